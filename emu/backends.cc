@@ -1,0 +1,47 @@
+// Names to backends.
+#include "emu/backends.h"
+
+#include <charconv>
+
+#include "emu/cpu/isa.h"
+#include "emu/cuda/cuda_backend.h"
+#include "formats/error.h"
+
+namespace mxo {
+
+std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
+  const std::size_t colon = name.find(':');
+  const std::string_view family = name.substr(0, colon);
+  const bool detailed = colon != std::string_view::npos;
+  const std::string_view detail = detailed ? name.substr(colon + 1) : std::string_view{};
+  if (name == "reference") return make_reference_backend();
+  if (family == "cpu") {
+    return make_cpu_backend({detailed ? std::string(detail) : "best", threads});
+  }
+  if (family == "cuda") {
+    int device = 0;
+    const auto [end, error] =
+        std::from_chars(detail.data(), detail.data() + detail.size(), device);
+    if (detailed && (error != std::errc{} || end != detail.data() + detail.size())) {
+      throw Error(Fault::argument,
+                  "cuda: device is '" + std::string(detail) + "', needs a number");
+    }
+    return make_cuda_backend(device);
+  }
+  throw Error(Fault::argument, "unknown backend '" + std::string(name) +
+                                   "'; there are reference, cpu, cpu:<isa>, cuda, cuda:<device>");
+}
+
+std::vector<BackendRow> list_backends() {
+  std::vector<BackendRow> rows{{"reference", true, "the definition: one plain loop per operator"}};
+  for (const cpu::Isa isa : cpu::all_isas()) {
+    const bool here = cpu::machine_has(isa);
+    rows.push_back({"cpu:" + std::string(name_of(isa)), here,
+                    here ? "the same bits, threaded" : "this machine lacks the instructions"});
+  }
+  const std::string why = why_no_cuda();
+  rows.push_back({"cuda", why.empty(), why.empty() ? "the same bits, on the GPU" : why});
+  return rows;
+}
+
+}  // namespace mxo

@@ -1,0 +1,28 @@
+// The reference's bits, threaded and vectorised.  What it does not override, the definition does.
+#pragma once
+
+#include <string>
+
+#include "emu/backends.h"
+#include "emu/cpu/isa.h"
+#include "emu/reference/reference_backend.h"
+
+namespace mxo::cpu {
+
+class CpuBackend : public ReferenceBackend {
+ public:
+  explicit CpuBackend(const CpuOptions& options);
+  std::string_view name() const override { return name_; }
+  Isa isa() const { return isa_; }
+  int threads() const { return threads_; }
+
+ protected:
+  using ReferenceBackend::run;
+
+ private:
+  Isa isa_;
+  int threads_;
+  std::string name_;
+};
+
+}  // namespace mxo::cpu

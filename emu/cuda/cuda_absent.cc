@@ -1,0 +1,13 @@
+// Stands in for cuda_backend.cu in builds without CUDA.
+#include "emu/cuda/cuda_backend.h"
+#include "formats/error.h"
+
+namespace mxo {
+
+std::string why_no_cuda() { return "this build has no CUDA (configure with -DMXO_CUDA=ON)"; }
+
+std::unique_ptr<Backend> make_cuda_backend(int) {
+  throw Error(Fault::unsupported, "cuda: " + why_no_cuda());
+}
+
+}  // namespace mxo

@@ -1,0 +1,16 @@
+// What the reference backend is, apart from its operators (one file each, beside this one).
+#include "emu/reference/reference_backend.h"
+
+#include "emu/backends.h"
+#include "emu/float_environment.h"
+#include "ops/sums.h"
+
+namespace mxo {
+
+ReferenceBackend::ReferenceBackend() { require_ieee_arithmetic(); }
+
+bool ReferenceBackend::honours(const Accumulation&) const { return true; }
+
+std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
+
+}  // namespace mxo

@@ -1,0 +1,23 @@
+// The definition of every operator: one plain loop each, no threads, no intrinsics.
+#pragma once
+
+#include "ops/backend.h"
+
+namespace mxo {
+
+/// `cpu` derives from it and overrides what it does faster, with the same bits.
+class ReferenceBackend : public Backend {
+ public:
+  ReferenceBackend();
+  std::string_view name() const override { return "reference"; }
+  bool honours(const Accumulation& how) const override;
+
+ protected:
+  using Backend::run;
+  void run(const Encode&) override;
+  void run(const Decode&) override;
+  void run(const Quantize&) override;
+  void run(const Dequantize&) override;
+};
+
+}  // namespace mxo

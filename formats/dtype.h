@@ -1,0 +1,89 @@
+// The run-time tag of an element type, and the table of what each one is.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "formats/error.h"
+#include "formats/minifloat.h"
+#include "formats/mx_scale.h"
+
+namespace mxo {
+
+enum class Dtype : std::uint8_t {
+  f64, f32, f16, bf16, e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0,
+  u8, i8, u16, i16, u32, i32, u64, i64, boolean,
+};
+
+/// One row of the table of element types.
+struct DtypeRow {
+  Dtype dtype;
+  std::string_view name;         ///< ours: "e4m3"
+  std::string_view safetensors;  ///< the container's: "F8_E4M3"
+  std::size_t bytes;
+  std::string_view meaning;
+};
+
+/// Every element type, in the order of the enumeration.
+std::span<const DtypeRow> dtypes();
+const DtypeRow& row_of(Dtype dtype);
+inline std::size_t size_of(Dtype dtype) { return row_of(dtype).bytes; }
+inline std::string_view name_of(Dtype dtype) { return row_of(dtype).name; }
+/// Our name to a type.  Throws Error(argument) naming the formats there are.
+Dtype dtype_named(std::string_view name);
+
+constexpr bool is_minifloat8(Dtype d) {
+  return d == Dtype::e4m3 || d == Dtype::e4m3fnuz || d == Dtype::e5m2 || d == Dtype::e5m2fnuz;
+}
+constexpr bool is_wide_float(Dtype d) {
+  return d == Dtype::f32 || d == Dtype::bf16 || d == Dtype::f16;
+}
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+/// Calls fn(TypeTag<E4M3>{}) and so on for the 8-bit format tagged `dtype`.
+template <typename Fn>
+decltype(auto) visit_minifloat8(Dtype dtype, Fn&& fn) {
+  switch (dtype) {
+    case Dtype::e4m3: return fn(TypeTag<E4M3>{});
+    case Dtype::e4m3fnuz: return fn(TypeTag<E4M3Fnuz>{});
+    case Dtype::e5m2: return fn(TypeTag<E5M2>{});
+    case Dtype::e5m2fnuz: return fn(TypeTag<E5M2Fnuz>{});
+    default: throw Error(Fault::dtype, "an 8-bit float format is needed here");
+  }
+}
+
+/// Calls fn(TypeTag<float>{}), fn(TypeTag<BF16>{}) or fn(TypeTag<F16>{}).
+template <typename Fn>
+decltype(auto) visit_wide_float(Dtype dtype, Fn&& fn) {
+  switch (dtype) {
+    case Dtype::f32: return fn(TypeTag<float>{});
+    case Dtype::bf16: return fn(TypeTag<BF16>{});
+    case Dtype::f16: return fn(TypeTag<F16>{});
+    default: throw Error(Fault::dtype, "f32, bf16 or f16 is needed here");
+  }
+}
+
+/// Any wide element as a float; exact.
+MXO_HD constexpr float to_float(float x) { return x; }
+template <FormatSpec S>
+MXO_HD constexpr float to_float(Minifloat<S> x) {
+  return decode(x);
+}
+
+/// A float as an element of type T, rounded to nearest even.
+template <typename T>
+MXO_HD constexpr T from_float(float x) {
+  if constexpr (std::is_same_v<T, float>) {
+    return x;
+  } else {
+    return encode<T::spec>(x);
+  }
+}
+
+}  // namespace mxo

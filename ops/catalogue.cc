@@ -1,0 +1,68 @@
+// The table of all operators, put together from its families.
+#include "ops/catalogue.h"
+
+#include <vector>
+
+#include "formats/error.h"
+#include "ops/catalogue/families.h"
+
+namespace mxo {
+namespace {
+
+std::vector<CatalogueEntry> collect() {
+  std::vector<CatalogueEntry> all;
+  for (const auto family : {conversion_entries(), quantize_entries()}) {
+    all.insert(all.end(), family.begin(), family.end());
+  }
+  return all;
+}
+
+std::string names(std::span<const OperandSpec> specs) {
+  std::string text;
+  for (const OperandSpec& spec : specs) {
+    text += text.empty() ? "" : ", ";
+    text += spec.name;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const CatalogueEntry> catalogue() {
+  static const std::vector<CatalogueEntry> all = collect();
+  return all;
+}
+
+const CatalogueEntry& catalogue_entry(std::string_view name) {
+  std::string known;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (entry.name == name) return entry;
+    known += known.empty() ? "" : ", ";
+    known += entry.name;
+  }
+  throw Error(Fault::argument, "unknown operator '" + std::string(name) + "'; there are " + known);
+}
+
+NamedTensors call_operator(Backend& backend, std::string_view name, const NamedTensors& inputs,
+                           const Parameters& parameters) {
+  const CatalogueEntry& entry = catalogue_entry(name);
+  parameters.check(name, entry.parameters);
+  for (const auto& [given, tensor] : inputs) {
+    bool known = false;
+    for (const OperandSpec& spec : entry.inputs) known = known || spec.name == given;
+    if (!known) {
+      throw Error(Fault::argument, std::string(name) + ": unknown operand '" + given +
+                                       "'; it takes " + names(entry.inputs));
+    }
+  }
+  for (const OperandSpec& spec : entry.inputs) {
+    if (!spec.optional && inputs.find(spec.name) == inputs.end()) {
+      throw Error(Fault::argument, std::string(name) + ": " + std::string(spec.name) +
+                                       ": missing; needs " + std::string(spec.types) + " " +
+                                       std::string(spec.shape));
+    }
+  }
+  return entry.call(backend, inputs, parameters);
+}
+
+}  // namespace mxo

@@ -1,0 +1,13 @@
+// The families of catalogue entries; each is one file of this folder.
+#pragma once
+
+#include <span>
+
+#include "ops/catalogue.h"
+
+namespace mxo {
+
+std::span<const CatalogueEntry> conversion_entries();
+std::span<const CatalogueEntry> quantize_entries();
+
+}  // namespace mxo

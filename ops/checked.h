@@ -1,0 +1,71 @@
+// The door to Backend::run, and the words every argument check uses.
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "formats/any_view.h"
+#include "ops/backend.h"
+
+namespace mxo {
+
+/// The only friend of Backend::run, so that nothing reaches it unchecked.
+struct Checked {
+  template <typename Op>
+  static void run(Backend& backend, const Op& op) {
+    backend.run(op);
+  }
+};
+
+/// Argument checks of one operator.  Every message reads
+/// "operator: operand: found ..., needs ...".
+class Check {
+ public:
+  explicit constexpr Check(std::string_view op) : op_(op) {}
+
+  /// Throws Error(shape) "op: what" unless `holds`.
+  void that(bool holds, const std::string& what) const;
+  template <typename Void>
+  void rank(std::string_view operand, const AnyView<Void>& view, int needed) const {
+    rank_between(operand, describe(view), view.rank, needed, needed);
+  }
+  template <typename Void>
+  void rank(std::string_view operand, const AnyView<Void>& view, int least, int most) const {
+    rank_between(operand, describe(view), view.rank, least, most);
+  }
+  template <typename Void>
+  void dtype(std::string_view operand, const AnyView<Void>& view,
+             std::initializer_list<Dtype> allowed) const {
+    dtype_among(operand, view.dtype, allowed);
+  }
+  /// The extents of `view` must be `needed`, axis by axis.
+  template <typename Void>
+  void shape(std::string_view operand, const AnyView<Void>& view,
+             std::initializer_list<Index> needed) const {
+    shape_is(operand, describe(view), view.rank, view.extent, needed);
+  }
+  /// `value` must be a positive multiple of `factor`, or zero.
+  void multiple(std::string_view operand, std::string_view what, Index value, Index factor) const;
+  /// Ends of groups on the host: i32, non-decreasing, from 0 to at most `rows`; `multiple_of`
+  /// asks that each end be a multiple of it.  A device checks its own at synchronize().
+  void group_ends(const Backend& backend, const Operand& ends, Index rows,
+                  Index multiple_of = 1) const;
+  /// No byte of `written` may be a byte of `read`.
+  void apart(std::string_view out, const Result& written, std::string_view in,
+             const Operand& read) const;
+  /// Two results may not share bytes, and a result may not cover one of its elements twice.
+  void apart(std::string_view out, const Result& written, std::string_view other,
+             const Result& also_written) const;
+
+ private:
+  void rank_between(std::string_view operand, const std::string& found, int rank, int least,
+                    int most) const;
+  void dtype_among(std::string_view operand, Dtype found,
+                   std::initializer_list<Dtype> allowed) const;
+  void shape_is(std::string_view operand, const std::string& found, int rank, const Index* extent,
+                std::initializer_list<Index> needed) const;
+  std::string_view op_;
+};
+
+}  // namespace mxo

@@ -1,0 +1,54 @@
+// Checks of quantize and dequantize.
+#include "ops/quantize.h"
+
+#include "ops/checked.h"
+
+namespace mxo {
+namespace {
+
+/// Both directions ask the same of high precision x, codes and scales.
+template <typename X, typename Codes, typename Scales>
+void check_mx(const Check& check, const AnyView<X>& x, const AnyView<Codes>& codes,
+              const AnyView<Scales>& scales, BlockAxis axis, Index block) {
+  check.rank("x", x, 2, 3);
+  check.dtype("x", x, {Dtype::f32, Dtype::bf16});
+  check.dtype("codes", codes, {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz});
+  check.dtype("scales", scales, {Dtype::e8m0});
+  check.that(block > 0, "block: found " + std::to_string(block) + ", needs a positive number");
+  Index extent[3] = {1, 1, 1};
+  for (int i = 0; i < x.rank; ++i) extent[3 - x.rank + i] = x.extent[i];
+  const bool along_rows = axis == BlockAxis::rows;
+  const Index r = extent[1];
+  const Index k = extent[2];
+  check.multiple("x", along_rows ? "R" : "K", along_rows ? r : k, block);
+  const Index scale_r = along_rows ? r / block : r;
+  const Index scale_k = along_rows ? k : k / block;
+  if (x.rank == 2) {
+    check.shape("codes", codes, {r, k});
+    check.shape("scales", scales, {scale_r, scale_k});
+  } else {
+    check.shape("codes", codes, {extent[0], r, k});
+    check.shape("scales", scales, {extent[0], scale_r, scale_k});
+  }
+}
+
+}  // namespace
+
+void quantize(Backend& backend, const Quantize& op) {
+  const Check check("quantize");
+  check_mx(check, op.x, op.codes, op.scales, op.axis, op.block);
+  check.apart("codes", op.codes, "x", op.x);
+  check.apart("scales", op.scales, "x", op.x);
+  check.apart("codes", op.codes, "scales", op.scales);
+  Checked::run(backend, op);
+}
+
+void dequantize(Backend& backend, const Dequantize& op) {
+  const Check check("dequantize");
+  check_mx(check, op.x, op.codes, op.scales, op.axis, op.block);
+  check.apart("x", op.x, "codes", op.codes);
+  check.apart("x", op.x, "scales", op.scales);
+  Checked::run(backend, op);
+}
+
+}  // namespace mxo
