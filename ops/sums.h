@@ -27,4 +27,7 @@ struct Accumulation {
 inline constexpr Accumulation kExact{};
 inline constexpr Accumulation kFmaChain{"fma_chain", SumFamily::fma_chain};
 
+/// The sum of that name.  Throws Error(argument) naming the sums there are.
+Accumulation sum_named(std::string_view name);
+
 }  // namespace mxo
