@@ -11,7 +11,7 @@ namespace {
 
 std::vector<CatalogueEntry> collect() {
   std::vector<CatalogueEntry> all;
-  for (const auto family : {conversion_entries(), quantize_entries()}) {
+  for (const auto family : {conversion_entries(), quantize_entries(), grouped_matmul_entries()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

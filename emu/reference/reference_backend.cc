@@ -9,7 +9,9 @@ namespace mxo {
 
 ReferenceBackend::ReferenceBackend() { require_ieee_arithmetic(); }
 
-bool ReferenceBackend::honours(const Accumulation&) const { return true; }
+bool ReferenceBackend::honours(const Accumulation& how) const {
+  return how == kExact || how == kFmaChain;
+}
 
 std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }
 

@@ -18,6 +18,8 @@ class ReferenceBackend : public Backend {
   void run(const Decode&) override;
   void run(const Quantize&) override;
   void run(const Dequantize&) override;
+  void run(const GroupedMatmul&) override;
+  void run(const GroupedMatmulWgrad&) override;
 };
 
 }  // namespace mxo

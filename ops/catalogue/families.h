@@ -9,5 +9,6 @@ namespace mxo {
 
 std::span<const CatalogueEntry> conversion_entries();
 std::span<const CatalogueEntry> quantize_entries();
+std::span<const CatalogueEntry> grouped_matmul_entries();
 
 }  // namespace mxo
