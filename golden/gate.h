@@ -1,0 +1,26 @@
+// What a tensor must reach to pass.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace mxo {
+
+struct Gate {
+  enum class Kind : std::uint8_t {
+    bits,   ///< every owed position has the expected bits
+    ulp,    ///< every owed position within `ulp` steps of the format
+    sqnr,   ///< every group reaches `sqnr` dB, and nothing is nonfinite on one side only
+    bound,  ///< |out - exact| within the certified bound of the operation; others: bits
+  };
+  Kind kind = Kind::bits;
+  std::uint64_t ulp = 0;
+  double sqnr = 0;
+};
+
+/// "bits", "ulp=2", "sqnr=40", "bound".  Throws Error(argument).
+Gate parse_gate(std::string_view text);
+std::string to_text(const Gate& gate);
+
+}  // namespace mxo

@@ -1,0 +1,108 @@
+// What a comparison found.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/tensor_view.h"
+
+namespace mxo {
+
+enum class Outcome : std::uint8_t {
+  pass,
+  fail,
+  not_owed,  ///< no position of the output is owed
+  not_run,   ///< an output file is missing
+  invalid,   ///< a checksum or the schema does not hold
+};
+
+/// "PASS", "FAIL", "NOT_OWED", "NOT_RUN", "INVALID".
+std::string_view name_of(Outcome outcome);
+/// The graver of two: INVALID, FAIL, NOT_RUN, PASS, NOT_OWED.
+Outcome graver(Outcome a, Outcome b);
+/// 0 all pass, 3 where one is INVALID, else 1 where one is FAIL, else 5 where one is NOT_RUN.
+int exit_code(Outcome gravest);
+
+/// Figures over some positions of one tensor.  Positions that are not owed count in `not_owed`
+/// only.  Where expected and actual are NaN both, or the same infinity, the position is left out
+/// of the sums and maxima.
+struct Measures {
+  Index elements = 0;  ///< owed
+  Index not_owed = 0;
+  Index differing = 0;  ///< owed, and not what is expected; NaN counts as one value
+  Index violating = 0;  ///< owed, and refused by the gate
+  Index nan_both = 0;
+  Index nan_one_sided = 0;
+  Index inf_one_sided = 0;    ///< an infinity against another value
+  std::uint64_t max_ulp = 0;  ///< steps between codes of the format
+  double max_absolute = 0;
+  double max_relative = 0;  ///< |actual - expected| / |expected|
+  double sqnr = 0;          ///< dB; +inf if identical, -inf where nothing of it is left
+  double calc_diff = 0;     ///< DeepGEMM: 1 - 2 sum xy / sum (x^2 + y^2)
+  double cosine = 1;
+};
+
+/// Rows or columns of one tensor, and their figures.
+struct Slice {
+  Index index = 0;
+  Index begin = 0;
+  Index end = 0;
+  Measures measures;
+};
+
+/// One position that differs.
+struct Difference {
+  std::vector<Index> at;
+  std::uint64_t expected = 0;  ///< bit patterns
+  std::uint64_t actual = 0;
+};
+
+/// Differing elements by row block x column block.
+struct HeatMap {
+  Index rows = 0;  ///< blocks
+  Index columns = 0;
+  Index row_step = 1;  ///< rows of the tensor in a block
+  Index column_step = 1;
+  std::vector<Index> differing;  ///< row-major
+};
+
+struct TensorVerdict {
+  std::string name;
+  Outcome outcome = Outcome::pass;
+  std::string reason;  ///< one line; empty for a plain pass
+  Dtype format = Dtype::u8;
+  std::vector<Index> shape;
+  Measures all;
+  std::vector<Slice> groups;  ///< empty where the tensor has none
+  std::vector<Slice> row_blocks;
+  std::vector<Slice> column_blocks;  ///< K blocks
+  Index worst_group = -1;            ///< index into `groups`, -1 where nothing differs
+  std::vector<Difference> first;     ///< the first eight that differ
+  HeatMap heat;
+  std::vector<Index> histogram;  ///< by ULP distance: 0, 1, 2, 3-4, 5-8, ...; NaN apart
+};
+
+struct CaseVerdict {
+  std::string id;
+  std::string op;
+  Outcome outcome = Outcome::pass;
+  std::string reason;
+  std::vector<TensorVerdict> outputs;
+};
+
+/// Everything one `compare` or `verify` has to say.
+struct Report {
+  std::string title;  ///< "verify DIR", "compare EXPECTED ACTUAL"
+  std::string gate;
+  std::vector<CaseVerdict> cases;
+
+  Outcome outcome() const;
+  int exit_code() const { return mxo::exit_code(outcome()); }
+  Index count(Outcome outcome) const;
+};
+
+}  // namespace mxo
