@@ -11,7 +11,11 @@ namespace {
 
 std::vector<CatalogueEntry> collect() {
   std::vector<CatalogueEntry> all;
-  for (const auto family : {conversion_entries(), quantize_entries(), grouped_matmul_entries()}) {
+  const std::span<const CatalogueEntry> families[] = {
+      conversion_entries(),   quantize_entries(),       quantize_f32_scales_entries(),
+      scale_layout_entries(), grouped_matmul_entries(),
+  };
+  for (const auto family : families) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -51,8 +51,8 @@ void Check::group_ends(const Backend& backend, const Operand& ends, Index rows,
   std::int32_t previous = 0;
   for (Index g = 0; g < view.extent[0]; ++g) {
     const std::int32_t end = view(g);
-    const std::string where = "group_ends: entry " + std::to_string(g) + " is " +
-                              std::to_string(end);
+    const std::string where =
+        "group_ends: entry " + std::to_string(g) + " is " + std::to_string(end);
     that(end >= previous, where + ", below its predecessor " + std::to_string(previous) +
                               "; cumulative ends cannot decrease");
     that(end <= rows, where + ", beyond the " + std::to_string(rows) + " rows given");
@@ -93,7 +93,7 @@ void Check::dtype_among(std::string_view operand, Dtype found,
 }
 
 void Check::shape_is(std::string_view operand, const std::string& found, int rank,
-                     const Index* extent, std::initializer_list<Index> needed) const {
+                     const Index* extent, std::span<const Index> needed) const {
   bool same = rank == static_cast<int>(needed.size());
   std::string text;
   int axis = 0;

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/any_view.h"
 #include "ops/backend.h"
@@ -43,6 +45,11 @@ class Check {
   template <typename Void>
   void shape(std::string_view operand, const AnyView<Void>& view,
              std::initializer_list<Index> needed) const {
+    shape_is(operand, describe(view), view.rank, view.extent, {needed.begin(), needed.size()});
+  }
+  template <typename Void>
+  void shape(std::string_view operand, const AnyView<Void>& view,
+             const std::vector<Index>& needed) const {
     shape_is(operand, describe(view), view.rank, view.extent, needed);
   }
   /// `value` must be a positive multiple of `factor`, or zero.
@@ -64,7 +71,7 @@ class Check {
   void dtype_among(std::string_view operand, Dtype found,
                    std::initializer_list<Dtype> allowed) const;
   void shape_is(std::string_view operand, const std::string& found, int rank, const Index* extent,
-                std::initializer_list<Index> needed) const;
+                std::span<const Index> needed) const;
   std::string_view op_;
 };
 

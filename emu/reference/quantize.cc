@@ -1,7 +1,7 @@
 // quantize and dequantize, one block at a time.
+#include "ops/quantize.h"
 #include "emu/reference/elements.h"
 #include "emu/reference/reference_backend.h"
-#include "ops/quantize.h"
 
 namespace mxo {
 namespace {
@@ -52,28 +52,16 @@ void dequantize_elements(const Dequantize& op) {
   }
 }
 
-/// Calls run(TypeTag<X>, TypeTag<Code>) for x in f32 or bf16.
-template <typename Fn>
-void visit_types(Dtype x, Dtype codes, Fn&& run) {
-  visit_minifloat8(codes, [&](auto code) {
-    if (x == Dtype::f32) {
-      run(TypeTag<float>{}, code);
-    } else {
-      run(TypeTag<BF16>{}, code);
-    }
-  });
-}
-
 }  // namespace
 
 void ReferenceBackend::run(const Quantize& op) {
-  visit_types(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
+  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
     quantize_blocks<typename decltype(x)::type, typename decltype(code)::type>(op);
   });
 }
 
 void ReferenceBackend::run(const Dequantize& op) {
-  visit_types(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
+  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
     dequantize_elements<typename decltype(x)::type, typename decltype(code)::type>(op);
   });
 }

@@ -20,6 +20,10 @@ class ReferenceBackend : public Backend {
   void run(const Dequantize&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
+  void run(const QuantizeRowwise&) override;
+  void run(const QuantizeBlockwise&) override;
+  void run(const SwizzleScales&) override;
+  void run(const UnswizzleScales&) override;
 };
 
 }  // namespace mxo

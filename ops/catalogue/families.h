@@ -10,5 +10,7 @@ namespace mxo {
 std::span<const CatalogueEntry> conversion_entries();
 std::span<const CatalogueEntry> quantize_entries();
 std::span<const CatalogueEntry> grouped_matmul_entries();
+std::span<const CatalogueEntry> quantize_f32_scales_entries();
+std::span<const CatalogueEntry> scale_layout_entries();
 
 }  // namespace mxo
