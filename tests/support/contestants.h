@@ -1,0 +1,29 @@
+// The backends that must all return the reference's bits.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emu/backends.h"
+#include "emu/cpu/isa.h"
+
+namespace mxo::test {
+
+struct Contestant {
+  std::string isa;
+  int threads;
+  std::string name() const { return isa + "_x" + std::to_string(threads); }
+  std::unique_ptr<Backend> make() const { return make_cpu_backend({isa, threads}); }
+};
+
+/// Every instruction set of this machine on 1, 2 and 7 threads.
+inline std::vector<Contestant> contestants() {
+  std::vector<Contestant> all;
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    for (const int threads : {1, 2, 7}) all.push_back({std::string(name_of(isa)), threads});
+  }
+  return all;
+}
+
+}  // namespace mxo::test
