@@ -18,6 +18,14 @@ class CpuBackend : public ReferenceBackend {
 
  protected:
   using ReferenceBackend::run;
+  void run(const PadGroups&) override;
+  void run(const UnpadGroups&) override;
+  void run(const PermuteIndices&) override;
+  void run(const Permute&) override;
+  void run(const Unpermute&) override;
+  void run(const Cast&) override;
+  void run(const AddBias&) override;
+  void run(const ColumnSum&) override;
 
  private:
   Isa isa_;

@@ -18,6 +18,14 @@ class ReferenceBackend : public Backend {
   void run(const Decode&) override;
   void run(const Quantize&) override;
   void run(const Dequantize&) override;
+  void run(const PadGroups&) override;
+  void run(const UnpadGroups&) override;
+  void run(const PermuteIndices&) override;
+  void run(const Permute&) override;
+  void run(const Unpermute&) override;
+  void run(const Cast&) override;
+  void run(const AddBias&) override;
+  void run(const ColumnSum&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
   void run(const QuantizeRowwise&) override;

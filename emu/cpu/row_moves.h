@@ -1,0 +1,31 @@
+// Copies and clears of many rows at once, at the speed of memory.
+#pragma once
+
+#include <vector>
+
+#include "formats/any_view.h"
+
+namespace mxo::cpu {
+
+/// `count` neighbouring rows of the output from neighbouring rows of the input; from -1 clears.
+struct RowRun {
+  Index to;
+  Index from;
+  Index count;
+};
+
+/// Runs that continue each other become one.
+class RowRuns {
+ public:
+  void add(Index to, Index from, Index count = 1);
+  const std::vector<RowRun>& list() const { return list_; }
+
+ private:
+  std::vector<RowRun> list_;
+};
+
+/// to[run.to + i, :] = from[run.from + i, :] for every run, on up to `threads` threads.  Both are
+/// of rank 2, one width and one element size; the runs name each output row at most once.
+void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int threads);
+
+}  // namespace mxo::cpu

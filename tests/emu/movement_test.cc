@@ -1,0 +1,276 @@
+// Padding and permuting: what torchao returned, the definition on every backend, and bad input.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+
+#include "formats/error.h"
+#include "ops/catalogue.h"
+#include "ops/pad_groups.h"
+#include "ops/permute.h"
+#include "tests/support/contestants.h"
+#include "tests/support/guarded.h"
+
+namespace mxo {
+namespace {
+
+using test::Guarded;
+
+class Movement : public testing::TestWithParam<test::Contestant> {
+ protected:
+  std::unique_ptr<Backend> backend_ =
+      make_backend(GetParam().isa == "reference" ? "reference" : "cpu", GetParam().threads);
+};
+
+/// The definition, and what runs it on one thread, two, and more than the machine may have.
+INSTANTIATE_TEST_SUITE_P(Backends, Movement,
+                         testing::Values(test::Contestant{"reference", 1},
+                                         test::Contestant{"best", 1}, test::Contestant{"best", 2},
+                                         test::Contestant{"best", 7}),
+                         [](const auto& row) { return row.param.name(); });
+
+struct Layout {
+  Index gap;
+  Index step;
+};
+constexpr Layout kLayouts[] = {{0, 1}, {3, 1}, {1, 2}};
+constexpr Dtype kSizes[] = {Dtype::e4m3, Dtype::bf16, Dtype::f32, Dtype::i64};
+
+/// Independent of every implementation: element (row, column) looked up one at a time.
+std::vector<std::uint8_t> gathered(Guarded& x, const std::vector<Index>& rows) {
+  const Index columns = x.operand().extent[1];
+  std::vector<std::uint8_t> all;
+  for (const Index row : rows) {
+    for (Index d = 0; d < columns; ++d) {
+      for (std::size_t b = 0; b < x.size(); ++b) {
+        all.push_back(row < 0 ? std::uint8_t{0} : x.at(row * columns + d)[b]);
+      }
+    }
+  }
+  return all;
+}
+
+TEST_P(Movement, PadsAnyElementSizeStrideAndAlignment) {
+  const std::vector<std::int32_t> cuts[] = {{5, 5, 6, 19}, {0, 0}, {23}, {}, {0, 1, 1, 23}};
+  std::uint32_t seed = 1;
+  for (const Dtype dtype : kSizes) {
+    for (const Layout& layout : kLayouts) {
+      for (const auto& ends : cuts) {
+        for (const Index alignment : {1, 3, 16, 40}) {
+          for (const Index columns : {0, 1, 37}) {
+            const auto groups = static_cast<Index>(ends.size());
+            Guarded x(dtype, {23, columns}, layout.gap, layout.step);
+            x.fill_random(seed++);
+            Guarded group_ends(Dtype::i32, {groups}, 0, layout.step);
+            group_ends.fill(ends);
+            const Index padded = padded_rows(23, groups, alignment);
+            Guarded y(dtype, {padded, columns}, layout.gap + 1, layout.step);
+            Guarded starts(Dtype::i32, {groups}, 2, layout.step);
+            Guarded past(Dtype::i32, {groups}, 1, 2);
+            PadGroups op;
+            op.x = x.operand();
+            op.group_ends = group_ends.operand();
+            op.y = y.result();
+            op.padded_starts = starts.result();
+            op.padded_ends = past.result();
+            op.alignment = alignment;
+            pad_groups(*backend_, op);
+
+            std::vector<Index> rows(static_cast<std::size_t>(padded), -1);
+            Index at = 0;
+            Index row = 0;
+            for (std::size_t g = 0; g < ends.size(); ++g) {
+              const Index start = at;
+              for (; row < ends[g]; ++row) rows[static_cast<std::size_t>(at++)] = row;
+              while (at % alignment != 0) ++at;
+              std::int32_t found[2];
+              std::memcpy(&found[0], starts.at(static_cast<Index>(g)), 4);
+              std::memcpy(&found[1], past.at(static_cast<Index>(g)), 4);
+              EXPECT_EQ(found[0], start);
+              EXPECT_EQ(found[1], at);
+            }
+            EXPECT_EQ(y.contents(), gathered(x, rows));
+            EXPECT_TRUE(y.untouched() && starts.untouched() && past.untouched());
+            EXPECT_TRUE(x.unchanged() && group_ends.unchanged());
+
+            // And back; rows past the last end keep what they held.
+            Guarded back(dtype, {23, columns}, layout.gap + 2, layout.step);
+            back.fill_random(seed++);
+            auto expected = back.contents();
+            const auto original = x.contents();
+            const std::size_t owed =
+                static_cast<std::size_t>((ends.empty() ? 0 : ends.back()) * columns) * x.size();
+            std::copy_n(original.begin(), owed, expected.begin());
+            unpad_groups(*backend_,
+                         {y.operand(), group_ends.operand(), starts.operand(), back.result()});
+            EXPECT_EQ(back.contents(), expected);
+            EXPECT_TRUE(back.untouched());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Movement, GathersAndScattersAnyElementSizeAndStride) {
+  const std::vector<std::int32_t> orders[] = {
+      {2, 3, 4, -1, -1, 0, 10, 9}, {-1, -1}, {}, {7}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}};
+  std::uint32_t seed = 1;
+  for (const Dtype dtype : kSizes) {
+    for (const Layout& layout : kLayouts) {
+      for (const auto& order : orders) {
+        for (const Index columns : {0, 1, 37}) {
+          const auto length = static_cast<Index>(order.size());
+          Guarded x(dtype, {11, columns}, layout.gap, layout.step);
+          x.fill_random(seed++);
+          Guarded indices(Dtype::i32, {length}, 0, layout.step);
+          indices.fill(order);
+          Guarded y(dtype, {length, columns}, layout.gap + 1, layout.step);
+          permute(*backend_, {x.operand(), indices.operand(), y.result()});
+          EXPECT_EQ(y.contents(), gathered(x, {order.begin(), order.end()}));
+          EXPECT_TRUE(y.untouched() && x.unchanged());
+
+          Guarded back(dtype, {11, columns}, 0, layout.step);
+          back.fill_random(seed++);
+          unpermute(*backend_, {y.operand(), indices.operand(), back.result()});
+          std::vector<Index> rows(11, -1);
+          for (const std::int32_t i : order) {
+            if (i >= 0) rows[static_cast<std::size_t>(i)] = i;
+          }
+          EXPECT_EQ(back.contents(), gathered(x, rows));
+          EXPECT_TRUE(back.untouched());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Movement, MovesOutputsLargerThanTheCaches) {
+  constexpr Index kRows = 3001;
+  constexpr Index kColumns = 3001;  // 18 MB of bf16, rows off every line boundary
+  Tensor x(Dtype::bf16, {kRows, kColumns});
+  for (Index i = 0; i < x.elements(); ++i) {
+    x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i * 2654435761u >> 7);
+  }
+  Tensor indices(Dtype::i32, {kRows});
+  for (Index i = 0; i < kRows; ++i) {
+    const Index shuffled = i * 1009 % kRows;
+    indices.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 50 == 0 ? -1 : shuffled);
+  }
+  Tensor y(Dtype::bf16, {kRows, kColumns});
+  std::memset(y.data(), 0xA5, y.bytes());
+  permute(*backend_, {x.operand(), indices.operand(), y.result()});
+  const std::vector<std::uint16_t> zeros(static_cast<std::size_t>(kColumns), 0);
+  for (Index i = 0; i < kRows; ++i) {
+    const Index from = indices.as<std::int32_t>()[i];
+    const std::uint16_t* expected =
+        from < 0 ? zeros.data() : x.as<std::uint16_t>() + from * kColumns;
+    ASSERT_EQ(std::memcmp(y.as<std::uint16_t>() + i * kColumns, expected, kColumns * 2), 0) << i;
+  }
+}
+
+TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
+  NamedTensors in;
+  in["tokens_per_expert"] = Tensor(Dtype::i32, {4});
+  in["tokens_per_expert"].as<std::int32_t>()[1] = 3;
+  in["tokens_per_expert"].as<std::int32_t>()[3] = 6;
+  Parameters set;
+  for (const char* pair : {"experts=2", "ranks=2", "alignment=5", "max_len=17"}) set.set(pair);
+  const NamedTensors out = call_operator(*backend_, "permute_indices", in, set);
+  const auto* ends = out.at("ends").as<std::int32_t>();
+  EXPECT_EQ(ends[0], 5);
+  EXPECT_EQ(ends[1], 15);
+  const std::vector<std::int32_t> expected{-1, -1, -1, -1, -1, 0,  1,  2, 3,
+                                           4,  5,  6,  7,  8,  -1, -1, -1};
+  const auto* found = out.at("indices").as<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(found, found + 17), expected);
+}
+
+/// Runs `call`, which must throw `fault` with `text` in its message.
+template <typename Call>
+void expect_error(Fault fault, const std::string& text, Call&& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << text;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
+  }
+}
+
+TEST_P(Movement, RefusesBadPaddingAndWritesNothing) {
+  Guarded x(Dtype::bf16, {8, 4});
+  Guarded group_ends(Dtype::i32, {2}, 0);
+  Guarded y(Dtype::bf16, {16, 4});
+  Guarded starts(Dtype::i32, {2}, 0);
+  Guarded past(Dtype::i32, {2}, 0);
+  const auto pad = [&](std::vector<std::int32_t> ends, Index alignment) {
+    group_ends.fill(ends);
+    return PadGroups{x.operand(),     group_ends.operand(), y.result(),
+                     starts.result(), past.result(),        alignment};
+  };
+  const auto refused = [&](Fault fault, const std::string& text, const PadGroups& op) {
+    expect_error(fault, text, [&] { pad_groups(*backend_, op); });
+  };
+  refused(Fault::argument, "pad_groups: alignment: found 0, needs a positive", pad({4, 8}, 0));
+  refused(Fault::argument, "pad_groups: alignment: found -4", pad({4, 8}, -4));
+  refused(Fault::shape, "needs padded ends that fit 32 bits", pad({4, 8}, Index{1} << 60));
+  refused(Fault::shape, "group_ends: entry 1 is 3, below its predecessor 5", pad({5, 3}, 4));
+  refused(Fault::shape, "group_ends: entry 1 is 9, beyond the 8 rows", pad({5, 9}, 4));
+  refused(Fault::shape, "group_ends: entry 0 is -1", pad({-1, 8}, 4));
+  refused(Fault::shape, "pad_groups: y: found bf16 [16, 4], needs [24, 4]", pad({4, 8}, 8));
+  PadGroups wrong = pad({4, 8}, 4);
+  wrong.y.dtype = Dtype::f16;
+  refused(Fault::dtype, "pad_groups: y: found f16, needs bf16", wrong);
+  wrong = pad({4, 8}, 4);
+  wrong.y.data = const_cast<void*>(x.operand().data);
+  refused(Fault::shape, "y: shares memory with x", wrong);
+  EXPECT_TRUE(y.unchanged() && starts.unchanged() && past.unchanged());
+
+  Guarded back(Dtype::bf16, {8, 4});
+  group_ends.fill(std::vector<std::int32_t>{4, 8});
+  starts.fill(std::vector<std::int32_t>{0, 13});
+  expect_error(Fault::shape, "unpad_groups: padded_starts: entry 1 is 13, needs room for 4", [&] {
+    unpad_groups(*backend_, {y.operand(), group_ends.operand(), starts.operand(), back.result()});
+  });
+  EXPECT_TRUE(back.unchanged());
+}
+
+TEST_P(Movement, RefusesBadIndicesAndWritesNothing) {
+  Guarded x(Dtype::f32, {4, 2});
+  Guarded indices(Dtype::i32, {3}, 0);
+  Guarded y(Dtype::f32, {3, 2});
+  const auto refused = [&](const std::string& text, std::vector<std::int32_t> order, auto run) {
+    indices.fill(order);
+    expect_error(Fault::shape, text, run);
+    EXPECT_TRUE(x.unchanged() && y.unchanged());
+  };
+  const auto gather = [&] { permute(*backend_, {x.operand(), indices.operand(), y.result()}); };
+  const auto scatter = [&] { unpermute(*backend_, {y.operand(), indices.operand(), x.result()}); };
+  refused("permute: indices: entry 2 is 4, needs -1 or a row below 4", {0, 1, 4}, gather);
+  refused("permute: indices: entry 1 is -2", {0, -2, 1}, gather);
+  refused("unpermute: indices: entry 0 is 7", {7, 1, 2}, scatter);
+  refused("unpermute: indices: entry 2 is 1, a row named before", {1, 0, 1}, scatter);
+
+  Guarded counts(Dtype::i32, {4}, 0);
+  Guarded order(Dtype::i32, {16}, 0);
+  Guarded sizes(Dtype::i32, {2}, 0);
+  Guarded ends(Dtype::i32, {2}, 0);
+  const auto list = [&](std::vector<std::int32_t> values, Index alignment) {
+    counts.fill(values);
+    permute_indices(*backend_, {counts.operand(), order.result(), sizes.result(), ends.result(), 2,
+                                2, alignment});
+  };
+  expect_error(Fault::shape, "tokens_per_expert: entry 2 is -1", [&] { list({1, 1, -1, 1}, 4); });
+  expect_error(Fault::shape, "max_len: found 16, needs at least 20", [&] {
+    list({9, 1, 4, 1}, 4);
+  });
+  expect_error(Fault::shape, "max_len: found 16, needs at least 18", [&] {
+    list({0, 1, 0, 1}, 9);
+  });
+  expect_error(Fault::argument, "alignment: found 0", [&] { list({1, 1, 1, 1}, 0); });
+  EXPECT_TRUE(order.unchanged() && sizes.unchanged() && ends.unchanged());
+}
+
+}  // namespace
+}  // namespace mxo
