@@ -14,7 +14,7 @@ std::vector<CatalogueEntry> collect() {
   const std::span<const CatalogueEntry> families[] = {
       conversion_entries(),   quantize_entries(),       quantize_f32_scales_entries(),
       scale_layout_entries(), grouped_matmul_entries(), movement_entries(),
-      elementwise_entries(),
+      elementwise_entries(),  fused_dot_entries(),
   };
   for (const auto family : families) {
     all.insert(all.end(), family.begin(), family.end());

@@ -52,7 +52,9 @@ void check_types(const Check& check, Scaling scaling, const Factor& f) {
   check.dtype(f.scales_name, f.scales, {scaling == Scaling::mx ? Dtype::e8m0 : Dtype::f32});
 }
 
-void check_sum(const Backend& backend, std::string_view op, const Accumulation& sum) {
+void check_sum(const Backend& backend, std::string_view op, const Accumulation& sum,
+               OperandKind kind) {
+  if (is_machine(sum)) require_machine_takes(op, sum, kind);
   if (backend.honours(sum)) return;
   throw Error(Fault::unsupported, std::string(op) + ": sum: found " + std::string(sum.name) +
                                       ", needs one that " + std::string(backend.name()) +
@@ -118,7 +120,7 @@ void grouped_matmul(Backend& backend, const GroupedMatmul& op) {
   check.dtype("y", op.y, {Dtype::bf16, Dtype::f32});
   check.shape("y", op.y, {rows, n});
   check_apart(check, "y", op.y, x, w, op.group_ends);
-  check_sum(backend, name, op.sum);
+  check_sum(backend, name, op.sum, operand_kind(op.x.dtype, op.w.dtype, op.scaling == Scaling::mx));
   Checked::run(backend, op);
 }
 
@@ -156,7 +158,8 @@ void grouped_matmul_wgrad(Backend& backend, const GroupedMatmulWgrad& op) {
   check.dtype("dw", op.dw, {Dtype::bf16, Dtype::f32});
   check.shape("dw", op.dw, {groups, n, k});
   check_apart(check, "dw", op.dw, dy, x, op.group_ends);
-  check_sum(backend, name, op.sum);
+  check_sum(backend, name, op.sum,
+            operand_kind(op.dy.dtype, op.x.dtype, op.scaling == Scaling::mx));
   Checked::run(backend, op);
 }
 

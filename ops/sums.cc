@@ -114,7 +114,7 @@ constexpr Accumulation kCdna3Fp8{"mi300_mfma",
                                  StepRounding::nearest_even,
                                  23,
                                  -126,
-                                 ChunkOrder::ascending,
+                                 ChunkOrder::parity_apart,
                                  0,
                                  1,
                                  128,
@@ -211,6 +211,17 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
                                         ", needs one of " + taken);
   }
   throw Error(Fault::argument, "sum: found '" + std::string(name) + "', needs one of " + known);
+}
+
+void require_machine_takes(std::string_view op, const Accumulation& sum, OperandKind kind) {
+  const bool scaled = kind == OperandKind::mx || kind == OperandKind::mx_fnuz;
+  const bool takes_scales = sum.scales != ScalePlace::epilogue;
+  if (kind == OperandKind::other || (scaled && !takes_scales) ||
+      (!scaled && sum.scales == ScalePlace::exponent)) {
+    throw Error(Fault::unsupported, std::string(op) + ": sum: " + std::string(sum.name) +
+                                        " does not take operands of kind " +
+                                        std::string(kKindNames[static_cast<int>(kind)]));
+  }
 }
 
 }  // namespace mxo

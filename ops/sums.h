@@ -117,6 +117,10 @@ Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::ot
 /// such parameter.
 Accumulation sum_from(const Parameters& parameters, OperandKind kind);
 
+/// Throws Error(unsupported) if the machine `sum` cannot take operands of `kind` at all: mixed
+/// ones, or block scales where the sum says nothing of them.
+void require_machine_takes(std::string_view op, const Accumulation& sum, OperandKind kind);
+
 /// Parameters that sum_from reads, for the catalogue.
 inline constexpr ParameterSpec kSumParameters[] = {
     {"sum", "exact", "how products are summed: a name of `mxo list sums`"},

@@ -1,5 +1,6 @@
 // The grouped products, one output at a time.
 #include "emu/reference/dot.h"
+#include "emu/reference/machine_product.h"
 #include "emu/reference/reference_backend.h"
 #include "formats/mx_block.h"
 
@@ -121,10 +122,12 @@ void weight_gradient(const GroupedMatmulWgrad& op) {
 }  // namespace
 
 void ReferenceBackend::run(const GroupedMatmul& op) {
+  if (is_machine(op.sum)) return run_each(products_of(op));
   op.y.dtype == Dtype::f32 ? forward<float>(op) : forward<BF16>(op);
 }
 
 void ReferenceBackend::run(const GroupedMatmulWgrad& op) {
+  if (is_machine(op.sum)) return run_each(products_of(op));
   op.dw.dtype == Dtype::f32 ? weight_gradient<float>(op) : weight_gradient<BF16>(op);
 }
 

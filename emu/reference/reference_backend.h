@@ -32,6 +32,7 @@ class ReferenceBackend : public Backend {
   void run(const QuantizeBlockwise&) override;
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
+  void run(const FusedDot&) override;
 };
 
 }  // namespace mxo

@@ -2,6 +2,7 @@
 #include "ops/grouped_matmul.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/staging.h"
+#include "ops/catalogue/sum_parameters.h"
 #include "ops/checked.h"
 
 namespace mxo {
@@ -49,7 +50,7 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedTe
   op.w_scales = w.scales;
   op.group_ends = stage.indices("group_ends");
   op.scaling = S;
-  op.sum = sum_named(set.text("sum", "exact"));
+  op.sum = sum_from(set, operand_kind(op.x.dtype, op.w.dtype, S == Scaling::mx));
   op.y = stage.output(
       "y", set.format("out", "bf16"),
       {extent_of(check, "x" + part, op.x, 2, 0), extent_of(check, "w" + part, op.w, 3, 1)});
@@ -73,7 +74,7 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedTens
   op.x_scales = x.scales;
   op.group_ends = stage.indices("group_ends");
   op.scaling = S;
-  op.sum = sum_named(set.text("sum", "exact"));
+  op.sum = sum_from(set, operand_kind(op.dy.dtype, op.x.dtype, S == Scaling::mx));
   op.dw = stage.output(
       "dw", set.format("out", "bf16"),
       {extent_of(check, "group_ends", op.group_ends, 1, 0),
@@ -147,22 +148,19 @@ constexpr OperandSpec kY[] = {{"y", "[R, N]", "bf16 or f32"}};
 constexpr OperandSpec kDw[] = {{"dw", "[E, N, K]", "bf16 or f32"}};
 
 constexpr std::string_view kFormats = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
-constexpr ParameterSpec kSum{"sum", "exact",
-                             "how a product is summed: exact, fma_chain or a machine"};
 constexpr ParameterSpec kOut{"out", "bf16|f32", "type of the result"};
-constexpr ParameterSpec kCodesSet[] = {{"format", kFormats, "format of both operands"},
-                                       {"format_x", kFormats, "format of x, if it differs"},
-                                       {"format_w", kFormats, "format of w, if it differs"},
-                                       kSum,
-                                       kOut};
-constexpr ParameterSpec kCodesWgradSet[] = {
-    {"format", kFormats, "format of both operands"},
-    {"format_x", kFormats, "format of x, if it differs"},
-    {"format_dy", kFormats, "format of dy, if it differs"},
-    {"format_w", kFormats, "the same as format_dy: the operand that is not x"},
-    kSum,
-    kOut};
-constexpr ParameterSpec kBf16Set[] = {kSum, kOut};
+constexpr auto kCodesSet =
+    with_sum_parameters({{"format", kFormats, "format of both operands"},
+                         {"format_x", kFormats, "format of x, if it differs"},
+                         {"format_w", kFormats, "format of w, if it differs"},
+                         kOut});
+constexpr auto kCodesWgradSet =
+    with_sum_parameters({{"format", kFormats, "format of both operands"},
+                         {"format_x", kFormats, "format of x, if it differs"},
+                         {"format_dy", kFormats, "format of dy, if it differs"},
+                         {"format_w", kFormats, "the same as format_dy: the operand that is not x"},
+                         kOut});
+constexpr auto kBf16Set = with_sum_parameters({kOut});
 
 constexpr CatalogueEntry kEntries[] = {
     {"grouped_matmul", "y = x w^T per group, MX operands", kMxIn, kY, kCodesSet, call_mx},

@@ -1,0 +1,69 @@
+// Laying out K for a machine.
+#include "emu/sums/dot_schedule.h"
+
+#include <algorithm>
+
+namespace mxo {
+namespace {
+
+/// Position within an instruction of `length` k of the term that is added i-th.
+Index term_in_order(const Accumulation& how, Index i) {
+  switch (how.order) {
+    case ChunkOrder::ascending: break;
+    case ChunkOrder::pairs_apart: {
+      const Index half = how.instruction / 2;
+      const Index pair = i % half / 2;
+      return pair * 4 + i / half * 2 + i % 2;
+    }
+    case ChunkOrder::parity_apart: {
+      const Index half = how.chunk / 2;
+      const Index in_chunk = i % how.chunk;
+      return i - in_chunk + in_chunk % half * 2 + in_chunk / half;
+    }
+  }
+  return i;
+}
+
+void append_instruction(DotSchedule& schedule, const Accumulation& how, Index first, Index past) {
+  for (Index i = 0; i < how.instruction; ++i) {
+    const Index k = first + term_in_order(how, i);
+    schedule.k.push_back(k < past ? k : -1);
+  }
+  schedule.after.insert(schedule.after.end(), static_cast<std::size_t>(how.instruction / how.chunk),
+                        0);
+}
+
+/// A chain of instructions from a zero accumulator.
+void append_chain(DotSchedule& schedule, const Accumulation& how, Index first, Index past) {
+  int since = 0;
+  for (Index k = first; k < past; k += how.instruction) {
+    append_instruction(schedule, how, k, past);
+    if (how.promote > 0 && (++since == how.promote || k + how.instruction >= past)) {
+      schedule.after.back() |= kPromote;
+      since = 0;
+    }
+  }
+}
+
+}  // namespace
+
+DotSchedule make_schedule(const Accumulation& how, Index terms, Index block) {
+  DotSchedule schedule;
+  schedule.chunk = how.chunk;
+  schedule.promotes = how.promote > 0;
+  schedule.blockwise = block > 0;
+  const Index tiles = ceil_div(terms, how.tile);
+  const Index part = std::max<Index>(ceil_div(tiles, how.split), 1) * how.tile;
+  for (Index first = 0; first < terms; first += part) {
+    const Index past = std::min(first + part, terms);
+    const Index step = block > 0 ? block : past - first;
+    for (Index k = first; k < past; k += step) {
+      append_chain(schedule, how, k, std::min(k + step, past));
+      if (block > 0) schedule.after.back() |= kBlockEnd;
+    }
+    schedule.after.back() |= kPartEnd;
+  }
+  return schedule;
+}
+
+}  // namespace mxo

@@ -1,0 +1,79 @@
+// One output of a machine's product: the chain of fused sums and what the library does around it.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "emu/sums/dot_schedule.h"
+#include "emu/sums/fused_dot.h"
+
+namespace mxo {
+
+/// The registers of one output while K is walked.
+struct MachineAccumulator {
+  float chunk = 0.0f;     ///< the matrix unit's accumulator
+  float promoted = 0.0f;  ///< f32 sum of promoted accumulators
+  float blocks = 0.0f;    ///< f32 sum of scaled blocks
+  float parts = 0.0f;     ///< f32 sum of parts
+  bool first_part = true;
+
+  /// C joins where the first addition of the schedule happens.
+  void start(float c, bool promotes) { (promotes ? promoted : chunk) = c; }
+};
+
+/// Does what follows a chunk; `scale_a` and `scale_b` belong to the block that may end here.
+inline void after_chunk(const DotSchedule& schedule, std::uint8_t what, float scale_a,
+                        float scale_b, MachineAccumulator& acc) {
+  if ((what & kPromote) != 0) {
+    acc.promoted += acc.chunk;
+    acc.chunk = 0.0f;
+  }
+  if ((what & kBlockEnd) != 0) {
+    float& sum = schedule.promotes ? acc.promoted : acc.chunk;
+    acc.blocks = std::fma(sum * scale_a, scale_b, acc.blocks);
+    sum = 0.0f;
+  }
+  if ((what & kPartEnd) != 0) {
+    float& sum = schedule.blockwise ? acc.blocks : schedule.promotes ? acc.promoted : acc.chunk;
+    acc.parts = acc.first_part ? sum : acc.parts + sum;
+    acc.first_part = false;
+    sum = 0.0f;
+  }
+}
+
+/// A NaN as the machine spells it.
+inline float machine_result(const Accumulation& how, float value) {
+  return std::isnan(value) ? bit_cast<float>(machine_nan(how.family)) : value;
+}
+
+/// Operands of one line, in the order of the schedule.  `at(k)` gives the DotOperand of k.
+template <typename At>
+void fill_line(const DotSchedule& schedule, std::vector<DotOperand>& line, At&& at) {
+  line.assign(static_cast<std::size_t>(schedule.terms()), DotOperand{});
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (schedule.k[i] >= 0) line[i] = at(schedule.k[i]);
+  }
+}
+
+/// The whole chain for one output, from c.  Block scales are asked for by block number.
+template <typename ScaleA, typename ScaleB>
+float machine_dot(const Accumulation& how, const DotSchedule& schedule, int fraction,
+                  const DotOperand* a, const DotOperand* b, float c, ScaleA&& scale_a,
+                  ScaleB&& scale_b) {
+  MachineAccumulator acc;
+  acc.start(c, schedule.promotes);
+  if (schedule.chunks() == 0) return machine_result(how, c);
+  Index block = 0;
+  for (Index i = 0; i < schedule.chunks(); ++i) {
+    const Index term = i * schedule.chunk;
+    acc.chunk = dot_step(how, fraction, a + term, b + term, acc.chunk);
+    const std::uint8_t what = schedule.after[static_cast<std::size_t>(i)];
+    if (what == 0) continue;
+    const bool ends = (what & kBlockEnd) != 0;
+    after_chunk(schedule, what, ends ? scale_a(block) : 1.0f, ends ? scale_b(block) : 1.0f, acc);
+    block += ends ? 1 : 0;
+  }
+  return machine_result(how, acc.parts);
+}
+
+}  // namespace mxo
