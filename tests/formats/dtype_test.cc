@@ -1,0 +1,61 @@
+// The table of element types.
+#include "formats/dtype.h"
+
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace mxo {
+namespace {
+
+TEST(DtypeTable, IsInTheOrderOfTheEnumeration) {
+  ASSERT_EQ(dtypes().size(), static_cast<std::size_t>(Dtype::boolean) + 1);
+  for (std::size_t i = 0; i < dtypes().size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(dtypes()[i].dtype), i) << dtypes()[i].name;
+    EXPECT_EQ(row_of(dtypes()[i].dtype).dtype, dtypes()[i].dtype);
+  }
+}
+
+TEST(DtypeTable, GivesEveryTypeItsOwnNames) {
+  std::set<std::string_view> names;
+  std::set<std::string_view> container_names;
+  for (const DtypeRow& row : dtypes()) {
+    names.insert(row.name);
+    container_names.insert(row.safetensors);
+    EXPECT_EQ(dtype_named(row.name), row.dtype);
+  }
+  EXPECT_EQ(names.size(), dtypes().size());
+  EXPECT_EQ(container_names.size(), dtypes().size());
+}
+
+TEST(DtypeTable, NamesTheFormatsThereAreWhenAskedForAnother) {
+  try {
+    dtype_named("e3m4");
+    FAIL() << "e3m4 is no format of ours";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::argument);
+    EXPECT_NE(std::string(error.what()).find("e3m4"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("e4m3fnuz"), std::string::npos);
+  }
+}
+
+TEST(DtypeTable, SizesAreThoseOfTheTypesTheVisitorsName) {
+  for (const DtypeRow& row : dtypes()) {
+    if (is_minifloat8(row.dtype)) {
+      visit_minifloat8(row.dtype, [&](auto tag) {
+        EXPECT_EQ(sizeof(typename decltype(tag)::type), row.bytes) << row.name;
+      });
+    } else if (is_wide_float(row.dtype)) {
+      visit_wide_float(row.dtype, [&](auto tag) {
+        EXPECT_EQ(sizeof(typename decltype(tag)::type), row.bytes) << row.name;
+      });
+    } else {
+      EXPECT_THROW(visit_minifloat8(row.dtype, [](auto) {}), Error) << row.name;
+      EXPECT_THROW(visit_wide_float(row.dtype, [](auto) {}), Error) << row.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo
