@@ -26,6 +26,9 @@ class CpuBackend : public ReferenceBackend {
   void run(const Cast&) override;
   void run(const AddBias&) override;
   void run(const ColumnSum&) override;
+  void run(const GroupedMatmul&) override;
+  void run(const GroupedMatmulWgrad&) override;
+  void run(const FusedDot&) override;
 
  private:
   Isa isa_;

@@ -8,6 +8,11 @@
   MXO_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define MXO_TARGET_END MXO_PRAGMA(clang attribute pop)
 #else
-#define MXO_TARGET_BEGIN(isa) MXO_PRAGMA(GCC push_options) MXO_PRAGMA(GCC target(isa))
-#define MXO_TARGET_END MXO_PRAGMA(GCC pop_options)
+// GCC 12 takes the deliberately undefined operand inside some AVX-512 intrinsics for a mistake.
+#define MXO_TARGET_BEGIN(isa)                                \
+  MXO_PRAGMA(GCC diagnostic push)                            \
+  MXO_PRAGMA(GCC diagnostic ignored "-Wuninitialized")       \
+  MXO_PRAGMA(GCC diagnostic ignored "-Wmaybe-uninitialized") \
+  MXO_PRAGMA(GCC push_options) MXO_PRAGMA(GCC target(isa))
+#define MXO_TARGET_END MXO_PRAGMA(GCC pop_options) MXO_PRAGMA(GCC diagnostic pop)
 #endif

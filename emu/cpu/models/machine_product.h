@@ -1,0 +1,13 @@
+// Products of matrix units on the CPU: the scalar engine's bits, vectorised over columns.
+#pragma once
+
+#include <span>
+
+#include "emu/cpu/isa.h"
+#include "emu/sums/machine_product.h"
+
+namespace mxo::cpu {
+
+void run_machine_products(std::span<const MachineProduct> products, Isa isa, int threads);
+
+}  // namespace mxo::cpu

@@ -1,0 +1,239 @@
+// A tile walks K chunk by chunk; its accumulators stay in the second-level cache.
+#include "emu/cpu/models/model_tile.h"
+
+#include <bit>
+
+#include "emu/cpu/models/model_pack.h"
+#include "emu/sums/machine_dot.h"
+
+namespace mxo::cpu {
+namespace {
+
+/// Whether operands are 8-bit codes whose exponents are their own.
+bool plain_bytes(const MachineProduct& product) {
+  return product.scaling != Scaling::mx && is_minifloat8(product.a.codes.dtype) &&
+         is_minifloat8(product.b.codes.dtype);
+}
+
+/// The registers of every output of a tile, row by row.
+class TileAccumulators {
+ public:
+  TileAccumulators(const MachineProduct& product, const DotSchedule& schedule,
+                   const ModelTile& tile, Index stride)
+      : product_(product),
+        schedule_(schedule),
+        tile_(tile),
+        stride_(stride),
+        chunk_(static_cast<std::size_t>(tile.rows * stride)) {
+    const std::size_t n = chunk_.size();
+    if (schedule.promotes) promoted_.resize(n);
+    if (schedule.blockwise) blocks_.resize(n);
+    parts_.resize(n);
+    if (!product.c.given()) return;
+    std::vector<float>& first = schedule.promotes ? promoted_ : chunk_;
+    for (Index r = 0; r < tile.rows; ++r) {
+      for (Index j = 0; j < tile.columns; ++j) {
+        const Index at =
+            product.c_start + (tile.row + r) * product.c_row + (tile.column + j) * product.c_column;
+        first[static_cast<std::size_t>(r * stride + j)] =
+            static_cast<const float*>(product.c.data)[at];
+      }
+    }
+    if (schedule.chunks() == 0) parts_ = first;
+  }
+
+  float* chunk() { return chunk_.data(); }
+
+  /// What follows a chunk, for every output: after_chunk of emu/sums, column by column.
+  void after(std::uint8_t what) {
+    if ((what & kPromote) != 0) {
+      for (std::size_t i = 0; i < chunk_.size(); ++i) {
+        promoted_[i] += chunk_[i];
+        chunk_[i] = 0.0f;
+      }
+    }
+    if ((what & kBlockEnd) != 0) end_block();
+    if ((what & kPartEnd) != 0) end_part();
+  }
+
+  float result(Index r, Index j) const {
+    return machine_result(product_.how, parts_[static_cast<std::size_t>(r * stride_ + j)]);
+  }
+
+ private:
+  void end_block() {
+    std::vector<float>& sum = schedule_.promotes ? promoted_ : chunk_;
+    for (Index r = 0; r < tile_.rows; ++r) {
+      const float scale_a = product_.a.f32_scale(tile_.row + r, block_);
+      for (Index j = 0; j < tile_.columns; ++j) {
+        const auto i = static_cast<std::size_t>(r * stride_ + j);
+        const float scale_b = product_.b.f32_scale(tile_.column + j, block_);
+        blocks_[i] = std::fma(sum[i] * scale_a, scale_b, blocks_[i]);
+        sum[i] = 0.0f;
+      }
+    }
+    ++block_;
+  }
+
+  void end_part() {
+    std::vector<float>& sum = schedule_.blockwise  ? blocks_
+                              : schedule_.promotes ? promoted_
+                                                   : chunk_;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      parts_[i] = first_part_ ? sum[i] : parts_[i] + sum[i];
+      sum[i] = 0.0f;
+    }
+    first_part_ = false;
+  }
+
+  const MachineProduct& product_;
+  const DotSchedule& schedule_;
+  const ModelTile& tile_;
+  Index stride_;
+  std::vector<float> chunk_;
+  std::vector<float> promoted_;
+  std::vector<float> blocks_;
+  std::vector<float> parts_;
+  Index block_ = 0;
+  bool first_part_ = true;
+};
+
+/// The chunk of one output by the scalar engine, its operands read anew.
+class ScalarChunk {
+ public:
+  ScalarChunk(const MachineProduct& product, const OperandReader& a, const OperandReader& b)
+      : how_(product.how),
+        a_(a),
+        b_(b),
+        row_(static_cast<std::size_t>(how_.chunk)),
+        column_(row_.size()) {}
+
+  float operator()(Index i, Index j, std::span<const Index> ks, float c) {
+    a_.each(i, ks, [&](int t, const DotOperand& x) { row_[static_cast<std::size_t>(t)] = x; });
+    b_.each(j, ks, [&](int t, const DotOperand& x) { column_[static_cast<std::size_t>(t)] = x; });
+    return dot_step(how_, a_.fraction() + b_.fraction(), row_.data(), column_.data(), c);
+  }
+
+ private:
+  const Accumulation& how_;
+  const OperandReader& a_;
+  const OperandReader& b_;
+  std::vector<DotOperand> row_;
+  std::vector<DotOperand> column_;
+};
+
+void store_tile(const MachineProduct& product, const ModelTile& tile, const TileAccumulators& acc) {
+  for (Index r = 0; r < tile.rows; ++r) {
+    for (Index j = 0; j < tile.columns; ++j) {
+      const Index i = tile.row + r;
+      store_output(product, i, tile.column + j,
+                   machine_epilogue(product, i, tile.column + j, acc.result(r, j)));
+    }
+  }
+}
+
+template <typename Real>
+void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
+                 void (*kernel)(const ModelChunk<Real>&) noexcept, const DotSchedule& schedule,
+                 const ModelTile& tile) {
+  constexpr int kColumns = ModelLayout<Real>::columns;
+  const OperandReader a(product, product.a);
+  const OperandReader b(product, product.b);
+  const auto terms = static_cast<std::size_t>(schedule.chunk);
+  const auto rows = static_cast<std::size_t>(tile.rows);
+  const Index stride = round_up(tile.columns, kColumns);
+  TileAccumulators acc(product, schedule, tile, stride);
+  ScalarChunk scalar(product, a, b);
+
+  std::vector<ModelElement<Real>> packed_a(rows * terms);
+  std::vector<std::uint8_t> special_rows(rows);
+  std::vector<Real> packed_b(terms * 2 * kColumns);
+  std::vector<typename ModelLayout<Real>::Exponent> exponents(terms * kColumns);
+  std::vector<std::uint64_t> left(rows);
+
+  ModelChunk<Real> chunk;
+  chunk.rows = static_cast<int>(tile.rows);
+  chunk.terms = schedule.chunk;
+  chunk.a = packed_a.data();
+  chunk.b = packed_b.data();
+  chunk.b_exponents = exponents.data();
+  chunk.c_stride = stride;
+  chunk.left = left.data();
+  chunk.bits = product.how.bits;
+  chunk.floor = product.how.exponent_floor;
+  chunk.mantissa = product.how.mantissa;
+  chunk.rounding = product.how.rounding;
+  chunk.parity = product.how.order == ChunkOrder::parity_apart;
+
+  for (Index step = 0; step < schedule.chunks(); ++step) {
+    const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
+    for (std::size_t r = 0; r < rows; ++r) {
+      special_rows[r] = pack_row(a, tile.row + static_cast<Index>(r), ks, &packed_a[r * terms]);
+    }
+    for (Index j = 0; j < tile.columns; j += kColumns) {
+      const Index width = std::min<Index>(kColumns, tile.columns - j);
+      const std::uint64_t odd =
+          pack_panel<Real>(b, tile.column + j, tile.column + j + width, ks, kernels.signs_apart,
+                           packed_b.data(), exponents.data());
+      for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;
+      chunk.c = acc.chunk() + j;
+      kernel(chunk);
+      const std::uint64_t owed = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
+      for (std::size_t r = 0; r < rows; ++r) {
+        for (std::uint64_t redo = left[r] & owed; redo != 0; redo &= redo - 1) {
+          const int lane = std::countr_zero(redo);
+          float& c = acc.chunk()[static_cast<Index>(r) * stride + j + lane];
+          c = scalar(tile.row + static_cast<Index>(r), tile.column + j + lane, ks, c);
+        }
+      }
+    }
+    const std::uint8_t what = schedule.after[static_cast<std::size_t>(step)];
+    if (what != 0) acc.after(what);
+  }
+  store_tile(product, tile, acc);
+}
+
+void run_scalar(const MachineProduct& product, const DotSchedule& schedule, const ModelTile& tile) {
+  const OperandReader a(product, product.a);
+  const OperandReader b(product, product.b);
+  const auto terms = static_cast<std::size_t>(schedule.chunk);
+  const int fraction = a.fraction() + b.fraction();
+  TileAccumulators acc(product, schedule, tile, tile.columns);
+  std::vector<DotOperand> rows(static_cast<std::size_t>(tile.rows) * terms);
+  std::vector<DotOperand> column(terms);
+  for (Index step = 0; step < schedule.chunks(); ++step) {
+    const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
+    for (Index r = 0; r < tile.rows; ++r) {
+      DotOperand* row = rows.data() + r * schedule.chunk;
+      a.each(tile.row + r, ks, [&](int t, const DotOperand& x) { row[t] = x; });
+    }
+    for (Index j = 0; j < tile.columns; ++j) {
+      b.each(tile.column + j, ks,
+             [&](int t, const DotOperand& x) { column[static_cast<std::size_t>(t)] = x; });
+      for (Index r = 0; r < tile.rows; ++r) {
+        float& c = acc.chunk()[r * tile.columns + j];
+        c = dot_step(product.how, fraction, rows.data() + r * schedule.chunk, column.data(), c);
+      }
+    }
+    const std::uint8_t what = schedule.after[static_cast<std::size_t>(step)];
+    if (what != 0) acc.after(what);
+  }
+  store_tile(product, tile, acc);
+}
+
+}  // namespace
+
+void run_tile(const MachineProduct& product, const ModelKernels* kernels, const ModelTile& tile) {
+  const DotSchedule schedule = make_schedule(product.how, product.k, product.block());
+  if (kernels == nullptr || !fits_f64(product.how)) {
+    run_scalar(product, schedule, tile);
+  } else if (product.how.family == SumFamily::cdna3_dot) {
+    run_vectors<double>(product, *kernels, kernels->cdna3_f64, schedule, tile);
+  } else if (plain_bytes(product) && fits_f32(product.how)) {
+    run_vectors<float>(product, *kernels, kernels->fused_f32, schedule, tile);
+  } else {
+    run_vectors<double>(product, *kernels, kernels->fused_f64, schedule, tile);
+  }
+}
+
+}  // namespace mxo::cpu

@@ -1,0 +1,23 @@
+// One tile of a product: rows by columns, all of K.
+#pragma once
+
+#include "emu/cpu/models/model_kernels.h"
+#include "emu/sums/machine_product.h"
+
+namespace mxo::cpu {
+
+struct ModelTile {
+  Index row = 0;
+  Index column = 0;
+  Index rows = 0;
+  Index columns = 0;
+};
+
+inline constexpr Index kModelTileRows = 256;
+inline constexpr Index kModelTileColumns = 512;
+
+/// Computes and stores the outputs of `tile`.  Without kernels, or where a sum does not fit
+/// theirs, by the scalar engine.
+void run_tile(const MachineProduct& product, const ModelKernels* kernels, const ModelTile& tile);
+
+}  // namespace mxo::cpu
