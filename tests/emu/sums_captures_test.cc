@@ -1,0 +1,234 @@
+// Machine models against what an H200 returned: single instructions and whole library products.
+// Every comparison is of bits; NaN is 7FFFFFFF in both.
+#include <gtest/gtest.h>
+
+#include "tests/support/captures.h"
+#include "tests/support/products.h"
+
+namespace mxo::test {
+namespace {
+
+class SumsCaptures : public testing::TestWithParam<std::string> {
+ protected:
+  Tensor call(std::string_view op, const NamedTensors& inputs,
+              const std::vector<std::string>& assignments, std::string_view output) {
+    const auto backend = make_backend(GetParam(), 2);
+    NamedTensors outputs = call_operator(*backend, op, inputs, settings(assignments));
+    return std::move(outputs.find(output)->second);
+  }
+};
+
+// ---------------------------------------------------------------- single instructions
+
+struct Unit {
+  std::string name;
+  Dtype a;
+  Dtype b;
+  std::string sum;
+  Index outputs;
+};
+
+TEST_P(SumsCaptures, PredictEveryInstructionOfTheMatrixUnit) {
+  const TensorFile& file = capture("h200_matrix_unit");
+  const Unit units[] = {
+      {"wgmma_e4m3", Dtype::e4m3, Dtype::e4m3, "h200_wgmma_fast", 81920},
+      {"wgmma_e5m2_e4m3", Dtype::e5m2, Dtype::e4m3, "h200_wgmma_fast", 32768},
+      {"wgmma_bf16", Dtype::bf16, Dtype::bf16, "h200_wgmma_fast", 49152},
+      {"wgmma_f16", Dtype::f16, Dtype::f16, "h200_wgmma_fast", 20480},
+      {"mma_sync_e4m3", Dtype::e4m3, Dtype::e4m3, "h200_mma_sync", 40960},
+      {"mma_sync_bf16", Dtype::bf16, Dtype::bf16, "h200_mma_sync", 30720},
+  };
+  for (const Unit& unit : units) {
+    const bool codes = is_minifloat8(unit.a);
+    std::vector<std::string> set{"sum=" + unit.sum};
+    if (codes) set.push_back("format_a=" + std::string(name_of(unit.a)));
+    if (codes) set.push_back("format_b=" + std::string(name_of(unit.b)));
+    const auto part = [&](const char* name, Dtype dtype) {
+      return retyped(file, unit.name + name, dtype);
+    };
+    const NamedTensors inputs{{"a", codes ? part(".a", Dtype::u8) : part(".a", unit.a)},
+                              {"b", codes ? part(".b", Dtype::u8) : part(".b", unit.b)},
+                              {"c", part(".c", Dtype::f32)}};
+    const Tensor d = call("fused_dot", inputs, set, "d");
+    const Tensor expected = part(".d", Dtype::f32);
+    EXPECT_EQ(expected.elements(), unit.outputs) << unit.name;
+    EXPECT_EQ(differing(expected, d), 0) << unit.name;
+  }
+}
+
+// ---------------------------------------------------------------- library products
+
+TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
+  const TensorFile& file = capture("grouped");
+  for (const std::string n : {"0", "1"}) {
+    const std::string rowwise = "rowwise." + n;
+    const Tensor qx = retyped(file, rowwise + ".qx", Dtype::u8);
+    const Tensor qw = retyped(file, rowwise + ".qw", Dtype::u8);
+    const Tensor ends = tensor_of(file, rowwise + ".offs");
+    const Index owed = ends.as<std::int32_t>()[ends.elements() - 1] * qw.extent(1);
+    for (const std::string fast : {"0", "1"}) {
+      const std::string sum = fast == "1" ? "sum=h200_wgmma_fast" : "sum=h200_wgmma_promote4";
+      const NamedTensors scaled{{"x.codes", qx},
+                                {"x.scales", retyped(file, rowwise + ".sx", Dtype::f32)},
+                                {"w.codes", qw},
+                                {"w.scales", retyped(file, rowwise + ".sw", Dtype::f32)},
+                                {"group_ends", ends}};
+      const Tensor y = call("grouped_matmul_rowwise", scaled, {sum}, "y");
+      EXPECT_EQ(differing(retyped(file, rowwise + ".fast" + fast + ".y", Dtype::bf16), y, owed), 0)
+          << rowwise << " fast " << fast;
+
+      const Tensor w0 = reshaped(qw, {1, qw.extent(1), qw.extent(2)});
+      const NamedTensors plain{{"x.codes", qx},
+                               {"x.scales", ones({qx.extent(0)})},
+                               {"w.codes", w0},
+                               {"w.scales", ones({1, qw.extent(1)})},
+                               {"group_ends", ends_of({static_cast<std::int32_t>(qx.extent(0))})}};
+      const Tensor z = call("grouped_matmul_rowwise", plain, {sum, "out=f32"}, "y");
+      EXPECT_EQ(differing(retyped(file, "dense." + n + ".fast" + fast + ".y", Dtype::f32), z), 0)
+          << "dense." << n << " fast " << fast;
+    }
+    const NamedTensors bf16{{"x", retyped(file, "bf16." + n + ".x", Dtype::bf16)},
+                            {"w", retyped(file, "bf16." + n + ".w", Dtype::bf16)},
+                            {"group_ends", tensor_of(file, "bf16." + n + ".offs")}};
+    const Tensor y = call("grouped_matmul_bf16", bf16, {"sum=h200_wgmma_fast"}, "y");
+    const Tensor expected = retyped(file, "bf16." + n + ".y", Dtype::bf16);
+    const Tensor& bf16_ends = bf16.find("group_ends")->second;
+    const Index rows = bf16_ends.as<std::int32_t>()[bf16_ends.elements() - 1];
+    EXPECT_EQ(differing(expected, y, rows * expected.extent(1)), 0) << "bf16." << n;
+  }
+}
+
+TEST_P(SumsCaptures, PredictEverySampleOfLargeProductsWithTheirSplits) {
+  const TensorFile& file = capture("gemm_samples");
+  const std::map<std::string, std::string> fp8_split{
+      {"16x7168x2048", "2"}, {"64x16384x512", "6"}, {"256x16384x256", "3"}};
+  const std::map<std::string, std::string> bf16_split{
+      {"16x7168x2048", "3"}, {"64x16384x512", "6"}, {"256x16384x256", "6"}};
+  int products = 0;
+  for (const auto& [key, captured] : file.tensors) {
+    if (!key.ends_with(".y")) continue;
+    const std::size_t last = key.rfind('.', key.size() - 3);
+    const std::string shape = key.substr(last + 1, key.size() - 3 - last);
+    const std::string kind = key.substr(0, last);
+    const std::string family = kind.substr(0, kind.find('.'));
+    const std::string operands = family + "." + shape;
+    const bool promoted = kind.ends_with("fast0");
+    std::vector<std::string> set{promoted ? "sum=h200_wgmma_promote4" : "sum=h200_wgmma_fast"};
+    const bool fp8 = family == "fp8";
+    const auto& splits = fp8 ? fp8_split : bf16_split;
+    const auto split = splits.find(shape);
+    if ((fp8 || family == "bf16") && split != splits.end()) {
+      set.push_back("sum.split=" + split->second);
+    }
+    const Tensor& a = tensor_of(file, operands + ".a");
+    const Tensor& b = tensor_of(file, operands + ".b");
+    const Tensor w = reshaped(b, {1, b.extent(0), b.extent(1)});
+    const Tensor ends = ends_of({static_cast<std::int32_t>(a.extent(0))});
+    Tensor y;
+    if (fp8 || family == "rowwise") {
+      if (fp8) set.push_back("out=f32");
+      const NamedTensors in{
+          {"x.codes", a},
+          {"x.scales", fp8 ? ones({a.extent(0)}) : tensor_of(file, operands + ".sa")},
+          {"w.codes", w},
+          {"w.scales", fp8 ? ones({1, b.extent(0)})
+                           : reshaped(tensor_of(file, operands + ".sb"), {1, b.extent(0)})},
+          {"group_ends", ends}};
+      y = call("grouped_matmul_rowwise", in, set, "y");
+    } else {
+      y = call("grouped_matmul_bf16", {{"x", a}, {"w", w}, {"group_ends", ends}}, set, "y");
+    }
+    EXPECT_EQ(differing(captured, y), 0) << key;
+    ++products;
+  }
+  EXPECT_EQ(products, 30);
+}
+
+// ---------------------------------------------------------------- the emulated MXFP8 step
+
+/// Rows with every group filled up with zeros to a multiple of 32, and the new ends.
+std::pair<Tensor, Tensor> padded(const Tensor& x, const Tensor& ends) {
+  std::vector<std::int32_t> to;
+  Index from = 0;
+  Index rows = 0;
+  for (Index g = 0; g < ends.elements(); ++g) {
+    rows += round_up(ends.as<std::int32_t>()[g] - from, 32);
+    from = ends.as<std::int32_t>()[g];
+    to.push_back(static_cast<std::int32_t>(rows));
+  }
+  Tensor y(x.dtype(), {rows, x.extent(1)});
+  const std::size_t row_bytes = static_cast<std::size_t>(x.extent(1)) * size_of(x.dtype());
+  from = 0;
+  Index at = 0;
+  for (Index g = 0; g < ends.elements(); ++g) {
+    const Index end = ends.as<std::int32_t>()[g];
+    std::memcpy(y.data() + static_cast<std::size_t>(at) * row_bytes,
+                x.data() + static_cast<std::size_t>(from) * row_bytes,
+                static_cast<std::size_t>(end - from) * row_bytes);
+    from = end;
+    at = to[static_cast<std::size_t>(g)];
+  }
+  return {std::move(y), ends_of(to)};
+}
+
+TEST_P(SumsCaptures, PredictTheEmulatedGroupedProductAndBothItsGradients) {
+  const TensorFile& file = capture("grouped");
+  for (const std::string n : {"0", "1", "2"}) {
+    for (const std::string mode : {"floor", "rceil"}) {
+      const std::string key = n + "." + mode;
+      const auto bf16 = [&](const char* name) { return retyped(file, key + name, Dtype::bf16); };
+      const Tensor ends = tensor_of(file, key + ".offs");
+      const Tensor x = bf16(".x");
+      const Tensor w = bf16(".w");
+      const Tensor dy = bf16(".go");
+      const std::int64_t* cfg = tensor_of(file, key + ".cfg").as<std::int64_t>();
+      const bool wgrad_with_hp = cfg[1] != 0;
+      const std::string scale_mode = "scale_mode=" + mode;
+      const Index rows = ends.as<std::int32_t>()[ends.elements() - 1];
+
+      const auto quantized = [&](const Tensor& t, const std::vector<std::string>& how) {
+        const auto backend = make_backend(GetParam(), 2);
+        std::vector<std::string> set{scale_mode};
+        set.insert(set.end(), how.begin(), how.end());
+        return call_operator(*backend, "quantize", {{"x", t}}, settings(set));
+      };
+      const auto product = [&](const NamedTensors& a, const NamedTensors& b) {
+        return call("grouped_matmul",
+                    {{"x.codes", a.find("codes")->second},
+                     {"x.scales", a.find("scales")->second},
+                     {"w.codes", b.find("codes")->second},
+                     {"w.scales", b.find("scales")->second},
+                     {"group_ends", ends}},
+                    {"sum=h200_wgmma_fast"}, "y");
+      };
+      const Tensor y = product(quantized(x, {}), quantized(w, {}));
+      EXPECT_EQ(differing(bf16(".y"), y, rows * y.extent(1)), 0) << key << ".y";
+      const Tensor dx = product(quantized(dy, {}), quantized(w, {"axis=-2", "transpose=true"}));
+      EXPECT_EQ(differing(bf16(".dx"), dx, rows * dx.extent(1)), 0) << key << ".dx";
+
+      Tensor dw;
+      if (wgrad_with_hp) {
+        dw = call("grouped_matmul_bf16_wgrad", {{"dy", dy}, {"x", x}, {"group_ends", ends}},
+                  {"sum=h200_wgmma_fast"}, "dw");
+      } else {
+        const auto [dy_rows, padded_ends] = padded(dy, ends);
+        const NamedTensors qdy = quantized(dy_rows, {"axis=-2"});
+        const NamedTensors qx = quantized(padded(x, ends).first, {"axis=-2"});
+        dw = call("grouped_matmul_wgrad",
+                  {{"dy.codes", qdy.find("codes")->second},
+                   {"dy.scales", qdy.find("scales")->second},
+                   {"x.codes", qx.find("codes")->second},
+                   {"x.scales", qx.find("scales")->second},
+                   {"group_ends", padded_ends}},
+                  {"sum=h200_wgmma_fast"}, "dw");
+      }
+      EXPECT_EQ(differing(bf16(".dw"), dw), 0) << key << ".dw";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, SumsCaptures, testing::Values("reference", "cpu"),
+                         [](const auto& row) { return row.param; });
+
+}  // namespace
+}  // namespace mxo::test

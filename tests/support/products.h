@@ -1,0 +1,57 @@
+// Calling products through the catalogue, and counting the bits that differ.
+#pragma once
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emu/backends.h"
+#include "ops/catalogue.h"
+
+namespace mxo::test {
+
+/// "key=value" pairs as Parameters.
+inline Parameters settings(const std::vector<std::string>& assignments) {
+  Parameters set;
+  for (const std::string& assignment : assignments) set.set(assignment);
+  return set;
+}
+
+/// `tensor` with another shape of as many elements.
+inline Tensor reshaped(const Tensor& tensor, std::vector<Index> shape) {
+  Tensor copy(tensor.dtype(), std::move(shape));
+  std::memcpy(copy.data(), tensor.data(), copy.bytes());
+  return copy;
+}
+
+/// One i32 tensor [n].
+inline Tensor ends_of(const std::vector<std::int32_t>& ends) {
+  Tensor tensor(Dtype::i32, {static_cast<Index>(ends.size())});
+  std::copy(ends.begin(), ends.end(), tensor.as<std::int32_t>());
+  return tensor;
+}
+
+/// f32 ones.
+inline Tensor ones(std::vector<Index> shape) {
+  Tensor tensor(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < tensor.elements(); ++i) tensor.as<float>()[i] = 1.0f;
+  return tensor;
+}
+
+/// Elements whose bits differ, among the first `owed` (all if negative).
+inline Index differing(const Tensor& expected, const Tensor& actual, Index owed = -1) {
+  if (expected.elements() != actual.elements()) return -1;
+  const Index n = owed < 0 ? expected.elements() : owed;
+  const auto size = static_cast<Index>(size_of(expected.dtype()));
+  Index count = 0;
+  for (Index i = 0; i < n; ++i) {
+    count += std::memcmp(expected.data() + i * size, actual.data() + i * size,
+                         static_cast<std::size_t>(size)) != 0
+                 ? 1
+                 : 0;
+  }
+  return count;
+}
+
+}  // namespace mxo::test
