@@ -26,9 +26,10 @@ MXO_HD constexpr ExactNumber exact_number(float x) {
   const int field = static_cast<int>(magnitude >> 23);
   std::uint32_t significand = (magnitude & 0x7FFFFFu) | (field > 0 ? 0x800000u : 0u);
   int exponent = (field > 0 ? field : 1) - 150;
-  while ((significand & 1u) == 0) {
-    significand >>= 1;
-    ++exponent;
+  for (int zeros = 16; zeros > 0; zeros /= 2) {
+    if ((significand & ((1u << zeros) - 1)) != 0) continue;
+    significand >>= zeros;
+    exponent += zeros;
   }
   return {ExactNumber::Kind::finite, sign * static_cast<std::int64_t>(significand), exponent};
 }
@@ -51,7 +52,7 @@ MXO_HD constexpr ExactNumber product(const ExactNumber& a, const ExactNumber& b)
 /// 2^-17 and 2^-149 twice, 2^-332.  The largest is below (2^16 * 2^128)^2 = 2^288.  Digit i
 /// weighs 2^(32 i - 352); 23 digits reach 2^384, which leaves room for 2^95 of the largest terms.
 /// A digit is kept in a signed 64-bit limb and takes less than 2^33 from one term, so that 2^29
-/// terms fit before carries must move.
+/// terms would fit before carries must move; they do after 2^20.
 class ExactSum {
  public:
   /// Adds significand * 2^exponent, any significand; exponent in [-352, 288].
@@ -93,7 +94,7 @@ class ExactSum {
   static constexpr int kLowest = -352;
   static constexpr int kDigits = 23;
   static constexpr std::uint64_t kDigit = 0xFFFFFFFFu;
-  static constexpr std::uint32_t kMostPending = 1u << 29;
+  static constexpr std::uint32_t kMostPending = 1u << 20;
 
   /// Brings every digit but the top one into [0, 2^32); the top keeps the sign.
   MXO_HD constexpr void carry() {

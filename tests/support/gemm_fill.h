@@ -1,0 +1,11 @@
+// The numbers of the hard cases.
+#pragma once
+
+namespace mxo::test {
+
+class GemmCase;
+
+/// Fills codes and scales as the case's Fill says.
+void fill_operands(GemmCase& gemm);
+
+}  // namespace mxo::test

@@ -1,0 +1,122 @@
+// What a grouped product must be, told a second time: its formulas over MPFR.
+#include "tests/support/gemm_twin.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+
+#include "tests/support/plain_values.h"
+
+namespace mxo::test {
+namespace {
+
+struct Element {
+  double code;
+  double scale;
+};
+
+/// Values of a line, in the order they are contracted.
+using Line = std::vector<Element>;
+
+Line line_a(GemmCase& gemm, Index g, Index i) {
+  Line line;
+  for (Index c = 0; c < gemm.length(g); ++c) {
+    const GemmCase::Place at = gemm.place_a(g, i, c);
+    line.push_back(
+        {plain_value(gemm.a_dtype, gemm.a.bits(at.code)),
+         at.scale < 0 ? 1.0 : plain_value(gemm.scale_dtype, gemm.a_scales.bits(at.scale))});
+  }
+  return line;
+}
+
+Line line_b(GemmCase& gemm, Index g, Index j) {
+  Line line;
+  for (Index c = 0; c < gemm.length(g); ++c) {
+    const GemmCase::Place at = gemm.place_b(g, j, c);
+    line.push_back(
+        {plain_value(gemm.b_dtype, gemm.b.bits(at.code)),
+         at.scale < 0 ? 1.0 : plain_value(gemm.scale_dtype, gemm.b_scales.bits(at.scale))});
+  }
+  return line;
+}
+
+float narrow(double value) { return static_cast<float>(value); }
+
+float chain(Scaling scaling, const Line& a, const Line& b) {
+  const std::size_t length = a.size();
+  float acc = 0.0f;
+  if (length == 0) return acc;
+  if (scaling == Scaling::mx || scaling == Scaling::none) {
+    for (std::size_t c = 0; c < length; ++c) {
+      acc = big_fma(big_multiply(narrow(a[c].code), narrow(a[c].scale)),
+                    big_multiply(narrow(b[c].code), narrow(b[c].scale)), acc);
+    }
+    return acc;
+  }
+  const std::size_t tile = scaling == Scaling::rowwise ? length : 128;
+  float y = 0.0f;
+  for (std::size_t first = 0; first < length; first += tile) {
+    acc = 0.0f;
+    for (std::size_t c = first; c < std::min(first + tile, length); ++c) {
+      acc = big_fma(narrow(a[c].code), narrow(b[c].code), acc);
+    }
+    const float scaled = big_multiply(acc, narrow(a[first].scale));
+    y = scaling == Scaling::rowwise ? big_multiply(scaled, narrow(b[first].scale))
+                                    : big_fma(scaled, narrow(b[first].scale), y);
+  }
+  return y;
+}
+
+std::uint32_t rounded(float value, Dtype out) {
+  if (out == Dtype::f32) return std::bit_cast<std::uint32_t>(value);
+  BigSum sum;
+  sum.add(static_cast<double>(value), 1.0, 1.0, 1.0);
+  // A sum begins at +0, which a lone -0 does not survive.
+  if (value == 0.0f) return std::bit_cast<std::uint32_t>(value) >> 16;
+  return sum.rounded(Dtype::bf16);
+}
+
+template <typename Expected>
+std::string differences(GemmCase& gemm, const Expected& expected) {
+  std::string text;
+  int shown = 0;
+  for (Index g = 0; g < static_cast<Index>(gemm.spec().groups.size()); ++g) {
+    std::vector<Line> b;
+    for (Index j = 0; j < gemm.lines_b(); ++j) b.push_back(line_b(gemm, g, j));
+    for (Index i = 0; i < gemm.lines_a(g); ++i) {
+      const Line a = line_a(gemm, g, i);
+      for (Index j = 0; j < gemm.lines_b(); ++j) {
+        const std::uint32_t want = expected(a, b[static_cast<std::size_t>(j)]);
+        const std::uint32_t got = gemm.out.bits(gemm.place_out(g, i, j));
+        if (got == want || ++shown > 4) continue;
+        char row[120];
+        std::snprintf(row, sizeof row, "group %lld (%lld, %lld): found %08X, needs %08X\n",
+                      static_cast<long long>(g), static_cast<long long>(i),
+                      static_cast<long long>(j), got, want);
+        text += row;
+      }
+    }
+  }
+  return shown == 0 ? ""
+                    : describe(gemm.spec()) + ": " + std::to_string(shown) + " differ\n" + text;
+}
+
+}  // namespace
+
+std::string differences_from_exact(GemmCase& gemm, BigSum& sum) {
+  return differences(gemm, [&](const Line& a, const Line& b) {
+    sum.clear();
+    for (std::size_t c = 0; c < a.size(); ++c) {
+      sum.add(a[c].code, b[c].code, a[c].scale, b[c].scale);
+    }
+    return sum.rounded(gemm.spec().out);
+  });
+}
+
+std::string differences_from_fma_chain(GemmCase& gemm) {
+  return differences(gemm, [&](const Line& a, const Line& b) {
+    return rounded(chain(gemm.spec().scaling, a, b), gemm.spec().out);
+  });
+}
+
+}  // namespace mxo::test
