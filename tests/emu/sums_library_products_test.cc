@@ -1,0 +1,118 @@
+// What cuBLASLt on an H200 returned for whole products, predicted from the split it reported.
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "ops/catalogue.h"
+#include "tests/support/captures.h"
+#include "tools/capture/product_operands.h"
+
+namespace mxo {
+namespace {
+
+struct CapturedProduct {
+  std::string name;  ///< "fp8.fast1.4096x7168x2048"
+  Index m = 0, k = 0, n = 0;
+  std::uint64_t seed = 0;
+  int split = 0;
+  bool fp8() const { return name.starts_with("fp8"); }
+  bool promoted() const { return name.starts_with("fp8.fast0"); }
+};
+
+/// Metadata reads "seed=3 splitk=2 tile=...".
+Index setting(const std::string& text, const std::string& key) {
+  return std::stoll(text.substr(text.find(key + "=") + key.size() + 1));
+}
+
+std::vector<CapturedProduct> captured_products() {
+  std::vector<CapturedProduct> products;
+  for (const auto& [name, text] : test::capture("h200_library_products").metadata) {
+    if (text.find("splitk=") == std::string::npos) continue;
+    CapturedProduct p;
+    p.name = name;
+    const std::string shape = name.substr(name.rfind('.') + 1);
+    std::size_t at = 0;
+    p.m = std::stoll(shape, &at);
+    std::size_t next = 0;
+    p.k = std::stoll(shape.substr(at + 1), &next);
+    p.n = std::stoll(shape.substr(at + 1 + next + 1));
+    p.seed = static_cast<std::uint64_t>(setting(text, "seed"));
+    p.split = static_cast<int>(setting(text, "splitk"));
+    products.push_back(p);
+  }
+  return products;
+}
+
+/// The sampled rows of x (or of w), made again from the seed.
+Tensor sampled_operand(const CapturedProduct& p, bool w) {
+  const Index extent = w ? p.n : p.m;
+  const Index rows = std::min(extent, capture::kProductSamples);
+  const std::uint64_t seed = p.seed + (w ? 1 : 0);
+  Tensor t(p.fp8() ? Dtype::u8 : Dtype::bf16,
+           w ? std::vector<Index>{1, rows, p.k} : std::vector<Index>{rows, p.k});
+  for (Index i = 0; i < rows; ++i) {
+    const Index row = capture::sampled_row(i, rows, extent);
+    for (Index k = 0; k < p.k; ++k) {
+      if (p.fp8()) {
+        t.as<E4M3>()[i * p.k + k] = capture::product_operand_e4m3(seed, row, k, p.k);
+      } else {
+        t.as<BF16>()[i * p.k + k] = capture::product_operand_bf16(seed, row, k, p.k);
+      }
+    }
+  }
+  return t;
+}
+
+Tensor ones(std::vector<Index> shape) {
+  Tensor t(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = 1.0f;
+  return t;
+}
+
+NamedTensors predict(const CapturedProduct& p, int split) {
+  const auto cpu = make_cpu_backend();
+  NamedTensors in;
+  Tensor x = sampled_operand(p, false);
+  Tensor w = sampled_operand(p, true);
+  Tensor ends(Dtype::i32, {1});
+  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(x.extent(0));
+  in.emplace("group_ends", std::move(ends));
+  Parameters set;
+  set.set("sum", p.promoted() ? "h200_wgmma_promote4" : "h200_wgmma_fast");
+  set.set("sum.split", std::to_string(split));
+  set.set("out", p.fp8() ? "f32" : "bf16");
+  if (!p.fp8()) {
+    in.emplace("x", std::move(x));
+    in.emplace("w", std::move(w));
+    return call_operator(*cpu, "grouped_matmul_bf16", in, set);
+  }
+  in.emplace("x.scales", ones({x.extent(0)}));
+  in.emplace("w.scales", ones({1, w.extent(1)}));
+  in.emplace("x.codes", std::move(x));
+  in.emplace("w.codes", std::move(w));
+  return call_operator(*cpu, "grouped_matmul_rowwise", in, set);
+}
+
+TEST(LibraryProducts, AreTheChainWithTheSplitTheLibraryReported) {
+  const auto products = captured_products();
+  ASSERT_EQ(products.size(), 42u);
+  for (const CapturedProduct& p : products) {
+    const Tensor& want = test::tensor_of(test::capture("h200_library_products"), p.name + ".y");
+    const NamedTensors out = predict(p, p.split);
+    const Tensor& y = out.find("y")->second;
+    ASSERT_EQ(y.bytes(), want.bytes()) << p.name;
+    EXPECT_EQ(std::memcmp(y.data(), want.data(), y.bytes()), 0) << p.name << " split " << p.split;
+  }
+}
+
+TEST(LibraryProducts, AWrongSplitIsSeen) {
+  for (const CapturedProduct& p : captured_products()) {
+    if (p.name != "fp8.fast1.64x16384x512") continue;
+    const NamedTensors out = predict(p, 1);
+    const Tensor& y = out.find("y")->second;
+    const Tensor& want = test::tensor_of(test::capture("h200_library_products"), p.name + ".y");
+    EXPECT_NE(std::memcmp(y.data(), want.data(), y.bytes()), 0);
+  }
+}
+
+}  // namespace
+}  // namespace mxo
