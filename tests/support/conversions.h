@@ -5,19 +5,25 @@
 #include <span>
 #include <string_view>
 
+#include "formats/dtype.h"
 #include "tests/support/sweep.h"
 
 namespace mxo::test {
 
-/// Which capture, and the code this library gives for the bits of an input.
+/// One captured table: where it is, the `encode` that must repeat it, and the codec's own answer.
 struct Conversion {
   std::string_view capture;
   std::string_view table;
-  std::uint64_t inputs;
-  unsigned (*code_of)(std::uint64_t input);
-  testing::AssertionResult (*agrees)(const RunTable&);  ///< sweep of code_of, inlined
+  Dtype from = Dtype::f32;
+  Dtype to = Dtype::e4m3;
+  Overflow overflow = Overflow::saturate;
+  NanSign nan = NanSign::positive;
+  E8M0Rounding rounding = E8M0Rounding::nearest;
+  unsigned (*code_of)(std::uint64_t input) = nullptr;
+  testing::AssertionResult (*agrees)(const RunTable&) = nullptr;  ///< sweep of code_of, inlined
 
-  RunTable load() const { return run_table(test::capture(capture), table, inputs); }
+  std::uint64_t inputs() const { return std::uint64_t{1} << (8 * size_of(from)); }
+  RunTable load() const { return run_table(test::capture(capture), table, inputs()); }
 };
 
 inline std::ostream& operator<<(std::ostream& out, const Conversion& c) {
