@@ -49,7 +49,18 @@ TYPED_TEST(ScaleOracle, EveryPowerOfTwoComesBackFromEveryRounding) {
   }
 }
 
-/// The MPFR table of a captured mode, element NaN and all: floor, ceil and even have no rounding.
+/// The exact scale of every float as a block of one; NaNs lengthen the run of infinity.
+RunTable exact_scales_of_floats(FormatSpec format, ScaleMode mode) {
+  RunTable table;
+  table.inputs = std::uint64_t{1} << 32;
+  for (const std::uint64_t sign : {std::uint64_t{0}, std::uint64_t{0x80000000}}) {
+    append_runs(table, sign, sign + 0x7F800000, [&](std::uint64_t input) {
+      return exact_scale(format, float_of(input & 0x7FFFFFFF), mode);
+    });
+  }
+  return table;
+}
+
 TEST(MpfrScales, EqualTorchaosOnEveryFloatInTheModesThatDoNotRound) {
   for (const auto& [format, name] :
        {std::pair{kE4M3, "float8_e4m3fn"}, std::pair{kE5M2, "float8_e5m2"}}) {
@@ -58,15 +69,24 @@ TEST(MpfrScales, EqualTorchaosOnEveryFloatInTheModesThatDoNotRound) {
           std::pair{ScaleMode::even, "even"}}) {
       const RunTable captured = run_table(capture("mx_single_element_exhaustive"),
                                           std::string(mode_name) + "." + name + ".scale");
-      RunTable table;
-      table.inputs = std::uint64_t{1} << 32;
-      for (const std::uint64_t sign : {std::uint64_t{0}, std::uint64_t{0x80000000}}) {
-        append_runs(table, sign, sign + 0x7F800000, [&, spec = format, how = mode](auto input) {
-          return exact_scale(spec, float_of(input & 0x7FFFFFFF), how);
-        });
-      }
-      EXPECT_EQ(table, captured) << mode_name << ' ' << name;
+      EXPECT_EQ(exact_scales_of_floats(format, mode), captured) << mode_name << ' ' << name;
     }
+  }
+}
+
+TEST(MpfrScales, DifferFromTorchaosRceilAtOneMagnitudeOfEachFormat) {
+  for (const auto& [format, name, amax] :
+       {std::tuple{kE4M3, "float8_e4m3fn", std::uint64_t{0x04600001}},
+        std::tuple{kE5M2, "float8_e5m2", std::uint64_t{0x07E00001}}}) {
+    const RunTable captured =
+        run_table(capture("mx_single_element_exhaustive"), std::string("rceil.") + name + ".scale");
+    const RunTable differs = joined(captured, exact_scales_of_floats(format, ScaleMode::rceil),
+                                    [](unsigned a, unsigned b) { return unsigned{a != b}; });
+    const std::vector<std::uint64_t> at{0, amax, amax + 1, amax | 0x80000000,
+                                        (amax | 0x80000000) + 1};
+    EXPECT_EQ(differs.start, at) << name;
+    EXPECT_EQ(captured[amax], 0) << name;
+    EXPECT_EQ(exact_scale(format, float_of(amax), ScaleMode::rceil), 1u) << name;
   }
 }
 
