@@ -30,7 +30,8 @@ enum class NanRule : std::uint8_t {
 /// How the floor mode takes the exponent.
 enum class FloorRule : std::uint8_t {
   exponent_field,  ///< integer arithmetic on amax
-  multiply,        ///< fl32(amax * 2^-emax), then toward zero; differs at 047FFFFF (e4m3), 07FFFFFF (e5m2)
+  /// fl32(amax * 2^-emax), then toward zero; differs at 047FFFFF (e4m3) and 07FFFFFF (e5m2).
+  multiply,
 };
 
 /// A named bundle of choices.
