@@ -1,0 +1,139 @@
+// The grouped products on the cpu: pack a batch, then multiply its tiles, all threads at both.
+#include <omp.h>
+
+#include <algorithm>
+#include <new>
+
+#include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/gemm/plan.h"
+
+namespace mxo::cpu {
+
+const Kernels& kernels_of(Isa isa) {
+  switch (isa) {
+    case Isa::scalar: return scalar_kernels();
+    case Isa::avx2: return avx2_kernels();
+    case Isa::avx512: return avx512_kernels();
+    case Isa::avx512_vnni:
+    case Isa::amx: break;
+  }
+  return avx512_vnni_kernels();
+}
+
+namespace {
+
+/// Packed operands and the threads' own memory stay below 64 MiB together.
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+std::size_t packed_bytes(int threads) {
+  const std::size_t own = static_cast<std::size_t>(threads) * kMebibyte;
+  return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
+}
+
+struct Release {
+  void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+};
+
+/// Packs the current part of every job's depth and multiplies it.
+class Runner {
+ public:
+  Runner(const Kernels& kernels, int threads) : kernels_(kernels), threads_(threads) {
+    for (int t = 0; t < threads; ++t) scratch_.push_back(make_tile_scratch());
+    for (int t = 0; t < threads; ++t) pack_.push_back(make_pack_scratch());
+  }
+
+  void run(std::vector<Job>& jobs) {
+    std::vector<Packing> packings;
+    std::vector<Tile> tiles;
+    const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / jobs.size() + 1;
+    for (Job& job : jobs) {
+      for (Panel& panel : job.b) packings.push_back({&job, &panel, &job.product->b});
+      for (Panel& panel : job.a) packings.push_back({&job, &panel, &job.product->a});
+      add_tiles(job, wanted, tiles);
+    }
+    const auto packs = static_cast<Index>(packings.size());
+    const auto count = static_cast<Index>(tiles.size());
+#pragma omp parallel num_threads(threads_)
+    {
+      const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+#pragma omp for schedule(dynamic, 1)
+      for (Index i = 0; i < packs; ++i) {
+        const Packing& p = packings[static_cast<std::size_t>(i)];
+        pack_panel(kernels_, p.job->engine, *p.job->product, *p.factor, p.job->depth, *p.panel,
+                   *pack_[thread]);
+      }
+#pragma omp for schedule(dynamic, 1)
+      for (Index i = 0; i < count; ++i) {
+        compute_tile(kernels_, tiles[static_cast<std::size_t>(i)], *scratch_[thread]);
+      }
+    }
+  }
+
+ private:
+  struct Packing {
+    Job* job;
+    Panel* panel;
+    const Factor* factor;
+  };
+  const Kernels& kernels_;
+  int threads_;
+  std::vector<TileScratchPtr> scratch_;
+  std::vector<PackScratchPtr> pack_;
+};
+
+Engine engine_of(const Accumulation& sum, Scaling scaling) {
+  if (sum.family == SumFamily::fma_chain) return Engine::chain;
+  return scaling == Scaling::none ? Engine::f64 : Engine::int16;
+}
+
+void multiply(const Kernels& kernels, int threads, Engine engine,
+              const std::vector<Product>& products) {
+  const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
+  std::size_t most = 0;
+  for (const auto& batch : batches) {
+    std::size_t bytes = 0;
+    for (const Piece& piece : batch) bytes += piece.bytes;
+    most = std::max(most, bytes);
+  }
+  const std::unique_ptr<std::byte[], Release> memory(
+      static_cast<std::byte*>(::operator new[](most + 64, std::align_val_t{64})));
+  Runner runner(kernels, threads);
+  for (const auto& batch : batches) {
+    std::vector<Job> jobs;
+    std::byte* at = memory.get();
+    for (const Piece& piece : batch) {
+      jobs.push_back(job_of(kernels, engine, piece, at));
+      at += piece.bytes;
+    }
+    runner.run(jobs);
+    while (!jobs.front().last_part()) {  // only a piece alone comes in parts
+      Depth& depth = jobs.front().depth;
+      depth.start += depth.count;
+      depth.count = std::min(depth.count, jobs.front().product->depth - depth.start);
+      runner.run(jobs);
+    }
+  }
+}
+
+/// An empty sum is +0 whatever the scales.
+std::vector<Product> without_empty_scales(std::vector<Product> products) {
+  for (Product& p : products) {
+    if (p.depth == 0) p.scaling = Scaling::none;
+  }
+  return products;
+}
+
+}  // namespace
+
+void CpuBackend::run(const GroupedMatmul& op) {
+  if (!(op.sum == kExact) && !(op.sum == kFmaChain)) return ReferenceBackend::run(op);
+  multiply(kernels_of(isa_), threads_, engine_of(op.sum, op.scaling),
+           without_empty_scales(products_of(op)));
+}
+
+void CpuBackend::run(const GroupedMatmulWgrad& op) {
+  if (!(op.sum == kExact) && !(op.sum == kFmaChain)) return ReferenceBackend::run(op);
+  multiply(kernels_of(isa_), threads_, engine_of(op.sum, op.scaling),
+           without_empty_scales(products_of(op)));
+}
+
+}  // namespace mxo::cpu

@@ -1,0 +1,90 @@
+// The inner loops of the products, one table per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "emu/cpu/isa.h"
+#include "formats/dtype.h"
+
+namespace mxo::cpu {
+
+inline constexpr int kMaxLanesA = 16;  ///< most lines of a panel of A
+inline constexpr int kMaxLanesB = 32;  ///< most lines of a panel of B
+inline constexpr int kBlock = 32;      ///< contracted elements of a block
+inline constexpr int kRunBlocks = 4;
+inline constexpr int kRun = kBlock * kRunBlocks;  ///< of a run, the unit of packing
+inline constexpr int kPairs = kBlock / 2;         ///< int16 pairs of a block
+inline constexpr int kRunPairs = kRun / 2;
+
+/// One line's run as integers: element c is (integer + rest) * 2^exponent, |rest| < 1, the rest
+/// of the same sign and kept only where it is not zero.
+struct EncodedRun {
+  int exponent[kRunBlocks] = {};  ///< of each block; a joint run has the same four times
+  float norm2[kRunBlocks] = {};   ///< sum of squares of each block's factor * code, rounded up
+  std::uint64_t rest[2] = {};     ///< bit c: element c has a rest
+  std::uint8_t least = 255;       ///< least nonzero magnitude code minus 1; 255: none
+  bool special = false;           ///< holds a NaN or an infinity; the integers are zero
+};
+
+/// What one row of outputs ends with; of columns there are arrays of the same (ColumnEnds).
+struct RowEnd {
+  double reach;      ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
+  double norm;       ///< at least the Euclidean norm of the line; infinite: do not decide
+  double roundings;  ///< at most so many, each off by at most 2^-53 * norm_a * norm_b
+  double scale;      ///< multiplies the sum at the end
+};
+struct ColumnEnds {
+  double reach[kMaxLanesB];
+  double norm[kMaxLanesB];
+  double roundings[kMaxLanesB];
+  double scale[kMaxLanesB];
+};
+
+/// Panels: A int16 [pair][width] pairs of neighbours as one dword, width at most lanes_a;
+/// B int16 [pair][lanes_b]; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
+/// [c][lanes_b / 2].  Blocks of sums: [width][lanes_b], f64 or f32.
+struct Kernels {
+  Isa isa;
+  int lanes_a;
+  int lanes_b;
+
+  /// sums[m][n] = sum over `pairs` pairs, in int32.  The caller knows that nothing overflows.
+  void (*dot_int16)(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+                    std::int32_t* sums) noexcept;
+  /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
+  void (*add_scaled)(int width, const std::int32_t* sums, const double* scale_a,
+                     const double* scale_b, double* c) noexcept;
+  /// c[n] += value * (b[n] * scale_b[n]), b the int16 at `half` of each pair of one pair row.
+  void (*add_rest_of_a)(double value, const std::int32_t* b, int half, const double* scale_b,
+                        double* c) noexcept;
+  /// d[m] += value * (a[m] * scale_a[m]), for `width` lines.
+  void (*add_rest_of_b)(int width, double value, const std::int32_t* a, int half,
+                        const double* scale_a, double* d) noexcept;
+  /// c[m][n] += sum over `depth`, by fused steps in f64; b is one half, c has lanes_b columns.
+  void (*dot_f64)(int width, int depth, const double* a, const double* b, double* c) noexcept;
+  /// c[m][n] = fma(a[m], b[n], c[m][n]) for c ascending, in f32.
+  void (*chain_f32)(int width, int depth, const float* a, const float* b, float* c) noexcept;
+
+  /// 128 codes of one line to int16 pairs.  `joint`: all blocks get one exponent, block b's codes
+  /// multiplied by factor[b], a power of two of at most 1.
+  void (*encode_int16)(Dtype dtype, const std::uint8_t* codes, const float* factor, bool joint,
+                       std::int32_t* pairs, EncodedRun& run) noexcept;
+  /// out[i][lane] = in[lane][i] for `count` dwords of each of `lanes` lines.
+  void (*interleave)(int lanes, int count, const std::uint32_t* in, int in_step, std::uint32_t* out,
+                     int out_step) noexcept;
+  /// out[c][lane] = in[c][lane] for `depth` steps; of each lane norm2 += x * x, and least =
+  /// min(least, |x|) over x that are not zero.  Rows of `in` and `out` lie `step` apart.
+  void (*widen)(int lanes, int depth, const float* in, int in_step, double* out, int out_step,
+                double* norm2, float* least) noexcept;
+  /// Rounds n sums to bf16 (u16) or f32 (u32) bits; bit i of the answer: not decided.
+  std::uint32_t (*round)(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
+                         Dtype out_dtype, void* out) noexcept;
+};
+
+const Kernels& scalar_kernels();
+const Kernels& avx2_kernels();
+const Kernels& avx512_kernels();
+const Kernels& avx512_vnni_kernels();
+const Kernels& kernels_of(Isa isa);
+
+}  // namespace mxo::cpu

@@ -1,0 +1,85 @@
+// A few lines of a factor, packed for an engine, with what is known of their sums.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "emu/cpu/gemm/kernels.h"
+#include "emu/cpu/gemm/product.h"
+
+namespace mxo::cpu {
+
+/// How a product is computed.
+enum class Engine : std::uint8_t {
+  int16,  ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
+  f64,    ///< bf16 operands in f64
+  chain,  ///< fma_chain in f32
+};
+
+/// What the int16 part of an element leaves: `value` is the rest times the scale.
+struct Rest {
+  double value;
+  std::uint32_t lane;
+  std::uint32_t at;  ///< in the run
+};
+
+/// What is known of one line; docs/numerics.md, "The exact product".
+struct LineBound {
+  double norm2 = 0;      ///< at least the sum of squares of its elements
+  int quantum = kNone;   ///< every element is a multiple of 2^quantum
+  double roundings = 0;  ///< roundings it can cause in a sum
+  bool special = false;  ///< holds a NaN or an infinity, maybe in a scale
+  bool nan = false;
+  static constexpr int kNone = 1 << 20;
+};
+
+struct Panel {
+  Index first = 0;
+  int width = 0;                  ///< lines
+  int step = 0;                   ///< lines as stored: of A the width, of B all lanes of the table
+  int scale_step = 0;             ///< lanes of `scales`
+  void* data = nullptr;           ///< as kernels.h says, `depth` rounded up to blocks
+  double* scales = nullptr;       ///< int16: [block][scale_step], what a line's int16 unit is worth
+  std::uint8_t* split = nullptr;  ///< int16: [run] 1 if its blocks differ in unit
+  std::uint32_t* rest_begin = nullptr;      ///< int16: [run + 1] into rests
+  std::uint64_t (*rest_mask)[2] = nullptr;  ///< int16: [run], elements where some line has a rest
+  std::vector<Rest> rests;
+  bool dense = false;  ///< int16: too many rests; the pairs are not to be used
+  LineBound bound[kMaxLanesB];
+};
+
+/// Which part of the contracted axis a panel holds.
+struct Depth {
+  Index start = 0;
+  Index count = 0;
+  Index runs() const { return ceil_div(count, kRun); }
+  Index blocks() const { return ceil_div(count, kBlock); }
+  int run_count(Index run) const {
+    const Index left = count - run * kRun;
+    return static_cast<int>(left < kRun ? left : kRun);
+  }
+};
+
+/// Bytes of everything a panel points to.
+std::size_t panel_bytes(Engine engine, int step, int scale_step, const Depth& depth);
+/// Points the panel into memory of panel_bytes, 64-aligned.
+void place_panel(Panel& panel, Engine engine, const Depth& depth, std::byte* memory);
+
+/// Room for one run on its way into a panel.
+struct PackScratch;
+struct PackScratchDelete {
+  void operator()(PackScratch* scratch) const;
+};
+using PackScratchPtr = std::unique_ptr<PackScratch, PackScratchDelete>;
+PackScratchPtr make_pack_scratch();
+
+/// Fills the panel from elements [depth.start, + count) of its lines; bounds accumulate over
+/// calls for the parts of one depth.
+void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
+                const Depth& depth, Panel& panel, PackScratch& scratch);
+
+/// One run of a line as f64 values, code times scale; a special line gives zeros.
+void pack_run_f64(const Product& product, const Factor& factor, const Panel& panel, Index start,
+                  int count, int half_lanes, double* out, PackScratch& scratch);
+
+}  // namespace mxo::cpu

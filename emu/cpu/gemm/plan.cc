@@ -1,0 +1,151 @@
+// Cuts that pack as little as possible more than once.
+#include "emu/cpu/gemm/plan.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "emu/cpu/gemm/tile_sums.h"
+
+namespace mxo::cpu {
+namespace {
+
+Index panels(Index lines, int lanes) { return ceil_div(lines, lanes); }
+
+std::size_t bytes_of(const Kernels& kernels, Engine engine, Index rows, Index columns,
+                     const Depth& part, bool whole) {
+  const auto pa = static_cast<std::size_t>(panels(rows, kernels.lanes_a));
+  const auto pb = static_cast<std::size_t>(panels(columns, kernels.lanes_b));
+  const std::size_t sums = whole ? 0 : pa * pb * kBlockSums * sizeof(double);
+  return pa * panel_bytes(engine, kernels.lanes_a, kMaxLanesA, part) +
+         pb * panel_bytes(engine, kernels.lanes_b, kMaxLanesB, part) + sums;
+}
+
+struct Cut {
+  Index rows = 0, columns = 0, part = 0;
+  Index cost = std::numeric_limits<Index>::max();  ///< lines packed, and sums moved, per element
+};
+
+/// The cheapest cut with the depth in `parts`, by trying each number of row pieces.
+void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::size_t memory,
+               Index parts, Cut& best) {
+  const Index part = parts == 1 ? p.depth : round_up(ceil_div(p.depth, parts), kRun);
+  const Index most_row_pieces = panels(p.a.rows, kernels.lanes_a);
+  const Index most_column_pieces = panels(p.b.rows, kernels.lanes_b);
+  Index i = most_row_pieces;
+  // More row pieces allow fewer column pieces, so one walk along the staircase finds all.
+  for (Index j = 1; j <= most_column_pieces && i >= 1; ++j) {
+    const Index columns = ceil_div(most_column_pieces, j) * kernels.lanes_b;
+    const auto fits = [&](Index row_pieces) {
+      const Index rows = ceil_div(most_row_pieces, row_pieces) * kernels.lanes_a;
+      return bytes_of(kernels, engine, rows, columns, {0, part}, parts == 1) <= memory;
+    };
+    if (!fits(i)) continue;
+    while (i > 1 && fits(i - 1)) --i;
+    const Index moved = parts == 1 ? 0 : parts * ceil_div(p.a.rows * p.b.rows, p.depth);
+    const Index cost = j * p.a.rows + i * p.b.rows + moved;
+    if (cost < best.cost) {
+      best = {ceil_div(most_row_pieces, i) * kernels.lanes_a, columns, part, cost};
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& product,
+                       std::size_t memory) {
+  Cut best;
+  for (Index parts = 1; parts == 1 || parts < 2 * ceil_div(product.depth, kRun); parts *= 2) {
+    try_parts(kernels, engine, product, memory, parts, best);
+    if (best.part == product.depth && best.rows >= product.a.rows) break;
+  }
+  std::vector<Piece> pieces;
+  for (Index n = 0; n < product.b.rows; n += best.columns) {
+    for (Index m = 0; m < product.a.rows; m += best.rows) {
+      Piece piece{&product,
+                  m,
+                  std::min(best.rows, product.a.rows - m),
+                  n,
+                  std::min(best.columns, product.b.rows - n),
+                  best.part,
+                  0};
+      piece.bytes = bytes_of(kernels, engine, piece.rows, piece.columns, {0, piece.part},
+                             piece.part == product.depth);
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
+}
+
+std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine,
+                                           const std::vector<Product>& products,
+                                           std::size_t memory) {
+  std::vector<std::vector<Piece>> batches;
+  std::size_t left = 0;
+  bool open = false;
+  for (const Product& product : products) {
+    for (const Piece& piece : cut(kernels, engine, product, memory)) {
+      const bool whole = piece.part == product.depth;
+      if (!open || !whole || piece.bytes > left) {
+        batches.emplace_back();
+        left = memory;
+      }
+      batches.back().push_back(piece);
+      left -= std::min(left, piece.bytes);
+      open = whole;
+    }
+  }
+  return batches;
+}
+
+Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory) {
+  Job job;
+  job.product = piece.product;
+  job.engine = engine;
+  job.depth = {0, piece.part};
+  const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
+                         bool padded) {
+    const Index count = panels(lines, lanes);
+    all.resize(static_cast<std::size_t>(count));
+    for (Index i = 0; i < count; ++i) {
+      // B's panels are full but the last; A's are as even as they can be.
+      Panel& panel = all[static_cast<std::size_t>(i)];
+      const Index even = lines / count + (i < lines % count ? 1 : 0);
+      panel.width = static_cast<int>(padded ? std::min<Index>(lanes, lines - i * lanes) : even);
+      panel.first = first;
+      first += panel.width;
+      panel.step = padded ? lanes : panel.width;
+      panel.scale_step = padded ? kMaxLanesB : kMaxLanesA;
+      place_panel(panel, engine, job.depth, memory);
+      memory += panel_bytes(engine, panel.step, panel.scale_step, job.depth);
+    }
+  };
+  place(job.a, piece.first_row, piece.rows, kernels.lanes_a, false);
+  place(job.b, piece.first_column, piece.columns, kernels.lanes_b, true);
+  if (piece.part != piece.product->depth) job.sums = reinterpret_cast<double*>(memory);
+  return job;
+}
+
+void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles) {
+  const int pa = static_cast<int>(job.a.size());
+  const int pb = static_cast<int>(job.b.size());
+  int tall = std::min(kTilePanelsA, pa);
+  int wide = std::min(kTilePanelsB, pb);
+  const auto count = [&] {
+    return static_cast<std::size_t>(ceil_div(pa, tall) * ceil_div(pb, wide));
+  };
+  while (count() < wanted && (tall > 1 || wide > 1)) {
+    if (wide >= tall) {
+      wide = (wide + 1) / 2;
+    } else {
+      tall = (tall + 1) / 2;
+    }
+  }
+  for (int b = 0; b < pb; b += wide) {
+    for (int a = 0; a < pa; a += tall) {
+      tiles.push_back({&job, a, std::min(a + tall, pa), b, std::min(b + wide, pb)});
+    }
+  }
+}
+
+}  // namespace mxo::cpu

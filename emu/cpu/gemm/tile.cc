@@ -1,0 +1,177 @@
+// From sums to rounded outputs; those that the bound leaves open go to the superaccumulator.
+#include "emu/cpu/gemm/tile.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "emu/cpu/gemm/tile_sums.h"
+#include "emu/reference/dot.h"
+
+namespace mxo::cpu {
+
+void TileScratchDelete::operator()(TileScratch* scratch) const { delete scratch; }
+
+TileScratchPtr make_tile_scratch() {
+  TileScratchPtr scratch(new TileScratch);
+  scratch->pack = make_pack_scratch();
+  return scratch;
+}
+
+double* block_of(const Tile& tile, TileScratch& scratch, int ia, int ib) {
+  const Job& job = *tile.job;
+  if (job.sums != nullptr) {
+    return job.sums + (static_cast<std::size_t>(ia) * job.b.size() + static_cast<std::size_t>(ib)) *
+                          kBlockSums;
+  }
+  return scratch.sums[(ib - tile.b0) * (tile.a1 - tile.a0) + ia - tile.a0];
+}
+
+namespace {
+
+constexpr std::uint32_t kNanF32 = 0x7FC00000u;
+constexpr std::uint32_t kNanBf16 = 0x7FC0u;
+
+RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, int lane) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const LineBound& bound = panel.bound[lane];
+  RowEnd end{0.0, 0.0, bound.roundings, 1.0};
+  if (product.scaling == Scaling::rowwise) {
+    end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
+  }
+  if (bound.special || !std::isfinite(end.scale)) return {kInfinity, kInfinity, 0.0, 1.0};
+  if (bound.quantum == LineBound::kNone) return end;  // all zero
+  end.norm = std::sqrt(bound.norm2) * (1.0 + 0x1p-10);
+  end.reach = std::ldexp(end.norm, -bound.quantum);
+  return end;
+}
+
+/// Writes rounded outputs of one product.
+class Writer {
+ public:
+  explicit Writer(const Product& product)
+      : product_(product), wide_(product.out.dtype == Dtype::f32) {}
+
+  void put(Index row, Index column, std::uint32_t bits) const {
+    const Index at = offset(row, column);
+    if (wide_) {
+      static_cast<std::uint32_t*>(product_.out.data)[at] = bits;
+    } else {
+      static_cast<std::uint16_t*>(product_.out.data)[at] = static_cast<std::uint16_t>(bits);
+    }
+  }
+  /// `bits` as Kernels::round leaves them.
+  void put_row(Index row, Index column, int n, const void* bits) const {
+    if (product_.out_column_step == 1) {
+      const std::size_t size = wide_ ? 4 : 2;
+      std::memcpy(static_cast<std::byte*>(product_.out.data) +
+                      static_cast<std::size_t>(offset(row, column)) * size,
+                  bits, static_cast<std::size_t>(n) * size);
+      return;
+    }
+    for (int i = 0; i < n; ++i) {
+      put(row, column + i,
+          wide_ ? static_cast<const std::uint32_t*>(bits)[i]
+                : static_cast<const std::uint16_t*>(bits)[i]);
+    }
+  }
+  void put_nan(Index row, Index column) const { put(row, column, wide_ ? kNanF32 : kNanBf16); }
+  void put_exact(Index row, Index column) const {
+    const ExactSum sum = exact_dot(product_.a.line(row), product_.b.line(column), product_.depth);
+    put(row, column,
+        wide_ ? bit_cast<std::uint32_t>(sum.round_to_f32()) : sum.round_to_bf16().bits);
+  }
+  void put_f32(Index row, Index column, float value) const {
+    if (std::isnan(value)) return put_nan(row, column);
+    put(row, column, wide_ ? bit_cast<std::uint32_t>(value) : encode<kBF16>(value).bits);
+  }
+
+ private:
+  Index offset(Index row, Index column) const {
+    return product_.out_start + row * product_.out_row_step + column * product_.out_column_step;
+  }
+  const Product& product_;
+  bool wide_;
+};
+
+void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
+                 const ColumnEnds& columns, const double* sums) {
+  const Writer writer(product);
+  for (int m = 0; m < a.width; ++m) {
+    alignas(64) std::uint32_t bits[kMaxLanesB];
+    const RowEnd row = end_of(product, product.a, a, m);
+    std::uint32_t open =
+        kernels.round(row, columns, sums + m * kernels.lanes_b, b.width, product.out.dtype, bits);
+    writer.put_row(a.first + m, b.first, b.width, bits);
+    for (; open != 0; open &= open - 1) {
+      const int n = std::countr_zero(open);
+      if (a.bound[m].nan || b.bound[n].nan) {
+        writer.put_nan(a.first + m, b.first + n);
+      } else {
+        writer.put_exact(a.first + m, b.first + n);
+      }
+    }
+  }
+}
+
+void write_chain(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
+                 const float* sums) {
+  const Writer writer(product);
+  for (int m = 0; m < a.width; ++m) {
+    for (int n = 0; n < b.width; ++n) {
+      float value = sums[m * kernels.lanes_b + n];
+      if (product.scaling == Scaling::rowwise) {
+        value = value * product.a.line(a.first + m).scale(0) * product.b.line(b.first + n).scale(0);
+      }
+      writer.put_f32(a.first + m, b.first + n, value);
+    }
+  }
+}
+
+void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  const Product& product = *job.product;
+  for (int ib = tile.b0; ib < tile.b1; ++ib) {
+    const Panel& b = job.b[static_cast<std::size_t>(ib)];
+    ColumnEnds columns = {};
+    for (int n = 0; n < b.width && job.engine != Engine::chain; ++n) {
+      const RowEnd end = end_of(product, product.b, b, n);
+      columns.reach[n] = end.reach;
+      columns.norm[n] = end.norm;
+      columns.roundings[n] = end.roundings;
+      columns.scale[n] = end.scale;
+    }
+    for (int ia = tile.a0; ia < tile.a1; ++ia) {
+      const Panel& a = job.a[static_cast<std::size_t>(ia)];
+      const double* sums = block_of(tile, scratch, ia, ib);
+      if (job.engine == Engine::chain) {
+        write_chain(kernels, product, a, b, reinterpret_cast<const float*>(sums));
+      } else {
+        write_exact(kernels, product, a, b, columns, sums);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  if (job.first_part()) {
+    for (int ib = tile.b0; ib < tile.b1; ++ib) {
+      for (int ia = tile.a0; ia < tile.a1; ++ia) {
+        std::memset(block_of(tile, scratch, ia, ib), 0, sizeof(double) * kBlockSums);
+      }
+    }
+  }
+  switch (job.engine) {
+    case Engine::int16: sum_int16(kernels, tile, scratch); break;
+    case Engine::f64: sum_f64(kernels, tile, scratch); break;
+    case Engine::chain: sum_chain(kernels, tile, scratch); break;
+  }
+  if (job.last_part()) write_tile(kernels, tile, scratch);
+}
+
+}  // namespace mxo::cpu

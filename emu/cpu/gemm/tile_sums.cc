@@ -1,0 +1,220 @@
+// Loops over the panels and runs of a tile; the order of the loops keeps a run of B in L1.
+#include "emu/cpu/gemm/tile_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace mxo::cpu {
+namespace {
+
+constexpr Index kRunsAtOnce = 2;
+
+/// Pairs of panels of one job, one run.
+class Int16Run {
+ public:
+  Int16Run(const Kernels& kernels, const Panel& a, const Panel& b, Index run, int blocks)
+      : kernels_(kernels),
+        a_(a),
+        b_(b),
+        run_(run),
+        blocks_(blocks),
+        pairs_a_(static_cast<const std::int32_t*>(a.data) + run * kRunPairs * a.step),
+        pairs_b_(static_cast<const std::int32_t*>(b.data) + run * kRunPairs * b.step) {}
+
+  void add_integers(double* sums) const {
+    alignas(64) std::int32_t dots[kBlockSums];
+    const bool split = (a_.split[run_] | b_.split[run_]) != 0;
+    const int step = split ? 1 : blocks_;
+    for (int block = 0; block < blocks_; block += step) {
+      kernels_.dot_int16(a_.step, kPairs * step, pairs_a_ + block * kPairs * a_.step,
+                         pairs_b_ + block * kPairs * b_.step, dots);
+      kernels_.add_scaled(a_.step, dots, scales(a_, block), scales(b_, block), sums);
+    }
+  }
+
+  void add_rests_of_a(double* sums) const {
+    for (std::uint32_t i = a_.rest_begin[run_]; i < a_.rest_begin[run_ + 1]; ++i) {
+      const Rest& rest = a_.rests[i];
+      double* row = sums + static_cast<int>(rest.lane) * kernels_.lanes_b;
+      kernels_.add_rest_of_a(rest.value, pairs_b_ + rest.at / 2 * static_cast<unsigned>(b_.step),
+                             static_cast<int>(rest.at % 2), scales(b_, block_at(rest)), row);
+      if ((b_.rest_mask[run_][rest.at / 64] >> rest.at % 64 & 1u) == 0) continue;
+      for (std::uint32_t j = b_.rest_begin[run_]; j < b_.rest_begin[run_ + 1]; ++j) {
+        if (b_.rests[j].at == rest.at) row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
+      }
+    }
+  }
+
+  /// True if there was one.
+  bool add_rests_of_b(double* turned, bool zeroed) const {
+    const std::uint32_t end = b_.rest_begin[run_ + 1];
+    if (b_.rest_begin[run_] == end) return zeroed;
+    if (!zeroed) std::memset(turned, 0, sizeof(double) * kBlockSums);
+    for (std::uint32_t i = b_.rest_begin[run_]; i < end; ++i) {
+      const Rest& rest = b_.rests[i];
+      kernels_.add_rest_of_b(a_.step, rest.value,
+                             pairs_a_ + rest.at / 2 * static_cast<unsigned>(a_.step),
+                             static_cast<int>(rest.at % 2), scales(a_, block_at(rest)),
+                             turned + rest.lane * kMaxLanesA);
+    }
+    return true;
+  }
+
+ private:
+  static int block_at(const Rest& rest) { return static_cast<int>(rest.at) / kBlock; }
+  const double* scales(const Panel& panel, int block) const {
+    return panel.scales + (run_ * kRunBlocks + block) * panel.scale_step;
+  }
+
+  const Kernels& kernels_;
+  const Panel& a_;
+  const Panel& b_;
+  Index run_;
+  int blocks_;
+  const std::int32_t* pairs_a_;
+  const std::int32_t* pairs_b_;
+};
+
+bool any_dense(const std::vector<Panel>& panels, int first, int past) {
+  return std::any_of(panels.begin() + first, panels.begin() + past,
+                     [](const Panel& p) { return p.dense; });
+}
+
+/// The pairs with a panel that has too many rests, from the operands themselves.
+void sum_dense(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  const int half = kernels.lanes_b / 2;
+  for (Index run = 0; run < job.depth.runs(); ++run) {
+    const Index start = job.depth.start + run * kRun;
+    const int count = job.depth.run_count(run);
+    for (int ia = tile.a0; ia < tile.a1; ++ia) {
+      const Panel& a = job.a[static_cast<std::size_t>(ia)];
+      pack_run_f64(*job.product, job.product->a, a, start, count, a.step,
+                   scratch.dense_a[ia - tile.a0], *scratch.pack);
+    }
+    for (int ib = tile.b0; ib < tile.b1; ++ib) {
+      const Panel& b = job.b[static_cast<std::size_t>(ib)];
+      if (!b.dense && !any_dense(job.a, tile.a0, tile.a1)) continue;
+      pack_run_f64(*job.product, job.product->b, b, start, count, half, scratch.dense_b,
+                   *scratch.pack);
+      for (int ia = tile.a0; ia < tile.a1; ++ia) {
+        const Panel& a = job.a[static_cast<std::size_t>(ia)];
+        if (!a.dense && !b.dense) continue;
+        double* sums = block_of(tile, scratch, ia, ib);
+        const double* from = scratch.dense_a[ia - tile.a0];
+        kernels.dot_f64(a.step, count, from, scratch.dense_b, sums);
+        kernels.dot_f64(a.step, count, from, scratch.dense_b + kRun * half, sums + half);
+      }
+    }
+  }
+}
+
+void add_turned(int lanes_b, int width, const double* turned, double* sums) {
+  for (int m = 0; m < width; ++m) {
+    for (int n = 0; n < lanes_b; ++n) sums[m * lanes_b + n] += turned[n * kMaxLanesA + m];
+  }
+}
+
+}  // namespace
+
+void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  std::fill(scratch.has_turned, scratch.has_turned + kTilePairs, false);
+  const int tall = tile.a1 - tile.a0;
+  for (Index start = 0; start < job.depth.runs(); start += kRunsAtOnce) {
+    const Index past = std::min(start + kRunsAtOnce, job.depth.runs());
+    for (int ib = tile.b0; ib < tile.b1; ++ib) {
+      const Panel& b = job.b[static_cast<std::size_t>(ib)];
+      for (int ia = tile.a0; ia < tile.a1; ++ia) {
+        const Panel& a = job.a[static_cast<std::size_t>(ia)];
+        if (a.dense || b.dense) continue;
+        const int pair = (ib - tile.b0) * tall + ia - tile.a0;
+        double* sums = block_of(tile, scratch, ia, ib);
+        for (Index run = start; run < past; ++run) {
+          const int blocks = static_cast<int>(ceil_div(job.depth.run_count(run), kBlock));
+          const Int16Run one(kernels, a, b, run, blocks);
+          one.add_integers(sums);
+          one.add_rests_of_a(sums);
+          scratch.has_turned[pair] =
+              one.add_rests_of_b(scratch.turned[pair], scratch.has_turned[pair]);
+        }
+      }
+    }
+  }
+  for (int ib = tile.b0; ib < tile.b1; ++ib) {
+    for (int ia = tile.a0; ia < tile.a1; ++ia) {
+      const int pair = (ib - tile.b0) * tall + ia - tile.a0;
+      if (!scratch.has_turned[pair]) continue;
+      add_turned(kernels.lanes_b, job.a[static_cast<std::size_t>(ia)].width, scratch.turned[pair],
+                 block_of(tile, scratch, ia, ib));
+    }
+  }
+  if (any_dense(job.a, tile.a0, tile.a1) || any_dense(job.b, tile.b0, tile.b1)) {
+    sum_dense(kernels, tile, scratch);
+  }
+}
+
+void sum_f64(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  const int half = kernels.lanes_b / 2;
+  const Index stored = round_up(job.depth.count, 16);
+  for (Index run = 0; run < job.depth.runs(); ++run) {
+    const int count = job.depth.run_count(run);
+    for (int ib = tile.b0; ib < tile.b1; ++ib) {
+      const auto* b = static_cast<const double*>(job.b[static_cast<std::size_t>(ib)].data);
+      for (int h = 0; h < 2; ++h) {
+        const double* from_b = b + h * half * stored + run * kRun * half;
+        for (int ia = tile.a0; ia < tile.a1; ++ia) {
+          const Panel& a = job.a[static_cast<std::size_t>(ia)];
+          const double* from_a = static_cast<const double*>(a.data) + run * kRun * a.step;
+          kernels.dot_f64(a.step, count, from_a, from_b,
+                          block_of(tile, scratch, ia, ib) + h * half);
+        }
+      }
+    }
+  }
+}
+
+namespace {
+
+// y = fma(p * scale_a, scale_b, y) of one tile of scales, p being the chain over its codes.
+void add_scaled_chain(const Kernels& kernels, const Product& product, const Panel& a,
+                      const Panel& b, Index at, const float* p, float* y) {
+  for (int m = 0; m < a.width; ++m) {
+    const float scale_a = product.a.line(a.first + m).scale(at);
+    for (int n = 0; n < b.width; ++n) {
+      const float scale_b = product.b.line(b.first + n).scale(at);
+      float& out = y[m * kernels.lanes_b + n];
+      out = std::fma(p[m * kernels.lanes_b + n] * scale_a, scale_b, out);
+    }
+  }
+}
+
+}  // namespace
+
+void sum_chain(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  const Product& product = *job.product;
+  for (Index run = 0; run < job.depth.runs(); ++run) {
+    const int count = job.depth.run_count(run);
+    for (int ib = tile.b0; ib < tile.b1; ++ib) {
+      const Panel& b = job.b[static_cast<std::size_t>(ib)];
+      const auto* from_b = static_cast<const float*>(b.data) + run * kRun * b.step;
+      for (int ia = tile.a0; ia < tile.a1; ++ia) {
+        const Panel& a = job.a[static_cast<std::size_t>(ia)];
+        const auto* from_a = static_cast<const float*>(a.data) + run * kRun * a.step;
+        auto* sums = reinterpret_cast<float*>(block_of(tile, scratch, ia, ib));
+        if (product.scaling != Scaling::blockwise) {
+          kernels.chain_f32(a.step, count, from_a, from_b, sums);
+          continue;
+        }
+        alignas(64) float p[kBlockSums] = {};
+        kernels.chain_f32(a.step, count, from_a, from_b, p);
+        add_scaled_chain(kernels, product, a, b, job.depth.start + run * kRun, p, sums);
+      }
+    }
+  }
+}
+
+}  // namespace mxo::cpu
