@@ -1,5 +1,6 @@
 // The grouped products on the cpu: pack a batch, then multiply its tiles, all threads at both.
 #include <omp.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <new>
@@ -29,8 +30,29 @@ std::size_t packed_bytes(int threads) {
   return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
 }
 
-struct Release {
-  void operator()(std::byte* memory) const { ::operator delete[](memory, std::align_val_t{64}); }
+/// Packed panels: anonymous memory in large pages where the system has them, because a tile
+/// walks over more small ones than a TLB holds.
+class PackedMemory {
+ public:
+  explicit PackedMemory(std::size_t bytes) : bytes_(bytes + kLargePage) {
+    void* memory =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    memory_ = static_cast<std::byte*>(memory);
+    madvise(memory_, bytes_, MADV_HUGEPAGE);
+  }
+  ~PackedMemory() { munmap(memory_, bytes_); }
+  PackedMemory(const PackedMemory&) = delete;
+  PackedMemory& operator=(const PackedMemory&) = delete;
+  std::byte* get() const {
+    const auto at = reinterpret_cast<std::uintptr_t>(memory_);
+    return memory_ + (kLargePage - at % kLargePage) % kLargePage;
+  }
+
+ private:
+  static constexpr std::size_t kLargePage = 2 * kMebibyte;
+  std::byte* memory_;
+  std::size_t bytes_;
 };
 
 /// Packs the current part of every job's depth and multiplies it.
@@ -94,8 +116,7 @@ void multiply(const Kernels& kernels, int threads, Engine engine,
     for (const Piece& piece : batch) bytes += piece.bytes;
     most = std::max(most, bytes);
   }
-  const std::unique_ptr<std::byte[], Release> memory(
-      static_cast<std::byte*>(::operator new[](most + 64, std::align_val_t{64})));
+  const PackedMemory memory(most);
   Runner runner(kernels, threads);
   for (const auto& batch : batches) {
     std::vector<Job> jobs;
