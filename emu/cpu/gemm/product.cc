@@ -33,7 +33,7 @@ Factor columns(const Operand& codes, const Operand& scales, Index start, Index s
 
 }  // namespace
 
-std::vector<Product> products_of(const GroupedMatmul& op) {
+std::vector<Product> group_products(const GroupedMatmul& op) {
   const auto ends = op.group_ends.as<const std::int32_t, 1>();
   const Index depth = op.x.extent[1];
   std::vector<Product> products;
@@ -73,7 +73,7 @@ std::vector<Product> products_of(const GroupedMatmul& op) {
   return products;
 }
 
-std::vector<Product> products_of(const GroupedMatmulWgrad& op) {
+std::vector<Product> group_products(const GroupedMatmulWgrad& op) {
   const auto ends = op.group_ends.as<const std::int32_t, 1>();
   std::vector<Product> products;
   Index start = 0;

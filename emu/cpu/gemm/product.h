@@ -48,7 +48,7 @@ struct Product {
 };
 
 /// The groups that have outputs.
-std::vector<Product> products_of(const GroupedMatmul& op);
-std::vector<Product> products_of(const GroupedMatmulWgrad& op);
+std::vector<Product> group_products(const GroupedMatmul& op);
+std::vector<Product> group_products(const GroupedMatmulWgrad& op);
 
 }  // namespace mxo::cpu

@@ -1,11 +1,12 @@
-// The grouped products on the cpu: pack a batch, then multiply its tiles, all threads at both.
+// Exact sums and fma chains: pack a batch, then multiply its tiles, all threads at both.
+#include "emu/cpu/gemm/multiply.h"
+
 #include <omp.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <new>
 
-#include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/gemm/plan.h"
 
 namespace mxo::cpu {
@@ -107,8 +108,8 @@ Engine engine_of(const Accumulation& sum, Scaling scaling) {
   return scaling == Scaling::none ? Engine::f64 : Engine::int16;
 }
 
-void multiply(const Kernels& kernels, int threads, Engine engine,
-              const std::vector<Product>& products) {
+void multiply_all(const Kernels& kernels, int threads, Engine engine,
+                  const std::vector<Product>& products) {
   const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
   std::size_t most = 0;
   for (const auto& batch : batches) {
@@ -145,16 +146,14 @@ std::vector<Product> without_empty_scales(std::vector<Product> products) {
 
 }  // namespace
 
-void CpuBackend::run(const GroupedMatmul& op) {
-  if (!(op.sum == kExact) && !(op.sum == kFmaChain)) return ReferenceBackend::run(op);
-  multiply(kernels_of(isa_), threads_, engine_of(op.sum, op.scaling),
-           without_empty_scales(products_of(op)));
+void multiply(const GroupedMatmul& op, Isa isa, int threads) {
+  multiply_all(kernels_of(isa), threads, engine_of(op.sum, op.scaling),
+               without_empty_scales(group_products(op)));
 }
 
-void CpuBackend::run(const GroupedMatmulWgrad& op) {
-  if (!(op.sum == kExact) && !(op.sum == kFmaChain)) return ReferenceBackend::run(op);
-  multiply(kernels_of(isa_), threads_, engine_of(op.sum, op.scaling),
-           without_empty_scales(products_of(op)));
+void multiply(const GroupedMatmulWgrad& op, Isa isa, int threads) {
+  multiply_all(kernels_of(isa), threads, engine_of(op.sum, op.scaling),
+               without_empty_scales(group_products(op)));
 }
 
 }  // namespace mxo::cpu
