@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,7 @@ enum class NanCompare : std::uint8_t { as_class, by_bits };
 struct CompareOptions {
   Gate gate;
   NanCompare nan = NanCompare::as_class;
+  std::string sum;  ///< gate bound: the accumulation that ACTUAL claims; empty: an unknown kernel
   Index row_block = 32;
   Index column_block = 32;
 };

@@ -23,5 +23,7 @@ struct Expectation {
 };
 
 std::string_view name_of(Expectation::Kind kind);
+/// Throws Error(file).
+Expectation::Kind expectation_named(std::string_view name);
 
 }  // namespace mxo

@@ -20,11 +20,11 @@ class InputStream {
     return philox(static_cast<std::uint64_t>(element), stream(operand), seed_);
   }
 
-  /// Bell-shaped values: (sum of the eight 16-bit halves - 262140) * 2^(exponent - 16), standard
-  /// deviation 0.82 * 2^exponent; exact in f32, rounded to bf16 or f16 if asked.
+  /// Bell-shaped values: (sum of the eight 16-bit halves of the words - 262140) * 2^(exponent -
+  /// 16), standard deviation 0.82 * 2^exponent; exact in f32, rounded to bf16 or f16 if asked.
   Tensor normal(std::string_view operand, Dtype dtype, std::vector<Index> shape,
                 int exponent = 0) const;
-  /// As normal, each element times a power of two from 2^-spread to 2^spread.
+  /// As normal with exponent 0, times 2^(word 3 mod 2^16 mod (2 spread + 1) - spread).
   Tensor wide(std::string_view operand, Dtype dtype, std::vector<Index> shape, int spread) const;
   /// Random bit patterns of the element type.
   Tensor bits(std::string_view operand, Dtype dtype, std::vector<Index> shape) const;

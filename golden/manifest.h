@@ -15,6 +15,7 @@
 namespace mxo {
 
 inline constexpr std::string_view kManifestSchema = "mxo-vectors/1";
+inline constexpr std::string_view kGenerator = "mxoracle 0.1.0";
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kCasesFolder = "cases";
 
@@ -27,6 +28,7 @@ struct ManifestOperand {
   std::vector<Index> shape;
   std::string sha256;  ///< of the elements, little endian
   std::string tensor;  ///< its name in the case file, where that is not `name`
+  Expectation expect;  ///< of an expected operand
 
   const std::string& stored_name() const { return tensor.empty() ? name : tensor; }
 };
@@ -40,8 +42,7 @@ struct ManifestCase {
   std::string source;   ///< exact, definition, model:<name>, captured:<device>
   std::vector<std::string> flags;
   std::vector<ManifestOperand> operands;
-  std::map<std::string, Expectation, std::less<>> expect;  ///< by output
-  std::string sha256;                                      ///< of the case file
+  std::string sha256;  ///< of the case file
 };
 
 struct Manifest {
@@ -60,6 +61,8 @@ Manifest parse_manifest(std::string_view text, std::string_view path);
 /// Reads DIR/manifest.json.
 Manifest read_manifest(const std::filesystem::path& suite);
 
+/// Letters, digits, '.', '_' and '-', not beginning with '.': an id is also a file name.
+bool is_case_id(std::string_view id);
 std::filesystem::path case_file(const std::filesystem::path& suite, std::string_view id);
 
 }  // namespace mxo

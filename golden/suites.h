@@ -22,7 +22,7 @@ struct SuiteCase {
   std::map<std::string, std::string, std::less<>> parameters;
   std::vector<std::string> flags;  ///< of golden/edge_flags.h
   std::function<NamedTensors(const InputStream&)> inputs;
-  std::string source = "definition";
+  std::string source = {};  ///< empty: exact, definition or model:<name>, by the sum named
   std::map<std::string, Expectation, std::less<>> expect = {};  ///< outputs not named: bit_exact
 };
 

@@ -1,0 +1,42 @@
+// One stored element of any type: its bits, its value, its place among its neighbours.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/tensor.h"
+
+namespace mxo {
+
+/// What a comparison needs to know of one element.
+struct Element {
+  double value = 0;        ///< NaN for NaN; integers as numbers
+  std::int64_t order = 0;  ///< neighbours of a format differ by one; both zeros are 0
+  bool nan = false;
+  bool infinite = false;
+};
+
+/// Elements of one type by their bits; 8-bit types from a table.
+class ElementReader {
+ public:
+  explicit ElementReader(Dtype dtype);
+  Element operator()(std::uint64_t bits) const {
+    return table_.empty() ? element(bits) : table_[bits & 0xFF];
+  }
+
+ private:
+  Element element(std::uint64_t bits) const;
+  Dtype dtype_;
+  std::vector<Element> table_;
+};
+
+/// The bits of element `i`, in row-major order.
+std::uint64_t bits_at(const Tensor& tensor, Index i);
+
+/// Steps between two elements of one format.
+constexpr std::uint64_t ulp_distance(std::int64_t a, std::int64_t b) {
+  return a > b ? static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)
+               : static_cast<std::uint64_t>(b) - static_cast<std::uint64_t>(a);
+}
+
+}  // namespace mxo
