@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "formats/any_view.h"
+#include "golden/judge.h"
 #include "golden/measures.h"
+#include "golden/report_text.h"
 
 namespace mxo {
 namespace {
@@ -25,79 +26,6 @@ std::string shape_text(const Tensor& tensor) {
   }
   return text + "]";
 }
-
-/// Decides position by position; the gate and the expectation in one place.
-class Judge {
- public:
-  Judge(const Owed& owed, const Tensor& actual, const CompareOptions& options)
-      : owed_(owed), actual_(actual), options_(options), read_(owed.format) {}
-
-  struct Finding {
-    Element expected, actual;
-    bool differs = false;
-    bool violates = false;
-  };
-
-  bool is_owed(Index row, Index i) const {
-    if (owed_.groups.owed_rows >= 0 && row >= owed_.groups.owed_rows) return false;
-    return owed_.mask == nullptr || bits_at(*owed_.mask, i) == 0;
-  }
-
-  Finding at(Index i) const {
-    const std::uint64_t want = bits_at(*owed_.expected, i);
-    const std::uint64_t have = bits_at(actual_, i);
-    Finding found{read_(want), read_(have), false, false};
-    found.differs = owed_.expectation.kind == Expectation::Kind::interval
-                        ? !within(i, found.actual)
-                        : !same(want, have, found);
-    found.violates = found.differs && refused(i, found);
-    return found;
-  }
-
- private:
-  bool same(std::uint64_t want, std::uint64_t have, const Finding& found) const {
-    if (want == have) return true;
-    if (found.expected.nan && found.actual.nan && options_.nan == NanCompare::as_class) return true;
-    for (const auto& list : owed_.expectation.any_of) {
-      if (std::find(list.begin(), list.end(), want) != list.end() &&
-          std::find(list.begin(), list.end(), have) != list.end()) {
-        return true;
-      }
-    }
-    return false;
-  }
-
-  bool within(Index i, const Element& actual) const {
-    const Element lo = read_(bits_at(*owed_.lo, i));
-    const Element hi = read_(bits_at(*owed_.hi, i));
-    if (actual.nan) return lo.nan && hi.nan;
-    return lo.value <= actual.value && actual.value <= hi.value;
-  }
-
-  bool refused(Index i, const Finding& found) const {
-    if (owed_.expectation.kind == Expectation::Kind::interval) return true;
-    const bool nan_differs = found.expected.nan || found.actual.nan;
-    switch (options_.gate.kind) {
-      case Gate::Kind::bits: return true;
-      case Gate::Kind::ulp:
-        return nan_differs ||
-               ulp_distance(found.expected.order, found.actual.order) > options_.gate.ulp;
-      case Gate::Kind::sqnr: return nan_differs || infinity_differs(found.expected, found.actual);
-      case Gate::Kind::bound: {
-        if (owed_.bound == nullptr || nan_differs) return true;
-        const auto at = static_cast<std::size_t>(i);
-        const double error = std::fabs(found.actual.value - owed_.bound->exact[at]);
-        return !(error <= owed_.bound->allowed[at]);
-      }
-    }
-    return true;
-  }
-
-  const Owed& owed_;
-  const Tensor& actual_;
-  const CompareOptions& options_;
-  ElementReader read_;
-};
 
 /// The tensor as rows x columns, cut at blocks and at group ends.
 class Walk {
@@ -240,32 +168,6 @@ class Walk {
   std::vector<MeasureSums> groups_, row_blocks_, column_blocks_;
 };
 
-/// Nonfinite on one side is worst, then the least SQNR, then the most differences.
-bool worse(const Measures& a, const Measures& b) {
-  const Index a_bad = a.nan_one_sided + a.inf_one_sided;
-  const Index b_bad = b.nan_one_sided + b.inf_one_sided;
-  if (a_bad != b_bad) return a_bad > b_bad;
-  if (a.sqnr != b.sqnr) return a.sqnr < b.sqnr;
-  return a.differing > b.differing;
-}
-
-Index worst_of(const std::vector<Slice>& slices) {
-  Index worst = -1;
-  for (const Slice& slice : slices) {
-    if (slice.measures.differing == 0) continue;
-    if (worst < 0 || worse(slice.measures, slices[static_cast<std::size_t>(worst)].measures)) {
-      worst = slice.index;
-    }
-  }
-  return worst;
-}
-
-std::string decibels(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f dB", value);
-  return text;
-}
-
 /// What the SQNR gate refuses, or an empty text.
 std::string below_sqnr(const TensorVerdict& verdict, double needed) {
   for (const Slice& group : verdict.groups) {
@@ -273,12 +175,12 @@ std::string below_sqnr(const TensorVerdict& verdict, double needed) {
       const Slice& worst = verdict.worst_group < 0
                                ? group
                                : verdict.groups[static_cast<std::size_t>(verdict.worst_group)];
-      return "group " + std::to_string(worst.index) + " has " + decibels(worst.measures.sqnr);
+      return "group " + std::to_string(worst.index) + " has " + decibel_text(worst.measures.sqnr);
     }
   }
   // Rows past the last group belong to none; the whole must hold as well where there are none.
   if (verdict.groups.empty() && verdict.all.elements > 0 && !(verdict.all.sqnr >= needed)) {
-    return "found " + decibels(verdict.all.sqnr);
+    return "found " + decibel_text(verdict.all.sqnr);
   }
   return "";
 }
@@ -320,7 +222,8 @@ TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tens
     return verdict;
   }
   Walk(owed, actual, options, verdict).run();
-  verdict.worst_group = worst_of(verdict.groups);
+  const Slice* worst = worst_slice(verdict.groups);
+  if (worst != nullptr) verdict.worst_group = worst->index;
   decide(verdict, owed, options.gate);
   return verdict;
 }

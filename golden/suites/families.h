@@ -1,0 +1,15 @@
+// The families of cases; each is one file of this folder.
+#pragma once
+
+#include <vector>
+
+#include "golden/suites.h"
+
+namespace mxo {
+
+std::vector<SuiteCase> formats_cases(int level);
+std::vector<SuiteCase> quantize_cases(int level);
+std::vector<SuiteCase> f32_scales_cases(int level);
+std::vector<SuiteCase> layouts_cases(int level);
+
+}  // namespace mxo

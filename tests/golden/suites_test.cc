@@ -1,0 +1,275 @@
+// Suites on disk: the same bytes everywhere, and nothing wrong is accepted.
+#include "golden/suites.h"
+
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "golden/edge_flags.h"
+#include "golden/generate.h"
+#include "golden/sha256.h"
+#include "golden/verify.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::map<std::string, std::string> contents(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    std::ostringstream text;
+    text << in.rdbuf();
+    files[fs::relative(entry.path(), directory).string()] = text.str();
+  }
+  return files;
+}
+
+void replace_in(const fs::path& path, const std::string& from, const std::string& to) {
+  std::string text = contents(path.parent_path()).at(path.filename().string());
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, text.npos) << from;
+  text.replace(at, from.size(), to);
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+TEST(Suites, GiveTheSameBytesOnEveryBackendAndThreadCount) {
+  const Scratch scratch;
+  const auto reference = make_reference_backend();
+  const GenerateOptions options{.suite = "all", .level = 1, .seed = 7, .spelling = {}};
+  generate(scratch / "reference", options, *reference);
+  const auto expected = contents(scratch / "reference");
+  EXPECT_GT(expected.size(), 100u);
+  for (const std::string isa : {"scalar", "avx2", "avx512", "best"}) {
+    for (const int threads : {1, 2}) {
+      std::unique_ptr<Backend> backend;
+      try {
+        backend = make_cpu_backend({isa, threads});
+      } catch (const Error& error) {
+        if (error.fault() != Fault::unsupported && error.fault() != Fault::argument) throw;
+        continue;  // this machine has no such table
+      }
+      const std::string name = isa + std::to_string(threads);
+      generate(scratch / name.c_str(), options, *backend);
+      EXPECT_TRUE(contents(scratch / name.c_str()) == expected) << name;
+      fs::remove_all(scratch / name.c_str());
+    }
+  }
+}
+
+TEST(Suites, AnotherSeedGivesOtherBytes) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  generate(scratch / "a", {.suite = "layouts", .level = 0, .seed = 1, .spelling = {}}, *backend);
+  generate(scratch / "b", {.suite = "layouts", .level = 0, .seed = 2, .spelling = {}}, *backend);
+  EXPECT_FALSE(contents(scratch / "a") == contents(scratch / "b"));
+}
+
+TEST(Suites, HaveUniqueIdsKnownFlagsAndGrowWithTheLevel) {
+  std::set<std::string> below;
+  for (int level = 0; level <= kMaxLevel; ++level) {
+    std::set<std::string> ids;
+    for (const SuiteCase& item : suite_cases("all", level)) {
+      EXPECT_TRUE(ids.insert(item.id).second) << item.id;
+      EXPECT_TRUE(is_case_id(item.id)) << item.id;
+      EXPECT_NO_THROW(catalogue_entry(item.op)) << item.id;
+      for (const std::string& flag : item.flags) EXPECT_TRUE(is_edge_flag(flag)) << flag;
+    }
+    for (const std::string& id : below) EXPECT_TRUE(ids.contains(id)) << id;
+    below = ids;
+  }
+}
+
+TEST(Suites, FlagEveryEdgeOfQuantisation) {
+  std::set<std::string, std::less<>> flags;
+  for (const SuiteCase& item : suite_cases("quantize", 1)) {
+    flags.insert(item.flags.begin(), item.flags.end());
+  }
+  const auto end = std::find(std::begin(kEdgeFlags), std::end(kEdgeFlags), "empty_group");
+  for (auto at = std::begin(kEdgeFlags); at != end; ++at) EXPECT_TRUE(flags.contains(*at)) << *at;
+}
+
+TEST(Suites, PlantTheEdgeThatAFlagNames) {
+  // Byte by byte what the captured table of special values says (e4m3, f32, axis -1).
+  const auto backend = make_reference_backend();
+  for (const SuiteCase& item : suite_cases("quantize", 0)) {
+    if (item.id != "quantize.edges.f32.e4m3.rceil.torchao.k") continue;
+    const NamedTensors inputs = item.inputs(InputStream(0, item.id));
+    const NamedTensors outputs =
+        call_operator(*backend, item.op, inputs, Parameters(item.parameters));
+    const Tensor& x = inputs.at("x");
+    std::map<std::uint32_t, int> scale_of;  // by the first element of a block
+    for (Index b = 0; b < x.elements() / 32; ++b) {
+      std::uint32_t word = 0;
+      std::memcpy(&word, x.data() + b * 32 * 4, 4);
+      scale_of[word] = outputs.at("scales").as<std::uint8_t>()[b];
+    }
+    EXPECT_EQ(scale_of.at(0x40600001u), 121);
+    EXPECT_EQ(scale_of.at(0x43FFFFFFu), 128);
+    EXPECT_EQ(scale_of.at(0x04600001u), 0);
+    EXPECT_EQ(scale_of.at(0x7F800000u), 255);
+    EXPECT_EQ(scale_of.at(0x7F7FFFFFu), 247);
+    return;
+  }
+  FAIL() << "the case is gone";
+}
+
+TEST(Suites, VerifyAfterGenerationInEitherSpelling) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  for (const Spelling spelling : {Spelling::portable, Spelling::native}) {
+    const fs::path path = scratch / (spelling == Spelling::native ? "native" : "portable");
+    double last = -1;
+    generate(path, {.suite = "all", .level = 0, .seed = 3, .spelling = spelling}, *backend,
+             [&](double fraction, std::string_view) {
+               EXPECT_GT(fraction, last);
+               last = fraction;
+             });
+    EXPECT_EQ(last, 1);
+    const Report report = verify(path, *backend);
+    EXPECT_EQ(report.exit_code(), 0);
+    EXPECT_EQ(report.outcome(), Outcome::pass);
+    EXPECT_EQ(report.count(Outcome::pass), static_cast<Index>(report.cases.size()));
+    EXPECT_GT(report.cases.size(), 10u);
+  }
+}
+
+/// A small suite to damage.
+fs::path small_suite(const Scratch& scratch) {
+  const fs::path path = scratch / "suite";
+  const auto backend = make_reference_backend();
+  generate(path, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend);
+  return path;
+}
+
+TEST(Verify, CallsADamagedFileInvalid) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  const fs::path file = case_file(suite, "decode.e4m3");
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(-1, std::ios::end);
+  bytes.put('\x55');
+  bytes.close();
+  const Report report = verify(suite, *backend);
+  EXPECT_EQ(report.count(Outcome::invalid), 1);
+  EXPECT_EQ(report.exit_code(), 3);
+  fs::remove(file);
+  EXPECT_EQ(verify(suite, *backend).count(Outcome::invalid), 1);
+}
+
+TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  // Plant a wrong output byte and make the checksums right again.
+  const fs::path path = case_file(suite, "encode.e4m3.saturate.positive.boundaries");
+  TensorFile file = read_safetensors(path);
+  Tensor& codes = file.tensors.at("codes");
+  const std::string old_tensor = sha256(codes.data(), codes.bytes());
+  const std::string old_file = sha256_of_file(path);
+  codes.data()[100] ^= std::byte{1};
+  write_safetensors(path, file);
+  replace_in(suite / "manifest.json", old_tensor, sha256(codes.data(), codes.bytes()));
+  replace_in(suite / "manifest.json", old_file, sha256_of_file(path));
+  const Report report = verify(suite, *backend);
+  EXPECT_EQ(report.count(Outcome::fail), 1);
+  EXPECT_EQ(report.count(Outcome::invalid), 0);
+  EXPECT_EQ(report.exit_code(), 1);
+}
+
+TEST(Verify, RefusesAnotherMajorSchemaAndIgnoresUnknownFields) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  replace_in(suite / "manifest.json", "\"suite\"", "\"novel\": [{}], \"suite\"");
+  replace_in(suite / "manifest.json", "\"op\"", "\"novel\": null, \"op\"");
+  EXPECT_EQ(verify(suite, *backend).exit_code(), 0);
+  replace_in(suite / "manifest.json", "mxo-vectors/1", "mxo-vectors/2");
+  EXPECT_THROW(verify(suite, *backend), Error);
+}
+
+TEST(Verify, RefusesMalformedManifestsInOneLine) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  const std::string head = R"({"schema":"mxo-vectors/1","suite":"s","level":0,"seed":0,)"
+                           R"("generator":"g","cases":)";
+  const std::string item = R"({"id":"ID","op":"decode","parameters":{},"source":"exact",)"
+                           R"("flags":[],"operands":[],"sha256":""})";
+  const auto with_id = [&](const std::string& id) {
+    return std::string(item).replace(item.find("ID"), 2, id);
+  };
+  const std::pair<std::string, std::string> table[] = {
+      {"", "parse error"},
+      {"[]", "schema"},
+      {"{}", "\"schema\" is missing"},
+      {R"({"schema":1})", "type must be string"},
+      {head + "7}", "type must be array"},
+      {head + "[{}]}", "case 0: \"id\" is missing"},
+      {head + "[" + with_id("../../etc/x") + "]}", "case 0: id: found '../../etc/x'"},
+      {head + "[" + with_id(".x") + "]}", "case 0: id: found '.x'"},
+      {head + "[" + with_id("a") + "," + with_id("a") + "]}", "case 1: duplicate id a"},
+  };
+  for (const auto& [text, fault] : table) {
+    std::ofstream(scratch / "manifest.json") << text;
+    try {
+      verify(scratch.path(), *backend);
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.fault(), Fault::file);
+      EXPECT_NE(message.find(fault), message.npos) << message << " needs " << fault;
+      EXPECT_EQ(message.find('\n'), message.npos) << message;
+    }
+  }
+}
+
+TEST(Generate, ThatWasKilledLeavesNothingVerifyAccepts) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  const GenerateOptions options{.suite = "formats", .level = 0, .seed = 0, .spelling = {}};
+  struct Killed {};
+  int calls = 0;
+  fs::path partial;
+  const auto die = [&](double, std::string_view) {
+    if (++calls < 4) return;
+    for (const auto& entry : fs::directory_iterator(scratch.path())) partial = entry.path();
+    fs::copy(partial, scratch / "found", fs::copy_options::recursive);  // what a kill leaves
+    throw Killed{};
+  };
+  EXPECT_THROW(generate(scratch / "suite", options, *backend, die), Killed);
+  EXPECT_FALSE(fs::exists(scratch / "suite"));
+  EXPECT_FALSE(fs::exists(partial)) << "an exception cleans up";
+  EXPECT_TRUE(fs::exists(scratch / "found/cases"));
+  EXPECT_THROW(verify(scratch / "found", *backend), Error);
+  EXPECT_THROW(verify(scratch / "suite", *backend), Error);
+  generate(scratch / "suite", options, *backend);  // and it can be run again
+  EXPECT_EQ(verify(scratch / "suite", *backend).exit_code(), 0);
+}
+
+TEST(Generate, RefusesWhatItCannotMake) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  std::ofstream(scratch / "taken") << "here";
+  EXPECT_THROW(generate(scratch / "taken", {}, *backend), Error);
+  EXPECT_THROW(generate(scratch.path(), {}, *backend), Error);
+  EXPECT_THROW(
+      generate(scratch / "a", {.suite = "nope", .level = 0, .seed = 0, .spelling = {}}, *backend),
+      Error);
+  EXPECT_THROW(
+      generate(scratch / "a", {.suite = "all", .level = 3, .seed = 0, .spelling = {}}, *backend),
+      Error);
+  EXPECT_FALSE(fs::exists(scratch / "a"));
+}
+
+}  // namespace
+}  // namespace mxo
