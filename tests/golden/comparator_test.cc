@@ -1,0 +1,232 @@
+// The comparator: its figures by hand, its gates, and that it lets no planted fault through.
+#include "golden/comparator.h"
+
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Owed owe(const Tensor& expected, Dtype format = Dtype::f32) {
+  Owed owed;
+  owed.expected = &expected;
+  owed.format = format;
+  return owed;
+}
+
+CompareOptions gated(std::string_view gate) {
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  return options;
+}
+
+TensorVerdict compare_floats(const Tensor& expected, const Tensor& actual,
+                             std::string_view gate = "bits") {
+  return compare_tensor("y", owe(expected), actual, gated(gate));
+}
+
+TEST(Comparator, GivesTheFiguresOfHandComputedTensors) {
+  const Tensor x = floats({1, 4}, {1, 2, 3, 4});
+  const Tensor y = floats({1, 4}, {1, 2, 3, 5});
+  const TensorVerdict v = compare_floats(x, y);
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.all.elements, 4);
+  EXPECT_EQ(v.all.differing, 1);
+  EXPECT_EQ(v.all.max_absolute, 1);
+  EXPECT_EQ(v.all.max_relative, 0.25);
+  EXPECT_EQ(v.all.max_ulp, 1u << 21);  // 4 to 5, a quarter of a binade
+  EXPECT_DOUBLE_EQ(v.all.sqnr, 10 * std::log10(30.0));
+  EXPECT_DOUBLE_EQ(v.all.calc_diff, 1 - 2 * 34.0 / (30 + 39));
+  EXPECT_DOUBLE_EQ(v.all.cosine, 34 / (std::sqrt(30.0) * std::sqrt(39.0)));
+  ASSERT_EQ(v.first.size(), 1u);
+  EXPECT_EQ(v.first[0].at, (std::vector<Index>{0, 3}));
+  EXPECT_EQ(v.first[0].expected, 0x40800000u);
+  EXPECT_EQ(v.first[0].actual, 0x40A00000u);
+}
+
+TEST(Comparator, FollowsTheSqnrRulesAtTheirEdges) {
+  EXPECT_EQ(compare_floats(floats({2}, {1, 2}), floats({2}, {1, 2})).all.sqnr, kInfinity);
+  EXPECT_EQ(compare_floats(floats({2}, {0, 0}), floats({2}, {0, 0})).all.sqnr, kInfinity);
+  EXPECT_EQ(compare_floats(floats({2}, {0, 0}), floats({2}, {0, 1})).all.sqnr, -kInfinity);
+  // The same NaN or infinity on both sides is left out of the sums.
+  const TensorVerdict same =
+      compare_floats(floats({4}, {kNaN, kInf, 1, 1}), floats({4}, {kNaN, kInf, 1, 2}), "sqnr=2");
+  EXPECT_DOUBLE_EQ(same.all.sqnr, 10 * std::log10(2.0));
+  EXPECT_EQ(same.outcome, Outcome::pass);
+  EXPECT_EQ(same.all.nan_both, 1);
+  // On one side only it fails, whatever the rest reaches.
+  for (const float bad : {kNaN, kInf}) {
+    const TensorVerdict v =
+        compare_floats(floats({2}, {1, 1}), floats({2}, {1, bad}), "sqnr=-1000");
+    EXPECT_EQ(v.outcome, Outcome::fail);
+    EXPECT_EQ(v.all.sqnr, -kInfinity);
+  }
+  EXPECT_EQ(compare_floats(floats({1}, {kInf}), floats({1}, {-kInf}), "sqnr=-1000").outcome,
+            Outcome::fail);
+}
+
+TEST(Comparator, TakesNanAsAClassUnlessAskedOtherwise) {
+  const Tensor a = tensor_from<std::uint8_t>(Dtype::u8, {2}, {0x7F, 0x10});
+  const Tensor b = tensor_from<std::uint8_t>(Dtype::u8, {2}, {0xFF, 0x10});
+  EXPECT_EQ(compare_tensor("c", owe(a, Dtype::e4m3), b).outcome, Outcome::pass);
+  CompareOptions by_bits;
+  by_bits.nan = NanCompare::by_bits;
+  EXPECT_EQ(compare_tensor("c", owe(a, Dtype::e4m3), b, by_bits).outcome, Outcome::fail);
+  // In e4m3fnuz both bytes are numbers, and as plain bytes they differ as well.
+  EXPECT_EQ(compare_tensor("c", owe(a, Dtype::e4m3fnuz), b).outcome, Outcome::fail);
+  EXPECT_EQ(compare_tensor("c", owe(a, Dtype::u8), b).outcome, Outcome::fail);
+}
+
+TEST(Comparator, RefusesNanOnOneSideUnderEveryGate) {
+  for (const char* gate : {"bits", "ulp=18446744073709551615", "sqnr=-1000", "bound"}) {
+    EXPECT_EQ(compare_floats(floats({1}, {1}), floats({1}, {kNaN}), gate).outcome, Outcome::fail);
+    EXPECT_EQ(compare_floats(floats({1}, {kNaN}), floats({1}, {1}), gate).outcome, Outcome::fail);
+  }
+}
+
+TEST(Comparator, CountsUlpInStepsOfTheFormat) {
+  const auto distance = [](Dtype format, std::uint8_t a, std::uint8_t b) {
+    const Tensor x = tensor_from<std::uint8_t>(Dtype::u8, {1}, {a});
+    const Tensor y = tensor_from<std::uint8_t>(Dtype::u8, {1}, {b});
+    return compare_tensor("c", owe(x, format), y).all.max_ulp;
+  };
+  EXPECT_EQ(distance(Dtype::e4m3, 0x00, 0x80), 0u);  // both zeros
+  EXPECT_EQ(distance(Dtype::e4m3, 0x01, 0x81), 2u);
+  EXPECT_EQ(distance(Dtype::e4m3, 0x7E, 0xFE), 252u);
+  EXPECT_EQ(distance(Dtype::e5m2, 0x7B, 0x7C), 1u);  // largest finite to infinity
+  EXPECT_EQ(distance(Dtype::e8m0, 0x00, 0xFE), 254u);
+  const Tensor a = floats({1}, {0x1p-149f});
+  const Tensor b = floats({1}, {-0x1p-149f});
+  EXPECT_EQ(compare_floats(a, b).all.max_ulp, 2u);
+  EXPECT_EQ(compare_floats(a, b, "ulp=2").outcome, Outcome::pass);
+  EXPECT_EQ(compare_floats(a, b, "ulp=1").outcome, Outcome::fail);
+}
+
+TEST(Comparator, TellsSignedZerosApartByBits) {
+  EXPECT_EQ(compare_floats(floats({1}, {0.0f}), floats({1}, {-0.0f})).outcome, Outcome::fail);
+  EXPECT_EQ(compare_floats(floats({1}, {0.0f}), floats({1}, {-0.0f}), "ulp=0").outcome,
+            Outcome::pass);
+}
+
+TEST(Comparator, NamesTheWorstGroupAndNeverAveragesItAway) {
+  Tensor x(Dtype::f32, {96, 64});
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = 1;
+  Tensor y = x;
+  for (Index c = 0; c < 64; ++c) y.as<float>()[40 * 64 + c] = 0;  // one row of group 1
+  Owed owed = owe(x);
+  owed.groups.ends = {40, 41, 96};
+  const TensorVerdict v = compare_tensor("y", owed, y, gated("sqnr=10"));
+  EXPECT_GT(v.all.sqnr, 10);
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.worst_group, 1);
+  ASSERT_EQ(v.groups.size(), 3u);
+  EXPECT_EQ(v.groups[1].measures.elements, 64);
+  EXPECT_EQ(v.groups[1].measures.sqnr, 0);
+  EXPECT_EQ(v.groups[0].measures.sqnr, kInfinity);
+  EXPECT_EQ(v.row_blocks[1].measures.differing, 64);
+  EXPECT_EQ(v.row_blocks[0].measures.differing, 0);
+  EXPECT_EQ(v.column_blocks[1].measures.differing, 32);
+  EXPECT_EQ(v.heat.differing, (std::vector<Index>{0, 0, 32, 32, 0, 0}));
+  EXPECT_EQ(v.histogram[0], 95 * 64);
+  owed.groups.ends = {40, 40, 41, 96};  // an empty group is no failure
+  EXPECT_EQ(compare_tensor("y", owed, y, gated("sqnr=10")).worst_group, 2);
+}
+
+TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor y = floats({3, 2}, {1, 2, 3, 4, kNaN, 0});
+  Owed owed = owe(x);
+  owed.groups.ends = {1, 2};
+  owed.groups.owed_rows = 2;
+  TensorVerdict v = compare_tensor("y", owed, y);
+  EXPECT_EQ(v.outcome, Outcome::pass);
+  EXPECT_EQ(v.all.elements, 4);
+  EXPECT_EQ(v.all.not_owed, 2);
+  owed.groups.owed_rows = 0;
+  owed.groups.ends = {0, 0};
+  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_owed);
+  Owed masked = owe(x);
+  const Tensor mask = tensor_from<std::uint8_t>(Dtype::u8, {3, 2}, {0, 0, 0, 0, 1, 0});
+  masked.mask = &mask;
+  v = compare_tensor("y", masked, y);
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.all.differing, 1);
+  EXPECT_EQ(v.all.not_owed, 1);
+}
+
+TEST(Comparator, AdmitsSetsAndIntervals) {
+  const Tensor x = tensor_from<std::uint8_t>(Dtype::u8, {3}, {1, 2, 3});
+  Owed owed = owe(x, Dtype::u8);
+  owed.expectation.kind = Expectation::Kind::set;
+  owed.expectation.any_of = {{1, 9}};
+  const auto against = [&](std::initializer_list<std::uint8_t> values) {
+    return compare_tensor("y", owed, tensor_from<std::uint8_t>(Dtype::u8, {3}, values)).outcome;
+  };
+  EXPECT_EQ(against({9, 2, 3}), Outcome::pass);
+  EXPECT_EQ(against({1, 9, 3}), Outcome::fail);
+  EXPECT_EQ(against({2, 2, 3}), Outcome::fail);
+
+  const Tensor lo = floats({2}, {1, kNaN});
+  const Tensor hi = floats({2}, {2, kNaN});
+  const Tensor mid = floats({2}, {1.5f, kNaN});
+  Owed interval = owe(mid);
+  interval.expectation.kind = Expectation::Kind::interval;
+  interval.lo = &lo;
+  interval.hi = &hi;
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {2, kNaN})).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {2.5f, kNaN})).outcome, Outcome::fail);
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {kNaN, kNaN})).outcome, Outcome::fail);
+  EXPECT_EQ(
+      compare_tensor("y", interval, floats({2}, {2.5f, kNaN}), gated("ulp=999999999")).outcome,
+      Outcome::fail);
+}
+
+TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {
+  const Tensor x = floats({2, 3}, {});
+  const TensorVerdict v = compare_floats(x, floats({3, 2}, {}));
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.reason, "found f32 [3, 2], needs f32 [2, 3]");
+  EXPECT_EQ(compare_floats(x, Tensor(Dtype::bf16, {2, 3})).outcome, Outcome::fail);
+  EXPECT_EQ(compare_floats(Tensor(Dtype::f32, {0, 4}), Tensor(Dtype::f32, {0, 4})).outcome,
+            Outcome::pass);
+  EXPECT_EQ(compare_floats(Tensor(Dtype::f32, {}), Tensor(Dtype::f32, {})).outcome, Outcome::pass);
+}
+
+TEST(Comparator, ListsTheFirstEightDifferencesInOrder) {
+  Tensor x(Dtype::f32, {3, 100});
+  Tensor y = x;
+  for (Index i = 7; i < 300; i += 13) y.as<float>()[i] = 1;
+  const TensorVerdict v = compare_floats(x, y);
+  ASSERT_EQ(v.first.size(), 8u);
+  for (std::size_t n = 0; n < 8; ++n) {
+    const Index i = 7 + 13 * static_cast<Index>(n);
+    EXPECT_EQ(v.first[n].at, (std::vector<Index>{i / 100, i % 100}));
+  }
+}
+
+TEST(Comparator, SeesEverySingleByteChangedAtEveryPlace) {
+  // A comparator that passes everything, or skips a corner, fails here.
+  Tensor x(Dtype::u8, {33, 65});
+  for (Index i = 0; i < x.elements(); ++i)
+    x.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i % 120);
+  for (Index i = 0; i < x.elements(); ++i) {
+    Tensor y = x;
+    y.as<std::uint8_t>()[i] ^= 1;
+    const TensorVerdict v = compare_tensor("c", owe(x, Dtype::e4m3), y);
+    ASSERT_EQ(v.outcome, Outcome::fail) << i;
+    ASSERT_EQ(v.all.differing, 1) << i;
+    ASSERT_EQ(v.row_blocks[static_cast<std::size_t>(i / 65 / 32)].measures.differing, 1) << i;
+    ASSERT_EQ(v.column_blocks[static_cast<std::size_t>(i % 65 / 32)].measures.differing, 1) << i;
+  }
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,239 @@
+// Files against files, suites against directories, bounds, and what the reports say.
+#include "golden/compare.h"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "golden/bound.h"
+#include "golden/generate.h"
+#include "golden/reports.h"
+#include "tests/golden/scratch.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A suite and a directory of its own outputs.
+struct SuiteAndOutputs {
+  Scratch scratch;
+  fs::path suite = scratch / "suite";
+  fs::path outputs = scratch / "outputs";
+  Manifest manifest;
+
+  SuiteAndOutputs() {
+    const auto backend = make_reference_backend();
+    manifest =
+        generate(suite, {.suite = "quantize", .level = 0, .seed = 1, .spelling = {}}, *backend);
+    fs::create_directory(outputs);
+    for (const ManifestCase& item : manifest.cases) {
+      TensorFile file = read_safetensors(case_file(suite, item.id));
+      TensorFile out;
+      for (const ManifestOperand& operand : item.operands) {
+        if (operand.role == Role::expected) {
+          out.tensors.emplace(operand.name, file.tensors.at(operand.name));
+        }
+      }
+      write_safetensors(output(item.id), out);
+    }
+  }
+  fs::path output(const std::string& id) const { return outputs / (id + ".safetensors"); }
+  void damage(const std::string& id) const {
+    TensorFile file = read_safetensors(output(id));
+    file.tensors.begin()->second.data()[5] ^= std::byte{2};
+    write_safetensors(output(id), file);
+  }
+};
+
+TEST(Compare, JudgesASuiteCaseByCase) {
+  const SuiteAndOutputs s;
+  Report report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(report.count(Outcome::pass), static_cast<Index>(s.manifest.cases.size()));
+
+  fs::remove(s.output(s.manifest.cases[0].id));
+  report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[0].outcome, Outcome::not_run);
+  EXPECT_EQ(report.exit_code(), 5);
+
+  s.damage(s.manifest.cases[1].id);
+  report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[1].outcome, Outcome::fail);
+  EXPECT_EQ(report.exit_code(), 1);
+
+  std::ofstream(case_file(s.suite, s.manifest.cases[2].id)) << "damaged";
+  report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[2].outcome, Outcome::invalid);
+  EXPECT_EQ(report.exit_code(), 3);
+}
+
+TEST(Compare, CallsAMalformedActualInvalidAndAMissingTensorAFailure) {
+  const SuiteAndOutputs s;
+  std::ofstream(s.output(s.manifest.cases[0].id)) << "malformed";
+  TensorFile file = read_safetensors(s.output(s.manifest.cases[1].id));
+  file.tensors.erase(file.tensors.begin());
+  write_safetensors(s.output(s.manifest.cases[1].id), file);
+  const Report report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[0].outcome, Outcome::invalid);
+  EXPECT_EQ(report.cases[1].outcome, Outcome::fail);
+}
+
+TEST(Compare, TakesAnotherSuiteAsActual) {
+  const SuiteAndOutputs s;
+  EXPECT_EQ(compare(s.suite, s.suite).exit_code(), 0);
+  EXPECT_THROW(compare(s.suite, s.output(s.manifest.cases[0].id)), Error);
+  EXPECT_THROW(compare(s.outputs, s.suite), Error);  // a directory without a manifest
+}
+
+TEST(Compare, JudgesACaseFileByItsOutputsOnly) {
+  const SuiteAndOutputs s;
+  const std::string& id = s.manifest.cases[0].id;
+  EXPECT_EQ(compare(case_file(s.suite, id), s.output(id)).exit_code(), 0);
+  s.damage(id);
+  EXPECT_EQ(compare(case_file(s.suite, id), s.output(id)).exit_code(), 1);
+}
+
+TEST(Compare, JudgesFilesByEveryTensorOfExpected) {
+  const Scratch scratch;
+  TensorFile expected;
+  expected.tensors.emplace("y", floats({4, 1}, {1, 2, 3, 4}));
+  expected.tensors.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 3}));
+  write_safetensors(scratch / "e", expected);
+  TensorFile actual;
+  actual.tensors.emplace("y", floats({4, 1}, {1, 2, 3, 99}));  // beyond the last group
+  actual.tensors.emplace("more", floats({1}, {1}));
+  write_safetensors(scratch / "a", actual);
+  Report report = compare(scratch / "e", scratch / "a");
+  EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(report.cases[0].outputs[0].groups.size(), 2u);
+  EXPECT_EQ(report.cases[0].outputs[0].all.not_owed, 1);
+  actual.tensors.at("y").as<float>()[2] = 0;
+  write_safetensors(scratch / "a", actual);
+  report = compare(scratch / "e", scratch / "a");
+  EXPECT_EQ(report.exit_code(), 1);
+  EXPECT_EQ(report.cases[0].outputs[0].worst_group, 1);
+  actual.tensors.erase("y");
+  write_safetensors(scratch / "a", actual);
+  EXPECT_EQ(compare(scratch / "e", scratch / "a").exit_code(), 1);
+  CompareOptions bound;
+  bound.gate = parse_gate("bound");
+  EXPECT_THROW(compare(scratch / "e", scratch / "a", bound), Error);
+}
+
+/// x [2, 32] by w [1, 1, 32], all ones but for what `plant` changes.
+NamedTensors product_inputs() {
+  NamedTensors in;
+  in.emplace("x.codes", Tensor(Dtype::u8, {2, 32}));
+  in.emplace("x.scales", Tensor(Dtype::u8, {2, 1}));
+  in.emplace("w.codes", Tensor(Dtype::u8, {1, 1, 32}));
+  in.emplace("w.scales", Tensor(Dtype::u8, {1, 1, 1}));
+  in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {2}));
+  for (auto& [name, tensor] : in) {
+    const bool codes = name.ends_with("codes");
+    if (name == "group_ends") continue;
+    for (Index i = 0; i < tensor.elements(); ++i) {
+      tensor.as<std::uint8_t>()[i] = codes ? 0x38 : 127;  // 1.0 and 2^0
+    }
+  }
+  return in;
+}
+
+TEST(Bound, IsGammaTimesTheMagnitudesAndHalfAStep) {
+  const NamedTensors in = product_inputs();
+  const auto bound = certified_bound("grouped_matmul", "y", in, {}, Dtype::f32, "");
+  ASSERT_TRUE(bound);
+  EXPECT_EQ(bound->exact[0], 32);
+  const double gamma = 32 * 0x1p-24 / (1 - 32 * 0x1p-24);
+  const double allowed = gamma * 32 + 32 * (1 + gamma) * 0x1p-24;
+  EXPECT_GE(bound->allowed[0], allowed);
+  EXPECT_LE(bound->allowed[0], allowed * 1.0001);
+  const auto exact = certified_bound("grouped_matmul", "y", in, {}, Dtype::bf16, "exact");
+  EXPECT_NEAR(exact->allowed[0], 32 * 0x1p-8, 1e-6);
+  EXPECT_FALSE(certified_bound("quantize", "codes", in, {}, Dtype::e4m3, ""));
+  EXPECT_THROW(certified_bound("grouped_matmul", "y", in, {}, Dtype::f32, "unknown"), Error);
+}
+
+TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {
+  // Cancellation: the bound follows the magnitudes, not the small result.
+  NamedTensors in = product_inputs();
+  for (Index i = 0; i < 32; i += 2) in.at("x.codes").as<std::uint8_t>()[i] = 0xB9;  // -1.125
+  const auto backend = make_reference_backend();
+  Parameters f32;
+  f32.set("out", "f32");
+  const Tensor y = call_operator(*backend, "grouped_matmul", in, f32).at("y");
+  const auto bound = certified_bound("grouped_matmul", "y", in, f32, Dtype::f32, "");
+  Owed owed;
+  owed.expected = &y;
+  owed.format = Dtype::f32;
+  owed.bound = &*bound;
+  CompareOptions options;
+  options.gate = parse_gate("bound");
+  EXPECT_EQ(bound->exact[0], -2);
+  Tensor near = y;
+  near.as<float>()[0] += static_cast<float>(0.9 * bound->allowed[0]);
+  EXPECT_NE(near.as<float>()[0], y.as<float>()[0]);
+  EXPECT_EQ(compare_tensor("y", owed, near, options).outcome, Outcome::pass);
+  Tensor far = y;
+  far.as<float>()[0] += static_cast<float>(1.1 * bound->allowed[0]);
+  EXPECT_EQ(compare_tensor("y", owed, far, options).outcome, Outcome::fail);
+}
+
+Report failing_report() {
+  Report report{.title = "compare <a> & \"b\"", .gate = "bits", .cases = {}};
+  const Tensor x = floats({2, 2}, {1, 2, 3, 4});
+  const Tensor y = floats({2, 2}, {1, 2, 3, 5});
+  Owed owed;
+  owed.expected = &x;
+  owed.format = Dtype::f32;
+  owed.groups.ends = {1, 2};
+  CaseVerdict verdict{"case.1", "op", Outcome::fail, "", {}};
+  verdict.outputs.push_back(compare_tensor("y", owed, y));
+  report.cases.push_back(verdict);
+  report.cases.push_back({"case.2", "op", Outcome::not_run, "no such file", {}});
+  report.cases.push_back({"case.3", "op", Outcome::invalid, "sha256 differs", {}});
+  return report;
+}
+
+TEST(Reports, SayWhatFailedAndWhere) {
+  const Report report = failing_report();
+  const std::string table = table_report(report);
+  for (const char* text : {"FAIL", "case.1 y", "worst group 1",
+                           "[1, 1]: expected 40800000 (4), "
+                           "found 40A00000 (5)",
+                           "NOT_RUN", "INVALID", "1 FAIL"}) {
+    EXPECT_NE(table.find(text), table.npos) << text << "\n" << table;
+  }
+  EXPECT_EQ(table.find('\x1b'), table.npos);
+  EXPECT_NE(table_report(report, Colour::on).find("\x1b[31mFAIL"), std::string::npos);
+}
+
+TEST(Reports, AreParseableJson) {
+  const auto json = nlohmann::json::parse(json_report(failing_report()));
+  EXPECT_EQ(json["exit_code"], 3);
+  EXPECT_EQ(json["counts"]["FAIL"], 1);
+  const auto& output = json["cases"][0]["outputs"][0];
+  EXPECT_EQ(output["verdict"], "FAIL");
+  EXPECT_EQ(output["worst_group"], 1);
+  EXPECT_EQ(output["groups"][0]["sqnr"], "inf");
+  EXPECT_EQ(output["first_differences"][0]["at"], (std::vector<int>{1, 1}));
+  EXPECT_EQ(output["first_differences"][0]["expected"], "0x40800000");
+}
+
+TEST(Reports, EscapeMarkupInJunitAndHtml) {
+  const std::string junit = junit_report(failing_report());
+  EXPECT_NE(junit.find("name=\"compare &lt;a&gt; &amp; &quot;b&quot;\""), junit.npos) << junit;
+  EXPECT_NE(junit.find("tests=\"3\" failures=\"1\" errors=\"1\" skipped=\"1\""), junit.npos);
+  const std::string html = html_report(failing_report());
+  EXPECT_NE(html.find("compare &lt;a&gt; &amp;"), html.npos);
+  EXPECT_NE(html.find("<rect"), html.npos);
+  EXPECT_EQ(html.find("http"), html.npos) << "nothing may be fetched";
+}
+
+}  // namespace
+}  // namespace mxo

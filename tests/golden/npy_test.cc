@@ -1,0 +1,108 @@
+// .npy files: what NumPy writes, and what is malformed.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <fstream>
+
+#include "formats/error.h"
+#include "golden/read_tensors.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+std::string npy(const std::string& header, const std::string& elements, char major = 1) {
+  std::string bytes = "\x93NUMPY";
+  bytes += major;
+  bytes += '\0';
+  for (int i = 0; i < (major == 1 ? 2 : 4); ++i) bytes += static_cast<char>(header.size() >> 8 * i);
+  return bytes + header + elements;
+}
+
+const std::string kTwoByThree = "{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3), }\n";
+
+std::string shorts(std::initializer_list<std::int16_t> values) {
+  std::string bytes;
+  for (const std::int16_t v : values) {
+    bytes += static_cast<char>(v & 0xFF);
+    bytes += static_cast<char>(v >> 8);
+  }
+  return bytes;
+}
+
+TEST(Npy, IsReadAsOneTensorNamedAfterItsFile) {
+  const Scratch scratch;
+  for (const char major : {'\1', '\2', '\3'}) {
+    std::ofstream(scratch / "x.codes.npy", std::ios::binary)
+        << npy(kTwoByThree, shorts({1, 2, 3, 4, 5, 600}), major);
+    const TensorFile file = read_tensors(scratch / "x.codes.npy");
+    ASSERT_EQ(file.tensors.size(), 1u);
+    const Tensor& x = file.tensors.at("x.codes");
+    EXPECT_EQ(x.dtype(), Dtype::i16);
+    EXPECT_EQ(x.shape(), (std::vector<Index>{2, 3}));
+    EXPECT_EQ(x.as<std::int16_t>()[5], 600);
+  }
+}
+
+TEST(Npy, IsTurnedFromColumnMajor) {
+  const Scratch scratch;
+  const std::string header = "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }";
+  std::ofstream(scratch / "x.npy", std::ios::binary) << npy(header, shorts({1, 4, 2, 5, 3, 6}));
+  const Tensor x = read_npy(scratch / "x.npy");
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(x.as<std::int16_t>()[i], i + 1);
+}
+
+TEST(Npy, TakesScalarsVectorsAndBitsOfForeignTypes) {
+  const Scratch scratch;
+  const auto read = [&](const std::string& descr, const std::string& shape, std::size_t bytes) {
+    std::ofstream(scratch / "x.npy", std::ios::binary)
+        << npy("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + "}",
+               std::string(bytes, '\1'));
+    return read_npy(scratch / "x.npy");
+  };
+  EXPECT_EQ(read("<f4", "()", 4).rank(), 0);
+  EXPECT_EQ(read("|u1", "(3,)", 3).extent(0), 3);
+  EXPECT_EQ(read("<V2", "(1,)", 2).dtype(), Dtype::u16);
+  EXPECT_EQ(read("|V1", "(1,)", 1).dtype(), Dtype::u8);
+  EXPECT_EQ(read("<i8", "(0, 4)", 0).elements(), 0);
+}
+
+TEST(Npy, RefusesEveryMalformedFile) {
+  const auto with = [](const std::string& descr, const std::string& shape) {
+    return npy("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + "}",
+               "abcd");
+  };
+  const std::pair<std::string, std::string> table[] = {
+      {"", "byte 0: needs the magic string"},
+      {"PK\3\4 not an array", "byte 0: needs the magic string"},
+      {npy(kTwoByThree, "", 9), "byte 6: found npy version 9"},
+      {npy(kTwoByThree, "").substr(0, 30), "byte 8: found a header length of 60"},
+      {npy(kTwoByThree, shorts({1, 2, 3, 4, 5})), "byte 70: found 10 bytes of elements"},
+      {npy(kTwoByThree, shorts({1, 2, 3, 4, 5, 6, 7})), "found 14 bytes of elements"},
+      {with(">f4", "(1,)"), "found descr '>f4'"},
+      {with("|O", "(1,)"), "found descr '|O'"},
+      {with("<f4", "(4294967296, 4294967296)"), "overflows 64 bits"},
+      {with("<f4", "(99999999999999999999,)"), "overflows 64 bits"},
+      {with("<f4", "(-1,)"), "needs a whole number"},
+      {with("<f4", "7"), "needs '('"},
+      {npy("{'descr': '<f4'}", "abcd"), "needs descr, fortran_order and shape"},
+      {npy("{'descr': '<f4', 'descr': '<f4'}", "abcd"), "once each"},
+      {npy("{'descr': [('a', '<f4')]}", "abcd"), "needs '''"},
+      {npy("{'fortran_order': 1}", "abcd"), "needs True or False"},
+  };
+  const Scratch scratch;
+  for (const auto& [bytes, fault] : table) {
+    std::ofstream(scratch / "x.npy", std::ios::binary) << bytes;
+    try {
+      read_npy(scratch / "x.npy");
+      ADD_FAILURE() << "accepted: " << fault;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.fault(), Fault::file);
+      EXPECT_NE(message.find(fault), message.npos) << message << "\nneeds: " << fault;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,103 @@
+// SHA-256, Philox, inputs, gates and outcomes against known answers.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "formats/error.h"
+#include "golden/gate.h"
+#include "golden/input_stream.h"
+#include "golden/output_file.h"
+#include "golden/sha256.h"
+#include "golden/verdict.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+TEST(Sha256, GivesTheKnownAnswersOfFips180) {
+  EXPECT_EQ(sha256("", 0), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(sha256("abc", 3), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  const std::string million(1'000'000, 'a');
+  const char* expected = "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0";
+  EXPECT_EQ(sha256(million.data(), million.size()), expected);
+  const Scratch scratch;
+  write_text_file(scratch / "a", million);
+  EXPECT_EQ(sha256_of_file(scratch / "a"), expected);
+  EXPECT_THROW(sha256_of_file(scratch / "b"), Error);
+}
+
+// Random123, tests/kat_vectors: philox4x32 10.
+TEST(Philox, GivesTheKnownAnswersOfRandom123) {
+  EXPECT_EQ(philox(PhiloxWords{}, 0),
+            (PhiloxWords{{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u}}));
+  EXPECT_EQ(philox(PhiloxWords{{~0u, ~0u, ~0u, ~0u}}, ~0ull),
+            (PhiloxWords{{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu}}));
+  EXPECT_EQ(philox(PhiloxWords{{0x243f6a88u, 0x85a308d3u, 0x13198a2eu, 0x03707344u}},
+                   0x299f31d0a4093822ull),
+            (PhiloxWords{{0xd16cfe09u, 0x94fdccebu, 0x5001e420u, 0x24126ea1u}}));
+}
+
+TEST(InputStream, IsAFunctionOfSeedCaseOperandAndElement) {
+  const InputStream stream(5, "case");
+  const Tensor x = stream.bits("x", Dtype::u32, {100});
+  EXPECT_EQ(x.as<std::uint32_t>()[77], stream.words("x", 77).word[0]);
+  EXPECT_EQ(stream.words("x", 77), philox({{77, 0, stream.stream("x"), 0}}, 5));
+  EXPECT_NE(stream.words("x", 77), stream.words("y", 77));
+  EXPECT_NE(stream.words("x", 77), InputStream(5, "other").words("x", 77));
+  EXPECT_NE(stream.words("x", 77), InputStream(6, "case").words("x", 77));
+}
+
+TEST(InputStream, GivesBellShapedValuesOfTheStatedSpread) {
+  const Tensor x = InputStream(1, "c").normal("x", Dtype::f32, {100000}, 3);
+  double sum = 0;
+  double squares = 0;
+  for (Index i = 0; i < x.elements(); ++i) {
+    const double v = static_cast<double>(x.as<float>()[i]);
+    sum += v;
+    squares += v * v;
+  }
+  EXPECT_NEAR(sum / 1e5, 0, 0.1);
+  EXPECT_NEAR(std::sqrt(squares / 1e5), 0.8165 * 8, 0.1);
+}
+
+TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
+  for (const char* text : {"bits", "ulp=3", "sqnr=40.5", "bound"}) {
+    EXPECT_EQ(to_text(parse_gate(text)), text);
+  }
+  for (const char* text :
+       {"", "bit", "ulp", "ulp=", "ulp=-1", "ulp=1x", "sqnr=nan", "sqnr=", "bits=1", "bound=2"}) {
+    EXPECT_THROW(parse_gate(text), Error) << text;
+  }
+}
+
+TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
+  const auto code = [](std::initializer_list<Outcome> outcomes) {
+    Report report;
+    for (const Outcome outcome : outcomes) report.cases.push_back({"", "", outcome, "", {}});
+    return report.exit_code();
+  };
+  using enum Outcome;
+  EXPECT_EQ(code({}), 0);
+  EXPECT_EQ(code({pass, not_owed}), 0);
+  EXPECT_EQ(code({pass, not_run}), 5);
+  EXPECT_EQ(code({not_run, fail, pass}), 1);
+  EXPECT_EQ(code({not_run, fail, invalid}), 3);
+}
+
+TEST(OutputFile, AppearsWholeOrNotAtAll) {
+  const Scratch scratch;
+  write_text_file(scratch / "a", "before");
+  {
+    OutputFile out(scratch / "a");
+    out.write("half");
+  }
+  std::ifstream in(scratch / "a");
+  std::string text;
+  in >> text;
+  EXPECT_EQ(text, "before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(scratch.path()), {}), 1);
+}
+
+}  // namespace
+}  // namespace mxo
