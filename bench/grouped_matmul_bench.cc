@@ -1,0 +1,374 @@
+// How fast are the exact grouped products, and how fast is inexact arithmetic on the same shape?
+//
+// Every iteration times the contestants one after the other, so that a ratio comes from one run;
+// counters hold the medians in GFLOP/s.  The result is first checked against the definition on
+// sampled rows.  Threads: environment variable MXO_THREADS, default all.
+#include <benchmark/benchmark.h>
+#include <cblas.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "bench/rival_onednn.h"
+#include "emu/backends.h"
+#include "emu/cpu/isa.h"
+#include "formats/tensor.h"
+#include "ops/grouped_matmul.h"
+#include "ops/quantize.h"
+
+extern "C" void openblas_set_num_threads(int threads);
+
+namespace mxo::bench {
+namespace {
+
+struct Shape {
+  const char* name;
+  Index m, k, n;
+  std::vector<Index> rows;  ///< of each group
+};
+
+std::vector<Index> even(Index m, Index groups) {
+  return std::vector<Index>(static_cast<std::size_t>(groups), m / groups);
+}
+
+/// Uneven groups, multiples of 32, every seventh empty.
+std::vector<Index> uneven(Index groups, Index& m) {
+  std::vector<Index> rows;
+  m = 0;
+  for (Index g = 0; g < groups; ++g) {
+    rows.push_back(g % 7 == 3 ? 0 : 32 * (g * 5 % 4 + g % 3));
+    m += rows.back();
+  }
+  return rows;
+}
+
+std::vector<Shape> shapes() {
+  Index m128 = 0;
+  const std::vector<Index> rows128 = uneven(128, m128);
+  return {{"dense2048", 2048, 2048, 2048, {2048}},
+          {"deepseek8", 4096, 7168, 2048, even(4096, 8)},
+          {"llama4", 4096, 5120, 8192, even(4096, 4)},
+          {"small64", 1024, 2048, 1408, even(1024, 64)},
+          {"uneven128", m128, 2048, 1408, rows128}};
+}
+
+int threads() {
+  const char* wish = std::getenv("MXO_THREADS");
+  return wish != nullptr ? std::atoi(wish) : omp_get_max_threads();
+}
+
+/// Normal numbers; a long line of them is laid end to end, shifted each time.
+Tensor normal(std::vector<Index> shape, unsigned seed) {
+  constexpr std::size_t kPool = 1 << 20;
+  std::mt19937 random(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> pool(kPool);
+  for (float& x : pool) x = draw(random);
+  Tensor t(Dtype::f32, std::move(shape));
+  const auto count = static_cast<std::size_t>(t.elements());
+  for (std::size_t i = 0; i < count; ++i) t.as<float>()[i] = pool[(i + i / kPool * 977) % kPool];
+  return t;
+}
+
+template <typename To>
+std::vector<To> converted(const Tensor& x) {
+  std::vector<To> out(static_cast<std::size_t>(x.elements()));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if constexpr (std::is_same_v<To, BF16>) {
+      out[i] = encode<kBF16>(x.as<float>()[i]);
+    } else {
+      out[i] = static_cast<To>(x.as<float>()[i]);
+    }
+  }
+  return out;
+}
+
+Tensor bf16_of(const Tensor& x) {
+  Tensor t(Dtype::bf16, x.shape());
+  const std::vector<BF16> values = converted<BF16>(x);
+  if (!values.empty()) std::memcpy(t.data(), values.data(), t.bytes());
+  return t;
+}
+
+double seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// Contestants by name; the first is ours, and is what Google Benchmark times.
+struct Race {
+  double flops = 0;
+  std::vector<std::pair<std::string, std::function<void()>>> contestants;
+
+  void run(benchmark::State& state) {
+    std::vector<std::vector<double>> times(contestants.size());
+    for (auto _ : state) {
+      for (std::size_t i = 0; i < contestants.size(); ++i) {
+        times[i].push_back(seconds(contestants[i].second));
+      }
+      state.SetIterationTime(times[0].back());
+    }
+    std::vector<double> median;
+    for (auto& t : times) {
+      std::nth_element(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(t.size() / 2), t.end());
+      median.push_back(t[t.size() / 2]);
+    }
+    for (std::size_t i = 0; i < median.size(); ++i) {
+      state.counters[contestants[i].first] = flops / median[i] * 1e-9;
+      if (i > 0) state.counters["of_" + contestants[i].first] = median[i] / median[0];
+    }
+  }
+};
+
+/// Rows `step` apart of the result against the definition, 48 columns of each.
+bool check_forward(const GroupedMatmul& op, const Shape& shape) {
+  const auto reference = make_reference_backend();
+  Index start = 0;
+  bool same = true;
+  for (std::size_t g = 0; g < shape.rows.size(); g += shape.rows.size() / 3 + 1) {
+    start = 0;
+    for (std::size_t i = 0; i < g; ++i) start += shape.rows[i];
+    if (shape.rows[g] == 0) continue;
+    GroupedMatmul part = op;
+    const Index columns = std::min<Index>(48, shape.n);
+    const auto slice = [](Operand view, int axis, Index first, Index count) {
+      view.data = static_cast<const std::byte*>(view.data) +
+                  static_cast<std::size_t>(first * view.stride[axis]) * size_of(view.dtype);
+      view.extent[axis] = count;
+      return view;
+    };
+    part.x = slice(op.x, 0, start + shape.rows[g] / 2, 1);
+    part.w = slice(slice(op.w, 0, static_cast<Index>(g), 1), 1, shape.n - columns, columns);
+    if (op.x_scales.given()) {
+      part.x_scales = slice(op.x_scales, 0, start + shape.rows[g] / 2, 1);
+      part.w_scales =
+          slice(slice(op.w_scales, 0, static_cast<Index>(g), 1), 1, shape.n - columns, columns);
+    }
+    Tensor ends(Dtype::i32, {1});
+    ends.as<std::int32_t>()[0] = 1;
+    part.group_ends = ends.operand();
+    Tensor y(op.y.dtype, {1, columns});
+    part.y = y.result();
+    grouped_matmul(*reference, part);
+    const std::size_t size = size_of(op.y.dtype);
+    const auto at =
+        static_cast<std::size_t>((start + shape.rows[g] / 2) * shape.n + shape.n - columns);
+    same = same &&
+           std::memcmp(static_cast<std::byte*>(op.y.data) + at * size, y.data(), y.bytes()) == 0;
+  }
+  return same;
+}
+
+Tensor ends_of(const Shape& shape) {
+  Tensor ends(Dtype::i32, {static_cast<Index>(shape.rows.size())});
+  Index end = 0;
+  for (std::size_t g = 0; g < shape.rows.size(); ++g) {
+    end += shape.rows[g];
+    ends.as<std::int32_t>()[g] = static_cast<std::int32_t>(end);
+  }
+  return ends;
+}
+
+/// y = x w^T of every group by a BLAS product.
+template <typename T, typename Gemm>
+std::function<void()> per_group(const Shape& shape, const T* x, const T* w, T* y, Gemm gemm) {
+  return [=, rows = shape.rows, n = shape.n, k = shape.k] {
+    Index start = 0;
+    for (std::size_t g = 0; g < rows.size(); ++g) {
+      if (rows[g] > 0) {
+        gemm(x + start * k, w + static_cast<Index>(g) * n * k, y + start * n, rows[g], n, k);
+      }
+      start += rows[g];
+    }
+  };
+}
+
+void sgemm(const float* x, const float* w, float* y, Index m, Index n, Index k) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n),
+              static_cast<int>(k), 1.0f, x, static_cast<int>(k), w, static_cast<int>(k), 0.0f, y,
+              static_cast<int>(n));
+}
+void dgemm(const double* x, const double* w, double* y, Index m, Index n, Index k) {
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, static_cast<int>(m), static_cast<int>(n),
+              static_cast<int>(k), 1.0, x, static_cast<int>(k), w, static_cast<int>(k), 0.0, y,
+              static_cast<int>(n));
+}
+
+struct Quantized {
+  Tensor codes;
+  Tensor scales;
+};
+
+Quantized quantized(Backend& backend, const Tensor& x, BlockAxis axis) {
+  std::vector<Index> blocks = x.shape();
+  Index& along = blocks[blocks.size() - (axis == BlockAxis::columns ? 1 : 2)];
+  along /= kMxBlock;
+  Quantized q{Tensor(Dtype::e4m3, x.shape()), Tensor(Dtype::e8m0, blocks)};
+  quantize(backend, {x.operand(), q.codes.result(), q.scales.result(), ScaleMode::rceil, axis});
+  return q;
+}
+
+GroupedMatmul mx_product(const Quantized& x, const Quantized& w, const Tensor& ends, Tensor& y) {
+  GroupedMatmul op;
+  op.x = x.codes.operand();
+  op.x_scales = x.scales.operand();
+  op.w = w.codes.operand();
+  op.w_scales = w.scales.operand();
+  op.group_ends = ends.operand();
+  op.y = y.result();
+  return op;
+}
+
+/// Exact MXFP8 forward against sgemm, and oneDNN's bf16 where AMX is.
+void mx_forward(benchmark::State& state, const Shape& shape) {
+  openblas_set_num_threads(threads());
+  const auto cpu = make_backend("cpu", threads());
+  const auto groups = static_cast<Index>(shape.rows.size());
+  const Tensor x = normal({shape.m, shape.k}, 1);
+  const Tensor w = normal({groups, shape.n, shape.k}, 2);
+  const Quantized qx = quantized(*cpu, x, BlockAxis::columns);
+  const Quantized qw = quantized(*cpu, w, BlockAxis::columns);
+  const Tensor ends = ends_of(shape);
+  Tensor y(Dtype::bf16, {shape.m, shape.n});
+  const GroupedMatmul op = mx_product(qx, qw, ends, y);
+  grouped_matmul(*cpu, op);
+  if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");
+
+  Race race;
+  race.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+  race.contestants.push_back({"exact", [&] { grouped_matmul(*cpu, op); }});
+  std::vector<float> ys(static_cast<std::size_t>(shape.m * shape.n));
+  race.contestants.push_back(
+      {"sgemm", per_group(shape, x.as<float>(), w.as<float>(), ys.data(), sgemm)});
+  std::vector<BF16> xb, wb, yb;
+  if (have_onednn() && cpu::machine_has(cpu::Isa::amx)) {
+    xb = converted<BF16>(x);
+    wb = converted<BF16>(w);
+    yb.resize(ys.size());
+    race.contestants.push_back(
+        {"onednn_bf16", per_group(shape, xb.data(), wb.data(), yb.data(), onednn_matmul)});
+  }
+  race.run(state);
+}
+
+/// Exact MXFP8 forward, dgrad (the forward of the transposed weight) and wgrad of one layer.
+void mx_passes(benchmark::State& state, const Shape& shape) {
+  const auto cpu = make_backend("cpu", threads());
+  const auto groups = static_cast<Index>(shape.rows.size());
+  const Tensor x = normal({shape.m, shape.k}, 1);
+  const Tensor dy = normal({shape.m, shape.n}, 2);
+  const Tensor ends = ends_of(shape);
+  const Quantized x_k = quantized(*cpu, x, BlockAxis::columns);
+  const Quantized dy_n = quantized(*cpu, dy, BlockAxis::columns);
+  const Quantized x_r = quantized(*cpu, x, BlockAxis::rows);
+  const Quantized dy_r = quantized(*cpu, dy, BlockAxis::rows);
+  Quantized w_k;
+  Quantized w_n;  // along n, then transposed
+  {
+    const Tensor w = normal({groups, shape.n, shape.k}, 3);
+    w_k = quantized(*cpu, w, BlockAxis::columns);
+    w_n = {Tensor(Dtype::e4m3, {groups, shape.k, shape.n}),
+           Tensor(Dtype::e8m0, {groups, shape.k, shape.n / kMxBlock})};
+    quantize(*cpu, {w.operand(), transposed(w_n.codes.result()), transposed(w_n.scales.result()),
+                    ScaleMode::rceil, BlockAxis::rows});
+  }
+  Tensor y(Dtype::bf16, {shape.m, shape.n});
+  Tensor dx(Dtype::bf16, {shape.m, shape.k});
+  Tensor dw(Dtype::bf16, {groups, shape.n, shape.k});
+  const GroupedMatmul forward = mx_product(x_k, w_k, ends, y);
+  const GroupedMatmul dgrad = mx_product(dy_n, w_n, ends, dx);
+  GroupedMatmulWgrad wgrad;
+  wgrad.dy = dy_r.codes.operand();
+  wgrad.dy_scales = dy_r.scales.operand();
+  wgrad.x = x_r.codes.operand();
+  wgrad.x_scales = x_r.scales.operand();
+  wgrad.group_ends = ends.operand();
+  wgrad.dw = dw.result();
+  Race race;
+  race.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+  race.contestants.push_back({"forward", [&] { grouped_matmul(*cpu, forward); }});
+  race.contestants.push_back({"dgrad", [&] { grouped_matmul(*cpu, dgrad); }});
+  race.contestants.push_back({"wgrad", [&] { grouped_matmul_wgrad(*cpu, wgrad); }});
+  race.run(state);
+}
+
+/// Exact bf16 forward against dgemm.
+void bf16_forward(benchmark::State& state, const Shape& shape) {
+  openblas_set_num_threads(threads());
+  const auto cpu = make_backend("cpu", threads());
+  const auto groups = static_cast<Index>(shape.rows.size());
+  const Tensor x = normal({shape.m, shape.k}, 1);
+  const Tensor w = normal({groups, shape.n, shape.k}, 2);
+  const Tensor xb = bf16_of(x);
+  const Tensor wb = bf16_of(w);
+  const Tensor ends = ends_of(shape);
+  Tensor y(Dtype::bf16, {shape.m, shape.n});
+  GroupedMatmul op;
+  op.x = xb.operand();
+  op.w = wb.operand();
+  op.group_ends = ends.operand();
+  op.scaling = Scaling::none;
+  op.y = y.result();
+  grouped_matmul(*cpu, op);
+  if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");
+  const std::vector<double> xd = converted<double>(x);
+  const std::vector<double> wd = converted<double>(w);
+  std::vector<double> yd(static_cast<std::size_t>(shape.m * shape.n));
+  Race race;
+  race.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+  race.contestants.push_back({"exact", [&] { grouped_matmul(*cpu, op); }});
+  race.contestants.push_back({"dgemm", per_group(shape, xd.data(), wd.data(), yd.data(), dgemm)});
+  race.run(state);
+}
+
+/// One product of 2048 x 7168 x 2048 whole, and cut in 8 groups of 256 rows that share nothing.
+void grouped_against_dense(benchmark::State& state) {
+  const auto cpu = make_backend("cpu", threads());
+  const Shape shape{"", 2048, 7168, 2048, even(2048, 8)};
+  const Quantized x = quantized(*cpu, normal({shape.m, shape.k}, 1), BlockAxis::columns);
+  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), BlockAxis::columns);
+  const Tensor ends = ends_of(shape);
+  Tensor one(Dtype::i32, {8});
+  std::fill_n(one.as<std::int32_t>(), 8, 2048);
+  Tensor y(Dtype::bf16, {shape.m, shape.n});
+  const GroupedMatmul grouped = mx_product(x, w, ends, y);
+  GroupedMatmul dense = grouped;
+  dense.group_ends = one.operand();
+  Race race;
+  race.flops = 2.0 * static_cast<double>(shape.m * shape.n * shape.k);
+  race.contestants.push_back({"grouped", [&] { grouped_matmul(*cpu, grouped); }});
+  race.contestants.push_back({"dense", [&] { grouped_matmul(*cpu, dense); }});
+  race.run(state);
+}
+
+}  // namespace
+}  // namespace mxo::bench
+
+int main(int argc, char** argv) {
+  using namespace mxo::bench;
+  const std::vector<Shape> all = shapes();
+  const auto add = [](const std::string& name, auto body) {
+    benchmark::RegisterBenchmark(name.c_str(), body)
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond)
+        ->Iterations(5);
+  };
+  for (const Shape& s : all) {
+    const std::string name = s.name;
+    add("mxfp8_forward/" + name, [&s](benchmark::State& state) { mx_forward(state, s); });
+    add("mxfp8_passes/" + name, [&s](benchmark::State& state) { mx_passes(state, s); });
+    add("bf16_forward/" + name, [&s](benchmark::State& state) { bf16_forward(state, s); });
+  }
+  add("mxfp8_grouped_against_dense", grouped_against_dense);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+}
