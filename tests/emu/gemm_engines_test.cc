@@ -1,0 +1,238 @@
+// What the fast products do apart: depth in parts, panels with too many rests, blocks that keep
+// units of their own, several tiles; and the loops of every table against their contracts.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "emu/backends.h"
+#include "emu/cpu/gemm/integer_unit.h"
+#include "emu/cpu/gemm/portable.h"
+#include "emu/cpu/gemm/rounding.h"
+#include "formats/tensor.h"
+#include "ops/grouped_matmul.h"
+
+namespace mxo {
+namespace {
+
+using Random = std::mt19937;
+
+std::uint8_t finite_code(Dtype dtype, Random& random) {
+  for (;;) {
+    const auto code = static_cast<std::uint8_t>(random() & 0xFFu);
+    if (std::isfinite(cpu::code_values(dtype)[code])) return code;
+  }
+}
+
+Tensor codes(Dtype dtype, std::vector<Index> shape, Random& random) {
+  Tensor t(dtype, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<std::uint8_t>()[i] = finite_code(dtype, random);
+  return t;
+}
+
+/// Bytes within `spread` of 127.
+Tensor e8m0_scales(std::vector<Index> shape, unsigned spread, Random& random) {
+  Tensor t(Dtype::e8m0, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(127 - spread + random() % (2 * spread + 1));
+  }
+  return t;
+}
+
+Tensor ends_at(std::vector<std::int32_t> ends) {
+  Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
+  std::memcpy(t.data(), ends.data(), t.bytes());
+  return t;
+}
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+class GemmEngines : public testing::TestWithParam<cpu::Isa> {
+ protected:
+  std::unique_ptr<Backend> cpu_ = make_cpu_backend({std::string(name_of(GetParam())), 2});
+  std::unique_ptr<Backend> reference_ = make_reference_backend();
+
+  void expect_same_forward(const Tensor& x, const Tensor& xs, const Tensor& w, const Tensor& ws,
+                           const Tensor& ends) {
+    for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+      Tensor found(out, {x.extent(0), w.extent(1)});
+      Tensor expected = found;
+      GroupedMatmul op;
+      op.x = x.operand();
+      op.x_scales = xs.operand();
+      op.w = w.operand();
+      op.w_scales = ws.operand();
+      op.group_ends = ends.operand();
+      op.y = found.result();
+      grouped_matmul(*cpu_, op);
+      op.y = expected.result();
+      grouped_matmul(*reference_, op);
+      EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
+    }
+  }
+};
+
+TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
+  Random random(1);
+  constexpr Index kRows = 720000;
+  const Tensor dy = codes(Dtype::e4m3, {kRows, 2}, random);
+  const Tensor x = codes(Dtype::e5m2, {kRows, 1}, random);
+  const Tensor dys = e8m0_scales({kRows / 32, 2}, 2, random);
+  const Tensor xs = e8m0_scales({kRows / 32, 1}, 9, random);
+  const Tensor ends = ends_at({32, static_cast<std::int32_t>(kRows)});
+  Tensor found(Dtype::f32, {2, 2, 1});
+  Tensor expected = found;
+  GroupedMatmulWgrad op;
+  op.dy = dy.operand();
+  op.dy_scales = dys.operand();
+  op.x = x.operand();
+  op.x_scales = xs.operand();
+  op.group_ends = ends.operand();
+  op.dw = found.result();
+  grouped_matmul_wgrad(*cpu_, op);
+  op.dw = expected.result();
+  grouped_matmul_wgrad(*reference_, op);
+  EXPECT_TRUE(same_bytes(found, expected));
+}
+
+TEST_P(GemmEngines, MultiplyLinesInWhichEveryElementHasARest) {
+  Random random(2);
+  Tensor x = codes(Dtype::e5m2, {40, 288}, random);
+  Tensor w = codes(Dtype::e5m2, {1, 70, 288}, random);
+  // One giant in each block, and the others far below its unit: in x everywhere, in w at times.
+  for (Index i = 0; i < x.elements(); ++i) {
+    std::uint8_t& code = x.as<std::uint8_t>()[i];
+    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
+  }
+  for (Index i = 0; i < 33 * 288; ++i) {
+    std::uint8_t& code = w.as<std::uint8_t>()[i];
+    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
+  }
+  expect_same_forward(x, e8m0_scales({40, 9}, 1, random), w, e8m0_scales({1, 70, 9}, 1, random),
+                      ends_at({40}));
+}
+
+TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) {
+  Random random(3);
+  for (const unsigned spread : {3u, 12u, 60u}) {
+    expect_same_forward(codes(Dtype::e4m3, {50, 416}, random),
+                        e8m0_scales({50, 13}, spread, random),
+                        codes(Dtype::e4m3fnuz, {2, 40, 416}, random),
+                        e8m0_scales({2, 40, 13}, spread, random), ends_at({17, 50}));
+  }
+}
+
+TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) {
+  Random random(4);
+  expect_same_forward(codes(Dtype::e4m3, {135, 96}, random), e8m0_scales({135, 3}, 1, random),
+                      codes(Dtype::e4m3, {3, 290, 96}, random), e8m0_scales({3, 290, 3}, 1, random),
+                      ends_at({1, 14, 135}));
+}
+
+std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {
+  return std::string(name_of(row.param));
+}
+INSTANTIATE_TEST_SUITE_P(Cpu, GemmEngines, testing::ValuesIn(cpu::machine_isas()), name_of_isa);
+
+class GemmKernels : public testing::TestWithParam<cpu::Isa> {
+ protected:
+  const cpu::Kernels& kernels_ = cpu::kernels_of(GetParam());
+};
+
+TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsRestWithinTheNorm) {
+  Random random(5);
+  for (const Dtype dtype : {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz}) {
+    const float* values = cpu::code_values(dtype);
+    for (int round = 0; round < 400; ++round) {
+      std::uint8_t line[cpu::kRun];
+      const unsigned mask = round % 3 == 0 ? 0xFFu : round % 3 == 1 ? 0x8Fu : 0xBFu;
+      for (std::uint8_t& code : line) {
+        code = static_cast<std::uint8_t>(finite_code(dtype, random) & mask);
+        if (!std::isfinite(values[code])) code = 0;
+      }
+      const bool joint = round % 2 == 0;
+      float factor[cpu::kRunBlocks] = {1, 1, 1, 1};
+      if (joint) factor[round % 4] = 0x1p-5f;
+      std::int32_t pairs[cpu::kRunPairs];
+      cpu::EncodedRun run;
+      kernels_.encode_int16(dtype, line, factor, joint, pairs, run);
+      EXPECT_FALSE(run.special);
+      double norm2[cpu::kRunBlocks] = {};
+      double integers2[cpu::kRunBlocks] = {};
+      for (int c = 0; c < cpu::kRun; ++c) {
+        const int b = c / cpu::kBlock;
+        const auto pair = static_cast<std::uint32_t>(pairs[c / 2]);
+        const auto integer = static_cast<std::int16_t>(pair >> (16 * (c % 2)) & 0xFFFFu);
+        const double x = static_cast<double>(values[line[c]]) * static_cast<double>(factor[b]);
+        const double scaled = std::ldexp(x, -run.exponent[b]);
+        EXPECT_EQ(integer, std::trunc(scaled));
+        const bool kept = (run.rest[c / 64] >> c % 64 & 1u) != 0;
+        EXPECT_EQ(kept, scaled != std::trunc(scaled));
+        norm2[joint ? 0 : b] += x * x;
+        integers2[joint ? 0 : b] += static_cast<double>(integer) * integer;
+      }
+      for (int b = 0; b < cpu::kRunBlocks; ++b) {
+        EXPECT_GE(static_cast<double>(run.norm2[b]), norm2[b]);
+        EXPECT_LE(integers2[b], 46340.0 * 46340.0);
+      }
+    }
+  }
+}
+
+TEST_P(GemmKernels, RoundAsTheScalarTableAndLeaveOpenWhatTheBoundDoesNotDecide) {
+  Random random(6);
+  std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+  for (int round = 0; round < 2000; ++round) {
+    const double power = std::ldexp(1.0, static_cast<int>(random() % 300) - 160);
+    cpu::ColumnEnds columns;
+    double sums[cpu::kMaxLanesB];
+    for (int n = 0; n < cpu::kMaxLanesB; ++n) {
+      const bool exact = random() % 2 == 0;
+      columns.reach[n] = exact ? 1.0 : 0x1p40;
+      columns.norm[n] = random() % 17 == 0 ? HUGE_VAL : std::abs(uniform(random));
+      columns.roundings[n] = 10;
+      columns.scale[n] = round % 2 == 0 ? 1.0 : uniform(random);
+      // Values beside a tie of bf16, in f32 exact: both roundings have something to decide.
+      const double tie = std::ldexp(static_cast<double>(random() % 512) + 256.5, -9);
+      sums[n] = power * (random() % 2 == 0 ? tie : tie + uniform(random) * 0x1p-50);
+      if (random() % 16 == 0) sums[n] = 0.0;
+    }
+    const cpu::RowEnd row{0x1p20, power * 4, 100, round % 2 == 0 ? 1.0 : uniform(random)};
+    for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+      std::uint32_t found[cpu::kMaxLanesB] = {};
+      std::uint32_t expected[cpu::kMaxLanesB] = {};
+      const std::uint32_t open = kernels_.round(row, columns, sums, 29, out, found);
+      EXPECT_EQ(open, cpu::portable_round(row, columns, sums, 29, out, expected));
+      for (int n = 0; n < 29; ++n) {
+        if ((open >> n & 1u) != 0) continue;
+        if (out == Dtype::f32) {
+          EXPECT_EQ(found[n], expected[n]);
+        } else {
+          EXPECT_EQ(reinterpret_cast<std::uint16_t*>(found)[n],
+                    reinterpret_cast<std::uint16_t*>(expected)[n]);
+        }
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cpu, GemmKernels, testing::ValuesIn(cpu::machine_isas()), name_of_isa);
+
+TEST(GemmRounding, TakesAF64ToBf16WithoutTheDetourOverF32) {
+  // 1 + 2^-8 is a tie of bf16; a little above it must round up though f32 cannot see why.
+  EXPECT_EQ(cpu::bf16_bits(1.0 + 0x1p-8), 0x3F80u);
+  EXPECT_EQ(cpu::bf16_bits(1.0 + 0x1p-8 + 0x1p-50), 0x3F81u);
+  EXPECT_EQ(cpu::bf16_bits(1.0 + 0x1.8p-7 - 0x1p-50), 0x3F81u);
+  EXPECT_EQ(cpu::bf16_bits(-0x1p-200), 0x8000u);
+  EXPECT_EQ(cpu::bf16_bits(0x1p-134), 0x0000u);
+  EXPECT_EQ(cpu::bf16_bits(0x1.0000000001p-134), 0x0001u);
+  EXPECT_EQ(cpu::bf16_bits(0x1.FEFFFFFFFFFp127), 0x7F7Fu);
+  EXPECT_EQ(cpu::bf16_bits(0x1.FFp127), 0x7F80u);
+  EXPECT_EQ(cpu::bf16_bits(0x1p300), 0x7F80u);
+}
+
+}  // namespace
+}  // namespace mxo
