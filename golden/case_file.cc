@@ -36,6 +36,21 @@ Tensor rows_mask(const Tensor& output, Index owed_rows) {
   return mask;
 }
 
+/// Bytes that hold codes or scales get the type they stand for, by the operand's name.
+void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor) {
+  if (tensor.dtype() != Dtype::u8) return;
+  const std::size_t dot = name.rfind('.');
+  const std::string part = dot == name.npos ? name : name.substr(dot + 1);
+  if (part == "scales" || part == "blocked") tensor.reinterpret_as(Dtype::e8m0);
+  if (part != "codes") return;
+  std::string format = parameter_of(item, "format");
+  if (dot != name.npos) {
+    const auto own = item.parameters.find("format_" + name.substr(0, dot));
+    if (own != item.parameters.end()) format = own->second;
+  }
+  if (!format.empty()) tensor.reinterpret_as(dtype_named(format));
+}
+
 ManifestOperand describe(const std::string& name, Role role, const Tensor& tensor) {
   return {name, role, tensor.dtype(), tensor.shape(), sha256(tensor.data(), tensor.bytes()),
           {},   {}};
@@ -113,6 +128,7 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
   }
   file.metadata["mxo.outputs"] = output_names;
   for (auto& [name, tensor] : inputs) {
+    name_format(item, name, tensor);
     ManifestOperand operand = describe(name, Role::input, tensor);
     if (outputs.contains(name)) operand.tensor = "input." + name;
     file.tensors.emplace(operand.stored_name(), std::move(tensor));

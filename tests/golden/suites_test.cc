@@ -123,6 +123,25 @@ TEST(Suites, PlantTheEdgeThatAFlagNames) {
   FAIL() << "the case is gone";
 }
 
+TEST(Suites, SayWhatTheirBytesMean) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  const Manifest manifest = generate(
+      scratch / "a", {.suite = "quantize", .level = 0, .seed = 0, .spelling = {}}, *backend);
+  for (const ManifestCase& item : manifest.cases) {
+    for (const ManifestOperand& operand : item.operands) {
+      if (operand.name == "codes") {
+        EXPECT_EQ(operand.format, Dtype::e4m3) << item.id;
+      }
+      if (operand.name == "scales") {
+        EXPECT_EQ(operand.format, Dtype::e8m0) << item.id;
+      }
+    }
+    EXPECT_EQ(item.profile, item.op == "quantize" ? "torchao" : "") << item.id;
+    EXPECT_EQ(item.source, "definition");
+  }
+}
+
 TEST(Suites, VerifyAfterGenerationInEitherSpelling) {
   const Scratch scratch;
   const auto backend = make_reference_backend();
