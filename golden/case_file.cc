@@ -41,7 +41,7 @@ void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor)
   if (tensor.dtype() != Dtype::u8) return;
   const std::size_t dot = name.rfind('.');
   const std::string part = dot == name.npos ? name : name.substr(dot + 1);
-  if (part == "scales" || part == "blocked") tensor.reinterpret_as(Dtype::e8m0);
+  if (part == "scales") tensor.reinterpret_as(Dtype::e8m0);
   if (part != "codes") return;
   std::string format = parameter_of(item, "format");
   if (dot != name.npos) {
