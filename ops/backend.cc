@@ -51,5 +51,9 @@ void Backend::run(const FusedDot&) { lacks("fused_dot"); }
 void Backend::run(const Cast&) { lacks("cast"); }
 void Backend::run(const AddBias&) { lacks("add_bias"); }
 void Backend::run(const ColumnSum&) { lacks("column_sum"); }
+void Backend::run(const Route&) { lacks("route"); }
+void Backend::run(const Swiglu&) { lacks("swiglu"); }
+void Backend::run(const SwigluBackward&) { lacks("swiglu_backward"); }
+void Backend::run(const ScalingAwareTranspose&) { lacks("scaling_aware_transpose"); }
 
 }  // namespace mxo

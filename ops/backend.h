@@ -10,25 +10,29 @@ namespace mxo {
 struct Accumulation;
 
 // One struct per operator; each is defined in the header of its family.
-struct Encode;               // ops/convert.h
+struct Encode;  // ops/convert.h
 struct Decode;
-struct Quantize;             // ops/quantize.h
+struct Quantize;  // ops/quantize.h
 struct Dequantize;
-struct QuantizeRowwise;      // ops/quantize_f32_scales.h
+struct QuantizeRowwise;  // ops/quantize_f32_scales.h
 struct QuantizeBlockwise;
-struct SwizzleScales;        // ops/scale_layouts.h
+struct SwizzleScales;  // ops/scale_layouts.h
 struct UnswizzleScales;
-struct PadGroups;            // ops/pad_groups.h
+struct PadGroups;  // ops/pad_groups.h
 struct UnpadGroups;
-struct PermuteIndices;       // ops/permute.h
+struct PermuteIndices;  // ops/permute.h
 struct Permute;
 struct Unpermute;
-struct GroupedMatmul;        // ops/grouped_matmul.h
+struct GroupedMatmul;  // ops/grouped_matmul.h
 struct GroupedMatmulWgrad;
-struct FusedDot;             // ops/fused_dot.h
-struct Cast;                 // ops/elementwise.h
+struct FusedDot;  // ops/fused_dot.h
+struct Cast;      // ops/elementwise.h
 struct AddBias;
 struct ColumnSum;
+struct Route;   // ops/route.h
+struct Swiglu;  // ops/swiglu.h
+struct SwigluBackward;
+struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
 
 /// A machine that runs operators.  Work may still be under way when an operator returns;
 /// synchronize() waits for it and throws what went wrong.
@@ -70,6 +74,10 @@ class Backend {
   virtual void run(const Cast&);
   virtual void run(const AddBias&);
   virtual void run(const ColumnSum&);
+  virtual void run(const Route&);
+  virtual void run(const Swiglu&);
+  virtual void run(const SwigluBackward&);
+  virtual void run(const ScalingAwareTranspose&);
 
   /// Throws Error(unsupported): "<backend>: <operator> is not available".
   [[noreturn]] void lacks(std::string_view op) const;

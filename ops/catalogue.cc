@@ -13,7 +13,7 @@ std::vector<CatalogueEntry> collect() {
   std::vector<CatalogueEntry> all;
   const std::span<const CatalogueEntry> families[] = {
       conversion_entries(),   quantize_entries(),       quantize_f32_scales_entries(),
-      scale_layout_entries(), grouped_matmul_entries(), movement_entries(),
+      scale_layout_entries(), grouped_matmul_entries(), movement_entries(), moe_step_entries(),
       elementwise_entries(),  fused_dot_entries(),
   };
   for (const auto family : families) {

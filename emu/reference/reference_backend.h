@@ -26,6 +26,10 @@ class ReferenceBackend : public Backend {
   void run(const Cast&) override;
   void run(const AddBias&) override;
   void run(const ColumnSum&) override;
+  void run(const Route&) override;
+  void run(const Swiglu&) override;
+  void run(const SwigluBackward&) override;
+  void run(const ScalingAwareTranspose&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
   void run(const QuantizeRowwise&) override;

@@ -10,6 +10,7 @@ namespace mxo {
 std::span<const CatalogueEntry> conversion_entries();
 std::span<const CatalogueEntry> quantize_entries();
 std::span<const CatalogueEntry> movement_entries();
+std::span<const CatalogueEntry> moe_step_entries();
 std::span<const CatalogueEntry> elementwise_entries();
 std::span<const CatalogueEntry> grouped_matmul_entries();
 std::span<const CatalogueEntry> quantize_f32_scales_entries();

@@ -1,0 +1,18 @@
+// route, tokens over threads.
+#include "emu/reference/route.h"
+
+#include "emu/cpu/cpu_backend.h"
+
+namespace mxo::cpu {
+
+void CpuBackend::run(const Route& op) {
+#pragma omp parallel num_threads(threads_)
+  {
+    RouteScratch scratch;
+#pragma omp for
+    for (Index t = 0; t < op.logits.extent[0]; ++t) route_token(op, t, scratch);
+  }
+  count_tokens(op);
+}
+
+}  // namespace mxo::cpu

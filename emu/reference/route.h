@@ -1,0 +1,23 @@
+// The routing of one token, shared by the backends that run on a CPU.
+#pragma once
+
+#include <vector>
+
+#include "ops/route.h"
+
+namespace mxo {
+
+/// Room for one token's scores; one per thread.
+struct RouteScratch {
+  std::vector<float> score;
+  std::vector<float> choice;
+  std::vector<float> group;
+  std::vector<Index> order;
+};
+
+/// Writes experts[t, :] and weights[t, :].
+void route_token(const Route& op, Index t, RouteScratch& scratch);
+/// Counts the slots of all tokens.
+void count_tokens(const Route& op);
+
+}  // namespace mxo

@@ -1,0 +1,144 @@
+// Catalogue entries of routing, SwiGLU and the scaling-aware transpose.
+#include "ops/catalogue/families.h"
+#include "ops/catalogue/staging.h"
+#include "ops/checked.h"
+#include "ops/quantize_f32_scales.h"
+#include "ops/route.h"
+#include "ops/scaling_aware_transpose.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+namespace {
+
+/// Extents of an operand whose rank the shapes of the outputs rest on.
+const std::vector<Index>& shape_of(std::string_view op, const Staging& stage, std::string_view name,
+                                   std::size_t rank) {
+  const std::vector<Index>& shape = stage.host(name).shape();
+  Check(op).that(shape.size() == rank, std::string(name) + ": found rank " +
+                                           std::to_string(shape.size()) + ", needs rank " +
+                                           std::to_string(rank));
+  return shape;
+}
+
+NamedTensors call_route(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+  Staging stage(backend, "route", inputs);
+  const std::vector<Index>& shape = shape_of("route", stage, "logits", 2);
+  const Index k = set.integer("top_k", 1);
+  if (k < 1 || k > shape[1]) {
+    throw Error(Fault::argument, "route: top_k: found " + std::to_string(k) + ", needs 1 to " +
+                                     std::to_string(shape[1]));
+  }
+  Route op;
+  op.logits = stage.floats("logits");
+  if (stage.has("bias")) op.bias = stage.floats("bias");
+  op.experts = stage.output("experts", Dtype::i32, {shape[0], k});
+  op.weights = stage.output("weights", Dtype::f32, {shape[0], k});
+  op.tokens_per_expert = stage.output("tokens_per_expert", Dtype::i32, {shape[1]});
+  if (set.text("score", "softmax") == "sigmoid") op.score = RouterScore::sigmoid;
+  op.groups = set.integer("groups", 1);
+  op.limited_groups = set.integer("limited_groups", op.groups);
+  op.normalize = set.flag("normalize", true);
+  op.scale = static_cast<float>(set.real("scale", 1.0));
+  route(backend, op);
+  return stage.finish();
+}
+
+Dtype rounding(const Parameters& set) {
+  return set.text("rounding", "none") == "bf16" ? Dtype::bf16 : Dtype::f32;
+}
+
+NamedTensors call_swiglu(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+  Staging stage(backend, "swiglu", inputs);
+  const std::vector<Index>& shape = shape_of("swiglu", stage, "x", 2);
+  Swiglu op;
+  op.x = stage.floats("x");
+  if (stage.has("probs")) op.probs = stage.floats("probs");
+  op.y = stage.output("y", rounding(set), {shape[0], shape[1] / 2});
+  swiglu(backend, op);
+  return stage.finish();
+}
+
+NamedTensors call_swiglu_backward(Backend& backend, const NamedTensors& inputs,
+                                  const Parameters& set) {
+  Staging stage(backend, "swiglu_backward", inputs);
+  const std::vector<Index>& shape = shape_of("swiglu_backward", stage, "x", 2);
+  SwigluBackward op;
+  op.x = stage.floats("x");
+  op.dy = stage.floats("dy");
+  op.dx = stage.output("dx", rounding(set), shape);
+  if (stage.has("probs")) {
+    op.probs = stage.floats("probs");
+    op.dprobs = stage.output("dprobs", Dtype::f32, {shape[0]});
+  }
+  swiglu_backward(backend, op);
+  return stage.finish();
+}
+
+NamedTensors call_transpose(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+  Staging stage(backend, "scaling_aware_transpose", inputs);
+  const std::vector<Index>& shape = shape_of("scaling_aware_transpose", stage, "codes", 2);
+  shape_of("scaling_aware_transpose", stage, "group_ends", 1);
+  ScalingAwareTranspose op;
+  op.codes = stage.codes("codes", Dtype::e4m3);
+  op.scales = stage.floats("scales");
+  op.group_ends = stage.indices("group_ends");
+  op.codes_out = stage.output("codes", Dtype::e4m3, {shape[1], shape[0]});
+  // The tiles of all groups, or without reading the ends the most there can be.
+  const Index most = ceil_div(shape[0], kScaledBlock) + op.group_ends.extent[0];
+  Index tiles = most;
+  if (backend.reads_host_memory()) {
+    Check("scaling_aware_transpose").group_ends(backend, op.group_ends, shape[0]);
+    tiles = blocks_of_groups(op.group_ends);
+  }
+  op.scales_out = stage.output("scales", Dtype::f32, {tiles, shape[1]});
+  const std::string_view underflow = set.text("underflow", "round");
+  if (underflow == "keep_mantissa") op.underflow = Underflow::keep_mantissa;
+  if (underflow == "flush") op.underflow = Underflow::flush;
+  scaling_aware_transpose(backend, op);
+  return stage.finish();
+}
+
+constexpr OperandSpec kRouteIn[] = {{"logits", "[T, E]", "f32"}, {"bias", "[E]", "f32", true}};
+constexpr OperandSpec kRouteOut[] = {{"experts", "[T, k]", "i32"},
+                                     {"weights", "[T, k]", "f32"},
+                                     {"tokens_per_expert", "[E]", "i32"}};
+constexpr ParameterSpec kRouteSet[] = {
+    {"top_k", "1", "experts of a token"},
+    {"score", "softmax|sigmoid", "of a logit"},
+    {"groups", "1", "equal runs of experts"},
+    {"limited_groups", "", "runs that stay, by the sum of their two best; all unless given"},
+    {"normalize", "true|false", "divide the weights of a token by their sum"},
+    {"scale", "1", "factor of the weights"},
+};
+constexpr OperandSpec kSwigluIn[] = {{"x", "[R, 2F], gate first", "f32 or bf16"},
+                                     {"probs", "[R]", "f32", true}};
+constexpr OperandSpec kSwigluOut[] = {{"y", "[R, F]", "f32 or bf16"}};
+constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result"}};
+constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], gate first", "f32 or bf16"},
+                                       {"dy", "[R, F]", "f32 or bf16"},
+                                       {"probs", "[R]", "f32", true}};
+constexpr OperandSpec kBackwardOut[] = {{"dx", "[R, 2F]", "f32 or bf16"},
+                                        {"dprobs", "[R]", "f32", true}};
+constexpr OperandSpec kTransposeIn[] = {{"codes", "[M, K]", "u8 (e4m3)"},
+                                        {"scales", "[M, K/128], powers of two", "f32"},
+                                        {"group_ends", "[E]", "i32"}};
+constexpr OperandSpec kTransposeOut[] = {{"codes", "[K, M]", "u8 (e4m3)"},
+                                         {"scales", "[G, K]", "f32"}};
+constexpr ParameterSpec kTransposeSet[] = {
+    {"underflow", "round|keep_mantissa|flush", "what a code below the normal range becomes"}};
+
+constexpr CatalogueEntry kEntries[] = {
+    {"route", "experts and weights of every token", kRouteIn, kRouteOut, kRouteSet, call_route},
+    {"swiglu", "gate activation (a * sigma(a)) * b * p", kSwigluIn, kSwigluOut, kSwigluSet,
+     call_swiglu},
+    {"swiglu_backward", "gradients of swiglu", kBackwardIn, kBackwardOut, kSwigluSet,
+     call_swiglu_backward},
+    {"scaling_aware_transpose", "row-wise FP8 to column-wise FP8 by moving exponents", kTransposeIn,
+     kTransposeOut, kTransposeSet, call_transpose},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> moe_step_entries() { return kEntries; }
+
+}  // namespace mxo

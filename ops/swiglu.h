@@ -1,0 +1,59 @@
+// The gate activation of an expert, forward and backward.
+#pragma once
+
+#include "formats/any_view.h"
+#include "formats/exp.h"
+
+namespace mxo {
+
+class Backend;
+
+/// With x[r, :] = [a | b], s = sigma(a) correctly rounded, every step one f32 rounding:
+///   y[r, f] = ((a[f] * s[f]) * b[f]) * probs[r]
+///
+///   x      [R, 2F]  f32 or bf16, gate a first
+///   probs  f32 [R], optional; absent, nothing is multiplied
+///   y      [R, F]   f32, or bf16: the f32 value rounded once more
+///
+/// Any extent may be 0; any strides.  Errors, before any byte is written: Error(shape),
+/// Error(dtype).
+/// Source: arXiv:2002.05202 (SwiGLU); the order of products is FP8-Flow-MoE's (4c097bf3).
+struct Swiglu {
+  Operand x;
+  Operand probs;
+  Result y;
+};
+
+/// The gradients of Swiglu, with g = dy * probs and dsilu = s * (1 + a * (1 - s)):
+///   dx[r, f] = (g * dsilu) * b,   dx[r, F + f] = g * (a * s)
+///   dprobs[r] = sum over f ascending of ((a * s) * b) * dy, from +0
+///
+///   x, probs as Swiglu;  dy  [R, F]  f32 or bf16
+///   dx      [R, 2F]  f32 or bf16
+///   dprobs  f32 [R], given exactly when probs is
+struct SwigluBackward {
+  Operand x;
+  Operand probs;
+  Operand dy;
+  Result dx;
+  Result dprobs;
+};
+
+void swiglu(Backend& backend, const Swiglu& op);
+void swiglu_backward(Backend& backend, const SwigluBackward& op);
+
+/// One element of Swiglu before the probability.
+MXO_HD inline float swiglu_gated(float a, float b) { return (a * sigmoid_rn(a)) * b; }
+
+/// One element of SwigluBackward: the gradients of a and of b.
+struct SwigluGradient {
+  float da;
+  float db;
+};
+MXO_HD inline SwigluGradient swiglu_gradient(float a, float b, float g) {
+  const float s = sigmoid_rn(a);
+  const float dsilu = s * (1.0f + a * (1.0f - s));
+  return {(g * dsilu) * b, g * (a * s)};
+}
+
+}  // namespace mxo

@@ -1,0 +1,229 @@
+// Routing, SwiGLU and the scaling-aware transpose against independent statements of their rules.
+#include <gtest/gtest.h>
+#include <mpfr.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "emu/backends.h"
+#include "ops/catalogue.h"
+#include "ops/scaling_aware_transpose.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+namespace {
+
+NamedTensors call(const char* backend, const char* op, const NamedTensors& in,
+                  std::initializer_list<std::pair<const char*, const char*>> settings) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  return call_operator(*make_backend(backend, 2), op, in, set);
+}
+
+Tensor random_floats(std::vector<Index> shape, unsigned seed, float spread) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, spread);
+  Tensor t(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = normal(random);
+  return t;
+}
+
+bool same_bytes(const NamedTensors& a, const NamedTensors& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && x.second.shape() == y.second.shape() &&
+           std::memcmp(x.second.data(), y.second.data(), x.second.bytes()) == 0;
+  });
+}
+
+/// sigma(a) to f32 through 200 bits.
+float sigma_by_mpfr(float a) {
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_set_flt(t, -a, MPFR_RNDN);
+  mpfr_exp(t, t, MPFR_RNDN);
+  mpfr_add_ui(t, t, 1, MPFR_RNDN);
+  mpfr_ui_div(t, 1, t, MPFR_RNDN);
+  const float value = mpfr_get_flt(t, MPFR_RNDN);
+  mpfr_clear(t);
+  return value;
+}
+
+TEST(Swiglu, IsTheNamedProductsOfTheCorrectlyRoundedSigma) {
+  NamedTensors in;
+  in.emplace("x", random_floats({37, 2 * 19}, 1, 4.0f));
+  in.emplace("probs", random_floats({37}, 2, 1.0f));
+  const NamedTensors out = call("reference", "swiglu", in, {});
+  const float* x = in.at("x").as<float>();
+  for (Index r = 0; r < 37; ++r) {
+    for (Index f = 0; f < 19; ++f) {
+      const float a = x[r * 38 + f];
+      const float b = x[r * 38 + 19 + f];
+      volatile float silu = a * sigma_by_mpfr(a);
+      volatile float gated = silu * b;
+      EXPECT_EQ(out.at("y").as<float>()[r * 19 + f], gated * in.at("probs").as<float>()[r]);
+    }
+  }
+  EXPECT_TRUE(same_bytes(out, call("cpu", "swiglu", in, {})));
+  EXPECT_TRUE(same_bytes(call("reference", "swiglu", in, {{"rounding", "bf16"}}),
+                         call("cpu", "swiglu", in, {{"rounding", "bf16"}})));
+}
+
+/// swiglu of one element in double.
+double swiglu_real(double a, double b, double p) { return a / (1.0 + std::exp(-a)) * b * p; }
+
+TEST(SwigluBackward, AgreesWithFiniteDifferencesInDouble) {
+  NamedTensors in;
+  in.emplace("x", random_floats({11, 2 * 6}, 3, 2.0f));
+  in.emplace("dy", random_floats({11, 6}, 4, 1.0f));
+  in.emplace("probs", random_floats({11}, 5, 1.0f));
+  const NamedTensors out = call("reference", "swiglu_backward", in, {});
+  const double h = 1e-5;
+  for (Index r = 0; r < 11; ++r) {
+    const double p = in.at("probs").as<float>()[r];
+    double dprob = 0.0;
+    for (Index f = 0; f < 6; ++f) {
+      const double a = in.at("x").as<float>()[r * 12 + f];
+      const double b = in.at("x").as<float>()[r * 12 + 6 + f];
+      const double d = in.at("dy").as<float>()[r * 6 + f];
+      const double da = d * (swiglu_real(a + h, b, p) - swiglu_real(a - h, b, p)) / (2 * h);
+      const double db = d * (swiglu_real(a, b + h, p) - swiglu_real(a, b - h, p)) / (2 * h);
+      dprob += d * (swiglu_real(a, b, p + h) - swiglu_real(a, b, p - h)) / (2 * h);
+      EXPECT_NEAR(out.at("dx").as<float>()[r * 12 + f], da, 1e-5 * (1 + std::fabs(da)));
+      EXPECT_NEAR(out.at("dx").as<float>()[r * 12 + 6 + f], db, 1e-5 * (1 + std::fabs(db)));
+    }
+    EXPECT_NEAR(out.at("dprobs").as<float>()[r], dprob, 1e-5 * (1 + std::fabs(dprob)));
+  }
+  EXPECT_TRUE(same_bytes(out, call("cpu", "swiglu_backward", in, {})));
+}
+
+TEST(ScalingAwareTranspose, ShiftsEveryFiniteCodeByEveryAmountUnderEveryRule) {
+  for (int bits = 0; bits < 256; ++bits) {
+    const E4M3 code{static_cast<std::uint8_t>(bits)};
+    if (is_nan(code)) continue;
+    const double value = decode(code);
+    const int exponent = bits >> 3 & 15;
+    for (int shift = 0; shift <= 16; ++shift) {
+      // round: the nearest multiple of the quantum of the result's binade, by nearbyint.
+      const double real = std::ldexp(value, -shift);
+      const int binade = real == 0.0 ? -6 : std::max(std::ilogb(real), -6);
+      const double nearest = std::ldexp(std::nearbyint(std::ldexp(real, 3 - binade)), binade - 3);
+      const E4M3 rounded = shifted_code(code, shift, Underflow::round);
+      EXPECT_EQ(decode(rounded), nearest) << bits << " >> " << shift;
+      EXPECT_EQ(rounded.bits >> 7, bits >> 7);
+      // The released kernels: normal codes that stay normal are exact, the rest is fixed.
+      const E4M3 kept = shifted_code(code, shift, Underflow::keep_mantissa);
+      const E4M3 flushed = shifted_code(code, shift, Underflow::flush);
+      if (exponent == 0) {
+        EXPECT_EQ(kept.bits, 0);
+        EXPECT_EQ(flushed.bits, 0);
+      } else if (exponent - shift >= 1) {
+        EXPECT_EQ(decode(kept), real);
+        EXPECT_EQ(decode(flushed), real);
+      } else {
+        EXPECT_EQ(decode(kept), std::copysign((bits & 7) * 0x1p-9, value));
+        EXPECT_EQ(flushed.bits, 0);
+      }
+    }
+  }
+}
+
+TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) {
+  const Index rows = 300;
+  const Index columns = 200;
+  std::mt19937 random(7);
+  NamedTensors in;
+  Tensor codes(Dtype::u8, {rows, columns});
+  for (Index i = 0; i < codes.elements(); ++i) {
+    codes.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(random() % 0x7F);
+  }
+  Tensor scales(Dtype::f32, {rows, 2});
+  for (Index i = 0; i < scales.elements(); ++i) {
+    scales.as<float>()[i] = std::ldexp(1.0f, static_cast<int>(random() % 12) - 20);
+  }
+  Tensor ends(Dtype::i32, {4});
+  const std::int32_t kEnds[] = {130, 130, 131, 290};
+  std::memcpy(ends.data(), kEnds, sizeof kEnds);
+  in.emplace("codes", codes);
+  in.emplace("scales", scales);
+  in.emplace("group_ends", ends);
+  const NamedTensors out = call("reference", "scaling_aware_transpose", in, {});
+  ASSERT_EQ(out.at("scales").shape(), (std::vector<Index>{2 + 0 + 1 + 2, columns}));
+  const Index first[] = {0, 128, 130, 131, 259, 290};
+  for (Index tile = 0; tile < 5; ++tile) {
+    for (Index k = 0; k < columns; ++k) {
+      float top = 0.0f;
+      for (Index r = first[tile]; r < first[tile + 1]; ++r) {
+        top = std::max(top, scales.as<float>()[r * 2 + k / 128]);
+      }
+      EXPECT_EQ(out.at("scales").as<float>()[tile * columns + k], top);
+      for (Index r = first[tile]; r < first[tile + 1]; ++r) {
+        const int shift = std::ilogb(top) - std::ilogb(scales.as<float>()[r * 2 + k / 128]);
+        const E4M3 code{codes.as<std::uint8_t>()[r * columns + k]};
+        EXPECT_EQ(out.at("codes").as<std::uint8_t>()[k * rows + r],
+                  shifted_code(code, shift, Underflow::round).bits);
+      }
+    }
+  }
+  EXPECT_TRUE(same_bytes(out, call("cpu", "scaling_aware_transpose", in, {})));
+  in.at("scales").as<float>()[5] = 3.0f;
+  EXPECT_THROW(call("reference", "scaling_aware_transpose", in, {}), Error);
+}
+
+TEST(Route, OrdersByScoreWithTiesToTheLowerExpertAndNanLast) {
+  Tensor logits(Dtype::f32, {2, 5});
+  const float kLogits[] = {1.0f, 3.0f, 3.0f, -2.0f, 2.0f, 0.0f, NAN, 0.5f, 0.5f, -1.0f};
+  std::memcpy(logits.data(), kLogits, sizeof kLogits);
+  NamedTensors in;
+  in.emplace("logits", logits);
+  const NamedTensors out = call("reference", "route", in,
+                                {{"top_k", "5"}, {"score", "sigmoid"}, {"normalize", "false"}});
+  const std::int32_t want[] = {1, 2, 4, 0, 3, 2, 3, 0, 4, 1};
+  EXPECT_EQ(std::memcmp(out.at("experts").data(), want, sizeof want), 0);
+  EXPECT_EQ(out.at("weights").as<float>()[0], sigma_by_mpfr(3.0f));
+  EXPECT_TRUE(std::isnan(out.at("weights").as<float>()[9]));
+  EXPECT_EQ(out.at("tokens_per_expert").as<std::int32_t>()[1], 2);
+}
+
+TEST(Route, KeepsOnlyTheBestRunsOfExpertsAndWeighsWithoutTheBias) {
+  Tensor logits(Dtype::f32, {1, 8});
+  const float kLogits[] = {0.9f, 0.1f, 0.2f, 0.3f, 0.6f, 0.6f, 0.5f, -3.0f};
+  std::memcpy(logits.data(), kLogits, sizeof kLogits);
+  Tensor bias(Dtype::f32, {8});
+  bias.as<float>()[3] = 0.4f;
+  NamedTensors in;
+  in.emplace("logits", logits);
+  in.emplace("bias", bias);
+  // Runs {0,1} {2,3} {4,5} {6,7}: the two best by the sum of choices are {2,3} and {4,5}.
+  const NamedTensors out = call("reference", "route", in,
+                                {{"top_k", "3"},
+                                 {"score", "sigmoid"},
+                                 {"groups", "4"},
+                                 {"limited_groups", "2"},
+                                 {"scale", "2.5"}});
+  const std::int32_t want[] = {3, 4, 5};
+  EXPECT_EQ(std::memcmp(out.at("experts").data(), want, sizeof want), 0);
+  const float s[] = {sigma_by_mpfr(0.3f), sigma_by_mpfr(0.6f), sigma_by_mpfr(0.6f)};
+  const float sum = s[0] + s[1] + s[2];
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(out.at("weights").as<float>()[i], s[i] / (sum + 1e-20f) * 2.5f);
+  }
+}
+
+TEST(Route, GivesTheSameBytesFromOneThreadAndFromTwo) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({501, 64}, 9, 2.0f));
+  in.emplace("bias", random_floats({64}, 10, 0.1f));
+  for (const char* score : {"softmax", "sigmoid"}) {
+    EXPECT_TRUE(same_bytes(
+        call("reference", "route", in,
+             {{"top_k", "6"}, {"score", score}, {"groups", "8"}, {"limited_groups", "4"}}),
+        call("cpu", "route", in,
+             {{"top_k", "6"}, {"score", score}, {"groups", "8"}, {"limited_groups", "4"}})));
+  }
+}
+
+}  // namespace
+}  // namespace mxo
