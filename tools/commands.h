@@ -1,0 +1,12 @@
+// Every command of mxo, in the order of its help.
+#pragma once
+
+#include "tools/command.h"
+
+namespace mxo::tools {
+
+extern const Command kList, kShow, kRun;
+
+inline constexpr const Command* kCommands[] = {&kList, &kShow, &kRun};
+
+}  // namespace mxo::tools

@@ -1,0 +1,39 @@
+// Where scale profiles give different bytes, found by asking them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/mx_scale.h"
+
+namespace mxo::tools {
+
+/// The scale byte of a block and the code of one of its elements.
+struct ScaleAndCode {
+  std::uint8_t scale;
+  std::uint8_t code;
+  friend bool operator==(const ScaleAndCode&, const ScaleAndCode&) = default;
+};
+
+/// Consecutive f32 bit patterns of amax for which the profiles disagree.
+struct Divergence {
+  std::string_view mode;
+  Dtype format;
+  std::uint32_t first;
+  std::uint32_t last;
+  std::vector<ScaleAndCode> bytes;  ///< of amax = first, one per row of kProfiles
+};
+
+/// Every disagreement over amax = 0 to infinity, for every mode and 8-bit format.
+std::vector<Divergence> divergences();
+
+/// What the profiles make of a block of 1.0 with one `odd` element: bytes of `odd`, and of a 1.0.
+struct OddBlock {
+  std::vector<ScaleAndCode> odd;
+  std::vector<ScaleAndCode> one;
+};
+OddBlock odd_block(float odd);  ///< rceil, e4m3
+
+}  // namespace mxo::tools

@@ -1,0 +1,178 @@
+// mxo list [ops|formats|profiles|backends|suites|sums]: what there is, by name.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "formats/scale_profile.h"
+#include "ops/catalogue.h"
+#include "ops/sums.h"
+#include "tools/codec.h"
+#include "tools/commands.h"
+#include "tools/divergence.h"
+#include "tools/operators.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+void list_ops() {
+  for (const CatalogueEntry& entry : catalogue()) {
+    fmt::print("{:<28} {}\n", entry.name, entry.purpose);
+  }
+}
+
+void print_operands(const char* title, std::span<const OperandSpec> specs) {
+  fmt::print("{}\n", title);
+  for (const OperandSpec& spec : specs) {
+    fmt::print("  {:<18} {:<22} {}{}\n", spec.name, spec.shape, spec.types,
+               spec.optional ? " (optional)" : "");
+  }
+}
+
+void describe_op(const CatalogueEntry& entry) {
+  fmt::print("{}: {}\n\n", entry.name, entry.purpose);
+  print_operands("inputs", entry.inputs);
+  print_operands("outputs", entry.outputs);
+  if (entry.parameters.empty()) return;
+  fmt::print("parameters (--set key=value; the first value is the default)\n");
+  for (const ParameterSpec& spec : entry.parameters) {
+    fmt::print("  {:<18} {}\n  {:<18} {}\n", spec.key, spec.meaning, "", spec.values);
+  }
+}
+
+void list_formats() {
+  fmt::print("{:<9} {:>4} {:>5} {:>5} {:>5} {:>13} {:>14} {:>15}  {}\n", "format", "bits", "exp",
+             "mant", "bias", "largest", "least normal", "least nonzero", "meaning");
+  for (const Codec& codec : codecs()) {
+    const std::uint32_t normal = codec.has_sign ? 1u << codec.mantissa_bits : 0;
+    fmt::print("{:<9} {:>4} {:>5} {:>5} {:>5} {:>13.6g} {:>14.6g} {:>15.6g}  {}\n", codec.name,
+               codec.bits(), codec.exponent_bits, codec.mantissa_bits, codec.bias,
+               codec.value(codec.max_finite), codec.value(normal),
+               codec.value(codec.has_sign ? 1 : 0), row_of(dtype_named(codec.name)).meaning);
+  }
+}
+
+void list_profiles() {
+  constexpr const char* kDescale[] = {"fl(amax * fl(1/max))", "fl(amax / max)", "exact quotient"};
+  constexpr const char* kInfinity[] = {"FF", "FE"};
+  constexpr const char* kNan[] = {"makes the block NaN", "stays alone"};
+  constexpr const char* kFloor[] = {"exponent field", "multiply"};
+  fmt::print("{:<13} {:<21} {:<12} {:<20} {:<15} {}\n", "profile", "rceil divides by", "amax = Inf",
+             "one NaN", "floor by", "source");
+  for (const auto& [name, profile, source] : kProfiles) {
+    fmt::print("{:<13} {:<21} {:<12} {:<20} {:<15} {}\n", name,
+               kDescale[static_cast<int>(profile.descale)],
+               kInfinity[static_cast<int>(profile.infinity)], kNan[static_cast<int>(profile.nan)],
+               kFloor[static_cast<int>(profile.floor)], source);
+  }
+  fmt::print("\nmxo list profiles --diverge prints every amax on which they differ.\n");
+}
+
+void print_bytes(const std::vector<ScaleAndCode>& bytes) {
+  for (const ScaleAndCode& b : bytes) fmt::print("  {:02X} {:02X}       ", b.scale, b.code);
+  fmt::print("\n");
+}
+
+void list_divergences() {
+  fmt::print("Scale byte of the block and code of amax itself, where the profiles differ.\n");
+  fmt::print("Every amax from 0 to infinity, as f32 bits, was asked for.\n\n");
+  fmt::print("{:<6} {:<9} {:<30}", "mode", "format", "amax");
+  for (const NamedProfile& row : kProfiles) fmt::print("  {:<12}", row.name);
+  fmt::print("\n");
+  for (const Divergence& d : divergences()) {
+    std::string range = fmt::format("{:08X}", d.first);
+    if (d.last != d.first) range += fmt::format("..{:08X}", d.last);
+    range += fmt::format(" ({:.6g})", bit_cast<float>(d.first));
+    fmt::print("{:<6} {:<9} {:<30}", d.mode, name_of(d.format), range);
+    print_bytes(d.bytes);
+  }
+  fmt::print("\nBlocks of 31 times 1.0 and one odd element (rceil, e4m3):\n");
+  for (const float odd :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const OddBlock block = odd_block(odd);
+    fmt::print("{:<47}", fmt::format("one {}: scale, code of it", odd));
+    print_bytes(block.odd);
+    fmt::print("{:<47}", fmt::format("one {}: scale, code of a 1.0", odd));
+    print_bytes(block.one);
+  }
+}
+
+void list_backends_here() {
+  for (const BackendRow& row : list_backends()) {
+    fmt::print("{:<18} {:<14} {}\n", row.name, row.available ? "available" : "not here", row.why);
+  }
+}
+
+void list_sums() {
+  for (const SumRow& row : sums()) {
+    fmt::print("{:<22} {:<9} {}\n{:<22} {:<9}   {}\n", row.name, row.operands, row.meaning, "", "",
+               row.evidence);
+  }
+}
+
+struct Options {
+  std::string subject;
+  std::string name;
+  bool diverge = false;
+};
+
+/// One subject of `mxo list`.
+struct Subject {
+  const char* name;
+  const char* what;
+  void (*print)();
+};
+constexpr Subject kSubjects[] = {
+    {"ops", "operators; mxo list ops NAME tells operands and parameters", list_ops},
+    {"formats", "element and scale formats", list_formats},
+    {"profiles", "whose scale rules; --diverge tells where they differ", list_profiles},
+    {"backends", "machines that run operators, here and in this build", list_backends_here},
+    {"sums", "how products can be summed, and how we know", list_sums},
+};
+
+int list(const Options& options) {
+  if (options.subject.empty()) {
+    for (const Subject& subject : kSubjects) {
+      fmt::print("mxo list {:<10} {}\n", subject.name, subject.what);
+    }
+    return kAgree;
+  }
+  if (options.diverge && options.subject != "profiles") {
+    throw Error(Fault::argument, "--diverge: found '" + options.subject + "', needs profiles");
+  }
+  if (!options.name.empty() && options.subject != "ops") {
+    throw Error(Fault::argument, "found '" + options.name + "', only list ops takes a name");
+  }
+  std::vector<std::string> names;
+  for (const Subject& subject : kSubjects) {
+    names.emplace_back(subject.name);
+    if (options.subject != subject.name) continue;
+    if (options.diverge) {
+      list_divergences();
+    } else if (!options.name.empty()) {
+      describe_op(operator_named(options.name));
+    } else {
+      subject.print();
+    }
+    return kAgree;
+  }
+  throw Error(Fault::argument, unknown_name("subject", options.subject, names));
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings&) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("SUBJECT", options->subject, "ops, formats, profiles, backends, suites or sums");
+  app.add_option("NAME", options->name, "one operator, in full");
+  app.add_flag("--diverge", options->diverge, "with profiles: where they differ, with the bytes");
+  return [options] { return list(*options); };
+}
+
+}  // namespace
+
+const Command kList{"list", "operators, formats, profiles, backends, suites and sums", prepare};
+
+}  // namespace mxo::tools

@@ -1,0 +1,20 @@
+// Operators by name.
+#include "tools/operators.h"
+
+#include <vector>
+
+#include "formats/error.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+
+const CatalogueEntry& operator_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (entry.name == name) return entry;
+    names.emplace_back(entry.name);
+  }
+  throw Error(Fault::argument, unknown_name("operator", name, names));
+}
+
+}  // namespace mxo::tools

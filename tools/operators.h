@@ -1,0 +1,13 @@
+// Operators by name, with a suggestion for a name that is nearly right.
+#pragma once
+
+#include <string>
+
+#include "ops/catalogue.h"
+
+namespace mxo::tools {
+
+/// Throws Error(argument): "unknown operator 'quantise', did you mean quantize? ...".
+const CatalogueEntry& operator_named(const std::string& name);
+
+}  // namespace mxo::tools

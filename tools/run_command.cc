@@ -1,0 +1,80 @@
+// mxo run OP: one operator on the tensors of a file.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "formats/error.h"
+#include "golden/safetensors.h"
+#include "tools/commands.h"
+#include "tools/operators.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string op;
+  std::vector<std::string> inputs;
+  std::string output;
+  std::vector<std::string> settings;
+  bool native = false;
+};
+
+Parameters parameters_of(const Options& options) {
+  Parameters parameters;
+  for (const std::string& assignment : options.settings) parameters.set(assignment);
+  return parameters;
+}
+
+NamedTensors read_inputs(const Options& options) {
+  NamedTensors all;
+  for (const std::string& text : options.inputs) {
+    for (auto& [name, tensor] : read_safetensors(text).tensors) {
+      if (!all.emplace(name, std::move(tensor)).second) {
+        throw Error(Fault::file, text + ": tensor '" + name + "' was in an earlier --input too");
+      }
+    }
+  }
+  return all;
+}
+
+int run(const Options& options, const Settings& settings) {
+  const CatalogueEntry& entry = operator_named(options.op);
+  const Parameters parameters = parameters_of(options);
+  parameters.check(entry.name, entry.parameters);
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  const NamedTensors inputs = read_inputs(options);
+
+  TensorFile result;
+  result.tensors = call_operator(*backend, entry.name, inputs, parameters);
+  result.metadata["op"] = entry.name;
+  for (const auto& [key, value] : parameters.all()) result.metadata["set." + key] = value;
+  write_safetensors(options.output, result, options.native ? Spelling::native : Spelling::portable);
+  if (!settings.quiet) {
+    for (const auto& [name, tensor] : result.tensors) {
+      fmt::print("{:<24} {}\n", name, describe(tensor.operand()));
+    }
+  }
+  return kAgree;
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("OP", options->op, "the operator (mxo list ops)")->required();
+  app.add_option("--input", options->inputs,
+                 "tensors under operand names: .safetensors, or [NAME=]FILE.npy; may be repeated")
+      ->required()
+      ->allow_extra_args(false);
+  app.add_option("--output", options->output, "the .safetensors to write")->required();
+  app.add_option("--set", options->settings, "a parameter, key=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
+  return [options, &settings] { return run(*options, settings); };
+}
+
+}  // namespace
+
+const Command kRun{"run", "one operator on the tensors of a file", prepare};
+
+}  // namespace mxo::tools

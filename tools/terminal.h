@@ -1,0 +1,46 @@
+// How the tool speaks to a terminal: colour, one-line errors, a progress bar, name suggestions.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "golden/progress.h"
+#include "golden/reports.h"
+
+namespace mxo::tools {
+
+/// The text on one line, and fit for a terminal: control characters and bytes that are no UTF-8
+/// (a malformed file may be quoted) become \xNN.
+std::string one_line(std::string_view text);
+
+/// Colour if stdout is a terminal and NO_COLOR is unset or empty.
+Colour stdout_colour();
+
+/// "unknown operator 'quantise', did you mean quantize? There are encode, decode, quantize".
+std::string unknown_name(std::string_view kind, std::string_view wanted,
+                         const std::vector<std::string>& names);
+
+/// A bar on stderr for work of more than a second; silent unless stderr is a terminal.
+/// Hand `callback()` to whatever tells its progress; the bar must outlive it.
+class ProgressBar {
+ public:
+  explicit ProgressBar(bool quiet);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  Progress callback();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void show(double fraction, std::string_view what);
+
+  bool enabled_;
+  bool drawn_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_ = start_;
+};
+
+}  // namespace mxo::tools

@@ -1,0 +1,18 @@
+#!/bin/sh
+# Installs what is missing, builds, and runs the tests.
+#   tools/test.sh         the quick tier
+#   tools/test.sh --all   and the exhaustive one: every input that exists
+set -eu
+cd "$(dirname "$0")/.."
+
+case "${1:-}" in
+  "") tier=quick ;;
+  --all) tier=all ;;
+  *) echo "usage: tools/test.sh [--all]" >&2; exit 2 ;;
+esac
+
+tools/setup.sh
+[ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
+cmake --preset release -Wno-dev >/dev/null
+cmake --build --preset release -j"$(nproc)"
+ctest --preset "$tier" -j"$(nproc)"
