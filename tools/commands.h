@@ -5,8 +5,9 @@
 
 namespace mxo::tools {
 
-extern const Command kList, kShow, kRun;
+extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare;
 
-inline constexpr const Command* kCommands[] = {&kList, &kShow, &kRun};
+inline constexpr const Command* kCommands[] = {&kList,     &kShow,   &kRun,
+                                               &kGenerate, &kVerify, &kCompare};
 
 }  // namespace mxo::tools

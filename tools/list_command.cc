@@ -8,6 +8,7 @@
 #include "emu/backends.h"
 #include "formats/error.h"
 #include "formats/scale_profile.h"
+#include "golden/suites.h"
 #include "ops/catalogue.h"
 #include "ops/sums.h"
 #include "tools/codec.h"
@@ -107,6 +108,10 @@ void list_backends_here() {
   }
 }
 
+void list_suites() {
+  for (const Suite& suite : suites()) fmt::print("{:<18} {}\n", suite.name, suite.purpose);
+}
+
 void list_sums() {
   for (const SumRow& row : sums()) {
     fmt::print("{:<22} {:<9} {}\n{:<22} {:<9}   {}\n", row.name, row.operands, row.meaning, "", "",
@@ -131,6 +136,7 @@ constexpr Subject kSubjects[] = {
     {"formats", "element and scale formats", list_formats},
     {"profiles", "whose scale rules; --diverge tells where they differ", list_profiles},
     {"backends", "machines that run operators, here and in this build", list_backends_here},
+    {"suites", "golden vectors that mxo generate can make", list_suites},
     {"sums", "how products can be summed, and how we know", list_sums},
 };
 

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "formats/error.h"
+#include "golden/read_tensors.h"
 #include "golden/safetensors.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
@@ -27,10 +28,20 @@ Parameters parameters_of(const Options& options) {
   return parameters;
 }
 
+/// Reads "FILE", or "NAME=FILE.npy": a .npy holds one tensor without a name, and is called as
+/// the file is if no NAME is given.
+NamedTensors read_input(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (!text.ends_with(".npy") || equals == std::string::npos) return read_tensors(text).tensors;
+  NamedTensors tensors;
+  tensors.emplace(text.substr(0, equals), read_npy(text.substr(equals + 1)));
+  return tensors;
+}
+
 NamedTensors read_inputs(const Options& options) {
   NamedTensors all;
   for (const std::string& text : options.inputs) {
-    for (auto& [name, tensor] : read_safetensors(text).tensors) {
+    for (auto& [name, tensor] : read_input(text)) {
       if (!all.emplace(name, std::move(tensor)).second) {
         throw Error(Fault::file, text + ": tensor '" + name + "' was in an earlier --input too");
       }

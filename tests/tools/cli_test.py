@@ -440,9 +440,15 @@ class Compare(Case):
         zero = self.pair({"y": ("F32", [1], quiet)}, {"y": ("F32", [1], bytes(4))})
         self.ok("compare", *zero, code=DISAGREE)
 
-    def test_a_missing_output_exits_5(self):
+    def test_a_missing_tensor_is_a_failure_that_names_it(self):
         files = self.pair({"y": ramp(), "z": ramp()}, {"y": ramp()})
-        self.assertIn("NOT_RUN", self.ok("compare", *files, code=NOT_RUN))
+        self.assertRegex(self.ok("compare", *files, code=DISAGREE), r"FAIL .* z ")
+
+    def test_the_sum_of_a_bound_must_exist(self):
+        files = self.pair({"y": ramp()}, {"y": ramp()})
+        self.refused("compare", *files, "--gate", "bound", "--sum", "abacus",
+                     says=["abacus", "fma_chain"])
+        self.refused("compare", *files, "--sum", "exact", says="--gate bound")
 
     def test_malformed_and_missing_files_exit_3(self):
         good, _ = self.pair({"y": ramp()}, {"y": ramp()})

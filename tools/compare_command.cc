@@ -1,0 +1,70 @@
+// mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
+#include "golden/compare.h"
+
+#include <set>
+
+#include "formats/error.h"
+#include "ops/sums.h"
+#include "tools/commands.h"
+#include "tools/report_output.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string expected;
+  std::string actual;
+  std::string gate = "bits";
+  std::string sum;
+  bool nan_bits = false;
+  ReportOptions report;
+};
+
+/// Throws Error(argument) unless the gate takes a sum and there is one of that name.
+void check_sum(const Options& options, const Gate& gate) {
+  if (options.sum.empty()) return;
+  if (gate.kind != Gate::Kind::bound) {
+    throw Error(Fault::argument, "--sum: found gate " + options.gate + ", needs --gate bound");
+  }
+  std::set<std::string> names;  // a machine has a row per kind of operands
+  for (const SumRow& row : sums()) names.emplace(row.name);
+  if (names.count(options.sum) == 0) {
+    throw Error(Fault::argument, unknown_name("sum", options.sum, {names.begin(), names.end()}));
+  }
+}
+
+int compare_files(const Options& options, const Settings& settings) {
+  CompareOptions how;
+  how.gate = parse_gate(options.gate);
+  check_sum(options, how.gate);
+  how.sum = options.sum;
+  if (options.nan_bits) how.nan = NanCompare::by_bits;
+  Report report;
+  {
+    ProgressBar bar(settings.quiet);
+    report = compare(options.expected, options.actual, how, bar.callback());
+  }
+  return deliver(report, options.report, settings);
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("EXPECTED", options->expected, "a .safetensors or .npy, or a suite")->required();
+  app.add_option("ACTUAL", options->actual,
+                 "a file of the same tensors, or a directory of CASE.safetensors")
+      ->required();
+  app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound")->capture_default_str();
+  app.add_option(
+      "--sum", options->sum,
+      "with --gate bound: the sum ACTUAL claims (mxo list sums); none: any order in f32");
+  app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
+  options->report.add_to(app);
+  return [options, &settings] { return compare_files(*options, settings); };
+}
+
+}  // namespace
+
+const Command kCompare{"compare", "outputs of a kernel against what is owed", prepare};
+
+}  // namespace mxo::tools

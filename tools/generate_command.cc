@@ -1,0 +1,48 @@
+// mxo generate DIR: a suite of golden vectors on disk.
+#include <fmt/core.h>
+
+#include "golden/generate.h"
+#include "tools/commands.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string directory;
+  GenerateOptions suite;
+  bool native = false;
+};
+
+int generate_suite(Options& options, const Settings& settings) {
+  if (options.native) options.suite.spelling = Spelling::native;
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+  Manifest manifest;
+  {
+    ProgressBar bar(settings.quiet);
+    manifest = generate(options.directory, options.suite, *backend, bar.callback());
+  }
+  if (!settings.quiet) {
+    fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory, manifest.suite,
+               manifest.level, manifest.seed, manifest.cases.size());
+  }
+  return kAgree;
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("DIR", options->directory, "where to; must not exist or be empty")->required();
+  app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
+      ->capture_default_str();
+  app.add_option("--level", options->suite.level, "0 smoke, 1 CI, 2 exhaustive")
+      ->capture_default_str();
+  app.add_option("--seed", options->suite.seed, "same seed, same bytes")->capture_default_str();
+  app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
+  return [options, &settings] { return generate_suite(*options, settings); };
+}
+
+}  // namespace
+
+const Command kGenerate{"generate", "a suite of golden vectors on disk", prepare};
+
+}  // namespace mxo::tools

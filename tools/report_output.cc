@@ -1,0 +1,43 @@
+// Where a report goes.
+#include "tools/report_output.h"
+
+#include <fmt/core.h>
+
+#include "golden/output_file.h"
+#include "golden/reports.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+/// True if the text went to stdout.
+bool write_to(const std::string& path, const std::string& text) {
+  if (path == "-") {
+    fmt::print("{}", text);
+    return true;
+  }
+  if (!path.empty()) write_text_file(path, text);
+  return false;
+}
+
+}  // namespace
+
+void ReportOptions::add_to(CLI::App& app) {
+  app.add_option("--json", json, "write the report as JSON; - is stdout, instead of the table");
+  app.add_option("--junit", junit, "write the report as JUnit XML; - is stdout");
+  app.add_option("--html", html, "write the report as one self-contained page; - is stdout");
+}
+
+int deliver(const Report& report, const ReportOptions& options, const Settings& settings) {
+  bool spoke = false;
+  if (!options.json.empty()) spoke = write_to(options.json, json_report(report)) || spoke;
+  if (!options.junit.empty()) spoke = write_to(options.junit, junit_report(report)) || spoke;
+  if (!options.html.empty()) spoke = write_to(options.html, html_report(report)) || spoke;
+  const int code = report.exit_code();
+  if (!spoke && !(settings.quiet && code == kAgree)) {
+    fmt::print("{}", table_report(report, stdout_colour()));
+  }
+  return code;
+}
+
+}  // namespace mxo::tools

@@ -1,0 +1,24 @@
+// Where a report goes: the terminal, and the files of --json, --junit and --html.
+#pragma once
+
+#include <string>
+
+#include "golden/verdict.h"
+#include "tools/command.h"
+
+namespace mxo::tools {
+
+/// The options that every command with a verdict takes.
+struct ReportOptions {
+  std::string json;
+  std::string junit;
+  std::string html;
+
+  void add_to(CLI::App& app);
+};
+
+/// Writes the files, prints the table (quiet: only if something did not pass), and returns the
+/// exit code of the verdict.
+int deliver(const Report& report, const ReportOptions& options, const Settings& settings);
+
+}  // namespace mxo::tools

@@ -1,0 +1,38 @@
+// mxo verify DIR: a suite against its checksums and against the definition.
+#include "golden/verify.h"
+
+#include "tools/commands.h"
+#include "tools/report_output.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string directory;
+  ReportOptions report;
+};
+
+int verify_suite(const Options& options, const Settings& settings) {
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+  Report report;
+  {
+    ProgressBar bar(settings.quiet);
+    report = verify(options.directory, *backend, bar.callback());
+  }
+  return deliver(report, options.report, settings);
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("DIR", options->directory, "a directory that mxo generate wrote")->required();
+  options->report.add_to(app);
+  return [options, &settings] { return verify_suite(*options, settings); };
+}
+
+}  // namespace
+
+const Command kVerify{"verify", "a suite against its checksums and against the definition",
+                      prepare};
+
+}  // namespace mxo::tools
