@@ -1,15 +1,13 @@
 // The start-up check of the arithmetic: passes here, and notices what would falsify results.
 #include "emu/float_environment.h"
 
+#include <xmmintrin.h>
+
 #include <cfenv>
 
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
-
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 namespace mxo {
 namespace {
@@ -34,7 +32,6 @@ TEST(FloatEnvironment, RefusesEveryOtherRoundingMode) {
   }
 }
 
-#if defined(__x86_64__)
 TEST(FloatEnvironment, RefusesFlushToZeroAndDenormalsAreZero) {
   const unsigned before = _mm_getcsr();
   for (const unsigned flag : {0x8000u, 0x0040u}) {  // MXCSR: FTZ, DAZ
@@ -44,7 +41,6 @@ TEST(FloatEnvironment, RefusesFlushToZeroAndDenormalsAreZero) {
     EXPECT_EQ(fault, Fault::unsupported) << "MXCSR flag " << flag;
   }
 }
-#endif
 
 }  // namespace
 }  // namespace mxo

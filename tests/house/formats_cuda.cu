@@ -2,6 +2,7 @@
 #include "formats/any_view.h"
 #include "formats/dtype.h"
 #include "formats/error.h"
+#include "formats/exp.h"
 #include "formats/format_spec.h"
 #include "formats/host_device.h"
 #include "formats/minifloat.h"
@@ -43,11 +44,17 @@ __global__ void dequantize(const Code* codes, const E8M0* scales, BF16* x, Index
   if (i < n) x[i] = dequantize_bf16(codes[i], scales[i / kMxBlock]);
 }
 
+__global__ void logistic(const float* x, float* y, Index n) {
+  const Index i = static_cast<Index>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < n) y[i] = exp_rn(x[i]) * sigmoid_rn(x[i]);
+}
+
 template <typename Code>
 void launch_all(const float* x, float* y, Code* codes, E8M0* scales, BF16* wide, Index n) {
   round_trip<Code><<<1, 32>>>(x, y, n);
   quantize_blocks<Code><<<1, 32>>>(row_major(x, n / kMxBlock, kMxBlock), &codes->bits, scales,
                                    ScaleMode::rceil, kTorchao);
+  logistic<<<1, 32>>>(x, y, n);
   dequantize<Code><<<1, 32>>>(codes, scales, wide, n);
 }
 
