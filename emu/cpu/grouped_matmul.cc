@@ -9,12 +9,12 @@ namespace mxo::cpu {
 
 void CpuBackend::run(const GroupedMatmul& op) {
   if (is_machine(op.sum)) return run_machine_products(products_of(op), isa_, threads_);
-  multiply(op, isa_, threads_);
+  multiply(op, kernels_of(isa_), threads_);
 }
 
 void CpuBackend::run(const GroupedMatmulWgrad& op) {
   if (is_machine(op.sum)) return run_machine_products(products_of(op), isa_, threads_);
-  multiply(op, isa_, threads_);
+  multiply(op, kernels_of(isa_), threads_);
 }
 
 }  // namespace mxo::cpu

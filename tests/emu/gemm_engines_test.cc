@@ -4,10 +4,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <random>
 
 #include "emu/backends.h"
-#include "emu/cpu/gemm/integer_unit.h"
+#include "emu/cpu/gemm/multiply.h"
 #include "emu/cpu/gemm/portable.h"
 #include "emu/cpu/gemm/rounding.h"
 #include "formats/tensor.h"
@@ -50,29 +51,73 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
   return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
+/// A contestant: the backend of an instruction set, or a table of kernels by itself.
+using Multiply = std::function<void(const GroupedMatmul&)>;
+
+void expect_same_forward(const Multiply& multiply, const Tensor& x, const Tensor& xs,
+                         const Tensor& w, const Tensor& ws, const Tensor& ends) {
+  const auto reference = make_reference_backend();
+  for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+    Tensor found(out, {x.extent(0), w.extent(1)});
+    Tensor expected = found;
+    GroupedMatmul op;
+    op.x = x.operand();
+    op.x_scales = xs.operand();
+    op.w = w.operand();
+    op.w_scales = ws.operand();
+    op.group_ends = ends.operand();
+    op.y = found.result();
+    multiply(op);
+    op.y = expected.result();
+    grouped_matmul(*reference, op);
+    EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
+  }
+}
+
+/// Lines in which every element has a rest: one giant in each block, the others far below its
+/// unit, in x everywhere, in w in some lines.
+void expect_dense_rests(const Multiply& multiply) {
+  Random random(2);
+  Tensor x = codes(Dtype::e5m2, {40, 288}, random);
+  Tensor w = codes(Dtype::e5m2, {1, 70, 288}, random);
+  for (Index i = 0; i < x.elements(); ++i) {
+    std::uint8_t& code = x.as<std::uint8_t>()[i];
+    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
+  }
+  for (Index i = 0; i < 33 * 288; ++i) {
+    std::uint8_t& code = w.as<std::uint8_t>()[i];
+    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
+  }
+  const Tensor xs = e8m0_scales({40, 9}, 1, random);
+  const Tensor ws = e8m0_scales({1, 70, 9}, 1, random);
+  expect_same_forward(multiply, x, xs, w, ws, ends_at({40}));
+}
+
+void expect_far_scales(const Multiply& multiply) {
+  Random random(3);
+  for (const unsigned spread : {3u, 12u, 60u}) {
+    const Tensor x = codes(Dtype::e4m3, {50, 416}, random);
+    const Tensor w = codes(Dtype::e4m3fnuz, {2, 40, 416}, random);
+    const Tensor xs = e8m0_scales({50, 13}, spread, random);
+    const Tensor ws = e8m0_scales({2, 40, 13}, spread, random);
+    expect_same_forward(multiply, x, xs, w, ws, ends_at({17, 50}));
+  }
+}
+
+void expect_several_tiles(const Multiply& multiply) {
+  Random random(4);
+  const Tensor x = codes(Dtype::e4m3, {135, 96}, random);
+  const Tensor w = codes(Dtype::e4m3, {3, 290, 96}, random);
+  const Tensor xs = e8m0_scales({135, 3}, 1, random);
+  const Tensor ws = e8m0_scales({3, 290, 3}, 1, random);
+  expect_same_forward(multiply, x, xs, w, ws, ends_at({1, 14, 135}));
+}
+
 class GemmEngines : public testing::TestWithParam<cpu::Isa> {
  protected:
   std::unique_ptr<Backend> cpu_ = make_cpu_backend({std::string(name_of(GetParam())), 2});
   std::unique_ptr<Backend> reference_ = make_reference_backend();
-
-  void expect_same_forward(const Tensor& x, const Tensor& xs, const Tensor& w, const Tensor& ws,
-                           const Tensor& ends) {
-    for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
-      Tensor found(out, {x.extent(0), w.extent(1)});
-      Tensor expected = found;
-      GroupedMatmul op;
-      op.x = x.operand();
-      op.x_scales = xs.operand();
-      op.w = w.operand();
-      op.w_scales = ws.operand();
-      op.group_ends = ends.operand();
-      op.y = found.result();
-      grouped_matmul(*cpu_, op);
-      op.y = expected.result();
-      grouped_matmul(*reference_, op);
-      EXPECT_TRUE(same_bytes(found, expected)) << name_of(out);
-    }
-  }
+  Multiply multiply_ = [this](const GroupedMatmul& op) { grouped_matmul(*cpu_, op); };
 };
 
 TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
@@ -98,38 +143,28 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   EXPECT_TRUE(same_bytes(found, expected));
 }
 
-TEST_P(GemmEngines, MultiplyLinesInWhichEveryElementHasARest) {
-  Random random(2);
-  Tensor x = codes(Dtype::e5m2, {40, 288}, random);
-  Tensor w = codes(Dtype::e5m2, {1, 70, 288}, random);
-  // One giant in each block, and the others far below its unit: in x everywhere, in w at times.
-  for (Index i = 0; i < x.elements(); ++i) {
-    std::uint8_t& code = x.as<std::uint8_t>()[i];
-    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
-  }
-  for (Index i = 0; i < 33 * 288; ++i) {
-    std::uint8_t& code = w.as<std::uint8_t>()[i];
-    code = i % 32 == 7 ? 0x7B : static_cast<std::uint8_t>(code & 0x9F);
-  }
-  expect_same_forward(x, e8m0_scales({40, 9}, 1, random), w, e8m0_scales({1, 70, 9}, 1, random),
-                      ends_at({40}));
+TEST_P(GemmEngines, MultiplyLinesInWhichEveryElementHasARest) { expect_dense_rests(multiply_); }
+TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) { expect_far_scales(multiply_); }
+TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) { expect_several_tiles(multiply_); }
+
+TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
+  if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
+  const Multiply multiply = [](const GroupedMatmul& op) {
+    cpu::multiply(op, cpu::amx_layout_kernels(), 2);
+  };
+  expect_dense_rests(multiply);
+  expect_far_scales(multiply);
+  expect_several_tiles(multiply);
 }
 
-TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) {
-  Random random(3);
-  for (const unsigned spread : {3u, 12u, 60u}) {
-    expect_same_forward(codes(Dtype::e4m3, {50, 416}, random),
-                        e8m0_scales({50, 13}, spread, random),
-                        codes(Dtype::e4m3fnuz, {2, 40, 416}, random),
-                        e8m0_scales({2, 40, 13}, spread, random), ends_at({17, 50}));
-  }
-}
-
-TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) {
-  Random random(4);
-  expect_same_forward(codes(Dtype::e4m3, {135, 96}, random), e8m0_scales({135, 3}, 1, random),
-                      codes(Dtype::e4m3, {3, 290, 96}, random), e8m0_scales({3, 290, 3}, 1, random),
-                      ends_at({1, 14, 135}));
+TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
+  if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX tiles";
+  const Multiply multiply = [](const GroupedMatmul& op) {
+    cpu::multiply(op, cpu::amx_kernels(), 2);
+  };
+  expect_dense_rests(multiply);
+  expect_far_scales(multiply);
+  expect_several_tiles(multiply);
 }
 
 std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {

@@ -40,25 +40,35 @@ struct ColumnEnds {
   double scale[kMaxLanesB];
 };
 
-/// Panels: A int16 [pair][width] pairs of neighbours as one dword, width at most lanes_a;
-/// B int16 [pair][lanes_b]; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
+/// Panels: A int16 by runs of kRun elements, as place_a leaves them, width at most lanes_a; B
+/// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
 /// [c][lanes_b / 2].  Blocks of sums: [width][lanes_b], f64 or f32.
 struct Kernels {
   Isa isa;
-  int lanes_a;
+  int lanes_a;      ///< most lines of a panel of A in f64 and f32
+  int lanes_int16;  ///< and in int16
   int lanes_b;
+  bool full_int16;  ///< int16 panels of A have all their lanes in memory, whatever their width
 
-  /// sums[m][n] = sum over `pairs` pairs, in int32.  The caller knows that nothing overflows.
-  void (*dot_int16)(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+  /// A thread calls begin before the loops below and end after them; either may be null.
+  void (*begin)() noexcept;
+  void (*end)() noexcept;
+  /// Packs `blocks` blocks of encoded lines, kRun dwords apart: in tables without tiles
+  /// [pair][lane].  What lies beyond in the lines is zero.
+  void (*place_a)(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
+  void (*place_b)(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
+  /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
+  /// are.  The caller knows that nothing overflows.
+  void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                     std::int32_t* sums) noexcept;
   /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
   void (*add_scaled)(int width, const std::int32_t* sums, const double* scale_a,
                      const double* scale_b, double* c) noexcept;
-  /// c[n] += value * (b[n] * scale_b[n]), b the int16 at `half` of each pair of one pair row.
-  void (*add_rest_of_a)(double value, const std::int32_t* b, int half, const double* scale_b,
+  /// c[n] += value * (b[n] * scale_b[n]), b[n] the integer of element `at` of each line.
+  void (*add_rest_of_a)(double value, const std::int32_t* b, int at, const double* scale_b,
                         double* c) noexcept;
   /// d[m] += value * (a[m] * scale_a[m]), for `width` lines.
-  void (*add_rest_of_b)(int width, double value, const std::int32_t* a, int half,
+  void (*add_rest_of_b)(int width, double value, const std::int32_t* a, int at,
                         const double* scale_a, double* d) noexcept;
   /// c[m][n] += sum over `depth`, by fused steps in f64; b is one half, c has lanes_b columns.
   void (*dot_f64)(int width, int depth, const double* a, const double* b, double* c) noexcept;
@@ -85,6 +95,9 @@ const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512_vnni_kernels();
+const Kernels& amx_kernels();
+/// The table of AMX with its tile instructions spelt out in plain C++; wants AVX-512.
+const Kernels& amx_layout_kernels();
 const Kernels& kernels_of(Isa isa);
 
 }  // namespace mxo::cpu

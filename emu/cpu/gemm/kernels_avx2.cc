@@ -32,8 +32,16 @@ __m256i load(const std::int32_t* from) {
 }
 void store(std::int32_t* to, __m256i x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
 
-void dot_int16(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
+  portable_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
+                      lanes);
+}
+
+void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                std::int32_t* sums) noexcept {
+  const int pairs = kPairs * blocks;
+  a += block * kPairs * width;
+  b += block * kPairs * kWidth;
   with_width(width, [=](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     const std::int32_t* from_a = a;
@@ -79,14 +87,18 @@ void add_4(__m256d value, const std::int32_t* pairs, int half, const double* sca
   _mm256_storeu_pd(y, _mm256_fmadd_pd(value, x, _mm256_loadu_pd(y)));
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int half, const double* scale_b,
+void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
                    double* c) noexcept {
+  b += at / 2 * kWidth;
+  const int half = at % 2;
   const __m256d v = _mm256_set1_pd(value);
   for (int n = 0; n < kWidth; n += 4) add_4(v, b + n, half, scale_b + n, c + n);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int half, const double* scale_a,
+void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
                    double* d) noexcept {
+  a += at / 2 * width;
+  const int half = at % 2;
   for (int m = 0; m < width; ++m) {
     const auto pair = static_cast<std::uint32_t>(a[m]) >> (16 * half);
     const auto x = static_cast<std::int16_t>(pair & 0xFFFFu);
@@ -155,7 +167,13 @@ void chain_f32(int width, int depth, const float* a, const float* b, float* c) n
 const Kernels& avx2_kernels() {
   static const Kernels kernels{Isa::avx2,
                                6,
+                               6,
                                kWidth,
+                               false,
+                               nullptr,
+                               nullptr,
+                               place_pairs,
+                               place_pairs,
                                dot_int16,
                                add_scaled,
                                add_rest_of_a,

@@ -56,8 +56,16 @@ void dot_int16_of(int pairs, const std::int32_t* a, const std::int32_t* b, std::
   }
 }
 
-void dot_int16(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
+  avx512_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
+                    lanes);
+}
+
+void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                std::int32_t* sums) noexcept {
+  const int pairs = kPairs * blocks;
+  a += block * kPairs * width;
+  b += block * kPairs * kWidth;
   with_width(width, [=](auto lanes) { dot_int16_of<decltype(lanes)::value>(pairs, a, b, sums); });
 }
 
@@ -95,15 +103,19 @@ void add_16(__m512d value, __m512i words, const double* scale, double* y) {
   _mm512_storeu_pd(y + 8, _mm512_fmadd_pd(value, high, _mm512_loadu_pd(y + 8)));
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int half, const double* scale_b,
+void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
                    double* c) noexcept {
+  b += at / 2 * kWidth;
+  const int half = at % 2;
   const __m512d v = _mm512_set1_pd(value);
   add_16(v, half_of(_mm512_loadu_si512(b), half), scale_b, c);
   add_16(v, half_of(_mm512_loadu_si512(b + 16), half), scale_b + 16, c + 16);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int half, const double* scale_a,
+void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
                    double* d) noexcept {
+  a += at / 2 * width;
+  const int half = at % 2;
   const auto lanes = static_cast<__mmask16>((1u << width) - 1);
   add_16(_mm512_set1_pd(value), half_of(_mm512_maskz_loadu_epi32(lanes, a), half), scale_a, d);
 }
@@ -166,10 +178,25 @@ void chain_f32(int width, int depth, const float* a, const float* b, float* c) n
 }  // namespace
 
 const Kernels& avx512_kernels() {
-  static const Kernels kernels{
-      Isa::avx512,   12,      kWidth,    dot_int16,           add_scaled,        add_rest_of_a,
-      add_rest_of_b, dot_f64, chain_f32, avx512_encode_int16, avx512_interleave, avx512_widen,
-      avx512_round};
+  static const Kernels kernels{Isa::avx512,
+                               12,
+                               12,
+                               kWidth,
+                               false,
+                               nullptr,
+                               nullptr,
+                               place_pairs,
+                               place_pairs,
+                               dot_int16,
+                               add_scaled,
+                               add_rest_of_a,
+                               add_rest_of_b,
+                               dot_f64,
+                               chain_f32,
+                               avx512_encode_int16,
+                               avx512_interleave,
+                               avx512_widen,
+                               avx512_round};
   return kernels;
 }
 

@@ -33,8 +33,11 @@ void dot_int16_of(int pairs, const std::int32_t* a, const std::int32_t* b, std::
   }
 }
 
-void dot_int16(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                std::int32_t* sums) noexcept {
+  const int pairs = kPairs * blocks;
+  a += block * kPairs * width;
+  b += block * kPairs * kWidth;
   switch (width) {
     case 1: return dot_int16_of<1>(pairs, a, b, sums);
     case 2: return dot_int16_of<2>(pairs, a, b, sums);

@@ -12,8 +12,16 @@ std::int16_t half_of(std::int32_t pair, int half) {
   return static_cast<std::int16_t>(static_cast<std::uint32_t>(pair) >> (16 * half) & 0xFFFFu);
 }
 
-void dot_int16(int width, int pairs, const std::int32_t* a, const std::int32_t* b,
+void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
+  portable_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
+                      lanes);
+}
+
+void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                std::int32_t* sums) noexcept {
+  const int pairs = kPairs * blocks;
+  a += block * kPairs * width;
+  b += block * kPairs * kWidth;
   for (int m = 0; m < width; ++m) {
     for (int n = 0; n < kWidth; ++n) {
       std::int32_t sum = 0;
@@ -36,13 +44,17 @@ void add_scaled(int width, const std::int32_t* sums, const double* scale_a, cons
   }
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int half, const double* scale_b,
+void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
                    double* c) noexcept {
+  b += at / 2 * kWidth;
+  const int half = at % 2;
   for (int n = 0; n < kWidth; ++n) c[n] += value * (half_of(b[n], half) * scale_b[n]);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int half, const double* scale_a,
+void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
                    double* d) noexcept {
+  a += at / 2 * width;
+  const int half = at % 2;
   for (int m = 0; m < width; ++m) d[m] += value * (half_of(a[m], half) * scale_a[m]);
 }
 
@@ -74,7 +86,13 @@ void chain_f32(int width, int depth, const float* a, const float* b, float* c) n
 const Kernels& scalar_kernels() {
   static const Kernels kernels{Isa::scalar,
                                8,
+                               8,
                                kWidth,
+                               false,
+                               nullptr,
+                               nullptr,
+                               place_pairs,
+                               place_pairs,
                                dot_int16,
                                add_scaled,
                                add_rest_of_a,

@@ -16,10 +16,10 @@ const Kernels& kernels_of(Isa isa) {
     case Isa::scalar: return scalar_kernels();
     case Isa::avx2: return avx2_kernels();
     case Isa::avx512: return avx512_kernels();
-    case Isa::avx512_vnni:
+    case Isa::avx512_vnni: return avx512_vnni_kernels();
     case Isa::amx: break;
   }
-  return avx512_vnni_kernels();
+  return amx_kernels();
 }
 
 namespace {
@@ -146,13 +146,13 @@ std::vector<Product> without_empty_scales(std::vector<Product> products) {
 
 }  // namespace
 
-void multiply(const GroupedMatmul& op, Isa isa, int threads) {
-  multiply_all(kernels_of(isa), threads, engine_of(op.sum, op.scaling),
+void multiply(const GroupedMatmul& op, const Kernels& kernels, int threads) {
+  multiply_all(kernels, threads, engine_of(op.sum, op.scaling),
                without_empty_scales(group_products(op)));
 }
 
-void multiply(const GroupedMatmulWgrad& op, Isa isa, int threads) {
-  multiply_all(kernels_of(isa), threads, engine_of(op.sum, op.scaling),
+void multiply(const GroupedMatmulWgrad& op, const Kernels& kernels, int threads) {
+  multiply_all(kernels, threads, engine_of(op.sum, op.scaling),
                without_empty_scales(group_products(op)));
 }
 

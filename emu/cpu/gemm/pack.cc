@@ -131,9 +131,10 @@ class Int16Packer {
     const int count = depth_.run_count(run);
     scratch_.codes.fetch(factor_, panel_.first, panel_.width, start, count);
     for (int lane = 0; lane < panel_.width; ++lane) pack_line(run, start, count, lane);
-    auto* pairs = static_cast<std::uint32_t*>(panel_.data) + run * kRunPairs * panel_.step;
+    auto* to = static_cast<std::int32_t*>(panel_.data) + run * kRunPairs * panel_.step;
     const int blocks = static_cast<int>(ceil_div(count, kBlock));
-    kernels_.interleave(panel_.step, kPairs * blocks, scratch_.lines[0], kRun, pairs, panel_.step);
+    const bool is_b = panel_.scale_step == kMaxLanesB;
+    (is_b ? kernels_.place_b : kernels_.place_a)(panel_.step, blocks, scratch_.lines[0], to);
   }
 
   void pack_line(Index run, Index start, int count, int lane) {

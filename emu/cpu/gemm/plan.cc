@@ -12,12 +12,16 @@ namespace {
 
 Index panels(Index lines, int lanes) { return ceil_div(lines, lanes); }
 
+int lanes_a(const Kernels& kernels, Engine engine) {
+  return engine == Engine::int16 ? kernels.lanes_int16 : kernels.lanes_a;
+}
+
 std::size_t bytes_of(const Kernels& kernels, Engine engine, Index rows, Index columns,
                      const Depth& part, bool whole) {
-  const auto pa = static_cast<std::size_t>(panels(rows, kernels.lanes_a));
+  const auto pa = static_cast<std::size_t>(panels(rows, lanes_a(kernels, engine)));
   const auto pb = static_cast<std::size_t>(panels(columns, kernels.lanes_b));
   const std::size_t sums = whole ? 0 : pa * pb * kBlockSums * sizeof(double);
-  return pa * panel_bytes(engine, kernels.lanes_a, kMaxLanesA, part) +
+  return pa * panel_bytes(engine, lanes_a(kernels, engine), kMaxLanesA, part) +
          pb * panel_bytes(engine, kernels.lanes_b, kMaxLanesB, part) + sums;
 }
 
@@ -30,14 +34,14 @@ struct Cut {
 void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::size_t memory,
                Index parts, Cut& best) {
   const Index part = parts == 1 ? p.depth : round_up(ceil_div(p.depth, parts), kRun);
-  const Index most_row_pieces = panels(p.a.rows, kernels.lanes_a);
+  const Index most_row_pieces = panels(p.a.rows, lanes_a(kernels, engine));
   const Index most_column_pieces = panels(p.b.rows, kernels.lanes_b);
   Index i = most_row_pieces;
   // More row pieces allow fewer column pieces, so one walk along the staircase finds all.
   for (Index j = 1; j <= most_column_pieces && i >= 1; ++j) {
     const Index columns = ceil_div(most_column_pieces, j) * kernels.lanes_b;
     const auto fits = [&](Index row_pieces) {
-      const Index rows = ceil_div(most_row_pieces, row_pieces) * kernels.lanes_a;
+      const Index rows = ceil_div(most_row_pieces, row_pieces) * lanes_a(kernels, engine);
       return bytes_of(kernels, engine, rows, columns, {0, part}, parts == 1) <= memory;
     };
     if (!fits(i)) continue;
@@ -45,7 +49,7 @@ void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::siz
     const Index moved = parts == 1 ? 0 : parts * ceil_div(p.a.rows * p.b.rows, p.depth);
     const Index cost = j * p.a.rows + i * p.b.rows + moved;
     if (cost < best.cost) {
-      best = {ceil_div(most_row_pieces, i) * kernels.lanes_a, columns, part, cost};
+      best = {ceil_div(most_row_pieces, i) * lanes_a(kernels, engine), columns, part, cost};
     }
   }
 }
@@ -103,6 +107,7 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
   job.product = piece.product;
   job.engine = engine;
   job.depth = {0, piece.part};
+  const bool full = engine == Engine::int16 && kernels.full_int16;
   const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
                          bool padded) {
     const Index count = panels(lines, lanes);
@@ -114,13 +119,13 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
       panel.width = static_cast<int>(padded ? std::min<Index>(lanes, lines - i * lanes) : even);
       panel.first = first;
       first += panel.width;
-      panel.step = padded ? lanes : panel.width;
+      panel.step = padded || full ? lanes : panel.width;
       panel.scale_step = padded ? kMaxLanesB : kMaxLanesA;
       place_panel(panel, engine, job.depth, memory);
       memory += panel_bytes(engine, panel.step, panel.scale_step, job.depth);
     }
   };
-  place(job.a, piece.first_row, piece.rows, kernels.lanes_a, false);
+  place(job.a, piece.first_row, piece.rows, lanes_a(kernels, engine), false);
   place(job.b, piece.first_column, piece.columns, kernels.lanes_b, true);
   if (piece.part != piece.product->depth) job.sums = reinterpret_cast<double*>(memory);
   return job;

@@ -166,11 +166,13 @@ void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch
       }
     }
   }
+  if (kernels.begin != nullptr) kernels.begin();
   switch (job.engine) {
     case Engine::int16: sum_int16(kernels, tile, scratch); break;
     case Engine::f64: sum_f64(kernels, tile, scratch); break;
     case Engine::chain: sum_chain(kernels, tile, scratch); break;
   }
+  if (kernels.end != nullptr) kernels.end();
   if (job.last_part()) write_tile(kernels, tile, scratch);
 }
 

@@ -19,16 +19,15 @@ class Int16Run {
         b_(b),
         run_(run),
         blocks_(blocks),
-        pairs_a_(static_cast<const std::int32_t*>(a.data) + run * kRunPairs * a.step),
-        pairs_b_(static_cast<const std::int32_t*>(b.data) + run * kRunPairs * b.step) {}
+        run_a_(static_cast<const std::int32_t*>(a.data) + run * kRunPairs * a.step),
+        run_b_(static_cast<const std::int32_t*>(b.data) + run * kRunPairs * b.step) {}
 
   void add_integers(double* sums) const {
     alignas(64) std::int32_t dots[kBlockSums];
     const bool split = (a_.split[run_] | b_.split[run_]) != 0;
     const int step = split ? 1 : blocks_;
     for (int block = 0; block < blocks_; block += step) {
-      kernels_.dot_int16(a_.step, kPairs * step, pairs_a_ + block * kPairs * a_.step,
-                         pairs_b_ + block * kPairs * b_.step, dots);
+      kernels_.dot_int16(a_.step, block, step, run_a_, run_b_, dots);
       kernels_.add_scaled(a_.step, dots, scales(a_, block), scales(b_, block), sums);
     }
   }
@@ -37,8 +36,8 @@ class Int16Run {
     for (std::uint32_t i = a_.rest_begin[run_]; i < a_.rest_begin[run_ + 1]; ++i) {
       const Rest& rest = a_.rests[i];
       double* row = sums + static_cast<int>(rest.lane) * kernels_.lanes_b;
-      kernels_.add_rest_of_a(rest.value, pairs_b_ + rest.at / 2 * static_cast<unsigned>(b_.step),
-                             static_cast<int>(rest.at % 2), scales(b_, block_at(rest)), row);
+      kernels_.add_rest_of_a(rest.value, run_b_, static_cast<int>(rest.at),
+                             scales(b_, block_at(rest)), row);
       if ((b_.rest_mask[run_][rest.at / 64] >> rest.at % 64 & 1u) == 0) continue;
       for (std::uint32_t j = b_.rest_begin[run_]; j < b_.rest_begin[run_ + 1]; ++j) {
         if (b_.rests[j].at == rest.at) row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
@@ -53,10 +52,8 @@ class Int16Run {
     if (!zeroed) std::memset(turned, 0, sizeof(double) * kBlockSums);
     for (std::uint32_t i = b_.rest_begin[run_]; i < end; ++i) {
       const Rest& rest = b_.rests[i];
-      kernels_.add_rest_of_b(a_.step, rest.value,
-                             pairs_a_ + rest.at / 2 * static_cast<unsigned>(a_.step),
-                             static_cast<int>(rest.at % 2), scales(a_, block_at(rest)),
-                             turned + rest.lane * kMaxLanesA);
+      kernels_.add_rest_of_b(a_.step, rest.value, run_a_, static_cast<int>(rest.at),
+                             scales(a_, block_at(rest)), turned + rest.lane * kMaxLanesA);
     }
     return true;
   }
@@ -72,13 +69,18 @@ class Int16Run {
   const Panel& b_;
   Index run_;
   int blocks_;
-  const std::int32_t* pairs_a_;
-  const std::int32_t* pairs_b_;
+  const std::int32_t* run_a_;
+  const std::int32_t* run_b_;
 };
 
 bool any_dense(const std::vector<Panel>& panels, int first, int past) {
   return std::any_of(panels.begin() + first, panels.begin() + past,
                      [](const Panel& p) { return p.dense; });
+}
+
+/// Lanes of A that the f64 loop takes at once; an int16 panel may have twice as many.
+int part_of(const Kernels& kernels, const Panel& a) {
+  return a.step > kernels.lanes_a ? a.step / 2 : a.step;
 }
 
 /// The pairs with a panel that has too many rests, from the operands themselves.
@@ -90,7 +92,7 @@ void sum_dense(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
     const int count = job.depth.run_count(run);
     for (int ia = tile.a0; ia < tile.a1; ++ia) {
       const Panel& a = job.a[static_cast<std::size_t>(ia)];
-      pack_run_f64(*job.product, job.product->a, a, start, count, a.step,
+      pack_run_f64(*job.product, job.product->a, a, start, count, part_of(kernels, a),
                    scratch.dense_a[ia - tile.a0], *scratch.pack);
     }
     for (int ib = tile.b0; ib < tile.b1; ++ib) {
@@ -103,8 +105,12 @@ void sum_dense(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
         if (!a.dense && !b.dense) continue;
         double* sums = block_of(tile, scratch, ia, ib);
         const double* from = scratch.dense_a[ia - tile.a0];
-        kernels.dot_f64(a.step, count, from, scratch.dense_b, sums);
-        kernels.dot_f64(a.step, count, from, scratch.dense_b + kRun * half, sums + half);
+        const int part = part_of(kernels, a);
+        for (int m = 0; m < a.step; m += part) {
+          double* to = sums + m * kernels.lanes_b;
+          kernels.dot_f64(part, count, from + kRun * m, scratch.dense_b, to);
+          kernels.dot_f64(part, count, from + kRun * m, scratch.dense_b + kRun * half, to + half);
+        }
       }
     }
   }
