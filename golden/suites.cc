@@ -16,6 +16,8 @@ constexpr Suite kSuites[] = {
      quantize_cases},
     {"f32_scales", "row-wise and block-wise quantise with f32 scales", f32_scales_cases},
     {"layouts", "swizzled scale layouts and back, groups at their edges", layouts_cases},
+    {"products", "grouped products: groups at their edges, sums that are hard to add up",
+     products_cases},
 };
 
 }  // namespace

@@ -11,5 +11,6 @@ std::vector<SuiteCase> formats_cases(int level);
 std::vector<SuiteCase> quantize_cases(int level);
 std::vector<SuiteCase> f32_scales_cases(int level);
 std::vector<SuiteCase> layouts_cases(int level);
+std::vector<SuiteCase> products_cases(int level);
 
 }  // namespace mxo
