@@ -14,9 +14,9 @@ using Formats16 = testing::Types<F16, BF16>;
 TYPED_TEST_SUITE(EveryFloat, Formats16, FormatName);
 
 TYPED_TEST(EveryFloat, RoundsAsMpfrDoes) {
-  constexpr FormatSpec s = TypeParam::spec;
-  const RunTable table = table_of_floats(
-      [](std::uint64_t input) { return nearest_code(s, float_of(input), Overflow::nonfinite); });
+  const RunTable table = table_of_floats([](std::uint64_t input) {
+    return nearest_code(TypeParam::spec, float_of(input), Overflow::nonfinite);
+  });
   EXPECT_GT(table.start.size(), 60000u);
   EXPECT_TRUE(agrees_everywhere(table, [](std::uint64_t input) -> unsigned {
     return encode<TypeParam::spec>(float_of(input)).bits;
