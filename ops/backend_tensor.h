@@ -1,0 +1,50 @@
+// A contiguous tensor in a backend's own memory.
+#pragma once
+
+#include <initializer_list>
+#include <utility>
+
+#include "formats/any_view.h"
+#include "ops/backend.h"
+
+namespace mxo {
+
+/// What operators composed of others keep between them.  Released with the last owner, so before
+/// the backend itself goes.  The elements are not zeroed.
+class BackendTensor {
+ public:
+  BackendTensor() = default;
+  BackendTensor(Backend& backend, Dtype dtype, const Index* extent, int rank) : backend_(&backend) {
+    view_.dtype = dtype;
+    view_.rank = rank;
+    Index stride = 1;
+    for (int i = rank - 1; i >= 0; --i) {
+      view_.extent[i] = extent[i];
+      view_.stride[i] = stride;
+      stride *= extent[i];
+    }
+    view_.data = backend.allocate(static_cast<std::size_t>(stride) * size_of(dtype));
+  }
+  BackendTensor(Backend& backend, Dtype dtype, std::initializer_list<Index> shape)
+      : BackendTensor(backend, dtype, shape.begin(), static_cast<int>(shape.size())) {}
+  BackendTensor(BackendTensor&& other) noexcept
+      : backend_(std::exchange(other.backend_, nullptr)), view_(std::exchange(other.view_, {})) {}
+  BackendTensor& operator=(BackendTensor&& other) noexcept {
+    std::swap(backend_, other.backend_);
+    std::swap(view_, other.view_);
+    return *this;
+  }
+  ~BackendTensor() {
+    if (backend_ != nullptr) backend_->release(static_cast<std::byte*>(view_.data));
+  }
+
+  bool given() const { return backend_ != nullptr; }
+  Result result() { return view_; }
+  Operand operand() const { return to_read(view_); }
+
+ private:
+  Backend* backend_ = nullptr;
+  Result view_;
+};
+
+}  // namespace mxo

@@ -1,0 +1,95 @@
+// Catalogue entry of grouped_linear: forward, and backward where dy is given.
+#include "ops/grouped_linear.h"
+
+#include "ops/catalogue/families.h"
+#include "ops/catalogue/staging.h"
+#include "ops/catalogue/sum_parameters.h"
+#include "ops/checked.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::string_view kOp = "grouped_linear";
+
+GroupedLinear call_of(Staging& stage, const Parameters& set) {
+  GroupedLinear op;
+  op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
+  op.format = set.format("format", "e4m3");
+  op.sum = sum_from(set, product_kind(op.recipe, op.format));
+  op.padding = set.flag("pad", false) ? GroupPadding::alignment : GroupPadding::none;
+  op.alignment = set.integer("alignment", op.recipe.alignment);
+  if (set.has("alignment") && op.alignment <= 0) {
+    throw Error(Fault::argument, "grouped_linear: alignment: found " +
+                                     std::to_string(op.alignment) + ", needs a positive number");
+  }
+  if (stage.has("x.codes")) {
+    op.x_codes = stage.codes("x.codes", op.format);
+    op.x_scales = stage.scales("x.scales");
+  }
+  if (stage.has("x") || !stage.has("x.codes")) op.x = stage.floats("x");
+  op.w = stage.floats("w");
+  op.group_ends = stage.indices("group_ends");
+  if (stage.has("bias")) op.bias = stage.floats("bias");
+  if (stage.has("dy")) op.wgrad_sum = sum_from(set, wgrad_kind(op));
+  return op;
+}
+
+NamedTensors call_linear(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+  Staging stage(backend, kOp, inputs);
+  const Check check(kOp);
+  const Dtype out = set.format("out", "bf16");
+  GroupedLinear op = call_of(stage, set);
+  const bool coded = op.x_codes.given();
+  const Operand& x = coded ? op.x_codes : op.x;
+  check.rank(coded ? "x.codes" : "x", x, 2);
+  check.rank("w", op.w, 3);
+  const Index tokens = x.extent[0];
+  op.y = stage.output("y", out, {tokens, op.w.extent[1]});
+  const SavedLinear saved = grouped_linear(backend, op);
+  if (stage.has("dy")) {
+    GroupedLinearBackward back;
+    back.dy = stage.floats("dy");
+    back.dx = stage.output("dx", out, {tokens, op.w.extent[2]});
+    back.dw = stage.output("dw", out, stage.host("w").shape());
+    if (op.bias.given()) back.dbias = stage.output("dbias", out, stage.host("bias").shape());
+    grouped_linear_backward(backend, saved, back);
+  }
+  return stage.finish();
+}
+
+constexpr OperandSpec kIn[] = {
+    {"x", "[T, K]", "bf16 or f32", true},
+    {"x.codes", "[T, K], in place of x", "u8", true},
+    {"x.scales", "[T, K/32]", "u8 (e8m0)", true},
+    {"w", "[E, N, K]", "bf16 or f32"},
+    {"group_ends", "[E]", "i32"},
+    {"bias", "[N] or [E, N]", "bf16 or f32", true},
+    {"dy", "[T, N], for the backward pass", "bf16 or f32", true},
+};
+constexpr OperandSpec kOut[] = {
+    {"y", "[T, N]", "bf16 or f32"},
+    {"dx", "[T, K], with dy", "bf16 or f32"},
+    {"dw", "[E, N, K], with dy", "bf16 or f32"},
+    {"dbias", "shape of bias, with dy", "bf16 or f32"},
+};
+constexpr auto kSet = with_sum_parameters({
+    {"recipe",
+     "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
+     "fp8_blockwise|bf16",
+     "how the three products are scaled"},
+    {"format", "e4m3|e4m3fnuz", "of codes"},
+    {"out", "bf16|f32", "type of the results"},
+    {"pad", "false|true", "pad groups where tokens are contracted"},
+    {"alignment", "", "of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise"},
+});
+
+constexpr CatalogueEntry kEntries[] = {
+    {kOp, "an expert layer y = x w^T + bias in low precision, with its gradients", kIn, kOut, kSet,
+     call_linear},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> grouped_linear_entries() { return kEntries; }
+
+}  // namespace mxo

@@ -1,0 +1,319 @@
+// What a caller of grouped_linear may vary: bias, pre-quantised x, gradients wanted; bad input.
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "ops/catalogue.h"
+#include "ops/grouped_linear.h"
+#include "tests/support/guarded.h"
+#include "tests/support/random_tensors.h"
+
+namespace mxo {
+namespace {
+
+using test::group_ends_of;
+using test::Guarded;
+using test::random_floats;
+
+using Setting = std::map<std::string, std::string, std::less<>>;
+
+class GroupedLinearOptions : public testing::TestWithParam<const char*> {
+ protected:
+  NamedTensors run(const NamedTensors& in, Setting set) {
+    return call_operator(*backend_, "grouped_linear", in, Parameters(std::move(set)));
+  }
+  Tensor run_one(std::string_view op, const NamedTensors& in, Setting set, const char* output) {
+    return call_operator(*backend_, op, in, Parameters(std::move(set))).at(output);
+  }
+  std::unique_ptr<Backend> backend_ = make_backend(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, GroupedLinearOptions, testing::Values("reference", "cpu"),
+                         [](const auto& row) { return std::string(row.param); });
+
+void expect_same(const Tensor& expected, const Tensor& found, const std::string& what) {
+  ASSERT_EQ(expected.shape(), found.shape()) << what;
+  ASSERT_EQ(expected.dtype(), found.dtype()) << what;
+  EXPECT_EQ(std::memcmp(expected.data(), found.data(), expected.bytes()), 0) << what;
+}
+
+NamedTensors small_layer(Dtype dtype = Dtype::bf16) {
+  NamedTensors in;
+  in["x"] = random_floats(dtype, {128, 64}, 1);
+  in["w"] = random_floats(dtype, {3, 32, 64}, 2);
+  in["dy"] = random_floats(dtype, {128, 32}, 3);
+  in["group_ends"] = group_ends_of({32, 32, 96});
+  return in;
+}
+
+TEST_P(GroupedLinearOptions, AddsTheBiasToTheRoundedProduct) {
+  for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) {
+    for (const std::string out : {"bf16", "f32"}) {
+      NamedTensors in = small_layer(dtype);
+      const Tensor plain = run(in, {{"out", out}}).at("y");
+      const std::vector<Index> shapes[] = {{32}, {3, 32}};
+      for (const auto& shape : shapes) {
+        in["bias"] = random_floats(dtype, shape, 4);
+        const NamedTensors found = run(in, {{"out", out}});
+        const Tensor& y = found.at("y");
+        for (Index r = 0; r < 96; ++r) {
+          const Index g = r < 32 ? 0 : 2;
+          for (Index n = 0; n < 32; ++n) {
+            const Index b = shape.size() == 1 ? n : g * 32 + n;
+            const float sum = test::get(plain, r * 32 + n) + test::get(in.at("bias"), b);
+            const float expected = out == "f32" ? sum : decode(encode<kBF16>(sum));
+            ASSERT_EQ(test::get(y, r * 32 + n), expected) << r << " " << n;
+          }
+        }
+        // dbias: f32, rows ascending, of the groups' rows only.
+        for (Index b = 0; b < in.at("bias").elements(); ++b) {
+          const Index g = shape.size() == 1 ? -1 : b / 32;
+          float total = 0;
+          for (Index r = 0; r < 96; ++r) {
+            if (g < 0 || g == (r < 32 ? 0 : 2)) total += test::get(in.at("dy"), r * 32 + b % 32);
+          }
+          const float expected = out == "f32" ? total : decode(encode<kBF16>(total));
+          ASSERT_EQ(test::get(found.at("dbias"), b), expected) << b;
+        }
+        in.erase("bias");
+      }
+    }
+  }
+}
+
+TEST_P(GroupedLinearOptions, TakesXThatWasQuantisedBefore) {
+  for (const std::string mode : {"rceil", "floor"}) {
+    for (const std::string pad : {"false", "true"}) {
+      NamedTensors in = small_layer();
+      if (pad == "true") in["group_ends"] = group_ends_of({3, 50, 51});
+      const NamedTensors q = call_operator(*backend_, "quantize", {{"x", in.at("x")}},
+                                           Parameters(Setting{{"scale_mode", mode}}));
+      const Tensor dequantized = run_one("dequantize", q, {}, "x");
+      const Setting set{{"recipe", "mxfp8_" + mode}, {"pad", pad}};
+      Setting with_hp = set;
+      with_hp["recipe"] = "mxfp8_" + mode + "_wgrad_with_hp";
+      const NamedTensors dynamic = run(in, with_hp);
+
+      NamedTensors coded = in;
+      coded.erase("x");
+      coded["x.codes"] = q.at("codes");
+      coded["x.scales"] = q.at("scales");
+      const NamedTensors found = run(coded, set);
+      expect_same(dynamic.at("y"), found.at("y"), "y");
+      expect_same(dynamic.at("dx"), found.at("dx"), "dx");
+      const NamedTensors operands{
+          {"dy", in.at("dy")}, {"x", dequantized}, {"group_ends", in.at("group_ends")}};
+      expect_same(run_one("grouped_matmul_bf16_wgrad", operands, {}, "dw"), found.at("dw"), "dw");
+    }
+  }
+}
+
+TEST_P(GroupedLinearOptions, QuantisesF32AsF32) {
+  // The largest element is just above 448, so that the scale doubles and 2^-9 falls on a tie and
+  // becomes 0; rounded to bf16 first it would be 448, and 2^-9 would keep its code.
+  NamedTensors in = small_layer(Dtype::f32);
+  for (Index i = 0; i < in["x"].elements(); ++i) {
+    in["x"].as<float>()[i] = i % 32 == 0 ? 448.0f + 0x1p-10f : 0x1p-9f;
+  }
+  const Tensor y = run(in, {{"out", "f32"}}).at("y");
+  NamedTensors rounded = in;
+  rounded["x"] = run_one("cast", {{"x", in.at("x")}}, {{"out", "bf16"}}, "y");
+  const Tensor from_bf16 = run(rounded, {{"out", "f32"}}).at("y");
+  EXPECT_NE(std::memcmp(y.data(), from_bf16.data(), y.bytes()), 0);
+  // In high precision the same f32 operands are rounded to bf16.
+  rounded["dy"] = run_one("cast", {{"x", in.at("dy")}}, {{"out", "bf16"}}, "y");
+  const Setting hp{{"recipe", "mxfp8_rceil_wgrad_with_hp"}};
+  expect_same(run(in, hp).at("dw"), run(rounded, hp).at("dw"), "dw");
+}
+
+/// sum over owed t, n of dy[t, n] * y[t, n], y exact: the function whose gradients are asked for.
+double objective(const NamedTensors& in, const Tensor& y, Index rows) {
+  double sum = 0;
+  const Index n = y.extent(1);
+  for (Index i = 0; i < rows * n; ++i) {
+    sum += static_cast<double>(test::get(in.at("dy"), i)) * static_cast<double>(y.as<float>()[i]);
+  }
+  return sum;
+}
+
+TEST_P(GroupedLinearOptions, GradientsAreFiniteDifferencesOfTheBf16Layer) {
+  // Values on a grid of 1/8 that bf16 holds, also after a step of 1/8; y is linear in each, so
+  // that the central difference has no truncation error and f32 holds every product sum.
+  NamedTensors in;
+  in["x"] = Tensor(Dtype::bf16, {7, 5});
+  in["w"] = Tensor(Dtype::bf16, {3, 4, 5});
+  in["dy"] = Tensor(Dtype::bf16, {7, 4});
+  in["bias"] = Tensor(Dtype::bf16, {3, 4});
+  in["group_ends"] = group_ends_of({2, 2, 6});
+  test::Random random(9);
+  for (auto& [name, tensor] : in) {
+    if (name == "group_ends") continue;
+    for (Index i = 0; i < tensor.elements(); ++i) {
+      test::put(tensor, i, static_cast<float>(static_cast<int>(random.word() % 31) - 15) / 8);
+    }
+  }
+  const Setting set{{"recipe", "bf16"}, {"out", "f32"}};
+  const NamedTensors found = run(in, set);
+  NamedTensors forward = in;
+  forward.erase("dy");
+  constexpr double kStep = 0.125;
+  for (const auto& [operand, gradient] : {std::pair{"x", "dx"}, {"w", "dw"}, {"bias", "dbias"}}) {
+    Tensor& tensor = forward.find(operand)->second;
+    const Tensor& analytic = found.at(gradient);
+    const Index owed = std::string(operand) == "x" ? 6 * 5 : tensor.elements();
+    for (Index i = 0; i < owed; ++i) {
+      const float at = test::get(tensor, i);
+      test::put(tensor, i, at + 0.125f);
+      const double above = objective(in, run(forward, set).at("y"), 6);
+      test::put(tensor, i, at - 0.125f);
+      const double below = objective(in, run(forward, set).at("y"), 6);
+      test::put(tensor, i, at);
+      const double difference = (above - below) / (2 * kStep);
+      ASSERT_NEAR(static_cast<double>(analytic.as<float>()[i]), difference, 1e-9)
+          << gradient << " " << i;
+    }
+  }
+}
+
+TEST_P(GroupedLinearOptions, LeavesRowsPastTheLastEndAndUnwantedGradientsAlone) {
+  const NamedTensors in = small_layer();
+  Guarded y(Dtype::bf16, {128, 32});
+  Guarded dx(Dtype::f32, {128, 64}, 5, 2);
+  Guarded dw(Dtype::bf16, {3, 32, 64}, 1);
+  GroupedLinear op;
+  op.x = in.at("x").operand();
+  op.w = in.at("w").operand();
+  op.group_ends = in.at("group_ends").operand();
+  op.y = y.result();
+  const SavedLinear saved = grouped_linear(*backend_, op);
+  GroupedLinearBackward back;
+  back.dy = in.at("dy").operand();
+  back.dx = dx.result();
+  grouped_linear_backward(*backend_, saved, back);
+  EXPECT_TRUE(dw.unchanged());
+  back.dx = {};
+  back.dw = dw.result();
+  grouped_linear_backward(*backend_, saved, back);
+
+  const NamedTensors whole = run(in, {});
+  const NamedTensors whole_f32 = run(in, {{"out", "f32"}});
+  EXPECT_TRUE(y.untouched() && dx.untouched() && dw.untouched());
+  EXPECT_EQ(std::memcmp(y.contents().data(), whole.at("y").data(), 96 * 32 * 2), 0);
+  EXPECT_EQ(std::memcmp(dx.contents().data(), whole_f32.at("dx").data(), 96 * 64 * 4), 0);
+  EXPECT_EQ(std::memcmp(dw.contents().data(), whole.at("dw").data(), 3 * 32 * 64 * 2), 0);
+  const std::vector<std::uint8_t> past_y = y.contents();
+  const std::vector<std::uint8_t> past_dx = dx.contents();
+  for (std::size_t i = 96 * 32 * 2; i < past_y.size(); ++i) ASSERT_EQ(past_y[i], 0xA5);
+  for (std::size_t i = 96 * 64 * 4; i < past_dx.size(); ++i) ASSERT_EQ(past_dx[i], 0xA5);
+}
+
+struct Offence {
+  const char* text;
+  Fault fault;
+  void (*spoil)(NamedTensors& in, Setting& set);
+};
+
+void reshape(NamedTensors& in, const char* name, std::vector<Index> shape) {
+  in[name] = Tensor(in.at(name).dtype(), std::move(shape));
+}
+
+const Offence kOffences[] = {
+    {"grouped_linear: x: K is 48, not a multiple of 32", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       reshape(in, "x", {128, 48});
+       reshape(in, "w", {3, 32, 48});
+     }},
+    {"grouped_linear: w: found bf16 [3, 32, 96], needs [3, 32, 64]", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       reshape(in, "w", {3, 32, 96});
+     }},
+    {"grouped_linear: group_ends: found i32 [2], needs [3]", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       in["group_ends"] = group_ends_of({32, 64});
+     }},
+    {"group_ends: entry 1 is 16, below its predecessor 32", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       in["group_ends"] = group_ends_of({32, 16, 96});
+     }},
+    {"group_ends: entry 0 is 30, not a multiple of 32", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       in["group_ends"] = group_ends_of({30, 64, 96});
+     }},
+    {"grouped_linear: dy: found bf16 [128, 64], needs [128, 32]", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       reshape(in, "dy", {128, 64});
+     }},
+    {"grouped_linear: bias: found f32 [64], needs [32]", Fault::shape,
+     [](NamedTensors& in, Setting&) { in["bias"] = Tensor(Dtype::f32, {64}); }},
+    {"grouped_linear: w: found f16, needs bf16 or f32", Fault::dtype,
+     [](NamedTensors& in, Setting&) {
+       in["w"] = Tensor(Dtype::f16, {3, 32, 64});
+     }},
+    {"grouped_linear: alignment: found 16, needs a positive multiple of 32", Fault::argument,
+     [](NamedTensors&, Setting& set) {
+       set = {{"pad", "true"}, {"alignment", "16"}};
+     }},
+    {"grouped_linear: alignment: found 0", Fault::argument,
+     [](NamedTensors&, Setting& set) {
+       set = {{"pad", "true"}, {"alignment", "0"}};
+     }},
+    {"needs one of mxfp8_rceil|", Fault::argument,
+     [](NamedTensors&, Setting& set) {
+       set = {{"recipe", "mxfp4"}};
+     }},
+    {"needs one of e4m3|e4m3fnuz", Fault::argument,
+     [](NamedTensors&, Setting& set) {
+       set = {{"format", "e5m2"}};
+     }},
+    {"x: found both x and x.codes", Fault::shape,
+     [](NamedTensors& in, Setting&) {
+       in["x.codes"] = Tensor(Dtype::u8, {128, 64});
+       in["x.scales"] = Tensor(Dtype::u8, {128, 2});
+     }},
+    {"x.codes: found recipe fp8_rowwise, needs one of the mxfp8 recipes", Fault::unsupported,
+     [](NamedTensors& in, Setting& set) {
+       in.erase("x");
+       in["x.codes"] = Tensor(Dtype::u8, {128, 64});
+       in["x.scales"] = Tensor(Dtype::u8, {128, 2});
+       set = {{"recipe", "fp8_rowwise"}};
+     }},
+};
+
+TEST_P(GroupedLinearOptions, RefusesBadInputInOneLine) {
+  for (const Offence& offence : kOffences) {
+    NamedTensors in = small_layer();
+    Setting set;
+    offence.spoil(in, set);
+    try {
+      run(in, set);
+      ADD_FAILURE() << "no error; expected: " << offence.text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), offence.fault) << error.what();
+      EXPECT_NE(std::string(error.what()).find(offence.text), std::string::npos) << error.what();
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  }
+}
+
+TEST_P(GroupedLinearOptions, WritesNothingWhenTheBackwardPassIsRefused) {
+  NamedTensors in = small_layer();
+  in["group_ends"] = group_ends_of({30, 64, 96});
+  Guarded y(Dtype::bf16, {128, 32});
+  Guarded dx(Dtype::bf16, {128, 64});
+  Guarded dw(Dtype::bf16, {3, 32, 64});
+  GroupedLinear op;
+  op.x = in.at("x").operand();
+  op.w = in.at("w").operand();
+  op.group_ends = in.at("group_ends").operand();
+  op.y = y.result();
+  const SavedLinear saved = grouped_linear(*backend_, op);  // forward needs no multiple of 32
+  GroupedLinearBackward back;
+  back.dy = in.at("dy").operand();
+  back.dx = dx.result();
+  back.dw = dw.result();
+  EXPECT_THROW(grouped_linear_backward(*backend_, saved, back), Error);
+  EXPECT_TRUE(dx.unchanged() && dw.unchanged());
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,62 @@
+// Tensors of random numbers, the same on every machine.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "formats/tensor.h"
+
+namespace mxo::test {
+
+/// Uniform 32-bit words of a linear congruence; good enough to make tests varied.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}
+  std::uint32_t word() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<std::uint32_t>(state_ >> 32);
+  }
+  /// In [-1, 1), a multiple of 2^-23.
+  float unit() { return static_cast<float>(static_cast<std::int32_t>(word()) >> 8) * 0x1p-23f; }
+  /// Bell-shaped with a spread of about 1, times a power of two in [2^-spread, 2^spread].
+  float value(int spread) {
+    const float sum = unit() + unit() + unit();
+    const int power =
+        spread == 0 ? 0
+                    : static_cast<int>(word() % (2u * static_cast<unsigned>(spread) + 1)) - spread;
+    return std::ldexp(sum, power);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+inline void put(Tensor& tensor, Index i, float value) {
+  if (tensor.dtype() == Dtype::f32) {
+    tensor.as<float>()[i] = value;
+  } else {
+    tensor.as<BF16>()[i] = from_float<BF16>(value);
+  }
+}
+
+inline float get(const Tensor& tensor, Index i) {
+  return tensor.dtype() == Dtype::f32 ? tensor.as<float>()[i] : decode(tensor.as<BF16>()[i]);
+}
+
+/// f32 or bf16 values of Random::value.
+inline Tensor random_floats(Dtype dtype, std::vector<Index> shape, std::uint64_t seed,
+                            int spread = 3) {
+  Tensor tensor(dtype, std::move(shape));
+  Random random(seed);
+  for (Index i = 0; i < tensor.elements(); ++i) put(tensor, i, random.value(spread));
+  return tensor;
+}
+
+inline Tensor group_ends_of(const std::vector<std::int32_t>& ends) {
+  Tensor tensor(Dtype::i32, {static_cast<Index>(ends.size())});
+  for (std::size_t i = 0; i < ends.size(); ++i) tensor.as<std::int32_t>()[i] = ends[i];
+  return tensor;
+}
+
+}  // namespace mxo::test
