@@ -1,0 +1,39 @@
+// What could have gone wrong, as data: each entry alters the question or the answer.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "golden/explain/call.h"
+
+namespace mxo {
+
+/// Where a hypothesis takes hold; two of one kind are never combined.
+enum class Stage : std::uint8_t {
+  rule,    ///< another parameter of the operator
+  input,   ///< other operands, or operands read another way
+  sum,     ///< another accumulation
+  output,  ///< the right result, written wrongly
+};
+
+struct Hypothesis {
+  std::string name;    ///< "scale_mode=floor"
+  std::string phrase;  ///< "the scales are FLOOR rather than RCEIL"; follows "if"
+  Stage stage = Stage::rule;
+  /// Alters the call; false where the hypothesis says nothing about it.
+  std::function<bool(Call&)> alter = [](Call&) { return true; };
+  /// Rewrites the outputs of the altered call, `actual` at hand; false where it does not apply.
+  std::function<bool(const Call&, NamedTensors&, const NamedTensors& actual)> rewrite = {};
+};
+
+/// Every hypothesis about `call`, most likely first.
+std::vector<Hypothesis> hypotheses_about(const Call& call);
+
+// The parts of that list, one file each.
+void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+
+}  // namespace mxo

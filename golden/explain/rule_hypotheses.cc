@@ -1,0 +1,156 @@
+// Another scale mode, profile, format, axis or epilogue.
+#include "formats/mx_block.h"
+#include "golden/explain/hypotheses.h"
+#include "ops/quantize.h"
+
+namespace mxo {
+namespace {
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
+  return text;
+}
+
+const CatalogueEntry& entry_of(const Call& call) { return catalogue_entry(call.op); }
+
+/// The alternatives of a parameter, or none if the operator lacks it.
+std::vector<std::string> values_of(const Call& call, std::string_view key) {
+  std::vector<std::string> values;
+  for (const ParameterSpec& spec : entry_of(call).parameters) {
+    if (spec.key != key) continue;
+    std::string_view rest = spec.values;
+    while (!rest.empty()) {
+      const std::size_t bar = rest.find('|');
+      values.emplace_back(rest.substr(0, bar));
+      rest = bar == std::string_view::npos ? std::string_view{} : rest.substr(bar + 1);
+    }
+  }
+  return values;
+}
+
+/// Every other value of `key`, with a phrase made from both.
+template <typename Phrase>
+void add_alternatives(const Call& call, std::string_view key, std::vector<Hypothesis>& list,
+                      Phrase phrase) {
+  const std::vector<std::string> values = values_of(call, key);
+  if (values.size() < 2) return;
+  const std::string now(call.set.text(key, values.front()));
+  for (const std::string& other : values) {
+    if (other == now) continue;
+    list.push_back(
+        {std::string(key) + "=" + other, phrase(other, now), Stage::rule, [key, other](Call& c) {
+           c.set.set(key, other);
+           return true;
+         }});
+  }
+}
+
+/// Calls fn(x, scale, code) for every element of codes [.., K] with scales along K.
+template <typename Fn>
+bool for_quantized(const Call& call, NamedTensors& out, Fn fn) {
+  const auto codes = out.find("codes");
+  const auto scales = out.find("scales");
+  if (call.op != "quantize" || call.set.text("axis", "-1") != "-1" || codes == out.end() ||
+      scales == out.end()) {
+    return false;
+  }
+  const Tensor& x = call.input("x");
+  const bool wide = size_of(x.dtype()) == 4;
+  const Index block = call.set.integer("block", kMxBlock);
+  for (Index b = 0; b < scales->second.elements(); ++b) {
+    std::vector<float> values;
+    for (Index i = b * block; i < (b + 1) * block; ++i) {
+      values.push_back(wide ? x.as<float>()[i] : decode(x.as<BF16>()[i]));
+    }
+    fn(values, scales->second.as<E8M0>()[b], codes->second.as<std::uint8_t>() + b * block);
+  }
+  return true;
+}
+
+ScaleMode mode_of(const Call& call) {
+  const std::string_view mode = call.set.text("scale_mode", "rceil");
+  if (mode == "floor") return ScaleMode::floor;
+  if (mode == "ceil") return ScaleMode::ceil;
+  return mode == "even" ? ScaleMode::even : ScaleMode::rceil;
+}
+
+bool round_amax_to_bf16(const Call& call, NamedTensors& out) {
+  const Dtype format = call.set.format("format", "e4m3");
+  return for_quantized(call, out, [&](const auto& values, E8M0& scale, std::uint8_t* codes) {
+    std::uint32_t amax = 0;
+    for (const float v : values) amax = join_amax(amax, v, NanRule::propagate);
+    const float rounded = decode(encode<kBF16>(bit_cast<float>(amax)));
+    visit_minifloat8(format, [&](auto tag) {
+      constexpr FormatSpec kSpec = decltype(tag)::type::spec;
+      scale = shared_scale<kSpec>(rounded, mode_of(call), kTorchao);
+      for (const float v : values) *codes++ = quantize_element<kSpec>(v, scale).bits;
+    });
+  });
+}
+
+bool leave_out_saturation(const Call& call, NamedTensors& out) {
+  const Dtype format = call.set.format("format", "e4m3");
+  return for_quantized(call, out, [&](const auto& values, E8M0& scale, std::uint8_t* codes) {
+    visit_minifloat8(format, [&](auto tag) {
+      constexpr FormatSpec kSpec = decltype(tag)::type::spec;
+      for (const float v : values) {
+        *codes++ = encode<kSpec>(v * reciprocal(scale), Overflow::nonfinite).bits;
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  add_alternatives(call, "scale_mode", list, [](const auto& other, const auto& now) {
+    return "the scales are " + upper(other) + " rather than " + upper(now);
+  });
+  for (const char* key : {"format", "format_x", "format_w"}) {
+    if (std::string_view(key) != "format" && !call.set.has(key)) continue;
+    add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
+      const std::string_view side(key);
+      return std::string(side == "format"     ? "the codes are"
+                         : side == "format_x" ? "x is"
+                                              : "w is") +
+             " taken as " + other + " rather than " + now;
+    });
+  }
+  add_alternatives(call, "profile", list, [](const auto& other, const auto& now) {
+    return "edge cases follow the profile " + other + " rather than " + now;
+  });
+  add_alternatives(call, "axis", list, [](const auto& other, const auto& now) {
+    return "blocks run along axis " + other + " rather than " + now;
+  });
+  add_alternatives(call, "layout", list, [](const auto& other, const auto& now) {
+    return "the layout is " + other + " rather than " + now;
+  });
+  for (const char* key :
+       {"overflow", "rounding", "underflow", "power_of_2", "score", "normalize"}) {
+    add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
+      return std::string(key) + " is " + other + " rather than " + now;
+    });
+  }
+  if (call.op != "quantize") return;
+  list.push_back({"amax=bf16", "amax is rounded to bf16 before the scale is chosen", Stage::output,
+                  [](Call&) { return true; },
+                  [](const Call& c, NamedTensors& out, const NamedTensors&) {
+                    return round_amax_to_bf16(c, out);
+                  }});
+  list.push_back({"no_saturation", "values beyond the largest code do not saturate", Stage::output,
+                  [](Call&) { return true; },
+                  [](const Call& c, NamedTensors& out, const NamedTensors&) {
+                    return leave_out_saturation(c, out);
+                  }});
+}
+
+std::vector<Hypothesis> hypotheses_about(const Call& call) {
+  std::vector<Hypothesis> list;
+  add_rule_hypotheses(call, list);
+  add_input_hypotheses(call, list);
+  add_sum_hypotheses(call, list);
+  add_output_hypotheses(call, list);
+  return list;
+}
+
+}  // namespace mxo

@@ -1,0 +1,135 @@
+// Another accumulation: machines, promotion intervals, chunks, splits, the fma chain.
+#include <algorithm>
+
+#include "golden/explain/hypotheses.h"
+#include "ops/sums.h"
+
+namespace mxo {
+namespace {
+
+OperandKind kind_of(const Call& call) {
+  if (call.op == "grouped_matmul_bf16") return OperandKind::bf16;
+  const Dtype both = call.set.format("format", "e4m3");
+  const Dtype x = call.set.has("format_x") ? call.set.format("format_x", "e4m3") : both;
+  const Dtype w = call.set.has("format_w") ? call.set.format("format_w", "e4m3") : both;
+  return operand_kind(x, w, call.op == "grouped_matmul");
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, Settings settings) {
+  list.push_back(
+      {std::move(name), std::move(phrase), Stage::sum, [settings = std::move(settings)](Call& c) {
+         Parameters set;
+         for (const auto& [key, value] : c.set.all()) {
+           if (key != "sum" && !key.starts_with("sum.")) set.set(key, value);
+         }
+         for (const auto& [key, value] : settings) set.set(key, value);
+         c.set = set;
+         return true;
+       }});
+}
+
+/// Sums that return the same bits unless results underflow; machines differ there only in the
+/// floor of the largest exponent.
+bool alike(Accumulation a, const Accumulation& b) {
+  a.exponent_floor = b.exponent_floor;
+  return a == b;
+}
+
+/// The sums that have been listed, and under which entry.
+class Listed {
+ public:
+  explicit Listed(std::vector<Hypothesis>& list) : list_(list) {}
+  /// The sum of the call itself is nobody's entry.
+  void exclude(const Accumulation& sum) { seen_.push_back({sum, kNone}); }
+  /// Adds the hypothesis, or `alias` to the entry of a sum that is alike.
+  void add(const Accumulation& sum, std::string name, const std::string& alias,
+           const std::string& words, const std::string& instead, Settings settings) {
+    for (const auto& [other, entry] : seen_) {
+      if (!alike(sum, other)) continue;
+      if (entry != kNone && !alias.empty() && alias != last_alias_) {
+        std::string& phrase = list_[entry].phrase;
+        phrase.insert(phrase.rfind(instead), " or " + alias);
+        last_alias_ = alias;
+      }
+      return;
+    }
+    seen_.push_back({sum, list_.size()});
+    last_alias_ = alias;
+    mxo::add(list_, std::move(name), "products are summed as " + words + instead,
+             std::move(settings));
+  }
+
+ private:
+  static constexpr std::size_t kNone = ~std::size_t{0};
+  std::vector<Hypothesis>& list_;
+  std::vector<std::pair<Accumulation, std::size_t>> seen_;
+  std::string last_alias_;
+};
+
+/// What else one machine could have been set to do over K terms.
+void add_variants(const std::string& machine, const Accumulation& base, Index k,
+                  const std::string& instead, Listed& listed) {
+  const auto variant = [&](Accumulation sum, const std::string& key, int value,
+                           const std::string& words) {
+    const std::string text = std::to_string(value);
+    listed.add(sum, "sum=" + machine + " sum." + key + "=" + text, "", machine + " with " + words,
+               instead, {{"sum", machine}, {"sum." + key, text}});
+  };
+  // Several S cut K alike: the first of each length stands for them, and the machine that
+  // promotes every 4 instructions for parts of that length.
+  const Index tiles = ceil_div(k, std::max(base.tile, 1));
+  Index length = tiles;
+  std::vector<Index> parts;
+  for (int split = 2; split <= 8; ++split) {
+    const bool promoted = ceil_div(tiles, split) * base.tile == 4 * base.instruction;
+    if (ceil_div(tiles, split) == length || promoted) continue;
+    length = ceil_div(tiles, split);
+    parts.push_back(length * base.tile);
+    Accumulation sum = base;
+    sum.split = split;
+    variant(sum, "split", split, "K split into " + std::to_string(split) + " parts");
+  }
+  if (base.family != SumFamily::fused_dot) return;
+  for (const int promote : {1, 2, 4, 8, 16}) {
+    const Index every = Index{promote} * base.instruction;
+    // Promotion at the ends of the parts of a split adds the same partial sums.
+    if (every >= k || std::find(parts.begin(), parts.end(), every) != parts.end()) continue;
+    Accumulation sum = base;
+    sum.promote = promote;
+    variant(sum, "promote", promote, "promotion every " + std::to_string(every) + " k");
+  }
+  for (const int bits : {12, 14, 24, 26}) {
+    Accumulation sum = base;
+    sum.bits = bits;
+    variant(sum, "bits", bits, std::to_string(bits) + " fraction bits");
+  }
+  for (const int chunk : {4, 8, 16}) {
+    if (base.instruction % chunk != 0) continue;
+    Accumulation sum = base;
+    sum.chunk = chunk;
+    variant(sum, "chunk", chunk, "chunks of " + std::to_string(chunk));
+  }
+}
+
+}  // namespace
+
+void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (!call.is_product()) return;
+  const OperandKind kind = kind_of(call);
+  const std::string instead = " rather than " + std::string(call.set.text("sum", "exact"));
+  const Index k = call.input(call.has("x.codes") ? "x.codes" : "x").extent(1);
+  Listed listed(list);
+  listed.exclude(sum_from(call.set, kind));
+  const SumRow* first = nullptr;
+  for (const SumRow& row : sums()) {
+    if (row.kind != kind && row.operands != "any") continue;
+    const std::string name(row.name);
+    listed.add(row.sum, "sum=" + name, name, name, instead, {{"sum", name}});
+    if (first == nullptr && is_machine(row.sum)) first = &row;
+  }
+  if (first != nullptr) add_variants(std::string(first->name), first->sum, k, instead, listed);
+}
+
+}  // namespace mxo

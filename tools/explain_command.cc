@@ -1,0 +1,114 @@
+// mxo explain CASE ACTUAL: why an output is not the expected one.
+#include "golden/explain/explain.h"
+
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "formats/error.h"
+#include "golden/case_file.h"
+#include "golden/read_tensors.h"
+#include "tools/commands.h"
+#include "tools/operators.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string expected;
+  std::string actual;
+  std::string op;
+  std::vector<std::string> settings;
+};
+
+/// The question and the answer that is owed.
+struct Known {
+  Call call;
+  NamedTensors expected;
+};
+
+/// SUITE/cases/<id>.safetensors, with the manifest in SUITE.
+Known known_case(const std::filesystem::path& path) {
+  const std::filesystem::path suite = path.parent_path().parent_path();
+  const std::string id = path.stem().string();
+  const Manifest manifest = read_manifest(suite.empty() ? "." : suite);
+  for (const ManifestCase& item : manifest.cases) {
+    if (item.id != id) continue;
+    StoredCase stored = read_case(suite.empty() ? "." : suite, item);
+    Known known;
+    for (const ManifestOperand& operand : item.operands) {
+      if (operand.role != Role::expected) continue;
+      const auto at = stored.file.tensors.find(operand.stored_name());
+      if (at == stored.file.tensors.end()) continue;
+      Tensor tensor = at->second;
+      if (size_of(tensor.dtype()) == size_of(operand.format)) tensor.reinterpret_as(operand.format);
+      known.expected.emplace(operand.name, std::move(tensor));
+    }
+    known.call = make_call(item.op, stored.inputs, Parameters(item.parameters));
+    return known;
+  }
+  throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
+}
+
+/// --op OP on the operands of a file.
+Known known_call(const Options& options, Backend& backend) {
+  Known known;
+  Parameters set;
+  for (const std::string& assignment : options.settings) set.set(assignment);
+  known.call =
+      make_call(operator_named(options.op).name, read_tensors(options.expected).tensors, set);
+  known.expected = run_call(backend, known.call);
+  return known;
+}
+
+void print(const Explanation& e) {
+  fmt::print("{} of {} elements differ from what is expected ({:.1f} dB)\n", e.differing,
+             e.elements, e.sqnr_db);
+  for (const Finding& f : e.findings) {
+    fmt::print("  {:>9} of {} differ  {:>8.1f} dB  {}\n", f.differing, f.compared, f.sqnr_db,
+               f.phrase);
+  }
+}
+
+int explain_file(const Options& options, const Settings& settings) {
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  if (options.op.empty() && !options.settings.empty()) {
+    throw Error(Fault::argument, "--set: needs --op; a case brings its own parameters");
+  }
+  const Known known =
+      options.op.empty() ? known_case(options.expected) : known_call(options, *backend);
+  const NamedTensors actual = read_tensors(options.actual).tensors;
+  bool any = false;
+  for (const auto& [name, tensor] : known.expected) any = any || actual.count(name) > 0;
+  if (!any) {
+    throw Error(Fault::file, options.actual + ": holds no output of " + known.call.op);
+  }
+  Explanation e;
+  {
+    ProgressBar bar(settings.quiet);
+    e = explain(*backend, known.call, known.expected, actual, bar.callback());
+  }
+  if (!settings.quiet && e.differing > 0) print(e);
+  fmt::print("{}\n", e.sentence);
+  return e.differing == 0 || e.explained ? kAgree : kDisagree;
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("CASE", options->expected,
+                 "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
+      ->required();
+  app.add_option("ACTUAL", options->actual, "outputs under their operand names")->required();
+  app.add_option("--op", options->op, "the operator that ACTUAL claims to be");
+  app.add_option("--set", options->settings, "its parameters, key=value; may be repeated")
+      ->allow_extra_args(false);
+  return [options, &settings] { return explain_file(*options, settings); };
+}
+
+}  // namespace
+
+const Command kExplain{"explain", "why an output differs: the alternative that gives its bits",
+                       prepare};
+
+}  // namespace mxo::tools
