@@ -18,6 +18,8 @@ constexpr Suite kSuites[] = {
     {"layouts", "swizzled scale layouts and back, groups at their edges", layouts_cases},
     {"products", "grouped products: groups at their edges, sums that are hard to add up",
      products_cases},
+    {"movement", "groups padded, rows permuted, and both undone", movement_cases},
+    {"linear", "grouped_linear forward and backward, every recipe", linear_cases},
 };
 
 }  // namespace

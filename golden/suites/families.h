@@ -12,5 +12,7 @@ std::vector<SuiteCase> quantize_cases(int level);
 std::vector<SuiteCase> f32_scales_cases(int level);
 std::vector<SuiteCase> layouts_cases(int level);
 std::vector<SuiteCase> products_cases(int level);
+std::vector<SuiteCase> movement_cases(int level);
+std::vector<SuiteCase> linear_cases(int level);
 
 }  // namespace mxo
