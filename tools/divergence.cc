@@ -27,8 +27,9 @@ ScaleAndCode bytes_at(std::uint32_t amax, ScaleMode mode, const ScaleProfile& pr
   return {scale.bits, quantize_element<Code::spec>(value, scale).bits};
 }
 
-/// The patterns at which the scale of one profile changes.  The scale never falls as amax rises
-/// (tests/formats/scale_steps_exhaustive_test.cc), so each step is found by bisection.
+/// The patterns at which the scale of one profile changes, each found by bisection: every rule is
+/// a chain of roundings, and a rounding never falls as its operand rises.  (A sweep over every
+/// amax finds the same departures: tests/formats/scale_exhaustive_test.cc.)
 template <typename Code>
 void add_steps(ScaleMode mode, const ScaleProfile& profile, std::vector<std::uint32_t>& steps) {
   const auto scale = [&](std::uint32_t amax) {

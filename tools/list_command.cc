@@ -80,7 +80,8 @@ void print_bytes(const std::vector<ScaleAndCode>& bytes) {
 
 void list_divergences() {
   fmt::print("Scale byte of the block and code of amax itself, where the profiles differ.\n");
-  fmt::print("Every amax from 0 to infinity, as f32 bits, was asked for.\n\n");
+  fmt::print(
+      "Found by bisecting every step of every rule, amax from 0 to infinity as f32 bits.\n\n");
   fmt::print("{:<6} {:<9} {:<30}", "mode", "format", "amax");
   for (const NamedProfile& row : kProfiles) fmt::print("  {:<12}", row.name);
   fmt::print("\n");
