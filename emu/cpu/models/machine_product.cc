@@ -36,7 +36,7 @@ void run_machine_products(std::span<const MachineProduct> products, Isa isa, int
   Index columns = kModelTileColumns;
   std::vector<Task> tasks = tasks_of(products, kModelTileRows, columns);
   // Narrower tiles rather than idle threads; 64 columns are one panel.
-  while (static_cast<Index>(tasks.size()) < 4 * threads && columns > 64) {
+  while (threads > 1 && static_cast<Index>(tasks.size()) < 4 * threads && columns > 64) {
     columns /= 2;
     tasks = tasks_of(products, kModelTileRows, columns);
   }

@@ -1,14 +1,81 @@
-// Which factors are read by table.
+// Reading operands by the shortest way that gives machine_operand's integers.
 #include "emu/cpu/models/model_pack.h"
 
+#include <bit>
+
 namespace mxo::cpu {
+namespace {
+
+/// A finite code as the bf16 of the same value: the significand gets its leading one at bit 7.
+DotOperand as_bf16(DotOperand x, int fraction) {
+  if (x.significand == 0) return x;
+  const auto magnitude =
+      static_cast<std::uint32_t>(x.significand < 0 ? -x.significand : x.significand);
+  const int up = 8 - std::bit_width(magnitude);
+  return {x.significand * (1 << up), static_cast<std::int16_t>(x.exponent - fraction - up + 7),
+          x.kind};
+}
+
+}  // namespace
 
 OperandReader::OperandReader(const MachineProduct& product, const MachineLines& lines)
-    : product_(product), lines_(lines), fraction_(fraction_bits(product.operand_type(lines))) {
-  if (product.scaling == Scaling::mx || !is_minifloat8(lines.codes.dtype)) return;
+    : product_(product),
+      lines_(lines),
+      way_(Way::table),
+      fraction_(fraction_bits(product.operand_type(lines))) {
+  const Dtype dtype = lines.codes.dtype;
+  if (dtype == Dtype::bf16 || dtype == Dtype::f16) {
+    way_ = dtype == Dtype::bf16 ? Way::bf16 : Way::f16;
+    return;
+  }
+  if (product.scaling == Scaling::mx) {
+    way_ =
+        product.how.scales == ScalePlace::exponent ? Way::scales_in_exponent : Way::folded_scales;
+  }
   for (int code = 0; code < 256; ++code) {
     const auto byte = static_cast<std::uint8_t>(code);
-    table_.push_back(dot_operand_at(&byte, lines.codes.dtype, 0));
+    const DotOperand x = dot_operand_at(&byte, dtype, 0);
+    table_.push_back(way_ == Way::folded_scales ? as_bf16(x, fraction_bits(dtype)) : x);
+  }
+}
+
+/// Code times block scale.  As a bf16 the product is exact while it is normal, since codes have at
+/// most four significant bits; all else goes the long way.
+DotOperand OperandReader::scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const {
+  DotOperand x = table_[code];
+  const int exponent = x.exponent + scale.bits - 127;
+  const bool plain = x.kind == DotOperand::Kind::finite && scale.bits != 0xFF;
+  const bool normal = x.significand == 0 || (exponent >= -126 && exponent <= 127);
+  if (!plain || (way_ == Way::folded_scales && !normal)) {
+    return machine_operand(product_, lines_, i, k);
+  }
+  if (x.significand != 0) x.exponent = static_cast<std::int16_t>(exponent);
+  return x;
+}
+
+void OperandReader::read(Index i, std::span<const Index> ks, DotOperand* out) const {
+  const Index base = lines_.start + i * lines_.line_step;
+  const auto each = [&](auto&& element) {
+    for (std::size_t t = 0; t < ks.size(); ++t) {
+      out[t] = ks[t] < 0 ? DotOperand{} : element(ks[t], base + ks[t] * lines_.k_step);
+    }
+  };
+  const auto* bytes = static_cast<const std::uint8_t*>(lines_.codes.data);
+  switch (way_) {
+    case Way::table: return each([&](Index, Index at) { return table_[bytes[at]]; });
+    case Way::bf16: {
+      const auto* words = static_cast<const BF16*>(lines_.codes.data);
+      return each([&](Index, Index at) { return dot_operand(words[at]); });
+    }
+    case Way::f16: {
+      const auto* words = static_cast<const F16*>(lines_.codes.data);
+      return each([&](Index, Index at) { return dot_operand(words[at]); });
+    }
+    case Way::folded_scales:
+    case Way::scales_in_exponent:
+      return each([&](Index k, Index at) {
+        return scaled(bytes[at], lines_.e8m0_scale(i, k / kMxBlock), i, k);
+      });
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -11,33 +13,45 @@
 
 namespace mxo::cpu {
 
-/// Reads elements of one factor as DotOperands; bytes without block scales by table.
+/// Reads lines of one factor, element by element as machine_operand does.
 class OperandReader {
  public:
   OperandReader(const MachineProduct& product, const MachineLines& lines);
-  /// Calls put(position, operand) for every k of `ks` (-1: a zero) of line i.
-  template <typename Put>
-  void each(Index i, std::span<const Index> ks, Put&& put) const {
-    const Index base = lines_.start + i * lines_.line_step;
-    for (std::size_t t = 0; t < ks.size(); ++t) {
-      const Index k = ks[t];
-      if (k < 0) {
-        put(static_cast<int>(t), DotOperand{});
-      } else if (!table_.empty()) {
-        const auto* codes = static_cast<const std::uint8_t*>(lines_.codes.data);
-        put(static_cast<int>(t), table_[codes[base + k * lines_.k_step]]);
-      } else {
-        put(static_cast<int>(t), machine_operand(product_, lines_, i, k));
-      }
-    }
-  }
+  /// out[t] is element ks[t] of line i; -1 gives a zero.
+  void read(Index i, std::span<const Index> ks, DotOperand* out) const;
   int fraction() const { return fraction_; }
 
  private:
+  DotOperand scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const;
+
+  enum class Way : std::uint8_t { table, bf16, f16, folded_scales, scales_in_exponent };
   const MachineProduct& product_;
   const MachineLines& lines_;
-  std::vector<DotOperand> table_;
+  Way way_;
+  std::vector<DotOperand> table_;  ///< of 8-bit codes; as bf16 where scales are folded in
   int fraction_;
+};
+
+/// Zeros on cache lines of their own, so that no vector load straddles two.
+template <typename T>
+class CacheLines {
+ public:
+  explicit CacheLines(std::size_t n)
+      : memory_(static_cast<T*>(::operator new[](n * sizeof(T) + 1, kAlignment))), size_(n) {
+    std::fill_n(memory_.get(), n, T{});
+  }
+  T* data() { return memory_.get(); }
+  T& operator[](std::size_t i) { return memory_.get()[i]; }
+  const T& operator[](std::size_t i) const { return memory_.get()[i]; }
+  std::size_t size() const { return size_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  struct Release {
+    void operator()(T* memory) const { ::operator delete[](memory, kAlignment); }
+  };
+  std::unique_ptr<T, Release> memory_;
+  std::size_t size_;
 };
 
 /// significand * 2^(exponent - fraction), exactly; 0 for what is not finite.
@@ -54,53 +68,45 @@ int model_exponent(const DotOperand& x) {
   return counts ? x.exponent : ModelLayout<Real>::zero;
 }
 
-/// Line i over one chunk.  True if it holds a NaN or an infinity.
+/// Line `line` over one chunk.  True if it holds a NaN or an infinity.
 template <typename Real>
-bool pack_row(const OperandReader& reader, Index i, std::span<const Index> ks,
-              ModelElement<Real>* row) {
+bool pack_row(std::span<const DotOperand> line, int fraction, ModelElement<Real>* row) {
   using Exponent = typename ModelLayout<Real>::Exponent;
   constexpr int kBits = 8 * static_cast<int>(sizeof(Exponent));
   bool special = false;
-  reader.each(i, ks, [&](int t, const DotOperand& x) {
+  for (std::size_t t = 0; t < line.size(); ++t) {
+    const DotOperand& x = line[t];
     const auto field = static_cast<std::uint32_t>(model_exponent<Real>(x)) & ((1u << kBits) - 1);
     const std::uint32_t twice = kBits == 8 ? field | field << 8 : field;
-    row[t] = {model_value<Real>(x, reader.fraction()),
-              static_cast<std::int32_t>(twice | twice << 16),
+    row[t] = {model_value<Real>(x, fraction), static_cast<std::int32_t>(twice | twice << 16),
               x.significand < 0 ? ModelLayout<Real>::columns : 0};
     special = special || x.kind != DotOperand::Kind::finite;
-  });
+  }
   return special;
 }
 
-/// Columns [first, past) over one chunk; the rest of the panel is zeros.  Returns a bit per
-/// column that holds a NaN or an infinity.
+/// Column `column` of a panel over one chunk.  True if it holds a NaN or an infinity.
 template <typename Real>
-std::uint64_t pack_panel(const OperandReader& reader, Index first, Index past,
-                         std::span<const Index> ks, bool signs_apart, Real* values,
-                         typename ModelLayout<Real>::Exponent* exponents) {
+bool pack_column(std::span<const DotOperand> line, int fraction, bool signs_apart, int column,
+                 Real* values, typename ModelLayout<Real>::Exponent* exponents) {
   using Exponent = typename ModelLayout<Real>::Exponent;
   constexpr int kColumns = ModelLayout<Real>::columns;
   const int planes = signs_apart ? 2 : 1;
-  std::uint64_t special = 0;
-  if (past - first < kColumns) {
-    std::fill_n(values, ks.size() * static_cast<std::size_t>(planes * kColumns), Real{0});
-    std::fill_n(exponents, ks.size() * kColumns, static_cast<Exponent>(ModelLayout<Real>::zero));
-  }
-  for (Index j = first; j < past; ++j) {
-    const int column = static_cast<int>(j - first);
-    reader.each(j, ks, [&](int t, const DotOperand& x) {
-      const Real value = model_value<Real>(x, reader.fraction());
-      Real* at = values + t * planes * kColumns + column;
-      exponents[t * kColumns + column] = static_cast<Exponent>(model_exponent<Real>(x));
-      if (signs_apart) {
-        at[0] = x.significand > 0 ? value : Real{0};
-        at[kColumns] = x.significand < 0 ? value : Real{0};
-      } else {
-        at[0] = value;
-      }
-      const bool odd = x.kind != DotOperand::Kind::finite;
-      special |= static_cast<std::uint64_t>(odd) << column;
-    });
+  bool special = false;
+  Real* at = values + column;
+  exponents += column;
+  for (const DotOperand& x : line) {
+    const Real value = model_value<Real>(x, fraction);
+    if (signs_apart) {
+      at[0] = value > 0 ? value : Real{0};
+      at[kColumns] = value < 0 ? value : Real{0};
+    } else {
+      at[0] = value;
+    }
+    *exponents = static_cast<Exponent>(model_exponent<Real>(x));
+    special = special || x.kind != DotOperand::Kind::finite;
+    at += planes * kColumns;
+    exponents += kColumns;
   }
   return special;
 }

@@ -24,13 +24,12 @@ class TileAccumulators {
         schedule_(schedule),
         tile_(tile),
         stride_(stride),
-        chunk_(static_cast<std::size_t>(tile.rows * stride)) {
-    const std::size_t n = chunk_.size();
-    if (schedule.promotes) promoted_.resize(n);
-    if (schedule.blockwise) blocks_.resize(n);
-    parts_.resize(n);
+        chunk_(outputs()),
+        promoted_(schedule.promotes ? outputs() : 0),
+        blocks_(schedule.blockwise ? outputs() : 0),
+        parts_(outputs()) {
     if (!product.c.given()) return;
-    std::vector<float>& first = schedule.promotes ? promoted_ : chunk_;
+    CacheLines<float>& first = schedule.promotes ? promoted_ : chunk_;
     for (Index r = 0; r < tile.rows; ++r) {
       for (Index j = 0; j < tile.columns; ++j) {
         const Index at =
@@ -39,7 +38,7 @@ class TileAccumulators {
             static_cast<const float*>(product.c.data)[at];
       }
     }
-    if (schedule.chunks() == 0) parts_ = first;
+    if (schedule.chunks() == 0) std::copy_n(first.data(), first.size(), parts_.data());
   }
 
   float* chunk() { return chunk_.data(); }
@@ -61,8 +60,10 @@ class TileAccumulators {
   }
 
  private:
+  std::size_t outputs() const { return static_cast<std::size_t>(tile_.rows * stride_); }
+
   void end_block() {
-    std::vector<float>& sum = schedule_.promotes ? promoted_ : chunk_;
+    CacheLines<float>& sum = schedule_.promotes ? promoted_ : chunk_;
     for (Index r = 0; r < tile_.rows; ++r) {
       const float scale_a = product_.a.f32_scale(tile_.row + r, block_);
       for (Index j = 0; j < tile_.columns; ++j) {
@@ -76,9 +77,9 @@ class TileAccumulators {
   }
 
   void end_part() {
-    std::vector<float>& sum = schedule_.blockwise  ? blocks_
-                              : schedule_.promotes ? promoted_
-                                                   : chunk_;
+    CacheLines<float>& sum = schedule_.blockwise  ? blocks_
+                             : schedule_.promotes ? promoted_
+                                                  : chunk_;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       parts_[i] = first_part_ ? sum[i] : parts_[i] + sum[i];
       sum[i] = 0.0f;
@@ -90,10 +91,10 @@ class TileAccumulators {
   const DotSchedule& schedule_;
   const ModelTile& tile_;
   Index stride_;
-  std::vector<float> chunk_;
-  std::vector<float> promoted_;
-  std::vector<float> blocks_;
-  std::vector<float> parts_;
+  CacheLines<float> chunk_;
+  CacheLines<float> promoted_;
+  CacheLines<float> blocks_;
+  CacheLines<float> parts_;
   Index block_ = 0;
   bool first_part_ = true;
 };
@@ -109,8 +110,8 @@ class ScalarChunk {
         column_(row_.size()) {}
 
   float operator()(Index i, Index j, std::span<const Index> ks, float c) {
-    a_.each(i, ks, [&](int t, const DotOperand& x) { row_[static_cast<std::size_t>(t)] = x; });
-    b_.each(j, ks, [&](int t, const DotOperand& x) { column_[static_cast<std::size_t>(t)] = x; });
+    a_.read(i, ks, row_.data());
+    b_.read(j, ks, column_.data());
     return dot_step(how_, a_.fraction() + b_.fraction(), row_.data(), column_.data(), c);
   }
 
@@ -147,8 +148,9 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
 
   std::vector<ModelElement<Real>> packed_a(rows * terms);
   std::vector<std::uint8_t> special_rows(rows);
-  std::vector<Real> packed_b(terms * 2 * kColumns);
-  std::vector<typename ModelLayout<Real>::Exponent> exponents(terms * kColumns);
+  std::vector<DotOperand> line(terms);
+  CacheLines<Real> packed_b(terms * 2 * kColumns);
+  CacheLines<typename ModelLayout<Real>::Exponent> exponents(terms * kColumns);
   std::vector<std::uint64_t> left(rows);
 
   ModelChunk<Real> chunk;
@@ -168,13 +170,22 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   for (Index step = 0; step < schedule.chunks(); ++step) {
     const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
     for (std::size_t r = 0; r < rows; ++r) {
-      special_rows[r] = pack_row(a, tile.row + static_cast<Index>(r), ks, &packed_a[r * terms]);
+      a.read(tile.row + static_cast<Index>(r), ks, line.data());
+      special_rows[r] = pack_row<Real>(line, a.fraction(), &packed_a[r * terms]);
     }
     for (Index j = 0; j < tile.columns; j += kColumns) {
       const Index width = std::min<Index>(kColumns, tile.columns - j);
-      const std::uint64_t odd =
-          pack_panel<Real>(b, tile.column + j, tile.column + j + width, ks, kernels.signs_apart,
-                           packed_b.data(), exponents.data());
+      std::uint64_t odd = 0;
+      for (int column = 0; column < kColumns; ++column) {
+        if (column < width) {
+          b.read(tile.column + j + column, ks, line.data());
+        } else {
+          std::fill(line.begin(), line.end(), DotOperand{});
+        }
+        const bool special = pack_column<Real>(line, b.fraction(), kernels.signs_apart, column,
+                                               packed_b.data(), exponents.data());
+        odd |= static_cast<std::uint64_t>(special) << column;
+      }
       for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;
       chunk.c = acc.chunk() + j;
       kernel(chunk);
@@ -205,11 +216,10 @@ void run_scalar(const MachineProduct& product, const DotSchedule& schedule, cons
     const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
     for (Index r = 0; r < tile.rows; ++r) {
       DotOperand* row = rows.data() + r * schedule.chunk;
-      a.each(tile.row + r, ks, [&](int t, const DotOperand& x) { row[t] = x; });
+      a.read(tile.row + r, ks, row);
     }
     for (Index j = 0; j < tile.columns; ++j) {
-      b.each(tile.column + j, ks,
-             [&](int t, const DotOperand& x) { column[static_cast<std::size_t>(t)] = x; });
+      b.read(tile.column + j, ks, column.data());
       for (Index r = 0; r < tile.rows; ++r) {
         float& c = acc.chunk()[r * tile.columns + j];
         c = dot_step(product.how, fraction, rows.data() + r * schedule.chunk, column.data(), c);
