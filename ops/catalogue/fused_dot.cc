@@ -29,6 +29,10 @@ NamedTensors call_fused_dot(Backend& backend, const NamedTensors& inputs, const 
   if (!set.has("sum")) {
     throw Error(Fault::argument, "fused_dot: sum: found none, needs a machine of `mxo list sums`");
   }
+  if (set.text("sum.split", "") == "auto") {
+    throw Error(Fault::argument,
+                "fused_dot: sum.split: found auto, needs a number; grouped products search");
+  }
   op.sum = sum_from(set, operand_kind(op.a.dtype, op.b.dtype, scaled));
   op.d = stage.output("d", Dtype::f32, stage.host("c").shape());
   fused_dot(backend, op);

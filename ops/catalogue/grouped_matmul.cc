@@ -1,6 +1,7 @@
 // Catalogue entries of the grouped products.
 #include "ops/grouped_matmul.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/split_search.h"
 #include "ops/catalogue/staging.h"
 #include "ops/catalogue/sum_parameters.h"
 #include "ops/checked.h"
@@ -38,6 +39,9 @@ Index extent_of(const Check& check, std::string_view name, const Operand& operan
 template <Scaling S>
 NamedTensors call_forward(Backend& backend, std::string_view name, const NamedTensors& inputs,
                           const Parameters& set) {
+  if (wants_split_search(name, inputs, set)) {
+    return fitting_splits(backend, name, inputs, set, "y", call_forward<S>);
+  }
   Staging stage(backend, name, inputs);
   const Factor x = factor(stage, S, "x", format_of(set, "format_x"));
   const Factor w = factor(stage, S, "w", format_of(set, "format_w"));
@@ -61,6 +65,9 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedTe
 template <Scaling S>
 NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedTensors& inputs,
                         const Parameters& set) {
+  if (wants_split_search(name, inputs, set)) {
+    return fitting_splits(backend, name, inputs, set, "dw", call_wgrad<S>);
+  }
   Staging stage(backend, name, inputs);
   const std::string_view dy_key = set.has("format_dy") ? "format_dy" : "format_w";
   const Factor dy = factor(stage, S, "dy", format_of(set, dy_key));
@@ -111,41 +118,54 @@ NamedTensors call_blockwise_wgrad(Backend& b, const NamedTensors& in, const Para
 constexpr OperandSpec kEnds{"group_ends", "[E]", "i32 or i64"};
 constexpr std::string_view kCodes = "u8 (the format)";
 
+constexpr OperandSpec kGivenY{"y", "[R, N], the output to find sum.split for", "bf16 or f32", true};
+constexpr OperandSpec kGivenDw{"y", "[E, N, K], the output to find sum.split for", "bf16 or f32",
+                               true};
+
 constexpr OperandSpec kMxIn[] = {{"x.codes", "[R, K]", kCodes},
                                  {"x.scales", "[R, K/32]", "u8 (e8m0)"},
                                  {"w.codes", "[E, N, K]", kCodes},
                                  {"w.scales", "[E, N, K/32]", "u8 (e8m0)"},
-                                 kEnds};
+                                 kEnds,
+                                 kGivenY};
 constexpr OperandSpec kMxWgradIn[] = {{"dy.codes", "[R, N]", kCodes},
                                       {"dy.scales", "[R/32, N]", "u8 (e8m0)"},
                                       {"x.codes", "[R, K]", kCodes},
                                       {"x.scales", "[R/32, K]", "u8 (e8m0)"},
-                                      kEnds};
-constexpr OperandSpec kBf16In[] = {{"x", "[R, K]", "bf16"}, {"w", "[E, N, K]", "bf16"}, kEnds};
-constexpr OperandSpec kBf16WgradIn[] = {{"dy", "[R, N]", "bf16"}, {"x", "[R, K]", "bf16"}, kEnds};
+                                      kEnds,
+                                      kGivenDw};
+constexpr OperandSpec kBf16In[] = {
+    {"x", "[R, K]", "bf16"}, {"w", "[E, N, K]", "bf16"}, kEnds, kGivenY};
+constexpr OperandSpec kBf16WgradIn[] = {
+    {"dy", "[R, N]", "bf16"}, {"x", "[R, K]", "bf16"}, kEnds, kGivenDw};
 constexpr OperandSpec kRowwiseIn[] = {{"x.codes", "[R, K]", kCodes},
                                       {"x.scales", "[R]", "f32"},
                                       {"w.codes", "[E, N, K]", kCodes},
                                       {"w.scales", "[E, N]", "f32"},
-                                      kEnds};
+                                      kEnds,
+                                      kGivenY};
 constexpr OperandSpec kRowwiseWgradIn[] = {{"dy.codes", "[R, N]", kCodes},
                                            {"dy.scales", "[E, N]", "f32"},
                                            {"x.codes", "[R, K]", kCodes},
                                            {"x.scales", "[E, K]", "f32"},
-                                           kEnds};
+                                           kEnds,
+                                           kGivenDw};
 constexpr OperandSpec kBlockwiseIn[] = {{"x.codes", "[R, K]", kCodes},
                                         {"x.scales", "[R, K/128]", "f32"},
                                         {"w.codes", "[E, N, K]", kCodes},
                                         {"w.scales", "[E, N/128, K/128]", "f32"},
-                                        kEnds};
+                                        kEnds,
+                                        kGivenY};
 constexpr OperandSpec kBlockwiseWgradIn[] = {
     {"dy.codes", "[R, N]", kCodes},
     {"dy.scales", "[G, N], G = sum of ceil(rows/128)", "f32"},
     {"x.codes", "[R, K]", kCodes},
     {"x.scales", "[G, K]", "f32"},
-    kEnds};
-constexpr OperandSpec kY[] = {{"y", "[R, N]", "bf16 or f32"}};
-constexpr OperandSpec kDw[] = {{"dw", "[E, N, K]", "bf16 or f32"}};
+    kEnds,
+    kGivenDw};
+constexpr OperandSpec kSplits{"splits", "[S], instead, with sum.split=auto", "i32", true};
+constexpr OperandSpec kY[] = {{"y", "[R, N]", "bf16 or f32"}, kSplits};
+constexpr OperandSpec kDw[] = {{"dw", "[E, N, K]", "bf16 or f32"}, kSplits};
 
 constexpr std::string_view kFormats = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
 constexpr ParameterSpec kOut{"out", "bf16|f32", "type of the result"};

@@ -144,6 +144,50 @@ TEST_P(SumsCaptures, PredictEverySampleOfLargeProductsWithTheirSplits) {
   EXPECT_EQ(products, 30);
 }
 
+TEST_P(SumsCaptures, FindTheSplitOfALibraryProductFromItsOutput) {
+  const TensorFile& file = capture("gemm_samples");
+  const std::map<std::string, std::int32_t> split{
+      {"16x7168x2048", 2}, {"64x16384x512", 6}, {"256x16384x256", 3}, {"2048x2048x7168", 1}};
+  for (const auto& [shape, parts] : split) {
+    const Tensor& a = tensor_of(file, "fp8." + shape + ".a");
+    const Tensor& b = tensor_of(file, "fp8." + shape + ".b");
+    const NamedTensors in{{"x.codes", a},
+                          {"x.scales", ones({a.extent(0)})},
+                          {"w.codes", reshaped(b, {1, b.extent(0), b.extent(1)})},
+                          {"w.scales", ones({1, b.extent(0)})},
+                          {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})},
+                          {"y", tensor_of(file, "fp8.fast1." + shape + ".y")}};
+    const Tensor found = call("grouped_matmul_rowwise", in,
+                              {"sum=h200_wgmma_fast", "sum.split=auto", "out=f32"}, "splits");
+    ASSERT_EQ(found.elements(), 1) << shape;
+    EXPECT_EQ(found.as<std::int32_t>()[0], parts) << shape;
+  }
+}
+
+/// The captures tell the parameters apart: each of these changes alone shows.
+TEST_P(SumsCaptures, RefuteEveryNeighbouringModelOfWgmma) {
+  const TensorFile& file = capture("h200_matrix_unit");
+  const std::pair<const char*, std::vector<std::string>> units[] = {
+      {"wgmma_e4m3", {"sum.chunk=16", "sum.bits=12", "sum.bits=14", "sum.output=rz_f32"}},
+      {"wgmma_bf16",
+       {"sum.chunk=8", "sum.bits=24", "sum.bits=26", "sum.output=rne_f32", "sum.floor=-132",
+        "sum.floor=-134", "sum.floor=-126"}},
+  };
+  for (const auto& [unit, changes] : units) {
+    const bool codes = std::string_view(unit) == "wgmma_e4m3";
+    const Dtype dtype = codes ? Dtype::u8 : Dtype::bf16;
+    const std::string name = unit;
+    const NamedTensors inputs{{"a", retyped(file, name + ".a", dtype)},
+                              {"b", retyped(file, name + ".b", dtype)},
+                              {"c", retyped(file, name + ".c", Dtype::f32)}};
+    const Tensor expected = retyped(file, name + ".d", Dtype::f32);
+    for (const std::string& change : changes) {
+      const Tensor d = call("fused_dot", inputs, {"sum=h200_wgmma_fast", change}, "d");
+      EXPECT_GT(differing(expected, d), 0) << name << " " << change;
+    }
+  }
+}
+
 // ---------------------------------------------------------------- the emulated MXFP8 step
 
 /// Rows with every group filled up with zeros to a multiple of 32, and the new ends.

@@ -20,6 +20,16 @@ class OperandReader {
   /// out[t] is element ks[t] of line i; -1 gives a zero.
   void read(Index i, std::span<const Index> ks, DotOperand* out) const;
   int fraction() const { return fraction_; }
+  /// The operand of every code, where nothing but the code decides it; else empty.
+  std::span<const DotOperand> table() const {
+    return way_ == Way::table ? std::span<const DotOperand>(table_) : std::span<const DotOperand>();
+  }
+  /// Codes of line i; element k lies k * k_step() on.
+  const std::uint8_t* bytes(Index i) const {
+    return static_cast<const std::uint8_t*>(lines_.codes.data) + lines_.start +
+           i * lines_.line_step;
+  }
+  Index k_step() const { return lines_.k_step; }
 
  private:
   DotOperand scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const;
@@ -54,58 +64,87 @@ class CacheLines {
   std::size_t size_;
 };
 
-/// significand * 2^(exponent - fraction), exactly; 0 for what is not finite.
+/// An operand as the kernels want it.
 template <typename Real>
-Real model_value(const DotOperand& x, int fraction) {
-  if (x.kind != DotOperand::Kind::finite) return Real{0};
-  const auto word = static_cast<std::uint64_t>(x.exponent - fraction + 1023) << 52;
-  return static_cast<Real>(static_cast<double>(x.significand) * bit_cast<double>(word));
-}
+struct ModelValue {
+  Real value = 0;  ///< exact; 0 for what is not finite
+  typename ModelLayout<Real>::Exponent exponent = ModelLayout<Real>::zero;
+  bool special = false;  ///< NaN or infinity
+};
 
 template <typename Real>
-int model_exponent(const DotOperand& x) {
-  const bool counts = x.kind == DotOperand::Kind::finite && x.significand != 0;
-  return counts ? x.exponent : ModelLayout<Real>::zero;
+ModelValue<Real> model_value(const DotOperand& x, int fraction) {
+  if (x.kind != DotOperand::Kind::finite) {
+    return {Real{0}, ModelLayout<Real>::zero, true};
+  }
+  if (x.significand == 0) return {};
+  const auto power = static_cast<std::uint64_t>(x.exponent - fraction + 1023) << 52;
+  return {static_cast<Real>(static_cast<double>(x.significand) * bit_cast<double>(power)),
+          static_cast<typename ModelLayout<Real>::Exponent>(x.exponent), false};
 }
 
-/// Line `line` over one chunk.  True if it holds a NaN or an infinity.
+/// Lines of one factor as ModelValues.
 template <typename Real>
-bool pack_row(std::span<const DotOperand> line, int fraction, ModelElement<Real>* row) {
-  using Exponent = typename ModelLayout<Real>::Exponent;
-  constexpr int kBits = 8 * static_cast<int>(sizeof(Exponent));
+class ValueReader {
+ public:
+  ValueReader(const OperandReader& operands, Index terms)
+      : operands_(operands), raw_(static_cast<std::size_t>(terms)) {
+    for (const DotOperand& x : operands.table()) {
+      table_.push_back(model_value<Real>(x, operands.fraction()));
+    }
+  }
+  void read(Index i, std::span<const Index> ks, ModelValue<Real>* out) {
+    if (!table_.empty()) {
+      const std::uint8_t* bytes = operands_.bytes(i);
+      const Index step = operands_.k_step();
+      for (std::size_t t = 0; t < ks.size(); ++t) {
+        out[t] = ks[t] < 0 ? ModelValue<Real>{} : table_[bytes[ks[t] * step]];
+      }
+      return;
+    }
+    operands_.read(i, ks, raw_.data());
+    for (std::size_t t = 0; t < ks.size(); ++t) {
+      out[t] = model_value<Real>(raw_[t], operands_.fraction());
+    }
+  }
+
+ private:
+  const OperandReader& operands_;
+  std::vector<DotOperand> raw_;
+  std::vector<ModelValue<Real>> table_;
+};
+
+/// A row over one chunk.  True if it holds a NaN or an infinity.
+template <typename Real>
+bool pack_row(std::span<const ModelValue<Real>> line, ModelElement<Real>* row) {
+  constexpr bool kBytes = sizeof(typename ModelLayout<Real>::Exponent) == 1;
   bool special = false;
   for (std::size_t t = 0; t < line.size(); ++t) {
-    const DotOperand& x = line[t];
-    const auto field = static_cast<std::uint32_t>(model_exponent<Real>(x)) & ((1u << kBits) - 1);
-    const std::uint32_t twice = kBits == 8 ? field | field << 8 : field;
-    row[t] = {model_value<Real>(x, fraction), static_cast<std::int32_t>(twice | twice << 16),
-              x.significand < 0 ? ModelLayout<Real>::columns : 0};
-    special = special || x.kind != DotOperand::Kind::finite;
+    const ModelValue<Real>& x = line[t];
+    const auto field = static_cast<std::uint32_t>(x.exponent);
+    const std::uint32_t repeated =
+        kBytes ? (field & 0xFF) * 0x01010101u : (field & 0xFFFF) * 0x00010001u;
+    row[t] = {x.value, static_cast<std::int32_t>(repeated),
+              x.value < 0 ? ModelLayout<Real>::columns : 0};
+    special = special || x.special;
   }
   return special;
 }
 
 /// Column `column` of a panel over one chunk.  True if it holds a NaN or an infinity.
 template <typename Real>
-bool pack_column(std::span<const DotOperand> line, int fraction, bool signs_apart, int column,
-                 Real* values, typename ModelLayout<Real>::Exponent* exponents) {
-  using Exponent = typename ModelLayout<Real>::Exponent;
+bool pack_column(std::span<const ModelValue<Real>> line, bool signs_apart, int column, Real* values,
+                 typename ModelLayout<Real>::Exponent* exponents) {
   constexpr int kColumns = ModelLayout<Real>::columns;
-  const int planes = signs_apart ? 2 : 1;
   bool special = false;
   Real* at = values + column;
   exponents += column;
-  for (const DotOperand& x : line) {
-    const Real value = model_value<Real>(x, fraction);
-    if (signs_apart) {
-      at[0] = value > 0 ? value : Real{0};
-      at[kColumns] = value < 0 ? value : Real{0};
-    } else {
-      at[0] = value;
-    }
-    *exponents = static_cast<Exponent>(model_exponent<Real>(x));
-    special = special || x.kind != DotOperand::Kind::finite;
-    at += planes * kColumns;
+  for (const ModelValue<Real>& x : line) {
+    at[0] = signs_apart && x.value < 0 ? Real{0} : x.value;
+    if (signs_apart) at[kColumns] = x.value < 0 ? x.value : Real{0};
+    *exponents = x.exponent;
+    special = special || x.special;
+    at += (signs_apart ? 2 : 1) * kColumns;
     exponents += kColumns;
   }
   return special;

@@ -148,7 +148,9 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
 
   std::vector<ModelElement<Real>> packed_a(rows * terms);
   std::vector<std::uint8_t> special_rows(rows);
-  std::vector<DotOperand> line(terms);
+  std::vector<ModelValue<Real>> line(terms);
+  ValueReader<Real> a_values(a, schedule.chunk);
+  ValueReader<Real> b_values(b, schedule.chunk);
   CacheLines<Real> packed_b(terms * 2 * kColumns);
   CacheLines<typename ModelLayout<Real>::Exponent> exponents(terms * kColumns);
   std::vector<std::uint64_t> left(rows);
@@ -170,20 +172,20 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   for (Index step = 0; step < schedule.chunks(); ++step) {
     const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
     for (std::size_t r = 0; r < rows; ++r) {
-      a.read(tile.row + static_cast<Index>(r), ks, line.data());
-      special_rows[r] = pack_row<Real>(line, a.fraction(), &packed_a[r * terms]);
+      a_values.read(tile.row + static_cast<Index>(r), ks, line.data());
+      special_rows[r] = pack_row<Real>(line, &packed_a[r * terms]);
     }
     for (Index j = 0; j < tile.columns; j += kColumns) {
       const Index width = std::min<Index>(kColumns, tile.columns - j);
       std::uint64_t odd = 0;
       for (int column = 0; column < kColumns; ++column) {
         if (column < width) {
-          b.read(tile.column + j + column, ks, line.data());
+          b_values.read(tile.column + j + column, ks, line.data());
         } else {
-          std::fill(line.begin(), line.end(), DotOperand{});
+          std::fill(line.begin(), line.end(), ModelValue<Real>{});
         }
-        const bool special = pack_column<Real>(line, b.fraction(), kernels.signs_apart, column,
-                                               packed_b.data(), exponents.data());
+        const bool special =
+            pack_column<Real>(line, kernels.signs_apart, column, packed_b.data(), exponents.data());
         odd |= static_cast<std::uint64_t>(special) << column;
       }
       for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;

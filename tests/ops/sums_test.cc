@@ -1,0 +1,100 @@
+// The table of sums, the keys that change a row, and what they refuse.
+#include "ops/sums.h"
+
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/products.h"
+
+namespace mxo::test {
+namespace {
+
+TEST(Sums, EveryRowIsFoundUnderItsNameAndSaysHowSureItIs) {
+  std::set<std::pair<std::string_view, std::string_view>> seen;
+  for (const SumRow& row : sums()) {
+    EXPECT_EQ(sum_named(row.name, row.kind), row.sum) << row.name << " " << row.operands;
+    EXPECT_EQ(row.sum.name, row.name);
+    EXPECT_TRUE(seen.insert({row.name, row.operands}).second) << row.name << " " << row.operands;
+    const std::string_view word = row.sum.evidence == Evidence::verified    ? "verified: "
+                                  : row.sum.evidence == Evidence::published ? "published: "
+                                                                            : "defined: ";
+    EXPECT_TRUE(row.evidence.starts_with(word)) << row.name << ": " << row.evidence;
+    if (row.name.starts_with("b200") || row.name.starts_with("ada") ||
+        row.name.starts_with("sm120") || row.name.starts_with("mi300")) {
+      EXPECT_EQ(row.sum.evidence, Evidence::published) << row.name;
+      EXPECT_EQ(row.sum.exponent_floor, -126) << row.name;
+    }
+    if (row.name.starts_with("h200")) {
+      EXPECT_EQ(row.sum.exponent_floor, -133) << row.name;
+    }
+  }
+}
+
+TEST(Sums, TheNameAndTheEvidenceTakeNoPartInComparing) {
+  Accumulation sum = sum_named("h200_wgmma_fast", OperandKind::bf16);
+  EXPECT_EQ(sum, sum_named("h200_mma_sync", OperandKind::f16));
+  sum.name = "another";
+  sum.evidence = Evidence::defined;
+  EXPECT_EQ(sum, sum_named("h200_wgmma_fast", OperandKind::bf16));
+  sum.chunk = 8;
+  EXPECT_FALSE(sum == sum_named("h200_wgmma_fast", OperandKind::bf16));
+}
+
+TEST(Sums, KeysReplaceTheFieldsOfTheMachine) {
+  const Accumulation sum =
+      sum_from(settings({"sum=h200_wgmma_fast", "sum.chunk=16", "sum.bits=14", "sum.output=rz_f32",
+                         "sum.floor=-126", "sum.promote=2", "sum.split=3", "sum.tile=64"}),
+               OperandKind::fp8);
+  EXPECT_EQ(sum.instruction, 32);
+  EXPECT_EQ(sum.chunk, 16);
+  EXPECT_EQ(sum.bits, 14);
+  EXPECT_EQ(sum.mantissa, 23);
+  EXPECT_EQ(sum.exponent_floor, -126);
+  EXPECT_EQ(sum.promote, 2);
+  EXPECT_EQ(sum.split, 3);
+  EXPECT_EQ(sum.tile, 64);
+  EXPECT_EQ(sum_from(settings({"sum=h200_wgmma_fast", "sum.promote=4"}), OperandKind::fp8),
+            sum_named("h200_wgmma_promote4", OperandKind::fp8));
+}
+
+struct Refusal {
+  std::vector<std::string> set;
+  OperandKind kind;
+  Fault fault;
+  const char* says;
+};
+
+TEST(Sums, RefuseWhatTheyCannotHonourWithANameAndANumber) {
+  const Refusal table[] = {
+      {{"sum=h100"}, OperandKind::fp8, Fault::argument, "found 'h100', needs one of exact, fma"},
+      {{"sum=h200_wgmma_promote4"}, OperandKind::bf16, Fault::unsupported, "needs one of fp8"},
+      {{"sum=h200_mma_sync"}, OperandKind::mx, Fault::unsupported, "needs one of fp8, bf16, f16"},
+      {{"sum=b200_mxf8f6f4"}, OperandKind::fp8, Fault::unsupported, "needs one of mx"},
+      {{"sum=mi300_mfma"}, OperandKind::fp8, Fault::unsupported, "needs one of fp8 fnuz"},
+      {{"sum=h200_wgmma_fast"}, OperandKind::fp8_fnuz, Fault::unsupported, "fnuz fp8"},
+      {{"sum=h200_wgmma_fast"}, OperandKind::other, Fault::unsupported, "mixed"},
+      {{"sum=exact", "sum.chunk=4"}, OperandKind::fp8, Fault::argument, "exact has no such"},
+      {{"sum=mi300_mfma", "sum.bits=4"}, OperandKind::bf16, Fault::argument, "no such parameter"},
+      {{"sum=fma_chain", "sum.split=2"}, OperandKind::fp8, Fault::argument, "no such parameter"},
+      {{"sum=ada_mma", "sum.chunk=0"}, OperandKind::fp8, Fault::argument, "found 0, needs 1 to"},
+      {{"sum=ada_mma", "sum.bits=41"}, OperandKind::fp8, Fault::argument, "found 41"},
+      {{"sum=ada_mma", "sum.bits=x"}, OperandKind::fp8, Fault::argument, "a whole number"},
+      {{"sum=ada_mma", "sum.split=0"}, OperandKind::fp8, Fault::argument, "sum.split"},
+      {{"sum=ada_mma", "sum.tile=33"}, OperandKind::fp8, Fault::argument, "a multiple of the 32"},
+      {{"sum=ada_mma", "sum.output=f32"}, OperandKind::fp8, Fault::argument, "rz_f32, rz_e8m13"},
+      {{"sum=h200_mma_sync", "sum.chunk=6"}, OperandKind::fp8, Fault::argument, "multiple of 4"},
+  };
+  for (const Refusal& row : table) {
+    try {
+      sum_from(settings(row.set), row.kind);
+      ADD_FAILURE() << row.set.back() << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), row.fault) << error.what();
+      EXPECT_NE(std::string(error.what()).find(row.says), std::string::npos) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo::test
