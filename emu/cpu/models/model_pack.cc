@@ -11,7 +11,7 @@ DotOperand as_bf16(DotOperand x, int fraction) {
   if (x.significand == 0) return x;
   const auto magnitude =
       static_cast<std::uint32_t>(x.significand < 0 ? -x.significand : x.significand);
-  const int up = 8 - std::bit_width(magnitude);
+  const int up = 8 - static_cast<int>(std::bit_width(magnitude));
   return {x.significand * (1 << up), static_cast<std::int16_t>(x.exponent - fraction - up + 7),
           x.kind};
 }

@@ -1,13 +1,10 @@
 // Operands in the layout of the model kernels, one chunk at a time.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
+#include "emu/cpu/models/cache_lines.h"
 #include "emu/cpu/models/model_kernels.h"
 #include "emu/sums/machine_product.h"
 
@@ -40,28 +37,6 @@ class OperandReader {
   Way way_;
   std::vector<DotOperand> table_;  ///< of 8-bit codes; as bf16 where scales are folded in
   int fraction_;
-};
-
-/// Zeros on cache lines of their own, so that no vector load straddles two.
-template <typename T>
-class CacheLines {
- public:
-  explicit CacheLines(std::size_t n)
-      : memory_(static_cast<T*>(::operator new[](n * sizeof(T) + 1, kAlignment))), size_(n) {
-    std::fill_n(memory_.get(), n, T{});
-  }
-  T* data() { return memory_.get(); }
-  T& operator[](std::size_t i) { return memory_.get()[i]; }
-  const T& operator[](std::size_t i) const { return memory_.get()[i]; }
-  std::size_t size() const { return size_; }
-
- private:
-  static constexpr std::align_val_t kAlignment{64};
-  struct Release {
-    void operator()(T* memory) const { ::operator delete[](memory, kAlignment); }
-  };
-  std::unique_ptr<T, Release> memory_;
-  std::size_t size_;
 };
 
 /// An operand as the kernels want it.

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "emu/cpu/models/model_pack.h"
-#include "emu/sums/machine_dot.h"
+#include "emu/cpu/models/tile_accumulators.h"
 
 namespace mxo::cpu {
 namespace {
@@ -14,90 +14,6 @@ bool plain_bytes(const MachineProduct& product) {
   return product.scaling != Scaling::mx && is_minifloat8(product.a.codes.dtype) &&
          is_minifloat8(product.b.codes.dtype);
 }
-
-/// The registers of every output of a tile, row by row.
-class TileAccumulators {
- public:
-  TileAccumulators(const MachineProduct& product, const DotSchedule& schedule,
-                   const ModelTile& tile, Index stride)
-      : product_(product),
-        schedule_(schedule),
-        tile_(tile),
-        stride_(stride),
-        chunk_(outputs()),
-        promoted_(schedule.promotes ? outputs() : 0),
-        blocks_(schedule.blockwise ? outputs() : 0),
-        parts_(outputs()) {
-    if (!product.c.given()) return;
-    CacheLines<float>& first = schedule.promotes ? promoted_ : chunk_;
-    for (Index r = 0; r < tile.rows; ++r) {
-      for (Index j = 0; j < tile.columns; ++j) {
-        const Index at =
-            product.c_start + (tile.row + r) * product.c_row + (tile.column + j) * product.c_column;
-        first[static_cast<std::size_t>(r * stride + j)] =
-            static_cast<const float*>(product.c.data)[at];
-      }
-    }
-    if (schedule.chunks() == 0) std::copy_n(first.data(), first.size(), parts_.data());
-  }
-
-  float* chunk() { return chunk_.data(); }
-
-  /// What follows a chunk, for every output: after_chunk of emu/sums, column by column.
-  void after(std::uint8_t what) {
-    if ((what & kPromote) != 0) {
-      for (std::size_t i = 0; i < chunk_.size(); ++i) {
-        promoted_[i] += chunk_[i];
-        chunk_[i] = 0.0f;
-      }
-    }
-    if ((what & kBlockEnd) != 0) end_block();
-    if ((what & kPartEnd) != 0) end_part();
-  }
-
-  float result(Index r, Index j) const {
-    return machine_result(product_.how, parts_[static_cast<std::size_t>(r * stride_ + j)]);
-  }
-
- private:
-  std::size_t outputs() const { return static_cast<std::size_t>(tile_.rows * stride_); }
-
-  void end_block() {
-    CacheLines<float>& sum = schedule_.promotes ? promoted_ : chunk_;
-    for (Index r = 0; r < tile_.rows; ++r) {
-      const float scale_a = product_.a.f32_scale(tile_.row + r, block_);
-      for (Index j = 0; j < tile_.columns; ++j) {
-        const auto i = static_cast<std::size_t>(r * stride_ + j);
-        const float scale_b = product_.b.f32_scale(tile_.column + j, block_);
-        blocks_[i] = std::fma(sum[i] * scale_a, scale_b, blocks_[i]);
-        sum[i] = 0.0f;
-      }
-    }
-    ++block_;
-  }
-
-  void end_part() {
-    CacheLines<float>& sum = schedule_.blockwise  ? blocks_
-                             : schedule_.promotes ? promoted_
-                                                  : chunk_;
-    for (std::size_t i = 0; i < sum.size(); ++i) {
-      parts_[i] = first_part_ ? sum[i] : parts_[i] + sum[i];
-      sum[i] = 0.0f;
-    }
-    first_part_ = false;
-  }
-
-  const MachineProduct& product_;
-  const DotSchedule& schedule_;
-  const ModelTile& tile_;
-  Index stride_;
-  CacheLines<float> chunk_;
-  CacheLines<float> promoted_;
-  CacheLines<float> blocks_;
-  CacheLines<float> parts_;
-  Index block_ = 0;
-  bool first_part_ = true;
-};
 
 /// The chunk of one output by the scalar engine, its operands read anew.
 class ScalarChunk {
@@ -142,8 +58,7 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   const OperandReader b(product, product.b);
   const auto terms = static_cast<std::size_t>(schedule.chunk);
   const auto rows = static_cast<std::size_t>(tile.rows);
-  const Index stride = round_up(tile.columns, kColumns);
-  TileAccumulators acc(product, schedule, tile, stride);
+  TileAccumulators acc(product, schedule, tile, kColumns);
   ScalarChunk scalar(product, a, b);
 
   std::vector<ModelElement<Real>> packed_a(rows * terms);
@@ -161,7 +76,7 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   chunk.a = packed_a.data();
   chunk.b = packed_b.data();
   chunk.b_exponents = exponents.data();
-  chunk.c_stride = stride;
+  chunk.c_stride = kColumns;
   chunk.left = left.data();
   chunk.bits = product.how.bits;
   chunk.floor = product.how.exponent_floor;
@@ -189,13 +104,13 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
         odd |= static_cast<std::uint64_t>(special) << column;
       }
       for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;
-      chunk.c = acc.chunk() + j;
+      chunk.c = acc.chunk(j);
       kernel(chunk);
       const std::uint64_t owed = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
       for (std::size_t r = 0; r < rows; ++r) {
         for (std::uint64_t redo = left[r] & owed; redo != 0; redo &= redo - 1) {
           const int lane = std::countr_zero(redo);
-          float& c = acc.chunk()[static_cast<Index>(r) * stride + j + lane];
+          float& c = chunk.c[static_cast<Index>(r) * kColumns + lane];
           c = scalar(tile.row + static_cast<Index>(r), tile.column + j + lane, ks, c);
         }
       }
@@ -223,7 +138,7 @@ void run_scalar(const MachineProduct& product, const DotSchedule& schedule, cons
     for (Index j = 0; j < tile.columns; ++j) {
       b.read(tile.column + j, ks, column.data());
       for (Index r = 0; r < tile.rows; ++r) {
-        float& c = acc.chunk()[r * tile.columns + j];
+        float& c = acc.chunk(0)[r * tile.columns + j];
         c = dot_step(product.how, fraction, rows.data() + r * schedule.chunk, column.data(), c);
       }
     }

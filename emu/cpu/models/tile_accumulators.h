@@ -1,0 +1,98 @@
+// What a machine's product remembers of every output while K is walked.
+#pragma once
+
+#include "emu/cpu/models/cache_lines.h"
+#include "emu/cpu/models/model_tile.h"
+#include "emu/sums/machine_dot.h"
+
+namespace mxo::cpu {
+
+/// The registers of every output of a tile: panels of `panel` columns, each row after row, so that
+/// a kernel walks memory in order.
+class TileAccumulators {
+ public:
+  TileAccumulators(const MachineProduct& product, const DotSchedule& schedule,
+                   const ModelTile& tile, Index panel)
+      : product_(product),
+        schedule_(schedule),
+        tile_(tile),
+        panel_(panel),
+        chunk_(outputs()),
+        promoted_(schedule.promotes ? outputs() : 0),
+        blocks_(schedule.blockwise ? outputs() : 0),
+        parts_(outputs()) {
+    if (!product.c.given()) return;
+    CacheLines<float>& first = schedule.promotes ? promoted_ : chunk_;
+    for (Index r = 0; r < tile.rows; ++r) {
+      for (Index j = 0; j < tile.columns; ++j) {
+        const Index at =
+            product.c_start + (tile.row + r) * product.c_row + (tile.column + j) * product.c_column;
+        first[index(r, j)] = static_cast<const float*>(product.c.data)[at];
+      }
+    }
+    if (schedule.chunks() == 0) std::copy_n(first.data(), first.size(), parts_.data());
+  }
+
+  /// The accumulators of the panel that starts at column j; the next row is `panel` on.
+  float* chunk(Index j) { return chunk_.data() + j * tile_.rows; }
+
+  /// What follows a chunk, for every output: after_chunk of emu/sums, column by column.
+  void after(std::uint8_t what) {
+    if ((what & kPromote) != 0) {
+      for (std::size_t i = 0; i < chunk_.size(); ++i) {
+        promoted_[i] += chunk_[i];
+        chunk_[i] = 0.0f;
+      }
+    }
+    if ((what & kBlockEnd) != 0) end_block();
+    if ((what & kPartEnd) != 0) end_part();
+  }
+
+  float result(Index r, Index j) const { return machine_result(product_.how, parts_[index(r, j)]); }
+
+ private:
+  std::size_t outputs() const {
+    return static_cast<std::size_t>(tile_.rows * round_up(tile_.columns, panel_));
+  }
+  std::size_t index(Index r, Index j) const {
+    return static_cast<std::size_t>((j / panel_ * tile_.rows + r) * panel_ + j % panel_);
+  }
+
+  void end_block() {
+    CacheLines<float>& sum = schedule_.promotes ? promoted_ : chunk_;
+    for (Index r = 0; r < tile_.rows; ++r) {
+      const float scale_a = product_.a.f32_scale(tile_.row + r, block_);
+      for (Index j = 0; j < tile_.columns; ++j) {
+        const std::size_t i = index(r, j);
+        const float scale_b = product_.b.f32_scale(tile_.column + j, block_);
+        blocks_[i] = std::fma(sum[i] * scale_a, scale_b, blocks_[i]);
+        sum[i] = 0.0f;
+      }
+    }
+    ++block_;
+  }
+
+  void end_part() {
+    CacheLines<float>& sum = schedule_.blockwise  ? blocks_
+                             : schedule_.promotes ? promoted_
+                                                  : chunk_;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      parts_[i] = first_part_ ? sum[i] : parts_[i] + sum[i];
+      sum[i] = 0.0f;
+    }
+    first_part_ = false;
+  }
+
+  const MachineProduct& product_;
+  const DotSchedule& schedule_;
+  const ModelTile& tile_;
+  Index panel_;
+  CacheLines<float> chunk_;
+  CacheLines<float> promoted_;
+  CacheLines<float> blocks_;
+  CacheLines<float> parts_;
+  Index block_ = 0;
+  bool first_part_ = true;
+};
+
+}  // namespace mxo::cpu
