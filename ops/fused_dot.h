@@ -21,7 +21,7 @@ class Backend;
 ///
 /// Errors, before any byte is written: Error(shape), Error(dtype); Error(unsupported) if `sum`
 /// is not a machine, or wants block scales that are not given.
-/// Source: docs/numerics.md, machine models.
+/// Source: docs/machine_models.md.
 struct FusedDot {
   Operand a;
   Operand b;
