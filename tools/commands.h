@@ -5,9 +5,9 @@
 
 namespace mxo::tools {
 
-extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain;
+extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kFingerprint;
 
-inline constexpr const Command* kCommands[] = {&kList,   &kShow,    &kRun,    &kGenerate,
-                                               &kVerify, &kCompare, &kExplain};
+inline constexpr const Command* kCommands[] = {&kList,   &kShow,    &kRun,     &kGenerate,
+                                               &kVerify, &kCompare, &kExplain, &kFingerprint};
 
 }  // namespace mxo::tools

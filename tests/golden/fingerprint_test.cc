@@ -1,0 +1,107 @@
+// From outputs alone back to the accumulation: defined sums, splits, and captured kernels.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "emu/backends.h"
+#include "golden/fingerprint/fit.h"
+#include "golden/fingerprint/probes.h"
+#include "tests/support/captures.h"
+
+namespace mxo {
+namespace {
+
+bool named(const Fingerprint& f, std::string_view machine) {
+  return std::find(f.machines.begin(), f.machines.end(), machine) != f.machines.end();
+}
+
+const ParameterFit& parameter(const Fingerprint& f, std::string_view name) {
+  for (const ParameterFit& p : f.parameters) {
+    if (p.name == name) return p;
+  }
+  throw std::out_of_range(std::string(name));
+}
+
+TEST(Fingerprint, RecoversTheExactSumTheChainAndASplit) {
+  const auto backend = make_cpu_backend();
+  const ProbeKind& kind = probe_kind("fp8");
+  const NamedTensors probe = make_probe(kind);
+  const Call call = make_call(kind.op, probe, probe_parameters(kind, Dtype::f32));
+  for (const char* sum : {"exact", "fma_chain"}) {
+    Parameters set = probe_parameters(kind, Dtype::f32);
+    set.set("sum", sum);
+    const Tensor y = call_operator(*backend, kind.op, probe, set).at("y");
+    const Fingerprint f = fit_sum(*backend, call, kind.kind, y);
+    EXPECT_EQ(f.machines, std::vector<std::string>{sum}) << f.sentence;
+  }
+  Parameters set = probe_parameters(kind, Dtype::f32);
+  set.set("sum", "h200_wgmma_fast");
+  set.set("sum.split", "3");
+  const Tensor y = call_operator(*backend, kind.op, probe, set).at("y");
+  const Fingerprint f = fit_sum(*backend, call, kind.kind, y);
+  EXPECT_TRUE(f.machines.empty());
+  EXPECT_EQ(parameter(f, "split of K").values, std::vector<std::string>{"3"}) << f.sentence;
+}
+
+TEST(Fingerprint, SaysSoWhenNoAccumulationFits) {
+  const auto backend = make_cpu_backend();
+  const ProbeKind& kind = probe_kind("bf16");
+  const NamedTensors probe = make_probe(kind);
+  const Call call = make_call(kind.op, probe, probe_parameters(kind, Dtype::f32));
+  Tensor y = run_call(*backend, call).at("y");
+  for (Index i = 0; i < y.elements(); i += 3) y.as<std::uint32_t>()[i] ^= 1;
+  const Fingerprint f = fit_sum(*backend, call, kind.kind, y);
+  EXPECT_TRUE(f.fits.empty());
+  EXPECT_TRUE(f.sentence.starts_with("no accumulation of the ")) << f.sentence;
+}
+
+/// A sampled library product as a call with unit scales.
+Call captured_product(const TensorFile& file, const std::string& operands, bool fp8) {
+  NamedTensors in;
+  Tensor a = fp8 ? test::tensor_of(file, operands + ".a")
+                 : test::retyped(file, operands + ".a", Dtype::bf16);
+  const Tensor b = fp8 ? test::tensor_of(file, operands + ".b")
+                       : test::retyped(file, operands + ".b", Dtype::bf16);
+  Tensor w(b.dtype(), {1, b.extent(0), b.extent(1)});
+  std::memcpy(w.data(), b.data(), b.bytes());
+  Tensor ends(Dtype::i32, {1});
+  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(a.extent(0));
+  if (fp8) {
+    Tensor sx(Dtype::f32, {a.extent(0)});
+    Tensor sw(Dtype::f32, {1, b.extent(0)});
+    for (Index i = 0; i < sx.elements(); ++i) sx.as<float>()[i] = 1.0f;
+    for (Index i = 0; i < sw.elements(); ++i) sw.as<float>()[i] = 1.0f;
+    in.emplace("x.scales", std::move(sx));
+    in.emplace("w.scales", std::move(sw));
+  }
+  in.emplace(fp8 ? "x.codes" : "x", std::move(a));
+  in.emplace(fp8 ? "w.codes" : "w", std::move(w));
+  in.emplace("group_ends", std::move(ends));
+  Parameters set;
+  set.set("out", fp8 ? "f32" : "bf16");
+  return make_call(fp8 ? "grouped_matmul_rowwise" : "grouped_matmul_bf16", in, set);
+}
+
+TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {
+  const auto backend = make_cpu_backend();
+  const TensorFile& file = test::capture("gemm_samples");
+  const std::pair<const char*, const char*> kernels[] = {
+      {"fp8.fast1.4096x7168x2048", "h200_wgmma_fast"},
+      {"fp8.fast0.4096x7168x2048", "h200_wgmma_promote4"},
+  };
+  for (const auto& [name, machine] : kernels) {
+    const Call call = captured_product(file, "fp8.4096x7168x2048", true);
+    const Fingerprint f =
+        fit_sum(*backend, call, OperandKind::fp8, test::tensor_of(file, std::string(name) + ".y"));
+    EXPECT_TRUE(named(f, machine)) << name << ": " << f.sentence;
+    EXPECT_EQ(parameter(f, "fraction bits").values, std::vector<std::string>{"13"});
+  }
+  const Call split = captured_product(file, "fp8.64x16384x512", true);
+  const Fingerprint f =
+      fit_sum(*backend, split, OperandKind::fp8, test::tensor_of(file, "fp8.fast1.64x16384x512.y"));
+  EXPECT_EQ(parameter(f, "split of K").values, std::vector<std::string>{"6"}) << f.sentence;
+}
+
+}  // namespace
+}  // namespace mxo
