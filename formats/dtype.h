@@ -76,6 +76,14 @@ MXO_HD constexpr float to_float(Minifloat<S> x) {
   return decode(x);
 }
 
+/// The same, and a NaN keeps its sign (decode() gives the positive one).
+MXO_HD constexpr float to_signed_float(float x) { return x; }
+template <FormatSpec S>
+MXO_HD constexpr float to_signed_float(Minifloat<S> x) {
+  if (!is_nan(x)) return decode(x);
+  return bit_cast<float>(static_cast<std::uint32_t>(x.bits >> S.sign_shift()) << 31 | 0x7FC00000u);
+}
+
 /// A float as an element of type T, rounded to nearest even.
 template <typename T>
 MXO_HD constexpr T from_float(float x) {

@@ -18,6 +18,14 @@ class CpuBackend : public ReferenceBackend {
 
  protected:
   using ReferenceBackend::run;
+  void run(const Encode&) override;
+  void run(const Decode&) override;
+  void run(const Quantize&) override;
+  void run(const Dequantize&) override;
+  void run(const QuantizeRowwise&) override;
+  void run(const QuantizeBlockwise&) override;
+  void run(const SwizzleScales&) override;
+  void run(const UnswizzleScales&) override;
   void run(const PadGroups&) override;
   void run(const UnpadGroups&) override;
   void run(const PermuteIndices&) override;

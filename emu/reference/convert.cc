@@ -23,7 +23,7 @@ void ReferenceBackend::run(const Encode& op) {
       auto* codes = static_cast<Code*>(op.codes.data);
       for (Index i = 0; i < n; ++i) {
         codes[offset_of(op.codes, i)] =
-            encode<Code::spec>(to_float(x[offset_of(op.x, i)]), op.overflow, op.nan);
+            encode<Code::spec>(to_signed_float(x[offset_of(op.x, i)]), op.overflow, op.nan);
       }
     });
   });

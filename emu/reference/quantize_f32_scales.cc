@@ -34,16 +34,18 @@ float quantize_rectangle(const TensorView<const X, 3>& x, const TensorView<Code,
 
 template <typename X, typename Code>
 void quantize_rows(const QuantizeRowwise& op) {
-  const Index width = op.x.extent[op.x.rank - 1];
+  const int last = op.x.rank - 1;
+  const Index width = op.x.extent[last];
+  const auto* all = static_cast<const X*>(op.x.data);
+  auto* all_codes = static_cast<Code*>(op.codes.data);
   auto* scales = static_cast<float*>(op.scales.data);
   for (Index i = 0; i < op.scales.elements(); ++i) {
-    const Index first = width > 0 ? i * width : 0;  // row-major position of the row's start
-    const TensorView<const X, 3> x{static_cast<const X*>(op.x.data) + offset_of(op.x, first),
-                                   {1, 1, width},
-                                   {0, 0, op.x.stride[op.x.rank - 1]}};
-    const TensorView<Code, 3> codes{static_cast<Code*>(op.codes.data) + offset_of(op.codes, first),
-                                    {1, 1, width},
-                                    {0, 0, op.codes.stride[op.codes.rank - 1]}};
+    TensorView<const X, 3> x{all, {1, 1, width}, {0, 0, op.x.stride[last]}};
+    TensorView<Code, 3> codes{all_codes, {1, 1, width}, {0, 0, op.codes.stride[last]}};
+    if (width > 0) {  // else there is no first element to point at
+      x.data += offset_of(op.x, i * width);
+      codes.data += offset_of(op.codes, i * width);
+    }
     scales[offset_of(op.scales, i)] =
         quantize_rectangle(x, codes, Rectangle{0, 0, 0, 1, width}, op.rule);
   }

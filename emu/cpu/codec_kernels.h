@@ -1,0 +1,83 @@
+// The inner loops of encoding, quantising and decoding: one table per instruction set.
+#pragma once
+
+#include <cstdint>
+
+#include "emu/cpu/isa.h"
+#include "emu/cpu/tiles.h"
+#include "formats/dtype.h"
+#include "formats/mx_block.h"
+
+namespace mxo::cpu {
+
+/// How a block's amax becomes its scale.
+struct MxRule {
+  ScaleMode mode;
+  ScaleProfile profile;
+};
+
+/// Columns that one call of mx_panel may cover.
+inline constexpr Index kPanelColumns = 2048;
+
+/// Loops over n contiguous elements.  `x` points to the input type of the entry, codes and scales
+/// are bytes.  Every entry returns the bits of its scalar twin.
+struct InputKernels {
+  /// The largest magnitude, as bits of a float, joined to `so_far` (join_amax).
+  std::uint32_t (*amax)(const void* x, Index n, std::uint32_t so_far, NanRule nan) noexcept;
+  /// amax[j] joined with x[j].
+  void (*amax_columns)(const void* x, Index n, NanRule nan, std::uint32_t* amax) noexcept;
+};
+
+struct QuantizeKernels {
+  /// codes[i] = sat(fl32(x[i] * multiplier)).
+  void (*scale_run)(const void* x, Index n, float multiplier, std::uint8_t* codes) noexcept;
+  /// codes[i] = sat(fl32(x[i] * multipliers[i])).
+  void (*scale_columns)(const void* x, Index n, const float* multipliers,
+                        std::uint8_t* codes) noexcept;
+  /// `blocks` MX blocks of `block` neighbours, one scale byte each.
+  void (*mx_run)(const void* x, Index blocks, Index block, const MxRule& rule, std::uint8_t* codes,
+                 std::uint8_t* scales, Stores stores) noexcept;
+  /// One MX block of `rows` rows in each of `columns` columns; strides in elements.
+  void (*mx_panel)(const void* x, Index x_stride, Index rows, Index columns, const MxRule& rule,
+                   std::uint8_t* codes, Index codes_stride, std::uint8_t* scales,
+                   Stores stores) noexcept;
+};
+
+struct EncodeKernel {
+  void (*run)(const void* x, Index n, Overflow overflow, NanSign nan, std::uint8_t* codes) noexcept;
+};
+
+struct DecodeKernels {
+  /// out[i] = decode(codes[i]) * multiplier, rounded to the output type.
+  void (*run)(const std::uint8_t* codes, Index n, float multiplier, void* out) noexcept;
+  /// out[i] = decode(codes[i]) * multipliers[i], rounded to the output type.
+  void (*columns)(const std::uint8_t* codes, Index n, const float* multipliers, void* out) noexcept;
+};
+
+/// Indexed by format_index() and input_index().
+struct CodecKernels {
+  InputKernels input[2];           ///< f32, bf16
+  QuantizeKernels quantize[4][2];  ///< format, f32 or bf16
+  EncodeKernel encode[4][3];       ///< format, f32, bf16 or f16
+  DecodeKernels decode[4][2];      ///< format, to f32 or bf16
+};
+
+/// e4m3, e4m3fnuz, e5m2, e5m2fnuz.
+constexpr int format_index(Dtype format) {
+  return static_cast<int>(format) - static_cast<int>(Dtype::e4m3);
+}
+/// f32, bf16, f16.
+constexpr int input_index(Dtype input) {
+  return input == Dtype::f32 ? 0 : input == Dtype::bf16 ? 1 : 2;
+}
+
+extern const CodecKernels kCodecScalar;
+extern const CodecKernels kCodecAvx2;
+extern const CodecKernels kCodecAvx512;
+
+inline const CodecKernels& codec_kernels(Isa isa) {
+  if (isa >= Isa::avx512) return kCodecAvx512;
+  return isa == Isa::avx2 ? kCodecAvx2 : kCodecScalar;
+}
+
+}  // namespace mxo::cpu

@@ -1,0 +1,114 @@
+// The codec loops in plain C++, complete: what the other tables must equal.
+#include "emu/cpu/codec_kernels.h"
+
+namespace mxo::cpu {
+namespace {
+
+template <typename X>
+std::uint32_t amax(const void* from, Index n, std::uint32_t so_far, NanRule nan) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) so_far = join_amax(so_far, to_float(x[i]), nan);
+  return so_far;
+}
+
+template <typename X>
+void amax_columns(const void* from, Index n, NanRule nan, std::uint32_t* amax) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) amax[i] = join_amax(amax[i], to_float(x[i]), nan);
+}
+
+template <FormatSpec S, typename X>
+void scale_run(const void* from, Index n, float multiplier, std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) {
+    codes[i] = encode<S>(to_float(x[i]) * multiplier, Overflow::saturate).bits;
+  }
+}
+
+template <FormatSpec S, typename X>
+void scale_columns(const void* from, Index n, const float* multipliers,
+                   std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) {
+    codes[i] = encode<S>(to_float(x[i]) * multipliers[i], Overflow::saturate).bits;
+  }
+}
+
+template <FormatSpec S, typename X>
+void mx_run(const void* from, Index blocks, Index block, const MxRule& rule, std::uint8_t* codes,
+            std::uint8_t* scales, Stores) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index b = 0; b < blocks; ++b) {
+    const std::uint32_t top = amax<X>(x + b * block, block, 0, rule.profile.nan);
+    const E8M0 scale = shared_scale<S>(bit_cast<float>(top), rule.mode, rule.profile);
+    scales[b] = scale.bits;
+    scale_run<S, X>(x + b * block, block, reciprocal(scale), codes + b * block);
+  }
+}
+
+template <FormatSpec S, typename X>
+void mx_panel(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
+              std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  std::uint32_t top[kPanelColumns] = {};
+  float multipliers[kPanelColumns];
+  for (Index r = 0; r < rows; ++r) {
+    amax_columns<X>(x + r * x_stride, columns, rule.profile.nan, top);
+  }
+  for (Index k = 0; k < columns; ++k) {
+    const E8M0 scale = shared_scale<S>(bit_cast<float>(top[k]), rule.mode, rule.profile);
+    scales[k] = scale.bits;
+    multipliers[k] = reciprocal(scale);
+  }
+  for (Index r = 0; r < rows; ++r) {
+    scale_columns<S, X>(x + r * x_stride, columns, multipliers, codes + r * codes_stride);
+  }
+}
+
+template <FormatSpec S, typename X>
+void encode_run(const void* from, Index n, Overflow overflow, NanSign nan,
+                std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) codes[i] = encode<S>(to_signed_float(x[i]), overflow, nan).bits;
+}
+
+template <FormatSpec S, typename X>
+void decode_run(const std::uint8_t* codes, Index n, float multiplier, void* to) noexcept {
+  auto* out = static_cast<X*>(to);
+  for (Index i = 0; i < n; ++i) out[i] = from_float<X>(decode(Minifloat<S>{codes[i]}) * multiplier);
+}
+
+template <FormatSpec S, typename X>
+void decode_columns(const std::uint8_t* codes, Index n, const float* multipliers,
+                    void* to) noexcept {
+  auto* out = static_cast<X*>(to);
+  for (Index i = 0; i < n; ++i) {
+    out[i] = from_float<X>(decode(Minifloat<S>{codes[i]}) * multipliers[i]);
+  }
+}
+
+template <FormatSpec S, typename X>
+constexpr QuantizeKernels kQuantize{scale_run<S, X>, scale_columns<S, X>, mx_run<S, X>,
+                                    mx_panel<S, X>};
+template <FormatSpec S, typename X>
+constexpr DecodeKernels kDecode{decode_run<S, X>, decode_columns<S, X>};
+
+}  // namespace
+
+const CodecKernels kCodecScalar{
+    {{amax<float>, amax_columns<float>}, {amax<BF16>, amax_columns<BF16>}},
+    {{kQuantize<kE4M3, float>, kQuantize<kE4M3, BF16>},
+     {kQuantize<kE4M3Fnuz, float>, kQuantize<kE4M3Fnuz, BF16>},
+     {kQuantize<kE5M2, float>, kQuantize<kE5M2, BF16>},
+     {kQuantize<kE5M2Fnuz, float>, kQuantize<kE5M2Fnuz, BF16>}},
+    {{{encode_run<kE4M3, float>}, {encode_run<kE4M3, BF16>}, {encode_run<kE4M3, F16>}},
+     {{encode_run<kE4M3Fnuz, float>}, {encode_run<kE4M3Fnuz, BF16>}, {encode_run<kE4M3Fnuz, F16>}},
+     {{encode_run<kE5M2, float>}, {encode_run<kE5M2, BF16>}, {encode_run<kE5M2, F16>}},
+     {{encode_run<kE5M2Fnuz, float>}, {encode_run<kE5M2Fnuz, BF16>}, {encode_run<kE5M2Fnuz, F16>}}},
+    {{kDecode<kE4M3, float>, kDecode<kE4M3, BF16>},
+     {kDecode<kE4M3Fnuz, float>, kDecode<kE4M3Fnuz, BF16>},
+     {kDecode<kE5M2, float>, kDecode<kE5M2, BF16>},
+     {kDecode<kE5M2Fnuz, float>, kDecode<kE5M2Fnuz, BF16>}},
+};
+
+}  // namespace mxo::cpu

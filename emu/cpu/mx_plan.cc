@@ -1,0 +1,83 @@
+// Orientation, flattening and tile sizes of quantize and dequantize.
+#include "emu/cpu/mx_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "emu/cpu/codec_kernels.h"
+
+namespace mxo::cpu {
+namespace {
+
+void turn(Plane& plane) {
+  std::swap(plane.extent[1], plane.extent[2]);
+  std::swap(plane.stride[1], plane.stride[2]);
+}
+
+void flatten(Plane& plane) {
+  plane.extent[2] *= plane.extent[0] * plane.extent[1];
+  plane.extent[0] = plane.extent[1] = 1;
+}
+
+constexpr Index kFlatColumns = 32768;  // of a tile that is read and written in place
+constexpr Index kCopiedColumns = 512;  // of a tile that is copied: rows and copies stay cached
+constexpr Index kCopiedRows = 64;      // whole cache lines of a transposed result
+
+}  // namespace
+
+MxPlan::MxPlan(Plane wide, Plane small, Plane shared, BlockAxis along, Index size)
+    : x(wide), codes(small), scales(shared), axis(along), block(size) {
+  if (x.stride[2] != 1 && x.stride[1] == 1) {
+    turn(x);
+    turn(codes);
+    turn(scales);
+    axis = axis == BlockAxis::rows ? BlockAxis::columns : BlockAxis::rows;
+  }
+  const bool columns = axis == BlockAxis::columns;
+  if (columns && x.dense() && codes.dense() && scales.dense()) {
+    flatten(x);
+    flatten(codes);
+    flatten(scales);
+  }
+  copies_x = x.stride[2] != 1;
+  copies_codes = codes.stride[2] != 1;
+  const bool in_place = !copies_x && !copies_codes;
+  if (columns) {
+    const Index width = in_place ? kFlatColumns : kCopiedColumns;
+    tile_rows = in_place ? 4 : kCopiedRows;
+    tile_columns = std::max(block, width / block * block);
+  } else {
+    tile_rows = in_place ? block : std::max(block, kCopiedRows / block * block);
+    tile_columns = in_place ? kPanelColumns : kCopiedColumns;
+  }
+  tile_columns = std::max<Index>(std::min(tile_columns, x.extent[2]), 1);
+}
+
+std::size_t MxPlan::workspace() const {
+  const Index elements = tile_rows * tile_columns;
+  const Index x_bytes = copies_x ? elements * x.element_bytes : 0;
+  const Index codes_bytes = copies_codes ? elements : 0;
+  return static_cast<std::size_t>(round_up(x_bytes + codes_bytes + elements / block, 64));
+}
+
+Tile<std::byte> MxPlan::codes_copy(std::byte* workspace) const {
+  const Index x_bytes = copies_x ? tile_rows * tile_columns * x.element_bytes : 0;
+  return {workspace + x_bytes, tile_columns, 1};
+}
+
+Tile<std::byte> MxPlan::scales_copy(std::byte* workspace) const {
+  const Tile<std::byte> after = codes_copy(workspace);
+  return {after.data + (copies_codes ? tile_rows * tile_columns : 0),
+          axis == BlockAxis::columns ? tile_columns / block : tile_columns, 1};
+}
+
+MxTile::MxTile(const MxPlan& plan, Index number) {
+  column = number % plan.column_tiles() * plan.tile_columns;
+  number /= plan.column_tiles();
+  row = number % plan.row_tiles() * plan.tile_rows;
+  expert = number / plan.row_tiles();
+  rows = std::min(plan.tile_rows, plan.x.extent[1] - row);
+  columns = std::min(plan.tile_columns, plan.x.extent[2] - column);
+}
+
+}  // namespace mxo::cpu

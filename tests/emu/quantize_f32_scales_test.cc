@@ -1,0 +1,190 @@
+// quantize_rowwise and quantize_blockwise: rules at the edges, and the same bytes from every
+// backend.
+#include "ops/quantize_f32_scales.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "formats/tensor.h"
+#include "tests/support/contestants.h"
+#include "tests/support/strided.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::Lie;
+using test::Strided;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+TEST(F32Scale, FollowsTorchaoAtTheEdges) {
+  const auto scale = [](float amax, bool power) {
+    F32ScaleRule rule = kTorchaoRowwise;
+    rule.power_of_2 = power;
+    return f32_scale<kE4M3>(amax, rule, largest_finite<float>());
+  };
+  EXPECT_EQ(scale(0.0f, true).multiplier, 0x1p48f);  // 448e12, rounded down
+  EXPECT_EQ(scale(0.0f, true).stored, 0x1p-48f);
+  EXPECT_EQ(scale(0.0f, false).multiplier, static_cast<float>(448.0 / 1e-12));
+  EXPECT_EQ(scale(448.0f, true).multiplier, 1.0f);
+  EXPECT_EQ(scale(448.5f, true).multiplier, 0.5f);
+  EXPECT_EQ(scale(3.0f, false).multiplier, 149.3333282470703125f);
+  EXPECT_EQ(scale(kInfinity, true).multiplier, 0.0f);
+  EXPECT_EQ(scale(kInfinity, true).stored, kInfinity);
+  EXPECT_TRUE(std::isnan(scale(kNan, true).multiplier));
+  EXPECT_TRUE(std::isnan(scale(kNan, true).stored));
+}
+
+TEST(F32Scale, FollowsTransformerEngineAtTheEdges) {
+  const auto scale = [](float amax, const F32ScaleRule& rule, float input_max) {
+    return f32_scale<kE4M3>(amax, rule, input_max);
+  };
+  const float bf16_max = largest_finite<BF16>();
+  EXPECT_EQ(scale(0.0f, kTeBlockwise, bf16_max).stored, 1.0f);
+  EXPECT_EQ(scale(kInfinity, kTeBlockwise, bf16_max).multiplier, 1.0f);
+  // 448 / 2^-133 overflows: the largest bf16, whose power of two is 2^127.
+  EXPECT_EQ(scale(0x1p-133f, kTeBlockwise, bf16_max).multiplier, 0x1p127f);
+  EXPECT_EQ(scale(0x1p-133f, kTeBlockwise, bf16_max).stored, 0x1p-127f);
+  F32ScaleRule plain = kTeBlockwise;
+  plain.power_of_2 = false;
+  EXPECT_EQ(scale(0x1p-133f, plain, bf16_max).multiplier, bf16_max);
+  // amax below 1e-10 counts as 1e-10: 448e10 is 2^42.03.
+  EXPECT_EQ(scale(0.0f, kFlowBlockwise, bf16_max).stored, 0x1p-42f);
+  EXPECT_EQ(f32_scale<kE4M3Fnuz>(241.0f, kTeBlockwise, bf16_max).multiplier, 0.5f);
+}
+
+TEST(Blockwise, ANanSpoilsItsBlockInTorchaoAndOnlyItselfInTransformerEngine) {
+  Tensor x(Dtype::f32, {1, 129});
+  for (Index i = 0; i < 129; ++i) x.as<float>()[i] = 1.0f;
+  x.as<float>()[5] = -kNan;
+  const auto backend = make_reference_backend();
+  for (const bool torchao : {true, false}) {
+    Tensor codes(Dtype::e4m3, {1, 129});
+    Tensor scales(Dtype::f32, {1, 2});
+    QuantizeBlockwise op{x.operand(), {}, codes.result(), scales.result()};
+    op.rule = torchao ? kTorchaoBlockwise : kTeBlockwise;
+    quantize_blockwise(*backend, op);
+    const auto* code = codes.as<std::uint8_t>();
+    EXPECT_EQ(code[5], 0x7F);
+    EXPECT_EQ(code[6], torchao ? 0x7F : 0x78);    // 256 under te: a power of two
+    EXPECT_EQ(code[128], torchao ? 0x7E : 0x78);  // the next block does not know
+    EXPECT_EQ(std::isnan(scales.as<float>()[0]), torchao);
+  }
+}
+
+struct Case {
+  std::vector<Index> shape;
+  std::vector<int> ends;
+};
+
+/// Both operators on one x; whole buffers come back, guard bytes included.
+std::vector<std::vector<std::byte>> ask(Backend& backend, const Case& c, const Strided& x,
+                                        Dtype format, const Lie& lie) {
+  std::vector<std::vector<std::byte>> answer;
+  Tensor ends(Dtype::i32, {static_cast<Index>(c.ends.size())});
+  std::copy(c.ends.begin(), c.ends.end(), ends.as<std::int32_t>());
+  const auto keep = [&](const Strided& codes, const Strided& scales) {
+    answer.push_back(codes.bytes());
+    answer.push_back(scales.bytes());
+  };
+  for (const bool power : {true, false}) {
+    F32ScaleRule rule = kTorchaoRowwise;
+    rule.power_of_2 = power;
+    Strided codes(format, c.shape, lie);
+    std::vector<Index> rows(c.shape.begin(), c.shape.end() - 1);
+    Strided scales(Dtype::f32, rows, {"gaps", 2, 0, 1});
+    quantize_rowwise(backend,
+                     {x.operand(), {}, codes.result(), scales.result(), BlockAxis::columns, rule});
+    keep(codes, scales);
+  }
+  for (const auto& row : kBlockwiseProfiles) {
+    for (const auto block :
+         {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
+      std::vector<Index> shape = c.shape;
+      shape[shape.size() - 2] = ceil_div(shape[shape.size() - 2], block_rows(block));
+      shape[shape.size() - 1] = ceil_div(shape[shape.size() - 1], block_columns(block));
+      Strided codes(format, c.shape, lie);
+      Strided scales(Dtype::f32, shape, lie);
+      quantize_blockwise(backend,
+                         {x.operand(), {}, codes.result(), scales.result(), block, row.rule});
+      keep(codes, scales);
+    }
+  }
+  if (c.shape.size() != 2) return answer;
+  {
+    Strided codes(format, c.shape, lie);
+    Strided scales(Dtype::f32, {static_cast<Index>(c.ends.size()), c.shape[1]}, lie);
+    quantize_rowwise(backend, {x.operand(), ends.operand(), codes.result(), scales.result(),
+                               BlockAxis::rows, kTorchaoRowwise});
+    keep(codes, scales);
+  }
+  Strided codes(format, c.shape, lie);
+  Strided scales(Dtype::f32, {blocks_of_groups(ends.operand()) + 1, c.shape[1]}, lie);
+  quantize_blockwise(backend, {x.operand(), ends.operand(), codes.result(), scales.result(),
+                               BlockShape::column_128x1, kFlowBlockwise});
+  keep(codes, scales);
+  return answer;
+}
+
+TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
+  const Case cases[] = {{{300, 200}, {0, 1, 130, 130, 290}},
+                        {{7, 2200}, {3, 7}},
+                        {{0, 40}, {0, 0}},
+                        {{40, 0}, {40}},
+                        {{1, 1}, {}},
+                        {{2, 130, 129}, {}}};
+  const auto reference = make_reference_backend();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  const std::vector<Lie> all = test::lies();
+  std::uint32_t seed = 0;
+  for (const Case& c : cases) {
+    for (const Dtype input : {Dtype::f32, Dtype::bf16}) {
+      for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz}) {
+        const Lie& lie = all[++seed % all.size()];
+        Strided x(input, c.shape, all[seed * 3 % all.size()]);
+        fill(x, seed % 2 == 0 ? Fill::blocks : Fill::edges, seed);
+        const auto before = x.bytes();
+        const auto want = ask(*reference, c, x, format, lie);
+        for (const auto& backend : backends) {
+          EXPECT_EQ(ask(*backend, c, x, format, lie), want)
+              << backend->name() << " " << describe(x.operand()) << " " << name_of(format) << " "
+              << lie.name;
+        }
+        EXPECT_EQ(x.bytes(), before);
+      }
+    }
+  }
+}
+
+TEST(F32Scales, WrongOperandsAreNamedAndNothingIsWritten) {
+  const auto backend = make_cpu_backend();
+  Tensor x(Dtype::f32, {4, 8});
+  Tensor codes(Dtype::e4m3, {4, 8});
+  Tensor scales(Dtype::f32, {3});
+  Tensor ends(Dtype::i32, {1});
+  const auto says = [&](auto&& call, std::string_view words) {
+    try {
+      call();
+      ADD_FAILURE() << "no error: " << words;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos) << error.what();
+    }
+  };
+  QuantizeRowwise op{x.operand(), {}, codes.result(), scales.result()};
+  says([&] { quantize_rowwise(*backend, op); }, "scales: found f32 [3], needs [4]");
+  op.axis = BlockAxis::rows;
+  says([&] { quantize_rowwise(*backend, op); }, "group_ends: missing");
+  op.axis = BlockAxis::columns;
+  op.rule.epsilon = -1.0;
+  says([&] { quantize_rowwise(*backend, op); }, "epsilon");
+  QuantizeBlockwise blocks{x.operand(), ends.operand(), codes.result(), scales.result()};
+  says([&] { quantize_blockwise(*backend, blocks); }, "needs block 128x1");
+  for (Index i = 0; i < 32; ++i) EXPECT_EQ(codes.as<std::uint8_t>()[i], 0);
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,205 @@
+// quantize and dequantize: every instruction set and thread count gives the reference's bytes.
+#include "ops/quantize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/support/contestants.h"
+#include "tests/support/strided.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::Lie;
+using test::Strided;
+
+struct Question {
+  std::vector<Index> shape;
+  Dtype input = Dtype::bf16;
+  Dtype format = Dtype::e4m3;
+  ScaleMode mode = ScaleMode::rceil;
+  BlockAxis axis = BlockAxis::columns;
+  ScaleProfile profile = kTorchao;
+  Index block = kMxBlock;
+  Lie x{"contiguous"};
+  Lie codes{"contiguous"};
+  Lie scales{"contiguous"};
+};
+
+struct Answer {
+  std::vector<std::byte> codes, scales, back_f32, back_bf16;
+  bool operator==(const Answer&) const = default;
+};
+
+std::vector<Index> scales_shape(const Question& q) {
+  std::vector<Index> shape = q.shape;
+  shape[shape.size() - (q.axis == BlockAxis::rows ? 2 : 1)] /= q.block;
+  return shape;
+}
+
+/// Quantises, then dequantises both ways.  Whole buffers come back, guard bytes included.
+Answer ask(Backend& backend, const Question& q, const Strided& x) {
+  const std::vector<std::byte> before = x.bytes();
+  Strided codes(q.format, q.shape, q.codes);
+  Strided scales(Dtype::e8m0, scales_shape(q), q.scales);
+  quantize(backend,
+           {x.operand(), codes.result(), scales.result(), q.mode, q.axis, q.block, q.profile});
+  EXPECT_EQ(before, x.bytes()) << "the operand changed";
+  Strided f32(Dtype::f32, q.shape, q.x);
+  Strided bf16(Dtype::bf16, q.shape, q.x);
+  dequantize(backend, {codes.operand(), scales.operand(), f32.result(), q.axis, q.block});
+  dequantize(backend, {codes.operand(), scales.operand(), bf16.result(), q.axis, q.block});
+  return {codes.bytes(), scales.bytes(), f32.bytes(), bf16.bytes()};
+}
+
+void everyone_agrees(const std::vector<Question>& questions, const std::vector<Fill>& fills) {
+  const auto reference = make_reference_backend();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  std::uint32_t seed = 1;
+  for (const Question& q : questions) {
+    for (const Fill how : fills) {
+      Strided x(q.input, q.shape, q.x);
+      fill(x, how, ++seed);
+      const Answer want = ask(*reference, q, x);
+      int number = 0;
+      for (const auto& backend : backends) {
+        const Answer got = ask(*backend, q, x);
+        ASSERT_TRUE(got == want) << backend->name() << " #" << number << ", "
+                                 << describe(x.operand()) << " to " << name_of(q.format)
+                                 << ", mode " << static_cast<int>(q.mode) << ", axis "
+                                 << (q.axis == BlockAxis::rows ? -2 : -1) << ", block " << q.block
+                                 << ", x " << q.x.name << ", codes " << q.codes.name << ", scales "
+                                 << q.scales.name << ", fill " << static_cast<int>(how)
+                                 << ": codes " << (got.codes == want.codes) << " scales "
+                                 << (got.scales == want.scales) << " f32 "
+                                 << (got.back_f32 == want.back_f32) << " bf16 "
+                                 << (got.back_bf16 == want.back_bf16);
+        ++number;
+      }
+    }
+  }
+}
+
+constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
+constexpr Dtype kInputs[] = {Dtype::f32, Dtype::bf16};
+constexpr BlockAxis kAxes[] = {BlockAxis::columns, BlockAxis::rows};
+
+TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
+  constexpr ScaleProfile kDivision{Descale::division, InfinityRule::nan, NanRule::ignore,
+                                   FloorRule::multiply};
+  std::vector<Question> questions;
+  for (const Dtype format : kFormats) {
+    for (const Dtype input : kInputs) {
+      for (const BlockAxis axis : kAxes) {
+        for (const ScaleMode mode :
+             {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
+          for (const auto& profile : {kTorchao, kTransformerEngine, kOcp, kDivision}) {
+            questions.push_back({{64, 544}, input, format, mode, axis, profile});
+          }
+        }
+      }
+    }
+  }
+  everyone_agrees(questions, {Fill::edges});
+}
+
+TEST(Quantize, AnyStridesGiveTheReferencesBytesAndLeaveTheGapsAlone) {
+  std::vector<Question> questions;
+  for (const Dtype input : kInputs) {
+    for (const BlockAxis axis : kAxes) {
+      for (const Lie& x : test::lies()) {
+        for (const Lie& codes : test::lies()) {
+          Question q{{2, 64, 160}, input, Dtype::e4m3, ScaleMode::rceil, axis};
+          q.x = x;
+          q.codes = codes;
+          q.scales = test::lies()[questions.size() % test::lies().size()];
+          questions.push_back(q);
+        }
+      }
+    }
+  }
+  everyone_agrees(questions, {Fill::blocks});
+}
+
+TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
+  struct Size {
+    std::vector<Index> shape;
+    Index block;
+  };
+  const Size sizes[] = {{{0, 64}, 32},    {{32, 0}, 32},  {{0, 0}, 32},    {{0, 32, 32}, 32},
+                        {{32, 32}, 32},   {{32, 96}, 32}, {{320, 32}, 32}, {{3, 32, 2112}, 32},
+                        {{64, 4160}, 32}, {{12, 12}, 1},  {{12, 24}, 4},   {{1024, 512}, 512},
+                        {{34, 68}, 17},   {{1, 5, 5}, 5}};
+  std::vector<Question> questions;
+  for (const Size& size : sizes) {
+    for (const Dtype input : kInputs) {
+      for (const BlockAxis axis : kAxes) {
+        Question q{size.shape, input, Dtype::e5m2, ScaleMode::floor, axis};
+        q.block = size.block;
+        if (q.shape[q.shape.size() - (axis == BlockAxis::rows ? 2 : 1)] % q.block == 0) {
+          questions.push_back(q);
+        }
+      }
+    }
+  }
+  everyone_agrees(questions, {Fill::noise, Fill::anything});
+}
+
+TEST(Quantize, ResultsPastTheCachesAreStreamedToTheSameBytes) {
+  std::vector<Question> questions;
+  for (const BlockAxis axis : kAxes) {
+    questions.push_back({{1024, 4192}, Dtype::bf16, Dtype::e4m3, ScaleMode::rceil, axis});
+    questions.back().codes = {"offset", 1, 0, axis == BlockAxis::rows ? 1 : 0};
+  }
+  everyone_agrees(questions, {Fill::blocks});
+}
+
+// All bf16 patterns against all scales a block can have: element 0 sets amax.
+TEST(Quantize, EveryBf16PatternUnderEveryScaleGivesTheReferencesBytes) {
+  Strided x(Dtype::bf16, {256, 8192}, {"contiguous"});
+  const auto put = [&](Index i, std::uint16_t bits) { std::memcpy(x.at(i), &bits, 2); };
+  const auto reference = make_reference_backend();
+  const auto best = make_cpu_backend();
+  for (std::uint32_t part = 0; part < 8; ++part) {
+    for (Index i = 0; i < x.elements(); ++i) {
+      const auto scale = static_cast<std::uint16_t>(i / 8192 << 7 | 0x55);
+      const auto code =
+          static_cast<std::uint16_t>(part << 13 | static_cast<std::uint32_t>(i % 8192));
+      put(i, i % 32 == 0 || (code & 0x7FFF) > (scale & 0x7FFF) ? scale & 0x7FFF : code);
+    }
+    for (const Dtype format : kFormats) {
+      const auto codes_from = [&](Backend& backend) {
+        Strided codes(format, {256, 8192}, {"contiguous"});
+        Strided scales(Dtype::e8m0, {256, 256}, {"contiguous"});
+        quantize(backend, {x.operand(), codes.result(), scales.result(), ScaleMode::floor});
+        return codes.bytes();
+      };
+      ASSERT_TRUE(codes_from(*best) == codes_from(*reference)) << name_of(format) << " " << part;
+    }
+  }
+}
+
+class InstructionSet : public testing::TestWithParam<std::string> {};
+
+TEST_P(InstructionSet, IsHeldAgainstTheReferenceHere) {
+  bool known = false;
+  for (const cpu::Isa isa : cpu::all_isas()) {
+    if (name_of(isa) != GetParam()) continue;
+    known = true;
+    if (!cpu::machine_has(isa)) GTEST_SKIP() << "this machine has no " << GetParam();
+  }
+  EXPECT_TRUE(known);
+  bool held = false;
+  for (const auto& contestant : test::contestants()) held = held || contestant.isa == GetParam();
+  EXPECT_TRUE(held);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InstructionSet,
+                         testing::Values("scalar", "avx2", "avx512", "avx512_vnni", "amx"),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace mxo
