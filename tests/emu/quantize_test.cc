@@ -151,8 +151,11 @@ TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
 TEST(Quantize, ResultsPastTheCachesAreStreamedToTheSameBytes) {
   std::vector<Question> questions;
   for (const BlockAxis axis : kAxes) {
-    questions.push_back({{1024, 4192}, Dtype::bf16, Dtype::e4m3, ScaleMode::rceil, axis});
-    questions.back().codes = {"offset", 1, 0, axis == BlockAxis::rows ? 1 : 0};
+    for (const Lie& codes :
+         {Lie{"contiguous"}, Lie{"offset", 1, 0, 1}, Lie{"turned", 1, 0, 0, true}}) {
+      questions.push_back({{1024, 4192}, Dtype::bf16, Dtype::e4m3, ScaleMode::rceil, axis});
+      questions.back().codes = codes;
+    }
   }
   everyone_agrees(questions, {Fill::blocks});
 }
