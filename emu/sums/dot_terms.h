@@ -31,8 +31,10 @@ inline DotTerm accumulator_term(float c, int least) {
   return {(word >> 31) != 0 ? -significand : significand, exponent};
 }
 
-/// `significand` at `shift` more fraction bits; bits below are cut off the magnitude.
+/// `significand` at `shift` more fraction bits; bits below are cut off the magnitude.  A zero
+/// term takes no part in the largest exponent, so its shift can be anything.
 inline std::int64_t cut(std::int64_t significand, int shift) {
+  if (significand == 0) return 0;
   if (shift >= 0) return significand * (std::int64_t{1} << shift);
   if (shift <= -63) return 0;
   return significand < 0 ? -(-significand >> -shift) : significand >> -shift;
@@ -40,6 +42,7 @@ inline std::int64_t cut(std::int64_t significand, int shift) {
 
 /// The same toward minus infinity.
 inline std::int64_t cut_to_floor(std::int64_t significand, int shift) {
+  if (significand == 0) return 0;
   if (shift >= 0) return significand * (std::int64_t{1} << shift);
   return significand >> (shift < -63 ? 63 : -shift);
 }
