@@ -37,10 +37,11 @@ struct QuantizeKernels {
   /// `blocks` MX blocks of `block` neighbours, one scale byte each.
   void (*mx_run)(const void* x, Index blocks, Index block, const MxRule& rule, std::uint8_t* codes,
                  std::uint8_t* scales, Stores stores) noexcept;
-  /// One MX block of `rows` rows in each of `columns` columns; strides in elements.
+  /// One MX block of `rows` rows in each of `columns` columns; strides in elements.  `next` is
+  /// where the panel after this one starts, to be fetched meanwhile: any address will do.
   void (*mx_panel)(const void* x, Index x_stride, Index rows, Index columns, const MxRule& rule,
-                   std::uint8_t* codes, Index codes_stride, std::uint8_t* scales,
-                   Stores stores) noexcept;
+                   std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
+                   const void* next) noexcept;
 };
 
 struct EncodeKernel {

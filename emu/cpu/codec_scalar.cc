@@ -48,7 +48,8 @@ void mx_run(const void* from, Index blocks, Index block, const MxRule& rule, std
 
 template <FormatSpec S, typename X>
 void mx_panel(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
-              std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores) noexcept {
+              std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores,
+              const void*) noexcept {
   const auto* x = static_cast<const X*>(from);
   std::uint32_t top[kPanelColumns] = {};
   float multipliers[kPanelColumns];

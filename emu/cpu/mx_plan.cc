@@ -72,10 +72,13 @@ Tile<std::byte> MxPlan::scales_copy(std::byte* workspace) const {
 }
 
 MxTile::MxTile(const MxPlan& plan, Index number) {
-  column = number % plan.column_tiles() * plan.tile_columns;
-  number /= plan.column_tiles();
-  row = number % plan.row_tiles() * plan.tile_rows;
-  expert = number / plan.row_tiles();
+  expert = number / (plan.row_tiles() * plan.column_tiles());
+  number %= plan.row_tiles() * plan.column_tiles();
+  // Copied codes are mostly transposed: going down the rows, their lines stay near each other.
+  row = (plan.copies_codes ? number % plan.row_tiles() : number / plan.column_tiles()) *
+        plan.tile_rows;
+  column = (plan.copies_codes ? number / plan.row_tiles() : number % plan.column_tiles()) *
+           plan.tile_columns;
   rows = std::min(plan.tile_rows, plan.x.extent[1] - row);
   columns = std::min(plan.tile_columns, plan.x.extent[2] - column);
 }

@@ -21,7 +21,7 @@ Tile<const std::byte> to_read(Tile<std::byte> tile) {
 
 std::uint8_t* bytes(std::byte* data) { return reinterpret_cast<std::uint8_t*>(data); }
 
-/// Calls work(MxTile, workspace) for every tile of the plan, each thread with its own workspace.
+/// Calls work(number, workspace) for every tile of the plan, each thread with its own workspace.
 template <typename Work>
 void for_each_tile(const MxPlan& plan, int threads, Work work) {
   const Index tiles = plan.tiles();
@@ -30,7 +30,7 @@ void for_each_tile(const MxPlan& plan, int threads, Work work) {
   std::vector<std::byte> workspace(each * static_cast<std::size_t>(team));
 #pragma omp parallel for num_threads(team) schedule(static)
   for (Index i = 0; i < tiles; ++i) {
-    work(MxTile(plan, i), workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
+    work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
   }
 }
 
@@ -47,7 +47,8 @@ struct ScaleExtent {
 };
 
 void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxRule& rule,
-                   const MxTile& t, std::byte* workspace) {
+                   Index number, std::byte* workspace) {
+  const MxTile t(plan, number);
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
   const Tile<std::byte> final_codes = plan.codes.at(t.expert, t.row, t.column);
@@ -74,19 +75,25 @@ void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxR
                      bytes(scales.data + r * scales.stride_r), stores);
     }
   } else {
+    const MxTile after(plan, number + 1);  // past the last tile: some address, never read
     for (Index b = 0; b < s.rows; ++b) {
       const Index r = b * plan.block;
+      const std::byte* next = b + 1 < s.rows ? x.data + (r + plan.block) * x.stride_r * size
+                              : plan.copies_x
+                                  ? x.data
+                                  : plan.x.at(after.expert, after.row, after.column).data;
       kernels.mx_panel(x.data + r * x.stride_r * size, x.stride_r, plan.block, t.columns, rule,
                        bytes(codes.data + r * codes.stride_r), codes.stride_r,
-                       bytes(scales.data + b * scales.stride_r), stores);
+                       bytes(scales.data + b * scales.stride_r), stores, next);
     }
   }
   if (plan.copies_codes) copy_tile(to_read(codes), final_codes, t.rows, t.columns, 1, large);
   if (copies_scales) copy_tile(to_read(scales), final_scales, s.rows, s.columns, 1);
 }
 
-void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, const MxTile& t,
+void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, Index number,
                      std::byte* workspace) {
+  const MxTile t(plan, number);
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
   const Tile<std::byte> final_x = plan.x.at(t.expert, t.row, t.column);
@@ -133,7 +140,7 @@ void CpuBackend::run(const Quantize& op) {
   const QuantizeKernels& kernels =
       codec_kernels(isa()).quantize[format_index(op.codes.dtype)][input_index(op.x.dtype)];
   const MxRule rule{op.mode, op.profile};
-  for_each_tile(plan, threads(), [&](const MxTile& tile, std::byte* workspace) {
+  for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, kernels, rule, tile, workspace);
   });
 }
@@ -142,7 +149,7 @@ void CpuBackend::run(const Dequantize& op) {
   const MxPlan plan(plane_of(op.x), plane_of(op.codes), plane_of(op.scales), op.axis, op.block);
   const DecodeKernels& kernels =
       codec_kernels(isa()).decode[format_index(op.codes.dtype)][input_index(op.x.dtype)];
-  for_each_tile(plan, threads(), [&](const MxTile& tile, std::byte* workspace) {
+  for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     dequantize_tile(plan, kernels, tile, workspace);
   });
 }
