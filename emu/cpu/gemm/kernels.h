@@ -70,6 +70,8 @@ struct Kernels {
   /// d[m] += value * (a[m] * scale_a[m]), for `width` lines.
   void (*add_rest_of_b)(int width, double value, const std::int32_t* a, int at,
                         const double* scale_a, double* d) noexcept;
+  /// c[m][n] += d[n][m], d [lanes_b][kMaxLanesA], for m below `width`.
+  void (*add_turned)(int width, const double* d, double* c) noexcept;
   /// c[m][n] += sum over `depth`, by fused steps in f64; b is one half, c has lanes_b columns.
   void (*dot_f64)(int width, int depth, const double* a, const double* b, double* c) noexcept;
   /// c[m][n] = fma(a[m], b[n], c[m][n]) for c ascending, in f32.

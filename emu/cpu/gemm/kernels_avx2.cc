@@ -106,6 +106,12 @@ void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const
   }
 }
 
+void add_turned(int width, const double* d, double* c) noexcept {
+  for (int m = 0; m < width; ++m) {
+    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxLanesA + m];
+  }
+}
+
 void dot_f64(int width, int depth, const double* a, const double* b, double* c) noexcept {
   with_width(width, [=](auto lanes) {
     constexpr int n = decltype(lanes)::value;
@@ -178,6 +184,7 @@ const Kernels& avx2_kernels() {
                                add_scaled,
                                add_rest_of_a,
                                add_rest_of_b,
+                               add_turned,
                                dot_f64,
                                chain_f32,
                                portable_encode_int16,

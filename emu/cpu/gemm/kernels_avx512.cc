@@ -120,6 +120,43 @@ void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const
   add_16(_mm512_set1_pd(value), half_of(_mm512_maskz_loadu_epi32(lanes, a), half), scale_a, d);
 }
 
+// Rows of 8 numbers to columns.
+void transpose_8(__m512d (&r)[8]) {
+  __m512d t[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int j = 0; j < 2; ++j) {  // column 2 q + j of quarter q
+    const __m512d a = _mm512_shuffle_f64x2(t[j], t[2 + j], 0x88);
+    const __m512d b = _mm512_shuffle_f64x2(t[j], t[2 + j], 0xDD);
+    const __m512d c = _mm512_shuffle_f64x2(t[4 + j], t[6 + j], 0x88);
+    const __m512d d = _mm512_shuffle_f64x2(t[4 + j], t[6 + j], 0xDD);
+    r[j] = _mm512_shuffle_f64x2(a, c, 0x88);
+    r[4 + j] = _mm512_shuffle_f64x2(a, c, 0xDD);
+    r[2 + j] = _mm512_shuffle_f64x2(b, d, 0x88);
+    r[6 + j] = _mm512_shuffle_f64x2(b, d, 0xDD);
+  }
+}
+
+void add_turned(int width, const double* d, double* c) noexcept {
+  for (int m = 0; m < width; m += 8) {
+    for (int n = 0; n < kWidth; n += 8) {
+      __m512d r[8];
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) r[i] = _mm512_loadu_pd(d + (n + i) * kMaxLanesA + m);
+      transpose_8(r);
+#pragma GCC unroll 8
+      for (int i = 0; i < 8; ++i) {
+        double* to = c + (m + i) * kWidth + n;
+        if (m + i < width) _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(to), r[i]));
+      }
+    }
+  }
+}
+
 template <int N>
 void dot_f64_of(int depth, const double* a, const double* b, double* c) {
   __m512d sum[N][2];
@@ -191,6 +228,7 @@ const Kernels& avx512_kernels() {
                                add_scaled,
                                add_rest_of_a,
                                add_rest_of_b,
+                               add_turned,
                                dot_f64,
                                chain_f32,
                                avx512_encode_int16,

@@ -58,6 +58,12 @@ void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const
   for (int m = 0; m < width; ++m) d[m] += value * (half_of(a[m], half) * scale_a[m]);
 }
 
+void add_turned(int width, const double* d, double* c) noexcept {
+  for (int m = 0; m < width; ++m) {
+    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxLanesA + m];
+  }
+}
+
 // A product of two operands has at most 56 bits, so that only the fused step is exact.
 void dot_f64(int width, int depth, const double* a, const double* b, double* c) noexcept {
   for (int m = 0; m < width; ++m) {
@@ -97,6 +103,7 @@ const Kernels& scalar_kernels() {
                                add_scaled,
                                add_rest_of_a,
                                add_rest_of_b,
+                               add_turned,
                                dot_f64,
                                chain_f32,
                                portable_encode_int16,

@@ -9,6 +9,7 @@
 #include "emu/cpu/gemm/integer_unit.h"
 #include "emu/cpu/gemm/panel.h"
 #include "emu/cpu/gemm/portable.h"
+#include "formats/mx_block.h"
 
 namespace mxo::cpu {
 
@@ -51,23 +52,26 @@ int last_place(float x) {
   return (field > 0 ? field : 1) - 150 + std::countr_zero(significand);
 }
 
-RunScales scales_of(Scaling scaling, const ScaledLine& line, Index start, int blocks) {
+RunScales scales_of(Scaling scaling, const Factor& factor, Index row, Index start, int blocks) {
   RunScales s;
   if (scaling == Scaling::none || scaling == Scaling::rowwise) return s;
-  const Index at = line.scales_start + start / line.block * line.scales_step;
+  const Index line = factor.scales_start +
+                     (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
   if (scaling == Scaling::blockwise) {
-    s.value = static_cast<const float*>(line.scales.data)[at];
+    const Index tile = line + start / kScaleTile * factor.scales_step;
+    s.value = static_cast<const float*>(factor.scales.data)[tile];
     s.nan = std::isnan(s.value);
     s.infinite = std::isinf(s.value);
     s.least = last_place(s.value);
     return s;
   }
-  const auto* bytes = static_cast<const std::uint8_t*>(line.scales.data);
+  const Index at = line + start / kMxBlock * factor.scales_step;
+  const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data);
   int byte[kRunBlocks];
   int most = 0;
   int least = 255;
   for (int b = 0; b < blocks; ++b) {
-    byte[b] = bytes[at + b * line.scales_step];
+    byte[b] = bytes[at + b * factor.scales_step];
     most = std::max(most, byte[b]);
     least = std::min(least, byte[b]);
   }
@@ -141,7 +145,7 @@ class Int16Packer {
     const std::uint8_t* codes = scratch_.codes.lane(lane);
     auto* pairs = reinterpret_cast<std::int32_t*>(scratch_.lines[lane]);
     LineBound& bound = panel_.bound[lane];
-    const RunScales s = scales_of(product_.scaling, factor_.line(panel_.first + lane), start,
+    const RunScales s = scales_of(product_.scaling, factor_, panel_.first + lane, start,
                                   static_cast<int>(ceil_div(count, kBlock)));
     EncodedRun e;
     kernels_.encode_int16(factor_.codes.dtype, codes, s.factor, s.joint, pairs, e);

@@ -97,13 +97,12 @@ class Writer {
 };
 
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const ColumnEnds& columns, const double* sums) {
+                 const RowEnd* rows, const ColumnEnds& columns, const double* sums) {
   const Writer writer(product);
   for (int m = 0; m < a.width; ++m) {
     alignas(64) std::uint32_t bits[kMaxLanesB];
-    const RowEnd row = end_of(product, product.a, a, m);
-    std::uint32_t open =
-        kernels.round(row, columns, sums + m * kernels.lanes_b, b.width, product.out.dtype, bits);
+    std::uint32_t open = kernels.round(rows[m], columns, sums + m * kernels.lanes_b, b.width,
+                                       product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
     for (; open != 0; open &= open - 1) {
       const int n = std::countr_zero(open);
@@ -133,6 +132,11 @@ void write_chain(const Kernels& kernels, const Product& product, const Panel& a,
 void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   const Job& job = *tile.job;
   const Product& product = *job.product;
+  RowEnd rows[kTilePanelsA][kMaxLanesA];
+  for (int ia = tile.a0; ia < tile.a1 && job.engine != Engine::chain; ++ia) {
+    const Panel& a = job.a[static_cast<std::size_t>(ia)];
+    for (int m = 0; m < a.width; ++m) rows[ia - tile.a0][m] = end_of(product, product.a, a, m);
+  }
   for (int ib = tile.b0; ib < tile.b1; ++ib) {
     const Panel& b = job.b[static_cast<std::size_t>(ib)];
     ColumnEnds columns = {};
@@ -149,7 +153,7 @@ void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) 
       if (job.engine == Engine::chain) {
         write_chain(kernels, product, a, b, reinterpret_cast<const float*>(sums));
       } else {
-        write_exact(kernels, product, a, b, columns, sums);
+        write_exact(kernels, product, a, b, rows[ia - tile.a0], columns, sums);
       }
     }
   }

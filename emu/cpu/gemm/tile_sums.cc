@@ -116,12 +116,6 @@ void sum_dense(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   }
 }
 
-void add_turned(int lanes_b, int width, const double* turned, double* sums) {
-  for (int m = 0; m < width; ++m) {
-    for (int n = 0; n < lanes_b; ++n) sums[m * lanes_b + n] += turned[n * kMaxLanesA + m];
-  }
-}
-
 }  // namespace
 
 void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
@@ -152,8 +146,8 @@ void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
     for (int ia = tile.a0; ia < tile.a1; ++ia) {
       const int pair = (ib - tile.b0) * tall + ia - tile.a0;
       if (!scratch.has_turned[pair]) continue;
-      add_turned(kernels.lanes_b, job.a[static_cast<std::size_t>(ia)].width, scratch.turned[pair],
-                 block_of(tile, scratch, ia, ib));
+      kernels.add_turned(job.a[static_cast<std::size_t>(ia)].width, scratch.turned[pair],
+                         block_of(tile, scratch, ia, ib));
     }
   }
   if (any_dense(job.a, tile.a0, tile.a1) || any_dense(job.b, tile.b0, tile.b1)) {
