@@ -8,7 +8,7 @@ tools/setup.sh
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 echo "== build"
 cmake --preset release -Wno-dev >/dev/null
-cmake --build --preset release --target mxo -j"$(nproc)" | tail -n 1
+cmake --build --preset release --target mxo -j"$(nproc)"
 mxo=build/release/mxo
 out=build/demo
 rm -rf "$out"
