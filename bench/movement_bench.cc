@@ -67,6 +67,20 @@ void BM_Unpad(benchmark::State& state) {
                         [&] { unpad_groups(*backend, op); });
 }
 
+/// What permute_indices gives for rows from kGroups ranks for kGroups experts: runs of rows.
+Tensor by_expert(Index rows) {
+  Tensor counts(Dtype::i32, {kGroups * kGroups});
+  for (Index i = 0; i < counts.elements(); ++i) {
+    counts.as<std::int32_t>()[i] = static_cast<std::int32_t>(rows / counts.elements() - i % 5);
+  }
+  Tensor indices(Dtype::i32, {rows});
+  Tensor sizes(Dtype::i32, {kGroups});
+  Tensor ends(Dtype::i32, {kGroups});
+  permute_indices(*make_reference_backend(), {counts.operand(), indices.result(), sizes.result(),
+                                              ends.result(), kGroups, kGroups, 1});
+  return indices;
+}
+
 /// Every row to a place of its own, no two neighbours together.
 Tensor scattered(Index rows) {
   Tensor indices(Dtype::i32, {rows});
@@ -78,20 +92,20 @@ Tensor scattered(Index rows) {
   return indices;
 }
 
-void BM_Permute(benchmark::State& state) {
+void BM_Permute(benchmark::State& state, Tensor (*order)(Index)) {
   Tensor x = rows_of(state.range(0));
   Tensor y(x.dtype(), x.shape());
-  const Tensor indices = scattered(x.extent(0));
+  const Tensor indices = order(x.extent(0));
   const auto backend = make_cpu_backend({"best", static_cast<int>(state.range(1))});
   const Permute op{x.operand(), indices.operand(), y.result()};
   bench::against_memcpy(state, 2 * x.bytes(), static_cast<int>(state.range(1)),
                         [&] { permute(*backend, op); });
 }
 
-void BM_Unpermute(benchmark::State& state) {
+void BM_Unpermute(benchmark::State& state, Tensor (*order)(Index)) {
   Tensor y = rows_of(state.range(0));
   Tensor x(y.dtype(), y.shape());
-  const Tensor indices = scattered(y.extent(0));
+  const Tensor indices = order(y.extent(0));
   const auto backend = make_cpu_backend({"best", static_cast<int>(state.range(1))});
   const Unpermute op{y.operand(), indices.operand(), x.result()};
   bench::against_memcpy(state, 2 * y.bytes(), static_cast<int>(state.range(1)),
@@ -108,8 +122,10 @@ void sizes(benchmark::internal::Benchmark* bench) {
 
 BENCHMARK(BM_Pad)->Name("pad_groups")->Apply(sizes);
 BENCHMARK(BM_Unpad)->Name("unpad_groups")->Apply(sizes);
-BENCHMARK(BM_Permute)->Name("permute")->Apply(sizes);
-BENCHMARK(BM_Unpermute)->Name("unpermute")->Apply(sizes);
+BENCHMARK_CAPTURE(BM_Permute, by_expert, by_expert)->Name("permute/by_expert")->Apply(sizes);
+BENCHMARK_CAPTURE(BM_Permute, scattered, scattered)->Name("permute/scattered")->Apply(sizes);
+BENCHMARK_CAPTURE(BM_Unpermute, by_expert, by_expert)->Name("unpermute/by_expert")->Apply(sizes);
+BENCHMARK_CAPTURE(BM_Unpermute, scattered, scattered)->Name("unpermute/scattered")->Apply(sizes);
 
 }  // namespace
 }  // namespace mxo

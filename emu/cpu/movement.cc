@@ -10,7 +10,7 @@ void CpuBackend::run(const PadGroups& op) {
   const auto group_ends = op.group_ends.as<const std::int32_t, 1>();
   const auto starts = op.padded_starts.as<std::int32_t, 1>();
   const auto ends = op.padded_ends.as<std::int32_t, 1>();
-  RowRuns runs;
+  RowRuns runs(2 * group_ends.extent[0] + 1);
   Index at = 0;
   Index row = 0;
   for (Index g = 0; g < group_ends.extent[0]; ++g) {
@@ -30,7 +30,7 @@ void CpuBackend::run(const PadGroups& op) {
 void CpuBackend::run(const UnpadGroups& op) {
   const auto group_ends = op.group_ends.as<const std::int32_t, 1>();
   const auto starts = op.padded_starts.as<const std::int32_t, 1>();
-  RowRuns runs;
+  RowRuns runs(group_ends.extent[0]);
   Index row = 0;
   for (Index g = 0; g < group_ends.extent[0]; ++g) {
     runs.add(row, starts(g), group_ends(g) - row);
@@ -69,18 +69,19 @@ void CpuBackend::run(const PermuteIndices& op) {
 
 void CpuBackend::run(const Permute& op) {
   const auto indices = op.indices.as<const std::int32_t, 1>();
-  RowRuns runs;
+  RowRuns runs(indices.extent[0]);
   for (Index i = 0; i < indices.extent[0]; ++i) runs.add(i, indices(i));
   move_rows(op.y, op.x, runs, threads());
 }
 
 void CpuBackend::run(const Unpermute& op) {
   const auto indices = op.indices.as<const std::int32_t, 1>();
-  std::vector<Index> source(static_cast<std::size_t>(op.x.extent[0]), -1);
+  std::vector<std::int32_t> source(static_cast<std::size_t>(op.x.extent[0]), -1);
   for (Index i = 0; i < indices.extent[0]; ++i) {
-    if (indices(i) >= 0) source[static_cast<std::size_t>(indices(i))] = i;
+    if (indices(i) >= 0)
+      source[static_cast<std::size_t>(indices(i))] = static_cast<std::int32_t>(i);
   }
-  RowRuns runs;
+  RowRuns runs(op.x.extent[0]);
   for (std::size_t t = 0; t < source.size(); ++t) runs.add(static_cast<Index>(t), source[t]);
   move_rows(op.x, op.y, runs, threads());
 }

@@ -15,11 +15,15 @@ namespace {
 constexpr Index kStreamBytes = Index{16} << 20;
 /// Below it a second thread costs more than it saves.
 constexpr Index kThreadBytes = Index{64} << 10;
-/// Pieces too short to fill whole lines are not worth streaming.
-constexpr std::size_t kLeastStreamed = 256;
+/// Rows too short to fill whole lines are not worth streaming.
+constexpr Index kLeastStreamed = 256;
+/// From here on memcpy itself does without reading the lines it fills.
+constexpr std::size_t kLibraryBytes = 4096;
+/// More runs than this are taken in the order of their source.
+constexpr std::size_t kFewRuns = 64;
 
 void stream(std::byte* to, const std::byte* from, std::size_t n) {
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) & 63u;
+  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) & 63u, n);
   std::memcpy(to, from, head);
   std::size_t i = head;
   for (; i + 64 <= n; i += 64) {
@@ -38,7 +42,7 @@ void stream(std::byte* to, const std::byte* from, std::size_t n) {
 }
 
 void stream_zeros(std::byte* to, std::size_t n) {
-  const std::size_t head = -reinterpret_cast<std::uintptr_t>(to) & 63u;
+  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) & 63u, n);
   std::memset(to, 0, head);
   std::size_t i = head;
   for (; i + 16 <= n; i += 16) {
@@ -61,65 +65,119 @@ struct Rows {
     step = view.stride[1] * size;
   }
   Index bytes() const { return columns * size; }
+  /// Elements side by side, and rows back to back.
   bool solid() const { return step == size || columns == 1; }
+  bool dense() const { return solid() && pitch == bytes(); }
 };
 
-class Mover {
+/// Neighbouring bytes of the output; without a source they are cleared.
+struct Span {
+  std::byte* to;
+  const std::byte* from;
+  std::size_t bytes;
+};
+
+/// Walks the spans of a share of the rows: whole runs where rows lie back to back, else rows.
+class Spans {
  public:
-  Mover(const Result& to, const Operand& from, Index rows)
+  /// The rows `first` to `past` of those that the runs hold together.
+  Spans(const Result& to, const Operand& from, const std::vector<RowRun>& runs, Index first,
+        Index past)
       : to_(static_cast<std::byte*>(to.data)),
         from_(static_cast<const std::byte*>(from.data)),
         out_(to),
         in_(from),
-        streams_(rows * out_.bytes() >= kStreamBytes) {}
+        run_(runs.data()),
+        skipped_(first),
+        left_(past - first) {
+    while (left_ > 0 && skipped_ >= run_->count) skipped_ -= (run_++)->count;
+  }
 
-  void move(Index to, Index from, Index count) const noexcept {
-    std::byte* target = to_ + to * out_.pitch;
-    const std::byte* source = from < 0 ? nullptr : from_ + from * in_.pitch;
-    const bool source_solid = source == nullptr || in_.solid();
-    if (!out_.solid() || !source_solid) {
-      for (Index i = 0; i < count; ++i) {
-        scatter(target + i * out_.pitch, source == nullptr ? nullptr : source + i * in_.pitch);
-      }
-      return;
+  bool next(Span& span) {
+    if (left_ == 0) return false;
+    const bool clears = run_->from < 0;
+    const bool dense = out_.dense() && (clears || in_.dense());
+    const Index count = dense ? std::min(run_->count - skipped_, left_) : 1;
+    span.to = to_ + (run_->to + skipped_) * out_.pitch;
+    span.from = clears ? nullptr : from_ + (run_->from + skipped_) * in_.pitch;
+    span.bytes = static_cast<std::size_t>(count * out_.bytes());
+    skipped_ += count;
+    left_ -= count;
+    if (skipped_ == run_->count) {
+      ++run_;
+      skipped_ = 0;
     }
-    if (out_.pitch == out_.bytes() && (source == nullptr || in_.pitch == in_.bytes())) {
-      piece(target, source, static_cast<std::size_t>(count * out_.bytes()));
-      return;
-    }
-    for (Index i = 0; i < count; ++i) {
-      piece(target + i * out_.pitch, source == nullptr ? nullptr : source + i * in_.pitch,
-            static_cast<std::size_t>(out_.bytes()));
-    }
+    return true;
   }
 
  private:
-  void piece(std::byte* to, const std::byte* from, std::size_t n) const noexcept {
-    const bool stream_it = streams_ && n >= kLeastStreamed;
-    if (from == nullptr) {
-      stream_it ? stream_zeros(to, n) : static_cast<void>(std::memset(to, 0, n));
-    } else {
-      stream_it ? stream(to, from, n) : static_cast<void>(std::memcpy(to, from, n));
-    }
-  }
-  /// One row, element by element.
-  void scatter(std::byte* to, const std::byte* from) const noexcept {
-    const auto size = static_cast<std::size_t>(out_.size);
-    for (Index d = 0; d < out_.columns; ++d, to += out_.step) {
-      if (from == nullptr) {
-        std::memset(to, 0, size);
-      } else {
-        std::memcpy(to, from + d * in_.step, size);
-      }
-    }
-  }
-
   std::byte* to_;
   const std::byte* from_;
   Rows out_;
   Rows in_;
-  bool streams_;
+  const RowRun* run_;
+  Index skipped_;  ///< rows of *run_ that are done
+  Index left_;     ///< rows to go
 };
+
+/// Copies spans past the caches.
+void stream_spans(Spans spans) noexcept {
+  for (Span span; spans.next(span);) {
+    if (span.from == nullptr) {
+      stream_zeros(span.to, span.bytes);
+    } else if (span.bytes < kLibraryBytes) {
+      stream(span.to, span.from, span.bytes);
+    } else {
+      std::memcpy(span.to, span.from, span.bytes);
+    }
+  }
+  _mm_sfence();  // streamed stores become visible before the threads join
+}
+
+void copy_spans(Spans spans) noexcept {
+  for (Span span; spans.next(span);) {
+    if (span.from == nullptr) {
+      std::memset(span.to, 0, span.bytes);
+    } else {
+      std::memcpy(span.to, span.from, span.bytes);
+    }
+  }
+}
+
+/// The same runs by rising source: large scattered reads cost more than scattered writes, because
+/// the processor reads ahead of them in vain.  Linear in runs and rows; `rows` is of the source.
+std::vector<RowRun> by_source(const std::vector<RowRun>& list, Index rows) {
+  // Chains of runs by source row; chain 0 holds those without a source.
+  std::vector<std::int32_t> head(static_cast<std::size_t>(rows) + 1, -1);
+  std::vector<std::int32_t> next(list.size());
+  for (std::size_t i = list.size(); i-- > 0;) {
+    std::int32_t& first = head[static_cast<std::size_t>(list[i].from < 0 ? 0 : list[i].from + 1)];
+    next[i] = first;
+    first = static_cast<std::int32_t>(i);
+  }
+  std::vector<RowRun> sorted;
+  sorted.reserve(list.size());
+  for (std::int32_t i : head) {
+    for (; i >= 0; i = next[static_cast<std::size_t>(i)]) {
+      sorted.push_back(list[static_cast<std::size_t>(i)]);
+    }
+  }
+  return sorted;
+}
+
+/// Rows whose elements do not lie side by side, one element at a time.
+void copy_elements(Spans spans, const Rows& out, const Rows& in) noexcept {
+  const auto size = static_cast<std::size_t>(out.size);
+  for (Span span; spans.next(span);) {
+    for (Index d = 0; d < out.columns; ++d) {
+      if (span.from == nullptr) {
+        std::memset(span.to + d * out.step, 0, size);
+      } else {
+        std::memcpy(span.to + d * out.step, span.from + d * in.step, size);
+      }
+    }
+  }
+}
 
 }  // namespace
 
@@ -130,42 +188,39 @@ void RowRuns::add(Index to, Index from, Index count) {
     const bool follows =
         from < 0 ? last.from < 0 : last.from >= 0 && from == last.from + last.count;
     if (follows && to == last.to + last.count) {
-      last.count += count;
+      last.count += static_cast<std::int32_t>(count);
       return;
     }
   }
-  list_.push_back({to, from, count});
+  list_.push_back({static_cast<std::int32_t>(to), static_cast<std::int32_t>(from),
+                   static_cast<std::int32_t>(count)});
 }
 
 void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int threads) {
-  const std::vector<RowRun>& list = runs.list();
-  std::vector<Index> before;  // rows before each run
-  before.reserve(list.size() + 1);
+  const Rows out(to);
+  const Rows in(from);
   Index rows = 0;
-  for (const RowRun& run : list) {
-    before.push_back(rows);
-    rows += run.count;
-  }
-  before.push_back(rows);
-  const Mover mover(to, from, rows);
-  const Index bytes = rows * to.extent[1] * static_cast<Index>(size_of(to.dtype));
+  for (const RowRun& run : runs.list()) rows += run.count;
+  const Index bytes = rows * out.bytes();
   if (bytes == 0) return;
+  const bool solid = out.solid() && in.solid();
+  const bool streams = solid && bytes >= kStreamBytes && out.bytes() >= kLeastStreamed;
+  const bool sorts = streams && runs.list().size() > kFewRuns;
+  std::vector<RowRun> sorted;
+  if (sorts) sorted = by_source(runs.list(), from.extent[0]);
+  const std::vector<RowRun>& list = sorts ? sorted : runs.list();
   const Index shares = std::clamp<Index>(bytes / kThreadBytes, 1, threads);
 
 #pragma omp parallel for num_threads(static_cast <int>(shares)) schedule(static)
   for (Index share = 0; share < shares; ++share) {
-    const Index first = rows * share / shares;
-    const Index past = rows * (share + 1) / shares;
-    auto at = static_cast<std::size_t>(std::upper_bound(before.begin(), before.end(), first) -
-                                       before.begin() - 1);
-    for (Index row = first; row < past; ++at) {
-      const RowRun& run = list[at];
-      const Index skipped = row - before[at];
-      const Index count = std::min(before[at + 1], past) - row;
-      mover.move(run.to + skipped, run.from < 0 ? -1 : run.from + skipped, count);
-      row += count;
+    const Spans spans(to, from, list, rows * share / shares, rows * (share + 1) / shares);
+    if (!solid) {
+      copy_elements(spans, out, in);
+    } else if (streams) {
+      stream_spans(spans);
+    } else {
+      copy_spans(spans);
     }
-    _mm_sfence();  // streamed stores become visible before the threads join
   }
 }
 

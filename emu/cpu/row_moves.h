@@ -8,15 +8,17 @@
 namespace mxo::cpu {
 
 /// `count` neighbouring rows of the output from neighbouring rows of the input; from -1 clears.
+/// Rows are numbered by group ends and indices, which are of 32 bits.
 struct RowRun {
-  Index to;
-  Index from;
-  Index count;
+  std::int32_t to;
+  std::int32_t from;
+  std::int32_t count;
 };
 
 /// Runs that continue each other become one.
 class RowRuns {
  public:
+  explicit RowRuns(Index most) { list_.reserve(static_cast<std::size_t>(most)); }
   void add(Index to, Index from, Index count = 1);
   const std::vector<RowRun>& list() const { return list_; }
 

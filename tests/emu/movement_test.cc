@@ -33,6 +33,7 @@ struct Layout {
   Index gap;
   Index step;
 };
+// Rows back to back, apart, and elements apart.
 constexpr Layout kLayouts[] = {{0, 1}, {3, 1}, {1, 2}};
 constexpr Dtype kSizes[] = {Dtype::e4m3, Dtype::bf16, Dtype::f32, Dtype::i64};
 
@@ -167,6 +168,17 @@ TEST_P(Movement, MovesOutputsLargerThanTheCaches) {
         from < 0 ? zeros.data() : x.as<std::uint16_t>() + from * kColumns;
     ASSERT_EQ(std::memcmp(y.as<std::uint16_t>() + i * kColumns, expected, kColumns * 2), 0) << i;
   }
+}
+
+TEST_P(Movement, PermutesColumnMajorRowsAsTheyAre) {
+  // 2 columns that lie far apart: one row's extent in bytes equals the step to the next row.
+  const std::vector<std::uint16_t> values{1, 9, 2, 9, 3, 9, 4, 9, 5, 9, 6, 9, 7, 9, 8, 9};
+  const Operand x{values.data(), Dtype::bf16, 2, {4, 2}, {2, 8}};
+  const std::vector<std::int32_t> order{1, 2, 3};
+  const Operand indices{order.data(), Dtype::i32, 1, {3}, {1}};
+  std::vector<std::uint16_t> y(6);
+  permute(*backend_, {x, indices, {y.data(), Dtype::bf16, 2, {3, 2}, {2, 1}}});
+  EXPECT_EQ(y, (std::vector<std::uint16_t>{2, 6, 3, 7, 4, 8}));
 }
 
 TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
