@@ -49,14 +49,15 @@ Isa detect() {
   constexpr unsigned long long kTiles = 0x60000;
   if (!bit(one.ecx, 27)) return Isa::scalar;  // OSXSAVE
   const unsigned long long state = enabled_state();
-  const bool avx2 = bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5) &&
-                    (state & kYmm) == kYmm;
+  const bool avx2 =
+      bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5) && (state & kYmm) == kYmm;
   if (!avx2) return Isa::scalar;
   const bool avx512 = bit(seven.ebx, 16) && bit(seven.ebx, 17) && bit(seven.ebx, 30) &&
                       bit(seven.ebx, 31) && (state & kZmm) == kZmm;
   if (!avx512) return Isa::avx2;
   if (!bit(seven.ecx, 11)) return Isa::avx512;
-  const bool amx = bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) &&
+  const bool vbmi = bit(seven.ecx, 1);
+  const bool amx = vbmi && bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) &&
                    (state & kTiles) == kTiles && may_use_tiles();
   return amx ? Isa::amx : Isa::avx512_vnni;
 }

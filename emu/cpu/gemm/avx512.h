@@ -13,5 +13,6 @@ void avx512_widen(int lanes, int depth, const float* in, int in_step, double* ou
                   double* norm2, float* least) noexcept;
 std::uint32_t avx512_round(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                            Dtype out_dtype, void* out) noexcept;
+void avx512_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
 
 }  // namespace mxo::cpu

@@ -43,12 +43,13 @@ struct ColumnEnds {
 /// Panels: A int16 by runs of kRun elements, as place_a leaves them, width at most lanes_a; B
 /// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
 /// [c][lanes_b / 2].  Blocks of sums: [width][lanes_b], f64 or f32.
+struct PlaneKernels;
 struct Kernels {
   Isa isa;
   int lanes_a;      ///< most lines of a panel of A in f64 and f32
   int lanes_int16;  ///< and in int16
   int lanes_b;
-  bool full_int16;  ///< int16 panels of A have all their lanes in memory, whatever their width
+  const PlaneKernels* planes;  ///< planes.h; null where int16 panels hold pairs
 
   /// A thread calls begin before the loops below and end after them; either may be null.
   void (*begin)() noexcept;
@@ -91,6 +92,8 @@ struct Kernels {
   /// Rounds n sums to bf16 (u16) or f32 (u32) bits; bit i of the answer: not decided.
   std::uint32_t (*round)(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                          Dtype out_dtype, void* out) noexcept;
+  /// The same for sums that are exact and wait for no scale.
+  void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
 };
 
 const Kernels& scalar_kernels();

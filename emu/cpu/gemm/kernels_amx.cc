@@ -37,44 +37,42 @@ void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::i
   _tile_dpbusd(5, 1, 2);
 }
 
-void dot_int16(int, int block, int blocks, const std::int32_t* run_a, const std::int32_t* run_b,
-               std::int32_t* sums) noexcept {
-  const auto* a = reinterpret_cast<const std::int8_t*>(run_a);
-  const auto* b = reinterpret_cast<const std::int8_t*>(run_b);
-  alignas(64) PlaneSums planes[2];
-  alignas(64) std::int8_t masked[2][kTileBytes];
-  const bool one = block > 0 || blocks == 1;
-  if (one) planes_of_block(a, block, masked);
-  for (int half = 0; half < 2; ++half) {
-    _tile_zero(4);
-    _tile_zero(5);
-    _tile_zero(6);
-    if (one) {
-      add_chunk(masked[0], masked[1], b + tile_of_b(half, 0, block / 2),
-                b + tile_of_b(half, 1, block / 2));
-    } else {
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        add_chunk(a + tile_of_a(0, chunk), a + tile_of_a(1, chunk), b + tile_of_b(half, 0, chunk),
-                  b + tile_of_b(half, 1, chunk));
-      }
+void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                const double* scale_a, const double* scale_b, double* c) noexcept {
+  alignas(64) PlaneSums sums;
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  if (range.blocks != ChunkRange::both) {
+    alignas(64) std::int8_t tiles[2][kTileBytes];
+    planes_of_block(a, range, tiles);
+    add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
+              b + tile_of_b(half, 1, range.first));
+  } else {
+    for (int i = 0; i < range.count; ++i) {
+      const int chunk = i % kChunks;
+      const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+      const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+      add_chunk(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
+                run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk));
     }
-    _tile_stored(4, planes[half][0], 64);
-    _tile_stored(5, planes[half][1], 64);
-    _tile_stored(6, planes[half][2], 64);
   }
-  join_planes(planes[0], 0, sums);
-  join_planes(planes[1], 1, sums);
+  _tile_stored(4, sums[0], 64);
+  _tile_stored(5, sums[1], 64);
+  _tile_stored(6, sums[2], 64);
+  add_joined(sums, half, scale_a, scale_b, c);
 }
 
 }  // namespace
 
 const Kernels& amx_kernels() {
+  static constexpr PlaneKernels planes = {vbmi_encode_planes, add_planes};
   static const Kernels kernels = [] {
     Kernels k = amx_layout_kernels();
     k.isa = Isa::amx;
     k.begin = begin;
     k.end = end;
-    k.dot_int16 = dot_int16;
+    k.planes = &planes;
     return k;
   }();
   return kernels;

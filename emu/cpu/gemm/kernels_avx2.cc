@@ -175,7 +175,7 @@ const Kernels& avx2_kernels() {
                                6,
                                6,
                                kWidth,
-                               false,
+                               nullptr,
                                nullptr,
                                nullptr,
                                place_pairs,
@@ -190,7 +190,8 @@ const Kernels& avx2_kernels() {
                                portable_encode_int16,
                                portable_interleave,
                                portable_widen,
-                               portable_round};
+                               portable_round,
+                               portable_round_exact};
   return kernels;
 }
 

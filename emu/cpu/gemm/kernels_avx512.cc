@@ -219,7 +219,7 @@ const Kernels& avx512_kernels() {
                                12,
                                12,
                                kWidth,
-                               false,
+                               nullptr,
                                nullptr,
                                nullptr,
                                place_pairs,
@@ -234,7 +234,8 @@ const Kernels& avx512_kernels() {
                                avx512_encode_int16,
                                avx512_interleave,
                                avx512_widen,
-                               avx512_round};
+                               avx512_round,
+                               avx512_round_exact};
   return kernels;
 }
 

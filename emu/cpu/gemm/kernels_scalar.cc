@@ -94,7 +94,7 @@ const Kernels& scalar_kernels() {
                                8,
                                8,
                                kWidth,
-                               false,
+                               nullptr,
                                nullptr,
                                nullptr,
                                place_pairs,
@@ -109,7 +109,8 @@ const Kernels& scalar_kernels() {
                                portable_encode_int16,
                                portable_interleave,
                                portable_widen,
-                               portable_round};
+                               portable_round,
+                               portable_round_exact};
   return kernels;
 }
 

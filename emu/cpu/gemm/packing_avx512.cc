@@ -170,7 +170,17 @@ void avx512_interleave(int lanes, int count, const std::uint32_t* in, int in_ste
   for (int first = 0; first < lanes; first += 16) {
     const int n = lanes - first < 16 ? lanes - first : 16;
     const auto keep = static_cast<__mmask16>((1u << n) - 1);
-    for (int i = 0; i < count; i += 16) {
+    for (int i = 0; i < count && n == 16; i += 16) {
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (int lane = 0; lane < 16; ++lane) {
+        r[lane] = _mm512_loadu_si512(in + (first + lane) * in_step + i);
+      }
+      transpose_16(r);
+#pragma GCC unroll 16
+      for (int j = 0; j < 16; ++j) _mm512_storeu_si512(out + (i + j) * out_step + first, r[j]);
+    }
+    for (int i = 0; i < count && n < 16; i += 16) {
       __m512i r[16];
 #pragma GCC unroll 16
       for (int lane = 0; lane < 16; ++lane) {
@@ -260,6 +270,20 @@ std::uint32_t avx512_round(const RowEnd& row, const ColumnEnds& columns, const d
     }
   }
   return undecided;
+}
+
+void avx512_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept {
+  for (int i = 0; i < n; i += 8) {
+    const auto keep = static_cast<__mmask8>(n - i < 8 ? (1u << (n - i)) - 1 : 0xFFu);
+    const __m512d sum = _mm512_add_pd(_mm512_loadu_pd(sums + i), _mm512_setzero_pd());
+    const __m256i bits = bits_of(sum, out_dtype);
+    if (out_dtype == Dtype::f32) {
+      _mm256_mask_storeu_epi32(static_cast<std::uint32_t*>(out) + i, keep, bits);
+    } else {
+      _mm_mask_storeu_epi16(static_cast<std::uint16_t*>(out) + i, keep,
+                            _mm256_cvtepi32_epi16(bits));
+    }
+  }
 }
 
 }  // namespace mxo::cpu

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emu/cpu/gemm/kernels.h"
+#include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/gemm/product.h"
 
 namespace mxo::cpu {
@@ -32,6 +33,9 @@ struct LineBound {
   bool nan = false;
   static constexpr int kNone = 1 << 20;
 };
+
+/// Runs of byte planes that share a unit: several, unless each has an f32 scale of its own.
+inline Index span_runs(Scaling scaling) { return scaling == Scaling::blockwise ? 1 : kSpanRuns; }
 
 struct Panel {
   Index first = 0;

@@ -107,7 +107,7 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
   job.product = piece.product;
   job.engine = engine;
   job.depth = {0, piece.part};
-  const bool full = engine == Engine::int16 && kernels.full_int16;
+  const bool full = engine == Engine::int16 && kernels.planes != nullptr;
   const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
                          bool padded) {
     const Index count = panels(lines, lanes);

@@ -1,8 +1,13 @@
-// The int16 panels of AMX: two planes of bytes, so that a product of int16 is four of bytes.
+// The panels of AMX: an integer as two planes of bytes, so that a product of int16 is four of
+// bytes.
 //
 // An integer x is 256 * high + low, high signed, low not.  A run of A is [plane][chunk][lane][64],
 // tiles of 16 lanes by 64 elements.  A run of B is [half][plane][chunk][16][16 lanes][4]: tiles of
 // 64 elements by 16 lanes, four neighbours in a dword.  Plane 0 is the high one.
+//
+// Sums of the planes' products stay below 2^31 for 2^15 elements, so that tiles are emptied once a
+// span: some runs in which each line has one unit, the greatest magnitude of its format at the
+// greatest of its scales just below 2^15.
 #pragma once
 
 #include "emu/cpu/gemm/kernels.h"
@@ -13,25 +18,93 @@ inline constexpr int kTileBytes = 1024;
 inline constexpr int kChunk = 64;  ///< elements of a tile along the contracted axis
 inline constexpr int kChunks = kRun / kChunk;
 inline constexpr int kTileLanes = 16;
+inline constexpr int kSpanRuns = 4;
+inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
 
 constexpr int tile_of_a(int plane, int chunk) { return (plane * kChunks + chunk) * kTileBytes; }
 constexpr int tile_of_b(int half, int plane, int chunk) {
   return ((half * 2 + plane) * kChunks + chunk) * kTileBytes;
 }
+inline constexpr int kRunBytes = 2 * kChunks * kTileBytes;  ///< of A; of B twice as many
 
-/// The four products of byte planes of a 16 x 16 tile of sums, in int32: high * high, the two
-/// mixed ones, low * low, one [16][16] each.  Sums wrap; modulo 2^32 they are right.
-using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
+/// Blocks whose scales differ by more than this keep units of their own: beyond, the rests of
+/// the small ones cost more than a flush for each block.
+inline constexpr int kMostSpread = 5;
 
-void place_planes_a(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
-void place_planes_b(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
+/// The magnitudes of a format under a scale 2^shift below the greatest of the span.
+struct alignas(64) ShiftedPlanes {
+  std::uint8_t high[128];  ///< |value| * 2^-(unit + shift), cut to an integer
+  std::uint8_t low[128];
+  std::uint8_t square[128];  ///< (|value| * 2^-shift)^2 in units of PlaneTable::square, rounded up
+  std::uint8_t rest_below;   ///< magnitudes from here on are integers
+};
+struct PlaneTable {
+  ShiftedPlanes shifted[kMostSpread + 1];
+  int unit;         ///< exponent of the integers' unit
+  double square;    ///< what one of ShiftedPlanes::square is worth
+  int most_finite;  ///< magnitudes above are NaN or infinite
+  bool nan_minus_0;
+};
+const PlaneTable& plane_table(Dtype dtype);
+
+/// What one span of a line amounts to.
+struct alignas(64) LineTally {
+  std::uint64_t squares[8] = {};  ///< their sum is that of ShiftedPlanes::square
+  std::uint8_t least[64];         ///< least magnitude minus 1, modulo 256
+  std::uint64_t rest[2];          ///< of the last run, bit c: element c may have a rest
+  bool special;                   ///< the last run holds a NaN or an infinity
+};
+
+/// Where the two planes of a run of one line go: `step` bytes from chunk to chunk.
+struct PlaneTarget {
+  std::int8_t* high;
+  std::int8_t* low;
+  int step;
+};
+
+/// What of two panels is multiplied: chunks [first, first + count) from a run on, of both blocks
+/// of a chunk or of one alone.
+struct ChunkRange {
+  int first;
+  int count;
+  enum Blocks : std::uint8_t { both, lower, upper } blocks;
+};
+
+/// The loops that know of planes; a table that has them does without place_a, place_b, dot_int16
+/// and add_scaled.
+struct PlaneKernels {
+  /// A run of codes; block b's scale is 2^shift[b] below the span's, shift at most kMostSpread.
+  void (*encode)(const PlaneTable& table, const std::uint8_t* codes, const std::uint8_t* shift,
+                 const PlaneTarget& to, LineTally& tally) noexcept;
+  /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
+  void (*add)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+              const double* scale_a, const double* scale_b, double* c) noexcept;
+};
+
+void portable_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+                            const std::uint8_t* shift, const PlaneTarget& to,
+                            LineTally& tally) noexcept;
+void vbmi_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+                        const std::uint8_t* shift, const PlaneTarget& to,
+                        LineTally& tally) noexcept;
+
+/// int16 pairs of a line's run, as encode_int16 leaves them, to planes.
+void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept;
+/// 32 lanes of [lane][kRun] bytes of one plane to the tiles of a run of B.
+void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcept;
 void planes_add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
                           double* c) noexcept;
 void planes_add_rest_of_b(int width, double value, const std::int32_t* a, int at,
                           const double* scale_a, double* d) noexcept;
-/// Lanes 16 * half and on of sums [16][32] from the planes' sums.
-void join_planes(const PlaneSums& planes, int half, std::int32_t* sums) noexcept;
-/// Chunk `chunk` of A with all but block `block` of the run zero: two tiles, high and low.
-void planes_of_block(const std::int8_t* a, int block, std::int8_t (&tiles)[2][kTileBytes]) noexcept;
+
+/// The products of byte planes of a 16 x 16 tile of sums: high * high, the two mixed ones,
+/// low * low, one [16][16] each.
+using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
+/// What PlaneKernels::add does with the planes' sums.
+void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
+                double* c) noexcept;
+/// Chunk `chunk` of A with one block zero: two tiles, high and low.
+void planes_of_block(const std::int8_t* a, const ChunkRange& range,
+                     std::int8_t (&tiles)[2][kTileBytes]) noexcept;
 
 }  // namespace mxo::cpu

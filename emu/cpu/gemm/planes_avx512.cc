@@ -39,32 +39,18 @@ void add_16(__m512d value, __m512i words, const double* scale, double* y) {
 
 }  // namespace
 
-void place_planes_a(int lanes, int, const std::uint32_t* lines, std::int32_t* run) noexcept {
-  auto* bytes = reinterpret_cast<std::int8_t*>(run);
-  for (int lane = 0; lane < lanes; ++lane) {
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      split_64(lines + lane * kRun + chunk * kChunk / 2, bytes + tile_of_a(0, chunk) + lane * 64,
-               bytes + tile_of_a(1, chunk) + lane * 64);
-    }
+void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept {
+  for (int chunk = 0; chunk < kChunks; ++chunk) {
+    split_64(pairs + chunk * kChunk / 2, to.high + chunk * to.step, to.low + chunk * to.step);
   }
 }
 
-void place_planes_b(int lanes, int, const std::uint32_t* lines, std::int32_t* run) noexcept {
-  auto* bytes = reinterpret_cast<std::int8_t*>(run);
-  alignas(64) std::uint32_t plane[2][kTileLanes][kRun / 4];
-  for (int half = 0; half < lanes / kTileLanes; ++half) {
-    for (int lane = 0; lane < kTileLanes; ++lane) {
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        split_64(lines + (half * kTileLanes + lane) * kRun + chunk * kChunk / 2,
-                 reinterpret_cast<std::int8_t*>(plane[0][lane] + chunk * kChunk / 4),
-                 reinterpret_cast<std::int8_t*>(plane[1][lane] + chunk * kChunk / 4));
-      }
-    }
-    for (int p = 0; p < 2; ++p) {
-      avx512_interleave(kTileLanes, kRun / 4, plane[p][0], kRun / 4,
-                        reinterpret_cast<std::uint32_t*>(bytes + tile_of_b(half, p, 0)),
-                        kTileLanes);
-    }
+void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcept {
+  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+    avx512_interleave(kTileLanes, kRun / 4,
+                      reinterpret_cast<const std::uint32_t*>(lines + half * kTileLanes * kRun),
+                      kRun / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
+                      kTileLanes);
   }
 }
 
@@ -90,24 +76,33 @@ void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, cons
   add_16(_mm512_set1_pd(value), integers(high, low, at), scale_a, d);
 }
 
-void join_planes(const PlaneSums& planes, int half, std::int32_t* sums) noexcept {
-  for (int m = 0; m < kTileLanes; ++m) {
-    const __m512i high = _mm512_slli_epi32(_mm512_loadu_si512(planes[0][m]), 16);
-    const __m512i mixed = _mm512_slli_epi32(_mm512_loadu_si512(planes[1][m]), 8);
-    const __m512i low = _mm512_loadu_si512(planes[2][m]);
-    _mm512_storeu_si512(sums + m * kMaxLanesB + half * kTileLanes,
-                        _mm512_add_epi32(_mm512_add_epi32(high, mixed), low));
+void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
+                double* c) noexcept {
+  const __m512d shift = _mm512_set1_pd(256.0);
+  for (int part = 0; part < kTileLanes; part += 8) {
+    const int column = half * kTileLanes + part;
+    const __m512d factor = _mm512_loadu_pd(scale_b + column);
+    const auto f64_of = [part](const std::int32_t* row) {
+      return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + part)));
+    };
+    for (int m = 0; m < kTileLanes; ++m) {
+      // Below 2^53: exact.
+      const __m512d upper = _mm512_fmadd_pd(f64_of(planes[0][m]), shift, f64_of(planes[1][m]));
+      const __m512d sum = _mm512_fmadd_pd(upper, shift, f64_of(planes[2][m]));
+      double* to = c + m * kMaxLanesB + column;
+      _mm512_storeu_pd(to, _mm512_fmadd_pd(_mm512_mul_pd(sum, factor), _mm512_set1_pd(scale_a[m]),
+                                           _mm512_loadu_pd(to)));
+    }
   }
 }
 
-void planes_of_block(const std::int8_t* a, int block,
+void planes_of_block(const std::int8_t* a, const ChunkRange& range,
                      std::int8_t (&tiles)[2][kTileBytes]) noexcept {
-  const int chunk = block * kBlock / kChunk;
-  const __mmask64 keep = block % 2 == 0 ? 0xFFFFFFFFull : 0xFFFFFFFFull << 32;
+  const __mmask64 keep = range.blocks == ChunkRange::lower ? 0xFFFFFFFFull : 0xFFFFFFFFull << 32;
   for (int plane = 0; plane < 2; ++plane) {
     for (int i = 0; i < kTileBytes; i += 64) {
       _mm512_storeu_si512(tiles[plane] + i,
-                          _mm512_maskz_loadu_epi8(keep, a + tile_of_a(plane, chunk) + i));
+                          _mm512_maskz_loadu_epi8(keep, a + tile_of_a(plane, range.first) + i));
     }
   }
 }
@@ -132,38 +127,34 @@ void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
   }
 }
 
-void dot_planes(int, int block, int blocks, const std::int32_t* run_a, const std::int32_t* run_b,
-                std::int32_t* sums) noexcept {
-  const auto* a = reinterpret_cast<const std::int8_t*>(run_a);
-  const auto* b = reinterpret_cast<const std::int8_t*>(run_b);
-  for (int half = 0; half < 2; ++half) {
-    PlaneSums planes = {};
-    if (block > 0 || blocks == 1) {
-      std::int8_t tiles[2][kTileBytes];
-      planes_of_block(a, block, tiles);
-      const int chunk = block / 2;
-      add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, chunk),
-                        b + tile_of_b(half, 1, chunk), planes);
-    } else {
-      for (int chunk = 0; chunk < kChunks; ++chunk) {
-        add_tile_products(a + tile_of_a(0, chunk), a + tile_of_a(1, chunk),
-                          b + tile_of_b(half, 0, chunk), b + tile_of_b(half, 1, chunk), planes);
-      }
+void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                const double* scale_a, const double* scale_b, double* c) noexcept {
+  PlaneSums sums = {};
+  if (range.blocks != ChunkRange::both) {
+    std::int8_t tiles[2][kTileBytes];
+    planes_of_block(a, range, tiles);
+    add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
+                      b + tile_of_b(half, 1, range.first), sums);
+  } else {
+    for (int i = 0; i < range.count; ++i) {
+      const int chunk = i % kChunks;
+      const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+      const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+      add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
+                        run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
     }
-    join_planes(planes, half, sums);
   }
+  add_joined(sums, half, scale_a, scale_b, c);
 }
 
 }  // namespace
 
 const Kernels& amx_layout_kernels() {
+  static constexpr PlaneKernels planes = {portable_encode_planes, add_planes};
   static const Kernels kernels = [] {
     Kernels k = avx512_kernels();
     k.lanes_int16 = kTileLanes;
-    k.full_int16 = true;
-    k.place_a = place_planes_a;
-    k.place_b = place_planes_b;
-    k.dot_int16 = dot_planes;
+    k.planes = &planes;
     k.add_rest_of_a = planes_add_rest_of_a;
     k.add_rest_of_b = planes_add_rest_of_b;
     return k;

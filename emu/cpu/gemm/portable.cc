@@ -116,4 +116,15 @@ std::uint32_t portable_round(const RowEnd& row, const ColumnEnds& columns, const
   return undecided;
 }
 
+void portable_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept {
+  for (int i = 0; i < n; ++i) {
+    const std::uint32_t bits = rounded_bits(sums[i] + 0.0, out_dtype);  // an exact zero is +0
+    if (out_dtype == Dtype::f32) {
+      static_cast<std::uint32_t*>(out)[i] = bits;
+    } else {
+      static_cast<std::uint16_t*>(out)[i] = static_cast<std::uint16_t>(bits);
+    }
+  }
+}
+
 }  // namespace mxo::cpu

@@ -16,5 +16,6 @@ void portable_widen(int lanes, int depth, const float* in, int in_step, double* 
                     double* norm2, float* least) noexcept;
 std::uint32_t portable_round(const RowEnd& row, const ColumnEnds& columns, const double* sums,
                              int n, Dtype out_dtype, void* out) noexcept;
+void portable_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
 
 }  // namespace mxo::cpu

@@ -1,6 +1,8 @@
 // From sums to rounded outputs; those that the bound leaves open go to the superaccumulator.
 #include "emu/cpu/gemm/tile.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -52,7 +54,9 @@ RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, 
 class Writer {
  public:
   explicit Writer(const Product& product)
-      : product_(product), wide_(product.out.dtype == Dtype::f32) {}
+      : product_(product),
+        wide_(product.out.dtype == Dtype::f32),
+        streams_(product.a.rows * product.b.rows * (wide_ ? 4 : 2) >= kStreamedBytes) {}
 
   void put(Index row, Index column, std::uint32_t bits) const {
     const Index at = offset(row, column);
@@ -66,9 +70,14 @@ class Writer {
   void put_row(Index row, Index column, int n, const void* bits) const {
     if (product_.out_column_step == 1) {
       const std::size_t size = wide_ ? 4 : 2;
-      std::memcpy(static_cast<std::byte*>(product_.out.data) +
-                      static_cast<std::size_t>(offset(row, column)) * size,
-                  bits, static_cast<std::size_t>(n) * size);
+      std::byte* to = static_cast<std::byte*>(product_.out.data) +
+                      static_cast<std::size_t>(offset(row, column)) * size;
+      const std::size_t bytes = static_cast<std::size_t>(n) * size;
+      if (streams_ && (reinterpret_cast<std::uintptr_t>(to) | bytes) % kLine == 0) {
+        stream(to, bits, bytes);
+      } else {
+        std::memcpy(to, bits, bytes);
+      }
       return;
     }
     for (int i = 0; i < n; ++i) {
@@ -89,18 +98,36 @@ class Writer {
   }
 
  private:
+  static constexpr std::size_t kLine = 64;
+  static constexpr Index kStreamedBytes = Index{4} << 20;
+
+  /// Whole lines of a large result do not pass through the caches.
+  static void stream(std::byte* to, const void* bits, std::size_t bytes) {
+    const auto* from = static_cast<const __m128i*>(bits);
+    for (std::size_t i = 0; i < bytes / 16; ++i) {
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_load_si128(from + i));
+    }
+  }
+
   Index offset(Index row, Index column) const {
     return product_.out_start + row * product_.out_row_step + column * product_.out_column_step;
   }
   const Product& product_;
   bool wide_;
+  bool streams_;
 };
 
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
                  const RowEnd* rows, const ColumnEnds& columns, const double* sums) {
   const Writer writer(product);
+  const double reach = *std::max_element(columns.reach, columns.reach + b.width);
   for (int m = 0; m < a.width; ++m) {
     alignas(64) std::uint32_t bits[kMaxLanesB];
+    if (product.scaling != Scaling::rowwise && rows[m].reach * reach <= 0x1p53) {
+      kernels.round_exact(sums + m * kernels.lanes_b, b.width, product.out.dtype, bits);
+      writer.put_row(a.first + m, b.first, b.width, bits);
+      continue;
+    }
     std::uint32_t open = kernels.round(rows[m], columns, sums + m * kernels.lanes_b, b.width,
                                        product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
@@ -157,6 +184,7 @@ void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) 
       }
     }
   }
+  _mm_sfence();  // streamed stores become visible before the threads join
 }
 
 }  // namespace

@@ -3,75 +3,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "emu/cpu/gemm/panel_pair.h"
 
 namespace mxo::cpu {
 namespace {
 
-constexpr Index kRunsAtOnce = 2;
-
-/// Pairs of panels of one job, one run.
-class Int16Run {
- public:
-  Int16Run(const Kernels& kernels, const Panel& a, const Panel& b, Index run, int blocks)
-      : kernels_(kernels),
-        a_(a),
-        b_(b),
-        run_(run),
-        blocks_(blocks),
-        run_a_(static_cast<const std::int32_t*>(a.data) + run * kRunPairs * a.step),
-        run_b_(static_cast<const std::int32_t*>(b.data) + run * kRunPairs * b.step) {}
-
-  void add_integers(double* sums) const {
-    alignas(64) std::int32_t dots[kBlockSums];
-    const bool split = (a_.split[run_] | b_.split[run_]) != 0;
-    const int step = split ? 1 : blocks_;
-    for (int block = 0; block < blocks_; block += step) {
-      kernels_.dot_int16(a_.step, block, step, run_a_, run_b_, dots);
-      kernels_.add_scaled(a_.step, dots, scales(a_, block), scales(b_, block), sums);
-    }
-  }
-
-  void add_rests_of_a(double* sums) const {
-    for (std::uint32_t i = a_.rest_begin[run_]; i < a_.rest_begin[run_ + 1]; ++i) {
-      const Rest& rest = a_.rests[i];
-      double* row = sums + static_cast<int>(rest.lane) * kernels_.lanes_b;
-      kernels_.add_rest_of_a(rest.value, run_b_, static_cast<int>(rest.at),
-                             scales(b_, block_at(rest)), row);
-      if ((b_.rest_mask[run_][rest.at / 64] >> rest.at % 64 & 1u) == 0) continue;
-      for (std::uint32_t j = b_.rest_begin[run_]; j < b_.rest_begin[run_ + 1]; ++j) {
-        if (b_.rests[j].at == rest.at) row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
-      }
-    }
-  }
-
-  /// True if there was one.
-  bool add_rests_of_b(double* turned, bool zeroed) const {
-    const std::uint32_t end = b_.rest_begin[run_ + 1];
-    if (b_.rest_begin[run_] == end) return zeroed;
-    if (!zeroed) std::memset(turned, 0, sizeof(double) * kBlockSums);
-    for (std::uint32_t i = b_.rest_begin[run_]; i < end; ++i) {
-      const Rest& rest = b_.rests[i];
-      kernels_.add_rest_of_b(a_.step, rest.value, run_a_, static_cast<int>(rest.at),
-                             scales(a_, block_at(rest)), turned + rest.lane * kMaxLanesA);
-    }
-    return true;
-  }
-
- private:
-  static int block_at(const Rest& rest) { return static_cast<int>(rest.at) / kBlock; }
-  const double* scales(const Panel& panel, int block) const {
-    return panel.scales + (run_ * kRunBlocks + block) * panel.scale_step;
-  }
-
-  const Kernels& kernels_;
-  const Panel& a_;
-  const Panel& b_;
-  Index run_;
-  int blocks_;
-  const std::int32_t* run_a_;
-  const std::int32_t* run_b_;
-};
+constexpr Index kRunsAtOnce = 2;  // of pairs
 
 bool any_dense(const std::vector<Panel>& panels, int first, int past) {
   return std::any_of(panels.begin() + first, panels.begin() + past,
@@ -122,23 +60,28 @@ void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   const Job& job = *tile.job;
   std::fill(scratch.has_turned, scratch.has_turned + kTilePairs, false);
   const int tall = tile.a1 - tile.a0;
-  for (Index start = 0; start < job.depth.runs(); start += kRunsAtOnce) {
-    const Index past = std::min(start + kRunsAtOnce, job.depth.runs());
+  const Index step = kernels.planes != nullptr ? span_runs(job.product->scaling) : kRunsAtOnce;
+  for (Index start = 0; start < job.depth.runs(); start += step) {
+    const RunRange runs{start, std::min(start + step, job.depth.runs())};
     for (int ib = tile.b0; ib < tile.b1; ++ib) {
       const Panel& b = job.b[static_cast<std::size_t>(ib)];
+      if (b.dense) continue;
+      for (int part = 0; part < integer_parts(kernels); ++part) {
+        for (int ia = tile.a0; ia < tile.a1; ++ia) {
+          const Panel& a = job.a[static_cast<std::size_t>(ia)];
+          if (a.dense) continue;
+          const PanelPair pair(kernels, job.depth, a, b);
+          pair.add_integers(runs, part, block_of(tile, scratch, ia, ib));
+        }
+      }
       for (int ia = tile.a0; ia < tile.a1; ++ia) {
         const Panel& a = job.a[static_cast<std::size_t>(ia)];
-        if (a.dense || b.dense) continue;
-        const int pair = (ib - tile.b0) * tall + ia - tile.a0;
-        double* sums = block_of(tile, scratch, ia, ib);
-        for (Index run = start; run < past; ++run) {
-          const int blocks = static_cast<int>(ceil_div(job.depth.run_count(run), kBlock));
-          const Int16Run one(kernels, a, b, run, blocks);
-          one.add_integers(sums);
-          one.add_rests_of_a(sums);
-          scratch.has_turned[pair] =
-              one.add_rests_of_b(scratch.turned[pair], scratch.has_turned[pair]);
-        }
+        if (a.dense) continue;
+        const int at = (ib - tile.b0) * tall + ia - tile.a0;
+        const PanelPair pair(kernels, job.depth, a, b);
+        pair.add_rests_of_a(runs, block_of(tile, scratch, ia, ib));
+        scratch.has_turned[at] =
+            pair.add_rests_of_b(runs, scratch.turned[at], scratch.has_turned[at]);
       }
     }
   }

@@ -1,0 +1,163 @@
+// Scales, rests and bounds of the lines of an integer panel.
+#include "emu/cpu/gemm/line_packer.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "emu/cpu/gemm/integer_unit.h"
+#include "emu/cpu/gemm/planes.h"
+#include "emu/cpu/gemm/portable.h"
+#include "formats/mx_block.h"
+
+namespace mxo::cpu {
+namespace {
+
+/// A panel with more rests than one element in this many is computed in f64.
+constexpr Index kDense = 12;
+
+int last_place(float x) {
+  const auto bits = bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
+  if (bits == 0) return 0;
+  const int field = static_cast<int>(bits >> 23);
+  const std::uint32_t significand = (bits & 0x7FFFFFu) | (field > 0 ? 0x800000u : 0u);
+  return (field > 0 ? field : 1) - 150 + std::countr_zero(significand);
+}
+
+}  // namespace
+
+BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index start, int blocks) {
+  BlockScales s;
+  if (scaling == Scaling::none || scaling == Scaling::rowwise) return s;
+  const Index line = factor.scales_start +
+                     (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
+  if (scaling == Scaling::blockwise) {
+    const Index tile = line + start / kScaleTile * factor.scales_step;
+    s.value = static_cast<const float*>(factor.scales.data)[tile];
+    s.nan = std::isnan(s.value);
+    s.infinite = std::isinf(s.value);
+    s.least = last_place(s.value);
+    return s;
+  }
+  const Index at = line + start / kMxBlock * factor.scales_step;
+  const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
+  int byte[BlockScales::kMost];
+  int most = 0;
+  int least = 255;
+  for (int b = 0; b < blocks; ++b) {
+    byte[b] = bytes[b * factor.scales_step];
+    most = std::max(most, byte[b]);
+    least = std::min(least, byte[b]);
+  }
+  s.nan = most == 255;
+  s.top = most - 127;
+  s.least = least - 127;
+  s.joint = most - least <= kMostSpread;
+  for (int b = 0; b < blocks; ++b) s.shift[b] = static_cast<std::uint8_t>(most - byte[b]);
+  return s;
+}
+
+int quantum_of(Dtype dtype, int magnitude) {
+  return visit_minifloat8(dtype, [&](auto tag) {
+    constexpr FormatSpec spec = decltype(tag)::type::spec;
+    return std::max(magnitude >> spec.mantissa_bits, 1) - spec.bias - spec.mantissa_bits;
+  });
+}
+
+LinePacker::LinePacker(const Kernels& kernels, const Product& product, const Factor& factor,
+                       const Depth& depth, Panel& panel, PackScratch& scratch)
+    : kernels_(kernels),
+      product_(product),
+      factor_(factor),
+      depth_(depth),
+      panel_(panel),
+      scratch_(scratch),
+      values_(code_values(factor.codes.dtype)) {}
+
+void LinePacker::begin() {
+  panel_.rests.clear();
+  panel_.dense = false;
+  most_rests_ = static_cast<std::size_t>(panel_.width * depth_.count / kDense + 64);
+  std::memset(panel_.scales, 0,
+              static_cast<std::size_t>(depth_.runs() * kRunBlocks * panel_.scale_step) * 8);
+}
+
+void LinePacker::begin_run(Index run) {
+  panel_.rest_begin[run] = static_cast<std::uint32_t>(panel_.rests.size());
+  panel_.rest_mask[run][0] = panel_.rest_mask[run][1] = 0;
+  panel_.split[run] = 0;
+}
+
+void LinePacker::end() {
+  panel_.rest_begin[depth_.runs()] = static_cast<std::uint32_t>(panel_.rests.size());
+  Index splits = 0;
+  for (Index run = 0; run < depth_.runs(); ++run) splits += panel_.split[run];
+  double roundings = 3.0 * static_cast<double>(depth_.runs() + 3 * splits) + 4;
+  if (panel_.dense) roundings += kRun;
+  for (int lane = 0; lane < panel_.width; ++lane) panel_.bound[lane].roundings += roundings;
+}
+
+void LinePacker::mark_special(int lane, bool nan) {
+  panel_.bound[lane].special = true;
+  panel_.bound[lane].nan = panel_.bound[lane].nan || nan;
+}
+
+bool LinePacker::has_nan(const std::uint8_t* codes) const {
+  return std::any_of(codes, codes + kRun, [this](auto code) { return std::isnan(values_[code]); });
+}
+
+void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs) {
+  const std::uint8_t* codes = scratch_.codes.lane(lane);
+  LineBound& bound = panel_.bound[lane];
+  const BlockScales s =
+      scales_of(product_.scaling, factor_, panel_.first + lane, depth_.start + run * kRun,
+                static_cast<int>(ceil_div(count, kBlock)));
+  float factor[kRunBlocks] = {1, 1, 1, 1};
+  for (int b = 0; b < kRunBlocks && s.joint; ++b) factor[b] = power_f32(-s.shift[b]);
+  EncodedRun e;
+  kernels_.encode_int16(factor_.codes.dtype, codes, factor, s.joint, pairs, e);
+  if (e.special || s.nan || s.infinite) {
+    mark_special(lane, s.nan || (e.special && has_nan(codes)));
+    std::memset(pairs, 0, kRunPairs * sizeof(std::int32_t));
+    return;
+  }
+  if (!s.joint) panel_.split[run] = 1;
+  if (e.least == 255) return;  // all zero
+  bound.quantum = std::min(bound.quantum, quantum_of(factor_.codes.dtype, e.least + 1) + s.least);
+  double worth[kRunBlocks];
+  int exponent[kRunBlocks];
+  for (int b = 0; b < kRunBlocks; ++b) {
+    const int scale = s.joint ? s.top : s.top - s.shift[b];
+    const double unit = power_f64(scale) * static_cast<double>(s.value);
+    bound.norm2 += static_cast<double>(e.norm2[b]) * unit * unit;
+    worth[b] = power_f64(scale + e.exponent[b]) * static_cast<double>(s.value);
+    worth_at(run, b, lane) = worth[b];
+    exponent[b] = e.exponent[b] + (s.joint ? s.shift[b] : 0);
+  }
+  if ((e.rest[0] | e.rest[1]) != 0) keep_rests(run, lane, e.rest, codes, exponent, worth);
+}
+
+void LinePacker::keep_rests(Index run, int lane, const std::uint64_t (&candidates)[2],
+                            const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
+                            const double (&worth)[kRunBlocks]) {
+  for (int word = 0; word < 2; ++word) {
+    for (std::uint64_t left = candidates[word]; left != 0; left &= left - 1) {
+      const int at = 64 * word + std::countr_zero(left);
+      const int b = at / kBlock;
+      const float x = values_[codes[at]] * power_f32(-exponent[b]);
+      const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
+      if (rest == 0.0f) continue;
+      panel_.rest_mask[run][word] |= std::uint64_t{1} << at % 64;
+      panel_.bound[lane].roundings += 3;
+      panel_.rests.push_back({static_cast<double>(rest) * worth[b],
+                              static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});
+    }
+  }
+  if (panel_.rests.size() > most_rests_) {
+    panel_.dense = true;
+    panel_.rests.clear();
+  }
+}
+
+}  // namespace mxo::cpu

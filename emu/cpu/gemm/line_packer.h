@@ -1,0 +1,56 @@
+// What the packers of integer panels share: the scales of a run, rests, and bounds.
+#pragma once
+
+#include "emu/cpu/gemm/pack_scratch.h"
+
+namespace mxo::cpu {
+
+/// The scales of some neighbouring blocks of one line: block b's is 2^(top - shift[b]) * value.
+struct BlockScales {
+  static constexpr int kMost = 16;
+  int top = 0;
+  int least = 0;  ///< exponent of the least scale's last place
+  std::uint8_t shift[kMost] = {};
+  bool joint = true;  ///< near enough for one unit
+  float value = 1.0f;
+  bool nan = false;
+  bool infinite = false;
+};
+BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index start, int blocks);
+
+/// The exponent of the last place of the binade of a magnitude code.
+int quantum_of(Dtype dtype, int magnitude);
+
+/// Fills the parts of a panel that do not depend on how it stores integers.
+class LinePacker {
+ public:
+  LinePacker(const Kernels& kernels, const Product& product, const Factor& factor,
+             const Depth& depth, Panel& panel, PackScratch& scratch);
+
+ protected:
+  void begin();
+  void begin_run(Index run);
+  void end();
+
+  /// A run of one line to int16 pairs, each run or block with the unit that its norm allows.
+  void pack_pairs(Index run, int count, int lane, std::int32_t* pairs);
+  void keep_rests(Index run, int lane, const std::uint64_t (&candidates)[2],
+                  const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
+                  const double (&worth)[kRunBlocks]);
+  void mark_special(int lane, bool nan);
+  bool has_nan(const std::uint8_t* codes) const;
+  double& worth_at(Index run, int block, int lane) {
+    return panel_.scales[(run * kRunBlocks + block) * panel_.scale_step + lane];
+  }
+
+  const Kernels& kernels_;
+  const Product& product_;
+  const Factor& factor_;
+  const Depth& depth_;
+  Panel& panel_;
+  PackScratch& scratch_;
+  const float* values_;
+  std::size_t most_rests_ = 0;
+};
+
+}  // namespace mxo::cpu

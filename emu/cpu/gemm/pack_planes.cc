@@ -1,0 +1,147 @@
+// Codes to panels of byte planes, a span of runs at a time: one unit a line and span, unless the
+// scales of the span lie too far apart.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "emu/cpu/gemm/integer_unit.h"
+#include "emu/cpu/gemm/packers.h"
+#include "emu/cpu/gemm/planes.h"
+
+namespace mxo::cpu {
+namespace {
+
+static_assert(kSpanBlocks == BlockScales::kMost);
+
+class PlanePacker : LinePacker {
+ public:
+  PlanePacker(const Kernels& kernels, const Product& product, const Factor& factor,
+              const Depth& depth, Panel& panel, PackScratch& scratch)
+      : LinePacker(kernels, product, factor, depth, panel, scratch),
+        table_(plane_table(factor.codes.dtype)),
+        is_b_(panel.scale_step == kMaxLanesB) {}
+
+  void pack() {
+    begin();
+    for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
+      for (auto& plane : scratch_.planes) std::memset(plane[lane], 0, kRun);
+    }
+    const Index step = span_runs(product_.scaling);
+    for (Index first = 0; first < depth_.runs(); first += step) {
+      pack_span(first, std::min(first + step, depth_.runs()));
+    }
+    end();
+  }
+
+ private:
+  /// A line in the current span.
+  struct Line {
+    BlockScales scales;
+    double worth = 0;  ///< of its unit
+    LineTally tally;
+  };
+
+  void pack_span(Index first, Index past) {
+    const Index end = std::min(past * kRun, depth_.count);
+    const int blocks = static_cast<int>(ceil_div(end - first * kRun, kBlock));
+    for (int lane = 0; lane < panel_.width; ++lane) open(lane, first, blocks);
+    for (Index run = first; run < past; ++run) {
+      begin_run(run);
+      pack_run(run, static_cast<int>(run - first) * kRunBlocks);
+    }
+    for (int lane = 0; lane < panel_.width; ++lane) close(lane, first, past);
+  }
+
+  void open(int lane, Index first, int blocks) {
+    Line& line = lines_[lane];
+    line.scales = scales_of(product_.scaling, factor_, panel_.first + lane,
+                            depth_.start + first * kRun, blocks);
+    if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
+    line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
+    std::memset(line.tally.squares, 0, sizeof(line.tally.squares));
+    std::memset(line.tally.least, 255, sizeof(line.tally.least));
+  }
+
+  void pack_run(Index run, int block) {
+    const int count = depth_.run_count(run);
+    scratch_.codes.fetch(factor_, panel_.first, panel_.width, depth_.start + run * kRun, count);
+    auto* to = static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      const PlaneTarget target =
+          is_b_ ? PlaneTarget{scratch_.planes[0][lane], scratch_.planes[1][lane], kChunk}
+                : PlaneTarget{to + tile_of_a(0, 0) + lane * kChunk,
+                              to + tile_of_a(1, 0) + lane * kChunk, kTileBytes};
+      pack_line(run, block, count, lane, target);
+    }
+    for (int plane = 0; plane < 2 && is_b_; ++plane) {
+      turn_plane(plane, scratch_.planes[plane][0], to);
+    }
+  }
+
+  void pack_line(Index run, int block, int count, int lane, const PlaneTarget& to) {
+    Line& line = lines_[lane];
+    if (line.scales.nan || line.scales.infinite) return clear(to);
+    if (!line.scales.joint) {
+      pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.lines[lane]));
+      panel_.split[run] = 1;
+      return split_pairs(scratch_.lines[lane], to);
+    }
+    const std::uint8_t* codes = scratch_.codes.lane(lane);
+    LineTally& tally = line.tally;
+    kernels_.planes->encode(table_, codes, line.scales.shift + block, to, tally);
+    if (tally.special) {
+      mark_special(lane, has_nan(codes));
+      return clear(to);
+    }
+    for (int b = 0; b < kRunBlocks; ++b) worth_at(run, b, lane) = line.worth;
+    if ((tally.rest[0] | tally.rest[1]) != 0) {
+      int exponent[kRunBlocks];
+      double worth[kRunBlocks];
+      for (int b = 0; b < kRunBlocks; ++b) {
+        exponent[b] = table_.unit + line.scales.shift[block + b];
+        worth[b] = line.worth;
+      }
+      keep_rests(run, lane, tally.rest, codes, exponent, worth);
+    }
+  }
+
+  static void clear(const PlaneTarget& to) {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      std::memset(to.high + chunk * to.step, 0, kChunk);
+      std::memset(to.low + chunk * to.step, 0, kChunk);
+    }
+  }
+
+  /// Blocks of a split span have units of their own in every line: the sums ask for one worth
+  /// each, which a joint line repeats.
+  void close(int lane, Index first, Index past) {
+    Line& line = lines_[lane];
+    const LineTally& tally = line.tally;
+    if (!line.scales.joint) {
+      for (Index run = first; run < past; ++run) panel_.split[run] = 1;
+      return;
+    }
+    const std::uint8_t least = *std::min_element(tally.least, tally.least + 64);
+    if (least == 255 || line.scales.nan || line.scales.infinite) return;
+    LineBound& bound = panel_.bound[lane];
+    bound.quantum =
+        std::min(bound.quantum, quantum_of(factor_.codes.dtype, least + 1) + line.scales.least);
+    const auto squares =
+        static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
+    const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
+    bound.norm2 += squares * table_.square * scale * scale;
+  }
+
+  const PlaneTable& table_;
+  bool is_b_;
+  Line lines_[kMaxLanesB];
+};
+
+}  // namespace
+
+void pack_planes(const Kernels& kernels, const Product& product, const Factor& factor,
+                 const Depth& depth, Panel& panel, PackScratch& scratch) {
+  PlanePacker(kernels, product, factor, depth, panel, scratch).pack();
+}
+
+}  // namespace mxo::cpu

@@ -1,0 +1,13 @@
+// The packers of integer panels, one for pairs and one for byte planes.
+#pragma once
+
+#include "emu/cpu/gemm/line_packer.h"
+
+namespace mxo::cpu {
+
+void pack_pairs(const Kernels& kernels, const Product& product, const Factor& factor,
+                const Depth& depth, Panel& panel, PackScratch& scratch);
+void pack_planes(const Kernels& kernels, const Product& product, const Factor& factor,
+                 const Depth& depth, Panel& panel, PackScratch& scratch);
+
+}  // namespace mxo::cpu

@@ -1,0 +1,52 @@
+// Two integer panels of a job, multiplied some runs at a time.
+#pragma once
+
+#include "emu/cpu/gemm/panel.h"
+
+namespace mxo::cpu {
+
+struct RunRange {
+  Index first;
+  Index past;
+};
+
+/// Parts of a pair's sums that are added one at a time, each over all panels of A before the
+/// next, because the part's share of B stays in the first cache: halves of planes.
+inline int integer_parts(const Kernels& kernels) {
+  return kernels.planes != nullptr ? kMaxLanesB / kTileLanes : 1;
+}
+
+/// Sums are [m][lanes_b] in f64.
+class PanelPair {
+ public:
+  PanelPair(const Kernels& kernels, const Depth& depth, const Panel& a, const Panel& b)
+      : kernels_(kernels), depth_(depth), a_(a), b_(b) {}
+
+  /// Products of integers; of planes `runs` is one span.
+  void add_integers(const RunRange& runs, int part, double* sums) const;
+  /// Rests of A with all of B, and where both have one.
+  void add_rests_of_a(const RunRange& runs, double* sums) const;
+  /// Rests of B with the integers of A, into sums [n][kMaxLanesA] that are zeroed by the first.
+  /// True if there was one, or `zeroed`.
+  bool add_rests_of_b(const RunRange& runs, double* turned, bool zeroed) const;
+
+ private:
+  void add_pairs(Index run, double* sums) const;
+  void add_planes(const RunRange& runs, int half, double* sums) const;
+  const std::int32_t* data_a(Index run) const {
+    return static_cast<const std::int32_t*>(a_.data) + run * kRunPairs * a_.step;
+  }
+  const std::int32_t* data_b(Index run) const {
+    return static_cast<const std::int32_t*>(b_.data) + run * kRunPairs * b_.step;
+  }
+  static const double* scales(const Panel& panel, Index block) {
+    return panel.scales + block * panel.scale_step;
+  }
+
+  const Kernels& kernels_;
+  const Depth& depth_;
+  const Panel& a_;
+  const Panel& b_;
+};
+
+}  // namespace mxo::cpu

@@ -1,0 +1,80 @@
+// The tables of magnitudes, and the encoder of planes in plain C++.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "emu/cpu/gemm/planes.h"
+#include "emu/cpu/gemm/portable.h"
+
+namespace mxo::cpu {
+namespace {
+
+PlaneTable make_table(Dtype dtype) {
+  const float* values = code_values(dtype);
+  PlaneTable table = {};
+  table.nan_minus_0 = std::isnan(values[0x80]);
+  table.most_finite = 0x7F;
+  while (!std::isfinite(values[table.most_finite])) --table.most_finite;
+  const double most = values[table.most_finite];
+  table.unit = std::ilogb(most) + 1 - 15;
+  table.square = most * most / 255.0;
+  for (int shift = 0; shift <= kMostSpread; ++shift) {
+    ShiftedPlanes& to = table.shifted[shift];
+    for (int code = 0; code <= table.most_finite; ++code) {
+      const double value = std::ldexp(static_cast<double>(values[code]), -shift);
+      const double scaled = std::ldexp(value, -table.unit);
+      const auto integer = static_cast<unsigned>(scaled);
+      to.high[code] = static_cast<std::uint8_t>(integer >> 8);
+      to.low[code] = static_cast<std::uint8_t>(integer & 0xFFu);
+      // The largest square is 255 units but for the rounding of the quotient.
+      to.square[code] =
+          static_cast<std::uint8_t>(std::min(255.0, std::ceil(value * value / table.square)));
+      if (scaled != static_cast<double>(integer)) {
+        to.rest_below = static_cast<std::uint8_t>(code + 1);
+      }
+    }
+  }
+  table.square *= 1.0 + 0x1p-20;  // which makes up for it
+  return table;
+}
+
+}  // namespace
+
+const PlaneTable& plane_table(Dtype dtype) {
+  static const PlaneTable tables[] = {make_table(Dtype::e4m3), make_table(Dtype::e4m3fnuz),
+                                      make_table(Dtype::e5m2), make_table(Dtype::e5m2fnuz)};
+  switch (dtype) {
+    case Dtype::e4m3: return tables[0];
+    case Dtype::e4m3fnuz: return tables[1];
+    case Dtype::e5m2: return tables[2];
+    default: return tables[3];
+  }
+}
+
+void portable_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+                            const std::uint8_t* shift, const PlaneTarget& to,
+                            LineTally& tally) noexcept {
+  tally.special = false;
+  tally.rest[0] = tally.rest[1] = 0;
+  for (int c = 0; c < kRun; ++c) {
+    const int magnitude = codes[c] & 0x7F;
+    const bool negative = codes[c] >= 0x80;
+    if (magnitude > table.most_finite || (table.nan_minus_0 && codes[c] == 0x80)) {
+      tally.special = true;
+    }
+    const ShiftedPlanes& planes = table.shifted[shift[c / kBlock]];
+    const int integer = 256 * planes.high[magnitude] + planes.low[magnitude];
+    const int x = negative ? -integer : integer;
+    const int at = c / kChunk * to.step + c % kChunk;
+    to.high[at] = static_cast<std::int8_t>(x >> 8);
+    to.low[at] = static_cast<std::int8_t>(x & 0xFF);
+    tally.squares[c / 8 % 8] += planes.square[magnitude];
+    std::uint8_t& least = tally.least[c % 64];
+    least = std::min(least, static_cast<std::uint8_t>(magnitude - 1));
+    if (magnitude != 0 && magnitude < planes.rest_below) {
+      tally.rest[c / 64] |= std::uint64_t{1} << c % 64;
+    }
+  }
+}
+
+}  // namespace mxo::cpu
