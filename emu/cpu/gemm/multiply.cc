@@ -69,7 +69,9 @@ class Runner {
     std::vector<Tile> tiles;
     const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / jobs.size() + 1;
     for (Job& job : jobs) {
-      for (Panel& panel : job.b) packings.push_back({&job, &panel, &job.product->b});
+      if (!job.own_b) {
+        for (Panel& panel : job.b) packings.push_back({&job, &panel, &job.product->b});
+      }
       for (Panel& panel : job.a) packings.push_back({&job, &panel, &job.product->a});
       add_tiles(job, wanted, tiles);
     }

@@ -14,12 +14,11 @@ void PanelPair::add_integers(const RunRange& runs, int part, double* sums) const
 void PanelPair::add_pairs(Index run, double* sums) const {
   alignas(64) std::int32_t dots[kMaxLanesA * kMaxLanesB];
   const int blocks = static_cast<int>(ceil_div(depth_.run_count(run), kBlock));
-  const bool split = (a_.split[run] | b_.split[run]) != 0;
-  const int step = split ? 1 : blocks;
+  const int step = split(run) ? 1 : blocks;
   for (int block = 0; block < blocks; block += step) {
     const Index at = run * kRunBlocks + block;
     kernels_.dot_int16(a_.step, block, step, data_a(run), data_b(run), dots);
-    kernels_.add_scaled(a_.step, dots, scales(a_, at), scales(b_, at), sums);
+    kernels_.add_scaled(a_.step, dots, scales_a(at), scales_b(at), sums);
   }
 }
 
@@ -28,34 +27,33 @@ void PanelPair::add_planes(const RunRange& runs, int half, double* sums) const {
     return reinterpret_cast<const std::int8_t*>(run);
   };
   const Index past = std::min(runs.past * kRun, depth_.count);
-  bool split = false;
-  for (Index run = runs.first; run < runs.past; ++run) {
-    split = split || (a_.split[run] | b_.split[run]) != 0;
-  }
-  if (!split) {
+  bool any_split = false;
+  for (Index run = runs.first; run < runs.past; ++run) any_split = any_split || split(run);
+  if (!any_split) {
     const auto chunks = static_cast<int>(ceil_div(past - runs.first * kRun, kChunk));
     const Index at = runs.first * kRunBlocks;
     kernels_.planes->add(half, {0, chunks, ChunkRange::both}, bytes(data_a(runs.first)),
-                         bytes(data_b(runs.first)), scales(a_, at), scales(b_, at), sums);
+                         bytes(data_b(runs.first)), scales_a(at), scales_b(at), sums);
     return;
   }
   for (Index at = runs.first * kRunBlocks; at * kBlock < past; ++at) {
     const Index run = at / kRunBlocks;
     const auto block = static_cast<int>(at % kRunBlocks);
-    kernels_.planes->add(
-        half, {block / 2, 1, block % 2 == 0 ? ChunkRange::lower : ChunkRange::upper},
-        bytes(data_a(run)), bytes(data_b(run)), scales(a_, at), scales(b_, at), sums);
+    kernels_.planes->add(half,
+                         {block / 2, 1, block % 2 == 0 ? ChunkRange::lower : ChunkRange::upper},
+                         bytes(data_a(run)), bytes(data_b(run)), scales_a(at), scales_b(at), sums);
   }
 }
 
 void PanelPair::add_rests_of_a(const RunRange& runs, double* sums) const {
   for (Index run = runs.first; run < runs.past; ++run) {
     const std::uint64_t* of_b = b_.rest_mask[run];
-    for (std::uint32_t i = a_.rest_begin[run]; i < a_.rest_begin[run + 1]; ++i) {
+    const std::uint32_t* of_a = a_.rest_begin + first_of_a_ + run;
+    for (std::uint32_t i = of_a[0]; i < of_a[1]; ++i) {
       const Rest& rest = a_.rests[i];
       double* row = sums + static_cast<int>(rest.lane) * kernels_.lanes_b;
       kernels_.add_rest_of_a(rest.value, data_b(run), static_cast<int>(rest.at),
-                             scales(b_, run * kRunBlocks + rest.at / kBlock), row);
+                             scales_b(run * kRunBlocks + rest.at / kBlock), row);
       if ((of_b[rest.at / 64] >> rest.at % 64 & 1u) == 0) continue;
       for (std::uint32_t j = b_.rest_begin[run]; j < b_.rest_begin[run + 1]; ++j) {
         if (b_.rests[j].at == rest.at) row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
@@ -71,7 +69,7 @@ bool PanelPair::add_rests_of_b(const RunRange& runs, double* turned, bool zeroed
       zeroed = true;
       const Rest& rest = b_.rests[i];
       kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), static_cast<int>(rest.at),
-                             scales(a_, run * kRunBlocks + rest.at / kBlock),
+                             scales_a(run * kRunBlocks + rest.at / kBlock),
                              turned + rest.lane * kMaxLanesA);
     }
   }

@@ -19,8 +19,10 @@ inline int integer_parts(const Kernels& kernels) {
 /// Sums are [m][lanes_b] in f64.
 class PanelPair {
  public:
-  PanelPair(const Kernels& kernels, const Depth& depth, const Panel& a, const Panel& b)
-      : kernels_(kernels), depth_(depth), a_(a), b_(b) {}
+  /// Runs are counted as in B, whose first is run `first_of_a` of A.
+  PanelPair(const Kernels& kernels, const Depth& depth, const Panel& a, Index first_of_a,
+            const Panel& b)
+      : kernels_(kernels), depth_(depth), a_(a), first_of_a_(first_of_a), b_(b) {}
 
   /// Products of integers; of planes `runs` is one span.
   void add_integers(const RunRange& runs, int part, double* sums) const;
@@ -33,19 +35,22 @@ class PanelPair {
  private:
   void add_pairs(Index run, double* sums) const;
   void add_planes(const RunRange& runs, int half, double* sums) const;
+  bool split(Index run) const { return (a_.split[first_of_a_ + run] | b_.split[run]) != 0; }
   const std::int32_t* data_a(Index run) const {
-    return static_cast<const std::int32_t*>(a_.data) + run * kRunPairs * a_.step;
+    return static_cast<const std::int32_t*>(a_.data) + (first_of_a_ + run) * kRunPairs * a_.step;
   }
   const std::int32_t* data_b(Index run) const {
     return static_cast<const std::int32_t*>(b_.data) + run * kRunPairs * b_.step;
   }
-  static const double* scales(const Panel& panel, Index block) {
-    return panel.scales + block * panel.scale_step;
+  const double* scales_a(Index block) const {
+    return a_.scales + (first_of_a_ * kRunBlocks + block) * a_.scale_step;
   }
+  const double* scales_b(Index block) const { return b_.scales + block * b_.scale_step; }
 
   const Kernels& kernels_;
   const Depth& depth_;
   const Panel& a_;
+  Index first_of_a_;
   const Panel& b_;
 };
 

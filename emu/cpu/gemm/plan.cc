@@ -56,8 +56,33 @@ void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::siz
 
 }  // namespace
 
+namespace {
+
+/// Few rows: a tile holds them all, so that each line of B is packed once even if each tile packs
+/// its own, and what it packs need not leave the second cache.
+bool has_few_rows(const Kernels& kernels, Engine engine, const Product& product) {
+  return panels(product.a.rows, lanes_a(kernels, engine)) <= kTilePanelsA;
+}
+
+/// All of the product as one piece, if A fits.
+std::vector<Piece> with_own_b(const Kernels& kernels, Engine engine, const Product& product,
+                              std::size_t memory) {
+  Piece piece{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true};
+  const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, lanes_a(kernels, engine)));
+  piece.bytes =
+      panels_a * panel_bytes(engine, lanes_a(kernels, engine), kMaxLanesA, {0, product.depth});
+  if (piece.bytes > memory) return {};
+  return {piece};
+}
+
+}  // namespace
+
 std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& product,
                        std::size_t memory) {
+  if (has_few_rows(kernels, engine, product)) {
+    std::vector<Piece> piece = with_own_b(kernels, engine, product, memory);
+    if (!piece.empty()) return piece;
+  }
   Cut best;
   for (Index parts = 1; parts == 1 || parts < 2 * ceil_div(product.depth, kRun); parts *= 2) {
     try_parts(kernels, engine, product, memory, parts, best);
@@ -72,7 +97,8 @@ std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& pro
                   n,
                   std::min(best.columns, product.b.rows - n),
                   best.part,
-                  0};
+                  0,
+                  false};
       piece.bytes = bytes_of(kernels, engine, piece.rows, piece.columns, {0, piece.part},
                              piece.part == product.depth);
       pieces.push_back(piece);
@@ -107,6 +133,7 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
   job.product = piece.product;
   job.engine = engine;
   job.depth = {0, piece.part};
+  job.own_b = piece.own_b;
   const bool full = engine == Engine::int16 && kernels.planes != nullptr;
   const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
                          bool padded) {
@@ -121,6 +148,7 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
       first += panel.width;
       panel.step = padded || full ? lanes : panel.width;
       panel.scale_step = padded ? kMaxLanesB : kMaxLanesA;
+      if (padded && job.own_b) continue;
       place_panel(panel, engine, job.depth, memory);
       memory += panel_bytes(engine, panel.step, panel.scale_step, job.depth);
     }
@@ -134,13 +162,13 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
 void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles) {
   const int pa = static_cast<int>(job.a.size());
   const int pb = static_cast<int>(job.b.size());
-  int tall = std::min(kTilePanelsA, pa);
-  int wide = std::min(kTilePanelsB, pb);
+  int tall = std::min(job.own_b ? kTilePanelsA : kTileSide, pa);
+  int wide = std::min({kTilePanelsB, kTilePairs / tall, pb});
   const auto count = [&] {
     return static_cast<std::size_t>(ceil_div(pa, tall) * ceil_div(pb, wide));
   };
   while (count() < wanted && (tall > 1 || wide > 1)) {
-    if (wide >= tall) {
+    if (wide >= tall || (job.own_b && wide > 1)) {
       wide = (wide + 1) / 2;
     } else {
       tall = (tall + 1) / 2;

@@ -14,6 +14,7 @@ struct Piece {
   Index first_column, columns;
   Index part;         ///< elements of the depth at once; the whole depth, or a multiple of kRun
   std::size_t bytes;  ///< of packed panels and, in parts, of sums
+  bool own_b;         ///< only A is packed in advance; Job::own_b
 };
 
 /// Pieces in order; neighbours that fit together in `memory` bytes make a batch.

@@ -22,19 +22,20 @@ TileScratchPtr make_tile_scratch() {
   return scratch;
 }
 
-double* block_of(const Tile& tile, TileScratch& scratch, int ia, int ib) {
+double* block_of(const Tile& tile, TileScratch& scratch, int i, int j) {
   const Job& job = *tile.job;
   if (job.sums != nullptr) {
-    return job.sums + (static_cast<std::size_t>(ia) * job.b.size() + static_cast<std::size_t>(ib)) *
-                          kBlockSums;
+    const auto row = static_cast<std::size_t>(tile.a0 + i);
+    return job.sums + (row * job.b.size() + static_cast<std::size_t>(tile.b0 + j)) * kBlockSums;
   }
-  return scratch.sums[(ib - tile.b0) * (tile.a1 - tile.a0) + ia - tile.a0];
+  return scratch.sums[j * (tile.a1 - tile.a0) + i];
 }
 
 namespace {
 
 constexpr std::uint32_t kNanF32 = 0x7FC00000u;
 constexpr std::uint32_t kNanBf16 = 0x7FC0u;
+constexpr std::size_t kAlign = 64;  // of panels
 
 RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, int lane) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -156,16 +157,16 @@ void write_chain(const Kernels& kernels, const Product& product, const Panel& a,
   }
 }
 
-void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
+void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  const Job& job = *part.tile->job;
   const Product& product = *job.product;
   RowEnd rows[kTilePanelsA][kMaxLanesA];
-  for (int ia = tile.a0; ia < tile.a1 && job.engine != Engine::chain; ++ia) {
-    const Panel& a = job.a[static_cast<std::size_t>(ia)];
-    for (int m = 0; m < a.width; ++m) rows[ia - tile.a0][m] = end_of(product, product.a, a, m);
+  for (int i = 0; i < part.tall() && job.engine != Engine::chain; ++i) {
+    const Panel& a = part.a[i];
+    for (int m = 0; m < a.width; ++m) rows[i][m] = end_of(product, product.a, a, m);
   }
-  for (int ib = tile.b0; ib < tile.b1; ++ib) {
-    const Panel& b = job.b[static_cast<std::size_t>(ib)];
+  for (int j = 0; j < part.wide(); ++j) {
+    const Panel& b = part.b[j];
     ColumnEnds columns = {};
     for (int n = 0; n < b.width && job.engine != Engine::chain; ++n) {
       const RowEnd end = end_of(product, product.b, b, n);
@@ -174,17 +175,55 @@ void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) 
       columns.roundings[n] = end.roundings;
       columns.scale[n] = end.scale;
     }
-    for (int ia = tile.a0; ia < tile.a1; ++ia) {
-      const Panel& a = job.a[static_cast<std::size_t>(ia)];
-      const double* sums = block_of(tile, scratch, ia, ib);
+    for (int i = 0; i < part.tall(); ++i) {
+      const double* sums = block_of(*part.tile, scratch, i, j);
       if (job.engine == Engine::chain) {
-        write_chain(kernels, product, a, b, reinterpret_cast<const float*>(sums));
+        write_chain(kernels, product, part.a[i], b, reinterpret_cast<const float*>(sums));
       } else {
-        write_exact(kernels, product, a, b, rows[ia - tile.a0], columns, sums);
+        write_exact(kernels, product, part.a[i], b, rows[i], columns, sums);
       }
     }
   }
   _mm_sfence();  // streamed stores become visible before the threads join
+}
+
+void add_part(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  if (kernels.begin != nullptr) kernels.begin();
+  switch (part.tile->job->engine) {
+    case Engine::int16: sum_int16(kernels, part, scratch); break;
+    case Engine::f64: sum_f64(kernels, part, scratch); break;
+    case Engine::chain: sum_chain(kernels, part, scratch); break;
+  }
+  if (kernels.end != nullptr) kernels.end();
+}
+
+/// All of the depth, with B packed a part at a time into memory that stays in the second cache.
+TilePart add_with_own_b(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  const Job& job = *tile.job;
+  TilePart part{&tile, job.a.data() + tile.a0, scratch.own_b, {0, 0}, 0};
+  const Depth most{0, std::min(kOwnDepth, job.depth.count)};
+  const std::size_t bytes = panel_bytes(job.engine, kernels.lanes_b, kMaxLanesB, most);
+  scratch.own_memory.resize(bytes * kTilePanelsB + kAlign);
+  std::byte* memory = scratch.own_memory.data();
+  memory += (kAlign - reinterpret_cast<std::uintptr_t>(memory) % kAlign) % kAlign;
+  for (int j = 0; j < part.wide(); ++j) {
+    Panel& b = scratch.own_b[j];
+    std::vector<Rest> rests = std::move(b.rests);  // keeps its room
+    b = job.b[static_cast<std::size_t>(tile.b0 + j)];
+    b.rests = std::move(rests);
+  }
+  while (part.depth.start < job.depth.count) {
+    part.depth.count = std::min(kOwnDepth, job.depth.count - part.depth.start);
+    part.first_of_a = part.depth.start / kRun;
+    for (int j = 0; j < part.wide(); ++j) {
+      Panel& b = scratch.own_b[j];
+      place_panel(b, job.engine, part.depth, memory + static_cast<std::size_t>(j) * bytes);
+      pack_panel(kernels, job.engine, *job.product, job.product->b, part.depth, b, *scratch.pack);
+    }
+    add_part(kernels, part, scratch);
+    part.depth.start += part.depth.count;
+  }
+  return part;
 }
 
 }  // namespace
@@ -192,20 +231,16 @@ void write_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) 
 void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   const Job& job = *tile.job;
   if (job.first_part()) {
-    for (int ib = tile.b0; ib < tile.b1; ++ib) {
-      for (int ia = tile.a0; ia < tile.a1; ++ia) {
-        std::memset(block_of(tile, scratch, ia, ib), 0, sizeof(double) * kBlockSums);
+    for (int j = 0; j < tile.b1 - tile.b0; ++j) {
+      for (int i = 0; i < tile.a1 - tile.a0; ++i) {
+        std::memset(block_of(tile, scratch, i, j), 0, sizeof(double) * kBlockSums);
       }
     }
   }
-  if (kernels.begin != nullptr) kernels.begin();
-  switch (job.engine) {
-    case Engine::int16: sum_int16(kernels, tile, scratch); break;
-    case Engine::f64: sum_f64(kernels, tile, scratch); break;
-    case Engine::chain: sum_chain(kernels, tile, scratch); break;
-  }
-  if (kernels.end != nullptr) kernels.end();
-  if (job.last_part()) write_tile(kernels, tile, scratch);
+  if (job.own_b) return write_tile(kernels, add_with_own_b(kernels, tile, scratch), scratch);
+  const TilePart part{&tile, job.a.data() + tile.a0, job.b.data() + tile.b0, job.depth, 0};
+  add_part(kernels, part, scratch);
+  if (job.last_part()) write_tile(kernels, part, scratch);
 }
 
 }  // namespace mxo::cpu

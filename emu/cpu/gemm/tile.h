@@ -8,8 +8,13 @@
 
 namespace mxo::cpu {
 
-inline constexpr int kTilePanelsA = 8;
+/// Panels of a tile along A and along B, and at most so many pairs of them.
+inline constexpr int kTilePanelsA = 32;
 inline constexpr int kTilePanelsB = 8;
+inline constexpr int kTilePairs = 64;
+inline constexpr int kTileSide = 8;  ///< of a square one
+/// Elements of B's depth that a tile packs at once where it packs B by itself.
+inline constexpr Index kOwnDepth = Index{kSpanRuns} * kRun;
 
 /// A rectangle of one product's outputs, its operands packed.
 struct Job {
@@ -20,6 +25,7 @@ struct Job {
   Depth depth;  ///< the part of the contracted axis that is packed now
   std::vector<Panel> a;
   std::vector<Panel> b;
+  bool own_b = false;      ///< B's panels are not packed: each tile packs its own, part by part
   double* sums = nullptr;  ///< all blocks of sums, where the depth comes in parts; else null
   bool first_part() const { return depth.start == 0; }
   bool last_part() const { return depth.start + depth.count == product->depth; }

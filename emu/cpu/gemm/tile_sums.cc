@@ -11,108 +11,109 @@ namespace {
 
 constexpr Index kRunsAtOnce = 2;  // of pairs
 
-bool any_dense(const std::vector<Panel>& panels, int first, int past) {
-  return std::any_of(panels.begin() + first, panels.begin() + past,
-                     [](const Panel& p) { return p.dense; });
+bool any_dense(const Panel* panels, int count) {
+  return std::any_of(panels, panels + count, [](const Panel& p) { return p.dense; });
 }
 
 /// Lanes of A that the f64 loop takes at once; an int16 panel may have twice as many.
-int part_of(const Kernels& kernels, const Panel& a) {
+int lanes_of(const Kernels& kernels, const Panel& a) {
   return a.step > kernels.lanes_a ? a.step / 2 : a.step;
 }
 
 /// The pairs with a panel that has too many rests, from the operands themselves.
-void sum_dense(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
+void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  const Product& product = *part.tile->job->product;
   const int half = kernels.lanes_b / 2;
-  for (Index run = 0; run < job.depth.runs(); ++run) {
-    const Index start = job.depth.start + run * kRun;
-    const int count = job.depth.run_count(run);
-    for (int ia = tile.a0; ia < tile.a1; ++ia) {
-      const Panel& a = job.a[static_cast<std::size_t>(ia)];
-      pack_run_f64(*job.product, job.product->a, a, start, count, part_of(kernels, a),
-                   scratch.dense_a[ia - tile.a0], *scratch.pack);
+  const bool any_a = any_dense(part.a, part.tall());
+  constexpr Index kDenseStep = kRun * kMaxLanesA;
+  scratch.dense_a.resize(static_cast<std::size_t>(part.tall() * kDenseStep));
+  for (Index run = 0; run < part.depth.runs(); ++run) {
+    const Index start = part.depth.start + run * kRun;
+    const int count = part.depth.run_count(run);
+    for (int i = 0; i < part.tall(); ++i) {
+      pack_run_f64(product, product.a, part.a[i], start, count, lanes_of(kernels, part.a[i]),
+                   scratch.dense_a.data() + i * kDenseStep, *scratch.pack);
     }
-    for (int ib = tile.b0; ib < tile.b1; ++ib) {
-      const Panel& b = job.b[static_cast<std::size_t>(ib)];
-      if (!b.dense && !any_dense(job.a, tile.a0, tile.a1)) continue;
-      pack_run_f64(*job.product, job.product->b, b, start, count, half, scratch.dense_b,
-                   *scratch.pack);
-      for (int ia = tile.a0; ia < tile.a1; ++ia) {
-        const Panel& a = job.a[static_cast<std::size_t>(ia)];
+    for (int j = 0; j < part.wide(); ++j) {
+      const Panel& b = part.b[j];
+      if (!b.dense && !any_a) continue;
+      pack_run_f64(product, product.b, b, start, count, half, scratch.dense_b, *scratch.pack);
+      for (int i = 0; i < part.tall(); ++i) {
+        const Panel& a = part.a[i];
         if (!a.dense && !b.dense) continue;
-        double* sums = block_of(tile, scratch, ia, ib);
-        const double* from = scratch.dense_a[ia - tile.a0];
-        const int part = part_of(kernels, a);
-        for (int m = 0; m < a.step; m += part) {
+        double* sums = block_of(*part.tile, scratch, i, j);
+        const int lanes = lanes_of(kernels, a);
+        for (int m = 0; m < a.step; m += lanes) {
+          const double* from = scratch.dense_a.data() + i * kDenseStep + kRun * m;
           double* to = sums + m * kernels.lanes_b;
-          kernels.dot_f64(part, count, from + kRun * m, scratch.dense_b, to);
-          kernels.dot_f64(part, count, from + kRun * m, scratch.dense_b + kRun * half, to + half);
+          kernels.dot_f64(lanes, count, from, scratch.dense_b, to);
+          kernels.dot_f64(lanes, count, from, scratch.dense_b + kRun * half, to + half);
         }
       }
+    }
+  }
+}
+
+void add_turned(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  for (int j = 0; j < part.wide(); ++j) {
+    for (int i = 0; i < part.tall(); ++i) {
+      const int pair = j * part.tall() + i;
+      if (!scratch.has_turned[pair]) continue;
+      kernels.add_turned(part.a[i].width, scratch.turned[pair],
+                         block_of(*part.tile, scratch, i, j));
     }
   }
 }
 
 }  // namespace
 
-void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
+void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   std::fill(scratch.has_turned, scratch.has_turned + kTilePairs, false);
-  const int tall = tile.a1 - tile.a0;
-  const Index step = kernels.planes != nullptr ? span_runs(job.product->scaling) : kRunsAtOnce;
-  for (Index start = 0; start < job.depth.runs(); start += step) {
-    const RunRange runs{start, std::min(start + step, job.depth.runs())};
-    for (int ib = tile.b0; ib < tile.b1; ++ib) {
-      const Panel& b = job.b[static_cast<std::size_t>(ib)];
+  const Product& product = *part.tile->job->product;
+  const Index step = kernels.planes != nullptr ? span_runs(product.scaling) : kRunsAtOnce;
+  for (Index start = 0; start < part.depth.runs(); start += step) {
+    const RunRange runs{start, std::min(start + step, part.depth.runs())};
+    for (int j = 0; j < part.wide(); ++j) {
+      const Panel& b = part.b[j];
       if (b.dense) continue;
-      for (int part = 0; part < integer_parts(kernels); ++part) {
-        for (int ia = tile.a0; ia < tile.a1; ++ia) {
-          const Panel& a = job.a[static_cast<std::size_t>(ia)];
-          if (a.dense) continue;
-          const PanelPair pair(kernels, job.depth, a, b);
-          pair.add_integers(runs, part, block_of(tile, scratch, ia, ib));
+      for (int share = 0; share < integer_parts(kernels); ++share) {
+        for (int i = 0; i < part.tall(); ++i) {
+          if (part.a[i].dense) continue;
+          const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
+          pair.add_integers(runs, share, block_of(*part.tile, scratch, i, j));
         }
       }
-      for (int ia = tile.a0; ia < tile.a1; ++ia) {
-        const Panel& a = job.a[static_cast<std::size_t>(ia)];
-        if (a.dense) continue;
-        const int at = (ib - tile.b0) * tall + ia - tile.a0;
-        const PanelPair pair(kernels, job.depth, a, b);
-        pair.add_rests_of_a(runs, block_of(tile, scratch, ia, ib));
+      for (int i = 0; i < part.tall(); ++i) {
+        if (part.a[i].dense) continue;
+        const int at = j * part.tall() + i;
+        const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
+        pair.add_rests_of_a(runs, block_of(*part.tile, scratch, i, j));
         scratch.has_turned[at] =
             pair.add_rests_of_b(runs, scratch.turned[at], scratch.has_turned[at]);
       }
     }
   }
-  for (int ib = tile.b0; ib < tile.b1; ++ib) {
-    for (int ia = tile.a0; ia < tile.a1; ++ia) {
-      const int pair = (ib - tile.b0) * tall + ia - tile.a0;
-      if (!scratch.has_turned[pair]) continue;
-      kernels.add_turned(job.a[static_cast<std::size_t>(ia)].width, scratch.turned[pair],
-                         block_of(tile, scratch, ia, ib));
-    }
-  }
-  if (any_dense(job.a, tile.a0, tile.a1) || any_dense(job.b, tile.b0, tile.b1)) {
-    sum_dense(kernels, tile, scratch);
+  add_turned(kernels, part, scratch);
+  if (any_dense(part.a, part.tall()) || any_dense(part.b, part.wide())) {
+    sum_dense(kernels, part, scratch);
   }
 }
 
-void sum_f64(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
+void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   const int half = kernels.lanes_b / 2;
-  const Index stored = round_up(job.depth.count, 16);
-  for (Index run = 0; run < job.depth.runs(); ++run) {
-    const int count = job.depth.run_count(run);
-    for (int ib = tile.b0; ib < tile.b1; ++ib) {
-      const auto* b = static_cast<const double*>(job.b[static_cast<std::size_t>(ib)].data);
+  const Index stored = round_up(part.depth.count, 16);
+  for (Index run = 0; run < part.depth.runs(); ++run) {
+    const int count = part.depth.run_count(run);
+    for (int j = 0; j < part.wide(); ++j) {
+      const auto* b = static_cast<const double*>(part.b[j].data);
       for (int h = 0; h < 2; ++h) {
         const double* from_b = b + h * half * stored + run * kRun * half;
-        for (int ia = tile.a0; ia < tile.a1; ++ia) {
-          const Panel& a = job.a[static_cast<std::size_t>(ia)];
-          const double* from_a = static_cast<const double*>(a.data) + run * kRun * a.step;
+        for (int i = 0; i < part.tall(); ++i) {
+          const Panel& a = part.a[i];
+          const double* from_a =
+              static_cast<const double*>(a.data) + (part.first_of_a + run) * kRun * a.step;
           kernels.dot_f64(a.step, count, from_a, from_b,
-                          block_of(tile, scratch, ia, ib) + h * half);
+                          block_of(*part.tile, scratch, i, j) + h * half);
         }
       }
     }
@@ -136,25 +137,25 @@ void add_scaled_chain(const Kernels& kernels, const Product& product, const Pane
 
 }  // namespace
 
-void sum_chain(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
-  const Product& product = *job.product;
-  for (Index run = 0; run < job.depth.runs(); ++run) {
-    const int count = job.depth.run_count(run);
-    for (int ib = tile.b0; ib < tile.b1; ++ib) {
-      const Panel& b = job.b[static_cast<std::size_t>(ib)];
+void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  const Product& product = *part.tile->job->product;
+  for (Index run = 0; run < part.depth.runs(); ++run) {
+    const int count = part.depth.run_count(run);
+    for (int j = 0; j < part.wide(); ++j) {
+      const Panel& b = part.b[j];
       const auto* from_b = static_cast<const float*>(b.data) + run * kRun * b.step;
-      for (int ia = tile.a0; ia < tile.a1; ++ia) {
-        const Panel& a = job.a[static_cast<std::size_t>(ia)];
-        const auto* from_a = static_cast<const float*>(a.data) + run * kRun * a.step;
-        auto* sums = reinterpret_cast<float*>(block_of(tile, scratch, ia, ib));
+      for (int i = 0; i < part.tall(); ++i) {
+        const Panel& a = part.a[i];
+        const auto* from_a =
+            static_cast<const float*>(a.data) + (part.first_of_a + run) * kRun * a.step;
+        auto* sums = reinterpret_cast<float*>(block_of(*part.tile, scratch, i, j));
         if (product.scaling != Scaling::blockwise) {
           kernels.chain_f32(a.step, count, from_a, from_b, sums);
           continue;
         }
         alignas(64) float p[kBlockSums] = {};
         kernels.chain_f32(a.step, count, from_a, from_b, p);
-        add_scaled_chain(kernels, product, a, b, job.depth.start + run * kRun, p, sums);
+        add_scaled_chain(kernels, product, a, b, part.depth.start + run * kRun, p, sums);
       }
     }
   }

@@ -6,22 +6,36 @@
 namespace mxo::cpu {
 
 inline constexpr int kBlockSums = kMaxLanesA * kMaxLanesB;  ///< room of one pair of panels
-inline constexpr int kTilePairs = kTilePanelsA * kTilePanelsB;
+
+/// Panels of a tile over a part of the depth.
+struct TilePart {
+  const Tile* tile;
+  const Panel* a;    ///< tall() of them, packed from an earlier start on
+  const Panel* b;    ///< wide() of them
+  Depth depth;       ///< as B is packed
+  Index first_of_a;  ///< run of A at which it starts
+  int tall() const { return tile->a1 - tile->a0; }
+  int wide() const { return tile->b1 - tile->b0; }
+};
 
 struct TileScratch {
   alignas(64) double sums[kTilePairs][kBlockSums];    // or floats of a chain
   alignas(64) double turned[kTilePairs][kBlockSums];  // [column][kMaxLanesA], rests of B
   bool has_turned[kTilePairs];
-  alignas(64) double dense_a[kTilePanelsA][kRun * kMaxLanesA];
+  /// [panel of A][kRun * kMaxLanesA], where a panel has too many rests.
+  std::vector<double> dense_a;
   alignas(64) double dense_b[kRun * kMaxLanesB];
   PackScratchPtr pack;
+  Panel own_b[kTilePanelsB];
+  std::vector<std::byte> own_memory;
 };
 
-/// The block of sums of panels ia, ib of the job.
-double* block_of(const Tile& tile, TileScratch& scratch, int ia, int ib);
+/// The block of sums of panels i of A and j of B of the tile.
+double* block_of(const Tile& tile, TileScratch& scratch, int i, int j);
 
-void sum_int16(const Kernels& kernels, const Tile& tile, TileScratch& scratch);
-void sum_f64(const Kernels& kernels, const Tile& tile, TileScratch& scratch);
-void sum_chain(const Kernels& kernels, const Tile& tile, TileScratch& scratch);
+/// Adds the products of a part to the tile's sums.
+void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 
 }  // namespace mxo::cpu
