@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <random>
@@ -354,6 +355,50 @@ void grouped_against_dense(benchmark::State& state) {
   race.run(state);
 }
 
+/// Bytes of memory in use, and the most there ever were since `forget_most`; 0 where unknown.
+std::size_t memory_status(const char* key) {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    std::size_t kibibytes = 0;
+    if (word == key && status >> kibibytes) return kibibytes << 10;
+  }
+  return 0;
+}
+void forget_most() { std::ofstream("/proc/self/clear_refs") << 5; }
+
+/// A layer for 131072 tokens: time, and memory beyond the operands and the output.
+void mx_large(benchmark::State& state) {
+  const auto cpu = make_backend("cpu", threads());
+  const Shape shape{"", 131072, 7168, 2048, even(131072, 8)};
+  constexpr Index kSlab = 4096;
+  const Quantized slab = quantized(*cpu, normal({kSlab, shape.k}, 1), BlockAxis::columns);
+  Quantized x{Tensor(Dtype::e4m3, {shape.m, shape.k}),
+              Tensor(Dtype::e8m0, {shape.m, shape.k / kMxBlock})};
+  for (Index i = 0; i < shape.m / kSlab; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    std::memcpy(x.codes.data() + at * slab.codes.bytes(), slab.codes.data(), slab.codes.bytes());
+    std::memcpy(x.scales.data() + at * slab.scales.bytes(), slab.scales.data(),
+                slab.scales.bytes());
+  }
+  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), BlockAxis::columns);
+  const Tensor ends = ends_of(shape);
+  Tensor y(Dtype::bf16, {shape.m, shape.n});
+  const GroupedMatmul op = mx_product(x, w, ends, y);
+  for (auto _ : state) {
+    std::memset(y.data(), 0, y.bytes());
+    const std::size_t before = memory_status("VmRSS:");
+    forget_most();
+    const double time = seconds([&] { grouped_matmul(*cpu, op); });
+    state.SetIterationTime(time);
+    constexpr double kMebibyte = 1 << 20;
+    state.counters["exact"] = 2e-9 * static_cast<double>(shape.m * shape.n * shape.k) / time;
+    state.counters["extra_MiB"] = static_cast<double>(memory_status("VmHWM:") - before) / kMebibyte;
+    state.counters["total_MiB"] = static_cast<double>(memory_status("VmHWM:")) / kMebibyte;
+  }
+  if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");
+}
+
 }  // namespace
 }  // namespace mxo::bench
 
@@ -361,7 +406,7 @@ int main(int argc, char** argv) {
   using namespace mxo::bench;
   const std::vector<Shape> all = shapes();
   const auto add = [](const std::string& name, auto body) {
-    benchmark::RegisterBenchmark(name.c_str(), body)
+    return benchmark::RegisterBenchmark(name.c_str(), body)
         ->UseManualTime()
         ->Unit(benchmark::kMillisecond)
         ->Iterations(5);
@@ -373,6 +418,7 @@ int main(int argc, char** argv) {
     add("bf16_forward/" + name, [&s](benchmark::State& state) { bf16_forward(state, s); });
   }
   add("mxfp8_grouped_against_dense", grouped_against_dense);
+  add("mxfp8_large", mx_large)->Iterations(1);
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

@@ -42,19 +42,26 @@ BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index st
   }
   const Index at = line + start / kMxBlock * factor.scales_step;
   const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
-  int byte[BlockScales::kMost];
-  int most = 0;
-  int least = 255;
-  for (int b = 0; b < blocks; ++b) {
-    byte[b] = bytes[b * factor.scales_step];
-    most = std::max(most, byte[b]);
-    least = std::min(least, byte[b]);
+  // All of the array always, so that the loops become vector code.
+  std::uint8_t byte[BlockScales::kMost];
+  if (factor.scales_step == 1 && blocks == BlockScales::kMost) {
+    std::memcpy(byte, bytes, sizeof(byte));
+  } else {
+    for (int b = 0; b < BlockScales::kMost; ++b) {
+      byte[b] = bytes[(b < blocks ? b : 0) * factor.scales_step];
+    }
   }
+  std::uint8_t most = 0;
+  std::uint8_t least = 255;
+  for (const std::uint8_t x : byte) most = std::max(most, x);
+  for (const std::uint8_t x : byte) least = std::min(least, x);
   s.nan = most == 255;
   s.top = most - 127;
   s.least = least - 127;
   s.joint = most - least <= kMostSpread;
-  for (int b = 0; b < blocks; ++b) s.shift[b] = static_cast<std::uint8_t>(most - byte[b]);
+  for (int b = 0; b < BlockScales::kMost; ++b) {
+    s.shift[b] = static_cast<std::uint8_t>(most - byte[b]);
+  }
   return s;
 }
 

@@ -121,7 +121,8 @@ class PlanePacker : LinePacker {
       for (Index run = first; run < past; ++run) panel_.split[run] = 1;
       return;
     }
-    const std::uint8_t least = *std::min_element(tally.least, tally.least + 64);
+    std::uint8_t least = 255;
+    for (const std::uint8_t x : tally.least) least = std::min(least, x);
     if (least == 255 || line.scales.nan || line.scales.infinite) return;
     LineBound& bound = panel_.bound[lane];
     bound.quantum =

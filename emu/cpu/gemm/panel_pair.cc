@@ -62,18 +62,30 @@ void PanelPair::add_rests_of_a(const RunRange& runs, double* sums) const {
   }
 }
 
-bool PanelPair::add_rests_of_b(const RunRange& runs, double* turned, bool zeroed) const {
+bool PanelPair::add_rests_of_b(const RunRange& runs, double* sums, double* turned,
+                               bool used) const {
+  constexpr std::size_t kFew = 8;  // columns written across cost less than a turned block
+  const bool few = b_.rests.size() <= kFew;
   for (Index run = runs.first; run < runs.past; ++run) {
     for (std::uint32_t i = b_.rest_begin[run]; i < b_.rest_begin[run + 1]; ++i) {
-      if (!zeroed) std::memset(turned, 0, sizeof(double) * kMaxLanesA * kMaxLanesB);
-      zeroed = true;
       const Rest& rest = b_.rests[i];
-      kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), static_cast<int>(rest.at),
-                             scales_a(run * kRunBlocks + rest.at / kBlock),
+      const int at = static_cast<int>(rest.at);
+      const double* scale_a = scales_a(run * kRunBlocks + at / kBlock);
+      if (few) {
+        alignas(64) double column[kMaxLanesA] = {};
+        kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), at, scale_a, column);
+        for (int m = 0; m < a_.width; ++m) {
+          sums[m * kernels_.lanes_b + static_cast<int>(rest.lane)] += column[m];
+        }
+        continue;
+      }
+      if (!used) std::memset(turned, 0, sizeof(double) * kMaxLanesA * kMaxLanesB);
+      used = true;
+      kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), at, scale_a,
                              turned + rest.lane * kMaxLanesA);
     }
   }
-  return zeroed;
+  return used;
 }
 
 }  // namespace mxo::cpu

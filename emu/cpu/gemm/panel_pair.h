@@ -28,9 +28,9 @@ class PanelPair {
   void add_integers(const RunRange& runs, int part, double* sums) const;
   /// Rests of A with all of B, and where both have one.
   void add_rests_of_a(const RunRange& runs, double* sums) const;
-  /// Rests of B with the integers of A, into sums [n][kMaxLanesA] that are zeroed by the first.
-  /// True if there was one, or `zeroed`.
-  bool add_rests_of_b(const RunRange& runs, double* turned, bool zeroed) const;
+  /// Rests of B with the integers of A: into `sums` where B has few of them, else into `turned`,
+  /// [n][kMaxLanesA], which the first of them zeroes.  True if `turned` is in use.
+  bool add_rests_of_b(const RunRange& runs, double* sums, double* turned, bool used) const;
 
  private:
   void add_pairs(Index run, double* sums) const;

@@ -68,7 +68,7 @@ void add_turned(const Kernels& kernels, const TilePart& part, TileScratch& scrat
 }  // namespace
 
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  std::fill(scratch.has_turned, scratch.has_turned + kTilePairs, false);
+  std::fill(scratch.has_turned, scratch.has_turned + part.tall() * part.wide(), false);
   const Product& product = *part.tile->job->product;
   const Index step = kernels.planes != nullptr ? span_runs(product.scaling) : kRunsAtOnce;
   for (Index start = 0; start < part.depth.runs(); start += step) {
@@ -87,9 +87,10 @@ void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratc
         if (part.a[i].dense) continue;
         const int at = j * part.tall() + i;
         const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
-        pair.add_rests_of_a(runs, block_of(*part.tile, scratch, i, j));
+        double* sums = block_of(*part.tile, scratch, i, j);
+        pair.add_rests_of_a(runs, sums);
         scratch.has_turned[at] =
-            pair.add_rests_of_b(runs, scratch.turned[at], scratch.has_turned[at]);
+            pair.add_rests_of_b(runs, sums, scratch.turned[at], scratch.has_turned[at]);
       }
     }
   }
