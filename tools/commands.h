@@ -5,9 +5,10 @@
 
 namespace mxo::tools {
 
-extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kFingerprint;
+extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kFingerprint,
+    kTrain;
 
-inline constexpr const Command* kCommands[] = {&kList,   &kShow,    &kRun,     &kGenerate,
-                                               &kVerify, &kCompare, &kExplain, &kFingerprint};
+inline constexpr const Command* kCommands[] = {
+    &kList, &kShow, &kRun, &kGenerate, &kVerify, &kCompare, &kExplain, &kFingerprint, &kTrain};
 
 }  // namespace mxo::tools

@@ -4,6 +4,7 @@
 Usage: cli_test.py MXO [unittest arguments].
 """
 import json
+import lzma
 import math
 import os
 import pty
@@ -489,6 +490,42 @@ class Compare(Case):
             pass
         os.close(ours)
         return data.decode()
+
+
+class Train(Case):
+    def capture(self):
+        packed = Path(__file__).parents[1] / "data" / "training.safetensors.xz"
+        return lzma.decompress(packed.read_bytes())
+
+    def first_step(self):
+        keys = {"rceil." + key for key in ("x", "target", "group_ends", "w1.0", "w2.0", "y.1")}
+        return {k: v for k, v in st.decode(self.capture()).items() if k in keys}
+
+    def test_fifty_steps_of_a_gpu_are_repeated_to_the_bit(self):
+        out = self.ok("train", "--replay", self.path("training.safetensors", self.capture()))
+        rows = [line.split() for line in out.splitlines()]
+        self.assertEqual(rows.pop(0)[0], "mode")
+        self.assertEqual(rows.pop()[:3], ["0", "of", "1769472"])
+        found = {(mode, step, tensor) for mode, step, tensor, _, _ in rows}
+        self.assertEqual(found, {(mode, step, tensor) for mode in ("rceil", "floor")
+                                 for step in ("1", "10", "50") for tensor in ("y", "w1", "w2")})
+
+    def test_one_changed_bit_of_a_captured_output_is_found(self):
+        tensors = self.first_step()
+        file = self.path("same.safetensors", st.encode(tensors))
+        self.assertIn("0 of 32768", self.ok("train", "--replay", file))
+        dtype, shape, data = tensors["rceil.y.1"]
+        tensors["rceil.y.1"] = (dtype, shape, data[:-1] + bytes([data[-1] ^ 1]))
+        file = self.path("changed.safetensors", st.encode(tensors))
+        self.assertIn("1 of 32768", self.ok("train", "--replay", file, code=DISAGREE))
+
+    def test_a_file_that_is_no_capture_is_refused(self):
+        file = self.path("other.safetensors", st.encode({"x": st.f32([2], [1, 2])}))
+        self.refused("train", "--replay", file, says="rceil.x")
+        tensors = self.first_step()
+        del tensors["rceil.w2.0"]
+        file = self.path("less.safetensors", st.encode(tensors))
+        self.refused("train", "--replay", file, says="rceil.w2.0")
 
 
 if __name__ == "__main__":
