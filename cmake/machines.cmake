@@ -6,3 +6,13 @@ if(MXO_CUDA)
 else()
   target_sources(mxo_emu PRIVATE emu/cuda/cuda_absent.cc)
 endif()
+
+target_sources(mxo_emu PRIVATE emu/comm/in_process.cc)
+if(MXO_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C interface
+  find_package(MPI REQUIRED COMPONENTS CXX)
+  target_sources(mxo_emu PRIVATE emu/comm/mpi.cc)
+  target_link_libraries(mxo_emu PRIVATE MPI::MPI_CXX)
+else()
+  target_sources(mxo_emu PRIVATE emu/comm/mpi_absent.cc)
+endif()

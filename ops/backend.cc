@@ -55,5 +55,7 @@ void Backend::run(const Route&) { lacks("route"); }
 void Backend::run(const Swiglu&) { lacks("swiglu"); }
 void Backend::run(const SwigluBackward&) { lacks("swiglu_backward"); }
 void Backend::run(const ScalingAwareTranspose&) { lacks("scaling_aware_transpose"); }
+void Backend::run(const CombineRows&) { lacks("combine_rows"); }
+void Backend::run(const CombineRowsBackward&) { lacks("combine_rows_backward"); }
 
 }  // namespace mxo

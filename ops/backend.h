@@ -33,6 +33,8 @@ struct Route;   // ops/route.h
 struct Swiglu;  // ops/swiglu.h
 struct SwigluBackward;
 struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
+struct CombineRows;  // ops/combine_rows.h
+struct CombineRowsBackward;
 
 /// A machine that runs operators.  Work may still be under way when an operator returns;
 /// synchronize() waits for it and throws what went wrong.
@@ -78,6 +80,8 @@ class Backend {
   virtual void run(const Swiglu&);
   virtual void run(const SwigluBackward&);
   virtual void run(const ScalingAwareTranspose&);
+  virtual void run(const CombineRows&);
+  virtual void run(const CombineRowsBackward&);
 
   /// Throws Error(unsupported): "<backend>: <operator> is not available".
   [[noreturn]] void lacks(std::string_view op) const;

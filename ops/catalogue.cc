@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/ranks.h"
 
 namespace mxo {
 namespace {
@@ -12,10 +13,10 @@ namespace {
 std::vector<CatalogueEntry> collect() {
   std::vector<CatalogueEntry> all;
   const std::span<const CatalogueEntry> families[] = {
-      conversion_entries(),     quantize_entries(),       quantize_f32_scales_entries(),
-      scale_layout_entries(),   grouped_matmul_entries(), movement_entries(),
-      moe_step_entries(),       elementwise_entries(),    fused_dot_entries(),
-      grouped_linear_entries(),
+      conversion_entries(),     quantize_entries(),        quantize_f32_scales_entries(),
+      scale_layout_entries(),   grouped_matmul_entries(),  movement_entries(),
+      moe_step_entries(),       elementwise_entries(),     fused_dot_entries(),
+      grouped_linear_entries(), expert_parallel_entries(),
   };
   for (const auto family : families) {
     all.insert(all.end(), family.begin(), family.end());
@@ -50,25 +51,30 @@ const CatalogueEntry& catalogue_entry(std::string_view name) {
 }
 
 NamedTensors call_operator(Backend& backend, std::string_view name, const NamedTensors& inputs,
-                           const Parameters& parameters) {
+                           const Parameters& parameters, World* world) {
   const CatalogueEntry& entry = catalogue_entry(name);
   parameters.check(name, entry.parameters);
   for (const auto& [given, tensor] : inputs) {
     bool known = false;
-    for (const OperandSpec& spec : entry.inputs) known = known || spec.name == given;
+    for (const OperandSpec& spec : entry.inputs) known = known || names_operand(spec.name, given);
     if (!known) {
       throw Error(Fault::argument, std::string(name) + ": unknown operand '" + given +
                                        "'; it takes " + names(entry.inputs));
     }
   }
   for (const OperandSpec& spec : entry.inputs) {
-    if (!spec.optional && inputs.find(spec.name) == inputs.end()) {
+    const bool of_rank = entry.call_ranks != nullptr;  // which checks those of each rank
+    if (!spec.optional && !of_rank && inputs.find(spec.name) == inputs.end()) {
       throw Error(Fault::argument, std::string(name) + ": " + std::string(spec.name) +
                                        ": missing; needs " + std::string(spec.types) + " " +
                                        std::string(spec.shape));
     }
   }
-  return entry.call(backend, inputs, parameters);
+  if (entry.call_ranks == nullptr) return entry.call(backend, inputs, parameters);
+  if (world == nullptr) {
+    throw Error(Fault::unsupported, std::string(name) + ": works on ranks, which this call lacks");
+  }
+  return entry.call_ranks(backend, *world, inputs, parameters);
 }
 
 }  // namespace mxo

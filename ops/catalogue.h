@@ -13,13 +13,15 @@
 
 namespace mxo {
 
+class World;  // ops/communicator.h
+
 /// Tensors under their operand names ("x", "x.codes", "group_ends"), in name order.
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
 struct OperandSpec {
   std::string_view name;
-  std::string_view shape;    ///< "[R, K]"
-  std::string_view types;    ///< "f32 or bf16"
+  std::string_view shape;  ///< "[R, K]"
+  std::string_view types;  ///< "f32 or bf16"
   bool optional = false;
 };
 
@@ -31,6 +33,9 @@ struct CatalogueEntry {
   std::span<const OperandSpec> outputs;
   std::span<const ParameterSpec> parameters;
   NamedTensors (*call)(Backend& backend, const NamedTensors& inputs, const Parameters& parameters);
+  /// In place of `call`, of an operator that works on many ranks.
+  NamedTensors (*call_ranks)(Backend& backend, World& world, const NamedTensors& inputs,
+                             const Parameters& parameters) = nullptr;
 };
 
 /// All operators, in the order of `mxo list ops`.
@@ -38,9 +43,11 @@ std::span<const CatalogueEntry> catalogue();
 /// Throws Error(argument) naming the operators there are.
 const CatalogueEntry& catalogue_entry(std::string_view name);
 
-/// Checks the names of operands and parameters, then calls the operator.
-/// Throws Error(argument) on an operand that is missing or that the operator does not take.
+/// Checks the names of operands and parameters, then calls the operator.  One that works on many
+/// ranks needs a world.  In a job of processes the outputs come back in the one that writes.
+/// Throws Error(argument) on an operand that is missing or that the operator does not take,
+/// Error(unsupported) without a world where one is needed.
 NamedTensors call_operator(Backend& backend, std::string_view name, const NamedTensors& inputs,
-                           const Parameters& parameters);
+                           const Parameters& parameters, World* world = nullptr);
 
 }  // namespace mxo

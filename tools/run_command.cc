@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/read_tensors.h"
 #include "golden/safetensors.h"
@@ -19,6 +20,7 @@ struct Options {
   std::vector<std::string> inputs;
   std::string output;
   std::vector<std::string> settings;
+  std::string communicator;
   bool native = false;
 };
 
@@ -58,7 +60,9 @@ int run(const Options& options, const Settings& settings) {
   const NamedTensors inputs = read_inputs(options);
 
   TensorFile result;
-  result.tensors = call_operator(*backend, entry.name, inputs, parameters);
+  const std::unique_ptr<World> world = make_world(options.communicator);
+  result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
+  if (!world->writes()) return kAgree;
   result.metadata["op"] = entry.name;
   for (const auto& [key, value] : parameters.all()) result.metadata["set." + key] = value;
   write_safetensors(options.output, result, options.native ? Spelling::native : Spelling::portable);
@@ -80,6 +84,8 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   app.add_option("--output", options->output, "the .safetensors to write")->required();
   app.add_option("--set", options->settings, "a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
+  app.add_option("--communicator", options->communicator,
+                 "in_process or mpi, of operators on ranks; mpi under mpirun, else in_process");
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
   return [options, &settings] { return run(*options, settings); };
 }

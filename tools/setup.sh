@@ -4,7 +4,8 @@
 set -eu
 
 packages="cmake ninja-build g++ clang python3 libeigen3-dev libomp-dev libgtest-dev
-libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev liblzma-dev"
+libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev liblzma-dev
+libopenmpi-dev openmpi-bin"
 
 missing=""
 for package in $packages; do

@@ -13,6 +13,6 @@ esac
 
 tools/setup.sh
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
-cmake --preset release -Wno-dev >/dev/null
+cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
 cmake --build --preset release -j"$(nproc)"
 ctest --preset "$tier" -j"$(nproc)"

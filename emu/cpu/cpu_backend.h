@@ -38,6 +38,8 @@ class CpuBackend : public ReferenceBackend {
   void run(const Swiglu&) override;
   void run(const SwigluBackward&) override;
   void run(const ScalingAwareTranspose&) override;
+  void run(const CombineRows&) override;
+  void run(const CombineRowsBackward&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
   void run(const FusedDot&) override;

@@ -1,26 +1,12 @@
 // Catalogue entries of quantize and dequantize.
+#include "ops/quantize.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/quantize_parameters.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
-#include "ops/quantize.h"
 
 namespace mxo {
 namespace {
-
-ScaleMode scale_mode(const Parameters& set) {
-  const std::string_view name = set.text("scale_mode", "rceil");
-  if (name == "floor") return ScaleMode::floor;
-  if (name == "ceil") return ScaleMode::ceil;
-  return name == "even" ? ScaleMode::even : ScaleMode::rceil;
-}
-
-ScaleProfile profile(const Parameters& set) {
-  const std::string_view name = set.text("profile", "torchao");
-  for (const NamedProfile& row : kProfiles) {
-    if (row.name == name) return row.profile;
-  }
-  return kTorchao;
-}
 
 /// Where codes and scales lie, for x of shape `shape`.
 struct Placement {
@@ -67,10 +53,10 @@ NamedTensors call_quantize(Backend& backend, const NamedTensors& inputs, const P
     op.codes = transposed(op.codes);
     op.scales = transposed(op.scales);
   }
-  op.mode = scale_mode(set);
+  op.mode = scale_mode_of(set);
   op.axis = p.axis;
   op.block = p.block;
-  op.profile = profile(set);
+  op.profile = profile_of(set);
   quantize(backend, op);
   return stage.finish();
 }
@@ -102,12 +88,9 @@ constexpr OperandSpec kQuantizeIn[] = {{"x", "[.., R, K]", "f32 or bf16"}};
 constexpr OperandSpec kQuantizeOut[] = {{"codes", "[.., R, K]", "u8"},
                                         {"scales", "[.., R, K/32]", "u8 (e8m0)"}};
 constexpr ParameterSpec kQuantizeSet[] = {
-    kFormat,
-    {"scale_mode", "rceil|floor|ceil|even", "how amax becomes a power of two"},
-    kAxis,
-    kTranspose,
-    kBlock,
-    {"profile", "torchao|te|ocp|torchao_cuda", "whose edge cases"},
+    kFormat, {"scale_mode", "rceil|floor|ceil|even", "how amax becomes a power of two"},
+    kAxis,   kTranspose,
+    kBlock,  {"profile", "torchao|te|ocp|torchao_cuda", "whose edge cases"},
 };
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};
 constexpr ParameterSpec kDequantizeSet[] = {
@@ -116,8 +99,8 @@ constexpr ParameterSpec kDequantizeSet[] = {
 constexpr CatalogueEntry kEntries[] = {
     {"quantize", "high precision to MX codes and e8m0 scales", kQuantizeIn, kQuantizeOut,
      kQuantizeSet, call_quantize},
-    {"dequantize", "MX codes and scales to bf16 or f32, one rounding", kQuantizeOut,
-     kDequantizeOut, kDequantizeSet, call_dequantize},
+    {"dequantize", "MX codes and scales to bf16 or f32, one rounding", kQuantizeOut, kDequantizeOut,
+     kDequantizeSet, call_dequantize},
 };
 
 }  // namespace

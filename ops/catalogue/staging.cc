@@ -76,7 +76,8 @@ Operand Staging::as_is(std::string_view name) {
 }
 
 Result Staging::output(std::string_view name, Dtype dtype, std::vector<Index> shape) {
-  const auto at = outputs_.insert_or_assign(std::string(name), Tensor(dtype, std::move(shape))).first;
+  const auto at =
+      outputs_.insert_or_assign(std::string(name), Tensor(dtype, std::move(shape))).first;
   Tensor& tensor = at->second;
   Result result = tensor.result();
   if (backend_.reads_host_memory()) return result;

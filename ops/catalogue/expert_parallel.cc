@@ -1,0 +1,188 @@
+// Catalogue entries of dispatch, combine and their gradients; every rank is a prefix of names.
+#include "ops/expert_parallel.h"
+
+#include "ops/catalogue/families.h"
+#include "ops/catalogue/quantize_parameters.h"
+#include "ops/catalogue/ranks.h"
+#include "ops/checked.h"
+
+namespace mxo {
+namespace {
+
+Wire wire_of(const Parameters& set) {
+  Wire wire;
+  if (set.text("precision", "mxfp8") == "bf16") wire.precision = WirePrecision::bf16;
+  wire.format = set.format("format", "e4m3");
+  wire.mode = scale_mode_of(set);
+  wire.profile = profile_of(set);
+  if (set.text("placement", "fused") == "unfused") wire.placement = Placement::unfused;
+  return wire;
+}
+
+/// One rank of a call: its inputs, its plan, its outputs.
+class RankCall {
+ public:
+  RankCall(std::string_view op, Backend& backend, Communicator& communicator,
+           const NamedTensors& inputs, const Parameters& set)
+      : backend_(backend),
+        communicator_(communicator),
+        inputs_(inputs_of_rank(inputs, communicator.rank())),
+        stage_(backend, op, inputs_),
+        wire_(wire_of(set)) {
+    const Index experts = set.integer("experts", 0);
+    const bool padded = set.text("layout", "rank_major") == "expert_major_padded";
+    plan_ = plan_experts(backend, communicator, stage_.indices("experts"), experts,
+                         set.integer("alignment", 32),
+                         padded ? DispatchLayout::expert_major_padded : DispatchLayout::rank_major);
+  }
+
+  NamedTensors dispatched() {
+    WireOperands x;
+    if (stage_.has("x")) {
+      x.rows = stage_.floats("x");
+    } else {
+      x.codes = stage_.codes("codes", wire_.format);
+      x.scales = stage_.scales("scales");
+    }
+    const WireRows rows = dispatch(backend_, communicator_, plan_, x, wire_);
+    NamedTensors out = named(rows, "x", "codes", "scales");
+    out.emplace("tokens_per_expert", plan_.tokens_per_expert);
+    if (plan_.layout == DispatchLayout::expert_major_padded) {
+      out.emplace("indices", plan_.indices);
+      out.emplace("group_ends", plan_.group_ends);
+    }
+    return out;
+  }
+
+  NamedTensors dispatched_backward() {
+    const Operand dy = stage_.floats("dy");
+    Tensor dx(Dtype::bf16, {plan_.tokens, dy.extent[1]});
+    dispatch_backward(backend_, communicator_, plan_, dy, dx.result());
+    NamedTensors out;
+    out.emplace("dx", std::move(dx));
+    return out;
+  }
+
+  NamedTensors combined() {
+    const Operand y = stage_.floats("y");
+    Tensor result(Dtype::bf16, {plan_.tokens, y.extent[1]});
+    combine(backend_, communicator_, plan_, y, weights(), result.result());
+    NamedTensors out;
+    out.emplace("out", std::move(result));
+    return out;
+  }
+
+  NamedTensors combined_backward() {
+    const Operand y = stage_.floats("y");
+    const Operand dout = stage_.floats("dout");
+    Tensor forward(Dtype::bf16, {plan_.tokens, y.extent[1]});
+    const BackendTensor returned =
+        combine(backend_, communicator_, plan_, y, weights(), forward.result());
+    NamedTensors out;
+    Result dweights;
+    if (weights().given()) {
+      dweights = out.emplace("dweights", Tensor(Dtype::f32, {plan_.tokens, plan_.top_k}))
+                     .first->second.result();
+    }
+    const WireRows rows = combine_backward(backend_, communicator_, plan_, returned.operand(),
+                                           weights(), dout, dweights, wire_);
+    out.merge(named(rows, "dy", "dy.codes", "dy.scales"));
+    return out;
+  }
+
+ private:
+  Operand weights() { return stage_.has("weights") ? stage_.floats("weights") : Operand{}; }
+  NamedTensors named(const WireRows& rows, const char* plain, const char* codes,
+                     const char* scales) {
+    NamedTensors out;
+    if (rows.rows.given()) out.emplace(plain, on_host(backend_, rows.rows.operand()));
+    if (rows.codes.given()) out.emplace(codes, on_host(backend_, rows.codes.operand()));
+    if (rows.scales.given()) out.emplace(scales, on_host(backend_, rows.scales.operand()));
+    return out;
+  }
+
+  Backend& backend_;
+  Communicator& communicator_;
+  NamedTensors inputs_;
+  Staging stage_;
+  Wire wire_;
+  ExpertPlan plan_;
+};
+
+template <NamedTensors (RankCall::*Step)()>
+NamedTensors on_ranks(std::string_view op, Backend& backend, World& world,
+                      const NamedTensors& inputs, const Parameters& set) {
+  RankOutputs outputs;
+  world.run(ranks_of(op, inputs, "experts"), [&](Communicator& communicator) {
+    RankCall call(op, backend, communicator, inputs, set);
+    outputs.add(world, communicator, (call.*Step)());
+  });
+  return outputs.take();
+}
+
+NamedTensors call_dispatch(Backend& b, World& w, const NamedTensors& in, const Parameters& set) {
+  return on_ranks<&RankCall::dispatched>("dispatch", b, w, in, set);
+}
+NamedTensors call_dispatch_backward(Backend& b, World& w, const NamedTensors& in,
+                                    const Parameters& set) {
+  return on_ranks<&RankCall::dispatched_backward>("dispatch_backward", b, w, in, set);
+}
+NamedTensors call_combine(Backend& b, World& w, const NamedTensors& in, const Parameters& set) {
+  return on_ranks<&RankCall::combined>("combine", b, w, in, set);
+}
+NamedTensors call_combine_backward(Backend& b, World& w, const NamedTensors& in,
+                                   const Parameters& set) {
+  return on_ranks<&RankCall::combined_backward>("combine_backward", b, w, in, set);
+}
+
+constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]", "i32"};
+constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
+constexpr OperandSpec kDispatchIn[] = {{"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
+                                       {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
+                                       {"rank<p>.scales", "[T_p, D/32]", "u8 (e8m0)", true},
+                                       kExperts};
+constexpr OperandSpec kDispatchOut[] = {{"rank<p>.x", "[rows, D]", "bf16", true},
+                                        {"rank<p>.codes", "[rows, D]", "u8", true},
+                                        {"rank<p>.scales", "[rows, D/32]", "u8 (e8m0)", true},
+                                        {"rank<p>.tokens_per_expert", "[P*E/P], rank-major", "i32"},
+                                        {"rank<p>.indices", "[rows]", "i32", true},
+                                        {"rank<p>.group_ends", "[E/P]", "i32", true}};
+constexpr OperandSpec kDispatchBackwardIn[] = {{"rank<p>.dy", "[rows, D]", "bf16"}, kExperts};
+constexpr OperandSpec kDispatchBackwardOut[] = {{"rank<p>.dx", "[T_p, D]", "bf16"}};
+constexpr OperandSpec kCombineIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}, kExperts, kWeights};
+constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16"}};
+constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16"},
+                                              {"rank<p>.dout", "[T_p, D]", "bf16 or f32"},
+                                              kExperts,
+                                              kWeights};
+constexpr OperandSpec kCombineBackwardOut[] = {{"rank<p>.dy", "[rows, D]", "bf16", true},
+                                               {"rank<p>.dy.codes", "[rows, D]", "u8", true},
+                                               {"rank<p>.dy.scales", "[rows, D/32]", "u8", true},
+                                               {"rank<p>.dweights", "[T_p, k]", "f32", true}};
+constexpr ParameterSpec kSet[] = {
+    {"experts", "", "of all ranks; a multiple of them"},
+    {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
+    {"layout", "rank_major|expert_major_padded", "of received rows"},
+    {"precision", "mxfp8|bf16", "of dispatch forward and of combine backward"},
+    {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
+    {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
+    {"scale_mode", "rceil|floor|ceil|even", "of scales"},
+    {"profile", "torchao|te|ocp|torchao_cuda", "of scales"},
+};
+
+constexpr CatalogueEntry kEntries[] = {
+    {"dispatch", "rows to the ranks of their experts", kDispatchIn, kDispatchOut, kSet, nullptr,
+     call_dispatch},
+    {"dispatch_backward", "gradient of dispatch: rows back, summed by slots", kDispatchBackwardIn,
+     kDispatchBackwardOut, kSet, nullptr, call_dispatch_backward},
+    {"combine", "rows back to their tokens, weighted and summed by slots", kCombineIn, kCombineOut,
+     kSet, nullptr, call_combine},
+    {"combine_backward", "gradients of combine", kCombineBackwardIn, kCombineBackwardOut, kSet,
+     nullptr, call_combine_backward},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> expert_parallel_entries() { return kEntries; }
+
+}  // namespace mxo

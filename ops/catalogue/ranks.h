@@ -1,0 +1,38 @@
+// Tensors of many ranks under names like "rank2.x": what each rank reads and what it leaves.
+#pragma once
+
+#include <mutex>
+
+#include "ops/catalogue.h"
+#include "ops/catalogue/staging.h"
+#include "ops/communicator.h"
+
+namespace mxo {
+
+/// "rank<p>.x" of an OperandSpec stands for "rank0.x", "rank1.x", and so on.
+bool names_operand(std::string_view spec, std::string_view given);
+
+/// How many ranks the inputs are of: `operand` must be there for 0 to P-1.
+/// Throws Error(argument) if there is none, or a gap.
+int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view operand);
+
+/// The inputs of one rank without their prefix, and those of all ranks.
+NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank);
+
+/// What a backend tensor holds, on the host.
+Tensor on_host(Backend& backend, const Operand& contiguous);
+
+/// Outputs of all ranks, collected as they finish.
+class RankOutputs {
+ public:
+  /// Keeps the outputs of this rank under its prefix.  Collective where ranks are processes: the
+  /// first of them collects.
+  void add(World& world, Communicator& communicator, NamedTensors outputs);
+  NamedTensors take() { return std::move(all_); }
+
+ private:
+  std::mutex mutex_;
+  NamedTensors all_;
+};
+
+}  // namespace mxo

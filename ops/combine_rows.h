@@ -1,0 +1,50 @@
+// A token's rows into one, in the order of its slots, and the gradients of that.
+#pragma once
+
+#include "formats/any_view.h"
+
+namespace mxo {
+
+class Backend;
+
+/// acc = +0;  for s = 0 .. k-1 ascending: acc = acc + fl(rows[slots[t, s], d] * weights[t, s])
+/// out[t, d] = round(acc)                           every step one f32 rounding
+///
+///   rows     [R, D]  bf16 or f32
+///   slots    i32 [T, k]  a row of `rows`, or -1: nothing is added
+///   weights  f32 [T, k], optional; absent, rows are added as they are
+///   out      [T, D]  bf16 or f32
+///
+/// Any extent may be 0, any strides.  Errors, before any byte is written: Error(shape), also on an
+/// index out of range; Error(dtype).
+/// Source: torchtitan b5bcd76c (scores after the experts); the order of the sum is ours.
+struct CombineRows {
+  Operand rows;
+  Operand slots;
+  Operand weights;
+  Result out;
+};
+
+/// Gradients of CombineRows:
+///   drows[slots[t, s], d] = round(fl(dout[t, d] * weights[t, s]))
+///   dweights[t, s] = sum over d ascending of fl(dout[t, d] * rows[slots[t, s], d]), from +0, in
+///   f32
+///
+///   dout      [T, D]  bf16 or f32
+///   drows     [R, D]  bf16 or f32; rows that no slot names become zeros
+///   dweights  f32 [T, k], given exactly when weights is; +0 where the slot is -1
+///
+/// No row may be named twice.  Errors as CombineRows.
+struct CombineRowsBackward {
+  Operand rows;  ///< needed for dweights only
+  Operand slots;
+  Operand weights;
+  Operand dout;
+  Result drows;
+  Result dweights;
+};
+
+void combine_rows(Backend& backend, const CombineRows& op);
+void combine_rows_backward(Backend& backend, const CombineRowsBackward& op);
+
+}  // namespace mxo

@@ -1,0 +1,89 @@
+// Rows to the experts that were chosen for them, across ranks, and back; and the gradients.
+//
+// Every function is collective: all ranks of the communicator call it, each for its own tokens.
+#pragma once
+
+#include "ops/backend_tensor.h"
+#include "ops/expert_plan.h"
+#include "ops/quantize.h"
+
+namespace mxo {
+
+/// What rows travel as.
+enum class WirePrecision : std::uint8_t {
+  bf16,
+  mxfp8,  ///< codes and e8m0 scales of blocks of 32 along D, quantised before they leave
+};
+
+/// How rows reach their place: the same bytes either way.
+enum class Placement : std::uint8_t {
+  fused,    ///< each row straight from where it lies to where it belongs
+  unfused,  ///< permute, all_to_all, permute and pad: the definition
+};
+
+/// How rows are moved, forward or backward.
+struct Wire {
+  WirePrecision precision = WirePrecision::mxfp8;
+  Dtype format = Dtype::e4m3;  ///< of mxfp8
+  ScaleMode mode = ScaleMode::rceil;
+  ScaleProfile profile = kTorchao;
+  Placement placement = Placement::fused;
+};
+
+/// Rows [R, D] in one of the two precisions.  Padding rows are zeros: bytes 00 of codes and scales.
+struct WireRows {
+  BackendTensor rows;    ///< bf16
+  BackendTensor codes;   ///< or codes [R, D]
+  BackendTensor scales;  ///< and e8m0 scales [R, D/32]
+};
+
+/// The same rows as operands; exactly one of `rows`, and `codes` with `scales`, is given.
+struct WireOperands {
+  Operand rows;
+  Operand codes;
+  Operand scales;
+};
+
+/// Row plan.place[i] of the result is the i-th row received: x[t] of some token t of some rank.
+///
+///   x  rows bf16 or f32 [T, D], which mxfp8 quantises along D and bf16 rounds; or codes [T, D]
+///      with scales [T, D/32], which travel as they are
+///
+/// The result has plan.rows rows, whichever of them hold tokens.
+/// Errors: Error(shape), Error(dtype); Error(argument) for codes on a bf16 wire.
+/// Source: pytorch/ao 36027d8, a2a_dispatch_mxfp8_fwd_hp_bwd and permute_mxfp8_fwd_hp_bwd.
+WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                  const WireOperands& x, const Wire& wire);
+
+/// dx[t] = sum over slots ascending of the gradients of the rows that x[t] became, f32, rounded to
+/// the type of dx at the end.  High precision, whatever the forward pass sent.
+///
+///   dy  bf16 [plan.rows, D];  dx  bf16 or f32 [T, D]
+void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                       const Operand& dy, const Result& dx);
+
+/// out[t] = round(sum over slots s ascending of fl(row(t, s) * weights[t, s])): CombineRows of
+/// what the experts made of the rows.  High precision.
+///
+///   y        bf16 [plan.rows, D], rows where dispatch put them
+///   weights  f32 [T, k]; absent, rows are added as they are
+///   out      bf16 or f32 [T, D]
+/// Returns the rows as they came back, [T*k, D] in the order plan.slots names: what the backward
+/// pass needs for the gradients of the weights.
+/// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd.
+BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                      const Operand& y, const Operand& weights, const Result& out);
+
+/// Gradients of combine: drow = bf16(fl(dout[t] * weights[t, s])), sent as `wire` says, to where
+/// the experts left their rows; dweights[t, s] = sum over d ascending of fl(dout * row).
+///
+///   returned  what combine returned; dout  bf16 or f32 [T, D]
+///   dweights  f32 [T, k], given exactly when weights is
+WireRows combine_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                          const Operand& returned, const Operand& weights, const Operand& dout,
+                          const Result& dweights, const Wire& wire);
+
+/// Bytes that this rank sends to others for rows of width D on such a wire.
+Index wire_bytes(const ExpertPlan& plan, int rank, Index width, const Wire& wire);
+
+}  // namespace mxo

@@ -1,0 +1,147 @@
+// Counting sorts of selections, and the exchange of their counts.
+#include "ops/expert_plan.h"
+
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+#include "ops/checked.h"
+#include "ops/permute.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::string_view kName = "dispatch";
+
+void check_selection(const Check& check, const Operand& selected, Index experts, Index ranks,
+                     Index alignment) {
+  check.rank("experts", selected, 2);
+  check.dtype("experts", selected, {Dtype::i32});
+  check.that(experts > 0 && experts % ranks == 0,
+             "experts: found " + std::to_string(experts) + " experts on " + std::to_string(ranks) +
+                 " ranks, needs a positive multiple of the ranks");
+  if (alignment < 1 || alignment > std::numeric_limits<std::int32_t>::max()) {
+    throw Error(Fault::argument, "dispatch: alignment: found " + std::to_string(alignment) +
+                                     ", needs a positive number of 32 bits");
+  }
+  const auto expert = selected.as<const std::int32_t, 2>();
+  for (Index t = 0; t < selected.extent[0]; ++t) {
+    for (Index s = 0; s < selected.extent[1]; ++s) {
+      check.that(expert(t, s) >= 0 && expert(t, s) < experts,
+                 "experts: entry (" + std::to_string(t) + ", " + std::to_string(s) + ") is " +
+                     std::to_string(expert(t, s)) + ", needs one of " + std::to_string(experts) +
+                     " experts");
+    }
+  }
+}
+
+/// Everybody's rows for every expert, [P][E].
+std::vector<std::vector<Index>> exchange_counts(Communicator& communicator, Index experts,
+                                                Index top_k, const std::vector<Index>& mine) {
+  std::vector<Index> message = {experts, top_k};
+  message.insert(message.end(), mine.begin(), mine.end());
+  const auto all = communicator.all_gather(std::as_bytes(std::span<const Index>(message)));
+  std::vector<std::vector<Index>> counts;
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    std::vector<Index> theirs(all[p].size() / sizeof(Index));
+    std::memcpy(theirs.data(), all[p].data(), all[p].size());
+    if (theirs.size() != message.size() || theirs[1] != top_k) {
+      throw Error(Fault::argument, "dispatch: rank " + std::to_string(p) + " has " +
+                                       std::to_string(theirs[0]) + " experts and top_k " +
+                                       std::to_string(theirs[1]) + ", rank " +
+                                       std::to_string(communicator.rank()) + " has " +
+                                       std::to_string(experts) + " and " + std::to_string(top_k));
+    }
+    counts.emplace_back(theirs.begin() + 2, theirs.end());
+  }
+  return counts;
+}
+
+/// Sorts this rank's selections by expert, which is by receiving rank, too.
+void sort_selections(const Operand& selected, std::vector<Index> next, ExpertPlan& plan) {
+  const auto expert = selected.as<const std::int32_t, 2>();
+  for (Index t = 0; t < plan.tokens; ++t) {
+    for (Index s = 0; s < plan.top_k; ++s) {
+      const Index at = next[static_cast<std::size_t>(expert(t, s))]++;
+      plan.order.as<std::int32_t>()[at] = static_cast<std::int32_t>(t);
+      plan.slots.as<std::int32_t>()[t * plan.top_k + s] = static_cast<std::int32_t>(at);
+    }
+  }
+}
+
+void lay_out(Backend& backend, Index alignment, ExpertPlan& plan) {
+  plan.place = Tensor(Dtype::i32, {plan.received});
+  plan.group_ends = Tensor(Dtype::i32, {plan.local});
+  auto* place = plan.place.as<std::int32_t>();
+  if (plan.layout == DispatchLayout::rank_major) {
+    plan.rows = plan.received;
+    std::iota(place, place + plan.received, 0);
+    return;
+  }
+  plan.rows = round_up(plan.received + plan.local * alignment, alignment);
+  plan.indices = Tensor(Dtype::i32, {plan.rows});
+  Tensor sizes(Dtype::i32, {plan.local});
+  permute_indices(backend, {plan.tokens_per_expert.operand(), plan.indices.result(), sizes.result(),
+                            plan.group_ends.result(), plan.local, plan.ranks, alignment});
+  const auto* from = plan.indices.as<std::int32_t>();
+  for (Index i = 0; i < plan.rows; ++i) {
+    if (from[i] >= 0) place[from[i]] = static_cast<std::int32_t>(i);
+  }
+}
+
+}  // namespace
+
+ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Operand& selected,
+                        Index experts, Index alignment, DispatchLayout layout) {
+  const Check check(kName);
+  if (!backend.reads_host_memory()) {
+    throw Error(Fault::unsupported, "dispatch: " + std::string(backend.name()) +
+                                        ": runs on backends that read host memory");
+  }
+  ExpertPlan plan;
+  plan.ranks = communicator.size();
+  check_selection(check, selected, experts, plan.ranks, alignment);
+  plan.experts = experts;
+  plan.local = experts / plan.ranks;
+  plan.tokens = selected.extent[0];
+  plan.top_k = selected.extent[1];
+  plan.layout = layout;
+  check.that(plan.tokens * plan.top_k <= std::numeric_limits<std::int32_t>::max(),
+             "experts: found " + describe(selected) + ", needs rows that 32 bits can count");
+
+  std::vector<Index> mine(static_cast<std::size_t>(experts));
+  const auto expert = selected.as<const std::int32_t, 2>();
+  for (Index t = 0; t < plan.tokens; ++t) {
+    for (Index s = 0; s < plan.top_k; ++s) ++mine[static_cast<std::size_t>(expert(t, s))];
+  }
+  const auto counts = exchange_counts(communicator, experts, plan.top_k, mine);
+
+  const auto ranks = static_cast<std::size_t>(plan.ranks);
+  const auto local = static_cast<std::size_t>(plan.local);
+  const auto me = static_cast<std::size_t>(communicator.rank());
+  plan.tokens_per_expert = Tensor(Dtype::i32, {plan.ranks * plan.local});
+  plan.send_counts.resize(ranks);
+  plan.receive_counts.resize(ranks);
+  for (std::size_t p = 0; p < ranks; ++p) {
+    for (std::size_t e = 0; e < local; ++e) {
+      const Index coming = counts[p][me * local + e];
+      plan.tokens_per_expert.as<std::int32_t>()[p * local + e] = static_cast<std::int32_t>(coming);
+      plan.receive_counts[p] += coming;
+      plan.send_counts[p] += mine[p * local + e];
+    }
+    plan.received += plan.receive_counts[p];
+  }
+  check.that(plan.received <= std::numeric_limits<std::int32_t>::max(),
+             "rank " + std::to_string(me) + " receives " + std::to_string(plan.received) +
+                 " rows, needs a number of 32 bits");
+
+  plan.order = Tensor(Dtype::i32, {plan.tokens * plan.top_k});
+  plan.slots = Tensor(Dtype::i32, {plan.tokens, plan.top_k});
+  std::vector<Index> first(mine.size());
+  std::exclusive_scan(mine.begin(), mine.end(), first.begin(), Index{0});
+  sort_selections(selected, first, plan);
+  lay_out(backend, alignment, plan);
+  return plan;
+}
+
+}  // namespace mxo

@@ -1,0 +1,54 @@
+// Where every selected row of a step goes: what dispatch, combine and their gradients share.
+#pragma once
+
+#include <vector>
+
+#include "formats/tensor.h"
+#include "ops/communicator.h"
+
+namespace mxo {
+
+class Backend;
+
+/// How received rows lie.
+enum class DispatchLayout : std::uint8_t {
+  rank_major,           ///< (source rank, expert, token), no padding
+  expert_major_padded,  ///< (expert, source rank, token), each expert's rows padded with zeros
+};
+
+/// Routing of one step, one rank's view.  Expert e lives on rank e / (E/P).  A row travels for
+/// every selection (t, s); rows are sent in the order (receiving rank, expert, token, slot).
+struct ExpertPlan {
+  Index experts = 0;  ///< E, of all ranks
+  Index local = 0;    ///< E/P
+  int ranks = 1;
+  Index tokens = 0;  ///< T of this rank
+  Index top_k = 0;
+  DispatchLayout layout = DispatchLayout::rank_major;
+
+  std::vector<Index> send_counts;     ///< rows to each rank
+  std::vector<Index> receive_counts;  ///< rows from each rank
+  Tensor order;                       ///< i32 [T*k], the token of the i-th row sent
+  Tensor slots;                       ///< i32 [T, k], which row sent is selection (t, s)
+  Tensor tokens_per_expert;  ///< i32 [P*E/P], rank-major: rows received for each local expert
+  Tensor place;              ///< i32 [received], where the i-th row received lies
+  Tensor indices;            ///< i32 [rows], PermuteIndices' answer; expert_major_padded only
+  Tensor group_ends;         ///< i32 [E/P], of the local experts' rows, padding included
+  Index received = 0;        ///< rows received
+  Index rows = 0;            ///< of a received tensor: `received`, or received + local*alignment
+                             ///< rounded up to `alignment`
+};
+
+/// Exchanges counts and lays out the maps.  Collective.
+///
+///   experts_of_tokens  i32 [T, k], each from 0 to experts - 1
+///
+/// T may be 0, on some ranks or all.  Errors: Error(shape) for an expert out of range, or E that
+/// is no multiple of P; Error(dtype); Error(argument) for `alignment`, or where ranks disagree
+/// about E or k.
+/// Source: pytorch/ao 36027d8, generate_permute_indices and a2a; torchtitan b5bcd76c.
+ExpertPlan plan_experts(Backend& backend, Communicator& communicator,
+                        const Operand& experts_of_tokens, Index experts, Index alignment,
+                        DispatchLayout layout);
+
+}  // namespace mxo

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""Ranks as MPI processes: the bytes of ranks that are threads, and an end when one fails.
+
+Usage: mpi_test.py MXO [unittest arguments].  Exits with 77 where there is no MPI.
+"""
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import safetensors as st  # noqa: E402
+
+MXO = sys.argv.pop(1)
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe"]
+
+
+def run(*args, ranks=None, timeout=60):
+    command = ([*MPIRUN, "-n", str(ranks)] if ranks else []) + [MXO, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
+
+
+def operands(ranks, width, experts, top_k, seed):
+    draw = random.Random(seed)
+    tensors = {}
+    for p in range(ranks):
+        tokens = [5, 0, 9, 3][p % 4]
+        x = b"".join(struct.pack("<f", draw.gauss(0, 1))[2:] for _ in range(tokens * width))
+        chosen = [e for _ in range(tokens) for e in draw.sample(range(experts), top_k)]
+        tensors[f"rank{p}.x"] = ("BF16", [tokens, width], x)
+        tensors[f"rank{p}.experts"] = ("I32", [tokens, top_k],
+                                       struct.pack(f"<{len(chosen)}i", *chosen))
+    return tensors
+
+
+class Mpi(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.here = Path(folder.name)
+
+    def test_four_processes_give_the_file_of_four_threads(self):
+        source = self.here / "in.safetensors"
+        source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=1)))
+        for extra in (["layout=rank_major"], ["layout=expert_major_padded", "precision=bf16"]):
+            settings = [x for s in ["experts=8", *extra] for x in ("--set", s)]
+            files = []
+            for name, ranks in (("threads", None), ("processes", 4)):
+                out = self.here / f"{name}.safetensors"
+                done = run("run", "dispatch", "--input", source, "--output", out, *settings,
+                           ranks=ranks)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                files.append(out.read_bytes())
+            self.assertEqual(files[0], files[1])
+
+    def test_a_rank_that_fails_ends_the_job_with_its_name(self):
+        tensors = operands(4, 64, 8, 2, seed=2)
+        dtype, shape, data = tensors["rank2.experts"]
+        tensors["rank2.experts"] = (dtype, shape, struct.pack("<i", 99) + data[4:])
+        source = self.here / "in.safetensors"
+        source.write_bytes(st.encode(tensors))
+        out = self.here / "out.safetensors"
+        done = run("run", "dispatch", "--input", source, "--output", out, "--set", "experts=8",
+                   ranks=4)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 2 failed: dispatch: experts: entry (0, 0) is 99", done.stderr)
+        self.assertFalse(out.exists())
+
+    def test_a_job_of_another_size_is_refused(self):
+        source = self.here / "in.safetensors"
+        source.write_bytes(st.encode(operands(4, 64, 8, 2, seed=3)))
+        done = run("run", "dispatch", "--input", source, "--output", self.here / "out.safetensors",
+                   "--set", "experts=8", ranks=2)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("found 4, needs the size of the MPI job, 2", done.stderr)
+
+
+if __name__ == "__main__":
+    if shutil.which("mpirun") is None:
+        print("skipped: no mpirun")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        probe = Path(folder) / "in.safetensors"
+        probe.write_bytes(st.encode(operands(1, 32, 1, 1, seed=0)))
+        done = run("run", "dispatch", "--communicator", "mpi", "--input", probe, "--output",
+                   Path(folder) / "out", "--set", "experts=1", ranks=1)
+    if "this build has none" in done.stderr:
+        print("skipped:", done.stderr.strip())
+        sys.exit(77)
+    os.environ.setdefault("OMPI_MCA_btl_vader_single_copy_mechanism", "none")
+    unittest.main()
