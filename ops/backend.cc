@@ -57,5 +57,7 @@ void Backend::run(const SwigluBackward&) { lacks("swiglu_backward"); }
 void Backend::run(const ScalingAwareTranspose&) { lacks("scaling_aware_transpose"); }
 void Backend::run(const CombineRows&) { lacks("combine_rows"); }
 void Backend::run(const CombineRowsBackward&) { lacks("combine_rows_backward"); }
+void Backend::run(const RouteBackward&) { lacks("route_backward"); }
+void Backend::run(const RouterGradients&) { lacks("router_gradients"); }
 
 }  // namespace mxo

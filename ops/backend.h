@@ -35,6 +35,8 @@ struct SwigluBackward;
 struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
 struct CombineRows;  // ops/combine_rows.h
 struct CombineRowsBackward;
+struct RouteBackward;  // ops/router_gradients.h
+struct RouterGradients;
 
 /// A machine that runs operators.  Work may still be under way when an operator returns;
 /// synchronize() waits for it and throws what went wrong.
@@ -82,6 +84,8 @@ class Backend {
   virtual void run(const ScalingAwareTranspose&);
   virtual void run(const CombineRows&);
   virtual void run(const CombineRowsBackward&);
+  virtual void run(const RouteBackward&);
+  virtual void run(const RouterGradients&);
 
   /// Throws Error(unsupported): "<backend>: <operator> is not available".
   [[noreturn]] void lacks(std::string_view op) const;

@@ -21,6 +21,13 @@ std::span<const std::int32_t> words(const Tensor& t) {
   return {t.as<std::int32_t>(), static_cast<std::size_t>(t.elements())};
 }
 
+/// 0, 1, 2, ...
+Tensor identity(Index count) {
+  Tensor order(Dtype::i32, {count});
+  std::iota(order.as<std::int32_t>(), order.as<std::int32_t>() + count, 0);
+  return order;
+}
+
 /// Zeros where no row comes.
 void clear_padding(const ExpertPlan& plan, const Result& to) {
   const std::size_t width = row_bytes(to_read(to));
@@ -99,18 +106,6 @@ WireRows send(Backend& backend, Communicator& communicator, const ExpertPlan& pl
   return out;
 }
 
-/// Rows where the experts left them, back to the rank that sent them, [T*k, D].
-BackendTensor returned_rows(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                            const Operand& y) {
-  const Index sent = plan.order.elements();
-  BackendTensor back(backend, y.dtype, {sent, y.extent[1]});
-  std::vector<std::int32_t> place(static_cast<std::size_t>(sent));
-  std::iota(place.begin(), place.end(), 0);
-  communicator.exchange_rows({bytes_of(y), words(plan.place), plan.receive_counts},
-                             {bytes_of(back.result()), place, plan.send_counts}, row_bytes(y));
-  return back;
-}
-
 void check_rows(const Check& check, std::string_view name, const Operand& y,
                 const ExpertPlan& plan) {
   check.rank(name, y, 2);
@@ -152,7 +147,7 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
   check_rows(check, "dy", dy, plan);
   check.rank("dx", dx, 2);
   check.shape("dx", dx, {plan.tokens, dy.extent[1]});
-  const BackendTensor back = returned_rows(backend, communicator, plan, dy);
+  const BackendTensor back = return_sent(backend, communicator, plan, dy);
   combine_rows(backend, {back.operand(), plan.slots.operand(), {}, dx});
 }
 
@@ -162,7 +157,7 @@ BackendTensor combine(Backend& backend, Communicator& communicator, const Expert
   check_rows(check, "y", y, plan);
   check.rank("out", out, 2);
   check.shape("out", out, {plan.tokens, y.extent[1]});
-  BackendTensor back = returned_rows(backend, communicator, plan, y);
+  BackendTensor back = return_sent(backend, communicator, plan, y);
   combine_rows(backend, {back.operand(), plan.slots.operand(), weights, out});
   return back;
 }
@@ -179,9 +174,23 @@ WireRows combine_backward(Backend& backend, Communicator& communicator, const Ex
                         {returned, plan.slots.operand(), weights, dout, drows.result(), dweights});
   WireRows made;
   const WireOperands ready = encoded(backend, drows.operand(), wire, made);
-  Tensor order(Dtype::i32, {sent});
-  std::iota(order.as<std::int32_t>(), order.as<std::int32_t>() + sent, 0);
-  return send(backend, communicator, plan, ready, order, wire.placement);
+  return send(backend, communicator, plan, ready, identity(sent), wire.placement);
+}
+
+BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                            const Operand& sent, Placement placement) {
+  return moved(backend, communicator, plan, sent, identity(plan.order.elements()), placement);
+}
+
+BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                          const Operand& y) {
+  const Index sent = plan.order.elements();
+  BackendTensor back(backend, y.dtype, {sent, y.extent[1]});
+  const Tensor place = identity(sent);
+  communicator.exchange_rows({bytes_of(y), words(plan.place), plan.receive_counts},
+                             {bytes_of(back.result()), words(place), plan.send_counts},
+                             row_bytes(y));
+  return back;
 }
 
 Index wire_bytes(const ExpertPlan& plan, int rank, Index width, const Wire& wire) {

@@ -83,6 +83,15 @@ WireRows combine_backward(Backend& backend, Communicator& communicator, const Ex
                           const Operand& returned, const Operand& weights, const Operand& dout,
                           const Result& dweights, const Wire& wire);
 
+/// Row i of `sent` [T*k, W], any type, is the i-th row to travel (plan.slots says of which
+/// selection) and becomes row plan.place of the result [plan.rows, W]; padding is zero.
+BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                            const Operand& sent, Placement placement);
+
+/// The way back: rows [plan.rows, W] to the ranks that sent them, [T*k, W].
+BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                          const Operand& rows);
+
 /// Bytes that this rank sends to others for rows of width D on such a wire.
 Index wire_bytes(const ExpertPlan& plan, int rank, Index width, const Wire& wire);
 

@@ -176,7 +176,7 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
   const LinearFactor dy_factor = scaled_along_tokens(backend, recipe, op.format, dy, ends);
   const LinearFactor x_factor = scaled_along_tokens(backend, recipe, op.format, x, ends);
   grouped_matmul_wgrad(backend, {dy_factor.codes, dy_factor.scales, x_factor.codes, x_factor.scales,
-                                 ends, recipe.scaling, op.sum, dw});
+                                 ends, recipe.scaling, op.wgrad_sum, dw});
 }
 
 }  // namespace

@@ -40,6 +40,8 @@ class CpuBackend : public ReferenceBackend {
   void run(const ScalingAwareTranspose&) override;
   void run(const CombineRows&) override;
   void run(const CombineRowsBackward&) override;
+  void run(const RouteBackward&) override;
+  void run(const RouterGradients&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
   void run(const FusedDot&) override;

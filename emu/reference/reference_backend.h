@@ -32,6 +32,8 @@ class ReferenceBackend : public Backend {
   void run(const ScalingAwareTranspose&) override;
   void run(const CombineRows&) override;
   void run(const CombineRowsBackward&) override;
+  void run(const RouteBackward&) override;
+  void run(const RouterGradients&) override;
   void run(const GroupedMatmul&) override;
   void run(const GroupedMatmulWgrad&) override;
   void run(const QuantizeRowwise&) override;

@@ -20,25 +20,6 @@ bool before(float a, float b, Index i, Index j) {
   return a != b ? a > b : i < j;
 }
 
-void score_token(const Route& op, Index t, std::vector<float>& score) {
-  const auto logits = op.logits.as<const float, 2>();
-  const Index experts = logits.extent[1];
-  if (op.score == RouterScore::sigmoid) {
-    for (Index e = 0; e < experts; ++e)
-      score[static_cast<std::size_t>(e)] = sigmoid_rn(logits(t, e));
-    return;
-  }
-  float top = logits(t, 0);
-  for (Index e = 1; e < experts; ++e) top = logits(t, e) > top ? logits(t, e) : top;
-  float sum = 0.0f;
-  for (Index e = 0; e < experts; ++e) {
-    const float value = exp_rn(logits(t, e) - top);
-    score[static_cast<std::size_t>(e)] = value;
-    sum += value;
-  }
-  for (float& value : score) value /= sum;
-}
-
 /// The sum of the two largest choices of a run; NaN counts as the smallest.
 float group_score(const float* choice, Index count) {
   float first = -INFINITY;
@@ -83,11 +64,30 @@ void admit(const Route& op, RouteScratch& s) {
 
 }  // namespace
 
+void score_token(const Matrix<const float>& logits, RouterScore kind, Index t,
+                 std::vector<float>& score) {
+  const Index experts = logits.extent[1];
+  if (kind == RouterScore::sigmoid) {
+    for (Index e = 0; e < experts; ++e)
+      score[static_cast<std::size_t>(e)] = sigmoid_rn(logits(t, e));
+    return;
+  }
+  float top = logits(t, 0);
+  for (Index e = 1; e < experts; ++e) top = logits(t, e) > top ? logits(t, e) : top;
+  float sum = 0.0f;
+  for (Index e = 0; e < experts; ++e) {
+    const float value = exp_rn(logits(t, e) - top);
+    score[static_cast<std::size_t>(e)] = value;
+    sum += value;
+  }
+  for (float& value : score) value /= sum;
+}
+
 void route_token(const Route& op, Index t, RouteScratch& s) {
   const Index experts = op.logits.extent[1];
   const Index k = op.experts.extent[1];
   s.score.resize(static_cast<std::size_t>(experts));
-  score_token(op, t, s.score);
+  score_token(op.logits.as<const float, 2>(), op.score, t, s.score);
   s.choice = s.score;
   if (op.bias.given()) {
     const auto bias = op.bias.as<const float, 1>();

@@ -15,6 +15,10 @@ struct RouteScratch {
   std::vector<Index> order;
 };
 
+/// The scores of token t into `score`, which has room for them.
+void score_token(const Matrix<const float>& logits, RouterScore kind, Index t,
+                 std::vector<float>& score);
+
 /// Writes experts[t, :] and weights[t, :].
 void route_token(const Route& op, Index t, RouteScratch& scratch);
 /// Counts the slots of all tokens.

@@ -1,0 +1,74 @@
+// The router's gradients, one token after another.
+#include "emu/reference/router_gradients.h"
+
+#include "emu/reference/reference_backend.h"
+#include "emu/reference/route.h"
+
+namespace mxo {
+namespace {
+
+/// Turns dweights of a token's slots into ds, in place.
+void through_weights(const RouteBackward& op, const std::vector<float>& s, std::vector<float>& g) {
+  if (!op.normalize) return;
+  float sum = 0.0f;
+  float dot = 0.0f;
+  for (std::size_t j = 0; j < g.size(); ++j) {
+    sum += s[j];
+    dot += g[j] * s[j];
+  }
+  const float total = sum + 1e-20f;
+  const float mean = dot / total;
+  for (float& value : g) value = (value - mean) / total;
+}
+
+}  // namespace
+
+void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& score) {
+  const auto logits = op.logits.as<const float, 2>();
+  const auto experts = op.experts.as<const std::int32_t, 2>();
+  const auto dweights = op.dweights.as<const float, 2>();
+  const auto dlogits = op.dlogits.as<float, 2>();
+  score.resize(static_cast<std::size_t>(logits.extent[1]));
+  if (!score.empty()) score_token(logits, op.score, t, score);
+
+  std::vector<float> s;  // of the slots
+  std::vector<float> ds;
+  for (Index j = 0; j < experts.extent[1]; ++j) {
+    s.push_back(score[static_cast<std::size_t>(experts(t, j))]);
+    ds.push_back(dweights(t, j) * op.scale);
+  }
+  through_weights(op, s, ds);
+
+  float dot = 0.0f;
+  for (std::size_t j = 0; j < s.size(); ++j) dot += ds[j] * s[j];
+  const bool softmax = op.score == RouterScore::softmax;
+  for (Index e = 0; e < logits.extent[1]; ++e) {
+    const float value = score[static_cast<std::size_t>(e)];
+    dlogits(t, e) = softmax ? rounded<float>(value * (0.0f - dot)) : 0.0f;
+  }
+  for (std::size_t j = 0; j < s.size(); ++j) {
+    const Index e = experts(t, static_cast<Index>(j));
+    const float gradient = softmax ? s[j] * (ds[j] - dot) : ds[j] * (s[j] * (1.0f - s[j]));
+    dlogits(t, e) = rounded<float>(gradient);
+  }
+}
+
+void ReferenceBackend::run(const RouteBackward& op) {
+  std::vector<float> score;
+  for (Index t = 0; t < op.logits.extent[0]; ++t) route_token_backward(op, t, score);
+}
+
+void ReferenceBackend::run(const RouterGradients& op) {
+  if (op.dx.given()) {
+    visit_router_dx(op, [&](auto token) {
+      for (Index t = 0; t < op.dx.extent[0]; ++t) token(t);
+    });
+  }
+  if (op.drouter.given()) {
+    visit_router_dw(op, [&](auto expert) {
+      for (Index e = 0; e < op.drouter.extent[0]; ++e) expert(e);
+    });
+  }
+}
+
+}  // namespace mxo

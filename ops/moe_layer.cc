@@ -1,0 +1,161 @@
+// The forward pass of a mixture-of-experts layer.
+#include "ops/moe_layer.h"
+
+#include <algorithm>
+
+#include "ops/checked.h"
+#include "ops/moe_steps.h"
+#include "ops/permute.h"
+
+namespace mxo {
+namespace {
+
+void check_operands(const Check& check, const MoeLayer& op, int ranks) {
+  check.rank("x", op.x, 2);
+  check.dtype("x", op.x, {Dtype::bf16});
+  check.that(op.x.contiguous(), "x: needs contiguous rows");
+  check.dtype("router", op.router, {Dtype::bf16});
+  check.shape("router", op.router, {op.experts, op.x.extent[1]});
+  check.rank("w1", op.w1, 3);
+  check.rank("w2", op.w2, 3);
+  check.dtype("w1", op.w1, {Dtype::bf16, Dtype::f32});
+  check.dtype("w2", op.w2, {Dtype::bf16, Dtype::f32});
+  check.multiple("w1", "2F", op.w1.extent[1], 2);
+  const Index local = op.experts / std::max(ranks, 1);
+  check.shape("w1", op.w1, {local, op.w1.extent[1], op.x.extent[1]});
+  check.shape("w2", op.w2, {local, op.x.extent[1], op.w1.extent[1] / 2});
+  check.that(op.shared_w1.given() == op.shared_w2.given(),
+             "shared.w2: needs to be given exactly when shared.w1 is");
+  if (op.shared_w1.given()) {
+    check.rank("shared.w1", op.shared_w1, 2);
+    check.multiple("shared.w1", "2S", op.shared_w1.extent[0], 2);
+    check.shape("shared.w1", op.shared_w1, {op.shared_w1.extent[0], op.x.extent[1]});
+    check.shape("shared.w2", op.shared_w2, {op.x.extent[1], op.shared_w1.extent[0] / 2});
+  }
+  check.dtype("y", op.y, {Dtype::bf16});
+  check.shape("y", op.y, {op.x.extent[0], op.x.extent[1]});
+  check.apart("y", op.y, "x", op.x);
+  if (op.pipeline == MoePipeline::mxfp8 && op.recipe.scaling != Scaling::mx) {
+    throw Error(Fault::argument, "moe_layer: recipe: found " + std::string(op.recipe.name) +
+                                     ", pipeline mxfp8 needs one of the mxfp8 recipes");
+  }
+  if (op.top_k < 1 || op.top_k > op.experts) {
+    throw Error(Fault::argument, "moe_layer: top_k: found " + std::to_string(op.top_k) +
+                                     ", needs 1 to " + std::to_string(op.experts));
+  }
+}
+
+void see(const MoeLayer& op, std::string_view stage, const Operand& tensor) {
+  if (op.observe) op.observe(stage, tensor);
+}
+
+void route_tokens(Backend& backend, SavedMoeLayer& saved) {
+  const MoeLayer& op = saved.call;
+  const Index tokens = op.x.extent[0];
+  saved.logits = BackendTensor(backend, Dtype::f32, {tokens, op.experts});
+  const BackendTensor ends = one_group(backend, tokens);
+  grouped_matmul(backend, {op.x,
+                           {},
+                           as_one_group(op.router),
+                           {},
+                           ends.operand(),
+                           Scaling::none,
+                           kExact,
+                           saved.logits.result()});
+  see(op, "logits", saved.logits.operand());
+  saved.chosen = BackendTensor(backend, Dtype::i32, {tokens, op.top_k});
+  saved.weights = BackendTensor(backend, Dtype::f32, {tokens, op.top_k});
+  BackendTensor counts(backend, Dtype::i32, {op.experts});
+  route(backend, {saved.logits.operand(),
+                  {},
+                  saved.chosen.result(),
+                  saved.weights.result(),
+                  counts.result(),
+                  op.score,
+                  op.groups,
+                  op.limited_groups,
+                  op.normalize,
+                  op.scale});
+}
+
+/// The weight of every row, at the expert.
+void send_weights(Backend& backend, Communicator& communicator, SavedMoeLayer& saved) {
+  const Index sent = saved.plan.order.elements();
+  Operand flat = saved.weights.operand();
+  flat.extent[0] = sent;
+  flat.extent[1] = flat.stride[0] = 1;
+  Operand slots = saved.plan.slots.operand();
+  slots.rank = 1;
+  slots.extent[0] = sent;
+  slots.stride[0] = 1;
+  BackendTensor in_order(backend, Dtype::f32, {sent, 1});
+  unpermute(backend, {flat, slots, in_order.result()});
+  saved.row_weights =
+      dispatch_sent(backend, communicator, saved.plan, in_order.operand(), saved.call.placement);
+}
+
+/// Rows as they came, rank by rank, and as the experts see them.
+void see_rows(Backend& backend, const MoeLayer& op, const ExpertPlan& plan, const WireRows& u) {
+  if (!op.observe) return;
+  const std::pair<std::string, const BackendTensor*> parts[] = {
+      {"", &u.rows}, {".codes", &u.codes}, {".scales", &u.scales}};
+  for (const auto& [ending, part] : parts) {
+    if (!part->given()) continue;
+    const Operand rows = part->operand();
+    BackendTensor came(backend, rows.dtype, {plan.received, rows.extent[1]});
+    permute(backend, {rows, plan.place.operand(), came.result()});
+    see(op, "dispatched" + ending, came.operand());
+    see(op, "permuted" + ending, rows);
+  }
+}
+
+}  // namespace
+
+SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeLayer& op) {
+  check_operands(Check("moe_layer"), op, communicator.size());
+  SavedMoeLayer saved;
+  saved.call = op;
+  saved.recipe = op.pipeline == MoePipeline::bf16 ? linear_recipe_named("bf16") : op.recipe;
+  const Index tokens = op.x.extent[0];
+  const Index width = op.x.extent[1];
+
+  route_tokens(backend, saved);
+  saved.plan = plan_experts(backend, communicator, saved.chosen.operand(), op.experts,
+                            std::max(op.alignment, saved.recipe.alignment),
+                            DispatchLayout::expert_major_padded);
+  saved.u = dispatch(backend, communicator, saved.plan, {op.x, {}, {}}, wire_of(op, saved.recipe));
+  see_rows(backend, op, saved.plan, saved.u);
+  if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
+
+  activate(backend, saved, saved.h, saved.act);
+  see(op, "h", saved.h.operand());
+  see(op, "act", saved.act.operand());
+  BackendTensor out = zeros(backend, Dtype::bf16, {saved.plan.rows, width});
+  GroupedLinear second = second_product(saved, saved.act.operand());
+  second.y = out.result();
+  grouped_linear(backend, second);
+  see(op, "expert_out", out.operand());
+
+  const bool shared = op.shared_w1.given();
+  BackendTensor stacked(backend, Dtype::bf16, {shared ? 2 * tokens : 0, width});
+  const Result combined = shared ? rows_of(stacked.result(), 0, tokens) : op.y;
+  const bool weighs = op.scores == MoeScores::combine;
+  saved.returned = combine(backend, communicator, saved.plan, out.operand(),
+                           weighs ? saved.weights.operand() : Operand{}, combined);
+  see(op, "combined", to_read(combined));
+  if (shared) {
+    const SharedExpert expert = run_shared(backend, op, saved.recipe, op.x);
+    const Result to = rows_of(stacked.result(), tokens, tokens);
+    const std::size_t bytes = static_cast<std::size_t>(tokens * width) * size_of(Dtype::bf16);
+    backend.download(static_cast<std::byte*>(to.data),
+                     static_cast<const std::byte*>(expert.y.operand().data), bytes);
+    add_matrices(backend, stacked.operand(), 2, op.y);
+  }
+  if (op.recompute) {
+    saved.h = BackendTensor();
+    saved.act = BackendTensor();
+  }
+  return saved;
+}
+
+}  // namespace mxo

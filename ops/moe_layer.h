@@ -1,0 +1,112 @@
+// A mixture-of-experts layer across ranks: forward, backward, and the saved tensors between them.
+#pragma once
+
+#include <functional>
+#include <string_view>
+
+#include "ops/expert_parallel.h"
+#include "ops/grouped_linear.h"
+#include "ops/route.h"
+
+namespace mxo {
+
+/// What travels, and where the experts' products quantise.
+enum class MoePipeline : std::uint8_t {
+  mxfp8,           ///< quantised before dispatch; the gradient of the output, too
+  bf16,            ///< bf16 throughout
+  quantize_after,  ///< bf16 travels; the grouped products quantise what they take
+};
+
+/// Where a token's weights multiply.
+enum class MoeScores : std::uint8_t {
+  combine,  ///< the experts' outputs, at the source
+  swiglu,   ///< the activations, at the expert: weights travel with their rows
+};
+
+/// The tensors between two steps, in order; the gradients are named "d" and the stage.
+inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permuted", "h",
+                                                  "act",    "expert_out", "combined"};
+
+/// Told of every stage as it is made; the operand is gone after the call.
+using StageObserver = std::function<void(std::string_view stage, const Operand& tensor)>;
+
+/// One rank's part of
+///   logits = x router^T  exact, in f32;  experts, weights = route(logits)
+///   u = dispatch(x);  h_e = u_e w1_e^T;  act = swiglu(h) [* weight];  o_e = act_e w2_e^T
+///   y = combine(o) [+ shared(x)],  shared(x) = swiglu(x sw1^T) sw2^T
+///
+///   x         bf16 [T, D], this rank's tokens; ranks hold consecutive runs of the global tokens
+///   router    bf16 [E, D]
+///   w1        bf16 or f32 [E/P, 2F, D], this rank's experts;  w2  [E/P, D, F]
+///   shared_w1 bf16 or f32 [2S, D], shared_w2 [D, S]; both or neither
+///   y         bf16 [T, D]
+///
+/// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
+/// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
+/// for pipeline mxfp8 with a recipe that is not mxfp8.
+/// Source: torchtitan b5bcd76c; pytorch/ao 36027d8, ep; docs/moe_layer.md.
+struct MoeLayer {
+  Operand x;
+  Operand router;
+  Operand w1;
+  Operand w2;
+  Operand shared_w1;
+  Operand shared_w2;
+  Index experts = 0;  ///< E, of all ranks
+  Index top_k = 1;
+  RouterScore score = RouterScore::softmax;
+  Index groups = 1;
+  Index limited_groups = 1;
+  bool normalize = true;
+  float scale = 1.0f;
+  MoePipeline pipeline = MoePipeline::mxfp8;
+  MoeScores scores = MoeScores::combine;
+  LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; pipeline bf16 takes bf16
+  Dtype format = Dtype::e4m3;
+  Index alignment = 32;
+  Placement placement = Placement::fused;
+  Accumulation sum = kExact;
+  bool recompute = false;  ///< backward computes h and act again: less memory, the same bits
+  StageObserver observe;
+  Result y;
+};
+
+/// What backward needs.  It refers to the operands of the call, which must outlive it.
+struct SavedMoeLayer {
+  MoeLayer call;
+  LinearRecipe recipe;
+  ExpertPlan plan;
+  BackendTensor logits;
+  BackendTensor chosen;
+  BackendTensor weights;
+  BackendTensor row_weights;  ///< f32 [rows]; scores=swiglu only
+  WireRows u;
+  BackendTensor h;
+  BackendTensor act;
+  BackendTensor returned;  ///< rows that combine weighed; scores=combine only
+};
+
+/// Gradients of the call `saved` came from.  Those of what every rank holds are sums over all
+/// tokens of all ranks in global order, the same on each; so P = 1, 2, 4, 8 give the same bits.
+///
+///   dy       bf16 [T, D]
+///   dx       bf16 [T, D]: round((experts' + router's) + shared's), f32 additions
+///   drouter  f32 [E, D];  dw1, dw2  bf16 or f32, of this rank's experts
+///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
+/// Any but dx may be absent.
+struct MoeLayerBackward {
+  Operand dy;
+  Result dx;
+  Result drouter;
+  Result dw1;
+  Result dw2;
+  Result dshared_w1;
+  Result dshared_w2;
+};
+
+/// Collective.
+SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeLayer& op);
+void moe_layer_backward(Backend& backend, Communicator& communicator, const SavedMoeLayer& saved,
+                        const MoeLayerBackward& op);
+
+}  // namespace mxo

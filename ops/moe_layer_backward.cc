@@ -1,0 +1,184 @@
+// The backward pass of a mixture-of-experts layer.
+#include "ops/checked.h"
+#include "ops/linear_factor.h"
+#include "ops/moe_steps.h"
+#include "ops/permute.h"
+#include "ops/router_gradients.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+namespace {
+
+class Backward {
+ public:
+  Backward(Backend& backend, Communicator& communicator, const SavedMoeLayer& saved,
+           const MoeLayerBackward& op)
+      : backend_(backend), communicator_(communicator), saved_(saved), call_(saved.call), op_(op) {}
+
+  void run() {
+    const Index tokens = call_.x.extent[0];
+    const Index width = call_.x.extent[1];
+    const bool shared = call_.shared_w1.given();
+    const Index parts = shared ? 3 : 2;
+    dx_ = BackendTensor(backend_, Dtype::f32, {parts * tokens, width});
+    dweights_ = BackendTensor(backend_, Dtype::f32, {tokens, call_.top_k});
+
+    see("dcombined", op_.dy);
+    through_experts(through_combine());
+    through_router(rows_of(dx_.result(), tokens, tokens));
+    if (shared) through_shared(rows_of(dx_.result(), 2 * tokens, tokens));
+    add_matrices(backend_, dx_.operand(), parts, op_.dx);
+  }
+
+ private:
+  bool weighs() const { return call_.scores == MoeScores::combine; }
+  void see(std::string_view stage, const Operand& tensor) const {
+    if (call_.observe) call_.observe(stage, tensor);
+  }
+
+  WireRows through_combine() {
+    WireRows dy =
+        combine_backward(backend_, communicator_, saved_.plan, saved_.returned.operand(),
+                         weighs() ? saved_.weights.operand() : Operand{}, op_.dy,
+                         weighs() ? dweights_.result() : Result{}, wire_of(call_, saved_.recipe));
+    if (dy.rows.given()) see("dexpert_out", dy.rows.operand());
+    if (dy.codes.given()) see("dexpert_out.codes", dy.codes.operand());
+    if (dy.scales.given()) see("dexpert_out.scales", dy.scales.operand());
+    return dy;
+  }
+
+  void through_experts(const WireRows& dy) {
+    BackendTensor h;
+    BackendTensor act;
+    if (call_.recompute) activate(backend_, saved_, h, act);
+    const Operand h_rows = call_.recompute ? h.operand() : saved_.h.operand();
+    const Operand act_rows = call_.recompute ? act.operand() : saved_.act.operand();
+
+    BackendTensor dact = zeros(backend_, Dtype::bf16, {act_rows.extent[0], act_rows.extent[1]});
+    through_second(dy, act_rows, dact.result());
+    see("dact", dact.operand());
+
+    BackendTensor dh(backend_, Dtype::bf16, {h_rows.extent[0], h_rows.extent[1]});
+    BackendTensor drow_weights(backend_, Dtype::f32, {h_rows.extent[0], 1});
+    Result dprobs = drow_weights.result();
+    dprobs.rank = 1;
+    if (weighs()) {
+      swiglu_backward(backend_, {h_rows, {}, dact.operand(), dh.result(), {}});
+    } else {
+      Operand probs = saved_.row_weights.operand();
+      probs.rank = 1;
+      swiglu_backward(backend_, {h_rows, probs, dact.operand(), dh.result(), dprobs});
+      return_weights(drow_weights.operand());
+    }
+    see("dh", dh.operand());
+
+    BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
+    const SavedLinear first{first_product(saved_), {}, {}};
+    grouped_linear_backward(backend_, first, {dh.operand(), du.result(), op_.dw1, {}});
+    see("dpermuted", du.operand());
+    const Result dx = rows_of(dx_.result(), 0, call_.x.extent[0]);
+    dispatch_backward(backend_, communicator_, saved_.plan, du.operand(), dx);
+    see("ddispatched", to_read(dx));
+  }
+
+  /// The gradient may come quantised along D: its codes then enter the product as they are, and
+  /// the weight gradient takes what they stand for.
+  void through_second(const WireRows& dy, const Operand& act, const Result& dact) {
+    const GroupedLinear call = second_product(saved_, act);
+    if (dy.rows.given()) {
+      const SavedLinear second{call, {}, {}};
+      return grouped_linear_backward(backend_, second, {dy.rows.operand(), dact, op_.dw2, {}});
+    }
+    const LinearFactor w =
+        scaled_along_rows_transposed(backend_, saved_.recipe, call_.format, call_.w2);
+    grouped_matmul(backend_, {dy.codes.operand(), dy.scales.operand(), w.codes, w.scales,
+                              call.group_ends, Scaling::mx, call_.sum, dact});
+    if (!op_.dw2.given()) return;
+    const Operand codes = dy.codes.operand();
+    BackendTensor high(backend_, Dtype::bf16, {codes.extent[0], codes.extent[1]});
+    dequantize(backend_, {codes, dy.scales.operand(), high.result()});
+    grouped_matmul_wgrad(
+        backend_,
+        {high.operand(), {}, act, {}, call.group_ends, Scaling::none, call_.sum, op_.dw2});
+  }
+
+  /// Gradients of the weights that travelled with their rows.
+  void return_weights(const Operand& rows) {
+    const BackendTensor sent = return_sent(backend_, communicator_, saved_.plan, rows);
+    Operand slots = saved_.plan.slots.operand();
+    slots.rank = 1;
+    slots.extent[0] = saved_.plan.order.elements();
+    slots.stride[0] = 1;
+    Result flat = dweights_.result();
+    flat.extent[0] = slots.extent[0];
+    flat.extent[1] = flat.stride[0] = 1;
+    permute(backend_, {sent.operand(), slots, flat});
+  }
+
+  void through_router(const Result& dx) {
+    BackendTensor dlogits(backend_, Dtype::f32, {call_.x.extent[0], call_.experts});
+    route_backward(backend_, {saved_.logits.operand(), saved_.chosen.operand(), dweights_.operand(),
+                              dlogits.result(), call_.score, call_.normalize, call_.scale});
+    see("dlogits", dlogits.operand());
+    router_gradients(backend_, {dlogits.operand(), call_.router, {}, dx, {}});
+    const Gathered all_dlogits = gather_rows(backend_, communicator_, dlogits.operand());
+    const Gathered all_x = gather_rows(backend_, communicator_, call_.x);
+    if (op_.drouter.given()) {
+      router_gradients(backend_,
+                       {all_dlogits.rows.operand(), {}, all_x.rows.operand(), {}, op_.drouter});
+    }
+  }
+
+  /// Every rank runs the shared expert on the tokens of all: the sums over tokens are then in
+  /// global order, whatever the number of ranks.
+  void through_shared(const Result& dx) {
+    const Gathered x = gather_rows(backend_, communicator_, call_.x);
+    const Gathered dy = gather_rows(backend_, communicator_, op_.dy);
+    const Operand all = x.rows.operand();
+    const SharedExpert s = run_shared(backend_, call_, saved_.recipe, all);
+    BackendTensor dact(backend_, Dtype::bf16, {all.extent[0], s.act.operand().extent[1]});
+    const auto one_group_or_none = [](const Result& dw) {
+      return dw.given() ? as_one_group(dw) : Result{};
+    };
+    grouped_linear_backward(
+        backend_, {s.second, {}, {}},
+        {dy.rows.operand(), dact.result(), one_group_or_none(op_.dshared_w2), {}});
+    BackendTensor dh(backend_, Dtype::bf16, {all.extent[0], s.h.operand().extent[1]});
+    swiglu_backward(backend_, {s.h.operand(), {}, dact.operand(), dh.result(), {}});
+    BackendTensor dx_all(backend_, Dtype::f32, {all.extent[0], all.extent[1]});
+    grouped_linear_backward(backend_, {s.first, {}, {}},
+                            {dh.operand(), dx_all.result(), one_group_or_none(op_.dshared_w1), {}});
+    const Operand mine = rows_of(dx_all.operand(), x.first, dx.extent[0]);
+    backend_.download(static_cast<std::byte*>(dx.data), static_cast<const std::byte*>(mine.data),
+                      static_cast<std::size_t>(dx.elements()) * size_of(Dtype::f32));
+  }
+
+  Backend& backend_;
+  Communicator& communicator_;
+  const SavedMoeLayer& saved_;
+  const MoeLayer& call_;
+  const MoeLayerBackward& op_;
+  BackendTensor dx_;  ///< f32, the experts', the router's and the shared expert's, stacked
+  BackendTensor dweights_;
+};
+
+}  // namespace
+
+void moe_layer_backward(Backend& backend, Communicator& communicator, const SavedMoeLayer& saved,
+                        const MoeLayerBackward& op) {
+  const Check check("moe_layer");
+  const MoeLayer& call = saved.call;
+  check.rank("dy", op.dy, 2);
+  check.dtype("dy", op.dy, {Dtype::bf16});
+  check.shape("dy", op.dy, {call.x.extent[0], call.x.extent[1]});
+  check.that(op.dy.contiguous(), "dy: needs contiguous rows");
+  check.rank("dx", op.dx, 2);
+  check.dtype("dx", op.dx, {Dtype::bf16});
+  check.shape("dx", op.dx, {call.x.extent[0], call.x.extent[1]});
+  if (op.drouter.given()) {
+    check.shape("drouter", op.drouter, {call.experts, call.x.extent[1]});
+  }
+  Backward(backend, communicator, saved, op).run();
+}
+
+}  // namespace mxo

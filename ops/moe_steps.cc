@@ -1,0 +1,158 @@
+// Compositions of operators that both passes of a layer use.
+#include "ops/moe_steps.h"
+
+#include <cstring>
+
+#include "ops/combine_rows.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+
+BackendTensor zeros(Backend& backend, Dtype dtype, std::initializer_list<Index> shape) {
+  BackendTensor t(backend, dtype, shape);
+  const std::size_t bytes = static_cast<std::size_t>(t.operand().elements()) * size_of(dtype);
+  backend.fill_zero(static_cast<std::byte*>(t.result().data), bytes);
+  return t;
+}
+
+namespace {
+template <typename View>
+View with_leading_axis(const View& w) {
+  View v = w;
+  v.rank = 3;
+  v.extent[0] = 1;
+  v.stride[0] = w.extent[0] * w.extent[1];
+  for (int axis = 0; axis < 2; ++axis) {
+    v.extent[axis + 1] = w.extent[axis];
+    v.stride[axis + 1] = w.stride[axis];
+  }
+  return v;
+}
+}  // namespace
+
+Operand as_one_group(const Operand& w) { return with_leading_axis(w); }
+Result as_one_group(const Result& w) { return with_leading_axis(w); }
+
+BackendTensor one_group(Backend& backend, Index rows) {
+  BackendTensor ends(backend, Dtype::i32, {1});
+  const auto end = static_cast<std::int32_t>(rows);
+  backend.upload(static_cast<std::byte*>(ends.result().data),
+                 reinterpret_cast<const std::byte*>(&end), sizeof(end));
+  return ends;
+}
+
+Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
+  Wire wire;
+  const bool mx = op.pipeline == MoePipeline::mxfp8;
+  wire.precision = mx ? WirePrecision::mxfp8 : WirePrecision::bf16;
+  wire.format = op.format;
+  wire.mode = recipe.mode;
+  wire.placement = op.placement;
+  return wire;
+}
+
+namespace {
+GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w) {
+  GroupedLinear op;
+  op.w = w;
+  op.group_ends = saved.plan.group_ends.operand();
+  op.recipe = saved.recipe;
+  op.format = saved.call.format;
+  op.sum = saved.call.sum;
+  op.wgrad_sum = saved.call.sum;
+  return op;
+}
+}  // namespace
+
+GroupedLinear first_product(const SavedMoeLayer& saved) {
+  GroupedLinear op = product_of(saved, saved.call.w1);
+  if (saved.u.rows.given()) {
+    op.x = saved.u.rows.operand();
+  } else {
+    op.x_codes = saved.u.codes.operand();
+    op.x_scales = saved.u.scales.operand();
+  }
+  return op;
+}
+
+GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act) {
+  GroupedLinear op = product_of(saved, saved.call.w2);
+  op.x = act;
+  return op;
+}
+
+void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act) {
+  const Index rows = saved.plan.rows;
+  const Index width = saved.call.w1.extent[1];
+  h = zeros(backend, Dtype::bf16, {rows, width});
+  GroupedLinear first = first_product(saved);
+  first.y = h.result();
+  grouped_linear(backend, first);
+  act = BackendTensor(backend, Dtype::bf16, {rows, width / 2});
+  Operand probs;
+  if (saved.row_weights.given()) {
+    probs = saved.row_weights.operand();
+    probs.rank = 1;  // [rows, 1] as [rows]
+  }
+  swiglu(backend, {h.operand(), probs, act.result()});
+}
+
+SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
+                        const Operand& x) {
+  SharedExpert s;
+  const Index tokens = x.extent[0];
+  const Index width = op.shared_w1.extent[0];
+  s.ends = one_group(backend, tokens);
+  s.h = BackendTensor(backend, Dtype::bf16, {tokens, width});
+  s.first.x = x;
+  s.first.w = as_one_group(op.shared_w1);
+  s.first.group_ends = s.ends.operand();
+  s.first.recipe = recipe;
+  s.first.format = op.format;
+  s.first.padding = GroupPadding::alignment;  // tokens need not be a multiple of a block
+  s.first.sum = s.first.wgrad_sum = op.sum;
+  s.first.y = s.h.result();
+  grouped_linear(backend, s.first);
+  s.act = BackendTensor(backend, Dtype::bf16, {tokens, width / 2});
+  swiglu(backend, {s.h.operand(), {}, s.act.result()});
+  s.y = BackendTensor(backend, Dtype::bf16, {tokens, x.extent[1]});
+  s.second = s.first;
+  s.second.x = s.act.operand();
+  s.second.w = as_one_group(op.shared_w2);
+  s.second.y = s.y.result();
+  grouped_linear(backend, s.second);
+  return s;
+}
+
+void add_matrices(Backend& backend, const Operand& stacked, Index count, const Result& out) {
+  const Index rows = out.extent[0];
+  Tensor slots(Dtype::i32, {rows, count});
+  for (Index t = 0; t < rows; ++t) {
+    for (Index s = 0; s < count; ++s) {
+      slots.as<std::int32_t>()[t * count + s] = static_cast<std::int32_t>(s * rows + t);
+    }
+  }
+  combine_rows(backend, {stacked, slots.operand(), {}, out});
+}
+
+Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand& mine) {
+  const std::size_t row = static_cast<std::size_t>(mine.extent[1]) * size_of(mine.dtype);
+  const auto all = communicator.all_gather(
+      {static_cast<const std::byte*>(mine.data), static_cast<std::size_t>(mine.extent[0]) * row});
+  std::size_t bytes = 0;
+  for (const auto& part : all) bytes += part.size();
+  Gathered g;
+  g.rows = BackendTensor(backend, mine.dtype,
+                         {static_cast<Index>(row > 0 ? bytes / row : 0), mine.extent[1]});
+  auto* to = static_cast<std::byte*>(g.rows.result().data);
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    if (static_cast<int>(p) < communicator.rank() && row > 0) {
+      g.first += static_cast<Index>(all[p].size() / row);
+    }
+    if (!all[p].empty()) std::memcpy(to, all[p].data(), all[p].size());
+    to += all[p].size();
+  }
+  return g;
+}
+
+}  // namespace mxo

@@ -1,0 +1,60 @@
+// The steps that the forward and the backward pass of a layer share.
+#pragma once
+
+#include "ops/moe_layer.h"
+
+namespace mxo {
+
+/// A zeroed tensor: rows that no expert owns stay zero.
+BackendTensor zeros(Backend& backend, Dtype dtype, std::initializer_list<Index> shape);
+
+/// [N, K] as [1, N, K].
+Operand as_one_group(const Operand& w);
+Result as_one_group(const Result& w);
+/// Ends of one group of `rows` rows.
+BackendTensor one_group(Backend& backend, Index rows);
+
+/// Rows [first, first + count) of a matrix.
+template <typename Void>
+AnyView<Void> rows_of(AnyView<Void> matrix, Index first, Index count) {
+  matrix.data = static_cast<std::conditional_t<std::is_const_v<Void>, const std::byte, std::byte>*>(
+                    matrix.data) +
+                static_cast<std::size_t>(first * matrix.stride[0]) * size_of(matrix.dtype);
+  matrix.extent[0] = count;
+  return matrix;
+}
+
+/// What tokens are sent as, forward and backward.
+Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe);
+
+/// The experts' first and second product; y not yet set.
+GroupedLinear first_product(const SavedMoeLayer& saved);
+GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act);
+
+/// h and act from the rows that came.
+void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act);
+
+/// The shared expert on any tokens.
+struct SharedExpert {
+  BackendTensor ends;
+  BackendTensor h;
+  BackendTensor act;
+  BackendTensor y;
+  GroupedLinear first;
+  GroupedLinear second;
+};
+SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
+                        const Operand& x);
+
+/// out[t] = round of the sum, in f32 and in order, of row t of each of `count` matrices [T, D] that
+/// lie one behind the other.
+void add_matrices(Backend& backend, const Operand& stacked, Index count, const Result& out);
+
+/// Rows of all ranks, in rank order, and where this rank's begin.
+struct Gathered {
+  BackendTensor rows;
+  Index first = 0;
+};
+Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand& mine);
+
+}  // namespace mxo
