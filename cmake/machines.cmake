@@ -1,8 +1,26 @@
 # Optional machines.  A switch selects a source file, never a branch inside one.
 if(MXO_CUDA)
+  set(CMAKE_CUDA_ARCHITECTURES OFF)  # named below, as machine code that CMake has no word for
+  if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  endif()
   enable_language(CUDA)
-  file(GLOB cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} emu/cuda/*.cu)
-  target_sources(mxo_emu PRIVATE ${cuda_sources})
+  find_package(CUDAToolkit 13.0 REQUIRED)
+  file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} emu/cuda/*.cu)
+  # Machine code for Hopper, and PTX for what comes after it; *_sm90a.cu uses instructions that
+  # Hopper alone has.
+  foreach(source ${cuda_sources})
+    set(targets "-gencode=arch=compute_90a,code=sm_90a")
+    if(MXO_CUDA_PTX AND NOT source MATCHES "_sm90a.cu$")
+      list(APPEND targets "-gencode=arch=compute_90,code=compute_90")
+    endif()
+    set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${targets}")
+  endforeach()
+  add_library(mxo_cuda OBJECT ${cuda_sources})
+  set_target_properties(mxo_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(mxo_cuda PRIVATE mxo_numerics mxo_warnings CUDA::cudart_static)
+  target_sources(mxo_emu PRIVATE $<TARGET_OBJECTS:mxo_cuda>)
+  target_link_libraries(mxo_emu PRIVATE CUDA::cudart_static)
 else()
   target_sources(mxo_emu PRIVATE emu/cuda/cuda_absent.cc)
 endif()

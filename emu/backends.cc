@@ -20,11 +20,9 @@ std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
   }
   if (family == "cuda") {
     int device = 0;
-    const auto [end, error] =
-        std::from_chars(detail.data(), detail.data() + detail.size(), device);
+    const auto [end, error] = std::from_chars(detail.data(), detail.data() + detail.size(), device);
     if (detailed && (error != std::errc{} || end != detail.data() + detail.size())) {
-      throw Error(Fault::argument,
-                  "cuda: device is '" + std::string(detail) + "', needs a number");
+      throw Error(Fault::argument, "cuda: device is '" + std::string(detail) + "', needs a number");
     }
     return make_cuda_backend(device);
   }
@@ -39,8 +37,11 @@ std::vector<BackendRow> list_backends() {
     rows.push_back({"cpu:" + std::string(name_of(isa)), here,
                     here ? "the same bits, threaded" : "this machine lacks the instructions"});
   }
-  const std::string why = why_no_cuda();
-  rows.push_back({"cuda", why.empty(), why.empty() ? "the same bits, on the GPU" : why});
+  if (const std::string why = why_no_cuda(); !why.empty()) rows.push_back({"cuda", false, why});
+  int device = 0;
+  for (const std::string& card : cuda_devices()) {
+    rows.push_back({"cuda:" + std::to_string(device++), true, "the same bits, on " + card});
+  }
   return rows;
 }
 

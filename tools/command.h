@@ -17,7 +17,7 @@ enum ExitCode : int {
   kDisagree = 1,     ///< a comparison failed
   kUsage = 2,        ///< the command line itself is wrong
   kBadInput = 3,     ///< an operand, a parameter, a name or a file is wrong
-  kUnsupported = 4,  ///< valid, but not on this backend, build or machine
+  kUnsupported = 4,  ///< valid, but not on this backend, build or machine, or it failed
   kNotRun = 5,       ///< an output to judge is missing
 };
 

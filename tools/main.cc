@@ -29,8 +29,8 @@ int run_guarded(const std::string& command, const std::function<int()>& action) 
   try {
     return action();
   } catch (const Error& error) {
-    return fail(command, error.what(),
-                error.fault() == Fault::unsupported ? kUnsupported : kBadInput);
+    const bool machine = error.fault() == Fault::unsupported || error.fault() == Fault::internal;
+    return fail(command, error.what(), machine ? kUnsupported : kBadInput);
   } catch (const std::bad_alloc&) {
     return fail(command, "out of memory", kBadInput);
   } catch (const std::exception& error) {

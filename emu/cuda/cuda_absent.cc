@@ -6,6 +6,8 @@ namespace mxo {
 
 std::string why_no_cuda() { return "this build has no CUDA (configure with -DMXO_CUDA=ON)"; }
 
+std::vector<std::string> cuda_devices() { return {}; }
+
 std::unique_ptr<Backend> make_cuda_backend(int) {
   throw Error(Fault::unsupported, "cuda: " + why_no_cuda());
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ops/backend.h"
 
@@ -10,7 +11,9 @@ namespace mxo {
 
 /// Throws Error(unsupported) if this build or this machine has no such device.
 std::unique_ptr<Backend> make_cuda_backend(int device);
-/// Empty if device 0 can be used, else the reason.
+/// Empty if there is a device, else the reason.
 std::string why_no_cuda();
+/// The names of the devices, by number.
+std::vector<std::string> cuda_devices();
 
 }  // namespace mxo

@@ -1,0 +1,147 @@
+// Device, stream and memory of the CUDA backend.
+#include "emu/cuda/cuda_backend.h"
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/device_backend.cuh"
+#include "emu/float_environment.h"
+
+namespace mxo::cuda {
+namespace {
+
+/// The oldest architecture this build has code for.
+constexpr int kLeastMajor = 9;
+
+const char* words_of(DeviceFault fault) {
+  switch (fault) {
+    case DeviceFault::group_ends:
+      return "group_ends: found ends that decrease, lie beyond the rows given or are no multiple "
+             "of what is needed";
+    case DeviceFault::indices: return "indices: an entry lies outside the rows given";
+    case DeviceFault::named_twice: return "indices: a row is named twice, needs distinct rows";
+    case DeviceFault::counts:
+      return "counts: found negative ones, or more rows than the output has";
+    case DeviceFault::padded_starts: return "padded_starts: a group lies outside the rows given";
+    case DeviceFault::scale_rows: return "scales: the groups have more blocks than rows of scales";
+    case DeviceFault::scales: return "scales: an entry is no power of two";
+    default: return "a kernel reported a fault";
+  }
+}
+
+}  // namespace
+
+DeviceBackend::DeviceBackend(int device)
+    : device_(device), name_("cuda:" + std::to_string(device)) {
+  require_ieee_arithmetic();
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  if (device < 0 || device >= devices) {
+    throw Error(Fault::unsupported, "cuda: device " + std::to_string(device) +
+                                        " is not here; this machine has " +
+                                        std::to_string(devices));
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  if (properties.major < kLeastMajor) {
+    throw Error(Fault::unsupported, name_ + ": " + properties.name + " has compute capability " +
+                                        std::to_string(properties.major) + "." +
+                                        std::to_string(properties.minor) +
+                                        ", this build needs 9.0 or newer");
+  }
+  multiprocessors_ = properties.multiProcessorCount;
+  check(cudaSetDevice(device), "cudaSetDevice");
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  // Memory that is released stays with the process: a layer asks for the same sizes again.
+  cudaMemPool_t pool = nullptr;
+  std::uint64_t keep = UINT64_MAX;
+  check(cudaDeviceGetDefaultMemPool(&pool, device), "cudaDeviceGetDefaultMemPool");
+  check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep),
+        "cudaMemPoolSetAttribute");
+  check(cudaMalloc(&status_, sizeof *status_), "cudaMalloc");
+  check(cudaMallocHost(&status_host_, sizeof *status_host_), "cudaMallocHost");
+  check(cudaMemsetAsync(status_, 0, sizeof *status_, stream_), "cudaMemsetAsync");
+}
+
+DeviceBackend::~DeviceBackend() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  cudaFree(status_);
+  cudaFreeHost(status_host_);
+  cudaStreamDestroy(stream_);
+}
+
+cudaStream_t DeviceBackend::stream() const {
+  check(cudaSetDevice(device_), "cudaSetDevice");
+  return stream_;
+}
+
+std::byte* DeviceBackend::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  const std::size_t least = bytes > 0 ? bytes : 1;  // an empty tensor has an address too
+  check(cudaMallocAsync(&memory, least, stream()),
+        "cudaMallocAsync of " + std::to_string(least) + " bytes");
+  return static_cast<std::byte*>(memory);
+}
+
+void DeviceBackend::release(std::byte* memory) noexcept {
+  cudaSetDevice(device_);
+  cudaFreeAsync(memory, stream_);
+}
+
+void DeviceBackend::upload(std::byte* to, const std::byte* from_host, std::size_t bytes) {
+  check(cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, stream()),
+        "cudaMemcpyAsync to the device");
+}
+
+void DeviceBackend::download(std::byte* to_host, const std::byte* from, std::size_t bytes) {
+  synchronize();
+  check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, stream()),
+        "cudaMemcpyAsync from the device");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+void DeviceBackend::fill_zero(std::byte* memory, std::size_t bytes) {
+  check(cudaMemsetAsync(memory, 0, bytes, stream()), "cudaMemsetAsync");
+}
+
+void DeviceBackend::synchronize() {
+  check(cudaMemcpyAsync(status_host_, status_, sizeof *status_, cudaMemcpyDeviceToHost, stream()),
+        "cudaMemcpyAsync of the status");
+  check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  const auto found = static_cast<DeviceFault>(*status_host_);
+  if (found == DeviceFault::none) return;
+  check(cudaMemsetAsync(status_, 0, sizeof *status_, stream_), "cudaMemsetAsync");
+  throw Error(Fault::shape, name_ + ": " + words_of(found));
+}
+
+}  // namespace mxo::cuda
+
+namespace mxo {
+
+std::string why_no_cuda() {
+  int devices = 0;
+  const cudaError_t status = cudaGetDeviceCount(&devices);
+  if (status == cudaSuccess && devices > 0) return "";
+  cudaGetLastError();
+  return status == cudaSuccess ? "no CUDA device on this machine" : cudaGetErrorString(status);
+}
+
+std::vector<std::string> cuda_devices() {
+  std::vector<std::string> names;
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) {
+    cudaGetLastError();
+    return names;
+  }
+  for (int d = 0; d < devices; ++d) {
+    cudaDeviceProp properties{};
+    cuda::check(cudaGetDeviceProperties(&properties, d), "cudaGetDeviceProperties");
+    names.emplace_back(properties.name);
+  }
+  return names;
+}
+
+std::unique_ptr<Backend> make_cuda_backend(int device) {
+  return std::make_unique<cuda::DeviceBackend>(device);
+}
+
+}  // namespace mxo

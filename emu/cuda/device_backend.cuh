@@ -1,0 +1,71 @@
+// The backend behind make_cuda_backend: one device, one stream, one status word.  Its operators
+// are in the files beside this one.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <string>
+
+#include "emu/cuda/device_fault.cuh"
+#include "ops/backend.h"
+
+namespace mxo::cuda {
+
+class DeviceBackend : public Backend {
+ public:
+  explicit DeviceBackend(int device);
+  ~DeviceBackend() override;
+  DeviceBackend(const DeviceBackend&) = delete;
+  DeviceBackend& operator=(const DeviceBackend&) = delete;
+
+  std::string_view name() const override { return name_; }
+  bool honours(const Accumulation& how) const override;
+  bool reads_host_memory() const override { return false; }
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) noexcept override;
+  void upload(std::byte* to, const std::byte* from_host, std::size_t bytes) override;
+  /// Waits, and throws what synchronize() would.
+  void download(std::byte* to_host, const std::byte* from, std::size_t bytes) override;
+  void fill_zero(std::byte* memory, std::size_t bytes) override;
+  void synchronize() override;
+
+  int device() const { return device_; }
+  int multiprocessors() const { return multiprocessors_; }
+  /// The stream all work goes to; makes the device current on the calling thread.
+  cudaStream_t stream() const;
+  /// Where kernels report what is wrong with data that only the device reads.
+  FaultWord faults() const { return {status_}; }
+
+ protected:
+  using Backend::run;
+
+ private:
+  int device_;
+  int multiprocessors_ = 0;
+  cudaStream_t stream_ = nullptr;
+  std::uint32_t* status_ = nullptr;       // on the device
+  std::uint32_t* status_host_ = nullptr;  // pinned
+  std::string name_;
+};
+
+/// Memory of the backend for the length of a call.  Released in the order of the stream, so
+/// kernels under way still have it.
+template <typename T>
+class Scratch {
+ public:
+  Scratch(DeviceBackend& backend, std::int64_t count)
+      : backend_(backend),
+        data_(reinterpret_cast<T*>(backend.allocate(static_cast<std::size_t>(count) * sizeof(T)))) {
+  }
+  ~Scratch() { backend_.release(reinterpret_cast<std::byte*>(data_)); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  DeviceBackend& backend_;
+  T* data_;
+};
+
+}  // namespace mxo::cuda
