@@ -8,6 +8,7 @@
 #include "golden/case_file.h"
 #include "golden/group_rows.h"
 #include "golden/read_tensors.h"
+#include "golden/step_order.h"
 
 namespace mxo {
 namespace {
@@ -172,6 +173,8 @@ Report compare_files(const fs::path& expected_path, const fs::path& actual_path,
   if (verdict.outputs.empty()) {
     throw Error(Fault::file, expected_path.string() + ": holds no tensor to compare");
   }
+  const auto op = expected.metadata.find("op");
+  if (op != expected.metadata.end()) order_by_step(op->second, verdict);
   Report report;
   report.cases.push_back(std::move(verdict));
   return report;

@@ -36,6 +36,9 @@ struct CatalogueEntry {
   /// In place of `call`, of an operator that works on many ranks.
   NamedTensors (*call_ranks)(Backend& backend, World& world, const NamedTensors& inputs,
                              const Parameters& parameters) = nullptr;
+  /// Of an operator of many steps: its outputs in the order in which they come about, without
+  /// "rank<p>.", ".codes" and ".scales".
+  std::span<const std::string_view> steps = {};
 };
 
 /// All operators, in the order of `mxo list ops`.

@@ -115,7 +115,7 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   check_operands(Check("moe_layer"), op, communicator.size());
   SavedMoeLayer saved;
   saved.call = op;
-  saved.recipe = op.pipeline == MoePipeline::bf16 ? linear_recipe_named("bf16") : op.recipe;
+  saved.recipe = moe_recipe(op);
   const Index tokens = op.x.extent[0];
   const Index width = op.x.extent[1];
 

@@ -65,11 +65,17 @@ struct MoeLayer {
   Dtype format = Dtype::e4m3;
   Index alignment = 32;
   Placement placement = Placement::fused;
-  Accumulation sum = kExact;
+  Accumulation sum = kExact;        ///< of the products over D and F
+  Accumulation wgrad_sum = kExact;  ///< of those over tokens, which may be in bf16
   bool recompute = false;  ///< backward computes h and act again: less memory, the same bits
   StageObserver observe;
   Result y;
 };
+
+/// The recipe of the experts' products: the call's, unless its pipeline has its own.
+const LinearRecipe& moe_recipe(const MoeLayer& op);
+/// What the experts' weight gradients are sums over.
+OperandKind moe_wgrad_kind(const MoeLayer& op);
 
 /// What backward needs.  It refers to the operands of the call, which must outlive it.
 struct SavedMoeLayer {

@@ -99,7 +99,7 @@ class Backward {
     dequantize(backend_, {codes, dy.scales.operand(), high.result()});
     grouped_matmul_wgrad(
         backend_,
-        {high.operand(), {}, act, {}, call.group_ends, Scaling::none, call_.sum, op_.dw2});
+        {high.operand(), {}, act, {}, call.group_ends, Scaling::none, call_.wgrad_sum, op_.dw2});
   }
 
   /// Gradients of the weights that travelled with their rows.

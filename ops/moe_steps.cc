@@ -41,6 +41,18 @@ BackendTensor one_group(Backend& backend, Index rows) {
   return ends;
 }
 
+const LinearRecipe& moe_recipe(const MoeLayer& op) {
+  return op.pipeline == MoePipeline::bf16 ? linear_recipe_named("bf16") : op.recipe;
+}
+
+OperandKind moe_wgrad_kind(const MoeLayer& op) {
+  GroupedLinear product;
+  product.recipe = moe_recipe(op);
+  product.format = op.format;
+  if (op.pipeline == MoePipeline::mxfp8) product.recipe.wgrad = WgradPrecision::high;
+  return wgrad_kind(product);
+}
+
 Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
   Wire wire;
   const bool mx = op.pipeline == MoePipeline::mxfp8;
@@ -59,7 +71,7 @@ GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w) {
   op.recipe = saved.recipe;
   op.format = saved.call.format;
   op.sum = saved.call.sum;
-  op.wgrad_sum = saved.call.sum;
+  op.wgrad_sum = saved.call.wgrad_sum;
   return op;
 }
 }  // namespace
@@ -110,7 +122,10 @@ SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe
   s.first.recipe = recipe;
   s.first.format = op.format;
   s.first.padding = GroupPadding::alignment;  // tokens need not be a multiple of a block
-  s.first.sum = s.first.wgrad_sum = op.sum;
+  s.first.sum = op.sum;
+  // Its tokens are quantised here, so that its weight gradient may be where the experts' is not.
+  s.first.wgrad_sum =
+      wgrad_kind(s.first) == product_kind(recipe, op.format) ? op.sum : op.wgrad_sum;
   s.first.y = s.h.result();
   grouped_linear(backend, s.first);
   s.act = BackendTensor(backend, Dtype::bf16, {tokens, width / 2});

@@ -22,11 +22,13 @@ struct Options {
   std::vector<std::string> settings;
   std::string communicator;
   bool native = false;
+  bool keep_stages = false;
 };
 
 Parameters parameters_of(const Options& options) {
   Parameters parameters;
   for (const std::string& assignment : options.settings) parameters.set(assignment);
+  if (options.keep_stages) parameters.set("keep_stages", "true");
   return parameters;
 }
 
@@ -86,6 +88,8 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
       ->allow_extra_args(false);
   app.add_option("--communicator", options->communicator,
                  "in_process or mpi, of operators on ranks; mpi under mpirun, else in_process");
+  app.add_flag("--keep-stages", options->keep_stages,
+               "the tensors between the steps of moe_layer, too");
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
   return [options, &settings] { return run(*options, settings); };
 }

@@ -18,5 +18,6 @@ std::span<const CatalogueEntry> quantize_f32_scales_entries();
 std::span<const CatalogueEntry> scale_layout_entries();
 std::span<const CatalogueEntry> fused_dot_entries();
 std::span<const CatalogueEntry> expert_parallel_entries();
+std::span<const CatalogueEntry> moe_layer_entries();
 
 }  // namespace mxo

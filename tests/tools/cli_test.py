@@ -8,6 +8,7 @@ import lzma
 import math
 import os
 import pty
+import random
 import re
 import signal
 import struct
@@ -490,6 +491,58 @@ class Compare(Case):
             pass
         os.close(ours)
         return data.decode()
+
+
+class MoeLayer(Case):
+    """A layer of four experts on two ranks."""
+    SET = ["--set", "top_k=2"]
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(5)
+
+        def bf16(shape, scale):
+            values = [draw.gauss(0, scale) for _ in range(math.prod(shape))]
+            return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+
+        self.tensors = {"router": bf16([4, 32], 1), "w1": bf16([4, 64, 32], .3),
+                        "w2": bf16([4, 32, 32], .3)}
+        for p, tokens in enumerate([6, 3]):
+            self.tensors[f"rank{p}.x"] = bf16([tokens, 32], 1)
+            self.tensors[f"rank{p}.dy"] = bf16([tokens, 32], 1)
+        self.source = self.path("in.safetensors", st.encode(self.tensors))
+
+    def run_layer(self, name, *args):
+        out = self.here / name
+        self.ok("run", "moe_layer", "--input", self.source, "--output", out, *self.SET, *args)
+        return out
+
+    def test_outputs_and_gradients_are_there_and_stages_on_request(self):
+        plain = st.decode(self.run_layer("plain.safetensors").read_bytes())
+        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter",
+                                      "dw1", "dw2"})
+        self.assertEqual(plain["dw1"][1], [4, 64, 32])
+        kept = st.decode(self.run_layer("kept.safetensors", "--keep-stages").read_bytes())
+        self.assertEqual({name: kept[name] for name in plain}, plain)
+        for stage in ["logits", "dispatched.codes", "permuted.scales", "h", "act", "expert_out",
+                      "combined", "dexpert_out.codes", "dact", "dh", "dlogits"]:
+            self.assertIn(f"rank1.{stage}", kept)
+
+    def test_compare_names_the_first_step_that_differs(self):
+        kept = self.run_layer("kept.safetensors", "--keep-stages")
+        actual = st.decode(kept.read_bytes())
+        for name in ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"]:
+            dtype, shape, data = actual[name]
+            actual[name] = (dtype, shape, bytes([data[0] ^ 1]) + data[1:])
+        out = self.ok("compare", kept, self.path("actual.safetensors", st.encode(actual)),
+                      code=DISAGREE)
+        self.assertIn("the first step to differ is rank1.act", out)
+        fails = re.findall(r"FAIL\s+\S+ (\S+)", out)
+        self.assertEqual(fails[:4], ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"])
+
+    def test_only_the_layer_has_stages_to_keep(self):
+        self.refused("run", "swiglu", "--input", self.source, "--output", self.here / "out",
+                     "--keep-stages", says="keep_stages")
 
 
 class Train(Case):

@@ -1,0 +1,254 @@
+// Catalogue entry of moe_layer: forward, and backward where every rank has a dy.
+#include "ops/moe_layer.h"
+
+#include <array>
+
+#include "ops/catalogue/families.h"
+#include "ops/catalogue/ranks.h"
+#include "ops/catalogue/sum_parameters.h"
+#include "ops/checked.h"
+#include "ops/moe_steps.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::string_view kOp = "moe_layer";
+
+template <typename Choice>
+struct Named {
+  std::string_view name;
+  Choice choice;
+};
+constexpr Named<MoePipeline> kPipelines[] = {{"mxfp8", MoePipeline::mxfp8},
+                                             {"bf16", MoePipeline::bf16},
+                                             {"quantize_after", MoePipeline::quantize_after}};
+
+MoePipeline pipeline_of(const Parameters& set) {
+  const std::string_view name = set.text("pipeline", "mxfp8");
+  for (const auto& [known, pipeline] : kPipelines) {
+    if (known == name) return pipeline;
+  }
+  return MoePipeline::mxfp8;
+}
+
+/// What all ranks share: operands that each holds whole, and the parameters.
+MoeLayer layer_of(Staging& stage, const Parameters& set) {
+  MoeLayer op;
+  op.router = stage.floats("router");
+  op.w1 = stage.floats("w1");
+  op.w2 = stage.floats("w2");
+  if (stage.has("shared.w1")) op.shared_w1 = stage.floats("shared.w1");
+  if (stage.has("shared.w2")) op.shared_w2 = stage.floats("shared.w2");
+  const Check check(kOp);
+  check.rank("router", op.router, 2);
+  op.experts = op.router.extent[0];
+  check.rank("w1", op.w1, 3);
+  check.rank("w2", op.w2, 3);
+  check.shape("w1", op.w1, {op.experts, op.w1.extent[1], op.router.extent[1]});
+  check.shape("w2", op.w2, {op.experts, op.router.extent[1], op.w2.extent[2]});
+  op.top_k = set.integer("top_k", 1);
+  if (set.text("score", "softmax") == "sigmoid") op.score = RouterScore::sigmoid;
+  op.groups = set.integer("groups", 1);
+  op.limited_groups = set.integer("limited_groups", op.groups);
+  op.normalize = set.flag("normalize", true);
+  op.scale = static_cast<float>(set.real("scale", 1.0));
+  op.pipeline = pipeline_of(set);
+  if (set.text("scores", "combine") == "swiglu") op.scores = MoeScores::swiglu;
+  op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
+  op.format = set.format("format", "e4m3");
+  op.alignment = set.integer("alignment", 32);
+  if (set.text("placement", "fused") == "unfused") op.placement = Placement::unfused;
+  op.sum = sum_from(set, product_kind(moe_recipe(op), op.format));
+  op.wgrad_sum = sum_from(set, moe_wgrad_kind(op));
+  op.recompute = set.flag("recompute", false);
+  return op;
+}
+
+struct RankOperands {
+  Operand x;
+  Operand dy;
+};
+
+/// One rank of a call.
+class RankCall {
+ public:
+  RankCall(Backend& backend, Communicator& communicator, const MoeLayer& layer,
+           const RankOperands& mine, bool keep_stages)
+      : backend_(backend), communicator_(communicator), op_(layer), mine_(mine) {
+    op_.x = mine.x;
+    const Index local = op_.experts / communicator.size();
+    op_.w1 = rows_of(layer.w1, communicator.rank() * local, local);
+    op_.w2 = rows_of(layer.w2, communicator.rank() * local, local);
+    if (!keep_stages) return;
+    op_.observe = [this](std::string_view stage, const Operand& tensor) {
+      outputs_.emplace(stage, on_host(backend_, tensor));
+    };
+  }
+
+  NamedTensors run() {
+    BackendTensor y(backend_, Dtype::bf16, {op_.x.extent[0], op_.x.extent[1]});
+    op_.y = y.result();
+    const SavedMoeLayer saved = moe_layer(backend_, communicator_, op_);
+    keep("y", y);
+    if (mine_.dy.given()) backward(saved);
+    return std::move(outputs_);
+  }
+
+ private:
+  void backward(const SavedMoeLayer& saved) {
+    MoeLayerBackward back;
+    back.dy = mine_.dy;
+    BackendTensor dx = like(op_.x);
+    BackendTensor drouter(backend_, Dtype::f32, {op_.router.extent[0], op_.router.extent[1]});
+    BackendTensor dw1 = like(op_.w1);
+    BackendTensor dw2 = like(op_.w2);
+    BackendTensor dshared_w1;
+    BackendTensor dshared_w2;
+    if (op_.shared_w1.given()) {
+      dshared_w1 = like(op_.shared_w1);
+      dshared_w2 = like(op_.shared_w2);
+      back.dshared_w1 = dshared_w1.result();
+      back.dshared_w2 = dshared_w2.result();
+    }
+    back.dx = dx.result();
+    back.drouter = drouter.result();
+    back.dw1 = dw1.result();
+    back.dw2 = dw2.result();
+    moe_layer_backward(backend_, communicator_, saved, back);
+    keep("dx", dx);
+    keep("drouter", drouter);
+    keep("dw1", dw1);
+    keep("dw2", dw2);
+    if (dshared_w1.given()) {
+      keep("shared.dw1", dshared_w1);
+      keep("shared.dw2", dshared_w2);
+    }
+  }
+
+  BackendTensor like(const Operand& operand) {
+    return BackendTensor(backend_, Dtype::bf16, operand.extent, operand.rank);
+  }
+  void keep(const char* name, const BackendTensor& tensor) {
+    outputs_.emplace(name, on_host(backend_, tensor.operand()));
+  }
+
+  Backend& backend_;
+  Communicator& communicator_;
+  MoeLayer op_;
+  RankOperands mine_;
+  NamedTensors outputs_;
+};
+
+/// The parts of all ranks one behind the other; they are runs of experts.
+void join_experts(NamedTensors& all, const std::string& name, int ranks) {
+  if (!all.contains("rank0." + name)) return;
+  std::vector<Index> shape = all.at("rank0." + name).shape();
+  shape[0] *= ranks;
+  Tensor joined(all.at("rank0." + name).dtype(), std::move(shape));
+  std::byte* to = joined.data();
+  for (int p = 0; p < ranks; ++p) {
+    const auto part = all.extract("rank" + std::to_string(p) + "." + name);
+    to = std::copy_n(part.mapped().data(), part.mapped().bytes(), to);
+  }
+  all.emplace(name, std::move(joined));
+}
+
+/// What every rank has the same of.
+void keep_one(NamedTensors& all, const std::string& name, int ranks) {
+  for (int p = ranks - 1; p >= 0; --p) {
+    auto part = all.extract("rank" + std::to_string(p) + "." + name);
+    if (p == 0 && !part.empty()) {
+      part.key() = name;
+      all.insert(std::move(part));
+    }
+  }
+}
+
+NamedTensors call_moe_layer(Backend& backend, World& world, const NamedTensors& inputs,
+                            const Parameters& set) {
+  Staging stage(backend, kOp, inputs);
+  const int ranks = ranks_of(kOp, inputs, "x");
+  const MoeLayer layer = layer_of(stage, set);
+  if (layer.experts % ranks != 0) {
+    throw Error(Fault::shape, "moe_layer: router: found " + std::to_string(layer.experts) +
+                                  " experts, needs a multiple of the " + std::to_string(ranks) +
+                                  " ranks");
+  }
+  const bool backward = stage.has("rank0.dy");
+  std::vector<RankOperands> operands;
+  for (int p = 0; p < ranks; ++p) {
+    const std::string rank = "rank" + std::to_string(p) + ".";
+    if (stage.has(rank + "dy") != backward) {
+      throw Error(Fault::argument, "moe_layer: " + rank + "dy: " +
+                                       (backward ? "missing" : "found, but rank0.dy is missing") +
+                                       ", needs to be there for all ranks or none");
+    }
+    operands.push_back(
+        {stage.floats(rank + "x"), backward ? stage.floats(rank + "dy") : Operand{}});
+  }
+  RankOutputs outputs;
+  world.run(ranks, [&](Communicator& communicator) {
+    const auto& mine = operands[static_cast<std::size_t>(communicator.rank())];
+    RankCall call(backend, communicator, layer, mine, set.flag("keep_stages", false));
+    outputs.add(world, communicator, call.run());
+  });
+  NamedTensors all = outputs.take();
+  for (const char* name : {"dw1", "dw2"}) join_experts(all, name, ranks);
+  for (const char* name : {"drouter", "shared.dw1", "shared.dw2"}) keep_one(all, name, ranks);
+  return all;
+}
+
+constexpr OperandSpec kIn[] = {
+    {"rank<p>.x", "[T_p, D]", "bf16"},
+    {"router", "[E, D]", "bf16"},
+    {"w1", "[E, 2F, D]", "bf16 or f32"},
+    {"w2", "[E, D, F]", "bf16 or f32"},
+    {"shared.w1", "[2S, D]", "bf16 or f32", true},
+    {"shared.w2", "[D, S]", "bf16 or f32", true},
+    {"rank<p>.dy", "[T_p, D], for the backward pass", "bf16", true},
+};
+constexpr OperandSpec kOut[] = {
+    {"rank<p>.y", "[T_p, D]", "bf16"},
+    {"rank<p>.dx", "[T_p, D], with dy", "bf16", true},
+    {"drouter", "[E, D], with dy", "f32", true},
+    {"dw1", "[E, 2F, D], with dy", "bf16", true},
+    {"dw2", "[E, D, F], with dy", "bf16", true},
+    {"shared.dw1", "[2S, D], with dy", "bf16", true},
+    {"shared.dw2", "[D, S], with dy", "bf16", true},
+    {"rank<p>.STAGE", "every step's tensor, with keep_stages", "f32, bf16 or u8", true},
+};
+constexpr auto kSet = with_sum_parameters({
+    {"top_k", "1", "experts of a token"},
+    {"pipeline", "mxfp8|bf16|quantize_after", "what travels, and where it is quantised"},
+    {"scores", "combine|swiglu", "where a token's weights multiply"},
+    {"recipe",
+     "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
+     "fp8_blockwise|bf16",
+     "how the experts' products are scaled; pipeline bf16 has its own"},
+    {"format", "e4m3|e4m3fnuz", "of codes"},
+    {"score", "softmax|sigmoid", "of the router"},
+    {"groups", "1", "of experts"},
+    {"limited_groups", "", "groups a token may choose from; all if not given"},
+    {"normalize", "true|false", "weights of a token add up to scale"},
+    {"scale", "1", "of weights"},
+    {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
+    {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
+    {"recompute", "false|true", "backward computes h and act again; the same bits"},
+    {"keep_stages", "false|true", "every step's tensor, too"},
+});
+
+constexpr std::string_view kSteps[] = {
+    "logits", "dispatched",  "permuted",    "h",       "act",        "expert_out", "combined",
+    "y",      "dcombined",   "dexpert_out", "dact",    "dw2",        "dh",         "dpermuted",
+    "dw1",    "ddispatched", "dlogits",     "drouter", "shared.dw2", "shared.dw1", "dx"};
+
+constexpr CatalogueEntry kEntries[] = {
+    {kOp, "a mixture-of-experts layer across ranks, with its gradients", kIn, kOut, kSet, nullptr,
+     call_moe_layer, kSteps},
+};
+
+}  // namespace
+
+std::span<const CatalogueEntry> moe_layer_entries() { return kEntries; }
+
+}  // namespace mxo

@@ -1,0 +1,210 @@
+// The MoE layer: the same bits however it is run, and every stage as the operators it is made of.
+#include "ops/moe_layer.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/support/moe_cases.h"
+
+namespace mxo {
+namespace {
+
+using test::joined;
+using test::moe_inputs;
+using test::MoeShape;
+using test::of_rank;
+using test::run_moe;
+
+using Settings = std::vector<std::pair<const char*, const char*>>;
+
+struct Layer {
+  const char* name;
+  Settings set;
+  Index shared;
+};
+
+const Layer kLayers[] = {
+    {"mxfp8", {{"top_k", "2"}}, 0},
+    {"mxfp8_shared_swiglu_scores", {{"top_k", "3"}, {"scores", "swiglu"}}, 32},
+    {"mxfp8_floor_grouped_sigmoid",
+     {{"top_k", "2"},
+      {"recipe", "mxfp8_floor"},
+      {"score", "sigmoid"},
+      {"groups", "4"},
+      {"limited_groups", "2"},
+      {"scale", "2.5"}},
+     0},
+    {"mxfp8_fnuz_on_a_machine", {{"top_k", "2"}, {"format", "e4m3fnuz"}, {"sum", "fma_chain"}}, 0},
+    {"bf16_shared", {{"top_k", "2"}, {"pipeline", "bf16"}}, 64},
+    {"bf16_swiglu_scores",
+     {{"top_k", "2"}, {"pipeline", "bf16"}, {"scores", "swiglu"}, {"normalize", "false"}},
+     0},
+    {"quantize_after_shared", {{"top_k", "2"}, {"pipeline", "quantize_after"}}, 32},
+    {"quantize_after_rowwise",
+     {{"top_k", "2"}, {"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}},
+     0},
+    {"quantize_after_wgrad_hp",
+     {{"top_k", "1"}, {"pipeline", "quantize_after"}, {"recipe", "mxfp8_rceil_wgrad_with_hp"}},
+     0},
+};
+
+Parameters parameters(const Settings& settings) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  return set;
+}
+
+class MoeLayers : public testing::TestWithParam<Layer> {
+ protected:
+  MoeShape shape() const {
+    MoeShape s;
+    s.shared = GetParam().shared;
+    return s;
+  }
+  Parameters set() const { return parameters(GetParam().set); }
+  std::unique_ptr<Backend> cpu_ = make_backend("cpu", 2);
+};
+
+INSTANTIATE_TEST_SUITE_P(Layers, MoeLayers, testing::ValuesIn(kLayers),
+                         [](const auto& layer) { return std::string(layer.param.name); });
+
+void expect_equal(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    ASSERT_TRUE(b.contains(name)) << name;
+    ASSERT_EQ(tensor.shape(), b.at(name).shape()) << name;
+    EXPECT_EQ(std::memcmp(tensor.data(), b.at(name).data(), tensor.bytes()), 0) << name;
+  }
+}
+
+TEST_P(MoeLayers, GivesTheSameBitsOnOneTwoFourAndEightRanks) {
+  MoeShape s = shape();
+  const NamedTensors one = run_moe(*cpu_, moe_inputs(s, 3), set());
+  const std::vector<std::vector<Index>> splits = {
+      {20, 17}, {0, 37}, {9, 10, 0, 18}, {1, 2, 3, 4, 5, 6, 7, 9}};
+  for (const std::vector<Index>& tokens : splits) {
+    s.tokens = tokens;
+    const NamedTensors many = run_moe(*cpu_, moe_inputs(s, 3), set());
+    for (const char* name : {"y", "dx"}) {
+      EXPECT_EQ(joined(one, name, 1), joined(many, name, tokens.size()))
+          << name << " on " << tokens.size();
+    }
+    for (const auto& [name, tensor] : one) {
+      if (name.starts_with("rank")) continue;
+      ASSERT_TRUE(many.contains(name)) << name;
+      EXPECT_EQ(std::memcmp(tensor.data(), many.at(name).data(), tensor.bytes()), 0)
+          << name << " on " << tokens.size();
+    }
+  }
+}
+
+TEST_P(MoeLayers, GivesTheSameBitsWithRecomputeUnfusedOneThreadAndByTheReference) {
+  MoeShape s = shape();
+  s.width = s.hidden = 32;
+  s.tokens = {20, 17};
+  const NamedTensors in = moe_inputs(s, 5);
+  const NamedTensors owed = run_moe(*cpu_, in, set());
+  Parameters other = set();
+  other.set("recompute", "true");
+  expect_equal(owed, run_moe(*cpu_, in, other));
+  other.set("placement", "unfused");
+  expect_equal(owed, run_moe(*cpu_, in, other));
+  expect_equal(owed, run_moe(*make_backend("cpu", 1), in, set()));
+  expect_equal(owed, run_moe(*make_backend("reference", 1), in, set()));
+}
+
+TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {
+  MoeShape s = shape();
+  s.tokens = {20, 17};
+  Parameters keep = set();
+  keep.set("keep_stages", "true");
+  const NamedTensors in = moe_inputs(s, 7);
+  const NamedTensors plain = run_moe(*cpu_, in, set());
+  const NamedTensors kept = run_moe(*cpu_, in, keep);
+  for (const auto& [name, tensor] : plain) {
+    EXPECT_EQ(std::memcmp(tensor.data(), kept.at(name).data(), tensor.bytes()), 0) << name;
+  }
+  for (std::size_t p = 0; p < 2; ++p) {
+    for (const std::string_view stage : kMoeStages) {
+      for (const std::string& name : {std::string(stage), "d" + std::string(stage)}) {
+        EXPECT_TRUE(kept.contains(of_rank(p, name)) || kept.contains(of_rank(p, name + ".codes")))
+            << name;
+      }
+    }
+  }
+  if (GetParam().shared == 0) {
+    EXPECT_EQ(joined(kept, "combined", 2), joined(kept, "y", 2));
+  }
+}
+
+TEST(MoeLayer, TakesNoTokensAtAll) {
+  MoeShape s;
+  s.shared = 32;
+  s.tokens = {0, 0};
+  const auto cpu = make_backend("cpu", 2);
+  const NamedTensors out = run_moe(*cpu, moe_inputs(s, 1), parameters({{"top_k", "2"}}));
+  EXPECT_EQ(out.at("rank1.y").extent(0), 0);
+  for (const char* name : {"dw1", "dw2", "drouter", "shared.dw1"}) {
+    const Tensor& dw = out.at(name);
+    EXPECT_EQ(std::count(dw.data(), dw.data() + dw.bytes(), std::byte{0}),
+              static_cast<std::ptrdiff_t>(dw.bytes()))
+        << name;
+  }
+}
+
+struct Mistake {
+  const char* what;
+  void (*make)(NamedTensors& in, Parameters& set);
+  const char* message;
+};
+
+const Mistake kMistakes[] = {
+    {"three ranks of eight experts",
+     [](NamedTensors& in, Parameters&) {
+       in["rank2.x"] = in["rank0.x"];
+       in["rank2.dy"] = in["rank0.dy"];
+     },
+     "moe_layer: router: found 8 experts, needs a multiple of the 3 ranks"},
+    {"a gradient for one rank", [](NamedTensors& in, Parameters&) { in.erase("rank1.dy"); },
+     "moe_layer: rank1.dy: missing, needs to be there for all ranks or none"},
+    {"w2 of another width",
+     [](NamedTensors& in, Parameters&) {
+       in["w2"] = Tensor(Dtype::bf16, {8, 32, 96});
+     },
+     "moe_layer: w2: found bf16 [8, 32, 96], needs [8, 64, 96]"},
+    {"half a shared expert",
+     [](NamedTensors& in, Parameters&) {
+       in["shared.w1"] = Tensor(Dtype::bf16, {64, 64});
+     },
+     "moe_layer: shared.w2: needs to be given exactly when shared.w1 is"},
+    {"more experts than there are", [](NamedTensors&, Parameters& set) { set.set("top_k", "9"); },
+     "moe_layer: top_k: found 9, needs 1 to 8"},
+    {"a recipe that the pipeline cannot send",
+     [](NamedTensors&, Parameters& set) { set.set("recipe", "fp8_rowwise"); },
+     "moe_layer: recipe: found fp8_rowwise, pipeline mxfp8 needs one of the mxfp8 recipes"},
+    {"a pipeline that is none", [](NamedTensors&, Parameters& set) { set.set("pipeline", "int4"); },
+     "pipeline"},
+};
+
+TEST(MoeLayer, SaysWhatIsWrongWithItsOperands) {
+  const auto cpu = make_backend("cpu", 1);
+  for (const Mistake& mistake : kMistakes) {
+    MoeShape s;
+    s.tokens = {5, 4};
+    NamedTensors in = moe_inputs(s, 1);
+    Parameters set = parameters({{"top_k", "2"}});
+    mistake.make(in, set);
+    try {
+      run_moe(*cpu, in, set);
+      ADD_FAILURE() << mistake.what;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(mistake.message), std::string::npos)
+          << mistake.what << ": " << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,246 @@
+// The MoE layer against the same layer put together from single operators, bit for bit.
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "formats/exp.h"
+
+#include "tests/support/moe_cases.h"
+
+namespace mxo {
+namespace {
+
+using test::get;
+using test::moe_inputs;
+using test::MoeShape;
+using test::put;
+using test::run_moe;
+
+struct Twin {
+  const char* pipeline;
+  const char* recipe;
+};
+
+/// One rank's layer by the operators of the catalogue, softmax weights at the combine.
+class ByOperators {
+ public:
+  ByOperators(Backend& backend, const NamedTensors& in, const Twin& twin)
+      : backend_(backend), in_(in), mx_(twin.pipeline == std::string("mxfp8")) {
+    const bool bf16 = twin.pipeline == std::string("bf16");
+    recipe_ = bf16 ? "bf16" : twin.recipe;
+    floor_ = recipe_.find("floor") != std::string::npos;
+    wire_ = {{"experts", "8"},
+             {"layout", "expert_major_padded"},
+             {"precision", mx_ ? "mxfp8" : "bf16"},
+             {"scale_mode", floor_ ? "floor" : "rceil"}};
+  }
+
+  NamedTensors run() {
+    route();
+    forward();
+    backward();
+    through_router();
+    return std::move(out_);
+  }
+
+ private:
+  using Set = std::vector<std::pair<std::string, std::string>>;
+
+  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
+    Parameters set;
+    for (const auto& [key, value] : settings) set.set(key, value);
+    return call_operator(backend_, op, in, set, world_.get());
+  }
+
+  void route() {
+    const Tensor& x = in_.at("rank0.x");
+    const Tensor& router = in_.at("router");
+    Tensor w(Dtype::bf16, {1, router.extent(0), router.extent(1)});
+    std::copy_n(router.data(), router.bytes(), w.data());
+    const auto tokens = static_cast<std::int32_t>(x.extent(0));
+    logits_ = call("grouped_matmul_bf16",
+                   {{"x", x}, {"w", w}, {"group_ends", test::group_ends_of({tokens})}},
+                   {{"out", "f32"}})["y"];
+    NamedTensors routed = call("route", {{"logits", logits_}}, {{"top_k", "2"}});
+    experts_ = routed["experts"];
+    weights_ = routed["weights"];
+  }
+
+  void forward() {
+    u_ = call("dispatch", {{"rank0.x", in_.at("rank0.x")}, {"rank0.experts", experts_}}, wire_);
+    ends_ = u_["rank0.group_ends"];
+    h_ = call("grouped_linear", first({}), {{"recipe", recipe_}})["y"];
+    act_ = call("swiglu", {{"x", h_}}, {{"rounding", "bf16"}})["y"];
+    o_ = call("grouped_linear", {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}},
+              {{"recipe", recipe_}})["y"];
+    out_["rank0.y"] =
+        call("combine", {{"rank0.y", o_}, {"rank0.experts", experts_}, {"rank0.weights", weights_}},
+             wire_)["rank0.out"];
+  }
+
+  void backward() {
+    NamedTensors dy = call("combine_backward",
+                           {{"rank0.y", o_},
+                            {"rank0.dout", in_.at("rank0.dy")},
+                            {"rank0.experts", experts_},
+                            {"rank0.weights", weights_}},
+                           wire_);
+    dweights_ = dy["rank0.dweights"];
+    const Tensor dact = mx_ ? through_codes(dy) : through_rows(dy["rank0.dy"]);
+    const Tensor dh =
+        call("swiglu_backward", {{"x", h_}, {"dy", dact}}, {{"rounding", "bf16"}})["dx"];
+    NamedTensors back = call("grouped_linear", first(dh), {{"recipe", recipe_}});
+    du_ = back["dx"];
+    out_["dw1"] = back["dw"];
+  }
+
+  /// The first product's operands.
+  NamedTensors first(const Tensor& dh) {
+    NamedTensors in{{"w", in_.at("w1")}, {"group_ends", ends_}};
+    if (mx_) {
+      in["x.codes"] = u_["rank0.codes"];
+      in["x.scales"] = u_["rank0.scales"];
+    } else {
+      in["x"] = u_["rank0.x"];
+    }
+    if (dh.rank() > 0) in["dy"] = dh;
+    return in;
+  }
+
+  Tensor through_rows(const Tensor& dy) {
+    NamedTensors back = call("grouped_linear",
+                             {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}, {"dy", dy}},
+                             {{"recipe", recipe_}});
+    out_["dw2"] = back["dw"];
+    return back["dx"];
+  }
+
+  /// The gradient came as codes along D; w2 is quantised along D, too, and lies transposed.
+  Tensor through_codes(NamedTensors& dy) {
+    NamedTensors w =
+        call("quantize", {{"x", in_.at("w2")}},
+             {{"axis", "-2"}, {"transpose", "true"}, {"scale_mode", floor_ ? "floor" : "rceil"}});
+    const Tensor high =
+        call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
+             {})["x"];
+    out_["dw2"] = call("grouped_matmul_bf16_wgrad",
+                       {{"dy", high}, {"x", act_}, {"group_ends", ends_}}, {})["dw"];
+    return call("grouped_matmul",
+                {{"x.codes", dy["rank0.dy.codes"]},
+                 {"x.scales", dy["rank0.dy.scales"]},
+                 {"w.codes", w["codes"]},
+                 {"w.scales", w["scales"]},
+                 {"group_ends", ends_}},
+                {})["y"];
+  }
+
+  /// The row that slot j of token t became, on one rank: experts ascending, then tokens.
+  Index row_of(Index t, Index j) const {
+    const auto* experts = experts_.as<std::int32_t>();
+    const Index k = experts_.extent(1);
+    const std::int32_t e = experts[t * k + j];
+    Index row = e == 0 ? 0 : ends_.as<std::int32_t>()[e - 1];
+    for (Index i = 0; i < t * k; ++i) row += experts[i] == e ? 1 : 0;
+    return row;
+  }
+
+  void through_router() {
+    const Tensor& x = in_.at("rank0.x");
+    const Tensor& router = in_.at("router");
+    const Index tokens = x.extent(0);
+    const Index width = x.extent(1);
+    const Index count = router.extent(0);
+    const Index k = experts_.extent(1);
+    Tensor dx(Dtype::bf16, {tokens, width});
+    Tensor drouter(Dtype::f32, {count, width});
+    for (Index t = 0; t < tokens; ++t) {
+      const std::vector<float> dlogits = dlogits_of(t);
+      for (Index d = 0; d < width; ++d) {
+        float from_experts = 0;
+        float from_router = 0;
+        for (Index j = 0; j < k; ++j) from_experts += get(du_, row_of(t, j) * width + d);
+        for (Index e = 0; e < count; ++e) {
+          const float g = dlogits[static_cast<std::size_t>(e)];
+          from_router += g * get(router, e * width + d);
+          drouter.as<float>()[e * width + d] += g * get(x, t * width + d);
+        }
+        put(dx, t * width + d, from_experts + from_router);
+      }
+    }
+    out_["rank0.dx"] = std::move(dx);
+    out_["drouter"] = std::move(drouter);
+  }
+
+  /// Softmax, normalised over the chosen: with S the sum of their scores, dw_j/ds_i =
+  /// (delta_ij - w_j) / S.
+  std::vector<float> dlogits_of(Index t) {
+    const Index count = logits_.extent(1);
+    const float* logits = logits_.as<float>() + t * count;
+    const Index k = experts_.extent(1);
+    const std::int32_t* chosen = experts_.as<std::int32_t>() + t * k;
+    const float* g = dweights_.as<float>() + t * k;
+    std::vector<float> s(static_cast<std::size_t>(count));
+    const float top = *std::max_element(logits, logits + count);
+    float sum = 0;
+    for (std::size_t e = 0; e < s.size(); ++e) sum += s[e] = exp_rn(logits[e] - top);
+    for (float& value : s) value /= sum;
+    float total = 0;
+    float dot = 0;
+    for (Index j = 0; j < k; ++j) {
+      total += s[static_cast<std::size_t>(chosen[j])];
+      dot += g[j] * s[static_cast<std::size_t>(chosen[j])];
+    }
+    total += 1e-20f;
+    std::vector<float> ds(s.size(), 0.0f);
+    float mean = 0;
+    for (Index j = 0; j < k; ++j) {
+      const auto e = static_cast<std::size_t>(chosen[j]);
+      ds[e] = (g[j] - dot / total) / total;
+      mean += ds[e] * s[e];
+    }
+    for (std::size_t e = 0; e < s.size(); ++e) ds[e] = s[e] * (ds[e] - mean);
+    return ds;
+  }
+
+  Backend& backend_;
+  const NamedTensors& in_;
+  bool mx_;
+  bool floor_ = false;
+  std::string recipe_;
+  Set wire_;
+  std::unique_ptr<World> world_ = make_in_process_world();
+  Tensor logits_, experts_, weights_, dweights_, ends_, h_, act_, o_, du_;
+  NamedTensors u_;
+  NamedTensors out_;
+};
+
+class MoeLayerTwin : public testing::TestWithParam<Twin> {};
+
+INSTANTIATE_TEST_SUITE_P(Recipes, MoeLayerTwin,
+                         testing::Values(Twin{"mxfp8", "mxfp8_rceil"}, Twin{"mxfp8", "mxfp8_floor"},
+                                         Twin{"quantize_after", "mxfp8_rceil"},
+                                         Twin{"quantize_after", "mxfp8_floor_wgrad_with_hp"},
+                                         Twin{"quantize_after", "fp8_rowwise"},
+                                         Twin{"bf16", "bf16"}));
+
+TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
+  const auto cpu = make_backend("cpu", 2);
+  const NamedTensors in = moe_inputs({}, 11);
+  Parameters set;
+  set.set("top_k", "2");
+  set.set("pipeline", GetParam().pipeline);
+  set.set("recipe", GetParam().recipe);
+  const NamedTensors layer = run_moe(*cpu, in, set);
+  const NamedTensors owed = ByOperators(*cpu, in, GetParam()).run();
+  ASSERT_EQ(layer.size(), owed.size());
+  for (const auto& [name, tensor] : owed) {
+    ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
+    Index differing = 0;
+    for (Index i = 0; i < tensor.elements(); ++i)
+      differing += get(tensor, i) != get(layer.at(name), i);
+    EXPECT_EQ(differing, 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mxo

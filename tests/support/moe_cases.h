@@ -1,0 +1,76 @@
+// MoE layers small enough to look at: their tensors, cut over any number of ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "emu/backends.h"
+#include "emu/communicators.h"
+#include "ops/catalogue.h"
+#include "tests/support/random_tensors.h"
+
+namespace mxo::test {
+
+struct MoeShape {
+  Index experts = 8;
+  Index width = 64;   ///< D
+  Index hidden = 96;  ///< F
+  Index shared = 0;   ///< S
+  std::vector<Index> tokens = {37};
+};
+
+inline std::string of_rank(std::size_t p, std::string_view name) {
+  return "rank" + std::to_string(p) + "." + std::string(name);
+}
+
+/// Rows [first, first + count).
+inline Tensor rows_between(const Tensor& from, Index first, Index count) {
+  std::vector<Index> shape = from.shape();
+  shape[0] = count;
+  Tensor rows(from.dtype(), std::move(shape));
+  const std::size_t row =
+      from.extent(0) > 0 ? from.bytes() / static_cast<std::size_t>(from.extent(0)) : 0;
+  std::copy_n(from.data() + static_cast<std::size_t>(first) * row, rows.bytes(), rows.data());
+  return rows;
+}
+
+/// The same global tokens whatever `tokens` says of how ranks share them.
+inline NamedTensors moe_inputs(const MoeShape& s, unsigned seed, bool backward = true) {
+  NamedTensors in;
+  in["router"] = random_floats(Dtype::bf16, {s.experts, s.width}, seed + 1, 0);
+  in["w1"] = random_floats(Dtype::bf16, {s.experts, 2 * s.hidden, s.width}, seed + 2, 1);
+  in["w2"] = random_floats(Dtype::bf16, {s.experts, s.width, s.hidden}, seed + 3, 1);
+  if (s.shared > 0) {
+    in["shared.w1"] = random_floats(Dtype::bf16, {2 * s.shared, s.width}, seed + 4, 1);
+    in["shared.w2"] = random_floats(Dtype::bf16, {s.width, s.shared}, seed + 5, 1);
+  }
+  Index all = 0;
+  for (const Index tokens : s.tokens) all += tokens;
+  const Tensor x = random_floats(Dtype::bf16, {all, s.width}, seed + 6, 0);
+  const Tensor dy = random_floats(Dtype::bf16, {all, s.width}, seed + 7, 0);
+  Index first = 0;
+  for (std::size_t p = 0; p < s.tokens.size(); ++p) {
+    in[of_rank(p, "x")] = rows_between(x, first, s.tokens[p]);
+    if (backward) in[of_rank(p, "dy")] = rows_between(dy, first, s.tokens[p]);
+    first += s.tokens[p];
+  }
+  return in;
+}
+
+inline NamedTensors run_moe(Backend& backend, const NamedTensors& in, const Parameters& set) {
+  const auto world = make_in_process_world();
+  return call_operator(backend, "moe_layer", in, set, world.get());
+}
+
+/// Rows of all ranks, one behind the other.
+inline std::vector<std::byte> joined(const NamedTensors& out, std::string_view name,
+                                     std::size_t ranks) {
+  std::vector<std::byte> bytes;
+  for (std::size_t p = 0; p < ranks; ++p) {
+    const Tensor& part = out.at(of_rank(p, name));
+    bytes.insert(bytes.end(), part.data(), part.data() + part.bytes());
+  }
+  return bytes;
+}
+
+}  // namespace mxo::test
