@@ -106,18 +106,19 @@ class InProcessCommunicator : public Communicator {
     mine.bytes = send;
     mine.byte_counts = send_bytes;
     meet(mine);
-    std::size_t at = 0;
-    for (int p = 0; p < size(); ++p) {
-      const Offer& from = meeting_.offer(p);
-      const auto me = static_cast<std::size_t>(rank_);
-      std::size_t start = 0;
-      for (std::size_t q = 0; q < me; ++q) start += from.byte_counts[q];
-      const std::size_t bytes = receive_bytes[static_cast<std::size_t>(p)];
-      agree("all_to_all", p, from.byte_counts[me], bytes, "bytes");
-      if (bytes > 0) std::memcpy(receive.data() + at, from.bytes.data() + start, bytes);
-      at += bytes;
-    }
-    meeting_.wait();  // the buffers may be reused
+    while_all_stay([&] {
+      std::size_t at = 0;
+      for (int p = 0; p < size(); ++p) {
+        const Offer& from = meeting_.offer(p);
+        const auto me = static_cast<std::size_t>(rank_);
+        std::size_t start = 0;
+        for (std::size_t q = 0; q < me; ++q) start += from.byte_counts[q];
+        const std::size_t bytes = receive_bytes[static_cast<std::size_t>(p)];
+        agree("all_to_all", p, from.byte_counts[me], bytes, "bytes");
+        if (bytes > 0) std::memcpy(receive.data() + at, from.bytes.data() + start, bytes);
+        at += bytes;
+      }
+    });
   }
 
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
@@ -126,11 +127,12 @@ class InProcessCommunicator : public Communicator {
     offer.bytes = mine;
     meet(offer);
     std::vector<std::vector<std::byte>> all;
-    for (int p = 0; p < size(); ++p) {
-      const std::span<const std::byte> from = meeting_.offer(p).bytes;
-      all.emplace_back(from.begin(), from.end());
-    }
-    meeting_.wait();
+    while_all_stay([&] {
+      for (int p = 0; p < size(); ++p) {
+        const std::span<const std::byte> from = meeting_.offer(p).bytes;
+        all.emplace_back(from.begin(), from.end());
+      }
+    });
     return all;
   }
 
@@ -149,6 +151,36 @@ class InProcessCommunicator : public Communicator {
     offer.rows = out;
     offer.row_bytes = row_bytes;
     meet(offer);
+    while_all_stay([&] { take_rows(in, row_bytes); });
+  }
+
+ private:
+  /// Lays the offer out and waits for everybody's.
+  void meet(const Offer& mine) {
+    meeting_.offer(rank_) = mine;
+    meeting_.wait();
+    for (int p = 0; p < size(); ++p) {
+      if (std::string_view(meeting_.offer(p).call) != mine.call) {
+        throw Error(Fault::argument, std::string("communicator: rank ") + std::to_string(rank_) +
+                                         " is in " + mine.call + ", rank " + std::to_string(p) +
+                                         " in " + meeting_.offer(p).call);
+      }
+    }
+  }
+  /// Reads what the others offer.  Nobody takes his buffers away before all are through, also not
+  /// a rank that fails on the way.
+  template <typename Read>
+  void while_all_stay(Read&& read) {
+    std::exception_ptr error;
+    try {
+      read();
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+    meeting_.wait();
+    if (error) std::rethrow_exception(error);
+  }
+  void take_rows(const RowsIn& in, std::size_t row_bytes) {
     std::size_t at = 0;
     for (int p = 0; p < size(); ++p) {
       const Offer& from = meeting_.offer(p);
@@ -164,21 +196,6 @@ class InProcessCommunicator : public Communicator {
             static_cast<std::size_t>(from.rows.order[static_cast<std::size_t>(start + i)]);
         std::memcpy(in.rows + static_cast<std::size_t>(in.place[at]) * row_bytes,
                     from.rows.rows + row * row_bytes, row_bytes);
-      }
-    }
-    meeting_.wait();
-  }
-
- private:
-  /// Lays the offer out and waits for everybody's.
-  void meet(const Offer& mine) {
-    meeting_.offer(rank_) = mine;
-    meeting_.wait();
-    for (int p = 0; p < size(); ++p) {
-      if (std::string_view(meeting_.offer(p).call) != mine.call) {
-        throw Error(Fault::argument, std::string("communicator: rank ") + std::to_string(rank_) +
-                                         " is in " + mine.call + ", rank " + std::to_string(p) +
-                                         " in " + meeting_.offer(p).call);
       }
     }
   }
