@@ -57,7 +57,7 @@ void move_unfused(Backend& backend, Communicator& communicator, const ExpertPlan
       {bytes_of(send.operand()), static_cast<std::size_t>(order.elements()) * bytes}, send_bytes,
       {bytes_of(received.result()), static_cast<std::size_t>(plan.received) * bytes},
       receive_bytes);
-  if (plan.layout == DispatchLayout::expert_major_padded) {
+  if (plan.indices.rank() > 0) {
     permute(backend, {received.operand(), plan.indices.operand(), to});
   } else if (plan.received > 0 && bytes > 0) {
     std::memcpy(to.data, received.operand().data, static_cast<std::size_t>(plan.received) * bytes);

@@ -1,6 +1,7 @@
 // Counting sorts of selections, and the exchange of their counts.
 #include "ops/expert_plan.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -69,16 +70,21 @@ void sort_selections(const Operand& selected, std::vector<Index> next, ExpertPla
   }
 }
 
-void lay_out(Backend& backend, Index alignment, ExpertPlan& plan) {
+/// `most` rows are to find room.
+void lay_out(Backend& backend, Index most, Index alignment, ExpertPlan& plan) {
   plan.place = Tensor(Dtype::i32, {plan.received});
   plan.group_ends = Tensor(Dtype::i32, {plan.local});
   auto* place = plan.place.as<std::int32_t>();
   if (plan.layout == DispatchLayout::rank_major) {
-    plan.rows = plan.received;
+    plan.rows = most;
     std::iota(place, place + plan.received, 0);
+    if (most == plan.received) return;
+    plan.indices = Tensor(Dtype::i32, {most});
+    auto* from = plan.indices.as<std::int32_t>();
+    std::fill(std::copy_n(place, plan.received, from), from + most, -1);
     return;
   }
-  plan.rows = round_up(plan.received + plan.local * alignment, alignment);
+  plan.rows = round_up(most + plan.local * alignment, alignment);
   plan.indices = Tensor(Dtype::i32, {plan.rows});
   Tensor sizes(Dtype::i32, {plan.local});
   permute_indices(backend, {plan.tokens_per_expert.operand(), plan.indices.result(), sizes.result(),
@@ -92,7 +98,7 @@ void lay_out(Backend& backend, Index alignment, ExpertPlan& plan) {
 }  // namespace
 
 ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Operand& selected,
-                        Index experts, Index alignment, DispatchLayout layout) {
+                        Index experts, Index alignment, DispatchLayout layout, DispatchRows rows) {
   const Check check(kName);
   if (!backend.reads_host_memory()) {
     throw Error(Fault::unsupported, "dispatch: " + std::string(backend.name()) +
@@ -140,7 +146,15 @@ ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Oper
   std::vector<Index> first(mine.size());
   std::exclusive_scan(mine.begin(), mine.end(), first.begin(), Index{0});
   sort_selections(selected, first, plan);
-  lay_out(backend, alignment, plan);
+  Index most = plan.received;
+  if (rows == DispatchRows::worst_case) {
+    most = 0;
+    for (const auto& theirs : counts) most = std::accumulate(theirs.begin(), theirs.end(), most);
+  }
+  check.that(most <= std::numeric_limits<std::int32_t>::max(),
+             "experts: found " + std::to_string(most) +
+                 " selections on all ranks, needs rows that 32 bits can count");
+  lay_out(backend, most, alignment, plan);
   return plan;
 }
 

@@ -16,6 +16,12 @@ enum class DispatchLayout : std::uint8_t {
   expert_major_padded,  ///< (expert, source rank, token), each expert's rows padded with zeros
 };
 
+/// How many rows a received tensor has.
+enum class DispatchRows : std::uint8_t {
+  received,    ///< what comes, and its padding: sizes follow the counts
+  worst_case,  ///< as if every selection of every rank came here: sizes follow the shapes alone
+};
+
 /// Routing of one step, one rank's view.  Expert e lives on rank e / (E/P).  A row travels for
 /// every selection (t, s); rows are sent in the order (receiving rank, expert, token, slot).
 struct ExpertPlan {
@@ -32,11 +38,12 @@ struct ExpertPlan {
   Tensor slots;                       ///< i32 [T, k], which row sent is selection (t, s)
   Tensor tokens_per_expert;  ///< i32 [P*E/P], rank-major: rows received for each local expert
   Tensor place;              ///< i32 [received], where the i-th row received lies
-  Tensor indices;            ///< i32 [rows], PermuteIndices' answer; expert_major_padded only
+  Tensor indices;            ///< i32 [rows], which received row a row is, -1 none; absent where
+                             ///< rows lie as they come
   Tensor group_ends;         ///< i32 [E/P], of the local experts' rows, padding included
   Index received = 0;        ///< rows received
-  Index rows = 0;            ///< of a received tensor: `received`, or received + local*alignment
-                             ///< rounded up to `alignment`
+  Index rows = 0;            ///< of a received tensor: R = `received`, or the selections of all
+                             ///< ranks; if padded, R + local*alignment rounded up to `alignment`
 };
 
 /// Exchanges counts and lays out the maps.  Collective.
@@ -49,6 +56,6 @@ struct ExpertPlan {
 /// Source: pytorch/ao 36027d8, generate_permute_indices and a2a; torchtitan b5bcd76c.
 ExpertPlan plan_experts(Backend& backend, Communicator& communicator,
                         const Operand& experts_of_tokens, Index experts, Index alignment,
-                        DispatchLayout layout);
+                        DispatchLayout layout, DispatchRows rows = DispatchRows::received);
 
 }  // namespace mxo

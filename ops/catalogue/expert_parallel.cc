@@ -33,7 +33,9 @@ class RankCall {
     const bool padded = set.text("layout", "rank_major") == "expert_major_padded";
     plan_ = plan_experts(backend, communicator, stage_.indices("experts"), experts,
                          set.integer("alignment", 32),
-                         padded ? DispatchLayout::expert_major_padded : DispatchLayout::rank_major);
+                         padded ? DispatchLayout::expert_major_padded : DispatchLayout::rank_major,
+                         set.text("rows", "received") == "worst_case" ? DispatchRows::worst_case
+                                                                      : DispatchRows::received);
   }
 
   NamedTensors dispatched() {
@@ -163,6 +165,7 @@ constexpr ParameterSpec kSet[] = {
     {"experts", "", "of all ranks; a multiple of them"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
     {"layout", "rank_major|expert_major_padded", "of received rows"},
+    {"rows", "received|worst_case", "of received tensors: what comes, or the most that can"},
     {"precision", "mxfp8|bf16", "of dispatch forward and of combine backward"},
     {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},

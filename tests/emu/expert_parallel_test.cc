@@ -2,6 +2,7 @@
 // both precisions, and gradients as exact adjoints.
 #include "ops/expert_parallel.h"
 
+#include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <random>
@@ -181,6 +182,55 @@ TEST_P(ExpertParallel, FusedAndUnfusedPlacementGiveTheSameBytes) {
       expect_same(call("dispatch", in_, parameters(case_, layout, precision, "fused")),
                   call("dispatch", in_, parameters(case_, layout, precision, "unfused")));
     }
+  }
+}
+
+TEST_P(ExpertParallel, WorstCaseRowsDependOnShapesAloneAndEndInZeros) {
+  Index most = 0;
+  for (const Index tokens : case_.tokens) most += tokens * case_.top_k;
+  for (const char* layout : {"rank_major", "expert_major_padded"}) {
+    for (const char* placement : {"fused", "unfused"}) {
+      Parameters set = parameters(case_, layout, "mxfp8", placement);
+      const NamedTensors owed = call("dispatch", in_, set);
+      set.set("rows", "worst_case");
+      const NamedTensors out = call("dispatch", in_, set);
+      const Index rows = std::strcmp(layout, "rank_major") == 0
+                             ? most
+                             : round_up(most + local() * case_.alignment, case_.alignment);
+      for (const auto& [name, tensor] : owed) {
+        const Tensor& given = out.at(name);
+        const bool by_row = !name.ends_with("tokens_per_expert") && !name.ends_with("group_ends");
+        ASSERT_EQ(given.extent(0), by_row ? rows : tensor.extent(0)) << name;
+        EXPECT_EQ(std::memcmp(given.data(), tensor.data(), tensor.bytes()), 0) << name;
+        const std::byte beyond = name.ends_with("indices") ? std::byte{0xFF} : std::byte{0};
+        EXPECT_TRUE(std::all_of(given.data() + tensor.bytes(), given.data() + given.bytes(),
+                                [&](std::byte b) { return b == beyond; }))
+            << name;
+      }
+    }
+  }
+}
+
+TEST_P(ExpertParallel, WorstCaseRowsComeBackTheSame) {
+  for (const char* layout : {"rank_major", "expert_major_padded"}) {
+    NamedTensors results[2];
+    for (const char* rows : {"received", "worst_case"}) {
+      Parameters set = parameters(case_, layout, "bf16", "fused");
+      set.set("rows", rows);
+      NamedTensors back = only(in_, {"experts"});
+      for (auto& [name, tensor] : only(call("dispatch", in_, set), {"x"})) {
+        const std::string from = name.substr(0, name.find('.'));
+        back[from + ".y"] = tensor;
+        back[from + ".dout"] = in_.at(from + ".x");
+      }
+      const NamedTensors there = call("combine_backward", back, set);
+      NamedTensors gradients = only(in_, {"experts"});
+      for (const auto& [name, tensor] : only(there, {"dy"})) gradients[name] = tensor;
+      NamedTensors& result = results[rows == std::string("worst_case")];
+      result = call("dispatch_backward", gradients, set);
+      result.merge(call("combine", only(back, {"experts", "y"}), set));
+    }
+    expect_same(results[0], results[1]);
   }
 }
 

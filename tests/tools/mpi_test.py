@@ -58,6 +58,32 @@ class Mpi(unittest.TestCase):
                 files.append(out.read_bytes())
             self.assertEqual(files[0], files[1])
 
+    def test_a_layer_on_four_processes_gives_the_file_of_four_threads(self):
+        draw = random.Random(4)
+
+        def bf16(shape, scale=1.0):
+            count = 1
+            for extent in shape:
+                count *= extent
+            values = [draw.gauss(0, scale) for _ in range(count)]
+            return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+
+        tensors = {"router": bf16([8, 32]), "w1": bf16([8, 64, 32], .3),
+                   "w2": bf16([8, 32, 32], .3)}
+        for p, tokens in enumerate([5, 0, 9, 3]):
+            tensors[f"rank{p}.x"] = bf16([tokens, 32])
+            tensors[f"rank{p}.dy"] = bf16([tokens, 32])
+        source = self.here / "in.safetensors"
+        source.write_bytes(st.encode(tensors))
+        files = []
+        for name, ranks in (("threads", None), ("processes", 4)):
+            out = self.here / f"{name}.safetensors"
+            done = run("run", "moe_layer", "--input", source, "--output", out, "--set", "top_k=2",
+                       "--keep-stages", ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            files.append(out.read_bytes())
+        self.assertEqual(files[0], files[1])
+
     def test_a_rank_that_fails_ends_the_job_with_its_name(self):
         tensors = operands(4, 64, 8, 2, seed=2)
         dtype, shape, data = tensors["rank2.experts"]
