@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "formats/any_view.h"
+#include "formats/tensor.h"
 #include "ops/backend.h"
 
 namespace mxo {
@@ -45,6 +46,45 @@ class BackendTensor {
  private:
   Backend* backend_ = nullptr;
   Result view_;
+};
+
+/// What a contiguous operand in a backend's memory holds.
+Tensor on_host(Backend& backend, const Operand& contiguous);
+
+/// An operand as the host can read it: itself where the backend's memory is the host's, else a
+/// copy; then it has to be contiguous.
+class HostView {
+ public:
+  HostView(Backend& backend, const Operand& operand) : view_(operand) {
+    if (backend.reads_host_memory()) return;
+    copy_ = on_host(backend, operand);
+    view_ = copy_.operand();
+  }
+  const Operand& operand() const { return view_; }
+
+ private:
+  Tensor copy_;
+  Operand view_;
+};
+
+/// A tensor that the host wrote and a backend reads: one, or two copies of it.
+class MirroredTensor {
+ public:
+  MirroredTensor() = default;
+  MirroredTensor(Backend& backend, Tensor host) : host_(std::move(host)) {
+    if (backend.reads_host_memory()) return;
+    const Operand view = host_.operand();
+    copy_ = BackendTensor(backend, view.dtype, view.extent, view.rank);
+    backend.upload(static_cast<std::byte*>(copy_.result().data), host_.data(), host_.bytes());
+  }
+  const Tensor& host() const { return host_; }
+  bool given() const { return host_.rank() > 0; }
+  Index elements() const { return host_.elements(); }
+  Operand operand() const { return copy_.given() ? copy_.operand() : host_.operand(); }
+
+ private:
+  Tensor host_;
+  BackendTensor copy_;
 };
 
 }  // namespace mxo

@@ -4,8 +4,21 @@
 #include <cstring>
 
 #include "formats/error.h"
+#include "ops/backend.h"
 
 namespace mxo {
+
+void Communicator::all_to_all(Backend& backend, std::span<const std::byte> send,
+                              std::span<const std::size_t> send_bytes, std::span<std::byte> receive,
+                              std::span<const std::size_t> receive_bytes) {
+  if (backend.reads_host_memory()) return all_to_all(send, send_bytes, receive, receive_bytes);
+  std::vector<std::byte> out(send.size());
+  std::vector<std::byte> in(receive.size());
+  backend.synchronize();
+  backend.download(out.data(), send.data(), out.size());
+  all_to_all(out, send_bytes, in, receive_bytes);
+  backend.upload(receive.data(), in.data(), in.size());
+}
 
 void Communicator::exchange_rows(const RowsOut& out, const RowsIn& in, std::size_t row_bytes) {
   const auto ranks = static_cast<std::size_t>(size());

@@ -13,6 +13,8 @@
 
 namespace mxo {
 
+class Backend;
+
 /// Rows on their way out: counts[p] of them go to rank p, in the order of `order`, which names
 /// rows of `rows` (each of row_bytes, `rows` contiguous), those for rank 0 first.
 struct RowsOut {
@@ -42,6 +44,11 @@ class Communicator {
   virtual void all_to_all(std::span<const std::byte> send, std::span<const std::size_t> send_bytes,
                           std::span<std::byte> receive,
                           std::span<const std::size_t> receive_bytes) = 0;
+  /// The same between buffers in a backend's memory: by way of the host, unless that is where they
+  /// are or a communicator can do better.
+  virtual void all_to_all(Backend& backend, std::span<const std::byte> send,
+                          std::span<const std::size_t> send_bytes, std::span<std::byte> receive,
+                          std::span<const std::size_t> receive_bytes);
   /// Every rank's `mine`, in rank order; they may differ in length.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
   virtual void barrier() = 0;

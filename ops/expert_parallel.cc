@@ -30,52 +30,71 @@ Tensor identity(Index count) {
 
 /// Zeros where no row comes.
 void clear_padding(const ExpertPlan& plan, const Result& to) {
+  if (!plan.indices.given()) return;
   const std::size_t width = row_bytes(to_read(to));
-  const std::int32_t* from = plan.indices.as<std::int32_t>();
-  for (Index i = 0; i < plan.indices.elements() && plan.indices.rank() > 0; ++i) {
+  const std::int32_t* from = plan.indices.host().as<std::int32_t>();
+  for (Index i = 0; i < plan.indices.elements(); ++i) {
     if (from[i] < 0 && width > 0) {
       std::memset(bytes_of(to) + static_cast<std::size_t>(i) * width, 0, width);
     }
   }
 }
 
-/// permute, all_to_all, permute and pad.
-void move_unfused(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                  const Operand& from, const Tensor& order, const Result& to) {
-  const Index width = from.extent[1];
-  const std::size_t bytes = row_bytes(from);
-  BackendTensor send(backend, from.dtype, {order.elements(), width});
-  permute(backend, {from, order.operand(), send.result()});
-  BackendTensor received(backend, from.dtype, {plan.received, width});
-  std::vector<std::size_t> send_bytes;
-  std::vector<std::size_t> receive_bytes;
-  for (std::size_t p = 0; p < plan.send_counts.size(); ++p) {
-    send_bytes.push_back(static_cast<std::size_t>(plan.send_counts[p]) * bytes);
-    receive_bytes.push_back(static_cast<std::size_t>(plan.receive_counts[p]) * bytes);
-  }
-  communicator.all_to_all(
-      {bytes_of(send.operand()), static_cast<std::size_t>(order.elements()) * bytes}, send_bytes,
-      {bytes_of(received.result()), static_cast<std::size_t>(plan.received) * bytes},
-      receive_bytes);
-  if (plan.indices.rank() > 0) {
-    permute(backend, {received.operand(), plan.indices.operand(), to});
-  } else if (plan.received > 0 && bytes > 0) {
-    std::memcpy(to.data, received.operand().data, static_cast<std::size_t>(plan.received) * bytes);
-  }
+/// Which row is the i-th to travel.
+struct Order {
+  const MirroredTensor* rows = nullptr;  ///< null: they lie in order
+};
+
+std::vector<std::size_t> bytes_of(const std::vector<Index>& rows, std::size_t row) {
+  std::vector<std::size_t> bytes;
+  for (const Index count : rows) bytes.push_back(static_cast<std::size_t>(count) * row);
+  return bytes;
 }
 
-/// Row order[i] of `from` is the i-th sent.
+/// Contiguous rows, those for rank 0 first, to as many as come.
+BackendTensor exchanged(Backend& backend, Communicator& communicator, const Operand& rows,
+                        const std::vector<Index>& send, const std::vector<Index>& receive) {
+  const std::size_t row = row_bytes(rows);
+  const Index count = std::accumulate(receive.begin(), receive.end(), Index{0});
+  BackendTensor received(backend, rows.dtype, {count, rows.extent[1]});
+  communicator.all_to_all(backend, {bytes_of(rows), static_cast<std::size_t>(rows.extent[0]) * row},
+                          bytes_of(send, row),
+                          {bytes_of(received.result()), static_cast<std::size_t>(count) * row},
+                          bytes_of(receive, row));
+  return received;
+}
+
+/// Row indices[i] of `rows`, zeros where that is -1.
+BackendTensor permuted(Backend& backend, const Operand& rows, const MirroredTensor& indices) {
+  BackendTensor out(backend, rows.dtype, {indices.elements(), rows.extent[1]});
+  permute(backend, {rows, indices.operand(), out.result()});
+  return out;
+}
+
+/// permute, all_to_all, permute and pad.
+BackendTensor moved_unfused(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                            const Operand& from, const Order& order) {
+  BackendTensor sorted;
+  if (order.rows != nullptr) sorted = permuted(backend, from, *order.rows);
+  BackendTensor received =
+      exchanged(backend, communicator, order.rows != nullptr ? sorted.operand() : from,
+                plan.send_counts, plan.receive_counts);
+  if (!plan.indices.given()) return received;
+  return permuted(backend, received.operand(), plan.indices);
+}
+
 BackendTensor moved(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                    const Operand& from, const Tensor& order, Placement placement) {
-  BackendTensor to(backend, from.dtype, {plan.rows, from.extent[1]});
-  if (placement == Placement::unfused) {
-    move_unfused(backend, communicator, plan, from, order, to.result());
-  } else {
-    clear_padding(plan, to.result());
-    communicator.exchange_rows({bytes_of(from), words(order), plan.send_counts},
-                               {bytes_of(to.result()), words(plan.place), plan.receive_counts},
-                               row_bytes(from));
+                    const Operand& from, const Order& order, Placement placement) {
+  if (placement == Placement::unfused || !backend.reads_host_memory()) {
+    return moved_unfused(backend, communicator, plan, from, order);
   }
+  BackendTensor to(backend, from.dtype, {plan.rows, from.extent[1]});
+  clear_padding(plan, to.result());
+  const Tensor as_they_lie = identity(order.rows == nullptr ? plan.order.elements() : 0);
+  const Tensor& rows = order.rows == nullptr ? as_they_lie : order.rows->host();
+  communicator.exchange_rows({bytes_of(from), words(rows), plan.send_counts},
+                             {bytes_of(to.result()), words(plan.place.host()), plan.receive_counts},
+                             row_bytes(from));
   return to;
 }
 
@@ -95,7 +114,7 @@ WireOperands encoded(Backend& backend, const Operand& rows, const Wire& wire, Wi
 }
 
 WireRows send(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-              const WireOperands& x, const Tensor& order, Placement placement) {
+              const WireOperands& x, const Order& order, Placement placement) {
   WireRows out;
   if (x.rows.given()) {
     out.rows = moved(backend, communicator, plan, x.rows, order, placement);
@@ -131,14 +150,14 @@ WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan
     check.shape("x.scales", x.scales, {plan.tokens, x.codes.extent[1] / kMxBlock});
     check.that(x.codes.contiguous() && x.scales.contiguous(),
                "x.codes and x.scales: need contiguous rows");
-    return send(backend, communicator, plan, x, plan.order, wire.placement);
+    return send(backend, communicator, plan, x, {&plan.order}, wire.placement);
   }
   check.rank("x", x.rows, 2);
   check.dtype("x", x.rows, {Dtype::bf16, Dtype::f32});
   check.shape("x", x.rows, {plan.tokens, x.rows.extent[1]});
   WireRows made;
   const WireOperands ready = encoded(backend, x.rows, wire, made);
-  return send(backend, communicator, plan, ready, plan.order, wire.placement);
+  return send(backend, communicator, plan, ready, {&plan.order}, wire.placement);
 }
 
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
@@ -174,20 +193,24 @@ WireRows combine_backward(Backend& backend, Communicator& communicator, const Ex
                         {returned, plan.slots.operand(), weights, dout, drows.result(), dweights});
   WireRows made;
   const WireOperands ready = encoded(backend, drows.operand(), wire, made);
-  return send(backend, communicator, plan, ready, identity(sent), wire.placement);
+  return send(backend, communicator, plan, ready, {}, wire.placement);
 }
 
 BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                             const Operand& sent, Placement placement) {
-  return moved(backend, communicator, plan, sent, identity(plan.order.elements()), placement);
+  return moved(backend, communicator, plan, sent, {}, placement);
 }
 
 BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                           const Operand& y) {
+  if (!backend.reads_host_memory()) {
+    const BackendTensor rows = permuted(backend, y, plan.place);
+    return exchanged(backend, communicator, rows.operand(), plan.receive_counts, plan.send_counts);
+  }
   const Index sent = plan.order.elements();
   BackendTensor back(backend, y.dtype, {sent, y.extent[1]});
   const Tensor place = identity(sent);
-  communicator.exchange_rows({bytes_of(y), words(plan.place), plan.receive_counts},
+  communicator.exchange_rows({bytes_of(y), words(plan.place.host()), plan.receive_counts},
                              {bytes_of(back.result()), words(place), plan.send_counts},
                              row_bytes(y));
   return back;

@@ -15,7 +15,8 @@ enum class WirePrecision : std::uint8_t {
   mxfp8,  ///< codes and e8m0 scales of blocks of 32 along D, quantised before they leave
 };
 
-/// How rows reach their place: the same bytes either way.
+/// How rows reach their place: the same bytes either way.  Memory that is not the host's takes the
+/// unfused way.
 enum class Placement : std::uint8_t {
   fused,    ///< each row straight from where it lies to where it belongs
   unfused,  ///< permute, all_to_all, permute and pad: the definition

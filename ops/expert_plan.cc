@@ -59,45 +59,59 @@ std::vector<std::vector<Index>> exchange_counts(Communicator& communicator, Inde
 }
 
 /// Sorts this rank's selections by expert, which is by receiving rank, too.
-void sort_selections(const Operand& selected, std::vector<Index> next, ExpertPlan& plan) {
+void sort_selections(Backend& backend, const Operand& selected, std::vector<Index> next,
+                     ExpertPlan& plan) {
   const auto expert = selected.as<const std::int32_t, 2>();
+  Tensor order(Dtype::i32, {plan.tokens * plan.top_k});
+  Tensor slots(Dtype::i32, {plan.tokens, plan.top_k});
   for (Index t = 0; t < plan.tokens; ++t) {
     for (Index s = 0; s < plan.top_k; ++s) {
       const Index at = next[static_cast<std::size_t>(expert(t, s))]++;
-      plan.order.as<std::int32_t>()[at] = static_cast<std::int32_t>(t);
-      plan.slots.as<std::int32_t>()[t * plan.top_k + s] = static_cast<std::int32_t>(at);
+      order.as<std::int32_t>()[at] = static_cast<std::int32_t>(t);
+      slots.as<std::int32_t>()[t * plan.top_k + s] = static_cast<std::int32_t>(at);
     }
   }
+  plan.order = {backend, std::move(order)};
+  plan.slots = {backend, std::move(slots)};
 }
 
-/// `most` rows are to find room.
-void lay_out(Backend& backend, Index most, Index alignment, ExpertPlan& plan) {
-  plan.place = Tensor(Dtype::i32, {plan.received});
-  plan.group_ends = Tensor(Dtype::i32, {plan.local});
-  auto* place = plan.place.as<std::int32_t>();
-  if (plan.layout == DispatchLayout::rank_major) {
-    plan.rows = most;
-    std::iota(place, place + plan.received, 0);
-    if (most == plan.received) return;
-    plan.indices = Tensor(Dtype::i32, {most});
-    auto* from = plan.indices.as<std::int32_t>();
-    std::fill(std::copy_n(place, plan.received, from), from + most, -1);
-    return;
+/// Rows stay as they come; `most` find room.
+void lay_out_by_rank(Backend& backend, Index most, ExpertPlan& plan) {
+  Tensor place(Dtype::i32, {plan.received});
+  auto* at = place.as<std::int32_t>();
+  std::iota(at, at + plan.received, 0);
+  plan.rows = most;
+  if (most > plan.received) {
+    Tensor indices(Dtype::i32, {most});
+    auto* from = indices.as<std::int32_t>();
+    std::fill(std::copy_n(at, plan.received, from), from + most, -1);
+    plan.indices = {backend, std::move(indices)};
   }
+  plan.place = {backend, std::move(place)};
+  plan.group_ends = {backend, Tensor(Dtype::i32, {plan.local})};
+}
+
+void lay_out_by_expert(Backend& backend, Index most, Index alignment, ExpertPlan& plan) {
   plan.rows = round_up(most + plan.local * alignment, alignment);
-  plan.indices = Tensor(Dtype::i32, {plan.rows});
-  Tensor sizes(Dtype::i32, {plan.local});
-  permute_indices(backend, {plan.tokens_per_expert.operand(), plan.indices.result(), sizes.result(),
-                            plan.group_ends.result(), plan.local, plan.ranks, alignment});
-  const auto* from = plan.indices.as<std::int32_t>();
+  const MirroredTensor counts(backend, plan.tokens_per_expert);
+  BackendTensor indices(backend, Dtype::i32, {plan.rows});
+  BackendTensor sizes(backend, Dtype::i32, {plan.local});
+  BackendTensor ends(backend, Dtype::i32, {plan.local});
+  permute_indices(backend, {counts.operand(), indices.result(), sizes.result(), ends.result(),
+                            plan.local, plan.ranks, alignment});
+  plan.indices = {backend, on_host(backend, indices.operand())};
+  plan.group_ends = {backend, on_host(backend, ends.operand())};
+  Tensor place(Dtype::i32, {plan.received});
+  const auto* from = plan.indices.host().as<std::int32_t>();
   for (Index i = 0; i < plan.rows; ++i) {
-    if (from[i] >= 0) place[from[i]] = static_cast<std::int32_t>(i);
+    if (from[i] >= 0) place.as<std::int32_t>()[from[i]] = static_cast<std::int32_t>(i);
   }
+  plan.place = {backend, std::move(place)};
 }
 
 }  // namespace
 
-ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Operand& selected,
+ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Operand& choice,
                         Index experts, Index alignment, DispatchLayout layout, DispatchRows rows) {
   const Check check(kName);
   if (!backend.reads_host_memory()) {
@@ -106,6 +120,8 @@ ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Oper
   }
   ExpertPlan plan;
   plan.ranks = communicator.size();
+  const HostView on_host(backend, choice);
+  const Operand& selected = on_host.operand();
   check_selection(check, selected, experts, plan.ranks, alignment);
   plan.experts = experts;
   plan.local = experts / plan.ranks;
@@ -141,11 +157,9 @@ ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Oper
              "rank " + std::to_string(me) + " receives " + std::to_string(plan.received) +
                  " rows, needs a number of 32 bits");
 
-  plan.order = Tensor(Dtype::i32, {plan.tokens * plan.top_k});
-  plan.slots = Tensor(Dtype::i32, {plan.tokens, plan.top_k});
   std::vector<Index> first(mine.size());
   std::exclusive_scan(mine.begin(), mine.end(), first.begin(), Index{0});
-  sort_selections(selected, first, plan);
+  sort_selections(backend, selected, first, plan);
   Index most = plan.received;
   if (rows == DispatchRows::worst_case) {
     most = 0;
@@ -154,7 +168,11 @@ ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Oper
   check.that(most <= std::numeric_limits<std::int32_t>::max(),
              "experts: found " + std::to_string(most) +
                  " selections on all ranks, needs rows that 32 bits can count");
-  lay_out(backend, most, alignment, plan);
+  if (layout == DispatchLayout::rank_major) {
+    lay_out_by_rank(backend, most, plan);
+  } else {
+    lay_out_by_expert(backend, most, alignment, plan);
+  }
   return plan;
 }
 

@@ -3,12 +3,10 @@
 
 #include <vector>
 
-#include "formats/tensor.h"
+#include "ops/backend_tensor.h"
 #include "ops/communicator.h"
 
 namespace mxo {
-
-class Backend;
 
 /// How received rows lie.
 enum class DispatchLayout : std::uint8_t {
@@ -34,16 +32,16 @@ struct ExpertPlan {
 
   std::vector<Index> send_counts;     ///< rows to each rank
   std::vector<Index> receive_counts;  ///< rows from each rank
-  Tensor order;                       ///< i32 [T*k], the token of the i-th row sent
-  Tensor slots;                       ///< i32 [T, k], which row sent is selection (t, s)
-  Tensor tokens_per_expert;  ///< i32 [P*E/P], rank-major: rows received for each local expert
-  Tensor place;              ///< i32 [received], where the i-th row received lies
-  Tensor indices;            ///< i32 [rows], which received row a row is, -1 none; absent where
-                             ///< rows lie as they come
-  Tensor group_ends;         ///< i32 [E/P], of the local experts' rows, padding included
-  Index received = 0;        ///< rows received
-  Index rows = 0;            ///< of a received tensor: R = `received`, or the selections of all
-                             ///< ranks; if padded, R + local*alignment rounded up to `alignment`
+  MirroredTensor order;               ///< i32 [T*k], the token of the i-th row sent
+  MirroredTensor slots;               ///< i32 [T, k], which row sent is selection (t, s)
+  Tensor tokens_per_expert;   ///< i32 [P*E/P], rank-major: rows received for each local expert
+  MirroredTensor place;       ///< i32 [received], where the i-th row received lies
+  MirroredTensor indices;     ///< i32 [rows], which received row a row is, -1 none; absent where
+                              ///< rows lie as they come
+  MirroredTensor group_ends;  ///< i32 [E/P], of the local experts' rows, padding included
+  Index received = 0;         ///< rows received
+  Index rows = 0;             ///< of a received tensor: R = `received`, or the selections of all
+                              ///< ranks; if padded, R + local*alignment rounded up to `alignment`
 };
 
 /// Exchanges counts and lays out the maps.  Collective.

@@ -92,6 +92,7 @@ class Meeting {
 
 class InProcessCommunicator : public Communicator {
  public:
+  using Communicator::all_to_all;
   InProcessCommunicator(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return meeting_.size(); }

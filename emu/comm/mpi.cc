@@ -27,6 +27,7 @@ void check(int code, const char* call) {
 
 class MpiCommunicator : public Communicator {
  public:
+  using Communicator::all_to_all;
   MpiCommunicator() {
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");

@@ -50,8 +50,8 @@ class RankCall {
     NamedTensors out = named(rows, "x", "codes", "scales");
     out.emplace("tokens_per_expert", plan_.tokens_per_expert);
     if (plan_.layout == DispatchLayout::expert_major_padded) {
-      out.emplace("indices", plan_.indices);
-      out.emplace("group_ends", plan_.group_ends);
+      out.emplace("indices", plan_.indices.host());
+      out.emplace("group_ends", plan_.group_ends.host());
     }
     return out;
   }

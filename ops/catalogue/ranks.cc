@@ -108,14 +108,6 @@ NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank) {
   return mine;
 }
 
-Tensor on_host(Backend& backend, const Operand& contiguous) {
-  std::vector<Index> shape(contiguous.extent, contiguous.extent + contiguous.rank);
-  Tensor tensor(contiguous.dtype, std::move(shape));
-  backend.synchronize();
-  backend.download(tensor.data(), static_cast<const std::byte*>(contiguous.data), tensor.bytes());
-  return tensor;
-}
-
 void RankOutputs::add(World& world, Communicator& communicator, NamedTensors outputs) {
   const auto keep = [this](int rank, NamedTensors tensors) {
     for (auto& [name, tensor] : tensors) all_.emplace(prefix_of(rank) + name, std::move(tensor));

@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "ops/backend_tensor.h"
 #include "ops/catalogue.h"
 #include "ops/catalogue/staging.h"
 #include "ops/communicator.h"
@@ -18,9 +19,6 @@ int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view o
 
 /// The inputs of one rank without their prefix, and those of all ranks.
 NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank);
-
-/// What a backend tensor holds, on the host.
-Tensor on_host(Backend& backend, const Operand& contiguous);
 
 /// Outputs of all ranks, collected as they finish.
 class RankOutputs {
