@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string_view>
 
 namespace mxo {
@@ -33,7 +34,7 @@ struct Route;   // ops/route.h
 struct Swiglu;  // ops/swiglu.h
 struct SwigluBackward;
 struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
-struct CombineRows;  // ops/combine_rows.h
+struct CombineRows;            // ops/combine_rows.h
 struct CombineRowsBackward;
 struct RouteBackward;  // ops/router_gradients.h
 struct RouterGradients;
@@ -46,6 +47,9 @@ class Backend {
   virtual std::string_view name() const = 0;
   /// True if this backend promises the bits that `how` defines.
   virtual bool honours(const Accumulation& how) const = 0;
+  /// A backend of the same kind for rank `rank` of several, where each needs one of its own: the
+  /// ranks of one process on several devices.  Null: they share this one.
+  virtual std::unique_ptr<Backend> for_rank(int rank) const;
 
   // Memory the operators can read and write; host memory unless a device says otherwise.
   virtual bool reads_host_memory() const { return true; }

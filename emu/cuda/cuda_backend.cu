@@ -69,6 +69,12 @@ DeviceBackend::~DeviceBackend() {
   cudaStreamDestroy(stream_);
 }
 
+std::unique_ptr<Backend> DeviceBackend::for_rank(int rank) const {
+  int devices = 0;
+  check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  return std::make_unique<DeviceBackend>((device_ + rank) % devices);
+}
+
 cudaStream_t DeviceBackend::stream() const {
   check(cudaSetDevice(device_), "cudaSetDevice");
   return stream_;

@@ -21,6 +21,8 @@ class DeviceBackend : public Backend {
 
   std::string_view name() const override { return name_; }
   bool honours(const Accumulation& how) const override;
+  /// Rank r has device r, from this one on and round about.
+  std::unique_ptr<Backend> for_rank(int rank) const override;
   bool reads_host_memory() const override { return false; }
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;

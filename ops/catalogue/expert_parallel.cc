@@ -58,37 +58,37 @@ class RankCall {
 
   NamedTensors dispatched_backward() {
     const Operand dy = stage_.floats("dy");
-    Tensor dx(Dtype::bf16, {plan_.tokens, dy.extent[1]});
+    BackendTensor dx(backend_, Dtype::bf16, {plan_.tokens, dy.extent[1]});
     dispatch_backward(backend_, communicator_, plan_, dy, dx.result());
     NamedTensors out;
-    out.emplace("dx", std::move(dx));
+    out.emplace("dx", on_host(backend_, dx.operand()));
     return out;
   }
 
   NamedTensors combined() {
     const Operand y = stage_.floats("y");
-    Tensor result(Dtype::bf16, {plan_.tokens, y.extent[1]});
+    BackendTensor result(backend_, Dtype::bf16, {plan_.tokens, y.extent[1]});
     combine(backend_, communicator_, plan_, y, weights(), result.result());
     NamedTensors out;
-    out.emplace("out", std::move(result));
+    out.emplace("out", on_host(backend_, result.operand()));
     return out;
   }
 
   NamedTensors combined_backward() {
     const Operand y = stage_.floats("y");
     const Operand dout = stage_.floats("dout");
-    Tensor forward(Dtype::bf16, {plan_.tokens, y.extent[1]});
+    BackendTensor forward(backend_, Dtype::bf16, {plan_.tokens, y.extent[1]});
+    const Operand given = weights();
     const BackendTensor returned =
-        combine(backend_, communicator_, plan_, y, weights(), forward.result());
-    NamedTensors out;
-    Result dweights;
-    if (weights().given()) {
-      dweights = out.emplace("dweights", Tensor(Dtype::f32, {plan_.tokens, plan_.top_k}))
-                     .first->second.result();
+        combine(backend_, communicator_, plan_, y, given, forward.result());
+    BackendTensor dweights;
+    if (given.given()) {
+      dweights = BackendTensor(backend_, Dtype::f32, {plan_.tokens, plan_.top_k});
     }
     const WireRows rows = combine_backward(backend_, communicator_, plan_, returned.operand(),
-                                           weights(), dout, dweights, wire_);
-    out.merge(named(rows, "dy", "dy.codes", "dy.scales"));
+                                           given, dout, dweights.result(), wire_);
+    NamedTensors out = named(rows, "dy", "dy.codes", "dy.scales");
+    if (dweights.given()) out.emplace("dweights", on_host(backend_, dweights.operand()));
     return out;
   }
 
@@ -116,7 +116,8 @@ NamedTensors on_ranks(std::string_view op, Backend& backend, World& world,
                       const NamedTensors& inputs, const Parameters& set) {
   RankOutputs outputs;
   world.run(ranks_of(op, inputs, "experts"), [&](Communicator& communicator) {
-    RankCall call(op, backend, communicator, inputs, set);
+    RankBackend own(backend, communicator.rank());
+    RankCall call(op, own.get(), communicator, inputs, set);
     outputs.add(world, communicator, (call.*Step)());
   });
   return outputs.take();

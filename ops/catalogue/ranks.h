@@ -20,6 +20,17 @@ int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view o
 /// The inputs of one rank without their prefix, and those of all ranks.
 NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank);
 
+/// The backend that a rank works on.
+class RankBackend {
+ public:
+  RankBackend(Backend& shared, int rank) : shared_(shared), own_(shared.for_rank(rank)) {}
+  Backend& get() { return own_ ? *own_ : shared_; }
+
+ private:
+  Backend& shared_;
+  std::unique_ptr<Backend> own_;
+};
+
 /// Outputs of all ranks, collected as they finish.
 class RankOutputs {
  public:
