@@ -3,6 +3,7 @@
 
 #include "formats/any_view.h"
 #include "formats/mx_block.h"
+#include "formats/scale_layout.h"
 
 namespace mxo {
 
@@ -12,6 +13,12 @@ class Backend;
 enum class BlockAxis : std::uint8_t {
   columns,  ///< axis -1: neighbours in a row
   rows,     ///< axis -2: neighbours in a column
+};
+
+/// How the scales of a result lie in memory.
+enum class ScaleStorage : std::uint8_t {
+  row_major,  ///< through the view of the scales
+  blocked,    ///< 128x4 tiles (formats/scale_layout.h): quantise and swizzle in one step
 };
 
 /// For every block b of `block` neighbours along `axis`:
@@ -26,6 +33,9 @@ enum class BlockAxis : std::uint8_t {
 /// written through transposed views: see `transposed` below.  Blocks start at row 0 of the
 /// tensor.  Any extent may be 0.  A block with a NaN scale is all 7F (80 in fnuz).
 ///
+/// With `storage` blocked, axis columns only, scales are contiguous, [blocked_bytes(R, K/block)] or
+/// [E, that]: the bytes SwizzleScales makes of them, padding 0.
+///
 /// Errors, before any byte is written: Error(shape) rank, extents, an extent that is no
 /// multiple of `block`, shared memory; Error(dtype).
 /// Source: OCP MX v1.0, 6.3; pytorch/ao 36027d8, mx_tensor.py to_mx; docs/numerics.md.
@@ -37,6 +47,7 @@ struct Quantize {
   BlockAxis axis = BlockAxis::columns;
   Index block = kMxBlock;
   ScaleProfile profile = kTorchao;
+  ScaleStorage storage = ScaleStorage::row_major;
 };
 
 /// x_i = code_i * scale_b, exactly, then rounded once to the type of x.

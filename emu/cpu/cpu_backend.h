@@ -47,6 +47,9 @@ class CpuBackend : public ReferenceBackend {
   void run(const FusedDot&) override;
 
  private:
+  /// Quantize with blocked scales, in two steps.
+  void quantize_and_swizzle(const Quantize& op);
+
   Isa isa_;
   int threads_;
   std::string name_;

@@ -9,6 +9,8 @@
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/mx_plan.h"
+#include "formats/tensor.h"
+#include "ops/scale_layouts.h"
 
 namespace mxo::cpu {
 namespace {
@@ -136,6 +138,7 @@ void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, Index num
 }  // namespace
 
 void CpuBackend::run(const Quantize& op) {
+  if (op.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
   const MxPlan plan(plane_of(op.x), plane_of(op.codes), plane_of(op.scales), op.axis, op.block);
   const QuantizeKernels& kernels =
       codec_kernels(isa()).quantize[format_index(op.codes.dtype)][input_index(op.x.dtype)];
@@ -143,6 +146,19 @@ void CpuBackend::run(const Quantize& op) {
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, kernels, rule, tile, workspace);
   });
+}
+
+void CpuBackend::quantize_and_swizzle(const Quantize& op) {
+  std::vector<Index> shape(op.x.extent, op.x.extent + op.x.rank);
+  shape.back() /= op.block;
+  Tensor scales(Dtype::e8m0, shape);
+  Quantize plain = op;
+  plain.scales = scales.result();
+  plain.storage = ScaleStorage::row_major;
+  run(plain);
+  const bool several = op.x.rank == 3;
+  run(SwizzleScales{
+      scales.operand(), {}, op.scales, several ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
 }
 
 void CpuBackend::run(const Dequantize& op) {

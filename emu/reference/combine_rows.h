@@ -61,7 +61,7 @@ void visit_combine_backward(const CombineRowsBackward& op, Fn&& run) {
               drows(row, d) = rounded<D>(weighted ? g * weights(t, s) : g);
               if (weighted) sum += g * to_float(rows(row, d));
             }
-            if (weighted) dweights(t, s) = sum;
+            if (weighted) dweights(t, s) = rounded<float>(sum);
           }
         });
       });

@@ -6,18 +6,33 @@
 namespace mxo {
 namespace {
 
+/// Where the scale of a block lies: through the view, or in 128x4 tiles, whose padding is cleared.
+auto scale_places(const Quantize& op, Index rows, Index columns) {
+  const bool tiles = op.storage == ScaleStorage::blocked;
+  auto* blocked = static_cast<E8M0*>(op.scales.data);
+  for (Index i = 0; tiles && i < op.scales.elements(); ++i) blocked[i] = {0};
+  const auto view = tiles ? TensorView<E8M0, 3>{} : batched<E8M0>(op.scales);
+  return [=](Index e, Index i, Index j) -> E8M0& {
+    if (!tiles) return view(e, i, j);
+    return blocked[e * blocked_bytes(rows, columns) +
+                   blocked_offset(i, j, ceil_div(columns, kTileColumns))];
+  };
+}
+
 template <typename X, typename Code>
 void quantize_blocks(const Quantize& op) {
   const auto x = batched<const X>(op.x);
   const auto codes = batched<Code>(op.codes);
-  const auto scales = batched<E8M0>(op.scales);
   const bool rows = op.axis == BlockAxis::rows;
   const Index step_r = rows ? 1 : 0;  // from one neighbour of a block to the next
   const Index step_k = rows ? 0 : 1;
+  const Index scale_rows = rows ? x.extent[1] / op.block : x.extent[1];
+  const Index scale_columns = rows ? x.extent[2] : x.extent[2] / op.block;
+  const auto scale_of = scale_places(op, scale_rows, scale_columns);
 
-  for (Index e = 0; e < scales.extent[0]; ++e) {
-    for (Index i = 0; i < scales.extent[1]; ++i) {
-      for (Index j = 0; j < scales.extent[2]; ++j) {
+  for (Index e = 0; e < x.extent[0]; ++e) {
+    for (Index i = 0; i < scale_rows; ++i) {
+      for (Index j = 0; j < scale_columns; ++j) {
         const Index r = rows ? i * op.block : i;
         const Index k = rows ? j : j * op.block;
         std::uint32_t amax = 0;
@@ -25,7 +40,7 @@ void quantize_blocks(const Quantize& op) {
           amax = join_amax(amax, to_float(x(e, r + n * step_r, k + n * step_k)), op.profile.nan);
         }
         const E8M0 scale = shared_scale<Code::spec>(bit_cast<float>(amax), op.mode, op.profile);
-        scales(e, i, j) = scale;
+        scale_of(e, i, j) = scale;
         for (Index n = 0; n < op.block; ++n) {
           const Index at_r = r + n * step_r;
           const Index at_k = k + n * step_k;

@@ -50,7 +50,7 @@ void visit_swiglu_backward(const SwigluBackward& op, Fn&& run) {
             dx(r, width + f) = rounded<D>(g.db);
             if (weighted) total += swiglu_gated(a, b) * d;
           }
-          if (weighted) dprobs(r) = total;
+          if (weighted) dprobs(r) = rounded<float>(total);
         });
       });
     });

@@ -13,6 +13,7 @@ struct Placement {
   BlockAxis axis;
   bool transpose;
   Index block;
+  ScaleStorage storage = ScaleStorage::row_major;
   std::vector<Index> codes;
   std::vector<Index> scales;
 };
@@ -39,6 +40,14 @@ Placement placement(std::string_view op, const Parameters& set, const std::vecto
     p.codes = with_axis(with_axis(shape, 2, k), 1, r);
     p.scales = with_axis(with_axis(shape, 2, k), 1, r / p.block);
   }
+  if (set.text("scale_layout", "row_major") == "blocked") {
+    if (along_rows) {
+      throw Error(Fault::argument, std::string(op) + ": scale_layout: blocked needs axis=-1");
+    }
+    p.storage = ScaleStorage::blocked;
+    p.scales = {blocked_bytes(r, k / p.block)};
+    if (shape.size() == 3) p.scales.insert(p.scales.begin(), shape[0]);
+  }
   return p;
 }
 
@@ -57,6 +66,7 @@ NamedTensors call_quantize(Backend& backend, const NamedTensors& inputs, const P
   op.axis = p.axis;
   op.block = p.block;
   op.profile = profile_of(set);
+  op.storage = p.storage;
   quantize(backend, op);
   return stage.finish();
 }
@@ -88,9 +98,13 @@ constexpr OperandSpec kQuantizeIn[] = {{"x", "[.., R, K]", "f32 or bf16"}};
 constexpr OperandSpec kQuantizeOut[] = {{"codes", "[.., R, K]", "u8"},
                                         {"scales", "[.., R, K/32]", "u8 (e8m0)"}};
 constexpr ParameterSpec kQuantizeSet[] = {
-    kFormat, {"scale_mode", "rceil|floor|ceil|even", "how amax becomes a power of two"},
-    kAxis,   kTranspose,
-    kBlock,  {"profile", "torchao|te|ocp|torchao_cuda", "whose edge cases"},
+    kFormat,
+    {"scale_mode", "rceil|floor|ceil|even", "how amax becomes a power of two"},
+    kAxis,
+    kTranspose,
+    kBlock,
+    {"profile", "torchao|te|ocp|torchao_cuda", "whose edge cases"},
+    {"scale_layout", "row_major|blocked", "blocked: 128x4 tiles, one matrix per expert"},
 };
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};
 constexpr ParameterSpec kDequantizeSet[] = {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
 
@@ -193,6 +194,38 @@ TEST(Quantize, EveryBf16PatternUnderEveryScaleGivesTheReferencesBytes) {
       const Question q{{256, 8192}, Dtype::bf16, format, ScaleMode::floor};
       ASSERT_TRUE(quantized(*best, q, x) == quantized(*reference, q, x))
           << name_of(format) << " " << part;
+    }
+  }
+}
+
+TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
+  std::uint32_t seed = 900;
+  for (const auto& shape : {std::vector<Index>{1, 32}, {129, 160}, {3, 40, 288}, {0, 64}}) {
+    std::vector<Index> blocked = {blocked_bytes(shape[shape.size() - 2], shape.back() / kMxBlock)};
+    if (shape.size() == 3) blocked.insert(blocked.begin(), shape[0]);
+    Question q{shape};
+    Strided x(q.input, shape, {"odd_rows", 1, 3, 5});
+    fill(x, Fill::edges, ++seed);
+    Strided codes(q.format, shape, {"contiguous"});
+    Strided scales(Dtype::e8m0, scales_shape(q), {"contiguous"});
+    Strided want(Dtype::e8m0, blocked, {"offset", 1, 0, 1});
+    const auto reference = make_reference_backend();
+    quantize(*reference, {x.operand(), codes.result(), scales.result()});
+    swizzle_scales(*reference,
+                   {scales.operand(),
+                    {},
+                    want.result(),
+                    shape.size() == 3 ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
+    for (const auto& backend : {make_backend("reference"), make_backend("cpu", 2)}) {
+      Strided fused_codes(q.format, shape, {"contiguous"});
+      Strided found(Dtype::e8m0, blocked, {"offset", 1, 0, 1});
+      Quantize op{x.operand(), fused_codes.result(), found.result()};
+      op.storage = ScaleStorage::blocked;
+      quantize(*backend, op);
+      EXPECT_TRUE(found.bytes() == want.bytes()) << backend->name();
+      EXPECT_TRUE(fused_codes.bytes() == codes.bytes()) << backend->name();
+      op.axis = BlockAxis::rows;
+      EXPECT_THROW(quantize(*backend, op), Error) << "axis -2 has no blocked scales";
     }
   }
 }

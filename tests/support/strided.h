@@ -53,6 +53,8 @@ class Strided {
   Operand operand() const { return placed<const void>(bytes_.data()); }
   Result result() { return placed<void>(bytes_.data()); }
   Index elements() const { return view_.elements(); }
+  /// Where in bytes() the first element lies.
+  std::size_t first_byte() const { return kLine + static_cast<std::size_t>(offset_ * size_); }
   /// Everything: a line of guard bytes, the elements and their gaps, guard bytes.
   std::vector<std::byte> bytes() const {
     const std::byte* first = start(bytes_.data()) - kLine;

@@ -1,0 +1,166 @@
+// A token's rows into one, and the gradients of that, on the device.
+#include "emu/cuda/canonical.cuh"
+#include "emu/cuda/launch.cuh"
+#include "emu/cuda/row_sums.cuh"
+#include "emu/reference/elementwise.h"
+#include "ops/combine_rows.h"
+
+namespace mxo::cuda {
+namespace {
+
+struct Slots {
+  Matrix<const std::int32_t> slot;
+  Matrix<const float> weight;
+  bool weighted;
+  Index rows;  // that a slot may name
+  FaultWord faults;
+
+  /// The row, or -1.
+  __device__ Index row(Index t, Index s) const {
+    const Index r = slot(t, s);
+    if (r >= -1 && r < rows) return r;
+    faults.report(DeviceFault::indices);
+    return -1;
+  }
+  __device__ float weight_of(Index t, Index s) const { return weighted ? weight(t, s) : 1.0f; }
+};
+
+/// N columns of one token a thread, slots ascending.
+template <int N, typename R, typename Y>
+__global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out) {
+  const Index strips = ceil_div(out.extent[1] / N, blockDim.x);
+  const Index t = static_cast<Index>(blockIdx.x) / strips;
+  const Index d = (static_cast<Index>(blockIdx.x) % strips * blockDim.x + threadIdx.x) * N;
+  if (d >= out.extent[1]) return;
+  float acc[N] = {};
+  for (Index s = 0; s < slots.slot.extent[1]; ++s) {
+    const Index row = slots.row(t, s);
+    if (row < 0) continue;
+    const float weight = slots.weight_of(t, s);
+    const auto x = *reinterpret_cast<const Pack<R, N>*>(&rows(row, d));
+#pragma unroll
+    for (int i = 0; i < N; ++i) acc[i] += to_float(x.v[i]) * weight;
+  }
+  Pack<Y, N> y;
+#pragma unroll
+  for (int i = 0; i < N; ++i) y.v[i] = canonical<Y>(acc[i]);
+  *reinterpret_cast<Pack<Y, N>*>(&out(t, d)) = y;
+}
+
+template <int N, typename R, typename Y>
+void launch_combine(cudaStream_t stream, const CombineRows& op, const Slots& slots) {
+  const Index words = op.out.extent[1] / N;
+  const int threads = static_cast<int>(std::min<Index>(round_up(words, 32), kThreads));
+  const Index blocks = op.out.extent[0] * ceil_div(words, threads);
+  combine_kernel<N><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+      op.rows.as<const R, 2>(), slots, op.out.as<Y, 2>());
+}
+
+/// Which slot names each row: t * k + s, or -1.
+__global__ void name_rows_kernel(Slots slots, std::int32_t* named) {
+  const Index n = slots.slot.extent[0] * slots.slot.extent[1];
+  const Index step = grid_threads();
+  for (Index i = grid_thread(); i < n; i += step) {
+    const Index row = slots.row(i / slots.slot.extent[1], i % slots.slot.extent[1]);
+    if (row >= 0 && atomicExch(named + row, static_cast<std::int32_t>(i)) != -1) {
+      slots.faults.report(DeviceFault::named_twice);
+    }
+  }
+}
+
+template <typename G, typename D>
+__global__ void gradient_kernel(Matrix<const G> dout, Slots slots, const std::int32_t* named,
+                                Matrix<D> drows) {
+  const Index strips = ceil_div(drows.extent[1], kThreads);
+  const Index row = static_cast<Index>(blockIdx.x) / strips;
+  const Index d = static_cast<Index>(blockIdx.x) % strips * kThreads + threadIdx.x;
+  if (d >= drows.extent[1]) return;
+  const Index k = slots.slot.extent[1];
+  const Index name = named[row];
+  float g = 0.0f;
+  if (name >= 0) {
+    g = to_float(dout(name / k, d));
+    if (slots.weighted) g *= slots.weight(name / k, name % k);
+  }
+  drows(row, d) = canonical<D>(g);
+}
+
+/// A term of dweights; row r of the sum is slot r % k of token r / k.
+template <typename R, typename G>
+struct WeightTerm {
+  Matrix<const R> rows;
+  Matrix<const G> dout;
+  Slots slots;
+  __device__ float operator()(Index r, Index d) const {
+    const Index k = slots.slot.extent[1];
+    const Index row = slots.row(r / k, r % k);
+    // A sum of +0 stays +0, and from +0 no term can make it -0.
+    return row < 0 ? 0.0f : to_float(dout(r / k, d)) * to_float(rows(row, d));
+  }
+};
+
+struct RowOfMatrix {
+  Matrix<float> out;
+  __device__ void operator()(Index r, float sum) const {
+    out(r / out.extent[1], r % out.extent[1]) = canonical<float>(sum);
+  }
+};
+
+}  // namespace
+
+void DeviceBackend::run(const CombineRows& op) {
+  if (op.out.elements() == 0) return;
+  const Slots slots{op.slots.as<const std::int32_t, 2>(), op.weights.as<const float, 2>(),
+                    op.weights.given(), op.rows.extent[0], faults()};
+  visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
+    visit_f32_or_bf16(op.out.dtype, [&](auto to) {
+      using R = typename decltype(from)::type;
+      using Y = typename decltype(to)::type;
+      constexpr int kNeighbours = 8;
+      const bool packs = op.out.extent[1] % kNeighbours == 0 && rows_aligned(op.rows, 16) &&
+                         rows_aligned(op.out, 16);
+      if (packs) {
+        launch_combine<kNeighbours, R, Y>(stream(), op, slots);
+      } else {
+        launch_combine<1, R, Y>(stream(), op, slots);
+      }
+    });
+  });
+  check_launch("combine_rows");
+}
+
+void DeviceBackend::run(const CombineRowsBackward& op) {
+  const Index rows = op.drows.extent[0];
+  const Index count = op.slots.extent[0] * op.slots.extent[1];
+  const Slots slots{op.slots.as<const std::int32_t, 2>(), op.weights.as<const float, 2>(),
+                    op.weights.given(), rows, faults()};
+  const Scratch<std::int32_t> named(*this, rows);
+  check(cudaMemsetAsync(named.data(), 0xFF, static_cast<std::size_t>(rows) * 4, stream()),
+        "cudaMemsetAsync");
+  if (count > 0) {
+    name_rows_kernel<<<blocks_for(count), kThreads, 0, stream()>>>(slots, named.data());
+  }
+  visit_f32_or_bf16(op.dout.dtype, [&](auto gradient) {
+    using G = typename decltype(gradient)::type;
+    const auto dout = op.dout.as<const G, 2>();
+    if (op.drows.elements() > 0) {
+      const Index blocks = rows * ceil_div(op.drows.extent[1], kThreads);
+      visit_f32_or_bf16(op.drows.dtype, [&](auto to) {
+        using D = typename decltype(to)::type;
+        gradient_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
+            dout, slots, named.data(), op.drows.as<D, 2>());
+      });
+      check_launch("combine_rows_backward");
+    }
+    if (!op.dweights.given()) return;
+    visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
+      using R = typename decltype(from)::type;
+      sum_rows(stream(), count, dout.extent[1],
+               WeightTerm<R, G>{op.rows.as<const R, 2>(), dout, slots},
+               RowOfMatrix{op.dweights.as<float, 2>()});
+    });
+  });
+  check_launch("combine_rows_backward");
+}
+
+}  // namespace mxo::cuda

@@ -1,0 +1,148 @@
+// quantize_rowwise on the device: a row at a time, or the columns of each group.
+#include "emu/cuda/element_cast.cuh"
+#include "emu/cuda/group_ends.cuh"
+#include "emu/reference/elements.h"
+#include "ops/quantize_f32_scales.h"
+
+namespace mxo::cuda {
+namespace {
+
+struct RowRule {
+  F32ScaleRule rule;
+  float input_max;
+};
+
+/// A block of threads for each row; the second reading finds it in the first cache.
+template <int N, typename X, typename Code>
+__global__ void __launch_bounds__(kThreads)
+    quantize_row_kernel(Operand x, Result codes, Result scales, RowRule how) {
+  __shared__ std::uint32_t top;
+  __shared__ float multiplier;
+  const int last = x.rank - 1;
+  const Index width = x.extent[last];
+  const Index row = blockIdx.x;
+  const X* from = nullptr;
+  Code* to = nullptr;
+  if (width > 0) {  // else there is no first element to point at
+    from = static_cast<const X*>(x.data) + device_offset(x, row * width);
+    to = static_cast<Code*>(codes.data) + device_offset(codes, row * width);
+  }
+  if (threadIdx.x == 0) top = 0;
+  __syncthreads();
+  std::uint32_t amax = 0;
+  for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
+    const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
+#pragma unroll
+    for (int j = 0; j < N; ++j) amax = join_amax(amax, to_float(pack.v[j]), how.rule.nan());
+  }
+  amax = __reduce_max_sync(0xFFFFFFFFu, amax);
+  if (threadIdx.x % 32 == 0) atomicMax(&top, amax);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(top), how.rule, how.input_max);
+    multiplier = scale.multiplier;
+    static_cast<float*>(scales.data)[device_offset(scales, row)] = scale.stored;
+  }
+  __syncthreads();
+  for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
+    const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
+    Pack<Code, N> code;
+#pragma unroll
+    for (int j = 0; j < N; ++j) code.v[j] = saturated_code<Code>(to_float(pack.v[j]) * multiplier);
+    *reinterpret_cast<Pack<Code, N>*>(to + k * codes.stride[last]) = code;
+  }
+}
+
+constexpr int kChunk = 64;  // rows of a block of threads, one column each
+
+template <typename X>
+__global__ void group_amax_kernel(Matrix<const X> x, Ends ends, NanRule nan, std::uint32_t* amax) {
+  const Index strips = ceil_div(x.extent[1], kThreads);
+  const Index k = static_cast<Index>(blockIdx.x) % strips * kThreads + threadIdx.x;
+  if (k >= x.extent[1]) return;
+  Index row = static_cast<Index>(blockIdx.x) / strips * kChunk;
+  const Index past = min(row + kChunk, x.extent[0]);
+  while (row < past) {
+    const Index g = group_of(ends, row);
+    if (g == ends.extent[0]) return;
+    const Index end = min(past, static_cast<Index>(ends(g)));
+    std::uint32_t top = 0;
+    for (; row < end; ++row) top = join_amax(top, to_float(x(row, k)), nan);
+    atomicMax(amax + g * x.extent[1] + k, top);
+  }
+}
+
+/// amax in, the bits of the multiplier out.
+template <typename Code>
+__global__ void group_scale_kernel(std::uint32_t* amax, Matrix<float> scales, RowRule how) {
+  const Index n = scales.extent[0] * scales.extent[1];
+  const Index step = grid_threads();
+  for (Index i = grid_thread(); i < n; i += step) {
+    const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(amax[i]), how.rule, how.input_max);
+    scales(i / scales.extent[1], i % scales.extent[1]) = scale.stored;
+    amax[i] = __float_as_uint(scale.multiplier);
+  }
+}
+
+template <typename X, typename Code>
+__global__ void group_encode_kernel(Matrix<const X> x, Ends ends, const std::uint32_t* multiplier,
+                                    Matrix<Code> codes) {
+  const Index strips = ceil_div(x.extent[1], kThreads);
+  const Index k = static_cast<Index>(blockIdx.x) % strips * kThreads + threadIdx.x;
+  if (k >= x.extent[1]) return;
+  Index row = static_cast<Index>(blockIdx.x) / strips * kChunk;
+  const Index past = min(row + kChunk, x.extent[0]);
+  while (row < past) {
+    const Index g = group_of(ends, row);
+    if (g == ends.extent[0]) return;
+    const Index end = min(past, static_cast<Index>(ends(g)));
+    const float factor = __uint_as_float(multiplier[g * x.extent[1] + k]);
+    for (; row < end; ++row) codes(row, k) = saturated_code<Code>(to_float(x(row, k)) * factor);
+  }
+}
+
+template <typename X, typename Code>
+void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const QuantizeRowwise& op) {
+  const Index rows = op.x.extent[0];
+  const Index width = op.x.extent[1];
+  const Index sums = op.scales.elements();
+  check_group_ends(backend, op.group_ends, rows);
+  if (sums == 0) return;
+  const auto ends = op.group_ends.as<const std::int32_t, 1>();
+  const auto x = op.x.as<const X, 2>();
+  const Scratch<std::uint32_t> amax(backend, sums);
+  check(cudaMemsetAsync(amax.data(), 0, static_cast<std::size_t>(sums) * 4, stream),
+        "cudaMemsetAsync");
+  const auto blocks = static_cast<unsigned>(ceil_div(rows, kChunk) * ceil_div(width, kThreads));
+  const RowRule how{op.rule, largest_finite<X>()};
+  if (blocks > 0) {
+    group_amax_kernel<<<blocks, kThreads, 0, stream>>>(x, ends, op.rule.nan(), amax.data());
+  }
+  group_scale_kernel<Code>
+      <<<blocks_for(sums), kThreads, 0, stream>>>(amax.data(), op.scales.as<float, 2>(), how);
+  if (blocks > 0) {
+    group_encode_kernel<<<blocks, kThreads, 0, stream>>>(x, ends, amax.data(),
+                                                         op.codes.as<Code, 2>());
+  }
+}
+
+}  // namespace
+
+void DeviceBackend::run(const QuantizeRowwise& op) {
+  constexpr int kNeighbours = 8;
+  const bool packs = rows_aligned(op.x, 16) && rows_aligned(op.codes, kNeighbours);
+  const Index rows = op.scales.elements();
+  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
+    using X = typename decltype(wide)::type;
+    using Code = typename decltype(code)::type;
+    if (op.axis == BlockAxis::rows) return quantize_groups<X, Code>(*this, stream(), op);
+    if (rows == 0) return;
+    const auto launch =
+        packs ? quantize_row_kernel<kNeighbours, X, Code> : quantize_row_kernel<1, X, Code>;
+    launch<<<static_cast<unsigned>(rows), kThreads, 0, stream()>>>(
+        op.x, op.codes, op.scales, RowRule{op.rule, largest_finite<X>()});
+  });
+  check_launch("quantize_rowwise");
+}
+
+}  // namespace mxo::cuda

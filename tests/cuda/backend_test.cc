@@ -1,0 +1,178 @@
+// Devices, memory and faults of the CUDA backend: what goes wrong is an Error that says what.
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "formats/tensor.h"
+#include "ops/combine_rows.h"
+#include "ops/elementwise.h"
+#include "ops/pad_groups.h"
+#include "ops/permute.h"
+#include "ops/scaling_aware_transpose.h"
+#include "tests/cuda/twin.h"
+
+namespace mxo {
+namespace {
+
+using test::Mirror;
+using test::Strided;
+
+class CudaBackendTest : public test::OnDevice {
+ protected:
+  /// The Error of `call`, or of waiting for it.
+  template <typename Fn>
+  void fails(Fault fault, const std::string& words, Fn&& call) {
+    try {
+      call();
+      device_->synchronize();
+      ADD_FAILURE() << "no Error; expected: " << words;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), fault) << error.what();
+      EXPECT_NE(std::string(error.what()).find(words), std::string::npos) << error.what();
+    }
+    EXPECT_NO_THROW(device_->synchronize()) << "a fault is reported once";
+  }
+};
+
+TEST(CudaWithoutADevice, TellsWhyNot) {
+  if (why_no_cuda().empty()) GTEST_SKIP() << "there is a device";
+  try {
+    make_backend("cuda");
+    ADD_FAILURE() << "no Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::unsupported);
+    EXPECT_EQ(std::string(error.what()).rfind("cuda: ", 0), 0u) << error.what();
+  }
+}
+
+TEST_F(CudaBackendTest, RefusesADeviceThatIsNotThere) {
+  for (const char* name : {"cuda:4711", "cuda:-1"}) {
+    try {
+      make_backend(name);
+      ADD_FAILURE() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::unsupported);
+      EXPECT_NE(std::string(error.what()).find("is not here"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, IsListedByTheNameOfTheCard) {
+  bool listed = false;
+  for (const BackendRow& row : list_backends()) {
+    listed = listed || (row.name == "cuda:0" && row.available && !cuda_devices().empty() &&
+                        row.why.find(cuda_devices()[0]) != std::string::npos);
+  }
+  EXPECT_TRUE(listed);
+}
+
+TEST_F(CudaBackendTest, GivesBackWhatWasUploaded) {
+  std::vector<std::byte> bytes(1 << 20);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 >> 3);
+  std::byte* memory = device_->allocate(bytes.size());
+  device_->upload(memory, bytes.data(), bytes.size());
+  device_->fill_zero(memory + 100, 50);
+  std::vector<std::byte> back(bytes.size());
+  device_->download(back.data(), memory, back.size());
+  std::fill_n(bytes.begin() + 100, 50, std::byte{0});
+  EXPECT_TRUE(back == bytes);
+  device_->release(memory);
+}
+
+TEST_F(CudaBackendTest, OutOfMemoryNamesTheCallAndLeavesTheBackendUsable) {
+  fails(Fault::unsupported, "cudaMallocAsync of 1099511627776 bytes: out of memory",
+        [&] { device_->allocate(std::size_t{1} << 40); });
+  std::byte* memory = device_->allocate(1 << 20);
+  EXPECT_NE(memory, nullptr);
+  device_->release(memory);
+}
+
+TEST_F(CudaBackendTest, ReportsEndsThatDecreaseWhenItWaits) {
+  for (const auto& bad : {std::vector<std::int32_t>{5, 3, 9}, {5, 9, 11}, {-1, 4, 4}}) {
+    Strided x(Dtype::bf16, {10, 4}, {"contiguous"});
+    Strided ends = test::integers(bad);
+    Strided y(Dtype::bf16, {padded_rows(10, 3, 4), 4}, {"contiguous"});
+    Strided starts(Dtype::i32, {3}, {"contiguous"});
+    const Mirror mx(*device_, x), me(*device_, ends), my(*device_, y), ms(*device_, starts),
+        mp(*device_, starts);
+    fails(Fault::shape, "cuda:0: group_ends: found ends that", [&] {
+      pad_groups(*device_, {mx.operand(), me.operand(), my.result(), ms.result(), mp.result(), 4});
+    });
+  }
+}
+
+TEST_F(CudaBackendTest, ReportsIndicesThatPointOutsideOrTwiceAtARow) {
+  Strided x(Dtype::f32, {4, 4}, {"contiguous"});
+  const Mirror rows(*device_, x), to(*device_, x);
+  for (const auto& bad : {std::vector<std::int32_t>{0, 4, 1, 2}, {0, -2, 1, 2}}) {
+    Strided indices = test::integers(bad);
+    const Mirror index(*device_, indices);
+    fails(Fault::shape, "indices: an entry lies outside", [&] {
+      permute(*device_, {rows.operand(), index.operand(), to.result()});
+    });
+    fails(Fault::shape, "indices: an entry lies outside", [&] {
+      unpermute(*device_, {rows.operand(), index.operand(), to.result()});
+    });
+  }
+  Strided twice = test::integers({0, 3, 3, -1});
+  const Mirror index(*device_, twice);
+  fails(Fault::shape, "a row is named twice", [&] {
+    unpermute(*device_, {rows.operand(), index.operand(), to.result()});
+  });
+}
+
+TEST_F(CudaBackendTest, ReportsCountsThatDoNotFit) {
+  Strided words(Dtype::i32, {2}, {"contiguous"});
+  Strided room(Dtype::i32, {8}, {"contiguous"});
+  const Mirror sizes(*device_, words), ends(*device_, words), indices(*device_, room);
+  for (const auto& bad : {std::vector<std::int32_t>{3, -1}, {9, 0}, {2147483647, 2147483647}}) {
+    Strided counts = test::integers(bad);
+    const Mirror given(*device_, counts);
+    fails(Fault::shape, "counts: found negative ones", [&] {
+      permute_indices(*device_,
+                      {given.operand(), indices.result(), sizes.result(), ends.result(), 2, 1, 4});
+    });
+  }
+}
+
+TEST_F(CudaBackendTest, ReportsScalesThatAreNoPowerOfTwo) {
+  Strided codes(Dtype::e4m3, {3, 4}, {"contiguous"});
+  Strided scales(Dtype::f32, {3, 1}, {"contiguous"});
+  for (const float bad : {3.0f, -2.0f, 0x1p-127f, INFINITY, NAN}) {
+    for (Index i = 0; i < 3; ++i) std::memcpy(scales.at(i), &bad, sizeof bad);
+    Strided ends = test::integers({3});
+    Strided turned(Dtype::e4m3, {4, 3}, {"contiguous"});
+    Strided tops(Dtype::f32, {1, 4}, {"contiguous"});
+    const Mirror c(*device_, codes), s(*device_, scales), e(*device_, ends), t(*device_, turned),
+        o(*device_, tops);
+    fails(Fault::shape, "scales: an entry is no power of two", [&] {
+      scaling_aware_transpose(*device_,
+                              {c.operand(), s.operand(), e.operand(), t.result(), o.result()});
+    });
+  }
+}
+
+/// In a process of its own: a fault in a kernel ends the use of the device there.
+void read_where_nothing_is() {
+  const auto backend = make_cuda_backend(0);
+  Operand x{reinterpret_cast<const void*>(std::uintptr_t{0x1000}), Dtype::f32, 1, {256}, {1}};
+  std::byte* memory = backend->allocate(1024);
+  Result y{memory, Dtype::bf16, 1, {256}, {1}};
+  try {
+    cast(*backend, {x, y});
+    backend->synchronize();
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::exit(error.fault() == Fault::internal ? 7 : 8);
+  }
+  std::exit(9);
+}
+
+TEST_F(CudaBackendTest, AFaultInAKernelIsAnErrorWithTheCallsName) {
+  device_.reset();
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_EXIT(read_where_nothing_is(), testing::ExitedWithCode(7),
+              "cuda: cuda.*: an illegal memory access was encountered");
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,297 @@
+// The quantisers on the device: the host's bytes for any shape, stride, rule and value.
+#include "ops/quantize.h"
+
+#include "ops/convert.h"
+#include "ops/quantize_f32_scales.h"
+#include "ops/scale_layouts.h"
+#include "tests/cuda/twin.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::Inputs;
+using test::Lie;
+using test::Outputs;
+using test::Strided;
+
+class CudaQuantize : public test::OnDevice {};
+
+constexpr Dtype kCodes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
+constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
+constexpr Fill kFills[] = {Fill::blocks, Fill::edges, Fill::anything};
+constexpr ScaleMode kModes[] = {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil,
+                                ScaleMode::even};
+
+std::vector<Index> scaled(std::vector<Index> shape, BlockAxis axis, Index block) {
+  shape[shape.size() - (axis == BlockAxis::rows ? 2 : 1)] /= block;
+  return shape;
+}
+
+TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
+  std::uint32_t seed = 1;
+  for (const Dtype format : kCodes) {
+    for (const Dtype wide : kWide) {
+      for (const ScaleMode mode : kModes) {
+        for (const NamedProfile& profile : kProfiles) {
+          for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+            for (const Fill how : kFills) {
+              const std::vector<Index> shape = {96, 160};
+              Strided x(wide, shape, {"contiguous"});
+              fill(x, how, ++seed);
+              Strided codes(format, shape, {"contiguous"});
+              Strided scales(Dtype::e8m0, scaled(shape, axis, 32), {"contiguous"});
+              ASSERT_TRUE(agrees(
+                  {&x}, {&codes, &scales},
+                  [&](Backend& b, const Inputs& in, const Outputs& out) {
+                    quantize(b, {in[0], out[0], out[1], mode, axis, kMxBlock, profile.profile});
+                  }))
+                  << name_of(format) << " from " << name_of(wide) << ", " << profile.name
+                  << ", mode " << static_cast<int>(mode) << ", fill " << static_cast<int>(how);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
+  const std::vector<Index> shapes[] = {{1, 32},     {32, 1},      {0, 64},     {64, 0},
+                                       {33, 2048},  {3, 32, 32},  {5, 64, 96}, {160, 7},
+                                       {160, 4100}, {2, 416, 36}, {7, 1056}};
+  std::uint32_t seed = 100;
+  for (const auto& shape : shapes) {
+    for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+      if (shape[shape.size() - (axis == BlockAxis::rows ? 2 : 1)] % 32 != 0) continue;
+      for (const Lie& lie : test::lies()) {
+        for (const Dtype wide : kWide) {
+          Strided x(wide, shape, ++seed % 2 == 0 ? lie : Lie{"contiguous"});
+          fill(x, Fill::edges, seed);
+          Strided codes(Dtype::e4m3, shape, lie);
+          Strided scales(Dtype::e8m0, scaled(shape, axis, 32), lie);
+          ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               quantize(b, {in[0], out[0], out[1], ScaleMode::rceil, axis});
+                             }))
+              << lie.name << " " << describe(x.operand());
+          Strided back(wide, shape, lie);
+          ASSERT_TRUE(agrees({&codes, &scales}, {&back},
+                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               dequantize(b, {in[0], in[1], out[0], axis});
+                             }))
+              << lie.name << " " << describe(x.operand());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
+  for (const Index block : {1, 5, 16, 64}) {
+    for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+      const std::vector<Index> shape = {block * 3, block * 5};
+      Strided x(Dtype::f32, shape, {"odd_rows", 1, 3, 5});
+      fill(x, Fill::blocks, static_cast<std::uint32_t>(block));
+      Strided codes(Dtype::e5m2, shape, {"offset", 1, 0, 1});
+      Strided scales(Dtype::e8m0, scaled(shape, axis, block), {"contiguous"});
+      Strided back(Dtype::bf16, shape, {"contiguous"});
+      EXPECT_TRUE(
+          agrees({&x}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
+            quantize(b, {in[0], out[0], out[1], ScaleMode::even, axis, block});
+          }));
+      EXPECT_TRUE(
+          agrees({&codes, &scales}, {&back}, [&](Backend& b, const Inputs& in, const Outputs& out) {
+            dequantize(b, {in[0], in[1], out[0], axis, block});
+          }));
+    }
+  }
+}
+
+TEST_F(CudaQuantize, TransposedResultsAgree) {
+  std::uint32_t seed = 300;
+  for (const auto& shape : {std::vector<Index>{32, 8}, {416, 132}, {3, 160, 260}, {128, 128}}) {
+    for (const Dtype wide : kWide) {
+      for (const Fill how : kFills) {
+        const Lie turned{"turned", 1, 0, 0, true};
+        Strided x(wide, shape, {"contiguous"});
+        fill(x, how, ++seed);
+        Strided codes(Dtype::e4m3, shape, turned);
+        Strided scales(Dtype::e8m0, scaled(shape, BlockAxis::rows, 32), turned);
+        ASSERT_TRUE(
+            agrees({&x}, {&codes, &scales},
+                   [&](Backend& b, const Inputs& in, const Outputs& out) {
+                     quantize(b, {in[0], out[0], out[1], ScaleMode::rceil, BlockAxis::rows});
+                   }))
+            << describe(x.operand());
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
+  std::uint32_t seed = 400;
+  for (const auto& shape :
+       {std::vector<Index>{1, 32}, {129, 160}, {3, 200, 288}, {0, 64}, {256, 4096}, {2, 5, 96}}) {
+    for (const Lie& lie : {Lie{"contiguous"}, Lie{"offset", 1, 0, 1}, Lie{"odd", 1, 3, 5}}) {
+      std::vector<Index> blocked = {
+          blocked_bytes(shape[shape.size() - 2], shape.back() / kMxBlock)};
+      if (shape.size() == 3) blocked.insert(blocked.begin(), shape[0]);
+      Strided x(Dtype::bf16, shape, lie);
+      fill(x, Fill::edges, ++seed);
+      Strided codes(Dtype::e4m3, shape, lie);
+      Strided scales(Dtype::e8m0, blocked, {"place", 1, 0, lie.offset});
+      ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                         [&](Backend& b, const Inputs& in, const Outputs& out) {
+                           Quantize op;
+                           op.x = in[0];
+                           op.codes = out[0];
+                           op.scales = out[1];
+                           op.storage = ScaleStorage::blocked;
+                           quantize(b, op);
+                         }))
+          << lie.name << " " << describe(x.operand());
+    }
+  }
+}
+
+TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
+  std::uint32_t seed = 500;
+  for (const auto& shape : {std::vector<Index>{0},
+                            {1},
+                            {777},
+                            {5, 0},
+                            {0, 5},
+                            {33, 1024},
+                            {2, 3, 4, 50},
+                            {3, 65, 264}}) {
+    for (const Lie& lie : test::lies()) {
+      for (const Dtype format : {Dtype::e4m3, Dtype::e5m2fnuz}) {
+        for (const Dtype wide : kWide) {
+          for (const Fill how : {Fill::noise, Fill::edges}) {
+            Strided x(wide, shape, lie);
+            fill(x, how, ++seed);
+            Strided codes(format, shape, lie);
+            Strided scales(Dtype::f32, {shape.begin(), shape.end() - 1}, {"offset", 1, 0, 1});
+            ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                               [&](Backend& b, const Inputs& in, const Outputs& out) {
+                                 quantize_rowwise(b, {in[0], {}, out[0], out[1]});
+                               }))
+                << lie.name << " " << describe(x.operand());
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, ColumnsOfGroupsWithOneFloatScaleAgree) {
+  std::uint32_t seed = 600;
+  for (const Index groups : {0, 1, 5, 300}) {
+    for (const auto& shape : {std::vector<Index>{0, 7}, {201, 0}, {201, 300}, {64, 8}}) {
+      for (const Lie& lie : test::lies()) {
+        Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
+        fill(x, Fill::edges, seed);
+        Strided ends =
+            test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
+        Strided codes(Dtype::e4m3, shape, lie);
+        Strided scales(Dtype::f32, {groups, shape[1]}, lie);
+        ASSERT_TRUE(agrees({&x, &ends}, {&codes, &scales},
+                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             quantize_rowwise(b, {in[0], in[1], out[0], out[1], BlockAxis::rows});
+                           }))
+            << lie.name << " " << groups << " groups " << describe(x.operand());
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
+  std::uint32_t seed = 700;
+  for (const auto& shape : {std::vector<Index>{1, 1},
+                            {130, 300},
+                            {256, 512},
+                            {2, 129, 136},
+                            {0, 5},
+                            {5, 0},
+                            {0, 3, 3}}) {
+    for (const BlockShape block :
+         {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
+      std::vector<Index> scales_shape = shape;
+      Index& r = scales_shape[shape.size() - 2];
+      r = ceil_div(r, block_rows(block));
+      scales_shape.back() = ceil_div(scales_shape.back(), block_columns(block));
+      for (const NamedScaleRule& rule : kBlockwiseProfiles) {
+        for (const Lie& lie : test::lies()) {
+          Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
+          fill(x, seed % 3 == 0 ? Fill::noise : Fill::edges, seed);
+          Strided codes(kCodes[seed % 4], shape, lie);
+          Strided scales(Dtype::f32, scales_shape, lie);
+          ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               quantize_blockwise(b, {in[0], {}, out[0], out[1], block, rule.rule});
+                             }))
+              << lie.name << " " << rule.name << " " << describe(x.operand());
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
+  std::uint32_t seed = 800;
+  for (const Index groups : {0, 1, 7, 400}) {
+    for (const auto& shape : {std::vector<Index>{0, 7}, {777, 140}, {300, 256}}) {
+      Strided x(Dtype::bf16, shape, {"contiguous"});
+      fill(x, Fill::edges, ++seed);
+      const auto ends = test::random_ends(groups, shape[0], seed);
+      Index blocks = 2;  // two rows of scales that no block has
+      for (Index g = 0; g < groups; ++g) {
+        const auto at = static_cast<std::size_t>(g);
+        blocks += ceil_div(ends[at] - (g > 0 ? ends[at - 1] : 0), kScaledBlock);
+      }
+      Strided ends_there = test::integers(ends);
+      Strided codes(Dtype::e4m3, shape, {"contiguous"});
+      Strided scales(Dtype::f32, {blocks, shape[1]}, {"contiguous"});
+      ASSERT_TRUE(
+          agrees({&x, &ends_there}, {&codes, &scales},
+                 [&](Backend& b, const Inputs& in, const Outputs& out) {
+                   quantize_blockwise(b, {in[0], in[1], out[0], out[1], BlockShape::column_128x1});
+                 }))
+          << groups << " groups " << describe(x.operand());
+    }
+  }
+}
+
+TEST_F(CudaQuantize, ConversionsAgreeForEveryFormatAndStride) {
+  std::uint32_t seed = 900;
+  for (const auto& shape : {std::vector<Index>{0}, {1}, {8192}, {33, 77}, {3, 5, 16}}) {
+    for (const Lie& lie : test::lies()) {
+      for (const Dtype wide : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+        for (const Dtype format :
+             {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz, Dtype::e8m0}) {
+          Strided x(wide, shape, lie);
+          fill(x, Fill::anything, ++seed);
+          Strided codes(format, shape, lie);
+          const auto overflow = seed % 2 == 0 ? Overflow::saturate : Overflow::nonfinite;
+          const auto sign = seed % 3 == 0 ? NanSign::of_operand : NanSign::positive;
+          ASSERT_TRUE(agrees(
+              {&x}, {&codes},
+              [&](Backend& b, const Inputs& in, const Outputs& out) {
+                encode(b, {in[0], out[0], overflow, sign, static_cast<E8M0Rounding>(seed % 3)});
+              }))
+              << lie.name << " " << name_of(format) << " " << describe(x.operand());
+          Strided back(Dtype::f32, shape, lie);
+          ASSERT_TRUE(agrees({&codes}, {&back},
+                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               decode(b, {in[0], out[0]});
+                             }))
+              << lie.name << " " << name_of(format);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo

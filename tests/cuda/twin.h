@@ -1,0 +1,133 @@
+// The same call on a device and on the host, over memory of the same layout, guards included.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "emu/backends.h"
+#include "emu/cuda/cuda_backend.h"
+#include "tests/support/strided.h"
+
+namespace mxo::test {
+
+/// A copy, in a backend's memory, of a strided tensor with all that surrounds it.
+class Mirror {
+ public:
+  Mirror(Backend& backend, const Strided& of) : backend_(&backend), of_(&of) {
+    const std::vector<std::byte> bytes = of.bytes();
+    memory_ = backend.allocate(bytes.size());
+    backend.upload(memory_, bytes.data(), bytes.size());
+  }
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+  ~Mirror() { backend_->release(memory_); }
+
+  Operand operand() const {
+    Operand view = of_->operand();
+    view.data = memory_ + of_->first_byte();
+    return view;
+  }
+  Result result() const {
+    const Operand operand = this->operand();
+    Result view{memory_ + of_->first_byte(), operand.dtype, operand.rank, {}, {}};
+    std::copy_n(operand.extent, kMaxRank, view.extent);
+    std::copy_n(operand.stride, kMaxRank, view.stride);
+    return view;
+  }
+  std::vector<std::byte> bytes() const {
+    std::vector<std::byte> host(of_->bytes().size());
+    backend_->download(host.data(), memory_, host.size());
+    return host;
+  }
+
+ private:
+  Backend* backend_;
+  const Strided* of_;
+  std::byte* memory_;
+};
+
+using Inputs = std::vector<Operand>;
+using Outputs = std::vector<Result>;
+using Call = std::function<void(Backend&, const Inputs&, const Outputs&)>;
+
+/// Tests that need a device; skipped with the reason where there is none.
+class OnDevice : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = why_no_cuda(); !why.empty()) GTEST_SKIP() << why;
+    device_ = make_cuda_backend(0);
+    host_ = make_cpu_backend();
+  }
+  void TearDown() override { device_.reset(); }
+
+  /// Runs `call` on both; every byte of every tensor must come out the same, and what was only
+  /// read must be as it was.  The results of the host stay in `out`.
+  bool agrees(const std::vector<Strided*>& in, const std::vector<Strided*>& out, const Call& call) {
+    std::vector<std::unique_ptr<Mirror>> inputs;
+    std::vector<std::unique_ptr<Mirror>> outputs;
+    Inputs device_in;
+    Outputs device_out;
+    Inputs host_in;
+    Outputs host_out;
+    for (const Strided* s : in) {
+      device_in.push_back(inputs.emplace_back(std::make_unique<Mirror>(*device_, *s))->operand());
+      host_in.push_back(s->operand());
+    }
+    for (Strided* s : out) {
+      device_out.push_back(outputs.emplace_back(std::make_unique<Mirror>(*device_, *s))->result());
+      host_out.push_back(s->result());
+    }
+    call(*device_, device_in, device_out);
+    device_->synchronize();
+    call(*host_, host_in, host_out);
+    bool same = true;
+    for (std::size_t i = 0; i < in.size(); ++i) same = same && inputs[i]->bytes() == in[i]->bytes();
+    EXPECT_TRUE(same) << "an operand changed";
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const bool equal = outputs[i]->bytes() == out[i]->bytes();
+      EXPECT_TRUE(equal) << "output " << i << ", " << describe(out[i]->operand());
+      same = same && equal;
+    }
+    return same;
+  }
+
+  std::unique_ptr<Backend> device_;
+  std::unique_ptr<Backend> host_;
+};
+
+/// A contiguous or strided tensor of 32-bit integers.
+inline Strided integers(const std::vector<std::int32_t>& values, const Lie& lie = {"contiguous"}) {
+  Strided tensor(Dtype::i32, {static_cast<Index>(values.size())}, lie);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::memcpy(tensor.at(static_cast<Index>(i)), &values[i], sizeof(std::int32_t));
+  }
+  return tensor;
+}
+
+/// Random bytes in every element, whatever the type.
+inline void fill_bytes(Strided& tensor, std::uint32_t seed) {
+  std::minstd_rand random(seed);
+  const std::size_t size = size_of(tensor.operand().dtype);
+  for (Index i = 0; i < tensor.elements(); ++i) {
+    for (std::size_t b = 0; b < size; ++b) {
+      tensor.at(i)[b] = static_cast<std::byte>(random() >> 8);
+    }
+  }
+}
+
+/// Ends of `groups` groups, some of them empty, that reach at most `rows`.
+inline std::vector<std::int32_t> random_ends(Index groups, Index rows, std::uint32_t seed) {
+  std::minstd_rand random(seed);
+  std::vector<std::int32_t> ends;
+  for (Index g = 0; g < groups; ++g) {
+    ends.push_back(static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(rows + 1)));
+  }
+  std::sort(ends.begin(), ends.end());
+  if (groups > 3) ends[1] = ends[0];
+  return ends;
+}
+
+}  // namespace mxo::test
