@@ -1,11 +1,11 @@
 // mxo train: training in emulated precision.
-#include <algorithm>
-
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "golden/read_tensors.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
+#include "tools/train/compare.h"
 #include "tools/train/replay.h"
 
 namespace mxo::tools {
@@ -36,12 +36,128 @@ int print_replay(const std::string& path, const Settings& settings) {
   return differing == 0 ? kAgree : kDisagree;
 }
 
+int print_difference(const std::vector<std::string>& paths) {
+  const std::vector<DigestRow> a = read_digest_csv(paths[0]);
+  const std::vector<DigestRow> b = read_digest_csv(paths[1]);
+  if (const auto difference = first_difference(a, b)) {
+    fmt::print("first difference: step {}, stage {}: {}\n", difference->step, difference->stage,
+               difference->why);
+    return kDisagree;
+  }
+  const std::size_t rows = std::min(a.size(), b.size());
+  if (rows == 0) {
+    throw Error(Fault::file, paths[a.empty() ? 0 : 1] + ": holds no digests");
+  }
+  fmt::print("{} digests agree, to step {}: {}\n", rows, a[rows - 1].step, a[rows - 1].chain);
+  return kAgree;
+}
+
+void print_results(const std::vector<NamedResult>& results, const TrainJob& job) {
+  const auto percent = [](double value, double against) { return 100.0 * (value / against - 1.0); };
+  const double loss = final_loss(results[0].result.history);
+  const double held_out = results[0].result.held_out;
+  fmt::print("{} parameters, {} steps of {} tokens\n", results[0].result.parameters,
+             job.options.steps, job.options.tokens);
+  fmt::print("{:<26} {:>9} {:>8}  {:>9} {:>8}  {:>9}\n", "recipe", "loss", "", "held out", "",
+             "tokens/s");
+  for (const auto& [name, result] : results) {
+    const double mine = final_loss(result.history);
+    fmt::print("{:<26} {:>9.5f} {:>+7.3f}%  {:>9.5f} {:>+7.3f}%  {:>9.0f}\n", name, mine,
+               percent(mine, loss), result.held_out, percent(result.held_out, held_out),
+               result.tokens_per_second);
+  }
+  fmt::print("loss: nats a byte, mean of the last {} steps; % above {}\n",
+             std::min(kFinalSteps, job.options.steps), results[0].name);
+  for (const auto& [name, result] : results) {
+    const auto& rows = result.history.digests.rows();
+    if (!rows.empty())
+      fmt::print("digest of {} at step {}: {}\n", name, rows.back().step, rows.back().chain);
+  }
+}
+
+/// What the command line says.
+struct Options {
+  std::string replay;
+  std::vector<std::string> digests;
+  std::vector<std::string> recipes;
+  std::string recipe = "mxfp8_rceil";
+  std::vector<std::string> texts;
+  std::string communicator;
+  std::string output;
+  TrainJob job;
+};
+
+int run_training(Options options, const Settings& settings) {
+  TrainJob& job = options.job;
+  job.backend = settings.backend.empty() ? "cpu" : settings.backend;
+  job.threads = settings.threads;
+  job.output = options.output;
+  if (options.recipes.empty()) options.recipes = {options.recipe};
+  std::vector<TrainRecipe> recipes;
+  for (const std::string& name : options.recipes) recipes.push_back(train_recipe_named(name));
+  check(job.options, job.ranks);
+  const Text text(options.texts.empty() ? default_text()
+                                        : std::vector<std::filesystem::path>(options.texts.begin(),
+                                                                             options.texts.end()));
+  const std::unique_ptr<World> world = make_world(options.communicator);
+  std::vector<NamedResult> results;
+  {
+    ProgressBar bar(settings.quiet || !world->writes());
+    results = train_recipes(job, recipes, text, *world, bar.callback());
+  }
+  if (world->writes()) print_results(results, job);
+  return kAgree;
+}
+
+void add_run_options(CLI::App& app, Options& options) {
+  TrainJob& job = options.job;
+  TrainOptions& o = job.options;
+  app.add_option("--recipe", options.recipe,
+                 "how the experts compute: mxfp8_rceil, bf16, ...; NAME:mxfp8 also sends tokens so")
+      ->capture_default_str();
+  app.add_option("--compare", options.recipes, "recipes, run one after another: A,B,C")
+      ->delimiter(',');
+  app.add_option("--text", options.texts,
+                 "files to learn from; default: the licences of Debian's common-licenses");
+  app.add_option("--steps", o.steps)->capture_default_str();
+  app.add_option("--seed", o.seed)->capture_default_str();
+  app.add_option("--tokens", o.tokens, "of a step")->capture_default_str();
+  app.add_option("--context", o.context, "tokens of a sequence")->capture_default_str();
+  app.add_option("--layers", o.layers)->capture_default_str();
+  app.add_option("--width", o.width)->capture_default_str();
+  app.add_option("--heads", o.heads)->capture_default_str();
+  app.add_option("--experts", o.experts)->capture_default_str();
+  app.add_option("--expert-width", o.expert_width)->capture_default_str();
+  app.add_option("--top-k", o.top_k, "experts of a token")->capture_default_str();
+  app.add_option("--learning-rate", o.learning_rate, "at its highest")->capture_default_str();
+  app.add_option("--warm-up", o.warm_up, "steps until then")->capture_default_str();
+  app.add_option("--weight-decay", o.weight_decay)->capture_default_str();
+  app.add_option("--clip", o.clip, "norm of gradients; 0: no clipping")->capture_default_str();
+  app.add_option("--ranks", job.ranks, "experts and tokens are shared among them")
+      ->capture_default_str();
+  app.add_option("--communicator", options.communicator,
+                 "in_process or mpi; mpi under mpirun, else in_process");
+  app.add_option("--output", options.output,
+                 "directory of loss.csv, loss.svg, digests.csv, checkpoint.safetensors");
+  app.add_option("--checkpoint-every", job.checkpoint_every, "steps; 0: at the end only")
+      ->capture_default_str();
+  app.add_option("--digest-every", job.digest_every, "steps; 0: no digests")->capture_default_str();
+  app.add_flag("--resume", job.resume, "go on from the checkpoint in --output");
+}
+
 std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto capture = std::make_shared<std::string>();
-  app.add_option("--replay", *capture,
-                 "repeat the training steps of a capture and compare weights and outputs")
-      ->required();
-  return [capture, &settings] { return print_replay(*capture, settings); };
+  const auto options = std::make_shared<Options>();
+  add_run_options(app, *options);
+  app.add_option("--replay", options->replay,
+                 "repeat the training steps of a capture and compare weights and outputs");
+  app.add_option("--diff-digests", options->digests,
+                 "two digests.csv: name the first step and stage that differ")
+      ->expected(2);
+  return [options, &settings] {
+    if (!options->replay.empty()) return print_replay(options->replay, settings);
+    if (!options->digests.empty()) return print_difference(options->digests);
+    return run_training(*options, settings);
+  };
 }
 
 }  // namespace

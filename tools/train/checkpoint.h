@@ -1,0 +1,29 @@
+// A run on disk, so that it goes on as if it had not stopped.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "ops/communicator.h"
+#include "tools/train/history.h"
+#include "tools/train/parameters.h"
+
+namespace mxo::tools {
+
+/// What must be the same for a run to go on: options, recipe, text.
+using Identity = std::map<std::string, std::string>;
+
+/// Writes one safetensors file: every parameter whole ("value.<name>", "mean.", "square."), the
+/// history, the identity; the file is complete or the one before it still there.  It does not
+/// depend on the number of ranks.  Collective; the first rank writes.  Throws Error(file).
+void write_checkpoint(const std::filesystem::path& path, Communicator& communicator,
+                      const Identity& identity, const Parameters& parameters,
+                      const History& history);
+
+/// Fills in `parameters` (this rank's part) and returns the history.  Throws Error(file) for a
+/// file that is no checkpoint, or is one of another run, naming what differs.
+History read_checkpoint(const std::filesystem::path& path, const Communicator& communicator,
+                        const Identity& identity, Parameters& parameters);
+
+}  // namespace mxo::tools

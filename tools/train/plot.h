@@ -1,0 +1,18 @@
+// Loss curves as a picture that needs nothing but itself.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace mxo::tools {
+
+struct Curve {
+  std::string name;
+  std::vector<float> losses;  ///< entry i is of step i + 1
+};
+
+/// Two panels, one SVG: the losses, and how far each curve lies from the first, in percent; both
+/// as running means, with axes, grid and legend.  Steps that a curve lacks are not drawn.
+std::string loss_plot(const std::vector<Curve>& curves);
+
+}  // namespace mxo::tools

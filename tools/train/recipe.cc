@@ -1,0 +1,35 @@
+// Names to recipes.
+#include "tools/train/recipe.h"
+
+#include "formats/error.h"
+#include "tools/terminal.h"
+
+namespace mxo::tools {
+
+TrainRecipe train_recipe_named(std::string_view name) {
+  constexpr std::string_view kTravels = ":mxfp8";
+  constexpr std::string_view kFnuz = "e4m3fnuz";
+  TrainRecipe found;
+  found.name = name;
+  std::string_view base = name;
+  if (base.ends_with(kTravels)) {
+    base.remove_suffix(kTravels.size());
+    found.pipeline = MoePipeline::mxfp8;
+  }
+  std::vector<std::string> names;
+  for (const LinearRecipe& recipe : kLinearRecipes) names.emplace_back(recipe.name);
+  names.emplace_back(kFnuz);
+  if (std::find(names.begin(), names.end(), base) == names.end()) {
+    throw Error(Fault::argument, "train: " + unknown_name("recipe", std::string(base), names));
+  }
+  found.linear = linear_recipe_named(base == kFnuz ? "mxfp8_rceil" : base);
+  if (base == kFnuz) found.format = Dtype::e4m3fnuz;
+  if (found.pipeline == MoePipeline::mxfp8 && found.linear.scaling != Scaling::mx) {
+    throw Error(Fault::argument, "train: recipe: found '" + std::string(name) +
+                                     "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
+  }
+  if (found.linear.scaling == Scaling::none) found.pipeline = MoePipeline::bf16;
+  return found;
+}
+
+}  // namespace mxo::tools

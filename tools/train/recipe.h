@@ -1,0 +1,23 @@
+// The named ways to run the experts of a training run.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ops/moe_layer.h"
+
+namespace mxo::tools {
+
+struct TrainRecipe {
+  std::string name;
+  LinearRecipe linear = kLinearRecipes[0];
+  Dtype format = Dtype::e4m3;
+  MoePipeline pipeline = MoePipeline::quantize_after;
+};
+
+/// A recipe of grouped_linear ("mxfp8_rceil"), or "e4m3fnuz": mxfp8_rceil with that format.  Tokens
+/// travel in bf16; with ":mxfp8" behind a name of the mxfp8 ones they travel quantised.
+/// Throws Error(argument) naming the recipes there are.
+TrainRecipe train_recipe_named(std::string_view name);
+
+}  // namespace mxo::tools

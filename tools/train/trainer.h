@@ -1,0 +1,40 @@
+// One training run, from its first step or a checkpoint to its last.
+#pragma once
+
+#include <filesystem>
+
+#include "golden/progress.h"
+#include "tools/train/history.h"
+#include "tools/train/options.h"
+#include "tools/train/recipe.h"
+#include "tools/train/text.h"
+
+namespace mxo::tools {
+
+struct TrainJob {
+  TrainOptions options;
+  TrainRecipe recipe;
+  std::string backend = "cpu";
+  int threads = 0;  ///< of all ranks together; 0: as many as there are cores
+  int ranks = 1;
+  /// Where loss.csv, digests.csv and checkpoint.safetensors go; empty: nowhere.
+  std::filesystem::path output;
+  Index checkpoint_every = 100;  ///< steps; there is one at the end in any case
+  Index digest_every = 0;        ///< steps; 0: no digests
+  bool resume = false;           ///< go on from the checkpoint in `output`, if there is one
+};
+
+struct TrainResult {
+  History history;
+  double held_out = 0.0;  ///< loss a byte, of text that was not trained on
+  Index parameters = 0;
+  double tokens_per_second = 0.0;  ///< of the steps of this call
+};
+
+/// Runs the job on the ranks of `world`.  The same job gives the same history on any number of
+/// threads and ranks, any communicator and any backend, and from a checkpoint as without a stop.
+/// Errors: Error(argument), Error(file); Error(unsupported) for a backend that does not read host
+/// memory.
+TrainResult train(const TrainJob& job, const Text& text, World& world, const Progress& progress);
+
+}  // namespace mxo::tools
