@@ -580,6 +580,78 @@ class Train(Case):
         file = self.path("less.safetensors", st.encode(tensors))
         self.refused("train", "--replay", file, says="rceil.w2.0")
 
+    def small(self, *args):
+        """A run of a tenth of a second; an option in `args` stands in for its own."""
+        text = self.path("text", b"one fish, two fish, red fish, blue fish; " * 60)
+        own = {"--text": text, "--steps": 6, "--tokens": 64, "--context": 16, "--layers": 1,
+               "--width": 32, "--experts": 4, "--expert-width": 32, "--heads": 2, "--warm-up": 2}
+        return ["train", *(x for item in own.items() if item[0] not in args for x in item), *args]
+
+    def test_recipes_are_compared_in_a_table_and_a_picture(self):
+        out = self.ok(*self.small("--compare", "bf16,mxfp8_rceil,e4m3fnuz", "--output",
+                                  self.here / "runs", "--digest-every", 3))
+        self.assertRegex(out, r"(?m)^bf16 +\d\.\d{5} +\+0\.000%")
+        self.assertRegex(out, r"(?m)^e4m3fnuz +\d\.\d{5} +[+-]\d+\.\d{3}%")
+        self.assertRegex(out, r"(?m)^digest of mxfp8_rceil at step 6: [0-9a-f]{64}$")
+        svg = xml.etree.ElementTree.parse(self.here / "runs" / "loss.svg").getroot()
+        curves = [p for p in svg.iter() if p.get("class") == "curve"]
+        self.assertEqual(len(curves), 3 * 3)  # two panels and the legend
+        rows = (self.here / "runs" / "bf16" / "loss.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "step,learning_rate,loss,gradient_norm")
+        self.assertEqual(len(rows), 7)
+
+    def test_digests_name_the_first_step_and_stage_that_differ(self):
+        run = lambda name, *args: self.ok(*self.small("--digest-every", 1, "--output",
+                                                      self.here / name, *args))
+        a, b, c = (self.here / name / "digests.csv" for name in "abc")
+        run("a", "--threads", 1)
+        run("b", "--threads", 2, "--ranks", 4)
+        self.assertIn("to step 6", self.ok("train", "--diff-digests", a, b))
+        run("c", "--recipe", "mxfp8_floor")
+        out = self.ok("train", "--diff-digests", a, c, code=DISAGREE)
+        self.assertIn("step 1, stage layer0.moe.h: digests differ", out)
+        c.write_text(b.read_text().replace("2,", "3,", 1))
+        self.refused("train", "--diff-digests", a, c, says="line ")
+
+    def test_a_run_that_is_killed_goes_on_from_its_checkpoint_with_the_same_bits(self):
+        more = ["--steps", 40, "--digest-every", 5, "--checkpoint-every", 1]
+        self.ok(*self.small(*more, "--output", self.here / "whole"))
+        stopped = self.here / "stopped"
+        command = [MXO, *map(str, self.small(*more, "--output", stopped))]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while process.poll() is None and not (stopped / "checkpoint.safetensors").exists():
+            time.sleep(0.001)
+        process.kill()  # wherever it is: in a step, or writing
+        process.communicate()
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.refused(*self.small(*more, "--output", stopped), says="--resume")
+        self.ok(*self.small(*more, "--output", stopped, "--resume"))
+        for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
+            self.assertEqual((self.here / "whole" / name).read_bytes(),
+                             (stopped / name).read_bytes(), name)
+
+    def test_what_cannot_be_trained_is_refused_by_name(self):
+        self.refused("train", "--text", self.here / "none", says="none: cannot be opened")
+        for more, says in [(["--recipe", "mxfp8_rciel"], "did you mean mxfp8_rceil?"),
+                           (["--recipe", "bf16:mxfp8"], "only mxfp8 recipes"),
+                           (["--compare", "bf16,bf16"], "named twice"),
+                           (["--ranks", 3], "experts: found 4, needs a multiple of 3"),
+                           (["--width", 33], "width: found 33, needs a multiple of 32"),
+                           (["--tokens", 65], "tokens: found 65, needs a multiple of 16"),
+                           (["--context", 1024, "--tokens", 1024], "text: found "),
+                           (["--communicator", "pigeon"], "pigeon")]:
+            self.refused(*self.small(*more), says=says)
+        self.refused("train", "--diff-digests", self.here / "none", self.here / "none",
+                     says="cannot be opened")
+        code, _, _ = mxo("train", "--steps", "many")
+        self.assertEqual(code, USAGE)
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        run = self.here / "run"
+        self.ok(*self.small("--output", run))
+        self.refused(*self.small("--output", run, "--resume", "--layers", 2),
+                     says="layers: found '1', needs '2'")
+
 
 if __name__ == "__main__":
     unittest.main()

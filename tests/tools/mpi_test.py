@@ -105,6 +105,22 @@ class Mpi(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("found 4, needs the size of the MPI job, 2", done.stderr)
 
+    def test_training_on_processes_gives_the_digests_of_threads(self):
+        text = self.here / "text"
+        text.write_bytes(b"one fish, two fish, red fish, blue fish; " * 60)
+        files = []
+        for name, ranks in (("threads", None), ("processes", 4)):
+            out = self.here / name
+            done = run("train", "--text", text, "--steps", 3, "--tokens", 64, "--context", 16,
+                       "--layers", 1, "--width", 32, "--experts", 4, "--expert-width", 32,
+                       "--ranks", 4, "--threads", 1, "--digest-every", 1, "--recipe",
+                       "mxfp8_rceil:mxfp8", "--output", out, ranks=ranks)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertEqual(done.stdout.count("digest of"), 1)  # the first rank alone speaks
+            files.append([(out / file).read_bytes() for file in
+                          ("digests.csv", "loss.csv", "checkpoint.safetensors")])
+        self.assertEqual(files[0], files[1])
+
 
 if __name__ == "__main__":
     if shutil.which("mpirun") is None:

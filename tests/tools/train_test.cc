@@ -104,7 +104,8 @@ TEST_F(Training, AnotherSeedOrRecipeGivesOtherBits) {
 TEST_F(Training, ThePipelineOfTheWireLeavesItsMarkInTheStages) {
   const auto stages = [&](const char* recipe) {
     std::string all;
-    for (const DigestRow& row : run(small(recipe)).history.digests.rows()) all += row.stage + " ";
+    const TrainResult result = run(small(recipe));
+    for (const DigestRow& row : result.history.digests.rows()) all += row.stage + " ";
     return all;
   };
   EXPECT_NE(stages("mxfp8_rceil:mxfp8").find("layer0.moe.permuted.codes"), std::string::npos);
@@ -133,7 +134,6 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
       std::filesystem::create_directories(part.output);
       part.checkpoint_every = every;
       part.ranks = 3 - ranks;
-      part.options.experts = job.options.experts;
       struct Stopped {};
       const auto stop = [&](double fraction, std::string_view) {
         if (fraction > 5.5 / 6.0) throw Stopped{};  // after the fifth checkpoint was due
