@@ -3,18 +3,20 @@
 
 #include <algorithm>
 
-#include "ops/catalogue/ranks.h"
 #include "ops/elementwise.h"
 
 namespace mxo::tools {
 
-Tensor MoeBlock::rounded(const Tensor& value) const {
-  Tensor narrow(Dtype::bf16, value.shape());
-  cast(backend_, {value.operand(), narrow.result()});
+BackendTensor MoeBlock::rounded(const Tensor& value) const {
+  const Operand host = value.operand();
+  BackendTensor wide(backend_, Dtype::f32, host.extent, host.rank);
+  backend_.upload(static_cast<std::byte*>(wide.result().data), value.data(), value.bytes());
+  BackendTensor narrow(backend_, Dtype::bf16, host.extent, host.rank);
+  cast(backend_, {wide.operand(), narrow.result()});
   return narrow;
 }
 
-Tensor MoeBlock::stacked(const std::vector<Matrix<float>>& sequences) const {
+BackendTensor MoeBlock::stacked(const std::vector<Matrix<float>>& sequences) const {
   const auto count = static_cast<Index>(sequences.size());
   Tensor wide(Dtype::f32, {count * options_.context, options_.width});
   float* to = wide.as<float>();
@@ -22,12 +24,14 @@ Tensor MoeBlock::stacked(const std::vector<Matrix<float>>& sequences) const {
   return rounded(wide);
 }
 
-std::vector<Matrix<float>> MoeBlock::unstacked(const Tensor& rows) const {
-  Tensor wide(Dtype::f32, rows.shape());
+std::vector<Matrix<float>> MoeBlock::unstacked(const BackendTensor& rows) const {
+  const Index count = rows.operand().extent[0];
+  BackendTensor wide(backend_, Dtype::f32, {count, options_.width});
   cast(backend_, {rows.operand(), wide.result()});
+  const Tensor host = on_host(backend_, wide.operand());
   std::vector<Matrix<float>> sequences;
-  for (Index t = 0; t < rows.extent(0); t += options_.context) {
-    sequences.emplace_back(ConstMatrixMap<float>(wide.as<float>() + t * options_.width,
+  for (Index t = 0; t < count; t += options_.context) {
+    sequences.emplace_back(ConstMatrixMap<float>(host.as<float>() + t * options_.width,
                                                  options_.context, options_.width));
   }
   return sequences;
@@ -36,7 +40,7 @@ std::vector<Matrix<float>> MoeBlock::unstacked(const Tensor& rows) const {
 std::vector<Matrix<float>> MoeBlock::forward(const std::vector<Matrix<float>>& x,
                                              Parameters& parameters, StageRecorder* stages) {
   x_ = stacked(x);
-  y_ = Tensor(Dtype::bf16, x_.shape());
+  y_ = BackendTensor(backend_, Dtype::bf16, {x_.operand().extent[0], options_.width});
   router_ = rounded(parameters[name_ + ".router"].value);
   w1_ = rounded(parameters[name_ + ".w1"].value);
   w2_ = rounded(parameters[name_ + ".w2"].value);
@@ -62,17 +66,24 @@ std::vector<Matrix<float>> MoeBlock::forward(const std::vector<Matrix<float>>& x
 
 std::vector<Matrix<float>> MoeBlock::backward(const std::vector<Matrix<float>>& dy,
                                               Parameters& parameters, StageRecorder* stages) {
-  const Tensor narrow = stacked(dy);
-  Tensor dx(Dtype::bf16, narrow.shape());
+  const BackendTensor narrow = stacked(dy);
+  BackendTensor dx(backend_, Dtype::bf16, {narrow.operand().extent[0], options_.width});
+  std::vector<std::pair<Parameter*, BackendTensor>> gradients;
+  for (const char* weight : {".router", ".w1", ".w2"}) {
+    Parameter& p = parameters[name_ + weight];
+    const Operand shape = p.value.operand();
+    gradients.emplace_back(&p, BackendTensor(backend_, Dtype::f32, shape.extent, shape.rank));
+  }
   recording_ = stages != nullptr;
   moe_layer_backward(backend_, communicator_, *saved_,
                      {narrow.operand(),
                       dx.result(),
-                      parameters[name_ + ".router"].gradient.result(),
-                      parameters[name_ + ".w1"].gradient.result(),
-                      parameters[name_ + ".w2"].gradient.result(),
+                      gradients[0].second.result(),
+                      gradients[1].second.result(),
+                      gradients[2].second.result(),
                       {},
                       {}});
+  for (auto& [p, gradient] : gradients) p->gradient = on_host(backend_, gradient.operand());
   if (stages != nullptr) record(*stages);
   return unstacked(dx);
 }
@@ -87,7 +98,7 @@ void MoeBlock::record(StageRecorder& stages) {
     if (std::find(std::begin(kOfTokens), std::end(kOfTokens), stage) != std::end(kOfTokens)) {
       stages.tokens(name, tensor, options_.context);
     } else {
-      stages.experts(name, tensor, saved_->plan.group_ends);
+      stages.experts(name, tensor, saved_->plan.group_ends.host());
     }
   }
   seen_.clear();

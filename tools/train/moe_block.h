@@ -27,9 +27,9 @@ class MoeBlock {
                                       StageRecorder* stages);
 
  private:
-  Tensor rounded(const Tensor& value) const;
-  Tensor stacked(const std::vector<Matrix<float>>& sequences) const;
-  std::vector<Matrix<float>> unstacked(const Tensor& rows) const;
+  BackendTensor rounded(const Tensor& value) const;
+  BackendTensor stacked(const std::vector<Matrix<float>>& sequences) const;
+  std::vector<Matrix<float>> unstacked(const BackendTensor& rows) const;
   void record(StageRecorder& stages);
 
   const TrainOptions& options_;
@@ -37,7 +37,7 @@ class MoeBlock {
   Backend& backend_;
   Communicator& communicator_;
   std::string name_;
-  Tensor x_, y_, router_, w1_, w2_;  ///< operands of the saved call
+  BackendTensor x_, y_, router_, w1_, w2_;  ///< operands of the saved call
   std::optional<SavedMoeLayer> saved_;
   bool recording_ = false;
   std::vector<std::pair<std::string, Tensor>> seen_;  ///< stages of the pass under way

@@ -9,7 +9,6 @@
 #include <fmt/format.h>
 
 #include "emu/backends.h"
-#include "formats/error.h"
 #include "golden/output_file.h"
 #include "tools/train/adamw.h"
 #include "tools/train/checkpoint.h"
@@ -23,15 +22,6 @@ constexpr Index kHeldOutWindows = 64;
 int threads_of_rank(const TrainJob& job, bool one_process) {
   const int all = job.threads > 0 ? job.threads : omp_get_max_threads();
   return one_process ? std::max(1, all / job.ranks) : all;
-}
-
-std::unique_ptr<Backend> backend_of_rank(const TrainJob& job, int threads) {
-  std::unique_ptr<Backend> backend = make_backend(job.backend, threads);
-  if (!backend->reads_host_memory()) {
-    throw Error(Fault::unsupported, "train: runs on backends that read host memory, not on " +
-                                        std::string(backend->name()));
-  }
-  return backend;
 }
 
 Identity identity_of(const TrainJob& job, const Text& text) {
@@ -50,7 +40,7 @@ class RankRun {
         text_(text),
         communicator_(communicator),
         threads_(threads),
-        backend_(backend_of_rank(job, threads)),
+        backend_(make_backend(job.backend, threads)),
         model_(job.options, job.recipe, *backend_, communicator, threads) {}
 
   TrainResult run(const Progress& progress) {

@@ -33,8 +33,7 @@ struct TrainResult {
 
 /// Runs the job on the ranks of `world`.  The same job gives the same history on any number of
 /// threads and ranks, any communicator and any backend, and from a checkpoint as without a stop.
-/// Errors: Error(argument), Error(file); Error(unsupported) for a backend that does not read host
-/// memory.
+/// Errors: Error(argument), Error(file); Error(unsupported) for a backend that lacks an operator.
 TrainResult train(const TrainJob& job, const Text& text, World& world, const Progress& progress);
 
 }  // namespace mxo::tools
