@@ -15,7 +15,7 @@ struct DoublePair {
 };
 
 /// 2^(j/32) as pairs, j = 0 .. 31.
-MXO_HD inline DoublePair exp2_of_32nds(int j) {
+MXO_HD constexpr DoublePair exp2_of_32nds(int j) {
   constexpr double kHigh[32] = {
       0x1p+0,
       0x1.059b0d3158574p+0,

@@ -56,6 +56,8 @@ void Backend::run(const ColumnSum&) { lacks("column_sum"); }
 void Backend::run(const Route&) { lacks("route"); }
 void Backend::run(const Swiglu&) { lacks("swiglu"); }
 void Backend::run(const SwigluBackward&) { lacks("swiglu_backward"); }
+void Backend::run(const SwigluQuantize&) { lacks("swiglu_quantize"); }
+void Backend::run(const SwigluQuantizeBackward&) { lacks("swiglu_quantize_backward"); }
 void Backend::run(const ScalingAwareTranspose&) { lacks("scaling_aware_transpose"); }
 void Backend::run(const CombineRows&) { lacks("combine_rows"); }
 void Backend::run(const CombineRowsBackward&) { lacks("combine_rows_backward"); }

@@ -33,6 +33,8 @@ struct ColumnSum;
 struct Route;   // ops/route.h
 struct Swiglu;  // ops/swiglu.h
 struct SwigluBackward;
+struct SwigluQuantize;  // ops/swiglu_quantize.h
+struct SwigluQuantizeBackward;
 struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
 struct CombineRows;            // ops/combine_rows.h
 struct CombineRowsBackward;
@@ -85,6 +87,8 @@ class Backend {
   virtual void run(const Route&);
   virtual void run(const Swiglu&);
   virtual void run(const SwigluBackward&);
+  virtual void run(const SwigluQuantize&);
+  virtual void run(const SwigluQuantizeBackward&);
   virtual void run(const ScalingAwareTranspose&);
   virtual void run(const CombineRows&);
   virtual void run(const CombineRowsBackward&);

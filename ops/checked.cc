@@ -35,6 +35,10 @@ void Check::that(bool holds, const std::string& what) const {
   if (!holds) throw Error(Fault::shape, std::string(op_) + ": " + what);
 }
 
+void Check::fail(Fault fault, const std::string& what) const {
+  throw Error(fault, std::string(op_) + ": " + what);
+}
+
 void Check::multiple(std::string_view operand, std::string_view what, Index value,
                      Index factor) const {
   that(value % factor == 0, std::string(operand) + ": " + std::string(what) + " is " +

@@ -28,6 +28,8 @@ class Check {
 
   /// Throws Error(shape) "op: what" unless `holds`.
   void that(bool holds, const std::string& what) const;
+  /// Throws Error(fault) "op: what".
+  [[noreturn]] void fail(Fault fault, const std::string& what) const;
   template <typename Void>
   void rank(std::string_view operand, const AnyView<Void>& view, int needed) const {
     rank_between(operand, describe(view), view.rank, needed, needed);

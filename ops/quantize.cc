@@ -42,12 +42,15 @@ void check_mx(const Check& check, const AnyView<X>& x, const AnyView<Codes>& cod
 
 }  // namespace
 
-void quantize(Backend& backend, const Quantize& op) {
-  const Check check("quantize");
+void check_quantize(const Check& check, const Quantize& op) {
   check_mx(check, op.x, op.codes, op.scales, op.axis, op.block, op.storage);
   check.apart("codes", op.codes, "x", op.x);
   check.apart("scales", op.scales, "x", op.x);
   check.apart("codes", op.codes, "scales", op.scales);
+}
+
+void quantize(Backend& backend, const Quantize& op) {
+  check_quantize(Check("quantize"), op);
   Checked::run(backend, op);
 }
 

@@ -8,6 +8,7 @@
 namespace mxo {
 
 class Backend;
+class Check;
 
 /// Along which axis `block` neighbours share a scale.
 enum class BlockAxis : std::uint8_t {
@@ -65,6 +66,9 @@ struct Dequantize {
 
 void quantize(Backend& backend, const Quantize& op);
 void dequantize(Backend& backend, const Dequantize& op);
+
+/// Throws what quantize() would, in the name of `check`; for operators that quantise as a step.
+void check_quantize(const Check& check, const Quantize& op);
 
 /// The same memory with its last two axes exchanged.
 template <typename Void>

@@ -13,16 +13,15 @@ namespace {
 std::vector<Index> shape_of(const Operand& view) { return {view.extent, view.extent + view.rank}; }
 
 template <typename Op>
-void check_operands(std::string_view name, const Check& check, const Op& op) {
+void check_operands(const Check& check, const Op& op) {
   check.dtype("x", op.x, {Dtype::f32, Dtype::bf16});
   check.dtype("codes", op.codes, {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz});
   check.dtype("scales", op.scales, {Dtype::f32});
   check.shape("codes", op.codes, shape_of(op.x));
   if (!(op.rule.epsilon >= 0.0 &&
         op.rule.epsilon <= static_cast<double>(std::numeric_limits<float>::max()))) {
-    throw Error(Fault::argument, std::string(name) + ": epsilon: found " +
-                                     std::to_string(op.rule.epsilon) +
-                                     ", needs a number from 0 to the largest float");
+    check.fail(Fault::argument, "epsilon: found " + std::to_string(op.rule.epsilon) +
+                                    ", needs a number from 0 to the largest float");
   }
 }
 
@@ -53,7 +52,7 @@ void quantize_rowwise(Backend& backend, const QuantizeRowwise& op) {
   const Check check("quantize_rowwise");
   const bool rows = op.axis == BlockAxis::rows;
   check.rank("x", op.x, rows ? 2 : 1, rows ? 2 : kMaxRank);
-  check_operands("quantize_rowwise", check, op);
+  check_operands(check, op);
   if (rows) {
     check.that(op.group_ends.given(), "group_ends: missing, axis -2 needs i32 [E]");
     check.group_ends(backend, op.group_ends, op.x.extent[0]);
@@ -68,10 +67,10 @@ void quantize_rowwise(Backend& backend, const QuantizeRowwise& op) {
   Checked::run(backend, op);
 }
 
-void quantize_blockwise(Backend& backend, const QuantizeBlockwise& op) {
-  const Check check("quantize_blockwise");
+void check_quantize_blockwise(const Check& check, const Backend& backend,
+                              const QuantizeBlockwise& op) {
   check.rank("x", op.x, 2, 3);
-  check_operands("quantize_blockwise", check, op);
+  check_operands(check, op);
   std::vector<Index> shape = shape_of(op.x);
   Index& r = shape[shape.size() - 2];
   Index& k = shape[shape.size() - 1];
@@ -92,6 +91,10 @@ void quantize_blockwise(Backend& backend, const QuantizeBlockwise& op) {
     check.shape("scales", op.scales, shape);
   }
   check_memory(check, op);
+}
+
+void quantize_blockwise(Backend& backend, const QuantizeBlockwise& op) {
+  check_quantize_blockwise(Check("quantize_blockwise"), backend, op);
   Checked::run(backend, op);
 }
 

@@ -69,6 +69,10 @@ struct QuantizeBlockwise {
 void quantize_rowwise(Backend& backend, const QuantizeRowwise& op);
 void quantize_blockwise(Backend& backend, const QuantizeBlockwise& op);
 
+/// Throws what quantize_blockwise() would, in the name of `check`.
+void check_quantize_blockwise(const Check& check, const Backend& backend,
+                              const QuantizeBlockwise& op);
+
 /// Sum over groups of ceil(rows / 128), for ends that lie in host memory.
 Index blocks_of_groups(const Operand& group_ends);
 

@@ -3,6 +3,9 @@
 
 #include <omp.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "formats/error.h"
 
 namespace mxo::cpu {
@@ -11,6 +14,24 @@ CpuBackend::CpuBackend(const CpuOptions& options)
     : isa_(isa_named(options.isa)),
       threads_(options.threads > 0 ? options.threads : omp_get_max_threads()),
       name_("cpu:" + std::string(name_of(isa_))) {}
+
+std::byte* CpuBackend::allocate(std::size_t bytes) {
+  return bytes < MemoryPool::kLeast ? Backend::allocate(bytes) : pool_.take(bytes);
+}
+
+void CpuBackend::release(std::byte* memory) noexcept {
+  if (!pool_.give_back(memory)) Backend::release(memory);
+}
+
+void CpuBackend::fill_zero(std::byte* memory, std::size_t bytes) {
+  const auto pieces = static_cast<std::int64_t>(bytes / MemoryPool::kLeast + 1);
+  const std::size_t piece = bytes / static_cast<std::size_t>(pieces) + 1;
+#pragma omp parallel for num_threads(threads_)
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    const std::size_t first = std::min(static_cast<std::size_t>(i) * piece, bytes);
+    std::memset(memory + first, 0, std::min(piece, bytes - first));
+  }
+}
 
 }  // namespace mxo::cpu
 

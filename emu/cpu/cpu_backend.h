@@ -5,6 +5,7 @@
 
 #include "emu/backends.h"
 #include "emu/cpu/isa.h"
+#include "emu/cpu/memory_pool.h"
 #include "emu/reference/reference_backend.h"
 
 namespace mxo::cpu {
@@ -15,6 +16,11 @@ class CpuBackend : public ReferenceBackend {
   std::string_view name() const override { return name_; }
   Isa isa() const { return isa_; }
   int threads() const { return threads_; }
+
+  // Large blocks come from a pool: the memory of a step is that of the step before.
+  std::byte* allocate(std::size_t bytes) override;
+  void release(std::byte* memory) noexcept override;
+  void fill_zero(std::byte* memory, std::size_t bytes) override;
 
  protected:
   using ReferenceBackend::run;
@@ -37,6 +43,8 @@ class CpuBackend : public ReferenceBackend {
   void run(const Route&) override;
   void run(const Swiglu&) override;
   void run(const SwigluBackward&) override;
+  void run(const SwigluQuantize&) override;
+  void run(const SwigluQuantizeBackward&) override;
   void run(const ScalingAwareTranspose&) override;
   void run(const CombineRows&) override;
   void run(const CombineRowsBackward&) override;
@@ -49,10 +57,12 @@ class CpuBackend : public ReferenceBackend {
  private:
   /// Quantize with blocked scales, in two steps.
   void quantize_and_swizzle(const Quantize& op);
+  void finish_dprobs(const SwigluQuantizeBackward& op, Index first);
 
   Isa isa_;
   int threads_;
   std::string name_;
+  MemoryPool pool_;
 };
 
 }  // namespace mxo::cpu

@@ -1,9 +1,12 @@
 // The definition of every operator: one plain loop each, no threads, no intrinsics.
 #pragma once
 
+#include "formats/any_view.h"
 #include "ops/backend.h"
 
 namespace mxo {
+
+struct QuantizedResult;  // ops/quantized_result.h
 
 /// `cpu` derives from it and overrides what it does faster, with the same bits.
 class ReferenceBackend : public Backend {
@@ -29,6 +32,8 @@ class ReferenceBackend : public Backend {
   void run(const Route&) override;
   void run(const Swiglu&) override;
   void run(const SwigluBackward&) override;
+  void run(const SwigluQuantize&) override;
+  void run(const SwigluQuantizeBackward&) override;
   void run(const ScalingAwareTranspose&) override;
   void run(const CombineRows&) override;
   void run(const CombineRowsBackward&) override;
@@ -41,6 +46,9 @@ class ReferenceBackend : public Backend {
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
   void run(const FusedDot&) override;
+
+  /// The quantiser that `to` names, on x.
+  void run_quantizer(const QuantizedResult& to, const AnyView<const void>& x);
 };
 
 }  // namespace mxo

@@ -11,6 +11,7 @@ std::span<const CatalogueEntry> conversion_entries();
 std::span<const CatalogueEntry> quantize_entries();
 std::span<const CatalogueEntry> movement_entries();
 std::span<const CatalogueEntry> moe_step_entries();
+std::span<const CatalogueEntry> swiglu_quantize_entries();
 std::span<const CatalogueEntry> elementwise_entries();
 std::span<const CatalogueEntry> grouped_linear_entries();
 std::span<const CatalogueEntry> grouped_matmul_entries();

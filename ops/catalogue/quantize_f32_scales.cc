@@ -1,6 +1,7 @@
 // Catalogue entries of quantize_rowwise and quantize_blockwise.
 #include "ops/quantize_f32_scales.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/quantize_parameters.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
 
@@ -26,27 +27,6 @@ NamedTensors call_rowwise(Backend& backend, const NamedTensors& inputs, const Pa
   return stage.finish();
 }
 
-/// Blocks of all groups, from the host's copy of the ends.  Ends that are out of order count for
-/// nothing here: the operator's own check names them.
-Index blocks_of(const Tensor& ends, Index rows) {
-  const bool wide = ends.dtype() == Dtype::i64;
-  if (!wide && ends.dtype() != Dtype::i32) return 0;
-  Index blocks = 0;
-  Index start = 0;
-  for (Index g = 0; g < ends.elements(); ++g) {
-    const Index end = wide ? ends.as<std::int64_t>()[g] : ends.as<std::int32_t>()[g];
-    if (end < start || end > rows) return 0;
-    blocks += ceil_div(end - start, kScaledBlock);
-    start = end;
-  }
-  return blocks;
-}
-
-BlockShape block_shape(std::string_view name) {
-  if (name == "128x1") return BlockShape::column_128x1;
-  return name == "128x128" ? BlockShape::square_128x128 : BlockShape::row_1x128;
-}
-
 NamedTensors call_blockwise(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
   Staging stage(backend, "quantize_blockwise", inputs);
   std::vector<Index> shape = stage.host("x").shape();
@@ -67,9 +47,7 @@ NamedTensors call_blockwise(Backend& backend, const NamedTensors& inputs, const 
     k = ceil_div(k, block_columns(op.block));
   }
   op.scales = stage.output("scales", Dtype::f32, shape);
-  for (const NamedScaleRule& row : kBlockwiseProfiles) {
-    if (row.name == set.text("profile", "torchao")) op.rule = row.rule;
-  }
+  op.rule = blockwise_rule_of(set);
   quantize_blockwise(backend, op);
   return stage.finish();
 }

@@ -1,8 +1,10 @@
-// The `--set` keys that say how scales are made.
+// The `--set` keys that say how scales are made, and where they lie.
 #pragma once
 
 #include "formats/scale_profile.h"
+#include "ops/catalogue/staging.h"
 #include "ops/parameters.h"
+#include "ops/quantize_f32_scales.h"
 
 namespace mxo {
 
@@ -19,6 +21,35 @@ inline ScaleProfile profile_of(const Parameters& set) {
     if (row.name == name) return row.profile;
   }
   return kTorchao;
+}
+
+/// Blocks of all groups, from the host's copy of the ends.  Ends that are out of order count for
+/// nothing here: the operator's own check names them.
+inline Index blocks_of(const Tensor& ends, Index rows) {
+  const bool wide = ends.dtype() == Dtype::i64;
+  if (!wide && ends.dtype() != Dtype::i32) return 0;
+  Index blocks = 0;
+  Index start = 0;
+  for (Index g = 0; g < ends.elements(); ++g) {
+    const Index end = wide ? ends.as<std::int64_t>()[g] : ends.as<std::int32_t>()[g];
+    if (end < start || end > rows) return 0;
+    blocks += ceil_div(end - start, kScaledBlock);
+    start = end;
+  }
+  return blocks;
+}
+
+inline BlockShape block_shape(std::string_view name) {
+  if (name == "128x1") return BlockShape::column_128x1;
+  return name == "128x128" ? BlockShape::square_128x128 : BlockShape::row_1x128;
+}
+
+/// The rule of a blockwise profile.
+inline F32ScaleRule blockwise_rule_of(const Parameters& set) {
+  for (const NamedScaleRule& row : kBlockwiseProfiles) {
+    if (row.name == set.text("profile", "torchao")) return row.rule;
+  }
+  return kTorchaoBlockwise;
 }
 
 }  // namespace mxo

@@ -1,0 +1,40 @@
+// Large blocks of memory that are used again: the first touch of a page costs more than a copy of
+// it, and operators that are made of others make the same tensors every step.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <vector>
+
+namespace mxo::cpu {
+
+/// Blocks of at least kLeast bytes in large pages, where the system has them.  What is mapped, free
+/// blocks included, never exceeds the most that was in use at once by more than a fourth.  Safe to
+/// use from many threads.
+class MemoryPool {
+ public:
+  static constexpr std::size_t kLeast = std::size_t{1} << 20;
+
+  MemoryPool() = default;
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  /// Aligned to a large page.  Throws std::bad_alloc.
+  std::byte* take(std::size_t bytes);
+  /// False if the block is none of the pool's.
+  bool give_back(std::byte* block) noexcept;
+  /// Bytes mapped, in use or free.
+  std::size_t mapped();
+
+ private:
+  std::mutex mutex_;
+  std::map<std::byte*, std::size_t> used_;
+  std::multimap<std::size_t, std::byte*> free_;  ///< by size
+  std::size_t in_use_ = 0;
+  std::size_t kept_ = 0;  ///< bytes in free_
+  std::size_t most_ = 0;  ///< that was in use at once
+};
+
+}  // namespace mxo::cpu

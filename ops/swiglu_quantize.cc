@@ -1,0 +1,64 @@
+// Checks of swiglu_quantize and swiglu_quantize_backward.
+#include "ops/swiglu_quantize.h"
+
+#include "ops/checked.h"
+
+namespace mxo {
+namespace {
+
+/// Returns F.
+Index check_input(const Check& check, const Operand& x, const Operand& probs, Dtype rounding) {
+  check.rank("x", x, 2);
+  check.dtype("x", x, {Dtype::f32, Dtype::bf16});
+  check.multiple("x", "2F", x.extent[1], 2);
+  if (probs.given()) {
+    check.dtype("probs", probs, {Dtype::f32});
+    check.shape("probs", probs, {x.extent[0]});
+  }
+  Operand rounded;
+  rounded.dtype = rounding;
+  check.dtype("rounding", rounded, {Dtype::f32, Dtype::bf16});
+  return x.extent[1] / 2;
+}
+
+/// No result shares bytes with what is read.
+void check_apart(const Check& check, const QuantizedResult& to, const Result& dprobs,
+                 std::initializer_list<std::pair<std::string_view, Operand>> reads) {
+  for (const auto& [name, read] : reads) {
+    if (!read.given()) continue;
+    check.apart("codes", to.codes, name, read);
+    check.apart("scales", to.scales, name, read);
+    if (dprobs.given()) check.apart("dprobs", dprobs, name, read);
+  }
+  if (!dprobs.given()) return;
+  check.apart("dprobs", dprobs, "codes", to.codes);
+  check.apart("dprobs", dprobs, "scales", to.scales);
+}
+
+}  // namespace
+
+void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
+  const Check check("swiglu_quantize");
+  const Index f = check_input(check, op.x, op.probs, op.rounding);
+  check_quantized(check, backend, op.y, op.rounding, op.x.extent[0], f);
+  check_apart(check, op.y, {}, {{"x", op.x}, {"probs", op.probs}});
+  Checked::run(backend, op);
+}
+
+void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op) {
+  const Check check("swiglu_quantize_backward");
+  const Index f = check_input(check, op.x, op.probs, op.rounding);
+  check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
+  check.shape("dy", op.dy, {op.x.extent[0], f});
+  check_quantized(check, backend, op.dx, op.rounding, op.x.extent[0], 2 * f);
+  check.that(op.probs.given() == op.dprobs.given(),
+             "dprobs: needs to be given exactly when probs is");
+  if (op.dprobs.given()) {
+    check.dtype("dprobs", op.dprobs, {Dtype::f32});
+    check.shape("dprobs", op.dprobs, {op.x.extent[0]});
+  }
+  check_apart(check, op.dx, op.dprobs, {{"x", op.x}, {"probs", op.probs}, {"dy", op.dy}});
+  Checked::run(backend, op);
+}
+
+}  // namespace mxo

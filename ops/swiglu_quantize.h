@@ -1,0 +1,43 @@
+// The gate activation and its quantisation in one pass: what is between them is never stored.
+#pragma once
+
+#include "ops/quantized_result.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+
+/// The bytes of Swiglu into y [R, F] of type `rounding`, then Quantize or QuantizeBlockwise of y.
+///
+///   x         [R, 2F]  f32 or bf16, gate a first
+///   probs     f32 [R], optional
+///   rounding  f32: y enters the quantiser as it is (FP8-Flow-MoE); bf16: rounded first
+///   y         codes [R, F] and scales, any strides, so also transposed
+///
+/// Errors, before any byte is written: as Swiglu and the quantiser; Error(dtype).
+/// Source: FP8-Flow-MoE, TransformerEngine fork 4c097bf3; TransformerEngine d0067d0, gated cast.
+struct SwigluQuantize {
+  Operand x;
+  Operand probs;
+  Dtype rounding = Dtype::f32;
+  QuantizedResult y;
+};
+
+/// The bytes of SwigluBackward into dx [R, 2F] of type `rounding`, then the quantiser on dx.
+///
+///   x, probs, rounding as SwigluQuantize;  dy  [R, F]  f32 or bf16
+///   dx      codes [R, 2F] and scales; blocks count from column 0, so that the two halves have
+///           blocks of their own exactly when F is a multiple of the block
+///   dprobs  f32 [R], given exactly when probs is
+struct SwigluQuantizeBackward {
+  Operand x;
+  Operand probs;
+  Operand dy;
+  Dtype rounding = Dtype::f32;
+  QuantizedResult dx;
+  Result dprobs;
+};
+
+void swiglu_quantize(Backend& backend, const SwigluQuantize& op);
+void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op);
+
+}  // namespace mxo

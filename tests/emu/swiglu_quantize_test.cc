@@ -1,0 +1,289 @@
+// swiglu_quantize and its gradients give the bytes of the two steps; swiglu's kernels each other's.
+#include "ops/swiglu_quantize.h"
+
+#include <gtest/gtest.h>
+
+#include "emu/cpu/float_kernels.h"
+#include "ops/catalogue.h"
+#include "tests/support/contestants.h"
+#include "tests/support/random_tensors.h"
+#include "tests/support/strided.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::Lie;
+using test::Strided;
+
+/// One way to quantise.
+struct How {
+  Dtype format = Dtype::e4m3;
+  bool mx = true;
+  BlockAxis axis = BlockAxis::columns;
+  Index block = kMxBlock;
+  BlockShape shape = BlockShape::row_1x128;
+  F32ScaleRule rule = kFlowBlockwise;
+  std::vector<std::int32_t> ends = {};
+};
+
+struct Question {
+  Index rows;
+  Index width;  ///< F
+  How how;
+  Dtype input = Dtype::bf16;
+  Dtype rounding = Dtype::f32;
+  bool weighted = true;
+  Lie x{"contiguous"};
+  Lie codes{"contiguous"};
+  Lie scales{"contiguous"};
+};
+
+QuantizedResult result_of(const How& how, Strided& codes, Strided& scales, const Tensor& ends) {
+  QuantizedResult to;
+  to.codes = codes.result();
+  to.scales = scales.result();
+  to.axis = how.axis;
+  to.block = how.block;
+  to.shape = how.shape;
+  to.rule = how.rule;
+  if (!how.ends.empty()) to.group_ends = ends.operand();
+  return to;
+}
+
+Strided scales_for(const How& how, Index rows, Index columns, const Tensor& ends, const Lie& lie) {
+  if (how.mx) {
+    Index& along = how.axis == BlockAxis::rows ? rows : columns;
+    along /= how.block;
+    return Strided(Dtype::e8m0, {rows, columns}, lie);
+  }
+  rows =
+      how.ends.empty() ? ceil_div(rows, block_rows(how.shape)) : blocks_of_groups(ends.operand());
+  return Strided(Dtype::f32, {rows, ceil_div(columns, block_columns(how.shape))}, lie);
+}
+
+/// All memory that the forward and the backward pass write, guard bytes included.
+using Answer = std::vector<std::vector<std::byte>>;
+
+struct Operands {
+  Strided x;
+  Strided dy;
+  Tensor probs;
+  Tensor ends;
+};
+
+/// `fused`: one operator each.  Else swiglu, then the quantiser.
+Answer ask(Backend& backend, const Question& q, const Operands& in, bool fused) {
+  const Operand probs = q.weighted ? in.probs.operand() : Operand{};
+  Tensor dprobs(Dtype::f32, {q.rows});
+  const Result dprobs_out = q.weighted ? dprobs.result() : Result{};
+  Strided codes(q.how.format, {q.rows, q.width}, q.codes);
+  Strided scales = scales_for(q.how, q.rows, q.width, in.ends, q.scales);
+  Strided dcodes(q.how.format, {q.rows, 2 * q.width}, q.codes);
+  Strided dscales = scales_for(q.how, q.rows, 2 * q.width, in.ends, q.scales);
+  const QuantizedResult y = result_of(q.how, codes, scales, in.ends);
+  const QuantizedResult dx = result_of(q.how, dcodes, dscales, in.ends);
+  if (fused) {
+    swiglu_quantize(backend, {in.x.operand(), probs, q.rounding, y});
+    swiglu_quantize_backward(backend,
+                             {in.x.operand(), probs, in.dy.operand(), q.rounding, dx, dprobs_out});
+  } else {
+    Tensor between(q.rounding, {q.rows, q.width});
+    swiglu(backend, {in.x.operand(), probs, between.result()});
+    Tensor gradient(q.rounding, {q.rows, 2 * q.width});
+    swiglu_backward(backend,
+                    {in.x.operand(), probs, in.dy.operand(), gradient.result(), dprobs_out});
+    if (q.how.mx) {
+      quantize(backend, y.quantize_of(between.operand()));
+      quantize(backend, dx.quantize_of(gradient.operand()));
+    } else {
+      quantize_blockwise(backend, y.quantize_blockwise_of(between.operand()));
+      quantize_blockwise(backend, dx.quantize_blockwise_of(gradient.operand()));
+    }
+  }
+  return {codes.bytes(),
+          scales.bytes(),
+          dcodes.bytes(),
+          dscales.bytes(),
+          {dprobs.data(), dprobs.data() + dprobs.bytes()}};
+}
+
+void fused_is_unfused(const std::vector<Question>& questions) {
+  const auto reference = make_reference_backend();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const auto& contestant : test::contestants()) backends.push_back(contestant.make());
+  std::uint32_t seed = 1;
+  for (const Question& q : questions) {
+    for (const Fill how : {Fill::noise, Fill::edges}) {
+      Operands in{{q.input, {q.rows, 2 * q.width}, q.x},
+                  {Dtype::bf16, {q.rows, q.width}, q.x},
+                  test::random_floats(Dtype::f32, {q.rows}, ++seed),
+                  test::group_ends_of(q.how.ends)};
+      fill(in.x, how, ++seed);
+      fill(in.dy, how, ++seed);
+      const Answer want = ask(*reference, q, in, false);
+      ASSERT_EQ(want, ask(*reference, q, in, true));
+      for (const auto& backend : backends) {
+        const Answer got = ask(*backend, q, in, true);
+        for (std::size_t i = 0; i < want.size(); ++i) {
+          ASSERT_EQ(want[i] == got[i], true)
+              << backend->name() << " output " << i << ", " << q.rows << " x " << q.width << ", mx "
+              << q.how.mx << ", axis " << static_cast<int>(q.how.axis) << ", block " << q.how.block
+              << ", shape " << static_cast<int>(q.how.shape) << ", x " << q.x.name << ", codes "
+              << q.codes.name << ", fill " << static_cast<int>(how);
+        }
+      }
+    }
+  }
+}
+
+std::vector<How> ways() {
+  std::vector<How> all;
+  for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+    all.push_back({Dtype::e4m3, true, axis});
+    all.push_back({Dtype::e5m2, true, axis, 8});
+  }
+  for (const BlockShape shape :
+       {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
+    all.push_back({Dtype::e4m3, false, BlockAxis::columns, kMxBlock, shape});
+    all.push_back({Dtype::e4m3fnuz, false, BlockAxis::columns, kMxBlock, shape, kTorchaoBlockwise});
+  }
+  return all;
+}
+
+TEST(SwigluQuantize, GivesTheBytesOfSwigluThenQuantizeInEveryWay) {
+  std::vector<Question> questions;
+  for (const How& how : ways()) {
+    for (const Dtype input : {Dtype::bf16, Dtype::f32}) {
+      for (const Dtype rounding : {Dtype::bf16, Dtype::f32}) {
+        questions.push_back({64, 96, how, input, rounding, input == rounding});
+      }
+    }
+    questions.push_back({32, 1056, how});
+    questions.push_back({0, 32, how});
+    questions.push_back({32, 0, how});
+  }
+  fused_is_unfused(questions);
+}
+
+TEST(SwigluQuantize, RestartsTilesAtEachGroupAndLeavesRowsPastTheLastAlone) {
+  How how{Dtype::e4m3, false, BlockAxis::columns, kMxBlock, BlockShape::column_128x1};
+  std::vector<Question> questions;
+  for (const std::vector<std::int32_t>& ends :
+       {std::vector<std::int32_t>{300}, {0, 1, 1, 130, 290}, {128, 256}, {0, 0}}) {
+    how.ends = ends;
+    questions.push_back({300, 72, how});
+  }
+  fused_is_unfused(questions);
+}
+
+TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
+  std::vector<Question> questions;
+  const std::vector<Lie> lies = test::lies();
+  for (const How& how : ways()) {
+    for (std::size_t i = 0; i < lies.size(); ++i) {
+      Question q{40, 72, how};
+      q.rows = how.mx && how.axis == BlockAxis::rows ? 64 : 40;
+      q.width = how.mx ? 96 : 72;
+      q.x = lies[i];
+      q.codes = lies[(i + 3) % lies.size()];
+      q.scales = lies[(i + 5) % lies.size()];
+      questions.push_back(q);
+    }
+  }
+  fused_is_unfused(questions);
+}
+
+TEST(SwigluQuantize, NamesWhatIsWrongBeforeItWritesAByte) {
+  const auto cpu = make_backend("cpu", 1);
+  const auto message = [&](const NamedTensors& in,
+                           std::initializer_list<std::pair<const char*, const char*>> settings) {
+    Parameters set;
+    for (const auto& [key, value] : settings) set.set(key, value);
+    try {
+      call_operator(*cpu, "swiglu_quantize", in, set);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  };
+  NamedTensors in;
+  in.emplace("x", Tensor(Dtype::bf16, {4, 80}));
+  EXPECT_EQ(message(in, {{"block", "1x128"}}), "no error");
+  EXPECT_EQ(message(in, {}),
+            "swiglu_quantize: x: columns of the result is 40, not a multiple of 32");
+  EXPECT_NE(message(in, {{"block", "1x128"}, {"profile", "ocp"}}).find("profile"),
+            std::string::npos);
+  EXPECT_NE(message(in, {{"block", "8"}, {"profile", "flow"}}).find("profile"), std::string::npos);
+  EXPECT_NE(message(in, {{"block", "8"}, {"transpose", "true"}}).find("transpose"),
+            std::string::npos);
+  EXPECT_NE(message(in, {{"block", "2x64"}}).find("block"), std::string::npos);
+  in.emplace("group_ends", test::group_ends_of({2, 4}));
+  EXPECT_NE(message(in, {{"block", "8"}}).find("group_ends"), std::string::npos);
+  Tensor x(Dtype::bf16, {32, 64});
+  QuantizedResult to;
+  to.codes = x.result();
+  to.codes.dtype = Dtype::e4m3;
+  to.codes.extent[1] = 32;
+  Tensor scales(Dtype::e8m0, {32, 1});
+  to.scales = scales.result();
+  EXPECT_THROW(swiglu_quantize(*cpu, {x.operand(), {}, Dtype::f32, to}), Error);
+}
+
+TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
+  for (const char* block : {"32", "1x128"}) {
+    const auto cpu = make_backend("cpu", 2);
+    NamedTensors in;
+    in.emplace("x", test::random_floats(Dtype::bf16, {64, 192}, 5));
+    in.emplace("probs", test::random_floats(Dtype::f32, {64}, 6));
+    Parameters set;
+    set.set("rounding", "bf16");
+    NamedTensors y;
+    y.emplace("x", call_operator(*cpu, "swiglu", in, set).at("y"));
+    set.set("block", block);
+    const NamedTensors fused = call_operator(*cpu, "swiglu_quantize", in, set);
+    Parameters how;
+    how.set("block", block);
+    const NamedTensors want =
+        call_operator(*cpu, std::string(block) == "32" ? "quantize" : "quantize_blockwise", y, how);
+    for (const char* name : {"codes", "scales"}) {
+      ASSERT_EQ(fused.at(name).shape(), want.at(name).shape());
+      EXPECT_EQ(std::memcmp(fused.at(name).data(), want.at(name).data(), want.at(name).bytes()), 0);
+    }
+  }
+}
+
+TEST(Swiglu, KernelsGiveTheBitsOfTheScalarOnes) {
+  constexpr Index kMany = (1 << 17) + 5;
+  std::vector<float> a(kMany);
+  std::vector<float> b(kMany);
+  std::vector<float> dy(kMany);
+  test::Random random(3);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    a[i] = i % 2 == 0 ? bit_cast<float>(random.word()) : random.unit() * 128.0f;
+    b[i] = bit_cast<float>(random.word());
+    dy[i] = random.unit();
+  }
+  const auto run = [&](cpu::Isa isa) {
+    std::vector<std::vector<float>> out(4, std::vector<float>(kMany));
+    const cpu::FloatKernels& kernels = cpu::float_kernels(isa);
+    kernels.gate[0][0](a.data(), b.data(), kMany, 0.75f, out[0].data());
+    kernels.gradient[0][0][0](a.data(), b.data(), dy.data(), kMany, 0.75f, out[1].data(),
+                              out[2].data(), out[3].data());
+    for (float& product : out[3]) {
+      if (std::isnan(product)) product = 1.0f;  // of any sign and payload
+    }
+    return out;
+  };
+  const auto want = run(cpu::Isa::scalar);
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const auto got = run(isa);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_EQ(std::memcmp(want[i].data(), got[i].data(), kMany * sizeof(float)), 0)
+          << name_of(isa) << " output " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo
