@@ -100,17 +100,29 @@ BackendTensor moved(Backend& backend, Communicator& communicator, const ExpertPl
 
 /// `rows` as the wire takes them; what is made for that is kept in `made`.
 WireOperands encoded(Backend& backend, const Operand& rows, const Wire& wire, WireRows& made) {
+  const Index height = rows.extent[0];
+  const Index width = rows.extent[1];
+  if (wire.precision == WirePrecision::bf16) {
+    if (rows.dtype == Dtype::bf16 && rows.contiguous()) return {rows, {}, {}};
+    made.rows = BackendTensor(backend, Dtype::bf16, {height, width});
+    cast(backend, {rows, made.rows.result()});
+    return {made.rows.operand(), {}, {}};
+  }
+  made.codes = BackendTensor(backend, wire.format, {height, width});
   if (wire.precision == WirePrecision::mxfp8) {
-    made.codes = BackendTensor(backend, wire.format, {rows.extent[0], rows.extent[1]});
-    made.scales = BackendTensor(backend, Dtype::e8m0, {rows.extent[0], rows.extent[1] / kMxBlock});
+    made.scales = BackendTensor(backend, Dtype::e8m0, {height, width / kMxBlock});
     quantize(backend, {rows, made.codes.result(), made.scales.result(), wire.mode,
                        BlockAxis::columns, kMxBlock, wire.profile});
-    return {{}, made.codes.operand(), made.scales.operand()};
+  } else {
+    made.scales = BackendTensor(backend, Dtype::f32, {height, ceil_div(width, kScaledBlock)});
+    quantize_blockwise(backend, {rows,
+                                 {},
+                                 made.codes.result(),
+                                 made.scales.result(),
+                                 BlockShape::row_1x128,
+                                 wire.rule});
   }
-  if (rows.dtype == Dtype::bf16 && rows.contiguous()) return {rows, {}, {}};
-  made.rows = BackendTensor(backend, Dtype::bf16, {rows.extent[0], rows.extent[1]});
-  cast(backend, {rows, made.rows.result()});
-  return {made.rows.operand(), {}, {}};
+  return {{}, made.codes.operand(), made.scales.operand()};
 }
 
 WireRows send(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
@@ -139,15 +151,17 @@ WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan
                   const WireOperands& x, const Wire& wire) {
   const Check check("dispatch");
   if (!x.rows.given()) {
-    if (wire.precision != WirePrecision::mxfp8) {
-      throw Error(Fault::argument, "dispatch: x.codes: found codes, a bf16 wire needs x");
+    if (wire.precision == WirePrecision::bf16) {
+      check.fail(Fault::argument, "x.codes: found codes, a bf16 wire needs x");
     }
+    const bool mx = wire.precision == WirePrecision::mxfp8;
+    const Index block = mx ? kMxBlock : kScaledBlock;
     check.rank("x.codes", x.codes, 2);
     check.dtype("x.codes", x.codes, {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz});
-    check.dtype("x.scales", x.scales, {Dtype::e8m0});
-    check.multiple("x.codes", "D", x.codes.extent[1], kMxBlock);
+    check.dtype("x.scales", x.scales, {mx ? Dtype::e8m0 : Dtype::f32});
+    if (mx) check.multiple("x.codes", "D", x.codes.extent[1], block);
     check.shape("x.codes", x.codes, {plan.tokens, x.codes.extent[1]});
-    check.shape("x.scales", x.scales, {plan.tokens, x.codes.extent[1] / kMxBlock});
+    check.shape("x.scales", x.scales, {plan.tokens, ceil_div(x.codes.extent[1], block)});
     check.that(x.codes.contiguous() && x.scales.contiguous(),
                "x.codes and x.scales: need contiguous rows");
     return send(backend, communicator, plan, x, {&plan.order}, wire.placement);
@@ -221,7 +235,13 @@ Index wire_bytes(const ExpertPlan& plan, int rank, Index width, const Wire& wire
   for (std::size_t p = 0; p < plan.send_counts.size(); ++p) {
     if (static_cast<int>(p) != rank) rows += plan.send_counts[p];
   }
-  return rows * (wire.precision == WirePrecision::mxfp8 ? width + width / kMxBlock : 2 * width);
+  switch (wire.precision) {
+    case WirePrecision::mxfp8: return rows * (width + width / kMxBlock);
+    case WirePrecision::fp8_blockwise:
+      return rows * (width + ceil_div(width, kScaledBlock) * Index{sizeof(float)});
+    case WirePrecision::bf16: break;
+  }
+  return rows * 2 * width;
 }
 
 }  // namespace mxo

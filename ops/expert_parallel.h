@@ -5,7 +5,7 @@
 
 #include "ops/backend_tensor.h"
 #include "ops/expert_plan.h"
-#include "ops/quantize.h"
+#include "ops/quantize_f32_scales.h"
 
 namespace mxo {
 
@@ -13,6 +13,7 @@ namespace mxo {
 enum class WirePrecision : std::uint8_t {
   bf16,
   mxfp8,  ///< codes and e8m0 scales of blocks of 32 along D, quantised before they leave
+  fp8_blockwise,  ///< codes and f32 scales of blocks of 128 along D, as well
 };
 
 /// How rows reach their place: the same bytes either way.  Memory that is not the host's takes the
@@ -25,17 +26,18 @@ enum class Placement : std::uint8_t {
 /// How rows are moved, forward or backward.
 struct Wire {
   WirePrecision precision = WirePrecision::mxfp8;
-  Dtype format = Dtype::e4m3;  ///< of mxfp8
+  Dtype format = Dtype::e4m3;  ///< of codes
   ScaleMode mode = ScaleMode::rceil;
   ScaleProfile profile = kTorchao;
+  F32ScaleRule rule = kFlowBlockwise;  ///< of fp8_blockwise
   Placement placement = Placement::fused;
 };
 
-/// Rows [R, D] in one of the two precisions.  Padding rows are zeros: bytes 00 of codes and scales.
+/// Rows [R, D] in one of the precisions.  Padding rows are zeros: bytes 00 of codes and scales.
 struct WireRows {
   BackendTensor rows;    ///< bf16
   BackendTensor codes;   ///< or codes [R, D]
-  BackendTensor scales;  ///< and e8m0 scales [R, D/32]
+  BackendTensor scales;  ///< and e8m0 scales [R, D/32], or f32 scales [R, ceil(D/128)]
 };
 
 /// The same rows as operands; exactly one of `rows`, and `codes` with `scales`, is given.
@@ -47,12 +49,13 @@ struct WireOperands {
 
 /// Row plan.place[i] of the result is the i-th row received: x[t] of some token t of some rank.
 ///
-///   x  rows bf16 or f32 [T, D], which mxfp8 quantises along D and bf16 rounds; or codes [T, D]
-///      with scales [T, D/32], which travel as they are
+///   x  rows bf16 or f32 [T, D], which bf16 rounds and the others quantise along D; or codes
+///      [T, D] with the scales of that precision, which travel as they are
 ///
 /// The result has plan.rows rows, whichever of them hold tokens.
 /// Errors: Error(shape), Error(dtype); Error(argument) for codes on a bf16 wire.
-/// Source: pytorch/ao 36027d8, a2a_dispatch_mxfp8_fwd_hp_bwd and permute_mxfp8_fwd_hp_bwd.
+/// Source: pytorch/ao 36027d8, a2a_dispatch_mxfp8_fwd_hp_bwd and permute_mxfp8_fwd_hp_bwd;
+/// FP8-Flow-MoE, Megatron-LM fork e68853f1, for fp8_blockwise.
 WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                   const WireOperands& x, const Wire& wire);
 

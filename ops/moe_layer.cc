@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/checked.h"
+#include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
 
@@ -38,6 +39,10 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   if (op.pipeline == MoePipeline::mxfp8 && op.recipe.scaling != Scaling::mx) {
     throw Error(Fault::argument, "moe_layer: recipe: found " + std::string(op.recipe.name) +
                                      ", pipeline mxfp8 needs one of the mxfp8 recipes");
+  }
+  if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3) {
+    check.fail(Fault::argument,
+               "format: found " + std::string(name_of(op.format)) + ", pipeline flow needs e4m3");
   }
   if (op.top_k < 1 || op.top_k > op.experts) {
     throw Error(Fault::argument, "moe_layer: top_k: found " + std::to_string(op.top_k) +
@@ -109,6 +114,25 @@ void see_rows(Backend& backend, const MoeLayer& op, const ExpertPlan& plan, cons
   }
 }
 
+/// Both products, and h and act between them, which are kept.
+void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
+  const MoeLayer& op = saved.call;
+  if (op.pipeline == MoePipeline::flow) {
+    flow_activate(backend, saved, saved.h, saved.act_codes);
+    see(op, "h", saved.h.operand());
+    see(op, "act.codes", saved.act_codes.codes.operand());
+    see(op, "act.scales", saved.act_codes.scales.operand());
+    flow_second(backend, saved, saved.act_codes, out);
+    return;
+  }
+  activate(backend, saved, saved.h, saved.act);
+  see(op, "h", saved.h.operand());
+  see(op, "act", saved.act.operand());
+  GroupedLinear second = second_product(saved, saved.act.operand());
+  second.y = out;
+  grouped_linear(backend, second);
+}
+
 }  // namespace
 
 SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeLayer& op) {
@@ -127,13 +151,8 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   see_rows(backend, op, saved.plan, saved.u);
   if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
 
-  activate(backend, saved, saved.h, saved.act);
-  see(op, "h", saved.h.operand());
-  see(op, "act", saved.act.operand());
   BackendTensor out = zeros(backend, Dtype::bf16, {saved.plan.rows, width});
-  GroupedLinear second = second_product(saved, saved.act.operand());
-  second.y = out.result();
-  grouped_linear(backend, second);
+  run_experts(backend, saved, out.result());
   see(op, "expert_out", out.operand());
 
   const bool shared = op.shared_w1.given();
@@ -154,6 +173,7 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   if (op.recompute) {
     saved.h = BackendTensor();
     saved.act = BackendTensor();
+    saved.act_codes = FlowRows();
   }
   return saved;
 }

@@ -15,6 +15,7 @@ enum class MoePipeline : std::uint8_t {
   mxfp8,           ///< quantised before dispatch; the gradient of the output, too
   bf16,            ///< bf16 throughout
   quantize_after,  ///< bf16 travels; the grouped products quantise what they take
+  flow,            ///< codes with f32 scales of 1x128 blocks from before dispatch to combine
 };
 
 /// Where a token's weights multiply.
@@ -43,8 +44,8 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 ///
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
-/// for pipeline mxfp8 with a recipe that is not mxfp8.
-/// Source: torchtitan b5bcd76c; pytorch/ao 36027d8, ep; docs/moe_layer.md.
+/// for pipeline mxfp8 with a recipe that is not mxfp8, or flow with another format than e4m3.
+/// Source: torchtitan b5bcd76c; pytorch/ao 36027d8, ep; FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
@@ -61,7 +62,7 @@ struct MoeLayer {
   float scale = 1.0f;
   MoePipeline pipeline = MoePipeline::mxfp8;
   MoeScores scores = MoeScores::combine;
-  LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; pipeline bf16 takes bf16
+  LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; bf16 and flow have their own
   Dtype format = Dtype::e4m3;
   Index alignment = 32;
   Placement placement = Placement::fused;
@@ -70,6 +71,12 @@ struct MoeLayer {
   bool recompute = false;  ///< backward computes h and act again: less memory, the same bits
   StageObserver observe;
   Result y;
+};
+
+/// Codes [R, K] with f32 scales [R, ceil(K/128)], powers of two.
+struct FlowRows {
+  BackendTensor codes;
+  BackendTensor scales;
 };
 
 /// The recipe of the experts' products: the call's, unless its pipeline has its own.
@@ -89,6 +96,7 @@ struct SavedMoeLayer {
   WireRows u;
   BackendTensor h;
   BackendTensor act;
+  FlowRows act_codes;      ///< in place of act; pipeline flow only
   BackendTensor returned;  ///< rows that combine weighed; scores=combine only
 };
 

@@ -1,6 +1,7 @@
 // The backward pass of a mixture-of-experts layer.
 #include "ops/checked.h"
 #include "ops/linear_factor.h"
+#include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
 #include "ops/router_gradients.h"
@@ -24,7 +25,11 @@ class Backward {
     dweights_ = BackendTensor(backend_, Dtype::f32, {tokens, call_.top_k});
 
     see("dcombined", op_.dy);
-    through_experts(through_combine());
+    if (call_.pipeline == MoePipeline::flow) {
+      through_flow(through_combine());
+    } else {
+      through_experts(through_combine());
+    }
     through_router(rows_of(dx_.result(), tokens, tokens));
     if (shared) through_shared(rows_of(dx_.result(), 2 * tokens, tokens));
     add_matrices(backend_, dx_.operand(), parts, op_.dx);
@@ -75,9 +80,28 @@ class Backward {
     BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
     const SavedLinear first{first_product(saved_), {}, {}};
     grouped_linear_backward(backend_, first, {dh.operand(), du.result(), op_.dw1, {}});
-    see("dpermuted", du.operand());
+    through_dispatch(du.operand());
+  }
+
+  void through_flow(const WireRows& dy) {
+    BackendTensor h;
+    FlowRows act;
+    if (call_.recompute) flow_activate(backend_, saved_, h, act);
+    BackendTensor drow_weights(backend_, Dtype::f32, {saved_.plan.rows, 1});
+    Result dprobs = drow_weights.result();
+    dprobs.rank = 1;
+    BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
+    flow_backward(backend_, saved_,
+                  {dy, call_.recompute ? h : saved_.h, call_.recompute ? act : saved_.act_codes,
+                   du.result(), weighs() ? Result{} : dprobs, op_.dw1, op_.dw2});
+    if (!weighs()) return_weights(drow_weights.operand());
+    through_dispatch(du.operand());
+  }
+
+  void through_dispatch(const Operand& du) {
+    see("dpermuted", du);
     const Result dx = rows_of(dx_.result(), 0, call_.x.extent[0]);
-    dispatch_backward(backend_, communicator_, saved_.plan, du.operand(), dx);
+    dispatch_backward(backend_, communicator_, saved_.plan, du, dx);
     see("ddispatched", to_read(dx));
   }
 

@@ -42,7 +42,8 @@ BackendTensor one_group(Backend& backend, Index rows) {
 }
 
 const LinearRecipe& moe_recipe(const MoeLayer& op) {
-  return op.pipeline == MoePipeline::bf16 ? linear_recipe_named("bf16") : op.recipe;
+  if (op.pipeline == MoePipeline::bf16) return linear_recipe_named("bf16");
+  return op.pipeline == MoePipeline::flow ? linear_recipe_named("fp8_blockwise") : op.recipe;
 }
 
 OperandKind moe_wgrad_kind(const MoeLayer& op) {
@@ -55,8 +56,9 @@ OperandKind moe_wgrad_kind(const MoeLayer& op) {
 
 Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
   Wire wire;
-  const bool mx = op.pipeline == MoePipeline::mxfp8;
-  wire.precision = mx ? WirePrecision::mxfp8 : WirePrecision::bf16;
+  wire.precision = WirePrecision::bf16;
+  if (op.pipeline == MoePipeline::mxfp8) wire.precision = WirePrecision::mxfp8;
+  if (op.pipeline == MoePipeline::flow) wire.precision = WirePrecision::fp8_blockwise;
   wire.format = op.format;
   wire.mode = recipe.mode;
   wire.placement = op.placement;

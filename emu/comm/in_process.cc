@@ -1,4 +1,7 @@
 // N ranks as N threads of one process: buffers are read where they lie, between two barriers.
+#include <omp.h>
+
+#include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
@@ -7,6 +10,7 @@
 #include <thread>
 
 #include "emu/communicators.h"
+#include "emu/cpu/row_moves.h"
 #include "formats/error.h"
 
 namespace mxo {
@@ -181,7 +185,11 @@ class InProcessCommunicator : public Communicator {
     meeting_.wait();
     if (error) std::rethrow_exception(error);
   }
+  /// As many threads as there are cores for each rank; large rows go past the caches.
   void take_rows(const RowsIn& in, std::size_t row_bytes) {
+    const int threads = std::max(omp_get_max_threads() / size(), 1);
+    const auto width = static_cast<Index>(row_bytes);
+    const auto all = static_cast<Index>(in.place.size()) * width;
     std::size_t at = 0;
     for (int p = 0; p < size(); ++p) {
       const Offer& from = meeting_.offer(p);
@@ -192,13 +200,22 @@ class InProcessCommunicator : public Communicator {
       const Index rows = in.counts[static_cast<std::size_t>(p)];
       agree("exchange_rows", p, static_cast<std::size_t>(from.rows.counts[me]),
             static_cast<std::size_t>(rows), "rows");
-      for (Index i = 0; i < rows && row_bytes > 0; ++i, ++at) {
-        const auto row =
-            static_cast<std::size_t>(from.rows.order[static_cast<std::size_t>(start + i)]);
-        std::memcpy(in.rows + static_cast<std::size_t>(in.place[at]) * row_bytes,
-                    from.rows.rows + row * row_bytes, row_bytes);
+      cpu::RowRuns runs(rows);
+      Index most = 0;
+      for (Index i = 0; i < rows; ++i, ++at) {
+        const Index row = from.rows.order[static_cast<std::size_t>(start + i)];
+        runs.add(in.place[at], row);
+        most = std::max(most, row + 1);
       }
+      cpu::move_rows(bytes_at(in.rows, most, width), bytes_at(from.rows.rows, most, width), runs,
+                     threads, all);
     }
+  }
+  /// Rows as a matrix of bytes.
+  template <typename Byte>
+  static AnyView<std::conditional_t<std::is_const_v<Byte>, const void, void>> bytes_at(
+      Byte* rows, Index count, Index width) {
+    return {rows, Dtype::u8, 2, {count, width}, {width, 1}};
   }
   void check_counts(const char* call, std::span<const std::size_t> counts, std::size_t bytes,
                     const char* side) const {

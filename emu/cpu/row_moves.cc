@@ -196,7 +196,7 @@ void RowRuns::add(Index to, Index from, Index count) {
                    static_cast<std::int32_t>(count)});
 }
 
-void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int threads) {
+void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int threads, Index all) {
   const Rows out(to);
   const Rows in(from);
   Index rows = 0;
@@ -204,7 +204,8 @@ void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int t
   const Index bytes = rows * out.bytes();
   if (bytes == 0) return;
   const bool solid = out.solid() && in.solid();
-  const bool streams = solid && bytes >= kStreamBytes && out.bytes() >= kLeastStreamed;
+  const bool streams =
+      solid && std::max(bytes, all) >= kStreamBytes && out.bytes() >= kLeastStreamed;
   const bool sorts = streams && runs.list().size() > kFewRuns;
   std::vector<RowRun> sorted;
   if (sorts) sorted = by_source(runs.list(), from.extent[0]);

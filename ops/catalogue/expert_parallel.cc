@@ -11,7 +11,9 @@ namespace {
 
 Wire wire_of(const Parameters& set) {
   Wire wire;
-  if (set.text("precision", "mxfp8") == "bf16") wire.precision = WirePrecision::bf16;
+  const std::string_view precision = set.text("precision", "mxfp8");
+  if (precision == "bf16") wire.precision = WirePrecision::bf16;
+  if (precision == "fp8_blockwise") wire.precision = WirePrecision::fp8_blockwise;
   wire.format = set.format("format", "e4m3");
   wire.mode = scale_mode_of(set);
   wire.profile = profile_of(set);
@@ -44,7 +46,8 @@ class RankCall {
       x.rows = stage_.floats("x");
     } else {
       x.codes = stage_.codes("codes", wire_.format);
-      x.scales = stage_.scales("scales");
+      const bool mx = wire_.precision != WirePrecision::fp8_blockwise;
+      x.scales = mx ? stage_.scales("scales") : stage_.floats("scales");
     }
     const WireRows rows = dispatch(backend_, communicator_, plan_, x, wire_);
     NamedTensors out = named(rows, "x", "codes", "scales");
@@ -142,11 +145,11 @@ constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]", "i32"};
 constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
 constexpr OperandSpec kDispatchIn[] = {{"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
                                        {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
-                                       {"rank<p>.scales", "[T_p, D/32]", "u8 (e8m0)", true},
+                                       {"rank<p>.scales", "[T_p, D/32], or [T_p, D/128]", "u8 (e8m0) or f32", true},
                                        kExperts};
 constexpr OperandSpec kDispatchOut[] = {{"rank<p>.x", "[rows, D]", "bf16", true},
                                         {"rank<p>.codes", "[rows, D]", "u8", true},
-                                        {"rank<p>.scales", "[rows, D/32]", "u8 (e8m0)", true},
+                                        {"rank<p>.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
                                         {"rank<p>.tokens_per_expert", "[P*E/P], rank-major", "i32"},
                                         {"rank<p>.indices", "[rows]", "i32", true},
                                         {"rank<p>.group_ends", "[E/P]", "i32", true}};
@@ -160,14 +163,14 @@ constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}
                                               kWeights};
 constexpr OperandSpec kCombineBackwardOut[] = {{"rank<p>.dy", "[rows, D]", "bf16", true},
                                                {"rank<p>.dy.codes", "[rows, D]", "u8", true},
-                                               {"rank<p>.dy.scales", "[rows, D/32]", "u8", true},
+                                               {"rank<p>.dy.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
                                                {"rank<p>.dweights", "[T_p, k]", "f32", true}};
 constexpr ParameterSpec kSet[] = {
     {"experts", "", "of all ranks; a multiple of them"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
     {"layout", "rank_major|expert_major_padded", "of received rows"},
     {"rows", "received|worst_case", "of received tensors: what comes, or the most that can"},
-    {"precision", "mxfp8|bf16", "of dispatch forward and of combine backward"},
+    {"precision", "mxfp8|bf16|fp8_blockwise", "of dispatch forward and of combine backward"},
     {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
     {"scale_mode", "rceil|floor|ceil|even", "of scales"},

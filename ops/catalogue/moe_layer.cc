@@ -21,7 +21,8 @@ struct Named {
 };
 constexpr Named<MoePipeline> kPipelines[] = {{"mxfp8", MoePipeline::mxfp8},
                                              {"bf16", MoePipeline::bf16},
-                                             {"quantize_after", MoePipeline::quantize_after}};
+                                             {"quantize_after", MoePipeline::quantize_after},
+                                             {"flow", MoePipeline::flow}};
 
 MoePipeline pipeline_of(const Parameters& set) {
   const std::string_view name = set.text("pipeline", "mxfp8");
@@ -219,12 +220,12 @@ constexpr OperandSpec kOut[] = {
 };
 constexpr auto kSet = with_sum_parameters({
     {"top_k", "1", "experts of a token"},
-    {"pipeline", "mxfp8|bf16|quantize_after", "what travels, and where it is quantised"},
+    {"pipeline", "mxfp8|bf16|quantize_after|flow", "what travels, and where it is quantised"},
     {"scores", "combine|swiglu", "where a token's weights multiply"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
      "fp8_blockwise|bf16",
-     "how the experts' products are scaled; pipeline bf16 has its own"},
+     "how the experts' products are scaled; pipelines bf16 and flow have their own"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"score", "softmax|sigmoid", "of the router"},
     {"groups", "1", "of experts"},

@@ -45,6 +45,10 @@ const Layer kLayers[] = {
     {"quantize_after_rowwise",
      {{"top_k", "2"}, {"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}},
      0},
+    {"flow", {{"top_k", "2"}, {"pipeline", "flow"}}, 0},
+    {"flow_shared_swiglu_scores",
+     {{"top_k", "3"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"sum", "fma_chain"}},
+     32},
     {"quantize_after_wgrad_hp",
      {{"top_k", "1"}, {"pipeline", "quantize_after"}, {"recipe", "mxfp8_rceil_wgrad_with_hp"}},
      0},
@@ -184,6 +188,12 @@ const Mistake kMistakes[] = {
     {"a recipe that the pipeline cannot send",
      [](NamedTensors&, Parameters& set) { set.set("recipe", "fp8_rowwise"); },
      "moe_layer: recipe: found fp8_rowwise, pipeline mxfp8 needs one of the mxfp8 recipes"},
+    {"a format the flow has no transpose for",
+     [](NamedTensors&, Parameters& set) {
+       set.set("pipeline", "flow");
+       set.set("format", "e4m3fnuz");
+     },
+     "moe_layer: format: found e4m3fnuz, pipeline flow needs e4m3"},
     {"a pipeline that is none", [](NamedTensors&, Parameters& set) { set.set("pipeline", "int4"); },
      "pipeline"},
 };

@@ -1,0 +1,175 @@
+// The casting-free pipeline against the operators it is made of, bit for bit.
+#include <gtest/gtest.h>
+
+#include "tests/support/moe_cases.h"
+
+namespace mxo {
+namespace {
+
+using test::moe_inputs;
+using test::run_moe;
+using Set = std::vector<std::pair<std::string, std::string>>;
+
+/// The layer by calls of the catalogue: one rank, weights at the experts, so that gradients of h
+/// need the weights and those of the weights come from swiglu.
+class ByOperators {
+ public:
+  ByOperators(Backend& backend, const NamedTensors& in) : backend_(backend), in_(in) {}
+
+  /// Stages of the layer under their names.
+  NamedTensors run(const NamedTensors& kept) {
+    // The router is the same in every pipeline; its twin is in moe_layer_twin_test.
+    const Tensor logits = kept.at("rank0.logits");
+    NamedTensors routed = call("route", {{"logits", logits}}, {{"top_k", "2"}});
+    const Tensor experts = routed.at("experts");
+    const NamedTensors u =
+        call("dispatch", {{"rank0.x", in_.at("rank0.x")}, {"rank0.experts", experts}}, wire());
+    ends_ = u.at("rank0.group_ends");
+    const Rows u_rows{u.at("rank0.codes"), u.at("rank0.scales")};
+    out_["rank0.permuted.codes"] = u_rows.codes;
+    out_["rank0.permuted.scales"] = u_rows.scales;
+    const Tensor weights = row_weights(experts, routed.at("weights"));
+
+    const Rows w1 = square(in_.at("w1"));
+    const Rows w2 = square(in_.at("w2"));
+    const Tensor h = product(u_rows, w1);
+    out_["rank0.h"] = h;
+    const Rows act =
+        quantised(call("swiglu", {{"x", h}, {"probs", weights}}, {{"rounding", "none"}}).at("y"));
+    out_["rank0.act.codes"] = act.codes;
+    const Tensor o = product(act, w2);
+    out_["rank0.y"] =
+        call("combine", {{"rank0.y", o}, {"rank0.experts", experts}}, wire()).at("rank0.out");
+
+    const NamedTensors dy = call(
+        "combine_backward",
+        {{"rank0.y", o}, {"rank0.dout", in_.at("rank0.dy")}, {"rank0.experts", experts}}, wire());
+    const Rows g{dy.at("rank0.dy.codes"), dy.at("rank0.dy.scales")};
+    const Tensor dact = product(g, transposed_weight(w2));
+    out_["rank0.dact"] = dact;
+    out_["dw2"] = wgrad(turned(g), turned(act));
+    const Rows dh = quantised(
+        call("swiglu_backward", {{"x", h}, {"probs", weights}, {"dy", dact}}, {}).at("dx"));
+    out_["rank0.dh.codes"] = dh.codes;
+    out_["rank0.dh.scales"] = dh.scales;
+    out_["rank0.dpermuted"] = product(dh, transposed_weight(w1));
+    out_["dw1"] = wgrad(turned(dh), turned(u_rows));
+    return std::move(out_);
+  }
+
+ private:
+  struct Rows {
+    Tensor codes;
+    Tensor scales;
+  };
+
+  NamedTensors call(const char* op, const NamedTensors& in, const Set& settings) {
+    Parameters set;
+    for (const auto& [key, value] : settings) set.set(key, value);
+    return call_operator(backend_, op, in, set, world_.get());
+  }
+  static Set wire() {
+    return {{"experts", "8"},
+            {"layout", "expert_major_padded"},
+            {"alignment", "128"},
+            {"precision", "fp8_blockwise"}};
+  }
+  Rows quantised(const Tensor& x, const char* block = "1x128") {
+    NamedTensors q =
+        call("quantize_blockwise", {{"x", x}}, {{"block", block}, {"profile", "flow"}});
+    return {q.at("codes"), q.at("scales")};
+  }
+  Rows square(const Tensor& w) { return quantised(w, "128x128"); }
+  Tensor product(const Rows& x, const Rows& w) {
+    return call("grouped_matmul_blockwise",
+                {{"x.codes", x.codes},
+                 {"x.scales", x.scales},
+                 {"w.codes", w.codes},
+                 {"w.scales", w.scales},
+                 {"group_ends", ends_}},
+                {})
+        .at("y");
+  }
+  Tensor wgrad(const Rows& dy, const Rows& x) {
+    return call("grouped_matmul_blockwise_wgrad",
+                {{"dy.codes", dy.codes},
+                 {"dy.scales", dy.scales},
+                 {"x.codes", x.codes},
+                 {"x.scales", x.scales},
+                 {"group_ends", ends_}},
+                {})
+        .at("dw");
+  }
+  /// T of rows, its codes as [R, K] again.
+  Rows turned(const Rows& rows) {
+    const NamedTensors t =
+        call("scaling_aware_transpose",
+             {{"codes", rows.codes}, {"scales", rows.scales}, {"group_ends", ends_}}, {});
+    return {with_axes_exchanged(t.at("codes"), 1), t.at("scales")};
+  }
+  /// Codes and scales [E, K, N] of [E, N, K]: the same squares.
+  static Rows transposed_weight(const Rows& w) {
+    return {with_axes_exchanged(w.codes, w.codes.extent(0)),
+            with_axes_exchanged(w.scales, w.scales.extent(0))};
+  }
+  /// The last two axes of `count` matrices exchanged.
+  static Tensor with_axes_exchanged(const Tensor& from, Index count) {
+    std::vector<Index> shape = from.shape();
+    std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    Tensor to(from.dtype(), shape);
+    const Index rows = shape[shape.size() - 2];
+    const Index columns = shape[shape.size() - 1];
+    const std::size_t size = size_of(from.dtype());
+    for (Index e = 0; e < count; ++e) {
+      for (Index r = 0; r < rows; ++r) {
+        for (Index c = 0; c < columns; ++c) {
+          std::copy_n(from.data() + static_cast<std::size_t>((e * columns + c) * rows + r) * size,
+                      size,
+                      to.data() + static_cast<std::size_t>((e * rows + r) * columns + c) * size);
+        }
+      }
+    }
+    return to;
+  }
+  /// The weight of each padded row: on one rank rows lie by expert, then by token.
+  Tensor row_weights(const Tensor& experts, const Tensor& weights) const {
+    const auto* ends = ends_.as<std::int32_t>();
+    Tensor rows(Dtype::f32, {out_.at("rank0.permuted.codes").extent(0)});
+    for (std::int32_t e = 0; e < 8; ++e) {
+      Index at = e == 0 ? 0 : ends[e - 1];
+      for (Index i = 0; i < experts.elements(); ++i) {
+        if (experts.as<std::int32_t>()[i] == e) rows.as<float>()[at++] = weights.as<float>()[i];
+      }
+    }
+    return rows;
+  }
+
+  Backend& backend_;
+  const NamedTensors& in_;
+  std::unique_ptr<World> world_ = make_in_process_world();
+  Tensor ends_;
+  NamedTensors out_;
+};
+
+TEST(MoeFlow, IsTheCompositionOfItsOperators) {
+  const auto cpu = make_backend("cpu", 2);
+  test::MoeShape shape;
+  shape.width = 160;  // two blocks a row, the second of them short
+  shape.tokens = {91};
+  const NamedTensors in = moe_inputs(shape, 21);
+  Parameters set;
+  set.set("top_k", "2");
+  set.set("pipeline", "flow");
+  set.set("scores", "swiglu");
+  set.set("keep_stages", "true");
+  const NamedTensors layer = run_moe(*cpu, in, set);
+  const NamedTensors owed = ByOperators(*cpu, in).run(layer);
+  for (const auto& [name, tensor] : owed) {
+    ASSERT_TRUE(layer.contains(name)) << name;
+    ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
+    EXPECT_EQ(std::memcmp(tensor.data(), layer.at(name).data(), tensor.bytes()), 0) << name;
+  }
+}
+
+}  // namespace
+}  // namespace mxo
