@@ -1,5 +1,6 @@
-// What a second cast costs: row-wise FP8 turned column-wise by requantising, and by moving
-// exponents under each underflow rule; error against the row-wise values, and time.
+// What a second cast costs: row-wise FP8 turned column-wise by requantising, with scales of any
+// value and with powers of two, and by moving exponents under each underflow rule; error against
+// the row-wise values, and time.
 #include <omp.h>
 
 #include <cmath>
@@ -16,7 +17,12 @@ constexpr Index kRows = 4096;
 constexpr Index kColumns = 2048;
 
 enum class Data : std::uint8_t { normal, heavy_tailed };
-enum class Way : std::uint8_t { requantize, round, keep_mantissa, flush };
+enum class Way : std::uint8_t { any_scale, power_of_2, round, keep_mantissa, flush };
+
+/// Scales of any value are torchao's, powers of two the flow's.
+const F32ScaleRule& rule_of(Way way) {
+  return way == Way::any_scale ? kTorchaoBlockwise : kFlowBlockwise;
+}
 
 /// Heavy tails: Student's t of 3 degrees of freedom, rows of scales 2^(two normal deviates).
 Tensor values(Data data) {
@@ -54,30 +60,27 @@ Tensor dequantised(const Quantised& q, bool along_tokens) {
   return x;
 }
 
-Quantised row_wise(Backend& backend, const Tensor& x) {
+Quantised row_wise(Backend& backend, const Tensor& x, Way way) {
   Quantised q{Tensor(Dtype::e4m3, {kRows, kColumns}),
               Tensor(Dtype::f32, {kRows, kColumns / kScaledBlock})};
-  quantize_blockwise(backend, {x.operand(),
-                               {},
-                               q.codes.result(),
-                               q.scales.result(),
-                               BlockShape::row_1x128,
-                               kFlowBlockwise});
+  quantize_blockwise(
+      backend,
+      {x.operand(), {}, q.codes.result(), q.scales.result(), BlockShape::row_1x128, rule_of(way)});
   return q;
 }
 
 /// The way to codes [K, R] with scales along tokens.
 void turn(Backend& backend, Way way, const Quantised& rows, const Tensor& high, const Tensor& ends,
           Quantised& out) {
-  if (way == Way::requantize) {
+  if (way <= Way::power_of_2) {
     quantize_blockwise(backend, {high.operand(), ends.operand(), transposed(out.codes.result()),
-                                 out.scales.result(), BlockShape::column_128x1, kFlowBlockwise});
+                                 out.scales.result(), BlockShape::column_128x1, rule_of(way)});
     return;
   }
   const Underflow rules[] = {Underflow::round, Underflow::keep_mantissa, Underflow::flush};
   scaling_aware_transpose(
       backend, {rows.codes.operand(), rows.scales.operand(), ends.operand(), out.codes.result(),
-                out.scales.result(), rules[static_cast<int>(way) - 1]});
+                out.scales.result(), rules[static_cast<int>(way) - 2]});
 }
 
 double sqnr(const Tensor& truth, const Tensor& found) {
@@ -95,7 +98,7 @@ double sqnr(const Tensor& truth, const Tensor& found) {
 void BM_Turn(benchmark::State& state, Data data, Way way) {
   const auto backend = make_cpu_backend({"best", omp_get_max_threads()});
   const Tensor x = values(data);
-  const Quantised rows = row_wise(*backend, x);
+  const Quantised rows = row_wise(*backend, x, way);
   const Tensor high = dequantised(rows, false);
   Tensor ends(Dtype::i32, {1});
   ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(kRows);
@@ -124,7 +127,8 @@ void BM_Turn(benchmark::State& state, Data data, Way way) {
 void register_all() {
   const std::pair<const char*, Data> kinds[] = {{"normal", Data::normal},
                                                 {"heavy_tailed", Data::heavy_tailed}};
-  const std::pair<const char*, Way> ways[] = {{"requantize", Way::requantize},
+  const std::pair<const char*, Way> ways[] = {{"requantize_any_scale", Way::any_scale},
+                                              {"requantize_power_of_2", Way::power_of_2},
                                               {"round", Way::round},
                                               {"keep_mantissa", Way::keep_mantissa},
                                               {"flush", Way::flush}};

@@ -29,7 +29,7 @@ struct Case {
 
 std::vector<Case> cases() {
   return {{1, 4, 2, 32, 32, {9}, Case::any},
-          {2, 4, 2, 64, 8, {5, 11}, Case::any},
+          {2, 4, 2, 160, 8, {5, 11}, Case::any},
           {4, 8, 3, 32, 32, {3, 0, 7, 1}, Case::any},
           {4, 4, 1, 96, 16, {6, 6, 6, 6}, Case::all_to_one},
           {8, 16, 4, 32, 1, {4, 5, 0, 2, 9, 1, 3, 7}, Case::few},
@@ -178,7 +178,7 @@ TEST_P(ExpertParallel, PaddedRowsAreThePermutationOfRankMajorOnes) {
 
 TEST_P(ExpertParallel, FusedAndUnfusedPlacementGiveTheSameBytes) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
-    for (const char* precision : {"mxfp8", "bf16"}) {
+    for (const char* precision : {"mxfp8", "bf16", "fp8_blockwise"}) {
       expect_same(call("dispatch", in_, parameters(case_, layout, precision, "fused")),
                   call("dispatch", in_, parameters(case_, layout, precision, "unfused")));
     }
@@ -234,18 +234,22 @@ TEST_P(ExpertParallel, WorstCaseRowsComeBackTheSame) {
   }
 }
 
-TEST_P(ExpertParallel, MxRowsAreTheQuantisedRowsMoved) {
-  NamedTensors quantised = only(in_, {"experts"});
-  for (Index p = 0; p < case_.ranks; ++p) {
-    NamedTensors x;
-    x["x"] = in_.at(rank(p) + "x");
-    NamedTensors q = call_operator(*cpu_, "quantize", x, {});
-    quantised[rank(p) + "codes"] = q.at("codes");
-    quantised[rank(p) + "scales"] = q.at("scales");
-  }
-  for (const char* layout : {"rank_major", "expert_major_padded"}) {
-    const Parameters set = parameters(case_, layout, "mxfp8", "fused");
-    expect_same(call("dispatch", in_, set), call("dispatch", quantised, set));
+TEST_P(ExpertParallel, CodesAreThoseOfTheQuantisedRowsMoved) {
+  for (const bool mx : {true, false}) {
+    NamedTensors quantised = only(in_, {"experts"});
+    for (Index p = 0; p < case_.ranks; ++p) {
+      NamedTensors x;
+      x["x"] = in_.at(rank(p) + "x");
+      Parameters how;
+      if (!mx) how.set("profile", "flow");
+      NamedTensors q = call_operator(*cpu_, mx ? "quantize" : "quantize_blockwise", x, how);
+      quantised[rank(p) + "codes"] = q.at("codes");
+      quantised[rank(p) + "scales"] = q.at("scales");
+    }
+    for (const char* layout : {"rank_major", "expert_major_padded"}) {
+      const Parameters set = parameters(case_, layout, mx ? "mxfp8" : "fp8_blockwise", "fused");
+      expect_same(call("dispatch", in_, set), call("dispatch", quantised, set));
+    }
   }
 }
 
