@@ -26,7 +26,7 @@ struct EncodedRun {
   bool special = false;           ///< holds a NaN or an infinity; the integers are zero
 };
 
-/// What one row of outputs ends with; of columns there are arrays of the same (ColumnEnds).
+/// What one row of outputs ends with; of the lines of a panel there are arrays (ColumnEnds).
 struct RowEnd {
   double reach;      ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
   double norm;       ///< at least the Euclidean norm of the line; infinite: do not decide

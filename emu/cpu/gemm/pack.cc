@@ -102,6 +102,32 @@ void pack_chain(const Kernels& kernels, const Product& product, const Factor& fa
   }
 }
 
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+
+RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, int lane) {
+  const LineBound& bound = panel.bound[lane];
+  RowEnd end{0.0, 0.0, bound.roundings, 1.0};
+  if (product.scaling == Scaling::rowwise) {
+    end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
+  }
+  if (bound.special || !std::isfinite(end.scale)) return {kUnbounded, kUnbounded, 0.0, 1.0};
+  if (bound.quantum == LineBound::kNone) return end;  // all zero
+  end.norm = std::sqrt(bound.norm2) * (1.0 + 0x1p-10);
+  end.reach = std::ldexp(end.norm, -bound.quantum);
+  return end;
+}
+
+void set_ends(const Product& product, const Factor& factor, Panel& panel) {
+  panel.ends = {};
+  for (int lane = 0; lane < panel.width; ++lane) {
+    const RowEnd end = end_of(product, factor, panel, lane);
+    panel.ends.reach[lane] = end.reach;
+    panel.ends.norm[lane] = end.norm;
+    panel.ends.roundings[lane] = end.roundings;
+    panel.ends.scale[lane] = end.scale;
+  }
+}
+
 }  // namespace
 
 void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
@@ -110,12 +136,13 @@ void pack_panel(const Kernels& kernels, Engine engine, const Product& product, c
     case Engine::int16:
       (kernels.planes != nullptr ? pack_planes : pack_pairs)(kernels, product, factor, depth, panel,
                                                              scratch);
-      return;
+      break;
     case Engine::f64:
       pack_f64(kernels, factor, depth, panel, panel.scale_step == kMaxLanesB, scratch);
-      return;
+      break;
     case Engine::chain: pack_chain(kernels, product, factor, depth, panel, scratch); return;
   }
+  if (depth.start + depth.count == product.depth) set_ends(product, factor, panel);
 }
 
 void pack_run_f64(const Product& product, const Factor& factor, const Panel& panel, Index start,

@@ -50,6 +50,11 @@ struct Panel {
   std::vector<Rest> rests;
   bool dense = false;  ///< int16: too many rests; the pairs are not to be used
   LineBound bound[kMaxLanesB];
+  ColumnEnds ends;  ///< of its lines, once all of the depth is packed
+
+  RowEnd row_end(int lane) const {
+    return {ends.reach[lane], ends.norm[lane], ends.roundings[lane], ends.scale[lane]};
+  }
 };
 
 /// Which part of the contracted axis a panel holds.
@@ -78,7 +83,7 @@ using PackScratchPtr = std::unique_ptr<PackScratch, PackScratchDelete>;
 PackScratchPtr make_pack_scratch();
 
 /// Fills the panel from elements [depth.start, + count) of its lines; bounds accumulate over
-/// calls for the parts of one depth.
+/// calls for the parts of one depth, and the last of them sets the ends.
 void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
                 const Depth& depth, Panel& panel, PackScratch& scratch);
 

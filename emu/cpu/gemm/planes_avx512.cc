@@ -76,19 +76,25 @@ void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, cons
   add_16(_mm512_set1_pd(value), integers(high, low, at), scale_a, d);
 }
 
+static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <
+              0x7FFFFFFF);
+
 void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
                 double* c) noexcept {
   const __m512d shift = _mm512_set1_pd(256.0);
   for (int part = 0; part < kTileLanes; part += 8) {
     const int column = half * kTileLanes + part;
     const __m512d factor = _mm512_loadu_pd(scale_b + column);
-    const auto f64_of = [part](const std::int32_t* row) {
-      return _mm512_cvtepi32_pd(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + part)));
+    const auto words_of = [part](const std::int32_t* row) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(row + part));
     };
     for (int m = 0; m < kTileLanes; ++m) {
-      // Below 2^53: exact.
-      const __m512d upper = _mm512_fmadd_pd(f64_of(planes[0][m]), shift, f64_of(planes[1][m]));
-      const __m512d sum = _mm512_fmadd_pd(upper, shift, f64_of(planes[2][m]));
+      // 256 high + mixed is (sum - low) / 256: with a span of integers of at most 2^15 - 1 it
+      // stays below 2^31.  Joined with low below 2^53.  Both exact.
+      const __m256i upper =
+          _mm256_add_epi32(_mm256_slli_epi32(words_of(planes[0][m]), 8), words_of(planes[1][m]));
+      const __m512d sum = _mm512_fmadd_pd(_mm512_cvtepi32_pd(upper), shift,
+                                          _mm512_cvtepi32_pd(words_of(planes[2][m])));
       double* to = c + m * kMaxLanesB + column;
       _mm512_storeu_pd(to, _mm512_fmadd_pd(_mm512_mul_pd(sum, factor), _mm512_set1_pd(scale_a[m]),
                                            _mm512_loadu_pd(to)));

@@ -35,7 +35,6 @@ constexpr std::size_t kAlign = 64;  // of panels
 /// that its sums stay in the first cache.
 void compute_pairs(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   const Tile& tile = *part.tile;
-  const TileEnds ends(part);
   if (kernels.begin != nullptr) kernels.begin();
   for (int j = 0; j < part.wide(); ++j) {
     for (int i = 0; i < part.tall(); ++i) {
@@ -44,8 +43,7 @@ void compute_pairs(const Kernels& kernels, const TilePart& part, TileScratch& sc
       double* sums = block_of(one, scratch, 0, 0);
       std::memset(sums, 0, sizeof(double) * kBlockSums);
       sum_int16(kernels, pair, scratch);
-      write_exact(kernels, *tile.job->product, part.a[i], part.b[j], ends.rows[i], ends.columns[j],
-                  sums);
+      write_exact(kernels, *tile.job->product, part.a[i], part.b[j], sums);
     }
   }
   if (kernels.end != nullptr) kernels.end();

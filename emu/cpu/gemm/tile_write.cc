@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "emu/reference/dot.h"
 
@@ -16,20 +15,6 @@ namespace {
 
 constexpr std::uint32_t kNanF32 = 0x7FC00000u;
 constexpr std::uint32_t kNanBf16 = 0x7FC0u;
-
-RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, int lane) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const LineBound& bound = panel.bound[lane];
-  RowEnd end{0.0, 0.0, bound.roundings, 1.0};
-  if (product.scaling == Scaling::rowwise) {
-    end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
-  }
-  if (bound.special || !std::isfinite(end.scale)) return {kInfinity, kInfinity, 0.0, 1.0};
-  if (bound.quantum == LineBound::kNone) return end;  // all zero
-  end.norm = std::sqrt(bound.norm2) * (1.0 + 0x1p-10);
-  end.reach = std::ldexp(end.norm, -bound.quantum);
-  return end;
-}
 
 /// Writes rounded outputs of one product.
 class Writer {
@@ -114,37 +99,18 @@ void write_chain(const Kernels& kernels, const Product& product, const Panel& a,
 
 }  // namespace
 
-TileEnds::TileEnds(const TilePart& part) {
-  const Product& product = *part.tile->job->product;
-  for (int i = 0; i < part.tall(); ++i) {
-    const Panel& a = part.a[i];
-    for (int m = 0; m < a.width; ++m) rows[i][m] = end_of(product, product.a, a, m);
-  }
-  for (int j = 0; j < part.wide(); ++j) {
-    const Panel& b = part.b[j];
-    columns[j] = {};
-    for (int n = 0; n < b.width; ++n) {
-      const RowEnd end = end_of(product, product.b, b, n);
-      columns[j].reach[n] = end.reach;
-      columns[j].norm[n] = end.norm;
-      columns[j].roundings[n] = end.roundings;
-      columns[j].scale[n] = end.scale;
-    }
-  }
-}
-
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const RowEnd* rows, const ColumnEnds& columns, const double* sums) {
+                 const double* sums) {
   const Writer writer(product);
-  const double reach = *std::max_element(columns.reach, columns.reach + b.width);
+  const double reach = *std::max_element(b.ends.reach, b.ends.reach + b.width);
   for (int m = 0; m < a.width; ++m) {
     alignas(64) std::uint32_t bits[kMaxLanesB];
-    if (product.scaling != Scaling::rowwise && rows[m].reach * reach <= 0x1p53) {
+    if (product.scaling != Scaling::rowwise && a.ends.reach[m] * reach <= 0x1p53) {
       kernels.round_exact(sums + m * kernels.lanes_b, b.width, product.out.dtype, bits);
       writer.put_row(a.first + m, b.first, b.width, bits);
       continue;
     }
-    std::uint32_t open = kernels.round(rows[m], columns, sums + m * kernels.lanes_b, b.width,
+    std::uint32_t open = kernels.round(a.row_end(m), b.ends, sums + m * kernels.lanes_b, b.width,
                                        product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
     for (; open != 0; open &= open - 1) {
@@ -169,11 +135,9 @@ void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scrat
     }
     return;
   }
-  const TileEnds ends(part);
   for (int j = 0; j < part.wide(); ++j) {
     for (int i = 0; i < part.tall(); ++i) {
-      write_exact(kernels, *job.product, part.a[i], part.b[j], ends.rows[i], ends.columns[j],
-                  block_of(*part.tile, scratch, i, j));
+      write_exact(kernels, *job.product, part.a[i], part.b[j], block_of(*part.tile, scratch, i, j));
     }
   }
   _mm_sfence();  // streamed stores become visible before the threads join

@@ -5,16 +5,9 @@
 
 namespace mxo::cpu {
 
-/// How the lines of a tile's panels end.
-struct TileEnds {
-  RowEnd rows[kTilePanelsA][kMaxLanesA];
-  ColumnEnds columns[kTilePanelsB];
-  explicit TileEnds(const TilePart& part);
-};
-
 /// One pair of panels: sums [m][lanes_b] in f64, rounded once.
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const RowEnd* rows, const ColumnEnds& columns, const double* sums);
+                 const double* sums);
 /// All pairs of a tile, of whichever engine.
 void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 
