@@ -163,11 +163,9 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
                            weighs ? saved.weights.operand() : Operand{}, combined);
   see(op, "combined", to_read(combined));
   if (shared) {
-    const SharedExpert expert = run_shared(backend, op, saved.recipe, op.x);
-    const Result to = rows_of(stacked.result(), tokens, tokens);
-    const std::size_t bytes = static_cast<std::size_t>(tokens * width) * size_of(Dtype::bf16);
-    backend.download(static_cast<std::byte*>(to.data),
-                     static_cast<const std::byte*>(expert.y.operand().data), bytes);
+    SharedExpert expert = open_shared(backend, op, saved.recipe, op.x);
+    expert.second.y = rows_of(stacked.result(), tokens, tokens);
+    grouped_linear(backend, expert.second);
     add_matrices(backend, stacked.operand(), 2, op.y);
   }
   if (op.recompute) {

@@ -159,7 +159,7 @@ class Backward {
     const Gathered x = gather_rows(backend_, communicator_, call_.x);
     const Gathered dy = gather_rows(backend_, communicator_, op_.dy);
     const Operand all = x.rows.operand();
-    const SharedExpert s = run_shared(backend_, call_, saved_.recipe, all);
+    const SharedExpert s = open_shared(backend_, call_, saved_.recipe, all);
     BackendTensor dact(backend_, Dtype::bf16, {all.extent[0], s.act.operand().extent[1]});
     const auto one_group_or_none = [](const Result& dw) {
       return dw.given() ? as_one_group(dw) : Result{};
@@ -172,9 +172,7 @@ class Backward {
     BackendTensor dx_all(backend_, Dtype::f32, {all.extent[0], all.extent[1]});
     grouped_linear_backward(backend_, {s.first, {}, {}},
                             {dh.operand(), dx_all.result(), one_group_or_none(op_.dshared_w1), {}});
-    const Operand mine = rows_of(dx_all.operand(), x.first, dx.extent[0]);
-    backend_.download(static_cast<std::byte*>(dx.data), static_cast<const std::byte*>(mine.data),
-                      static_cast<std::size_t>(dx.elements()) * size_of(Dtype::f32));
+    take_rows(backend_, dx_all.operand(), x.first, dx);
   }
 
   Backend& backend_;

@@ -1,9 +1,10 @@
 // Compositions of operators that both passes of a layer use.
 #include "ops/moe_steps.h"
 
-#include <cstring>
+#include <numeric>
 
 #include "ops/combine_rows.h"
+#include "ops/permute.h"
 #include "ops/swiglu.h"
 
 namespace mxo {
@@ -111,8 +112,8 @@ void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, Ba
   swiglu(backend, {h.operand(), probs, act.result()});
 }
 
-SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
-                        const Operand& x) {
+SharedExpert open_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
+                         const Operand& x) {
   SharedExpert s;
   const Index tokens = x.extent[0];
   const Index width = op.shared_w1.extent[0];
@@ -132,12 +133,9 @@ SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe
   grouped_linear(backend, s.first);
   s.act = BackendTensor(backend, Dtype::bf16, {tokens, width / 2});
   swiglu(backend, {s.h.operand(), {}, s.act.result()});
-  s.y = BackendTensor(backend, Dtype::bf16, {tokens, x.extent[1]});
   s.second = s.first;
   s.second.x = s.act.operand();
   s.second.w = as_one_group(op.shared_w2);
-  s.second.y = s.y.result();
-  grouped_linear(backend, s.second);
   return s;
 }
 
@@ -149,13 +147,15 @@ void add_matrices(Backend& backend, const Operand& stacked, Index count, const R
       slots.as<std::int32_t>()[t * count + s] = static_cast<std::int32_t>(s * rows + t);
     }
   }
-  combine_rows(backend, {stacked, slots.operand(), {}, out});
+  const MirroredTensor mirrored(backend, std::move(slots));
+  combine_rows(backend, {stacked, mirrored.operand(), {}, out});
 }
 
 Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand& mine) {
   const std::size_t row = static_cast<std::size_t>(mine.extent[1]) * size_of(mine.dtype);
-  const auto all = communicator.all_gather(
-      {static_cast<const std::byte*>(mine.data), static_cast<std::size_t>(mine.extent[0]) * row});
+  const HostView here(backend, mine);
+  const auto all = communicator.all_gather({static_cast<const std::byte*>(here.operand().data),
+                                            static_cast<std::size_t>(mine.extent[0]) * row});
   std::size_t bytes = 0;
   for (const auto& part : all) bytes += part.size();
   Gathered g;
@@ -166,10 +166,18 @@ Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand
     if (static_cast<int>(p) < communicator.rank() && row > 0) {
       g.first += static_cast<Index>(all[p].size() / row);
     }
-    if (!all[p].empty()) std::memcpy(to, all[p].data(), all[p].size());
+    backend.upload(to, all[p].data(), all[p].size());
     to += all[p].size();
   }
   return g;
+}
+
+void take_rows(Backend& backend, const Operand& from, Index first, const Result& to) {
+  Tensor indices(Dtype::i32, {to.extent[0]});
+  auto* at = indices.as<std::int32_t>();
+  std::iota(at, at + to.extent[0], static_cast<std::int32_t>(first));
+  const MirroredTensor mirrored(backend, std::move(indices));
+  permute(backend, {from, mirrored.operand(), to});
 }
 
 }  // namespace mxo

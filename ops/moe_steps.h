@@ -34,17 +34,16 @@ GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act);
 /// h and act from the rows that came.
 void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act);
 
-/// The shared expert on any tokens.
+/// The shared expert on any tokens, as far as its activations; `second` waits for its y.
 struct SharedExpert {
   BackendTensor ends;
   BackendTensor h;
   BackendTensor act;
-  BackendTensor y;
   GroupedLinear first;
   GroupedLinear second;
 };
-SharedExpert run_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
-                        const Operand& x);
+SharedExpert open_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
+                         const Operand& x);
 
 /// out[t] = round of the sum, in f32 and in order, of row t of each of `count` matrices [T, D] that
 /// lie one behind the other.
@@ -56,5 +55,8 @@ struct Gathered {
   Index first = 0;
 };
 Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand& mine);
+
+/// As many rows as `to` has, from row `first` of `from` on.
+void take_rows(Backend& backend, const Operand& from, Index first, const Result& to);
 
 }  // namespace mxo

@@ -32,7 +32,7 @@ MoePipeline pipeline_of(const Parameters& set) {
   return MoePipeline::mxfp8;
 }
 
-/// What all ranks share: operands that each holds whole, and the parameters.
+/// Operands that every rank is given whole, and the parameters.
 MoeLayer layer_of(Staging& stage, const Parameters& set) {
   MoeLayer op;
   op.router = stage.floats("router");
@@ -65,22 +65,20 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   return op;
 }
 
-struct RankOperands {
-  Operand x;
-  Operand dy;
-};
-
 /// One rank of a call.
 class RankCall {
  public:
-  RankCall(Backend& backend, Communicator& communicator, const MoeLayer& layer,
-           const RankOperands& mine, bool keep_stages)
-      : backend_(backend), communicator_(communicator), op_(layer), mine_(mine) {
-    op_.x = mine.x;
+  RankCall(Backend& backend, Communicator& communicator, const NamedTensors& inputs,
+           const Parameters& set)
+      : backend_(backend), communicator_(communicator), stage_(backend, kOp, inputs) {
+    op_ = layer_of(stage_, set);
+    const std::string rank = "rank" + std::to_string(communicator.rank()) + ".";
+    op_.x = stage_.floats(rank + "x");
+    if (stage_.has(rank + "dy")) dy_ = stage_.floats(rank + "dy");
     const Index local = op_.experts / communicator.size();
-    op_.w1 = rows_of(layer.w1, communicator.rank() * local, local);
-    op_.w2 = rows_of(layer.w2, communicator.rank() * local, local);
-    if (!keep_stages) return;
+    op_.w1 = rows_of(op_.w1, communicator.rank() * local, local);
+    op_.w2 = rows_of(op_.w2, communicator.rank() * local, local);
+    if (!set.flag("keep_stages", false)) return;
     op_.observe = [this](std::string_view stage, const Operand& tensor) {
       outputs_.emplace(stage, on_host(backend_, tensor));
     };
@@ -91,14 +89,14 @@ class RankCall {
     op_.y = y.result();
     const SavedMoeLayer saved = moe_layer(backend_, communicator_, op_);
     keep("y", y);
-    if (mine_.dy.given()) backward(saved);
+    if (dy_.given()) backward(saved);
     return std::move(outputs_);
   }
 
  private:
   void backward(const SavedMoeLayer& saved) {
     MoeLayerBackward back;
-    back.dy = mine_.dy;
+    back.dy = dy_;
     BackendTensor dx = like(op_.x);
     BackendTensor drouter(backend_, Dtype::f32, {op_.router.extent[0], op_.router.extent[1]});
     BackendTensor dw1 = like(op_.w1);
@@ -135,8 +133,9 @@ class RankCall {
 
   Backend& backend_;
   Communicator& communicator_;
+  Staging stage_;
   MoeLayer op_;
-  RankOperands mine_;
+  Operand dy_;
   NamedTensors outputs_;
 };
 
@@ -167,30 +166,28 @@ void keep_one(NamedTensors& all, const std::string& name, int ranks) {
 
 NamedTensors call_moe_layer(Backend& backend, World& world, const NamedTensors& inputs,
                             const Parameters& set) {
-  Staging stage(backend, kOp, inputs);
   const int ranks = ranks_of(kOp, inputs, "x");
-  const MoeLayer layer = layer_of(stage, set);
-  if (layer.experts % ranks != 0) {
-    throw Error(Fault::shape, "moe_layer: router: found " + std::to_string(layer.experts) +
+  const Operand router = inputs.at("router").operand();
+  Check(kOp).rank("router", router, 2);
+  const Index experts = router.extent[0];
+  if (experts % ranks != 0) {
+    throw Error(Fault::shape, "moe_layer: router: found " + std::to_string(experts) +
                                   " experts, needs a multiple of the " + std::to_string(ranks) +
                                   " ranks");
   }
-  const bool backward = stage.has("rank0.dy");
-  std::vector<RankOperands> operands;
+  const bool backward = inputs.contains("rank0.dy");
   for (int p = 0; p < ranks; ++p) {
-    const std::string rank = "rank" + std::to_string(p) + ".";
-    if (stage.has(rank + "dy") != backward) {
-      throw Error(Fault::argument, "moe_layer: " + rank + "dy: " +
+    const std::string dy = "rank" + std::to_string(p) + ".dy";
+    if (inputs.contains(dy) != backward) {
+      throw Error(Fault::argument, "moe_layer: " + dy + ": " +
                                        (backward ? "missing" : "found, but rank0.dy is missing") +
                                        ", needs to be there for all ranks or none");
     }
-    operands.push_back(
-        {stage.floats(rank + "x"), backward ? stage.floats(rank + "dy") : Operand{}});
   }
   RankOutputs outputs;
   world.run(ranks, [&](Communicator& communicator) {
-    const auto& mine = operands[static_cast<std::size_t>(communicator.rank())];
-    RankCall call(backend, communicator, layer, mine, set.flag("keep_stages", false));
+    RankBackend own(backend, communicator.rank());
+    RankCall call(own.get(), communicator, inputs, set);
     outputs.add(world, communicator, call.run());
   });
   NamedTensors all = outputs.take();
