@@ -26,6 +26,13 @@ struct EncodedRun {
   bool special = false;           ///< holds a NaN or an infinity; the integers are zero
 };
 
+/// What the int16 part of an element leaves: `value` is the rest times the scale.
+struct Rest {
+  double value;
+  std::uint32_t lane;
+  std::uint32_t at;  ///< in the run
+};
+
 /// What one row of outputs ends with; of the lines of a panel there are arrays (ColumnEnds).
 struct RowEnd {
   double reach;      ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact

@@ -90,13 +90,21 @@ void LinePacker::begin() {
               static_cast<std::size_t>(depth_.runs() * kRunBlocks * panel_.scale_step) * 8);
 }
 
+/// The rests of a run by element: those of two panels are then matched in one pass.
+void LinePacker::sort_rests(Index run) {
+  if (panel_.dense) return;
+  std::sort(panel_.rests.begin() + panel_.rest_begin[run], panel_.rests.end(),
+            [](const Rest& a, const Rest& b) { return a.at < b.at; });
+}
+
 void LinePacker::begin_run(Index run) {
+  if (run > 0) sort_rests(run - 1);
   panel_.rest_begin[run] = static_cast<std::uint32_t>(panel_.rests.size());
-  panel_.rest_mask[run][0] = panel_.rest_mask[run][1] = 0;
   panel_.split[run] = 0;
 }
 
 void LinePacker::end() {
+  if (depth_.runs() > 0) sort_rests(depth_.runs() - 1);
   panel_.rest_begin[depth_.runs()] = static_cast<std::uint32_t>(panel_.rests.size());
   Index splits = 0;
   for (Index run = 0; run < depth_.runs(); ++run) splits += panel_.split[run];
@@ -142,10 +150,10 @@ void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs)
     worth_at(run, b, lane) = worth[b];
     exponent[b] = e.exponent[b] + (s.joint ? s.shift[b] : 0);
   }
-  if ((e.rest[0] | e.rest[1]) != 0) keep_rests(run, lane, e.rest, codes, exponent, worth);
+  if ((e.rest[0] | e.rest[1]) != 0) keep_rests(lane, e.rest, codes, exponent, worth);
 }
 
-void LinePacker::keep_rests(Index run, int lane, const std::uint64_t (&candidates)[2],
+void LinePacker::keep_rests(int lane, const std::uint64_t (&candidates)[2],
                             const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
                             const double (&worth)[kRunBlocks]) {
   for (int word = 0; word < 2; ++word) {
@@ -155,7 +163,6 @@ void LinePacker::keep_rests(Index run, int lane, const std::uint64_t (&candidate
       const float x = values_[codes[at]] * power_f32(-exponent[b]);
       const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
       if (rest == 0.0f) continue;
-      panel_.rest_mask[run][word] |= std::uint64_t{1} << at % 64;
       panel_.bound[lane].roundings += 3;
       panel_.rests.push_back({static_cast<double>(rest) * worth[b],
                               static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});

@@ -34,9 +34,9 @@ class LinePacker {
 
   /// A run of one line to int16 pairs, each run or block with the unit that its norm allows.
   void pack_pairs(Index run, int count, int lane, std::int32_t* pairs);
-  void keep_rests(Index run, int lane, const std::uint64_t (&candidates)[2],
-                  const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
-                  const double (&worth)[kRunBlocks]);
+  void keep_rests(int lane, const std::uint64_t (&candidates)[2], const std::uint8_t* codes,
+                  const int (&exponent)[kRunBlocks], const double (&worth)[kRunBlocks]);
+  void sort_rests(Index run);
   void mark_special(int lane, bool nan);
   bool has_nan(const std::uint8_t* codes) const;
   double& worth_at(Index run, int block, int lane) {

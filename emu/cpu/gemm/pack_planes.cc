@@ -101,7 +101,7 @@ class PlanePacker : LinePacker {
         exponent[b] = table_.unit + line.scales.shift[block + b];
         worth[b] = line.worth;
       }
-      keep_rests(run, lane, tally.rest, codes, exponent, worth);
+      keep_rests(lane, tally.rest, codes, exponent, worth);
     }
   }
 

@@ -11,8 +11,8 @@ std::size_t aligned(Index bytes) {
 }
 
 struct Sizes {
-  std::size_t data = 0, scales = 0, rest_mask = 0, rest_begin = 0, split = 0;
-  std::size_t all() const { return data + scales + rest_mask + rest_begin + split; }
+  std::size_t data = 0, scales = 0, rest_begin = 0, split = 0;
+  std::size_t all() const { return data + scales + rest_begin + split; }
 };
 
 Sizes sizes_of(Engine engine, int step, int scale_step, const Depth& depth) {
@@ -21,7 +21,6 @@ Sizes sizes_of(Engine engine, int step, int scale_step, const Depth& depth) {
     case Engine::int16:
       s.data = aligned(depth.runs() * kRunPairs * step * 4);
       s.scales = aligned(depth.runs() * kRunBlocks * scale_step * 8);
-      s.rest_mask = aligned(depth.runs() * 16);
       s.rest_begin = aligned((depth.runs() + 1) * 4);
       s.split = aligned(depth.runs());
       break;
@@ -43,8 +42,6 @@ void place_panel(Panel& panel, Engine engine, const Depth& depth, std::byte* mem
   memory += s.data;
   panel.scales = reinterpret_cast<double*>(memory);
   memory += s.scales;
-  panel.rest_mask = reinterpret_cast<std::uint64_t(*)[2]>(memory);
-  memory += s.rest_mask;
   panel.rest_begin = reinterpret_cast<std::uint32_t*>(memory);
   memory += s.rest_begin;
   panel.split = reinterpret_cast<std::uint8_t*>(memory);

@@ -17,13 +17,6 @@ enum class Engine : std::uint8_t {
   chain,  ///< fma_chain in f32
 };
 
-/// What the int16 part of an element leaves: `value` is the rest times the scale.
-struct Rest {
-  double value;
-  std::uint32_t lane;
-  std::uint32_t at;  ///< in the run
-};
-
 /// What is known of one line; docs/numerics.md, "The exact product".
 struct LineBound {
   double norm2 = 0;      ///< at least the sum of squares of its elements
@@ -45,10 +38,9 @@ struct Panel {
   void* data = nullptr;           ///< as kernels.h says, `depth` rounded up to blocks
   double* scales = nullptr;       ///< int16: [block][scale_step], what a line's int16 unit is worth
   std::uint8_t* split = nullptr;  ///< int16: [run] 1 if its blocks differ in unit
-  std::uint32_t* rest_begin = nullptr;      ///< int16: [run + 1] into rests
-  std::uint64_t (*rest_mask)[2] = nullptr;  ///< int16: [run], elements where some line has a rest
-  std::vector<Rest> rests;
-  bool dense = false;  ///< int16: too many rests; the pairs are not to be used
+  std::uint32_t* rest_begin = nullptr;  ///< int16: [run + 1] into rests
+  std::vector<Rest> rests;              ///< of each run by rising `at`
+  bool dense = false;                   ///< int16: too many rests; the pairs are not to be used
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 

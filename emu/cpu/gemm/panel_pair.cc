@@ -47,18 +47,33 @@ void PanelPair::add_planes(const RunRange& runs, int half, double* sums) const {
 
 void PanelPair::add_rests_of_a(const RunRange& runs, double* sums) const {
   for (Index run = runs.first; run < runs.past; ++run) {
-    const std::uint64_t* of_b = b_.rest_mask[run];
     const std::uint32_t* of_a = a_.rest_begin + first_of_a_ + run;
-    for (std::uint32_t i = of_a[0]; i < of_a[1]; ++i) {
-      const Rest& rest = a_.rests[i];
+    const std::span<const Rest> rests(a_.rests.data() + of_a[0], of_a[1] - of_a[0]);
+    add_rests_to_integers(run, rests, sums);
+    // Both are sorted by element.
+    std::uint32_t match = b_.rest_begin[run];
+    const std::uint32_t past = b_.rest_begin[run + 1];
+    for (const Rest& rest : rests) {
+      while (match < past && b_.rests[match].at < rest.at) ++match;
       double* row = sums + static_cast<int>(rest.lane) * kernels_.lanes_b;
-      kernels_.add_rest_of_a(rest.value, data_b(run), static_cast<int>(rest.at),
-                             scales_b(run * kRunBlocks + rest.at / kBlock), row);
-      if ((of_b[rest.at / 64] >> rest.at % 64 & 1u) == 0) continue;
-      for (std::uint32_t j = b_.rest_begin[run]; j < b_.rest_begin[run + 1]; ++j) {
-        if (b_.rests[j].at == rest.at) row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
+      for (std::uint32_t j = match; j < past && b_.rests[j].at == rest.at; ++j) {
+        row[b_.rests[j].lane] += rest.value * b_.rests[j].value;
       }
     }
+  }
+}
+
+void PanelPair::add_rests_to_integers(Index run, std::span<const Rest> rests, double* sums) const {
+  if (rests.empty()) return;
+  if (kernels_.planes != nullptr) {
+    return planes_add_rests_of_a(rests.data(), static_cast<int>(rests.size()),
+                                 reinterpret_cast<const std::int8_t*>(data_b(run)),
+                                 scales_b(run * kRunBlocks), sums);
+  }
+  for (const Rest& rest : rests) {
+    kernels_.add_rest_of_a(rest.value, data_b(run), static_cast<int>(rest.at),
+                           scales_b(run * kRunBlocks + rest.at / kBlock),
+                           sums + static_cast<int>(rest.lane) * kernels_.lanes_b);
   }
 }
 

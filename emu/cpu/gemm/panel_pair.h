@@ -1,6 +1,8 @@
 // Two integer panels of a job, multiplied some runs at a time.
 #pragma once
 
+#include <span>
+
 #include "emu/cpu/gemm/panel.h"
 
 namespace mxo::cpu {
@@ -34,6 +36,7 @@ class PanelPair {
 
  private:
   void add_pairs(Index run, double* sums) const;
+  void add_rests_to_integers(Index run, std::span<const Rest> rests, double* sums) const;
   void add_planes(const RunRange& runs, int half, double* sums) const;
   bool split(Index run) const { return (a_.split[first_of_a_ + run] | b_.split[run]) != 0; }
   const std::int32_t* data_a(Index run) const {

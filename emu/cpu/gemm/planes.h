@@ -92,8 +92,10 @@ void vbmi_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
 void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept;
 /// 32 lanes of [lane][kRun] bytes of one plane to the tiles of a run of B.
 void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcept;
-void planes_add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                          double* c) noexcept;
+/// c[rest.lane][n] += rest.value * (b[n] * scale_b[n]) for each of `count` rests of a run of A, b
+/// the same run of B and scale_b its first block's scales.
+void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
+                           const double* scale_b, double* c) noexcept;
 void planes_add_rest_of_b(int width, double value, const std::int32_t* a, int at,
                           const double* scale_a, double* d) noexcept;
 

@@ -54,14 +54,28 @@ void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcep
   }
 }
 
-void planes_add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                          double* c) noexcept {
-  const auto* bytes = reinterpret_cast<const std::int8_t*>(b);
-  for (int half = 0; half < 2; ++half) {
-    const int row = at / 4 * 64;  // chunks of one plane follow each other
-    const __m512i words = integers(_mm512_loadu_si512(bytes + tile_of_b(half, 0, 0) + row),
-                                   _mm512_loadu_si512(bytes + tile_of_b(half, 1, 0) + row), at);
-    add_16(_mm512_set1_pd(value), words, scale_b + 16 * half, c + 16 * half);
+void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
+                           const double* scale_b, double* c) noexcept {
+  // Byte j of each dword of the high plane to its byte 3, of the low plane to its byte 2.
+  const __m512i dwords = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 4, 8, 12));
+  for (int i = 0; i < count; ++i) {
+    const Rest& rest = rests[i];
+    const auto at = static_cast<int>(rest.at);
+    const __m512i place = _mm512_add_epi8(dwords, _mm512_set1_epi32(at % 4));
+    const __m512i to_3 = _mm512_or_si512(_mm512_slli_epi32(place, 24), _mm512_set1_epi32(0x808080));
+    const __m512i to_2 =
+        _mm512_or_si512(_mm512_slli_epi32(_mm512_and_si512(place, _mm512_set1_epi32(0xFF)), 16),
+                        _mm512_set1_epi32(static_cast<int>(0x80008080)));
+    const double* scale = scale_b + at / kBlock * kMaxLanesB;
+    double* row = c + static_cast<int>(rest.lane) * kMaxLanesB;
+    for (int half = 0; half < 2; ++half) {
+      const std::int8_t* from = b + at / 4 * 64;  // chunks of one plane follow each other
+      const __m512i high = _mm512_loadu_si512(from + tile_of_b(half, 0, 0));
+      const __m512i low = _mm512_loadu_si512(from + tile_of_b(half, 1, 0));
+      const __m512i words = _mm512_srai_epi32(
+          _mm512_or_si512(_mm512_shuffle_epi8(high, to_3), _mm512_shuffle_epi8(low, to_2)), 16);
+      add_16(_mm512_set1_pd(rest.value), words, scale + 16 * half, row + 16 * half);
+    }
   }
 }
 
@@ -161,7 +175,7 @@ const Kernels& amx_layout_kernels() {
     Kernels k = avx512_kernels();
     k.lanes_int16 = kTileLanes;
     k.planes = &planes;
-    k.add_rest_of_a = planes_add_rest_of_a;
+    k.add_rest_of_a = nullptr;  // planes_add_rests_of_a does
     k.add_rest_of_b = planes_add_rest_of_b;
     return k;
   }();
