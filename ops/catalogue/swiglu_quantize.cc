@@ -30,7 +30,8 @@ void fill_mx(std::string_view op, const Parameters& set, QuantizedResult& to, In
 QuantizedResult outputs(std::string_view op, Staging& stage, const Parameters& set, Index rows,
                         Index columns) {
   QuantizedResult to;
-  const std::string_view block = set.text("block", "32");
+  const bool flow = set.text("profile", "torchao") == "flow";
+  const std::string_view block = set.text("block", flow ? "1x128" : "32");
   const bool square = block == "1x128" || block == "128x1" || block == "128x128";
   const bool turns = set.flag("transpose", false);
   if (turns && (square || set.text("axis", "-1") != "-2")) refuse(op, "transpose", "axis=-2");
@@ -121,7 +122,9 @@ constexpr OperandSpec kBackwardOut[] = {
 constexpr ParameterSpec kSet[] = {
     {"rounding", "none|bf16", "before quantising"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
-    {"block", "32", "neighbours that share an e8m0 scale; or 1x128, 128x1, 128x128: f32 scales"},
+    {"block", "32",
+     "neighbours that share an e8m0 scale; or 1x128 (with profile flow), 128x1, 128x128: f32 "
+     "scales"},
     {"scale_mode", "rceil|floor|ceil|even", "of e8m0 scales"},
     {"axis", "-1|-2", "of e8m0 scales: along which neighbours share one"},
     {"transpose", "false|true", "with axis -2: axes exchanged"},
