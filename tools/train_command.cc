@@ -105,7 +105,7 @@ int run_training(Options options, const Settings& settings) {
     ProgressBar bar(settings.quiet || !world->writes());
     results = train_recipes(job, recipes, text, *world, bar.callback());
   }
-  if (world->writes()) print_results(results, job);
+  if (world->writes() && !settings.quiet) print_results(results, job);
   return kAgree;
 }
 

@@ -649,7 +649,7 @@ class Train(Case):
 
     def test_a_checkpoint_of_another_model_is_refused(self):
         run = self.here / "run"
-        self.ok(*self.small("--output", run))
+        self.assertEqual(self.ok(*self.small("--output", run, "--quiet")), "")
         self.refused(*self.small("--output", run, "--resume", "--layers", 2),
                      says="layers: found '1', needs '2'")
 

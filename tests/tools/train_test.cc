@@ -56,7 +56,7 @@ class Training : public testing::Test {
 TEST_F(Training, GivesTheSameBitsOnAnyThreadsAndRanksWithEveryRecipe) {
   for (const char* recipe :
        {"bf16", "mxfp8_rceil", "mxfp8_rceil:mxfp8", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp",
-        "fp8_rowwise", "fp8_blockwise", "e4m3fnuz", "e4m3fnuz:mxfp8"}) {
+        "fp8_rowwise", "fp8_blockwise", "e4m3fnuz", "e4m3fnuz:mxfp8", "flow"}) {
     TrainJob job = small(recipe);
     job.options.steps = 3;
     const TrainResult one = run(job);

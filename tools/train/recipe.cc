@@ -9,6 +9,7 @@ namespace mxo::tools {
 TrainRecipe train_recipe_named(std::string_view name) {
   constexpr std::string_view kTravels = ":mxfp8";
   constexpr std::string_view kFnuz = "e4m3fnuz";
+  constexpr std::string_view kFlow = "flow";
   TrainRecipe found;
   found.name = name;
   std::string_view base = name;
@@ -19,15 +20,19 @@ TrainRecipe train_recipe_named(std::string_view name) {
   std::vector<std::string> names;
   for (const LinearRecipe& recipe : kLinearRecipes) names.emplace_back(recipe.name);
   names.emplace_back(kFnuz);
+  names.emplace_back(kFlow);
   if (std::find(names.begin(), names.end(), base) == names.end()) {
     throw Error(Fault::argument, "train: " + unknown_name("recipe", std::string(base), names));
   }
-  found.linear = linear_recipe_named(base == kFnuz ? "mxfp8_rceil" : base);
+  found.linear = linear_recipe_named(base == kFnuz   ? "mxfp8_rceil"
+                                     : base == kFlow ? "fp8_blockwise"
+                                                     : base);
   if (base == kFnuz) found.format = Dtype::e4m3fnuz;
   if (found.pipeline == MoePipeline::mxfp8 && found.linear.scaling != Scaling::mx) {
     throw Error(Fault::argument, "train: recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
   }
+  if (base == kFlow) found.pipeline = MoePipeline::flow;
   if (found.linear.scaling == Scaling::none) found.pipeline = MoePipeline::bf16;
   return found;
 }

@@ -15,8 +15,9 @@ struct TrainRecipe {
   MoePipeline pipeline = MoePipeline::quantize_after;
 };
 
-/// A recipe of grouped_linear ("mxfp8_rceil"), or "e4m3fnuz": mxfp8_rceil with that format.  Tokens
-/// travel in bf16; with ":mxfp8" behind a name of the mxfp8 ones they travel quantised.
+/// A recipe of grouped_linear ("mxfp8_rceil"); "e4m3fnuz": mxfp8_rceil with that format; or "flow":
+/// the pipeline of that name, in blocks of 128.  Tokens of the others travel in bf16; with ":mxfp8"
+/// behind a name of the mxfp8 ones they travel quantised.
 /// Throws Error(argument) naming the recipes there are.
 TrainRecipe train_recipe_named(std::string_view name);
 
