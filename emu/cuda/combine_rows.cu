@@ -32,14 +32,28 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
   const Index t = static_cast<Index>(blockIdx.x) / strips;
   const Index d = (static_cast<Index>(blockIdx.x) % strips * blockDim.x + threadIdx.x) * N;
   if (d >= out.extent[1]) return;
+  constexpr int kAhead = 4;  // rows under way while the sums go on in order
   float acc[N] = {};
-  for (Index s = 0; s < slots.slot.extent[1]; ++s) {
-    const Index row = slots.row(t, s);
-    if (row < 0) continue;
-    const float weight = slots.weight_of(t, s);
-    const auto x = *reinterpret_cast<const Pack<R, N>*>(&rows(row, d));
+  for (Index first = 0; first < slots.slot.extent[1]; first += kAhead) {
+    Index row[kAhead];
+    float weight[kAhead];
+    Pack<R, N> x[kAhead];
 #pragma unroll
-    for (int i = 0; i < N; ++i) acc[i] += to_float(x.v[i]) * weight;
+    for (int a = 0; a < kAhead; ++a) {
+      const bool there = first + a < slots.slot.extent[1];
+      row[a] = there ? slots.row(t, first + a) : -1;
+      weight[a] = row[a] >= 0 ? slots.weight_of(t, first + a) : 0.0f;
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      if (row[a] >= 0) x[a] = *reinterpret_cast<const Pack<R, N>*>(&rows(row[a], d));
+    }
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a) {
+      if (row[a] < 0) continue;
+#pragma unroll
+      for (int i = 0; i < N; ++i) acc[i] += as_float(x[a].v[i]) * weight[a];
+    }
   }
   Pack<Y, N> y;
 #pragma unroll
@@ -79,7 +93,7 @@ __global__ void gradient_kernel(Matrix<const G> dout, Slots slots, const std::in
   const Index name = named[row];
   float g = 0.0f;
   if (name >= 0) {
-    g = to_float(dout(name / k, d));
+    g = as_float(dout(name / k, d));
     if (slots.weighted) g *= slots.weight(name / k, name % k);
   }
   drows(row, d) = canonical<D>(g);
@@ -95,7 +109,7 @@ struct WeightTerm {
     const Index k = slots.slot.extent[1];
     const Index row = slots.row(r / k, r % k);
     // A sum of +0 stays +0, and from +0 no term can make it -0.
-    return row < 0 ? 0.0f : to_float(dout(r / k, d)) * to_float(rows(row, d));
+    return row < 0 ? 0.0f : as_float(dout(r / k, d)) * as_float(rows(row, d));
   }
 };
 

@@ -8,7 +8,12 @@
 #include <string>
 
 #include "emu/cuda/device_fault.cuh"
+#include "formats/any_view.h"
 #include "ops/backend.h"
+
+namespace mxo {
+struct QuantizedResult;  // ops/quantized_result.h
+}
 
 namespace mxo::cuda {
 
@@ -60,6 +65,8 @@ class DeviceBackend : public Backend {
   void run(const Route&) override;
   void run(const Swiglu&) override;
   void run(const SwigluBackward&) override;
+  void run(const SwigluQuantize&) override;
+  void run(const SwigluQuantizeBackward&) override;
   void run(const ScalingAwareTranspose&) override;
   void run(const CombineRows&) override;
   void run(const CombineRowsBackward&) override;
@@ -67,6 +74,8 @@ class DeviceBackend : public Backend {
   void run(const RouterGradients&) override;
 
  private:
+  void run_quantizer(const QuantizedResult& to, const Operand& x);
+
   int device_;
   int multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;

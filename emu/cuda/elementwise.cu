@@ -12,7 +12,7 @@ template <typename To>
 struct Canonical {
   template <typename From>
   __device__ To operator()(From x) const {
-    return canonical<To>(to_float(x));
+    return canonical<To>(as_float(x));
   }
 };
 
@@ -41,7 +41,7 @@ __global__ void add_bias_kernel(Matrix<const Y> y, Matrix<const Bias> bias, Matr
     const Index row = static_cast<Index>(blockIdx.x) / strips * kRows + i;
     if (row >= y.extent[0]) return;
     const Index b = groups(row);
-    if (b >= 0) out(row, n) = canonical<Out>(to_float(y(row, n)) + to_float(bias(b, n)));
+    if (b >= 0) out(row, n) = canonical<Out>(as_float(y(row, n)) + as_float(bias(b, n)));
   }
 }
 
@@ -65,11 +65,11 @@ __global__ void column_sum_kernel(Matrix<const X> x, Matrix<Sum> sum, Ends ends,
     for (; row + kAhead <= past; row += kAhead) {
       float value[kAhead];
 #pragma unroll
-      for (int a = 0; a < kAhead; ++a) value[a] = to_float(x(row + a, n));
+      for (int a = 0; a < kAhead; ++a) value[a] = as_float(x(row + a, n));
 #pragma unroll
       for (int a = 0; a < kAhead; ++a) total += value[a];
     }
-    for (; row < past; ++row) total += to_float(x(row, n));
+    for (; row < past; ++row) total += as_float(x(row, n));
     sum(s, n) = canonical<Sum>(total);
   }
 }

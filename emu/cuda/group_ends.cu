@@ -15,13 +15,14 @@ __global__ void check_kernel(Ends ends, Index rows, Index multiple_of, FaultWord
 }
 
 __global__ void __launch_bounds__(kScanThreads)
-    count_kernel(Ends ends, Index unit, std::int64_t* units_before) {
+    count_kernel(Ends ends, Index rows, Index unit, std::int64_t* units_before, FaultWord faults) {
   Index base = 0;
   for (Index first = 0; first <= ends.extent[0]; first += kScanThreads) {
     const Index g = first + threadIdx.x;
     Index units = 0;
     if (g < ends.extent[0]) {
       const Index size = ends(g) - start_of(ends, g);
+      if (size < 0 || ends(g) > rows) faults.report(DeviceFault::group_ends);
       units = size > 0 ? ceil_div(size, unit) : 0;
     }
     const BlockScan sum = scan_block(units);
@@ -41,10 +42,10 @@ void check_group_ends(DeviceBackend& backend, const Operand& group_ends, Index r
   check_launch("check_group_ends");
 }
 
-void count_units(DeviceBackend& backend, const Operand& group_ends, Index unit,
+void count_units(DeviceBackend& backend, const Operand& group_ends, Index rows, Index unit,
                  std::int64_t* units_before) {
-  count_kernel<<<1, kScanThreads, 0, backend.stream()>>>(group_ends.as<const std::int32_t, 1>(),
-                                                         unit, units_before);
+  count_kernel<<<1, kScanThreads, 0, backend.stream()>>>(
+      group_ends.as<const std::int32_t, 1>(), rows, unit, units_before, backend.faults());
   check_launch("count_units");
 }
 

@@ -30,9 +30,9 @@ __device__ inline Index start_of(const Ends& ends, Index g) { return g > 0 ? end
 void check_group_ends(DeviceBackend& backend, const Operand& group_ends, Index rows,
                       Index multiple_of = 1);
 
-/// units_before[g] = sum over h < g of ceil(size_h / unit), for g = 0 .. E, the total included.
-/// Sizes below zero count as zero; nothing is reported.
-void count_units(DeviceBackend& backend, const Operand& group_ends, Index unit,
+/// check_group_ends, and units_before[g] = sum over h < g of ceil(size_h / unit), for g = 0 .. E,
+/// the total included.  Sizes below zero count as zero.
+void count_units(DeviceBackend& backend, const Operand& group_ends, Index rows, Index unit,
                  std::int64_t* units_before);
 
 /// The sum of `value` over the threads before this one in a block of 1024, and over all.

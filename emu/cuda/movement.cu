@@ -9,13 +9,15 @@ namespace {
 using Starts = TensorView<std::int32_t, 1>;
 
 __global__ void __launch_bounds__(kScanThreads)
-    padded_kernel(Ends ends, Starts starts, Starts padded_ends, Index alignment) {
+    padded_kernel(Ends ends, Index rows, Starts starts, Starts padded_ends, Index alignment,
+                  FaultWord faults) {
   Index base = 0;
   for (Index first = 0; first < ends.extent[0]; first += kScanThreads) {
     const Index g = first + threadIdx.x;
     Index taken = 0;
     if (g < ends.extent[0]) {
       const Index size = ends(g) - start_of(ends, g);
+      if (size < 0 || ends(g) > rows) faults.report(DeviceFault::group_ends);
       taken = size > 0 ? round_up(size, alignment) : 0;
     }
     const BlockScan sum = scan_block(taken);
@@ -60,12 +62,11 @@ struct UnpaddedSource {
 }  // namespace
 
 void DeviceBackend::run(const PadGroups& op) {
-  check_group_ends(*this, op.group_ends, op.x.extent[0]);
   const auto ends = op.group_ends.as<const std::int32_t, 1>();
   if (ends.extent[0] > 0) {
-    padded_kernel<<<1, kScanThreads, 0, stream()>>>(ends, op.padded_starts.as<std::int32_t, 1>(),
-                                                    op.padded_ends.as<std::int32_t, 1>(),
-                                                    op.alignment);
+    padded_kernel<<<1, kScanThreads, 0, stream()>>>(
+        ends, op.x.extent[0], op.padded_starts.as<std::int32_t, 1>(),
+        op.padded_ends.as<std::int32_t, 1>(), op.alignment, faults());
     check_launch("pad_groups");
   }
   move_rows(stream(), op.y, op.x,

@@ -30,7 +30,7 @@ __global__ void quantize_any_kernel(TensorView<const X, 3> x, TensorView<Code, 3
     const Index dk = 1 - dr;
     std::uint32_t amax = 0;
     for (Index b = 0; b < plan.block; ++b) {
-      amax = join_amax(amax, to_float(x(e, r + b * dr, k + b * dk)), plan.rule.profile.nan);
+      amax = join_amax(amax, as_float(x(e, r + b * dr, k + b * dk)), plan.rule.profile.nan);
     }
     const BlockScale scale = block_scale<Code>(amax, plan.rule);
     if (plan.tiles) {
@@ -40,7 +40,7 @@ __global__ void quantize_any_kernel(TensorView<const X, 3> x, TensorView<Code, 3
     }
     for (Index b = 0; b < plan.block; ++b) {
       codes(e, r + b * dr, k + b * dk) =
-          saturated_code<Code>(to_float(x(e, r + b * dr, k + b * dk)) * scale.factor);
+          saturated_code<Code>(as_float(x(e, r + b * dr, k + b * dk)) * scale.factor);
     }
   }
 }
@@ -52,7 +52,7 @@ struct ScalesOf {
 
 template <typename X, typename Code>
 __device__ X dequantized(Code code, E8M0 scale) {
-  return canonical<X>(dequantize_f32(code, scale));
+  return canonical<X>(code_value(code) * decode(scale));
 }
 
 template <typename X, typename Code>
@@ -115,11 +115,11 @@ void quantize_any(cudaStream_t stream, const Quantize& op) {
 }
 
 void DeviceBackend::run(const Quantize& op) {
+  if (quantize_columns(stream(), op) || quantize_rows(stream(), op)) return;
   if (op.storage == ScaleStorage::blocked) {  // padding is 0
     fill_zero(static_cast<std::byte*>(op.scales.data),
               static_cast<std::size_t>(op.scales.elements()));
   }
-  if (quantize_columns(stream(), op) || quantize_rows(stream(), op)) return;
   quantize_any(stream(), op);
 }
 

@@ -1,4 +1,5 @@
 // quantize_blockwise on the device: a block of threads takes 128 x 128 elements.
+#include "emu/cuda/canonical.cuh"
 #include "emu/cuda/element_cast.cuh"
 #include "emu/cuda/group_tiles.cuh"
 #include "emu/reference/elements.h"
@@ -59,7 +60,7 @@ __device__ void find_amax(const BlockwisePlan& plan, const Share<X>& share, int 
     for (int j = 0; j < kNeighbours; ++j) {
       std::uint32_t top = 0;
 #pragma unroll
-      for (int i = 0; i < kRowsOfThread; ++i) top = join_amax(top, to_float(share.x[i][j]), nan);
+      for (int i = 0; i < kRowsOfThread; ++i) top = join_amax(top, as_float(share.x[i][j]), nan);
       atomicMax(amax + tx * kNeighbours + j, top);
     }
     return;
@@ -69,7 +70,7 @@ __device__ void find_amax(const BlockwisePlan& plan, const Share<X>& share, int 
   for (int i = 0; i < kRowsOfThread; ++i) {
     std::uint32_t top = 0;
 #pragma unroll
-    for (int j = 0; j < kNeighbours; ++j) top = join_amax(top, to_float(share.x[i][j]), nan);
+    for (int j = 0; j < kNeighbours; ++j) top = join_amax(top, as_float(share.x[i][j]), nan);
     for (int step = 1; step < kAcross; step *= 2) {
       top = max(top, __shfl_xor_sync(0xFFFFFFFFu, top, step));
     }
@@ -124,22 +125,24 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kRowsOfThread; ++i) {
     const int row = ty + i * (kThreads / kAcross);
     if (rows.first + row >= rows.past) continue;
-    Pack<Code, kNeighbours> pack;
+    float scaled[kNeighbours];
 #pragma unroll
     for (int j = 0; j < kNeighbours; ++j) {
       int line = 0;
       if (plan.shape == BlockShape::row_1x128) line = row;
       if (plan.shape == BlockShape::column_128x1) line = tx * kNeighbours + j;
-      pack.v[j] = saturated_code<Code>(to_float(share.x[i][j]) * multiplier[line]);
+      scaled[j] = as_float(share.x[i][j]) * multiplier[line];
     }
     if (Packs) {
       if (k < x.extent[2]) {
-        *reinterpret_cast<Pack<Code, kNeighbours>*>(&codes(e, rows.first + row, k)) = pack;
+        *reinterpret_cast<uint2*>(&codes(e, rows.first + row, k)) = saturated_eight<Code>(scaled);
       }
     } else {
 #pragma unroll
       for (int j = 0; j < kNeighbours; ++j) {
-        if (k + j < x.extent[2]) codes(e, rows.first + row, k + j) = pack.v[j];
+        if (k + j < x.extent[2]) {
+          codes(e, rows.first + row, k + j) = saturated_code<Code>(scaled[j]);
+        }
       }
     }
   }
@@ -151,9 +154,8 @@ void DeviceBackend::run(const QuantizeBlockwise& op) {
   const bool grouped = op.group_ends.given();
   const Index height = op.x.extent[op.x.rank - 2];
   const Index groups = grouped ? op.group_ends.extent[0] : 0;
-  if (grouped) check_group_ends(*this, op.group_ends, height);
   const Scratch<std::int64_t> before(*this, groups + 1);
-  if (grouped) count_units(*this, op.group_ends, kTile, before.data());
+  if (grouped) count_units(*this, op.group_ends, height, kTile, before.data());
   if (op.x.elements() == 0) return;
   BlockwisePlan plan{};
   plan.shape = op.block;

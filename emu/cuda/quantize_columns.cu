@@ -7,90 +7,133 @@ namespace {
 
 constexpr int kPerLane = 8;                  // elements of one lane
 constexpr int kLanes = kMxBlock / kPerLane;  // lanes that share a block
-constexpr int kUnroll = 4;                   // loads in flight
+constexpr int kAcross = 16;                  // lanes side by side: a tile is 4 blocks wide
+constexpr int kTall = kThreads / kAcross;    // rows under way at once
+constexpr int kSteps = static_cast<int>(kTileRows) / kTall;
 
-/// Blocks are consecutive in memory, so rows do not matter: chunk i is elements 8i .. 8i+7.
-/// `place` maps a block to the offset of its scale.
-template <typename Code, typename X, typename Rule, typename Place>
-__global__ void __launch_bounds__(kThreads)
-    quantize_columns_kernel(const X* x, std::uint8_t* codes, std::uint8_t* scales, Index chunks,
-                            Rule rule, Place place) {
-  const Index first = static_cast<Index>(blockIdx.x) * (kThreads * kUnroll) + threadIdx.x;
-  float value[kUnroll][kPerLane] = {};
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const Index chunk = first + u * kThreads;
-    if (chunk < chunks) load_eight(x + chunk * kPerLane, value[u]);
-  }
-#pragma unroll
-  for (int u = 0; u < kUnroll; ++u) {
-    const Index chunk = first + u * kThreads;
-    std::uint32_t amax = 0;
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) {
-      amax = join_amax(amax, value[u][i], rule.scale_profile().nan);
-    }
-#pragma unroll
-    for (int lane = 1; lane < kLanes; lane *= 2) {
-      amax = max(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, lane));
-    }
-    if (chunk >= chunks) continue;
-    const BlockScale scale = block_scale<Code>(amax, rule);
-    float scaled[2][4];
-#pragma unroll
-    for (int i = 0; i < kPerLane; ++i) scaled[i / 4][i % 4] = value[u][i] * scale.factor;
-    __stcs(reinterpret_cast<uint2*>(codes + chunk * kPerLane),
-           make_uint2(saturated_quad<Code>(scaled[0]), saturated_quad<Code>(scaled[1])));
-    if (chunk % kLanes == 0) scales[place(chunk / kLanes)] = scale.bits;
-  }
-}
+struct TileShape {
+  Index rows, columns;  // elements of one matrix
+  Index row_tiles, column_tiles;
+  Index scale_columns;
+  bool whole_words;  // four scales of a row are one aligned word
+};
 
-/// Scales in the order of the blocks.
+/// What a block of threads quantises: 128 rows of 4 blocks, the extent of one tile of scales.
+struct TilePlace {
+  Index matrix;
+  Index row;     // first of the tile
+  Index column;  // likewise, of scales
+  int rows;      // that exist
+
+  __device__ explicit TilePlace(const TileShape& shape)
+      : matrix(static_cast<Index>(blockIdx.x) / (shape.row_tiles * shape.column_tiles)),
+        row(static_cast<Index>(blockIdx.x) / shape.column_tiles % shape.row_tiles * kTileRows),
+        column(static_cast<Index>(blockIdx.x) % shape.column_tiles * kTileColumns),
+        rows(static_cast<int>(min(shape.rows - row, kTileRows))) {}
+};
+
+/// Scales [.., R, K/32]: four bytes a row.
 struct InOrder {
-  __device__ Index operator()(Index block) const { return block; }
-};
-
-/// Scales in 128x4 tiles, one blocked matrix per leading index.
-struct InTiles {
-  Index columns;  // scales in a row
-  Index column_tiles;
-  Index rows;  // of one matrix
-  Index matrix_bytes;
-  __device__ Index operator()(Index block) const {
-    const Index row = block / columns;
-    return row / rows * matrix_bytes + blocked_offset(row % rows, block % columns, column_tiles);
+  __device__ static int slot(int row, int block) { return row * 4 + block; }
+  __device__ static void write(const std::uint8_t* tile, std::uint8_t* scales,
+                               const TileShape& shape, const TilePlace& at) {
+    const int r = static_cast<int>(threadIdx.x);
+    if (r >= at.rows) return;
+    std::uint8_t* to =
+        scales + (at.matrix * shape.rows + at.row + r) * shape.scale_columns + at.column;
+    if (shape.whole_words) {
+      *reinterpret_cast<std::uint32_t*>(to) = reinterpret_cast<const std::uint32_t*>(tile)[r];
+      return;
+    }
+    for (Index b = 0; b < min(shape.scale_columns - at.column, kTileColumns); ++b) {
+      to[b] = tile[r * 4 + b];
+    }
   }
 };
+
+/// Scales in 128x4 tiles, padding included: 512 bytes in a row.
+struct InTiles {
+  __device__ static int slot(int row, int block) {
+    return static_cast<int>(blocked_offset(row, block, 1));
+  }
+  __device__ static void write(const std::uint8_t* tile, std::uint8_t* scales,
+                               const TileShape& shape, const TilePlace&) {
+    const int word = static_cast<int>(threadIdx.x);
+    if (word >= kTileBytes / 4) return;
+    std::uint8_t* to = scales + static_cast<Index>(blockIdx.x) * kTileBytes + word * 4;
+    if (shape.whole_words) {
+      *reinterpret_cast<std::uint32_t*>(to) = reinterpret_cast<const std::uint32_t*>(tile)[word];
+      return;
+    }
+    for (int b = 0; b < 4; ++b) to[b] = tile[word * 4 + b];
+  }
+};
+
+/// The scale bytes of the tile gather in shared memory and are written together.  A tile, and not
+/// a stretch of memory, because its rows keep more channels of the memory busy.
+template <typename Scales, typename Code, typename X, typename Rule>
+__global__ void __launch_bounds__(kThreads)
+    quantize_columns_kernel(const X* x, std::uint8_t* codes, std::uint8_t* scales, TileShape shape,
+                            Rule rule) {
+  __shared__ alignas(16) std::uint8_t tile[kTileBytes];
+  const TilePlace at(shape);
+  const int lane = static_cast<int>(threadIdx.x) % kAcross;
+  const int tall = static_cast<int>(threadIdx.x) / kAcross;
+  const Index column = at.column * kMxBlock + lane * kPerLane;
+  const Index first = (at.matrix * shape.rows + at.row) * shape.columns + column;
+  const bool inside = column < shape.columns;
+  Eight<X> eight[kSteps];
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    const int r = tall + i * kTall;
+    if (inside && r < at.rows) eight[i].load(x + first + r * shape.columns);
+  }
+#pragma unroll
+  for (int i = 0; i < kSteps; ++i) {
+    const int r = tall + i * kTall;
+    const BlockScale scale = scale_of_four_lanes<Code>(eight[i], rule);
+    const bool there = inside && r < at.rows;
+    if (there) store_codes<Code>(eight[i], scale.factor, codes + first + r * shape.columns);
+    if (lane % kLanes == 0) {
+      tile[Scales::slot(r, lane / kLanes)] = there ? scale.bits : std::uint8_t{0};
+    }
+  }
+  __syncthreads();
+  Scales::write(tile, scales, shape, at);
+}
 
 }  // namespace
 
 bool quantize_columns(cudaStream_t stream, const Quantize& op) {
-  const bool tiles = op.storage == ScaleStorage::blocked;
   const bool fits = op.axis == BlockAxis::columns && op.block == kMxBlock && op.x.contiguous() &&
                     op.codes.contiguous() && op.scales.contiguous() && aligned(op.x, 16) &&
                     aligned(op.codes, kPerLane);
   if (!fits) return false;
-  const Index chunks = op.x.elements() / kPerLane;
-  if (chunks == 0) return true;
-  const unsigned grid = blocks_for(chunks, kThreads * kUnroll);
+  if (op.x.elements() == 0) return true;
+  const bool tiles = op.storage == ScaleStorage::blocked;
+  TileShape shape{};
+  shape.rows = op.x.extent[op.x.rank - 2];
+  shape.columns = op.x.extent[op.x.rank - 1];
+  shape.row_tiles = ceil_div(shape.rows, kTileRows);
+  shape.column_tiles = ceil_div(shape.columns, kTileColumns * kMxBlock);
+  shape.scale_columns = shape.columns / kMxBlock;
+  shape.whole_words = aligned(op.scales, 4) && (tiles || shape.scale_columns % kTileColumns == 0);
+  const Index matrices = op.x.rank == 3 ? op.x.extent[0] : 1;
+  const auto blocks = static_cast<unsigned>(matrices * shape.row_tiles * shape.column_tiles);
   visit_rule(op.codes.dtype, op.mode, op.profile, [&](auto code, auto rule) {
     using Code = typename decltype(code)::type;
-    const auto launch = [&](const auto* x, auto place) {
-      quantize_columns_kernel<Code><<<grid, kThreads, 0, stream>>>(
-          x, static_cast<std::uint8_t*>(op.codes.data), static_cast<std::uint8_t*>(op.scales.data),
-          chunks, rule, place);
-    };
-    const auto with_place = [&](const auto* x) {
-      if (!tiles) return launch(x, InOrder{});
-      const Index rows = op.x.extent[op.x.rank - 2];
-      const Index columns = op.x.extent[op.x.rank - 1] / kMxBlock;
-      launch(x,
-             InTiles{columns, ceil_div(columns, kTileColumns), rows, blocked_bytes(rows, columns)});
+    const auto launch = [&](const auto* x) {
+      using X = std::remove_cvref_t<decltype(*x)>;
+      const auto kernel = tiles ? quantize_columns_kernel<InTiles, Code, X, decltype(rule)>
+                                : quantize_columns_kernel<InOrder, Code, X, decltype(rule)>;
+      kernel<<<blocks, kThreads, 0, stream>>>(x, static_cast<std::uint8_t*>(op.codes.data),
+                                              static_cast<std::uint8_t*>(op.scales.data), shape,
+                                              rule);
     };
     if (op.x.dtype == Dtype::f32) {
-      with_place(static_cast<const float*>(op.x.data));
+      launch(static_cast<const float*>(op.x.data));
     } else {
-      with_place(static_cast<const BF16*>(op.x.data));
+      launch(static_cast<const BF16*>(op.x.data));
     }
   });
   check_launch("quantize");

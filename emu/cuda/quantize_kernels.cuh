@@ -47,25 +47,81 @@ __device__ inline BlockScale block_scale(std::uint32_t amax, const Rule& rule) {
   return {scale.bits, reciprocal(scale)};
 }
 
-/// Eight neighbours as floats, read 16 bytes at a time and not kept in the caches.
-__device__ inline void load_eight(const float* from, float (&x)[8]) {
+/// Eight neighbours of type X as they lie in memory, read 16 bytes at a time and not kept in the
+/// caches.
+template <typename X>
+struct Eight;
+
+template <>
+struct Eight<BF16> {
+  uint4 word{};
+  __device__ void load(const BF16* from) { word = __ldcs(reinterpret_cast<const uint4*>(from)); }
+  /// The largest magnitude as join_amax() finds it.
+  __device__ std::uint32_t amax(NanRule nan) const {
+    if (nan == NanRule::ignore) {
+      float x[8];
+      values(1.0f, x);
+      std::uint32_t top = 0;
 #pragma unroll
-  for (int i = 0; i < 8; i += 4) {
-    const float4 v = __ldcs(reinterpret_cast<const float4*>(from + i));
-    x[i] = v.x;
-    x[i + 1] = v.y;
-    x[i + 2] = v.z;
-    x[i + 3] = v.w;
+      for (const float v : x) top = join_amax(top, v, nan);
+      return top;
+    }
+    // Magnitudes of bf16 order as integers, two to a word.
+    constexpr unsigned kMagnitudes = 0x7FFF7FFFu;
+    const unsigned both = __vmaxu2(__vmaxu2(word.x & kMagnitudes, word.y & kMagnitudes),
+                                   __vmaxu2(word.z & kMagnitudes, word.w & kMagnitudes));
+    return max(both << 16, both & 0xFFFF0000u);
   }
+  __device__ void values(float factor, float (&x)[8]) const {
+    const unsigned pair[4] = {word.x, word.y, word.z, word.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {  // a bf16 is the upper half of a float
+      x[2 * i] = __uint_as_float(pair[i] << 16) * factor;
+      x[2 * i + 1] = __uint_as_float(pair[i] & 0xFFFF0000u) * factor;
+    }
+  }
+};
+
+template <>
+struct Eight<float> {
+  float4 word[2]{};
+  __device__ void load(const float* from) {
+    word[0] = __ldcs(reinterpret_cast<const float4*>(from));
+    word[1] = __ldcs(reinterpret_cast<const float4*>(from) + 1);
+  }
+  __device__ std::uint32_t amax(NanRule nan) const {
+    float x[8];
+    values(1.0f, x);
+    std::uint32_t top = 0;
+#pragma unroll
+    for (const float v : x) top = join_amax(top, v, nan);
+    return top;
+  }
+  __device__ void values(float factor, float (&x)[8]) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      x[4 * i] = word[i].x * factor;
+      x[4 * i + 1] = word[i].y * factor;
+      x[4 * i + 2] = word[i].z * factor;
+      x[4 * i + 3] = word[i].w * factor;
+    }
+  }
+};
+
+/// The scale of a block whose 32 elements lie in the four lanes of a quarter, eight each.
+template <typename Code, typename X, typename Rule>
+__device__ inline BlockScale scale_of_four_lanes(const Eight<X>& mine, const Rule& rule) {
+  std::uint32_t amax = mine.amax(rule.scale_profile().nan);
+  amax = max(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 1));
+  amax = max(amax, __shfl_xor_sync(0xFFFFFFFFu, amax, 2));
+  return block_scale<Code>(amax, rule);
 }
-__device__ inline void load_eight(const BF16* from, float (&x)[8]) {
-  const uint4 v = __ldcs(reinterpret_cast<const uint4*>(from));
-  const std::uint32_t word[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {  // a bf16 is the upper half of a float
-    x[2 * i] = __uint_as_float(word[i] << 16);
-    x[2 * i + 1] = __uint_as_float(word[i] & 0xFFFF0000u);
-  }
+
+template <typename Code, typename X>
+__device__ inline void store_codes(const Eight<X>& x, float factor, std::uint8_t* to) {
+  float scaled[8];
+  x.values(factor, scaled);
+  *reinterpret_cast<uint2*>(to) = saturated_eight<Code>(scaled);
 }
 
 }  // namespace mxo::cuda

@@ -1,4 +1,5 @@
 // quantize_rowwise on the device: a row at a time, or the columns of each group.
+#include "emu/cuda/canonical.cuh"
 #include "emu/cuda/element_cast.cuh"
 #include "emu/cuda/group_ends.cuh"
 #include "emu/reference/elements.h"
@@ -18,22 +19,25 @@ __global__ void __launch_bounds__(kThreads)
     quantize_row_kernel(Operand x, Result codes, Result scales, RowRule how) {
   __shared__ std::uint32_t top;
   __shared__ float multiplier;
+  __shared__ Index start_x;
+  __shared__ Index start_codes;
   const int last = x.rank - 1;
   const Index width = x.extent[last];
   const Index row = blockIdx.x;
-  const X* from = nullptr;
-  Code* to = nullptr;
-  if (width > 0) {  // else there is no first element to point at
-    from = static_cast<const X*>(x.data) + device_offset(x, row * width);
-    to = static_cast<Code*>(codes.data) + device_offset(codes, row * width);
+  if (threadIdx.x == 0) {
+    top = 0;
+    start_x =
+        width > 0 ? device_offset(x, row * width) : 0;  // without an element there is no first
+    start_codes = width > 0 ? device_offset(codes, row * width) : 0;
   }
-  if (threadIdx.x == 0) top = 0;
   __syncthreads();
+  const X* from = static_cast<const X*>(x.data) + start_x;
+  Code* to = static_cast<Code*>(codes.data) + start_codes;
   std::uint32_t amax = 0;
   for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
     const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
 #pragma unroll
-    for (int j = 0; j < N; ++j) amax = join_amax(amax, to_float(pack.v[j]), how.rule.nan());
+    for (int j = 0; j < N; ++j) amax = join_amax(amax, as_float(pack.v[j]), how.rule.nan());
   }
   amax = __reduce_max_sync(0xFFFFFFFFu, amax);
   if (threadIdx.x % 32 == 0) atomicMax(&top, amax);
@@ -46,10 +50,14 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
     const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
-    Pack<Code, N> code;
+    if constexpr (N == 8) {
+      float scaled[N];
 #pragma unroll
-    for (int j = 0; j < N; ++j) code.v[j] = saturated_code<Code>(to_float(pack.v[j]) * multiplier);
-    *reinterpret_cast<Pack<Code, N>*>(to + k * codes.stride[last]) = code;
+      for (int j = 0; j < N; ++j) scaled[j] = as_float(pack.v[j]) * multiplier;
+      *reinterpret_cast<uint2*>(to + k) = saturated_eight<Code>(scaled);
+    } else {
+      to[k * codes.stride[last]] = saturated_code<Code>(as_float(pack.v[0]) * multiplier);
+    }
   }
 }
 
@@ -67,7 +75,7 @@ __global__ void group_amax_kernel(Matrix<const X> x, Ends ends, NanRule nan, std
     if (g == ends.extent[0]) return;
     const Index end = min(past, static_cast<Index>(ends(g)));
     std::uint32_t top = 0;
-    for (; row < end; ++row) top = join_amax(top, to_float(x(row, k)), nan);
+    for (; row < end; ++row) top = join_amax(top, as_float(x(row, k)), nan);
     atomicMax(amax + g * x.extent[1] + k, top);
   }
 }
@@ -97,7 +105,7 @@ __global__ void group_encode_kernel(Matrix<const X> x, Ends ends, const std::uin
     if (g == ends.extent[0]) return;
     const Index end = min(past, static_cast<Index>(ends(g)));
     const float factor = __uint_as_float(multiplier[g * x.extent[1] + k]);
-    for (; row < end; ++row) codes(row, k) = saturated_code<Code>(to_float(x(row, k)) * factor);
+    for (; row < end; ++row) codes(row, k) = saturated_code<Code>(as_float(x(row, k)) * factor);
   }
 }
 

@@ -9,10 +9,11 @@ namespace {
 
 constexpr int kRows = static_cast<int>(kTileRows);
 constexpr int kColumns = static_cast<int>(kTileColumns);
-constexpr int kStrip = 32;                       // tiles side by side
-constexpr int kStripBytes = kStrip * kColumns;   // of one row
-constexpr int kLineWords = kStripBytes / 4 + 1;  // so that 32 rows lie in 32 banks
-constexpr int kLines = 32;                       // lines of 16 bytes in a tile
+constexpr int kStrip = 32;  // tiles side by side
+// A row of the strip, and what lies before its first column in the same 16 bytes.
+constexpr int kLineBytes = kStrip * kColumns + 16;
+constexpr int kLineWords = kLineBytes / 4 + 1;  // odd: 32 rows lie in 32 banks
+constexpr int kLines = 32;                      // lines of 16 bytes in a tile
 
 struct LayoutPlan {
   ScaleLayout layout;
@@ -20,6 +21,7 @@ struct LayoutPlan {
   Index row_tiles;      // of one matrix; over all groups at most
   Index column_tiles;   // likewise
   Index strips;
+  Index bytes;        // of the blocked buffer
   GroupTiles groups;  // by rows (m_groups) or by columns (k_groups)
   bool wide;          // rows of scales are read and written 16 bytes at a time
   bool wide_tiles;    // lines of tiles likewise
@@ -27,11 +29,12 @@ struct LayoutPlan {
 
 /// Where one block works: scales [expert, first_row .. + rows, first_column .. + span].
 struct Strip {
-  Index expert = 0;
-  Index first_row = 0;
-  Index first_column = 0;
-  int rows = 0;  ///< 0: nothing lies here
-  int span = 0;
+  Index expert;
+  Index first_row;
+  Index first_column;
+  int rows;  ///< at most 0: nothing lies here
+  int skip;  ///< columns at the front that are there for alignment only
+  int span;
 };
 /// One tile of the strip.
 struct Tile {
@@ -41,7 +44,7 @@ struct Tile {
 };
 
 __device__ Strip strip_of(const LayoutPlan& plan, Index row_tile, Index tile0) {
-  Strip strip;
+  Strip strip{};
   strip.first_row = row_tile * kRows;
   Index past = plan.rows;
   if (plan.layout == ScaleLayout::per_group_3d) {
@@ -54,7 +57,11 @@ __device__ Strip strip_of(const LayoutPlan& plan, Index row_tile, Index tile0) {
   }
   strip.rows = static_cast<int>(min(past - strip.first_row, Index{kRows}));
   strip.first_column = tile0 * kColumns;
-  if (plan.layout == ScaleLayout::k_groups) strip.first_column = plan.groups(tile0).first;
+  if (plan.layout == ScaleLayout::k_groups) {
+    strip.first_column = plan.groups(tile0).first;
+    if (plan.wide) strip.skip = static_cast<int>(strip.first_column % 16);
+    strip.first_column -= strip.skip;
+  }
   return strip;
 }
 
@@ -62,12 +69,15 @@ __device__ Tile tile_of(const LayoutPlan& plan, const Strip& strip, Index row_ti
   if (plan.layout == ScaleLayout::k_groups) {
     const Index g = plan.groups.group(tile);
     if (g == plan.groups.ends.extent[0]) return {-1, 0, 0};
-    const TileRows columns = plan.groups(tile);
     const Index before = plan.groups.before[g];
     const Index wide = plan.groups.before[g + 1] - before;
+    const Index column = start_of(plan.groups.ends, g) + (tile - before) * kColumns;
+    const Index past = min(static_cast<Index>(plan.groups.ends(g)), plan.columns);
+    const Index from = column - strip.first_column;
+    if (from < 0 || from + kColumns > kLineBytes) return {-1, 0, 0};  // ends that decrease
     return {(before * plan.row_tiles + row_tile * wide + tile - before) * kTileBytes,
-            static_cast<int>(columns.first - strip.first_column),
-            static_cast<int>(columns.past - columns.first)};
+            static_cast<int>(from),
+            static_cast<int>(max(min(past - column, Index{kColumns}), Index{0}))};
   }
   if (tile >= plan.column_tiles) return {-1, 0, 0};
   const Index column = tile * kColumns;
@@ -76,21 +86,27 @@ __device__ Tile tile_of(const LayoutPlan& plan, const Strip& strip, Index row_ti
           static_cast<int>(min(plan.columns - column, Index{kColumns}))};
 }
 
-/// The tiles of this block into shared memory; returns its strip, with the columns it spans.
-__device__ Strip find_tiles(const LayoutPlan& plan, Tile* tiles, int* span) {
+/// What the threads of a block share.
+struct Workplace {
+  Strip strip;
+  Tile tiles[kStrip];
+  std::uint32_t bytes[kRows * kLineWords];
+};
+
+/// Finds strip and tiles; the threads of the block come back together.
+__device__ void find_tiles(const LayoutPlan& plan, Workplace& at) {
   const Index row_tile = static_cast<Index>(blockIdx.x) / plan.strips;
   const Index tile0 = static_cast<Index>(blockIdx.x) % plan.strips * kStrip;
-  Strip strip = strip_of(plan, row_tile, tile0);
-  if (threadIdx.x == 0) *span = 0;
+  if (threadIdx.x == 0) at.strip = strip_of(plan, row_tile, tile0);
   __syncthreads();
   if (threadIdx.x < kStrip) {
-    const Tile tile = tile_of(plan, strip, row_tile, tile0 + threadIdx.x);
-    tiles[threadIdx.x] = tile;
-    if (tile.to >= 0) atomicMax(span, tile.from + tile.valid);
+    Tile tile = tile_of(plan, at.strip, row_tile, tile0 + threadIdx.x);
+    if (tile.to + kTileBytes > plan.bytes) tile.to = -1;  // ends that decrease
+    at.tiles[threadIdx.x] = tile;
+    const int past = __reduce_max_sync(0xFFFFFFFFu, tile.to >= 0 ? tile.from + tile.valid : 0);
+    if (threadIdx.x == 0) at.strip.span = past;
   }
   __syncthreads();
-  strip.span = *span;
-  return strip;
 }
 
 __device__ std::uint8_t* byte_of(std::uint32_t* strip, int row, int column) {
@@ -104,18 +120,18 @@ __device__ T* scales_at(const TensorView<T, 3>& scales, const Strip& strip, int 
 
 __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std::uint8_t, 3> scales,
                                                            std::uint8_t* blocked, LayoutPlan plan) {
-  __shared__ Tile tiles[kStrip];
-  __shared__ int span;
-  __shared__ std::uint32_t bytes[kRows * kLineWords];
+  __shared__ Workplace at;
   const int thread = static_cast<int>(threadIdx.x);
-  const Strip strip = find_tiles(plan, tiles, &span);
+  find_tiles(plan, at);
+  const Strip strip = at.strip;
+  std::uint32_t* const bytes = at.bytes;
   if (strip.rows <= 0 || strip.span == 0) return;
 
   if (plan.wide) {  // bytes past the span are never used
 #pragma unroll
-    for (int i = thread; i < kRows * kStripBytes / 16; i += kThreads) {
-      const int row = i / (kStripBytes / 16);
-      const int column = i % (kStripBytes / 16) * 16;
+    for (int i = thread; i < kRows * kLineBytes / 16; i += kThreads) {
+      const int row = i / (kLineBytes / 16);
+      const int column = i % (kLineBytes / 16) * 16;
       uint4 word{};
       if (row < strip.rows && column < strip.span) {
         word = __ldcs(reinterpret_cast<const uint4*>(scales_at(scales, strip, row, column)));
@@ -127,9 +143,9 @@ __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std:
       to[3] = word.w;
     }
   } else {
-    for (int i = thread; i < kRows * kStripBytes; i += kThreads) {
-      const int row = i / kStripBytes;
-      const int column = i % kStripBytes;
+    for (int i = thread; i < kRows * kLineBytes; i += kThreads) {
+      const int row = i / kLineBytes;
+      const int column = i % kLineBytes;
       const bool inside = row < strip.rows && column < strip.span;
       *byte_of(bytes, row, column) = inside ? *scales_at(scales, strip, row, column) : 0;
     }
@@ -138,21 +154,15 @@ __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std:
 
 #pragma unroll
   for (int i = thread; i < kStrip * kLines; i += kThreads) {
-    const Tile tile = tiles[i / kLines];
+    const Tile tile = at.tiles[i / kLines];
     const int line = i % kLines;
     if (tile.to < 0) continue;
     std::uint32_t word[4];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int row = line + j * kLines;
-      if (tile.from % 4 == 0) {
-        word[j] = bytes[row * kLineWords + tile.from / 4];
-      } else {
-        word[j] = 0;
-        for (int b = 0; b < tile.valid; ++b) {
-          word[j] |= static_cast<std::uint32_t>(*byte_of(bytes, row, tile.from + b)) << 8 * b;
-        }
-      }
+      const std::uint32_t* line_words = bytes + row * kLineWords + tile.from / 4;
+      word[j] = __funnelshift_r(line_words[0], line_words[1], tile.from % 4 * 8);
       if (tile.valid < kColumns) word[j] &= (1u << 8 * tile.valid) - 1;
     }
     std::uint8_t* to = blocked + tile.to + line * 16;
@@ -167,16 +177,16 @@ __global__ void __launch_bounds__(kThreads) swizzle_kernel(TensorView<const std:
 __global__ void __launch_bounds__(kThreads)
     unswizzle_kernel(const std::uint8_t* blocked, TensorView<std::uint8_t, 3> scales,
                      LayoutPlan plan) {
-  __shared__ Tile tiles[kStrip];
-  __shared__ int span;
-  __shared__ std::uint32_t bytes[kRows * kLineWords];
+  __shared__ Workplace at;
   const int thread = static_cast<int>(threadIdx.x);
-  const Strip strip = find_tiles(plan, tiles, &span);
+  find_tiles(plan, at);
+  const Strip strip = at.strip;
+  std::uint32_t* const bytes = at.bytes;
   if (strip.rows <= 0 || strip.span == 0) return;
 
 #pragma unroll
   for (int i = thread; i < kStrip * kLines; i += kThreads) {
-    const Tile tile = tiles[i / kLines];
+    const Tile tile = at.tiles[i / kLines];
     const int line = i % kLines;
     if (tile.to < 0) continue;
     const std::uint8_t* from = blocked + tile.to + line * 16;
@@ -204,11 +214,11 @@ __global__ void __launch_bounds__(kThreads)
   }
   __syncthreads();
 
-  if (plan.wide && strip.span % 16 == 0) {
+  if (plan.wide && strip.skip == 0 && strip.span % 16 == 0) {
 #pragma unroll
-    for (int i = thread; i < kRows * kStripBytes / 16; i += kThreads) {
-      const int row = i / (kStripBytes / 16);
-      const int column = i % (kStripBytes / 16) * 16;
+    for (int i = thread; i < kRows * kLineBytes / 16; i += kThreads) {
+      const int row = i / (kLineBytes / 16);
+      const int column = i % (kLineBytes / 16) * 16;
       if (row >= strip.rows || column >= strip.span) continue;
       const std::uint32_t* from = bytes + row * kLineWords + column / 4;
       *reinterpret_cast<uint4*>(scales_at(scales, strip, row, column)) =
@@ -216,10 +226,10 @@ __global__ void __launch_bounds__(kThreads)
     }
     return;
   }
-  for (int i = thread; i < kRows * kStripBytes; i += kThreads) {
-    const int row = i / kStripBytes;
-    const int column = i % kStripBytes;
-    if (row < strip.rows && column < strip.span) {
+  for (int i = thread; i < kRows * kLineBytes; i += kThreads) {
+    const int row = i / kLineBytes;
+    const int column = i % kLineBytes;
+    if (row < strip.rows && column >= strip.skip && column < strip.span) {
       *scales_at(scales, strip, row, column) = *byte_of(bytes, row, column);
     }
   }
@@ -257,8 +267,8 @@ LayoutPlan plan_layout(ScaleLayout layout, const AnyView<Void>& scales,
     plan.column_tiles += groups;
   }
   plan.strips = ceil_div(plan.column_tiles, kStrip);
-  // A strip of k_groups starts anywhere.
-  plan.wide = layout != ScaleLayout::k_groups && rows_aligned(scales, 16);
+  plan.bytes = blocked.elements();
+  plan.wide = rows_aligned(scales, 16);
   plan.wide_tiles = aligned(blocked, 16);
   return plan;
 }
@@ -272,8 +282,7 @@ void count_groups(DeviceBackend& backend, ScaleLayout layout, const Operand& gro
                   Index columns, std::int64_t* before) {
   if (!group_ends.given()) return;
   const bool by_rows = layout == ScaleLayout::m_groups;
-  check_group_ends(backend, group_ends, by_rows ? rows : columns);
-  count_units(backend, group_ends, by_rows ? kRows : kColumns, before);
+  count_units(backend, group_ends, by_rows ? rows : columns, by_rows ? kRows : kColumns, before);
 }
 
 }  // namespace
@@ -295,7 +304,7 @@ void DeviceBackend::run(const SwizzleScales& op) {
     const Index unit = op.layout == ScaleLayout::m_groups
                            ? ceil_div(plan.columns, kColumns) * kTileBytes
                            : plan.row_tiles * kTileBytes;
-    clear_rest_kernel<<<blocks_for(bytes, 16 * kThreads), kThreads, 0, stream()>>>(
+    clear_rest_kernel<<<std::min(blocks_for(bytes, 16 * kThreads), 2048u), kThreads, 0, stream()>>>(
         blocked, bytes, before.data() + groups, unit);
   }
   check_launch("swizzle_scales");

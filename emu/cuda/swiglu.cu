@@ -16,7 +16,7 @@ struct Forward {
   Matrix<Y> y;
 
   __device__ void operator()(Index r, Index f) const {
-    const float gated = swiglu_gated(to_float(x(r, f)), to_float(x(r, y.extent[1] + f)));
+    const float gated = swiglu_gated(as_float(x(r, f)), as_float(x(r, y.extent[1] + f)));
     y(r, f) = canonical<Y>(weighted ? gated * probs(r) : gated);
   }
 };
@@ -31,9 +31,9 @@ struct Gradients {
 
   __device__ void operator()(Index r, Index f) const {
     const Index width = dy.extent[1];
-    const float d = to_float(dy(r, f));
+    const float d = as_float(dy(r, f));
     const SwigluGradient g =
-        swiglu_gradient(to_float(x(r, f)), to_float(x(r, width + f)), weighted ? d * probs(r) : d);
+        swiglu_gradient(as_float(x(r, f)), as_float(x(r, width + f)), weighted ? d * probs(r) : d);
     dx(r, f) = canonical<Dx>(g.da);
     dx(r, width + f) = canonical<Dx>(g.db);
   }
@@ -45,7 +45,7 @@ struct ProbabilityTerm {
   Matrix<const X> x;
   Matrix<const Dy> dy;
   __device__ float operator()(Index r, Index f) const {
-    return swiglu_gated(to_float(x(r, f)), to_float(x(r, dy.extent[1] + f))) * to_float(dy(r, f));
+    return swiglu_gated(as_float(x(r, f)), as_float(x(r, dy.extent[1] + f))) * as_float(dy(r, f));
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include "formats/exp.h"
 #include "ops/convert.h"
+#include "ops/elementwise.h"
 #include "tests/cuda/float_functions.h"
 #include "tests/cuda/twin.h"
 
@@ -47,6 +48,11 @@ TEST_F(CudaEveryFloat, EncodesAsOnTheHost) {
   const auto run = [&](const Operand& x, const Result& y) { encode(*device_, {x, y}); };
   compare<E4M3>(Dtype::e4m3, run, [](float x) { return encode<kE4M3>(x, Overflow::saturate); });
   compare<E5M2>(Dtype::e5m2, run, [](float x) { return encode<kE5M2>(x, Overflow::saturate); });
+}
+
+TEST_F(CudaEveryFloat, RoundsToBf16AsOnTheHost) {
+  const auto run = [&](const Operand& x, const Result& y) { cast(*device_, {x, y}); };
+  compare<BF16>(Dtype::bf16, run, [](float x) { return encode<kBF16>(x); });
 }
 
 TEST_F(CudaEveryFloat, HasTheHostsExpAndSigma) {

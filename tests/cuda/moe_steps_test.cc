@@ -7,7 +7,7 @@
 #include "ops/quantize_f32_scales.h"
 #include "ops/router_gradients.h"
 #include "ops/scaling_aware_transpose.h"
-#include "ops/swiglu.h"
+#include "ops/swiglu_quantize.h"
 #include "tests/cuda/twin.h"
 
 namespace mxo {
@@ -103,6 +103,45 @@ TEST_F(CudaMoeSteps, SwigluAndItsGradientsAgree) {
                                                  weighted ? out[1] : Result{}});
                            }))
             << lie.name;
+      }
+    }
+  }
+}
+
+TEST_F(CudaMoeSteps, SwigluWithItsCastAgreesForMxAndForBlocksOf128) {
+  std::uint32_t seed = 250;
+  for (const auto& [rows, width] : {std::pair<Index, Index>{0, 64}, {131, 96}, {64, 416}}) {
+    for (const bool mx : {true, false}) {
+      for (const Dtype rounding : kWide) {
+        const bool weighted = ++seed % 2 == 0;
+        const Lie plain{"contiguous"};
+        Strided x = filled(Dtype::bf16, {rows, 2 * width}, plain, Fill::edges, seed);
+        Strided probs = filled(Dtype::f32, {rows}, plain, Fill::noise, seed);
+        Strided dy = filled(Dtype::bf16, {rows, width}, plain, Fill::noise, seed + 1);
+        const auto result = [&](const Result& codes, const Result& scales) {
+          QuantizedResult to;
+          to.codes = codes;
+          to.scales = scales;
+          return to;
+        };
+        const Index block = mx ? kMxBlock : kScaledBlock;
+        const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
+        Strided codes(Dtype::e4m3, {rows, width}, plain);
+        Strided scales(scale, {rows, ceil_div(width, block)}, plain);
+        ASSERT_TRUE(agrees(
+            {&x, &probs}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
+              swiglu_quantize(
+                  b, {in[0], weighted ? in[1] : Operand{}, rounding, result(out[0], out[1])});
+            }));
+        Strided dcodes(Dtype::e4m3, {rows, 2 * width}, plain);
+        Strided dscales(scale, {rows, ceil_div(2 * width, block)}, plain);
+        Strided dprobs(Dtype::f32, {rows}, plain);
+        ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
+                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             swiglu_quantize_backward(
+                                 b, {in[0], weighted ? in[1] : Operand{}, in[2], rounding,
+                                     result(out[0], out[1]), weighted ? out[2] : Result{}});
+                           }));
       }
     }
   }

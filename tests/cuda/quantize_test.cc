@@ -57,9 +57,9 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
 }
 
 TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
-  const std::vector<Index> shapes[] = {{1, 32},     {32, 1},      {0, 64},     {64, 0},
-                                       {33, 2048},  {3, 32, 32},  {5, 64, 96}, {160, 7},
-                                       {160, 4100}, {2, 416, 36}, {7, 1056}};
+  const std::vector<Index> shapes[] = {
+      {1, 32},  {32, 1},     {0, 64},      {64, 0},   {33, 2048}, {3, 32, 32}, {5, 64, 96},
+      {160, 7}, {160, 4100}, {2, 416, 36}, {7, 1056}, {1312, 36}, {300, 160}};
   std::uint32_t seed = 100;
   for (const auto& shape : shapes) {
     for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
@@ -110,7 +110,8 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
 
 TEST_F(CudaQuantize, TransposedResultsAgree) {
   std::uint32_t seed = 300;
-  for (const auto& shape : {std::vector<Index>{32, 8}, {416, 132}, {3, 160, 260}, {128, 128}}) {
+  for (const auto& shape :
+       {std::vector<Index>{32, 8}, {416, 132}, {3, 160, 260}, {128, 128}, {1312, 132}}) {
     for (const Dtype wide : kWide) {
       for (const Fill how : kFills) {
         const Lie turned{"turned", 1, 0, 0, true};

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Builds, tests and times the CUDA backend on a machine with a GPU; prints a short table.
+#   tools/gpu_check.sh              the tests, the benchmarks
+#   tools/gpu_check.sh --all        and every float through the device's converters
+#   tools/gpu_check.sh --sanitize   compute-sanitizer over the tests instead of the benchmarks
+# Needs nvcc 13 or newer and the packages of tools/setup.sh.  BUILD names the build directory.
+set -eu
+cd "$(dirname "$0")/.."
+
+mode="${1:-}"
+case "$mode" in
+  ""|--all|--sanitize) ;;
+  *) echo "usage: tools/gpu_check.sh [--all|--sanitize]" >&2; exit 2 ;;
+esac
+build="${BUILD:-build/cuda}"
+logs="$build/gpu_check"
+PATH="$PATH:/usr/local/cuda/bin"
+
+mkdir -p "$logs"
+[ -f "$build/CMakeCache.txt" ] || generator="-G ${CMAKE_GENERATOR:-Ninja}"
+# shellcheck disable=SC2086  # the generator is two words
+cmake -S . -B "$build" ${generator:-} -DCMAKE_BUILD_TYPE=Release -DMXO_CUDA=ON -DMXO_TESTS=ON \
+  -DMXO_BENCH=ON -DMXO_WERROR=ON -Wno-dev >"$logs/configure.log"
+cmake --build "$build" -j"$(nproc)" >"$logs/build.log" 2>&1 ||
+  { tail -40 "$logs/build.log" >&2; exit 1; }
+
+nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+failed=0
+# verdict NAME COMMAND...: one line of the table, the rest in a log.
+verdict() {
+  name=$1
+  shift
+  if "$@" >"$logs/$name.log" 2>&1; then
+    printf '%-28s passed  %s\n' "$name" "$(grep -E 'PASSED|ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$name.log" | tail -1)"
+  else
+    printf '%-28s FAILED  see %s\n' "$name" "$logs/$name.log"
+    failed=1
+  fi
+}
+
+if [ "$mode" = --sanitize ]; then
+  small='-*HundredThousand*:*HostsBytesForEvery*:*PadsAndUnpads*:*LaysScalesOut*:CudaSuites*:*AFaultInAKernel*:*OutOfMemory*'
+  for tool in memcheck racecheck; do
+    verdict "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
+      "$build/tests/cuda_test" --gtest_filter="$small"
+  done
+  exit $failed
+fi
+
+verdict cuda_test "$build/tests/cuda_test"
+[ "$mode" != --all ] || verdict cuda_exhaustive_test "$build/tests/cuda_exhaustive_test"
+for bench in "$build"/bench/cuda_*_bench; do
+  name=$(basename "$bench")
+  if "$bench" >"$logs/$name.log" 2>&1; then cat "$logs/$name.log"; else
+    printf '%-28s FAILED  see %s\n' "$name" "$logs/$name.log"
+    failed=1
+  fi
+done
+exit $failed
