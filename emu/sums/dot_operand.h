@@ -18,7 +18,7 @@ struct DotOperand {
 };
 
 template <FormatSpec S>
-constexpr DotOperand dot_operand(Minifloat<S> x) {
+MXO_HD constexpr DotOperand dot_operand(Minifloat<S> x) {
   const bool negative = (x.bits >> S.sign_shift() & 1) != 0;
   if (is_nan(x)) return {0, 0, DotOperand::Kind::nan};
   if (is_infinite(x)) return {negative ? -1 : 1, 0, DotOperand::Kind::infinite};
@@ -32,14 +32,14 @@ constexpr DotOperand dot_operand(Minifloat<S> x) {
 }
 
 /// `x` times 2^(scale - 127), the scale joining the exponent; a NaN scale poisons even a zero.
-constexpr DotOperand scaled_by(DotOperand x, E8M0 scale) {
+MXO_HD constexpr DotOperand scaled_by(DotOperand x, E8M0 scale) {
   if (scale.bits == 0xFF) return {0, 0, DotOperand::Kind::nan};
   x.exponent = static_cast<std::int16_t>(x.exponent + scale.bits - 127);
   return x;
 }
 
 /// Mantissa bits of an operand format.
-constexpr int fraction_bits(Dtype dtype) {
+MXO_HD constexpr int fraction_bits(Dtype dtype) {
   switch (dtype) {
     case Dtype::e4m3:
     case Dtype::e4m3fnuz: return 3;

@@ -6,24 +6,6 @@
 namespace mxo {
 namespace {
 
-/// Position within an instruction of `length` k of the term that is added i-th.
-Index term_in_order(const Accumulation& how, Index i) {
-  switch (how.order) {
-    case ChunkOrder::ascending: break;
-    case ChunkOrder::pairs_apart: {
-      const Index half = how.instruction / 2;
-      const Index pair = i % half / 2;
-      return pair * 4 + i / half * 2 + i % 2;
-    }
-    case ChunkOrder::parity_apart: {
-      const Index half = how.chunk / 2;
-      const Index in_chunk = i % how.chunk;
-      return i - in_chunk + in_chunk % half * 2 + in_chunk / half;
-    }
-  }
-  return i;
-}
-
 void append_instruction(DotSchedule& schedule, const Accumulation& how, Index first, Index past) {
   for (Index i = 0; i < how.instruction; ++i) {
     const Index k = first + term_in_order(how, i);

@@ -15,6 +15,24 @@ enum AfterChunk : std::uint8_t {
   kPartEnd = 4,   ///< what there is joins the parts before
 };
 
+/// Position within an instruction of `length` k of the term that is added i-th.
+MXO_HD constexpr Index term_in_order(const Accumulation& how, Index i) {
+  switch (how.order) {
+    case ChunkOrder::ascending: break;
+    case ChunkOrder::pairs_apart: {
+      const Index half = how.instruction / 2;
+      const Index pair = i % half / 2;
+      return pair * 4 + i / half * 2 + i % 2;
+    }
+    case ChunkOrder::parity_apart: {
+      const Index half = how.chunk / 2;
+      const Index in_chunk = i % how.chunk;
+      return i - in_chunk + in_chunk % half * 2 + in_chunk / half;
+    }
+  }
+  return i;
+}
+
 /// K cut into chunks of equal length, in machine order.
 struct DotSchedule {
   int chunk = 0;

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cmath>
-#include <limits>
 
+#include "emu/sums/dot_rounding.h"
 #include "emu/sums/fused_dot.h"
 
 namespace mxo {
@@ -14,12 +14,12 @@ struct DotTerm {
   int exponent = 0;
 };
 
-inline DotTerm product_term(const DotOperand& a, const DotOperand& b) {
+MXO_HD inline DotTerm product_term(const DotOperand& a, const DotOperand& b) {
   return {std::int64_t{a.significand} * b.significand, a.exponent + b.exponent};
 }
 
 /// The accumulator: 23 fraction bits, not normalised below 2^least.
-inline DotTerm accumulator_term(float c, int least) {
+MXO_HD inline DotTerm accumulator_term(float c, int least) {
   const auto word = bit_cast<std::uint32_t>(c);
   const int field = static_cast<int>(word >> 23 & 0xFF);
   std::int64_t significand = (word & 0x7FFFFF) | (field > 0 ? 0x800000 : 0);
@@ -33,7 +33,7 @@ inline DotTerm accumulator_term(float c, int least) {
 
 /// `significand` at `shift` more fraction bits; bits below are cut off the magnitude.  A zero
 /// term takes no part in the largest exponent, so its shift can be anything.
-inline std::int64_t cut(std::int64_t significand, int shift) {
+MXO_HD inline std::int64_t cut(std::int64_t significand, int shift) {
   if (significand == 0) return 0;
   if (shift >= 0) return significand * (std::int64_t{1} << shift);
   if (shift <= -63) return 0;
@@ -41,7 +41,7 @@ inline std::int64_t cut(std::int64_t significand, int shift) {
 }
 
 /// The same toward minus infinity.
-inline std::int64_t cut_to_floor(std::int64_t significand, int shift) {
+MXO_HD inline std::int64_t cut_to_floor(std::int64_t significand, int shift) {
   if (significand == 0) return 0;
   if (shift >= 0) return significand * (std::int64_t{1} << shift);
   return significand >> (shift < -63 ? 63 : -shift);
@@ -50,7 +50,7 @@ inline std::int64_t cut_to_floor(std::int64_t significand, int shift) {
 /// Infinities and NaNs met among the terms of a sum.
 class Specials {
  public:
-  void see(const DotOperand& a, const DotOperand& b) {
+  MXO_HD void see(const DotOperand& a, const DotOperand& b) {
     using Kind = DotOperand::Kind;
     if (a.kind == Kind::finite && b.kind == Kind::finite) return;
     if (a.kind == Kind::nan || b.kind == Kind::nan || a.significand == 0 || b.significand == 0) {
@@ -59,16 +59,15 @@ class Specials {
       see_infinity((a.significand < 0) != (b.significand < 0));
     }
   }
-  void see(float c) {
+  MXO_HD void see(float c) {
     if (std::isnan(c)) nan_ = true;
     if (std::isinf(c)) see_infinity(c < 0);
   }
-  void see_infinity(bool negative) { (negative ? minus_ : plus_) = true; }
-  bool any() const { return nan_ || plus_ || minus_; }
-  float result(SumFamily family) const {
+  MXO_HD void see_infinity(bool negative) { (negative ? minus_ : plus_) = true; }
+  MXO_HD bool any() const { return nan_ || plus_ || minus_; }
+  MXO_HD float result(SumFamily family) const {
     if (nan_ || (plus_ && minus_)) return bit_cast<float>(machine_nan(family));
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    return plus_ ? infinity : -infinity;
+    return plus_ ? kInfinity : -kInfinity;
   }
 
  private:

@@ -83,6 +83,16 @@ class ExactSum {
       case ExactNumber::Kind::nan: nan_ = true; return;
     }
   }
+  /// Adds what another has summed.
+  MXO_HD constexpr void add(ExactSum other) {
+    carry();
+    other.carry();
+    for (int i = 0; i < kDigits; ++i) limb_[i] += other.limb_[i];
+    pending_ = 1;  // digits below 2^33, as one term leaves them
+    nan_ = nan_ || other.nan_;
+    plus_infinity_ = plus_infinity_ || other.plus_infinity_;
+    minus_infinity_ = minus_infinity_ || other.minus_infinity_;
+  }
   MXO_HD constexpr void add_product(const ExactNumber& a, const ExactNumber& b) {
     add(product(a, b));
   }

@@ -9,7 +9,7 @@
 namespace mxo {
 
 /// The NaN a machine returns.  NVIDIA units lose sign and payload; for CDNA3 nothing is published.
-constexpr std::uint32_t machine_nan(SumFamily family) {
+MXO_HD constexpr std::uint32_t machine_nan(SumFamily family) {
   return family == SumFamily::fused_dot ? 0x7FFFFFFFu : 0x7FC00000u;
 }
 

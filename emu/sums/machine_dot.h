@@ -18,23 +18,23 @@ struct MachineAccumulator {
   bool first_part = true;
 
   /// C joins where the first addition of the schedule happens.
-  void start(float c, bool promotes) { (promotes ? promoted : chunk) = c; }
+  MXO_HD void start(float c, bool promotes) { (promotes ? promoted : chunk) = c; }
 };
 
 /// Does what follows a chunk; `scale_a` and `scale_b` belong to the block that may end here.
-inline void after_chunk(const DotSchedule& schedule, std::uint8_t what, float scale_a,
-                        float scale_b, MachineAccumulator& acc) {
+MXO_HD inline void after_chunk(bool promotes, bool blockwise, std::uint8_t what, float scale_a,
+                               float scale_b, MachineAccumulator& acc) {
   if ((what & kPromote) != 0) {
     acc.promoted += acc.chunk;
     acc.chunk = 0.0f;
   }
   if ((what & kBlockEnd) != 0) {
-    float& sum = schedule.promotes ? acc.promoted : acc.chunk;
+    float& sum = promotes ? acc.promoted : acc.chunk;
     acc.blocks = std::fma(sum * scale_a, scale_b, acc.blocks);
     sum = 0.0f;
   }
   if ((what & kPartEnd) != 0) {
-    float& sum = schedule.blockwise ? acc.blocks : schedule.promotes ? acc.promoted : acc.chunk;
+    float& sum = blockwise ? acc.blocks : promotes ? acc.promoted : acc.chunk;
     acc.parts = acc.first_part ? sum : acc.parts + sum;
     acc.first_part = false;
     sum = 0.0f;
@@ -42,7 +42,7 @@ inline void after_chunk(const DotSchedule& schedule, std::uint8_t what, float sc
 }
 
 /// A NaN as the machine spells it.
-inline float machine_result(const Accumulation& how, float value) {
+MXO_HD inline float machine_result(const Accumulation& how, float value) {
   return std::isnan(value) ? bit_cast<float>(machine_nan(how.family)) : value;
 }
 
@@ -70,7 +70,8 @@ float machine_dot(const Accumulation& how, const DotSchedule& schedule, int frac
     const std::uint8_t what = schedule.after[static_cast<std::size_t>(i)];
     if (what == 0) continue;
     const bool ends = (what & kBlockEnd) != 0;
-    after_chunk(schedule, what, ends ? scale_a(block) : 1.0f, ends ? scale_b(block) : 1.0f, acc);
+    after_chunk(schedule.promotes, schedule.blockwise, what, ends ? scale_a(block) : 1.0f,
+                ends ? scale_b(block) : 1.0f, acc);
     block += ends ? 1 : 0;
   }
   return machine_result(how, acc.parts);
