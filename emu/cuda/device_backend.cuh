@@ -72,6 +72,9 @@ class DeviceBackend : public Backend {
   void run(const CombineRowsBackward&) override;
   void run(const RouteBackward&) override;
   void run(const RouterGradients&) override;
+  void run(const GroupedMatmul&) override;  // grouped_matmul.cu
+  void run(const GroupedMatmulWgrad&) override;
+  void run(const FusedDot&) override;
 
  private:
   void run_quantizer(const QuantizedResult& to, const Operand& x);

@@ -76,16 +76,23 @@ GemmCase::GemmCase(const GemmSpec& spec)
 std::vector<std::byte> GemmCase::run(Backend& backend, const Accumulation& sum) {
   out.wipe();
   const bool scaled = spec_.scaling != Scaling::none;
-  const Operand sa = scaled ? a_scales.operand() : Operand{};
-  const Operand sb = scaled ? b_scales.operand() : Operand{};
+  GuardedCopy at_a(backend, a);
+  GuardedCopy at_b(backend, b);
+  GuardedCopy at_a_scales(backend, a_scales);
+  GuardedCopy at_b_scales(backend, b_scales);
+  GuardedCopy at_ends(backend, ends);
+  GuardedCopy at_out(backend, out);
+  const Operand sa = scaled ? at_a_scales.operand() : Operand{};
+  const Operand sb = scaled ? at_b_scales.operand() : Operand{};
   if (spec_.pass == Pass::forward) {
-    grouped_matmul(backend, {a.operand(), sa, b.operand(), sb, ends.operand(), spec_.scaling, sum,
-                             out.result()});
+    grouped_matmul(backend, {at_a.operand(), sa, at_b.operand(), sb, at_ends.operand(),
+                             spec_.scaling, sum, at_out.result()});
   } else {
-    grouped_matmul_wgrad(backend, {a.operand(), sa, b.operand(), sb, ends.operand(), spec_.scaling,
-                                   sum, out.result()});
+    grouped_matmul_wgrad(backend, {at_a.operand(), sa, at_b.operand(), sb, at_ends.operand(),
+                                   spec_.scaling, sum, at_out.result()});
   }
   backend.synchronize();
+  at_out.read_back();
   return out.memory();
 }
 

@@ -1,0 +1,137 @@
+// Models of matrix units in integers: the definition's own steps, one output to a thread.
+#include <algorithm>
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/element.cuh"
+#include "emu/cuda/gemm/machine_product.cuh"
+#include "emu/sums/cdna3_dot_step.h"
+#include "emu/sums/fused_dot_step.h"
+#include "emu/sums/machine_dot.h"
+
+namespace mxo::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+
+__device__ DotOperand machine_element(const void* data, Dtype dtype, Index at) {
+  switch (dtype) {
+    case Dtype::bf16: return dot_operand(static_cast<const BF16*>(data)[at]);
+    case Dtype::f16: return dot_operand(static_cast<const F16*>(data)[at]);
+    case Dtype::e4m3: return dot_operand(static_cast<const E4M3*>(data)[at]);
+    case Dtype::e4m3fnuz: return dot_operand(static_cast<const E4M3Fnuz*>(data)[at]);
+    case Dtype::e5m2: return dot_operand(static_cast<const E5M2*>(data)[at]);
+    default: return dot_operand(static_cast<const E5M2Fnuz*>(data)[at]);
+  }
+}
+
+/// Element (g, i, c) as the machine multiplies it.
+__device__ DotOperand machine_operand(const Accumulation& how, const Problem& p, const Factor& f,
+                                      Index g, Index i, Index c) {
+  const Index at = p.code_at(f, g, i, c);
+  if (p.scaling != Scaling::mx) return machine_element(f.codes, f.dtype, at);
+  const E8M0 scale = static_cast<const E8M0*>(f.scales)[p.scale_at(f, g, i, c)];
+  if (how.scales == ScalePlace::exponent) {
+    return scaled_by(machine_element(f.codes, f.dtype, at), scale);
+  }
+  const float value = element_at(f.codes, f.dtype, at) * decode(scale);
+  return dot_operand(encode<kBF16>(value));
+}
+
+/// The terms of one chunk, in the order of the machine; beyond `past` they are zero.
+struct ChunkTerms {
+  const Accumulation& how;
+  const Problem& p;
+  const Factor& f;
+  Index g;
+  Index i;
+  Index instruction;  ///< its first place
+  Index chunk;        ///< first term within the instruction
+  Index past;
+
+  __device__ DotOperand operator[](int term) const {
+    const Index c = instruction + term_in_order(how, chunk + term);
+    return c < past ? machine_operand(how, p, f, g, i, c) : DotOperand{};
+  }
+};
+
+/// One output: the walk of make_schedule, without its tables.
+__device__ float machine_output(const Accumulation& how, int fraction, const Problem& p, Index g,
+                                Index i, Index j) {
+  const Index length = p.length_of(g);
+  const bool promotes = how.promote > 0;
+  const bool blockwise = p.scaling == Scaling::blockwise;
+  float c = 0.0f;
+  if (p.c != nullptr) {
+    c = static_cast<const float*>(p.c)[g * p.c_group + i * p.c_row + j * p.c_column];
+  }
+  if (length == 0) return machine_result(how, c);
+  MachineAccumulator acc;
+  acc.start(c, promotes);
+  const Index tiles = ceil_div(length, how.tile);
+  const Index part = max(ceil_div(tiles, how.split), Index{1}) * how.tile;
+  for (Index first = 0; first < length; first += part) {
+    const Index past = min(first + part, length);
+    const Index step = blockwise ? kScaleTile : past - first;
+    for (Index run = first; run < past; run += step) {
+      const Index end = min(run + step, past);
+      int since = 0;
+      for (Index k = run; k < end; k += how.instruction) {
+        const bool last = k + how.instruction >= end;
+        ++since;
+        for (Index chunk = 0; chunk < how.instruction; chunk += how.chunk) {
+          const ChunkTerms a{how, p, p.a, g, i, k, chunk, end};
+          const ChunkTerms b{how, p, p.b, g, j, k, chunk, end};
+          acc.chunk = how.family == SumFamily::cdna3_dot
+                          ? cdna3::cdna3_step(how, fraction, a, b, acc.chunk)
+                          : fused_step(how, fraction, a, b, acc.chunk);
+        }
+        std::uint8_t what = 0;
+        if (promotes && (since == how.promote || last)) {
+          what |= kPromote;
+          since = 0;
+        }
+        if (last && blockwise) what |= kBlockEnd;
+        if (last && end == past) what |= kPartEnd;
+        const bool scaled = (what & kBlockEnd) != 0;
+        after_chunk(promotes, blockwise, what, scaled ? scale_value(p, p.a, g, i, run) : 1.0f,
+                    scaled ? scale_value(p, p.b, g, j, run) : 1.0f, acc);
+      }
+    }
+  }
+  const float v = machine_result(how, acc.parts);
+  if (p.scaling != Scaling::rowwise) return v;
+  return machine_result(how, v * scale_value(p, p.a, g, i, 0) * scale_value(p, p.b, g, j, 0));
+}
+
+__global__ void __launch_bounds__(kThreads)
+    model_kernel(const __grid_constant__ Accumulation how, int fraction,
+                 const __grid_constant__ Problem p) {
+  const Index lines = p.c != nullptr ? p.groups * p.m : owed_lines(p);
+  const Index threads = gridDim.x * Index{kThreads};
+  for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < lines * p.n;
+       index += threads) {
+    const Index line = index / p.n;
+    const LineOfGroup at =
+        p.c != nullptr ? LineOfGroup{line / p.m, line % p.m} : line_number(p, line);
+    const Index j = index % p.n;
+    store_output(p, at.group, at.line, j, machine_output(how, fraction, p, at.group, at.line, j));
+  }
+}
+
+int fraction_of(const Accumulation& how, const Problem& p, const Factor& f) {
+  const bool folded = p.scaling == Scaling::mx && how.scales == ScalePlace::operand;
+  return fraction_bits(folded ? Dtype::bf16 : f.dtype);
+}
+
+}  // namespace
+
+void multiply_as_modelled(DeviceBackend& backend, const Accumulation& how, const Problem& p) {
+  const Index outputs = (p.c != nullptr ? p.groups * p.m : p.lines_a()) * p.n;
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<Index>(ceil_div(outputs, kThreads), 1, Index{1} << 20));
+  model_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
+      how, fraction_of(how, p, p.a) + fraction_of(how, p, p.b), p);
+  check_launch("model_kernel");
+}
+
+}  // namespace mxo::cuda

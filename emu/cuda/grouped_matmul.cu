@@ -1,0 +1,73 @@
+// The grouped products and fused_dot: which way each sum goes.
+#include "ops/grouped_matmul.h"
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/exact_product.cuh"
+#include "emu/cuda/gemm/machine_product.cuh"
+#include "formats/mx_block.h"
+
+namespace mxo::cuda {
+namespace {
+
+/// Hopper, whose own instructions the *_sm90a files use.
+bool is_hopper(const DeviceBackend& backend) {
+  int major = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, backend.device()),
+        "cudaDeviceGetAttribute");
+  return major == 9;
+}
+
+void multiply_exactly(DeviceBackend& backend, const Problem& p) {
+  if (p.scaling == Scaling::blockwise || !is_hopper(backend)) {
+    return add_in_fixed_point(backend, p, nullptr, nullptr);
+  }
+  DigitPlaneScratch scratch_a;
+  DigitPlaneScratch scratch_b;
+  const DigitPlanes a = make_digit_planes(backend, p, p.a, p.m, scratch_a);
+  const DigitPlanes b = make_digit_planes(backend, p, p.b, p.n, scratch_b);
+  multiply_planes(backend, p, a, b);
+  add_in_fixed_point(backend, p, a.window, b.window);
+}
+
+void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p) {
+  switch (sum.family) {
+    case SumFamily::exact: return multiply_exactly(backend, p);
+    case SumFamily::fma_chain: return chain_products(backend, p);
+    default: break;
+  }
+  if (is_hopper(backend) && wgmma_gives(sum, p)) return multiply_with_wgmma(backend, sum, p);
+  multiply_as_modelled(backend, sum, p);
+}
+
+bool empty(const Problem& p) { return p.groups == 0 || p.m == 0 || p.n == 0; }
+
+}  // namespace
+
+void DeviceBackend::run(const GroupedMatmul& op) {
+  Problem p = problem_of(op);
+  Scratch<GroupSpan> span(*this, p.groups + 1);
+  plan_groups(*this, op.group_ends, p.m, 1, -1, span.data());
+  p.span = span.data();
+  if (!empty(p)) multiply(*this, op.sum, p);
+}
+
+void DeviceBackend::run(const GroupedMatmulWgrad& op) {
+  Problem p = problem_of(op);
+  Scratch<GroupSpan> span(*this, p.groups + 1);
+  plan_groups(*this, op.group_ends, p.k, op.scaling == Scaling::mx ? kMxBlock : 1,
+              op.scaling == Scaling::blockwise ? op.dy_scales.extent[0] : -1, span.data());
+  p.span = span.data();
+  if (!empty(p)) multiply(*this, op.sum, p);
+}
+
+void DeviceBackend::run(const FusedDot& op) {
+  Problem p = problem_of(op);
+  Scratch<GroupSpan> span(*this, p.groups + 1);
+  plan_batch(*this, p.groups, p.m, span.data());
+  p.span = span.data();
+  if (!empty(p)) multiply_as_modelled(*this, op.sum, p);
+}
+
+bool DeviceBackend::honours(const Accumulation&) const { return true; }
+
+}  // namespace mxo::cuda

@@ -1,0 +1,179 @@
+// The products of the cuda backend against those of cpu: every byte of the result's memory.
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "emu/cuda/cuda_backend.h"
+#include "tests/support/gemm_cases.h"
+#include "tests/support/models_agree.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::GemmCase;
+using test::GemmSpec;
+using test::Layout;
+using test::Pass;
+
+class CudaProducts : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!why_no_cuda().empty()) GTEST_SKIP() << why_no_cuda();
+    cuda = make_backend("cuda");
+    cpu = make_backend("cpu");
+  }
+  /// Bytes that differ.
+  Index differing(const GemmSpec& spec, const Accumulation& sum) {
+    GemmCase gemm(spec);
+    const std::vector<std::byte> expected = gemm.run(*cpu, sum);
+    const std::vector<std::byte> actual = gemm.run(*cuda, sum);
+    Index count = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) count += expected[i] != actual[i] ? 1 : 0;
+    return count;
+  }
+  std::unique_ptr<Backend> cuda;
+  std::unique_ptr<Backend> cpu;
+};
+
+/// What the operands of `spec` are to a sum.
+OperandKind kind_of(const GemmSpec& spec) {
+  const bool none = spec.scaling == Scaling::none;
+  return operand_kind(none ? Dtype::bf16 : spec.a, none ? Dtype::bf16 : spec.b,
+                      spec.scaling == Scaling::mx);
+}
+
+TEST_F(CudaProducts, OfHostileShapesHaveTheBytesOfCpu) {
+  for (const GemmSpec& spec : test::hostile_specs(3)) {
+    for (const Accumulation& sum : {kExact, kFmaChain}) {
+      EXPECT_EQ(differing(spec, sum), 0) << sum.name << ", " << describe(spec);
+    }
+  }
+}
+
+TEST_F(CudaProducts, OfEveryMachineHaveTheBytesOfCpuOnHostileShapes) {
+  for (const GemmSpec& spec : test::hostile_specs(2)) {
+    for (const SumRow& row : sums()) {
+      if (!is_machine(row.sum) || row.kind != kind_of(spec)) continue;
+      EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
+    }
+  }
+}
+
+/// Products of several tiles: groups that start off every multiple, K beyond a chunk.
+std::vector<GemmSpec> large_specs() {
+  std::vector<GemmSpec> all;
+  std::uint64_t seed = 77;
+  for (const Scaling scaling : {Scaling::mx, Scaling::none, Scaling::rowwise, Scaling::blockwise}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      for (const Fill fill : {Fill::moderate, Fill::ties, Fill::special}) {
+        GemmSpec spec;
+        spec.scaling = scaling;
+        spec.pass = pass;
+        spec.fill = fill;
+        spec.a = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
+        spec.b = seed % 3 == 2 ? Dtype::e5m2 : Dtype::e4m3;
+        spec.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
+        spec.groups = {160, 0, 32, 416};
+        spec.spare_rows = 32;
+        spec.n = 300;
+        spec.k = 544;
+        spec.layout = fill == Fill::moderate ? Layout::packed : Layout::padded;
+        spec.seed = ++seed;
+        all.push_back(spec);
+      }
+    }
+  }
+  return all;
+}
+
+TEST_F(CudaProducts, OfSeveralTilesHaveTheBytesOfCpu) {
+  for (const GemmSpec& spec : large_specs()) {
+    EXPECT_EQ(differing(spec, kExact), 0) << describe(spec);
+    for (const SumRow& row : sums()) {
+      if (!is_machine(row.sum) || row.kind != kind_of(spec)) continue;
+      EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
+    }
+  }
+}
+
+/// Any bytes but NaN; scales near 1.
+Tensor bytes(Dtype dtype, std::vector<Index> shape, std::uint32_t seed) {
+  Tensor tensor(dtype, std::move(shape));
+  for (std::size_t i = 0; i < tensor.bytes(); ++i) {
+    seed = seed * 1664525u + 1013904223u;
+    const std::uint32_t any = seed >> 24;
+    tensor.data()[i] = static_cast<std::byte>(dtype == Dtype::e8m0 ? 120 + any % 8 : any & 0xEFu);
+  }
+  return tensor;
+}
+
+TEST_F(CudaProducts, OfAHundredThousandGroupsHaveTheBytesOfCpu) {
+  constexpr Index kGroups = 100'000;
+  std::vector<std::int32_t> ends;
+  for (Index g = 0; g < kGroups; ++g) {
+    ends.push_back((ends.empty() ? 0 : ends.back()) + (g % 37 == 5 ? 32 : 0));
+  }
+  const Index rows = ends.back();
+  const NamedTensors forward{{"x.codes", bytes(Dtype::e4m3, {rows, 32}, 1)},
+                             {"x.scales", bytes(Dtype::e8m0, {rows, 1}, 2)},
+                             {"w.codes", bytes(Dtype::e4m3, {kGroups, 3, 32}, 3)},
+                             {"w.scales", bytes(Dtype::e8m0, {kGroups, 3, 1}, 4)},
+                             {"group_ends", test::ends_of(ends)}};
+  const NamedTensors wgrad{{"dy.codes", bytes(Dtype::e4m3, {rows, 3}, 5)},
+                           {"dy.scales", bytes(Dtype::e8m0, {rows / 32, 3}, 6)},
+                           {"x.codes", bytes(Dtype::e4m3, {rows, 2}, 7)},
+                           {"x.scales", bytes(Dtype::e8m0, {rows / 32, 2}, 8)},
+                           {"group_ends", test::ends_of(ends)}};
+  const auto check = [&](const char* op, const NamedTensors& inputs, const char* result) {
+    for (const char* sum : {"sum=exact", "sum=h200_wgmma_fast"}) {
+      const Parameters set = test::settings({sum});
+      const NamedTensors expected = call_operator(*cpu, op, inputs, set);
+      const NamedTensors actual = call_operator(*cuda, op, inputs, set);
+      EXPECT_EQ(test::differing(expected.find(result)->second, actual.find(result)->second), 0)
+          << op << " " << sum;
+    }
+  };
+  check("grouped_matmul", forward, "y");
+  check("grouped_matmul_wgrad", wgrad, "dw");
+}
+
+/// A machine of the table with its parts, promotions and blocks placed elsewhere.
+TEST_F(CudaProducts, OfMachinesWithSchedulesOfUsersHaveTheBytesOfCpu) {
+  const auto fp8 = sum_named("h200_wgmma_fast", OperandKind::fp8);
+  std::vector<Accumulation> changed(6, fp8);
+  changed[0].split = 3;
+  changed[1].promote = 8;
+  changed[2].promote = 2;
+  changed[3].split = 2;
+  changed[3].promote = 4;
+  changed[4].split = 2;
+  changed[4].tile = 64;
+  changed[5].bits = 25;
+  changed[5].mantissa = 23;
+  for (const Accumulation& sum : changed) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      GemmSpec spec;
+      spec.scaling = Scaling::rowwise;
+      spec.pass = pass;
+      spec.groups = {700, 129};
+      spec.n = 150;
+      spec.k = 1000;
+      EXPECT_EQ(differing(spec, sum), 0) << sum.split << " " << sum.promote << " " << sum.bits;
+    }
+  }
+}
+
+TEST_F(CudaProducts, OfSingleInstructionsHaveTheBytesOfCpu) {
+  for (const SumRow& row : test::machines()) {
+    const Index k = 2 * row.sum.instruction + 32;
+    const NamedTensors inputs = test::random_dots(row.kind, 5, 16, 13, 21, k / 32 * 32);
+    const Parameters set = test::settings(test::settings_of(row, false));
+    const NamedTensors expected = call_operator(*cpu, "fused_dot", inputs, set);
+    const NamedTensors actual = call_operator(*cuda, "fused_dot", inputs, set);
+    EXPECT_EQ(test::differing(expected.find("d")->second, actual.find("d")->second), 0)
+        << row.name << " " << row.operands;
+  }
+}
+
+}  // namespace
+}  // namespace mxo
