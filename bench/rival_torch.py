@@ -39,7 +39,13 @@ for fast in (True, False):
     row(
         f"torch._scaled_grouped_mm row-wise, {'fast' if fast else 'promoted'}",
         lambda: torch._scaled_grouped_mm(
-            x8, w8.transpose(-2, -1), sx, sw, offs=ends, out_dtype=torch.bfloat16, use_fast_accum=fast
+            x8,
+            w8.transpose(-2, -1),
+            sx,
+            sw,
+            offs=ends,
+            out_dtype=torch.bfloat16,
+            use_fast_accum=fast,
         ),
     )
 row("torch._grouped_mm bf16", lambda: torch._grouped_mm(x, w.transpose(-2, -1), offs=ends))
