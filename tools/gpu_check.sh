@@ -56,4 +56,5 @@ for bench in "$build"/bench/cuda_*_bench; do
     failed=1
   fi
 done
+if python3 -c 'import torch' 2>/dev/null; then python3 bench/rival_torch.py; fi
 exit $failed
