@@ -103,7 +103,7 @@ __device__ void find_tiles(const LayoutPlan& plan, Workplace& at) {
     Tile tile = tile_of(plan, at.strip, row_tile, tile0 + threadIdx.x);
     if (tile.to + kTileBytes > plan.bytes) tile.to = -1;  // ends that decrease
     at.tiles[threadIdx.x] = tile;
-    const int past = __reduce_max_sync(0xFFFFFFFFu, tile.to >= 0 ? tile.from + tile.valid : 0);
+    const int past = __reduce_max_sync(0xFFFFFFFFu, tile.valid > 0 ? tile.from + tile.valid : 0);
     if (threadIdx.x == 0) at.strip.span = past;
   }
   __syncthreads();

@@ -7,6 +7,8 @@
 #include "ops/elementwise.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
+#include "ops/quantize_f32_scales.h"
+#include "ops/scale_layouts.h"
 #include "ops/scaling_aware_transpose.h"
 #include "tests/cuda/twin.h"
 
@@ -148,6 +150,108 @@ TEST_F(CudaBackendTest, ReportsScalesThatAreNoPowerOfTwo) {
       scaling_aware_transpose(*device_,
                               {c.operand(), s.operand(), e.operand(), t.result(), o.result()});
     });
+  }
+}
+
+/// A tensor whose surroundings are guards.
+struct Watched {
+  Watched(Backend& backend, Dtype dtype, const std::vector<Index>& shape)
+      : host(dtype, shape, {"contiguous"}), there(backend, host) {}
+  /// True if no byte before or behind the elements has changed.
+  bool unharmed() const {
+    const std::vector<std::byte> bytes = there.bytes();
+    const std::size_t first = host.first_byte();
+    const std::size_t past =
+        first + static_cast<std::size_t>(host.elements()) * size_of(host.operand().dtype);
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if ((i < first || i >= past) && bytes[i] != std::byte{0xA5}) return false;
+    }
+    return true;
+  }
+  Strided host;
+  Mirror there;
+};
+
+TEST_F(CudaBackendTest, NoEndsMakeAKernelWriteOutsideItsOperands) {
+  std::minstd_rand random(1);
+  for (int round = 0; round < 60; ++round) {
+    const Index rows = 131 + round;
+    const auto groups = static_cast<Index>(1 + random() % 40);
+    std::vector<std::int32_t> bad;
+    for (Index g = 0; g < groups; ++g)
+      bad.push_back(static_cast<std::int32_t>(random() % 500) - 99);
+    bad.back() = -1;
+    const Strided words = test::integers(bad);
+    const Mirror ends(*device_, words);
+    const Index width = 12;
+    const Watched x(*device_, Dtype::bf16, {rows, width});
+    const Watched codes(*device_, Dtype::e4m3, {rows, width});
+    const Watched turned(*device_, Dtype::e4m3, {width, rows});
+    const Watched tall(*device_, Dtype::bf16, {padded_rows(rows, groups, 32), width});
+    const Watched starts(*device_, Dtype::i32, {groups});
+    const Watched padded(*device_, Dtype::i32, {groups});
+    const Watched per_group(*device_, Dtype::f32, {groups, width});
+    const Watched tiles(*device_, Dtype::f32, {2, width});
+    const Watched ones(*device_, Dtype::f32, {rows, 1});
+    const Watched scales(*device_, Dtype::e8m0, {rows, width});
+    const Watched by_rows(*device_, Dtype::e8m0,
+                          blocked_shape(ScaleLayout::m_groups, {rows, width}, groups));
+    const Watched by_columns(*device_, Dtype::e8m0,
+                             blocked_shape(ScaleLayout::k_groups, {rows, width}, groups));
+    const std::function<void()> calls[] = {
+        [&] {
+          pad_groups(*device_, {x.there.operand(), ends.operand(), tall.there.result(),
+                                starts.there.result(), padded.there.result()});
+        },
+        [&] {
+          unpad_groups(*device_, {tall.there.operand(), ends.operand(), starts.there.operand(),
+                                  x.there.result()});
+        },
+        [&] {
+          quantize_rowwise(*device_, {x.there.operand(), ends.operand(), codes.there.result(),
+                                      per_group.there.result(), BlockAxis::rows});
+        },
+        [&] {
+          quantize_blockwise(*device_, {x.there.operand(), ends.operand(), codes.there.result(),
+                                        tiles.there.result(), BlockShape::column_128x1});
+        },
+        [&] {
+          scaling_aware_transpose(*device_,
+                                  {codes.there.operand(), ones.there.operand(), ends.operand(),
+                                   turned.there.result(), tiles.there.result()});
+        },
+        [&] {
+          column_sum(*device_, {x.there.operand(), ends.operand(), per_group.there.result()});
+        },
+        [&] {
+          swizzle_scales(*device_, {scales.there.operand(), ends.operand(), by_rows.there.result(),
+                                    ScaleLayout::m_groups});
+        },
+        [&] {
+          swizzle_scales(*device_, {scales.there.operand(), ends.operand(),
+                                    by_columns.there.result(), ScaleLayout::k_groups});
+        },
+        [&] {
+          unswizzle_scales(*device_, {by_rows.there.operand(), ends.operand(),
+                                      scales.there.result(), ScaleLayout::m_groups});
+        },
+        [&] {
+          unswizzle_scales(*device_, {by_columns.there.operand(), ends.operand(),
+                                      scales.there.result(), ScaleLayout::k_groups});
+        },
+    };
+    for (const auto& call : calls) {
+      EXPECT_THROW(
+          {
+            call();
+            device_->synchronize();
+          },
+          Error);
+    }
+    for (const Watched* all : {&x, &codes, &turned, &tall, &starts, &padded, &per_group, &tiles,
+                               &ones, &scales, &by_rows, &by_columns}) {
+      EXPECT_TRUE(all->unharmed()) << "round " << round << ", " << describe(all->host.operand());
+    }
   }
 }
 
