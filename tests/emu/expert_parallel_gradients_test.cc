@@ -1,0 +1,155 @@
+// Gradients of dispatch and combine are their exact adjoints; the sums they rest on, in order.
+#include "ops/expert_parallel.h"
+
+#include "ops/combine_rows.h"
+#include "tests/support/expert_parallel_cases.h"
+
+namespace mxo::test {
+namespace {
+
+class ExpertParallelGradients : public ExpertParallel {};
+
+INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallelGradients, testing::Range(0, 6));
+
+double dot(const NamedTensors& a, const NamedTensors& b) {
+  double sum = 0;
+  auto other = b.begin();
+  for (auto at = a.begin(); at != a.end(); ++at, ++other) {
+    for (Index i = 0; i < at->second.elements(); ++i) {
+      sum += static_cast<double>(decode(at->second.as<BF16>()[i])) *
+             static_cast<double>(decode(other->second.as<BF16>()[i]));
+    }
+  }
+  return sum;
+}
+
+/// <dispatch(x), g> = <x, dispatch_backward(g)>, in integers that every step represents.
+TEST_P(ExpertParallelGradients, DispatchBackwardIsTheAdjointOfDispatch) {
+  for (const char* layout : {"rank_major", "expert_major_padded"}) {
+    const Parameters set = parameters(case_, layout, "bf16", "fused");
+    const NamedTensors rows = only(call("dispatch", in_, set), {"x"});
+    Twister random(2);
+    NamedTensors gradients = only(in_, {"experts"});
+    NamedTensors g;
+    for (const auto& [name, tensor] : rows) {
+      Tensor dy = integers(tensor.shape(), random);
+      g.emplace(name, dy);
+      gradients.emplace(name.substr(0, name.find('.')) + ".dy", std::move(dy));
+    }
+    const NamedTensors dx = call("dispatch_backward", gradients, set);
+    EXPECT_EQ(dot(rows, g), dot(only(in_, {"x"}), dx)) << layout;
+  }
+}
+
+/// The same of combine in its rows; the gradients of the weights against their definition.
+TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
+  for (const char* layout : {"rank_major", "expert_major_padded"}) {
+    const Parameters set = parameters(case_, layout, "bf16", "fused");
+    Twister random(3);
+    NamedTensors in = only(in_, {"experts"});
+    NamedTensors y;
+    NamedTensors dout;
+    for (const auto& [name, tensor] : only(call("dispatch", in_, set), {"x"})) {
+      const std::string prefix = name.substr(0, name.find('.'));
+      y.emplace(prefix + ".y", integers(tensor.shape(), random));
+    }
+    for (Index p = 0; p < case_.ranks; ++p) {
+      const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
+      Tensor weights(Dtype::f32, {tokens, case_.top_k});
+      for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
+      in[rank(p) + "weights"] = weights;
+      dout[rank(p) + "dout"] = integers({tokens, case_.width}, random);
+    }
+    // Padding rows belong to no token: combine must not read them, and their gradient is zero.
+    in.insert(y.begin(), y.end());
+    const NamedTensors out = call("combine", in, set);
+    in.insert(dout.begin(), dout.end());
+    const NamedTensors gradients = call("combine_backward", in, set);
+    EXPECT_EQ(dot(out, dout), dot(y, only(gradients, {"dy"}))) << layout;
+
+    // Linear in the weights, too: sum of w * dw is the same number.
+    double sum = 0;
+    for (Index p = 0; p < case_.ranks; ++p) {
+      const Tensor& dw = gradients.at(rank(p) + "dweights");
+      const Tensor& w = in.at(rank(p) + "weights");
+      for (Index i = 0; i < w.elements(); ++i) {
+        sum += static_cast<double>(w.as<float>()[i]) * static_cast<double>(dw.as<float>()[i]);
+      }
+    }
+    EXPECT_EQ(sum, dot(out, dout)) << layout;
+  }
+}
+
+TEST_P(ExpertParallelGradients, CombineBackwardOnAnMxWireSendsTheQuantisedGradient) {
+  const Parameters plain = parameters(case_, "expert_major_padded", "bf16", "fused");
+  const Parameters mx = parameters(case_, "expert_major_padded", "mxfp8", "fused");
+  Twister random(4);
+  NamedTensors in = only(in_, {"experts"});
+  for (const auto& [name, tensor] : only(call("dispatch", in_, plain), {"x"})) {
+    in.emplace(name.substr(0, name.find('.')) + ".y", integers(tensor.shape(), random));
+  }
+  for (Index p = 0; p < case_.ranks; ++p) {
+    in[rank(p) + "dout"] =
+        integers({case_.tokens[static_cast<std::size_t>(p)], case_.width}, random);
+  }
+  const NamedTensors high = call("combine_backward", in, plain);
+  const NamedTensors low = call("combine_backward", in, mx);
+  for (Index p = 0; p < case_.ranks; ++p) {
+    NamedTensors x;
+    x["x"] = high.at(rank(p) + "dy");
+    const NamedTensors q = call_operator(*cpu_, "quantize", x, {});
+    expect_same({{"c", q.at("codes")}, {"s", q.at("scales")}},
+                {{"c", low.at(rank(p) + "dy.codes")}, {"s", low.at(rank(p) + "dy.scales")}});
+  }
+}
+
+/// Numbers whose sums depend on their order.
+TEST(CombineRows, AddsSlotsAscendingWithOneRoundingAStep) {
+  Twister random(5);
+  std::normal_distribution<float> draw;
+  constexpr Index kTokens = 40, kWidth = 300, kTopK = 6;
+  Tensor rows(Dtype::bf16, {kTokens * kTopK, kWidth});
+  for (Index i = 0; i < rows.elements(); ++i) rows.as<BF16>()[i] = encode<kBF16>(draw(random));
+  Tensor slots(Dtype::i32, {kTokens, kTopK});
+  for (Index i = 0; i < slots.elements(); ++i) {
+    slots.as<std::int32_t>()[i] =
+        i % 11 == 3 ? -1 : static_cast<std::int32_t>(slots.elements() - 1 - i);
+  }
+  Tensor weights(Dtype::f32, {kTokens, kTopK});
+  for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = draw(random);
+  Tensor dout(Dtype::f32, {kTokens, kWidth});
+  for (Index i = 0; i < dout.elements(); ++i) dout.as<float>()[i] = draw(random);
+  for (const char* name : {"reference", "cpu"}) {
+    const auto backend = make_backend(name, 3);
+    Tensor out(Dtype::f32, {kTokens, kWidth});
+    combine_rows(*backend, {rows.operand(), slots.operand(), weights.operand(), out.result()});
+    Tensor drows(Dtype::bf16, rows.shape());
+    Tensor dweights(Dtype::f32, weights.shape());
+    combine_rows_backward(*backend, {rows.operand(), slots.operand(), weights.operand(),
+                                     dout.operand(), drows.result(), dweights.result()});
+    for (Index t = 0; t < kTokens; ++t) {
+      float dw[kTopK] = {};
+      for (Index d = 0; d < kWidth; ++d) {
+        float acc = 0.0f;
+        for (Index s = 0; s < kTopK; ++s) {
+          const Index row = slots.as<std::int32_t>()[t * kTopK + s];
+          if (row < 0) continue;
+          const float value = decode(rows.as<BF16>()[row * kWidth + d]);
+          const float product = value * weights.as<float>()[t * kTopK + s];
+          acc = acc + product;
+          const float term = dout.as<float>()[t * kWidth + d] * value;
+          dw[s] = dw[s] + term;
+          const float gradient =
+              dout.as<float>()[t * kWidth + d] * weights.as<float>()[t * kTopK + s];
+          ASSERT_EQ(drows.as<BF16>()[row * kWidth + d].bits, encode<kBF16>(gradient).bits);
+        }
+        ASSERT_EQ(out.as<float>()[t * kWidth + d], acc) << name;
+      }
+      for (Index s = 0; s < kTopK; ++s) ASSERT_EQ(dweights.as<float>()[t * kTopK + s], dw[s]);
+    }
+    ASSERT_EQ(drows.as<BF16>()[(slots.elements() - 1 - 3) * kWidth].bits, 0);
+  }
+}
+
+}  // namespace
+}  // namespace mxo::test
