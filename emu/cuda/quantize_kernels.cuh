@@ -17,9 +17,10 @@ struct AnyRule {
   __device__ ScaleProfile scale_profile() const { return profile; }
 };
 
-/// The one that kernels are written for.
-struct TorchaoRceil {
-  __device__ static constexpr ScaleMode scale_mode() { return ScaleMode::rceil; }
+/// The ones that kernels are written for.
+template <ScaleMode Mode>
+struct TorchaoRule {
+  __device__ static constexpr ScaleMode scale_mode() { return Mode; }
   __device__ static constexpr ScaleProfile scale_profile() { return kTorchao; }
 };
 
@@ -29,7 +30,12 @@ void visit_rule(Dtype codes, ScaleMode mode, const ScaleProfile& profile, Fn&& r
   visit_minifloat8(codes, [&](auto code) {
     using Code = typename decltype(code)::type;
     if constexpr (Code::spec.special != Special::nan_minus_0) {
-      if (profile == kTorchao && mode == ScaleMode::rceil) return run(code, TorchaoRceil{});
+      if (profile == kTorchao && mode == ScaleMode::rceil) {
+        return run(code, TorchaoRule<ScaleMode::rceil>{});
+      }
+      if (profile == kTorchao && mode == ScaleMode::floor) {
+        return run(code, TorchaoRule<ScaleMode::floor>{});
+      }
     }
     run(code, AnyRule{mode, profile});
   });

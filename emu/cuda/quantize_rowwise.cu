@@ -2,6 +2,7 @@
 #include "emu/cuda/canonical.cuh"
 #include "emu/cuda/element_cast.cuh"
 #include "emu/cuda/group_ends.cuh"
+#include "emu/cuda/quantize_kernels.cuh"
 #include "emu/reference/elements.h"
 #include "ops/quantize_f32_scales.h"
 
@@ -13,51 +14,77 @@ struct RowRule {
   float input_max;
 };
 
-/// A block of threads for each row; the second reading finds it in the first cache.
-template <int N, typename X, typename Code>
+/// The multiplier of the row from the magnitudes of its threads; the scale is stored.
+template <typename Code>
+__device__ float row_multiplier(std::uint32_t amax, Result scales, const RowRule& how) {
+  __shared__ std::uint32_t top[kThreads / 32];
+  __shared__ float multiplier;
+  amax = __reduce_max_sync(0xFFFFFFFFu, amax);
+  if (threadIdx.x % 32 == 0) top[threadIdx.x / 32] = amax;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+#pragma unroll
+    for (int w = 1; w < kThreads / 32; ++w) amax = max(amax, top[w]);
+    const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(amax), how.rule, how.input_max);
+    multiplier = scale.multiplier;
+    static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)] = scale.stored;
+  }
+  __syncthreads();
+  return multiplier;
+}
+
+/// A block of threads for each row, which stays in registers; rows_aligned() operands.
+template <int Held, typename X, typename Code>
+__global__ void __launch_bounds__(kThreads)
+    quantize_held_row_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes, Result scales,
+                             RowRule how) {
+  constexpr int kNeighbours = 8;
+  const Index width = x.extent[2];
+  const unsigned matrix = blockIdx.x / static_cast<unsigned>(x.extent[1]);
+  const unsigned row = blockIdx.x % static_cast<unsigned>(x.extent[1]);
+  const X* from = &x(matrix, row, 0);
+  auto* to = reinterpret_cast<std::uint8_t*>(&codes(matrix, row, 0));
+  Eight<X> eight[Held];
+#pragma unroll
+  for (int i = 0; i < Held; ++i) {
+    const Index k = (i * kThreads + static_cast<int>(threadIdx.x)) * kNeighbours;
+    if (k < width) eight[i].load(from + k);
+  }
+  std::uint32_t amax = 0;
+#pragma unroll
+  for (int i = 0; i < Held; ++i) amax = max(amax, eight[i].amax(how.rule.nan()));
+  const float multiplier = row_multiplier<Code>(amax, scales, how);
+#pragma unroll
+  for (int i = 0; i < Held; ++i) {
+    const Index k = (i * kThreads + static_cast<int>(threadIdx.x)) * kNeighbours;
+    if (k < width) store_codes<Code>(eight[i], multiplier, to + k);
+  }
+}
+
+/// Rows of any length and stride, read twice.
+template <typename X, typename Code>
 __global__ void __launch_bounds__(kThreads)
     quantize_row_kernel(Operand x, Result codes, Result scales, RowRule how) {
-  __shared__ std::uint32_t top;
-  __shared__ float multiplier;
   __shared__ Index start_x;
   __shared__ Index start_codes;
   const int last = x.rank - 1;
   const Index width = x.extent[last];
-  const Index row = blockIdx.x;
   if (threadIdx.x == 0) {
-    top = 0;
-    start_x =
-        width > 0 ? device_offset(x, row * width) : 0;  // without an element there is no first
-    start_codes = width > 0 ? device_offset(codes, row * width) : 0;
+    const Index first = blockIdx.x * width;
+    start_x = width > 0 ? device_offset(x, first) : 0;  // without an element there is no first
+    start_codes = width > 0 ? device_offset(codes, first) : 0;
   }
   __syncthreads();
   const X* from = static_cast<const X*>(x.data) + start_x;
   Code* to = static_cast<Code*>(codes.data) + start_codes;
   std::uint32_t amax = 0;
-  for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
-    const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
-#pragma unroll
-    for (int j = 0; j < N; ++j) amax = join_amax(amax, as_float(pack.v[j]), how.rule.nan());
+  for (Index k = threadIdx.x; k < width; k += kThreads) {
+    amax = join_amax(amax, as_float(from[k * x.stride[last]]), how.rule.nan());
   }
-  amax = __reduce_max_sync(0xFFFFFFFFu, amax);
-  if (threadIdx.x % 32 == 0) atomicMax(&top, amax);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(top), how.rule, how.input_max);
-    multiplier = scale.multiplier;
-    static_cast<float*>(scales.data)[device_offset(scales, row)] = scale.stored;
-  }
-  __syncthreads();
-  for (Index k = threadIdx.x * N; k < width; k += kThreads * N) {
-    const auto pack = *reinterpret_cast<const Pack<X, N>*>(from + k * x.stride[last]);
-    if constexpr (N == 8) {
-      float scaled[N];
-#pragma unroll
-      for (int j = 0; j < N; ++j) scaled[j] = as_float(pack.v[j]) * multiplier;
-      *reinterpret_cast<uint2*>(to + k) = saturated_eight<Code>(scaled);
-    } else {
-      to[k * codes.stride[last]] = saturated_code<Code>(as_float(pack.v[0]) * multiplier);
-    }
+  const float multiplier = row_multiplier<Code>(amax, scales, how);
+  for (Index k = threadIdx.x; k < width; k += kThreads) {
+    to[k * codes.stride[last]] =
+        saturated_code<Code>(as_float(from[k * x.stride[last]]) * multiplier);
   }
 }
 
@@ -137,18 +164,24 @@ void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const Quantize
 }  // namespace
 
 void DeviceBackend::run(const QuantizeRowwise& op) {
-  constexpr int kNeighbours = 8;
-  const bool packs = rows_aligned(op.x, 16) && rows_aligned(op.codes, kNeighbours);
   const Index rows = op.scales.elements();
+  const Index width = op.x.extent[op.x.rank - 1];
+  const bool matrices = op.x.rank == 2 || op.x.rank == 3;
+  const bool whole = matrices && width > 0 && rows_aligned(op.x, 16) && rows_aligned(op.codes, 8);
   visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     if (op.axis == BlockAxis::rows) return quantize_groups<X, Code>(*this, stream(), op);
     if (rows == 0) return;
-    const auto launch =
-        packs ? quantize_row_kernel<kNeighbours, X, Code> : quantize_row_kernel<1, X, Code>;
-    launch<<<static_cast<unsigned>(rows), kThreads, 0, stream()>>>(
-        op.x, op.codes, op.scales, RowRule{op.rule, largest_finite<X>()});
+    const auto blocks = static_cast<unsigned>(rows);
+    const RowRule how{op.rule, largest_finite<X>()};
+    const auto held = [&](auto kernel) {
+      kernel<<<blocks, kThreads, 0, stream()>>>(batched<const X>(op.x), batched<Code>(op.codes),
+                                                op.scales, how);
+    };
+    if (whole && width <= kThreads * 8) return held(quantize_held_row_kernel<1, X, Code>);
+    if (whole && width <= kThreads * 32) return held(quantize_held_row_kernel<4, X, Code>);
+    quantize_row_kernel<X, Code><<<blocks, kThreads, 0, stream()>>>(op.x, op.codes, op.scales, how);
   });
   check_launch("quantize_rowwise");
 }
