@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""mxo run moe_layer and mxo train.
+
+Usage: cli_moe_test.py MXO [unittest arguments].
+"""
+import lzma
+import math
+import random
+import re
+import struct
+import subprocess
+import time
+import unittest
+import xml.etree.ElementTree
+from pathlib import Path
+
+from cli_case import DISAGREE, MXO, USAGE, Case, mxo
+import safetensors as st
+
+
+class MoeLayer(Case):
+    """A layer of four experts on two ranks."""
+    SET = ["--set", "top_k=2"]
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(5)
+
+        def bf16(shape, scale):
+            values = [draw.gauss(0, scale) for _ in range(math.prod(shape))]
+            return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+
+        self.tensors = {"router": bf16([4, 32], 1), "w1": bf16([4, 64, 32], .3),
+                        "w2": bf16([4, 32, 32], .3)}
+        for p, tokens in enumerate([6, 3]):
+            self.tensors[f"rank{p}.x"] = bf16([tokens, 32], 1)
+            self.tensors[f"rank{p}.dy"] = bf16([tokens, 32], 1)
+        self.source = self.path("in.safetensors", st.encode(self.tensors))
+
+    def run_layer(self, name, *args):
+        out = self.here / name
+        self.ok("run", "moe_layer", "--input", self.source, "--output", out, *self.SET, *args)
+        return out
+
+    def test_outputs_and_gradients_are_there_and_stages_on_request(self):
+        plain = st.decode(self.run_layer("plain.safetensors").read_bytes())
+        self.assertEqual(set(plain), {"rank0.y", "rank1.y", "rank0.dx", "rank1.dx", "drouter",
+                                      "dw1", "dw2"})
+        self.assertEqual(plain["dw1"][1], [4, 64, 32])
+        kept = st.decode(self.run_layer("kept.safetensors", "--keep-stages").read_bytes())
+        self.assertEqual({name: kept[name] for name in plain}, plain)
+        for stage in ["logits", "dispatched.codes", "permuted.scales", "h", "act", "expert_out",
+                      "combined", "dexpert_out.codes", "dact", "dh", "dlogits"]:
+            self.assertIn(f"rank1.{stage}", kept)
+
+    def test_compare_names_the_first_step_that_differs(self):
+        kept = self.run_layer("kept.safetensors", "--keep-stages")
+        actual = st.decode(kept.read_bytes())
+        for name in ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"]:
+            dtype, shape, data = actual[name]
+            actual[name] = (dtype, shape, bytes([data[0] ^ 1]) + data[1:])
+        out = self.ok("compare", kept, self.path("actual.safetensors", st.encode(actual)),
+                      code=DISAGREE)
+        self.assertIn("the first step to differ is rank1.act", out)
+        fails = re.findall(r"FAIL\s+\S+ (\S+)", out)
+        self.assertEqual(fails[:4], ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"])
+
+    def test_only_the_layer_has_stages_to_keep(self):
+        self.refused("run", "swiglu", "--input", self.source, "--output", self.here / "out",
+                     "--keep-stages", says="keep_stages")
+
+
+class Train(Case):
+    def capture(self):
+        packed = Path(__file__).parents[1] / "data" / "training.safetensors.xz"
+        return lzma.decompress(packed.read_bytes())
+
+    def first_step(self):
+        keys = {"rceil." + key for key in ("x", "target", "group_ends", "w1.0", "w2.0", "y.1")}
+        return {k: v for k, v in st.decode(self.capture()).items() if k in keys}
+
+    def test_fifty_steps_of_a_gpu_are_repeated_to_the_bit(self):
+        out = self.ok("train", "--replay", self.path("training.safetensors", self.capture()))
+        rows = [line.split() for line in out.splitlines()]
+        self.assertEqual(rows.pop(0)[0], "mode")
+        self.assertEqual(rows.pop()[:3], ["0", "of", "1769472"])
+        found = {(mode, step, tensor) for mode, step, tensor, _, _ in rows}
+        self.assertEqual(found, {(mode, step, tensor) for mode in ("rceil", "floor")
+                                 for step in ("1", "10", "50") for tensor in ("y", "w1", "w2")})
+
+    def test_one_changed_bit_of_a_captured_output_is_found(self):
+        tensors = self.first_step()
+        file = self.path("same.safetensors", st.encode(tensors))
+        self.assertIn("0 of 32768", self.ok("train", "--replay", file))
+        dtype, shape, data = tensors["rceil.y.1"]
+        tensors["rceil.y.1"] = (dtype, shape, data[:-1] + bytes([data[-1] ^ 1]))
+        file = self.path("changed.safetensors", st.encode(tensors))
+        self.assertIn("1 of 32768", self.ok("train", "--replay", file, code=DISAGREE))
+
+    def test_a_file_that_is_no_capture_is_refused(self):
+        file = self.path("other.safetensors", st.encode({"x": st.f32([2], [1, 2])}))
+        self.refused("train", "--replay", file, says="rceil.x")
+        tensors = self.first_step()
+        del tensors["rceil.w2.0"]
+        file = self.path("less.safetensors", st.encode(tensors))
+        self.refused("train", "--replay", file, says="rceil.w2.0")
+
+    def small(self, *args):
+        """A run of a tenth of a second; an option in `args` stands in for its own."""
+        text = self.path("text", b"one fish, two fish, red fish, blue fish; " * 60)
+        own = {"--text": text, "--steps": 6, "--tokens": 64, "--context": 16, "--layers": 1,
+               "--width": 32, "--experts": 4, "--expert-width": 32, "--heads": 2, "--warm-up": 2}
+        return ["train", *(x for item in own.items() if item[0] not in args for x in item), *args]
+
+    def test_recipes_are_compared_in_a_table_and_a_picture(self):
+        out = self.ok(*self.small("--compare", "bf16,mxfp8_rceil,e4m3fnuz", "--output",
+                                  self.here / "runs", "--digest-every", 3))
+        self.assertRegex(out, r"(?m)^bf16 +\d\.\d{5} +\+0\.000%")
+        self.assertRegex(out, r"(?m)^e4m3fnuz +\d\.\d{5} +[+-]\d+\.\d{3}%")
+        self.assertRegex(out, r"(?m)^digest of mxfp8_rceil at step 6: [0-9a-f]{64}$")
+        svg = xml.etree.ElementTree.parse(self.here / "runs" / "loss.svg").getroot()
+        curves = [p for p in svg.iter() if p.get("class") == "curve"]
+        self.assertEqual(len(curves), 3 * 3)  # two panels and the legend
+        rows = (self.here / "runs" / "bf16" / "loss.csv").read_text().splitlines()
+        self.assertEqual(rows[0], "step,learning_rate,loss,gradient_norm")
+        self.assertEqual(len(rows), 7)
+
+    def test_digests_name_the_first_step_and_stage_that_differ(self):
+        run = lambda name, *args: self.ok(*self.small("--digest-every", 1, "--output",
+                                                      self.here / name, *args))
+        a, b, c = (self.here / name / "digests.csv" for name in "abc")
+        run("a", "--threads", 1)
+        run("b", "--threads", 2, "--ranks", 4)
+        self.assertIn("to step 6", self.ok("train", "--diff-digests", a, b))
+        run("c", "--recipe", "mxfp8_floor")
+        out = self.ok("train", "--diff-digests", a, c, code=DISAGREE)
+        self.assertIn("step 1, stage layer0.moe.h: digests differ", out)
+        c.write_text(b.read_text().replace("2,", "3,", 1))
+        self.refused("train", "--diff-digests", a, c, says="line ")
+
+    def test_a_run_that_is_killed_goes_on_from_its_checkpoint_with_the_same_bits(self):
+        more = ["--steps", 40, "--digest-every", 5, "--checkpoint-every", 1]
+        self.ok(*self.small(*more, "--output", self.here / "whole"))
+        stopped = self.here / "stopped"
+        command = [MXO, *map(str, self.small(*more, "--output", stopped))]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        enough = random.randint(1, 15)  # steps saved; loss.csv has a line more than steps
+        log = stopped / "loss.csv"
+        while process.poll() is None and not (log.exists() and log.read_text().count("\n") > enough):
+            time.sleep(0.001)
+        process.kill()  # wherever it is: in a step, or writing
+        process.communicate()
+        self.refused(*self.small(*more, "--output", stopped), says="--resume")
+        self.ok(*self.small(*more, "--output", stopped, "--resume"))
+        for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
+            self.assertEqual((self.here / "whole" / name).read_bytes(),
+                             (stopped / name).read_bytes(), name)
+
+    def test_what_cannot_be_trained_is_refused_by_name(self):
+        self.refused("train", "--text", self.here / "none", says="none: cannot be opened")
+        for more, says in [(["--recipe", "mxfp8_rciel"], "did you mean mxfp8_rceil?"),
+                           (["--recipe", "bf16:mxfp8"], "only mxfp8 recipes"),
+                           (["--compare", "bf16,bf16"], "named twice"),
+                           (["--ranks", 3], "experts: found 4, needs a multiple of 3"),
+                           (["--width", 33], "width: found 33, needs a multiple of 32"),
+                           (["--tokens", 65], "tokens: found 65, needs a multiple of 16"),
+                           (["--context", 1024, "--tokens", 1024], "text: found "),
+                           (["--communicator", "pigeon"], "pigeon")]:
+            self.refused(*self.small(*more), says=says)
+        self.refused("train", "--diff-digests", self.here / "none", self.here / "none",
+                     says="cannot be opened")
+        code, _, _ = mxo("train", "--steps", "many")
+        self.assertEqual(code, USAGE)
+
+    def test_a_checkpoint_of_another_model_is_refused(self):
+        run = self.here / "run"
+        self.assertEqual(self.ok(*self.small("--output", run, "--quiet")), "")
+        self.refused(*self.small("--output", run, "--resume", "--layers", 2),
+                     says="layers: found '1', needs '2'")
+
+
+if __name__ == "__main__":
+    unittest.main()

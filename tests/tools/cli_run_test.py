@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""mxo run: every backend and thread count, every kind of bad input.
+
+Usage: cli_run_test.py MXO [unittest arguments].
+"""
+import json
+import struct
+import unittest
+
+from cli_case import UNSUPPORTED, Case, ramp
+import safetensors as st
+
+
+class Run(Case):
+    def quantize(self, tensor, *args, out="out.safetensors"):
+        source = self.path("in.safetensors", st.encode({"x": tensor}))
+        output = self.path(out)
+        self.ok("run", "quantize", "--input", source, "--output", output, *args)
+        return st.decode(output.read_bytes())
+
+    def test_quantizes_a_block_to_the_known_bytes(self):
+        values = [0.0] * 32
+        values[3], values[4] = 448.0, -1.0
+        made = self.quantize(st.f32([1, 32], values))
+        self.assertEqual(made["scales"], ("U8", [1, 1], b"\x7f"))
+        self.assertEqual(made["codes"][2][3:5], b"\x7e\xb8")
+
+    def test_gives_the_same_file_from_every_backend_and_thread_count(self):
+        files = []
+        backends = [line.split()[0] for line in self.ok("list", "backends").splitlines()
+                    if " available " in line and not line.startswith("cuda")]
+        self.assertIn("reference", backends)
+        for backend in backends:
+            for threads in ["1", "2"]:
+                self.quantize(ramp(33, 96), "--backend", backend, "--threads", threads)
+                files.append(self.path("out.safetensors").read_bytes())
+        self.assertEqual(len(set(files)), 1)
+
+    def test_takes_npy_and_f32_bits(self):
+        dtype, shape, data = ramp()
+        want = self.quantize((dtype, shape, data))
+        array = self.path("x.npy", st.npy("<f4", tuple(shape), data))
+        other = self.path("other.npy", array.read_bytes())
+        for text in [array, f"x={other}"]:
+            output = self.path("npy.safetensors")
+            self.ok("run", "quantize", "--input", text, "--output", output)
+            self.assertEqual(st.decode(output.read_bytes()), want)
+        self.assertEqual(self.quantize(("I32", shape, data)), want)
+
+    def test_native_dtypes_are_written_on_request(self):
+        made = self.quantize(ramp(), "--native-dtypes")
+        self.assertEqual((made["codes"][0], made["scales"][0]), ("F8_E4M3", "F8_E8M0"))
+
+    def test_quiet_says_nothing(self):
+        source = self.path("in.safetensors", st.encode({"x": ramp()}))
+        args = ("run", "quantize", "--input", source, "--output", self.path("out.safetensors"))
+        self.assertIn("codes", self.ok(*args))
+        self.assertEqual(self.ok(*args, "--quiet"), "")
+
+    def test_bad_operands_and_names_are_refused(self):
+        wrong = {
+            "k33": ({"x": st.f32([1, 33], [1.0] * 33)}, "quantize: x: K is 33"),
+            "rank1": ({"x": st.f32([32], [1.0] * 32)}, "quantize: x: found"),
+            "dtype": ({"x": ("I64", [1, 32], bytes(256))}, "quantize: x: found"),
+            "missing": ({"y": ramp()}, "quantize: "),
+            "extra": ({"x": ramp(), "z": ramp()}, "unknown operand 'z'"),
+            "none": ({}, "quantize: x: missing"),
+        }
+        for name, (tensors, says) in wrong.items():
+            source = self.path(f"{name}.safetensors", st.encode(tensors))
+            self.refused("run", "quantize", "--input", source, "--output", self.path("out"),
+                         says=says)
+        good = self.path("in.safetensors", st.encode({"x": ramp()}))
+        args = ("--input", good, "--output", self.path("out"))
+        self.refused("run", "quantise", *args, says="did you mean quantize?")
+        self.refused("run", "quantize", *args, "--set", "format=e9m9", says="format=e9m9")
+        self.refused("run", "quantize", *args, "--set", "colour=red", says="'colour'")
+        self.refused("run", "quantize", *args, "--set", "format", says="key=value")
+        self.refused("run", "quantize", *args, "--set", "axis=-1", "--set", "axis=-2",
+                     says="given twice")
+        self.refused("run", "quantize", *args, "--set", "block=0", says="block")
+        self.refused("run", "quantize", *args, "--set", "block=many", says="block=many")
+        self.refused("run", "quantize", *args, "--backend", "abacus", says="unknown backend")
+        self.refused("run", "quantize", *args, "--backend", "cpu:mmx", says="there are")
+        self.refused("run", "quantize", *args, "--input", good, says="earlier --input")
+        self.refused("run", "quantize", "--input", self.path("absent"), "--output",
+                     self.path("out"), says="absent")
+        self.refused("run", "quantize", "--input", good, "--output",
+                     self.path("no/such/folder/out"), says="no/such/folder")
+
+    def test_what_this_machine_lacks_exits_4(self):
+        good = self.path("in.safetensors", st.encode({"x": ramp()}))
+        absent = [line.split()[0] for line in self.ok("list", "backends").splitlines()
+                  if " not here " in line]
+        for backend in absent:
+            self.refused("run", "quantize", "--input", good, "--output", self.path("out"),
+                         "--backend", backend, code=UNSUPPORTED)
+        if not absent:
+            self.skipTest("this machine has every backend")
+
+    def test_malformed_files_are_refused_and_an_old_output_survives(self):
+        header = {"x": {"dtype": "F32", "shape": [1, 32], "data_offsets": [0, 128]}}
+
+        def changed(**fields):
+            return st.container(json.dumps({"x": {**header["x"], **fields}}).encode(), bytes(128))
+
+        text = json.dumps(header).encode()
+        two = {**header, "y": {"dtype": "F32", "shape": [1], "data_offsets": [124, 128]}}
+        hole = {**header, "y": {"dtype": "F32", "shape": [1], "data_offsets": [132, 136]}}
+        huge = [1 << 32, 1 << 32]
+        files = {
+            "empty": b"",
+            "short": b"\x10\x00\x00",
+            "header_beyond_file": struct.pack("<Q", 1000) + text,
+            "header_above_100_MB": struct.pack("<Q", 100_000_001) + text,
+            "header_length_all_ones": b"\xff" * 8 + text,
+            "bad_utf8": st.container(b'{"\xff\xfe": {}}', b""),
+            "bad_json": st.container(b'{"x": ', b""),
+            "no_object": st.container(b"[1, 2]", b""),
+            "duplicate_name": st.container(text[:-1] + b", " + text[1:], bytes(128)),
+            "unknown_dtype": changed(dtype="F7"),
+            "shape_overflows": changed(shape=huge),
+            "negative_extent": changed(shape=[-1, 32]),
+            "shape_disagrees": changed(shape=[1, 31]),
+            "offsets_reversed": changed(data_offsets=[128, 0]),
+            "past_the_end": changed(shape=[1, 64], data_offsets=[0, 256]),
+            "overlap": st.container(json.dumps(two).encode(), bytes(128)),
+            "hole": st.container(json.dumps(hole).encode(), bytes(136)),
+            "trailing_bytes": st.container(text, bytes(129)),
+            "truncated_buffer": st.container(text, bytes(127)),
+        }
+        output = self.path("out.safetensors", b"what was here before")
+        for name, data in files.items():
+            source = self.path(f"{name}.safetensors", data)
+            self.refused("run", "quantize", "--input", source, "--output", output,
+                         says=source.name)
+            self.assertEqual(output.read_bytes(), b"what was here before", name)
+        bad = self.path("x.npy", st.npy("<f4", (1, 32), bytes(100)))
+        self.refused("run", "quantize", "--input", bad, "--output", output, says="x.npy")
+
+
+if __name__ == "__main__":
+    unittest.main()

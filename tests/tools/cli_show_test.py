@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""mxo list and show, help and exit codes, as a user meets them.
+
+Usage: cli_show_test.py MXO [unittest arguments].
+"""
+import math
+import re
+import struct
+import unittest
+
+from cli_case import USAGE, Case, mxo
+
+
+class Main(Case):
+    def test_version_and_help_succeed(self):
+        self.assertRegex(self.ok("--version"), r"^mxo \d+\.\d+\.\d+\n$")
+        for command in ["list", "show", "run", "generate", "verify", "compare"]:
+            self.assertIn(command, self.ok("--help"))
+            self.assertIn("Usage", self.ok(command, "--help"))
+
+    def test_usage_errors_exit_2(self):
+        for args in [(), ("--nonsense",), ("run",), ("run", "quantize"), ("show", "e4m3"),
+                     ("compare", "one"), ("generate", "d", "--level", "x"),
+                     ("--threads", "-1", "list"), ("run", "quantize", "--input", "a", "--wrong")]:
+            code, out, err = mxo(*args)
+            self.assertEqual(code, USAGE, f"{args}\n{out}{err}")
+
+    def test_a_mistyped_command_is_answered_with_the_nearest(self):
+        self.refused("compair", "a", "b", code=USAGE, says="did you mean compare?")
+
+
+class List(Case):
+    def test_every_subject_prints_something(self):
+        subjects = [line.split()[2] for line in self.ok("list").splitlines()]
+        self.assertLessEqual({"ops", "formats", "profiles", "backends", "suites", "sums"}, set(subjects))
+        for subject in subjects:
+            self.assertTrue(self.ok("list", subject).strip(), subject)
+
+    def test_every_operator_is_described(self):
+        for line in self.ok("list", "ops").splitlines():
+            out = self.ok("list", "ops", line.split()[0])
+            self.assertIn("inputs", out)
+            self.assertIn("outputs", out)
+
+    def test_quantize_lists_its_parameters(self):
+        out = self.ok("list", "ops", "quantize")
+        for word in ["[.., R, K]", "rceil|floor|ceil|even", "torchao|te|ocp", "f32 or bf16"]:
+            self.assertIn(word, out)
+
+    def test_profiles_diverge_where_the_rules_say(self):
+        rows = {}
+        for line in self.ok("list", "profiles", "--diverge").splitlines():
+            match = re.match(r"(\w+) +(\w+) +([0-9A-F]{8})(?:\.\.[0-9A-F]{8})? \(.*?\) +(.*)", line)
+            if match:
+                rows[match[1], match[2], match[3]] = re.findall(r"(\w\w) (\w\w)", match[4])
+        # torchao, te, ocp, torchao_cuda: scale and code of amax
+        self.assertEqual(rows["rceil", "e4m3", "04600001"],
+                         [("00", "7E"), ("00", "7E"), ("01", "76"), ("00", "7E")])
+        self.assertEqual(rows["rceil", "e5m2", "07E00001"][0][0], "00")
+        self.assertEqual(rows["rceil", "e5m2", "07E00001"][2][0], "01")
+        self.assertEqual([s for s, _ in rows["floor", "e4m3", "047FFFFF"]],
+                         ["00", "01", "00", "01"])
+        self.assertEqual([s for s, _ in rows["rceil", "e4m3", "7F800000"]],
+                         ["FF", "FE", "FF", "FF"])
+        finite = [key for key in rows if key[0] == "rceil" and key[2] != "7F800000"]
+        self.assertEqual(len(finite), 4, "one finite amax per format")
+
+    def test_unknown_names_are_bad_input(self):
+        self.refused("list", "operators", says="there are")
+        self.refused("list", "ops", "quantise", says="did you mean quantize?")
+        self.refused("list", "formats", "--diverge", says="profiles")
+
+
+def value_in(text):
+    return float(re.search(r"^  value +(\S+)$", text, re.MULTILINE)[1])
+
+
+def code_in(text):
+    return int(re.search(r"^  code +(0x\w+)$", text, re.MULTILINE)[1], 16)
+
+
+def small_float(code, exponent_bits, mantissa_bits, bias, special):
+    """The value of a code by the book: fractions of two."""
+    sign = -1.0 if code >> 7 else 1.0
+    magnitude = code & 0x7F
+    field, fraction = magnitude >> mantissa_bits, magnitude & ((1 << mantissa_bits) - 1)
+    if special == "fnuz" and code == 0x80:
+        return math.nan
+    if special == "fn" and magnitude == 0x7F:
+        return math.nan
+    if special == "ieee" and field == (1 << exponent_bits) - 1:
+        return math.nan if fraction else sign * math.inf
+    whole = 1 if field else 0
+    return sign * math.ldexp(whole * (1 << mantissa_bits) + fraction,
+                             max(field, 1) - bias - mantissa_bits)
+
+
+class Show(Case):
+    def assertSame(self, a, b, what):
+        if math.isnan(b):
+            self.assertTrue(math.isnan(a), what)
+        else:
+            self.assertEqual((a, math.copysign(1, a)), (b, math.copysign(1, b)), what)
+
+    def test_every_code_of_eight_bits_has_its_value(self):
+        formats = {"e4m3": (4, 3, 7, "fn"), "e4m3fnuz": (4, 3, 8, "fnuz"),
+                   "e5m2": (5, 2, 15, "ieee"), "e5m2fnuz": (5, 2, 16, "fnuz")}
+        for name, spec in formats.items():
+            out = self.ok("show", name, *(f"0x{code:02X}" for code in range(256)))
+            blocks = out.split("code 0x")[1:]
+            self.assertEqual(len(blocks), 256)
+            for code, text in enumerate(blocks):
+                self.assertSame(value_in(text), small_float(code, *spec), f"{name} {code:02X}")
+
+    def test_wide_codes_have_their_values(self):
+        for code in [0, 1, 0x3FF, 0x400, 0x3C01, 0x7BFF, 0x7C00, 0x7E00, 0x8001]:
+            out = self.ok("show", "f16", hex(code))
+            self.assertSame(value_in(out), struct.unpack("<e", struct.pack("<H", code))[0], code)
+        for code in [0, 1, 0x7F, 0x80, 0x3F80, 0x7F7F, 0x7F80, 0x7FC0, 0xC049]:
+            out = self.ok("show", "bf16", hex(code))
+            want = struct.unpack("<f", struct.pack("<I", code << 16))[0]
+            self.assertSame(value_in(out), want, code)
+        for code in [0, 1, 0x7FFFFF, 0x800000, 0x3DCCCCCD, 0x7F7FFFFF, 0xFF800000]:
+            out = self.ok("show", "f32", hex(code))
+            want = struct.unpack("<f", struct.pack("<I", code))[0]
+            self.assertSame(value_in(out), want, code)
+        for code in [0, 1, 127, 254]:
+            out = self.ok("show", "e8m0", hex(code))
+            self.assertEqual(value_in(out), math.ldexp(1, code - 127))
+        self.assertTrue(math.isnan(value_in(self.ok("show", "e8m0", "0xFF"))))
+
+    def test_values_get_their_codes(self):
+        for name, value, code in [
+                ("e4m3", "448", 0x7E), ("e4m3", "464", 0x7E), ("e4m3", "-0.0", 0x80),
+                ("e4m3", "0x1.8p+1", 0x44), ("e4m3", "3.3", 0x45), ("e4m3", "-1e9", 0xFE),
+                ("e4m3", "nan", 0x7F), ("e4m3fnuz", "-0.0", 0), ("e4m3fnuz", "248", 0x7F),
+                ("e5m2", "inf", 0x7B), ("e5m2fnuz", "0x1p-17", 1), ("e8m0", "1.25", 127),
+                ("e8m0", "1.5", 128), ("bf16", "1.00390625", 0x3F80), ("bf16", "inf", 0x7F80),
+                ("f16", "65520", 0x7C00), ("f32", "0.1", 0x3DCCCCCD), ("f32", "1e-46", 0)]:
+            self.assertEqual(code_in(self.ok("show", name, value)), code, (name, value))
+        self.assertEqual(code_in(self.ok("show", "e5m2", "--", "-inf")), 0xFB)
+
+    def test_rounding_is_explained(self):
+        out = self.ok("show", "e4m3", "3.3")
+        self.assertIn("between     0x45 = 3.25 and 0x46 = 3.5", out)
+        self.assertIn("0.2 of the way up: nearer to the lower", out)
+        self.assertIn("a tie, to the even code", self.ok("show", "e4m3", "464"))
+        self.assertIn("saturating 0x7E = 448, non-saturating 0x7F = nan",
+                      self.ok("show", "e4m3", "465"))
+        self.assertIn("nearest 0x7F, up 0x80, toward zero 0x7F", self.ok("show", "e8m0", "1.25"))
+
+    def test_neighbours_are_the_next_values(self):
+        out = self.ok("show", "e4m3fnuz", "0x00")
+        self.assertIn("next above  0x01 = 0.0009765625", out)
+        self.assertIn("next below  0x81 = -0.0009765625", out)
+        self.assertIn("next above  0x00 = 0\n", self.ok("show", "e4m3fnuz", "0x81"))
+        self.assertIn("next above  none", self.ok("show", "e4m3", "0x7E"))
+
+    def test_bad_values_are_bad_input(self):
+        self.refused("show", "e3m4", "1", says="unknown format 'e3m4'")
+        self.refused("show", "e4m3", "0x1FF", says="0xFF")
+        self.refused("show", "e4m3", "0x", says="hex code")
+        self.refused("show", "e4m3", "1.2.3", says="'1.2.3'")
+
+
+if __name__ == "__main__":
+    unittest.main()

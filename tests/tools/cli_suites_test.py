@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""mxo generate, verify and compare.
+
+Usage: cli_suites_test.py MXO [unittest arguments].
+"""
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import time
+import unittest
+import xml.etree.ElementTree
+
+from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, NOT_RUN, Case, mxo, ramp
+import safetensors as st
+
+
+class Suites(Case):
+    def generate(self, name, *args):
+        directory = self.here / name
+        self.ok("generate", directory, "--suite", "quantize", "--level", 0, "--seed", 7, *args)
+        return directory
+
+    @staticmethod
+    def contents(directory):
+        return {p.relative_to(directory).as_posix(): p.read_bytes()
+                for p in directory.rglob("*") if p.is_file()}
+
+    def test_the_same_seed_gives_the_same_bytes(self):
+        first = self.contents(self.generate("a", "--backend", "reference"))
+        self.assertIn("manifest.json", first)
+        for threads in ["1", "2"]:
+            again = self.generate(f"b{threads}", "--backend", "cpu", "--threads", threads)
+            self.assertEqual(first, self.contents(again))
+
+    def test_verify_accepts_what_generate_wrote_and_nothing_changed(self):
+        directory = self.generate("suite")
+        self.assertIn("PASS", self.ok("verify", directory))
+        self.assertEqual(self.ok("verify", directory, "--quiet"), "")
+        case = sorted((directory / "cases").iterdir())[0]
+        data = bytearray(case.read_bytes())
+        data[-1] ^= 1
+        case.write_bytes(data)
+        self.assertIn("INVALID", self.ok("verify", directory, code=BAD_INPUT))
+        case.unlink()
+        self.assertIn("INVALID", self.ok("verify", directory, code=BAD_INPUT))
+
+    def test_compares_a_directory_of_outputs_with_a_suite(self):
+        directory = self.generate("suite")
+        self.ok("compare", directory, directory)
+        outputs = self.here / "outputs"
+        outputs.mkdir()
+        out = self.ok("compare", directory, outputs, code=NOT_RUN)
+        self.assertIn("NOT_RUN", out)
+
+    def test_unknown_suites_and_used_folders_are_refused(self):
+        self.refused("generate", self.path("d"), "--suite", "quantum", says="'quantum'")
+        self.refused("generate", self.path("d"), "--level", "99", says="level")
+        self.refused("verify", self.path("absent"), says="absent")
+        directory = self.generate("suite")
+        before = self.contents(directory)
+        self.refused("generate", directory, "--suite", "quantize", says="suite")
+        self.assertEqual(before, self.contents(directory))
+        (directory / "manifest.json").write_text('{"schema": "mxo-vectors/2"}')
+        self.refused("verify", directory, says="manifest.json")
+
+    def test_a_killed_generate_leaves_no_suite_that_verify_accepts(self):
+        directory = self.here / "killed"
+        process = subprocess.Popen([MXO, "generate", str(directory), "--level", "1"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and not any(self.here.rglob("*.safetensors*")):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            self.skipTest("generate was done before it could be killed")
+        for leftover in [directory, *self.here.iterdir()]:
+            code, _, _ = mxo("verify", leftover)
+            self.assertEqual(code, BAD_INPUT, leftover)
+
+
+class Compare(Case):
+    def pair(self, expected, actual):
+        return (self.path("expected.safetensors", st.encode(expected)),
+                self.path("actual.safetensors", st.encode(actual)))
+
+    def test_agreement_exits_0_and_difference_1(self):
+        same = self.pair({"y": ramp()}, {"y": ramp()})
+        self.assertIn("PASS", self.ok("compare", *same))
+        dtype, shape, data = ramp()
+        other = self.pair({"y": ramp()}, {"y": (dtype, shape, data[:-1] + b"\x41")})
+        out = self.ok("compare", *other, code=DISAGREE)
+        self.assertIn("FAIL", out)
+        self.assertIn("1, 63", out)  # where
+
+    def test_gates_decide(self):
+        one = struct.unpack("<f", struct.pack("<I", 0x3F800001))[0]
+        files = self.pair({"y": st.f32([4], [1.0] * 4)}, {"y": st.f32([4], [1.0, 1.0, 1.0, one])})
+        self.ok("compare", *files, code=DISAGREE)
+        self.ok("compare", *files, "--gate", "ulp=1")
+        self.ok("compare", *files, "--gate", "sqnr=100")
+        self.ok("compare", *files, "--gate", "sqnr=200", code=DISAGREE)
+        for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
+            self.refused("compare", *files, "--gate", gate, says=gate)
+
+    def test_nan_is_a_class_unless_bits_are_asked_for(self):
+        quiet, other = b"\x00\x00\xc0\x7f", b"\xff\xff\xff\x7f"
+        files = self.pair({"y": ("F32", [1], quiet)}, {"y": ("F32", [1], other)})
+        self.ok("compare", *files)
+        self.ok("compare", *files, "--nan-bits", code=DISAGREE)
+        zero = self.pair({"y": ("F32", [1], quiet)}, {"y": ("F32", [1], bytes(4))})
+        self.ok("compare", *zero, code=DISAGREE)
+
+    def test_a_missing_tensor_is_a_failure_that_names_it(self):
+        files = self.pair({"y": ramp(), "z": ramp()}, {"y": ramp()})
+        self.assertRegex(self.ok("compare", *files, code=DISAGREE), r"FAIL .* z ")
+
+    def test_the_sum_of_a_bound_must_exist(self):
+        files = self.pair({"y": ramp()}, {"y": ramp()})
+        self.refused("compare", *files, "--gate", "bound", "--sum", "abacus",
+                     says=["abacus", "fma_chain"])
+        self.refused("compare", *files, "--sum", "exact", says="--gate bound")
+
+    def test_malformed_and_missing_files_exit_3(self):
+        good, _ = self.pair({"y": ramp()}, {"y": ramp()})
+        bad = self.path("bad.safetensors", b"\xff" * 20)
+        self.refused("compare", good, bad, says="bad.safetensors")
+        self.refused("compare", bad, good, says="bad.safetensors")
+        self.refused("compare", self.path("absent.safetensors"), good, says="absent")
+
+    def test_reports_are_json_junit_and_html(self):
+        files = self.pair({"y": ramp()}, {"y": ramp()})
+        self.ok("compare", *files, "--json", self.path("r.json"), "--junit", self.path("r.xml"),
+                "--html", self.path("r.html"))
+        json.loads(self.path("r.json").read_text())
+        xml.etree.ElementTree.parse(self.path("r.xml"))
+        self.assertIn("<html", self.path("r.html").read_text().lower())
+        json.loads(self.ok("compare", *files, "--json", "-"))
+        self.assertEqual(self.ok("compare", *files, "--quiet"), "")
+
+    def test_colour_only_on_a_terminal_and_never_with_no_color(self):
+        files = self.pair({"y": ramp()}, {"y": ramp()})
+        escape = "\x1b["
+        self.assertNotIn(escape, self.ok("compare", *files))
+        self.assertIn(escape, self.on_terminal("compare", *files))
+        self.assertNotIn(escape, self.on_terminal("compare", *files, NO_COLOR="1"))
+
+    def on_terminal(self, *args, **environment):
+        ours, theirs = pty.openpty()
+        clean = {k: v for k, v in os.environ.items() if k != "NO_COLOR"}
+        done = subprocess.run([MXO, *map(str, args)], stdout=theirs, check=True,
+                              env={**clean, **environment})
+        os.close(theirs)
+        self.assertEqual(done.returncode, AGREE)
+        data = b""
+        try:
+            while chunk := os.read(ours, 4096):
+                data += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        return data.decode()
+
+
+if __name__ == "__main__":
+    unittest.main()
