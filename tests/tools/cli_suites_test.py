@@ -6,7 +6,6 @@ Usage: cli_suites_test.py MXO [unittest arguments].
 import json
 import os
 import pty
-import re
 import signal
 import struct
 import subprocess
