@@ -79,6 +79,8 @@ struct V {
 
 #include "emu/cpu/codec_lanes.inc"
 
+#include "emu/cpu/codec_decode_lanes.inc"
+
 }  // namespace
 
 const CodecKernels kCodecAvx2 = {

@@ -77,6 +77,8 @@ struct V {
 
 #include "emu/cpu/codec_lanes.inc"
 
+#include "emu/cpu/codec_decode_lanes.inc"
+
 #include "emu/cpu/codec_bf16_avx512.inc"
 
 }  // namespace
