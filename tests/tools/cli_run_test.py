@@ -47,6 +47,23 @@ class Run(Case):
             self.assertEqual(st.decode(output.read_bytes()), want)
         self.assertEqual(self.quantize(("I32", shape, data)), want)
 
+    def test_formats_of_a_fused_dot_go_by_either_name(self):
+        codes = {"a": ("U8", [1, 2, 32], bytes(range(64))),
+                 "b": ("U8", [1, 3, 32], bytes(range(16, 112))),
+                 "c": st.f32([1, 2, 3], [1.0] * 6)}
+        source = self.path("dot.safetensors", st.encode(codes))
+
+        def dot(a, b):
+            out = self.here / f"{a}.safetensors"
+            self.ok("run", "fused_dot", "--input", source, "--output", out, "--set",
+                    "sum=h200_wgmma_fast", "--set", a, "--set", b)
+            return out.read_bytes()
+
+        self.assertEqual(dot("format_a=e5m2", "format_b=e4m3"),
+                         dot("format_x=e5m2", "format_w=e4m3"))
+        self.assertNotEqual(dot("format_x=e5m2", "format_w=e4m3"),
+                            dot("format_x=e4m3", "format_w=e5m2"))
+
     def test_native_dtypes_are_written_on_request(self):
         made = self.quantize(ramp(), "--native-dtypes")
         self.assertEqual((made["codes"][0], made["scales"][0]), ("F8_E4M3", "F8_E8M0"))
