@@ -2,6 +2,7 @@
 #include "ops/communicator.h"
 
 #include <cstring>
+#include <string>
 
 #include "formats/error.h"
 #include "ops/backend.h"
@@ -18,6 +19,25 @@ void Communicator::all_to_all(Backend& backend, std::span<const std::byte> send,
   backend.download(out.data(), send.data(), out.size());
   all_to_all(out, send_bytes, in, receive_bytes);
   backend.upload(receive.data(), in.data(), in.size());
+}
+
+void Communicator::all_gather(Backend& backend, std::span<const std::byte> mine,
+                              std::span<std::byte> all, std::span<const std::size_t> bytes) {
+  std::vector<std::byte> here(mine.size());
+  backend.synchronize();
+  backend.download(here.data(), mine.data(), here.size());
+  const auto parts = all_gather(here);
+  std::byte* to = all.data();
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].size() != bytes[p]) {
+      throw Error(Fault::shape, "all_gather: rank " + std::to_string(p) + " has " +
+                                    std::to_string(parts[p].size()) + " bytes for rank " +
+                                    std::to_string(rank()) + ", which needs " +
+                                    std::to_string(bytes[p]));
+    }
+    backend.upload(to, parts[p].data(), parts[p].size());
+    to += parts[p].size();
+  }
 }
 
 void Communicator::exchange_rows(const RowsOut& out, const RowsIn& in, std::size_t row_bytes) {

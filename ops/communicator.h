@@ -51,6 +51,10 @@ class Communicator {
                           std::span<const std::size_t> receive_bytes);
   /// Every rank's `mine`, in rank order; they may differ in length.
   virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
+  /// The same between buffers in a backend's memory, one block behind the other; block p has
+  /// bytes[p] bytes, which every rank knows.
+  virtual void all_gather(Backend& backend, std::span<const std::byte> mine,
+                          std::span<std::byte> all, std::span<const std::size_t> bytes);
   virtual void barrier() = 0;
 
   /// Rows straight from where they lie to where they belong.  The same bytes as packing them,
@@ -71,6 +75,8 @@ class World {
   virtual bool one_process() const { return true; }
   /// True in the process that writes the results of all ranks.
   virtual bool writes() const { return true; }
+  /// Throws Error(argument) if its ranks cannot exchange what lies in such a backend's memory.
+  virtual void check(const Backend&) const {}
 };
 
 }  // namespace mxo

@@ -114,10 +114,6 @@ void lay_out_by_expert(Backend& backend, Index most, Index alignment, ExpertPlan
 ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Operand& choice,
                         Index experts, Index alignment, DispatchLayout layout, DispatchRows rows) {
   const Check check(kName);
-  if (!backend.reads_host_memory()) {
-    throw Error(Fault::unsupported, "dispatch: " + std::string(backend.name()) +
-                                        ": runs on backends that read host memory");
-  }
   ExpertPlan plan;
   plan.ranks = communicator.size();
   const HostView on_host(backend, choice);

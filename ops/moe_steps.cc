@@ -1,6 +1,7 @@
 // Compositions of operators that both passes of a layer use.
 #include "ops/moe_steps.h"
 
+#include <cstring>
 #include <numeric>
 
 #include "ops/combine_rows.h"
@@ -153,22 +154,23 @@ void add_matrices(Backend& backend, const Operand& stacked, Index count, const R
 
 Gathered gather_rows(Backend& backend, Communicator& communicator, const Operand& mine) {
   const std::size_t row = static_cast<std::size_t>(mine.extent[1]) * size_of(mine.dtype);
-  const HostView here(backend, mine);
-  const auto all = communicator.all_gather({static_cast<const std::byte*>(here.operand().data),
-                                            static_cast<std::size_t>(mine.extent[0]) * row});
-  std::size_t bytes = 0;
-  for (const auto& part : all) bytes += part.size();
+  const auto counts = communicator.all_gather(std::as_bytes(std::span(mine.extent, 1)));
+  std::vector<std::size_t> bytes;
   Gathered g;
-  g.rows = BackendTensor(backend, mine.dtype,
-                         {static_cast<Index>(row > 0 ? bytes / row : 0), mine.extent[1]});
-  auto* to = static_cast<std::byte*>(g.rows.result().data);
-  for (std::size_t p = 0; p < all.size(); ++p) {
-    if (static_cast<int>(p) < communicator.rank() && row > 0) {
-      g.first += static_cast<Index>(all[p].size() / row);
-    }
-    backend.upload(to, all[p].data(), all[p].size());
-    to += all[p].size();
+  Index rows = 0;
+  for (std::size_t p = 0; p < counts.size(); ++p) {
+    Index count = 0;
+    std::memcpy(&count, counts[p].data(), sizeof(count));
+    if (static_cast<int>(p) == communicator.rank()) g.first = rows;
+    rows += count;
+    bytes.push_back(static_cast<std::size_t>(count) * row);
   }
+  g.rows = BackendTensor(backend, mine.dtype, {rows, mine.extent[1]});
+  communicator.all_gather(
+      backend,
+      {static_cast<const std::byte*>(mine.data),
+       bytes[static_cast<std::size_t>(communicator.rank())]},
+      {static_cast<std::byte*>(g.rows.result().data), static_cast<std::size_t>(rows) * row}, bytes);
   return g;
 }
 

@@ -96,6 +96,7 @@ class Meeting {
 
 class InProcessCommunicator : public Communicator {
  public:
+  using Communicator::all_gather;
   using Communicator::all_to_all;
   InProcessCommunicator(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
   int rank() const override { return rank_; }

@@ -12,53 +12,13 @@ namespace mxo {
 namespace {
 
 using test::joined;
+using test::Layer;
+using test::layers;
 using test::moe_inputs;
 using test::MoeShape;
 using test::of_rank;
+using test::parameters;
 using test::run_moe;
-
-using Settings = std::vector<std::pair<const char*, const char*>>;
-
-struct Layer {
-  const char* name;
-  Settings set;
-  Index shared;
-};
-
-const Layer kLayers[] = {
-    {"mxfp8", {{"top_k", "2"}}, 0},
-    {"mxfp8_shared_swiglu_scores", {{"top_k", "3"}, {"scores", "swiglu"}}, 32},
-    {"mxfp8_floor_grouped_sigmoid",
-     {{"top_k", "2"},
-      {"recipe", "mxfp8_floor"},
-      {"score", "sigmoid"},
-      {"groups", "4"},
-      {"limited_groups", "2"},
-      {"scale", "2.5"}},
-     0},
-    {"mxfp8_fnuz_on_a_machine", {{"top_k", "2"}, {"format", "e4m3fnuz"}, {"sum", "fma_chain"}}, 0},
-    {"bf16_shared", {{"top_k", "2"}, {"pipeline", "bf16"}}, 64},
-    {"bf16_swiglu_scores",
-     {{"top_k", "2"}, {"pipeline", "bf16"}, {"scores", "swiglu"}, {"normalize", "false"}},
-     0},
-    {"quantize_after_shared", {{"top_k", "2"}, {"pipeline", "quantize_after"}}, 32},
-    {"quantize_after_rowwise",
-     {{"top_k", "2"}, {"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}},
-     0},
-    {"flow", {{"top_k", "2"}, {"pipeline", "flow"}}, 0},
-    {"flow_shared_swiglu_scores",
-     {{"top_k", "3"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"sum", "fma_chain"}},
-     32},
-    {"quantize_after_wgrad_hp",
-     {{"top_k", "1"}, {"pipeline", "quantize_after"}, {"recipe", "mxfp8_rceil_wgrad_with_hp"}},
-     0},
-};
-
-Parameters parameters(const Settings& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  return set;
-}
 
 class MoeLayers : public testing::TestWithParam<Layer> {
  protected:
@@ -71,7 +31,7 @@ class MoeLayers : public testing::TestWithParam<Layer> {
   std::unique_ptr<Backend> cpu_ = make_backend("cpu", 2);
 };
 
-INSTANTIATE_TEST_SUITE_P(Layers, MoeLayers, testing::ValuesIn(kLayers),
+INSTANTIATE_TEST_SUITE_P(Layers, MoeLayers, testing::ValuesIn(layers()),
                          [](const auto& layer) { return std::string(layer.param.name); });
 
 void expect_equal(const NamedTensors& a, const NamedTensors& b) {

@@ -57,6 +57,54 @@ inline NamedTensors moe_inputs(const MoeShape& s, unsigned seed, bool backward =
   return in;
 }
 
+using Settings = std::vector<std::pair<const char*, const char*>>;
+
+struct Layer {
+  const char* name;
+  Settings set;
+  Index shared;
+};
+
+/// The pipelines, recipes and options that tests run.
+inline std::vector<Layer> layers() {
+  return {
+      {"mxfp8", {{"top_k", "2"}}, 0},
+      {"mxfp8_shared_swiglu_scores", {{"top_k", "3"}, {"scores", "swiglu"}}, 32},
+      {"mxfp8_floor_grouped_sigmoid",
+       {{"top_k", "2"},
+        {"recipe", "mxfp8_floor"},
+        {"score", "sigmoid"},
+        {"groups", "4"},
+        {"limited_groups", "2"},
+        {"scale", "2.5"}},
+       0},
+      {"mxfp8_fnuz_on_a_machine",
+       {{"top_k", "2"}, {"format", "e4m3fnuz"}, {"sum", "fma_chain"}},
+       0},
+      {"bf16_shared", {{"top_k", "2"}, {"pipeline", "bf16"}}, 64},
+      {"bf16_swiglu_scores",
+       {{"top_k", "2"}, {"pipeline", "bf16"}, {"scores", "swiglu"}, {"normalize", "false"}},
+       0},
+      {"quantize_after_shared", {{"top_k", "2"}, {"pipeline", "quantize_after"}}, 32},
+      {"quantize_after_rowwise",
+       {{"top_k", "2"}, {"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}},
+       0},
+      {"flow", {{"top_k", "2"}, {"pipeline", "flow"}}, 0},
+      {"flow_shared_swiglu_scores",
+       {{"top_k", "3"}, {"pipeline", "flow"}, {"scores", "swiglu"}, {"sum", "fma_chain"}},
+       32},
+      {"quantize_after_wgrad_hp",
+       {{"top_k", "1"}, {"pipeline", "quantize_after"}, {"recipe", "mxfp8_rceil_wgrad_with_hp"}},
+       0},
+  };
+}
+
+inline Parameters parameters(const Settings& settings) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  return set;
+}
+
 inline NamedTensors run_moe(Backend& backend, const NamedTensors& in, const Parameters& set) {
   const auto world = make_in_process_world();
   return call_operator(backend, "moe_layer", in, set, world.get());

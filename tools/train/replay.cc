@@ -45,32 +45,41 @@ class Run {
 
   /// One step, then the comparisons that the capture asks for at its end.
   void step(int number, std::vector<ReplayRow>& rows) {
-    const Tensor w1 = rounded(w1_);
-    const Tensor w2 = rounded(w2_);
-    const Index tokens = x_.extent(0);
-    Tensor y1(Dtype::bf16, {tokens, w1_.extent(1)});
-    const SavedLinear first = grouped_linear(backend_, linear(x_, w1, y1));
-    Tensor h = y1;
-    for (Index i = 0; i < h.elements(); ++i) put(h, i, std::max(get(y1, i), 0.0f));
-    Tensor y(Dtype::bf16, x_.shape());
-    const SavedLinear second = grouped_linear(backend_, linear(h, w2, y));
+    const MirroredTensor x(backend_, x_);
+    const MirroredTensor ends(backend_, ends_);
+    const BackendTensor w1 = rounded(w1_);
+    const BackendTensor w2 = rounded(w2_);
+    BackendTensor y1_made(backend_, Dtype::bf16, {x_.extent(0), w1_.extent(1)});
+    const SavedLinear first = grouped_linear(
+        backend_, linear(x.operand(), w1.operand(), ends.operand(), y1_made.result()));
+    const Tensor y1 = on_host(backend_, y1_made.operand());
+    Tensor relu = y1;
+    for (Index i = 0; i < relu.elements(); ++i) put(relu, i, std::max(get(y1, i), 0.0f));
+    const MirroredTensor h(backend_, std::move(relu));
+    BackendTensor y_made(backend_, Dtype::bf16, {x_.extent(0), x_.extent(1)});
+    const SavedLinear second = grouped_linear(
+        backend_, linear(h.operand(), w2.operand(), ends.operand(), y_made.result()));
+    const Tensor y = on_host(backend_, y_made.operand());
 
-    Tensor dy(Dtype::bf16, y.shape());
-    for (Index i = 0; i < dy.elements(); ++i) {
-      put(dy, i, get(y, i) - get(target_, i));
-      put(dy, i, get(dy, i) * kLossScale);
+    Tensor loss(Dtype::bf16, y.shape());
+    for (Index i = 0; i < loss.elements(); ++i) {
+      put(loss, i, get(y, i) - get(target_, i));
+      put(loss, i, get(loss, i) * kLossScale);
     }
-    Tensor dh(Dtype::bf16, h.shape());
-    Tensor dw2(Dtype::bf16, w2.shape());
-    grouped_linear_backward(backend_, second, {dy.operand(), dh.result(), dw2.result(), {}});
-    for (Index i = 0; i < dh.elements(); ++i) {
-      if (!(get(y1, i) > 0.0f)) put(dh, i, 0.0f);
+    const MirroredTensor dy(backend_, std::move(loss));
+    BackendTensor dh_made = like(h.operand());
+    BackendTensor dw2 = like(w2.operand());
+    grouped_linear_backward(backend_, second, {dy.operand(), dh_made.result(), dw2.result(), {}});
+    Tensor masked = on_host(backend_, dh_made.operand());
+    for (Index i = 0; i < masked.elements(); ++i) {
+      if (!(get(y1, i) > 0.0f)) put(masked, i, 0.0f);
     }
-    Tensor dw1(Dtype::bf16, w1.shape());
+    const MirroredTensor dh(backend_, std::move(masked));
+    BackendTensor dw1 = like(w1.operand());
     grouped_linear_backward(backend_, first, {dh.operand(), {}, dw1.result(), {}});
 
-    descend(w1_, dw1);
-    descend(w2_, dw2);
+    descend(w1_, on_host(backend_, dw1.operand()));
+    descend(w2_, on_host(backend_, dw2.operand()));
     compare(number, "y", y, rows);
     compare(number, "w1", w1_, rows);
     compare(number, "w2", w2_, rows);
@@ -105,20 +114,26 @@ class Run {
     for (const auto& [key, text] : capture_.metadata) note(key);
   }
 
-  Tensor rounded(const Tensor& master) const {
-    Tensor w(Dtype::bf16, master.shape());
-    cast(backend_, {master.operand(), w.result()});
+  /// In bf16.
+  BackendTensor like(const Operand& operand) const {
+    return {backend_, Dtype::bf16, operand.extent, operand.rank};
+  }
+  BackendTensor rounded(const Tensor& master) const {
+    const MirroredTensor wide(backend_, master);
+    BackendTensor w = like(wide.operand());
+    cast(backend_, {wide.operand(), w.result()});
     return w;
   }
 
-  GroupedLinear linear(const Tensor& x, const Tensor& w, Tensor& y) const {
+  GroupedLinear linear(const Operand& x, const Operand& w, const Operand& ends,
+                       const Result& y) const {
     GroupedLinear op;
-    op.x = x.operand();
-    op.w = w.operand();
-    op.group_ends = ends_.operand();
+    op.x = x;
+    op.w = w;
+    op.group_ends = ends;
     op.recipe = linear_recipe_named("mxfp8_" + mode_);
     op.sum = op.wgrad_sum = sum_named("h200_wgmma_fast", OperandKind::mx);
-    op.y = y.result();
+    op.y = y;
     return op;
   }
 
@@ -163,9 +178,6 @@ class Run {
 
 std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
                               const Progress& progress) {
-  if (!backend.reads_host_memory()) {
-    throw Error(Fault::unsupported, "replay: runs on backends that read host memory");
-  }
   std::vector<Run> runs;
   for (const char* mode : kModes) {
     if (capture.tensors.contains(std::string(mode) + ".x"))
