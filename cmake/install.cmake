@@ -12,5 +12,5 @@ configure_package_config_file(cmake/mxoracleConfig.cmake.in
   ${PROJECT_BINARY_DIR}/mxoracleConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mxoracleConfigVersion.cmake
   COMPATIBILITY SameMajorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/mxoracleConfig.cmake
+install(FILES ${PROJECT_BINARY_DIR}/mxoracleConfig.cmake ${PROJECT_SOURCE_DIR}/cmake/FindNCCL.cmake
   ${PROJECT_BINARY_DIR}/mxoracleConfigVersion.cmake DESTINATION ${package_dir})

@@ -76,9 +76,10 @@ BackendTensor moved_unfused(Backend& backend, Communicator& communicator, const 
                             const Operand& from, const Order& order) {
   BackendTensor sorted;
   if (order.rows != nullptr) sorted = permuted(backend, from, *order.rows);
+  const Operand sent = order.rows != nullptr ? sorted.operand() : from;
+  if (plan.ranks == 1 && plan.indices.given()) return permuted(backend, sent, plan.indices);
   BackendTensor received =
-      exchanged(backend, communicator, order.rows != nullptr ? sorted.operand() : from,
-                plan.send_counts, plan.receive_counts);
+      exchanged(backend, communicator, sent, plan.send_counts, plan.receive_counts);
   if (!plan.indices.given()) return received;
   return permuted(backend, received.operand(), plan.indices);
 }
@@ -115,12 +116,9 @@ WireOperands encoded(Backend& backend, const Operand& rows, const Wire& wire, Wi
                        BlockAxis::columns, kMxBlock, wire.profile});
   } else {
     made.scales = BackendTensor(backend, Dtype::f32, {height, ceil_div(width, kScaledBlock)});
-    quantize_blockwise(backend, {rows,
-                                 {},
-                                 made.codes.result(),
-                                 made.scales.result(),
-                                 BlockShape::row_1x128,
-                                 wire.rule});
+    quantize_blockwise(
+        backend,
+        {rows, {}, made.codes.result(), made.scales.result(), BlockShape::row_1x128, wire.rule});
   }
   return {{}, made.codes.operand(), made.scales.operand()};
 }
@@ -218,7 +216,8 @@ BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const 
 BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                           const Operand& y) {
   if (!backend.reads_host_memory()) {
-    const BackendTensor rows = permuted(backend, y, plan.place);
+    BackendTensor rows = permuted(backend, y, plan.place);
+    if (plan.ranks == 1) return rows;
     return exchanged(backend, communicator, rows.operand(), plan.receive_counts, plan.send_counts);
   }
   const Index sent = plan.order.elements();

@@ -1,4 +1,4 @@
-// mxo list [ops|formats|profiles|backends|suites|sums]: what there is, by name.
+// mxo list [ops|formats|profiles|backends|communicators|suites|sums]: what there is, by name.
 #include <limits>
 #include <string>
 #include <vector>
@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "emu/backends.h"
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "formats/scale_profile.h"
 #include "golden/suites.h"
@@ -109,6 +110,12 @@ void list_backends_here() {
   }
 }
 
+void list_communicators_here() {
+  for (const CommunicatorRow& row : list_communicators()) {
+    fmt::print("{:<18} {:<14} {}\n", row.name, row.available ? "available" : "not here", row.why);
+  }
+}
+
 void list_suites() {
   for (const Suite& suite : suites()) fmt::print("{:<18} {}\n", suite.name, suite.purpose);
 }
@@ -137,6 +144,8 @@ constexpr Subject kSubjects[] = {
     {"formats", "element and scale formats", list_formats},
     {"profiles", "whose scale rules; --diverge tells where they differ", list_profiles},
     {"backends", "machines that run operators, here and in this build", list_backends_here},
+    {"communicators", "how ranks reach each other, here and in this build",
+     list_communicators_here},
     {"suites", "golden vectors that mxo generate can make", list_suites},
     {"sums", "how products can be summed, and how we know", list_sums},
 };
@@ -144,7 +153,7 @@ constexpr Subject kSubjects[] = {
 int list(const Options& options) {
   if (options.subject.empty()) {
     for (const Subject& subject : kSubjects) {
-      fmt::print("mxo list {:<10} {}\n", subject.name, subject.what);
+      fmt::print("mxo list {:<13} {}\n", subject.name, subject.what);
     }
     return kAgree;
   }
@@ -172,7 +181,8 @@ int list(const Options& options) {
 
 std::function<int()> prepare(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<Options>();
-  app.add_option("SUBJECT", options->subject, "ops, formats, profiles, backends, suites or sums");
+  app.add_option("SUBJECT", options->subject,
+                 "ops, formats, profiles, backends, communicators, suites or sums");
   app.add_option("NAME", options->name, "one operator, in full");
   app.add_flag("--diverge", options->diverge, "with profiles: where they differ, with the bytes");
   return [options] { return list(*options); };
@@ -180,6 +190,7 @@ std::function<int()> prepare(CLI::App& app, const Settings&) {
 
 }  // namespace
 
-const Command kList{"list", "operators, formats, profiles, backends, suites and sums", prepare};
+const Command kList{"list", "operators, formats, profiles, backends, communicators, suites, sums",
+                    prepare};
 
 }  // namespace mxo::tools

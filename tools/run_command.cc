@@ -63,6 +63,7 @@ int run(const Options& options, const Settings& settings) {
 
   TensorFile result;
   const std::unique_ptr<World> world = make_world(options.communicator);
+  world->check(*backend);
   result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
   if (!world->writes()) return kAgree;
   result.metadata["op"] = entry.name;
@@ -86,8 +87,9 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   app.add_option("--output", options->output, "the .safetensors to write")->required();
   app.add_option("--set", options->settings, "a parameter, key=value; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--communicator", options->communicator,
-                 "in_process or mpi, of operators on ranks; mpi under mpirun, else in_process");
+  app.add_option(
+      "--communicator", options->communicator,
+      "in_process, mpi or nccl, of operators on ranks; mpi under mpirun, else in_process");
   app.add_flag("--keep-stages", options->keep_stages,
                "the tensors between the steps of moe_layer, too");
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");

@@ -136,7 +136,7 @@ void add_run_options(CLI::App& app, Options& options) {
   app.add_option("--ranks", job.ranks, "experts and tokens are shared among them")
       ->capture_default_str();
   app.add_option("--communicator", options.communicator,
-                 "in_process or mpi; mpi under mpirun, else in_process");
+                 "in_process, mpi or nccl; mpi under mpirun, else in_process");
   app.add_option("--output", options.output,
                  "directory of loss.csv, loss.svg, digests.csv, checkpoint.safetensors");
   app.add_option("--checkpoint-every", job.checkpoint_every, "steps; 0: at the end only")

@@ -4,9 +4,9 @@
 
 namespace mxo {
 
-std::unique_ptr<World> make_mpi_world() {
-  throw Error(Fault::unsupported, "mpi: this build has none; configure with -DMXO_MPI=ON");
-}
+std::string why_no_mpi() { return "this build has none; configure with -DMXO_MPI=ON"; }
+
+std::unique_ptr<World> make_mpi_world() { throw Error(Fault::unsupported, "mpi: " + why_no_mpi()); }
 
 bool started_by_mpi() { return false; }
 

@@ -32,15 +32,23 @@ Identity identity_of(const TrainJob& job, const Text& text) {
   return identity;
 }
 
+/// The device of this rank, where ranks of one process have one each.
+std::unique_ptr<Backend> backend_of(const TrainJob& job, int rank, int threads) {
+  std::unique_ptr<Backend> backend = make_backend(job.backend, threads);
+  if (auto own = backend->for_rank(rank)) return own;
+  return backend;
+}
+
 /// One rank's part of a run.
 class RankRun {
  public:
-  RankRun(const TrainJob& job, const Text& text, Communicator& communicator, int threads)
+  RankRun(const TrainJob& job, const Text& text, Communicator& communicator,
+          std::unique_ptr<Backend> backend, int threads)
       : job_(job),
         text_(text),
         communicator_(communicator),
         threads_(threads),
-        backend_(make_backend(job.backend, threads)),
+        backend_(std::move(backend)),
         model_(job.options, job.recipe, *backend_, communicator, threads) {}
 
   TrainResult run(const Progress& progress) {
@@ -155,7 +163,10 @@ TrainResult train(const TrainJob& job, const Text& text, World& world, const Pro
   text.check_room(job.options.context);
   TrainResult result;
   world.run(job.ranks, [&](Communicator& communicator) {
-    RankRun rank(job, text, communicator, threads_of_rank(job, world.one_process()));
+    const int threads = threads_of_rank(job, world.one_process());
+    std::unique_ptr<Backend> backend = backend_of(job, communicator.rank(), threads);
+    world.check(*backend);
+    RankRun rank(job, text, communicator, std::move(backend), threads);
     TrainResult mine = rank.run(progress);
     if (communicator.rank() == 0) result = std::move(mine);
   });
