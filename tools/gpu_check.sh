@@ -16,11 +16,19 @@ build="${BUILD:-build/cuda}"
 logs="$build/gpu_check"
 PATH="$PATH:/usr/local/cuda/bin"
 
+# NCCL from its package, or the one that came with PyTorch.
+if [ -z "${NCCL_ROOT:-}" ] && [ ! -e /usr/include/nccl.h ]; then
+  NCCL_ROOT=$(python3 -c 'import nvidia.nccl as n; print(list(n.__path__)[0])' 2>/dev/null || true)
+fi
+nccl=OFF
+if [ -n "${NCCL_ROOT:-}" ] || [ -e /usr/include/nccl.h ]; then nccl=ON; fi
+gpus=$(nvidia-smi -L | wc -l)
+
 mkdir -p "$logs"
 [ -f "$build/CMakeCache.txt" ] || generator="-G ${CMAKE_GENERATOR:-Ninja}"
 # shellcheck disable=SC2086  # the generator is two words
 cmake -S . -B "$build" ${generator:-} -DCMAKE_BUILD_TYPE=Release -DMXO_CUDA=ON -DMXO_TESTS=ON \
-  -DMXO_BENCH=ON -DMXO_WERROR=ON -Wno-dev >"$logs/configure.log"
+  -DMXO_BENCH=ON -DMXO_WERROR=ON -DMXO_NCCL=$nccl -DNCCL_ROOT="${NCCL_ROOT:-}" -Wno-dev >"$logs/configure.log"
 cmake --build "$build" -j"$(nproc)" >"$logs/build.log" 2>&1 ||
   { tail -40 "$logs/build.log" >&2; exit 1; }
 
@@ -31,7 +39,7 @@ verdict() {
   name=$1
   shift
   if "$@" >"$logs/$name.log" 2>&1; then
-    printf '%-28s passed  %s\n' "$name" "$(grep -E 'PASSED|ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$name.log" | tail -1)"
+    printf '%-28s passed  %s\n' "$name" "$(grep -E 'PASSED|^Ran|ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$name.log" | tail -1)"
   else
     printf '%-28s FAILED  see %s\n' "$name" "$logs/$name.log"
     failed=1
@@ -39,7 +47,7 @@ verdict() {
 }
 
 if [ "$mode" = --sanitize ]; then
-  small='-*HundredThousand*:*HostsBytesForEvery*:*PadsAndUnpads*:*LaysScalesOut*:CudaSuites*:*AFaultInAKernel*:*OutOfMemory*'
+  small='-*HundredThousand*:*HostsBytesForEvery*:*PadsAndUnpads*:*LaysScalesOut*:*CudaSuites*:*OverNccl*:*AFaultInAKernel*:*OutOfMemory*'
   for tool in memcheck racecheck; do
     verdict "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       "$build/tests/cuda_test" --gtest_filter="$small"
@@ -48,13 +56,22 @@ if [ "$mode" = --sanitize ]; then
 fi
 
 verdict cuda_test "$build/tests/cuda_test"
+verdict cuda_cli python3 tests/tools/cuda_cli_test.py "$build/mxo"
 [ "$mode" != --all ] || verdict cuda_exhaustive_test "$build/tests/cuda_exhaustive_test"
-for bench in "$build"/bench/cuda_*_bench; do
-  name=$(basename "$bench")
-  if "$bench" >"$logs/$name.log" 2>&1; then cat "$logs/$name.log"; else
+# timed NAME COMMAND...: what a benchmark prints.
+timed() {
+  name=$1
+  shift
+  if "$@" >"$logs/$name.log" 2>&1; then cat "$logs/$name.log"; else
     printf '%-28s FAILED  see %s\n' "$name" "$logs/$name.log"
     failed=1
   fi
+}
+for bench in "$build"/bench/cuda_*_bench; do timed "$(basename "$bench")" "$bench"; done
+ranks=2
+while [ "$nccl" = ON ] && [ "$ranks" -le "$gpus" ] && [ "$ranks" -le 8 ]; do
+  timed "cuda_layer_bench_$ranks" "$build/bench/cuda_layer_bench" 131072 7168 2048 8 1 "$ranks"
+  ranks=$((ranks * 2))
 done
 if python3 -c 'import torch' 2>/dev/null; then python3 bench/rival_torch.py; fi
 exit $failed

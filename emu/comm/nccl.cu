@@ -8,6 +8,7 @@
 
 #include "emu/comm/nccl_ends.cuh"
 #include "emu/communicators.h"
+#include "emu/cuda/cuda_backend.h"
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/device_backend.cuh"
 
@@ -244,7 +245,7 @@ class NcclWorld : public World {
 
 }  // namespace
 
-std::string why_no_nccl() { return {}; }
+std::string why_no_nccl() { return why_no_cuda(); }
 
 std::unique_ptr<World> make_nccl_world(std::unique_ptr<World> hosts) {
   return std::make_unique<NcclWorld>(std::move(hosts));

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "formats/error.h"
+#include "ops/backend_tensor.h"
 #include "tests/cuda/twin.h"
 #include "tests/support/expert_parallel_chain.h"
 #include "tests/support/moe_cases.h"
