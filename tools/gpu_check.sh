@@ -56,7 +56,7 @@ if [ "$mode" = --sanitize ]; then
 fi
 
 verdict cuda_test "$build/tests/cuda_test"
-verdict cuda_cli python3 tests/tools/cuda_cli_test.py "$build/mxo"
+verdict cli_cuda python3 tests/tools/cli_cuda_test.py "$build/mxo"
 [ "$mode" != --all ] || verdict cuda_exhaustive_test "$build/tests/cuda_exhaustive_test"
 # timed NAME COMMAND...: what a benchmark prints.
 timed() {
