@@ -18,19 +18,20 @@ struct RowRule {
 template <typename Code>
 __device__ float row_multiplier(std::uint32_t amax, Result scales, const RowRule& how) {
   __shared__ std::uint32_t top[kThreads / 32];
-  __shared__ float multiplier;
+  __shared__ F32Scale scale;
   amax = __reduce_max_sync(0xFFFFFFFFu, amax);
   if (threadIdx.x % 32 == 0) top[threadIdx.x / 32] = amax;
   __syncthreads();
   if (threadIdx.x == 0) {
 #pragma unroll
     for (int w = 1; w < kThreads / 32; ++w) amax = max(amax, top[w]);
-    const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(amax), how.rule, how.input_max);
-    multiplier = scale.multiplier;
-    static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)] = scale.stored;
+    scale = f32_scale<Code::spec>(__uint_as_float(amax), how.rule, how.input_max);
   }
   __syncthreads();
-  return multiplier;
+  if (threadIdx.x == 32) {  // the others do not wait for it
+    static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)] = scale.stored;
+  }
+  return scale.multiplier;
 }
 
 /// A block of threads for each row, which stays in registers; rows_aligned() operands.
