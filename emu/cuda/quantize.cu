@@ -70,6 +70,16 @@ __global__ void dequantize_any_kernel(TensorView<const Code, 3> codes,
   }
 }
 
+/// The same operator written through transposed views.
+Quantize through_transposed(const Quantize& op) {
+  Quantize other = op;
+  other.x = transposed(op.x);
+  other.codes = transposed(op.codes);
+  other.scales = transposed(op.scales);
+  other.axis = op.axis == BlockAxis::columns ? BlockAxis::rows : BlockAxis::columns;
+  return other;
+}
+
 constexpr int kNeighbours = 8;  // of which a block of 32 is a multiple
 
 /// Contiguous tensors, blocks of 32 along the last axis: eight neighbours a thread.
@@ -116,6 +126,9 @@ void quantize_any(cudaStream_t stream, const Quantize& op) {
 
 void DeviceBackend::run(const Quantize& op) {
   if (quantize_columns(stream(), op) || quantize_rows(stream(), op)) return;
+  // Weights for the gradient come as a transposed view, blocks along what lies a row apart.
+  const bool turns = op.storage == ScaleStorage::row_major && op.axis == BlockAxis::columns;
+  if (turns && quantize_rows(stream(), through_transposed(op))) return;
   if (op.storage == ScaleStorage::blocked) {  // padding is 0
     fill_zero(static_cast<std::byte*>(op.scales.data),
               static_cast<std::size_t>(op.scales.elements()));

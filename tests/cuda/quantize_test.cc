@@ -130,6 +130,26 @@ TEST_F(CudaQuantize, TransposedResultsAgree) {
   }
 }
 
+TEST_F(CudaQuantize, TransposedOperandsAgree) {
+  std::uint32_t seed = 350;
+  for (const auto& shape :
+       {std::vector<Index>{8, 32}, {132, 416}, {3, 260, 160}, {128, 128}, {132, 1312}, {7, 64}}) {
+    for (const Dtype wide : kWide) {
+      for (const Fill how : kFills) {
+        Strided x(wide, shape, {"turned", 1, 0, 0, true});
+        fill(x, how, ++seed);
+        Strided codes(Dtype::e4m3, shape, {"contiguous"});
+        Strided scales(Dtype::e8m0, scaled(shape, BlockAxis::columns, 32), {"contiguous"});
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             quantize(b, {in[0], out[0], out[1]});
+                           }))
+            << describe(x.operand());
+      }
+    }
+  }
+}
+
 TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
   std::uint32_t seed = 400;
   for (const auto& shape :
