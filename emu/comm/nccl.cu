@@ -134,10 +134,11 @@ class NcclCommunicator : public Communicator {
 
   /// Before the first call: a GPU for each rank, and one communicator for all of them.
   void join(const cuda::DeviceBackend& device) {
-    if (device_ == device.device()) return;
-    if (device_ >= 0) {
+    const int joined = ends_.device(rank());
+    if (joined == device.device()) return;
+    if (joined >= 0) {
       throw Error(Fault::argument, "nccl: rank " + std::to_string(rank()) + " was on device " +
-                                       std::to_string(device_) + ", found " +
+                                       std::to_string(joined) + ", found " +
                                        std::string(device.name()));
     }
     Card mine{};
@@ -161,8 +162,7 @@ class NcclCommunicator : public Communicator {
     }
     open_memory(device, cards, mine.process);
     device.stream();  // makes the device current
-    ends_.join(rank(), cards[0].id);
-    device_ = device.device();
+    ends_.join(rank(), device.device(), cards[0].id);
   }
 
   /// Ranks of one process write to each other's buffers, which memory from a pool allows only when
@@ -196,7 +196,6 @@ class NcclCommunicator : public Communicator {
 
   Communicator& hosts_;
   NcclEnds& ends_;
-  int device_ = -1;
 };
 
 std::string words_of(const std::exception_ptr& error) {
@@ -215,7 +214,8 @@ class NcclWorld : public World {
   std::string_view name() const override { return "nccl"; }
 
   void run(int ranks, const std::function<void(Communicator&)>& body) override {
-    NcclEnds ends(std::max(ranks, 1));
+    if (!ends_ || ends_->ranks() != ranks) ends_ = std::make_unique<NcclEnds>(std::max(ranks, 1));
+    NcclEnds& ends = *ends_;
     try {
       hosts_->run(ranks, [&](Communicator& hosts) {
         NcclCommunicator mine(hosts, ends);
@@ -227,7 +227,8 @@ class NcclWorld : public World {
         }
       });
     } catch (...) {
-      ends.rethrow();
+      const std::unique_ptr<NcclEnds> aborted = std::move(ends_);
+      aborted->rethrow();
       throw;
     }
   }
@@ -241,6 +242,7 @@ class NcclWorld : public World {
 
  private:
   std::unique_ptr<World> hosts_;
+  std::unique_ptr<NcclEnds> ends_;
 };
 
 }  // namespace

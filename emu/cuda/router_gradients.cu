@@ -7,54 +7,94 @@
 namespace mxo::cuda {
 namespace {
 
-constexpr int kTile = 64;  // outputs of a block, each way
-constexpr int kDepth = 16;
-constexpr int kOwn = 4;  // outputs of a thread, each way
+/// Outputs of a block and of a thread, each way, and how many terms a block reads at a time.
+template <int kTileRows, int kTileColumns, int kOwnRows, int kOwnColumns, int kTerms>
+struct Tile {
+  static constexpr int kRows = kTileRows;
+  static constexpr int kColumns = kTileColumns;
+  static constexpr int kOwnI = kOwnRows;
+  static constexpr int kOwnJ = kOwnColumns;
+  static constexpr int kDepth = kTerms;
+  static constexpr int kAcross = kTileColumns / kOwnColumns;  // threads
+  static_assert(kTileRows / kOwnRows * kAcross == kThreads);
+  static_assert(kTileRows * kTerms % kThreads == 0 && kTileColumns * kTerms % kThreads == 0);
+};
+using Square = Tile<64, 64, 4, 4, 16>;
+using Flat = Tile<8, 32, 1, 1, 64>;  // for few rows and long sums
 
 /// c(i, j) = sum over k ascending of fl(a(i, k) * b(k, j)), from +0, never fused.  What lies
 /// outside is read as zeros: an accumulator that starts at +0 stays what it is when +0 is added.
-template <typename B>
+/// The next terms are on their way while those before are added.
+template <typename Of, typename B>
 __global__ void __launch_bounds__(kThreads)
     ordered_product_kernel(Matrix<const float> a, Matrix<const B> b, Matrix<float> c) {
-  __shared__ float left[kDepth][kTile + 1];
-  __shared__ float right[kDepth][kTile + 1];
+  constexpr int kDepth = Of::kDepth;
+  constexpr int kDown = Of::kRows / Of::kOwnI;
+  __shared__ float left[kDepth][Of::kRows + 1];
+  __shared__ float right[kDepth][Of::kColumns + 1];
   const int thread = static_cast<int>(threadIdx.x);
-  const Index tiles = ceil_div(c.extent[1], kTile);
-  const Index i0 = static_cast<Index>(blockIdx.x) / tiles * kTile;
-  const Index j0 = static_cast<Index>(blockIdx.x) % tiles * kTile;
-  const int own_i = thread / (kTile / kOwn);
-  const int own_j = thread % (kTile / kOwn);
-  float sum[kOwn][kOwn] = {};
+  const Index tiles = ceil_div(c.extent[1], Of::kColumns);
+  const Index i0 = static_cast<Index>(blockIdx.x) / tiles * Of::kRows;
+  const Index j0 = static_cast<Index>(blockIdx.x) % tiles * Of::kColumns;
+  const int own_i = thread / Of::kAcross;
+  const int own_j = thread % Of::kAcross;
+  float sum[Of::kOwnI][Of::kOwnJ] = {};
+  constexpr int kLeft = Of::kRows * kDepth / kThreads;
+  constexpr int kRight = Of::kColumns * kDepth / kThreads;
+  float next_left[kLeft];
+  B next_right[kRight];
+  // Neighbouring threads read what lies side by side.
+  const bool down = a.stride[0] == 1;
+  const auto row_of = [&](int n) { return down ? n % Of::kRows : n / kDepth; };
+  const auto term_of = [&](int n) { return down ? n / Of::kRows : n % kDepth; };
+  const auto fetch = [&](Index k0) {
+#pragma unroll
+    for (int at = 0; at < kLeft; ++at) {
+      const int n = thread + at * kThreads;
+      const Index i = i0 + row_of(n);
+      const Index k = k0 + term_of(n);
+      next_left[at] = i < c.extent[0] && k < a.extent[1] ? a(i, k) : 0.0f;
+    }
+#pragma unroll
+    for (int at = 0; at < kRight; ++at) {
+      const int n = thread + at * kThreads;
+      const Index j = j0 + n % Of::kColumns;
+      const Index k = k0 + n / Of::kColumns;
+      next_right[at] = j < c.extent[1] && k < a.extent[1] ? b(k, j) : B{};
+    }
+  };
+  fetch(0);
   for (Index k0 = 0; k0 < a.extent[1]; k0 += kDepth) {
 #pragma unroll
-    for (int n = thread; n < kTile * kDepth; n += kThreads) {
-      const Index i = i0 + n / kDepth;
-      const Index k = k0 + n % kDepth;
-      left[n % kDepth][n / kDepth] = i < c.extent[0] && k < a.extent[1] ? a(i, k) : 0.0f;
-      const Index j = j0 + n % kTile;
-      const Index row = k0 + n / kTile;
-      right[n / kTile][n % kTile] =
-          j < c.extent[1] && row < a.extent[1] ? to_float(b(row, j)) : 0.0f;
+    for (int at = 0; at < kLeft; ++at) {
+      const int n = thread + at * kThreads;
+      left[term_of(n)][row_of(n)] = next_left[at];
+    }
+#pragma unroll
+    for (int at = 0; at < kRight; ++at) {
+      const int n = thread + at * kThreads;
+      right[n / Of::kColumns][n % Of::kColumns] = to_float(next_right[at]);
     }
     __syncthreads();
-    const int depth = static_cast<int>(min(a.extent[1] - k0, Index{kDepth}));
-    for (int k = 0; k < depth; ++k) {
+    fetch(k0 + kDepth);
+#pragma unroll 16
+    for (int k = 0; k < kDepth; ++k) {  // past the end there are zeros
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
+      for (int i = 0; i < Of::kOwnI; ++i) {
 #pragma unroll
-        for (int j = 0; j < kOwn; ++j) {
-          sum[i][j] += left[k][own_i + i * (kTile / kOwn)] * right[k][own_j + j * (kTile / kOwn)];
+        for (int j = 0; j < Of::kOwnJ; ++j) {
+          sum[i][j] += left[k][own_i + i * kDown] * right[k][own_j + j * Of::kAcross];
         }
       }
     }
     __syncthreads();
   }
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) {
+  for (int i = 0; i < Of::kOwnI; ++i) {
 #pragma unroll
-    for (int j = 0; j < kOwn; ++j) {
-      const Index row = i0 + own_i + i * (kTile / kOwn);
-      const Index column = j0 + own_j + j * (kTile / kOwn);
+    for (int j = 0; j < Of::kOwnJ; ++j) {
+      const Index row = i0 + own_i + i * kDown;
+      const Index column = j0 + own_j + j * Of::kAcross;
       if (row < c.extent[0] && column < c.extent[1]) c(row, column) = canonical<float>(sum[i][j]);
     }
   }
@@ -65,15 +105,16 @@ Matrix<T> turned(const Matrix<T>& m) {
   return {m.data, {m.extent[1], m.extent[0]}, {m.stride[1], m.stride[0]}};
 }
 
+template <typename Of>
 void multiply(cudaStream_t stream, const Matrix<const float>& a, const Operand& b,
               const Result& out) {
   if (out.elements() == 0) return;
   const auto c = out.as<float, 2>();
-  const Index blocks = ceil_div(c.extent[0], kTile) * ceil_div(c.extent[1], kTile);
+  const Index blocks = ceil_div(c.extent[0], Of::kRows) * ceil_div(c.extent[1], Of::kColumns);
   visit_f32_or_bf16(b.dtype, [&](auto type) {
     using B = typename decltype(type)::type;
-    ordered_product_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
-        a, b.as<const B, 2>(), c);
+    ordered_product_kernel<Of>
+        <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(a, b.as<const B, 2>(), c);
   });
   check_launch("router_gradients");
 }
@@ -82,8 +123,10 @@ void multiply(cudaStream_t stream, const Matrix<const float>& a, const Operand& 
 
 void DeviceBackend::run(const RouterGradients& op) {
   const auto dlogits = op.dlogits.as<const float, 2>();
-  if (op.dx.given()) multiply(stream(), dlogits, op.router, op.dx);
-  if (op.drouter.given()) multiply(stream(), turned(dlogits), op.x, op.drouter);
+  if (op.dx.given()) multiply<Square>(stream(), dlogits, op.router, op.dx);
+  if (!op.drouter.given()) return;
+  const bool flat = dlogits.extent[1] <= 2 * Flat::kRows;
+  (flat ? multiply<Flat> : multiply<Square>)(stream(), turned(dlogits), op.x, op.drouter);
 }
 
 }  // namespace mxo::cuda

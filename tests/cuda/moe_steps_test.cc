@@ -232,7 +232,9 @@ TEST_F(CudaMoeSteps, RouterMatrixGradientsAgree) {
                                                {3, 0, 4},
                                                {3, 4, 0},
                                                {130, 67, 77},
-                                               {70, 5, 300}}) {
+                                               {70, 5, 300},
+                                               {1000, 8, 96},
+                                               {129, 17, 33}}) {
     for (const Lie& lie : test::lies()) {
       for (const Dtype dtype : kWide) {
         const Fill how = ++seed % 3 == 0 ? Fill::edges : Fill::noise;
