@@ -134,11 +134,10 @@ class NcclCommunicator : public Communicator {
 
   /// Before the first call: a GPU for each rank, and one communicator for all of them.
   void join(const cuda::DeviceBackend& device) {
-    const int joined = ends_.device(rank());
-    if (joined == device.device()) return;
-    if (joined >= 0) {
+    if (device_ == device.device()) return;
+    if (device_ >= 0) {
       throw Error(Fault::argument, "nccl: rank " + std::to_string(rank()) + " was on device " +
-                                       std::to_string(joined) + ", found " +
+                                       std::to_string(device_) + ", found " +
                                        std::string(device.name()));
     }
     Card mine{};
@@ -162,7 +161,8 @@ class NcclCommunicator : public Communicator {
     }
     open_memory(device, cards, mine.process);
     device.stream();  // makes the device current
-    ends_.join(rank(), device.device(), cards[0].id);
+    ends_.join(rank(), cards[0].id);
+    device_ = device.device();
   }
 
   /// Ranks of one process write to each other's buffers, which memory from a pool allows only when
@@ -196,6 +196,7 @@ class NcclCommunicator : public Communicator {
 
   Communicator& hosts_;
   NcclEnds& ends_;
+  int device_ = -1;
 };
 
 std::string words_of(const std::exception_ptr& error) {
@@ -214,8 +215,7 @@ class NcclWorld : public World {
   std::string_view name() const override { return "nccl"; }
 
   void run(int ranks, const std::function<void(Communicator&)>& body) override {
-    if (!ends_ || ends_->ranks() != ranks) ends_ = std::make_unique<NcclEnds>(std::max(ranks, 1));
-    NcclEnds& ends = *ends_;
+    NcclEnds ends(std::max(ranks, 1));
     try {
       hosts_->run(ranks, [&](Communicator& hosts) {
         NcclCommunicator mine(hosts, ends);
@@ -227,8 +227,7 @@ class NcclWorld : public World {
         }
       });
     } catch (...) {
-      const std::unique_ptr<NcclEnds> aborted = std::move(ends_);
-      aborted->rethrow();
+      ends.rethrow();
       throw;
     }
   }
@@ -242,7 +241,6 @@ class NcclWorld : public World {
 
  private:
   std::unique_ptr<World> hosts_;
-  std::unique_ptr<NcclEnds> ends_;
 };
 
 }  // namespace

@@ -25,8 +25,7 @@ inline void check_nccl(ncclResult_t status, const char* call) {
 /// One communicator a rank.  They are non-blocking, and a rank holds its lock for the length of a
 /// call only, so that another can abort them all: kernels that wait on some device for a rank that
 /// failed then leave, and with them whoever waits for that device.  NCCL frees the communicators of
-/// one process together, with the last of them: none is destroyed before all ranks are done.  They
-/// serve one job after the other, since making them takes half a second.
+/// one process together, with the last of them: none is destroyed before all ranks are done.
 class NcclEnds {
  public:
   explicit NcclEnds(int ranks) : ends_(static_cast<std::size_t>(ranks)) {}
@@ -38,23 +37,19 @@ class NcclEnds {
     }
   }
 
-  int ranks() const { return static_cast<int>(ends_.size()); }
-  /// The device that a rank has joined with, or -1.
-  int device(int rank) { return at(rank).device; }
-
-  /// Starts this rank's part of the communicator, on `device`, which is current.
-  void join(int rank, int device, const ncclUniqueId& id) {
+  /// Starts this rank's part of the communicator, on the device that is current.
+  void join(int rank, const ncclUniqueId& id) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    End& end = at(rank);
+    const auto ranks = static_cast<int>(ends_.size());
     {
+      End& end = at(rank);
       const std::lock_guard hold(end.lock);
       check_failure();
-      check_nccl(ncclCommInitRankConfig(&end.comm, ranks(), id, rank, &config),
+      check_nccl(ncclCommInitRankConfig(&end.comm, ranks, id, rank, &config),
                  "ncclCommInitRankConfig");
     }
     settle(rank, "ncclCommInitRankConfig");
-    end.device = device;
   }
 
   /// fn(comm) between ncclGroupStart and ncclGroupEnd; returns when all of it is in its stream.
@@ -101,7 +96,6 @@ class NcclEnds {
   struct End {
     std::mutex lock;
     ncclComm_t comm = nullptr;
-    int device = -1;  // its rank's own affair
   };
   End& at(int rank) { return ends_[static_cast<std::size_t>(rank)]; }
   void check_failure() {
