@@ -26,11 +26,11 @@ struct EncodedRun {
   bool special = false;           ///< holds a NaN or an infinity; the integers are zero
 };
 
-/// What the int16 part of an element leaves: `value` is the rest times the scale.
+/// What the integer of an element leaves: `value` is the rest times the scale.
 struct Rest {
   double value;
   std::uint32_t lane;
-  std::uint32_t at;  ///< in the run
+  std::uint32_t at;  ///< in the run; of digits in the depth
 };
 
 /// What one row of outputs ends with; of the lines of a panel there are arrays (ColumnEnds).
@@ -101,6 +101,10 @@ struct Kernels {
                          Dtype out_dtype, void* out) noexcept;
   /// The same for sums that are exact and wait for no scale.
   void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
+  /// 16 x 16 products of digits over chunks, digits.h, `more`: added to `sums`; null where there
+  /// are no byte tiles.
+  void (*add_digits)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                     std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
 };
 
 const Kernels& scalar_kernels();

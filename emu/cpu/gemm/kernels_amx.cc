@@ -1,6 +1,7 @@
 // The integer loop on AMX tiles of bytes; the rest of the table is that of AVX-512.
 #include <immintrin.h>
 
+#include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/target_region.h"
 
@@ -63,6 +64,48 @@ void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const s
   add_joined(sums, half, scale_a, scale_b, c);
 }
 
+// Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
+void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                DigitSums& sums) noexcept {
+  if (more) {
+    _tile_loadd(0, sums[0], 64);
+    _tile_loadd(1, sums[1], 64);
+    _tile_loadd(2, sums[2], 64);
+    _tile_loadd(3, sums[3], 64);
+    _tile_loadd(4, sums[4], 64);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+  }
+  for (int i = 0; i < chunks; ++i, a += kDigitChunkBytes, b += kDigitChunkBytes) {
+    _tile_loadd(5, a + 2 * kTileBytes, 64);
+    _tile_loadd(7, b + 2 * kTileBytes, 64);
+    _tile_dpbssd(4, 5, 7);
+    _tile_loadd(6, a + kTileBytes, 64);
+    _tile_dpbssd(3, 6, 7);
+    _tile_loadd(7, b, 64);
+    _tile_dpbssd(2, 5, 7);
+    _tile_dpbssd(1, 6, 7);
+    _tile_loadd(7, b + kTileBytes, 64);
+    _tile_dpbssd(3, 5, 7);
+    _tile_dpbssd(2, 6, 7);
+    _tile_loadd(5, a, 64);
+    _tile_dpbssd(1, 5, 7);
+    _tile_loadd(7, b, 64);
+    _tile_dpbssd(0, 5, 7);
+    _tile_loadd(6, b + 2 * kTileBytes, 64);
+    _tile_dpbssd(2, 5, 6);
+  }
+  _tile_stored(0, sums[0], 64);
+  _tile_stored(1, sums[1], 64);
+  _tile_stored(2, sums[2], 64);
+  _tile_stored(3, sums[3], 64);
+  _tile_stored(4, sums[4], 64);
+}
+
 }  // namespace
 
 const Kernels& amx_kernels() {
@@ -73,6 +116,7 @@ const Kernels& amx_kernels() {
     k.begin = begin;
     k.end = end;
     k.planes = &planes;
+    k.add_digits = add_digits;
     return k;
   }();
   return kernels;

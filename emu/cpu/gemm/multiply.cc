@@ -105,8 +105,19 @@ class Runner {
   std::vector<PackScratchPtr> pack_;
 };
 
-Engine engine_of(const Accumulation& sum, Scaling scaling) {
+/// Digits are rounded to bf16 only.
+bool suits_digits(const Kernels& kernels, const std::vector<Product>& products) {
+  return kernels.add_digits != nullptr &&
+         std::all_of(products.begin(), products.end(), [](const Product& p) {
+           return p.out.dtype == Dtype::bf16 && p.depth <= kMostDigitDepth &&
+                  (p.scaling == Scaling::none || p.scaling == Scaling::mx);
+         });
+}
+
+Engine engine_of(const Kernels& kernels, const Accumulation& sum, Scaling scaling,
+                 const std::vector<Product>& products) {
   if (sum.family == SumFamily::fma_chain) return Engine::chain;
+  if (suits_digits(kernels, products)) return Engine::digits;
   return scaling == Scaling::none ? Engine::f64 : Engine::int16;
 }
 
@@ -149,13 +160,15 @@ std::vector<Product> without_empty_scales(std::vector<Product> products) {
 }  // namespace
 
 void multiply(const GroupedMatmul& op, const Kernels& kernels, int threads) {
-  multiply_all(kernels, threads, engine_of(op.sum, op.scaling),
-               without_empty_scales(group_products(op)));
+  const auto products = group_products(op);
+  multiply_all(kernels, threads, engine_of(kernels, op.sum, op.scaling, products),
+               without_empty_scales(products));
 }
 
 void multiply(const GroupedMatmulWgrad& op, const Kernels& kernels, int threads) {
-  multiply_all(kernels, threads, engine_of(op.sum, op.scaling),
-               without_empty_scales(group_products(op)));
+  const auto products = group_products(op);
+  multiply_all(kernels, threads, engine_of(kernels, op.sum, op.scaling, products),
+               without_empty_scales(products));
 }
 
 }  // namespace mxo::cpu

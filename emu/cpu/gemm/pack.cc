@@ -137,6 +137,7 @@ void pack_panel(const Kernels& kernels, Engine engine, const Product& product, c
       (kernels.planes != nullptr ? pack_planes : pack_pairs)(kernels, product, factor, depth, panel,
                                                              scratch);
       break;
+    case Engine::digits: pack_digits(product, factor, depth, panel, scratch); break;
     case Engine::f64:
       pack_f64(kernels, factor, depth, panel, panel.scale_step == kMaxLanesB, scratch);
       break;
@@ -147,15 +148,26 @@ void pack_panel(const Kernels& kernels, Engine engine, const Product& product, c
 
 void pack_run_f64(const Product& product, const Factor& factor, const Panel& panel, Index start,
                   int count, int half_lanes, double* out, PackScratch& scratch) {
-  scratch.codes.fetch(factor, panel.first, panel.width, start, count);
-  const float* values = code_values(factor.codes.dtype);
-  const bool scaled = product.scaling != Scaling::rowwise;
+  const bool words = product.scaling == Scaling::none;
+  if (words) {
+    scratch.words.fetch(factor, panel.first, panel.width, start, count);
+  } else {
+    scratch.codes.fetch(factor, panel.first, panel.width, start, count);
+  }
+  const float* values = words ? nullptr : code_values(factor.codes.dtype);
+  const bool scaled = !words && product.scaling != Scaling::rowwise;
   std::memset(out, 0, static_cast<std::size_t>(kRun * panel.step) * sizeof(double));
   for (int lane = 0; lane < panel.width; ++lane) {
     if (panel.bound[lane].special) continue;
+    double* to = out + lane / half_lanes * kRun * half_lanes + lane % half_lanes;
+    if (words) {
+      alignas(64) float line[kRun];
+      widen_words(scratch.words.lane(lane), line);
+      for (int i = 0; i < count; ++i) to[i * half_lanes] = static_cast<double>(line[i]);
+      continue;
+    }
     const std::uint8_t* codes = scratch.codes.lane(lane);
     const ScaledLine line = factor.line(panel.first + lane);
-    double* to = out + lane / half_lanes * kRun * half_lanes + lane % half_lanes;
     for (int c = 0; c < count; c += kBlock) {
       const double scale = scaled ? static_cast<double>(line.scale(start + c)) : 1.0;
       for (int i = c; i < c + kBlock; ++i) {

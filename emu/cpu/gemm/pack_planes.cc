@@ -24,7 +24,7 @@ class PlanePacker : LinePacker {
   void pack() {
     begin();
     for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
-      for (auto& plane : scratch_.planes) std::memset(plane[lane], 0, kRun);
+      for (int plane = 0; plane < 2; ++plane) std::memset(scratch_.planes[plane][lane], 0, kRun);
     }
     const Index step = span_runs(product_.scaling);
     for (Index first = 0; first < depth_.runs(); first += step) {

@@ -1,4 +1,4 @@
-// The packers of integer panels, one for pairs and one for byte planes.
+// The packers of integer panels, for pairs, byte planes and digits.
 #pragma once
 
 #include "emu/cpu/gemm/line_packer.h"
@@ -9,5 +9,8 @@ void pack_pairs(const Kernels& kernels, const Product& product, const Factor& fa
                 const Depth& depth, Panel& panel, PackScratch& scratch);
 void pack_planes(const Kernels& kernels, const Product& product, const Factor& factor,
                  const Depth& depth, Panel& panel, PackScratch& scratch);
+
+void pack_digits(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
+                 PackScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -24,6 +24,10 @@ Sizes sizes_of(Engine engine, int step, int scale_step, const Depth& depth) {
       s.rest_begin = aligned((depth.runs() + 1) * 4);
       s.split = aligned(depth.runs());
       break;
+    case Engine::digits:
+      s.data = aligned(depth.runs() * kRun * kDigits * step);
+      s.rest_begin = aligned((kMaxLanesB + 1) * 4);
+      break;
     case Engine::f64: s.data = aligned(round_up(depth.count, 16) * step * 8); break;
     case Engine::chain: s.data = aligned(round_up(depth.count, 16) * step * 4); break;
   }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/kernels.h"
 #include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/gemm/product.h"
@@ -12,9 +13,10 @@ namespace mxo::cpu {
 
 /// How a product is computed.
 enum class Engine : std::uint8_t {
-  int16,  ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
-  f64,    ///< bf16 operands in f64
-  chain,  ///< fma_chain in f32
+  int16,   ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
+  digits,  ///< bf16 or MX operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
+  f64,     ///< bf16 operands in f64
+  chain,   ///< fma_chain in f32
 };
 
 /// What is known of one line; docs/numerics.md, "The exact product".
@@ -38,9 +40,11 @@ struct Panel {
   void* data = nullptr;           ///< as kernels.h says, `depth` rounded up to blocks
   double* scales = nullptr;       ///< int16: [block][scale_step], what a line's int16 unit is worth
   std::uint8_t* split = nullptr;  ///< int16: [run] 1 if its blocks differ in unit
-  std::uint32_t* rest_begin = nullptr;  ///< int16: [run + 1] into rests
-  std::vector<Rest> rests;              ///< of each run by rising `at`
-  bool dense = false;                   ///< int16: too many rests; the pairs are not to be used
+  std::uint32_t* rest_begin = nullptr;  ///< int16: [run + 1], digits: [lane + 1], into rests
+  std::vector<Rest> rests;              ///< of each run or lane by rising `at`
+  bool dense = false;                   ///< too many rests; the integers are not to be used
+  double unit[kMaxLanesB];              ///< digits: of each line
+  DigitLines digits;
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/cpu/gemm/digit_tile.h"
 #include "emu/cpu/gemm/tile_write.h"
 
 namespace mxo::cpu {
@@ -54,6 +55,7 @@ void add_part(const Kernels& kernels, const TilePart& part, TileScratch& scratch
   if (kernels.begin != nullptr) kernels.begin();
   switch (part.tile->job->engine) {
     case Engine::int16: sum_int16(kernels, part, scratch); break;
+    case Engine::digits: break;  // compute_digits
     case Engine::f64: sum_f64(kernels, part, scratch); break;
     case Engine::chain: sum_chain(kernels, part, scratch); break;
   }
@@ -94,6 +96,7 @@ TilePart add_with_own_b(const Kernels& kernels, const Tile& tile, TileScratch& s
 void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   const Job& job = *tile.job;
   const TilePart part{&tile, job.a.data() + tile.a0, job.b.data() + tile.b0, job.depth, 0};
+  if (job.engine == Engine::digits) return compute_digits(kernels, part, scratch);
   if (job.engine == Engine::int16 && !job.own_b && job.first_part() && job.last_part() &&
       job.depth.runs() <= kSpanRuns) {
     return compute_pairs(kernels, part, scratch);

@@ -20,7 +20,19 @@ int lanes_of(const Kernels& kernels, const Panel& a) {
   return a.step > kernels.lanes_a ? a.step / 2 : a.step;
 }
 
-/// The pairs with a panel that has too many rests, from the operands themselves.
+void add_turned(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+  for (int j = 0; j < part.wide(); ++j) {
+    for (int i = 0; i < part.tall(); ++i) {
+      const int pair = j * part.tall() + i;
+      if (!scratch.has_turned[pair]) continue;
+      kernels.add_turned(part.a[i].width, scratch.turned[pair],
+                         block_of(*part.tile, scratch, i, j));
+    }
+  }
+}
+
+}  // namespace
+
 void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   const Product& product = *part.tile->job->product;
   const int half = kernels.lanes_b / 2;
@@ -53,19 +65,6 @@ void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratc
     }
   }
 }
-
-void add_turned(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      const int pair = j * part.tall() + i;
-      if (!scratch.has_turned[pair]) continue;
-      kernels.add_turned(part.a[i].width, scratch.turned[pair],
-                         block_of(*part.tile, scratch, i, j));
-    }
-  }
-}
-
-}  // namespace
 
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   std::fill(scratch.has_turned, scratch.has_turned + part.tall() * part.wide(), false);

@@ -25,6 +25,12 @@ struct TileScratch {
   /// [panel of A][kRun * kMaxLanesA], where a panel has too many rests.
   std::vector<double> dense_a;
   alignas(64) double dense_b[kRun * kMaxLanesB];
+  /// [pair][half] of a tile of digits.
+  struct DigitBlock {
+    alignas(64) DigitSums halves[kMaxLanesB / kTileLanes];
+  };
+  std::vector<DigitBlock> digits;
+  DigitRounding rounding;
   PackScratchPtr pack;
   Panel own_b[kTilePanelsB];
   std::vector<std::byte> own_memory;
@@ -35,6 +41,8 @@ double* block_of(const Tile& tile, TileScratch& scratch, int i, int j);
 
 /// Adds the products of a part to the tile's sums.
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+/// The pairs with a panel that has too many rests, from the operands themselves.
+void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 

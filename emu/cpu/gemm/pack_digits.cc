@@ -1,0 +1,261 @@
+// bf16 words, or codes under e8m0 scales, to panels of digits: each line gets one unit, which keeps
+// its largest element within three digits.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "emu/cpu/gemm/digits.h"
+#include "emu/cpu/gemm/integer_unit.h"
+#include "emu/cpu/gemm/packers.h"
+#include "emu/cpu/gemm/portable.h"
+
+namespace mxo::cpu {
+namespace {
+
+constexpr int kInfinity = 0x7F80;  // of bf16
+/// A panel with more rests than one element in this many is computed in f64.
+constexpr Index kDense = 16;
+/// Units for which no step of the rounding leaves the normal numbers of f32.
+constexpr int kLeastUnit = -60;
+constexpr int kMostUnit = 33;
+/// The quantum of a line with rests is not looked for.
+constexpr int kFarQuantum = -4000;
+
+/// The greatest e for which `most` times 2^e is an integer of three digits.
+int exponent_for(double most) {
+  int e = 22 - std::ilogb(most);
+  if (std::ldexp(most, e) > kMostDigitInteger) --e;
+  return e;
+}
+
+class DigitPacker {
+ public:
+  DigitPacker(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
+              PackScratch& scratch)
+      : factor_(factor),
+        depth_(depth),
+        panel_(panel),
+        scratch_(scratch),
+        words_(product.scaling == Scaling::none),
+        values_(words_ ? nullptr : code_values(factor.codes.dtype)),
+        is_b_(panel.scale_step == kMaxLanesB) {}
+
+  void pack() {
+    panel_.rests.clear();
+    if (words_) {
+      find_most_words();
+    } else {
+      find_top_scales();
+    }
+    for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
+      for (auto& plane : scratch_.planes) std::memset(plane[lane], 0, kRun);
+    }
+    const auto most_rests = static_cast<std::size_t>(panel_.width * depth_.count / kDense + 64);
+    for (Index run = 0; run < depth_.runs() && !crowded_; ++run) {
+      pack_run(run);
+      crowded_ = panel_.rests.size() > most_rests;
+    }
+    end();
+  }
+
+ private:
+  struct Line {
+    int unit = 0;  ///< exponent of the unit
+    int exponent =
+        0;        ///< words: -unit; codes: of what turns a code under the top scale to integers
+    int top = 0;  ///< codes: the top scale's byte
+    double roundings = 0;
+    DigitTally tally;
+  };
+
+  void find_most_words() {
+    std::int16_t most[kMaxLanesB] = {};
+    const auto* from = static_cast<const std::int16_t*>(factor_.codes.data) + factor_.start +
+                       panel_.first * factor_.row_step + depth_.start * factor_.step;
+    const auto magnitude = [](std::int16_t word) {
+      return static_cast<std::int16_t>(word & 0x7FFF);
+    };
+    for (int lane = 0; lane < panel_.width && factor_.step == 1; ++lane) {
+      const std::int16_t* line = from + lane * factor_.row_step;
+      for (Index c = 0; c < depth_.count; ++c)
+        most[lane] = std::max(most[lane], magnitude(line[c]));
+    }
+    for (Index c = 0; c < depth_.count && factor_.step != 1; ++c) {
+      const std::int16_t* row = from + c * factor_.step;
+      if (factor_.row_step == 1) {
+        for (int lane = 0; lane < panel_.width; ++lane) {
+          most[lane] = std::max(most[lane], magnitude(row[lane]));
+        }
+      } else {
+        for (int lane = 0; lane < panel_.width; ++lane) {
+          most[lane] = std::max(most[lane], magnitude(row[lane * factor_.row_step]));
+        }
+      }
+    }
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      Line& line = lines_[lane];
+      if (most[lane] >= kInfinity) {
+        mark_special(lane, most[lane] > kInfinity);
+      } else if (most[lane] > 0) {
+        const auto bits = static_cast<std::uint32_t>(most[lane]) << 16;
+        line.exponent = exponent_for(static_cast<double>(bit_cast<float>(bits)));
+        line.unit = -line.exponent;
+      }
+    }
+  }
+
+  void find_top_scales() {
+    const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data) + scale_at(0, 0);
+    const Index blocks = depth_.blocks();
+    float greatest = 0.0f;
+    for (int code = 0; code < 128; ++code) {
+      if (std::isfinite(values_[code])) greatest = std::max(greatest, values_[code]);
+    }
+    const int exponent = exponent_for(static_cast<double>(greatest));
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      Line& line = lines_[lane];
+      for (Index b = 0; b < blocks; ++b) {
+        line.top = std::max<int>(line.top,
+                                 scales[lane * factor_.scales_row_step + b * factor_.scales_step]);
+      }
+      if (line.top == 255) mark_special(lane, true);
+      line.exponent = exponent;
+      line.unit = line.top - 127 - exponent;
+    }
+  }
+
+  /// Of block b counted from the part's start.
+  Index scale_at(int lane, Index b) const {
+    return factor_.scales_start + (panel_.first + lane) * factor_.scales_row_step +
+           (depth_.start / kBlock + b) * factor_.scales_step;
+  }
+
+  void mark_special(int lane, bool nan) {
+    panel_.bound[lane].special = true;
+    panel_.bound[lane].nan = panel_.bound[lane].nan || nan;
+  }
+
+  void pack_run(Index run) {
+    const int count = depth_.run_count(run);
+    const Index start = depth_.start + run * kRun;
+    if (words_) {
+      scratch_.words.fetch(factor_, panel_.first, panel_.width, start, count);
+    } else {
+      scratch_.codes.fetch(factor_, panel_.first, panel_.width, start, count);
+    }
+    auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kDigitChunkBytes;
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      const DigitTarget target =
+          is_b_ ? DigitTarget{scratch_.planes[0][lane], kMaxLanesB * kRun, kChunk}
+                : DigitTarget{to + lane * kChunk, kTileBytes, kDigitChunkBytes};
+      pack_line(run, lane, target);
+    }
+    for (int plane = 0; plane < kDigits && is_b_; ++plane) {
+      turn_digits(plane, scratch_.planes[plane][0], to, depth_.runs() * kChunks * kDigitChunkBytes);
+    }
+  }
+
+  void pack_line(Index run, int lane, const DigitTarget& to) {
+    Line& line = lines_[lane];
+    alignas(64) float x[kRun];
+    float exponent[kRunBlocks];
+    if (words_) {
+      const std::uint16_t* words = scratch_.words.lane(lane);
+      for (int c = 0; c < kRun; ++c) {
+        x[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
+      }
+      std::fill(exponent, exponent + kRunBlocks, static_cast<float>(line.exponent));
+    } else {
+      const std::uint8_t* codes = scratch_.codes.lane(lane);
+      for (int c = 0; c < kRun; ++c) x[c] = values_[codes[c]];
+      const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data);
+      for (int b = 0; b < kRunBlocks; ++b) {
+        const Index block = run * kRunBlocks + b;
+        const int scale = block < depth_.blocks() ? scales[scale_at(lane, block)] : line.top;
+        exponent[b] = static_cast<float>(line.exponent - line.top + scale);
+      }
+    }
+    encode_digits(x, exponent, to, line.tally);
+    if (line.tally.special) {
+      mark_special(lane, std::any_of(x, x + kRun, [](float value) { return std::isnan(value); }));
+    }
+    if (panel_.bound[lane].special) return;
+    if ((line.tally.rest[0] | line.tally.rest[1]) != 0) keep_rests(run, lane, x, exponent);
+  }
+
+  void keep_rests(Index run, int lane, const float* x, const float* exponent) {
+    Line& line = lines_[lane];
+    for (int word = 0; word < kChunks; ++word) {
+      for (std::uint64_t left = line.tally.rest[word]; left != 0; left &= left - 1) {
+        const int at = word * kChunk + std::countr_zero(left);
+        const double scaled =
+            std::ldexp(static_cast<double>(x[at]), static_cast<int>(exponent[at / kBlock]));
+        const double rest = scaled - std::trunc(scaled);
+        line.roundings += 6;
+        panel_.rests.push_back({std::ldexp(rest, line.unit), static_cast<std::uint32_t>(lane),
+                                static_cast<std::uint32_t>(run * kRun + at)});
+      }
+    }
+  }
+
+  void end() {
+    if (crowded_) panel_.rests.clear();
+    panel_.dense = crowded_;
+    std::stable_sort(panel_.rests.begin(), panel_.rests.end(),
+                     [](const Rest& a, const Rest& b) { return a.lane < b.lane; });
+    panel_.digits = {};
+    std::uint32_t past = 0;
+    for (int lane = 0; lane < kMaxLanesB; ++lane) {
+      panel_.rest_begin[lane] = past;
+      while (past < panel_.rests.size() && panel_.rests[past].lane <= static_cast<unsigned>(lane)) {
+        ++past;
+      }
+      if (lane < panel_.width) end_line(lane, past - panel_.rest_begin[lane]);
+    }
+    panel_.rest_begin[kMaxLanesB] = past;
+  }
+
+  /// docs/numerics.md, "Products in digits".
+  void end_line(int lane, std::uint32_t rests) {
+    const Line& line = lines_[lane];
+    LineBound& bound = panel_.bound[lane];
+    panel_.unit[lane] = power_f64(line.unit);
+    double squares = 0.0;
+    for (const float x : line.tally.squares) squares += static_cast<double>(x);
+    if (bound.special || (squares == 0.0 && rests == 0 && !crowded_)) return;
+    if (line.unit < kLeastUnit || line.unit > kMostUnit) panel_.dense = true;
+    const double unit = panel_.unit[lane];
+    const auto count = static_cast<double>(depth_.count);
+    if (crowded_) squares = count * 0x1p46;  // some runs were not looked at
+    const double norm = std::sqrt(squares) * (1.0 + 0x1p-10) + 1.0;
+    bound.norm2 = norm * norm * unit * unit;
+    bound.quantum = rests == 0 && !crowded_ ? line.unit : kFarQuantum;
+    bound.roundings = count + line.roundings + 8;
+    const double low = 0x8080 * std::sqrt(count);
+    const double summing = 0x1p-42 * low * (norm + 1.5 * low);
+    const double slack = summing + std::sqrt(static_cast<double>(rests));
+    panel_.digits.worth[lane] = static_cast<float>(unit);
+    panel_.digits.norm[lane] = static_cast<float>(std::max(norm, 0x1p21) * unit);
+    panel_.digits.slack[lane] = static_cast<float>(slack * (1.0 + 0x1p-10) * unit);
+  }
+
+  const Factor& factor_;
+  const Depth& depth_;
+  Panel& panel_;
+  PackScratch& scratch_;
+  bool words_;
+  const float* values_;
+  bool is_b_;
+  bool crowded_ = false;  ///< too many rests
+  Line lines_[kMaxLanesB];
+};
+
+}  // namespace
+
+void pack_digits(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
+                 PackScratch& scratch) {
+  DigitPacker(product, factor, depth, panel, scratch).pack();
+}
+
+}  // namespace mxo::cpu

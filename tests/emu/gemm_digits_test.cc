@@ -1,0 +1,174 @@
+// Products in digits against the definition: their tile instructions spelt out where there is
+// AVX-512, and themselves where there is AMX.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <random>
+
+#include "emu/backends.h"
+#include "emu/cpu/gemm/digits.h"
+#include "emu/cpu/gemm/multiply.h"
+#include "emu/reference/reference_backend.h"
+#include "formats/tensor.h"
+#include "tests/support/gemm_cases.h"
+
+namespace mxo {
+namespace {
+
+using test::Fill;
+using test::GemmCase;
+using test::GemmSpec;
+using test::Pass;
+
+/// The definition but for its products, which a table of kernels computes.
+class TableBackend : public ReferenceBackend {
+ public:
+  explicit TableBackend(const cpu::Kernels& kernels) : kernels_(kernels) {}
+
+ protected:
+  using ReferenceBackend::run;
+  void run(const GroupedMatmul& op) override { cpu::multiply(op, kernels_, 2); }
+  void run(const GroupedMatmulWgrad& op) override { cpu::multiply(op, kernels_, 2); }
+
+ private:
+  const cpu::Kernels& kernels_;
+};
+
+struct Table {
+  const char* name;
+  cpu::Isa isa;  ///< what it wants
+  const cpu::Kernels& (*kernels)();
+};
+
+class GemmDigits : public testing::TestWithParam<Table> {
+ protected:
+  void SetUp() override {
+    if (!cpu::machine_has(GetParam().isa)) GTEST_SKIP() << "not on this machine";
+    table_ = std::make_unique<TableBackend>(GetParam().kernels());
+  }
+  void expect_same_wgrad(const Tensor& dy, const Tensor& x, std::vector<std::int32_t> group_ends) {
+    const auto groups = static_cast<Index>(group_ends.size());
+    Tensor ends(Dtype::i32, {groups});
+    std::copy(group_ends.begin(), group_ends.end(), ends.as<std::int32_t>());
+    Tensor found(Dtype::bf16, {groups, dy.extent(1), x.extent(1)});
+    Tensor expected = found;
+    GroupedMatmulWgrad op;
+    op.dy = dy.operand();
+    op.x = x.operand();
+    op.group_ends = ends.operand();
+    op.scaling = Scaling::none;
+    op.dw = found.result();
+    grouped_matmul_wgrad(*table_, op);
+    op.dw = expected.result();
+    grouped_matmul_wgrad(*reference_, op);
+    Index differing = 0;
+    for (Index i = 0; i < found.elements(); ++i) {
+      differing += found.as<std::uint16_t>()[i] != expected.as<std::uint16_t>()[i] ? 1 : 0;
+    }
+    EXPECT_EQ(differing, 0) << "of " << found.elements();
+  }
+
+  std::unique_ptr<Backend> table_;
+  std::unique_ptr<Backend> reference_ = make_reference_backend();
+};
+
+TEST_P(GemmDigits, GiveTheBytesOfTheDefinitionOnHostileProducts) {
+  for (GemmSpec spec : test::hostile_specs(2)) {
+    if (spec.scaling != Scaling::none && spec.scaling != Scaling::mx) continue;
+    spec.out = Dtype::bf16;
+    for (const Fill fill : test::kFills) {
+      spec.fill = fill;
+      GemmCase one(spec);
+      GemmCase other(spec);
+      EXPECT_TRUE(one.run(*table_) == other.run(*reference_)) << describe(spec);
+    }
+  }
+}
+
+/// bf16 of whatever `draw` returns.
+Tensor drawn(Index rows, Index columns, const std::function<double()>& draw) {
+  Tensor t(Dtype::bf16, {rows, columns});
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<std::uint16_t>()[i] = encode<kBF16>(static_cast<float>(draw())).bits;
+  }
+  return t;
+}
+
+TEST_P(GemmDigits, LeaveNoRoundingOpenWhateverTheSpreadOfALine) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  const std::function<double()> draws[] = {
+      [&] { return normal(random); },
+      [&] { return normal(random) * normal(random) * normal(random); },  // some rests
+      [&] { return normal(random) * std::exp2(-2 * static_cast<int>(random() % 12)); },  // many
+      [&] {
+        return normal(random) * std::exp2(60 - static_cast<int>(random() % 120));
+      },                                          // too many
+      [&] { return normal(random) * 0x1p-100; },  // units out of range
+      [&] { return static_cast<double>(static_cast<int>(random() % 5) - 2); },  // zeros and ties
+      [&] { return random() % 40 == 0 ? 0x1.FEp0 : 0.0; },
+  };
+  for (const auto& a : draws) {
+    for (const auto& b : draws) {
+      expect_same_wgrad(drawn(200, 50, a), drawn(200, 70, b), {70, 70, 200});
+    }
+  }
+}
+
+TEST_P(GemmDigits, SumDepthsOfManyChunks) {
+  std::mt19937 random(2);
+  std::normal_distribution<double> normal;
+  const auto draw = [&] { return normal(random) * normal(random); };
+  for (const Index rows : {Index{769}, Index{1500}, Index{2100}}) {
+    expect_same_wgrad(drawn(rows, 20, draw), drawn(rows, 40, draw),
+                      {static_cast<std::int32_t>(rows)});
+  }
+}
+
+TEST_P(GemmDigits, StreamRowsOfALargeResult) {
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  const auto draw = [&] { return normal(random); };
+  expect_same_wgrad(drawn(3, 1100, draw), drawn(3, 2048, draw), {3});
+}
+
+std::string name_of_table(const testing::TestParamInfo<Table>& row) { return row.param.name; }
+INSTANTIATE_TEST_SUITE_P(Tables, GemmDigits,
+                         testing::Values(Table{"amx_layout", cpu::Isa::avx512,
+                                               cpu::amx_layout_kernels},
+                                         Table{"amx", cpu::Isa::amx, cpu::amx_kernels}),
+                         name_of_table);
+
+TEST(DigitEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIsLeft) {
+  if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "digits want AVX-512";
+  std::mt19937 random(4);
+  for (int round = 0; round < 200; ++round) {
+    alignas(64) float x[cpu::kRun];
+    float exponent[cpu::kRunBlocks];
+    for (float& e : exponent) e = static_cast<float>(static_cast<int>(random() % 5) - 2);
+    for (float& value : x) {
+      const float mantissa = static_cast<float>(static_cast<int>(random() % 511) - 255);
+      value = std::ldexp(mantissa, static_cast<int>(random() % 24) - 11);
+    }
+    std::int8_t digits[cpu::kDigits][cpu::kRun];
+    cpu::DigitTally tally;
+    cpu::encode_digits(x, exponent, {digits[0], cpu::kRun, cpu::kChunk}, tally);
+    double squares = 0;
+    for (int c = 0; c < cpu::kRun; ++c) {
+      const double scaled =
+          std::ldexp(static_cast<double>(x[c]), static_cast<int>(exponent[c / cpu::kBlock]));
+      const int at = c / cpu::kChunk * cpu::kChunk + cpu::digit_place(c % cpu::kChunk);
+      EXPECT_EQ(65536 * digits[2][at] + 256 * digits[1][at] + digits[0][at], std::trunc(scaled));
+      EXPECT_EQ((tally.rest[c / 64] >> c % 64 & 1u) != 0, scaled != std::trunc(scaled));
+      squares += scaled * scaled;
+    }
+    double found = 0;
+    for (const float s : tally.squares) found += static_cast<double>(s);
+    EXPECT_GE(found * (1 + 0x1p-10), squares);
+    EXPECT_FALSE(tally.special);
+  }
+}
+
+}  // namespace
+}  // namespace mxo
