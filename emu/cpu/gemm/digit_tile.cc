@@ -27,28 +27,18 @@ class DigitTile {
         chunks_(ceil_div(part.depth.count, kChunk)) {}
 
   void compute() {
-    if (chunks_ <= kMostChunksAtOnce) {
-      scratch_.digits.resize(1);
-      for (int j = 0; j < part_.wide(); ++j) {
-        for (int i = 0; i < part_.tall(); ++i) {
-          if (is_dense(i, j)) continue;
-          for (int half = 0; half < kHalves; ++half) add(i, j, half, 0, chunks_, 0);
-          round(i, j, 0);
-        }
-      }
-      return;
-    }
+    if (chunks_ <= kMostChunksAtOnce) return compute_at_once();
     scratch_.digits.resize(kTilePairs);
     for (Index first = 0; first < chunks_; first += kDigitSpanChunks) {
       const Index past = std::min<Index>(first + kDigitSpanChunks, chunks_);
       for (int j = 0; j < part_.wide(); ++j) {
         for (int half = 0; half < kHalves; ++half) {
           for (int i = 0; i < part_.tall(); ++i) {
-            if (!is_dense(i, j)) add(i, j, half, first, past, j * part_.tall() + i);
+            if (!is_dense(i, j)) add({i, j, j * part_.tall() + i}, half, first, past);
           }
         }
         for (int i = 0; i < part_.tall() && past == chunks_; ++i) {
-          if (!is_dense(i, j)) round(i, j, j * part_.tall() + i);
+          if (!is_dense(i, j)) round({i, j, j * part_.tall() + i}, 0, kTileLanes);
         }
       }
     }
@@ -57,35 +47,59 @@ class DigitTile {
   bool is_dense(int i, int j) const { return part_.a[i].dense || part_.b[j].dense; }
 
  private:
-  void add(int i, int j, int half, Index first, Index past, int block) {
-    const auto* a = static_cast<const std::int8_t*>(part_.a[i].data);
-    const auto* b = static_cast<const std::int8_t*>(part_.b[j].data) +
+  /// Panel a of A and b of B, and the block of the scratch that holds their sums.
+  struct Pair {
+    int a, b, block;
+  };
+
+  /// The sums of a pair are rounded between the halves of the next one's, so that the processor
+  /// has both in flight.
+  void compute_at_once() {
+    scratch_.digits.resize(2);
+    Pair last{-1, 0, 1};
+    const auto round_last = [&](int first, int past) {
+      if (last.a >= 0) round(last, first, past);
+    };
+    for (int j = 0; j < part_.wide(); ++j) {
+      for (int i = 0; i < part_.tall(); ++i) {
+        if (is_dense(i, j)) continue;
+        const Pair pair{i, j, 1 - last.block};
+        add(pair, 0, 0, chunks_);
+        round_last(0, kTileLanes / 2);
+        add(pair, 1, 0, chunks_);
+        round_last(kTileLanes / 2, kTileLanes);
+        last = pair;
+      }
+    }
+    round_last(0, kTileLanes);
+  }
+
+  void add(const Pair& pair, int half, Index first, Index past) {
+    const auto* a = static_cast<const std::int8_t*>(part_.a[pair.a].data);
+    const auto* b = static_cast<const std::int8_t*>(part_.b[pair.b].data) +
                     half * part_.depth.runs() * kChunks * kDigitChunkBytes;
     kernels_.add_digits(static_cast<int>(past - first), a + first * kDigitChunkBytes,
                         b + first * kDigitChunkBytes, first != 0,
-                        scratch_.digits[static_cast<std::size_t>(block)].halves[half]);
+                        scratch_.digits[static_cast<std::size_t>(pair.block)].halves[half]);
   }
 
-  void round(int i, int j, int block) {
-    const Panel& a = part_.a[i];
-    const Panel& b = part_.b[j];
-    const DigitSums* halves = scratch_.digits[static_cast<std::size_t>(block)].halves;
-    std::uint32_t specials = 0;
-    for (int n = 0; n < b.width; ++n) specials |= (b.bound[n].special ? 1u : 0u) << n;
-    bool special_row = false;
-    for (int m = 0; m < a.width; ++m) special_row = special_row || a.bound[m].special;
-    const bool direct = b.width == kMaxLanesB && specials == 0 && !special_row;
+  void round(const Pair& of, int first, int past) {
+    const Panel& a = part_.a[of.a];
+    const Panel& b = part_.b[of.b];
+    past = std::min(past, a.width);
+    const DigitSums* halves = scratch_.digits[static_cast<std::size_t>(of.block)].halves;
+    const bool direct = b.width == kMaxLanesB && (a.specials | b.specials) == 0;
     DigitRounding& to = scratch_.rounding;
     to.out = direct ? writer_.row(a.first, b.first) : nullptr;
     to.step = writer_.row_step();
     to.streams = writer_.streams(to.out);
-    round_digits(a.width, halves, a.digits, b.digits, to);
+    round_digits(first, past, halves, a.digits, b.digits, to);
     const std::uint32_t all = 0xFFFFFFFFu >> (kMaxLanesB - b.width);
-    const DigitPair pair(part_.depth, a, b, halves);
-    for (int m = 0; m < a.width; ++m) {
-      if (to.open[m] == 0 && to.out != nullptr) continue;
-      const std::uint32_t open = a.bound[m].special ? all : (to.open[m] | specials) & all;
-      finish_row(pair, a, b, m, open, to.left[m]);
+    for (int m = first; m < past; ++m) {
+      if (to.out != nullptr && to.open[m] == 0) continue;
+      const bool special = (a.specials >> m & 1u) != 0;
+      const std::uint32_t open = special ? all : (to.open[m] | b.specials) & all;
+      finish_row(DigitPair(part_.depth, a, b, halves), a, b, m, open, to.left[m]);
     }
   }
 

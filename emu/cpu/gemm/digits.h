@@ -58,9 +58,9 @@ struct DigitLines {
   alignas(64) float slack[kMaxLanesB];  ///< errors are below slack_a * norm_b + norm_a * slack_b
 };
 
-/// Rounds `rows` rows of 32 sums to bf16.  A row all of whose sums are decided goes to out + row *
-/// step, past the caches if `streams`, which wants lines of 64 bytes; another to `left[row]`, its
-/// undecided sums marked in open[row].
+/// Rows [first, past) of 32 sums each, rounded to bf16.  A row all of whose sums are decided goes
+/// to out + row * step, past the caches if `streams`, which wants lines of 64 bytes; another, or
+/// all if `out` is null, to left[row], its undecided sums marked in open[row].
 struct DigitRounding {
   std::uint16_t* out;
   std::int64_t step;
@@ -68,8 +68,8 @@ struct DigitRounding {
   alignas(64) std::uint16_t left[kTileLanes][kMaxLanesB];
   std::uint32_t open[kTileLanes];
 };
-void round_digits(int rows, const DigitSums* halves, const DigitLines& a, const DigitLines& b,
-                  DigitRounding& to) noexcept;
+void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
+                  const DigitLines& b, DigitRounding& to) noexcept;
 
 /// What Kernels::add_digits does, in plain C++.
 void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

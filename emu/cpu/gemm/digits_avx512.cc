@@ -101,18 +101,18 @@ Rounded round_16(const DigitSums& sums, int row, int first, const DigitLines& a,
 
 }  // namespace
 
-void round_digits(int rows, const DigitSums* halves, const DigitLines& a, const DigitLines& b,
-                  DigitRounding& to) noexcept {
-  for (int m = 0; m < rows; ++m) {
-    const Rounded first = round_16(halves[0], m, 0, a, b);
-    const Rounded second = round_16(halves[1], m, kTileLanes, a, b);
+void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
+                  const DigitLines& b, DigitRounding& to) noexcept {
+  for (int m = first; m < past; ++m) {
+    const Rounded left = round_16(halves[0], m, 0, a, b);
+    const Rounded right = round_16(halves[1], m, kTileLanes, a, b);
     // packus takes quarters of both in turn.
     const __m512i mixed =
-        _mm512_packus_epi32(_mm512_srli_epi32(first.bits, 16), _mm512_srli_epi32(second.bits, 16));
+        _mm512_packus_epi32(_mm512_srli_epi32(left.bits, 16), _mm512_srli_epi32(right.bits, 16));
     const __m512i words =
         _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed);
-    to.open[m] = static_cast<std::uint32_t>(first.open) | static_cast<std::uint32_t>(second.open)
-                                                              << kTileLanes;
+    to.open[m] = static_cast<std::uint32_t>(left.open) | static_cast<std::uint32_t>(right.open)
+                                                             << kTileLanes;
     if (to.open[m] != 0 || to.out == nullptr) {
       _mm512_store_si512(to.left[m], words);
     } else if (to.streams) {

@@ -105,24 +105,23 @@ class Runner {
   std::vector<PackScratchPtr> pack_;
 };
 
-/// Digits are rounded to bf16 only.
-bool suits_digits(const Kernels& kernels, const std::vector<Product>& products) {
-  return kernels.add_digits != nullptr &&
-         std::all_of(products.begin(), products.end(), [](const Product& p) {
-           return p.out.dtype == Dtype::bf16 && p.depth <= kMostDigitDepth &&
-                  (p.scaling == Scaling::none || p.scaling == Scaling::mx);
-         });
+Engine engine_of(const Accumulation& sum, Scaling scaling) {
+  if (sum.family == SumFamily::fma_chain) return Engine::chain;
+  return scaling == Scaling::none ? Engine::f64 : Engine::int16;
 }
 
-Engine engine_of(const Kernels& kernels, const Accumulation& sum, Scaling scaling,
-                 const std::vector<Product>& products) {
-  if (sum.family == SumFamily::fma_chain) return Engine::chain;
-  if (suits_digits(kernels, products)) return Engine::digits;
-  return scaling == Scaling::none ? Engine::f64 : Engine::int16;
+/// Digits are rounded to bf16 only.  Of a code, which two bytes nearly hold, they multiply a byte
+/// too many, which pays where sums are short and their rounding is what takes time.
+bool suits_digits(const Product& product) {
+  constexpr Index kMostDepthOfCodes = 768;
+  if (product.out.dtype != Dtype::bf16) return false;
+  if (product.scaling == Scaling::none) return product.depth <= kMostDigitDepth;
+  return product.scaling == Scaling::mx && product.depth <= kMostDepthOfCodes;
 }
 
 void multiply_all(const Kernels& kernels, int threads, Engine engine,
                   const std::vector<Product>& products) {
+  if (products.empty()) return;
   const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
   std::size_t most = 0;
   for (const auto& batch : batches) {
@@ -149,26 +148,30 @@ void multiply_all(const Kernels& kernels, int threads, Engine engine,
   }
 }
 
-/// An empty sum is +0 whatever the scales.
-std::vector<Product> without_empty_scales(std::vector<Product> products) {
+void multiply_all(const Kernels& kernels, int threads, const Accumulation& sum, Scaling scaling,
+                  std::vector<Product> products) {
   for (Product& p : products) {
-    if (p.depth == 0) p.scaling = Scaling::none;
+    if (p.depth == 0) p.scaling = Scaling::none;  // an empty sum is +0 whatever the scales
   }
-  return products;
+  const Engine engine = engine_of(sum, scaling);
+  std::vector<Product> in_digits;
+  if (engine != Engine::chain && kernels.add_digits != nullptr) {
+    const auto rest = std::stable_partition(products.begin(), products.end(), suits_digits);
+    in_digits.assign(products.begin(), rest);
+    products.erase(products.begin(), rest);
+  }
+  multiply_all(kernels, threads, Engine::digits, in_digits);
+  multiply_all(kernels, threads, engine, products);
 }
 
 }  // namespace
 
 void multiply(const GroupedMatmul& op, const Kernels& kernels, int threads) {
-  const auto products = group_products(op);
-  multiply_all(kernels, threads, engine_of(kernels, op.sum, op.scaling, products),
-               without_empty_scales(products));
+  multiply_all(kernels, threads, op.sum, op.scaling, group_products(op));
 }
 
 void multiply(const GroupedMatmulWgrad& op, const Kernels& kernels, int threads) {
-  const auto products = group_products(op);
-  multiply_all(kernels, threads, engine_of(kernels, op.sum, op.scaling, products),
-               without_empty_scales(products));
+  multiply_all(kernels, threads, op.sum, op.scaling, group_products(op));
 }
 
 }  // namespace mxo::cpu

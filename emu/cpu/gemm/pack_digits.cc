@@ -223,6 +223,7 @@ class DigitPacker {
     panel_.unit[lane] = power_f64(line.unit);
     double squares = 0.0;
     for (const float x : line.tally.squares) squares += static_cast<double>(x);
+    panel_.specials |= (bound.special ? 1u : 0u) << lane;
     if (bound.special || (squares == 0.0 && rests == 0 && !crowded_)) return;
     if (line.unit < kLeastUnit || line.unit > kMostUnit) panel_.dense = true;
     const double unit = panel_.unit[lane];

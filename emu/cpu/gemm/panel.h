@@ -45,6 +45,7 @@ struct Panel {
   bool dense = false;                   ///< too many rests; the integers are not to be used
   double unit[kMaxLanesB];              ///< digits: of each line
   DigitLines digits;
+  std::uint32_t specials = 0;  ///< digits: bit of each line with a NaN or an infinity
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 
