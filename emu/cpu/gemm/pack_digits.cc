@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "emu/cpu/gemm/avx512.h"
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/integer_unit.h"
 #include "emu/cpu/gemm/packers.h"
@@ -167,8 +168,7 @@ class DigitPacker {
       }
       std::fill(exponent, exponent + kRunBlocks, static_cast<float>(line.exponent));
     } else {
-      const std::uint8_t* codes = scratch_.codes.lane(lane);
-      for (int c = 0; c < kRun; ++c) x[c] = values_[codes[c]];
+      avx512_code_values(factor_.codes.dtype, scratch_.codes.lane(lane), x);
       const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data);
       for (int b = 0; b < kRunBlocks; ++b) {
         const Index block = run * kRunBlocks + b;
