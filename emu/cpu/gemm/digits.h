@@ -51,11 +51,14 @@ void encode_digits(const float* x, const float* exponent, const DigitTarget& to,
 void turn_digits(int plane, const std::int8_t* lines, std::int8_t* run_b,
                  std::int64_t half_step) noexcept;
 
-/// The lines of a panel as floats, for the error of a sum in f32; docs/numerics.md.
+/// The lines of a panel as floats, for the error of a sum in f32; docs/numerics.md.  The error of
+/// lines a and b is below 6.25 * 2^-24 * |sum| + rests_a * norm_b + norm_a * rests_b +
+/// summing_a * worth_b + worth_a * summing_b.
 struct DigitLines {
-  alignas(64) float worth[kMaxLanesB];  ///< of its unit
-  alignas(64) float norm[kMaxLanesB];   ///< at least its norm, and 2^21 units if not zero
-  alignas(64) float slack[kMaxLanesB];  ///< errors are below slack_a * norm_b + norm_a * slack_b
+  alignas(64) float worth[kMaxLanesB];    ///< of its unit
+  alignas(64) float norm[kMaxLanesB];     ///< at least its norm
+  alignas(64) float rests[kMaxLanesB];    ///< at least that of its rests
+  alignas(64) float summing[kMaxLanesB];  ///< of what is rounded of its lower digits
 };
 
 /// Rows [first, past) of 32 sums each, rounded to bf16.  A row all of whose sums are decided goes

@@ -89,9 +89,14 @@ Rounded round_16(const DigitSums& sums, int row, int first, const DigitLines& a,
   for (int i = kDigitSums - 2; i >= 0; --i) c = _mm512_fmadd_ps(c, next, sum(i));
   c = _mm512_mul_ps(c,
                     _mm512_mul_ps(_mm512_set1_ps(a.worth[row]), _mm512_load_ps(b.worth + first)));
-  __m512 error = _mm512_mul_ps(_mm512_set1_ps(a.norm[row]), _mm512_load_ps(b.slack + first));
-  error = _mm512_fmadd_ps(_mm512_set1_ps(a.slack[row]), _mm512_load_ps(b.norm + first), error);
-  error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1p-21f), error);
+  const auto add_error = [&](const float* of_a, const float* of_b, __m512 error) {
+    return _mm512_fmadd_ps(_mm512_set1_ps(of_a[row]), _mm512_load_ps(of_b + first), error);
+  };
+  __m512 error = _mm512_mul_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.9p-22f));
+  error = add_error(a.rests, b.norm, error);
+  error = add_error(a.norm, b.rests, error);
+  error = add_error(a.summing, b.worth, error);
+  error = add_error(a.worth, b.summing, error);
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i low = _mm512_add_epi32(_mm512_castps_si512(_mm512_sub_ps(c, error)), half);
   const __m512i high = _mm512_add_epi32(_mm512_castps_si512(_mm512_add_ps(c, error)), half);

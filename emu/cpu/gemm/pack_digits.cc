@@ -233,12 +233,14 @@ class DigitPacker {
     bound.norm2 = norm * norm * unit * unit;
     bound.quantum = rests == 0 && !crowded_ ? line.unit : kFarQuantum;
     bound.roundings = count + line.roundings + 8;
+    constexpr double kUp = 1.0 + 0x1p-10;
     const double low = 0x8080 * std::sqrt(count);
-    const double summing = 0x1p-42 * low * (norm + 1.5 * low);
-    const double slack = summing + std::sqrt(static_cast<double>(rests));
+    const double summing = 6.5 * 0x1p-24 * low * (norm + 1.5 * low);
     panel_.digits.worth[lane] = static_cast<float>(unit);
-    panel_.digits.norm[lane] = static_cast<float>(std::max(norm, 0x1p21) * unit);
-    panel_.digits.slack[lane] = static_cast<float>(slack * (1.0 + 0x1p-10) * unit);
+    panel_.digits.norm[lane] = static_cast<float>(norm * kUp * unit);
+    panel_.digits.rests[lane] =
+        static_cast<float>(std::sqrt(static_cast<double>(rests)) * kUp * unit);
+    panel_.digits.summing[lane] = static_cast<float>(summing * unit);
   }
 
   const Factor& factor_;
