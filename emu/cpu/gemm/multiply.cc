@@ -113,7 +113,7 @@ Engine engine_of(const Accumulation& sum, Scaling scaling) {
 /// Digits are rounded to bf16 only.  Of a code, which two bytes nearly hold, they multiply a byte
 /// too many, which pays where sums are short and their rounding is what takes time.
 bool suits_digits(const Product& product) {
-  constexpr Index kMostDepthOfCodes = 448;
+  constexpr Index kMostDepthOfCodes = 768;
   if (product.out.dtype != Dtype::bf16) return false;
   if (product.scaling == Scaling::none) return product.depth <= kMostDigitDepth;
   return product.scaling == Scaling::mx && product.depth <= kMostDepthOfCodes;
