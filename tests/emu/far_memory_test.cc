@@ -35,20 +35,21 @@ class FarMoeLayers : public testing::TestWithParam<test::Layer> {};
 INSTANTIATE_TEST_SUITE_P(Layers, FarMoeLayers, testing::ValuesIn(test::layers()),
                          [](const auto& layer) { return std::string(layer.param.name); });
 
-TEST_P(FarMoeLayers, GiveTheBytesOfHostMemoryOnOneTwoAndFourRanks) {
+TEST_P(FarMoeLayers, GiveTheBytesOfHostMemoryOnOneAndOnFourRanks) {
   const auto cpu = make_backend("cpu", 1);
   FarBackend far;
   Parameters set = test::parameters(GetParam().set);
   set.set("keep_stages", "true");
-  for (const std::vector<Index>& tokens : {std::vector<Index>{37}, {20, 17}, {9, 10, 0, 18}}) {
+  Parameters again = set;
+  again.set("recompute", "true");
+  for (const std::vector<Index>& tokens : {std::vector<Index>{37}, {9, 10, 0, 18}}) {
     test::MoeShape s;
     s.shared = GetParam().shared;
     s.tokens = tokens;
     const NamedTensors in = test::moe_inputs(s, 3);
-    test::expect_same(test::run_moe(*cpu, in, set), test::run_moe(far, in, set));
-    Parameters again = set;
-    again.set("recompute", "true");
-    test::expect_same(test::run_moe(*cpu, in, again), test::run_moe(far, in, again));
+    const NamedTensors owed = test::run_moe(*cpu, in, set);
+    test::expect_same(owed, test::run_moe(far, in, set));
+    test::expect_same(owed, test::run_moe(far, in, again));
   }
 }
 
