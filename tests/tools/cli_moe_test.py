@@ -14,7 +14,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from cli_case import DISAGREE, MXO, USAGE, Case, mxo
+from cli_case import DISAGREE, MXO, UNSUPPORTED, USAGE, Case, mxo
 import safetensors as st
 
 
@@ -52,6 +52,19 @@ class MoeLayer(Case):
         for stage in ["logits", "dispatched.codes", "permuted.scales", "h", "act", "expert_out",
                       "combined", "dexpert_out.codes", "dact", "dh", "dlogits"]:
             self.assertIn(f"rank1.{stage}", kept)
+
+    def test_a_communicator_that_is_not_here_or_not_for_the_backend_says_so(self):
+        rows = {line.split()[0]: line for line in self.ok("list", "communicators").splitlines()}
+        self.assertEqual(set(rows), {"in_process", "mpi", "nccl"})
+        self.assertIn("available", rows["in_process"])
+        call = ["run", "moe_layer", "--input", self.source, "--output", self.here / "out",
+                *self.SET, "--communicator"]
+        for name in ("mpi", "nccl"):
+            if "this build has none" in rows[name]:
+                self.refused(*call, name, code=UNSUPPORTED, says=f"{name}: this build has none")
+            elif name == "nccl":
+                self.refused(*call, name, says="found backend cpu")
+        self.refused(*call, "pigeons", says="in_process, mpi, nccl")
 
     def test_compare_names_the_first_step_that_differs(self):
         kept = self.run_layer("kept.safetensors", "--keep-stages")

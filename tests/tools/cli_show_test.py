@@ -32,7 +32,8 @@ class Main(Case):
 class List(Case):
     def test_every_subject_prints_something(self):
         subjects = [line.split()[2] for line in self.ok("list").splitlines()]
-        self.assertLessEqual({"ops", "formats", "profiles", "backends", "suites", "sums"}, set(subjects))
+        self.assertLessEqual({"ops", "formats", "profiles", "backends", "communicators", "suites",
+                              "sums"}, set(subjects))
         for subject in subjects:
             self.assertTrue(self.ok("list", subject).strip(), subject)
 
