@@ -173,7 +173,7 @@ TEST(DigitEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIs
     }
     std::int8_t digits[cpu::kDigits][cpu::kRun];
     cpu::DigitTally tally;
-    cpu::encode_digits(x, exponent, {digits[0], cpu::kRun, cpu::kChunk}, tally);
+    cpu::encode_digits(cpu::kChunks, x, exponent, {digits[0], cpu::kRun, cpu::kChunk}, tally);
     double squares = 0;
     for (int c = 0; c < cpu::kRun; ++c) {
       const double scaled =

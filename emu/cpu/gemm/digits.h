@@ -43,22 +43,27 @@ struct DigitTally {
   bool special = false;   ///< a run held a NaN or an infinity
 };
 
-/// A run of a line, block b's integers those of x * 2^exponent[b], cut toward zero.
-void encode_digits(const float* x, const float* exponent, const DigitTarget& to,
+/// The first chunks of a run of a line, block b's integers those of x * 2^exponent[b], cut toward
+/// zero.
+void encode_digits(int chunks, const float* x, const float* exponent, const DigitTarget& to,
                    DigitTally& tally) noexcept;
-/// 32 lanes of [lane][kRun] digits of one plane to the tiles of a run of B; halves lie `half_step`
-/// bytes apart.
-void turn_digits(int plane, const std::int8_t* lines, std::int8_t* run_b,
+/// 32 lanes of [lane][kRun] digits of one plane to the first tiles of a run of B; halves lie
+/// `half_step` bytes apart.
+void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b,
                  std::int64_t half_step) noexcept;
 
-/// The lines of a panel as floats, for the error of a sum in f32; docs/numerics.md.  The error of
-/// lines a and b is below 6.25 * 2^-24 * |sum| + rests_a * norm_b + norm_a * rests_b +
-/// summing_a * worth_b + worth_a * summing_b.
+/// What the rounding in f32 knows of the lines of a panel; docs/numerics.md.  Sums are counted in
+/// 256 units of both lines; the error of one is below 5.25 * 2^-24 * |sum| + lower_a + lower_b +
+/// rests_a * norm_b + norm_a * rests_b.
 struct DigitLines {
-  alignas(64) float worth[kMaxLanesB];    ///< of its unit
-  alignas(64) float norm[kMaxLanesB];     ///< at least its norm
-  alignas(64) float rests[kMaxLanesB];    ///< at least that of its rests
-  alignas(64) float summing[kMaxLanesB];  ///< of what is rounded of its lower digits
+  alignas(64) float norm[kMaxLanesB];   ///< of the line in 16 units, at least
+  alignas(64) float rests[kMaxLanesB];  ///< that of its rests
+  float lower[kMaxLanesB];              ///< of what its lower digits and their rounding add
+  float most_lower;
+  alignas(64) std::uint16_t exponent[kMaxLanesB];  ///< of the unit, where bf16 has its exponent
+  std::uint32_t nonzero;                           ///< bit of each line that is neither zero nor
+                                                   ///< special; all other results are +0
+  bool has_rests;
 };
 
 /// Rows [first, past) of 32 sums each, rounded to bf16.  A row all of whose sums are decided goes

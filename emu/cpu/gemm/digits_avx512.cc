@@ -21,11 +21,11 @@ __m512i grouped_bytes(__m512i integers) {
 
 }  // namespace
 
-void encode_digits(const float* x, const float* exponent, const DigitTarget& to,
+void encode_digits(int chunks, const float* x, const float* exponent, const DigitTarget& to,
                    DigitTally& tally) noexcept {
   __m512 squares = _mm512_loadu_ps(tally.squares);
   __mmask16 special = 0;
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     __m512i t[4];
     std::uint64_t rest = 0;
 #pragma GCC unroll 4
@@ -59,10 +59,10 @@ void encode_digits(const float* x, const float* exponent, const DigitTarget& to,
   tally.special = tally.special || special != 0;
 }
 
-void turn_digits(int plane, const std::int8_t* lines, std::int8_t* run_b,
+void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b,
                  std::int64_t half_step) noexcept {
   for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
       const std::int8_t* from = lines + half * kTileLanes * kRun + chunk * kChunk;
       std::int8_t* out = run_b + half * half_step + chunk * kDigitChunkBytes + plane * kTileBytes;
       avx512_interleave(kTileLanes, kChunk / 4, reinterpret_cast<const std::uint32_t*>(from),
@@ -80,23 +80,19 @@ struct Rounded {
 
 /// 16 sums of a row.  Whatever lies strictly between two numbers that round to one bf16, ties up,
 /// rounds to it as well, ties to even.
-Rounded round_16(const DigitSums& sums, int row, int first, const DigitLines& a,
+template <bool kRests>
+Rounded round_16(const DigitSums& sums, int row, int first, __m512 lower, const DigitLines& a,
                  const DigitLines& b) {
   const auto sum = [&](int i) { return _mm512_cvtepi32_ps(_mm512_load_si512(sums[i][row])); };
   const __m512 next = _mm512_set1_ps(256.0f);
   __m512 c = sum(kDigitSums - 1);
-#pragma GCC unroll 4
-  for (int i = kDigitSums - 2; i >= 0; --i) c = _mm512_fmadd_ps(c, next, sum(i));
-  c = _mm512_mul_ps(c,
-                    _mm512_mul_ps(_mm512_set1_ps(a.worth[row]), _mm512_load_ps(b.worth + first)));
-  const auto add_error = [&](const float* of_a, const float* of_b, __m512 error) {
-    return _mm512_fmadd_ps(_mm512_set1_ps(of_a[row]), _mm512_load_ps(of_b + first), error);
-  };
-  __m512 error = _mm512_mul_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.9p-22f));
-  error = add_error(a.rests, b.norm, error);
-  error = add_error(a.norm, b.rests, error);
-  error = add_error(a.summing, b.worth, error);
-  error = add_error(a.worth, b.summing, error);
+#pragma GCC unroll 3
+  for (int i = kDigitSums - 2; i > 0; --i) c = _mm512_fmadd_ps(c, next, sum(i));
+  __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.5p-22f), lower);
+  if (kRests) {
+    error = _mm512_fmadd_ps(_mm512_set1_ps(a.rests[row]), _mm512_load_ps(b.norm + first), error);
+    error = _mm512_fmadd_ps(_mm512_set1_ps(a.norm[row]), _mm512_load_ps(b.rests + first), error);
+  }
   const __m512i half = _mm512_set1_epi32(0x8000);
   const __m512i low = _mm512_add_epi32(_mm512_castps_si512(_mm512_sub_ps(c, error)), half);
   const __m512i high = _mm512_add_epi32(_mm512_castps_si512(_mm512_add_ps(c, error)), half);
@@ -104,28 +100,43 @@ Rounded round_16(const DigitSums& sums, int row, int first, const DigitLines& a,
   return {low, _mm512_test_epi32_mask(_mm512_xor_si512(low, high), upper)};
 }
 
-}  // namespace
-
-void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
-                  const DigitLines& b, DigitRounding& to) noexcept {
+template <bool kRests>
+void round_rows(int first, int past, const DigitSums* halves, const DigitLines& a,
+                const DigitLines& b, DigitRounding& to) {
+  const __m512i exponents = _mm512_add_epi16(_mm512_load_si512(b.exponent),
+                                             _mm512_set1_epi16(8 << 7));  // 256 units
   for (int m = first; m < past; ++m) {
-    const Rounded left = round_16(halves[0], m, 0, a, b);
-    const Rounded right = round_16(halves[1], m, kTileLanes, a, b);
+    const __m512 lower = _mm512_set1_ps(a.lower[m] + b.most_lower);
+    const Rounded left = round_16<kRests>(halves[0], m, 0, lower, a, b);
+    const Rounded right = round_16<kRests>(halves[1], m, kTileLanes, lower, a, b);
     // packus takes quarters of both in turn.
     const __m512i mixed =
         _mm512_packus_epi32(_mm512_srli_epi32(left.bits, 16), _mm512_srli_epi32(right.bits, 16));
     const __m512i words =
         _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed);
-    to.open[m] = static_cast<std::uint32_t>(left.open) | static_cast<std::uint32_t>(right.open)
-                                                             << kTileLanes;
+    const std::uint32_t nonzero = (a.nonzero >> m & 1u) != 0 ? b.nonzero : 0u;
+    const __m512i scaled = _mm512_maskz_add_epi16(
+        nonzero, words,
+        _mm512_add_epi16(exponents, _mm512_set1_epi16(static_cast<short>(a.exponent[m]))));
+    to.open[m] = (static_cast<std::uint32_t>(left.open) | static_cast<std::uint32_t>(right.open)
+                                                              << kTileLanes) &
+                 nonzero;
     if (to.open[m] != 0 || to.out == nullptr) {
-      _mm512_store_si512(to.left[m], words);
+      _mm512_store_si512(to.left[m], scaled);
     } else if (to.streams) {
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to.out + m * to.step), words);
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(to.out + m * to.step), scaled);
     } else {
-      _mm512_storeu_si512(to.out + m * to.step, words);
+      _mm512_storeu_si512(to.out + m * to.step, scaled);
     }
   }
+}
+
+}  // namespace
+
+void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
+                  const DigitLines& b, DigitRounding& to) noexcept {
+  if (a.has_rests || b.has_rests) return round_rows<true>(first, past, halves, a, b, to);
+  round_rows<false>(first, past, halves, a, b, to);
 }
 
 void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

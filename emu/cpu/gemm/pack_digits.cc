@@ -17,7 +17,7 @@ namespace {
 constexpr int kInfinity = 0x7F80;  // of bf16
 /// A panel with more rests than one element in this many is computed in f64.
 constexpr Index kDense = 16;
-/// Units for which no step of the rounding leaves the normal numbers of f32.
+/// Units for which every result but 0 is a normal number of bf16.
 constexpr int kLeastUnit = -60;
 constexpr int kMostUnit = 33;
 /// The quantum of a line with rests is not looked for.
@@ -145,19 +145,21 @@ class DigitPacker {
     } else {
       scratch_.codes.fetch(factor_, panel_.first, panel_.width, start, count);
     }
+    const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kDigitChunkBytes;
     for (int lane = 0; lane < panel_.width; ++lane) {
       const DigitTarget target =
           is_b_ ? DigitTarget{scratch_.planes[0][lane], kMaxLanesB * kRun, kChunk}
                 : DigitTarget{to + lane * kChunk, kTileBytes, kDigitChunkBytes};
-      pack_line(run, lane, target);
+      pack_line(run, chunks, lane, target);
     }
     for (int plane = 0; plane < kDigits && is_b_; ++plane) {
-      turn_digits(plane, scratch_.planes[plane][0], to, depth_.runs() * kChunks * kDigitChunkBytes);
+      turn_digits(plane, chunks, scratch_.planes[plane][0], to,
+                  depth_.runs() * kChunks * kDigitChunkBytes);
     }
   }
 
-  void pack_line(Index run, int lane, const DigitTarget& to) {
+  void pack_line(Index run, int chunks, int lane, const DigitTarget& to) {
     Line& line = lines_[lane];
     alignas(64) float x[kRun];
     float exponent[kRunBlocks];
@@ -176,17 +178,18 @@ class DigitPacker {
         exponent[b] = static_cast<float>(line.exponent - line.top + scale);
       }
     }
-    encode_digits(x, exponent, to, line.tally);
+    encode_digits(chunks, x, exponent, to, line.tally);
     if (line.tally.special) {
       mark_special(lane, std::any_of(x, x + kRun, [](float value) { return std::isnan(value); }));
     }
     if (panel_.bound[lane].special) return;
-    if ((line.tally.rest[0] | line.tally.rest[1]) != 0) keep_rests(run, lane, x, exponent);
+    const std::uint64_t last = chunks > 1 ? line.tally.rest[1] : 0;
+    if ((line.tally.rest[0] | last) != 0) keep_rests(run, chunks, lane, x, exponent);
   }
 
-  void keep_rests(Index run, int lane, const float* x, const float* exponent) {
+  void keep_rests(Index run, int chunks, int lane, const float* x, const float* exponent) {
     Line& line = lines_[lane];
-    for (int word = 0; word < kChunks; ++word) {
+    for (int word = 0; word < chunks; ++word) {
       for (std::uint64_t left = line.tally.rest[word]; left != 0; left &= left - 1) {
         const int at = word * kChunk + std::countr_zero(left);
         const double scaled =
@@ -235,12 +238,14 @@ class DigitPacker {
     bound.roundings = count + line.roundings + 8;
     constexpr double kUp = 1.0 + 0x1p-10;
     const double low = 0x8080 * std::sqrt(count);
-    const double summing = 6.5 * 0x1p-24 * low * (norm + 1.5 * low);
-    panel_.digits.worth[lane] = static_cast<float>(unit);
-    panel_.digits.norm[lane] = static_cast<float>(norm * kUp * unit);
-    panel_.digits.rests[lane] =
-        static_cast<float>(std::sqrt(static_cast<double>(rests)) * kUp * unit);
-    panel_.digits.summing[lane] = static_cast<float>(summing * unit);
+    DigitLines& lines = panel_.digits;
+    lines.norm[lane] = static_cast<float>(norm * (kUp / 16));
+    lines.rests[lane] = static_cast<float>(std::sqrt(static_cast<double>(rests)) * (kUp / 16));
+    lines.lower[lane] = static_cast<float>(5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
+    lines.most_lower = std::max(lines.most_lower, lines.lower[lane]);
+    lines.exponent[lane] = static_cast<std::uint16_t>(line.unit * 128);
+    lines.nonzero |= 1u << lane;
+    lines.has_rests = lines.has_rests || rests > 0;
   }
 
   const Factor& factor_;
