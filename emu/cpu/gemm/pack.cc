@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "emu/cpu/gemm/integer_unit.h"
 #include "emu/cpu/gemm/packers.h"
 #include "emu/cpu/gemm/portable.h"
 
@@ -113,7 +114,8 @@ RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, 
   if (bound.special || !std::isfinite(end.scale)) return {kUnbounded, kUnbounded, 0.0, 1.0};
   if (bound.quantum == LineBound::kNone) return end;  // all zero
   end.norm = std::sqrt(bound.norm2) * (1.0 + 0x1p-10);
-  end.reach = std::ldexp(end.norm, -bound.quantum);
+  const bool near = std::abs(bound.quantum) < 1000;
+  end.reach = near ? end.norm * power_f64(-bound.quantum) : std::ldexp(end.norm, -bound.quantum);
   return end;
 }
 

@@ -30,6 +30,27 @@ int exponent_for(double most) {
   return e;
 }
 
+/// In four chains, which take a fourth of the time of one.
+double sum_of(const float (&x)[16]) {
+  double sum[4] = {};
+  for (int i = 0; i < 16; ++i) sum[i % 4] += static_cast<double>(x[i]);
+  return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+std::int16_t magnitude(std::int16_t word) { return static_cast<std::int16_t>(word & 0x7FFF); }
+
+/// The largest magnitudes of a full panel of neighbours, in registers.
+template <int kLanes>
+void find_most(const std::int16_t* from, Index step, Index count, std::int16_t* most) {
+  std::int16_t found[kLanes] = {};
+  for (Index c = 0; c < count; ++c, from += step) {
+    for (int lane = 0; lane < kLanes; ++lane) {
+      found[lane] = std::max(found[lane], magnitude(from[lane]));
+    }
+  }
+  std::copy(found, found + kLanes, most);
+}
+
 class DigitPacker {
  public:
   DigitPacker(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
@@ -74,23 +95,15 @@ class DigitPacker {
     std::int16_t most[kMaxLanesB] = {};
     const auto* from = static_cast<const std::int16_t*>(factor_.codes.data) + factor_.start +
                        panel_.first * factor_.row_step + depth_.start * factor_.step;
-    const auto magnitude = [](std::int16_t word) {
-      return static_cast<std::int16_t>(word & 0x7FFF);
-    };
-    for (int lane = 0; lane < panel_.width && factor_.step == 1; ++lane) {
-      const std::int16_t* line = from + lane * factor_.row_step;
-      for (Index c = 0; c < depth_.count; ++c)
-        most[lane] = std::max(most[lane], magnitude(line[c]));
-    }
-    for (Index c = 0; c < depth_.count && factor_.step != 1; ++c) {
-      const std::int16_t* row = from + c * factor_.step;
-      if (factor_.row_step == 1) {
-        for (int lane = 0; lane < panel_.width; ++lane) {
-          most[lane] = std::max(most[lane], magnitude(row[lane]));
-        }
-      } else {
-        for (int lane = 0; lane < panel_.width; ++lane) {
-          most[lane] = std::max(most[lane], magnitude(row[lane * factor_.row_step]));
+    if (factor_.row_step == 1 && panel_.width == kMaxLanesB) {
+      find_most<kMaxLanesB>(from, factor_.step, depth_.count, most);
+    } else if (factor_.row_step == 1 && panel_.width == kTileLanes) {
+      find_most<kTileLanes>(from, factor_.step, depth_.count, most);
+    } else {
+      for (int lane = 0; lane < panel_.width; ++lane) {
+        const std::int16_t* line = from + lane * factor_.row_step;
+        for (Index c = 0; c < depth_.count; ++c, line += factor_.step) {
+          most[lane] = std::max(most[lane], magnitude(*line));
         }
       }
     }
@@ -109,10 +122,7 @@ class DigitPacker {
   void find_top_scales() {
     const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data) + scale_at(0, 0);
     const Index blocks = depth_.blocks();
-    float greatest = 0.0f;
-    for (int code = 0; code < 128; ++code) {
-      if (std::isfinite(values_[code])) greatest = std::max(greatest, values_[code]);
-    }
+    const float greatest = values_[plane_table(factor_.codes.dtype).most_finite];
     const int exponent = exponent_for(static_cast<double>(greatest));
     for (int lane = 0; lane < panel_.width; ++lane) {
       Line& line = lines_[lane];
@@ -224,8 +234,7 @@ class DigitPacker {
     const Line& line = lines_[lane];
     LineBound& bound = panel_.bound[lane];
     panel_.unit[lane] = power_f64(line.unit);
-    double squares = 0.0;
-    for (const float x : line.tally.squares) squares += static_cast<double>(x);
+    double squares = sum_of(line.tally.squares);
     panel_.specials |= (bound.special ? 1u : 0u) << lane;
     if (bound.special || (squares == 0.0 && rests == 0 && !crowded_)) return;
     if (line.unit < kLeastUnit || line.unit > kMostUnit) panel_.dense = true;
