@@ -1,7 +1,7 @@
 // Products on the device at one layer shape: the exact sum and sums of the card's own instruction.
 // CUDA events, warmed, operands larger than the second cache, median of runs.  Results are first
 // compared with cpu on the first rows of every group.  Prints a table; arguments M K N E, default
-// 131072 7168 2048 8.  rival_torch.py times torch on the same shape.
+// 131072 7168 2048 8, and a part of the names of rows.  rival_torch.py times torch on that shape.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -101,11 +101,13 @@ Operand grouped(Operand flat, Index groups) {
 
 struct Bench {
   Index m, k, n, groups;
+  std::string only;  ///< what the names of rows to run have in them
   cuda::DeviceBackend device{0};
   std::unique_ptr<Backend> cpu = make_backend("cpu");
 
   /// One row of the table.
   void row(const char* name, Scaling scaling, bool mx_codes, const Accumulation& sum, Dtype out) {
+    if (std::string(name).find(only) == std::string::npos) return;
     Matrix x = matrix(device, *cpu, mx_codes, m, k, 1);
     Matrix w = matrix(device, *cpu, mx_codes, groups * n, k, 2);
     std::vector<std::int32_t> ends;
@@ -218,7 +220,8 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", why.c_str());
     return 2;
   }
-  bench::Bench bench{argument(1, 131072), argument(2, 7168), argument(3, 2048), argument(4, 8)};
+  bench::Bench bench{argument(1, 131072), argument(2, 7168), argument(3, 2048), argument(4, 8),
+                     argc > 5 ? argv[5] : ""};
   std::printf("products, M %lld, K %lld, N %lld, E %lld\n", static_cast<long long>(bench.m),
               static_cast<long long>(bench.k), static_cast<long long>(bench.n),
               static_cast<long long>(bench.groups));

@@ -170,7 +170,7 @@ struct Chain {
   }
 };
 
-/// Chains that are added to an f32 sum.
+/// Chains that are added to an f32 sum, or multiplied by scales of blocks as they are.
 template <Unit U>
 struct Sums {
   static constexpr int kColumns = 128;
@@ -207,6 +207,35 @@ struct Sums {
       std::uint32_t d[kWords];
       pipeline.template multiply<U>(d, min(work.interval, work.chunks - done), group);
       add(job, work, share, done, d, sum);
+    }
+    if (scaled) scale_rows(share, scales, sum);
+    write(job, work, share, sum, scratch);
+  }
+};
+
+/// Sums that grow by every chunk: wide tiles, half of the columns at a time, so that a thread holds
+/// 128 sums and 64 accumulators.  While one warpgroup adds, the other multiplies.
+template <Unit U>
+struct ChunkSums {
+  static constexpr int kColumns = 256;
+  static constexpr int kWords = kColumns / 2;
+
+  template <int Half>
+  static __device__ void add(TilePipeline<kColumns>& pipeline, int group, float (&sum)[kWords]) {
+    std::uint32_t d[kWords / 2];
+    pipeline.template multiply_half<U>(d, group, Half);
+#pragma unroll
+    for (int i = 0; i < kWords / 2; ++i) sum[Half * kWords / 2 + i] += __uint_as_float(d[i]);
+  }
+
+  static __device__ void run(const Job& job, TilePipeline<kColumns>& pipeline, const Work& work,
+                             const Share& share, int group, float* scales, float* scratch) {
+    const bool scaled = job.p.scaling == Scaling::rowwise && work.chunks > 0;
+    if (scaled) read_scales<kColumns>(job, work, scales);
+    float sum[kWords] = {};
+    for (int chunk = 0; chunk < work.chunks; ++chunk) {
+      add<0>(pipeline, group, sum);
+      add<1>(pipeline, group, sum);
     }
     if (scaled) scale_rows(share, scales, sum);
     write(job, work, share, sum, scratch);
@@ -265,7 +294,9 @@ void launch(DeviceBackend& backend, const Job& job, const LineMemory& a, const L
 
 template <Unit U>
 void launch_sum(DeviceBackend& backend, const Job& job, const LineMemory& a, const LineMemory& b) {
-  if (job.promote > 0 || job.split > 1) {
+  if (job.promote == 1 && !job.blockwise) {
+    launch<ChunkSums<U>>(backend, job, a, b);
+  } else if (job.promote > 0 || job.split > 1) {
     launch<Sums<U>>(backend, job, a, b);
   } else {
     launch<Chain<U>>(backend, job, a, b);

@@ -88,6 +88,24 @@ class TilePipeline {
     finish<0>(previous);
   }
 
+  /// d = the products of the next chunk with one half of the columns; the second half gives the
+  /// chunk back.
+  template <Unit U>
+  __device__ void multiply_half(std::uint32_t (&d)[kWords / 2], int group, int half) {
+    if (half == 0) barrier_wait(full_ + ring_.stage, ring_.phase);
+    const std::uint32_t tiles = shared_address(tiles_ + ring_.stage * kStageBytes<Columns>);
+    const std::uint64_t a = tile_descriptor(tiles + group * 64 * kChunkBytes);
+    const std::uint64_t b = tile_descriptor(tiles + (kTileRows + half * Columns / 2) * kChunkBytes);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < 4; ++step) wgmma<U>(d, a + 2 * step, b + 2 * step, step > 0 ? 1 : 0);
+    wgmma_commit();
+    wgmma_wait<0>();
+    if (half == 0) return;
+    release(ring_.stage);
+    ring_.advance();
+  }
+
   /// d = (d +) the products of the next chunk, under way when this returns its stage.
   template <Unit U>
   __device__ int start(Words& d, int group, bool accumulate) {
