@@ -1,222 +1,240 @@
 // Codes to integers to planes of digits: one warp for a line, 16 elements to a thread at a time.
 #include "emu/cuda/gemm/digit_planes.cuh"
 
+#include <type_traits>
+
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/line_elements.cuh"
 
 namespace mxo::cuda {
 namespace {
 
 constexpr int kWarps = 8;
-constexpr int kStep = 16;  ///< elements of a thread at a time
 constexpr int kNoExponent = 1 << 20;
 
-/// A finite element: significand * 2^exponent; or none.
-struct Parts {
-  int significand;  ///< magnitude
-  int exponent;
-  bool negative;
-  bool finite;
+/// Digits of a problem: lines get `first` where those leave little, else up to `most`.
+struct DigitChoice {
+  int first;
+  int most;
+  int mantissa;  ///< stored bits of the output
 };
+DigitChoice choice_of(const Problem& p) {
+  return p.out_dtype == Dtype::f32 ? DigitChoice{4, 5, 23} : DigitChoice{3, 4, 7};
+}
 
+/// Bits of the integers that n digits hold: up to 0x7F7F.., so that one bit less is used where
+/// more than seven of them can be set in a row.
 template <typename Code>
-__device__ Parts parts_of(std::uint32_t bits) {
-  constexpr FormatSpec S = Code::spec;
-  constexpr int m = S.mantissa_bits;
-  const int magnitude = static_cast<int>(bits) & ((1 << S.sign_shift()) - 1);
-  const int field = magnitude >> m;
-  const int fraction = magnitude & ((1 << m) - 1);
-  const Code code{static_cast<typename Code::Bits>(bits)};
-  return {fraction | (field > 0 ? 1 << m : 0), (field > 0 ? field : 1) - S.bias - m,
-          (bits >> S.sign_shift() & 1) != 0, !is_nan(code) && !is_infinite(code)};
-}
-
-/// Line number `index` of a factor: which group and line it is, and where its codes are.
-struct LineAt {
-  Index group;
-  Index line;
-  Index length;
-  Index place;  ///< of its first element along a laid line
-  const std::uint8_t* codes;
-  bool owed;
-};
-
-__device__ LineAt line_at(const Problem& p, const Factor& f, const LineMemory& memory,
-                          Index index) {
-  LineAt at{};
-  if (f.lines_are_rows) {
-    at = {
-        0, index, p.k, 0, memory.data + index * memory.line_bytes, index < p.span[p.groups].start};
-  } else {
-    at.group = index / memory.lines;
-    at.line = index % memory.lines;
-    at.length = p.length_of(at.group);
-    at.place = f.k_is_rows ? Index{p.span[at.group].packed} * 128 : 0;
-    at.codes = memory.data + (f.k_is_rows ? 0 : at.group * memory.group_bytes) +
-               at.line * memory.line_bytes + at.place * memory.element_bytes;
-    at.owed = true;
-  }
-  return at;
-}
-
-/// The exponent that the scale of place c adds; kNoExponent for a NaN.
-__device__ int mx_exponent(const Problem& p, const Factor& f, const LineAt& at, Index c) {
-  if (p.scaling != Scaling::mx) return 0;
-  const Index offset = f.lines_are_rows ? at.line * f.scale_line + c / 32 * f.scale_k
-                                        : p.scale_at(f, at.group, at.line, c);
-  const int byte = static_cast<const std::uint8_t*>(f.scales)[offset];
-  return byte == 0xFF ? kNoExponent : byte - 127;
+__device__ int capacity(const Problem& p, int n) {
+  const bool short_significand = Code::spec.mantissa_bits < 7 && p.scaling != Scaling::blockwise;
+  return 8 * n - (short_significand ? 1 : 2);
 }
 
 /// True if a scale that multiplies the finished sum is no finite number.
 __device__ bool bad_row_scale(const Problem& p, const Factor& f, const LineAt& at) {
   if (p.scaling != Scaling::rowwise || at.length == 0) return false;
-  const Index offset =
-      f.lines_are_rows ? at.line * f.scale_line : p.scale_at(f, at.group, at.line, 0);
-  return !isfinite(static_cast<const float*>(f.scales)[offset]);
+  return !isfinite(static_cast<const float*>(f.scales)[scale_offset(p, f, at, 0)]);
 }
 
-/// Sixteen codes from place c on; zeros beyond the line.  Lines are padded to 16 elements.
-template <typename Code>
-__device__ void load(const LineAt& at, Index c, std::uint32_t (&codes)[kStep]) {
-  constexpr int kBytes = sizeof(Code);
-  uint4 words[kBytes] = {};
-  if (c < at.length) {
-    const auto* from = reinterpret_cast<const uint4*>(at.codes + c * kBytes);
-    for (int i = 0; i < kBytes; ++i) words[i] = from[i];
-  }
-  const std::uint32_t flat[8] = {words[0].x,          words[0].y,          words[0].z,
-                                 words[0].w,          words[kBytes - 1].x, words[kBytes - 1].y,
-                                 words[kBytes - 1].z, words[kBytes - 1].w};
+/// The integer nearest to a significand times 2^shift; ties away from zero.
+template <typename Unsigned>
+__device__ Unsigned nearest(std::uint32_t significand, int shift) {
+  if (significand == 0) return 0;
+  if (shift >= 0) return Unsigned{significand} << shift;
+  const int down = min(-shift, 31);  // below 2^28, nothing is left from 30 on
+  return (significand + (1u << (down - 1))) >> down;
+}
+/// |significand * 2^shift - nearest|, or more.
+__device__ float rest_of(std::uint32_t significand, int shift) {
+  if (shift >= 0) return 0.0f;
+  const int down = min(-shift, 60);
+  const auto whole = static_cast<std::int64_t>(nearest<std::uint32_t>(significand, shift));
+  const std::int64_t left = static_cast<std::int64_t>(significand) - (whole << min(down, 31));
+  return static_cast<float>(left < 0 ? -left : left) * __int_as_float((127 - down) << 23);
+}
+
+/// Calls visit(element) for this thread's elements of a line.
+template <typename Code, typename Visit>
+__device__ void each_element(const Problem& p, const Factor& f, const LineAt& at, Visit visit) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (Index c = Index{lane} * kStep; c < at.length; c += 32 * kStep) {
+    const Parts scale = block_scale(p, f, at, c);
+    std::uint32_t codes[kStep];
+    load_codes<Code>(at, c, codes);
 #pragma unroll
-  for (int i = 0; i < kStep; ++i) {
-    codes[i] = kBytes == 1 ? flat[i / 4] >> i % 4 * 8 & 0xFF : flat[i / 2] >> i % 2 * 16 & 0xFFFF;
+    for (int i = 0; i < kStep; ++i) visit(scaled(parts_of<Code>(codes[i]), scale));
   }
 }
 
-/// Digits that integers below 2^bits with `significant` leading bits need: the largest number of
-/// n digits is 63 * (128^n - 1) / 127, a little under 2^(7n - 1).
-__device__ int digits_for(int bits, int significant) {
-  for (int n = 1; n <= kMostDigits; ++n) {
-    const bool fits = bits <= 7 * n - 2 || (bits <= 7 * n - 1 && significant <= 4);
-    if (fits) return n;
+/// Places of the least set bit and of the greatest; low > high for zeros.
+struct Reach {
+  int low = kNoExponent;
+  int high = -kNoExponent;
+  bool beyond;
+};
+template <typename Code>
+__device__ Reach reach_of(const Problem& p, const Factor& f, const LineAt& at) {
+  Reach reach;
+  reach.beyond = bad_row_scale(p, f, at) || at.length > kMostLength;
+  if (!reach.beyond) {
+    each_element<Code>(p, f, at, [&](const Parts& e) {
+      reach.beyond = reach.beyond || !e.finite;
+      if (e.significand == 0) return;
+      reach.low = min(reach.low, e.exponent + __ffs(static_cast<int>(e.significand)) - 1);
+      reach.high = max(reach.high, e.exponent + 31 - __clz(static_cast<int>(e.significand)));
+    });
   }
-  return kBeyond;
+  reach.low = __reduce_min_sync(~0u, reach.low);
+  reach.high = __reduce_max_sync(~0u, reach.high);
+  reach.beyond = __any_sync(~0u, reach.beyond);
+  return reach;
+}
+
+__device__ double sum_of_warp(double v) {
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
+  return v;
+}
+
+/// The window of quantum q.  Raised by far more than the roundings on the way.
+template <typename Code>
+__device__ LineWindow measure(const Problem& p, const Factor& f, const LineAt& at, int quantum,
+                              int high) {
+  double squares = 0;
+  double rest_squares = 0;
+  double rest_sum = 0;
+  each_element<Code>(p, f, at, [&](const Parts& e) {
+    const int shift = e.exponent - quantum;
+    const auto v = static_cast<double>(nearest<std::uint64_t>(e.significand, shift));
+    squares += v * v;
+    const double rest = rest_of(e.significand, shift);
+    rest_squares += rest * rest;
+    rest_sum += rest;
+  });
+  const double rest = sqrt(sum_of_warp(rest_squares)) * 1.001;
+  LineWindow window{};
+  window.quantum = quantum;
+  window.norm = static_cast<float>((sqrt(sum_of_warp(squares)) + rest) * 1.001);
+  window.peak = __int_as_float((high - quantum + 1 + 127) << 23);
+  window.rest = static_cast<float>(rest);
+  window.rest_sum = static_cast<float>(sum_of_warp(rest_sum) * 1.001);
+  return window;
+}
+
+/// True if the rests of a line decide the rounding of few of its products: next to the products of
+/// its norm with another's, they are a 2^-10th of the last place of a sum of ordinary size, that
+/// product over sqrt(length).
+__device__ bool leaves_little(const LineWindow& w, int mantissa, Index length) {
+  const float rest = fminf(w.rest, w.rest_sum * w.peak / w.norm);
+  const float share = __int_as_float((127 - mantissa - 10) << 23);
+  return rest * sqrtf(static_cast<float>(length)) <= share * w.norm;
+}
+
+template <typename Code>
+__device__ LineWindow window_of(const Problem& p, const Factor& f, const LineAt& at,
+                                const DigitChoice& choice) {
+  const Reach reach = reach_of<Code>(p, f, at);
+  LineWindow window{};
+  if (reach.beyond) window.digits = kBeyond;
+  if (reach.beyond || reach.high < reach.low) return window;
+  const int bits = reach.high - reach.low + 1;
+  int digits = 1;
+  while (digits < choice.first && capacity<Code>(p, digits) < bits) ++digits;
+  for (;; ++digits) {
+    const int room = capacity<Code>(p, digits);
+    window = measure<Code>(p, f, at, bits <= room ? reach.low : reach.high - room + 1, reach.high);
+    window.digits = digits;
+    if (digits == choice.most || leaves_little(window, choice.mantissa, at.length)) return window;
+  }
 }
 
 template <typename Code>
 __global__ void __launch_bounds__(32 * kWarps)
-    window_kernel(Problem p, Factor f, LineMemory memory, Index lines, LineWindow* window,
-                  std::int32_t* most_digits) {
+    window_kernel(Problem p, Factor f, LineMemory memory, Index lines, DigitChoice choice,
+                  LineWindow* window, std::int32_t* most_digits) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::int32_t most = 0;
   const Index warps = gridDim.x * Index{kWarps};
   for (Index index = blockIdx.x * Index{kWarps} + threadIdx.x / 32; index < lines; index += warps) {
     const LineAt at = line_at(p, f, memory, index);
     if (!at.owed) continue;
-    int low = kNoExponent;
-    int high = -kNoExponent;
-    bool beyond = bad_row_scale(p, f, at);
-    for (Index c = Index{lane} * kStep; c < at.length; c += 32 * kStep) {
-      const int scale = mx_exponent(p, f, at, c);
-      std::uint32_t codes[kStep];
-      load<Code>(at, c, codes);
-      beyond = beyond || scale == kNoExponent;
-#pragma unroll
-      for (int i = 0; i < kStep; ++i) {
-        const Parts e = parts_of<Code>(codes[i]);
-        beyond = beyond || !e.finite;
-        if (e.significand == 0) continue;
-        low = min(low, scale + e.exponent + __ffs(e.significand) - 1);
-        high = max(high, scale + e.exponent + 31 - __clz(e.significand));
-      }
-    }
-    low = __reduce_min_sync(~0u, low);
-    high = __reduce_max_sync(~0u, high);
-    beyond = __any_sync(~0u, beyond);
-    int digits = high < low ? 0 : digits_for(high - low + 1, Code::spec.mantissa_bits + 1);
-    if (beyond) digits = kBeyond;
-    if (lane == 0) window[index] = {digits == 0 ? 0 : low, digits, 0.0f, 0};
-    if (digits < kBeyond) most = max(most, digits);
+    const LineWindow w = window_of<Code>(p, f, at, choice);
+    if (lane == 0) window[index] = w;
+    if (w.digits < kBeyond) most = max(most, w.digits);
   }
   if (lane == 0 && most > 0) atomicMax(most_digits, most);
 }
 
-/// Writes planes first .. first + Count - 1 of sixteen elements.
-template <int Count>
-__device__ void store(std::uint8_t* to, Index plane_bytes, const int (&planes)[Count][4]) {
-#pragma unroll
-  for (int i = 0; i < Count; ++i) {
-    *reinterpret_cast<int4*>(to + i * plane_bytes) =
-        make_int4(planes[i][0], planes[i][1], planes[i][2], planes[i][3]);
-  }
+/// Bytes 0, 1, 2, 3 of four words to words of their own.
+__device__ void turn(const std::uint32_t (&v)[4], std::uint32_t (&bytes)[4]) {
+  const std::uint32_t low = __byte_perm(v[0], v[1], 0x5140);   // a0 b0 a1 b1
+  const std::uint32_t high = __byte_perm(v[0], v[1], 0x7362);  // a2 b2 a3 b3
+  const std::uint32_t low2 = __byte_perm(v[2], v[3], 0x5140);
+  const std::uint32_t high2 = __byte_perm(v[2], v[3], 0x7362);
+  bytes[0] = __byte_perm(low, low2, 0x5410);
+  bytes[1] = __byte_perm(low, low2, 0x7632);
+  bytes[2] = __byte_perm(high, high2, 0x5410);
+  bytes[3] = __byte_perm(high, high2, 0x7632);
 }
 
-/// Sixteen integers to planes; four of them share a word of each plane.
-__device__ void split(const int (&v)[kStep], bool four, std::uint8_t* to, Index plane_bytes) {
-  int low[kThreeDigitPlanes][4] = {};
-  int top[kPlanes - kThreeDigitPlanes][4] = {};
+/// Sixteen integers to `count` planes.  With 128 added to every digit, the digits are the bytes.
+template <typename Unsigned>
+__device__ void split(const Unsigned (&v)[kStep], int count, std::uint8_t* to, Index plane_bytes) {
+  constexpr int kPlanes = sizeof(Unsigned) == 4 ? 4 : kMostDigits;
+  constexpr auto kBias = static_cast<Unsigned>(0x8080808080ull);
+  std::uint32_t planes[kPlanes][4];
 #pragma unroll
-  for (int i = 0; i < kStep; ++i) {
-    int digit[kMostDigits];
-    int rest = v[i];
+  for (int i = 0; i < kStep; i += 4) {
+    std::uint32_t low[4];
+    std::uint32_t turned[4];
 #pragma unroll
-    for (int n = 0; n < kMostDigits; ++n) {
-      digit[n] = ((rest + 64) & 127) - 64;
-      rest = (rest - digit[n]) >> 7;
+    for (int n = 0; n < 4; ++n) low[n] = static_cast<std::uint32_t>(v[i + n] + kBias);
+    turn(low, turned);
+#pragma unroll
+    for (int n = 0; n < 4; ++n) planes[n][i / 4] = turned[n] ^ 0x80808080u;
+    if constexpr (kPlanes == 5) {
+      std::uint32_t top = 0;
+#pragma unroll
+      for (int n = 0; n < 4; ++n) {
+        top |= static_cast<std::uint32_t>((v[i + n] + kBias) >> 32 & 0xFF) << 8 * n;
+      }
+      planes[4][i / 4] = top ^ 0x80808080u;
     }
-    const int shift = i % 4 * 8;
-    const auto put = [&](int(&plane)[4], int value) { plane[i / 4] |= (value & 0xFF) << shift; };
-    put(low[0], digit[0]);
-    put(low[1], digit[1]);
-    put(low[2], digit[2]);
-    put(low[3], digit[0] + digit[1]);
-    put(low[4], digit[0] + digit[2]);
-    put(low[5], digit[1] + digit[2]);
-    put(top[0], digit[3]);
-    put(top[1], digit[0] + digit[3]);
-    put(top[2], digit[1] + digit[3]);
-    put(top[3], digit[2] + digit[3]);
   }
-  store(to, plane_bytes, low);
-  if (four) store(to + kThreeDigitPlanes * plane_bytes, plane_bytes, top);
+#pragma unroll
+  for (int n = 0; n < kPlanes; ++n) {
+    if (n >= count) return;
+    *reinterpret_cast<uint4*>(to + n * plane_bytes) = {planes[n][0], planes[n][1], planes[n][2],
+                                                       planes[n][3]};
+  }
 }
 
-template <typename Code>
+template <typename Code, typename Unsigned>
 __global__ void __launch_bounds__(32 * kWarps)
     planes_kernel(Problem p, Factor f, LineMemory memory, Index lines, LineMemory planes,
-                  LineWindow* window, const std::int32_t* most_digits, std::uint8_t* out) {
+                  const LineWindow* window, const std::int32_t* most_digits, std::uint8_t* out) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const bool four = *most_digits > 3;
-  const Index plane_bytes = planes.group_bytes;
+  const int count = *most_digits;
   const Index warps = gridDim.x * Index{kWarps};
   for (Index index = blockIdx.x * Index{kWarps} + threadIdx.x / 32; index < lines; index += warps) {
     const LineAt at = line_at(p, f, memory, index);
     if (!at.owed) continue;
     const LineWindow w = window[index];
     const bool given = w.digits < kBeyond;
-    const Index row = f.k_is_rows ? at.line : index;
-    std::uint8_t* to = out + row * planes.line_bytes + at.place;
-    double squares = 0;
+    std::uint8_t* to = out + (f.k_is_rows ? at.line : index) * planes.line_bytes + at.place;
     for (Index c = Index{lane} * kStep; c < (at.length + 127) / 128 * 128; c += 32 * kStep) {
+      const bool some = given && c < at.length;
+      const Parts scale = some ? block_scale(p, f, at, c) : Parts{0, 0, false, true};
       std::uint32_t codes[kStep];
-      load<Code>(at, c, codes);
-      const int scale = given && c < at.length ? mx_exponent(p, f, at, c) - w.quantum : 0;
-      int v[kStep];
+      load_codes<Code>(at, c, codes);
+      Unsigned v[kStep];
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
-        const Parts e = parts_of<Code>(codes[i]);
-        const int shift = scale + e.exponent;
-        // Below the quantum there are only zeros of the significand.
-        int magnitude = shift >= 0 ? e.significand << (shift & 31) : e.significand >> (-shift & 31);
-        if (!given || e.significand == 0) magnitude = 0;
-        v[i] = e.negative ? -magnitude : magnitude;
-        squares += static_cast<double>(magnitude) * static_cast<double>(magnitude);
+        const Parts e = scaled(parts_of<Code>(codes[i]), scale);
+        const Unsigned magnitude = nearest<Unsigned>(e.significand, e.exponent - w.quantum);
+        v[i] = e.negative ? Unsigned{0} - magnitude : magnitude;
       }
-      split(v, four, to + c, plane_bytes);
+      split(v, count, to + c, planes.group_bytes);
     }
-    for (int step = 16; step > 0; step /= 2) squares += __shfl_xor_sync(~0u, squares, step);
-    // Raised by far more than the rounding of the squares, their sum, the root and the result.
-    if (lane == 0) window[index].norm = static_cast<float>(sqrt(squares) * 1.001);
   }
 }
 
@@ -224,18 +242,18 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 DigitPlanes make_digit_planes(DeviceBackend& backend, const Problem& p, const Factor& f,
                               Index lines, DigitPlaneScratch& scratch) {
-  std::optional<Scratch<std::uint8_t>> laid;
-  const LineMemory codes = lay_lines(backend, p, f, lines, laid);
-  const Index all_lines = f.lines_are_rows ? lines : lines * p.groups;
-
+  const DigitChoice choice = choice_of(p);
   DigitPlanes made;
-  made.memory = codes;
+  made.codes = lay_lines(backend, p, f, lines, scratch.codes);
+  const Index all_lines = f.lines_are_rows ? lines : lines * p.groups;
+  made.depth = choice.most;
+  made.memory = made.codes;
   made.memory.element_bytes = 1;
-  made.memory.length = f.k_is_rows ? codes.length : round_up(p.k, 128);
+  made.memory.length = f.k_is_rows ? made.codes.length : round_up(p.k, 128);
   made.memory.line_bytes = made.memory.length;
   made.memory.lines = f.k_is_rows ? lines : all_lines;
   made.memory.group_bytes = made.memory.lines * made.memory.line_bytes;
-  scratch.planes.emplace(backend, made.memory.group_bytes * kPlanes);
+  scratch.planes.emplace(backend, made.memory.group_bytes * made.depth);
   scratch.window.emplace(backend, all_lines);
   scratch.most_digits.emplace(backend, 1);
   made.memory.data = scratch.planes->data();
@@ -250,10 +268,12 @@ DigitPlanes make_digit_planes(DeviceBackend& backend, const Problem& p, const Fa
   const auto run = [&](auto tag) {
     using Code = typename decltype(tag)::type;
     window_kernel<Code><<<blocks, 32 * kWarps, 0, stream>>>(
-        p, f, codes, all_lines, scratch.window->data(), scratch.most_digits->data());
-    planes_kernel<Code><<<blocks, 32 * kWarps, 0, stream>>>(
-        p, f, codes, all_lines, made.memory, scratch.window->data(), made.most_digits,
-        scratch.planes->data());
+        p, f, made.codes, all_lines, choice, scratch.window->data(), scratch.most_digits->data());
+    const auto kernel = choice.most < kMostDigits ? planes_kernel<Code, std::uint32_t>
+                                                  : planes_kernel<Code, std::uint64_t>;
+    kernel<<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, all_lines, made.memory,
+                                               made.window, made.most_digits,
+                                               scratch.planes->data());
   };
   if (f.dtype == Dtype::bf16) {
     run(TypeTag<BF16>{});

@@ -5,14 +5,24 @@
 
 namespace mxo::cuda {
 
-/// Every output whose lines are in_integers, from the planes; the others are left alone.
-void multiply_planes(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
-                     const DigitPlanes& b);
+/// A bit for each output whose rounding the planes leave open: bit j % 32 of word j / 32 of a line
+/// of a, lines of all groups together.
+struct Doubt {
+  std::uint32_t* bits;
+  Index words;  ///< of a line
+};
 
-/// Every output whose lines are not in_integers, all of them if there are no windows, term by term
+/// Every output whose rounding the planes decide; the others are marked in `doubt` and left alone.
+void multiply_planes(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
+                     const DigitPlanes& b, const Doubt& doubt);
+
+/// Outputs in doubt, from the lines' codes: in binary64, and where that leaves the rounding open,
 /// in fixed point.
-void add_in_fixed_point(DeviceBackend& backend, const Problem& p, const LineWindow* a,
-                        const LineWindow* b);
+void decide_doubt(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
+                  const DigitPlanes& b, const Doubt& doubt);
+
+/// Every output, term by term in fixed point.
+void add_in_fixed_point(DeviceBackend& backend, const Problem& p);
 
 /// The chain of fused multiply-adds, one output to a thread.
 void chain_products(DeviceBackend& backend, const Problem& p);

@@ -1,11 +1,13 @@
-// The exact product: planes of digits multiplied as int8, their sums joined in 64 bits.
+// The exact product: planes of digits multiplied as int8, their sums joined in binary64.
 //
-// With a = sum a_i 128^i and b = sum b_j 128^j (digits of lines), a.b is the sum over i, j of
-// a_i.b_j 128^(i+j), and a_i.b_j + a_j.b_i = (a_i + a_j).(b_i + b_j) - a_i.b_i - a_j.b_j: n digits
-// take n (n + 1) / 2 products (Karatsuba and Ofman, 1962), one for each plane.
+// With a = sum a_i 256^i and b = sum b_j 256^j (digits of lines), a.b is the sum over w of 256^w
+// times the sum of a_i.b_j over i + j = w: a pass for each w, whose products share accumulators.
+#include <type_traits>
+
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/certified_rounding.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
-#include "emu/cuda/gemm/integer_rounding.cuh"
+#include "emu/cuda/gemm/pass_sums.cuh"
 #include "emu/cuda/gemm/tile_pipeline.cuh"
 
 namespace mxo::cuda {
@@ -13,42 +15,22 @@ namespace {
 
 constexpr int kColumns = 256;
 constexpr int kWords = kColumns / 2;
-constexpr int kTileOutputs = kTileRows * kColumns;
 /// Chunks whose products fit int32, all digits being -128: 2^14 each, 128 to a chunk.
 constexpr int kMostChunks = 1023;
 
+static_assert(kTileOutputs == kTileRows * kColumns);
+
 using Pipeline = TilePipeline<kColumns>;
-
-/// Which digits plane p is of: two of them, or one twice.
-__device__ int first_digit(int plane) {
-  constexpr int kFirst[kPlanes] = {0, 1, 2, 0, 0, 1, 3, 0, 1, 2};
-  return kFirst[plane];
-}
-__device__ int second_digit(int plane) {
-  constexpr int kSecond[kPlanes] = {0, 1, 2, 1, 2, 2, 3, 3, 3, 3};
-  return kSecond[plane];
-}
-
-/// What the product of plane p counts in a.b when there are n digits.
-__device__ std::int64_t weight(int plane, int digits) {
-  const int i = first_digit(plane);
-  const int j = second_digit(plane);
-  std::int64_t w = std::int64_t{1} << 7 * (i + j);
-  if (i != j) return w;
-  for (int other = 0; other < digits; ++other) {
-    if (other != i) w -= std::int64_t{1} << 7 * (i + other);
-  }
-  return w;
-}
 
 struct Job {
   Problem p;
-  Index lines_a;  ///< windows of a group of a
   const LineWindow* window_a;
   const LineWindow* window_b;
-  const std::int32_t* most_a;
-  const std::int32_t* most_b;
-  std::int64_t* sums;  ///< kTileOutputs for each block
+  void* sums;               ///< of every pass, kTileOutputs for each block
+  Index block_sums;         ///< sums of a block
+  std::uint32_t* doubt;     ///< a bit for each output
+  Index doubt_words;        ///< of a line of a
+  std::uint32_t* arrivals;  ///< of the blocks' pace
 };
 
 /// What a block does for one tile.
@@ -58,12 +40,24 @@ struct Work {
   Index b;
   int rows;
   int columns;
-  int digits;
+  int digits_a;
+  int digits_b;
+  int passes;
   int chunks;
   int place;  ///< of its first chunk along k
   int line_a;
   int line_b;
 };
+
+/// The most digits of `count` lines, the warp together.
+__device__ int most_digits(const LineWindow* window, int count) {
+  int digits = 0;
+  for (int i = static_cast<int>(threadIdx.x) % 32; i < count; i += 32) {
+    const int d = window[i].digits;
+    if (d < kBeyond) digits = max(digits, d);
+  }
+  return __reduce_max_sync(~0u, digits);
+}
 
 __device__ Work work_of(const Job& job, Index index) {
   const Problem& p = job.p;
@@ -79,80 +73,66 @@ __device__ Work work_of(const Job& job, Index index) {
   work.place = p.wgrad ? span.packed * 128 : 0;
   work.line_a = static_cast<int>(p.wgrad ? t.row : work.a);
   work.line_b = static_cast<int>(p.wgrad ? t.column : work.b);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  int digits = 0;
-  for (int i = lane; i < work.rows; i += 32) {
-    const int d = job.window_a[work.a + i].digits;
-    if (d < kBeyond) digits = max(digits, d);
-  }
-  for (int i = lane; i < work.columns; i += 32) {
-    const int d = job.window_b[work.b + i].digits;
-    if (d < kBeyond) digits = max(digits, d);
-  }
-  work.digits = __reduce_max_sync(~0u, digits);
+  work.digits_a = most_digits(job.window_a + work.a, work.rows);
+  work.digits_b = most_digits(job.window_b + work.b, work.columns);
+  const bool none = work.digits_a == 0 || work.digits_b == 0;
+  work.passes = none ? 0 : work.digits_a + work.digits_b - 1;
   return work;
 }
 
-/// Planes of n digits, in the order of memory.
-__device__ bool has_plane(int plane, int digits) { return second_digit(plane) < digits; }
-
-/// A line whose fourth digit is zero has no planes from the sixth on: its sums with that digit are
-/// the digits 0, 1 and 2.
-__device__ int stored_plane(int plane, int most_digits) {
-  return plane > kThreeDigitPlanes && most_digits < kMostDigits ? plane - 7 : plane;
-}
-/// True if plane 6, the fourth digit alone, is zero on one side.
-__device__ bool vanishes(int plane, int most_a, int most_b) {
-  return plane == kThreeDigitPlanes && min(most_a, most_b) < kMostDigits;
-}
+/// The products of a pass: digit i of a with digit w - i of b, `count` of them from i = first on.
+struct Pass {
+  int first;
+  int count;
+  int most_chunks;  ///< of each that int32 holds together
+  __device__ Pass(const Work& work, int w)
+      : first(max(0, w - work.digits_b + 1)),
+        count(min(w, work.digits_a - 1) - first + 1),
+        most_chunks(kMostChunks / count) {}
+};
 
 __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
-  const int most_a = *job.most_a;
-  const int most_b = *job.most_b;
   const Index tiles = tiles_of<kColumns>(job.p);
+  pipeline.keep_pace(job.arrivals);
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Work work = work_of(job, index);
     if (threadIdx.x % 32 != 0) continue;
-    for (int plane = 0; plane < kPlanes; ++plane) {
-      if (!has_plane(plane, work.digits) || vanishes(plane, most_a, most_b)) continue;
-      pipeline.fetch(a, b, work.chunks, work.place, work.line_a, stored_plane(plane, most_a),
-                     work.line_b, stored_plane(plane, most_b));
+    for (int w = 0; w < work.passes; ++w) {
+      const Pass pass(work, w);
+      for (int done = 0; done < work.chunks; done += pass.most_chunks) {
+        const int chunks = min(work.chunks - done, pass.most_chunks);
+        for (int i = pass.first; i < pass.first + pass.count; ++i) {
+          pipeline.fetch(a, b, chunks, work.place + done * kChunkBytes, work.line_a, i, work.line_b,
+                         w - i);
+        }
+      }
     }
   }
 }
 
-/// Adds this thread's words, times `weight`, to its sums; `first` sets them.
-__device__ void join(const std::uint32_t (&d)[kWords], std::int64_t weight, bool first,
-                     std::int64_t* sums) {
+/// True if some pass of the tile takes more than one accumulation: its sums are of 64 bits.
+__device__ bool long_sums(const Work& work) {
+  return work.chunks > kMostChunks / max(min(work.digits_a, work.digits_b), 1);
+}
+
+/// Keeps this thread's words as sums of a pass.
+__device__ void keep(const std::uint32_t (&d)[kWords], std::int32_t* sums) {
+#pragma unroll
+  for (int i = 0; i < kWords; ++i) __stcg(sums + i * 256, static_cast<std::int32_t>(d[i]));
+}
+/// The same, added to what `sums` hold unless it is the first time.
+__device__ void add(const std::uint32_t (&d)[kWords], bool first, std::int64_t* sums) {
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
-    const auto value = static_cast<unsigned long long>(static_cast<std::int32_t>(d[i]) * weight);
-    auto* at = reinterpret_cast<unsigned long long*>(sums + i * 256);
+    const std::int64_t value = static_cast<std::int32_t>(d[i]);
     if (first) {
-      __stcg(at, value);
+      __stcg(reinterpret_cast<long long*>(sums + i * 256), value);
     } else {
-      asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(at), "l"(value) : "memory");
+      asm volatile("red.relaxed.gpu.global.add.u64 [%0], %1;" ::"l"(sums + i * 256), "l"(value)
+                   : "memory");
     }
   }
-}
-
-/// A finished sum with its row-wise scales, rounded to the output's type.
-__device__ std::uint32_t finish(const Problem& p, std::int64_t sum, int quantum, float scale_a,
-                                float scale_b, int mantissa) {
-  bool negative = sum < 0;
-  const auto magnitude = static_cast<std::uint64_t>(negative ? -sum : sum);
-  if (p.scaling != Scaling::rowwise) return round_integer(magnitude, negative, quantum, mantissa);
-  const auto word_a = __float_as_uint(scale_a);
-  const auto word_b = __float_as_uint(scale_b);
-  const int field_a = static_cast<int>(word_a >> 23 & 0xFF);
-  const int field_b = static_cast<int>(word_b >> 23 & 0xFF);
-  const std::uint64_t ma = (word_a & 0x7FFFFF) | (field_a > 0 ? 0x800000 : 0);
-  const std::uint64_t mb = (word_b & 0x7FFFFF) | (field_b > 0 ? 0x800000 : 0);
-  negative = negative != ((word_a >> 31) != (word_b >> 31));
-  const auto product = static_cast<unsigned __int128>(magnitude) * (ma * mb);  // 62 + 48 bits
-  return round_integer(product, negative, quantum + max(field_a, 1) + max(field_b, 1) - 300,
-                       mantissa);
 }
 
 /// What the outputs need of a line: its window, and its row-wise scale.
@@ -202,21 +182,49 @@ __device__ void store(const Problem& p, Index at, const std::uint32_t (&bits)[2]
   if (owed[1]) out[p.out_column] = static_cast<std::uint16_t>(bits[1]);
 }
 
-/// Rounds and writes this thread's outputs, sixteen sums in flight.
+/// Rounds output (a, b) with the sums at `at`.
+template <typename Sum>
+__device__ Certified round_sum(const Joined& joined, const Sum*, int, const Fact& a, const Fact& b,
+                               int mantissa) {
+  const double off = joined.lost + static_cast<double>(product_of_rests(a.window, b.window));
+  return certified(joined.sum, off, static_cast<double>(a.scale) * static_cast<double>(b.scale),
+                   a.window.quantum + b.window.quantum, mantissa);
+}
+/// bf16: the estimate mostly decides.  It is off by less than 16 roundings of the magnitudes, which
+/// are 2^-24 each: of the parts together one, of at most nine sums, of the scale, of its product
+/// with the sum, and of the bound.
+template <typename Sum>
+__device__ Certified round_sum(const Estimate& guess, const Sum* at, int passes, const Fact& a,
+                               const Fact& b, int mantissa) {
+  const float scale = a.scale * b.scale;
+  const float off = guess.magnitude * 0x1p-20f + product_of_rests(a.window, b.window);
+  const bool normal = fabsf(scale) > 0x1p-30f && fabsf(scale) < 0x1p30f;
+  const Certified quick = certified_bf16(guess.sum * scale, off * fabsf(scale) * 1.0001f,
+                                         a.window.quantum + b.window.quantum);
+  if (quick.certain && normal) return quick;
+  return round_sum(join(at, passes), at, passes, a, b, mantissa);
+}
+
+/// Rounds and writes this thread's outputs, and marks those whose rounding is in doubt.
+template <typename Known, typename Sum>
 __device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
-                      const std::int64_t* sums) {
+                      const Sum* sums) {
   const Problem& p = job.p;
   const int mantissa = p.out_dtype == Dtype::f32 ? 23 : 7;
   const Index corner = p.out_at(work.tile.group, work.tile.row, work.tile.column);
-  constexpr int kFlight = 16;
+  constexpr int kFlight = 8;  // words: two rows of two times eight columns
+  std::uint32_t doubt[2] = {};
 #pragma unroll 1
   for (int first = 0; first < kWords; first += kFlight) {
-    std::int64_t sum[kFlight];
+    const Sum* at = sums + first * 256;
+    Known known[kFlight];
 #pragma unroll
     for (int i = 0; i < kFlight; ++i) {
-      sum[i] = work.digits > 0
-                   ? __ldcg(reinterpret_cast<const long long*>(sums + (first + i) * 256))
-                   : 0;
+      if constexpr (std::is_same_v<Known, Estimate>) {
+        known[i] = estimate(at + i * 256, work.passes);
+      } else {
+        known[i] = join(at + i * 256, work.passes);
+      }
     }
 #pragma unroll
     for (int i = 0; i < kFlight; i += 2) {
@@ -229,20 +237,55 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
 #pragma unroll
       for (int side = 0; side < 2; ++side) {
         const Fact& b = facts[kTileRows + column + side];
-        owed[side] = column + side < work.columns && in_integers(a.window, b.window);
+        owed[side] = column + side < work.columns;
         if (!owed[side]) continue;
-        bits[side] = finish(p, sum[i + side], a.window.quantum + b.window.quantum, a.scale, b.scale,
-                            mantissa);
+        const Certified rounded =
+            round_sum(known[i + side], at + (i + side) * 256, work.passes, a, b, mantissa);
+        bits[side] = rounded.bits;
+        owed[side] = rounded.certain && a.window.digits < kBeyond && b.window.digits < kBeyond;
+        if (!owed[side]) doubt[i / 2 % 2] |= 1u << (column + side) % 32;
       }
       store(p, corner + row * p.out_row + column * p.out_column, bits, owed);
+    }
+    if (first % (2 * kFlight) == 0) continue;  // 32 columns: a word of marks
+#pragma unroll
+    for (int side = 0; side < 2; ++side) {
+      if (doubt[side] == 0) continue;
+      const Index line = work.a + group * 64 + row_of_word(2 * side);
+      const Index word = work.tile.column / 32 + first / (2 * kFlight);
+      atomicOr(job.doubt + line * job.doubt_words + word, doubt[side]);
+      doubt[side] = 0;
     }
   }
 }
 
+/// All of one tile, its sums kept as `Sum`.
+template <typename Sum>
+__device__ void multiply_tile(const Job& job, const Work& work, Pipeline& pipeline, int group,
+                              const Fact* facts) {
+  Sum* sums = static_cast<Sum*>(job.sums) + blockIdx.x * job.block_sums + threadIdx.x;
+  for (int w = 0; w < work.passes; ++w) {
+    const Pass pass(work, w);
+    Sum* to = sums + w * kTileOutputs;
+    for (int done = 0; done < work.chunks; done += pass.most_chunks) {
+      std::uint32_t d[kWords];
+      const int chunks = min(work.chunks - done, pass.most_chunks);
+      pipeline.multiply<Unit::s8>(d, chunks * pass.count, group);
+      if constexpr (sizeof(Sum) == 4) {
+        keep(d, to);
+      } else {
+        add(d, done == 0, to);
+      }
+    }
+  }
+  if (job.p.out_dtype == Dtype::f32) {
+    write<Joined>(job, work, group, facts, sums);
+  } else {
+    write<Estimate>(job, work, group, facts, sums);
+  }
+}
+
 __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Facts& facts) {
-  const int most_a = *job.most_a;
-  const int most_b = *job.most_b;
-  std::int64_t* sums = job.sums + blockIdx.x * Index{kTileOutputs} + threadIdx.x;
   const Index tiles = tiles_of<kColumns>(job.p);
   int turn = 0;
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
@@ -250,18 +293,11 @@ __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Fa
     Fact* fact = facts.fact[turn];
     turn ^= 1;
     read_facts(job, work, fact);
-    bool first = true;
-    for (int plane = 0; plane < kPlanes; ++plane) {
-      if (!has_plane(plane, work.digits) || vanishes(plane, most_a, most_b)) continue;
-      const std::int64_t w = weight(plane, work.digits);
-      for (int done = 0; done < work.chunks; done += kMostChunks) {
-        std::uint32_t d[kWords];
-        pipeline.multiply<Unit::s8>(d, min(work.chunks - done, kMostChunks), group);
-        join(d, w, first, sums);
-        first = false;
-      }
+    if (long_sums(work)) {
+      multiply_tile<std::int64_t>(job, work, pipeline, group, fact);
+    } else {
+      multiply_tile<std::int32_t>(job, work, pipeline, group, fact);
     }
-    write(job, work, group, fact, sums);
   }
 }
 
@@ -284,14 +320,20 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
 }  // namespace
 
 void multiply_planes(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
-                     const DigitPlanes& b) {
+                     const DigitPlanes& b, const Doubt& doubt) {
   const auto map = [](const DigitPlanes& planes, int rows) {
     const LineMemory& m = planes.memory;
-    return tile_map(m.data, 1, m.length, m.lines, m.line_bytes, kPlanes, m.group_bytes, rows);
+    return tile_map(m.data, 1, m.length, m.lines, m.line_bytes, planes.depth, m.group_bytes, rows);
   };
   const auto blocks = static_cast<unsigned>(backend.multiprocessors());
-  Scratch<std::int64_t> sums(backend, Index{blocks} * kTileOutputs);
-  Job job{p, p.m, a.window, b.window, a.most_digits, b.most_digits, sums.data()};
+  const int digits = std::min(a.depth, b.depth);
+  const Index block_sums = Index{a.depth + b.depth - 1} * kTileOutputs;
+  const bool may_be_long = p.k > kMostChunks / digits * Index{kChunkBytes};
+  Scratch<std::uint8_t> sums(backend, blocks * block_sums * (may_be_long ? 8 : 4));
+  Scratch<std::uint32_t> arrivals(backend, 1);
+  backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()), sizeof(std::uint32_t));
+  const Job job{p,          a.window,   b.window,    sums.data(),
+                block_sums, doubt.bits, doubt.words, arrivals.data()};
   check(cudaFuncSetAttribute(planes_product_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
         "cudaFuncSetAttribute");

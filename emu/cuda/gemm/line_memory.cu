@@ -154,6 +154,15 @@ bool lies_ready(const Problem& p, const Factor& f, Index bytes) {
          aligned(f.line * bytes) && aligned(p.k);
 }
 
+template <typename Element>
+void lay_elements(DeviceBackend& backend, const Problem& p, const Factor& f,
+                  const LineMemory& memory, std::uint8_t* out) {
+  const unsigned blocks = blocks_for(memory.lines, memory.length, memory.groups);
+  lay_kernel<<<blocks, dim3(kTile, 8), 0, backend.stream()>>>(p, f, memory.lines, memory.length,
+                                                              reinterpret_cast<Element*>(out));
+  check_launch("lay_kernel");
+}
+
 using EncodeTiled = CUresult (*)(CUtensorMap*, CUtensorMapDataType, cuuint32_t, void*,
                                  const cuuint64_t*, const cuuint64_t*, const cuuint32_t*,
                                  const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle,
@@ -187,16 +196,13 @@ LineMemory lay_lines(DeviceBackend& backend, const Problem& p, const Factor& f, 
   }
   scratch.emplace(backend, memory.group_bytes * memory.groups);
   memory.data = scratch->data();
-  const unsigned blocks = blocks_for(lines, memory.length, memory.groups);
-  const dim3 threads(kTile, 8);
-  if (bytes == 1) {
-    lay_kernel<<<blocks, threads, 0, backend.stream()>>>(p, f, lines, memory.length,
-                                                         scratch->data());
+  if (can_turn_lines(f, lines)) {
+    turn_lines(backend, p, f, memory, scratch->data());
+  } else if (bytes == 1) {
+    lay_elements<std::uint8_t>(backend, p, f, memory, scratch->data());
   } else {
-    lay_kernel<<<blocks, threads, 0, backend.stream()>>>(
-        p, f, lines, memory.length, reinterpret_cast<std::uint16_t*>(scratch->data()));
+    lay_elements<std::uint16_t>(backend, p, f, memory, scratch->data());
   }
-  check_launch("lay_kernel");
   return memory;
 }
 

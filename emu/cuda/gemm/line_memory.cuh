@@ -29,6 +29,12 @@ LineMemory lay_lines(DeviceBackend& backend, const Problem& p, const Factor& f, 
 LineMemory lay_dequantized_lines(DeviceBackend& backend, const Problem& p, const Factor& f,
                                  Index lines, std::optional<Scratch<std::uint8_t>>& scratch);
 
+/// Contracted rows whose elements are neighbours across lines, in steps of 16 bytes, can be laid a
+/// whole tile at a time; turn_lines() does.
+bool can_turn_lines(const Factor& f, Index lines);
+void turn_lines(DeviceBackend& backend, const Problem& p, const Factor& f, const LineMemory& memory,
+                std::uint8_t* out);
+
 /// The boxes of `rows` lines of 128 bytes for copies of tiles: axes k, line, depth.  Bytes, or
 /// elements of two bytes.
 CUtensorMap tile_map(const std::uint8_t* data, int element_bytes, Index length, Index lines,

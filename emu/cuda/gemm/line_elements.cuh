@@ -1,0 +1,101 @@
+// Elements of laid lines: where they are, and what they are as integers times powers of two.
+#pragma once
+
+#include "emu/cuda/gemm/line_memory.cuh"
+
+namespace mxo::cuda {
+
+/// Line number `index` of a factor: which group and line it is, and where its codes are.
+struct LineAt {
+  Index group;
+  Index line;
+  Index length;
+  Index place;  ///< of its first element along a laid line
+  const std::uint8_t* codes;
+  bool owed;
+};
+
+__device__ inline LineAt line_at(const Problem& p, const Factor& f, const LineMemory& memory,
+                                 Index index) {
+  if (f.lines_are_rows) {
+    return {
+        0, index, p.k, 0, memory.data + index * memory.line_bytes, index < p.span[p.groups].start};
+  }
+  LineAt at{};
+  at.group = index / memory.lines;
+  at.line = index % memory.lines;
+  at.length = p.length_of(at.group);
+  at.place = f.k_is_rows ? Index{p.span[at.group].packed} * 128 : 0;
+  at.codes = memory.data + (f.k_is_rows ? 0 : at.group * memory.group_bytes) +
+             at.line * memory.line_bytes + at.place * memory.element_bytes;
+  at.owed = true;
+  return at;
+}
+
+/// Where the scale of place c of a line lies.
+__device__ inline Index scale_offset(const Problem& p, const Factor& f, const LineAt& at, Index c) {
+  return f.lines_are_rows ? at.line * f.scale_line + (c >> p.block_shift()) * f.scale_k
+                          : p.scale_at(f, at.group, at.line, c);
+}
+
+/// A number: significand * 2^exponent, or none.
+struct Parts {
+  std::uint32_t significand;  ///< below 2^24; below 2^28 for an element with its scale
+  int exponent;
+  bool negative;
+  bool finite;
+};
+
+template <typename Code>
+__device__ Parts parts_of(std::uint32_t bits) {
+  constexpr FormatSpec S = Code::spec;
+  constexpr int m = S.mantissa_bits;
+  const int magnitude = static_cast<int>(bits) & ((1 << S.sign_shift()) - 1);
+  const int field = magnitude >> m;
+  const int fraction = magnitude & ((1 << m) - 1);
+  const Code code{static_cast<typename Code::Bits>(bits)};
+  return {static_cast<std::uint32_t>(fraction | (field > 0 ? 1 << m : 0)),
+          (field > 0 ? field : 1) - S.bias - m, (bits >> S.sign_shift() & 1) != 0,
+          !is_nan(code) && !is_infinite(code)};
+}
+
+/// The scale that the elements from place c on are multiplied by, up to the end of its block; one
+/// where scales multiply the finished sum.
+__device__ inline Parts block_scale(const Problem& p, const Factor& f, const LineAt& at, Index c) {
+  if (p.scaling == Scaling::mx) {
+    const int byte = static_cast<const std::uint8_t*>(f.scales)[scale_offset(p, f, at, c)];
+    return {1, byte - 127, false, byte != 0xFF};
+  }
+  if (p.scaling != Scaling::blockwise) return {1, 0, false, true};
+  const std::uint32_t word = static_cast<const std::uint32_t*>(f.scales)[scale_offset(p, f, at, c)];
+  const int field = static_cast<int>(word >> 23 & 0xFF);
+  return {(word & 0x7FFFFF) | (field > 0 ? 0x800000u : 0u), (field > 0 ? field : 1) - 150,
+          word >> 31 != 0, field != 0xFF};
+}
+
+__device__ inline Parts scaled(const Parts& element, const Parts& scale) {
+  return {element.significand * scale.significand, element.exponent + scale.exponent,
+          element.negative != scale.negative, element.finite && scale.finite};
+}
+
+inline constexpr int kStep = 16;  ///< elements of a thread at a time; a block has a multiple
+
+/// Sixteen codes from place c on; zeros beyond the line.  Lines are padded to 16 elements.
+template <typename Code>
+__device__ void load_codes(const LineAt& at, Index c, std::uint32_t (&codes)[kStep]) {
+  constexpr int kBytes = sizeof(Code);
+  uint4 words[kBytes] = {};
+  if (c < at.length) {
+    const auto* from = reinterpret_cast<const uint4*>(at.codes + c * kBytes);
+    for (int i = 0; i < kBytes; ++i) words[i] = from[i];
+  }
+  const std::uint32_t flat[8] = {words[0].x,          words[0].y,          words[0].z,
+                                 words[0].w,          words[kBytes - 1].x, words[kBytes - 1].y,
+                                 words[kBytes - 1].z, words[kBytes - 1].w};
+#pragma unroll
+  for (int i = 0; i < kStep; ++i) {
+    codes[i] = kBytes == 1 ? flat[i / 4] >> i % 4 * 8 & 0xFF : flat[i / 2] >> i % 2 * 16 & 0xFFFF;
+  }
+}
+
+}  // namespace mxo::cuda
