@@ -1,5 +1,5 @@
 // Products on the device at one layer shape: the exact sum and sums of the card's own instruction.
-// CUDA events, warmed, operands larger than the second cache, median of runs.  Results are first
+// CUDA events, warmed, operands larger than the second cache, median of runs.  Results are
 // compared with cpu on the first rows of every group.  Prints a table; arguments M K N E, default
 // 131072 7168 2048 8, and a part of the names of rows.  rival_torch.py times torch on that shape.
 #include <cuda_runtime.h>
@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "emu/backends.h"
@@ -20,12 +20,13 @@
 #include "ops/backend_tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/quantize.h"
+#include "ops/quantize_f32_scales.h"
 
 namespace mxo::bench {
 namespace {
 
 constexpr int kTimes = 7;
-constexpr Index kChecked = 8;  ///< rows of each group
+constexpr Index kChecked = 8;  ///< rows of each group, and 64 columns of wgrad
 
 double median_ms(cuda::DeviceBackend& backend, const std::function<void()>& work) {
   cudaEvent_t start{};
@@ -47,164 +48,295 @@ double median_ms(cuda::DeviceBackend& backend, const std::function<void()>& work
   return times[kTimes / 2];
 }
 
-/// Normal numbers, rows of a block of `kRows` again and again on the device.
-struct Matrix {
-  static constexpr Index kRows = 512;
-  Tensor host_codes;   ///< [kRows, K]
-  Tensor host_scales;  ///< e8m0 [kRows, K/32]; bf16 has none
-  BackendTensor codes;
-  BackendTensor scales;
-};
-
-void repeat(Backend& backend, const Tensor& from, BackendTensor& to) {
-  auto* at = static_cast<std::byte*>(to.result().data);
-  const auto bytes = static_cast<std::size_t>(to.operand().elements()) * size_of(from.dtype());
-  for (std::size_t i = 0; i < bytes; i += from.bytes()) {
-    backend.upload(at + i, from.data(), std::min(from.bytes(), bytes - i));
+/// Normal deviates.
+__global__ void normals(BF16* x, Index count, unsigned seed) {
+  for (Index i = blockIdx.x * Index{blockDim.x} + threadIdx.x; i < count;
+       i += Index{gridDim.x} * blockDim.x) {
+    unsigned long long bits =
+        (static_cast<unsigned long long>(i) + 1) * 0x9E3779B97F4A7C15ull + seed;
+    for (const unsigned long long factor : {0xBF58476D1CE4E5B9ull, 0x94D049BB133111EBull}) {
+      bits = (bits ^ bits >> 29) * factor;
+    }
+    const float first = static_cast<float>((bits >> 40) + 1) * 0x1p-24f;
+    const float second = static_cast<float>(bits >> 8 & 0xFFFFFF) * 0x1p-24f;
+    x[i] = from_float<BF16>(sqrtf(-2 * logf(first)) * cospif(2 * second));
   }
 }
 
-Matrix matrix(Backend& backend, Backend& cpu, bool mx, Index lines, Index k, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<float> draw;
-  Tensor values(Dtype::bf16, {Matrix::kRows, k});
-  for (Index i = 0; i < values.elements(); ++i)
-    values.as<BF16>()[i] = from_float<BF16>(draw(random));
-  Matrix m{std::move(values), Tensor(Dtype::e8m0, {Matrix::kRows, k / 32}), {}, {}};
-  if (mx) {
-    Tensor codes(Dtype::e4m3, {Matrix::kRows, k});
-    Quantize quantize_rows;
-    quantize_rows.x = m.host_codes.operand();
-    quantize_rows.codes = codes.result();
-    quantize_rows.scales = m.host_scales.result();
-    quantize(cpu, quantize_rows);
-    m.host_codes = std::move(codes);
-    m.scales = BackendTensor(backend, Dtype::e8m0, {lines, k / 32});
-    repeat(backend, m.host_scales, m.scales);
+/// `count` neighbours of a view from `first` on along an axis.
+Operand part(Operand view, int axis, Index first, Index count) {
+  view.data = static_cast<const std::byte*>(view.data) +
+              first * view.stride[axis] * static_cast<Index>(size_of(view.dtype));
+  view.extent[axis] = count;
+  return view;
+}
+
+/// A copy on the host of a view of up to three axes, packed.
+Tensor fetch(const Operand& view) {
+  std::vector<Index> shape(view.extent, view.extent + view.rank);
+  Tensor to(view.dtype, shape);
+  const auto size = static_cast<std::size_t>(size_of(view.dtype));
+  Operand wide = view;
+  while (wide.rank < 3) {  // axes of one element in front
+    for (int axis = wide.rank; axis > 0; --axis) {
+      wide.extent[axis] = wide.extent[axis - 1];
+      wide.stride[axis] = wide.stride[axis - 1];
+    }
+    wide.extent[0] = 1;
+    wide.stride[0] = 0;
+    ++wide.rank;
   }
-  m.codes = BackendTensor(backend, m.host_codes.dtype(), {lines, k});
-  repeat(backend, m.host_codes, m.codes);
-  return m;
+  const bool runs = wide.stride[2] == 1;  // else the axis before does, as in a transposed weight
+  const int outer = runs ? 1 : 2;
+  const int inner = runs ? 2 : 1;
+  const auto width = static_cast<std::size_t>(wide.extent[inner]) * size;
+  std::vector<std::byte> plane(width * static_cast<std::size_t>(wide.extent[outer]));
+  for (Index g = 0; g < wide.extent[0]; ++g) {
+    const auto* from =
+        static_cast<const std::byte*>(wide.data) + g * wide.stride[0] * static_cast<Index>(size);
+    cudaMemcpy2D(plane.data(), width, from, static_cast<std::size_t>(wide.stride[outer]) * size,
+                 width, static_cast<std::size_t>(wide.extent[outer]), cudaMemcpyDeviceToHost);
+    std::byte* at = to.data() + static_cast<std::size_t>(g) * plane.size();
+    for (Index i = 0; i < wide.extent[1]; ++i) {
+      for (Index j = 0; j < wide.extent[2]; ++j) {
+        const Index place = runs ? i * wide.extent[2] + j : j * wide.extent[1] + i;
+        std::memcpy(at, plane.data() + static_cast<std::size_t>(place) * size, size);
+        at += size;
+      }
+    }
+  }
+  return to;
 }
 
 Operand grouped(Operand flat, Index groups) {
   Operand w = flat;
-  w.rank = 3;
+  w.rank = flat.rank + 1;
+  for (int axis = flat.rank; axis > 0; --axis) {
+    w.extent[axis] = flat.extent[axis - 1];
+    w.stride[axis] = flat.stride[axis - 1];
+  }
   w.extent[0] = groups;
-  w.extent[1] = flat.extent[0] / groups;
-  w.extent[2] = flat.extent[1];
-  w.stride[0] = w.extent[1] * flat.stride[0];
-  w.stride[1] = flat.stride[0];
-  w.stride[2] = 1;
+  w.extent[1] /= groups;
+  w.stride[0] = w.extent[1] * w.stride[1];
   return w;
 }
+
+Operand exchanged(Operand w) {
+  std::swap(w.extent[1], w.extent[2]);
+  std::swap(w.stride[1], w.stride[2]);
+  return w;
+}
+
+/// Codes of a matrix, and their scales.
+struct Codes {
+  BackendTensor codes;
+  BackendTensor scales;
+};
+
+enum class Pass { forward, dgrad, wgrad };
 
 struct Bench {
   Index m, k, n, groups;
   std::string only;  ///< what the names of rows to run have in them
   cuda::DeviceBackend device{0};
   std::unique_ptr<Backend> cpu = make_backend("cpu");
+  BackendTensor x{};
+  BackendTensor w{};
+  BackendTensor dy{};
+  BackendTensor group_ends{};
 
-  /// One row of the table.
-  void row(const char* name, Scaling scaling, bool mx_codes, const Accumulation& sum, Dtype out) {
-    if (std::string(name).find(only) == std::string::npos) return;
-    Matrix x = matrix(device, *cpu, mx_codes, m, k, 1);
-    Matrix w = matrix(device, *cpu, mx_codes, groups * n, k, 2);
+  /// Operands in bf16: x [M, K], w [E N, K], dy [M, N]; groups of the same size.
+  void make() {
+    unsigned seed = 0;
+    const auto fill = [&](BackendTensor& to, Index rows, Index columns) {
+      to = BackendTensor(device, Dtype::bf16, {rows, columns});
+      normals<<<1024, 256, 0, device.stream()>>>(static_cast<BF16*>(to.result().data),
+                                                 rows * columns, ++seed);
+    };
+    fill(x, m, k);
+    fill(w, groups * n, k);
+    fill(dy, m, n);
     std::vector<std::int32_t> ends;
     for (Index g = 1; g <= groups; ++g) ends.push_back(static_cast<std::int32_t>(m / groups * g));
-    BackendTensor group_ends(device, Dtype::i32, {groups});
+    group_ends = BackendTensor(device, Dtype::i32, {groups});
     device.upload(static_cast<std::byte*>(group_ends.result().data),
                   reinterpret_cast<const std::byte*>(ends.data()), ends.size() * 4);
-    BackendTensor y(device, out, {m, n});
-    BackendTensor ones(device, Dtype::f32, {m + groups * n});
-    const std::vector<float> filled(static_cast<std::size_t>(m + groups * n), 1.0f);
-    device.upload(static_cast<std::byte*>(ones.result().data),
-                  reinterpret_cast<const std::byte*>(filled.data()), filled.size() * 4);
+  }
+
+  /// A matrix as the product of `scaling` takes it, contracted along its rows' length or along its
+  /// columns' within groups.
+  Codes codes_of(const Operand& from, Scaling scaling, bool along_rows, bool weight) {
+    const Index rows = from.extent[0];
+    const Index columns = from.extent[1];
+    Codes to{{device, Dtype::e4m3, {rows, columns}}, {}};
+    if (scaling == Scaling::mx) {
+      to.scales = along_rows ? BackendTensor(device, Dtype::e8m0, {rows, columns / 32})
+                             : BackendTensor(device, Dtype::e8m0, {rows / 32, columns});
+      Quantize op;
+      op.x = from;
+      op.codes = to.codes.result();
+      op.scales = to.scales.result();
+      op.axis = along_rows ? BlockAxis::columns : BlockAxis::rows;
+      quantize(device, op);
+    } else if (scaling == Scaling::rowwise) {
+      to.scales = along_rows ? BackendTensor(device, Dtype::f32, {rows})
+                             : BackendTensor(device, Dtype::f32, {groups, columns});
+      QuantizeRowwise op;
+      op.x = from;
+      if (!along_rows) op.group_ends = group_ends.operand();
+      op.codes = to.codes.result();
+      op.scales = to.scales.result();
+      op.axis = along_rows ? BlockAxis::columns : BlockAxis::rows;
+      quantize_rowwise(device, op);
+    } else {
+      const Index across = (columns + 127) / 128;
+      QuantizeBlockwise op;
+      op.block = weight       ? BlockShape::square_128x128
+                 : along_rows ? BlockShape::row_1x128
+                              : BlockShape::column_128x1;
+      to.scales = BackendTensor(device, Dtype::f32,
+                                {weight || !along_rows ? (rows + 127) / 128 : rows,
+                                 weight || along_rows ? across : columns});
+      op.x = from;
+      op.codes = to.codes.result();
+      op.scales = to.scales.result();
+      quantize_blockwise(device, op);
+    }
+    return to;
+  }
+
+  /// One row of the table.
+  void row(const char* name, Pass pass, Scaling scaling, const Accumulation& sum, Dtype out) {
+    if (std::string(name).find(only) == std::string::npos) return;
+    pass == Pass::wgrad ? wgrad(name, scaling, sum, out) : forward(name, pass, scaling, sum, out);
+  }
+
+  void forward(const char* name, Pass pass, Scaling scaling, const Accumulation& sum, Dtype out) {
+    const bool back = pass == Pass::dgrad;  // dx = dy w: contracted over N
+    const Operand rows = (back ? dy : x).operand();
+    Codes a;
+    Codes b;
     GroupedMatmul op;
-    op.x = x.codes.operand();
-    op.w = grouped(w.codes.operand(), groups);
+    op.x = rows;
+    op.w = grouped(w.operand(), groups);
+    if (scaling != Scaling::none) {
+      a = codes_of(rows, scaling, true, false);
+      b = codes_of(w.operand(), scaling, !back, true);
+      op.x = a.codes.operand();
+      op.x_scales = a.scales.operand();
+      op.w = grouped(b.codes.operand(), groups);
+      op.w_scales = grouped(b.scales.operand(), groups);
+    }
+    if (back) {
+      op.w = exchanged(op.w);
+      if (scaling == Scaling::mx) op.w_scales = exchanged(op.w_scales);
+    }
+    const Index columns = op.w.extent[1];
+    BackendTensor y(device, out, {m, columns});
     op.scaling = scaling;
     op.sum = sum;
     op.group_ends = group_ends.operand();
     op.y = y.result();
-    if (scaling == Scaling::mx) {
-      op.x_scales = x.scales.operand();
-      op.w_scales = grouped(w.scales.operand(), groups);
+    const auto run = [&] { grouped_matmul(device, op); };
+    const double ms = median_ms(device, run);
+    Index wrong = 0;
+    const Index count = std::min(kChecked, m / groups);
+    const auto end = static_cast<std::int32_t>(count);
+    for (Index g = 0; g < groups; ++g) {
+      const Index first = m / groups * g;
+      const Tensor lines = fetch(part(op.x, 0, first, count));
+      const Tensor weight = fetch(part(op.w, 0, g, 1));
+      Tensor line_scales(Dtype::f32, {0});
+      Tensor weight_scales(Dtype::f32, {0});
+      Tensor expected(out, {count, columns});
+      GroupedMatmul sample = op;
+      sample.x = lines.operand();
+      sample.w = weight.operand();
+      if (scaling != Scaling::none) {
+        line_scales = fetch(part(op.x_scales, 0, first, count));
+        weight_scales = fetch(part(op.w_scales, 0, g, 1));
+        sample.x_scales = line_scales.operand();
+        sample.w_scales = weight_scales.operand();
+      }
+      sample.group_ends = Operand{&end, Dtype::i32, 1, {1}, {1}};
+      sample.y = expected.result();
+      grouped_matmul(*cpu, sample);
+      wrong += differing(expected, fetch(part(y.operand(), 0, first, count)));
     }
-    if (scaling == Scaling::rowwise) {
-      op.x_scales = ones.operand();
-      op.x_scales.extent[0] = m;
-      op.w_scales = ones.operand();
-      op.w_scales.rank = 2;
-      op.w_scales.extent[0] = groups;
-      op.w_scales.extent[1] = n;
-      op.w_scales.stride[0] = n;
-      op.w_scales.stride[1] = 1;
+    print(name, ms, wrong);
+  }
+
+  void wgrad(const char* name, Scaling scaling, const Accumulation& sum, Dtype out) {
+    Codes a;
+    Codes b;
+    GroupedMatmulWgrad op;
+    op.dy = dy.operand();
+    op.x = x.operand();
+    if (scaling != Scaling::none) {
+      a = codes_of(op.dy, scaling, false, false);
+      b = codes_of(op.x, scaling, false, false);
+      op.dy = a.codes.operand();
+      op.dy_scales = a.scales.operand();
+      op.x = b.codes.operand();
+      op.x_scales = b.scales.operand();
     }
-    grouped_matmul(device, op);
-    device.synchronize();
-    const Index wrong = differing(op, x, w, ends);
-    const double ms = median_ms(device, [&] { grouped_matmul(device, op); });
+    BackendTensor dw(device, out, {groups, n, k});
+    op.scaling = scaling;
+    op.sum = sum;
+    op.group_ends = group_ends.operand();
+    op.dw = dw.result();
+    const double ms = median_ms(device, [&] { grouped_matmul_wgrad(device, op); });
+    Index wrong = 0;
+    const Index size = m / groups;
+    const auto end = static_cast<std::int32_t>(size);
+    const Index scale_rows = scaling == Scaling::mx        ? size / 32
+                             : scaling == Scaling::rowwise ? 1
+                                                           : size / 128;
+    const Index rows = std::min(kChecked, n);
+    const Index columns = std::min(8 * kChecked, k);
+    for (Index g = 0; g < groups; ++g) {
+      const auto sample_of = [&](const Operand& from, Index first, Index count, Index lines) {
+        return fetch(part(part(from, 0, first, count), 1, 0, lines));
+      };
+      const Tensor of_dy = sample_of(op.dy, size * g, size, rows);
+      const Tensor of_x = sample_of(op.x, size * g, size, columns);
+      Tensor dy_scales(Dtype::f32, {0});
+      Tensor x_scales(Dtype::f32, {0});
+      Tensor expected(out, {1, rows, columns});
+      GroupedMatmulWgrad sample = op;
+      sample.dy = of_dy.operand();
+      sample.x = of_x.operand();
+      if (scaling != Scaling::none) {
+        dy_scales = sample_of(op.dy_scales, scale_rows * g, scale_rows, rows);
+        x_scales = sample_of(op.x_scales, scale_rows * g, scale_rows, columns);
+        sample.dy_scales = dy_scales.operand();
+        sample.x_scales = x_scales.operand();
+      }
+      sample.group_ends = Operand{&end, Dtype::i32, 1, {1}, {1}};
+      sample.dw = expected.result();
+      grouped_matmul_wgrad(*cpu, sample);
+      wrong += differing(expected,
+                         fetch(part(part(part(dw.operand(), 0, g, 1), 1, 0, rows), 2, 0, columns)));
+    }
+    print(name, ms, wrong);
+  }
+
+  /// Elements that differ.
+  static Index differing(const Tensor& expected, const Tensor& actual) {
+    const std::size_t size = size_of(expected.dtype());
+    Index count = 0;
+    for (std::size_t i = 0; i < expected.bytes(); i += size) {
+      count += std::memcmp(expected.data() + i, actual.data() + i, size) != 0 ? 1 : 0;
+    }
+    return count;
+  }
+
+  void print(const char* name, double ms, Index wrong) const {
     const double flop =
         2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
     std::printf("%-44s %9.3f ms %8.1f TFLOP/s   %lld differ from cpu\n", name, ms, flop / ms / 1e9,
                 static_cast<long long>(wrong));
     std::fflush(stdout);
-  }
-
-  /// Outputs of the first rows of every group that differ from cpu's.
-  Index differing(const GroupedMatmul& op, const Matrix& x, const Matrix& w,
-                  const std::vector<std::int32_t>& ends) {
-    const Index rows = std::min(kChecked, m / groups);
-    Tensor wide(op.w.dtype, {n, k});
-    Tensor wide_scales(Dtype::e8m0, {n, k / 32});
-    Tensor expected(op.y.dtype, {rows, n});
-    Index count = 0;
-    for (Index g = 0; g < groups; ++g) {
-      const Index start = g == 0 ? 0 : ends[static_cast<std::size_t>(g - 1)];
-      fill(wide, w.host_codes, g * n);
-      fill(wide_scales, w.host_scales, g * n);
-      Tensor lines(op.x.dtype, {rows, k});
-      Tensor lines_scales(Dtype::e8m0, {rows, k / 32});
-      fill(lines, x.host_codes, start);
-      fill(lines_scales, x.host_scales, start);
-      GroupedMatmul part = op;
-      const auto end = static_cast<std::int32_t>(rows);
-      std::vector<float> filled(static_cast<std::size_t>(rows + n), 1.0f);
-      part.x = lines.operand();
-      part.w = grouped(wide.operand(), 1);
-      part.group_ends = Operand{&end, Dtype::i32, 1, {1}, {1}};
-      part.y = expected.result();
-      if (op.scaling == Scaling::mx) {
-        part.x_scales = lines_scales.operand();
-        part.w_scales = grouped(wide_scales.operand(), 1);
-      }
-      if (op.scaling == Scaling::rowwise) {
-        part.x_scales = Operand{filled.data(), Dtype::f32, 1, {rows}, {1}};
-        part.w_scales = Operand{filled.data(), Dtype::f32, 2, {1, n}, {n, 1}};
-      }
-      grouped_matmul(*cpu, part);
-      std::vector<std::byte> actual(expected.bytes());
-      device.download(actual.data(),
-                      static_cast<const std::byte*>(op.y.data) +
-                          static_cast<std::size_t>(start * n) * size_of(op.y.dtype),
-                      actual.size());
-      const std::size_t size = size_of(op.y.dtype);
-      for (std::size_t i = 0; i < actual.size(); i += size) {
-        count += std::memcmp(actual.data() + i, expected.data() + i, size) != 0 ? 1 : 0;
-      }
-    }
-    return count;
-  }
-
-  /// Lines first, first + 1, .. of a matrix that repeats.
-  static void fill(Tensor& to, const Tensor& from, Index first) {
-    const std::size_t line = from.bytes() / Matrix::kRows;
-    if (to.dtype() != from.dtype() || line == 0) return;
-    for (std::size_t i = 0; i < to.bytes() / line; ++i) {
-      const std::size_t row = (static_cast<std::size_t>(first) + i) % Matrix::kRows;
-      std::memcpy(to.data() + i * line, from.data() + row * line, line);
-    }
   }
 };
 
@@ -213,6 +345,7 @@ struct Bench {
 
 int main(int argc, char** argv) {
   using namespace mxo;
+  using bench::Pass;
   const auto argument = [&](int i, Index otherwise) {
     return argc > i ? static_cast<Index>(std::atoll(argv[i])) : otherwise;
   };
@@ -225,17 +358,31 @@ int main(int argc, char** argv) {
   std::printf("products, M %lld, K %lld, N %lld, E %lld\n", static_cast<long long>(bench.m),
               static_cast<long long>(bench.k), static_cast<long long>(bench.n),
               static_cast<long long>(bench.groups));
-  const auto fp8 = OperandKind::fp8;
-  bench.row("exact, e4m3 + e8m0 -> bf16", Scaling::mx, true, kExact, Dtype::bf16);
-  bench.row("exact, e4m3 + e8m0 -> f32", Scaling::mx, true, kExact, Dtype::f32);
-  bench.row("exact, bf16 -> bf16", Scaling::none, false, kExact, Dtype::bf16);
-  bench.row("exact, e4m3 row-wise -> bf16", Scaling::rowwise, true, kExact, Dtype::bf16);
-  bench.row("h200_wgmma_fast, e4m3 row-wise -> bf16", Scaling::rowwise, true,
-            sum_named("h200_wgmma_fast", fp8), Dtype::bf16);
-  bench.row("h200_wgmma_promote4, e4m3 row-wise -> bf16", Scaling::rowwise, true,
-            sum_named("h200_wgmma_promote4", fp8), Dtype::bf16);
-  bench.row("h200_wgmma_fast, bf16 -> bf16", Scaling::none, false,
-            sum_named("h200_wgmma_fast", OperandKind::bf16), Dtype::bf16);
-  bench.row("h200_wgmma_fast, e4m3 + e8m0 -> bf16", Scaling::mx, true,
-            sum_named("h200_wgmma_fast", OperandKind::mx), Dtype::bf16);
+  bench.make();
+  const auto mx = Scaling::mx;
+  const auto none = Scaling::none;
+  const auto rows = Scaling::rowwise;
+  const auto blocks = Scaling::blockwise;
+  bench.row("exact, e4m3 + e8m0 -> bf16", Pass::forward, mx, kExact, Dtype::bf16);
+  bench.row("exact, e4m3 + e8m0 -> f32", Pass::forward, mx, kExact, Dtype::f32);
+  bench.row("exact dgrad, e4m3 + e8m0 -> bf16", Pass::dgrad, mx, kExact, Dtype::bf16);
+  bench.row("exact wgrad, e4m3 + e8m0 -> bf16", Pass::wgrad, mx, kExact, Dtype::bf16);
+  bench.row("exact, bf16 -> bf16", Pass::forward, none, kExact, Dtype::bf16);
+  bench.row("exact, bf16 -> f32", Pass::forward, none, kExact, Dtype::f32);
+  bench.row("exact wgrad, bf16 -> bf16", Pass::wgrad, none, kExact, Dtype::bf16);
+  bench.row("exact wgrad, bf16 -> f32", Pass::wgrad, none, kExact, Dtype::f32);
+  bench.row("exact, e4m3 row-wise -> bf16", Pass::forward, rows, kExact, Dtype::bf16);
+  bench.row("exact wgrad, e4m3 row-wise -> bf16", Pass::wgrad, rows, kExact, Dtype::bf16);
+  bench.row("exact, e4m3 block-wise -> bf16", Pass::forward, blocks, kExact, Dtype::bf16);
+  bench.row("exact, e4m3 block-wise -> f32", Pass::forward, blocks, kExact, Dtype::f32);
+  bench.row("exact wgrad, e4m3 block-wise -> bf16", Pass::wgrad, blocks, kExact, Dtype::bf16);
+  const auto fast = [](OperandKind kind) { return sum_named("h200_wgmma_fast", kind); };
+  bench.row("h200_wgmma_fast, e4m3 row-wise -> bf16", Pass::forward, rows, fast(OperandKind::fp8),
+            Dtype::bf16);
+  bench.row("h200_wgmma_promote4, e4m3 row-wise -> bf16", Pass::forward, rows,
+            sum_named("h200_wgmma_promote4", OperandKind::fp8), Dtype::bf16);
+  bench.row("h200_wgmma_fast, bf16 -> bf16", Pass::forward, none, fast(OperandKind::bf16),
+            Dtype::bf16);
+  bench.row("h200_wgmma_fast, e4m3 + e8m0 -> bf16", Pass::forward, mx, fast(OperandKind::mx),
+            Dtype::bf16);
 }
