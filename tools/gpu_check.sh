@@ -50,7 +50,7 @@ if [ "$mode" = --sanitize ]; then
   small='-*HundredThousand*:*HostsBytesForEvery*:*PadsAndUnpads*:*LaysScalesOut*:*CudaSuites*:*OverNccl*:*AFaultInAKernel*:*OutOfMemory*'
   # racecheck slows shared memory down some forty times: the large products are left out.
   for tool in memcheck racecheck; do
-    [ "$tool" = memcheck ] || small="$small:*OfSeveralTiles*:*WriteOutsideItsOperands*"
+    [ "$tool" = memcheck ] || small="$small:*OfSeveralTiles*:*OfLongLines*:*WholeMatrices*:*WriteOutsideItsOperands*"
     verdict "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 \
       "$build/tests/cuda_test" --gtest_filter="$small"
   done
