@@ -1,23 +1,21 @@
 // How fast are the exact grouped products, and how fast is inexact arithmetic on the same shape?
 //
-// Every iteration times the contestants one after the other, so that a ratio comes from one run;
-// counters hold the medians in GFLOP/s.  The result is first checked against the definition on
-// sampled rows.  Threads: environment variable MXO_THREADS, default all.
+// The result is first checked against the definition on sampled rows.  Threads: environment
+// variable MXO_THREADS, default all.
 #include <benchmark/benchmark.h>
 #include <cblas.h>
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "bench/race.h"
 #include "bench/rival_onednn.h"
 #include "emu/backends.h"
 #include "emu/cpu/isa.h"
@@ -98,37 +96,6 @@ Tensor bf16_of(const Tensor& x) {
   if (!values.empty()) std::memcpy(t.data(), values.data(), t.bytes());
   return t;
 }
-
-double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// Contestants by name; the first is ours, and is what Google Benchmark times.
-struct Race {
-  double flops = 0;
-  std::vector<std::pair<std::string, std::function<void()>>> contestants;
-
-  void run(benchmark::State& state) {
-    std::vector<std::vector<double>> times(contestants.size());
-    for (auto _ : state) {
-      for (std::size_t i = 0; i < contestants.size(); ++i) {
-        times[i].push_back(seconds(contestants[i].second));
-      }
-      state.SetIterationTime(times[0].back());
-    }
-    std::vector<double> median;
-    for (auto& t : times) {
-      std::nth_element(t.begin(), t.begin() + static_cast<std::ptrdiff_t>(t.size() / 2), t.end());
-      median.push_back(t[t.size() / 2]);
-    }
-    for (std::size_t i = 0; i < median.size(); ++i) {
-      state.counters[contestants[i].first] = flops / median[i] * 1e-9;
-      if (i > 0) state.counters["of_" + contestants[i].first] = median[i] / median[0];
-    }
-  }
-};
 
 /// Rows `step` apart of the result against the definition, 48 columns of each.
 bool check_forward(const GroupedMatmul& op, const Shape& shape) {
