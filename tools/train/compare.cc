@@ -22,7 +22,7 @@ fs::path directory_of(const fs::path& output, const TrainRecipe& recipe, bool se
 void prepare_directories(const std::vector<TrainJob>& jobs) {
   for (const TrainJob& job : jobs) {
     if (!job.resume && fs::exists(job.output / "checkpoint.safetensors")) {
-      throw Error(Fault::argument, "train: output: " + job.output.string() +
+      throw Error(Fault::argument, "output: " + job.output.string() +
                                        " holds a checkpoint; --resume goes on from it");
     }
   }
@@ -43,7 +43,7 @@ std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<Tr
   for (const TrainRecipe& recipe : recipes) {
     for (const TrainJob& other : jobs) {
       if (other.recipe.name == recipe.name) {
-        throw Error(Fault::argument, "train: recipe " + recipe.name + " is named twice");
+        throw Error(Fault::argument, "recipe " + recipe.name + " is named twice");
       }
     }
     TrainJob& one = jobs.emplace_back(job);

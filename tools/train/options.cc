@@ -10,7 +10,7 @@ namespace {
 
 void need(bool holds, const char* option, Index found, const std::string& needs) {
   if (holds) return;
-  throw Error(Fault::argument, fmt::format("train: {}: found {}, needs {}", option, found, needs));
+  throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
 }
 
 void need_multiple(const char* option, Index found, Index of, const char* what = "") {

@@ -33,7 +33,7 @@ struct TrainOptions {
   std::map<std::string, std::string> described() const;
 };
 
-/// Throws Error(argument) "train: <option>: found ..., needs ...".
+/// Throws Error(argument) "<option>: found ..., needs ...".
 void check(const TrainOptions& options, int ranks);
 
 }  // namespace mxo::tools

@@ -61,7 +61,7 @@ Parameter& Parameters::operator[](const std::string& name) {
   for (Parameter& p : all_) {
     if (p.name == name) return p;
   }
-  throw Error(Fault::internal, "train: no parameter " + name);
+  throw Error(Fault::internal, "no parameter " + name);
 }
 
 Index Parameters::count(int ranks) const {

@@ -22,14 +22,14 @@ TrainRecipe train_recipe_named(std::string_view name) {
   names.emplace_back(kFnuz);
   names.emplace_back(kFlow);
   if (std::find(names.begin(), names.end(), base) == names.end()) {
-    throw Error(Fault::argument, "train: " + unknown_name("recipe", std::string(base), names));
+    throw Error(Fault::argument, unknown_name("recipe", std::string(base), names));
   }
   found.linear = linear_recipe_named(base == kFnuz   ? "mxfp8_rceil"
                                      : base == kFlow ? "fp8_blockwise"
                                                      : base);
   if (base == kFnuz) found.format = Dtype::e4m3fnuz;
   if (found.pipeline == MoePipeline::mxfp8 && found.linear.scaling != Scaling::mx) {
-    throw Error(Fault::argument, "train: recipe: found '" + std::string(name) +
+    throw Error(Fault::argument, "recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
   }
   if (base == kFlow) found.pipeline = MoePipeline::flow;

@@ -56,7 +56,7 @@ std::vector<Window> Text::held_out(Index context, Index most) const {
 
 void Text::check_room(Index context) const {
   if (size() / 16 > context) return;
-  throw Error(Fault::file, "train: text: found " + std::to_string(size()) + " bytes, needs " +
+  throw Error(Fault::file, "text: found " + std::to_string(size()) + " bytes, needs " +
                                std::to_string(16 * (context + 1)) + " for a context of " +
                                std::to_string(context));
 }
