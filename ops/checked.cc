@@ -1,6 +1,7 @@
 // The words of every argument error.
 #include "ops/checked.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace mxo {
@@ -27,7 +28,8 @@ Range bytes_of(const AnyView<Void>& view) {
           base + static_cast<std::uintptr_t>((high + 1) * size)};
 }
 
-bool overlap(Range a, Range b) { return a.first < b.past && b.first < a.past; }
+/// An empty range overlaps nothing, wherever it lies.
+bool overlap(Range a, Range b) { return std::max(a.first, b.first) < std::min(a.past, b.past); }
 
 }  // namespace
 

@@ -248,6 +248,17 @@ TEST_P(Movement, RefusesBadPaddingAndWritesNothing) {
   EXPECT_TRUE(back.unchanged());
 }
 
+TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
+  Guarded x(Dtype::f32, {4, 2});
+  Guarded indices(Dtype::i32, {0}, 0);
+  Operand y = x.operand();
+  y.data = x.at(3);
+  y.extent[0] = 0;
+  unpermute(*backend_, {y, indices.operand(), x.result()});
+  EXPECT_EQ(x.contents(), std::vector<std::uint8_t>(32));
+  EXPECT_TRUE(x.untouched());
+}
+
 TEST_P(Movement, RefusesBadIndicesAndWritesNothing) {
   Guarded x(Dtype::f32, {4, 2});
   Guarded indices(Dtype::i32, {3}, 0);
