@@ -143,6 +143,11 @@ TEST_P(GemmDigits, SumDepthsOfManyChunks) {
     expect_same_wgrad(drawn(rows, 20, draw), drawn(rows, 40, draw),
                       {static_cast<std::int32_t>(rows)});
   }
+  // The longest sums that int32 holds, and one more, which goes another way.
+  for (const Index rows : {cpu::kMostDigitDepth, cpu::kMostDigitDepth + 1}) {
+    expect_same_wgrad(drawn(rows, 3, draw), drawn(rows, 35, draw),
+                      {static_cast<std::int32_t>(rows)});
+  }
 }
 
 TEST_P(GemmDigits, StreamRowsOfALargeResult) {

@@ -16,7 +16,7 @@
 
 namespace mxo {
 
-// The kernels take a format as a type: nvcc 13 cannot name the host stub of a kernel whose
+// The kernels take a format as a type: nvcc 13 cannot spell the host's side of a kernel whose
 // template argument is a FormatSpec.
 template <typename Code>
 __global__ void round_trip(const float* x, float* y, Index n) {

@@ -5,7 +5,6 @@ Usage: cli_cuda_test.py MXO [unittest arguments].  Exits with 77 where there is 
 """
 import lzma
 import random
-import struct
 import subprocess
 import sys
 import tempfile
@@ -43,11 +42,7 @@ def layer(tokens, shared=0):
     draw = random.Random(4)
 
     def bf16(shape, scale=1.0):
-        count = 1
-        for extent in shape:
-            count *= extent
-        values = [draw.gauss(0, scale) for _ in range(count)]
-        return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+        return st.normal_bf16(draw, shape, scale)
 
     tensors = {"router": bf16([8, 64]), "w1": bf16([8, 128, 64], .3), "w2": bf16([8, 64, 64], .3)}
     if shared:

@@ -4,10 +4,8 @@
 Usage: cli_moe_test.py MXO [unittest arguments].
 """
 import lzma
-import math
 import random
 import re
-import struct
 import subprocess
 import time
 import unittest
@@ -27,8 +25,7 @@ class MoeLayer(Case):
         draw = random.Random(5)
 
         def bf16(shape, scale):
-            values = [draw.gauss(0, scale) for _ in range(math.prod(shape))]
-            return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+            return st.normal_bf16(draw, shape, scale)
 
         self.tensors = {"router": bf16([4, 32], 1), "w1": bf16([4, 64, 32], .3),
                         "w2": bf16([4, 32, 32], .3)}

@@ -62,11 +62,7 @@ class Mpi(unittest.TestCase):
         draw = random.Random(4)
 
         def bf16(shape, scale=1.0):
-            count = 1
-            for extent in shape:
-                count *= extent
-            values = [draw.gauss(0, scale) for _ in range(count)]
-            return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
+            return st.normal_bf16(draw, shape, scale)
 
         tensors = {"router": bf16([8, 32]), "w1": bf16([8, 64, 32], .3),
                    "w2": bf16([8, 32, 32], .3)}

@@ -1,5 +1,6 @@
 """The smallest safetensors writer and reader, with nothing but the standard library."""
 import json
+import math
 import struct
 
 BYTES = {"U8": 1, "BF16": 2, "U16": 2, "F16": 2, "F32": 4, "I32": 4, "F64": 8, "I64": 8}
@@ -32,6 +33,12 @@ def decode(data: bytes) -> dict:
 
 def f32(shape: list, values: list) -> tuple:
     return ("F32", shape, struct.pack(f"<{len(values)}f", *values))
+
+
+def normal_bf16(draw, shape: list, scale: float = 1.0) -> tuple:
+    """Normal deviates of random.Random `draw`, cut to bf16."""
+    values = [draw.gauss(0, scale) for _ in range(math.prod(shape))]
+    return ("BF16", shape, b"".join(struct.pack("<f", v)[2:] for v in values))
 
 
 def u8(shape: list, values) -> tuple:

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what PyTorch gives on Hopper
 
-/// Kernels take the width only: nvcc's host stub cannot spell a template argument of class type.
+/// Kernels take the width only: nvcc cannot spell the host's side of one whose template argument is
+/// an object.
 template <typename Bits>
 __global__ void fill(Bits* x, Index rows, Index columns, std::uint64_t seed) {
   const std::int64_t n = rows * columns;
