@@ -1,16 +1,16 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs the tests.
-#   tools/test.sh         the quick tier
-#   tools/test.sh --ci    and the exhaustive one: every input that exists
-#   tools/test.sh --all   and ten million random dot products for each model of a machine
+#   tools/test.sh               the quick tier
+#   tools/test.sh --all         and the exhaustive one: every input that exists
+#   tools/test.sh --endurance   and ten million random dot products for each model of a machine
 set -eu
 cd "$(dirname "$0")/.."
 
 case "${1:-}" in
   "") tier=quick ;;
-  --ci) tier=ci ;;
   --all) tier=all ;;
-  *) echo "usage: tools/test.sh [--ci | --all]" >&2; exit 2 ;;
+  --endurance) tier=endurance ;;
+  *) echo "usage: tools/test.sh [--all | --endurance]" >&2; exit 2 ;;
 esac
 
 tools/setup.sh
