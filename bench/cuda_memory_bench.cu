@@ -97,6 +97,10 @@ class Table {
   Timer timer_;
 };
 
+std::string shaped(Index rows, Index columns) {
+  return std::string("(") + std::to_string(rows) + ", " + std::to_string(columns) + ")";
+}
+
 /// A tensor of bf16 values near 1 of both signs, by the device's own memory set.
 BackendTensor values(cuda::DeviceBackend& backend, Dtype dtype,
                      std::initializer_list<Index> shape) {
@@ -139,7 +143,7 @@ void quantisers(cuda::DeviceBackend& backend, Table& table, Index rows, Index wi
   BackendTensor blocked(backend, Dtype::e8m0, {blocked_bytes(rows, width / 32)});
   const std::size_t bytes =
       bytes_of(x.operand()) + bytes_of(codes.operand()) + bytes_of(scales.operand());
-  const std::string shape = "(" + std::to_string(rows) + ", " + std::to_string(width) + ")";
+  const std::string shape = shaped(rows, width);
   Quantize op;
   op.x = x.operand();
   op.codes = codes.result();
@@ -194,8 +198,7 @@ void movement(cuda::DeviceBackend& backend, Table& table, Index tokens, Index wi
   BackendTensor ends_out(backend, Dtype::i32, {groups});
   const BackendTensor ends = words(backend, even_ends(groups, tokens));
   const std::size_t bytes = bytes_of(x.operand()) + bytes_of(y.operand());
-  const std::string shape = "(" + std::to_string(tokens) + ", " + std::to_string(width) + "), " +
-                            std::to_string(groups) + " groups";
+  const std::string shape = shaped(tokens, width) + ", " + std::to_string(groups) + " groups";
   table.row("pad_groups " + shape, bytes, [&] {
     pad_groups(backend,
                {x.operand(), ends.operand(), y.result(), starts.result(), ends_out.result()});
@@ -237,8 +240,8 @@ void layouts(cuda::DeviceBackend& backend, Table& table, Index rows, Index colum
     const bool by_rows = layout == ScaleLayout::m_groups;
     const BackendTensor ends = words(backend, even_ends(groups, by_rows ? rows : columns));
     const bool grouped = layout != ScaleLayout::per_group_3d;
-    table.row(std::string("swizzle_scales ") + name + " (" + std::to_string(rows) + ", " +
-                  std::to_string(columns) + "), " + std::to_string(groups) + " groups",
+    table.row(std::string("swizzle_scales ") + name + " " + shaped(rows, columns) + ", " +
+                  std::to_string(groups) + " groups",
               bytes_of(from) + bytes_of(to.operand()), [&] {
                 swizzle_scales(backend,
                                {from, grouped ? ends.operand() : Operand{}, to.result(), layout});
@@ -249,7 +252,7 @@ void layouts(cuda::DeviceBackend& backend, Table& table, Index rows, Index colum
 void steps(cuda::DeviceBackend& backend, Table& table, Index rows, Index width) {
   const BackendTensor x = values(backend, Dtype::bf16, {rows, 2 * width});
   BackendTensor y(backend, Dtype::bf16, {rows, width});
-  const std::string shape = "(" + std::to_string(rows) + ", " + std::to_string(width) + ")";
+  const std::string shape = shaped(rows, width);
   table.row("swiglu " + shape, bytes_of(x.operand()) + bytes_of(y.operand()), [&] {
     swiglu(backend, {x.operand(), {}, y.result()});
   });
