@@ -176,6 +176,39 @@ TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
   }
 }
 
+/// What a block of threads takes, one block of 32 less and more, and rows that cross its end.
+TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
+  std::uint32_t seed = 450;
+  for (const auto& shape : {std::vector<Index>{1, 4064}, {1, 4096}, {1, 4128}, {3, 5, 1056}}) {
+    for (const Index offset : {0, 1, 2, 4}) {
+      for (const Dtype wide : kWide) {
+        for (const bool blocked : {false, true}) {
+          std::vector<Index> scales_shape = scaled(shape, BlockAxis::columns, kMxBlock);
+          if (blocked) {
+            const Index bytes = blocked_bytes(shape[shape.size() - 2], scales_shape.back());
+            scales_shape.resize(shape.size() - 2);
+            scales_shape.push_back(bytes);
+          }
+          Strided x(wide, shape, {"contiguous"});
+          fill(x, Fill::blocks, ++seed);
+          Strided codes(Dtype::e4m3, shape, {"contiguous"});
+          Strided scales(Dtype::e8m0, scales_shape, {"offset", 1, 0, offset});
+          ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                             [&](Backend& b, const Inputs& in, const Outputs& out) {
+                               Quantize op;
+                               op.x = in[0];
+                               op.codes = out[0];
+                               op.scales = out[1];
+                               if (blocked) op.storage = ScaleStorage::blocked;
+                               quantize(b, op);
+                             }))
+              << describe(x.operand()) << ", scales at " << offset << (blocked ? ", blocked" : "");
+        }
+      }
+    }
+  }
+}
+
 TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
   std::uint32_t seed = 500;
   for (const auto& shape : {std::vector<Index>{0},
