@@ -21,7 +21,7 @@ struct Columns {
   __device__ void load(const X* from, Index stride) {
 #pragma unroll
     for (int r = 0; r < kMxBlock; ++r) {
-      row[r] = __ldcs(reinterpret_cast<const uint2*>(from + r * stride));
+      row[r] = *reinterpret_cast<const uint2*>(from + r * stride);
     }
   }
   __device__ float at(int r, int c) const {
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kWarps * 32)
     if constexpr (own == 4) {
       const std::uint32_t high =
           saturated_pair<Code>(mine.at(r, 2) * factor[2], mine.at(r, 3) * factor[3]);
-      __stcs(reinterpret_cast<unsigned*>(to), low | high << 16);
+      *reinterpret_cast<unsigned*>(to) = low | high << 16;
     } else {
       *reinterpret_cast<std::uint16_t*>(to) = static_cast<std::uint16_t>(low);
     }

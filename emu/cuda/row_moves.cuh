@@ -38,12 +38,12 @@ __global__ void move_rows_kernel(Word* to, const Word* from, MovePlan plan, Sour
   for (int i = 0; i < kInFlight; ++i) {
     const Index w = first + i * plan.lanes;
     word[i] = Word{};
-    if (w < plan.words && at >= 0) word[i] = __ldcs(origin + w);
+    if (w < plan.words && at >= 0) word[i] = origin[w];
   }
 #pragma unroll
   for (int i = 0; i < kInFlight; ++i) {
     const Index w = first + i * plan.lanes;
-    if (w < plan.words) __stcs(line + w, word[i]);
+    if (w < plan.words) line[w] = word[i];
   }
 }
 
