@@ -14,7 +14,7 @@ constexpr Dtype dtype_of(FormatSpec s) {
 
 template <unsigned (*code_of)(std::uint64_t)>
 testing::AssertionResult sweep_of(const RunTable& table) {
-  return agrees_everywhere(table, code_of);
+  return agrees_everywhere(table, [](std::uint64_t input) { return code_of(input); });
 }
 
 template <FormatSpec S, Overflow overflow, NanSign nan>

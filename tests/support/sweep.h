@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/captures.h"
+#include "tests/support/count.h"
 
 namespace mxo::test {
 
@@ -35,8 +36,12 @@ Sweep sweep(const RunTable& table, CodeOf code_of) {
     std::uint64_t differing = 0;
     while (input < end) {
       const std::uint64_t stop = std::min(end, table.end_of(run));
-      const unsigned expected = table.code[run++];
-      for (; input < stop; ++input) differing += code_of(input) != expected;
+      differing += count(static_cast<std::int32_t>(stop - input),
+                         [code_of, first = static_cast<std::uint32_t>(input),
+                          expected = unsigned{table.code[run++]}](std::int32_t i) {
+                           return code_of(first + static_cast<std::uint32_t>(i)) != expected;
+                         });
+      input = stop;
     }
     if (differing == 0) continue;
 #pragma omp critical

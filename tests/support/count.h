@@ -1,0 +1,31 @@
+// Counting over all floats, compiled for AVX-512 besides the machine that the build is for.
+#pragma once
+
+#include <cstdint>
+
+#include "emu/cpu/isa.h"
+
+namespace mxo::test {
+
+/// count() in the registers of AVX-512: everything `holds` calls is compiled anew here.  The
+/// source is the same and so are the bits: nothing is contracted, reassociated or approximated.
+template <typename Holds>
+__attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,fma"), flatten)) std::uint32_t
+count_in_avx512(std::int32_t n, Holds holds) {
+  std::uint32_t count = 0;
+#pragma omp simd reduction(+ : count)
+  for (std::int32_t i = 0; i < n; ++i) count += holds(i) ? 1 : 0;
+  return count;
+}
+
+/// For how many i from 0 to n - 1 holds(i) is true.  `holds` copies what it reads, and is pure.
+template <typename Holds>
+std::uint32_t count(std::int32_t n, Holds holds) {
+  static const bool wide = cpu::machine_has(cpu::Isa::avx512);
+  if (wide) return count_in_avx512(n, holds);
+  std::uint32_t count = 0;
+  for (std::int32_t i = 0; i < n; ++i) count += holds(i) ? 1 : 0;
+  return count;
+}
+
+}  // namespace mxo::test
