@@ -7,8 +7,6 @@ namespace mxo::cpu {
 
 void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* factor, bool joint,
                          std::int32_t* pairs, EncodedRun& run) noexcept;
-/// The values of 128 codes, NaN and infinity as they are.
-void avx512_code_values(Dtype dtype, const std::uint8_t* codes, float* values) noexcept;
 void avx512_interleave(int lanes, int count, const std::uint32_t* in, int in_step,
                        std::uint32_t* out, int out_step) noexcept;
 void avx512_widen(int lanes, int depth, const float* in, int in_step, double* out, int out_step,

@@ -1,8 +1,6 @@
 // Sums of digits joined in 64 bits, and the rests that the sums in f32 left out.
 #include "emu/cpu/gemm/digit_pair.h"
 
-#include "emu/cpu/gemm/portable.h"
-
 namespace mxo::cpu {
 namespace {
 
@@ -46,17 +44,6 @@ double DigitPair::sum(int m, int n) const {
     if (of_a != past_a && of_a->at == of_b->at) x += of_a->value * of_b->value;
   }
   return x;
-}
-
-bool DigitPair::round(int m, int n, std::uint16_t& bits) const {
-  if (a_.bound[m].special || b_.bound[n].special) return false;
-  const double x = sum(m, n);
-  ColumnEnds column;
-  column.reach[0] = b_.ends.reach[n];
-  column.norm[0] = b_.ends.norm[n];
-  column.roundings[0] = b_.ends.roundings[n];
-  column.scale[0] = 1.0;
-  return portable_round(a_.row_end(m), column, &x, 1, Dtype::bf16, &bits) == 0;
 }
 
 }  // namespace mxo::cpu

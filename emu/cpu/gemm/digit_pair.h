@@ -11,12 +11,11 @@ class DigitPair {
   DigitPair(const Depth& depth, const Panel& a, const Panel& b, const DigitSums* halves)
       : depth_(depth), a_(a), b_(b), halves_(halves) {}
 
-  /// The bf16 of output (m, n), if its sum in f64 decides it.
-  bool round(int m, int n, std::uint16_t& bits) const;
+  /// The sum of the integers' products, and of all with a rest; as many roundings as the lines'
+  /// bounds count.
+  double sum(int m, int n) const;
 
  private:
-  /// The sum of the integers' products, and of all with a rest.
-  double sum(int m, int n) const;
   double integer_of_a(int m, std::uint32_t at) const;
   double integer_of_b(int n, std::uint32_t at) const;
 

@@ -2,12 +2,11 @@
 #include "emu/cpu/gemm/digit_tile.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "emu/cpu/gemm/digit_pair.h"
+#include "emu/cpu/gemm/pair_rows.h"
 #include "emu/cpu/gemm/tile_write.h"
-#include "emu/cpu/gemm/writer.h"
 
 namespace mxo::cpu {
 namespace {
@@ -22,59 +21,37 @@ class DigitTile {
       : kernels_(kernels),
         part_(part),
         scratch_(scratch),
-        product_(*part.tile->job->product),
-        writer_(product_),
+        writer_(*part.tile->job->product),
         chunks_(ceil_div(part.depth.count, kChunk)) {}
 
   void compute() {
-    if (chunks_ <= kMostChunksAtOnce) return compute_at_once();
+    if (chunks_ <= kMostChunksAtOnce) {
+      scratch_.digits.resize(2);
+      return pairs_in_turn(
+          part_, [this](int i, int j) { return takes(i, j); },
+          [this](const PairInTurn& pair, int half) { add(pair, half, 0, chunks_); },
+          [this](const PairInTurn& pair, int first, int past) { write(pair, first, past); });
+    }
     scratch_.digits.resize(kTilePairs);
     for (Index first = 0; first < chunks_; first += kDigitSpanChunks) {
       const Index past = std::min<Index>(first + kDigitSpanChunks, chunks_);
       for (int j = 0; j < part_.wide(); ++j) {
         for (int half = 0; half < kHalves; ++half) {
           for (int i = 0; i < part_.tall(); ++i) {
-            if (!is_dense(i, j)) add({i, j, j * part_.tall() + i}, half, first, past);
+            if (takes(i, j)) add({i, j, j * part_.tall() + i}, half, first, past);
           }
         }
         for (int i = 0; i < part_.tall() && past == chunks_; ++i) {
-          if (!is_dense(i, j)) round({i, j, j * part_.tall() + i}, 0, kTileLanes);
+          if (takes(i, j)) write({i, j, j * part_.tall() + i}, 0, kTileLanes);
         }
       }
     }
   }
 
-  bool is_dense(int i, int j) const { return part_.a[i].dense || part_.b[j].dense; }
-
  private:
-  /// Panel a of A and b of B, and the block of the scratch that holds their sums.
-  struct Pair {
-    int a, b, block;
-  };
+  bool takes(int i, int j) const { return !part_.a[i].dense && !part_.b[j].dense; }
 
-  /// The sums of a pair are rounded between the halves of the next one's, so that the processor
-  /// has both in flight.
-  void compute_at_once() {
-    scratch_.digits.resize(2);
-    Pair last{-1, 0, 1};
-    const auto round_last = [&](int first, int past) {
-      if (last.a >= 0) round(last, first, past);
-    };
-    for (int j = 0; j < part_.wide(); ++j) {
-      for (int i = 0; i < part_.tall(); ++i) {
-        if (is_dense(i, j)) continue;
-        const Pair pair{i, j, 1 - last.block};
-        add(pair, 0, 0, chunks_);
-        round_last(0, kTileLanes / 2);
-        add(pair, 1, 0, chunks_);
-        round_last(kTileLanes / 2, kTileLanes);
-        last = pair;
-      }
-    }
-    round_last(0, kTileLanes);
-  }
-
-  void add(const Pair& pair, int half, Index first, Index past) {
+  void add(const PairInTurn& pair, int half, Index first, Index past) {
     const auto* a = static_cast<const std::int8_t*>(part_.a[pair.a].data);
     const auto* b = static_cast<const std::int8_t*>(part_.b[pair.b].data) +
                     half * part_.depth.runs() * kChunks * kDigitChunkBytes;
@@ -83,48 +60,19 @@ class DigitTile {
                         scratch_.digits[static_cast<std::size_t>(pair.block)].halves[half]);
   }
 
-  void round(const Pair& of, int first, int past) {
+  void write(const PairInTurn& of, int first, int past) {
     const Panel& a = part_.a[of.a];
     const Panel& b = part_.b[of.b];
-    past = std::min(past, a.width);
     const DigitSums* halves = scratch_.digits[static_cast<std::size_t>(of.block)].halves;
-    const bool direct = b.width == kMaxLanesB && (a.specials | b.specials) == 0;
-    DigitRounding& to = scratch_.rounding;
-    to.out = direct ? writer_.row(a.first, b.first) : nullptr;
-    to.step = writer_.row_step();
-    to.streams = writer_.streams(to.out);
-    round_digits(first, past, halves, a.digits, b.digits, to);
-    const std::uint32_t all = 0xFFFFFFFFu >> (kMaxLanesB - b.width);
-    for (int m = first; m < past; ++m) {
-      if (to.out != nullptr && to.open[m] == 0) continue;
-      const bool special = (a.specials >> m & 1u) != 0;
-      const std::uint32_t open = special ? all : (to.open[m] | b.specials) & all;
-      finish_row(DigitPair(part_.depth, a, b, halves), a, b, m, open, to.left[m]);
-    }
-  }
-
-  void finish_row(const DigitPair& pair, const Panel& a, const Panel& b, int m, std::uint32_t open,
-                  std::uint16_t* bits) const {
-    std::uint32_t undecided = 0;
-    for (; open != 0; open &= open - 1) {
-      const int n = std::countr_zero(open);
-      if (!pair.round(m, n, bits[n])) undecided |= 1u << n;
-    }
-    writer_.put_row(a.first + m, b.first, b.width, bits);
-    for (; undecided != 0; undecided &= undecided - 1) {
-      const int n = std::countr_zero(undecided);
-      if (a.bound[m].nan || b.bound[n].nan) {
-        writer_.put_nan(a.first + m, b.first + n);
-      } else {
-        writer_.put_exact(a.first + m, b.first + n);
-      }
-    }
+    const DigitPair pair(part_.depth, a, b, halves);
+    write_rows(
+        writer_, a, b, first, past, halves, [&](int m, int n) { return pair.sum(m, n); },
+        scratch_.rows);
   }
 
   const Kernels& kernels_;
   const TilePart& part_;
   TileScratch& scratch_;
-  const Product& product_;
   Writer writer_;
   Index chunks_;
 };

@@ -40,44 +40,15 @@ struct DigitTally {
   float squares[16] =
       {};  ///< their sum, raised by 2^-10, is at least that of the integers' and rests'
   std::uint64_t rest[2];  ///< of the last run, bit c: element c is no integer
-  bool special = false;   ///< a run held a NaN or an infinity
 };
 
-/// The first chunks of a run of a line, block b's integers those of x * 2^exponent[b], cut toward
-/// zero.
-void encode_digits(int chunks, const float* x, const float* exponent, const DigitTarget& to,
+/// The first chunks of a run of a line; the integers are those of x * 2^exponent, cut toward zero.
+void encode_digits(int chunks, const float* x, int exponent, const DigitTarget& to,
                    DigitTally& tally) noexcept;
 /// 32 lanes of [lane][kRun] digits of one plane to the first tiles of a run of B; halves lie
 /// `half_step` bytes apart.
 void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b,
                  std::int64_t half_step) noexcept;
-
-/// What the rounding in f32 knows of the lines of a panel; docs/numerics.md.  Sums are counted in
-/// 256 units of both lines; the error of one is below 5.25 * 2^-24 * |sum| + lower_a + lower_b +
-/// rests_a * norm_b + norm_a * rests_b.
-struct DigitLines {
-  alignas(64) float norm[kMaxLanesB];   ///< of the line in 16 units, at least
-  alignas(64) float rests[kMaxLanesB];  ///< that of its rests
-  float lower[kMaxLanesB];              ///< of what its lower digits and their rounding add
-  float most_lower;
-  alignas(64) std::uint16_t exponent[kMaxLanesB];  ///< of the unit, where bf16 has its exponent
-  std::uint32_t nonzero;                           ///< bit of each line that is neither zero nor
-                                                   ///< special; all other results are +0
-  bool has_rests;
-};
-
-/// Rows [first, past) of 32 sums each, rounded to bf16.  A row all of whose sums are decided goes
-/// to out + row * step, past the caches if `streams`, which wants lines of 64 bytes; another, or
-/// all if `out` is null, to left[row], its undecided sums marked in open[row].
-struct DigitRounding {
-  std::uint16_t* out;
-  std::int64_t step;
-  bool streams;
-  alignas(64) std::uint16_t left[kTileLanes][kMaxLanesB];
-  std::uint32_t open[kTileLanes];
-};
-void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
-                  const DigitLines& b, DigitRounding& to) noexcept;
 
 /// What Kernels::add_digits does, in plain C++.
 void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

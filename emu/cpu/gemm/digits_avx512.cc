@@ -1,4 +1,4 @@
-// Digits of lines and the rounding of their sums, by AVX-512.
+// Lines to digits by AVX-512, and their products without tiles.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/avx512.h"
@@ -8,8 +8,6 @@
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
-
-constexpr int kNotFinite = 0x99;  // of fpclass: both NaNs, both infinities
 
 /// 16 integers with 2^15 + 2^7 added, so that a byte's carry makes the digit below it signed; the
 /// same bytes of each four gathered in a dword.
@@ -21,10 +19,10 @@ __m512i grouped_bytes(__m512i integers) {
 
 }  // namespace
 
-void encode_digits(int chunks, const float* x, const float* exponent, const DigitTarget& to,
+void encode_digits(int chunks, const float* x, int exponent, const DigitTarget& to,
                    DigitTally& tally) noexcept {
   __m512 squares = _mm512_loadu_ps(tally.squares);
-  __mmask16 special = 0;
+  const __m512 e = _mm512_set1_ps(static_cast<float>(exponent));
   for (int chunk = 0; chunk < chunks; ++chunk) {
     __m512i t[4];
     std::uint64_t rest = 0;
@@ -32,7 +30,6 @@ void encode_digits(int chunks, const float* x, const float* exponent, const Digi
     for (int j = 0; j < 4; ++j) {
       const int at = chunk * kChunk + 16 * j;
       const __m512 value = _mm512_loadu_ps(x + at);
-      const __m512 e = _mm512_set1_ps(exponent[at / kBlock]);
       const __m512 scaled = _mm512_scalef_ps(value, e);
       const __m512i integer = _mm512_cvttps_epi32(scaled);
       // Compared as values: a rest may be too small for a float once it is scaled.
@@ -40,7 +37,6 @@ void encode_digits(int chunks, const float* x, const float* exponent, const Digi
           _mm512_scalef_ps(_mm512_cvtepi32_ps(integer), _mm512_sub_ps(_mm512_setzero_ps(), e));
       rest |= static_cast<std::uint64_t>(_mm512_cmp_ps_mask(kept, value, _CMP_NEQ_UQ)) << (16 * j);
       squares = _mm512_fmadd_ps(scaled, scaled, squares);
-      special = static_cast<__mmask16>(special | _mm512_fpclass_ps_mask(value, kNotFinite));
       t[j] = grouped_bytes(integer);
     }
     tally.rest[chunk] = rest;
@@ -56,7 +52,6 @@ void encode_digits(int chunks, const float* x, const float* exponent, const Digi
     _mm512_storeu_si512(out + 2 * to.plane_step, _mm512_unpacklo_epi64(high, high2));
   }
   _mm512_storeu_ps(tally.squares, squares);
-  tally.special = tally.special || special != 0;
 }
 
 void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b,
@@ -69,74 +64,6 @@ void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* r
                         kRun / 4, reinterpret_cast<std::uint32_t*>(out), kTileLanes);
     }
   }
-}
-
-namespace {
-
-struct Rounded {
-  __m512i bits;  // of the f32, the upper 16 of which are the bf16's
-  __mmask16 open;
-};
-
-/// 16 sums of a row.  Whatever lies strictly between two numbers that round to one bf16, ties up,
-/// rounds to it as well, ties to even.
-template <bool kRests>
-Rounded round_16(const DigitSums& sums, int row, int first, __m512 lower, const DigitLines& a,
-                 const DigitLines& b) {
-  const auto sum = [&](int i) { return _mm512_cvtepi32_ps(_mm512_load_si512(sums[i][row])); };
-  const __m512 next = _mm512_set1_ps(256.0f);
-  __m512 c = sum(kDigitSums - 1);
-#pragma GCC unroll 3
-  for (int i = kDigitSums - 2; i > 0; --i) c = _mm512_fmadd_ps(c, next, sum(i));
-  __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.5p-22f), lower);
-  if (kRests) {
-    error = _mm512_fmadd_ps(_mm512_set1_ps(a.rests[row]), _mm512_load_ps(b.norm + first), error);
-    error = _mm512_fmadd_ps(_mm512_set1_ps(a.norm[row]), _mm512_load_ps(b.rests + first), error);
-  }
-  const __m512i half = _mm512_set1_epi32(0x8000);
-  const __m512i low = _mm512_add_epi32(_mm512_castps_si512(_mm512_sub_ps(c, error)), half);
-  const __m512i high = _mm512_add_epi32(_mm512_castps_si512(_mm512_add_ps(c, error)), half);
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
-  return {low, _mm512_test_epi32_mask(_mm512_xor_si512(low, high), upper)};
-}
-
-template <bool kRests>
-void round_rows(int first, int past, const DigitSums* halves, const DigitLines& a,
-                const DigitLines& b, DigitRounding& to) {
-  const __m512i exponents = _mm512_add_epi16(_mm512_load_si512(b.exponent),
-                                             _mm512_set1_epi16(8 << 7));  // 256 units
-  for (int m = first; m < past; ++m) {
-    const __m512 lower = _mm512_set1_ps(a.lower[m] + b.most_lower);
-    const Rounded left = round_16<kRests>(halves[0], m, 0, lower, a, b);
-    const Rounded right = round_16<kRests>(halves[1], m, kTileLanes, lower, a, b);
-    // packus takes quarters of both in turn.
-    const __m512i mixed =
-        _mm512_packus_epi32(_mm512_srli_epi32(left.bits, 16), _mm512_srli_epi32(right.bits, 16));
-    const __m512i words =
-        _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), mixed);
-    const std::uint32_t nonzero = (a.nonzero >> m & 1u) != 0 ? b.nonzero : 0u;
-    const __m512i scaled = _mm512_maskz_add_epi16(
-        nonzero, words,
-        _mm512_add_epi16(exponents, _mm512_set1_epi16(static_cast<short>(a.exponent[m]))));
-    to.open[m] = (static_cast<std::uint32_t>(left.open) | static_cast<std::uint32_t>(right.open)
-                                                              << kTileLanes) &
-                 nonzero;
-    if (to.open[m] != 0 || to.out == nullptr) {
-      _mm512_store_si512(to.left[m], scaled);
-    } else if (to.streams) {
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(to.out + m * to.step), scaled);
-    } else {
-      _mm512_storeu_si512(to.out + m * to.step, scaled);
-    }
-  }
-}
-
-}  // namespace
-
-void round_digits(int first, int past, const DigitSums* halves, const DigitLines& a,
-                  const DigitLines& b, DigitRounding& to) noexcept {
-  if (a.has_rests || b.has_rests) return round_rows<true>(first, past, halves, a, b, to);
-  round_rows<false>(first, past, halves, a, b, to);
 }
 
 void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

@@ -38,9 +38,8 @@ void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::i
   _tile_dpbusd(5, 1, 2);
 }
 
-void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                const double* scale_a, const double* scale_b, double* c) noexcept {
-  alignas(64) PlaneSums sums;
+void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                PlaneSums& sums) noexcept {
   _tile_zero(4);
   _tile_zero(5);
   _tile_zero(6);
@@ -61,7 +60,6 @@ void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const s
   _tile_stored(4, sums[0], 64);
   _tile_stored(5, sums[1], 64);
   _tile_stored(6, sums[2], 64);
-  add_joined(sums, half, scale_a, scale_b, c);
 }
 
 // Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
@@ -109,7 +107,7 @@ void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool mor
 }  // namespace
 
 const Kernels& amx_kernels() {
-  static constexpr PlaneKernels planes = {vbmi_encode_planes, add_planes};
+  static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes};
   static const Kernels kernels = [] {
     Kernels k = amx_layout_kernels();
     k.isa = Isa::amx;

@@ -47,9 +47,8 @@ BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index st
   if (factor.scales_step == 1 && blocks == BlockScales::kMost) {
     std::memcpy(byte, bytes, sizeof(byte));
   } else {
-    for (int b = 0; b < BlockScales::kMost; ++b) {
-      byte[b] = bytes[(b < blocks ? b : 0) * factor.scales_step];
-    }
+    std::memset(byte, bytes[0], sizeof(byte));
+    for (int b = 1; b < blocks; ++b) byte[b] = bytes[b * factor.scales_step];
   }
   std::uint8_t most = 0;
   std::uint8_t least = 255;
@@ -164,6 +163,7 @@ void LinePacker::keep_rests(int lane, const std::uint64_t (&candidates)[2],
       const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
       if (rest == 0.0f) continue;
       panel_.bound[lane].roundings += 3;
+      rests_[lane] += static_cast<double>(std::abs(rest));
       panel_.rests.push_back({static_cast<double>(rest) * worth[b],
                               static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});
     }

@@ -51,6 +51,7 @@ class LinePacker {
   PackScratch& scratch_;
   const float* values_;
   std::size_t most_rests_ = 0;
+  double rests_[kMaxLanesB] = {};  ///< sum of magnitudes of the rests of each line, in its units
 };
 
 }  // namespace mxo::cpu

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 
 #include "emu/cpu/gemm/plan.h"
 
@@ -64,7 +65,7 @@ class Runner {
     for (int t = 0; t < threads; ++t) pack_.push_back(make_pack_scratch());
   }
 
-  void run(std::vector<Job>& jobs) {
+  void run(std::span<Job> jobs) {
     std::vector<Packing> packings;
     std::vector<Tile> tiles;
     const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / jobs.size() + 1;
@@ -110,13 +111,10 @@ Engine engine_of(const Accumulation& sum, Scaling scaling) {
   return scaling == Scaling::none ? Engine::f64 : Engine::int16;
 }
 
-/// Digits are rounded to bf16 only.  Of a code, which two bytes nearly hold, they multiply a byte
-/// too many, which pays where sums are short and their rounding is what takes time.
+/// Digits are rounded to bf16 only.
 bool suits_digits(const Product& product) {
-  constexpr Index kMostDepthOfCodes = 768;
-  if (product.out.dtype != Dtype::bf16) return false;
-  if (product.scaling == Scaling::none) return product.depth <= kMostDigitDepth;
-  return product.scaling == Scaling::mx && product.depth <= kMostDepthOfCodes;
+  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::none &&
+         product.depth <= kMostDigitDepth;
 }
 
 void multiply_all(const Kernels& kernels, int threads, Engine engine,
@@ -131,12 +129,14 @@ void multiply_all(const Kernels& kernels, int threads, Engine engine,
   }
   const PackedMemory memory(most);
   Runner runner(kernels, threads);
+  std::vector<Job> room;  // their vectors are used again
   for (const auto& batch : batches) {
-    std::vector<Job> jobs;
+    if (room.size() < batch.size()) room.resize(batch.size());
+    const std::span<Job> jobs(room.data(), batch.size());
     std::byte* at = memory.get();
-    for (const Piece& piece : batch) {
-      jobs.push_back(job_of(kernels, engine, piece, at));
-      at += piece.bytes;
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      set_job(kernels, engine, batch[i], at, jobs[i]);
+      at += batch[i].bytes;
     }
     runner.run(jobs);
     while (!jobs.front().last_part()) {  // only a piece alone comes in parts

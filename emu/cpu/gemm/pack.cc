@@ -103,6 +103,7 @@ void pack_chain(const Kernels& kernels, const Product& product, const Factor& fa
   }
 }
 
+constexpr LineBound kEmptyLine = {0, LineBound::kNone, 0, false, false};
 constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
 RowEnd end_of(const Product& product, const Factor& factor, const Panel& panel, int lane) {
@@ -134,12 +135,13 @@ void set_ends(const Product& product, const Factor& factor, Panel& panel) {
 
 void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
                 const Depth& depth, Panel& panel, PackScratch& scratch) {
+  if (depth.start == 0) std::fill(panel.bound, panel.bound + panel.width, kEmptyLine);
   switch (engine) {
     case Engine::int16:
       (kernels.planes != nullptr ? pack_planes : pack_pairs)(kernels, product, factor, depth, panel,
                                                              scratch);
       break;
-    case Engine::digits: pack_digits(product, factor, depth, panel, scratch); break;
+    case Engine::digits: pack_digits(factor, depth, panel, scratch); break;
     case Engine::f64:
       pack_f64(kernels, factor, depth, panel, panel.scale_step == kMaxLanesB, scratch);
       break;

@@ -1,15 +1,13 @@
-// bf16 words, or codes under e8m0 scales, to panels of digits: each line gets one unit, which keeps
-// its largest element within three digits.
+// bf16 words to panels of digits: each line gets one unit, which keeps its largest element within
+// three digits.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "emu/cpu/gemm/avx512.h"
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/integer_unit.h"
 #include "emu/cpu/gemm/packers.h"
-#include "emu/cpu/gemm/portable.h"
 
 namespace mxo::cpu {
 namespace {
@@ -17,9 +15,6 @@ namespace {
 constexpr int kInfinity = 0x7F80;  // of bf16
 /// A panel with more rests than one element in this many is computed in f64.
 constexpr Index kDense = 16;
-/// Units for which every result but 0 is a normal number of bf16.
-constexpr int kLeastUnit = -60;
-constexpr int kMostUnit = 33;
 /// The quantum of a line with rests is not looked for.
 constexpr int kFarQuantum = -4000;
 
@@ -53,23 +48,17 @@ void find_most(const std::int16_t* from, Index step, Index count, std::int16_t* 
 
 class DigitPacker {
  public:
-  DigitPacker(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
-              PackScratch& scratch)
+  DigitPacker(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch)
       : factor_(factor),
         depth_(depth),
         panel_(panel),
         scratch_(scratch),
-        words_(product.scaling == Scaling::none),
-        values_(words_ ? nullptr : code_values(factor.codes.dtype)),
         is_b_(panel.scale_step == kMaxLanesB) {}
 
   void pack() {
     panel_.rests.clear();
-    if (words_) {
-      find_most_words();
-    } else {
-      find_top_scales();
-    }
+    panel_.specials = 0;
+    find_units();
     for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
       for (auto& plane : scratch_.planes) std::memset(plane[lane], 0, kRun);
     }
@@ -83,15 +72,13 @@ class DigitPacker {
 
  private:
   struct Line {
-    int unit = 0;  ///< exponent of the unit
-    int exponent =
-        0;        ///< words: -unit; codes: of what turns a code under the top scale to integers
-    int top = 0;  ///< codes: the top scale's byte
+    int unit = 0;  ///< its exponent
     double roundings = 0;
+    double rests = 0;  ///< sum of their magnitudes, in units
     DigitTally tally;
   };
 
-  void find_most_words() {
+  void find_units() {
     std::int16_t most[kMaxLanesB] = {};
     const auto* from = static_cast<const std::int16_t*>(factor_.codes.data) + factor_.start +
                        panel_.first * factor_.row_step + depth_.start * factor_.step;
@@ -108,38 +95,13 @@ class DigitPacker {
       }
     }
     for (int lane = 0; lane < panel_.width; ++lane) {
-      Line& line = lines_[lane];
       if (most[lane] >= kInfinity) {
         mark_special(lane, most[lane] > kInfinity);
       } else if (most[lane] > 0) {
         const auto bits = static_cast<std::uint32_t>(most[lane]) << 16;
-        line.exponent = exponent_for(static_cast<double>(bit_cast<float>(bits)));
-        line.unit = -line.exponent;
+        lines_[lane].unit = -exponent_for(static_cast<double>(bit_cast<float>(bits)));
       }
     }
-  }
-
-  void find_top_scales() {
-    const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data) + scale_at(0, 0);
-    const Index blocks = depth_.blocks();
-    const float greatest = values_[plane_table(factor_.codes.dtype).most_finite];
-    const int exponent = exponent_for(static_cast<double>(greatest));
-    for (int lane = 0; lane < panel_.width; ++lane) {
-      Line& line = lines_[lane];
-      for (Index b = 0; b < blocks; ++b) {
-        line.top = std::max<int>(line.top,
-                                 scales[lane * factor_.scales_row_step + b * factor_.scales_step]);
-      }
-      if (line.top == 255) mark_special(lane, true);
-      line.exponent = exponent;
-      line.unit = line.top - 127 - exponent;
-    }
-  }
-
-  /// Of block b counted from the part's start.
-  Index scale_at(int lane, Index b) const {
-    return factor_.scales_start + (panel_.first + lane) * factor_.scales_row_step +
-           (depth_.start / kBlock + b) * factor_.scales_step;
   }
 
   void mark_special(int lane, bool nan) {
@@ -150,11 +112,7 @@ class DigitPacker {
   void pack_run(Index run) {
     const int count = depth_.run_count(run);
     const Index start = depth_.start + run * kRun;
-    if (words_) {
-      scratch_.words.fetch(factor_, panel_.first, panel_.width, start, count);
-    } else {
-      scratch_.codes.fetch(factor_, panel_.first, panel_.width, start, count);
-    }
+    scratch_.words.fetch(factor_, panel_.first, panel_.width, start, count);
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kDigitChunkBytes;
     for (int lane = 0; lane < panel_.width; ++lane) {
@@ -172,40 +130,25 @@ class DigitPacker {
   void pack_line(Index run, int chunks, int lane, const DigitTarget& to) {
     Line& line = lines_[lane];
     alignas(64) float x[kRun];
-    float exponent[kRunBlocks];
-    if (words_) {
-      const std::uint16_t* words = scratch_.words.lane(lane);
-      for (int c = 0; c < kRun; ++c) {
-        x[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
-      }
-      std::fill(exponent, exponent + kRunBlocks, static_cast<float>(line.exponent));
-    } else {
-      avx512_code_values(factor_.codes.dtype, scratch_.codes.lane(lane), x);
-      const auto* scales = static_cast<const std::uint8_t*>(factor_.scales.data);
-      for (int b = 0; b < kRunBlocks; ++b) {
-        const Index block = run * kRunBlocks + b;
-        const int scale = block < depth_.blocks() ? scales[scale_at(lane, block)] : line.top;
-        exponent[b] = static_cast<float>(line.exponent - line.top + scale);
-      }
+    const std::uint16_t* words = scratch_.words.lane(lane);
+    for (int c = 0; c < kRun; ++c) {
+      x[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
     }
-    encode_digits(chunks, x, exponent, to, line.tally);
-    if (line.tally.special) {
-      mark_special(lane, std::any_of(x, x + kRun, [](float value) { return std::isnan(value); }));
-    }
+    encode_digits(chunks, x, -line.unit, to, line.tally);
     if (panel_.bound[lane].special) return;
     const std::uint64_t last = chunks > 1 ? line.tally.rest[1] : 0;
-    if ((line.tally.rest[0] | last) != 0) keep_rests(run, chunks, lane, x, exponent);
+    if ((line.tally.rest[0] | last) != 0) keep_rests(run, chunks, lane, x);
   }
 
-  void keep_rests(Index run, int chunks, int lane, const float* x, const float* exponent) {
+  void keep_rests(Index run, int chunks, int lane, const float* x) {
     Line& line = lines_[lane];
     for (int word = 0; word < chunks; ++word) {
       for (std::uint64_t left = line.tally.rest[word]; left != 0; left &= left - 1) {
         const int at = word * kChunk + std::countr_zero(left);
-        const double scaled =
-            std::ldexp(static_cast<double>(x[at]), static_cast<int>(exponent[at / kBlock]));
+        const double scaled = std::ldexp(static_cast<double>(x[at]), -line.unit);
         const double rest = scaled - std::trunc(scaled);
         line.roundings += 6;
+        line.rests += std::abs(rest);
         panel_.rests.push_back({std::ldexp(rest, line.unit), static_cast<std::uint32_t>(lane),
                                 static_cast<std::uint32_t>(run * kRun + at)});
       }
@@ -217,7 +160,8 @@ class DigitPacker {
     panel_.dense = crowded_;
     std::stable_sort(panel_.rests.begin(), panel_.rests.end(),
                      [](const Rest& a, const Rest& b) { return a.lane < b.lane; });
-    panel_.digits = {};
+    panel_.errors = {};
+    panel_.errors.most = (kMostDigitInteger + 1) / 16.0f;
     std::uint32_t past = 0;
     for (int lane = 0; lane < kMaxLanesB; ++lane) {
       panel_.rest_begin[lane] = past;
@@ -229,7 +173,7 @@ class DigitPacker {
     panel_.rest_begin[kMaxLanesB] = past;
   }
 
-  /// docs/numerics.md, "Products in digits".
+  /// docs/numerics.md, "Sums rounded in binary32".
   void end_line(int lane, std::uint32_t rests) {
     const Line& line = lines_[lane];
     LineBound& bound = panel_.bound[lane];
@@ -245,24 +189,15 @@ class DigitPacker {
     bound.norm2 = norm * norm * unit * unit;
     bound.quantum = rests == 0 && !crowded_ ? line.unit : kFarQuantum;
     bound.roundings = count + line.roundings + 8;
-    constexpr double kUp = 1.0 + 0x1p-10;
     const double low = 0x8080 * std::sqrt(count);
-    DigitLines& lines = panel_.digits;
-    lines.norm[lane] = static_cast<float>(norm * (kUp / 16));
-    lines.rests[lane] = static_cast<float>(std::sqrt(static_cast<double>(rests)) * (kUp / 16));
-    lines.lower[lane] = static_cast<float>(5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
-    lines.most_lower = std::max(lines.most_lower, lines.lower[lane]);
-    lines.exponent[lane] = static_cast<std::uint16_t>(line.unit * 128);
-    lines.nonzero |= 1u << lane;
-    lines.has_rests = lines.has_rests || rests > 0;
+    panel_.errors.add_line(lane, line.unit, line.rests / 16,
+                           5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
   }
 
   const Factor& factor_;
   const Depth& depth_;
   Panel& panel_;
   PackScratch& scratch_;
-  bool words_;
-  const float* values_;
   bool is_b_;
   bool crowded_ = false;  ///< too many rests
   Line lines_[kMaxLanesB];
@@ -270,9 +205,8 @@ class DigitPacker {
 
 }  // namespace
 
-void pack_digits(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
-                 PackScratch& scratch) {
-  DigitPacker(product, factor, depth, panel, scratch).pack();
+void pack_digits(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch) {
+  DigitPacker(factor, depth, panel, scratch).pack();
 }
 
 }  // namespace mxo::cpu

@@ -1,6 +1,7 @@
 // Codes to panels of byte planes, a span of runs at a time: one unit a line and span, unless the
 // scales of the span lie too far apart.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -12,6 +13,11 @@ namespace mxo::cpu {
 namespace {
 
 static_assert(kSpanBlocks == BlockScales::kMost);
+
+/// A panel with more rests than this, or whose rests may amount to more than this share of the
+/// usual sum, |a| |b| / sqrt(K), has its sums taken to f64: too many would be undecided in f32.
+constexpr std::size_t kMostRests = 128;
+constexpr double kMostOpen = 0x1p-17;
 
 class PlanePacker : LinePacker {
  public:
@@ -31,19 +37,22 @@ class PlanePacker : LinePacker {
       pack_span(first, std::min(first + step, depth_.runs()));
     }
     end();
+    set_errors();
   }
 
  private:
   /// A line in the current span.
   struct Line {
     BlockScales scales;
-    double worth = 0;  ///< of its unit
+    double worth = 0;    ///< of its unit
+    double squares = 0;  ///< at least the sum of those of its values without scale
     LineTally tally;
   };
 
   void pack_span(Index first, Index past) {
     const Index end = std::min(past * kRun, depth_.count);
     const int blocks = static_cast<int>(ceil_div(end - first * kRun, kBlock));
+    all_joint_ = true;
     for (int lane = 0; lane < panel_.width; ++lane) open(lane, first, blocks);
     for (Index run = first; run < past; ++run) {
       begin_run(run);
@@ -58,6 +67,8 @@ class PlanePacker : LinePacker {
                             depth_.start + first * kRun, blocks);
     if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
     line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
+    worths_[lane] = line.scales.nan || line.scales.infinite ? 0.0 : line.worth;
+    all_joint_ = all_joint_ && line.scales.joint;
     std::memset(line.tally.squares, 0, sizeof(line.tally.squares));
     std::memset(line.tally.least, 255, sizeof(line.tally.least));
   }
@@ -66,6 +77,7 @@ class PlanePacker : LinePacker {
     const int count = depth_.run_count(run);
     scratch_.codes.fetch(factor_, panel_.first, panel_.width, depth_.start + run * kRun, count);
     auto* to = static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+    const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     for (int lane = 0; lane < panel_.width; ++lane) {
       const PlaneTarget target =
           is_b_ ? PlaneTarget{scratch_.planes[0][lane], scratch_.planes[1][lane], kChunk}
@@ -74,7 +86,10 @@ class PlanePacker : LinePacker {
       pack_line(run, block, count, lane, target);
     }
     for (int plane = 0; plane < 2 && is_b_; ++plane) {
-      turn_plane(plane, scratch_.planes[plane][0], to);
+      turn_plane(plane, chunks, scratch_.planes[plane][0], to);
+    }
+    for (int b = 0; b < kRunBlocks && all_joint_; ++b) {
+      std::copy(worths_, worths_ + panel_.width, &worth_at(run, b, 0));
     }
   }
 
@@ -88,12 +103,13 @@ class PlanePacker : LinePacker {
     }
     const std::uint8_t* codes = scratch_.codes.lane(lane);
     LineTally& tally = line.tally;
-    kernels_.planes->encode(table_, codes, line.scales.shift + block, to, tally);
+    const auto chunks = static_cast<int>(ceil_div(count, kChunk));
+    kernels_.planes->encode(table_, chunks, codes, line.scales.shift + block, to, tally);
     if (tally.special) {
       mark_special(lane, has_nan(codes));
       return clear(to);
     }
-    for (int b = 0; b < kRunBlocks; ++b) worth_at(run, b, lane) = line.worth;
+    for (int b = 0; b < kRunBlocks && !all_joint_; ++b) worth_at(run, b, lane) = line.worth;
     if ((tally.rest[0] | tally.rest[1]) != 0) {
       int exponent[kRunBlocks];
       double worth[kRunBlocks];
@@ -130,11 +146,41 @@ class PlanePacker : LinePacker {
     const auto squares =
         static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    bound.norm2 += squares * table_.square * scale * scale;
+    line.squares = squares * table_.square;
+    bound.norm2 += line.squares * scale * scale;
+  }
+
+  /// docs/numerics.md, "Sums rounded in binary32".
+  void set_errors() {
+    panel_.direct = false;
+    const bool one_span = depth_.count == product_.depth && depth_.runs() <= kSpanRuns;
+    if (!one_span || product_.scaling != Scaling::mx || product_.out.dtype != Dtype::bf16) return;
+    if (panel_.dense || panel_.rests.size() > kMostRests) return;
+    panel_.errors = {};
+    const double most = static_cast<double>(values_[table_.most_finite]) * power_f64(-table_.unit);
+    panel_.errors.most = static_cast<float>(most);
+    double open = 0;
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      const Line& line = lines_[lane];
+      const int unit = table_.unit + line.scales.top;
+      if (panel_.bound[lane].special || !line.scales.joint) return;
+      panel_.unit[lane] = line.worth;
+      if (line.squares == 0.0) continue;
+      if (unit < kLeastUnit || unit > kMostUnit) return;
+      panel_.errors.add_line(lane, unit, rests_[lane], 0.0);
+      if (rests_[lane] > 0) {
+        const double units2 = line.squares * power_f64(-2 * table_.unit);
+        open += rests_[lane] * most / units2;
+      }
+    }
+    const double root = std::sqrt(static_cast<double>(depth_.count));
+    panel_.direct = open * root <= kMostOpen * panel_.width;
   }
 
   const PlaneTable& table_;
   bool is_b_;
+  bool all_joint_ = true;  ///< in the current span each line has one unit: its worth
+  double worths_[kMaxLanesB];
   Line lines_[kMaxLanesB];
 };
 

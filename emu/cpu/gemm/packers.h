@@ -9,8 +9,6 @@ void pack_pairs(const Kernels& kernels, const Product& product, const Factor& fa
                 const Depth& depth, Panel& panel, PackScratch& scratch);
 void pack_planes(const Kernels& kernels, const Product& product, const Factor& factor,
                  const Depth& depth, Panel& panel, PackScratch& scratch);
-
-void pack_digits(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
-                 PackScratch& scratch);
+void pack_digits(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch);
 
 }  // namespace mxo::cpu

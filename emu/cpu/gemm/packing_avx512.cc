@@ -67,25 +67,6 @@ bool find_specials(const std::uint8_t* codes, const Format& format, EncodedRun& 
 
 }  // namespace
 
-void avx512_code_values(Dtype dtype, const std::uint8_t* codes, float* values) noexcept {
-  EncodedRun run;
-  // The top exponent of e5m2fnuz would be binary16's infinity, and NaNs of other formats numbers.
-  if (dtype == Dtype::e5m2fnuz || find_specials(codes, format_of(dtype), run)) {
-    for (int c = 0; c < kRun; ++c) values[c] = code_values(dtype)[codes[c]];
-    return;
-  }
-  const Format format = format_of(dtype);
-  const __m512 f = _mm512_set1_ps(format.correction);
-  for (int c = 0; c < kRun; c += 32) {
-    const auto* from = reinterpret_cast<const __m256i*>(codes + c);
-    const __m512i bits = half_bits(_mm256_loadu_si256(from), format.shift);
-    const __m512 low = _mm512_cvtph_ps(_mm512_castsi512_si256(bits));
-    const __m512 high = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(bits, 1));
-    _mm512_storeu_ps(values + c, _mm512_mul_ps(low, f));
-    _mm512_storeu_ps(values + c + 16, _mm512_mul_ps(high, f));
-  }
-}
-
 void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* factor, bool joint,
                          std::int32_t* pairs, EncodedRun& run) noexcept {
   if (dtype == Dtype::e5m2fnuz) {  // its top exponent would be binary16's infinity

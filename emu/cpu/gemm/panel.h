@@ -4,28 +4,26 @@
 #include <memory>
 #include <vector>
 
-#include "emu/cpu/gemm/digits.h"
-#include "emu/cpu/gemm/kernels.h"
-#include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/gemm/product.h"
+#include "emu/cpu/gemm/rounded_rows.h"
 
 namespace mxo::cpu {
 
 /// How a product is computed.
 enum class Engine : std::uint8_t {
   int16,   ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
-  digits,  ///< bf16 or MX operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
+  digits,  ///< bf16 operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
   f64,     ///< bf16 operands in f64
   chain,   ///< fma_chain in f32
 };
 
 /// What is known of one line; docs/numerics.md, "The exact product".
 struct LineBound {
-  double norm2 = 0;      ///< at least the sum of squares of its elements
-  int quantum = kNone;   ///< every element is a multiple of 2^quantum
-  double roundings = 0;  ///< roundings it can cause in a sum
-  bool special = false;  ///< holds a NaN or an infinity, maybe in a scale
-  bool nan = false;
+  double norm2;      ///< at least the sum of squares of its elements
+  int quantum;       ///< every element is a multiple of 2^quantum
+  double roundings;  ///< roundings it can cause in a sum
+  bool special;      ///< holds a NaN or an infinity, maybe in a scale
+  bool nan;
   static constexpr int kNone = 1 << 20;
 };
 
@@ -33,6 +31,7 @@ struct LineBound {
 inline Index span_runs(Scaling scaling) { return scaling == Scaling::blockwise ? 1 : kSpanRuns; }
 
 struct Panel {
+  Panel() {}  // which leaves the arrays as they are: a product has thousands of panels
   Index first = 0;
   int width = 0;                  ///< lines
   int step = 0;                   ///< lines as stored: of A the width, of B all lanes of the table
@@ -43,9 +42,10 @@ struct Panel {
   std::uint32_t* rest_begin = nullptr;  ///< int16: [run + 1], digits: [lane + 1], into rests
   std::vector<Rest> rests;              ///< of each run or lane by rising `at`
   bool dense = false;                   ///< too many rests; the integers are not to be used
-  double unit[kMaxLanesB];              ///< digits: of each line
-  DigitLines digits;
-  std::uint32_t specials = 0;  ///< digits: bit of each line with a NaN or an infinity
+  bool direct = false;                  ///< int16: sums may be rounded in f32, by `errors`
+  double unit[kMaxLanesB];              ///< digits, direct: of each line
+  LineErrors errors;                    ///< digits, direct
+  std::uint32_t specials = 0;           ///< digits: bit of each line with a NaN or an infinity
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 

@@ -23,25 +23,24 @@ void PanelPair::add_pairs(Index run, double* sums) const {
 }
 
 void PanelPair::add_planes(const RunRange& runs, int half, double* sums) const {
-  const auto bytes = [](const std::int32_t* run) {
-    return reinterpret_cast<const std::int8_t*>(run);
+  const auto add = [&](Index block, const ChunkRange& range) {
+    const auto* a = reinterpret_cast<const std::int8_t*>(data_a(block / kRunBlocks));
+    const auto* b = reinterpret_cast<const std::int8_t*>(data_b(block / kRunBlocks));
+    alignas(64) PlaneSums planes;
+    kernels_.planes->sum(half, range, a, b, planes);
+    add_joined(planes, half, scales_a(block), scales_b(block), sums);
   };
+  const Index first = runs.first * kRunBlocks;
   const Index past = std::min(runs.past * kRun, depth_.count);
   bool any_split = false;
   for (Index run = runs.first; run < runs.past; ++run) any_split = any_split || split(run);
   if (!any_split) {
     const auto chunks = static_cast<int>(ceil_div(past - runs.first * kRun, kChunk));
-    const Index at = runs.first * kRunBlocks;
-    kernels_.planes->add(half, {0, chunks, ChunkRange::both}, bytes(data_a(runs.first)),
-                         bytes(data_b(runs.first)), scales_a(at), scales_b(at), sums);
-    return;
+    return add(first, {0, chunks, ChunkRange::both});
   }
-  for (Index at = runs.first * kRunBlocks; at * kBlock < past; ++at) {
-    const Index run = at / kRunBlocks;
-    const auto block = static_cast<int>(at % kRunBlocks);
-    kernels_.planes->add(half,
-                         {block / 2, 1, block % 2 == 0 ? ChunkRange::lower : ChunkRange::upper},
-                         bytes(data_a(run)), bytes(data_b(run)), scales_a(at), scales_b(at), sums);
+  for (Index block = first; block * kBlock < past; ++block) {
+    const auto of_run = static_cast<int>(block % kRunBlocks);
+    add(block, {of_run / 2, 1, of_run % 2 == 0 ? ChunkRange::lower : ChunkRange::upper});
   }
 }
 

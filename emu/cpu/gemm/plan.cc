@@ -110,6 +110,11 @@ std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& pro
   return pieces;
 }
 
+namespace {
+/// Enough to keep the threads busy, and little enough to be in the caches when it is multiplied.
+constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
+}  // namespace
+
 std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine,
                                            const std::vector<Product>& products,
                                            std::size_t memory) {
@@ -121,7 +126,7 @@ std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine
       const bool whole = piece.part == product.depth;
       if (!open || !whole || piece.bytes > left) {
         batches.emplace_back();
-        left = memory;
+        left = std::min(memory, kBatchBytes);
       }
       batches.back().push_back(piece);
       left -= std::min(left, piece.bytes);
@@ -131,8 +136,8 @@ std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine
   return batches;
 }
 
-Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory) {
-  Job job;
+void set_job(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory,
+             Job& job) {
   job.product = piece.product;
   job.engine = engine;
   job.depth = {0, piece.part};
@@ -159,8 +164,8 @@ Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte*
   };
   place(job.a, piece.first_row, piece.rows, lanes_a(kernels, engine), false);
   place(job.b, piece.first_column, piece.columns, kernels.lanes_b, true);
-  if (piece.part != piece.product->depth) job.sums = reinterpret_cast<double*>(memory);
-  return job;
+  const bool whole = piece.part == piece.product->depth;
+  job.sums = whole ? nullptr : reinterpret_cast<double*>(memory);
 }
 
 void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles) {

@@ -17,15 +17,16 @@ struct Piece {
   bool own_b;         ///< only A is packed in advance; Job::own_b
 };
 
-/// Pieces in order; neighbours that fit together in `memory` bytes make a batch.
+/// Pieces in order, cut for `memory` bytes; small neighbours make a batch.
 std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& product,
                        std::size_t memory);
 std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine,
                                            const std::vector<Product>& products,
                                            std::size_t memory);
 
-/// The job of a piece, its panels laid out for the first part of the depth.
-Job job_of(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory);
+/// Makes `job` that of a piece, its panels laid out for the first part of the depth.
+void set_job(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory,
+             Job& job);
 
 /// The tiles of a job, at least `wanted` of them where it has so many panels.
 void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles);

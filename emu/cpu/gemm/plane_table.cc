@@ -51,12 +51,12 @@ const PlaneTable& plane_table(Dtype dtype) {
   }
 }
 
-void portable_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
                             const std::uint8_t* shift, const PlaneTarget& to,
                             LineTally& tally) noexcept {
   tally.special = false;
   tally.rest[0] = tally.rest[1] = 0;
-  for (int c = 0; c < kRun; ++c) {
+  for (int c = 0; c < chunks * kChunk; ++c) {
     const int magnitude = codes[c] & 0x7F;
     const bool negative = codes[c] >= 0x80;
     if (magnitude > table.most_finite || (table.nan_minus_0 && codes[c] == 0x80)) {

@@ -70,28 +70,33 @@ struct ChunkRange {
   enum Blocks : std::uint8_t { both, lower, upper } blocks;
 };
 
+/// The products of byte planes of a 16 x 16 tile of sums: high * high, the two mixed ones,
+/// low * low, one [16][16] each.
+using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
+
 /// The loops that know of planes; a table that has them does without place_a, place_b, dot_int16
 /// and add_scaled.
 struct PlaneKernels {
-  /// A run of codes; block b's scale is 2^shift[b] below the span's, shift at most kMostSpread.
-  void (*encode)(const PlaneTable& table, const std::uint8_t* codes, const std::uint8_t* shift,
-                 const PlaneTarget& to, LineTally& tally) noexcept;
-  /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
-  void (*add)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-              const double* scale_a, const double* scale_b, double* c) noexcept;
+  /// The first chunks of a run of codes; block b's scale is 2^shift[b] below the span's, shift at
+  /// most kMostSpread.
+  void (*encode)(const PlaneTable& table, int chunks, const std::uint8_t* codes,
+                 const std::uint8_t* shift, const PlaneTarget& to, LineTally& tally) noexcept;
+  /// The sums of 16 lanes of A with a half of B.
+  void (*sum)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+              PlaneSums& sums) noexcept;
 };
 
-void portable_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
                             const std::uint8_t* shift, const PlaneTarget& to,
                             LineTally& tally) noexcept;
-void vbmi_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
                         const std::uint8_t* shift, const PlaneTarget& to,
                         LineTally& tally) noexcept;
 
 /// int16 pairs of a line's run, as encode_int16 leaves them, to planes.
 void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept;
-/// 32 lanes of [lane][kRun] bytes of one plane to the tiles of a run of B.
-void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcept;
+/// 32 lanes of [lane][kRun] bytes of one plane to the first tiles of a run of B.
+void turn_plane(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b) noexcept;
 /// c[rest.lane][n] += rest.value * (b[n] * scale_b[n]) for each of `count` rests of a run of A, b
 /// the same run of B and scale_b its first block's scales.
 void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
@@ -99,10 +104,7 @@ void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
 void planes_add_rest_of_b(int width, double value, const std::int32_t* a, int at,
                           const double* scale_a, double* d) noexcept;
 
-/// The products of byte planes of a 16 x 16 tile of sums: high * high, the two mixed ones,
-/// low * low, one [16][16] each.
-using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
-/// What PlaneKernels::add does with the planes' sums.
+/// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
 void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
                 double* c) noexcept;
 /// Chunk `chunk` of A with one block zero: two tiles, high and low.

@@ -46,9 +46,9 @@ void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept {
   }
 }
 
-void turn_plane(int plane, const std::int8_t* lines, std::int8_t* run_b) noexcept {
+void turn_plane(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b) noexcept {
   for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
-    avx512_interleave(kTileLanes, kRun / 4,
+    avx512_interleave(kTileLanes, chunks * kChunk / 4,
                       reinterpret_cast<const std::uint32_t*>(lines + half * kTileLanes * kRun),
                       kRun / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
                       kTileLanes);
@@ -148,30 +148,32 @@ void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
   }
 }
 
-void add_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                const double* scale_a, const double* scale_b, double* c) noexcept {
-  PlaneSums sums = {};
+void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                PlaneSums& sums) noexcept {
+  for (auto& plane : sums) {
+    for (auto& row : plane) {
+      for (std::int32_t& x : row) x = 0;
+    }
+  }
   if (range.blocks != ChunkRange::both) {
     std::int8_t tiles[2][kTileBytes];
     planes_of_block(a, range, tiles);
-    add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
-                      b + tile_of_b(half, 1, range.first), sums);
-  } else {
-    for (int i = 0; i < range.count; ++i) {
-      const int chunk = i % kChunks;
-      const std::int8_t* run_a = a + i / kChunks * kRunBytes;
-      const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
-      add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
-                        run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
-    }
+    return add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
+                             b + tile_of_b(half, 1, range.first), sums);
   }
-  add_joined(sums, half, scale_a, scale_b, c);
+  for (int i = 0; i < range.count; ++i) {
+    const int chunk = i % kChunks;
+    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+    add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
+                      run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
+  }
 }
 
 }  // namespace
 
 const Kernels& amx_layout_kernels() {
-  static constexpr PlaneKernels planes = {portable_encode_planes, add_planes};
+  static constexpr PlaneKernels planes = {portable_encode_planes, sum_planes};
   static const Kernels kernels = [] {
     Kernels k = avx512_kernels();
     k.lanes_int16 = kTileLanes;

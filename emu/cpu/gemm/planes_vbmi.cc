@@ -17,7 +17,7 @@ __m512i look_up(const std::uint8_t* table, __m512i magnitude) {
 
 }  // namespace
 
-void vbmi_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
+void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
                         const std::uint8_t* shift, const PlaneTarget& to,
                         LineTally& tally) noexcept {
   const __m512i zero = _mm512_setzero_si512();
@@ -25,7 +25,8 @@ void vbmi_encode_planes(const PlaneTable& table, const std::uint8_t* codes,
   __m512i squares = _mm512_load_si512(tally.squares);
   __m512i least = _mm512_load_si512(tally.least);
   __mmask64 special = 0;
-  for (int chunk = 0; chunk < kChunks; ++chunk) {
+  tally.rest[1] = 0;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
     const __m512i code = _mm512_loadu_si512(codes + chunk * kChunk);
     const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi8(0x7F));
     const __mmask64 negative = _mm512_movepi8_mask(code);

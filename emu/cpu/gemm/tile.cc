@@ -1,12 +1,11 @@
 // The parts of a tile: what is packed when, and when its sums are rounded.
 #include "emu/cpu/gemm/tile.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "emu/cpu/gemm/digit_tile.h"
+#include "emu/cpu/gemm/span_tile.h"
 #include "emu/cpu/gemm/tile_write.h"
 
 namespace mxo::cpu {
@@ -32,25 +31,6 @@ namespace {
 
 constexpr std::size_t kAlign = 64;  // of panels
 
-/// A depth of one span: each pair of panels is summed, rounded and written before the next, so
-/// that its sums stay in the first cache.
-void compute_pairs(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  const Tile& tile = *part.tile;
-  if (kernels.begin != nullptr) kernels.begin();
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      const Tile one{tile.job, tile.a0 + i, tile.a0 + i + 1, tile.b0 + j, tile.b0 + j + 1};
-      const TilePart pair{&one, part.a + i, part.b + j, part.depth, part.first_of_a};
-      double* sums = block_of(one, scratch, 0, 0);
-      std::memset(sums, 0, sizeof(double) * kBlockSums);
-      sum_int16(kernels, pair, scratch);
-      write_exact(kernels, *tile.job->product, part.a[i], part.b[j], sums);
-    }
-  }
-  if (kernels.end != nullptr) kernels.end();
-  _mm_sfence();
-}
-
 void add_part(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   if (kernels.begin != nullptr) kernels.begin();
   switch (part.tile->job->engine) {
@@ -62,53 +42,86 @@ void add_part(const Kernels& kernels, const TilePart& part, TileScratch& scratch
   if (kernels.end != nullptr) kernels.end();
 }
 
-/// All of the depth, with B packed a part at a time into memory that stays in the second cache.
-TilePart add_with_own_b(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
-  const Job& job = *tile.job;
-  TilePart part{&tile, job.a.data() + tile.a0, scratch.own_b, {0, 0}, 0};
-  const Depth most{0, std::min(kOwnDepth, job.depth.count)};
-  const std::size_t bytes = panel_bytes(job.engine, kernels.lanes_b, kMaxLanesB, most);
-  scratch.own_memory.resize(bytes * kTilePanelsB + kAlign);
-  std::byte* memory = scratch.own_memory.data();
-  memory += (kAlign - reinterpret_cast<std::uintptr_t>(memory) % kAlign) % kAlign;
-  for (int j = 0; j < part.wide(); ++j) {
-    Panel& b = scratch.own_b[j];
-    std::vector<Rest> rests = std::move(b.rests);  // keeps its room
-    b = job.b[static_cast<std::size_t>(tile.b0 + j)];
-    b.rests = std::move(rests);
-  }
-  while (part.depth.start < job.depth.count) {
-    part.depth.count = std::min(kOwnDepth, job.depth.count - part.depth.start);
-    part.first_of_a = part.depth.start / kRun;
-    for (int j = 0; j < part.wide(); ++j) {
+/// B's panels, which a tile packs a part of the depth at a time into memory that stays in the
+/// second cache.
+class OwnB {
+ public:
+  OwnB(const Kernels& kernels, const Tile& tile, TileScratch& scratch)
+      : kernels_(kernels), tile_(tile), job_(*tile.job), scratch_(scratch) {
+    const Depth most{0, std::min(kOwnDepth, job_.depth.count)};
+    bytes_ = panel_bytes(job_.engine, kernels.lanes_b, kMaxLanesB, most);
+    scratch.own_memory.resize(bytes_ * kTilePanelsB + kAlign);
+    memory_ = scratch.own_memory.data();
+    memory_ += (kAlign - reinterpret_cast<std::uintptr_t>(memory_) % kAlign) % kAlign;
+    for (int j = 0; j < tile.b1 - tile.b0; ++j) {
       Panel& b = scratch.own_b[j];
-      place_panel(b, job.engine, part.depth, memory + static_cast<std::size_t>(j) * bytes);
-      pack_panel(kernels, job.engine, *job.product, job.product->b, part.depth, b, *scratch.pack);
+      std::vector<Rest> rests = std::move(b.rests);  // keeps its room
+      b = job_.b[static_cast<std::size_t>(tile.b0 + j)];
+      b.rests = std::move(rests);
     }
-    add_part(kernels, part, scratch);
-    part.depth.start += part.depth.count;
   }
-  return part;
+
+  /// The part that begins at `start`.
+  TilePart pack(Index start) {
+    const TilePart part{&tile_,
+                        job_.a.data() + tile_.a0,
+                        scratch_.own_b,
+                        {start, std::min(kOwnDepth, job_.depth.count - start)},
+                        start / kRun};
+    for (int j = 0; j < part.wide(); ++j) {
+      Panel& b = scratch_.own_b[j];
+      place_panel(b, job_.engine, part.depth, memory_ + static_cast<std::size_t>(j) * bytes_);
+      pack_panel(kernels_, job_.engine, *job_.product, job_.product->b, part.depth, b,
+                 *scratch_.pack);
+    }
+    return part;
+  }
+
+ private:
+  const Kernels& kernels_;
+  const Tile& tile_;
+  const Job& job_;
+  TileScratch& scratch_;
+  std::size_t bytes_;
+  std::byte* memory_;
+};
+
+/// Whether the panels of a tile hold one span, the whole depth.
+bool is_span(const Job& job) {
+  return job.engine == Engine::int16 && job.first_part() && job.last_part() &&
+         job.depth.runs() <= kSpanRuns;
+}
+
+void clear_sums(const Tile& tile, TileScratch& scratch) {
+  for (int j = 0; j < tile.b1 - tile.b0; ++j) {
+    for (int i = 0; i < tile.a1 - tile.a0; ++i) {
+      std::memset(block_of(tile, scratch, i, j), 0, sizeof(double) * kBlockSums);
+    }
+  }
+}
+
+void compute_with_own_b(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
+  OwnB own(kernels, tile, scratch);
+  if (is_span(*tile.job)) return compute_span(kernels, own.pack(0), scratch);
+  clear_sums(tile, scratch);
+  TilePart part = own.pack(0);
+  add_part(kernels, part, scratch);
+  while (part.depth.start + part.depth.count < tile.job->depth.count) {
+    part = own.pack(part.depth.start + part.depth.count);
+    add_part(kernels, part, scratch);
+  }
+  write_tile(kernels, part, scratch);
 }
 
 }  // namespace
 
 void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch) {
   const Job& job = *tile.job;
+  if (job.own_b) return compute_with_own_b(kernels, tile, scratch);
   const TilePart part{&tile, job.a.data() + tile.a0, job.b.data() + tile.b0, job.depth, 0};
   if (job.engine == Engine::digits) return compute_digits(kernels, part, scratch);
-  if (job.engine == Engine::int16 && !job.own_b && job.first_part() && job.last_part() &&
-      job.depth.runs() <= kSpanRuns) {
-    return compute_pairs(kernels, part, scratch);
-  }
-  if (job.first_part()) {
-    for (int j = 0; j < tile.b1 - tile.b0; ++j) {
-      for (int i = 0; i < tile.a1 - tile.a0; ++i) {
-        std::memset(block_of(tile, scratch, i, j), 0, sizeof(double) * kBlockSums);
-      }
-    }
-  }
-  if (job.own_b) return write_tile(kernels, add_with_own_b(kernels, tile, scratch), scratch);
+  if (is_span(job)) return compute_span(kernels, part, scratch);
+  if (job.first_part()) clear_sums(tile, scratch);
   add_part(kernels, part, scratch);
   if (job.last_part()) write_tile(kernels, part, scratch);
 }

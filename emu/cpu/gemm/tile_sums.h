@@ -30,7 +30,12 @@ struct TileScratch {
     alignas(64) DigitSums halves[kMaxLanesB / kTileLanes];
   };
   std::vector<DigitBlock> digits;
-  DigitRounding rounding;
+  /// Two pairs of one span.
+  struct PlaneBlock {
+    alignas(64) PlaneSums halves[kMaxLanesB / kTileLanes];
+  };
+  PlaneBlock planes[2];
+  RoundedRows rows;
   PackScratchPtr pack;
   Panel own_b[kTilePanelsB];
   std::vector<std::byte> own_memory;
