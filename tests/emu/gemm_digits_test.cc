@@ -222,6 +222,26 @@ TEST_P(GemmDigits, RoundSumsOfCodesWhoseDepthIsOneSpan) {
   }
 }
 
+TEST_P(GemmDigits, RoundSumsBesideATieByWhatLiesFarBelowTheirLastBitInF32) {
+  // 2^16 + odd 2^9 + 2^8 + tail 2^-12: a tie of bf16 but for a tail that f32 would lose.
+  std::mt19937 random(7);
+  Index at = 0;
+  const Codes x(Dtype::e4m3, 24, 32, 127, 0, random, [&] {
+    const Index row = at / 32;
+    const double sign = row % 2 == 0 ? 1 : -1;
+    const double odd = row / 2 % 2 == 0 ? 0 : 1;
+    const double tail = static_cast<double>(row / 4 % 3 - 1) * 0x1p-6;
+    return std::array{sign * 256, sign * 16, sign * 32 * odd, tail,
+                      0.0}[std::min<Index>(at++ % 32, 4)];
+  });
+  at = 0;
+  const Codes w(Dtype::e4m3, 40, 32, 127, 0, random, [&] {
+    const double tail = at / 32 % 2 == 0 ? 0x1p-6 : -0x1p-6;
+    return std::array{256.0, 16.0, 16.0, tail, 0.0}[std::min<Index>(at++ % 32, 4)];
+  });
+  expect_same_codes(x.codes, x.scales, w.codes, w.scales);
+}
+
 TEST_P(GemmDigits, StreamRowsOfALargeResult) {
   std::mt19937 random(3);
   std::normal_distribution<double> normal;

@@ -28,7 +28,7 @@ class DigitTile {
     if (chunks_ <= kMostChunksAtOnce) {
       scratch_.digits.resize(2);
       return pairs_in_turn(
-          part_, [this](int i, int j) { return takes(i, j); },
+          part_, kHalves, [this](int i, int j) { return takes(i, j); },
           [this](const PairInTurn& pair, int half) { add(pair, half, 0, chunks_); },
           [this](const PairInTurn& pair, int first, int past) { write(pair, first, past); });
     }
@@ -65,9 +65,11 @@ class DigitTile {
     const Panel& b = part_.b[of.b];
     const DigitSums* halves = scratch_.digits[static_cast<std::size_t>(of.block)].halves;
     const DigitPair pair(part_.depth, a, b, halves);
-    write_rows(
-        writer_, a, b, first, past, halves, [&](int m, int n) { return pair.sum(m, n); },
-        scratch_.rows);
+    const auto round = [&](int end, RoundedRows& to) {
+      round_sums(first, end, halves, a.errors, b.errors, to);
+    };
+    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
+    write_rows(writer_, a, b, first, past, round, sum_of, scratch_.rows);
   }
 
   const Kernels& kernels_;

@@ -62,6 +62,49 @@ void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const s
   _tile_stored(6, sums[2], 64);
 }
 
+// Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six sums that do not wait for each
+// other, where one half alone has three.
+void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_t* b,
+                       PlaneSums* halves) noexcept {
+  if (i == 0) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+  }
+  if (i < chunks) {
+    const int chunk = i % kChunks;
+    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+    _tile_loadd(6, run_a + tile_of_a(0, chunk), 64);
+    _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    _tile_dpbssd(0, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    _tile_dpbssd(3, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    _tile_dpbsud(1, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 1, chunk), 64);
+    _tile_dpbsud(4, 6, 7);
+    _tile_loadd(6, run_a + tile_of_a(1, chunk), 64);
+    _tile_dpbuud(5, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    _tile_dpbuud(2, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    _tile_dpbusd(1, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    _tile_dpbusd(4, 6, 7);
+    return;
+  }
+  _tile_stored(0, halves[0][0], 64);
+  _tile_stored(1, halves[0][1], 64);
+  _tile_stored(2, halves[0][2], 64);
+  _tile_stored(3, halves[1][0], 64);
+  _tile_stored(4, halves[1][1], 64);
+  _tile_stored(5, halves[1][2], 64);
+}
+
 // Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
 void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                 DigitSums& sums) noexcept {
@@ -107,7 +150,7 @@ void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool mor
 }  // namespace
 
 const Kernels& amx_kernels() {
-  static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes};
+  static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes, add_chunk_of_both};
   static const Kernels kernels = [] {
     Kernels k = amx_layout_kernels();
     k.isa = Isa::amx;

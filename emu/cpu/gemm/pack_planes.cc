@@ -1,7 +1,6 @@
 // Codes to panels of byte planes, a span of runs at a time: one unit a line and span, unless the
 // scales of the span lie too far apart.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -14,10 +13,8 @@ namespace {
 
 static_assert(kSpanBlocks == BlockScales::kMost);
 
-/// A panel with more rests than this, or whose rests may amount to more than this share of the
-/// usual sum, |a| |b| / sqrt(K), has its sums taken to f64: too many would be undecided in f32.
+/// A panel with more rests than this has its sums taken to f64.
 constexpr std::size_t kMostRests = 128;
-constexpr double kMostOpen = 0x1p-17;
 
 class PlanePacker : LinePacker {
  public:
@@ -159,7 +156,6 @@ class PlanePacker : LinePacker {
     panel_.errors = {};
     const double most = static_cast<double>(values_[table_.most_finite]) * power_f64(-table_.unit);
     panel_.errors.most = static_cast<float>(most);
-    double open = 0;
     for (int lane = 0; lane < panel_.width; ++lane) {
       const Line& line = lines_[lane];
       const int unit = table_.unit + line.scales.top;
@@ -167,14 +163,9 @@ class PlanePacker : LinePacker {
       panel_.unit[lane] = line.worth;
       if (line.squares == 0.0) continue;
       if (unit < kLeastUnit || unit > kMostUnit) return;
-      panel_.errors.add_line(lane, unit, rests_[lane], 0.0);
-      if (rests_[lane] > 0) {
-        const double units2 = line.squares * power_f64(-2 * table_.unit);
-        open += rests_[lane] * most / units2;
-      }
+      panel_.errors.add_line(lane, unit, rests_[lane] * 0x1p-14, 0.0);
     }
-    const double root = std::sqrt(static_cast<double>(depth_.count));
-    panel_.direct = open * root <= kMostOpen * panel_.width;
+    panel_.direct = true;
   }
 
   const PlaneTable& table_;

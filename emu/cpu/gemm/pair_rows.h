@@ -12,17 +12,17 @@ namespace mxo::cpu {
 /// The bf16 of output (m, n) of a pair, if its sum in f64 decides it.
 bool round_one(const Panel& a, const Panel& b, int m, int n, double sum, std::uint16_t& bits);
 
-/// Rounds rows [first, past) of a pair's sums and writes them.  sum_of(m, n) is one sum in f64,
-/// with no more roundings than the lines' bounds count.
-template <typename Sums, typename SumOf>
+/// Rounds rows [first, past) of a pair's sums by round(past, to) and writes them.  sum_of(m, n) is
+/// one sum in f64, with no more roundings than the lines' bounds count.
+template <typename Round, typename SumOf>
 void write_rows(const Writer& writer, const Panel& a, const Panel& b, int first, int past,
-                const Sums* halves, const SumOf& sum_of, RoundedRows& to) {
+                const Round& round, const SumOf& sum_of, RoundedRows& to) {
   past = std::min(past, a.width);
   const bool whole = b.width == kMaxLanesB && (a.specials | b.specials) == 0;
   to.out = whole ? writer.row(a.first, b.first) : nullptr;
   to.step = writer.row_step();
   to.streams = writer.streams(to.out);
-  round_sums(first, past, halves, a.errors, b.errors, to);
+  round(past, to);
   const std::uint32_t all = 0xFFFFFFFFu >> (kMaxLanesB - b.width);
   for (int m = first; m < past; ++m) {
     if (to.out != nullptr && to.open[m] == 0) continue;
@@ -51,10 +51,12 @@ struct PairInTurn {
   int a, b, block;
 };
 
-/// All pairs of a tile for which takes(a, b): add(pair, half) sums one, write(pair, first, past)
-/// ends rows of it, between the halves of the next, so that the processor has both in flight.
+/// All pairs of a tile for which takes(a, b): add(pair, step) sums one in so many steps,
+/// write(pair, first, past) ends rows of it, between the steps of the next, so that the processor
+/// has both in flight.
 template <typename Takes, typename Add, typename Write>
-void pairs_in_turn(const TilePart& part, const Takes& takes, const Add& add, const Write& write) {
+void pairs_in_turn(const TilePart& part, int steps, const Takes& takes, const Add& add,
+                   const Write& write) {
   PairInTurn last{-1, 0, 1};
   const auto write_last = [&](int first, int past) {
     if (last.a >= 0) write(last, first, past);
@@ -63,10 +65,10 @@ void pairs_in_turn(const TilePart& part, const Takes& takes, const Add& add, con
     for (int i = 0; i < part.tall(); ++i) {
       if (!takes(i, j)) continue;
       const PairInTurn pair{i, j, 1 - last.block};
-      add(pair, 0);
-      write_last(0, kTileLanes / 2);
-      add(pair, 1);
-      write_last(kTileLanes / 2, kTileLanes);
+      for (int step = 0; step < steps; ++step) {
+        add(pair, step);
+        write_last(kTileLanes * step / steps, kTileLanes * (step + 1) / steps);
+      }
       last = pair;
     }
   }

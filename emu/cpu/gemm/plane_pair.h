@@ -14,6 +14,8 @@ class PlanePair {
   /// The sum of the integers' products, and of all with a rest; as many roundings as the lines'
   /// bounds count.
   double sum(int m, int n) const;
+  /// All products of a rest of one line with the integers of the other, in f32.
+  void sum_rests(RestSums& sums) const;
 
  private:
   double value_of_a(int m, Index run, std::uint32_t at) const;

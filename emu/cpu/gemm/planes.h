@@ -84,6 +84,10 @@ struct PlaneKernels {
   /// The sums of 16 lanes of A with a half of B.
   void (*sum)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
               PlaneSums& sums) noexcept;
+  /// The same of both halves in steps, `chunk` from 0 to `chunks`, between which the tiles keep
+  /// what there is and the caller does other work; the last one leaves the sums in `halves`.
+  void (*add_chunk)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
+                    PlaneSums* halves) noexcept;
 };
 
 void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,

@@ -20,24 +20,6 @@ void split_64(const std::uint32_t* pairs, std::int8_t* high, std::int8_t* low) {
   }
 }
 
-// Byte `at % 4` of 16 dwords of each plane, joined to integers.
-__m512i integers(__m512i high, __m512i low, int at) {
-  const __m128i up = _mm_cvtsi32_si128(24 - 8 * (at % 4));
-  const __m128i down = _mm_cvtsi32_si128(8 * (at % 4));
-  const __m512i h = _mm512_srai_epi32(_mm512_sll_epi32(high, up), 24);
-  const __m512i l = _mm512_and_si512(_mm512_srl_epi32(low, down), _mm512_set1_epi32(0xFF));
-  return _mm512_add_epi32(_mm512_slli_epi32(h, 8), l);
-}
-
-void add_16(__m512d value, __m512i words, const double* scale, double* y) {
-  for (int i = 0; i < 2; ++i) {
-    const __m256i part =
-        i == 0 ? _mm512_castsi512_si256(words) : _mm512_extracti64x4_epi64(words, 1);
-    const __m512d x = _mm512_mul_pd(_mm512_cvtepi32_pd(part), _mm512_loadu_pd(scale + 8 * i));
-    _mm512_storeu_pd(y + 8 * i, _mm512_fmadd_pd(value, x, _mm512_loadu_pd(y + 8 * i)));
-  }
-}
-
 }  // namespace
 
 void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept {
@@ -53,42 +35,6 @@ void turn_plane(int plane, int chunks, const std::int8_t* lines, std::int8_t* ru
                       kRun / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
                       kTileLanes);
   }
-}
-
-void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
-                           const double* scale_b, double* c) noexcept {
-  // Byte j of each dword of the high plane to its byte 3, of the low plane to its byte 2.
-  const __m512i dwords = _mm512_broadcast_i32x4(_mm_setr_epi32(0, 4, 8, 12));
-  for (int i = 0; i < count; ++i) {
-    const Rest& rest = rests[i];
-    const auto at = static_cast<int>(rest.at);
-    const __m512i place = _mm512_add_epi8(dwords, _mm512_set1_epi32(at % 4));
-    const __m512i to_3 = _mm512_or_si512(_mm512_slli_epi32(place, 24), _mm512_set1_epi32(0x808080));
-    const __m512i to_2 =
-        _mm512_or_si512(_mm512_slli_epi32(_mm512_and_si512(place, _mm512_set1_epi32(0xFF)), 16),
-                        _mm512_set1_epi32(static_cast<int>(0x80008080)));
-    const double* scale = scale_b + at / kBlock * kMaxLanesB;
-    double* row = c + static_cast<int>(rest.lane) * kMaxLanesB;
-    for (int half = 0; half < 2; ++half) {
-      const std::int8_t* from = b + at / 4 * 64;  // chunks of one plane follow each other
-      const __m512i high = _mm512_loadu_si512(from + tile_of_b(half, 0, 0));
-      const __m512i low = _mm512_loadu_si512(from + tile_of_b(half, 1, 0));
-      const __m512i words = _mm512_srai_epi32(
-          _mm512_or_si512(_mm512_shuffle_epi8(high, to_3), _mm512_shuffle_epi8(low, to_2)), 16);
-      add_16(_mm512_set1_pd(rest.value), words, scale + 16 * half, row + 16 * half);
-    }
-  }
-}
-
-void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, const double* scale_a,
-                          double* d) noexcept {
-  const auto* bytes = reinterpret_cast<const std::int8_t*>(a);
-  const __m512i lanes =
-      _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 6);
-  const int place = at % kChunk / 4 * 4;
-  const __m512i high = _mm512_i32gather_epi32(lanes, bytes + tile_of_a(0, at / kChunk) + place, 1);
-  const __m512i low = _mm512_i32gather_epi32(lanes, bytes + tile_of_a(1, at / kChunk) + place, 1);
-  add_16(_mm512_set1_pd(value), integers(high, low, at), scale_a, d);
 }
 
 static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <
@@ -148,32 +94,47 @@ void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
   }
 }
 
-void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                PlaneSums& sums) noexcept {
+void clear(PlaneSums& sums) {
   for (auto& plane : sums) {
     for (auto& row : plane) {
       for (std::int32_t& x : row) x = 0;
     }
   }
+}
+
+void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, PlaneSums& sums) {
+  const int chunk = i % kChunks;
+  const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+  const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+  add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
+                    run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
+}
+
+void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
+               PlaneSums* halves) noexcept {
+  if (chunk == chunks) return;
+  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+    if (chunk == 0) clear(halves[half]);
+    add_chunk_of(half, chunk, a, b, halves[half]);
+  }
+}
+
+void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                PlaneSums& sums) noexcept {
+  clear(sums);
   if (range.blocks != ChunkRange::both) {
     std::int8_t tiles[2][kTileBytes];
     planes_of_block(a, range, tiles);
     return add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
                              b + tile_of_b(half, 1, range.first), sums);
   }
-  for (int i = 0; i < range.count; ++i) {
-    const int chunk = i % kChunks;
-    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
-    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
-    add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
-                      run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
-  }
+  for (int i = 0; i < range.count; ++i) add_chunk_of(half, i, a, b, sums);
 }
 
 }  // namespace
 
 const Kernels& amx_layout_kernels() {
-  static constexpr PlaneKernels planes = {portable_encode_planes, sum_planes};
+  static constexpr PlaneKernels planes = {portable_encode_planes, sum_planes, add_chunk};
   static const Kernels kernels = [] {
     Kernels k = avx512_kernels();
     k.lanes_int16 = kTileLanes;

@@ -12,12 +12,22 @@ namespace mxo::cpu {
 inline constexpr int kLeastUnit = -60;
 inline constexpr int kMostUnit = 33;
 
+/// Of a pair of panels, what their rests add, in units of both lines: those of A by rows, those of
+/// B by columns; what has no bit is not set.
+struct RestSums {
+  std::uint32_t rows;
+  std::uint32_t columns;
+  alignas(64) float row[kTileLanes][kMaxLanesB];
+  alignas(64) float column[kMaxLanesB][kTileLanes];
+};
+
 /// What the rounding in f32 knows of the lines of a panel; docs/numerics.md, "Sums rounded in
 /// binary32".  Sums of planes are counted in units of both lines, those of digits in 256 such.
 struct LineErrors {
-  float most;                           ///< no element is larger
-  alignas(64) float rests[kMaxLanesB];  ///< of each line the sum of its rests' magnitudes
-  float lower[kMaxLanesB];              ///< digits: of what its lower ones and their rounding add
+  float most;  ///< no element is larger
+  /// Of each line the sum of its rests' magnitudes; of planes 2^-14 of it.
+  alignas(64) float rests[kMaxLanesB];
+  float lower[kMaxLanesB];  ///< digits: of what its lower ones and their rounding add
   float most_lower;
   alignas(64) std::uint16_t exponent[kMaxLanesB];  ///< of the unit, where bf16 has its exponent
   std::uint32_t nonzero;                           ///< bit of each line that is neither zero nor
@@ -47,7 +57,8 @@ struct RoundedRows {
 };
 void round_sums(int first, int past, const DigitSums* halves, const LineErrors& a,
                 const LineErrors& b, RoundedRows& to) noexcept;
-void round_sums(int first, int past, const PlaneSums* halves, const LineErrors& a,
-                const LineErrors& b, RoundedRows& to) noexcept;
+/// `rests`: what is added to the sums, or null.
+void round_sums(int first, int past, const PlaneSums* halves, const RestSums* rests,
+                const LineErrors& a, const LineErrors& b, RoundedRows& to) noexcept;
 
 }  // namespace mxo::cpu

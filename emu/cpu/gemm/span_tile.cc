@@ -18,12 +18,12 @@ class SpanTile {
         part_(part),
         scratch_(scratch),
         writer_(*part.tile->job->product),
-        chunks_{0, static_cast<int>(ceil_div(part.depth.count, kChunk)), ChunkRange::both} {}
+        chunks_(static_cast<int>(ceil_div(part.depth.count, kChunk))) {}
 
   void compute() {
     pairs_in_turn(
-        part_, [this](int i, int j) { return direct(i, j); },
-        [this](const PairInTurn& pair, int half) { add(pair, half); },
+        part_, chunks_ + 1, [this](int i, int j) { return direct(i, j); },
+        [this](const PairInTurn& pair, int chunk) { add(pair, chunk); },
         [this](const PairInTurn& pair, int first, int past) { write(pair, first, past); });
     for (int j = 0; j < part_.wide(); ++j) {
       for (int i = 0; i < part_.tall(); ++i) {
@@ -35,20 +35,26 @@ class SpanTile {
  private:
   bool direct(int i, int j) const { return part_.a[i].direct && part_.b[j].direct; }
 
-  void add(const PairInTurn& pair, int half) {
-    kernels_.planes->sum(half, chunks_, static_cast<const std::int8_t*>(part_.a[pair.a].data),
-                         static_cast<const std::int8_t*>(part_.b[pair.b].data),
-                         scratch_.planes[pair.block].halves[half]);
+  void add(const PairInTurn& pair, int chunk) {
+    kernels_.planes->add_chunk(
+        chunk, chunks_, static_cast<const std::int8_t*>(part_.a[pair.a].data),
+        static_cast<const std::int8_t*>(part_.b[pair.b].data), scratch_.planes[pair.block].halves);
   }
 
   void write(const PairInTurn& of, int first, int past) {
+    if (first == past) return;
     const Panel& a = part_.a[of.a];
     const Panel& b = part_.b[of.b];
     const PlaneSums* halves = scratch_.planes[of.block].halves;
     const PlanePair pair(part_.depth, a, b, halves);
-    write_rows(
-        writer_, a, b, first, past, halves, [&](int m, int n) { return pair.sum(m, n); },
-        scratch_.rows);
+    const bool any_rests = a.errors.has_rests || b.errors.has_rests;
+    if (first == 0 && any_rests) pair.sum_rests(scratch_.rest_sums);
+    const auto round = [&](int end, RoundedRows& to) {
+      round_sums(first, end, halves, any_rests ? &scratch_.rest_sums : nullptr, a.errors, b.errors,
+                 to);
+    };
+    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
+    write_rows(writer_, a, b, first, past, round, sum_of, scratch_.rows);
   }
 
   void compute_in_f64(int i, int j) {
@@ -65,7 +71,7 @@ class SpanTile {
   const TilePart& part_;
   TileScratch& scratch_;
   Writer writer_;
-  ChunkRange chunks_;
+  int chunks_;
 };
 
 }  // namespace
