@@ -210,11 +210,11 @@ TEST_P(GemmDigits, RoundSumsOfCodesWhoseDepthIsOneSpan) {
   const Dtype dtypes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
   int turn = 0;
   for (const auto& draw : draws) {
-    for (const int spread : {0, 1, 2, 5, 6, 20}) {
+    for (const int spread : {0, 1, 5, 6}) {
       for (const int centre : {2, 70, 77, 127, 150, 170, 230}) {  // units within and out of range
         const Index depth = std::array{32, 96, 160, 480, 512, 544}[turn % 6];
         const Codes x(dtypes[turn % 4], 20, depth, centre, spread, random, draw);
-        const Codes w(dtypes[turn / 4 % 4], 40, depth, 124 + turn % 5, spread / 2, random, draw);
+        const Codes w(dtypes[turn / 4 % 4], 36, depth, 124 + turn % 5, spread / 2, random, draw);
         expect_same_codes(x.codes, x.scales, w.codes, w.scales);
         ++turn;
       }

@@ -84,12 +84,7 @@ void Fetched<Element>::fetch(const Factor& f, Index first, int lanes, Index star
   const Element* from =
       static_cast<const Element*>(f.codes.data) + f.start + first * f.row_step + start * f.step;
   if (f.step == 1 && count == kRun) {
-    for (int i = 0; i < lanes; ++i) {
-      lane_[i] = from + i * f.row_step;
-      // The next run: lines are too many for the processor to follow by itself.
-      __builtin_prefetch(lane_[i] + kRun);
-      __builtin_prefetch(lane_[i] + kRun + 64 / sizeof(Element));
-    }
+    for (int i = 0; i < lanes; ++i) lane_[i] = from + i * f.row_step;
     return;
   }
   for (int i = 0; i < lanes; ++i) lane_[i] = copy_[i];

@@ -12,7 +12,13 @@ template <typename Element>
 class Fetched {
  public:
   void fetch(const Factor& factor, Index first, int lanes, Index start, int count);
-  const Element* lane(int i) const { return lane_[i]; }
+  const Element* lane(int i) const {
+    // The next run: lines are too many for the processor to follow by itself, and to be asked for
+    // all at once.
+    __builtin_prefetch(lane_[i] + kRun);
+    __builtin_prefetch(lane_[i] + kRun + 64 / sizeof(Element));
+    return lane_[i];
+  }
 
  private:
   const Element* lane_[kMaxLanesB];
