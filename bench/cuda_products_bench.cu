@@ -1,7 +1,8 @@
 // Products on the device at one layer shape: the exact sum and sums of the card's own instruction.
 // CUDA events, warmed, operands larger than the second cache, median of runs.  Results are
 // compared with cpu on the first rows of every group.  Prints a table; arguments M K N E, default
-// 131072 7168 2048 8, and a part of the names of rows.  rival_torch.py times torch on that shape.
+// 131072 7168 2048 8, a part of the names of rows, and how many rows of a group are compared (8; of
+// wgrad eight times as many columns).  rival_torch.py times torch on that shape.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,7 +27,6 @@ namespace mxo::bench {
 namespace {
 
 constexpr int kTimes = 7;
-constexpr Index kChecked = 8;  ///< rows of each group, and 64 columns of wgrad
 
 double median_ms(cuda::DeviceBackend& backend, const std::function<void()>& work) {
   cudaEvent_t start{};
@@ -138,6 +138,7 @@ enum class Pass { forward, dgrad, wgrad };
 struct Bench {
   Index m, k, n, groups;
   std::string only;  ///< what the names of rows to run have in them
+  Index checked;     ///< rows of each group
   cuda::DeviceBackend device{0};
   std::unique_ptr<Backend> cpu = make_backend("cpu");
   BackendTensor x{};
@@ -240,7 +241,7 @@ struct Bench {
     const auto run = [&] { grouped_matmul(device, op); };
     const double ms = median_ms(device, run);
     Index wrong = 0;
-    const Index count = std::min(kChecked, m / groups);
+    const Index count = std::min(checked, m / groups);
     const auto end = static_cast<std::int32_t>(count);
     for (Index g = 0; g < groups; ++g) {
       const Index first = m / groups * g;
@@ -292,8 +293,8 @@ struct Bench {
     const Index scale_rows = scaling == Scaling::mx        ? size / 32
                              : scaling == Scaling::rowwise ? 1
                                                            : size / 128;
-    const Index rows = std::min(kChecked, n);
-    const Index columns = std::min(8 * kChecked, k);
+    const Index rows = std::min(checked, n);
+    const Index columns = std::min(8 * checked, k);
     for (Index g = 0; g < groups; ++g) {
       const auto sample_of = [&](const Operand& from, Index first, Index count, Index lines) {
         return fetch(part(part(from, 0, first, count), 1, 0, lines));
@@ -353,8 +354,8 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", why.c_str());
     return 2;
   }
-  bench::Bench bench{argument(1, 131072), argument(2, 7168), argument(3, 2048), argument(4, 8),
-                     argc > 5 ? argv[5] : ""};
+  bench::Bench bench{argument(1, 131072), argument(2, 7168),       argument(3, 2048),
+                     argument(4, 8),      argc > 5 ? argv[5] : "", argument(6, 8)};
   std::printf("products, M %lld, K %lld, N %lld, E %lld\n", static_cast<long long>(bench.m),
               static_cast<long long>(bench.k), static_cast<long long>(bench.n),
               static_cast<long long>(bench.groups));
