@@ -152,26 +152,32 @@ void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs)
   if ((e.rest[0] | e.rest[1]) != 0) keep_rests(lane, e.rest, codes, exponent, worth);
 }
 
+void LinePacker::keep_rest(int lane, int at, std::uint8_t code, int exponent, double worth) {
+  const float x = values_[code] * power_f32(-exponent);
+  const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
+  if (rest == 0.0f) return;
+  panel_.bound[lane].roundings += 3;
+  rests_[lane] += static_cast<double>(std::abs(rest));
+  panel_.rests.push_back({static_cast<double>(rest) * worth, static_cast<std::uint32_t>(lane),
+                          static_cast<std::uint32_t>(at)});
+}
+
+void LinePacker::check_rests() {
+  if (panel_.rests.size() <= most_rests_) return;
+  panel_.dense = true;
+  panel_.rests.clear();
+}
+
 void LinePacker::keep_rests(int lane, const std::uint64_t (&candidates)[2],
                             const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
                             const double (&worth)[kRunBlocks]) {
   for (int word = 0; word < 2; ++word) {
     for (std::uint64_t left = candidates[word]; left != 0; left &= left - 1) {
       const int at = 64 * word + std::countr_zero(left);
-      const int b = at / kBlock;
-      const float x = values_[codes[at]] * power_f32(-exponent[b]);
-      const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
-      if (rest == 0.0f) continue;
-      panel_.bound[lane].roundings += 3;
-      rests_[lane] += static_cast<double>(std::abs(rest));
-      panel_.rests.push_back({static_cast<double>(rest) * worth[b],
-                              static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});
+      keep_rest(lane, at, codes[at], exponent[at / kBlock], worth[at / kBlock]);
     }
   }
-  if (panel_.rests.size() > most_rests_) {
-    panel_.dense = true;
-    panel_.rests.clear();
-  }
+  check_rests();
 }
 
 }  // namespace mxo::cpu

@@ -36,6 +36,10 @@ class LinePacker {
   void pack_pairs(Index run, int count, int lane, std::int32_t* pairs);
   void keep_rests(int lane, const std::uint64_t (&candidates)[2], const std::uint8_t* codes,
                   const int (&exponent)[kRunBlocks], const double (&worth)[kRunBlocks]);
+  /// The rest of element `at` of a line's run, if it has one; `exponent` of the unit its code is
+  /// in.
+  void keep_rest(int lane, int at, std::uint8_t code, int exponent, double worth);
+  void check_rests();
   void sort_rests(Index run);
   void mark_special(int lane, bool nan);
   bool has_nan(const std::uint8_t* codes) const;

@@ -1,12 +1,13 @@
 // Codes to panels of byte planes, a span of runs at a time: one unit a line and span, unless the
 // scales of the span lie too far apart.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <numeric>
 
 #include "emu/cpu/gemm/integer_unit.h"
 #include "emu/cpu/gemm/packers.h"
-#include "emu/cpu/gemm/planes.h"
+#include "emu/cpu/gemm/planes_across.h"
 
 namespace mxo::cpu {
 namespace {
@@ -44,6 +45,8 @@ class PlanePacker : LinePacker {
     double worth = 0;    ///< of its unit
     double squares = 0;  ///< at least the sum of those of its values without scale
     LineTally tally;
+    double units2 = 0;  ///< of runs packed across: squares of the integers, at least
+    int least = 0;      ///< of them, as in AcrossTally
   };
 
   void pack_span(Index first, Index past) {
@@ -52,8 +55,11 @@ class PlanePacker : LinePacker {
     all_joint_ = true;
     for (int lane = 0; lane < panel_.width; ++lane) open(lane, first, blocks);
     for (Index run = first; run < past; ++run) {
+      const int block = static_cast<int>(run - first) * kRunBlocks;
       begin_run(run);
-      pack_run(run, static_cast<int>(run - first) * kRunBlocks);
+      if (!all_joint_ || factor_.row_step != 1 || !pack_run_across(run, block)) {
+        pack_run(run, block);
+      }
     }
     for (int lane = 0; lane < panel_.width; ++lane) close(lane, first, past);
   }
@@ -66,6 +72,8 @@ class PlanePacker : LinePacker {
     line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
     worths_[lane] = line.scales.nan || line.scales.infinite ? 0.0 : line.worth;
     all_joint_ = all_joint_ && line.scales.joint;
+    line.units2 = 0;
+    line.least = 0xFFFF;
     std::memset(line.tally.squares, 0, sizeof(line.tally.squares));
     std::memset(line.tally.least, 255, sizeof(line.tally.least));
   }
@@ -88,6 +96,48 @@ class PlanePacker : LinePacker {
     for (int b = 0; b < kRunBlocks && all_joint_; ++b) {
       std::copy(worths_, worths_ + panel_.width, &worth_at(run, b, 0));
     }
+  }
+
+  /// All lines of a run at once; false if it holds a NaN or an infinity, or part of a block.
+  bool pack_run_across(Index run, int block) {
+    if (depth_.run_count(run) % kBlock != 0) return false;
+    RunAcross lines{factor_.codes.dtype,   nullptr, factor_.step, panel_.width,
+                    depth_.run_count(run), {}};
+    lines.codes = static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.start +
+                  panel_.first + (depth_.start + run * kRun) * factor_.step;
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      const BlockScales& scales = lines_[lane].scales;
+      if (scales.nan || scales.infinite) return false;
+      for (int b = 0; b < kRunBlocks; ++b) lines.shift[b][lane] = scales.shift[block + b];
+    }
+    auto* to = static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+    AcrossTally tally;
+    auto* turned = reinterpret_cast<std::int8_t*>(scratch_.columns);
+    encode_planes_across(table_, lines, is_b_ ? to : turned, tally);
+    if (tally.any_special) return false;
+    if (!is_b_) turn_to_a(static_cast<int>(ceil_div(lines.count, kChunk)), turned, to);
+    for (int b = 0; b < kRunBlocks; ++b) {
+      std::copy(worths_, worths_ + panel_.width, &worth_at(run, b, 0));
+    }
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      Line& line = lines_[lane];
+      line.units2 += 1024.0 * tally.squares[lane];
+      line.least = std::min<int>(line.least, tally.least[lane]);
+    }
+    if (tally.any_rests) keep_rests_across(lines, tally);
+    return true;
+  }
+
+  void keep_rests_across(const RunAcross& lines, const AcrossTally& tally) {
+    for (int c = 0; c < lines.count; ++c) {
+      for (std::uint32_t left = tally.rests[c]; left != 0; left &= left - 1) {
+        const int lane = std::countr_zero(left);
+        const int exponent = table_.unit + lines.shift[c / kBlock][lane];
+        keep_rest(lane, c, lines.codes[c * lines.step + lane], exponent, lines_[lane].worth);
+        lines_[lane].units2 += 64;  // |v| < 16 where there is a rest: (|v| + 1)^2 - v^2 < 32
+      }
+    }
+    check_rests();
   }
 
   void pack_line(Index run, int block, int count, int lane, const PlaneTarget& to) {
@@ -134,16 +184,16 @@ class PlanePacker : LinePacker {
       for (Index run = first; run < past; ++run) panel_.split[run] = 1;
       return;
     }
-    std::uint8_t least = 255;
-    for (const std::uint8_t x : tally.least) least = std::min(least, x);
-    if (least == 255 || line.scales.nan || line.scales.infinite) return;
+    int least = line.least;
+    for (const std::uint8_t x : tally.least) least = std::min<int>(least, x == 255 ? 0xFFFF : x);
+    if (least == 0xFFFF || line.scales.nan || line.scales.infinite) return;
     LineBound& bound = panel_.bound[lane];
     bound.quantum =
         std::min(bound.quantum, quantum_of(factor_.codes.dtype, least + 1) + line.scales.least);
     const auto squares =
         static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    line.squares = squares * table_.square;
+    line.squares = squares * table_.square + line.units2 * power_f64(2 * table_.unit);
     bound.norm2 += line.squares * scale * scale;
   }
 
