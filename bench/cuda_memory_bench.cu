@@ -1,14 +1,18 @@
 // The device's memory-bound operators against a device-to-device copy of the same bytes in the same
 // run: CUDA events, warmed, median.  Prints a table; exits 2 where there is no device.
+//   cuda_memory_bench [--check]     with it every byte of every row is compared with cpu's
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "emu/backends.h"
 #include "emu/cuda/cuda_backend.h"
 #include "emu/cuda/device_backend.cuh"
 #include "ops/backend_tensor.h"
@@ -79,22 +83,83 @@ std::size_t bytes_of(const Operand& t) {
   return static_cast<std::size_t>(t.elements()) * size_of(t.dtype);
 }
 
+/// What an operator of the device reads and writes, on the host.  Views are dense, in any order of
+/// their axes; results are filled with one byte on both sides.
+class HostTwin {
+ public:
+  static constexpr unsigned char kUnwritten = 0xA5;
+  Operand in(Operand view) {
+    if (!view.given()) return view;
+    view.data = copy(view.data, bytes_of(view)).data();
+    return view;
+  }
+  Result out(Result view) {
+    const std::size_t bytes = static_cast<std::size_t>(view.elements()) * size_of(view.dtype);
+    memory_.emplace_back(bytes, std::byte{kUnwritten});
+    cudaMemset(view.data, kUnwritten, bytes);
+    results_.push_back({static_cast<const std::byte*>(view.data), &memory_.back()});
+    view.data = memory_.back().data();
+    return view;
+  }
+  /// Bytes of results in which the device differs.
+  std::size_t differing() {
+    std::size_t count = 0;
+    for (const Written& result : results_) {
+      const std::vector<std::byte>& found = copy(result.device, result.host->size());
+      for (std::size_t i = 0; i < found.size(); ++i) count += found[i] != (*result.host)[i] ? 1 : 0;
+    }
+    return count;
+  }
+
+ private:
+  struct Written {
+    const std::byte* device;
+    const std::vector<std::byte>* host;
+  };
+  const std::vector<std::byte>& copy(const void* device, std::size_t bytes) {
+    memory_.emplace_back(bytes);
+    cudaMemcpy(memory_.back().data(), device, bytes, cudaMemcpyDeviceToHost);
+    return memory_.back();
+  }
+  std::deque<std::vector<std::byte>> memory_;
+  std::vector<Written> results_;
+};
+
 class Table {
  public:
-  explicit Table(cuda::DeviceBackend& backend) : backend_(backend), timer_(backend) {}
+  Table(cuda::DeviceBackend& backend, bool check)
+      : backend_(backend), timer_(backend), cpu_(check ? make_backend("cpu") : nullptr) {}
 
-  /// `bytes`: all that must be read and written once.
-  void row(const std::string& name, std::size_t bytes, const std::function<void()>& work) {
-    const double ms = timer_.median(work);
+  /// `bytes`: all that must be read and written once.  on_host(twin) is the operator with its views
+  /// taken over by the twin.
+  template <typename Op, typename OnHost>
+  void row(const std::string& name, std::size_t bytes, void (*run)(Backend&, const Op&),
+           const Op& op, const OnHost& on_host) {
+    const double ms = timer_.median([&] { run(backend_, op); });
     const double copy = timer_.copy(bytes);
-    std::printf("%-58s %9.1f us %8.1f GB/s %6.1f %% of copy\n", name.c_str(), ms * 1e3,
+    std::printf("%-58s %9.1f us %8.1f GB/s %6.1f %% of copy", name.c_str(), ms * 1e3,
                 static_cast<double>(bytes) / ms / 1e6, 100.0 * copy / ms);
+    if (cpu_ != nullptr) {
+      HostTwin twin;
+      const Op host = on_host(twin);
+      cudaDeviceSynchronize();
+      run(backend_, op);
+      backend_.synchronize();
+      run(*cpu_, host);
+      const std::size_t differing = twin.differing();
+      std::printf("   %zu bytes differ from cpu", differing);
+      any_differ_ = any_differ_ || differing != 0;
+    }
+    std::printf("\n");
     std::fflush(stdout);
   }
+  bool any_differ() const { return any_differ_; }
 
  private:
   cuda::DeviceBackend& backend_;
   Timer timer_;
+  std::unique_ptr<Backend> cpu_;
+  bool any_differ_ = false;
 };
 
 std::string shaped(Index rows, Index columns) {
@@ -148,14 +213,22 @@ void quantisers(cuda::DeviceBackend& backend, Table& table, Index rows, Index wi
   op.x = x.operand();
   op.codes = codes.result();
   op.scales = scales.result();
-  table.row("quantize e4m3 axis -1 " + shape, bytes, [&] { quantize(backend, op); });
+  const auto timed = [&](const std::string& name) {
+    table.row(name + shape, bytes, quantize, op, [&](HostTwin& twin) {
+      Quantize host = op;
+      host.x = twin.in(op.x);
+      host.codes = twin.out(op.codes);
+      host.scales = twin.out(op.scales);
+      return host;
+    });
+  };
+  timed("quantize e4m3 axis -1 ");
   op.mode = ScaleMode::floor;
-  table.row("quantize e4m3 axis -1 floor " + shape, bytes, [&] { quantize(backend, op); });
+  timed("quantize e4m3 axis -1 floor ");
   op.mode = ScaleMode::rceil;
   op.storage = ScaleStorage::blocked;
   op.scales = blocked.result();
-  table.row("quantize e4m3 axis -1, blocked scales " + shape, bytes,
-            [&] { quantize(backend, op); });
+  timed("quantize e4m3 axis -1, blocked scales ");
   op.storage = ScaleStorage::row_major;
   op.axis = BlockAxis::rows;
   Result turned = codes.result();
@@ -168,26 +241,31 @@ void quantisers(cuda::DeviceBackend& backend, Table& table, Index rows, Index wi
   turned_scales.extent[1] = rows / 32;
   turned_scales.stride[0] = rows / 32;
   op.scales = transposed(turned_scales);
-  table.row("quantize e4m3 axis -2, transposed " + shape, bytes, [&] { quantize(backend, op); });
+  timed("quantize e4m3 axis -2, transposed ");
   op.codes = codes.result();
   Result in_place = scales.result();
   in_place.extent[0] = rows / 32;
   in_place.extent[1] = width;
   in_place.stride[0] = width;
   op.scales = in_place;
-  table.row("quantize e4m3 axis -2 " + shape, bytes, [&] { quantize(backend, op); });
+  timed("quantize e4m3 axis -2 ");
   BackendTensor back(backend, Dtype::bf16, {rows, width});
-  table.row("dequantize axis -1 " + shape, bytes, [&] {
-    dequantize(backend, {codes.operand(), scales.operand(), back.result()});
+  const Dequantize to_values{codes.operand(), scales.operand(), back.result()};
+  table.row("dequantize axis -1 " + shape, bytes, dequantize, to_values, [&](HostTwin& twin) {
+    return Dequantize{twin.in(to_values.codes), twin.in(to_values.scales), twin.out(to_values.x)};
   });
   BackendTensor row_scales(backend, Dtype::f32, {rows});
-  table.row("quantize_rowwise " + shape, bytes, [&] {
-    quantize_rowwise(backend, {x.operand(), {}, codes.result(), row_scales.result()});
+  const QuantizeRowwise by_row{x.operand(), {}, codes.result(), row_scales.result()};
+  table.row("quantize_rowwise " + shape, bytes, quantize_rowwise, by_row, [&](HostTwin& twin) {
+    return QuantizeRowwise{twin.in(by_row.x), {}, twin.out(by_row.codes), twin.out(by_row.scales)};
   });
   BackendTensor tile_scales(backend, Dtype::f32, {rows, width / 128});
-  table.row("quantize_blockwise 1x128 " + shape, bytes, [&] {
-    quantize_blockwise(backend, {x.operand(), {}, codes.result(), tile_scales.result()});
-  });
+  const QuantizeBlockwise by_tile{x.operand(), {}, codes.result(), tile_scales.result()};
+  table.row("quantize_blockwise 1x128 " + shape, bytes, quantize_blockwise, by_tile,
+            [&](HostTwin& twin) {
+              return QuantizeBlockwise{
+                  twin.in(by_tile.x), {}, twin.out(by_tile.codes), twin.out(by_tile.scales)};
+            });
 }
 
 void movement(cuda::DeviceBackend& backend, Table& table, Index tokens, Index width, Index groups) {
@@ -199,24 +277,30 @@ void movement(cuda::DeviceBackend& backend, Table& table, Index tokens, Index wi
   const BackendTensor ends = words(backend, even_ends(groups, tokens));
   const std::size_t bytes = bytes_of(x.operand()) + bytes_of(y.operand());
   const std::string shape = shaped(tokens, width) + ", " + std::to_string(groups) + " groups";
-  table.row("pad_groups " + shape, bytes, [&] {
-    pad_groups(backend,
-               {x.operand(), ends.operand(), y.result(), starts.result(), ends_out.result()});
+  const PadGroups pad{x.operand(), ends.operand(), y.result(), starts.result(), ends_out.result()};
+  table.row("pad_groups " + shape, bytes, pad_groups, pad, [&](HostTwin& twin) {
+    return PadGroups{twin.in(pad.x), twin.in(pad.group_ends), twin.out(pad.y),
+                     twin.out(pad.padded_starts), twin.out(pad.padded_ends)};
   });
   BackendTensor back(backend, Dtype::bf16, {tokens, width});
-  table.row("unpad_groups " + shape, 2 * bytes_of(x.operand()), [&] {
-    unpad_groups(backend, {y.operand(), ends.operand(), starts.operand(), back.result()});
-  });
+  const UnpadGroups unpad{y.operand(), ends.operand(), starts.operand(), back.result()};
+  table.row("unpad_groups " + shape, 2 * bytes_of(x.operand()), unpad_groups, unpad,
+            [&](HostTwin& twin) {
+              return UnpadGroups{twin.in(unpad.y), twin.in(unpad.group_ends),
+                                 twin.in(unpad.padded_starts), twin.out(unpad.x)};
+            });
   std::vector<std::int32_t> order(static_cast<std::size_t>(tokens));
   for (Index i = 0; i < tokens; ++i) {
     order[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i * 48271 % tokens);
   }
   const BackendTensor indices = words(backend, order);
-  table.row("permute " + shape, 2 * bytes_of(x.operand()), [&] {
-    permute(backend, {x.operand(), indices.operand(), back.result()});
+  const Permute there{x.operand(), indices.operand(), back.result()};
+  table.row("permute " + shape, 2 * bytes_of(x.operand()), permute, there, [&](HostTwin& twin) {
+    return Permute{twin.in(there.x), twin.in(there.indices), twin.out(there.y)};
   });
-  table.row("unpermute " + shape, 2 * bytes_of(x.operand()), [&] {
-    unpermute(backend, {x.operand(), indices.operand(), back.result()});
+  const Unpermute again{x.operand(), indices.operand(), back.result()};
+  table.row("unpermute " + shape, 2 * bytes_of(x.operand()), unpermute, again, [&](HostTwin& twin) {
+    return Unpermute{twin.in(again.y), twin.in(again.indices), twin.out(again.x)};
   });
 }
 
@@ -240,11 +324,12 @@ void layouts(cuda::DeviceBackend& backend, Table& table, Index rows, Index colum
     const bool by_rows = layout == ScaleLayout::m_groups;
     const BackendTensor ends = words(backend, even_ends(groups, by_rows ? rows : columns));
     const bool grouped = layout != ScaleLayout::per_group_3d;
+    const SwizzleScales op{from, grouped ? ends.operand() : Operand{}, to.result(), layout};
     table.row(std::string("swizzle_scales ") + name + " " + shaped(rows, columns) + ", " +
                   std::to_string(groups) + " groups",
-              bytes_of(from) + bytes_of(to.operand()), [&] {
-                swizzle_scales(backend,
-                               {from, grouped ? ends.operand() : Operand{}, to.result(), layout});
+              bytes_of(from) + bytes_of(to.operand()), swizzle_scales, op, [&](HostTwin& twin) {
+                return SwizzleScales{twin.in(op.scales), twin.in(op.group_ends),
+                                     twin.out(op.blocked), layout};
               });
   }
 }
@@ -253,9 +338,11 @@ void steps(cuda::DeviceBackend& backend, Table& table, Index rows, Index width) 
   const BackendTensor x = values(backend, Dtype::bf16, {rows, 2 * width});
   BackendTensor y(backend, Dtype::bf16, {rows, width});
   const std::string shape = shaped(rows, width);
-  table.row("swiglu " + shape, bytes_of(x.operand()) + bytes_of(y.operand()), [&] {
-    swiglu(backend, {x.operand(), {}, y.result()});
-  });
+  const Swiglu gate{x.operand(), {}, y.result()};
+  table.row("swiglu " + shape, bytes_of(x.operand()) + bytes_of(y.operand()), swiglu, gate,
+            [&](HostTwin& twin) {
+              return Swiglu{twin.in(gate.x), {}, twin.out(gate.y)};
+            });
   constexpr Index kSlots = 8;
   const Index tokens = rows / kSlots;
   std::vector<std::int32_t> order(static_cast<std::size_t>(rows));
@@ -270,18 +357,20 @@ void steps(cuda::DeviceBackend& backend, Table& table, Index rows, Index width) 
   slot.stride[0] = kSlots;
   slot.stride[1] = 1;
   BackendTensor out(backend, Dtype::bf16, {tokens, 2 * width});
-  table.row("combine_rows, 8 slots " + shape, bytes_of(x.operand()) + bytes_of(out.operand()), [&] {
-    combine_rows(backend, {x.operand(), slot, {}, out.result()});
-  });
+  const CombineRows sum{x.operand(), slot, {}, out.result()};
+  table.row("combine_rows, 8 slots " + shape, bytes_of(x.operand()) + bytes_of(out.operand()),
+            combine_rows, sum, [&](HostTwin& twin) {
+              return CombineRows{twin.in(sum.rows), twin.in(sum.slots), {}, twin.out(sum.out)};
+            });
 }
 
-int run() {
+int run(bool check) {
   if (const std::string why = why_no_cuda(); !why.empty()) {
     std::fprintf(stderr, "cuda_memory_bench: %s\n", why.c_str());
     return 2;
   }
   cuda::DeviceBackend backend(0);
-  Table table(backend);
+  Table table(backend, check);
   std::printf("%s\n", cuda_devices()[0].c_str());
   quantisers(backend, table, 131072, 7168);
   for (const Index tokens : {16384, 131072}) {
@@ -295,10 +384,12 @@ int run() {
   layouts(backend, table, 131072 * 8, 224, 8);
   layouts(backend, table, 131072, 224, 8);
   steps(backend, table, 131072, 2048);
-  return 0;
+  return table.any_differ() ? 1 : 0;
 }
 
 }  // namespace
 }  // namespace mxo::bench
 
-int main() { return mxo::bench::run(); }
+int main(int argc, char** argv) {
+  return mxo::bench::run(argc > 1 && std::strcmp(argv[1], "--check") == 0);
+}

@@ -139,6 +139,7 @@ struct Bench {
   Index m, k, n, groups;
   std::string only;  ///< what the names of rows to run have in them
   Index checked;     ///< rows of each group
+  bool any_wrong = false;
   cuda::DeviceBackend device{0};
   std::unique_ptr<Backend> cpu = make_backend("cpu");
   BackendTensor x{};
@@ -332,7 +333,8 @@ struct Bench {
     return count;
   }
 
-  void print(const char* name, double ms, Index wrong) const {
+  void print(const char* name, double ms, Index wrong) {
+    any_wrong = any_wrong || wrong != 0;
     const double flop =
         2.0 * static_cast<double>(m) * static_cast<double>(k) * static_cast<double>(n);
     std::printf("%-44s %9.3f ms %8.1f TFLOP/s   %lld differ from cpu\n", name, ms, flop / ms / 1e9,
@@ -386,4 +388,5 @@ int main(int argc, char** argv) {
             Dtype::bf16);
   bench.row("h200_wgmma_fast, e4m3 + e8m0 -> bf16", Pass::forward, mx, fast(OperandKind::mx),
             Dtype::bf16);
+  return bench.any_wrong ? 1 : 0;
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds, tests and times the CUDA backend on a machine with a GPU; prints a short table.
 #   tools/gpu_check.sh              the tests, the benchmarks
-#   tools/gpu_check.sh --all        and every float through the device's converters
+#   tools/gpu_check.sh --all        and every float through the device's converters, and whole
+#                                   results of the benchmarks against cpu
 #   tools/gpu_check.sh --sanitize   compute-sanitizer over the tests instead of the benchmarks
 # Needs nvcc 13 or newer and the packages of tools/setup.sh.  BUILD names the build directory.
 set -eu
@@ -69,7 +70,14 @@ timed() {
     failed=1
   fi
 }
-for bench in "$build"/bench/cuda_*_bench; do timed "$(basename "$bench")" "$bench"; done
+for bench in "$build"/bench/cuda_*_bench; do
+  check=
+  [ "$mode" != --all ] || [ "$(basename "$bench")" != cuda_memory_bench ] || check=--check
+  timed "$(basename "$bench")" "$bench" $check
+done
+# Every output of the large products of MX codes: exact, and by the instruction.
+[ "$mode" != --all ] || timed cuda_products_whole "$build/bench/cuda_products_bench" \
+  131072 7168 2048 8 'e4m3 + e8m0 -> bf16' 131072
 ranks=2
 while [ "$nccl" = ON ] && [ "$ranks" -le "$gpus" ] && [ "$ranks" -le 8 ]; do
   timed "cuda_layer_bench_$ranks" "$build/bench/cuda_layer_bench" 131072 7168 2048 8 1 "$ranks"
