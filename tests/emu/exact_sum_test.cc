@@ -79,10 +79,14 @@ TEST(ExactSum, StaysExactWhenCarriesMove) {
   // Each term loads the lowest digit with 2^32 - 1; the total is n.
   constexpr std::int64_t terms = (std::int64_t{1} << 21) + 12345;
   ExactSum sum;
-  for (std::int64_t i = 0; i < terms; ++i) sum.add(-0xFFFFFFFF, -352);
+  for (std::int64_t i = 0; i < terms; ++i) sum.add(-std::int64_t{0xFFFFFFFF}, -352);
   sum.add(terms, -320);  // minus (2^32 - 1) * n, plus 2^32 * n, is n
   sum.add(-terms, -352);
+  // Nothing is left: ties of the least float stay ties, which any rest would break.
+  sum.add(1, -150);
   EXPECT_EQ(f32(sum), 0u);
+  sum.add(2, -150);
+  EXPECT_EQ(f32(sum), 2u);
 }
 
 TEST(ExactSum, RoundsRandomPairsAsMpfrDoes) {
