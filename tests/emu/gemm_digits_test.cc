@@ -84,6 +84,11 @@ class GemmDigits : public testing::TestWithParam<Table> {
     EXPECT_EQ(differing, 0) << "of " << found.elements();
   }
 
+  static void expect_same_bytes(const Tensor& found, const Tensor& expected, const Tensor& a,
+                                const Tensor& b) {
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
+        << name_of(a.dtype()) << " x " << name_of(b.dtype()) << ", depth " << a.extent(1);
+  }
   void expect_same_codes(const Tensor& x, const Tensor& x_scales, const Tensor& w,
                          const Tensor& w_scales) {
     Tensor ends(Dtype::i32, {1});
@@ -100,8 +105,7 @@ class GemmDigits : public testing::TestWithParam<Table> {
     grouped_matmul(*table_, op);
     op.y = expected.result();
     grouped_matmul(*reference_, op);
-    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
-        << name_of(x.dtype()) << " x " << name_of(w.dtype()) << ", depth " << x.extent(1);
+    expect_same_bytes(found, expected, x, w);
   }
 
   /// The same product as a weight gradient of lines that lie across memory.
@@ -122,8 +126,7 @@ class GemmDigits : public testing::TestWithParam<Table> {
     grouped_matmul_wgrad(*table_, op);
     op.dw = expected.result();
     grouped_matmul_wgrad(*reference_, op);
-    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
-        << name_of(dy.dtype()) << " x " << name_of(x.dtype()) << ", depth " << dy.extent(1);
+    expect_same_bytes(found, expected, dy, x);
   }
 
   std::unique_ptr<Backend> table_;

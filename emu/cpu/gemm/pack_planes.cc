@@ -101,8 +101,7 @@ class PlanePacker : LinePacker {
   /// All lines of a run at once; false if it holds a NaN or an infinity, or part of a block.
   bool pack_run_across(Index run, int block) {
     if (depth_.run_count(run) % kBlock != 0) return false;
-    RunAcross lines{factor_.codes.dtype,   nullptr, factor_.step, panel_.width,
-                    depth_.run_count(run), {}};
+    RunAcross lines{nullptr, factor_.step, panel_.width, depth_.run_count(run), {}};
     lines.codes = static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.start +
                   panel_.first + (depth_.start + run * kRun) * factor_.step;
     for (int lane = 0; lane < panel_.width; ++lane) {

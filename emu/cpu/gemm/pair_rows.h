@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "emu/cpu/gemm/tile_sums.h"
-#include "emu/cpu/gemm/writer.h"
+#include "emu/cpu/gemm/tile_write.h"
 
 namespace mxo::cpu {
 
@@ -35,14 +34,7 @@ void write_rows(const Writer& writer, const Panel& a, const Panel& b, int first,
       if (special || !round_one(a, b, m, n, sum_of(m, n), bits[n])) undecided |= 1u << n;
     }
     writer.put_row(a.first + m, b.first, b.width, bits);
-    for (; undecided != 0; undecided &= undecided - 1) {
-      const int n = std::countr_zero(undecided);
-      if (a.bound[m].nan || b.bound[n].nan) {
-        writer.put_nan(a.first + m, b.first + n);
-      } else {
-        writer.put_exact(a.first + m, b.first + n);
-      }
-    }
+    put_undecided(writer, a, b, m, undecided);
   }
 }
 

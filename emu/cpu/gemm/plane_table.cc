@@ -13,6 +13,8 @@ PlaneTable make_table(Dtype dtype) {
   const float* values = code_values(dtype);
   PlaneTable table = {};
   table.nan_minus_0 = std::isnan(values[0x80]);
+  table.mantissa_bits =
+      visit_minifloat8(dtype, [](auto tag) { return decltype(tag)::type::spec.mantissa_bits; });
   table.most_finite = 0x7F;
   while (!std::isfinite(values[table.most_finite])) --table.most_finite;
   const double most = values[table.most_finite];

@@ -43,6 +43,7 @@ struct PlaneTable {
   int unit;         ///< exponent of the integers' unit
   double square;    ///< what one of ShiftedPlanes::square is worth
   int most_finite;  ///< magnitudes above are NaN or infinite
+  int mantissa_bits;
   bool nan_minus_0;
 };
 const PlaneTable& plane_table(Dtype dtype);

@@ -9,7 +9,6 @@ namespace mxo::cpu {
 
 /// A run of up to 32 neighbouring lines: element c of lane i is codes[c * step + i].
 struct RunAcross {
-  Dtype dtype;
   const std::uint8_t* codes;
   Index step;
   int width;

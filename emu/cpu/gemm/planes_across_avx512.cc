@@ -33,10 +33,10 @@ constexpr int kAhead = 16;  ///< rows: they lie in as many pages
 /// unit.
 class RowEncoder {
  public:
-  RowEncoder(const PlaneTable& table, Dtype dtype) : most_finite_(table.most_finite) {
-    mantissa_bits_ = dtype == Dtype::e4m3 || dtype == Dtype::e4m3fnuz ? 3 : 2;
-    nan_minus_0_ = table.nan_minus_0;
-  }
+  explicit RowEncoder(const PlaneTable& table)
+      : mantissa_bits_(table.mantissa_bits),
+        most_finite_(table.most_finite),
+        nan_minus_0_(table.nan_minus_0) {}
 
   /// For blocks whose scales are 2^shift below the top.
   void set_shift(const std::uint8_t* shift) {
@@ -104,7 +104,7 @@ void encode_planes_across(const PlaneTable& table, const RunAcross& run, std::in
                           AcrossTally& tally) noexcept {
   const auto lanes = static_cast<__mmask32>(0xFFFFFFFFu >> (kMaxLanesB - run.width));
   const int halves = run.width > kTileLanes ? 2 : 1;
-  RowEncoder encoder(table, run.dtype);
+  RowEncoder encoder(table);
   __m512i squares[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
   std::uint32_t any_rests = 0;
   for (int c = 0; c < run.count; c += 4) {

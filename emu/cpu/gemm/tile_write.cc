@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "emu/cpu/gemm/writer.h"
-
 namespace mxo::cpu {
 namespace {
 
@@ -27,6 +25,18 @@ void write_chain(const Kernels& kernels, const Product& product, const Panel& a,
 
 }  // namespace
 
+void put_undecided(const Writer& writer, const Panel& a, const Panel& b, int m,
+                   std::uint32_t columns) {
+  for (; columns != 0; columns &= columns - 1) {
+    const int n = std::countr_zero(columns);
+    if (a.bound[m].nan || b.bound[n].nan) {
+      writer.put_nan(a.first + m, b.first + n);
+    } else {
+      writer.put_exact(a.first + m, b.first + n);
+    }
+  }
+}
+
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
                  const double* sums) {
   const Writer writer(product);
@@ -41,14 +51,7 @@ void write_exact(const Kernels& kernels, const Product& product, const Panel& a,
     std::uint32_t open = kernels.round(a.row_end(m), b.ends, sums + m * kernels.lanes_b, b.width,
                                        product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
-    for (; open != 0; open &= open - 1) {
-      const int n = std::countr_zero(open);
-      if (a.bound[m].nan || b.bound[n].nan) {
-        writer.put_nan(a.first + m, b.first + n);
-      } else {
-        writer.put_exact(a.first + m, b.first + n);
-      }
-    }
+    put_undecided(writer, a, b, m, open);
   }
 }
 

@@ -2,9 +2,13 @@
 #pragma once
 
 #include "emu/cpu/gemm/tile_sums.h"
+#include "emu/cpu/gemm/writer.h"
 
 namespace mxo::cpu {
 
+/// Outputs of row m of a pair that no bound decides: a bit for each column.
+void put_undecided(const Writer& writer, const Panel& a, const Panel& b, int m,
+                   std::uint32_t columns);
 /// One pair of panels: sums [m][lanes_b] in f64, rounded once.
 void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
                  const double* sums);
