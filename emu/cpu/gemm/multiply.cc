@@ -9,6 +9,7 @@
 #include <span>
 
 #include "emu/cpu/gemm/plan.h"
+#include "emu/cpu/gemm/zeros.h"
 
 namespace mxo::cpu {
 
@@ -150,9 +151,10 @@ void multiply_all(const Kernels& kernels, int threads, Engine engine,
 
 void multiply_all(const Kernels& kernels, int threads, const Accumulation& sum, Scaling scaling,
                   std::vector<Product> products) {
-  for (Product& p : products) {
-    if (p.depth == 0) p.scaling = Scaling::none;  // an empty sum is +0 whatever the scales
-  }
+  const auto empty = std::stable_partition(
+      products.begin(), products.end(), [](const Product& product) { return product.depth > 0; });
+  if (empty != products.end()) write_zeros({empty, products.end()}, threads);
+  products.erase(empty, products.end());
   const Engine engine = engine_of(sum, scaling);
   std::vector<Product> in_digits;
   if (engine != Engine::chain && kernels.add_digits != nullptr) {
