@@ -282,6 +282,30 @@ TEST_P(GemmDigits, RoundSumsBesideATieByWhatLiesFarBelowTheirLastBitInF32) {
   expect_same_codes(x.codes, x.scales, w.codes, w.scales);
 }
 
+TEST_P(GemmDigits, RoundLongSumsOfLowBytesThatF32DoesNotHold) {
+  // Integers below 256 of 2^-6 each: products add up to 2^24 + 2^16, a tie of bf16, and one more.
+  std::mt19937 random(8);
+  const auto factor = [](Index place) {
+    return place < 292 ? 240 : place == 292 ? 96 : place == 293 ? 32 : place == 294 ? 1 : 0;
+  };
+  for (const Index depth : {Index{320}, Index{512}}) {
+    Index at = 0;
+    const Codes x(Dtype::e4m3, 24, depth, 127, 0, random, [&] {
+      const Index line = at / depth;
+      const Index place = (at++ + line * 37) % depth;
+      return factor(place) * (line % 3 == 1 ? -0x1p-6 : 0x1p-6);
+    });
+    at = 0;
+    const Codes w(Dtype::e4m3, 40, depth, 127, 0, random, [&] {
+      const Index line = at / depth;
+      const Index place = (at++ + line % 24 * 37) % depth;
+      const int product = place == 292 ? 240 : place == 293 ? 16 : factor(place);
+      return product * (place == 294 && line % 2 == 1 ? -0x1p-6 : 0x1p-6);
+    });
+    expect_same_codes(x.codes, x.scales, w.codes, w.scales);
+  }
+}
+
 TEST_P(GemmDigits, StreamRowsOfALargeResult) {
   std::mt19937 random(3);
   std::normal_distribution<double> normal;

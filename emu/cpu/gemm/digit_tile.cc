@@ -65,8 +65,8 @@ class DigitTile {
     const Panel& b = part_.b[of.b];
     const DigitSums* halves = scratch_.digits[static_cast<std::size_t>(of.block)].halves;
     const DigitPair pair(part_.depth, a, b, halves);
-    const auto round = [&](int end, RoundedRows& to) {
-      round_sums(first, end, halves, a.errors, b.errors, to);
+    const auto round = [&](int begin, int end, RoundedRows& to) {
+      round_sums(begin, end, halves, a.errors, b.errors, to);
     };
     const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
     write_rows(writer_, a, b, first, past, round, sum_of, scratch_.rows);

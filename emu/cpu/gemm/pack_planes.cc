@@ -14,9 +14,6 @@ namespace {
 
 static_assert(kSpanBlocks == BlockScales::kMost);
 
-/// A panel with more rests than this has its sums taken to f64.
-constexpr std::size_t kMostRests = 128;
-
 class PlanePacker : LinePacker {
  public:
   PlanePacker(const Kernels& kernels, const Product& product, const Factor& factor,
@@ -201,7 +198,7 @@ class PlanePacker : LinePacker {
     panel_.direct = false;
     const bool one_span = depth_.count == product_.depth && depth_.runs() <= kSpanRuns;
     if (!one_span || product_.scaling != Scaling::mx || product_.out.dtype != Dtype::bf16) return;
-    if (panel_.dense || panel_.rests.size() > kMostRests) return;
+    if (panel_.dense || panel_.rests.size() > kMostDirectRests) return;
     panel_.errors = {};
     const double most = static_cast<double>(values_[table_.most_finite]) * power_f64(-table_.unit);
     panel_.errors.most = static_cast<float>(most);
@@ -212,9 +209,22 @@ class PlanePacker : LinePacker {
       panel_.unit[lane] = line.worth;
       if (line.squares == 0.0) continue;
       if (unit < kLeastUnit || unit > kMostUnit) return;
-      panel_.errors.add_line(lane, unit, rests_[lane] * 0x1p-14, 0.0);
+      panel_.errors.add_line(lane, unit, rests_[lane], 0.0);
     }
+    order_rests();
     panel_.direct = true;
+  }
+
+  void order_rests() {
+    std::uint8_t(&begin)[kMaxLanesB + 1] = panel_.lane_begin;
+    std::memset(begin, 0, sizeof(begin));
+    for (const Rest& rest : panel_.rests) ++begin[rest.lane + 1];
+    for (int lane = 0; lane < kMaxLanesB; ++lane) begin[lane + 1] += begin[lane];
+    std::uint8_t next[kMaxLanesB];
+    std::memcpy(next, begin, sizeof(next));
+    for (std::size_t i = 0; i < panel_.rests.size(); ++i) {
+      panel_.by_lane[next[panel_.rests[i].lane]++] = static_cast<std::uint8_t>(i);
+    }
   }
 
   const PlaneTable& table_;

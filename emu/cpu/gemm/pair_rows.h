@@ -11,8 +11,8 @@ namespace mxo::cpu {
 /// The bf16 of output (m, n) of a pair, if its sum in f64 decides it.
 bool round_one(const Panel& a, const Panel& b, int m, int n, double sum, std::uint16_t& bits);
 
-/// Rounds rows [first, past) of a pair's sums by round(past, to) and writes them.  sum_of(m, n) is
-/// one sum in f64, with no more roundings than the lines' bounds count.
+/// Rounds rows [first, past) of a pair's sums by round(first, past, to) and writes them.
+/// sum_of(m, n) is one sum in f64, with no more roundings than the lines' bounds count.
 template <typename Round, typename SumOf>
 void write_rows(const Writer& writer, const Panel& a, const Panel& b, int first, int past,
                 const Round& round, const SumOf& sum_of, RoundedRows& to) {
@@ -21,10 +21,10 @@ void write_rows(const Writer& writer, const Panel& a, const Panel& b, int first,
   to.out = whole ? writer.row(a.first, b.first) : nullptr;
   to.step = writer.row_step();
   to.streams = writer.streams(to.out);
-  round(past, to);
+  round(first, past, to);
   const std::uint32_t all = 0xFFFFFFFFu >> (kMaxLanesB - b.width);
-  for (int m = first; m < past; ++m) {
-    if (to.out != nullptr && to.open[m] == 0) continue;
+  for (std::uint32_t left = to.rows_left; left != 0; left &= left - 1) {
+    const int m = std::countr_zero(left);
     std::uint16_t* bits = to.left[m];
     std::uint32_t undecided = 0;
     std::uint32_t open = (a.specials >> m & 1u) != 0 ? all : (to.open[m] | b.specials) & all;

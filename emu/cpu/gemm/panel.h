@@ -27,6 +27,9 @@ struct LineBound {
   static constexpr int kNone = 1 << 20;
 };
 
+/// A panel with more rests has its sums taken to f64.
+inline constexpr int kMostDirectRests = 128;
+
 /// Runs of byte planes that share a unit: several, unless each has an f32 scale of its own.
 inline Index span_runs(Scaling scaling) { return scaling == Scaling::blockwise ? 1 : kSpanRuns; }
 
@@ -45,7 +48,10 @@ struct Panel {
   bool direct = false;                  ///< int16: sums may be rounded in f32, by `errors`
   double unit[kMaxLanesB];              ///< digits, direct: of each line
   LineErrors errors;                    ///< digits, direct
-  std::uint32_t specials = 0;           ///< digits: bit of each line with a NaN or an infinity
+  /// Direct: the rests in the order of their lanes, and where in it each lane's begin.
+  std::uint8_t by_lane[kMostDirectRests];
+  std::uint8_t lane_begin[kMaxLanesB + 1];
+  std::uint32_t specials = 0;  ///< digits: bit of each line with a NaN or an infinity
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 

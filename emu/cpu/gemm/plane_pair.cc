@@ -1,25 +1,58 @@
 // Sums of planes joined in 64 bits, and the rests that the sums in f32 left out.
 #include "emu/cpu/gemm/plane_pair.h"
 
-namespace mxo::cpu {
+#include <bit>
 
-double PlanePair::value_of_a(int m, Index run, std::uint32_t at) const {
-  const auto* tiles = static_cast<const std::int8_t*>(a_.data) + run * kRunBytes;
-  const int chunk = static_cast<int>(at) / kChunk;
-  const int place = m * kChunk + static_cast<int>(at) % kChunk;
-  const int high = tiles[tile_of_a(0, chunk) + place];
-  const int low = static_cast<std::uint8_t>(tiles[tile_of_a(1, chunk) + place]);
-  return (256 * high + low) * a_.unit[m];
+namespace mxo::cpu {
+namespace {
+
+/// A rest and where in the depth it is.
+struct Placed {
+  double value;
+  int at;
+};
+Placed rest_of(const Panel& panel, int turn) {
+  const std::uint32_t i = panel.by_lane[turn];
+  int run = 0;
+  while (i >= panel.rest_begin[run + 1]) ++run;
+  return {panel.rests[i].value, run * kRun + static_cast<int>(panel.rests[i].at)};
 }
 
-double PlanePair::value_of_b(int n, Index run, std::uint32_t at) const {
-  const auto* tiles = static_cast<const std::int8_t*>(b_.data) + run * 2 * kRunBytes;
-  const int chunk = static_cast<int>(at) / kChunk;
-  const int c = static_cast<int>(at) % kChunk;
+}  // namespace
+
+int PlanePair::integer_of_a(int m, int at) const {
+  const auto* tiles = static_cast<const std::int8_t*>(a_.data) + at / kRun * kRunBytes;
+  const int chunk = at % kRun / kChunk;
+  const int place = m * kChunk + at % kChunk;
+  const int high = tiles[tile_of_a(0, chunk) + place];
+  const int low = static_cast<std::uint8_t>(tiles[tile_of_a(1, chunk) + place]);
+  return 256 * high + low;
+}
+
+int PlanePair::integer_of_b(int n, int at) const {
+  const auto* tiles = static_cast<const std::int8_t*>(b_.data) + at / kRun * 2 * kRunBytes;
+  const int chunk = at % kRun / kChunk;
+  const int c = at % kChunk;
   const int place = c / 4 * kTileLanes * 4 + n % kTileLanes * 4 + c % 4;
   const int high = tiles[tile_of_b(n / kTileLanes, 0, chunk) + place];
   const int low = static_cast<std::uint8_t>(tiles[tile_of_b(n / kTileLanes, 1, chunk) + place]);
-  return (256 * high + low) * b_.unit[n];
+  return 256 * high + low;
+}
+
+void PlanePair::sum_rests(int m, std::uint32_t columns, float (&row)[kMaxLanesB]) const {
+  for (std::uint32_t left = columns; left != 0; left &= left - 1) {
+    const int n = std::countr_zero(left);
+    for (int i = a_.lane_begin[m]; i < a_.lane_begin[m + 1]; ++i) {
+      const Placed of_a = rest_of(a_, i);
+      row[n] += static_cast<float>(of_a.value / a_.unit[m]) *
+                static_cast<float>(integer_of_b(n, of_a.at));
+    }
+    for (int j = b_.lane_begin[n]; j < b_.lane_begin[n + 1]; ++j) {
+      const Placed of_b = rest_of(b_, j);
+      row[n] += static_cast<float>(of_b.value / b_.unit[n]) *
+                static_cast<float>(integer_of_a(m, of_b.at));
+    }
+  }
 }
 
 double PlanePair::sum(int m, int n) const {
@@ -28,20 +61,17 @@ double PlanePair::sum(int m, int n) const {
   const std::int64_t mixed = sums[1][m][n % kTileLanes];
   const std::int64_t low = sums[2][m][n % kTileLanes];
   double x = static_cast<double>((high * 256 + mixed) * 256 + low) * a_.unit[m] * b_.unit[n];
-  for (Index run = 0; run < depth_.runs(); ++run) {
-    for (std::uint32_t i = a_.rest_begin[run]; i < a_.rest_begin[run + 1]; ++i) {
-      const Rest& of_a = a_.rests[i];
-      if (static_cast<int>(of_a.lane) == m) x += of_a.value * value_of_b(n, run, of_a.at);
+  for (int i = a_.lane_begin[m]; i < a_.lane_begin[m + 1]; ++i) {
+    const Placed of_a = rest_of(a_, i);
+    x += of_a.value * (integer_of_b(n, of_a.at) * b_.unit[n]);
+    for (int j = b_.lane_begin[n]; j < b_.lane_begin[n + 1]; ++j) {
+      const Placed of_b = rest_of(b_, j);
+      if (of_b.at == of_a.at) x += of_a.value * of_b.value;
     }
-    for (std::uint32_t j = b_.rest_begin[run]; j < b_.rest_begin[run + 1]; ++j) {
-      const Rest& of_b = b_.rests[j];
-      if (static_cast<int>(of_b.lane) != n) continue;
-      x += of_b.value * value_of_a(m, run, of_b.at);
-      for (std::uint32_t i = a_.rest_begin[run]; i < a_.rest_begin[run + 1]; ++i) {
-        const Rest& of_a = a_.rests[i];
-        if (static_cast<int>(of_a.lane) == m && of_a.at == of_b.at) x += of_a.value * of_b.value;
-      }
-    }
+  }
+  for (int j = b_.lane_begin[n]; j < b_.lane_begin[n + 1]; ++j) {
+    const Placed of_b = rest_of(b_, j);
+    x += of_b.value * (integer_of_a(m, of_b.at) * a_.unit[m]);
   }
   return x;
 }

@@ -14,12 +14,19 @@ class PlanePair {
   /// The sum of the integers' products, and of all with a rest; as many roundings as the lines'
   /// bounds count.
   double sum(int m, int n) const;
-  /// All products of a rest of one line with the integers of the other, in f32.
-  void sum_rests(RestSums& sums) const;
+  /// Adds, in f32 and in units of both lines, the products of a rest of row m or of one of
+  /// `columns` with the other line's integers to the row's sums.
+  void sum_rests(int m, std::uint32_t columns, float (&row)[kMaxLanesB]) const;
+
+  const LineErrors& errors_of_a() const { return a_.errors; }
+  const LineErrors& errors_of_b() const { return b_.errors; }
+  const PlaneSums& half(int i) const { return halves_[i]; }
+  /// Sums of deeper ones may pass 2^24 in the lowest plane.
+  bool is_deep() const { return depth_.count > 256; }
 
  private:
-  double value_of_a(int m, Index run, std::uint32_t at) const;
-  double value_of_b(int n, Index run, std::uint32_t at) const;
+  int integer_of_a(int m, int at) const;
+  int integer_of_b(int n, int at) const;
 
   const Depth& depth_;
   const Panel& a_;

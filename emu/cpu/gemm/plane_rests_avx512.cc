@@ -1,7 +1,7 @@
 // Products of rests, which byte planes leave out, with the other panel's integers, by AVX-512.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/plane_pair.h"
+#include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -63,37 +63,6 @@ void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, cons
                           double* d) noexcept {
   add_16(_mm512_set1_pd(value), integers_of_a(reinterpret_cast<const std::int8_t*>(a), at), scale_a,
          d);
-}
-
-void PlanePair::sum_rests(RestSums& sums) const {
-  sums.rows = 0;
-  sums.columns = 0;
-  // Adds to a line of sums, the first time from zero.
-  const auto add = [](std::uint32_t& set, std::uint32_t lane, float* line, __m512 x, bool first) {
-    const bool found = (set >> lane & 1u) != 0;
-    _mm512_store_ps(line, found ? _mm512_add_ps(x, _mm512_load_ps(line)) : x);
-    if (first) set |= 1u << lane;
-  };
-  for (Index run = 0; run < depth_.runs(); ++run) {
-    const auto* of_a = static_cast<const std::int8_t*>(a_.data) + run * kRunBytes;
-    const auto* of_b = static_cast<const std::int8_t*>(b_.data) + run * 2 * kRunBytes;
-    for (std::uint32_t i = a_.rest_begin[run]; i < a_.rest_begin[run + 1]; ++i) {
-      const Rest& rest = a_.rests[i];
-      const __m512 value = _mm512_set1_ps(static_cast<float>(rest.value / a_.unit[rest.lane]));
-      for (int half = 0; half < 2; ++half) {
-        const __m512i other = integers_of_b(of_b, half, static_cast<int>(rest.at));
-        add(sums.rows, rest.lane, sums.row[rest.lane] + half * kTileLanes,
-            _mm512_mul_ps(value, _mm512_cvtepi32_ps(other)), half == 1);
-      }
-    }
-    for (std::uint32_t i = b_.rest_begin[run]; i < b_.rest_begin[run + 1]; ++i) {
-      const Rest& rest = b_.rests[i];
-      const __m512 value = _mm512_set1_ps(static_cast<float>(rest.value / b_.unit[rest.lane]));
-      const __m512i other = integers_of_a(of_a, static_cast<int>(rest.at));
-      add(sums.columns, rest.lane, sums.column[rest.lane],
-          _mm512_mul_ps(value, _mm512_cvtepi32_ps(other)), true);
-    }
-  }
 }
 
 }  // namespace mxo::cpu

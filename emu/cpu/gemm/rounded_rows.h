@@ -4,7 +4,6 @@
 
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/kernels.h"
-#include "emu/cpu/gemm/planes.h"
 
 namespace mxo::cpu {
 
@@ -12,27 +11,17 @@ namespace mxo::cpu {
 inline constexpr int kLeastUnit = -60;
 inline constexpr int kMostUnit = 33;
 
-/// Of a pair of panels, what their rests add, in units of both lines: those of A by rows, those of
-/// B by columns; what has no bit is not set.
-struct RestSums {
-  std::uint32_t rows;
-  std::uint32_t columns;
-  alignas(64) float row[kTileLanes][kMaxLanesB];
-  alignas(64) float column[kMaxLanesB][kTileLanes];
-};
-
 /// What the rounding in f32 knows of the lines of a panel; docs/numerics.md, "Sums rounded in
 /// binary32".  Sums of planes are counted in units of both lines, those of digits in 256 such.
 struct LineErrors {
-  float most;  ///< no element is larger
-  /// Of each line the sum of its rests' magnitudes; of planes 2^-14 of it.
-  alignas(64) float rests[kMaxLanesB];
-  float lower[kMaxLanesB];  ///< digits: of what its lower ones and their rounding add
+  float most;                           ///< no element is larger
+  alignas(64) float rests[kMaxLanesB];  ///< of each line the sum of their magnitudes
+  float lower[kMaxLanesB];              ///< digits: of what its lower ones and their rounding add
   float most_lower;
   alignas(64) std::uint16_t exponent[kMaxLanesB];  ///< of the unit, where bf16 has its exponent
   std::uint32_t nonzero;                           ///< bit of each line that is neither zero nor
                                                    ///< special; all other results are +0
-  bool has_rests;
+  std::uint32_t with_rests;                        ///< bit of each line that has some
 
   /// A line in units of 2^unit; the other arguments as the members, in binary64.
   void add_line(int lane, int unit, double of_rests, double of_lower) {
@@ -41,7 +30,7 @@ struct LineErrors {
     most_lower = most_lower < lower[lane] ? lower[lane] : most_lower;
     exponent[lane] = static_cast<std::uint16_t>(unit * 128);
     nonzero |= 1u << lane;
-    has_rests = has_rests || of_rests > 0;
+    if (of_rests > 0) with_rests |= 1u << lane;
   }
 };
 
@@ -52,13 +41,13 @@ struct RoundedRows {
   std::uint16_t* out;
   std::int64_t step;
   bool streams;
+  std::uint32_t rows_left;  ///< bit of each that is in `left`
   alignas(64) std::uint16_t left[kTileLanes][kMaxLanesB];
   std::uint32_t open[kTileLanes];
 };
 void round_sums(int first, int past, const DigitSums* halves, const LineErrors& a,
                 const LineErrors& b, RoundedRows& to) noexcept;
-/// `rests`: what is added to the sums, or null.
-void round_sums(int first, int past, const PlaneSums* halves, const RestSums* rests,
-                const LineErrors& a, const LineErrors& b, RoundedRows& to) noexcept;
+class PlanePair;
+void round_sums(int first, int past, const PlanePair& pair, RoundedRows& to) noexcept;
 
 }  // namespace mxo::cpu

@@ -2,6 +2,7 @@
 // its sums stay in the first cache; where the panels allow it, rounded in f32 from the integers.
 #include "emu/cpu/gemm/span_tile.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "emu/cpu/gemm/pair_rows.h"
@@ -25,6 +26,11 @@ class SpanTile {
         part_, chunks_ + 1, [this](int i, int j) { return direct(i, j); },
         [this](const PairInTurn& pair, int chunk) { add(pair, chunk); },
         [this](const PairInTurn& pair, int first, int past) { write(pair, first, past); });
+    const auto is_direct = [](const Panel& panel) { return panel.direct; };
+    if (std::all_of(part_.a, part_.a + part_.tall(), is_direct) &&
+        std::all_of(part_.b, part_.b + part_.wide(), is_direct)) {
+      return;
+    }
     for (int j = 0; j < part_.wide(); ++j) {
       for (int i = 0; i < part_.tall(); ++i) {
         if (!direct(i, j)) compute_in_f64(i, j);
@@ -45,13 +51,9 @@ class SpanTile {
     if (first == past) return;
     const Panel& a = part_.a[of.a];
     const Panel& b = part_.b[of.b];
-    const PlaneSums* halves = scratch_.planes[of.block].halves;
-    const PlanePair pair(part_.depth, a, b, halves);
-    const bool any_rests = a.errors.has_rests || b.errors.has_rests;
-    if (first == 0 && any_rests) pair.sum_rests(scratch_.rest_sums);
-    const auto round = [&](int end, RoundedRows& to) {
-      round_sums(first, end, halves, any_rests ? &scratch_.rest_sums : nullptr, a.errors, b.errors,
-                 to);
+    const PlanePair pair(part_.depth, a, b, scratch_.planes[of.block].halves);
+    const auto round = [&](int begin, int end, RoundedRows& to) {
+      round_sums(begin, end, pair, to);
     };
     const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
     write_rows(writer_, a, b, first, past, round, sum_of, scratch_.rows);

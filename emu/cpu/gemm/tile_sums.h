@@ -35,7 +35,6 @@ struct TileScratch {
     alignas(64) PlaneSums halves[kMaxLanesB / kTileLanes];
   };
   PlaneBlock planes[2];
-  RestSums rest_sums;  ///< of the pair that is rounded
   RoundedRows rows;
   PackScratchPtr pack;
   Panel own_b[kTilePanelsB];
