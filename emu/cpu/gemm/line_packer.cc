@@ -27,9 +27,10 @@ int last_place(float x) {
 
 }  // namespace
 
-BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index start, int blocks) {
-  BlockScales s;
-  if (scaling == Scaling::none || scaling == Scaling::rowwise) return s;
+void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
+                 BlockScales& s) {
+  s = {};
+  if (scaling == Scaling::none || scaling == Scaling::rowwise) return;
   const Index line = factor.scales_start +
                      (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
   if (scaling == Scaling::blockwise) {
@@ -38,30 +39,32 @@ BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index st
     s.nan = std::isnan(s.value);
     s.infinite = std::isinf(s.value);
     s.least = last_place(s.value);
-    return s;
+    return;
   }
   const Index at = line + start / kMxBlock * factor.scales_step;
   const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
-  // All of the array always, so that the loops become vector code.
-  std::uint8_t byte[BlockScales::kMost];
-  if (factor.scales_step == 1 && blocks == BlockScales::kMost) {
-    std::memcpy(byte, bytes, sizeof(byte));
-  } else {
-    std::memset(byte, bytes[0], sizeof(byte));
-    for (int b = 1; b < blocks; ++b) byte[b] = bytes[b * factor.scales_step];
-  }
   std::uint8_t most = 0;
   std::uint8_t least = 255;
-  for (const std::uint8_t x : byte) most = std::max(most, x);
-  for (const std::uint8_t x : byte) least = std::min(least, x);
+  if (factor.scales_step == 1 && blocks == BlockScales::kMost) {  // as vector code
+    for (int b = 0; b < BlockScales::kMost; ++b) most = std::max(most, bytes[b]);
+    for (int b = 0; b < BlockScales::kMost; ++b) least = std::min(least, bytes[b]);
+    for (int b = 0; b < BlockScales::kMost; ++b) {
+      s.shift[b] = static_cast<std::uint8_t>(most - bytes[b]);
+    }
+  } else {
+    for (int b = 0; b < blocks; ++b) {
+      const std::uint8_t x = bytes[b * factor.scales_step];
+      most = std::max(most, x);
+      least = std::min(least, x);
+    }
+    for (int b = 0; b < blocks; ++b) {
+      s.shift[b] = static_cast<std::uint8_t>(most - bytes[b * factor.scales_step]);
+    }
+  }
   s.nan = most == 255;
   s.top = most - 127;
   s.least = least - 127;
   s.joint = most - least <= kMostSpread;
-  for (int b = 0; b < BlockScales::kMost; ++b) {
-    s.shift[b] = static_cast<std::uint8_t>(most - byte[b]);
-  }
-  return s;
 }
 
 int quantum_of(Dtype dtype, int magnitude) {
@@ -124,9 +127,9 @@ bool LinePacker::has_nan(const std::uint8_t* codes) const {
 void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs) {
   const std::uint8_t* codes = scratch_.codes.lane(lane);
   LineBound& bound = panel_.bound[lane];
-  const BlockScales s =
-      scales_of(product_.scaling, factor_, panel_.first + lane, depth_.start + run * kRun,
-                static_cast<int>(ceil_div(count, kBlock)));
+  BlockScales s;
+  read_scales(product_.scaling, factor_, panel_.first + lane, depth_.start + run * kRun,
+              static_cast<int>(ceil_div(count, kBlock)), s);
   float factor[kRunBlocks] = {1, 1, 1, 1};
   for (int b = 0; b < kRunBlocks && s.joint; ++b) factor[b] = power_f32(-s.shift[b]);
   EncodedRun e;

@@ -16,7 +16,9 @@ struct BlockScales {
   bool nan = false;
   bool infinite = false;
 };
-BlockScales scales_of(Scaling scaling, const Factor& factor, Index row, Index start, int blocks);
+/// Those of `blocks` blocks from element `start` of a line on.
+void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
+                 BlockScales& scales);
 
 /// The exponent of the last place of the binade of a magnitude code.
 int quantum_of(Dtype dtype, int magnitude);

@@ -41,6 +41,7 @@ class PlanePacker : LinePacker {
     BlockScales scales;
     double worth = 0;    ///< of its unit
     double squares = 0;  ///< at least the sum of those of its values without scale
+    bool tallied;        ///< some runs are in `tally`
     LineTally tally;
     double units2 = 0;  ///< of runs packed across: squares of the integers, at least
     int least = 0;      ///< of them, as in AcrossTally
@@ -63,16 +64,15 @@ class PlanePacker : LinePacker {
 
   void open(int lane, Index first, int blocks) {
     Line& line = lines_[lane];
-    line.scales = scales_of(product_.scaling, factor_, panel_.first + lane,
-                            depth_.start + first * kRun, blocks);
+    read_scales(product_.scaling, factor_, panel_.first + lane, depth_.start + first * kRun, blocks,
+                line.scales);
     if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
     line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
     worths_[lane] = line.scales.nan || line.scales.infinite ? 0.0 : line.worth;
     all_joint_ = all_joint_ && line.scales.joint;
     line.units2 = 0;
     line.least = 0xFFFF;
-    std::memset(line.tally.squares, 0, sizeof(line.tally.squares));
-    std::memset(line.tally.least, 255, sizeof(line.tally.least));
+    line.tallied = false;
   }
 
   void pack_run(Index run, int block) {
@@ -146,6 +146,11 @@ class PlanePacker : LinePacker {
     }
     const std::uint8_t* codes = scratch_.codes.lane(lane);
     LineTally& tally = line.tally;
+    if (!line.tallied) {
+      line.tallied = true;
+      std::memset(tally.squares, 0, sizeof(tally.squares));
+      std::memset(tally.least, 255, sizeof(tally.least));
+    }
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     kernels_.planes->encode(table_, chunks, codes, line.scales.shift + block, to, tally);
     if (tally.special) {
@@ -181,15 +186,18 @@ class PlanePacker : LinePacker {
       return;
     }
     int least = line.least;
-    for (const std::uint8_t x : tally.least) least = std::min<int>(least, x == 255 ? 0xFFFF : x);
+    double tallied = 0;
+    if (line.tallied) {
+      for (const std::uint8_t x : tally.least) least = std::min<int>(least, x == 255 ? 0xFFFF : x);
+      tallied =
+          static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
+    }
     if (least == 0xFFFF || line.scales.nan || line.scales.infinite) return;
     LineBound& bound = panel_.bound[lane];
     bound.quantum =
         std::min(bound.quantum, quantum_of(factor_.codes.dtype, least + 1) + line.scales.least);
-    const auto squares =
-        static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    line.squares = squares * table_.square + line.units2 * power_f64(2 * table_.unit);
+    line.squares = tallied * table_.square + line.units2 * power_f64(2 * table_.unit);
     bound.norm2 += line.squares * scale * scale;
   }
 

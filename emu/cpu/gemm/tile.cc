@@ -54,10 +54,12 @@ class OwnB {
     memory_ = scratch.own_memory.data();
     memory_ += (kAlign - reinterpret_cast<std::uintptr_t>(memory_) % kAlign) % kAlign;
     for (int j = 0; j < tile.b1 - tile.b0; ++j) {
-      Panel& b = scratch.own_b[j];
-      std::vector<Rest> rests = std::move(b.rests);  // keeps its room
-      b = job_.b[static_cast<std::size_t>(tile.b0 + j)];
-      b.rests = std::move(rests);
+      const Panel& planned = job_.b[static_cast<std::size_t>(tile.b0 + j)];
+      Panel& b = scratch.own_b[j];  // packing fills the rest of it
+      b.first = planned.first;
+      b.width = planned.width;
+      b.step = planned.step;
+      b.scale_step = planned.scale_step;
     }
   }
 
