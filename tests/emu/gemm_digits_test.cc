@@ -2,7 +2,6 @@
 // AVX-512, and themselves where there is AMX.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -244,11 +243,12 @@ TEST_P(GemmDigits, RoundSumsOfCodesWhoseDepthIsOneSpan) {
       [&] { return random() % 2048 == 0 ? NAN : 100 * normal(random); },
   };
   const Dtype dtypes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
+  const Index depths[] = {32, 96, 160, 480, 512, 544};
   int turn = 0;
   for (const auto& draw : draws) {
     for (const int spread : {0, 1, 5, 6}) {
       for (const int centre : {2, 70, 77, 127, 150, 170, 230}) {  // units within and out of range
-        const Index depth = std::array{32, 96, 160, 480, 512, 544}[turn % 6];
+        const Index depth = depths[turn % 6];
         const Codes x(dtypes[turn % 4], 20, depth, centre, spread, random, draw);
         const Codes w(dtypes[turn / 4 % 4], 36, depth, 124 + turn % 5, spread / 2, random, draw);
         if (turn / 3 % 2 == 0) {
@@ -271,13 +271,14 @@ TEST_P(GemmDigits, RoundSumsBesideATieByWhatLiesFarBelowTheirLastBitInF32) {
     const double sign = row % 2 == 0 ? 1 : -1;
     const double odd = row / 2 % 2 == 0 ? 0 : 1;
     const double tail = static_cast<double>(row / 4 % 3 - 1) * 0x1p-6;
-    return std::array{sign * 256, sign * 16, sign * 32 * odd, tail,
-                      0.0}[std::min<Index>(at++ % 32, 4)];
+    const double elements[] = {sign * 256, sign * 16, sign * 32 * odd, tail, 0.0};
+    return elements[std::min<Index>(at++ % 32, 4)];
   });
   at = 0;
   const Codes w(Dtype::e4m3, 40, 32, 127, 0, random, [&] {
     const double tail = at / 32 % 2 == 0 ? 0x1p-6 : -0x1p-6;
-    return std::array{256.0, 16.0, 16.0, tail, 0.0}[std::min<Index>(at++ % 32, 4)];
+    const double elements[] = {256.0, 16.0, 16.0, tail, 0.0};
+    return elements[std::min<Index>(at++ % 32, 4)];
   });
   expect_same_codes(x.codes, x.scales, w.codes, w.scales);
 }
