@@ -14,6 +14,7 @@ case "${1:-}" in
 esac
 
 tools/setup.sh
+# A build folder that is there keeps its generator.
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
 cmake --build --preset release -j"$(nproc)"
