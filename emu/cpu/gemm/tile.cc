@@ -65,11 +65,14 @@ class OwnB {
 
   /// The part that begins at `start`.
   TilePart pack(Index start) {
+    const Depth depth{start, std::min(kOwnDepth, job_.depth.count - start)};
     const TilePart part{&tile_,
                         job_.a.data() + tile_.a0,
                         scratch_.own_b,
-                        {start, std::min(kOwnDepth, job_.depth.count - start)},
-                        start / kRun};
+                        depth,
+                        start / kRun,
+                        start == 0,
+                        start + depth.count == job_.depth.count};
     for (int j = 0; j < part.wide(); ++j) {
       Panel& b = scratch_.own_b[j];
       place_panel(b, job_.engine, part.depth, memory_ + static_cast<std::size_t>(j) * bytes_);
@@ -108,7 +111,7 @@ void compute_with_own_b(const Kernels& kernels, const Tile& tile, TileScratch& s
   clear_sums(tile, scratch);
   TilePart part = own.pack(0);
   add_part(kernels, part, scratch);
-  while (part.depth.start + part.depth.count < tile.job->depth.count) {
+  while (!part.last) {
     part = own.pack(part.depth.start + part.depth.count);
     add_part(kernels, part, scratch);
   }

@@ -67,7 +67,9 @@ void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratc
 }
 
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  std::fill(scratch.has_turned, scratch.has_turned + part.tall() * part.wide(), false);
+  if (part.first) {
+    std::fill(scratch.has_turned, scratch.has_turned + part.tall() * part.wide(), false);
+  }
   const Product& product = *part.tile->job->product;
   const Index step = kernels.planes != nullptr ? span_runs(product.scaling) : kRunsAtOnce;
   for (Index start = 0; start < part.depth.runs(); start += step) {
@@ -93,7 +95,7 @@ void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratc
       }
     }
   }
-  add_turned(kernels, part, scratch);
+  if (part.last) add_turned(kernels, part, scratch);
   if (any_dense(part.a, part.tall()) || any_dense(part.b, part.wide())) {
     sum_dense(kernels, part, scratch);
   }

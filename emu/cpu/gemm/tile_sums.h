@@ -14,6 +14,9 @@ struct TilePart {
   const Panel* b;    ///< wide() of them
   Depth depth;       ///< as B is packed
   Index first_of_a;  ///< run of A at which it starts
+  /// Of some parts that the tile's scratch sees one after the other.
+  bool first = true;
+  bool last = true;
   int tall() const { return tile->a1 - tile->a0; }
   int wide() const { return tile->b1 - tile->b0; }
 };
@@ -44,7 +47,7 @@ struct TileScratch {
 /// The block of sums of panels i of A and j of B of the tile.
 double* block_of(const Tile& tile, TileScratch& scratch, int i, int j);
 
-/// Adds the products of a part to the tile's sums.
+/// Adds the products of a part to the tile's sums; rests of B stay turned until the last part.
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 /// The pairs with a panel that has too many rests, from the operands themselves.
 void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
