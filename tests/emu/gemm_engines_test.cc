@@ -113,6 +113,34 @@ void expect_several_tiles(const Multiply& multiply) {
   expect_same_forward(multiply, x, xs, w, ws, ends_at({1, 14, 135}));
 }
 
+/// Depths of spans and a rest of one, with enough small codes that no panel is without rests, and
+/// some special lines and scales.
+void expect_several_spans(const Multiply& multiply) {
+  Random random(7);
+  const auto mostly_large = [&](Tensor& t) {
+    for (Index i = 0; i < t.elements(); ++i) {
+      std::uint8_t& code = t.as<std::uint8_t>()[i];
+      if (random() % 24 != 0 && (code & 0x40) == 0) code ^= 0x40;
+      if (!std::isfinite(cpu::code_values(t.dtype())[code])) code = 0x41;
+    }
+  };
+  for (const Index depth : {Index{1024}, Index{1312}}) {
+    Tensor x = codes(Dtype::e4m3, {24, depth}, random);
+    Tensor w = codes(depth == 1024 ? Dtype::e4m3fnuz : Dtype::e4m3, {2, 36, depth}, random);
+    mostly_large(x);
+    mostly_large(w);
+    Tensor xs = e8m0_scales({24, depth / 32}, 1, random);
+    Tensor ws = e8m0_scales({2, 36, depth / 32}, 2, random);
+    expect_same_forward(multiply, x, xs, w, ws, ends_at({7, 24}));
+    x.as<std::uint8_t>()[3 * depth + 200] = 0x7F;
+    std::memset(w.as<std::uint8_t>() + 5 * depth, 0, static_cast<std::size_t>(depth));
+    w.as<std::uint8_t>()[7 * depth + 77] = w.dtype() == Dtype::e4m3 ? 0xFF : 0x80;
+    ws.as<std::uint8_t>()[9 * depth / 32 + 11] = 255;
+    ws.as<std::uint8_t>()[33 * depth / 32 + 13] = 110;
+    expect_same_forward(multiply, x, xs, w, ws, ends_at({7, 24}));
+  }
+}
+
 class GemmEngines : public testing::TestWithParam<cpu::Isa> {
  protected:
   std::unique_ptr<Backend> cpu_ = make_cpu_backend({std::string(name_of(GetParam())), 2});
@@ -147,6 +175,8 @@ TEST_P(GemmEngines, MultiplyLinesInWhichEveryElementHasARest) { expect_dense_res
 TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) { expect_far_scales(multiply_); }
 TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) { expect_several_tiles(multiply_); }
 
+TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirRests) { expect_several_spans(multiply_); }
+
 TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
   const Multiply multiply = [](const GroupedMatmul& op) {
@@ -155,6 +185,7 @@ TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
   expect_dense_rests(multiply);
   expect_far_scales(multiply);
   expect_several_tiles(multiply);
+  expect_several_spans(multiply);
 }
 
 TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
@@ -165,6 +196,7 @@ TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
   expect_dense_rests(multiply);
   expect_far_scales(multiply);
   expect_several_tiles(multiply);
+  expect_several_spans(multiply);
 }
 
 std::string name_of_isa(const testing::TestParamInfo<cpu::Isa>& row) {

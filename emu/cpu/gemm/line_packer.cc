@@ -88,8 +88,6 @@ void LinePacker::begin() {
   panel_.rests.clear();
   panel_.dense = false;
   most_rests_ = static_cast<std::size_t>(panel_.width * depth_.count / kDense + 64);
-  std::memset(panel_.scales, 0,
-              static_cast<std::size_t>(depth_.runs() * kRunBlocks * panel_.scale_step) * 8);
 }
 
 /// The rests of a run by element: those of two panels are then matched in one pass.
@@ -171,9 +169,8 @@ void LinePacker::check_rests() {
   panel_.rests.clear();
 }
 
-void LinePacker::keep_rests(int lane, const std::uint64_t (&candidates)[2],
-                            const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
-                            const double (&worth)[kRunBlocks]) {
+void LinePacker::keep_rests(int lane, const std::uint64_t* candidates, const std::uint8_t* codes,
+                            const int (&exponent)[kRunBlocks], const double (&worth)[kRunBlocks]) {
   for (int word = 0; word < 2; ++word) {
     for (std::uint64_t left = candidates[word]; left != 0; left &= left - 1) {
       const int at = 64 * word + std::countr_zero(left);

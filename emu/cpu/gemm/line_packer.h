@@ -36,7 +36,8 @@ class LinePacker {
 
   /// A run of one line to int16 pairs, each run or block with the unit that its norm allows.
   void pack_pairs(Index run, int count, int lane, std::int32_t* pairs);
-  void keep_rests(int lane, const std::uint64_t (&candidates)[2], const std::uint8_t* codes,
+  /// Of a run; bit c of its 128 candidates: element c may have a rest.
+  void keep_rests(int lane, const std::uint64_t* candidates, const std::uint8_t* codes,
                   const int (&exponent)[kRunBlocks], const double (&worth)[kRunBlocks]);
   /// The rest of element `at` of a line's run, if it has one; `exponent` of the unit its code is
   /// in.

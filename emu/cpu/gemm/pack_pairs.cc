@@ -12,6 +12,8 @@ class PairPacker : LinePacker {
 
   void pack() {
     begin();
+    std::memset(panel_.scales, 0,
+                static_cast<std::size_t>(depth_.runs() * kRunBlocks * panel_.scale_step) * 8);
     for (int lane = panel_.width; lane < panel_.step; ++lane) {
       std::memset(scratch_.lines[lane], 0, sizeof(scratch_.lines[lane]));
     }

@@ -24,9 +24,6 @@ class PlanePacker : LinePacker {
 
   void pack() {
     begin();
-    for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
-      for (int plane = 0; plane < 2; ++plane) std::memset(scratch_.planes[plane][lane], 0, kRun);
-    }
     const Index step = span_runs(product_.scaling);
     for (Index first = 0; first < depth_.runs(); first += step) {
       pack_span(first, std::min(first + step, depth_.runs()));
@@ -45,6 +42,13 @@ class PlanePacker : LinePacker {
     LineTally tally;
     double units2 = 0;  ///< of runs packed across: squares of the integers, at least
     int least = 0;      ///< of them, as in AcrossTally
+
+    bool is_special() const { return scales.nan || scales.infinite; }
+    LineTally& open_tally() {
+      if (!tallied) tally.clear();
+      tallied = true;
+      return tally;
+    }
   };
 
   void pack_span(Index first, Index past) {
@@ -52,6 +56,100 @@ class PlanePacker : LinePacker {
     const int blocks = static_cast<int>(ceil_div(end - first * kRun, kBlock));
     all_joint_ = true;
     for (int lane = 0; lane < panel_.width; ++lane) open(lane, first, blocks);
+    set_worths(first, past);
+    if (all_joint_ && factor_.step == 1 && end == past * kRun) {
+      pack_lines(first, static_cast<int>(past - first));
+    } else {
+      pack_runs(first, past);
+    }
+    for (int lane = 0; lane < panel_.width; ++lane) close(lane, first, past);
+  }
+
+  /// Of a span in which each line has one unit; else line by line.
+  void set_worths(Index first, Index past) {
+    for (Index run = first; run < past; ++run) {
+      for (int b = 0; b < kRunBlocks; ++b) {
+        double* worths = &worth_at(run, b, 0);
+        if (all_joint_) {
+          std::copy(worths_, worths_ + panel_.scale_step, worths);
+        } else {
+          std::fill(worths, worths + panel_.scale_step, 0.0);
+        }
+      }
+    }
+  }
+
+  /// Whole runs of lines whose codes are neighbours: each line's at once.
+  void pack_lines(Index first, int runs) {
+    const std::uint8_t* codes = static_cast<const std::uint8_t*>(factor_.codes.data) +
+                                factor_.start + panel_.first * factor_.row_step + depth_.start +
+                                first * kRun;
+    std::int8_t* to = run_data(first);
+    std::memset(with_rests_, 0, sizeof(with_rests_));
+    for (int begin = 0; begin < (is_b_ ? kMaxLanesB : panel_.width); begin += kTileLanes) {
+      const int lanes = std::clamp(panel_.width - begin, 0, kTileLanes);
+      for (int i = 0; i < lanes; ++i) {
+        const int lane = begin + i;
+        pack_whole_line(lane, runs, codes + lane * factor_.row_step,
+                        is_b_
+                            ? PlaneTarget{scratch_.spans[0][i], scratch_.spans[1][i], kChunk, kRun}
+                            : place_in_a(to, lane));
+      }
+      if (is_b_) turn_half(begin / kTileLanes, lanes, runs, to);
+    }
+    for (int run = 0; run < runs; ++run) {
+      begin_run(first + run);
+      for (std::uint32_t left = with_rests_[run]; left != 0; left &= left - 1) {
+        const int lane = std::countr_zero(left);
+        keep_rests_of(lane, run * kRunBlocks, codes + lane * factor_.row_step + run * kRun,
+                      lines_[lane].tally.rest + run * kChunks);
+      }
+    }
+  }
+
+  void pack_whole_line(int lane, int runs, const std::uint8_t* codes, const PlaneTarget& to) {
+    Line& line = lines_[lane];
+    const int chunks = runs * kChunks;
+    if (!line.is_special()) {
+      LineTally& tally = line.open_tally();
+      kernels_.planes->encode(table_, chunks, codes, line.scales.shift, to, tally);
+      // The next span: lines are too many for the processor to follow by itself.
+      for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk);
+      if (!tally.special) {
+        for (int i = 0; i < chunks; ++i) {
+          with_rests_[i / kChunks] |= (tally.rest[i] != 0 ? 1u : 0u) << lane;
+        }
+        return;
+      }
+      for (int run = 0; run < runs; ++run) mark_special(lane, has_nan(codes + run * kRun));
+    }
+    clear(to, chunks);
+  }
+
+  void turn_half(int half, int lanes, int runs, std::int8_t* to) {
+    const auto step = static_cast<int>(sizeof(scratch_.spans[0][0]));
+    for (int plane = 0; plane < 2; ++plane) {
+      auto& lines = scratch_.spans[plane];
+      for (int lane = lanes; lane < kTileLanes; ++lane)
+        std::memset(lines[lane], 0, sizeof(lines[0]));
+      for (int run = 0; run < runs; ++run) {
+        turn_plane(half, plane, kChunks, lines[0] + run * kRun, step, to + run * 2 * kRunBytes);
+      }
+    }
+  }
+
+  std::int8_t* run_data(Index run) const {
+    return static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+  }
+  static PlaneTarget place_in_a(std::int8_t* run, int lane) {
+    return {run + tile_of_a(0, 0) + lane * kChunk, run + tile_of_a(1, 0) + lane * kChunk,
+            kTileBytes, kRunBytes};
+  }
+
+  void pack_runs(Index first, Index past) {
+    for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
+      for (int plane = 0; plane < 2; ++plane) std::memset(scratch_.planes[plane][lane], 0, kRun);
+    }
     for (Index run = first; run < past; ++run) {
       const int block = static_cast<int>(run - first) * kRunBlocks;
       begin_run(run);
@@ -59,7 +157,6 @@ class PlanePacker : LinePacker {
         pack_run(run, block);
       }
     }
-    for (int lane = 0; lane < panel_.width; ++lane) close(lane, first, past);
   }
 
   void open(int lane, Index first, int blocks) {
@@ -68,7 +165,7 @@ class PlanePacker : LinePacker {
                 line.scales);
     if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
     line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
-    worths_[lane] = line.scales.nan || line.scales.infinite ? 0.0 : line.worth;
+    worths_[lane] = line.is_special() ? 0.0 : line.worth;
     all_joint_ = all_joint_ && line.scales.joint;
     line.units2 = 0;
     line.least = 0xFFFF;
@@ -78,20 +175,17 @@ class PlanePacker : LinePacker {
   void pack_run(Index run, int block) {
     const int count = depth_.run_count(run);
     scratch_.codes.fetch(factor_, panel_.first, panel_.width, depth_.start + run * kRun, count);
-    auto* to = static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+    std::int8_t* to = run_data(run);
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
+    auto& planes = scratch_.planes;
     for (int lane = 0; lane < panel_.width; ++lane) {
-      const PlaneTarget target =
-          is_b_ ? PlaneTarget{scratch_.planes[0][lane], scratch_.planes[1][lane], kChunk}
-                : PlaneTarget{to + tile_of_a(0, 0) + lane * kChunk,
-                              to + tile_of_a(1, 0) + lane * kChunk, kTileBytes};
-      pack_line(run, block, count, lane, target);
+      pack_line(run, block, count, lane,
+                is_b_ ? PlaneTarget{planes[0][lane], planes[1][lane], kChunk, kRun}
+                      : place_in_a(to, lane));
     }
-    for (int plane = 0; plane < 2 && is_b_; ++plane) {
-      turn_plane(plane, chunks, scratch_.planes[plane][0], to);
-    }
-    for (int b = 0; b < kRunBlocks && all_joint_; ++b) {
-      std::copy(worths_, worths_ + panel_.width, &worth_at(run, b, 0));
+    for (int i = 0; i < 4 && is_b_; ++i) {
+      const int half = i / 2;
+      turn_plane(half, i % 2, chunks, planes[i % 2][half * kTileLanes], kRun, to);
     }
   }
 
@@ -103,18 +197,15 @@ class PlanePacker : LinePacker {
                   panel_.first + (depth_.start + run * kRun) * factor_.step;
     for (int lane = 0; lane < panel_.width; ++lane) {
       const BlockScales& scales = lines_[lane].scales;
-      if (scales.nan || scales.infinite) return false;
+      if (lines_[lane].is_special()) return false;
       for (int b = 0; b < kRunBlocks; ++b) lines.shift[b][lane] = scales.shift[block + b];
     }
-    auto* to = static_cast<std::int8_t*>(panel_.data) + run * (is_b_ ? 2 : 1) * kRunBytes;
+    std::int8_t* to = run_data(run);
     AcrossTally tally;
     auto* turned = reinterpret_cast<std::int8_t*>(scratch_.columns);
     encode_planes_across(table_, lines, is_b_ ? to : turned, tally);
     if (tally.any_special) return false;
     if (!is_b_) turn_to_a(static_cast<int>(ceil_div(lines.count, kChunk)), turned, to);
-    for (int b = 0; b < kRunBlocks; ++b) {
-      std::copy(worths_, worths_ + panel_.width, &worth_at(run, b, 0));
-    }
     for (int lane = 0; lane < panel_.width; ++lane) {
       Line& line = lines_[lane];
       line.units2 += 1024.0 * tally.squares[lane];
@@ -138,41 +229,42 @@ class PlanePacker : LinePacker {
 
   void pack_line(Index run, int block, int count, int lane, const PlaneTarget& to) {
     Line& line = lines_[lane];
-    if (line.scales.nan || line.scales.infinite) return clear(to);
+    if (line.is_special()) return clear(to, kChunks);
     if (!line.scales.joint) {
       pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.lines[lane]));
       panel_.split[run] = 1;
       return split_pairs(scratch_.lines[lane], to);
     }
     const std::uint8_t* codes = scratch_.codes.lane(lane);
-    LineTally& tally = line.tally;
-    if (!line.tallied) {
-      line.tallied = true;
-      std::memset(tally.squares, 0, sizeof(tally.squares));
-      std::memset(tally.least, 255, sizeof(tally.least));
-    }
+    LineTally& tally = line.open_tally();
+    tally.rest[1] = 0;
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     kernels_.planes->encode(table_, chunks, codes, line.scales.shift + block, to, tally);
     if (tally.special) {
       mark_special(lane, has_nan(codes));
-      return clear(to);
+      return clear(to, kChunks);
     }
     for (int b = 0; b < kRunBlocks && !all_joint_; ++b) worth_at(run, b, lane) = line.worth;
-    if ((tally.rest[0] | tally.rest[1]) != 0) {
-      int exponent[kRunBlocks];
-      double worth[kRunBlocks];
-      for (int b = 0; b < kRunBlocks; ++b) {
-        exponent[b] = table_.unit + line.scales.shift[block + b];
-        worth[b] = line.worth;
-      }
-      keep_rests(lane, tally.rest, codes, exponent, worth);
-    }
+    if ((tally.rest[0] | tally.rest[1]) != 0) keep_rests_of(lane, block, codes, tally.rest);
   }
 
-  static void clear(const PlaneTarget& to) {
-    for (int chunk = 0; chunk < kChunks; ++chunk) {
-      std::memset(to.high + chunk * to.step, 0, kChunk);
-      std::memset(to.low + chunk * to.step, 0, kChunk);
+  /// Of a run from block `block` of the span on.
+  void keep_rests_of(int lane, int block, const std::uint8_t* codes,
+                     const std::uint64_t* candidates) {
+    const Line& line = lines_[lane];
+    int exponent[kRunBlocks];
+    double worth[kRunBlocks];
+    for (int b = 0; b < kRunBlocks; ++b) {
+      exponent[b] = table_.unit + line.scales.shift[block + b];
+      worth[b] = line.worth;
+    }
+    keep_rests(lane, candidates, codes, exponent, worth);
+  }
+
+  static void clear(const PlaneTarget& to, int chunks) {
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      std::memset(to.high + to.place(chunk), 0, kChunk);
+      std::memset(to.low + to.place(chunk), 0, kChunk);
     }
   }
 
@@ -188,11 +280,12 @@ class PlanePacker : LinePacker {
     int least = line.least;
     double tallied = 0;
     if (line.tallied) {
-      for (const std::uint8_t x : tally.least) least = std::min<int>(least, x == 255 ? 0xFFFF : x);
+      const std::uint8_t of_tally = *std::min_element(tally.least, tally.least + 64);
+      if (of_tally != 255) least = std::min<int>(least, of_tally);
       tallied =
           static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
     }
-    if (least == 0xFFFF || line.scales.nan || line.scales.infinite) return;
+    if (least == 0xFFFF || line.is_special()) return;
     LineBound& bound = panel_.bound[lane];
     bound.quantum =
         std::min(bound.quantum, quantum_of(factor_.codes.dtype, least + 1) + line.scales.least);
@@ -238,7 +331,8 @@ class PlanePacker : LinePacker {
   const PlaneTable& table_;
   bool is_b_;
   bool all_joint_ = true;  ///< in the current span each line has one unit: its worth
-  double worths_[kMaxLanesB];
+  double worths_[kMaxLanesB] = {};
+  std::uint32_t with_rests_[kSpanRuns];  ///< of each run of pack_lines, bit of each lane
   Line lines_[kMaxLanesB];
 };
 

@@ -57,7 +57,7 @@ void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint
                             const std::uint8_t* shift, const PlaneTarget& to,
                             LineTally& tally) noexcept {
   tally.special = false;
-  tally.rest[0] = tally.rest[1] = 0;
+  std::memset(tally.rest, 0, sizeof(std::uint64_t) * static_cast<std::size_t>(chunks));
   for (int c = 0; c < chunks * kChunk; ++c) {
     const int magnitude = codes[c] & 0x7F;
     const bool negative = codes[c] >= 0x80;
@@ -67,7 +67,7 @@ void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint
     const ShiftedPlanes& planes = table.shifted[shift[c / kBlock]];
     const int integer = 256 * planes.high[magnitude] + planes.low[magnitude];
     const int x = negative ? -integer : integer;
-    const int at = c / kChunk * to.step + c % kChunk;
+    const int at = to.place(c / kChunk) + c % kChunk;
     to.high[at] = static_cast<std::int8_t>(x >> 8);
     to.low[at] = static_cast<std::int8_t>(x & 0xFF);
     tally.squares[c / 8 % 8] += planes.square[magnitude];

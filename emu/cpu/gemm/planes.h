@@ -10,6 +10,8 @@
 // greatest of its scales just below 2^15.
 #pragma once
 
+#include <cstring>
+
 #include "emu/cpu/gemm/kernels.h"
 
 namespace mxo::cpu {
@@ -20,6 +22,7 @@ inline constexpr int kChunks = kRun / kChunk;
 inline constexpr int kTileLanes = 16;
 inline constexpr int kSpanRuns = 4;
 inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
+inline constexpr int kSpanChunks = kSpanRuns * kChunks;
 
 constexpr int tile_of_a(int plane, int chunk) { return (plane * kChunks + chunk) * kTileBytes; }
 constexpr int tile_of_b(int half, int plane, int chunk) {
@@ -48,19 +51,27 @@ struct PlaneTable {
 };
 const PlaneTable& plane_table(Dtype dtype);
 
-/// What one span of a line amounts to.
+/// What one span of a line amounts to, and in `rest` and `special` the last call alone.
 struct alignas(64) LineTally {
-  std::uint64_t squares[8] = {};  ///< their sum is that of ShiftedPlanes::square
-  std::uint8_t least[64];         ///< least magnitude minus 1, modulo 256
-  std::uint64_t rest[2];          ///< of the last run, bit c: element c may have a rest
-  bool special;                   ///< the last run holds a NaN or an infinity
+  std::uint64_t squares[8];         ///< their sum is that of ShiftedPlanes::square
+  std::uint8_t least[64];           ///< least magnitude minus 1, modulo 256
+  std::uint64_t rest[kSpanChunks];  ///< of each chunk, bit c: element c may have a rest
+  bool special;                     ///< there is a NaN or an infinity: the planes hold anything
+
+  void clear() {
+    std::memset(squares, 0, sizeof(squares));
+    std::memset(least, 255, sizeof(least));
+  }
 };
 
-/// Where the two planes of a run of one line go: `step` bytes from chunk to chunk.
+/// Where the two planes of one line go: `step` bytes from chunk to chunk of a run, `run_step` from
+/// run to run.
 struct PlaneTarget {
   std::int8_t* high;
   std::int8_t* low;
   int step;
+  int run_step;
+  int place(int chunk) const { return chunk / kChunks * run_step + chunk % kChunks * step; }
 };
 
 /// What of two panels is multiplied: chunks [first, first + count) from a run on, of both blocks
@@ -78,8 +89,8 @@ using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
 /// The loops that know of planes; a table that has them does without place_a, place_b, dot_int16
 /// and add_scaled.
 struct PlaneKernels {
-  /// The first chunks of a run of codes; block b's scale is 2^shift[b] below the span's, shift at
-  /// most kMostSpread.
+  /// Chunks of codes from the start of a run on; block b's scale is 2^shift[b] below the span's,
+  /// shift at most kMostSpread.
   void (*encode)(const PlaneTable& table, int chunks, const std::uint8_t* codes,
                  const std::uint8_t* shift, const PlaneTarget& to, LineTally& tally) noexcept;
   /// The sums of 16 lanes of A with a half of B.
@@ -100,8 +111,9 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
 
 /// int16 pairs of a line's run, as encode_int16 leaves them, to planes.
 void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept;
-/// 32 lanes of [lane][kRun] bytes of one plane to the first tiles of a run of B.
-void turn_plane(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b) noexcept;
+/// 16 lines of bytes of one plane, `step` apart, to the first tiles of a half of a run of B.
+void turn_plane(int half, int plane, int chunks, const std::int8_t* lines, int step,
+                std::int8_t* run_b) noexcept;
 /// c[rest.lane][n] += rest.value * (b[n] * scale_b[n]) for each of `count` rests of a run of A, b
 /// the same run of B and scale_b its first block's scales.
 void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,

@@ -28,13 +28,11 @@ void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept {
   }
 }
 
-void turn_plane(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b) noexcept {
-  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
-    avx512_interleave(kTileLanes, chunks * kChunk / 4,
-                      reinterpret_cast<const std::uint32_t*>(lines + half * kTileLanes * kRun),
-                      kRun / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
-                      kTileLanes);
-  }
+void turn_plane(int half, int plane, int chunks, const std::int8_t* lines, int step,
+                std::int8_t* run_b) noexcept {
+  avx512_interleave(kTileLanes, chunks * kChunk / 4, reinterpret_cast<const std::uint32_t*>(lines),
+                    step / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
+                    kTileLanes);
 }
 
 static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <

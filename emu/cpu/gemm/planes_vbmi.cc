@@ -25,7 +25,6 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
   __m512i squares = _mm512_load_si512(tally.squares);
   __m512i least = _mm512_load_si512(tally.least);
   __mmask64 special = 0;
-  tally.rest[1] = 0;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const __m512i code = _mm512_loadu_si512(codes + chunk * kChunk);
     const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi8(0x7F));
@@ -54,8 +53,8 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
     low = _mm512_mask_sub_epi8(low, negative, zero, low);
     high = _mm512_mask_sub_epi8(high, negative, zero, high);
     high = _mm512_mask_sub_epi8(high, borrows, high, one);
-    _mm512_storeu_si512(to.high + chunk * to.step, high);
-    _mm512_storeu_si512(to.low + chunk * to.step, low);
+    _mm512_storeu_si512(to.high + to.place(chunk), high);
+    _mm512_storeu_si512(to.low + to.place(chunk), low);
     squares = _mm512_add_epi64(squares, _mm512_sad_epu8(square, zero));
     least = _mm512_min_epu8(least, _mm512_sub_epi8(magnitude, one));
     tally.rest[chunk] = _mm512_mask_cmplt_epu8_mask(_mm512_test_epi8_mask(magnitude, magnitude),
