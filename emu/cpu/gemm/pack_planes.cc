@@ -40,8 +40,8 @@ class PlanePacker : LinePacker {
     double squares = 0;  ///< at least the sum of those of its values without scale
     bool tallied;        ///< some runs are in `tally`
     LineTally tally;
-    double units2 = 0;  ///< of runs packed across: squares of the integers, at least
-    int least = 0;      ///< of them, as in AcrossTally
+    double units2 = 0;  ///< sum of the squares in units, at least; until the end without `tally`
+    int least = 0;      ///< of runs packed across, as in AcrossTally
 
     bool is_special() const { return scales.nan || scales.infinite; }
     LineTally& open_tally() {
@@ -278,19 +278,17 @@ class PlanePacker : LinePacker {
       return;
     }
     int least = line.least;
-    double tallied = 0;
     if (line.tallied) {
       const std::uint8_t of_tally = *std::min_element(tally.least, tally.least + 64);
       if (of_tally != 255) least = std::min<int>(least, of_tally);
-      tallied =
-          static_cast<double>(std::accumulate(tally.squares, tally.squares + 8, std::uint64_t{0}));
+      line.units2 += 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0u);
     }
     if (least == 0xFFFF || line.is_special()) return;
     LineBound& bound = panel_.bound[lane];
     bound.quantum =
         std::min(bound.quantum, quantum_of(factor_.codes.dtype, least + 1) + line.scales.least);
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    line.squares = tallied * table_.square + line.units2 * power_f64(2 * table_.unit);
+    line.squares = line.units2 * power_f64(2 * table_.unit);
     bound.norm2 += line.squares * scale * scale;
   }
 

@@ -19,24 +19,28 @@ PlaneTable make_table(Dtype dtype) {
   while (!std::isfinite(values[table.most_finite])) --table.most_finite;
   const double most = values[table.most_finite];
   table.unit = std::ilogb(most) + 1 - 15;
-  table.square = most * most / 255.0;
   for (int shift = 0; shift <= kMostSpread; ++shift) {
     ShiftedPlanes& to = table.shifted[shift];
+    std::fill(to.lowered, to.lowered + kBlock, shift << table.mantissa_bits);
     for (int code = 0; code <= table.most_finite; ++code) {
       const double value = std::ldexp(static_cast<double>(values[code]), -shift);
       const double scaled = std::ldexp(value, -table.unit);
       const auto integer = static_cast<unsigned>(scaled);
       to.high[code] = static_cast<std::uint8_t>(integer >> 8);
       to.low[code] = static_cast<std::uint8_t>(integer & 0xFFu);
-      // The largest square is 255 units but for the rounding of the quotient.
-      to.square[code] =
-          static_cast<std::uint8_t>(std::min(255.0, std::ceil(value * value / table.square)));
       if (scaled != static_cast<double>(integer)) {
         to.rest_below = static_cast<std::uint8_t>(code + 1);
       }
     }
   }
-  table.square *= 1.0 + 0x1p-20;  // which makes up for it
+  const ShiftedPlanes& top = table.shifted[0];
+  // Low bytes: 11 or 12 places lie between the least integer and the greatest, the lowest eight of
+  // them have one.  With three bits of mantissa that is 64 magnitudes, from 32 on.
+  table.low_offset = table.mantissa_bits == 3 ? 32 : 0;
+  for (int i = 0; i < 64; ++i) {
+    table.high[i] = top.high[64 + i];
+    table.low[i] = top.low[64 + i - table.low_offset];
+  }
   return table;
 }
 
@@ -70,7 +74,8 @@ void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint
     const int at = to.place(c / kChunk) + c % kChunk;
     to.high[at] = static_cast<std::int8_t>(x >> 8);
     to.low[at] = static_cast<std::int8_t>(x & 0xFF);
-    tally.squares[c / 8 % 8] += planes.square[magnitude];
+    const std::uint32_t above = planes.high[magnitude] + 1u;
+    tally.squares[c % kChunk / 4] += above * above;
     std::uint8_t& least = tally.least[c % 64];
     least = std::min(least, static_cast<std::uint8_t>(magnitude - 1));
     if (magnitude != 0 && magnitude < planes.rest_below) {

@@ -38,13 +38,18 @@ inline constexpr int kMostSpread = 5;
 struct alignas(64) ShiftedPlanes {
   std::uint8_t high[128];  ///< |value| * 2^-(unit + shift), cut to an integer
   std::uint8_t low[128];
-  std::uint8_t square[128];  ///< (|value| * 2^-shift)^2 in units of PlaneTable::square, rounded up
-  std::uint8_t rest_below;   ///< magnitudes from here on are integers
+  std::uint8_t lowered[kBlock];  ///< shift << mantissa_bits: so much less is the exponent field
+  std::uint8_t rest_below;       ///< magnitudes from here on are integers
 };
 struct PlaneTable {
   ShiftedPlanes shifted[kMostSpread + 1];
+  /// A magnitude that is an integer, less `lowered`, is one of shift 0.  Of those the high byte is
+  /// 0 below 64, so that six bits tell it; the low byte is 0 but for 64 neighbours, which
+  /// low_offset takes to 64, and they are found by their low six bits, too.
+  std::uint8_t high[64];
+  std::uint8_t low[64];
+  std::uint8_t low_offset;
   int unit;         ///< exponent of the integers' unit
-  double square;    ///< what one of ShiftedPlanes::square is worth
   int most_finite;  ///< magnitudes above are NaN or infinite
   int mantissa_bits;
   bool nan_minus_0;
@@ -53,7 +58,9 @@ const PlaneTable& plane_table(Dtype dtype);
 
 /// What one span of a line amounts to, and in `rest` and `special` the last call alone.
 struct alignas(64) LineTally {
-  std::uint64_t squares[8];         ///< their sum is that of ShiftedPlanes::square
+  /// Their sum is that of (high byte of the magnitude + 1)^2: no element is as large as that many
+  /// 256 units.
+  std::uint32_t squares[16];
   std::uint8_t least[64];           ///< least magnitude minus 1, modulo 256
   std::uint64_t rest[kSpanChunks];  ///< of each chunk, bit c: element c may have a rest
   bool special;                     ///< there is a NaN or an infinity: the planes hold anything
