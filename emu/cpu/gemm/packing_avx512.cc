@@ -131,36 +131,65 @@ void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* fa
 
 namespace {
 
-// Transposes 16 rows of 16 dwords.
-void transpose_16(__m512i (&r)[16]) {
-  __m512i t[16];
+// 16 bytes of each of four rows: loads put them in place, not shuffles, which are what a transpose
+// waits for.
+__m512i four_rows(const std::uint32_t* a, const std::uint32_t* b, const std::uint32_t* c,
+                  const std::uint32_t* d) {
+  const auto at = [](const std::uint32_t* row) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(row));
+  };
+  __m512i rows = _mm512_castsi128_si512(at(a));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x00F0, at(b));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x0F00, at(c));
+  return _mm512_mask_broadcast_i32x4(rows, 0xF000, at(d));
+}
+
+// Four columns of 16 rows, x[k] of rows k, k + 4, k + 8 and k + 12, to rows.
+void transpose(__m512i (&x)[4]) {
+  const __m512i a = _mm512_unpacklo_epi32(x[0], x[1]);
+  const __m512i b = _mm512_unpackhi_epi32(x[0], x[1]);
+  const __m512i c = _mm512_unpacklo_epi32(x[2], x[3]);
+  const __m512i d = _mm512_unpackhi_epi32(x[2], x[3]);
+  x[0] = _mm512_unpacklo_epi64(a, c);
+  x[1] = _mm512_unpackhi_epi64(a, c);
+  x[2] = _mm512_unpacklo_epi64(b, d);
+  x[3] = _mm512_unpackhi_epi64(b, d);
+}
+
+void interleave_16(int count, const std::uint32_t* in, std::ptrdiff_t in_step, std::uint32_t* out,
+                   std::ptrdiff_t out_step) {
+  const std::uint32_t* a = in;
+  const std::uint32_t* b = a + 4 * in_step;
+  const std::uint32_t* c = b + 4 * in_step;
+  const std::uint32_t* d = c + 4 * in_step;
+  for (int i = 0; i < count; i += 4) {
+    __m512i x[4];
 #pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {
-    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    t[i + 2] = _mm512_unpacklo_epi32(r[i + 2], r[i + 3]);
-    t[i + 3] = _mm512_unpackhi_epi32(r[i + 2], r[i + 3]);
-  }
+    for (int k = 0; k < 4; ++k) {
+      x[k] = four_rows(a + k * in_step, b + k * in_step, c + k * in_step, d + k * in_step);
+    }
+    transpose(x);
 #pragma GCC unroll 4
-  for (int i = 0; i < 16; i += 4) {  // r[i + j]: column 4 q + j of quarter q, rows i..i+3
-    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+    for (int k = 0; k < 4; ++k) _mm512_storeu_si512(out + k * out_step, x[k]);
+    a += 4;
+    b += 4;
+    c += 4;
+    d += 4;
+    out += 4 * out_step;
   }
-#pragma GCC unroll 4
-  for (int j = 0; j < 4; ++j) {
-    const __m512i a = _mm512_shuffle_i32x4(r[j], r[4 + j], 0x88);
-    const __m512i b = _mm512_shuffle_i32x4(r[j], r[4 + j], 0xDD);
-    const __m512i c = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0x88);
-    const __m512i d = _mm512_shuffle_i32x4(r[8 + j], r[12 + j], 0xDD);
-    t[j] = _mm512_shuffle_i32x4(a, c, 0x88);
-    t[8 + j] = _mm512_shuffle_i32x4(a, c, 0xDD);
-    t[4 + j] = _mm512_shuffle_i32x4(b, d, 0x88);
-    t[12 + j] = _mm512_shuffle_i32x4(b, d, 0xDD);
+}
+
+// Fewer than 16 lanes; what is read in the place of a lane that there is not is not written.
+void interleave_some(int lanes, int count, const std::uint32_t* in, int in_step, std::uint32_t* out,
+                     int out_step) {
+  const auto keep = static_cast<__mmask16>((1u << lanes) - 1);
+  for (int i = 0; i < count; i += 4) {
+    const auto row = [=](int lane) { return in + (lane < lanes ? lane : 0) * in_step + i; };
+    __m512i x[4];
+    for (int k = 0; k < 4; ++k) x[k] = four_rows(row(k), row(k + 4), row(k + 8), row(k + 12));
+    transpose(x);
+    for (int k = 0; k < 4; ++k) _mm512_mask_storeu_epi32(out + (i + k) * out_step, keep, x[k]);
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < 16; ++i) r[i] = t[i];
 }
 
 }  // namespace
@@ -168,30 +197,10 @@ void transpose_16(__m512i (&r)[16]) {
 void avx512_interleave(int lanes, int count, const std::uint32_t* in, int in_step,
                        std::uint32_t* out, int out_step) noexcept {
   for (int first = 0; first < lanes; first += 16) {
-    const int n = lanes - first < 16 ? lanes - first : 16;
-    const auto keep = static_cast<__mmask16>((1u << n) - 1);
-    for (int i = 0; i < count && n == 16; i += 16) {
-      __m512i r[16];
-#pragma GCC unroll 16
-      for (int lane = 0; lane < 16; ++lane) {
-        r[lane] = _mm512_loadu_si512(in + (first + lane) * in_step + i);
-      }
-      transpose_16(r);
-#pragma GCC unroll 16
-      for (int j = 0; j < 16; ++j) _mm512_storeu_si512(out + (i + j) * out_step + first, r[j]);
-    }
-    for (int i = 0; i < count && n < 16; i += 16) {
-      __m512i r[16];
-#pragma GCC unroll 16
-      for (int lane = 0; lane < 16; ++lane) {
-        r[lane] = lane < n ? _mm512_loadu_si512(in + (first + lane) * in_step + i)
-                           : _mm512_setzero_si512();
-      }
-      transpose_16(r);
-#pragma GCC unroll 16
-      for (int j = 0; j < 16; ++j) {
-        _mm512_mask_storeu_epi32(out + (i + j) * out_step + first, keep, r[j]);
-      }
+    if (lanes - first >= 16) {
+      interleave_16(count, in + first * in_step, in_step, out + first, out_step);
+    } else {
+      interleave_some(lanes - first, count, in + first * in_step, in_step, out + first, out_step);
     }
   }
 }
