@@ -29,7 +29,7 @@ int last_place(float x) {
 
 void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
                  BlockScales& s) {
-  s = {};
+  s = {0, 0, {}, true, 1.0f, false, false};
   if (scaling == Scaling::none || scaling == Scaling::rowwise) return;
   const Index line = factor.scales_start +
                      (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
@@ -43,6 +43,7 @@ void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, 
   }
   const Index at = line + start / kMxBlock * factor.scales_step;
   const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
+  __builtin_prefetch(bytes + BlockScales::kMost);
   std::uint8_t most = 0;
   std::uint8_t least = 255;
   if (factor.scales_step == 1 && blocks == BlockScales::kMost) {  // as vector code

@@ -8,13 +8,13 @@ namespace mxo::cpu {
 /// The scales of some neighbouring blocks of one line: block b's is 2^(top - shift[b]) * value.
 struct BlockScales {
   static constexpr int kMost = 16;
-  int top = 0;
-  int least = 0;  ///< exponent of the least scale's last place
-  std::uint8_t shift[kMost] = {};
-  bool joint = true;  ///< near enough for one unit
-  float value = 1.0f;
-  bool nan = false;
-  bool infinite = false;
+  int top;
+  int least;  ///< exponent of the least scale's last place
+  std::uint8_t shift[kMost];
+  bool joint;  ///< near enough for one unit
+  float value;
+  bool nan;
+  bool infinite;
 };
 /// Those of `blocks` blocks from element `start` of a line on.
 void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,

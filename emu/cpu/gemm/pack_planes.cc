@@ -36,12 +36,12 @@ class PlanePacker : LinePacker {
   /// A line in the current span.
   struct Line {
     BlockScales scales;
-    double worth = 0;    ///< of its unit
-    double squares = 0;  ///< at least the sum of those of its values without scale
-    bool tallied;        ///< some runs are in `tally`
+    double worth;    ///< of its unit
+    double squares;  ///< at least the sum of those of its values without scale
+    double units2;   ///< at least the same in units; `tally` comes to it at the end
+    int least;       ///< of runs packed across, as in AcrossTally
+    bool tallied;    ///< some runs are in `tally`
     LineTally tally;
-    double units2 = 0;  ///< sum of the squares in units, at least; until the end without `tally`
-    int least = 0;      ///< of runs packed across, as in AcrossTally
 
     bool is_special() const { return scales.nan || scales.infinite; }
     LineTally& open_tally() {
@@ -113,17 +113,20 @@ class PlanePacker : LinePacker {
     if (!line.is_special()) {
       LineTally& tally = line.open_tally();
       kernels_.planes->encode(table_, chunks, codes, line.scales.shift, to, tally);
-      // The next span: lines are too many for the processor to follow by itself.
-      for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk);
-      if (!tally.special) {
-        for (int i = 0; i < chunks; ++i) {
-          with_rests_[i / kChunks] |= (tally.rest[i] != 0 ? 1u : 0u) << lane;
-        }
-        return;
-      }
+      // The next span, to the second cache: lines are too many for the processor to follow.
+      for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk, 0, 2);
+      if (!tally.special) return find_rests(lane, runs);
       for (int run = 0; run < runs; ++run) mark_special(lane, has_nan(codes + run * kRun));
     }
     clear(to, chunks);
+  }
+
+  void find_rests(int lane, int runs) {
+    const auto& rest = lines_[lane].tally.rest;
+    for (int run = 0; run < runs; ++run) {
+      const bool any = (rest[run * kChunks] | rest[run * kChunks + 1]) != 0;
+      with_rests_[run] |= std::uint32_t{any} << lane;
+    }
   }
 
   void turn_half(int half, int lanes, int runs, std::int8_t* to) {
@@ -167,6 +170,7 @@ class PlanePacker : LinePacker {
     line.worth = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
     worths_[lane] = line.is_special() ? 0.0 : line.worth;
     all_joint_ = all_joint_ && line.scales.joint;
+    line.squares = 0;
     line.units2 = 0;
     line.least = 0xFFFF;
     line.tallied = false;
@@ -279,9 +283,10 @@ class PlanePacker : LinePacker {
     }
     int least = line.least;
     if (line.tallied) {
-      const std::uint8_t of_tally = *std::min_element(tally.least, tally.least + 64);
+      std::uint8_t of_tally = 255;  // as vector code
+      for (const std::uint8_t x : tally.least) of_tally = std::min(of_tally, x);
       if (of_tally != 255) least = std::min<int>(least, of_tally);
-      line.units2 += 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0u);
+      line.units2 += 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0);
     }
     if (least == 0xFFFF || line.is_special()) return;
     LineBound& bound = panel_.bound[lane];
