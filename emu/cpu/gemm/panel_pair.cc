@@ -76,28 +76,42 @@ void PanelPair::add_rests_to_integers(Index run, std::span<const Rest> rests, do
   }
 }
 
+void PanelPair::add_rest_of_b(Index run, const Rest& rest, double* column) const {
+  kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), static_cast<int>(rest.at),
+                         scales_a(run * kRunBlocks + rest.at / kBlock), column);
+}
+
+void PanelPair::add_columns(Index run, std::span<const Rest> rests, double* sums) const {
+  for (const Rest& rest : rests) {
+    alignas(64) double column[kMaxLanesA] = {};
+    add_rest_of_b(run, rest, column);
+    for (int m = 0; m < a_.width; ++m) {
+      sums[m * kernels_.lanes_b + static_cast<int>(rest.lane)] += column[m];
+    }
+  }
+}
+
 bool PanelPair::add_rests_of_b(const RunRange& runs, double* sums, double* turned,
                                bool used) const {
   constexpr std::size_t kFew = 8;  // columns written across cost less than a turned block
-  const bool few = b_.rests.size() <= kFew;
+  const bool few = !used && b_.rests.size() <= kFew;
   for (Index run = runs.first; run < runs.past; ++run) {
-    for (std::uint32_t i = b_.rest_begin[run]; i < b_.rest_begin[run + 1]; ++i) {
-      const Rest& rest = b_.rests[i];
-      const int at = static_cast<int>(rest.at);
-      const double* scale_a = scales_a(run * kRunBlocks + at / kBlock);
-      if (few) {
-        alignas(64) double column[kMaxLanesA] = {};
-        kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), at, scale_a, column);
-        for (int m = 0; m < a_.width; ++m) {
-          sums[m * kernels_.lanes_b + static_cast<int>(rest.lane)] += column[m];
-        }
-        continue;
-      }
-      if (!used) std::memset(turned, 0, sizeof(double) * kMaxLanesA * kMaxLanesB);
-      used = true;
-      kernels_.add_rest_of_b(a_.step, rest.value, data_a(run), at, scale_a,
-                             turned + rest.lane * kMaxLanesA);
+    const std::uint32_t* begin = b_.rest_begin + run;
+    const std::span<const Rest> rests(b_.rests.data() + begin[0], begin[1] - begin[0]);
+    if (rests.empty()) continue;
+    if (few) {
+      add_columns(run, rests, sums);
+      continue;
     }
+    if (!used) std::memset(turned, 0, sizeof(double) * kMaxLanesA * kMaxLanesB);
+    used = true;
+    if (kernels_.planes != nullptr) {
+      planes_add_rests_of_b(rests.data(), static_cast<int>(rests.size()),
+                            reinterpret_cast<const std::int8_t*>(data_a(run)),
+                            scales_a(run * kRunBlocks), turned);
+      continue;
+    }
+    for (const Rest& rest : rests) add_rest_of_b(run, rest, turned + rest.lane * kMaxLanesA);
   }
   return used;
 }

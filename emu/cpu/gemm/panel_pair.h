@@ -30,13 +30,16 @@ class PanelPair {
   void add_integers(const RunRange& runs, int part, double* sums) const;
   /// Rests of A with all of B, and where both have one.
   void add_rests_of_a(const RunRange& runs, double* sums) const;
-  /// Rests of B with the integers of A: into `sums` where B has few of them, else into `turned`,
-  /// [n][kMaxLanesA], which the first of them zeroes.  True if `turned` is in use.
+  /// Rests of B with the integers of A: into `sums` where B has few of them, else, or if it is
+  /// `used`, into `turned`, [n][kMaxLanesA], which the first of them zeroes.  True if `turned` is
+  /// in use.
   bool add_rests_of_b(const RunRange& runs, double* sums, double* turned, bool used) const;
 
  private:
   void add_pairs(Index run, double* sums) const;
   void add_rests_to_integers(Index run, std::span<const Rest> rests, double* sums) const;
+  void add_rest_of_b(Index run, const Rest& rest, double* column) const;
+  void add_columns(Index run, std::span<const Rest> rests, double* sums) const;
   void add_planes(const RunRange& runs, int half, double* sums) const;
   bool split(Index run) const { return (a_.split[first_of_a_ + run] | b_.split[run]) != 0; }
   const std::int32_t* data_a(Index run) const {

@@ -125,6 +125,9 @@ void turn_plane(int half, int plane, int chunks, const std::int8_t* lines, int s
 /// the same run of B and scale_b its first block's scales.
 void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
                            const double* scale_b, double* c) noexcept;
+/// d[rest.lane][m] += rest.value * (a[m] * scale_a[m]) likewise, d [lanes][kMaxLanesA].
+void planes_add_rests_of_b(const Rest* rests, int count, const std::int8_t* a,
+                           const double* scale_a, double* d) noexcept;
 void planes_add_rest_of_b(int width, double value, const std::int32_t* a, int at,
                           const double* scale_a, double* d) noexcept;
 
