@@ -77,21 +77,20 @@ void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratc
     for (int j = 0; j < part.wide(); ++j) {
       const Panel& b = part.b[j];
       if (b.dense) continue;
-      for (int share = 0; share < integer_parts(kernels); ++share) {
+      const int shares = integer_parts(kernels);
+      for (int share = 0; share < shares; ++share) {
         for (int i = 0; i < part.tall(); ++i) {
           if (part.a[i].dense) continue;
           const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
-          pair.add_integers(runs, share, block_of(*part.tile, scratch, i, j));
+          double* sums = block_of(*part.tile, scratch, i, j);
+          pair.add_integers(runs, share, sums);
+          if (share + 1 < shares) continue;
+          // Rests now, while these runs of A are in the first cache.
+          const int at = j * part.tall() + i;
+          pair.add_rests_of_a(runs, sums);
+          scratch.has_turned[at] =
+              pair.add_rests_of_b(runs, sums, scratch.turned[at], scratch.has_turned[at]);
         }
-      }
-      for (int i = 0; i < part.tall(); ++i) {
-        if (part.a[i].dense) continue;
-        const int at = j * part.tall() + i;
-        const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
-        double* sums = block_of(*part.tile, scratch, i, j);
-        pair.add_rests_of_a(runs, sums);
-        scratch.has_turned[at] =
-            pair.add_rests_of_b(runs, sums, scratch.turned[at], scratch.has_turned[at]);
       }
     }
   }
