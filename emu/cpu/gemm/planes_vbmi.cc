@@ -54,6 +54,7 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
   const __m512i low_offset = bytes(table.low_offset);
   const __m512i first_integer = bytes(table.shifted[0].rest_below - 1);
   const SpecialKey key(table);
+  const PlaneTarget target = to;  // which the stores cannot change
   __m512i most_special = zero;
   __m512i squares = _mm512_load_si512(tally.squares);
   __m512i least = _mm512_load_si512(tally.least);
@@ -83,8 +84,9 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
     low = _mm512_mask_sub_epi8(low, negative, zero, low);
     high = _mm512_mask_sub_epi8(high, negative, zero, high);
     high = _mm512_mask_sub_epi8(high, borrows, high, one);
-    _mm512_storeu_si512(to.high + to.place(chunk), high);
-    _mm512_storeu_si512(to.low + to.place(chunk), low);
+    const int place = target.place(chunk);
+    _mm512_storeu_si512(target.high + place, high);
+    _mm512_storeu_si512(target.low + place, low);
   }
   _mm512_store_si512(tally.squares, squares);
   _mm512_store_si512(tally.least, least);
