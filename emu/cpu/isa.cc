@@ -57,7 +57,8 @@ Isa detect() {
   if (!avx512) return Isa::avx2;
   if (!bit(seven.ecx, 11)) return Isa::avx512;
   const bool vbmi = bit(seven.ecx, 1);
-  const bool amx = vbmi && bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) &&
+  const bool bf16 = bit(cpuid(7, 1).eax, 5);
+  const bool amx = vbmi && bf16 && bit(seven.edx, 22) && bit(seven.edx, 24) && bit(seven.edx, 25) &&
                    (state & kTiles) == kTiles && may_use_tiles();
   return amx ? Isa::amx : Isa::avx512_vnni;
 }

@@ -79,34 +79,13 @@ class DigitTile {
   Index chunks_;
 };
 
-/// The pairs that digits leave, through f64.
-void compute_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      std::memset(block_of(*part.tile, scratch, i, j), 0, sizeof(double) * kBlockSums);
-    }
-  }
-  sum_dense(kernels, part, scratch);
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      if (!part.a[i].dense && !part.b[j].dense) continue;
-      write_exact(kernels, *part.tile->job->product, part.a[i], part.b[j],
-                  block_of(*part.tile, scratch, i, j));
-    }
-  }
-}
-
 }  // namespace
 
 void compute_digits(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
   if (kernels.begin != nullptr) kernels.begin();
   DigitTile(kernels, part, scratch).compute();
   if (kernels.end != nullptr) kernels.end();
-  const auto dense = [](const Panel& panel) { return panel.dense; };
-  if (std::any_of(part.a, part.a + part.tall(), dense) ||
-      std::any_of(part.b, part.b + part.wide(), dense)) {
-    compute_dense(kernels, part, scratch);
-  }
+  compute_dense(kernels, part, scratch);
   _mm_sfence();  // streamed stores become visible before the threads join
 }
 

@@ -51,6 +51,7 @@ struct ColumnEnds {
 /// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
 /// [c][lanes_b / 2].  Blocks of sums: [width][lanes_b], f64 or f32.
 struct PlaneKernels;
+struct Bf16Kernels;
 struct Kernels {
   Isa isa;
   int lanes_a;      ///< most lines of a panel of A in f64 and f32
@@ -105,6 +106,7 @@ struct Kernels {
   /// are no byte tiles.
   void (*add_digits)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                      std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
+  const Bf16Kernels* bf16 = nullptr;  ///< bf16_tiles.h; null where there are no tiles of bf16
 };
 
 const Kernels& scalar_kernels();

@@ -1,11 +1,14 @@
 // The integer loop on AMX tiles of bytes; the rest of the table is that of AVX-512.
 #include <immintrin.h>
 
+#include "emu/cpu/gemm/bf16_tiles.h"
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/planes.h"
+#include "emu/cpu/gemm/rounded_row_avx512.h"
 #include "emu/cpu/target_region.h"
 
-MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-int8")
+MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,avx512bf16,amx-tile,amx-int8,amx-bf16")
+#include "emu/cpu/gemm/bf16_rounding.h"
 namespace mxo::cpu {
 namespace {
 
@@ -147,9 +150,57 @@ void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool mor
   _tile_stored(4, sums[4], 64);
 }
 
+// Blocks take turns: sums in tiles 0 and 1, operands in 4 and 5; sums in 2 and 3, operands in 6 and
+// 7.  A block is stored after the next one is summed.
+void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+              BlockSums* sums) noexcept {
+  for (int i = 0; i < blocks && step == 0; ++i, a += kTileWords, b += 2 * kTileWords) {
+    if (i % 2 == 0) {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_loadd(4, a, 64);
+      _tile_loadd(5, b, 64);
+      _tile_dpbf16ps(0, 4, 5);
+      _tile_loadd(5, b + kTileWords, 64);
+      _tile_dpbf16ps(1, 4, 5);
+      if (i == 0) continue;
+      _tile_stored(2, sums[i - 1].halves[0], 64);
+      _tile_stored(3, sums[i - 1].halves[1], 64);
+    } else {
+      _tile_zero(2);
+      _tile_zero(3);
+      _tile_loadd(6, a, 64);
+      _tile_loadd(7, b, 64);
+      _tile_dpbf16ps(2, 6, 7);
+      _tile_loadd(7, b + kTileWords, 64);
+      _tile_dpbf16ps(3, 6, 7);
+      _tile_stored(0, sums[i - 1].halves[0], 64);
+      _tile_stored(1, sums[i - 1].halves[1], 64);
+    }
+  }
+  if (step == 0) return;
+  BlockSums& last = sums[blocks - 1];
+  if (blocks % 2 != 0) {
+    _tile_stored(0, last.halves[0], 64);
+    _tile_stored(1, last.halves[1], 64);
+  } else {
+    _tile_stored(2, last.halves[0], 64);
+    _tile_stored(3, last.halves[1], 64);
+  }
+}
+
+void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
+                const LineErrors& b, RoundedRows& to) noexcept {
+  const auto to_words = [](__m512 left, __m512 right) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
+  };
+  round_blocks(first, past, blocks, sums, a, b, to, to_words);
+}
+
 }  // namespace
 
 const Kernels& amx_kernels() {
+  static constexpr Bf16Kernels bf16 = {add_bf16, round_bf16};
   static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes, add_chunk_of_both};
   static const Kernels kernels = [] {
     Kernels k = amx_layout_kernels();
@@ -158,6 +209,7 @@ const Kernels& amx_kernels() {
     k.end = end;
     k.planes = &planes;
     k.add_digits = add_digits;
+    k.bf16 = &bf16;
     return k;
   }();
   return kernels;

@@ -8,6 +8,7 @@
 #include <new>
 #include <span>
 
+#include "emu/cpu/gemm/bf16_tiles.h"
 #include "emu/cpu/gemm/plan.h"
 #include "emu/cpu/gemm/zeros.h"
 
@@ -118,6 +119,13 @@ bool suits_digits(const Product& product) {
          product.depth <= kMostDigitDepth;
 }
 
+/// Lines of codes that are neighbours in memory, as rows contracted have them.
+bool suits_bf16(const Product& product) {
+  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::mx &&
+         product.depth <= kMostBf16Depth && product.depth % kBlock == 0 &&
+         product.a.row_step == 1 && product.b.row_step == 1;
+}
+
 void multiply_all(const Kernels& kernels, int threads, Engine engine,
                   const std::vector<Product>& products) {
   if (products.empty()) return;
@@ -156,13 +164,14 @@ void multiply_all(const Kernels& kernels, int threads, const Accumulation& sum, 
   if (empty != products.end()) write_zeros({empty, products.end()}, threads);
   products.erase(empty, products.end());
   const Engine engine = engine_of(sum, scaling);
-  std::vector<Product> in_digits;
-  if (engine != Engine::chain && kernels.add_digits != nullptr) {
-    const auto rest = std::stable_partition(products.begin(), products.end(), suits_digits);
-    in_digits.assign(products.begin(), rest);
+  const auto take = [&](bool has, Engine by, bool (*suits)(const Product&)) {
+    if (engine == Engine::chain || !has) return;
+    const auto rest = std::stable_partition(products.begin(), products.end(), suits);
+    multiply_all(kernels, threads, by, {products.begin(), rest});
     products.erase(products.begin(), rest);
-  }
-  multiply_all(kernels, threads, Engine::digits, in_digits);
+  };
+  take(kernels.add_digits != nullptr, Engine::digits, suits_digits);
+  take(kernels.bf16 != nullptr, Engine::bf16, suits_bf16);
   multiply_all(kernels, threads, engine, products);
 }
 

@@ -141,6 +141,7 @@ void pack_panel(const Kernels& kernels, Engine engine, const Product& product, c
       (kernels.planes != nullptr ? pack_planes : pack_pairs)(kernels, product, factor, depth, panel,
                                                              scratch);
       break;
+    case Engine::bf16: pack_bf16(product, factor, depth, panel, scratch); break;
     case Engine::digits: pack_digits(factor, depth, panel, scratch); break;
     case Engine::f64:
       pack_f64(kernels, factor, depth, panel, panel.scale_step == kMaxLanesB, scratch);

@@ -24,6 +24,7 @@ Sizes sizes_of(Engine engine, int step, int scale_step, const Depth& depth) {
       s.rest_begin = aligned((depth.runs() + 1) * 4);
       s.split = aligned(depth.runs());
       break;
+    case Engine::bf16: s.data = aligned(depth.blocks() * kBlock * step * 2); break;
     case Engine::digits:
       s.data = aligned(depth.runs() * kRun * kDigits * step);
       s.rest_begin = aligned((kMaxLanesB + 1) * 4);

@@ -12,6 +12,7 @@ namespace mxo::cpu {
 /// How a product is computed.
 enum class Engine : std::uint8_t {
   int16,   ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
+  bf16,    ///< 8-bit codes of few blocks as bf16, sums in f32, rounded to bf16 within a bound
   digits,  ///< bf16 operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
   f64,     ///< bf16 operands in f64
   chain,   ///< fma_chain in f32
@@ -46,12 +47,12 @@ struct Panel {
   std::vector<Rest> rests;              ///< of each run or lane by rising `at`
   bool dense = false;                   ///< too many rests; the integers are not to be used
   bool direct = false;                  ///< int16: sums may be rounded in f32, by `errors`
-  double unit[kMaxLanesB];              ///< digits, direct: of each line
-  LineErrors errors;                    ///< digits, direct
+  double unit[kMaxLanesB];              ///< bf16, digits, direct: of each line
+  LineErrors errors;                    ///< bf16, digits, direct
   /// Direct: the rests in the order of their lanes, and where in it each lane's begin.
   std::uint8_t by_lane[kMostDirectRests];
   std::uint8_t lane_begin[kMaxLanesB + 1];
-  std::uint32_t specials = 0;  ///< digits: bit of each line with a NaN or an infinity
+  std::uint32_t specials = 0;  ///< bf16, digits: bit of each line with a NaN or an infinity
   LineBound bound[kMaxLanesB];
   ColumnEnds ends;  ///< of its lines, once all of the depth is packed
 

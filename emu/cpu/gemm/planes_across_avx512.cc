@@ -1,6 +1,7 @@
 // Integers by shifts, 32 lanes at a time.
 #include <immintrin.h>
 
+#include "emu/cpu/gemm/across_avx512.h"
 #include "emu/cpu/gemm/avx512.h"
 #include "emu/cpu/gemm/planes_across.h"
 #include "emu/cpu/target_region.h"
@@ -8,26 +9,6 @@
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq")
 namespace mxo::cpu {
 namespace {
-
-// A row's lanes are loaded so that each 128 bits have four of the first half and four of the
-// second: unpacking words then leaves the lanes of either half in order.
-__m256i spread(__m256i lanes) {
-  return _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-}
-std::uint32_t in_order(std::uint32_t spread_lanes) {
-  std::uint32_t lanes = 0;
-  for (; spread_lanes != 0; spread_lanes &= spread_lanes - 1) {
-    const int i = __builtin_ctz(spread_lanes);
-    lanes |= 1u << (i % 8 < 4 ? i / 8 * 4 + i % 4 : 16 + i / 8 * 4 + i % 4);
-  }
-  return lanes;
-}
-__m512i in_order(__m512i words) {
-  const __m512i first = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-  return _mm512_permutexvar_epi64(first, words);
-}
-
-constexpr int kAhead = 16;  ///< rows: they lie in as many pages
 
 /// The significand of a magnitude, 15 bits with the implicit one on top, is shifted down to the
 /// unit.

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/avx512.h"
+#include "emu/cpu/gemm/bf16_tiles.h"
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/planes.h"
 #include "emu/cpu/target_region.h"
@@ -138,6 +139,7 @@ const Kernels& amx_layout_kernels() {
     k.lanes_int16 = kTileLanes;
     k.planes = &planes;
     k.add_digits = portable_add_digits;
+    k.bf16 = &bf16_layout_kernels();
     k.add_rest_of_a = nullptr;  // planes_add_rests_of_a does
     k.add_rest_of_b = planes_add_rest_of_b;
     return k;

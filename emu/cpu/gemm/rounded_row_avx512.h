@@ -67,28 +67,42 @@ struct RowScale {
   }
 };
 
+/// Puts rounded rows where RoundedRows says.
+class RowPutter {
+ public:
+  explicit RowPutter(RoundedRows& to)
+      : to_(to), out_(to.out), step_(to.step), streams_(to.streams) {}
+  [[gnu::always_inline]] inline void put(int m, __m512i words, std::uint32_t open) {
+    if (open != 0 || out_ == nullptr) {
+      _mm512_store_si512(to_.left[m], words);
+      to_.open[m] = open;
+      rows_left_ |= 1u << m;
+    } else if (streams_) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(out_ + m * step_), words);
+    } else {
+      _mm512_storeu_si512(out_ + m * step_, words);
+    }
+  }
+  std::uint32_t rows_left() const { return rows_left_; }
+
+ private:
+  RoundedRows& to_;
+  std::uint16_t* const out_;
+  const std::int64_t step_;
+  const bool streams_;
+  std::uint32_t rows_left_ = 0;
+};
+
 /// Rows [first, past): round(row, wanted) is a RoundedRow.
 template <typename Round>
 [[gnu::always_inline]] inline void round_rows(int first, int past, const RowScale& scale,
                                               const Round& round, RoundedRows& to) {
-  const bool streams = to.streams;
-  const std::int64_t step = to.step;
-  std::uint16_t* const out = to.out;
-  std::uint32_t rows_left = 0;
+  RowPutter putter(to);
   for (int m = first; m < past; ++m) {
     const RoundedRow row = round(m, scale.wanted(m));
-    const __m512i scaled = scale.scaled(m, row.words);
-    if (row.open != 0 || out == nullptr) {
-      _mm512_store_si512(to.left[m], scaled);
-      to.open[m] = row.open;
-      rows_left |= 1u << m;
-    } else if (streams) {
-      _mm512_stream_si512(reinterpret_cast<__m512i*>(out + m * step), scaled);
-    } else {
-      _mm512_storeu_si512(out + m * step, scaled);
-    }
+    putter.put(m, scale.scaled(m, row.words), row.open);
   }
-  to.rows_left = rows_left;
+  to.rows_left = putter.rows_left();
 }
 
 }  // namespace mxo::cpu

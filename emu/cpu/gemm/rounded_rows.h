@@ -15,8 +15,10 @@ inline constexpr int kMostUnit = 33;
 /// binary32".  Sums of planes are counted in units of both lines, those of digits in 256 such.
 struct LineErrors {
   float most;                           ///< no element is larger
-  alignas(64) float rests[kMaxLanesB];  ///< of each line the sum of their magnitudes
-  float lower[kMaxLanesB];              ///< digits: of what its lower ones and their rounding add
+  alignas(64) float rests[kMaxLanesB];  ///< of each line the sum of their magnitudes; bf16: what
+                                        ///< its small elements lose in units of `lower`'s product
+  /// Digits: of what its lower ones and their rounding add; bf16: a last place of sums.
+  alignas(64) float lower[kMaxLanesB];
   float most_lower;
   alignas(64) std::uint16_t exponent[kMaxLanesB];  ///< of the unit, where bf16 has its exponent
   std::uint32_t nonzero;                           ///< bit of each line that is neither zero nor

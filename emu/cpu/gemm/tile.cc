@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/cpu/gemm/bf16_tile.h"
 #include "emu/cpu/gemm/digit_tile.h"
 #include "emu/cpu/gemm/span_tile.h"
 #include "emu/cpu/gemm/tile_write.h"
@@ -35,6 +36,7 @@ void add_part(const Kernels& kernels, const TilePart& part, TileScratch& scratch
   if (kernels.begin != nullptr) kernels.begin();
   switch (part.tile->job->engine) {
     case Engine::int16: sum_int16(kernels, part, scratch); break;
+    case Engine::bf16: break;    // compute_bf16
     case Engine::digits: break;  // compute_digits
     case Engine::f64: sum_f64(kernels, part, scratch); break;
     case Engine::chain: sum_chain(kernels, part, scratch); break;
@@ -124,6 +126,7 @@ void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch
   const Job& job = *tile.job;
   if (job.own_b) return compute_with_own_b(kernels, tile, scratch);
   const TilePart part{&tile, job.a.data() + tile.a0, job.b.data() + tile.b0, job.depth, 0};
+  if (job.engine == Engine::bf16) return compute_bf16(kernels, part, scratch);
   if (job.engine == Engine::digits) return compute_digits(kernels, part, scratch);
   if (is_span(job)) return compute_span(kernels, part, scratch);
   if (job.first_part()) clear_sums(tile, scratch);

@@ -1,6 +1,7 @@
 // The sums of one tile, by each engine.
 #pragma once
 
+#include "emu/cpu/gemm/bf16_tiles.h"
 #include "emu/cpu/gemm/tile.h"
 
 namespace mxo::cpu {
@@ -38,6 +39,7 @@ struct TileScratch {
     alignas(64) PlaneSums halves[kMaxLanesB / kTileLanes];
   };
   PlaneBlock planes[2];
+  BlockSums bf16[2][kMostBf16Depth / kBlock];  ///< of two pairs
   RoundedRows rows;
   PackScratchPtr pack;
   Panel own_b[kTilePanelsB];
@@ -51,6 +53,8 @@ double* block_of(const Tile& tile, TileScratch& scratch, int i, int j);
 void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 /// The pairs with a panel that has too many rests, from the operands themselves.
 void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+/// Those of an engine whose panels may be dense, rounded and written.
+void compute_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
 

@@ -1,0 +1,141 @@
+// Products by a table of kernels against the definition: tables of tiles, their instructions spelt
+// out where there is AVX-512, and themselves where there is AMX.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "emu/backends.h"
+#include "emu/cpu/gemm/multiply.h"
+#include "emu/reference/reference_backend.h"
+#include "formats/tensor.h"
+#include "ops/moe_steps.h"
+
+namespace mxo::test {
+
+/// The definition but for its products, which a table of kernels computes.
+class TableBackend : public ReferenceBackend {
+ public:
+  explicit TableBackend(const cpu::Kernels& kernels) : kernels_(kernels) {}
+
+ protected:
+  using ReferenceBackend::run;
+  void run(const GroupedMatmul& op) override { cpu::multiply(op, kernels_, 2); }
+  void run(const GroupedMatmulWgrad& op) override { cpu::multiply(op, kernels_, 2); }
+
+ private:
+  const cpu::Kernels& kernels_;
+};
+
+struct Table {
+  const char* name;
+  cpu::Isa isa;  ///< what it wants
+  const cpu::Kernels& (*kernels)();
+};
+
+/// A matrix of bytes, its rows become columns.
+inline Tensor turned(const Tensor& x) {
+  Tensor t(x.dtype(), {x.extent(1), x.extent(0)});
+  for (Index i = 0; i < x.extent(0); ++i) {
+    for (Index j = 0; j < x.extent(1); ++j) {
+      t.as<std::uint8_t>()[j * x.extent(0) + i] = x.as<std::uint8_t>()[i * x.extent(1) + j];
+    }
+  }
+  return t;
+}
+
+/// A table of tiles, and the definition.
+class TileTables : public testing::TestWithParam<Table> {
+ protected:
+  void SetUp() override {
+    if (!cpu::machine_has(GetParam().isa)) GTEST_SKIP() << "not on this machine";
+    table_ = std::make_unique<TableBackend>(GetParam().kernels());
+  }
+  void expect_same_wgrad(const Tensor& dy, const Tensor& x, std::vector<std::int32_t> group_ends) {
+    const auto groups = static_cast<Index>(group_ends.size());
+    Tensor ends(Dtype::i32, {groups});
+    std::copy(group_ends.begin(), group_ends.end(), ends.as<std::int32_t>());
+    Tensor found(Dtype::bf16, {groups, dy.extent(1), x.extent(1)});
+    std::memset(found.data(), 0xA5, found.bytes());  // nothing that a result may leave
+    Tensor expected = found;
+    GroupedMatmulWgrad op;
+    op.dy = dy.operand();
+    op.x = x.operand();
+    op.group_ends = ends.operand();
+    op.scaling = Scaling::none;
+    op.dw = found.result();
+    grouped_matmul_wgrad(*table_, op);
+    op.dw = expected.result();
+    grouped_matmul_wgrad(*reference_, op);
+    Index differing = 0;
+    for (Index i = 0; i < found.elements(); ++i) {
+      differing += found.as<std::uint16_t>()[i] != expected.as<std::uint16_t>()[i] ? 1 : 0;
+    }
+    EXPECT_EQ(differing, 0) << "of " << found.elements();
+  }
+
+  static void expect_same_bytes(const Tensor& found, const Tensor& expected, const Tensor& a,
+                                const Tensor& b) {
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.bytes()), 0)
+        << name_of(a.dtype()) << " x " << name_of(b.dtype()) << ", depth " << a.extent(1);
+  }
+  void expect_same_codes(const Tensor& x, const Tensor& x_scales, const Tensor& w,
+                         const Tensor& w_scales) {
+    Tensor ends(Dtype::i32, {1});
+    *ends.as<std::int32_t>() = static_cast<std::int32_t>(x.extent(0));
+    Tensor found(Dtype::bf16, {x.extent(0), w.extent(0)});
+    Tensor expected = found;
+    GroupedMatmul op;
+    op.x = x.operand();
+    op.x_scales = x_scales.operand();
+    op.w = as_one_group(w.operand());
+    op.w_scales = as_one_group(w_scales.operand());
+    op.group_ends = ends.operand();
+    op.y = found.result();
+    grouped_matmul(*table_, op);
+    op.y = expected.result();
+    grouped_matmul(*reference_, op);
+    expect_same_bytes(found, expected, x, w);
+  }
+
+  /// The same product as a weight gradient of lines that lie across memory.
+  void expect_same_codes_across(const Tensor& dy, const Tensor& dy_scales, const Tensor& x,
+                                const Tensor& x_scales) {
+    const Tensor across[] = {turned(dy), turned(dy_scales), turned(x), turned(x_scales)};
+    Tensor ends(Dtype::i32, {1});
+    *ends.as<std::int32_t>() = static_cast<std::int32_t>(dy.extent(1));
+    Tensor found(Dtype::bf16, {1, dy.extent(0), x.extent(0)});
+    Tensor expected = found;
+    GroupedMatmulWgrad op;
+    op.dy = across[0].operand();
+    op.dy_scales = across[1].operand();
+    op.x = across[2].operand();
+    op.x_scales = across[3].operand();
+    op.group_ends = ends.operand();
+    op.dw = found.result();
+    grouped_matmul_wgrad(*table_, op);
+    op.dw = expected.result();
+    grouped_matmul_wgrad(*reference_, op);
+    expect_same_bytes(found, expected, dy, x);
+  }
+
+  std::unique_ptr<Backend> table_;
+  std::unique_ptr<Backend> reference_ = make_reference_backend();
+};
+
+inline void PrintTo(const Table& table, std::ostream* out) { *out << table.name; }
+inline std::string name_of_table(const testing::TestParamInfo<Table>& row) {
+  return row.param.name;
+}
+inline auto tile_tables() {
+  return testing::Values(Table{"amx_layout", cpu::Isa::avx512, cpu::amx_layout_kernels},
+                         Table{"amx", cpu::Isa::amx, cpu::amx_kernels});
+}
+
+}  // namespace mxo::test
