@@ -145,6 +145,28 @@ TEST_P(GemmCodes, RoundSumsOfOneBlockBesideATieByWhatAGreaterPartialSumHasCut) {
   }
 }
 
+TEST_P(GemmCodes, RoundSumsOfBlocksWhoseAdditionInF32CutsWhatDecides) {
+  // Each block is exact.  2 * 5 * 448^2 takes 2^-4 from what the third adds, +-(5 + 2^-4); two more
+  // take the large sums back, and the last makes a tie of what is left: 257 beside 256, or 259
+  // beside 260.
+  std::mt19937 random(13);
+  for (const double sign : {1.0, -1.0}) {
+    const double last[] = {sign > 0 ? 15.0 : 16.0, sign > 0 ? 3.0 : 2.0};
+    const auto element = [&](Index place, bool of_x) {
+      const Index block = place / 32;
+      const Index at = place % 32;
+      if (block == 2) return at > 0 ? 0.0 : of_x ? 2.25 : sign * 2.25;
+      if (block == 5) return at > 1 ? 0.0 : !of_x ? last[at] : at == 0 ? 16.0 : 4.0;
+      return at >= 5 ? 0.0 : block >= 3 && of_x ? -448.0 : 448.0;
+    };
+    Index at = 0;
+    const Codes x(Dtype::e4m3, 16, 192, 127, 0, random, [&] { return element(at++ % 192, true); });
+    at = 0;
+    const Codes w(Dtype::e4m3, 32, 192, 127, 0, random, [&] { return element(at++ % 192, false); });
+    expect_same_codes_across(x.codes, x.scales, w.codes, w.scales);
+  }
+}
+
 TEST_P(GemmCodes, RoundSumsOfFewBlocksOfLargeAndSmallElements) {
   std::mt19937 random(11);
   const std::function<double()> draws[] = {
