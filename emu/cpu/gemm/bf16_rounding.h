@@ -1,5 +1,6 @@
 // Sums of blocks in f32, added and rounded to bf16; included in a target region, for whose
 // processors it is.
+#pragma once
 
 namespace mxo::cpu {
 namespace {
