@@ -1,14 +1,17 @@
-// Sums of blocks in f32, added and rounded to bf16; included in a target region, for whose
-// processors it is.
+// Sums of blocks in f32, added by AVX-512 to the ends of an interval, a row at a time.
 #pragma once
 
+#include "emu/cpu/gemm/bf16_tiles.h"
+#include "emu/cpu/gemm/rounded_row_avx512.h"
+
+MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
-namespace {
 
 /// Both ends of an interval, each rounded away from the other.
 struct Between {
   __m512 low;
   __m512 high;
+
   [[gnu::always_inline]] inline void add(__m512 x) { widen(x, x); }
   [[gnu::always_inline]] inline void extend(__m512 by) {
     widen(_mm512_sub_ps(_mm512_setzero_ps(), by), by);
@@ -21,52 +24,50 @@ struct Between {
   }
 };
 
-/// Columns [16 * half, 16 * half + 16) of a pair.
-template <int half>
-struct BlockColumns {
-  int blocks;
-  const BlockSums* sums;
-  __m512 places;
-  __m512 losses;
+/// Rows of a pair of panels.
+class BlockRows {
+ public:
+  struct Row {
+    Between left;
+    Between right;
+  };
 
-  BlockColumns(int count, const BlockSums* of, const LineErrors& b)
-      : blocks(count),
-        sums(of),
-        places(_mm512_load_ps(b.lower + half * kTileLanes)),
-        losses(_mm512_load_ps(b.rests + half * kTileLanes)) {}
+  BlockRows(int blocks, const BlockSums* sums, const LineErrors& a, const LineErrors& b)
+      : blocks_(blocks), sums_(sums), a_(a), scale_(0, a, b) {
+    for (int half = 0; half < 2; ++half) {
+      places_[half] = _mm512_load_ps(b.lower + half * kTileLanes);
+      losses_[half] = _mm512_load_ps(b.rests + half * kTileLanes);
+    }
+  }
 
-  [[gnu::always_inline]] inline Between row(int m, __m512 place, __m512 loss) const {
-    const __m512 first = _mm512_load_ps(sums[0].halves[half][m]);
+  [[gnu::always_inline]] inline Row row(int m) const { return {half_of(m, 0), half_of(m, 1)}; }
+
+  /// The ends of row m as bf16, ties to even.  That is monotonic: if both round to one bf16, so
+  /// does all between.
+  [[gnu::always_inline]] inline void put(int m, __m512i low, __m512i high,
+                                         RowPutter& putter) const {
+    const std::uint32_t open = _mm512_mask_cmpneq_epi16_mask(scale_.wanted(m), low, high);
+    putter.put(m, scale_.scaled(m, low), open);
+  }
+
+ private:
+  [[gnu::always_inline]] inline Between half_of(int m, int half) const {
+    const __m512 first = _mm512_load_ps(sums_[0].halves[half][m]);
     Between sum{first, first};
-    for (int i = 1; i < blocks; ++i) sum.add(_mm512_load_ps(sums[i].halves[half][m]));
-    sum.extend(_mm512_fmadd_ps(loss, places, _mm512_mul_ps(place, losses)));
+    for (int i = 1; i < blocks_; ++i) sum.add(_mm512_load_ps(sums_[i].halves[half][m]));
+    const __m512 place = _mm512_set1_ps(a_.lower[m]);
+    sum.extend(_mm512_fmadd_ps(_mm512_set1_ps(a_.rests[m]), places_[half],
+                               _mm512_mul_ps(place, losses_[half])));
     return sum;
   }
+
+  int blocks_;
+  const BlockSums* sums_;
+  const LineErrors& a_;
+  RowScale scale_;
+  __m512 places_[2];
+  __m512 losses_[2];
 };
 
-/// to_words(left, right) is 32 bf16, ties to even.  That is monotonic: if both ends of an interval
-/// round to one bf16, so does all between.
-template <typename ToWords>
-[[gnu::always_inline]] inline void round_blocks(int first, int past, int blocks,
-                                                const BlockSums* sums, const LineErrors& a,
-                                                const LineErrors& b, RoundedRows& to,
-                                                const ToWords& to_words) {
-  const RowScale scale(0, a, b);
-  const BlockColumns<0> left(blocks, sums, b);
-  const BlockColumns<1> right(blocks, sums, b);
-  RowPutter putter(to);
-  for (int m = first; m < past; ++m) {
-    const __m512 place = _mm512_set1_ps(a.lower[m]);
-    const __m512 loss = _mm512_set1_ps(a.rests[m]);
-    const Between of_left = left.row(m, place, loss);
-    const Between of_right = right.row(m, place, loss);
-    const __m512i words = to_words(of_left.low, of_right.low);
-    const __m512i others = to_words(of_left.high, of_right.high);
-    const std::uint32_t open = _mm512_mask_cmpneq_epi16_mask(scale.wanted(m), words, others);
-    putter.put(m, scale.scaled(m, words), open);
-  }
-  to.rows_left = putter.rows_left();
-}
-
-}  // namespace
 }  // namespace mxo::cpu
+MXO_TARGET_END

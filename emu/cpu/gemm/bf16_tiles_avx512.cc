@@ -2,11 +2,9 @@
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/across_avx512.h"
-#include "emu/cpu/gemm/bf16_tiles.h"
-#include "emu/cpu/gemm/rounded_row_avx512.h"
+#include "emu/cpu/gemm/bf16_rounding.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
-#include "emu/cpu/gemm/bf16_rounding.h"
 namespace mxo::cpu {
 namespace {
 
@@ -58,10 +56,16 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
 
 void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
                 const LineErrors& b, RoundedRows& to) noexcept {
-  const auto to_words = [](__m512 left, __m512 right) {
+  const auto words = [](__m512 left, __m512 right) {
     return upper_halves(nearest(_mm512_castps_si512(left)), nearest(_mm512_castps_si512(right)));
   };
-  round_blocks(first, past, blocks, sums, a, b, to, to_words);
+  const BlockRows rows(blocks, sums, a, b);
+  RowPutter putter(to);
+  for (int m = first; m < past; ++m) {
+    const BlockRows::Row row = rows.row(m);
+    rows.put(m, words(row.left.low, row.right.low), words(row.left.high, row.right.high), putter);
+  }
+  to.rows_left = putter.rows_left();
 }
 
 }  // namespace

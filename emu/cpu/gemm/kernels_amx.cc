@@ -1,14 +1,12 @@
-// The integer loop on AMX tiles of bytes; the rest of the table is that of AVX-512.
+// The loops on AMX tiles of bytes and of bf16; the rest of the table is that of AVX-512.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/bf16_tiles.h"
+#include "emu/cpu/gemm/bf16_rounding.h"
 #include "emu/cpu/gemm/digits.h"
 #include "emu/cpu/gemm/planes.h"
-#include "emu/cpu/gemm/rounded_row_avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,avx512bf16,amx-tile,amx-int8,amx-bf16")
-#include "emu/cpu/gemm/bf16_rounding.h"
 namespace mxo::cpu {
 namespace {
 
@@ -191,10 +189,16 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
 
 void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
                 const LineErrors& b, RoundedRows& to) noexcept {
-  const auto to_words = [](__m512 left, __m512 right) {
+  const auto words = [](__m512 left, __m512 right) {
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
   };
-  round_blocks(first, past, blocks, sums, a, b, to, to_words);
+  const BlockRows rows(blocks, sums, a, b);
+  RowPutter putter(to);
+  for (int m = first; m < past; ++m) {
+    const BlockRows::Row row = rows.row(m);
+    rows.put(m, words(row.left.low, row.right.low), words(row.left.high, row.right.high), putter);
+  }
+  to.rows_left = putter.rows_left();
 }
 
 }  // namespace
