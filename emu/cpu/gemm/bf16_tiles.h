@@ -67,6 +67,9 @@ void count_small(int tiles, Index step, const std::uint16_t* from, const std::ui
 /// The sum of a row of A and a column of a half of B in f64: products are exact, and as many are
 /// added as there are.
 double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept;
+/// The same of a row of A and all columns of B.
+void sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
+                 double (&sums)[kMaxLanesB]) noexcept;
 
 /// With tiles spelt out; wants AVX-512.
 const Bf16Kernels& bf16_layout_kernels();

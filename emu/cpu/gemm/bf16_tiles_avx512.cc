@@ -1,6 +1,8 @@
 // Codes to bf16 by AVX-512, and a table that does with them what tiles would.
 #include <immintrin.h>
 
+#include <cstring>
+
 #include "emu/cpu/gemm/across_avx512.h"
 #include "emu/cpu/gemm/bf16_rounding.h"
 
@@ -176,6 +178,32 @@ double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) no
     add(odd);
   }
   return _mm512_reduce_add_pd(_mm512_add_pd(sums[0], sums[1]));
+}
+
+void sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
+                 double (&sums)[kMaxLanesB]) noexcept {
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+    __m512d low = _mm512_setzero_pd();
+    __m512d high = _mm512_setzero_pd();
+    const auto add = [&](__m512i x, __m512i y) {
+      const __m512 products = _mm512_mul_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y));
+      low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(products)));
+      high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(products, 1)));
+    };
+    for (int pair = 0; pair < blocks * kPairs; ++pair) {
+      const int block = pair / kPairs;
+      std::int32_t words = 0;
+      std::memcpy(&words, a + block * kTileWords + pair % kPairs * 2, sizeof(words));
+      const __m512i x = _mm512_set1_epi32(words);
+      const __m512i y =
+          _mm512_loadu_si512(b + (2 * block + half) * kTileWords + pair % kPairs * 2 * kTileLanes);
+      add(_mm512_slli_epi32(x, 16), _mm512_slli_epi32(y, 16));
+      add(_mm512_and_si512(x, upper), _mm512_and_si512(y, upper));
+    }
+    _mm512_storeu_pd(sums + half * kTileLanes, low);
+    _mm512_storeu_pd(sums + half * kTileLanes + 8, high);
+  }
 }
 
 const Bf16Kernels& bf16_layout_kernels() {
