@@ -151,9 +151,32 @@ void count_small(int tiles, Index step, const std::uint16_t* from, const std::ui
   _mm256_store_si256(reinterpret_cast<__m256i*>(counts), _mm512_cvtepi32_epi16(both));
 }
 
+namespace {
+
+/// Sums of 16 lanes in f64, of pairs of neighbours in dwords.
+struct LaneSums {
+  __m512d low;
+  __m512d high;
+
+  LaneSums() : low(_mm512_setzero_pd()), high(low) {}
+  [[gnu::always_inline]] inline void add(__m512i x, __m512i y) {
+    const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+    add_products(_mm512_slli_epi32(x, 16), _mm512_slli_epi32(y, 16));
+    add_products(_mm512_and_si512(x, upper), _mm512_and_si512(y, upper));
+  }
+
+ private:
+  [[gnu::always_inline]] inline void add_products(__m512i x, __m512i y) {
+    const __m512 products = _mm512_mul_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y));
+    low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(products)));
+    high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(products, 1)));
+  }
+};
+
+}  // namespace
+
 double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept {
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
-  __m512d sums[2] = {_mm512_setzero_pd(), _mm512_setzero_pd()};
+  LaneSums sums;
   for (int i = 0; i < blocks; ++i, a += kTileWords, b += 2 * kTileWords) {
     // Four neighbours a step: a gather of sixteen costs more on some processors.
     const auto pair = [b](int at) { return _mm_loadu_si32(b + at * 2 * kTileLanes); };
@@ -166,43 +189,24 @@ double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) no
     };
     const __m512i x = _mm512_loadu_si512(a);
     const __m512i y = _mm512_inserti64x4(_mm512_castsi256_si512(eight(0)), eight(8), 1);
-    const __m512 even = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_slli_epi32(x, 16)),
-                                      _mm512_castsi512_ps(_mm512_slli_epi32(y, 16)));
-    const __m512 odd = _mm512_mul_ps(_mm512_castsi512_ps(_mm512_and_si512(x, upper)),
-                                     _mm512_castsi512_ps(_mm512_and_si512(y, upper)));
-    const auto add = [&sums](__m512 products) {
-      sums[0] = _mm512_add_pd(sums[0], _mm512_cvtps_pd(_mm512_castps512_ps256(products)));
-      sums[1] = _mm512_add_pd(sums[1], _mm512_cvtps_pd(_mm512_extractf32x8_ps(products, 1)));
-    };
-    add(even);
-    add(odd);
+    sums.add(x, y);
   }
-  return _mm512_reduce_add_pd(_mm512_add_pd(sums[0], sums[1]));
+  return _mm512_reduce_add_pd(_mm512_add_pd(sums.low, sums.high));
 }
 
 void sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
                  double (&sums)[kMaxLanesB]) noexcept {
-  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
   for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
-    __m512d low = _mm512_setzero_pd();
-    __m512d high = _mm512_setzero_pd();
-    const auto add = [&](__m512i x, __m512i y) {
-      const __m512 products = _mm512_mul_ps(_mm512_castsi512_ps(x), _mm512_castsi512_ps(y));
-      low = _mm512_add_pd(low, _mm512_cvtps_pd(_mm512_castps512_ps256(products)));
-      high = _mm512_add_pd(high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(products, 1)));
-    };
+    LaneSums lanes;
     for (int pair = 0; pair < blocks * kPairs; ++pair) {
       const int block = pair / kPairs;
       std::int32_t words = 0;
       std::memcpy(&words, a + block * kTileWords + pair % kPairs * 2, sizeof(words));
-      const __m512i x = _mm512_set1_epi32(words);
-      const __m512i y =
-          _mm512_loadu_si512(b + (2 * block + half) * kTileWords + pair % kPairs * 2 * kTileLanes);
-      add(_mm512_slli_epi32(x, 16), _mm512_slli_epi32(y, 16));
-      add(_mm512_and_si512(x, upper), _mm512_and_si512(y, upper));
+      lanes.add(_mm512_set1_epi32(words), _mm512_loadu_si512(b + (2 * block + half) * kTileWords +
+                                                             pair % kPairs * 2 * kTileLanes));
     }
-    _mm512_storeu_pd(sums + half * kTileLanes, low);
-    _mm512_storeu_pd(sums + half * kTileLanes + 8, high);
+    _mm512_storeu_pd(sums + half * kTileLanes, lanes.low);
+    _mm512_storeu_pd(sums + half * kTileLanes + 8, lanes.high);
   }
 }
 

@@ -12,6 +12,9 @@ namespace {
 
 Index panels(Index lines, int lanes) { return ceil_div(lines, lanes); }
 
+/// A line has one unit, which takes all of it to find.
+bool packs_whole_lines(Engine engine) { return engine == Engine::digits || engine == Engine::bf16; }
+
 int lanes_a(const Kernels& kernels, Engine engine) {
   const bool wide = engine != Engine::f64 && engine != Engine::chain;
   return wide ? kernels.lanes_int16 : kernels.lanes_a;
@@ -62,7 +65,7 @@ namespace {
 /// Few rows: a tile holds them all, so that each line of B is packed once even if each tile packs
 /// its own, and what it packs need not leave the second cache.
 bool has_few_rows(const Kernels& kernels, Engine engine, const Product& product) {
-  return engine != Engine::digits && engine != Engine::bf16 &&  // of which a line is packed whole
+  return !packs_whole_lines(engine) &&
          panels(product.a.rows, lanes_a(kernels, engine)) <= kTilePanelsA;
 }
 
@@ -86,8 +89,7 @@ std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& pro
     if (!piece.empty()) return piece;
   }
   Cut best;
-  const bool whole_depth = engine == Engine::digits || engine == Engine::bf16;
-  const Index most_parts = whole_depth ? 1 : 2 * ceil_div(product.depth, kRun);
+  const Index most_parts = packs_whole_lines(engine) ? 1 : 2 * ceil_div(product.depth, kRun);
   for (Index parts = 1; parts == 1 || parts < most_parts; parts *= 2) {
     try_parts(kernels, engine, product, memory, parts, best);
     if (best.part == product.depth && best.rows >= product.a.rows) break;
@@ -143,8 +145,8 @@ void set_job(const Kernels& kernels, Engine engine, const Piece& piece, std::byt
   job.engine = engine;
   job.depth = {0, piece.part};
   job.own_b = piece.own_b;
-  const bool full = engine == Engine::digits || engine == Engine::bf16 ||
-                    (engine == Engine::int16 && kernels.planes != nullptr);
+  const bool full =
+      packs_whole_lines(engine) || (engine == Engine::int16 && kernels.planes != nullptr);
   const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
                          bool padded) {
     const Index count = panels(lines, lanes);
