@@ -1,5 +1,5 @@
 // mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
-#include "golden/compare.h"
+#include "golden/suites/compare.h"
 
 #include <set>
 

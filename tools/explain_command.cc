@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 
 #include "formats/error.h"
-#include "golden/case_file.h"
-#include "golden/read_tensors.h"
+#include "golden/files/read_tensors.h"
+#include "golden/suites/case_file.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
 #include "tools/terminal.h"

@@ -4,10 +4,10 @@
 #include <fmt/core.h>
 
 #include "formats/error.h"
+#include "golden/files/read_tensors.h"
+#include "golden/files/safetensors.h"
 #include "golden/fingerprint/fit.h"
 #include "golden/fingerprint/probes.h"
-#include "golden/read_tensors.h"
-#include "golden/safetensors.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 

@@ -1,7 +1,7 @@
 // mxo generate DIR: a suite of golden vectors on disk.
 #include <fmt/core.h>
 
-#include "golden/generate.h"
+#include "golden/suites/generate.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 

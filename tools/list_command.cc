@@ -9,7 +9,7 @@
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "formats/scale_profile.h"
-#include "golden/suites.h"
+#include "golden/suites/suites.h"
 #include "ops/catalogue.h"
 #include "ops/sums.h"
 #include "tools/codec.h"

@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
-#include "golden/output_file.h"
-#include "golden/reports.h"
+#include "golden/files/output_file.h"
+#include "golden/reports/reports.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {

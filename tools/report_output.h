@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "golden/verdict.h"
+#include "golden/judge/verdict.h"
 #include "tools/command.h"
 
 namespace mxo::tools {

@@ -7,8 +7,8 @@
 
 #include "emu/communicators.h"
 #include "formats/error.h"
-#include "golden/read_tensors.h"
-#include "golden/safetensors.h"
+#include "golden/files/read_tensors.h"
+#include "golden/files/safetensors.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "golden/progress.h"
-#include "golden/reports.h"
+#include "golden/judge/progress.h"
+#include "golden/reports/reports.h"
 
 namespace mxo::tools {
 

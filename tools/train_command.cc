@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "emu/communicators.h"
-#include "golden/read_tensors.h"
+#include "golden/files/read_tensors.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 #include "tools/train/compare.h"

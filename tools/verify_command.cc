@@ -1,5 +1,5 @@
 // mxo verify DIR: a suite against its checksums and against the definition.
-#include "golden/verify.h"
+#include "golden/suites/verify.h"
 
 #include "tools/commands.h"
 #include "tools/report_output.h"

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/elements.h"
+#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
-#include "golden/progress.h"
+#include "golden/judge/progress.h"
 #include "ops/sums.h"
 
 namespace mxo {

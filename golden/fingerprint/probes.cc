@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formats/error.h"
-#include "golden/philox.h"
+#include "golden/suites/philox.h"
 
 namespace mxo {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/suites.h"
+#include "golden/suites/suites.h"
 
 namespace mxo {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "golden/suites.h"
+#include "golden/suites/suites.h"
 
 namespace mxo {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/input_stream.h"
+#include "golden/suites/input_stream.h"
 #include "ops/catalogue.h"
 
 namespace mxo {

@@ -3,7 +3,7 @@
 
 #include "emu/backends.h"
 #include "formats/tensor.h"
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 #include "ops/quantize.h"
 
 int main() {

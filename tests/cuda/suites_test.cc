@@ -1,5 +1,5 @@
 // Every case of the golden suites: what the device returns against cpu, byte for byte.
-#include "golden/suites.h"
+#include "golden/suites/suites.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // The comparator: its figures by hand, its gates, and that it lets no planted fault through.
-#include "golden/comparator.h"
+#include "golden/judge/comparator.h"
 
 #include <cmath>
 #include <limits>

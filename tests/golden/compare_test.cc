@@ -1,5 +1,5 @@
 // Files against files, suites against directories, bounds, and what the reports say.
-#include "golden/compare.h"
+#include "golden/suites/compare.h"
 
 #include <fstream>
 
@@ -9,9 +9,9 @@
 
 #include "emu/backends.h"
 #include "formats/error.h"
-#include "golden/bound.h"
-#include "golden/generate.h"
-#include "golden/reports.h"
+#include "golden/judge/bound.h"
+#include "golden/reports/reports.h"
+#include "golden/suites/generate.h"
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 

@@ -9,7 +9,7 @@
 #include "golden/explain/explain.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/match.h"
-#include "golden/philox.h"
+#include "golden/suites/philox.h"
 
 namespace mxo {
 namespace {

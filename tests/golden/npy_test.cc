@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "formats/error.h"
-#include "golden/read_tensors.h"
+#include "golden/files/read_tensors.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {

@@ -5,11 +5,11 @@
 #include <fstream>
 
 #include "formats/error.h"
-#include "golden/gate.h"
-#include "golden/input_stream.h"
-#include "golden/output_file.h"
-#include "golden/sha256.h"
-#include "golden/verdict.h"
+#include "golden/files/output_file.h"
+#include "golden/files/sha256.h"
+#include "golden/judge/gate.h"
+#include "golden/judge/verdict.h"
+#include "golden/suites/input_stream.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {

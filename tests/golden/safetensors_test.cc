@@ -1,5 +1,5 @@
 // Safetensors: round trips, and every way a file can be wrong.
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 
 #include <cstring>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // Suites on disk: the same bytes everywhere, and nothing wrong is accepted.
-#include "golden/suites.h"
+#include "golden/suites/suites.h"
 
 #include <cstring>
 #include <fstream>
@@ -11,10 +11,10 @@
 
 #include "emu/backends.h"
 #include "formats/error.h"
-#include "golden/edge_flags.h"
-#include "golden/generate.h"
-#include "golden/sha256.h"
-#include "golden/verify.h"
+#include "golden/files/sha256.h"
+#include "golden/suites/edge_flags.h"
+#include "golden/suites/generate.h"
+#include "golden/suites/verify.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 
 namespace mxo::test {
 

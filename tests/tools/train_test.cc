@@ -6,7 +6,7 @@
 
 #include "emu/communicators.h"
 #include "formats/error.h"
-#include "golden/output_file.h"
+#include "golden/files/output_file.h"
 #include "tests/golden/scratch.h"
 #include "tools/train/adamw.h"
 #include "tools/train/compare.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 
 namespace mxo::capture {
 

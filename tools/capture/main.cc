@@ -3,7 +3,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 #include "tools/capture/cuda_call.h"
 #include "tools/capture/library_gemm.h"
 #include "tools/capture/matrix_unit.cuh"

@@ -4,7 +4,7 @@
 
 #include "formats/minifloat.h"
 #include "formats/tensor_view.h"
-#include "golden/philox.h"
+#include "golden/suites/philox.h"
 
 namespace mxo::capture {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "formats/error.h"
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
 
 namespace mxo::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "formats/error.h"
-#include "golden/output_file.h"
+#include "golden/files/output_file.h"
 #include "tools/train/plot.h"
 
 namespace mxo::tools {

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "formats/error.h"
-#include "golden/sha256.h"
+#include "golden/files/sha256.h"
 
 namespace mxo::tools {
 namespace {

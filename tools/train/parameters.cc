@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "golden/philox.h"
+#include "golden/suites/philox.h"
 
 namespace mxo::tools {
 

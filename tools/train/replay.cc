@@ -7,7 +7,7 @@
 
 #include "formats/error.h"
 #include "formats/tensor.h"
-#include "golden/sha256.h"
+#include "golden/files/sha256.h"
 #include "ops/elementwise.h"
 #include "ops/grouped_linear.h"
 #include "ops/sums.h"

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/progress.h"
-#include "golden/safetensors.h"
+#include "golden/files/safetensors.h"
+#include "golden/judge/progress.h"
 #include "ops/backend.h"
 
 namespace mxo::tools {

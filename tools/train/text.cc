@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "formats/error.h"
-#include "golden/philox.h"
-#include "golden/sha256.h"
+#include "golden/files/sha256.h"
+#include "golden/suites/philox.h"
 
 namespace mxo::tools {
 namespace {

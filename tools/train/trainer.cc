@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include "emu/backends.h"
-#include "golden/output_file.h"
+#include "golden/files/output_file.h"
 #include "tools/train/adamw.h"
 #include "tools/train/checkpoint.h"
 #include "tools/train/model.h"

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "golden/progress.h"
+#include "golden/judge/progress.h"
 #include "tools/train/history.h"
 #include "tools/train/options.h"
 #include "tools/train/recipe.h"

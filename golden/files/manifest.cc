@@ -1,0 +1,191 @@
+// manifest.json, written and read.
+#include "golden/files/manifest.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+
+namespace mxo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view name_of(Role role) { return role == Role::input ? "input" : "expected"; }
+
+Json operand_json(const ManifestOperand& operand) {
+  Json json{{"name", operand.name},
+            {"role", name_of(operand.role)},
+            {"format", name_of(operand.format)},
+            {"shape", operand.shape},
+            {"sha256", operand.sha256}};
+  if (!operand.tensor.empty()) json["tensor"] = operand.tensor;
+  if (operand.role == Role::input) return json;
+  const Expectation& expect = operand.expect;
+  json["expect"] = name_of(expect.kind);
+  if (expect.kind == Expectation::Kind::set) json["any_of"] = expect.any_of;
+  if (expect.kind == Expectation::Kind::interval) {
+    json["lo"] = expect.lo;
+    json["hi"] = expect.hi;
+  }
+  if (expect.kind == Expectation::Kind::undefined) json["mask"] = expect.mask;
+  return json;
+}
+
+Json case_json(const ManifestCase& item) {
+  Json json{{"id", item.id}, {"op", item.op}, {"parameters", item.parameters}};
+  if (!item.profile.empty()) json["profile"] = item.profile;
+  if (!item.sum.empty()) json["sum"] = item.sum;
+  json["source"] = item.source;
+  json["flags"] = item.flags;
+  json["operands"] = Json::array();
+  for (const ManifestOperand& operand : item.operands) {
+    json["operands"].push_back(operand_json(operand));
+  }
+  json["sha256"] = item.sha256;
+  return json;
+}
+
+/// A field of `object`; absent is an error.
+template <typename T>
+T field(const Json& object, const char* key) {
+  const auto at = object.find(key);
+  if (at == object.end()) {
+    throw Error(Fault::file, std::string("\"") + key + "\" is missing");
+  }
+  return at->get<T>();
+}
+
+template <typename T>
+T field_or(const Json& object, const char* key, T fallback) {
+  return object.contains(key) ? field<T>(object, key) : fallback;
+}
+
+Expectation parse_expectation(const Json& json) {
+  Expectation expect;
+  expect.kind = expectation_named(field<std::string>(json, "expect"));
+  switch (expect.kind) {
+    case Expectation::Kind::bit_exact: break;
+    case Expectation::Kind::set:
+      expect.any_of = field<std::vector<std::vector<std::uint64_t>>>(json, "any_of");
+      break;
+    case Expectation::Kind::interval:
+      expect.lo = field<std::string>(json, "lo");
+      expect.hi = field<std::string>(json, "hi");
+      break;
+    case Expectation::Kind::undefined: expect.mask = field<std::string>(json, "mask"); break;
+  }
+  return expect;
+}
+
+ManifestOperand parse_operand(const Json& json) {
+  ManifestOperand operand;
+  operand.name = field<std::string>(json, "name");
+  const auto role = field<std::string>(json, "role");
+  if (role != "input" && role != "expected") {
+    throw Error(Fault::file, "role: found '" + role + "', needs input or expected");
+  }
+  operand.role = role == "input" ? Role::input : Role::expected;
+  operand.format = dtype_named(field<std::string>(json, "format"));
+  operand.shape = field<std::vector<Index>>(json, "shape");
+  operand.sha256 = field<std::string>(json, "sha256");
+  operand.tensor = field_or<std::string>(json, "tensor", "");
+  if (operand.role == Role::expected) operand.expect = parse_expectation(json);
+  return operand;
+}
+
+ManifestCase parse_case(const Json& json) {
+  ManifestCase item;
+  item.id = field<std::string>(json, "id");
+  if (!is_case_id(item.id)) {
+    throw Error(Fault::file, "id: found '" + item.id +
+                                 "', needs letters, digits, '.', '_' and '-', not '.' first");
+  }
+  item.op = field<std::string>(json, "op");
+  item.parameters = field<std::map<std::string, std::string, std::less<>>>(json, "parameters");
+  item.profile = field_or<std::string>(json, "profile", "");
+  item.sum = field_or<std::string>(json, "sum", "");
+  item.source = field<std::string>(json, "source");
+  item.flags = field<std::vector<std::string>>(json, "flags");
+  for (const Json& operand : field<std::vector<Json>>(json, "operands")) {
+    item.operands.push_back(parse_operand(operand));
+  }
+  item.sha256 = field<std::string>(json, "sha256");
+  return item;
+}
+
+Manifest parse(std::string_view text) {
+  const Json json = Json::parse(text);
+  const auto schema = field<std::string>(json, "schema");
+  if (schema != kManifestSchema && !schema.starts_with(std::string(kManifestSchema) + ".")) {
+    throw Error(Fault::file,
+                "schema: found '" + schema + "', needs " + std::string(kManifestSchema));
+  }
+  Manifest manifest;
+  manifest.suite = field<std::string>(json, "suite");
+  manifest.level = field<int>(json, "level");
+  manifest.seed = field<std::uint64_t>(json, "seed");
+  manifest.generator = field<std::string>(json, "generator");
+  std::set<std::string> ids;
+  for (const Json& item : field<std::vector<Json>>(json, "cases")) {
+    const std::string which = "case " + std::to_string(manifest.cases.size()) + ": ";
+    try {
+      manifest.cases.push_back(parse_case(item));
+    } catch (const std::exception& error) {
+      throw Error(Fault::file, which + error.what());
+    }
+    if (!ids.insert(manifest.cases.back().id).second) {
+      throw Error(Fault::file, which + "duplicate id " + manifest.cases.back().id);
+    }
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_json(const Manifest& manifest) {
+  Json json{{"schema", kManifestSchema},       {"suite", manifest.suite},
+            {"level", manifest.level},         {"seed", manifest.seed},
+            {"generator", manifest.generator}, {"cases", Json::array()}};
+  for (const ManifestCase& item : manifest.cases) json["cases"].push_back(case_json(item));
+  return json.dump(1) + "\n";
+}
+
+Manifest parse_manifest(std::string_view text, std::string_view path) {
+  try {
+    return parse(text);
+  } catch (const std::exception& error) {  // ours, or the JSON library's
+    throw Error(Fault::file, std::string(path) + ": " + error.what());
+  }
+}
+
+Manifest read_manifest(const std::filesystem::path& suite) {
+  const std::filesystem::path path = suite / kManifestName;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw Error(Fault::file, path.string() + ": no such file; a suite has one");
+  }
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) throw Error(Fault::file, path.string() + ": cannot be read");
+  return parse_manifest(text.str(), path.string());
+}
+
+bool is_case_id(std::string_view id) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !id.empty() && id.size() <= 200 && id[0] != '.' && std::all_of(id.begin(), id.end(), fits);
+}
+
+std::filesystem::path case_file(const std::filesystem::path& suite, std::string_view id) {
+  return suite / kCasesFolder / (std::string(id) + ".safetensors");
+}
+
+}  // namespace mxo

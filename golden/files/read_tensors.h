@@ -1,0 +1,18 @@
+// Tensor files of either kind.
+#pragma once
+
+#include <filesystem>
+
+#include "golden/files/tensor_file.h"
+
+namespace mxo {
+
+/// By extension: .npy gives one tensor named as the file without its extension ("x.codes.npy"
+/// holds x.codes); everything else is read as safetensors.  Throws Error(file).
+TensorFile read_tensors(const std::filesystem::path& path);
+
+/// One array of a .npy file (format 1.0 to 3.0): little-endian numbers and bool, either order.
+/// Types NumPy does not know are taken as bits: 1 byte u8, 2 bytes u16.
+Tensor read_npy(const std::filesystem::path& path);
+
+}  // namespace mxo

@@ -1,0 +1,231 @@
+// One tensor against another: verdict, figures and where it differs.
+#include "golden/judge/comparator.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <string>
+
+#include "formats/any_view.h"
+#include "golden/judge/judge.h"
+#include "golden/judge/measures.h"
+#include "golden/reports/text.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kFirstDifferences = 8;
+constexpr Index kHeatCells = 64;  // along either side
+
+std::string shape_text(const Tensor& tensor) {
+  std::string text(name_of(tensor.dtype()));
+  text += " [";
+  for (int i = 0; i < tensor.rank(); ++i) {
+    if (i > 0) text += ", ";
+    text += std::to_string(tensor.extent(i));
+  }
+  return text + "]";
+}
+
+/// The tensor as rows x columns, cut at blocks and at group ends.
+class Walk {
+ public:
+  Walk(const Owed& owed, const Tensor& actual, const CompareOptions& options,
+       TensorVerdict& verdict)
+      : judge_(owed, actual, options),
+        expected_(*owed.expected),
+        actual_(actual),
+        options_(options),
+        verdict_(verdict) {
+    columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
+    rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
+    ends_ = owed.groups.ends;
+    if (ends_.empty() && expected_.rank() >= 3 && rows_ > 0) {
+      const Index each = rows_ / expected_.extent(0);
+      for (Index e = 1; e <= expected_.extent(0); ++e) ends_.push_back(e * each);
+    }
+    row_blocks_.resize(static_cast<std::size_t>(ceil_div(rows_, options.row_block)));
+    column_blocks_.resize(static_cast<std::size_t>(ceil_div(columns_, options.column_block)));
+    groups_.resize(ends_.size());
+    lay_out_heat();
+  }
+
+  void run() {
+    Index begin = 0;
+    while (begin < rows_) {
+      const Index group = group_of(begin);
+      Index end = std::min(rows_, (begin / options_.row_block + 1) * options_.row_block);
+      if (group >= 0) end = std::min(end, ends_[static_cast<std::size_t>(group)]);
+      for (std::size_t block = 0; block < column_blocks_.size(); ++block) {
+        tile(begin, end, block, group);
+      }
+      begin = end;
+    }
+    finish();
+  }
+
+ private:
+  /// The group of a row: the first whose end lies beyond it; -1 past the last.
+  Index group_of(Index row) const {
+    const auto at = std::upper_bound(ends_.begin(), ends_.end(), row);
+    return at == ends_.end() ? -1 : at - ends_.begin();
+  }
+
+  void lay_out_heat() {
+    HeatMap& heat = verdict_.heat;
+    heat.row_step = options_.row_block *
+                    std::max<Index>(1, ceil_div(ceil_div(rows_, options_.row_block), kHeatCells));
+    heat.column_step =
+        options_.column_block *
+        std::max<Index>(1, ceil_div(ceil_div(columns_, options_.column_block), kHeatCells));
+    heat.rows = ceil_div(rows_, heat.row_step);
+    heat.columns = ceil_div(columns_, heat.column_step);
+    heat.differing.assign(static_cast<std::size_t>(heat.rows * heat.columns), 0);
+  }
+
+  void tile(Index row_begin, Index row_end, std::size_t block, Index group) {
+    const Index begin = static_cast<Index>(block) * options_.column_block;
+    const Index end = std::min(columns_, begin + options_.column_block);
+    MeasureSums sums;
+    for (Index r = row_begin; r < row_end; ++r) {
+      for (Index c = begin; c < end; ++c) position(r, c, sums);
+    }
+    all_.add(sums);
+    row_blocks_[static_cast<std::size_t>(row_begin / options_.row_block)].add(sums);
+    column_blocks_[block].add(sums);
+    if (group >= 0) groups_[static_cast<std::size_t>(group)].add(sums);
+  }
+
+  void position(Index r, Index c, MeasureSums& sums) {
+    const Index i = r * columns_ + c;
+    if (!judge_.is_owed(r, i)) return sums.skip();
+    const Judge::Finding found = judge_.at(i);
+    sums.add(found.expected, found.actual, found.differs, found.violates);
+    if (!found.expected.nan && !found.actual.nan) {
+      count_distance(ulp_distance(found.expected.order, found.actual.order));
+    }
+    if (!found.differs) return;
+    HeatMap& heat = verdict_.heat;
+    ++heat.differing[static_cast<std::size_t>(r / heat.row_step * heat.columns +
+                                              c / heat.column_step)];
+    note(i);
+  }
+
+  /// Bucket 0: equal; bucket b: distances up to 2^(b-1).
+  void count_distance(std::uint64_t distance) {
+    const auto bucket =
+        distance == 0 ? std::size_t{0} : static_cast<std::size_t>(std::bit_width(distance - 1)) + 1;
+    if (verdict_.histogram.size() <= bucket) verdict_.histogram.resize(bucket + 1);
+    ++verdict_.histogram[bucket];
+  }
+
+  /// Keeps the first positions in row-major order; tiles do not come in that order.
+  void note(Index i) {
+    if (first_.size() == kFirstDifferences && i > first_.back()) return;
+    first_.insert(std::upper_bound(first_.begin(), first_.end(), i), i);
+    if (first_.size() > kFirstDifferences) first_.pop_back();
+  }
+
+  void finish() {
+    verdict_.all = all_.measures();
+    Index begin = 0;
+    for (std::size_t g = 0; g < groups_.size(); ++g) {
+      verdict_.groups.push_back({static_cast<Index>(g), begin, ends_[g], groups_[g].measures()});
+      begin = ends_[g];
+    }
+    blocks(row_blocks_, options_.row_block, rows_, verdict_.row_blocks);
+    blocks(column_blocks_, options_.column_block, columns_, verdict_.column_blocks);
+    for (const Index i : first_) {
+      Difference difference{{}, bits_at(expected_, i), bits_at(actual_, i)};
+      Index rest = i;
+      for (int axis = expected_.rank() - 1; axis >= 0; --axis) {
+        difference.at.insert(difference.at.begin(), rest % expected_.extent(axis));
+        rest /= expected_.extent(axis);
+      }
+      verdict_.first.push_back(std::move(difference));
+    }
+  }
+
+  static void blocks(const std::vector<MeasureSums>& sums, Index step, Index extent,
+                     std::vector<Slice>& slices) {
+    for (std::size_t b = 0; b < sums.size(); ++b) {
+      const Index begin = static_cast<Index>(b) * step;
+      slices.push_back(
+          {static_cast<Index>(b), begin, std::min(extent, begin + step), sums[b].measures()});
+    }
+  }
+
+  Judge judge_;
+  const Tensor& expected_;
+  const Tensor& actual_;
+  const CompareOptions& options_;
+  TensorVerdict& verdict_;
+  Index rows_ = 0;
+  Index columns_ = 0;
+  std::vector<Index> ends_;
+  std::vector<Index> first_;
+  MeasureSums all_;
+  std::vector<MeasureSums> groups_, row_blocks_, column_blocks_;
+};
+
+/// What the SQNR gate refuses, or an empty text.
+std::string below_sqnr(const TensorVerdict& verdict, double needed) {
+  for (const Slice& group : verdict.groups) {
+    if (group.measures.elements > 0 && !(group.measures.sqnr >= needed)) {
+      const Slice& worst = verdict.worst_group < 0
+                               ? group
+                               : verdict.groups[static_cast<std::size_t>(verdict.worst_group)];
+      return "group " + std::to_string(worst.index) + " has " + decibel_text(worst.measures.sqnr);
+    }
+  }
+  // Rows past the last group belong to none; the whole must hold as well where there are none.
+  if (verdict.groups.empty() && verdict.all.elements > 0 && !(verdict.all.sqnr >= needed)) {
+    return "found " + decibel_text(verdict.all.sqnr);
+  }
+  return "";
+}
+
+void decide(TensorVerdict& verdict, const Owed& owed, const Gate& gate) {
+  const Measures& all = verdict.all;
+  if (all.elements == 0 && all.not_owed > 0) {
+    verdict.outcome = Outcome::not_owed;
+    verdict.reason = "no position is owed";
+    return;
+  }
+  std::string reason;
+  if (all.violating > 0) {
+    reason = std::to_string(all.violating) + " of " + std::to_string(all.elements) + " refused";
+    if (gate.kind == Gate::Kind::bound && owed.bound == nullptr) {
+      reason += " (held to bits: no sum)";
+    }
+  } else if (gate.kind == Gate::Kind::sqnr) {
+    reason = below_sqnr(verdict, gate.sqnr);
+  }
+  if (reason.empty()) return;
+  verdict.outcome = Outcome::fail;
+  if (verdict.worst_group >= 0) reason += ", worst group " + std::to_string(verdict.worst_group);
+  verdict.reason = reason;
+}
+
+}  // namespace
+
+TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tensor& actual,
+                             const CompareOptions& options) {
+  TensorVerdict verdict;
+  verdict.name = name;
+  verdict.format = owed.format;
+  verdict.shape = owed.expected->shape();
+  if (actual.shape() != owed.expected->shape() ||
+      size_of(actual.dtype()) != size_of(owed.expected->dtype())) {
+    verdict.outcome = Outcome::fail;
+    verdict.reason = "found " + shape_text(actual) + ", needs " + shape_text(*owed.expected);
+    return verdict;
+  }
+  Walk(owed, actual, options, verdict).run();
+  const Slice* worst = worst_slice(verdict.groups);
+  if (worst != nullptr) verdict.worst_group = worst->index;
+  decide(verdict, owed, options.gate);
+  return verdict;
+}
+
+}  // namespace mxo

@@ -1,0 +1,55 @@
+// One tensor against another: verdict, figures and where it differs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "formats/tensor.h"
+#include "golden/files/expectation.h"
+#include "golden/judge/gate.h"
+#include "golden/judge/verdict.h"
+
+namespace mxo {
+
+/// Whether NaNs of different bits are the same.
+enum class NanCompare : std::uint8_t { as_class, by_bits };
+
+struct CompareOptions {
+  Gate gate;
+  NanCompare nan = NanCompare::as_class;
+  std::string sum;  ///< gate bound: the accumulation that ACTUAL claims; empty: an unknown kernel
+  Index row_block = 32;
+  Index column_block = 32;
+};
+
+/// The groups of a tensor seen as rows x last extent.
+struct Groups {
+  std::vector<Index> ends;  ///< inclusive cumulative; empty: none
+  Index owed_rows = -1;     ///< rows from here on are not owed; -1: all are
+};
+
+/// |out - exact| may reach `allowed`, element by element (row-major).
+struct ErrorBound {
+  std::vector<double> exact;
+  std::vector<double> allowed;
+};
+
+/// What is owed of one tensor.  Pointers may be null; their tensors have the shape of `expected`.
+struct Owed {
+  const Tensor* expected = nullptr;
+  Dtype format = Dtype::u8;  ///< what its bytes mean
+  Expectation expectation;
+  const Tensor* lo = nullptr;
+  const Tensor* hi = nullptr;
+  const Tensor* mask = nullptr;  ///< u8 or bool
+  Groups groups;
+  const ErrorBound* bound = nullptr;
+};
+
+/// A wrong shape or element size is FAIL with a reason, never an exception.
+TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tensor& actual,
+                             const CompareOptions& options = {});
+
+}  // namespace mxo

@@ -1,0 +1,145 @@
+// A report for programs: JSON, and JUnit XML.
+#include <cmath>
+
+#include <nlohmann/json.hpp>
+
+#include "golden/reports/reports.h"
+#include "golden/reports/text.h"
+
+namespace mxo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// JSON has no infinities: they are the strings "inf" and "-inf".
+Json number(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+Json measures(const Measures& m) {
+  return {{"elements", m.elements},
+          {"not_owed", m.not_owed},
+          {"differing", m.differing},
+          {"violating", m.violating},
+          {"nan_both", m.nan_both},
+          {"nan_one_sided", m.nan_one_sided},
+          {"inf_one_sided", m.inf_one_sided},
+          {"max_ulp", m.max_ulp},
+          {"max_absolute", number(m.max_absolute)},
+          {"max_relative", number(m.max_relative)},
+          {"sqnr", number(m.sqnr)},
+          {"calc_diff", number(m.calc_diff)},
+          {"cosine", number(m.cosine)}};
+}
+
+Json slices(const std::vector<Slice>& all) {
+  Json json = Json::array();
+  for (const Slice& slice : all) {
+    Json item{{"index", slice.index}, {"begin", slice.begin}, {"end", slice.end}};
+    item.update(measures(slice.measures));
+    json.push_back(std::move(item));
+  }
+  return json;
+}
+
+std::string hex(const TensorVerdict& tensor, std::uint64_t bits) {
+  const std::string text = bits_text(tensor, bits);
+  return "0x" + text.substr(0, text.find(' '));
+}
+
+Json tensor_json(const TensorVerdict& tensor) {
+  Json json{{"name", tensor.name},
+            {"verdict", name_of(tensor.outcome)},
+            {"reason", tensor.reason},
+            {"format", name_of(tensor.format)},
+            {"shape", tensor.shape},
+            {"all", measures(tensor.all)},
+            {"groups", slices(tensor.groups)},
+            {"row_blocks", slices(tensor.row_blocks)},
+            {"k_blocks", slices(tensor.column_blocks)}};
+  json["worst_group"] = tensor.worst_group < 0 ? Json(nullptr) : Json(tensor.worst_group);
+  json["first_differences"] = Json::array();
+  for (const Difference& d : tensor.first) {
+    json["first_differences"].push_back(
+        {{"at", d.at}, {"expected", hex(tensor, d.expected)}, {"actual", hex(tensor, d.actual)}});
+  }
+  json["ulp_histogram"] = tensor.histogram;
+  return json;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? '?' : c;
+    }
+  }
+  return out;
+}
+
+std::string reasons(const CaseVerdict& verdict) {
+  std::string text = verdict.reason;
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    if (tensor.reason.empty() || tensor.outcome == Outcome::not_owed) continue;
+    text += (text.empty() ? "" : "; ") + tensor.name + ": " + tensor.reason;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string json_report(const Report& report) {
+  Json json{{"title", report.title},
+            {"gate", report.gate},
+            {"verdict", name_of(report.outcome())},
+            {"exit_code", report.exit_code()}};
+  for (const Outcome outcome :
+       {Outcome::pass, Outcome::fail, Outcome::not_owed, Outcome::not_run, Outcome::invalid}) {
+    json["counts"][std::string(name_of(outcome))] = report.count(outcome);
+  }
+  json["cases"] = Json::array();
+  for (const CaseVerdict& verdict : report.cases) {
+    Json item{{"id", verdict.id},
+              {"op", verdict.op},
+              {"verdict", name_of(verdict.outcome)},
+              {"reason", verdict.reason},
+              {"outputs", Json::array()}};
+    for (const TensorVerdict& tensor : verdict.outputs) {
+      item["outputs"].push_back(tensor_json(tensor));
+    }
+    json["cases"].push_back(std::move(item));
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string junit_report(const Report& report) {
+  const auto count = [&](Outcome outcome) { return std::to_string(report.count(outcome)); };
+  const std::string totals = "tests=\"" + std::to_string(report.cases.size()) + "\" failures=\"" +
+                             count(Outcome::fail) + "\" errors=\"" + count(Outcome::invalid) +
+                             "\" skipped=\"" + count(Outcome::not_run) + "\"";
+  std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " + totals +
+                     ">\n<testsuite name=\"" + escaped(report.title) + "\" " + totals + ">\n";
+  for (const CaseVerdict& verdict : report.cases) {
+    text += "<testcase classname=\"" + escaped(verdict.op.empty() ? "file" : verdict.op) +
+            "\" name=\"" + escaped(verdict.id) + "\"";
+    const char* element = verdict.outcome == Outcome::fail      ? "failure"
+                          : verdict.outcome == Outcome::invalid ? "error"
+                          : verdict.outcome == Outcome::not_run ? "skipped"
+                                                                : nullptr;
+    if (element == nullptr) {
+      text += "/>\n";
+    } else {
+      text += std::string("><") + element + " message=\"" + escaped(reasons(verdict)) +
+              "\"/></testcase>\n";
+    }
+  }
+  return text + "</testsuite>\n</testsuites>\n";
+}
+
+}  // namespace mxo

@@ -1,0 +1,92 @@
+// A report for a terminal: one line per output, details below a failure.
+#include <algorithm>
+#include <cstdio>
+
+#include "golden/reports/reports.h"
+#include "golden/reports/text.h"
+
+namespace mxo {
+namespace {
+
+std::string painted(Outcome outcome, Colour colour) {
+  std::string text(name_of(outcome));
+  text.resize(8, ' ');
+  if (colour == Colour::off) return text;
+  const char* code = outcome == Outcome::pass       ? "32"
+                     : outcome == Outcome::not_owed ? "36"
+                     : outcome == Outcome::not_run  ? "33"
+                                                    : "31";
+  return std::string("\x1b[") + code + "m" + text + "\x1b[0m";
+}
+
+std::string line(Outcome outcome, Colour colour, const std::string& what, const std::string& rest) {
+  std::string text = painted(outcome, colour) + "  " + what;
+  const std::size_t used = what.size();
+  text.append(used < 44 ? 44 - used : 1, ' ');
+  return text + " " + rest + "\n";
+}
+
+std::string slice_line(const char* kind, const Slice& slice) {
+  const Measures& m = slice.measures;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "          worst %s %lld (%lld to %lld): %lld of %lld differ, max ulp %llu, "
+                "max abs %s, SQNR %s\n",
+                kind, static_cast<long long>(slice.index), static_cast<long long>(slice.begin),
+                static_cast<long long>(slice.end), static_cast<long long>(m.differing),
+                static_cast<long long>(m.elements), static_cast<unsigned long long>(m.max_ulp),
+                number_text(m.max_absolute).c_str(), decibel_text(m.sqnr).c_str());
+  return text;
+}
+
+std::string details(const TensorVerdict& tensor) {
+  std::string text;
+  if (tensor.worst_group >= 0) {
+    text += slice_line("group", tensor.groups[static_cast<std::size_t>(tensor.worst_group)]);
+  }
+  if (const Slice* rows = worst_slice(tensor.row_blocks)) text += slice_line("rows", *rows);
+  if (const Slice* columns = worst_slice(tensor.column_blocks)) {
+    text += slice_line("K block", *columns);
+  }
+  for (const Difference& d : tensor.first) {
+    text += "          " + position_text(d.at) + ": expected " + bits_text(tensor, d.expected) +
+            ", found " + bits_text(tensor, d.actual) + "\n";
+  }
+  return text;
+}
+
+std::string figures(const TensorVerdict& tensor) {
+  if (!tensor.reason.empty()) return tensor.reason;
+  const Measures& m = tensor.all;
+  std::string text = std::to_string(m.elements) + " elements";
+  if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
+  if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not owed";
+  return text;
+}
+
+}  // namespace
+
+std::string table_report(const Report& report, Colour colour) {
+  std::string text = report.title + "  gate " + report.gate + "\n";
+  for (const CaseVerdict& verdict : report.cases) {
+    if (verdict.outputs.empty()) {
+      text += line(verdict.outcome, colour, verdict.id, verdict.reason);
+    }
+    for (const TensorVerdict& tensor : verdict.outputs) {
+      text += line(tensor.outcome, colour, verdict.id + " " + tensor.name, figures(tensor));
+      if (tensor.all.differing > 0) text += details(tensor);
+    }
+    // A case can be refused after some of its outputs were judged.
+    if (!verdict.outputs.empty() && !verdict.reason.empty()) {
+      text += line(verdict.outcome, colour, verdict.id, verdict.reason);
+    }
+  }
+  for (const Outcome outcome :
+       {Outcome::pass, Outcome::fail, Outcome::not_owed, Outcome::not_run, Outcome::invalid}) {
+    text += std::to_string(report.count(outcome)) + " " + std::string(name_of(outcome)) +
+            (outcome == Outcome::invalid ? "\n" : "  ");
+  }
+  return text;
+}
+
+}  // namespace mxo

@@ -1,0 +1,23 @@
+// Numbers and positions as every form of report spells them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "golden/judge/verdict.h"
+
+namespace mxo {
+
+std::string number_text(double value);
+/// "31.20 dB", "+inf", "-inf".
+std::string decibel_text(double value);
+/// "[3, 17]".
+std::string position_text(const std::vector<Index>& at);
+/// The bits in hexadecimal and the value: "7E (448)".
+std::string bits_text(const TensorVerdict& tensor, std::uint64_t bits);
+/// The slice that is worst off; null where nothing differs.
+const Slice* worst_slice(const std::vector<Slice>& slices);
+/// Nonfinite on one side is worst, then the least SQNR, then the most differences.
+bool worse(const Measures& a, const Measures& b);
+
+}  // namespace mxo

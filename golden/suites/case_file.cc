@@ -1,0 +1,171 @@
+// One case on disk: written from a call, read back against its manifest entry.
+#include "golden/suites/case_file.h"
+
+#include <cstring>
+
+#include "formats/error.h"
+#include "golden/files/sha256.h"
+#include "golden/judge/group_rows.h"
+
+namespace mxo {
+namespace {
+
+/// The value of a parameter the operator takes, given or default; empty where it takes none.
+std::string parameter_of(const SuiteCase& item, std::string_view key) {
+  for (const ParameterSpec& spec : catalogue_entry(item.op).parameters) {
+    if (spec.key != key) continue;
+    const auto given = item.parameters.find(key);
+    if (given != item.parameters.end()) return given->second;
+    return std::string(spec.values.substr(0, spec.values.find('|')));
+  }
+  return {};
+}
+
+std::string source_of(const SuiteCase& item, const std::string& sum) {
+  if (!item.source.empty()) return item.source;
+  if (sum.empty() || sum == "fma_chain") return "definition";
+  return sum == "exact" ? sum : "model:" + sum;
+}
+
+/// 1 where a row is not owed.
+Tensor rows_mask(const Tensor& output, Index owed_rows) {
+  Tensor mask(Dtype::u8, output.shape());
+  const Index columns = output.extent(output.rank() - 1);
+  std::memset(mask.data() + owed_rows * columns, 1,
+              static_cast<std::size_t>((output.extent(0) - owed_rows) * columns));
+  return mask;
+}
+
+/// Bytes that hold codes or scales get the type they stand for, by the operand's name.
+void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor) {
+  if (tensor.dtype() != Dtype::u8) return;
+  const std::size_t dot = name.rfind('.');
+  const std::string part = dot == name.npos ? name : name.substr(dot + 1);
+  if (part == "scales") tensor.reinterpret_as(Dtype::e8m0);
+  if (part != "codes") return;
+  std::string format = parameter_of(item, "format");
+  if (dot != name.npos) {
+    const auto own = item.parameters.find("format_" + name.substr(0, dot));
+    if (own != item.parameters.end()) format = own->second;
+  }
+  if (!format.empty()) tensor.reinterpret_as(dtype_named(format));
+}
+
+ManifestOperand describe(const std::string& name, Role role, const Tensor& tensor) {
+  return {name, role, tensor.dtype(), tensor.shape(), sha256(tensor.data(), tensor.bytes()),
+          {},   {}};
+}
+
+const Tensor& stored(const TensorFile& file, const std::string& path, const std::string& name) {
+  const auto at = file.tensors.find(name);
+  if (at == file.tensors.end()) throw Error(Fault::file, path + ": " + name + ": missing");
+  return at->second;
+}
+
+void check_operand(const TensorFile& file, const std::string& path,
+                   const ManifestOperand& operand) {
+  const std::string& name = operand.stored_name();
+  const Tensor& tensor = stored(file, path, name);
+  const std::string where = path + ": " + name + ": ";
+  if (tensor.shape() != operand.shape) {
+    throw Error(Fault::file, where + "found another shape than the manifest has");
+  }
+  const Dtype format = format_of(file, name);
+  if (format != operand.format) {
+    throw Error(Fault::file, where + "found " + std::string(name_of(format)) +
+                                 ", the manifest has " + std::string(name_of(operand.format)));
+  }
+  if (sha256(tensor.data(), tensor.bytes()) != operand.sha256) {
+    throw Error(Fault::file, where + "sha256 differs from the manifest's");
+  }
+  for (const std::string* companion :
+       {&operand.expect.lo, &operand.expect.hi, &operand.expect.mask}) {
+    if (companion->empty()) continue;
+    const Tensor& beside = stored(file, path, *companion);
+    const bool mask = companion == &operand.expect.mask;
+    const std::size_t size = mask ? 1 : size_of(tensor.dtype());
+    if (beside.shape() != tensor.shape() || size_of(beside.dtype()) != size) {
+      throw Error(Fault::file, path + ": " + *companion + ": needs the shape of " + name);
+    }
+  }
+}
+
+const Tensor* companion(const TensorFile& file, const std::string& name) {
+  return name.empty() ? nullptr : &file.tensors.at(name);
+}
+
+}  // namespace
+
+ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item,
+                        NamedTensors inputs, NamedTensors outputs, Spelling spelling) {
+  ManifestCase entry{.id = item.id,
+                     .op = item.op,
+                     .parameters = item.parameters,
+                     .profile = parameter_of(item, "profile"),
+                     .sum = parameter_of(item, "sum"),
+                     .source = {},
+                     .flags = item.flags,
+                     .operands = {},
+                     .sha256 = {}};
+  entry.source = source_of(item, entry.sum);
+
+  TensorFile file;
+  file.metadata = {{"mxo.case", item.id}, {"mxo.op", item.op}};
+  for (const auto& [key, value] : item.parameters) file.metadata["mxo.set." + key] = value;
+  std::string output_names;
+  for (auto& [name, tensor] : outputs) {
+    ManifestOperand operand = describe(name, Role::expected, tensor);
+    const auto expect = item.expect.find(name);
+    if (expect != item.expect.end()) operand.expect = expect->second;
+    const Groups groups = groups_of(item.op, name, inputs, tensor);
+    if (groups.owed_rows >= 0 && groups.owed_rows < tensor.extent(0)) {
+      operand.expect.kind = Expectation::Kind::undefined;
+      operand.expect.mask = name + ".undefined";
+      file.tensors.emplace(operand.expect.mask, rows_mask(tensor, groups.owed_rows));
+    }
+    entry.operands.push_back(std::move(operand));
+    output_names += (output_names.empty() ? "" : ",") + name;
+  }
+  file.metadata["mxo.outputs"] = output_names;
+  for (auto& [name, tensor] : inputs) {
+    name_format(item, name, tensor);
+    ManifestOperand operand = describe(name, Role::input, tensor);
+    if (outputs.contains(name)) operand.tensor = "input." + name;
+    file.tensors.emplace(operand.stored_name(), std::move(tensor));
+    entry.operands.push_back(std::move(operand));
+  }
+  for (auto& [name, tensor] : outputs) file.tensors.emplace(name, std::move(tensor));
+  write_safetensors(path, file, spelling);
+  entry.sha256 = sha256_of_file(path);
+  return entry;
+}
+
+Owed StoredCase::owed(const ManifestCase& item, const ManifestOperand& operand) const {
+  const Tensor& expected = file.tensors.at(operand.stored_name());
+  Owed owed;
+  owed.expected = &expected;
+  owed.format = operand.format;
+  owed.expectation = operand.expect;
+  owed.lo = companion(file, operand.expect.lo);
+  owed.hi = companion(file, operand.expect.hi);
+  owed.mask = companion(file, operand.expect.mask);
+  owed.groups = groups_of(item.op, operand.name, inputs, expected);
+  return owed;
+}
+
+StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& item) {
+  const std::filesystem::path path = case_file(suite, item.id);
+  if (sha256_of_file(path) != item.sha256) {
+    throw Error(Fault::file, path.string() + ": sha256 differs from the manifest's");
+  }
+  StoredCase stored_case;
+  stored_case.file = read_safetensors(path);
+  for (const ManifestOperand& operand : item.operands) {
+    check_operand(stored_case.file, path.string(), operand);
+    if (operand.role != Role::input) continue;
+    stored_case.inputs.emplace(operand.name, stored_case.file.tensors.at(operand.stored_name()));
+  }
+  return stored_case;
+}
+
+}  // namespace mxo

@@ -1,0 +1,30 @@
+// One case on disk: written from a call, read back against its manifest entry.
+#pragma once
+
+#include <filesystem>
+
+#include "golden/files/manifest.h"
+#include "golden/files/safetensors.h"
+#include "golden/judge/comparator.h"
+#include "golden/suites/suites.h"
+
+namespace mxo {
+
+/// Writes inputs and outputs of `item` to `path` and returns the manifest entry.
+ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item,
+                        NamedTensors inputs, NamedTensors outputs, Spelling spelling);
+
+/// A case read back.
+struct StoredCase {
+  TensorFile file;
+  NamedTensors inputs;  ///< under their operand names
+
+  /// What `operand` (role expected) owes; points into this.
+  Owed owed(const ManifestCase& item, const ManifestOperand& operand) const;
+};
+
+/// Reads the case and holds it against checksums, names, shapes and formats.
+/// Throws Error(file) where anything does not hold.
+StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& item);
+
+}  // namespace mxo

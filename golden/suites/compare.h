@@ -1,0 +1,21 @@
+// EXPECTED against ACTUAL: two files, or a suite and a directory of outputs.
+#pragma once
+
+#include <filesystem>
+
+#include "golden/judge/comparator.h"
+#include "golden/judge/progress.h"
+#include "golden/judge/verdict.h"
+
+namespace mxo {
+
+/// `expected` is a suite (a directory with manifest.json): `actual` is a directory of
+/// `<case id>.safetensors` with the outputs under their operand names, or another suite.
+/// Otherwise both are files, safetensors or .npy: every tensor of `expected` must be in `actual`.
+/// If `expected` holds `group_ends`, it says the groups and which rows are owed.  Two .npy files
+/// are compared whatever their names.
+/// Throws Error(file), Error(argument).
+Report compare(const std::filesystem::path& expected, const std::filesystem::path& actual,
+               const CompareOptions& options = {}, const Progress& progress = {});
+
+}  // namespace mxo

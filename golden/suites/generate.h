@@ -1,0 +1,31 @@
+// Writing a suite to disk.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "golden/files/manifest.h"
+#include "golden/files/safetensors.h"
+#include "golden/judge/progress.h"
+#include "ops/backend.h"
+
+namespace mxo {
+
+struct GenerateOptions {
+  std::string suite = "all";
+  int level = 1;
+  std::uint64_t seed = 0;
+  Spelling spelling = Spelling::portable;
+};
+
+/// Makes every case of the suite, runs it on `backend`, and writes inputs and outputs to
+/// `directory`, which must not exist or be empty.  The same options give the same bytes on every
+/// backend, with any number of threads.
+///
+/// Everything is written to a temporary name beside `directory`, the manifest last, and renamed
+/// at the end.  Throws Error(argument) for an unknown suite or level, Error(file).
+Manifest generate(const std::filesystem::path& directory, const GenerateOptions& options,
+                  Backend& backend, const Progress& progress = {});
+
+}  // namespace mxo

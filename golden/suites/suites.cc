@@ -1,0 +1,47 @@
+// The table of suites.
+#include "golden/suites/suites.h"
+
+#include <algorithm>
+
+#include "formats/error.h"
+#include "golden/suites/families.h"
+
+namespace mxo {
+namespace {
+
+constexpr Suite kSuites[] = {
+    {"formats", "encode and decode: every code, every tie, both neighbours of each boundary",
+     formats_cases},
+    {"quantize", "MX quantise and dequantise: scale modes x formats x axes x profiles, with edges",
+     quantize_cases},
+    {"f32_scales", "row-wise and block-wise quantise with f32 scales", f32_scales_cases},
+    {"layouts", "swizzled scale layouts and back, groups at their edges", layouts_cases},
+    {"products", "grouped products: groups at their edges, sums that are hard to add up",
+     products_cases},
+    {"movement", "groups padded, rows permuted, and both undone", movement_cases},
+    {"linear", "grouped_linear forward and backward, every recipe", linear_cases},
+};
+
+}  // namespace
+
+std::span<const Suite> suites() { return kSuites; }
+
+std::vector<SuiteCase> suite_cases(std::string_view suite, int level) {
+  std::vector<SuiteCase> cases;
+  std::string known = "all";
+  bool found = false;
+  for (const Suite& row : kSuites) {
+    known += ", " + std::string(row.name);
+    if (suite != "all" && suite != row.name) continue;
+    found = true;
+    std::vector<SuiteCase> more = row.cases(level);
+    cases.insert(cases.end(), std::make_move_iterator(more.begin()),
+                 std::make_move_iterator(more.end()));
+  }
+  if (!found) {
+    throw Error(Fault::argument, "unknown suite '" + std::string(suite) + "'; there are " + known);
+  }
+  return cases;
+}
+
+}  // namespace mxo

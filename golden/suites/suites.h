@@ -1,0 +1,43 @@
+// The named suites: which cases there are, with which inputs, and why.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "golden/files/expectation.h"
+#include "golden/suites/input_stream.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+
+/// One case as data.  `inputs` depends on nothing but its argument.
+struct SuiteCase {
+  std::string id;  ///< append-only
+  std::string op;
+  std::map<std::string, std::string, std::less<>> parameters;
+  std::vector<std::string> flags;  ///< of golden/suites/edge_flags.h
+  std::function<NamedTensors(const InputStream&)> inputs;
+  std::string source = {};  ///< empty: exact, definition or model:<name>, by the sum named
+  std::map<std::string, Expectation, std::less<>> expect = {};  ///< outputs not named: bit_exact
+};
+
+struct Suite {
+  std::string_view name;
+  std::string_view purpose;
+  /// The cases of `level`, those of lower levels included.
+  std::vector<SuiteCase> (*cases)(int level);
+};
+
+inline constexpr int kMaxLevel = 2;
+
+/// Every suite, in the order of `mxo list suites`.
+std::span<const Suite> suites();
+/// The cases of one suite, or of "all".  Throws Error(argument) naming the suites there are.
+std::vector<SuiteCase> suite_cases(std::string_view suite, int level);
+
+}  // namespace mxo

@@ -1,0 +1,63 @@
+// Holding a suite on disk against its checksums and against the definition.
+#include "golden/suites/verify.h"
+
+#include "formats/error.h"
+#include "golden/suites/case_file.h"
+
+namespace mxo {
+namespace {
+
+void rederive(const ManifestCase& item, const StoredCase& stored, Backend& reference,
+              CaseVerdict& verdict) {
+  const NamedTensors outputs =
+      call_operator(reference, item.op, stored.inputs, Parameters(item.parameters));
+  std::size_t expected = 0;
+  for (const ManifestOperand& operand : item.operands) {
+    if (operand.role != Role::expected) continue;
+    ++expected;
+    const auto at = outputs.find(operand.name);
+    if (at == outputs.end()) {
+      throw Error(Fault::file, operand.name + ": " + item.op + " has no such output");
+    }
+    verdict.outputs.push_back(compare_tensor(operand.name, stored.owed(item, operand), at->second));
+    verdict.outcome = graver(verdict.outcome, verdict.outputs.back().outcome);
+  }
+  if (expected != outputs.size()) {
+    throw Error(Fault::file, item.op + " has " + std::to_string(outputs.size()) +
+                                 " outputs, the case expects " + std::to_string(expected));
+  }
+}
+
+CaseVerdict verify_case(const std::filesystem::path& directory, const ManifestCase& item,
+                        Backend& reference) {
+  CaseVerdict verdict{item.id, item.op, Outcome::not_owed, {}, {}};
+  try {
+    const StoredCase stored = read_case(directory, item);
+    rederive(item, stored, reference, verdict);
+  } catch (const Error& error) {
+    // What the reference cannot run is not the suite's fault; everything else is.
+    verdict.outcome = error.fault() == Fault::unsupported ? Outcome::not_run : Outcome::invalid;
+    verdict.reason = error.what();
+  }
+  return verdict;
+}
+
+}  // namespace
+
+Report verify(const std::filesystem::path& directory, Backend& reference,
+              const Progress& progress) {
+  const Manifest manifest = read_manifest(directory);
+  Report report{.title = "verify " + directory.string(), .gate = "bits", .cases = {}};
+  for (const ManifestCase& item : manifest.cases) {
+    if (progress) {
+      progress(
+          static_cast<double>(report.cases.size()) / static_cast<double>(manifest.cases.size()),
+          item.id);
+    }
+    report.cases.push_back(verify_case(directory, item, reference));
+  }
+  if (progress) progress(1, "done");
+  return report;
+}
+
+}  // namespace mxo
