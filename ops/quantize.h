@@ -3,7 +3,7 @@
 
 #include "formats/any_view.h"
 #include "formats/mx_block.h"
-#include "formats/scale_layout.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo {
 
@@ -14,12 +14,6 @@ class Check;
 enum class BlockAxis : std::uint8_t {
   columns,  ///< axis -1: neighbours in a row
   rows,     ///< axis -2: neighbours in a column
-};
-
-/// How the scales of a result lie in memory.
-enum class ScaleStorage : std::uint8_t {
-  row_major,  ///< through the view of the scales
-  blocked,    ///< 128x4 tiles (formats/scale_layout.h): quantise and swizzle in one step
 };
 
 /// For every block b of `block` neighbours along `axis`:
@@ -69,19 +63,5 @@ void dequantize(Backend& backend, const Dequantize& op);
 
 /// Throws what quantize() would, in the name of `check`; for operators that quantise as a step.
 void check_quantize(const Check& check, const Quantize& op);
-
-/// The same memory with its last two axes exchanged.
-template <typename Void>
-AnyView<Void> transposed(AnyView<Void> view) {
-  const int r = view.rank - 2;
-  const int k = view.rank - 1;
-  const Index extent = view.extent[r];
-  const Index stride = view.stride[r];
-  view.extent[r] = view.extent[k];
-  view.stride[r] = view.stride[k];
-  view.extent[k] = extent;
-  view.stride[k] = stride;
-  return view;
-}
 
 }  // namespace mxo

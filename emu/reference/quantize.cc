@@ -2,6 +2,7 @@
 #include "ops/quantize.h"
 #include "emu/reference/elements.h"
 #include "emu/reference/reference_backend.h"
+#include "formats/scale_layout.h"
 
 namespace mxo {
 namespace {
