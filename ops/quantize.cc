@@ -1,6 +1,8 @@
 // Checks of quantize and dequantize.
 #include "ops/quantize.h"
 
+#include "formats/scale_layout.h"
+
 #include <vector>
 
 #include "ops/checked.h"

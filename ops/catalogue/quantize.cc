@@ -1,5 +1,7 @@
 // Catalogue entries of quantize and dequantize.
 #include "ops/quantize.h"
+
+#include "formats/scale_layout.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/quantize_parameters.h"
 #include "ops/catalogue/staging.h"
