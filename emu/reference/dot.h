@@ -1,8 +1,8 @@
 // One output of a matrix product, by the sums that are no machine's.
 #pragma once
 
+#include "emu/exact/exact_sum.h"
 #include "emu/reference/scaled_line.h"
-#include "emu/sums/exact_sum.h"
 #include "ops/grouped_matmul.h"
 
 namespace mxo {

@@ -1,5 +1,5 @@
 // The superaccumulator at its edges; sums of many terms are in grouped_matmul_test.cc.
-#include "emu/sums/exact_sum.h"
+#include "emu/exact/exact_sum.h"
 
 #include <bit>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "emu/cpu/gemm/digits.h"
+#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "formats/tensor.h"
 #include "tests/support/gemm_cases.h"
 #include "tests/support/tile_tables.h"

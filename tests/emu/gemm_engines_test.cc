@@ -8,9 +8,9 @@
 #include <random>
 
 #include "emu/backends.h"
+#include "emu/cpu/gemm/kernels/portable.h"
 #include "emu/cpu/gemm/multiply.h"
-#include "emu/cpu/gemm/portable.h"
-#include "emu/cpu/gemm/rounding.h"
+#include "emu/exact/rounding.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "emu/cpu/gemm/planes.h"
-#include "emu/cpu/gemm/portable.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/gemm/kernels/portable.h"
 
 namespace mxo {
 namespace {

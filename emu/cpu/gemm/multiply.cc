@@ -8,9 +8,9 @@
 #include <new>
 #include <span>
 
-#include "emu/cpu/gemm/bf16_tiles.h"
-#include "emu/cpu/gemm/plan.h"
-#include "emu/cpu/gemm/zeros.h"
+#include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
+#include "emu/cpu/gemm/plan/plan.h"
+#include "emu/cpu/gemm/tiles/zeros.h"
 
 namespace mxo::cpu {
 

@@ -1,7 +1,7 @@
 // The fast grouped products: `exact` and `fma_chain`, with the bits of the definition.
 #pragma once
 
-#include "emu/cpu/gemm/kernels.h"
+#include "emu/cpu/gemm/kernels/kernels.h"
 #include "ops/grouped_matmul.h"
 
 namespace mxo::cpu {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emu/cuda/gemm/element.cuh"
-#include "emu/sums/exact_sum.h"
+#include "emu/exact/exact_sum.h"
 
 namespace mxo::cuda {
 

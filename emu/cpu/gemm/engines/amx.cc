@@ -1,0 +1,223 @@
+// The loops on AMX tiles of bytes and of bf16; the rest of the table is that of AVX-512.
+#include <immintrin.h>
+
+#include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
+#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/target_region.h"
+
+MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,avx512bf16,amx-tile,amx-int8,amx-bf16")
+namespace mxo::cpu {
+namespace {
+
+/// The 64 bytes of LDTILECFG: 16 rows of 64 bytes in each of the 8 tiles.
+struct alignas(64) TileConfig {
+  std::uint8_t palette = 1;
+  std::uint8_t start_row = 0;
+  std::uint8_t reserved[14] = {};
+  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+void begin() noexcept {
+  static constexpr TileConfig config;
+  _tile_loadconfig(&config);
+}
+void end() noexcept { _tile_release(); }
+
+// Tiles 0 and 1 hold A's planes, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.
+void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::int8_t* b_high,
+               const std::int8_t* b_low) {
+  _tile_loadd(0, a_high, 64);
+  _tile_loadd(2, b_high, 64);
+  _tile_dpbssd(4, 0, 2);
+  _tile_loadd(3, b_low, 64);
+  _tile_dpbsud(5, 0, 3);
+  _tile_loadd(1, a_low, 64);
+  _tile_dpbuud(6, 1, 3);
+  _tile_dpbusd(5, 1, 2);
+}
+
+void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                PlaneSums& sums) noexcept {
+  _tile_zero(4);
+  _tile_zero(5);
+  _tile_zero(6);
+  if (range.blocks != ChunkRange::both) {
+    alignas(64) std::int8_t tiles[2][kTileBytes];
+    planes_of_block(a, range, tiles);
+    add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
+              b + tile_of_b(half, 1, range.first));
+  } else {
+    for (int i = 0; i < range.count; ++i) {
+      const int chunk = i % kChunks;
+      const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+      const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+      add_chunk(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
+                run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk));
+    }
+  }
+  _tile_stored(4, sums[0], 64);
+  _tile_stored(5, sums[1], 64);
+  _tile_stored(6, sums[2], 64);
+}
+
+// Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six sums that do not wait for each
+// other, where one half alone has three.
+void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_t* b,
+                       PlaneSums* halves) noexcept {
+  if (i == 0) {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+    _tile_zero(5);
+  }
+  if (i < chunks) {
+    const int chunk = i % kChunks;
+    const std::int8_t* run_a = a + i / kChunks * kRunBytes;
+    const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
+    _tile_loadd(6, run_a + tile_of_a(0, chunk), 64);
+    _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    _tile_dpbssd(0, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    _tile_dpbssd(3, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    _tile_dpbsud(1, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 1, chunk), 64);
+    _tile_dpbsud(4, 6, 7);
+    _tile_loadd(6, run_a + tile_of_a(1, chunk), 64);
+    _tile_dpbuud(5, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 1, chunk), 64);
+    _tile_dpbuud(2, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(0, 0, chunk), 64);
+    _tile_dpbusd(1, 6, 7);
+    _tile_loadd(7, run_b + tile_of_b(1, 0, chunk), 64);
+    _tile_dpbusd(4, 6, 7);
+    return;
+  }
+  _tile_stored(0, halves[0][0], 64);
+  _tile_stored(1, halves[0][1], 64);
+  _tile_stored(2, halves[0][2], 64);
+  _tile_stored(3, halves[1][0], 64);
+  _tile_stored(4, halves[1][1], 64);
+  _tile_stored(5, halves[1][2], 64);
+}
+
+// Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
+void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                DigitSums& sums) noexcept {
+  if (more) {
+    _tile_loadd(0, sums[0], 64);
+    _tile_loadd(1, sums[1], 64);
+    _tile_loadd(2, sums[2], 64);
+    _tile_loadd(3, sums[3], 64);
+    _tile_loadd(4, sums[4], 64);
+  } else {
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_zero(4);
+  }
+  for (int i = 0; i < chunks; ++i, a += kDigitChunkBytes, b += kDigitChunkBytes) {
+    _tile_loadd(5, a + 2 * kTileBytes, 64);
+    _tile_loadd(7, b + 2 * kTileBytes, 64);
+    _tile_dpbssd(4, 5, 7);
+    _tile_loadd(6, a + kTileBytes, 64);
+    _tile_dpbssd(3, 6, 7);
+    _tile_loadd(7, b, 64);
+    _tile_dpbssd(2, 5, 7);
+    _tile_dpbssd(1, 6, 7);
+    _tile_loadd(7, b + kTileBytes, 64);
+    _tile_dpbssd(3, 5, 7);
+    _tile_dpbssd(2, 6, 7);
+    _tile_loadd(5, a, 64);
+    _tile_dpbssd(1, 5, 7);
+    _tile_loadd(7, b, 64);
+    _tile_dpbssd(0, 5, 7);
+    _tile_loadd(6, b + 2 * kTileBytes, 64);
+    _tile_dpbssd(2, 5, 6);
+  }
+  _tile_stored(0, sums[0], 64);
+  _tile_stored(1, sums[1], 64);
+  _tile_stored(2, sums[2], 64);
+  _tile_stored(3, sums[3], 64);
+  _tile_stored(4, sums[4], 64);
+}
+
+// Blocks take turns: sums in tiles 0 and 1, operands in 4 and 5; sums in 2 and 3, operands in 6 and
+// 7.  A block is stored after the next one is summed.
+void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+              BlockSums* sums) noexcept {
+  for (int i = 0; i < blocks && step == 0; ++i, a += kTileWords, b += 2 * kTileWords) {
+    if (i % 2 == 0) {
+      _tile_zero(0);
+      _tile_zero(1);
+      _tile_loadd(4, a, 64);
+      _tile_loadd(5, b, 64);
+      _tile_dpbf16ps(0, 4, 5);
+      _tile_loadd(5, b + kTileWords, 64);
+      _tile_dpbf16ps(1, 4, 5);
+      if (i == 0) continue;
+      _tile_stored(2, sums[i - 1].halves[0], 64);
+      _tile_stored(3, sums[i - 1].halves[1], 64);
+    } else {
+      _tile_zero(2);
+      _tile_zero(3);
+      _tile_loadd(6, a, 64);
+      _tile_loadd(7, b, 64);
+      _tile_dpbf16ps(2, 6, 7);
+      _tile_loadd(7, b + kTileWords, 64);
+      _tile_dpbf16ps(3, 6, 7);
+      _tile_stored(0, sums[i - 1].halves[0], 64);
+      _tile_stored(1, sums[i - 1].halves[1], 64);
+    }
+  }
+  if (step == 0) return;
+  BlockSums& last = sums[blocks - 1];
+  if (blocks % 2 != 0) {
+    _tile_stored(0, last.halves[0], 64);
+    _tile_stored(1, last.halves[1], 64);
+  } else {
+    _tile_stored(2, last.halves[0], 64);
+    _tile_stored(3, last.halves[1], 64);
+  }
+}
+
+void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
+                const LineErrors& b, RoundedRows& to) noexcept {
+  const auto words = [](__m512 left, __m512 right) {
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
+  };
+  const BlockRows rows(blocks, sums, a, b);
+  RowPutter putter(to);
+  for (int m = first; m < past; ++m) {
+    const BlockRows::Row row = rows.row(m);
+    rows.put(m, words(row.left.low, row.right.low), words(row.left.high, row.right.high), putter);
+  }
+  to.rows_left = putter.rows_left();
+}
+
+}  // namespace
+
+const Kernels& amx_kernels() {
+  static constexpr Bf16Kernels bf16 = {add_bf16, round_bf16};
+  static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes, add_chunk_of_both};
+  static const Kernels kernels = [] {
+    Kernels k = amx_layout_kernels();
+    k.isa = Isa::amx;
+    k.begin = begin;
+    k.end = end;
+    k.planes = &planes;
+    k.add_digits = add_digits;
+    k.bf16 = &bf16;
+    return k;
+  }();
+  return kernels;
+}
+
+}  // namespace mxo::cpu
+MXO_TARGET_END

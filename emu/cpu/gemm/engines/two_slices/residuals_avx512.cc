@@ -1,0 +1,79 @@
+// Products of rests, which byte planes leave out, with the other panel's integers, by AVX-512.
+#include <immintrin.h>
+
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/target_region.h"
+
+MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
+namespace mxo::cpu {
+namespace {
+
+// Byte `at % 4` of 16 dwords of each plane, joined to integers.
+__m512i integers(__m512i high, __m512i low, unsigned at) {
+  const unsigned bits = 8 * (at % 4);
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - bits));
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(bits));
+  const __m512i h = _mm512_srai_epi32(_mm512_sll_epi32(high, up), 24);
+  const __m512i l = _mm512_and_si512(_mm512_srl_epi32(low, down), _mm512_set1_epi32(0xFF));
+  return _mm512_add_epi32(_mm512_slli_epi32(h, 8), l);
+}
+
+void add_16(__m512d value, __m512i words, const double* scale, double* y) {
+  for (int i = 0; i < 2; ++i) {
+    const __m256i part =
+        i == 0 ? _mm512_castsi512_si256(words) : _mm512_extracti64x4_epi64(words, 1);
+    const __m512d x = _mm512_mul_pd(_mm512_cvtepi32_pd(part), _mm512_loadu_pd(scale + 8 * i));
+    _mm512_storeu_pd(y + 8 * i, _mm512_fmadd_pd(value, x, _mm512_loadu_pd(y + 8 * i)));
+  }
+}
+
+// Element `at` of a run of 16 lanes of A.
+__m512i integers_of_a(const std::int8_t* run, unsigned at) {
+  const __m512i lanes =
+      _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 6);
+  const std::int8_t* from = run + at / kChunk * kTileBytes + at % kChunk / 4 * 4;
+  const __m512i high = _mm512_i32gather_epi32(lanes, from + tile_of_a(0, 0), 1);
+  const __m512i low = _mm512_i32gather_epi32(lanes, from + tile_of_a(1, 0), 1);
+  return integers(high, low, at);
+}
+
+// Element `at` of a run of the 16 lanes of a half of B.
+__m512i integers_of_b(const std::int8_t* run, int half, unsigned at) {
+  const std::int8_t* from = run + at / 4 * 64;  // chunks of one plane follow each other
+  return integers(_mm512_loadu_si512(from + tile_of_b(half, 0, 0)),
+                  _mm512_loadu_si512(from + tile_of_b(half, 1, 0)), at);
+}
+
+}  // namespace
+
+void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
+                           const double* scale_b, double* c) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Rest& rest = rests[i];
+    const double* scale = scale_b + rest.at / kBlock * kMaxLanesB;
+    double* row = c + rest.lane * kMaxLanesB;
+    for (int half = 0; half < 2; ++half) {
+      add_16(_mm512_set1_pd(rest.value), integers_of_b(b, half, rest.at), scale + 16 * half,
+             row + 16 * half);
+    }
+  }
+}
+
+void planes_add_rests_of_b(const Rest* rests, int count, const std::int8_t* a,
+                           const double* scale_a, double* d) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Rest& rest = rests[i];
+    add_16(_mm512_set1_pd(rest.value), integers_of_a(a, rest.at),
+           scale_a + rest.at / kBlock * kMaxLanesA, d + rest.lane * kMaxLanesA);
+  }
+}
+
+void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, const double* scale_a,
+                          double* d) noexcept {
+  add_16(_mm512_set1_pd(value),
+         integers_of_a(reinterpret_cast<const std::int8_t*>(a), static_cast<unsigned>(at)), scale_a,
+         d);
+}
+
+}  // namespace mxo::cpu
+MXO_TARGET_END

@@ -1,0 +1,146 @@
+// The rounding of rows of sums of planes by AVX-512: to odd in f32, then to bf16.  Rests are added
+// only where the most that they could add would matter.
+#include <bit>
+
+#include "emu/cpu/gemm/engines/two_slices/pair.h"
+#include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
+
+MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
+namespace mxo::cpu {
+namespace {
+
+/// Columns [16 * half, 16 * half + 16) of a pair.
+struct Planes16 {
+  const PlaneSums& sums;
+  const LineErrors& a;
+  const LineErrors& b;
+  __mmask16 columns;  // that have rests
+  __m512 of_columns;  // what those add at most
+
+  Planes16(const PlanePair& pair, int half)
+      : sums(pair.half(half)),
+        a(pair.errors_of_a()),
+        b(pair.errors_of_b()),
+        columns(static_cast<__mmask16>(b.with_rests >> half * kTileLanes)),
+        of_columns(
+            _mm512_mul_ps(_mm512_load_ps(b.rests + half * kTileLanes), _mm512_set1_ps(a.most))) {}
+
+  /// A sum is 2^16 u + w, both exact in f32, so that fused steps round it once: down and up.  The
+  /// odd one of the two rounds to bf16 as the sum itself does.
+  template <bool kDeep>
+  [[gnu::always_inline]] inline __m512i odd(int row) const {
+    const __m512i mixed = _mm512_load_si512(sums[1][row]);
+    const __m512i low = _mm512_load_si512(sums[2][row]);
+    __m512i u = _mm512_add_epi32(_mm512_srai_epi32(mixed, 8), _mm512_load_si512(sums[0][row]));
+    // Of each dword the lowest byte, one up; 0x80 is no byte.
+    const __m512i one_up = _mm512_broadcast_i32x4(
+        _mm_setr_epi32(static_cast<int>(0x80800080u), static_cast<int>(0x80800480u),
+                       static_cast<int>(0x80800880u), static_cast<int>(0x80800C80u)));
+    __m512i w = _mm512_shuffle_epi8(mixed, one_up);
+    if (kDeep) {
+      u = _mm512_add_epi32(u, _mm512_srli_epi32(low, 16));
+      w = _mm512_add_epi32(w, _mm512_and_si512(low, _mm512_set1_epi32(0xFFFF)));
+    } else {
+      w = _mm512_add_epi32(w, low);
+    }
+    const __m512 high = _mm512_cvtepi32_ps(u);
+    const __m512 rest = _mm512_cvtepi32_ps(w);
+    const __m512 step = _mm512_set1_ps(0x1p16f);
+    const __m512i down = _mm512_castps_si512(
+        _mm512_fmadd_round_ps(high, step, rest, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+    const __m512i up = _mm512_castps_si512(
+        _mm512_fmadd_round_ps(high, step, rest, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
+    return _mm512_mask_mov_epi32(up, _mm512_test_epi32_mask(down, _mm512_set1_epi32(1)), down);
+  }
+
+  /// What the rests of a row and of the columns add at most, in units of both.
+  [[gnu::always_inline]] inline __m512 most_of_rests(int row) const {
+    return _mm512_add_ps(of_columns, _mm512_set1_ps(a.rests[row] * b.most));
+  }
+};
+
+/// To the nearest bf16, ties to even, in the upper half.
+[[gnu::always_inline]] inline __m512i nearest(__m512i bits) {
+  const __mmask16 last = _mm512_test_epi32_mask(bits, _mm512_set1_epi32(0x10000));
+  const __m512i up = _mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF));
+  return _mm512_mask_add_epi32(up, last, up, _mm512_set1_epi32(1));
+}
+
+/// About a number that its roundings in f32 put off, and something else less than `error`.
+[[gnu::always_inline]] inline Ends about(__m512 c, __m512 error) {
+  return ends_of(c, _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1p-21f), error));
+}
+
+/// Sums of one row and half without their rests, rounded; a bit of each that is too near a tie for
+/// what rests may add.
+struct Rounded16 {
+  __m512i bits;
+  __mmask16 near;
+};
+
+template <bool kDeep, bool kRests>
+[[gnu::always_inline]] inline Rounded16 round_16(const Planes16& of, int row, bool row_has_rests) {
+  const __m512i odd = of.odd<kDeep>(row);
+  const __mmask16 any = row_has_rests ? 0xFFFF : of.columns;
+  if (!kRests || any == 0) return {nearest(odd), 0};
+  const Ends ends = about(_mm512_castsi512_ps(odd), of.most_of_rests(row));
+  const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
+  return {nearest(odd),
+          _mm512_mask_test_epi32_mask(any, _mm512_xor_si512(ends.low, ends.high), upper)};
+}
+
+/// The row again, with the rests of the outputs that are near.
+template <bool kDeep>
+RoundedRow add_rests(const PlanePair& pair, int row, std::uint32_t near) {
+  alignas(64) float rests[kMaxLanesB] = {};
+  pair.sum_rests(row, near, rests);
+  const auto half = [&](int i) {
+    const Planes16 of(pair, i);
+    const __m512i odd = of.odd<kDeep>(row);
+    const __m512 c =
+        _mm512_add_ps(_mm512_castsi512_ps(odd), _mm512_load_ps(rests + i * kTileLanes));
+    const Ends ends = about(c, _mm512_mul_ps(of.most_of_rests(row), _mm512_set1_ps(0x1p-14f)));
+    const auto those = static_cast<__mmask16>(near >> i * kTileLanes);
+    return Ends{_mm512_mask_mov_epi32(nearest(odd), those, ends.low),
+                _mm512_mask_mov_epi32(nearest(odd), those, ends.high)};
+  };
+  return row_of(half(0), half(1), near);
+}
+
+template <bool kDeep, bool kRests>
+void round_planes(int first, int past, const PlanePair& pair, RoundedRows& to) {
+  const Planes16 left(pair, 0);
+  const Planes16 right(pair, 1);
+  const RowScale scale(0, left.a, left.b);
+  const std::uint32_t rows = left.a.with_rests;
+  const auto round = [&](int m, std::uint32_t wanted) __attribute__((always_inline)) {
+    const bool row_has_rests = kRests && (rows >> m & 1u) != 0;
+    const Rounded16 of_left = round_16<kDeep, kRests>(left, m, row_has_rests);
+    const Rounded16 of_right = round_16<kDeep, kRests>(right, m, row_has_rests);
+    const std::uint32_t near = kRests ? _mm512_kunpackw(of_right.near, of_left.near) & wanted : 0u;
+    return RoundedRow{upper_halves(of_left.bits, of_right.bits), near};
+  };
+  round_rows(first, past, scale, round, to);
+  if (!kRests) return;
+  for (std::uint32_t near = to.rows_left; near != 0; near &= near - 1) {
+    const int m = std::countr_zero(near);
+    if (to.open[m] == 0) continue;
+    const RoundedRow row = add_rests<kDeep>(pair, m, to.open[m]);
+    _mm512_store_si512(to.left[m], scale.scaled(m, row.words));
+    to.open[m] = row.open;
+  }
+}
+
+}  // namespace
+
+void round_sums(int first, int past, const PlanePair& pair, RoundedRows& to) noexcept {
+  if ((pair.errors_of_a().with_rests | pair.errors_of_b().with_rests) != 0) {
+    if (pair.is_deep()) return round_planes<true, true>(first, past, pair, to);
+    return round_planes<false, true>(first, past, pair, to);
+  }
+  if (pair.is_deep()) return round_planes<true, false>(first, past, pair, to);
+  round_planes<false, false>(first, past, pair, to);
+}
+
+}  // namespace mxo::cpu
+MXO_TARGET_END
