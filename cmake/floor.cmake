@@ -7,6 +7,12 @@ function(mxo_floor name)
   cmake_parse_arguments(floor "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
+  # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest.
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER sources EXCLUDE REGEX "_portable\\.cc$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "_(x86|avx2|avx512|avx512_vnni|vbmi|amx)\\.cc$")
+  endif()
   if(NOT sources)  # a floor may be empty while the house is being built
     file(WRITE ${PROJECT_BINARY_DIR}/empty_${name}.cc "")
     set(sources ${PROJECT_BINARY_DIR}/empty_${name}.cc)

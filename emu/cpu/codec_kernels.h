@@ -76,9 +76,6 @@ extern const CodecKernels kCodecScalar;
 extern const CodecKernels kCodecAvx2;
 extern const CodecKernels kCodecAvx512;
 
-inline const CodecKernels& codec_kernels(Isa isa) {
-  if (isa >= Isa::avx512) return kCodecAvx512;
-  return isa == Isa::avx2 ? kCodecAvx2 : kCodecScalar;
-}
+const CodecKernels& codec_kernels(Isa isa);
 
 }  // namespace mxo::cpu

@@ -36,9 +36,6 @@ extern const FloatKernels kFloatScalar;
 extern const FloatKernels kFloatAvx2;
 extern const FloatKernels kFloatAvx512;
 
-inline const FloatKernels& float_kernels(Isa isa) {
-  if (isa >= Isa::avx512) return kFloatAvx512;
-  return isa == Isa::avx2 ? kFloatAvx2 : kFloatScalar;
-}
+const FloatKernels& float_kernels(Isa isa);
 
 }  // namespace mxo::cpu

@@ -2,11 +2,11 @@
 // Large outputs are written past the caches: an ordinary store would first read the line.
 #include "emu/cpu/row_moves.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 namespace {
@@ -21,35 +21,6 @@ constexpr Index kLeastStreamed = 256;
 constexpr std::size_t kLibraryBytes = 4096;
 /// More runs than this are taken in the order of their source.
 constexpr std::size_t kFewRuns = 64;
-
-void stream(std::byte* to, const std::byte* from, std::size_t n) {
-  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) & 63u, n);
-  std::memcpy(to, from, head);
-  std::size_t i = head;
-  for (; i + 64 <= n; i += 64) {
-    const auto* source = reinterpret_cast<const __m128i*>(from + i);
-    auto* target = reinterpret_cast<__m128i*>(to + i);
-    const __m128i a = _mm_loadu_si128(source);
-    const __m128i b = _mm_loadu_si128(source + 1);
-    const __m128i c = _mm_loadu_si128(source + 2);
-    const __m128i d = _mm_loadu_si128(source + 3);
-    _mm_stream_si128(target, a);
-    _mm_stream_si128(target + 1, b);
-    _mm_stream_si128(target + 2, c);
-    _mm_stream_si128(target + 3, d);
-  }
-  std::memcpy(to + i, from + i, n - i);
-}
-
-void stream_zeros(std::byte* to, std::size_t n) {
-  const std::size_t head = std::min<std::size_t>(-reinterpret_cast<std::uintptr_t>(to) & 63u, n);
-  std::memset(to, 0, head);
-  std::size_t i = head;
-  for (; i + 16 <= n; i += 16) {
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_setzero_si128());
-  }
-  std::memset(to + i, 0, n - i);
-}
 
 /// Where rows lie, in bytes.
 struct Rows {
@@ -131,7 +102,7 @@ void stream_spans(Spans spans) noexcept {
       std::memcpy(span.to, span.from, span.bytes);
     }
   }
-  _mm_sfence();  // streamed stores become visible before the threads join
+  finish_streams();  // before the threads join
 }
 
 void copy_spans(Spans spans) noexcept {

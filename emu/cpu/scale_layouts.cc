@@ -1,13 +1,12 @@
 // swizzle_scales and unswizzle_scales: rows of 128x4 tiles over threads.
 #include "ops/scale_layouts.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/simd/interleave.h"
 #include "emu/reference/blocked_parts.h"
 #include "emu/reference/elements.h"
 
@@ -34,44 +33,25 @@ std::vector<TileRow> tile_rows(ScaleLayout layout, const Operand& scales,
   return all;
 }
 
-/// 4x4 words transposed: word j of line i becomes word i of line j.
-void exchange_words(__m128i (&line)[4]) {
-  const __m128i a = _mm_unpacklo_epi32(line[0], line[1]);
-  const __m128i b = _mm_unpacklo_epi32(line[2], line[3]);
-  const __m128i c = _mm_unpackhi_epi32(line[0], line[1]);
-  const __m128i d = _mm_unpackhi_epi32(line[2], line[3]);
-  line[0] = _mm_unpacklo_epi64(a, b);
-  line[1] = _mm_unpackhi_epi64(a, b);
-  line[2] = _mm_unpacklo_epi64(c, d);
-  line[3] = _mm_unpackhi_epi64(c, d);
-}
-
 constexpr Index kFourTiles = 4 * kTileColumns;
+using Words = Vector16<std::uint32_t>;
 
 /// Four whole tiles: rows r, r + 32, r + 64, r + 96 give line r of each tile, one word from each.
 void swizzle_four(const std::uint8_t* scales, Index stride, std::uint8_t* tiles) {
   for (Index r = 0; r < 32; ++r) {
-    __m128i line[4];
-    for (int i = 0; i < 4; ++i) {
-      line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(scales + (r + 32 * i) * stride));
-    }
-    exchange_words(line);
-    for (int i = 0; i < 4; ++i) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(tiles + i * kTileBytes + r * 16), line[i]);
-    }
+    Words line[4];
+    for (int i = 0; i < 4; ++i) line[i] = Words::load(scales + (r + 32 * i) * stride);
+    transpose_vectors(line);
+    for (int i = 0; i < 4; ++i) line[i].store(tiles + i * kTileBytes + r * 16);
   }
 }
 
 void unswizzle_four(const std::uint8_t* tiles, std::uint8_t* scales, Index stride) {
   for (Index r = 0; r < 32; ++r) {
-    __m128i line[4];
-    for (int i = 0; i < 4; ++i) {
-      line[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(tiles + i * kTileBytes + r * 16));
-    }
-    exchange_words(line);
-    for (int i = 0; i < 4; ++i) {
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(scales + (r + 32 * i) * stride), line[i]);
-    }
+    Words line[4];
+    for (int i = 0; i < 4; ++i) line[i] = Words::load(tiles + i * kTileBytes + r * 16);
+    transpose_vectors(line);
+    for (int i = 0; i < 4; ++i) line[i].store(scales + (r + 32 * i) * stride);
   }
 }
 

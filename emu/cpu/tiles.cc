@@ -1,10 +1,11 @@
 // Copies of rectangles; transposition of bytes in 16 x 16 squares.
 #include "emu/cpu/tiles.h"
 
-#include <emmintrin.h>
-
 #include <cstdint>
 #include <cstring>
+
+#include "emu/cpu/simd/interleave.h"
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 namespace {
@@ -20,24 +21,10 @@ void copy_elements(Tile<const std::byte> from, Tile<std::byte> to, Index rows, I
   }
 }
 
-/// to[k][r] = from[r][k] for 16 rows of 16 bytes.  Each round interleaves row i with row i + 8,
-/// which rotates the eight bits (row, column) of a byte's place by one; four rounds exchange them.
-void transpose_square(const std::byte* from, Index from_stride, std::byte* to, Index to_stride) {
-  __m128i row[16];
-  for (int i = 0; i < 16; ++i) {
-    row[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
-  }
-  for (int round = 0; round < 4; ++round) {
-    __m128i next[16];
-    for (int i = 0; i < 8; ++i) {
-      next[2 * i] = _mm_unpacklo_epi8(row[i], row[i + 8]);
-      next[2 * i + 1] = _mm_unpackhi_epi8(row[i], row[i + 8]);
-    }
-    std::memcpy(row, next, sizeof row);
-  }
-  for (int i = 0; i < 16; ++i) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i * to_stride), row[i]);
-  }
+/// to[k][r] = from[r][k] for 16 rows of 16 bytes.
+void transpose_bytes_16(const std::byte* from, Index from_stride, std::byte* to, Index to_stride) {
+  transpose_square(reinterpret_cast<const std::uint8_t*>(from), from_stride,
+                   reinterpret_cast<std::uint8_t*>(to), to_stride);
 }
 
 constexpr Index kLine = 64;  // bytes of a cache line: four squares below each other
@@ -48,17 +35,13 @@ void transpose_lines(const std::byte* from, Index from_stride, std::byte* to, In
                      Stores stores) {
   alignas(64) std::byte lines[16 * kLine];
   for (Index r = 0; r < kLine; r += 16) {
-    transpose_square(from + r * from_stride, from_stride, lines + r, kLine);
+    transpose_bytes_16(from + r * from_stride, from_stride, lines + r, kLine);
   }
   for (Index k = 0; k < 16; ++k) {
-    for (Index r = 0; r < kLine; r += 16) {
-      const __m128i part = _mm_load_si128(reinterpret_cast<const __m128i*>(lines + k * kLine + r));
-      auto* target = reinterpret_cast<__m128i*>(to + k * to_stride + r);
-      if (stores == Stores::streamed) {
-        _mm_stream_si128(target, part);
-      } else {
-        _mm_storeu_si128(target, part);
-      }
+    if (stores == Stores::streamed) {
+      stream_aligned(to + k * to_stride, lines + k * kLine, kLine);
+    } else {
+      std::memcpy(to + k * to_stride, lines + k * kLine, kLine);
     }
   }
 }
@@ -78,11 +61,11 @@ void transpose_bytes(Tile<const std::byte> from, Tile<std::byte> to, Index rows,
                       to.data + r + k * to.stride_k, to.stride_k, line_stores);
     }
     for (Index r = lines_r; r < whole_r; r += 16) {
-      transpose_square(from.data + r * from.stride_r + k, from.stride_r,
-                       to.data + r + k * to.stride_k, to.stride_k);
+      transpose_bytes_16(from.data + r * from.stride_r + k, from.stride_r,
+                         to.data + r + k * to.stride_k, to.stride_k);
     }
   }
-  if (line_stores == Stores::streamed) _mm_sfence();
+  if (line_stores == Stores::streamed) finish_streams();
   // The rows below the squares, then all rows of the columns to their right.
   const auto rest = [&](Index r, Index k, Index count_r, Index count_k) {
     copy_elements<std::uint8_t>({from.data + r * from.stride_r + k, from.stride_r, 1},

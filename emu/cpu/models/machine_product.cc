@@ -7,11 +7,6 @@
 namespace mxo::cpu {
 namespace {
 
-const ModelKernels* kernels_of(Isa isa) {
-  if (isa >= Isa::avx512) return &kModelsAvx512;
-  return isa == Isa::avx2 ? &kModelsAvx2 : nullptr;
-}
-
 struct Task {
   const MachineProduct* product;
   ModelTile tile;
@@ -32,7 +27,7 @@ std::vector<Task> tasks_of(std::span<const MachineProduct> products, Index rows,
 }  // namespace
 
 void run_machine_products(std::span<const MachineProduct> products, Isa isa, int threads) {
-  const ModelKernels* kernels = kernels_of(isa);
+  const ModelKernels* kernels = model_kernels(isa);
   Index columns = kModelTileColumns;
   std::vector<Task> tasks = tasks_of(products, kModelTileRows, columns);
   // Narrower tiles rather than idle threads; 64 columns are one panel.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "emu/cpu/isa.h"
 #include "ops/sums.h"
 
 namespace mxo::cpu {
@@ -63,6 +64,8 @@ struct ModelKernels {
 
 extern const ModelKernels kModelsAvx2;
 extern const ModelKernels kModelsAvx512;
+/// Null where the models run in plain C++.
+const ModelKernels* model_kernels(Isa isa);
 
 /// Whether a chunk of `how` is exact in f32, operands being 8-bit codes without block scales, or
 /// in f64: no sum of cut products, each below 4 steps of 2^bits, may reach half of what the
