@@ -11,7 +11,7 @@ function(mxo_floor name)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER sources EXCLUDE REGEX "_portable\\.cc$")
   else()
-    list(FILTER sources EXCLUDE REGEX "_(x86|avx2|avx512|avx512_vnni|vbmi|amx)\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "[_/](x86|avx2|avx512|avx512_vnni|vbmi|amx)\\.cc$")
   endif()
   if(NOT sources)  # a floor may be empty while the house is being built
     file(WRITE ${PROJECT_BINARY_DIR}/empty_${name}.cc "")

@@ -1,6 +1,7 @@
-// Where there is one instruction set, its tables.
+// Where there is one instruction set, its tables: no machine here has another.
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/float_kernels.h"
+#include "emu/cpu/gemm/kernels/kernels.h"
 #include "emu/cpu/models/model_kernels.h"
 
 namespace mxo::cpu {
@@ -8,5 +9,7 @@ namespace mxo::cpu {
 const CodecKernels& codec_kernels(Isa) { return kCodecScalar; }
 const FloatKernels& float_kernels(Isa) { return kFloatScalar; }
 const ModelKernels* model_kernels(Isa) { return nullptr; }
+const Kernels& kernels_of(Isa) { return scalar_kernels(); }
+const Kernels& amx_layout_kernels() { return scalar_kernels(); }
 
 }  // namespace mxo::cpu

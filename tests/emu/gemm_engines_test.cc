@@ -191,7 +191,7 @@ TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
 TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX tiles";
   const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(op, cpu::amx_kernels(), 2);
+    cpu::multiply(op, cpu::kernels_of(cpu::Isa::amx), 2);
   };
   expect_dense_rests(multiply);
   expect_far_scales(multiply);

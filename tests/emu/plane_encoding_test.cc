@@ -120,7 +120,7 @@ TEST(PlaneEncoding, FindsIntegersUnderASmallerScaleBySixBitsOfALowerMagnitude) {
 
 TEST(PlaneEncoding, GivesTheSamePlanesAndTalliesByVpermbAsInPlainCode) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::amx_kernels().planes->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).planes->encode;
   for (const Dtype dtype : kDtypes) {
     Span span;
     for (int shifts = 0; shifts < (kMostSpread + 1) * (kMostSpread + 1); ++shifts) {
@@ -143,7 +143,7 @@ TEST(PlaneEncoding, GivesTheSamePlanesAndTalliesByVpermbAsInPlainCode) {
 
 TEST(PlaneEncoding, GivesTheSameOfWholeSpansByVpermb) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::amx_kernels().planes->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).planes->encode;
   std::mt19937 random(1);
   for (int round = 0; round < 4000; ++round) {
     const Dtype dtype = kDtypes[round % 4];

@@ -135,7 +135,9 @@ inline std::string name_of_table(const testing::TestParamInfo<Table>& row) {
 }
 inline auto tile_tables() {
   return testing::Values(Table{"amx_layout", cpu::Isa::avx512, cpu::amx_layout_kernels},
-                         Table{"amx", cpu::Isa::amx, cpu::amx_kernels});
+                         Table{"amx", cpu::Isa::amx, []() -> const cpu::Kernels& {
+                                 return cpu::kernels_of(cpu::Isa::amx);
+                               }});
 }
 
 }  // namespace mxo::test

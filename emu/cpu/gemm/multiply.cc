@@ -14,17 +14,6 @@
 
 namespace mxo::cpu {
 
-const Kernels& kernels_of(Isa isa) {
-  switch (isa) {
-    case Isa::scalar: return scalar_kernels();
-    case Isa::avx2: return avx2_kernels();
-    case Isa::avx512: return avx512_kernels();
-    case Isa::avx512_vnni: return avx512_vnni_kernels();
-    case Isa::amx: break;
-  }
-  return amx_kernels();
-}
-
 namespace {
 
 /// Packed operands and the threads' own memory stay below 64 MiB together.

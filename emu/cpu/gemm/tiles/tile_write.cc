@@ -1,7 +1,6 @@
 // From sums to rounded outputs; those that the bound leaves open go to the superaccumulator.
 #include "emu/cpu/gemm/tiles/tile_write.h"
-
-#include <emmintrin.h>
+#include "emu/cpu/simd/streaming.h"
 
 #include <algorithm>
 #include <bit>
@@ -71,7 +70,7 @@ void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scrat
       write_exact(kernels, *job.product, part.a[i], part.b[j], block_of(*part.tile, scratch, i, j));
     }
   }
-  _mm_sfence();  // streamed stores become visible before the threads join
+  finish_streams();  // before the threads join
 }
 
 }  // namespace mxo::cpu

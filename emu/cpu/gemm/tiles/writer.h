@@ -1,12 +1,11 @@
 // Where the rounded bits of a product go.
 #pragma once
 
-#include <emmintrin.h>
-
 #include <cmath>
 #include <cstring>
 
 #include "emu/cpu/gemm/product.h"
+#include "emu/cpu/simd/streaming.h"
 #include "emu/reference/dot.h"
 
 namespace mxo::cpu {
@@ -35,7 +34,7 @@ class Writer {
                       static_cast<std::size_t>(offset(row, column)) * size;
       const std::size_t bytes = static_cast<std::size_t>(n) * size;
       if (streams_ && (reinterpret_cast<std::uintptr_t>(to) | bytes) % kLine == 0) {
-        stream(to, bits, bytes);
+        stream_aligned(to, static_cast<const std::byte*>(bits), bytes);
       } else {
         std::memcpy(to, bits, bytes);
       }
@@ -72,14 +71,6 @@ class Writer {
  private:
   static constexpr std::size_t kLine = 64;
   static constexpr Index kStreamedBytes = Index{4} << 20;
-
-  /// Whole lines of a large result do not pass through the caches.
-  static void stream(std::byte* to, const void* bits, std::size_t bytes) {
-    const auto* from = static_cast<const __m128i*>(bits);
-    for (std::size_t i = 0; i < bytes / 16; ++i) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, _mm_load_si128(from + i));
-    }
-  }
 
   Index offset(Index row, Index column) const {
     return product_.out_start + row * product_.out_row_step + column * product_.out_column_step;

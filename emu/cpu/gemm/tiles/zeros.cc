@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "emu/cpu/gemm/tiles/writer.h"
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 
@@ -23,7 +24,7 @@ void write_zeros(std::span<const Product> products, int threads) {
         }
       }
     }
-    _mm_sfence();  // streamed stores become visible before the threads join
+    finish_streams();  // before the threads join
   }
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "emu/cpu/gemm/tiles/pair_rows.h"
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 namespace {
@@ -92,7 +93,7 @@ void compute_bf16(const Kernels& kernels, const TilePart& part, TileScratch& scr
   Bf16Tile(kernels, part, scratch).compute();
   if (kernels.end != nullptr) kernels.end();
   compute_dense(kernels, part, scratch);
-  _mm_sfence();  // streamed stores become visible before the threads join
+  finish_streams();  // before the threads join
 }
 
 }  // namespace mxo::cpu

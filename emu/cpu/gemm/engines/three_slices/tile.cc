@@ -7,6 +7,7 @@
 #include "emu/cpu/gemm/engines/three_slices/pair.h"
 #include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 namespace {
@@ -86,7 +87,7 @@ void compute_digits(const Kernels& kernels, const TilePart& part, TileScratch& s
   DigitTile(kernels, part, scratch).compute();
   if (kernels.end != nullptr) kernels.end();
   compute_dense(kernels, part, scratch);
-  _mm_sfence();  // streamed stores become visible before the threads join
+  finish_streams();  // before the threads join
 }
 
 }  // namespace mxo::cpu

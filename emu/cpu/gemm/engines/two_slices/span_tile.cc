@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/gemm/engines/two_slices/pair.h"
+#include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
 namespace {
@@ -82,7 +83,7 @@ void compute_span(const Kernels& kernels, const TilePart& part, TileScratch& scr
   if (kernels.begin != nullptr) kernels.begin();
   SpanTile(kernels, part, scratch).compute();
   if (kernels.end != nullptr) kernels.end();
-  _mm_sfence();  // streamed stores become visible before the threads join
+  finish_streams();  // before the threads join
 }
 
 }  // namespace mxo::cpu
