@@ -9,6 +9,7 @@
 #include "formats/any_view.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
+#include "golden/judge/unowned_rows.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
@@ -39,6 +40,7 @@ class Walk {
         verdict_(verdict) {
     columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
     rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
+    if (rows_ == 0) columns_ = 0;  // a tensor without elements may name any extent
     ends_ = owed.groups.ends;
     if (ends_.empty() && expected_.rank() >= 3 && rows_ > 0) {
       const Index each = rows_ / expected_.extent(0);
@@ -100,11 +102,9 @@ class Walk {
     const Index i = r * columns_ + c;
     if (!judge_.is_owed(r, i)) return sums.skip();
     const Judge::Finding found = judge_.at(i);
-    sums.add(found.expected, found.actual, found.differs, found.violates);
-    if (!found.expected.nan && !found.actual.nan) {
-      count_distance(ulp_distance(found.expected.order, found.actual.order));
-    }
-    if (!found.differs) return;
+    sums.add(found);
+    if (!found.expected.nan && !found.actual.nan) count_distance(found.distance);
+    if (!found.differs && !found.violates) return;
     HeatMap& heat = verdict_.heat;
     ++heat.differing[static_cast<std::size_t>(r / heat.row_step * heat.columns +
                                               c / heat.column_step)];
@@ -198,7 +198,7 @@ void decide(TensorVerdict& verdict, const Owed& owed, const Gate& gate) {
     if (gate.kind == Gate::Kind::bound && owed.bound == nullptr) {
       reason += " (held to bits: no sum)";
     }
-  } else if (gate.kind == Gate::Kind::sqnr) {
+  } else if (gate.kind == Gate::Kind::sqnr && owed.by_values == nullptr) {
     reason = below_sqnr(verdict, gate.sqnr);
   }
   if (reason.empty()) return;
@@ -221,6 +221,7 @@ TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tens
     verdict.reason = "found " + shape_text(actual) + ", needs " + shape_text(*owed.expected);
     return verdict;
   }
+  verdict.note = unowned_rows(owed.groups, actual, owed.format);
   Walk(owed, actual, options, verdict).run();
   const Slice* worst = worst_slice(verdict.groups);
   if (worst != nullptr) verdict.worst_group = worst->index;

@@ -13,6 +13,8 @@
 
 namespace mxo {
 
+class QuantizedPair;  // golden/judge/quantized_pair.h
+
 /// Whether NaNs of different bits are the same.
 enum class NanCompare : std::uint8_t { as_class, by_bits };
 
@@ -46,6 +48,8 @@ struct Owed {
   const Tensor* mask = nullptr;  ///< u8 or bool
   Groups groups;
   const ErrorBound* bound = nullptr;
+  const QuantizedPair* pair = nullptr;           ///< of codes: judged by their values
+  const std::vector<bool>* by_values = nullptr;  ///< of scales: those that judged codes use
 };
 
 /// A wrong shape or element size is FAIL with a reason, never an exception.

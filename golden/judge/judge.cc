@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "golden/judge/measures.h"
+#include "golden/judge/quantized_pair.h"
 
 namespace mxo {
 
@@ -16,11 +17,27 @@ bool Judge::is_owed(Index row, Index i) const {
 Judge::Finding Judge::at(Index i) const {
   const std::uint64_t want = bits_at(*owed_.expected, i);
   const std::uint64_t have = bits_at(actual_, i);
-  Finding found{read_(want), read_(have), false, false};
+  Finding found{read_(want), read_(have), 0, false, false};
   found.differs = owed_.expectation.kind == Expectation::Kind::interval ? !within(i, found.actual)
                                                                         : !same(want, have, found);
-  found.violates = found.differs && refused(i, found);
+  if (owed_.pair != nullptr) {
+    const QuantizedPair::Values values = owed_.pair->at(i, found.expected, found.actual);
+    found.expected = values.expected;
+    found.actual = values.actual;
+    found.distance = values.distance;
+  } else if (!scale_) {
+    found.distance = ulp_distance(found.expected.order, found.actual.order);
+  }
+  if (found.expected.nan || found.actual.nan) found.distance = 0;
+  // Equal codes under other scales are other values.
+  const bool suspect = found.differs || (owed_.pair != nullptr && by_value());
+  found.violates = suspect && refused(i, found);
   return found;
+}
+
+/// True under a gate that asks how far off a value is.
+bool Judge::by_value() const {
+  return options_.gate.kind == Gate::Kind::ulp || options_.gate.kind == Gate::Kind::sqnr;
 }
 
 bool Judge::same(std::uint64_t want, std::uint64_t have, const Finding& found) const {
@@ -44,13 +61,16 @@ bool Judge::within(Index i, const Element& actual) const {
 
 bool Judge::refused(Index i, const Finding& found) const {
   if (owed_.expectation.kind == Expectation::Kind::interval) return true;
+  if (by_value() && owed_.by_values != nullptr && (*owed_.by_values)[static_cast<std::size_t>(i)]) {
+    return false;  // seen in the values of the codes
+  }
+  if (by_value() && owed_.pair != nullptr && found.expected.nan && found.actual.nan) return false;
   const bool nan_differs = found.expected.nan || found.actual.nan;
   switch (options_.gate.kind) {
     case Gate::Kind::bits: return true;
-    case Gate::Kind::ulp:
-      return nan_differs ||
-             ulp_distance(found.expected.order, found.actual.order) > options_.gate.ulp;
-    case Gate::Kind::sqnr: return nan_differs || infinity_differs(found.expected, found.actual);
+    case Gate::Kind::ulp: return nan_differs || scale_ || found.distance > options_.gate.ulp;
+    case Gate::Kind::sqnr:
+      return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
     case Gate::Kind::bound: {
       if (owed_.bound == nullptr || nan_differs) return true;
       const auto at = static_cast<std::size_t>(i);

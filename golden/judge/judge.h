@@ -10,12 +10,18 @@ namespace mxo {
 class Judge {
  public:
   Judge(const Owed& owed, const Tensor& actual, const CompareOptions& options)
-      : owed_(owed), actual_(actual), options_(options), read_(owed.format) {}
+      : owed_(owed),
+        actual_(actual),
+        options_(options),
+        read_(owed.format),
+        scale_(owed.format == Dtype::e8m0) {}
 
+  /// Codes of a quantised pair are found as the values they stand for.
   struct Finding {
     Element expected, actual;
-    bool differs = false;   ///< not what is expected
-    bool violates = false;  ///< differs, and the gate refuses it
+    std::uint64_t distance = 0;  ///< steps of the format; 0 for NaN, and for scales (e8m0)
+    bool differs = false;        ///< its bits are not what is expected
+    bool violates = false;       ///< refused by the gate
   };
 
   bool is_owed(Index row, Index i) const;
@@ -26,11 +32,13 @@ class Judge {
   bool same(std::uint64_t want, std::uint64_t have, const Finding& found) const;
   bool within(Index i, const Element& actual) const;
   bool refused(Index i, const Finding& found) const;
+  bool by_value() const;
 
   const Owed& owed_;
   const Tensor& actual_;
   const CompareOptions& options_;
   ElementReader read_;
+  bool scale_;
 };
 
 }  // namespace mxo

@@ -12,15 +12,17 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-void MeasureSums::add(const Element& expected, const Element& actual, bool differs, bool violates) {
+void MeasureSums::add(const Judge::Finding& found) {
+  const Element& expected = found.expected;
+  const Element& actual = found.actual;
   ++counts_.elements;
-  counts_.differing += differs;
-  counts_.violating += violates;
+  counts_.differing += found.differs;
+  counts_.violating += found.violates;
   if (expected.nan || actual.nan) {
     ++(expected.nan && actual.nan ? counts_.nan_both : counts_.nan_one_sided);
     return;
   }
-  counts_.max_ulp = std::max(counts_.max_ulp, ulp_distance(expected.order, actual.order));
+  counts_.max_ulp = std::max(counts_.max_ulp, found.distance);
   if (infinity_differs(expected, actual)) {
     ++counts_.inf_one_sided;
     counts_.max_absolute = counts_.max_relative = kInfinity;

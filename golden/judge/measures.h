@@ -1,7 +1,7 @@
 // Sums over the positions of a slice, and the figures they give.
 #pragma once
 
-#include "golden/judge/elements.h"
+#include "golden/judge/judge.h"
 #include "golden/judge/verdict.h"
 
 namespace mxo {
@@ -10,8 +10,7 @@ namespace mxo {
 class MeasureSums {
  public:
   void skip() { ++counts_.not_owed; }
-  /// `differs`: not what is expected; `violates`: refused by the gate.
-  void add(const Element& expected, const Element& actual, bool differs, bool violates);
+  void add(const Judge::Finding& found);
   void add(const MeasureSums& other);
   Measures measures() const;
 

@@ -74,6 +74,7 @@ struct TensorVerdict {
   std::string name;
   Outcome outcome = Outcome::pass;
   std::string reason;  ///< one line; empty for a plain pass
+  std::string note;    ///< what must be said beside the verdict: what was not compared, or how
   Dtype format = Dtype::u8;
   std::vector<Index> shape;
   Measures all;

@@ -53,6 +53,7 @@ Json tensor_json(const TensorVerdict& tensor) {
   Json json{{"name", tensor.name},
             {"verdict", name_of(tensor.outcome)},
             {"reason", tensor.reason},
+            {"note", tensor.note},
             {"format", name_of(tensor.format)},
             {"shape", tensor.shape},
             {"all", measures(tensor.all)},

@@ -56,12 +56,14 @@ std::string details(const TensorVerdict& tensor) {
 }
 
 std::string figures(const TensorVerdict& tensor) {
-  if (!tensor.reason.empty()) return tensor.reason;
   const Measures& m = tensor.all;
-  std::string text = std::to_string(m.elements) + " elements";
-  if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
-  if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not owed";
-  return text;
+  std::string text = tensor.reason;
+  if (text.empty()) {
+    text = std::to_string(m.elements) + " elements";
+    if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
+    if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not owed";
+  }
+  return tensor.note.empty() ? text : text + "; " + tensor.note;
 }
 
 }  // namespace
@@ -74,7 +76,7 @@ std::string table_report(const Report& report, Colour colour) {
     }
     for (const TensorVerdict& tensor : verdict.outputs) {
       text += line(tensor.outcome, colour, verdict.id + " " + tensor.name, figures(tensor));
-      if (tensor.all.differing > 0) text += details(tensor);
+      if (tensor.all.differing + tensor.all.violating > 0) text += details(tensor);
     }
     // A case can be refused after some of its outputs were judged.
     if (!verdict.outputs.empty() && !verdict.reason.empty()) {

@@ -48,7 +48,11 @@ bool worse(const Measures& a, const Measures& b) {
 const Slice* worst_slice(const std::vector<Slice>& slices) {
   const Slice* worst = nullptr;
   for (const Slice& slice : slices) {
-    if (slice.measures.differing == 0) continue;
+    // The values of codes can be off where no code differs.
+    if (slice.measures.differing == 0 && slice.measures.violating == 0 &&
+        slice.measures.max_absolute == 0) {
+      continue;
+    }
     if (worst == nullptr || worse(slice.measures, worst->measures)) worst = &slice;
   }
   return worst;

@@ -5,8 +5,8 @@
 
 #include "formats/error.h"
 #include "golden/files/read_tensors.h"
-#include "golden/judge/bound.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/outputs.h"
 #include "golden/judge/step_order.h"
 #include "golden/suites/case_file.h"
 
@@ -15,30 +15,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void join(CaseVerdict& verdict, TensorVerdict output) {
-  verdict.outcome = graver(verdict.outcome, output.outcome);
-  verdict.outputs.push_back(std::move(output));
-}
-
-TensorVerdict missing(const std::string& name, const Tensor& expected) {
-  TensorVerdict verdict;
-  verdict.name = name;
-  verdict.outcome = Outcome::fail;
-  verdict.reason = "ACTUAL has no tensor of this name";
-  verdict.shape = expected.shape();
-  return verdict;
-}
-
-/// One output, under the bound of its operator if the gate asks for one.
-TensorVerdict compare_output(std::string_view op, const std::string& name, Owed owed,
-                             const NamedTensors& inputs, const Parameters& parameters,
-                             const Tensor& actual, const CompareOptions& options) {
-  std::optional<ErrorBound> bound;
-  if (options.gate.kind == Gate::Kind::bound) {
-    bound = certified_bound(op, name, inputs, parameters, owed.format, options.sum);
-    if (bound) owed.bound = &*bound;
+void join(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
+  for (TensorVerdict& output : outputs) {
+    verdict.outcome = graver(verdict.outcome, output.outcome);
+    verdict.outputs.push_back(std::move(output));
   }
-  return compare_tensor(name, owed, actual, options);
+}
+
+const Tensor* tensor_or_null(const TensorFile& file, const std::string& name) {
+  const auto at = file.tensors.find(name);
+  return at == file.tensors.end() ? nullptr : &at->second;
 }
 
 CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const ManifestCase& item,
@@ -53,15 +39,15 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       return verdict;
     }
     const TensorFile outputs = read_safetensors(actual);
+    std::vector<OutputInQuestion> questions;
     for (const ManifestOperand& operand : item.operands) {
       if (operand.role != Role::expected) continue;
-      const Owed owed = stored.owed(item, operand);
-      const auto at = outputs.tensors.find(operand.name);
-      join(verdict, at == outputs.tensors.end()
-                        ? missing(operand.name, *owed.expected)
-                        : compare_output(item.op, operand.name, owed, stored.inputs,
-                                         Parameters(item.parameters), at->second, options));
+      questions.push_back(
+          {operand.name, stored.owed(item, operand), tensor_or_null(outputs, operand.name)});
     }
+    const Parameters parameters(item.parameters);
+    join(verdict,
+         judge_outputs({item.op, stored.inputs, parameters}, std::move(questions), options));
   } catch (const Error& error) {
     if (error.fault() == Fault::argument) throw;  // the caller's gate or sum, not the files
     verdict.outcome = Outcome::invalid;
@@ -154,22 +140,21 @@ Report compare_files(const fs::path& expected_path, const fs::path& actual_path,
   const bool single_arrays =
       expected_path.extension() == ".npy" && actual_path.extension() == ".npy";
   CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_owed, {}, {}};
+  std::vector<OutputInQuestion> questions;
   for (const auto& [name, tensor] : expected.tensors) {
     const bool output = call.outputs.empty() || std::find(call.outputs.begin(), call.outputs.end(),
                                                           name) != call.outputs.end();
     const auto at = single_arrays ? actual.tensors.begin() : actual.tensors.find(name);
-    if (!output || (name == "group_ends" && at == actual.tensors.end())) continue;
-    if (at == actual.tensors.end()) {
-      join(verdict, missing(name, tensor));
-      continue;
-    }
+    const bool given = at != actual.tensors.end();
+    if (!output || (name == "group_ends" && !given)) continue;
     Owed owed;
     owed.expected = &tensor;
-    owed.format = format_of_pair(expected, actual, name, at->first);
+    owed.format = format_of_pair(expected, actual, name, given ? at->first : name);
     owed.groups = groups_in_file(expected, call, name, tensor);
-    join(verdict, compare_output(call.op, name, owed, expected.tensors, call.parameters, at->second,
-                                 options));
+    questions.push_back({name, owed, given ? &at->second : nullptr});
   }
+  join(verdict,
+       judge_outputs({call.op, expected.tensors, call.parameters}, std::move(questions), options));
   if (verdict.outputs.empty()) {
     throw Error(Fault::file, expected_path.string() + ": holds no tensor to compare");
   }

@@ -102,12 +102,21 @@ TEST(Comparator, CountsUlpInStepsOfTheFormat) {
   EXPECT_EQ(distance(Dtype::e4m3, 0x01, 0x81), 2u);
   EXPECT_EQ(distance(Dtype::e4m3, 0x7E, 0xFE), 252u);
   EXPECT_EQ(distance(Dtype::e5m2, 0x7B, 0x7C), 1u);  // largest finite to infinity
-  EXPECT_EQ(distance(Dtype::e8m0, 0x00, 0xFE), 254u);
+  EXPECT_EQ(distance(Dtype::e8m0, 0x00, 0xFE), 0u);  // scales have none
   const Tensor a = floats({1}, {0x1p-149f});
   const Tensor b = floats({1}, {-0x1p-149f});
   EXPECT_EQ(compare_floats(a, b).all.max_ulp, 2u);
   EXPECT_EQ(compare_floats(a, b, "ulp=2").outcome, Outcome::pass);
   EXPECT_EQ(compare_floats(a, b, "ulp=1").outcome, Outcome::fail);
+}
+
+TEST(Comparator, HoldsScalesAloneToBitsUnderEveryGate) {
+  const Tensor a = tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 100});
+  const Tensor b = tensor_from<std::uint8_t>(Dtype::u8, {2}, {127, 101});
+  for (const char* gate : {"bits", "ulp=1000", "sqnr=-1000", "bound"}) {
+    EXPECT_EQ(compare_tensor("s", owe(a, Dtype::e8m0), b, gated(gate)).outcome, Outcome::fail);
+    EXPECT_EQ(compare_tensor("s", owe(a, Dtype::e8m0), a, gated(gate)).outcome, Outcome::pass);
+  }
 }
 
 TEST(Comparator, TellsSignedZerosApartByBits) {
@@ -150,6 +159,7 @@ TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   EXPECT_EQ(v.outcome, Outcome::pass);
   EXPECT_EQ(v.all.elements, 4);
   EXPECT_EQ(v.all.not_owed, 2);
+  EXPECT_EQ(v.note, "row 2 belongs to no group and holds NaN: not compared");
   owed.groups.owed_rows = 0;
   owed.groups.ends = {0, 0};
   EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_owed);
@@ -198,6 +208,8 @@ TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {
   EXPECT_EQ(compare_floats(Tensor(Dtype::f32, {0, 4}), Tensor(Dtype::f32, {0, 4})).outcome,
             Outcome::pass);
   EXPECT_EQ(compare_floats(Tensor(Dtype::f32, {}), Tensor(Dtype::f32, {})).outcome, Outcome::pass);
+  const Tensor wide(Dtype::f32, {0, Index{1} << 30});  // costs nothing: there is nothing in it
+  EXPECT_TRUE(compare_floats(wide, wide).column_blocks.empty());
 }
 
 TEST(Comparator, ListsTheFirstEightDifferencesInOrder) {

@@ -104,6 +104,23 @@ class Compare(Case):
         for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
             self.refused("compare", *files, "--gate", gate, says=gate)
 
+    def test_doubled_scales_pass_no_gate(self):
+        x = self.path("x.safetensors", st.encode({"x": ramp(8, 128)}))
+        expected = self.path("e.safetensors")
+        self.ok("run", "quantize", "--input", x, "--output", expected)
+        pair = st.decode(expected.read_bytes())
+        dtype, shape, scales = pair["scales"]
+        pair["scales"] = (dtype, shape, bytes(s + 1 for s in scales))
+        actual = self.path("a.safetensors", st.encode(pair))
+        for gate in ["ulp=1", "sqnr=1"]:
+            report = json.loads(self.ok("compare", expected, actual, "--gate", gate, "--json", "-",
+                                        code=DISAGREE))
+        for output in report["cases"][0]["outputs"]:
+            self.assertLess(output["all"]["sqnr"], 0.001)
+        # Bytes without a format are no numbers: bits, and said.
+        plain = self.pair({k: pair[k] for k in pair}, {k: pair[k] for k in pair})
+        self.assertIn("held to bits", self.ok("compare", *plain, "--gate", "ulp=1"))
+
     def test_nan_is_a_class_unless_bits_are_asked_for(self):
         quiet, other = b"\x00\x00\xc0\x7f", b"\xff\xff\xff\x7f"
         files = self.pair({"y": ("F32", [1], quiet)}, {"y": ("F32", [1], other)})

@@ -1,0 +1,157 @@
+// Bounds, pairs of codes and scales, and then each tensor.
+#include "golden/judge/outputs.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "golden/judge/bound.h"
+#include "golden/judge/judge.h"
+#include "golden/judge/quantized_pair.h"
+
+namespace mxo {
+namespace {
+
+bool comparable(const OutputInQuestion& output) {
+  return output.actual != nullptr && output.actual->shape() == output.owed.expected->shape() &&
+         size_of(output.actual->dtype()) == size_of(output.owed.expected->dtype());
+}
+
+TensorVerdict missing(const OutputInQuestion& output) {
+  TensorVerdict verdict;
+  verdict.name = output.name;
+  verdict.outcome = Outcome::fail;
+  verdict.reason = "ACTUAL has no tensor of this name";
+  verdict.format = output.owed.format;
+  verdict.shape = output.owed.expected->shape();
+  return verdict;
+}
+
+/// What stored scales are: bytes are e8m0, words f32.
+Dtype scale_format(const Tensor& scales) {
+  return size_of(scales.dtype()) == 1   ? Dtype::e8m0
+         : size_of(scales.dtype()) == 4 ? Dtype::f32
+                                        : scales.dtype();
+}
+
+/// One tensor in two parts, and what its parts have to say of each other.
+struct Pair {
+  OutputInQuestion& codes;
+  OutputInQuestion& scales;
+  std::optional<QuantizedPair> values;
+  std::vector<bool> used;  ///< scales that owed codes are multiplied by
+  std::string obstacle;    ///< why there are no values
+};
+
+/// Marks the scales of the codes that are owed.
+void mark_used(Pair& pair) {
+  const Tensor& codes = *pair.codes.owed.expected;
+  const Judge judge(pair.codes.owed, *pair.codes.actual, {});
+  pair.used.assign(static_cast<std::size_t>(pair.scales.owed.expected->elements()), false);
+  const Index columns = codes.rank() == 0 ? 1 : codes.extent(codes.rank() - 1);
+  for (Index i = 0; i < codes.elements(); ++i) {
+    const Index scale = pair.values->scale_of(i);
+    if (scale >= 0 && judge.is_owed(i / columns, i))
+      pair.used[static_cast<std::size_t>(scale)] = true;
+  }
+}
+
+void dequantise(Pair& pair, const ScaleHints& hints) {
+  const Tensor& scales = *pair.scales.owed.expected;
+  const Dtype type = scale_format(scales);
+  if (!is_minifloat8(pair.codes.owed.format)) {
+    pair.obstacle = "no file names the format of the codes";
+  } else if (!comparable(pair.codes) || !comparable(pair.scales)) {
+    pair.obstacle = "a part of it is missing or has another shape";
+  } else if (type == Dtype::e8m0 || type == Dtype::f32) {
+    auto map = ScaleMap::of(pair.codes.owed.expected->shape(), scales.shape(), type, hints);
+    if (map) {
+      pair.values.emplace(pair.codes.owed.format, type, std::move(*map), scales,
+                          *pair.scales.actual);
+      mark_used(pair);
+      return;
+    }
+  }
+  if (pair.obstacle.empty()) pair.obstacle = "the shapes of codes and scales do not fit";
+}
+
+std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
+  std::vector<Pair> pairs;
+  for (OutputInQuestion& codes : outputs) {
+    const std::string wanted = scales_name(codes.name);
+    if (wanted.empty()) continue;
+    const auto scales = std::find_if(outputs.begin(), outputs.end(),
+                                     [&](const OutputInQuestion& o) { return o.name == wanted; });
+    if (scales != outputs.end()) pairs.push_back({codes, *scales, {}, {}, {}});
+  }
+  return pairs;
+}
+
+TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& output,
+                        const CompareOptions& options, bool to_bits) {
+  if (output.actual == nullptr) return missing(output);
+  Owed owed = output.owed;
+  CompareOptions how = options;
+  std::optional<ErrorBound> bound;
+  if (options.gate.kind == Gate::Kind::bound) {
+    bound = certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format,
+                            options.sum);
+    if (bound) owed.bound = &*bound;
+  } else if (to_bits) {
+    how.gate = Gate{};
+  }
+  return compare_tensor(output.name, owed, *output.actual, how);
+}
+
+std::string joined(const std::string& a, const std::string& b) {
+  return a.empty() ? b : a + "; " + b;
+}
+
+/// Scales have no figures of their own: they are those of the values.
+void share_figures(const TensorVerdict& codes, TensorVerdict& scales) {
+  scales.all.sqnr = codes.all.sqnr;
+  scales.all.calc_diff = codes.all.calc_diff;
+  scales.all.cosine = codes.all.cosine;
+  scales.all.max_absolute = codes.all.max_absolute;
+  scales.all.max_relative = codes.all.max_relative;
+  scales.note = joined(scales.note, "judged through the values of " + codes.name);
+}
+
+}  // namespace
+
+std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
+                                         std::vector<OutputInQuestion> outputs,
+                                         const CompareOptions& options) {
+  const ScaleHints hints = scale_hints(call.op, call.inputs, call.parameters);
+  std::vector<Pair> pairs = find_pairs(outputs);
+  for (Pair& pair : pairs) {
+    pair.scales.owed.format = scale_format(*pair.scales.owed.expected);
+    dequantise(pair, hints);
+    if (!pair.values) continue;
+    pair.codes.owed.pair = &*pair.values;
+    pair.scales.owed.by_values = &pair.used;
+  }
+  const auto pair_of = [&](const OutputInQuestion& output) {
+    return std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
+      return &pair.codes == &output || &pair.scales == &output;
+    });
+  };
+  std::vector<TensorVerdict> verdicts;
+  for (const OutputInQuestion& output : outputs) {
+    const auto pair = pair_of(output);
+    const bool to_bits = pair != pairs.end() && !pair->values;
+    verdicts.push_back(judge_one(call, output, options, to_bits));
+    if (to_bits)
+      verdicts.back().note =
+          joined(verdicts.back().note, "codes and scales held to bits: " + pair->obstacle);
+  }
+  for (const Pair& pair : pairs) {
+    if (!pair.values) continue;
+    const auto at = [&](const OutputInQuestion& o) -> TensorVerdict& {
+      return verdicts[static_cast<std::size_t>(&o - outputs.data())];
+    };
+    share_figures(at(pair.codes), at(pair.scales));
+  }
+  return verdicts;
+}
+
+}  // namespace mxo

@@ -1,0 +1,35 @@
+// All outputs of one call against what is owed, as one judgement.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "golden/judge/comparator.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+
+/// The call whose outputs are judged; an empty `op` says that nothing is known of it.
+struct CallInQuestion {
+  std::string_view op;
+  const NamedTensors& inputs;
+  const Parameters& parameters;
+};
+
+struct OutputInQuestion {
+  std::string name;
+  Owed owed;
+  const Tensor* actual = nullptr;  ///< null: missing, which is FAIL
+};
+
+/// One verdict for each output.  Codes with their scales ("codes" and "scales", "x.codes" and
+/// "x.scales") are one tensor: gates of distance and the figures are taken of the values, and a
+/// scale that differs is judged by the codes it multiplies.  A pair whose shapes or formats do not
+/// let it be dequantised is held to bits, and its note says so.  Under gate bound an output that
+/// is a sum gets its certified bound.
+/// Throws Error(argument) for a sum without a bound.
+std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
+                                         std::vector<OutputInQuestion> outputs,
+                                         const CompareOptions& options);
+
+}  // namespace mxo

@@ -1,0 +1,139 @@
+// Scales found by their shapes, and by what the operator says where shapes leave it open.
+#include "golden/judge/scale_map.h"
+
+#include <algorithm>
+
+#include "formats/scale_layout.h"
+#include "golden/judge/group_rows.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kGroupBlock = 128;
+
+Index elements_of(const std::vector<Index>& shape) {
+  Index n = 1;
+  for (const Index extent : shape) n *= extent;
+  return n;
+}
+
+/// The block that cuts `codes` elements into `scales`; 0 if none does.
+Index block_of(Index codes, Index scales, Index known) {
+  for (const Index block : {known, Index{1}, Index{32}, Index{128}, std::max<Index>(codes, 1)}) {
+    if (block > 0 && ceil_div(codes, block) == scales) return block;
+  }
+  return 0;
+}
+
+}  // namespace
+
+ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
+  ScaleHints hints;
+  const std::string_view block = set.text("block", "");
+  const bool number = !block.empty() && block.find_first_not_of("0123456789") == block.npos;
+  if (number && block.size() < 10) hints.block = set.integer("block", 0);
+  hints.turned = op == "scaling_aware_transpose";
+  const auto ends = inputs.find("group_ends");
+  if (ends != inputs.end()) hints.group_ends = group_ends_of(ends->second);
+  hints.group_blocks = hints.turned || block.find("128") != block.npos;
+  return hints;
+}
+
+std::optional<ScaleMap> ScaleMap::of(const std::vector<Index>& codes,
+                                     const std::vector<Index>& scales, Dtype scale_type,
+                                     const ScaleHints& hints) {
+  if (codes.empty() || elements_of(codes) == 0) return std::nullopt;
+  ScaleMap map;
+  map.turned_ = hints.turned;
+  map.columns_ = codes.back();
+  map.rows_ = codes.size() < 2 ? 1 : codes[codes.size() - 2];
+  std::vector<Index> seen = codes;
+  if (hints.turned) {
+    if (codes.size() != 2) return std::nullopt;
+    std::swap(map.rows_, map.columns_);
+    std::swap(seen[0], seen[1]);
+  }
+  const bool grouped = !hints.group_ends.empty() && codes.size() == 2 && scale_type == Dtype::f32;
+  if (grouped && map.fit_groups(scales, hints)) return map;
+  if (map.fit_blocks(seen, scales, hints.block) || map.fit_rows(seen, scales)) return map;
+  if (scale_type == Dtype::e8m0 && map.fit_tiles(seen, scales, hints.block)) return map;
+  return std::nullopt;
+}
+
+bool ScaleMap::fit_blocks(const std::vector<Index>& codes, const std::vector<Index>& scales,
+                          Index block) {
+  if (scales.size() != codes.size()) return false;
+  const std::size_t last = codes.size() - 1;
+  column_block_ = block_of(codes[last], scales[last], block);
+  scale_columns_ = scales[last];
+  if (last > 0) {
+    row_block_ = block_of(codes[last - 1], scales[last - 1], block);
+    scale_rows_ = scales[last - 1];
+  }
+  kind_ = Kind::blocks;
+  return row_block_ > 0 && column_block_ > 0 &&
+         std::equal(codes.begin(),
+                    codes.end() - std::min<std::ptrdiff_t>(2, codes.end() - codes.begin()),
+                    scales.begin());
+}
+
+bool ScaleMap::fit_rows(const std::vector<Index>& codes, const std::vector<Index>& scales) {
+  if (!std::equal(codes.begin(), codes.end() - 1, scales.begin(), scales.end())) return false;
+  kind_ = Kind::rows;
+  return true;
+}
+
+bool ScaleMap::fit_tiles(const std::vector<Index>& codes, const std::vector<Index>& scales,
+                         Index block) {
+  column_block_ = block > 0 ? block : 32;
+  scale_columns_ = ceil_div(columns_, column_block_);
+  scale_rows_ = blocked_bytes(rows_, scale_columns_);
+  kind_ = Kind::tiles;
+  return elements_of(scales) == elements_of(codes) / (rows_ * columns_) * scale_rows_;
+}
+
+bool ScaleMap::fit_groups(const std::vector<Index>& scales, const ScaleHints& hints) {
+  if (scales.size() != 2 || scales[1] != columns_ || hints.group_ends.back() > rows_) return false;
+  const auto groups = static_cast<Index>(hints.group_ends.size());
+  Index blocks = 0;
+  Index begin = 0;
+  for (const Index end : hints.group_ends) {
+    blocks += ceil_div(end - begin, kGroupBlock);
+    begin = end;
+  }
+  const bool by_blocks = hints.group_blocks ? scales[0] == blocks : scales[0] != groups;
+  if (scales[0] != (by_blocks ? blocks : groups)) return false;
+  kind_ = Kind::groups;
+  scale_row_.assign(static_cast<std::size_t>(rows_), -1);
+  Index first = 0;
+  begin = 0;
+  for (const Index end : hints.group_ends) {
+    for (Index r = begin; r < end; ++r) {
+      scale_row_[static_cast<std::size_t>(r)] = first + (by_blocks ? (r - begin) / kGroupBlock : 0);
+    }
+    first += by_blocks ? ceil_div(end - begin, kGroupBlock) : 1;
+    begin = end;
+  }
+  return true;
+}
+
+Index ScaleMap::operator()(Index i) const {
+  const Index matrix = i / (rows_ * columns_);
+  const Index at = i - matrix * rows_ * columns_;
+  const Index row = turned_ ? at % rows_ : at / columns_;
+  const Index column = turned_ ? at / rows_ : at % columns_;
+  switch (kind_) {
+    case Kind::rows: return matrix * rows_ + row;
+    case Kind::groups: {
+      const Index scale_row = scale_row_[static_cast<std::size_t>(row)];
+      return scale_row < 0 ? -1 : scale_row * columns_ + column;
+    }
+    case Kind::tiles:
+      return matrix * scale_rows_ +
+             blocked_offset(row, column / column_block_, ceil_div(scale_columns_, kTileColumns));
+    case Kind::blocks: break;
+  }
+  return (matrix * scale_rows_ + row / row_block_) * scale_columns_ + column / column_block_;
+}
+
+}  // namespace mxo

@@ -1,0 +1,216 @@
+// Codes and scales as one tensor: where each scale lies, and gates on what the pair stands for.
+#include "golden/judge/quantized_pair.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "golden/judge/outputs.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+/// Magnitudes that change by powers of two from one 32 x 32 tile to the next.
+Tensor tiles(std::vector<Index> shape) {
+  Tensor x(Dtype::f32, std::move(shape));
+  const Index columns = x.extent(x.rank() - 1);
+  for (Index i = 0; i < x.elements(); ++i) {
+    const int exponent = static_cast<int>((i / columns / 32 * 7 + i % columns / 32 * 5) % 6);
+    x.as<float>()[i] = std::ldexp(1.0f + static_cast<float>(i * 37 % 64) / 64.0f, exponent);
+  }
+  return x;
+}
+
+struct Quantised {
+  std::string op;
+  NamedTensors inputs;
+  Parameters set;
+  NamedTensors outputs;
+
+  Quantised(std::string name, NamedTensors in, const Settings& settings)
+      : op(std::move(name)), inputs(std::move(in)), set(settings) {
+    outputs = call_operator(*make_reference_backend(), op, inputs, set);
+  }
+  const Tensor& codes() const { return outputs.at("codes"); }
+  const Tensor& scales() const { return outputs.at("scales"); }
+
+  std::vector<TensorVerdict> against(const NamedTensors& actual, std::string_view gate) const {
+    std::vector<OutputInQuestion> questions;
+    for (const auto& [name, tensor] : outputs) {
+      Owed owed;
+      owed.expected = &tensor;
+      owed.format = tensor.dtype();
+      questions.push_back({name, owed, &actual.at(name)});
+    }
+    CompareOptions options;
+    options.gate = parse_gate(gate);
+    return judge_outputs({op, inputs, set}, questions, options);
+  }
+  Outcome outcome(const NamedTensors& actual, std::string_view gate) const {
+    Outcome worst = Outcome::not_owed;
+    for (const auto& v : against(actual, gate)) worst = graver(worst, v.outcome);
+    return worst;
+  }
+};
+
+NamedTensors only_x(std::vector<Index> shape) {
+  NamedTensors in;
+  in.emplace("x", tiles(std::move(shape)));
+  return in;
+}
+
+NamedTensors grouped_x(std::vector<Index> shape, std::initializer_list<std::int32_t> ends) {
+  NamedTensors in = only_x(std::move(shape));
+  in.emplace("group_ends", tensor_from(Dtype::i32, {static_cast<Index>(ends.size())}, ends));
+  return in;
+}
+
+/// Every code times the scale that the map names is x to half a step of e4m3.
+void expect_values(const Quantised& q, Index owed_rows = -1) {
+  const auto map = ScaleMap::of(q.codes().shape(), q.scales().shape(), q.scales().dtype(),
+                                scale_hints(q.op, q.inputs, q.set));
+  ASSERT_TRUE(map);
+  const Tensor& x = q.inputs.at("x");
+  const ElementReader code(q.codes().dtype());
+  const ElementReader scale(q.scales().dtype());
+  const Index rows = x.extent(x.rank() - 2);
+  const Index columns = x.extent(x.rank() - 1);
+  const bool turned = q.set.flag("transpose", false);
+  for (Index i = 0; i < x.elements(); ++i) {
+    const Index r = i / columns % rows;
+    const Index c = i % columns;
+    if (owed_rows >= 0 && r >= owed_rows) {
+      ASSERT_EQ((*map)(i), -1);
+      continue;
+    }
+    const Index at = turned ? i / (rows * columns) * rows * columns + c * rows + r : i;
+    const double value =
+        code(bits_at(q.codes(), at)).value * scale(bits_at(q.scales(), (*map)(at))).value;
+    const double want = static_cast<double>(x.as<float>()[i]);
+    ASSERT_NEAR(value, want, want / 16) << q.op << " row " << r << " column " << c;
+  }
+}
+
+TEST(ScaleMap, FindsTheScaleOfEveryMxCode) {
+  expect_values({"quantize", only_x({96, 320}), {}});
+  expect_values({"quantize", only_x({96, 64}), {{"axis", "-2"}}});
+  expect_values({"quantize", only_x({96, 64}), {{"axis", "-2"}, {"transpose", "true"}}});
+  expect_values({"quantize", only_x({2, 160, 96}), {{"axis", "-2"}, {"transpose", "true"}}});
+  expect_values({"quantize", only_x({64, 128}), {{"block", "64"}}});
+  expect_values({"quantize", only_x({200, 320}), {{"scale_layout", "blocked"}}});
+  expect_values({"quantize", only_x({3, 40, 96}), {{"scale_layout", "blocked"}}});
+}
+
+TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
+  expect_values({"quantize_rowwise", only_x({40, 96}), {}});
+  expect_values({"quantize_rowwise", only_x({2, 3, 96}), {}});
+  expect_values({"quantize_rowwise", grouped_x({400, 64}, {32, 32, 352}), {{"axis", "-2"}}}, 352);
+  for (const char* block : {"1x128", "128x1", "128x128"}) {
+    expect_values({"quantize_blockwise", only_x({200, 300}), {{"block", block}}});
+    expect_values({"quantize_blockwise", only_x({2, 200, 300}), {{"block", block}}});
+  }
+  expect_values({"quantize_blockwise", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}},
+                352);
+}
+
+TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
+  Settings flow{{"profile", "flow"}};
+  const Quantised rows("quantize_blockwise", only_x({352, 256}), flow);
+  NamedTensors in = rows.outputs;
+  in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {160, 160, 352}));
+  const Quantised turned("scaling_aware_transpose", in, {});
+  const auto map = ScaleMap::of(turned.codes().shape(), turned.scales().shape(), Dtype::f32,
+                                scale_hints(turned.op, turned.inputs, turned.set));
+  ASSERT_TRUE(map);
+  const ElementReader code(Dtype::e4m3);
+  const ElementReader scale(Dtype::f32);
+  const Tensor& x = rows.inputs.at("x");
+  for (Index i = 0; i < x.elements(); ++i) {
+    const Index at = i % 256 * 352 + i / 256;
+    const double value =
+        code(bits_at(turned.codes(), at)).value * scale(bits_at(turned.scales(), (*map)(at))).value;
+    const double want = static_cast<double>(x.as<float>()[i]);
+    ASSERT_NEAR(value, want, want / 8) << i;
+  }
+}
+
+TEST(ScaleMap, RefusesScalesOfAnotherTensor) {
+  EXPECT_FALSE(ScaleMap::of({64, 96}, {64, 2}, Dtype::e8m0, {}));
+  EXPECT_FALSE(ScaleMap::of({64, 96}, {3, 64}, Dtype::e8m0, {}));
+  EXPECT_FALSE(ScaleMap::of({2, 64, 96}, {3, 64, 3}, Dtype::e8m0, {}));
+  EXPECT_FALSE(ScaleMap::of({200, 320}, {2560}, Dtype::e8m0, {}));
+  EXPECT_FALSE(ScaleMap::of({}, {}, Dtype::e8m0, {}));
+}
+
+TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
+  const Quantised q("quantize", only_x({64, 128}), {});
+  NamedTensors actual = q.outputs;
+  for (Index i = 0; i < q.scales().elements(); ++i) ++actual.at("scales").as<std::uint8_t>()[i];
+  for (const char* gate : {"bits", "ulp=1", "ulp=7", "sqnr=1", "bound"}) {
+    EXPECT_EQ(q.outcome(actual, gate), Outcome::fail) << gate;
+  }
+  for (const TensorVerdict& v : q.against(actual, "ulp=1")) EXPECT_NEAR(v.all.sqnr, 0, 1e-12);
+  EXPECT_EQ(q.against(actual, "ulp=1")[0].all.max_ulp, 8u);
+  EXPECT_EQ(q.against(actual, "bits")[0].outcome, Outcome::pass) << "no code differs";
+}
+
+TEST(QuantizedPair, OtherBytesOfTheSameValuesAreNoDistance) {
+  const Quantised q("quantize", only_x({32, 64}), {{"scale_mode", "floor"}});
+  NamedTensors actual = q.outputs;
+  ++actual.at("scales").as<std::uint8_t>()[0];
+  for (Index i = 0; i < 32; ++i) actual.at("codes").as<std::uint8_t>()[i] -= 8;
+  EXPECT_EQ(q.outcome(actual, "bits"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
+  EXPECT_EQ(q.outcome(actual, "sqnr=300"), Outcome::pass);
+  actual.at("codes").as<std::uint8_t>()[3] += 1;
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "ulp=8"), Outcome::pass);
+}
+
+TEST(QuantizedPair, TransposedScalesHaveTheirTrueFigure) {
+  const Quantised q("quantize", only_x({4, 128}), {});
+  NamedTensors actual = q.outputs;
+  for (Index i = 0; i < 16; ++i) {
+    actual.at("scales").data()[i] = q.scales().data()[i % 4 * 4 + i / 4];
+  }
+  const auto verdicts = q.against(actual, "sqnr=40");
+  EXPECT_EQ(verdicts[0].outcome, Outcome::fail);
+  EXPECT_LT(verdicts[0].all.sqnr, 3);
+  EXPECT_EQ(verdicts[1].all.sqnr, verdicts[0].all.sqnr);
+}
+
+TEST(QuantizedPair, BytesThatNoCodeUsesAreHeldToBits) {
+  const Quantised q("quantize", only_x({40, 96}), {{"scale_layout", "blocked"}});
+  NamedTensors actual = q.outputs;
+  actual.at("scales").data()[3] = std::byte{127};  // the fourth column of three
+  EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "sqnr=1"), Outcome::fail);
+}
+
+TEST(QuantizedPair, NanOnOneSideFailsAndOnBothPasses) {
+  Quantised q("quantize", only_x({4, 64}), {});
+  NamedTensors actual = q.outputs;
+  actual.at("scales").data()[1] = std::byte{255};
+  EXPECT_EQ(q.outcome(actual, "ulp=18446744073709551615"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "sqnr=-1000"), Outcome::fail);
+  q.outputs.at("scales").data()[1] = std::byte{255};
+  actual.at("codes").data()[40] ^= std::byte{1};  // NaN whatever the code is
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
+}
+
+TEST(QuantizedPair, AFalseShapeIsHeldToBitsAndSaid) {
+  Quantised q("quantize", only_x({64, 128}), {});
+  q.outputs.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
+  NamedTensors actual = q.outputs;
+  ++actual.at("scales").as<std::uint8_t>()[0];
+  const auto verdicts = q.against(actual, "ulp=1");
+  EXPECT_EQ(verdicts[1].outcome, Outcome::fail);
+  EXPECT_NE(verdicts[0].note.find("held to bits"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mxo
