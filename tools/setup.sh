@@ -3,7 +3,7 @@
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
-packages="cmake ninja-build g++ clang python3 libeigen3-dev libomp-dev libgtest-dev
+packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3-dev libomp-dev libgtest-dev
 libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev liblzma-dev
 libopenmpi-dev openmpi-bin"
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what is missing, builds, and runs the tests.
+# Installs what is missing, builds, and runs the tests, those of the Python package last.
 #   tools/test.sh               the quick tier
 #   tools/test.sh --all         and the exhaustive one: every input that exists
 #   tools/test.sh --endurance   and ten million random dot products for each model of a machine
@@ -16,6 +16,7 @@ esac
 tools/setup.sh
 # A build folder that is there keeps its generator.
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
-cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
+cmake --preset release -Wno-dev -DMXO_MPI=ON -DMXO_PYTHON=OFF >/dev/null
 cmake --build --preset release -j"$(nproc)"
 ctest --preset "$tier" -j"$(nproc)"
+tools/python_test.sh

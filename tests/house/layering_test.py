@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "emu": {"formats", "ops"},
     "golden": {"formats", "ops"},
     "tools": {"formats", "ops", "emu", "golden"},
+    "python": {"formats", "ops", "emu", "golden"},
     "bench": {"formats", "ops", "emu", "golden"},
     "tests": {"formats", "ops", "emu", "golden", "tools"},
 }

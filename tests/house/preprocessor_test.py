@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-FOLDERS = ["formats", "ops", "emu", "golden", "tools", "bench", "tests"]
+FOLDERS = ["formats", "ops", "emu", "golden", "tools", "python", "bench", "tests"]
 ALLOWED = {
     "formats/host_device.h": "which compiler reads device code",
     "emu/cpu/target_region.h": "how GCC and clang spell a target",

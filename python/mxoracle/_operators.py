@@ -1,0 +1,2018 @@
+"""The operators as functions.  Written by tools/generate_operators.py from the catalogue."""
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from mxoracle._call import run
+
+__all__ = [
+    "encode",
+    "decode",
+    "quantize",
+    "dequantize",
+    "quantize_rowwise",
+    "quantize_blockwise",
+    "swizzle_scales",
+    "unswizzle_scales",
+    "grouped_matmul",
+    "grouped_matmul_wgrad",
+    "grouped_matmul_bf16",
+    "grouped_matmul_bf16_wgrad",
+    "grouped_matmul_rowwise",
+    "grouped_matmul_rowwise_wgrad",
+    "grouped_matmul_blockwise",
+    "grouped_matmul_blockwise_wgrad",
+    "pad_groups",
+    "unpad_groups",
+    "permute_indices",
+    "permute",
+    "unpermute",
+    "route",
+    "swiglu",
+    "swiglu_backward",
+    "scaling_aware_transpose",
+    "swiglu_quantize",
+    "swiglu_quantize_backward",
+    "cast",
+    "add_bias",
+    "column_sum",
+    "fused_dot",
+    "grouped_linear",
+    "dispatch",
+    "dispatch_backward",
+    "combine",
+    "combine_backward",
+    "moe_layer",
+]
+
+
+def _in_order(outputs: dict[str, Any], names: tuple[str, ...]) -> Any:
+    """The outputs that there are, in the order of `names`; one alone as itself."""
+    values = tuple(outputs[name] for name in names if name in outputs)
+    return values[0] if len(values) == 1 else values
+
+
+def encode(
+    x: Any,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0"] | Any = None,
+    overflow: Literal["saturate", "nonfinite"] | Any = None,
+    nan: Literal["positive", "signed"] | Any = None,
+    rounding: Literal["nearest", "up", "zero"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Floats to codes of a small format, element by element.
+
+    Operands:
+        x: any shape, f32, bf16 or f16
+    Returns:
+        codes: shape of x, u8
+    Parameters, the first value is the default:
+        format: the small format (e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0)
+        overflow: largest finite value, or infinity/NaN (saturate, nonfinite)
+        nan: NaN byte 7F, or 7F/FF by the sign (fnuz: always 80) (positive, signed)
+        rounding: e8m0 only (nearest, up, zero)
+    It is returned alone.
+    """
+    outputs = run(
+        "encode",
+        {
+            "x": x,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        overflow=overflow,
+        nan=nan,
+        rounding=rounding,
+    )
+    return _in_order(outputs, ("codes",))
+
+
+def decode(
+    codes: Any,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Codes to f32, exactly.
+
+    Operands:
+        codes: any shape, u8
+    Returns:
+        x: shape of codes, f32
+    Parameters, the first value is the default:
+        format: the small format (e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0)
+    It is returned alone.
+    """
+    outputs = run(
+        "decode",
+        {
+            "codes": codes,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+    )
+    return _in_order(outputs, ("x",))
+
+
+def quantize(
+    x: Any,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    axis: Literal["-1", "-2"] | Any = None,
+    transpose: bool | None = None,
+    block: str | int | float | None = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    scale_layout: Literal["row_major", "blocked"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """High precision to MX codes and e8m0 scales.
+
+    Operands:
+        x: [.., R, K], f32 or bf16
+    Returns:
+        codes: [.., R, K], u8
+        scales: [.., R, K/32], u8 (e8m0)
+    Parameters, the first value is the default:
+        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        scale_mode: how amax becomes a power of two (rceil, floor, ceil, even)
+        axis: along which neighbours share a scale (-1, -2)
+        transpose: with axis -2: last axes exchanged (false, true)
+        block: neighbours that share a scale (32)
+        profile: whose edge cases (torchao, te, ocp, torchao_cuda)
+        scale_layout: blocked: 128x4 tiles, one matrix per expert (row_major, blocked)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "quantize",
+        {
+            "x": x,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        scale_mode=scale_mode,
+        axis=axis,
+        transpose=transpose,
+        block=block,
+        profile=profile,
+        scale_layout=scale_layout,
+    )
+    return _in_order(outputs, ("codes", "scales"))
+
+
+def dequantize(
+    codes: Any,
+    scales: Any,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    axis: Literal["-1", "-2"] | Any = None,
+    transpose: bool | None = None,
+    block: str | int | float | None = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """MX codes and scales to bf16 or f32, one rounding.
+
+    Operands:
+        codes: [.., R, K], u8
+        scales: [.., R, K/32], u8 (e8m0)
+    Returns:
+        x: [.., R, K], bf16 or f32
+    Parameters, the first value is the default:
+        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        axis: along which neighbours share a scale (-1, -2)
+        transpose: with axis -2: last axes exchanged (false, true)
+        block: neighbours that share a scale (32)
+        out: type of the result (bf16, f32)
+    It is returned alone.
+    """
+    outputs = run(
+        "dequantize",
+        {
+            "codes": codes,
+            "scales": scales,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        axis=axis,
+        transpose=transpose,
+        block=block,
+        out=out,
+    )
+    return _in_order(outputs, ("x",))
+
+
+def quantize_rowwise(
+    x: Any,
+    group_ends: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    axis: Literal["-1", "-2"] | Any = None,
+    power_of_2: bool | None = None,
+    epsilon: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Codes with one f32 scale per row, or per column and group.
+
+    Operands:
+        x: [.., K], f32 or bf16
+        group_ends: [E], with axis -2, i32; optional
+    Returns:
+        codes: [.., K], u8
+        scales: [..], or [E, K] with axis -2, f32
+    Parameters, the first value is the default:
+        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        axis: one scale per row, or per column of each group (-1, -2)
+        power_of_2: clear the mantissa of the multiplier (true, false)
+        epsilon: floor of amax (1e-12)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "quantize_rowwise",
+        {
+            "x": x,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        axis=axis,
+        power_of_2=power_of_2,
+        epsilon=epsilon,
+    )
+    return _in_order(outputs, ("codes", "scales"))
+
+
+def quantize_blockwise(
+    x: Any,
+    group_ends: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    block: Literal["1x128", "128x1", "128x128"] | Any = None,
+    profile: Literal["torchao", "te", "flow"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Codes with one f32 scale per 128-block.
+
+    Operands:
+        x: [R, K] or [E, R, K], f32 or bf16
+        group_ends: [E], with block 128x1, i32; optional
+    Returns:
+        codes: shape of x, u8
+        scales: one per block, ragged ends too, f32
+    Parameters, the first value is the default:
+        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        block: elements that share a scale (1x128, 128x1, 128x128)
+        profile: whose rule for the scale (torchao, te, flow)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "quantize_blockwise",
+        {
+            "x": x,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        block=block,
+        profile=profile,
+    )
+    return _in_order(outputs, ("codes", "scales"))
+
+
+def swizzle_scales(
+    scales: Any,
+    group_ends: Any = None,
+    *,
+    layout: Literal["blocked", "m_groups", "k_groups", "per_group_3d"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Scale bytes to 128x4 tiles, padding 0.
+
+    Operands:
+        scales: [R, C] or [E, R, C], u8 (e8m0)
+        group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
+    Returns:
+        blocked: flat, or the layout's upper bound, u8
+    Parameters, the first value is the default:
+        layout: how the 128x4 tiles of several matrices lie (blocked, m_groups, k_groups,
+            per_group_3d)
+    It is returned alone.
+    """
+    outputs = run(
+        "swizzle_scales",
+        {
+            "scales": scales,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        layout=layout,
+    )
+    return _in_order(outputs, ("blocked",))
+
+
+def unswizzle_scales(
+    blocked: Any,
+    group_ends: Any = None,
+    *,
+    layout: Literal["blocked", "m_groups", "k_groups", "per_group_3d"] | Any = None,
+    rows: str | int | float | None = None,
+    columns: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """128x4 tiles to scale bytes.
+
+    Operands:
+        blocked: flat, or the layout's upper bound, u8
+        group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
+    Returns:
+        scales: [R, C] or [E, R, C], u8 (e8m0)
+    Parameters, the first value is the default:
+        layout: how the 128x4 tiles of several matrices lie (blocked, m_groups, k_groups,
+            per_group_3d)
+        rows: rows of scales
+        columns: columns of scales
+    It is returned alone.
+    """
+    outputs = run(
+        "unswizzle_scales",
+        {
+            "blocked": blocked,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        layout=layout,
+        rows=rows,
+        columns=columns,
+    )
+    return _in_order(outputs, ("scales",))
+
+
+def grouped_matmul(
+    x: Any,
+    w: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Y = x w^T per group, MX operands.
+
+    Operands:
+        x: a pair: codes [R, K], scales [R, K/32], u8 (the format); u8 (e8m0)
+        w: a pair: codes [E, N, K], scales [E, N, K/32], u8 (the format); u8 (e8m0)
+        group_ends: [E], i32 or i64
+        y: [R, N], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        y: [R, N], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul",
+        {
+            "x": x,
+            "w": w,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("y", "splits"))
+
+
+def grouped_matmul_wgrad(
+    dy: Any,
+    x: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Dw = dy^T x per group, MX operands.
+
+    Operands:
+        dy: a pair: codes [R, N], scales [R/32, N], u8 (the format); u8 (e8m0)
+        x: a pair: codes [R, K], scales [R/32, K], u8 (the format); u8 (e8m0)
+        group_ends: [E], i32 or i64
+        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        dw: [E, N, K], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_wgrad",
+        {
+            "dy": dy,
+            "x": x,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_dy=format_dy,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("dw", "splits"))
+
+
+def grouped_matmul_bf16(
+    x: Any,
+    w: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Y = x w^T per group, bf16 operands.
+
+    Operands:
+        x: [R, K], bf16
+        w: [E, N, K], bf16
+        group_ends: [E], i32 or i64
+        y: [R, N], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        y: [R, N], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_bf16",
+        {
+            "x": x,
+            "w": w,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("y", "splits"))
+
+
+def grouped_matmul_bf16_wgrad(
+    dy: Any,
+    x: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Dw = dy^T x per group, bf16 operands.
+
+    Operands:
+        dy: [R, N], bf16
+        x: [R, K], bf16
+        group_ends: [E], i32 or i64
+        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        dw: [E, N, K], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_bf16_wgrad",
+        {
+            "dy": dy,
+            "x": x,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("dw", "splits"))
+
+
+def grouped_matmul_rowwise(
+    x: Any,
+    w: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Y = x w^T per group, one f32 scale a row.
+
+    Operands:
+        x: a pair: codes [R, K], scales [R], u8 (the format); f32
+        w: a pair: codes [E, N, K], scales [E, N], u8 (the format); f32
+        group_ends: [E], i32 or i64
+        y: [R, N], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        y: [R, N], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_rowwise",
+        {
+            "x": x,
+            "w": w,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("y", "splits"))
+
+
+def grouped_matmul_rowwise_wgrad(
+    dy: Any,
+    x: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Dw = dy^T x per group, one f32 scale a column and group.
+
+    Operands:
+        dy: a pair: codes [R, N], scales [E, N], u8 (the format); f32
+        x: a pair: codes [R, K], scales [E, K], u8 (the format); f32
+        group_ends: [E], i32 or i64
+        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        dw: [E, N, K], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_rowwise_wgrad",
+        {
+            "dy": dy,
+            "x": x,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_dy=format_dy,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("dw", "splits"))
+
+
+def grouped_matmul_blockwise(
+    x: Any,
+    w: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Y = x w^T per group, f32 scales of 1x128 and 128x128 tiles.
+
+    Operands:
+        x: a pair: codes [R, K], scales [R, K/128], u8 (the format); f32
+        w: a pair: codes [E, N, K], scales [E, N/128, K/128], u8 (the format); f32
+        group_ends: [E], i32 or i64
+        y: [R, N], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        y: [R, N], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_blockwise",
+        {
+            "x": x,
+            "w": w,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("y", "splits"))
+
+
+def grouped_matmul_blockwise_wgrad(
+    dy: Any,
+    x: Any,
+    group_ends: Any,
+    y: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Dw = dy^T x per group, f32 scales of 128x1 tiles.
+
+    Operands:
+        dy: a pair: codes [R, N], scales [G, N], G = sum of ceil(rows/128), u8 (the format); f32
+        x: a pair: codes [R, K], scales [G, K], u8 (the format); f32
+        group_ends: [E], i32 or i64
+        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
+    Returns:
+        dw: [E, N, K], bf16 or f32
+        splits: [S], instead, with sum.split=auto, i32; where asked for
+    Parameters, the first value is the default:
+        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        out: type of the result (bf16, f32)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_matmul_blockwise_wgrad",
+        {
+            "dy": dy,
+            "x": x,
+            "group_ends": group_ends,
+            "y": y,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_x=format_x,
+        format_dy=format_dy,
+        format_w=format_w,
+        out=out,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("dw", "splits"))
+
+
+def pad_groups(
+    x: Any,
+    group_ends: Any,
+    *,
+    alignment: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Groups of rows moved apart to start on multiples, zeros between.
+
+    Operands:
+        x: [T, D], any
+        group_ends: [E], i32
+    Returns:
+        y: [T + E*alignment, rounded up to alignment; D], the type of x
+        padded_starts: [E], i32
+        padded_ends: [E], i32
+    Parameters, the first value is the default:
+        alignment: any positive number of rows (32)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "pad_groups",
+        {
+            "x": x,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        alignment=alignment,
+    )
+    return _in_order(outputs, ("y", "padded_starts", "padded_ends"))
+
+
+def unpad_groups(
+    y: Any,
+    group_ends: Any,
+    padded_starts: Any,
+    *,
+    rows: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Padded groups of rows moved back together.
+
+    Operands:
+        y: [P, D], any
+        group_ends: [E], i32
+        padded_starts: [E], i32
+    Returns:
+        x: [T, D], the type of y
+    Parameters, the first value is the default:
+        rows: T; without it, the rows of y
+    It is returned alone.
+    """
+    outputs = run(
+        "unpad_groups",
+        {
+            "y": y,
+            "group_ends": group_ends,
+            "padded_starts": padded_starts,
+        },
+        backend=backend,
+        threads=threads,
+        rows=rows,
+    )
+    return _in_order(outputs, ("x",))
+
+
+def permute_indices(
+    tokens_per_expert: Any,
+    *,
+    experts: str | int | float | None = None,
+    ranks: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    max_len: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Where rows that came rank by rank lie expert by expert.
+
+    Operands:
+        tokens_per_expert: [P*E], rank-major, i32
+    Returns:
+        indices: [max_len], -1 is padding, i32
+        sizes: [E], i32
+        ends: [E], i32
+    Parameters, the first value is the default:
+        experts: E, experts of this rank (1)
+        ranks: P, ranks the rows came from (1)
+        alignment: any positive number of rows (32)
+        max_len: entries of indices, at least ends[E-1] (0)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "permute_indices",
+        {
+            "tokens_per_expert": tokens_per_expert,
+        },
+        backend=backend,
+        threads=threads,
+        experts=experts,
+        ranks=ranks,
+        alignment=alignment,
+        max_len=max_len,
+    )
+    return _in_order(outputs, ("indices", "sizes", "ends"))
+
+
+def permute(
+    x: Any,
+    indices: Any,
+    *,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Rows gathered by index, zeros for -1.
+
+    Operands:
+        x: [T, D], any
+        indices: [len], i32
+    Returns:
+        y: [len, D], the type of x
+    It is returned alone.
+    """
+    outputs = run(
+        "permute",
+        {
+            "x": x,
+            "indices": indices,
+        },
+        backend=backend,
+        threads=threads,
+    )
+    return _in_order(outputs, ("y",))
+
+
+def unpermute(
+    y: Any,
+    indices: Any,
+    *,
+    rows: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Rows scattered by index, the inverse of permute.
+
+    Operands:
+        y: [len, D], any
+        indices: [len], i32
+    Returns:
+        x: [T, D], the type of y
+    Parameters, the first value is the default:
+        rows: T; without it, the rows of y
+    It is returned alone.
+    """
+    outputs = run(
+        "unpermute",
+        {
+            "y": y,
+            "indices": indices,
+        },
+        backend=backend,
+        threads=threads,
+        rows=rows,
+    )
+    return _in_order(outputs, ("x",))
+
+
+def route(
+    logits: Any,
+    bias: Any = None,
+    *,
+    top_k: str | int | float | None = None,
+    score: Literal["softmax", "sigmoid"] | Any = None,
+    groups: str | int | float | None = None,
+    limited_groups: str | int | float | None = None,
+    normalize: bool | None = None,
+    scale: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Experts and weights of every token.
+
+    Operands:
+        logits: [T, E], f32
+        bias: [E], f32; optional
+    Returns:
+        experts: [T, k], i32
+        weights: [T, k], f32
+        tokens_per_expert: [E], i32
+    Parameters, the first value is the default:
+        top_k: experts of a token (1)
+        score: of a logit (softmax, sigmoid)
+        groups: equal runs of experts (1)
+        limited_groups: runs that stay, by the sum of their two best; all unless given
+        normalize: divide the weights of a token by their sum (true, false)
+        scale: factor of the weights (1)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "route",
+        {
+            "logits": logits,
+            "bias": bias,
+        },
+        backend=backend,
+        threads=threads,
+        top_k=top_k,
+        score=score,
+        groups=groups,
+        limited_groups=limited_groups,
+        normalize=normalize,
+        scale=scale,
+    )
+    return _in_order(outputs, ("experts", "weights", "tokens_per_expert"))
+
+
+def swiglu(
+    x: Any,
+    probs: Any = None,
+    *,
+    rounding: Literal["none", "bf16"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Gate activation (a * sigma(a)) * b * p.
+
+    Operands:
+        x: [R, 2F], gate first, f32 or bf16
+        probs: [R], f32; optional
+    Returns:
+        y: [R, F], f32 or bf16
+    Parameters, the first value is the default:
+        rounding: of the result (none, bf16)
+    It is returned alone.
+    """
+    outputs = run(
+        "swiglu",
+        {
+            "x": x,
+            "probs": probs,
+        },
+        backend=backend,
+        threads=threads,
+        rounding=rounding,
+    )
+    return _in_order(outputs, ("y",))
+
+
+def swiglu_backward(
+    x: Any,
+    dy: Any,
+    probs: Any = None,
+    *,
+    rounding: Literal["none", "bf16"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Gradients of swiglu.
+
+    Operands:
+        x: [R, 2F], gate first, f32 or bf16
+        dy: [R, F], f32 or bf16
+        probs: [R], f32; optional
+    Returns:
+        dx: [R, 2F], f32 or bf16
+        dprobs: [R], f32; where asked for
+    Parameters, the first value is the default:
+        rounding: of the result (none, bf16)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "swiglu_backward",
+        {
+            "x": x,
+            "dy": dy,
+            "probs": probs,
+        },
+        backend=backend,
+        threads=threads,
+        rounding=rounding,
+    )
+    return _in_order(outputs, ("dx", "dprobs"))
+
+
+def scaling_aware_transpose(
+    codes: Any,
+    scales: Any,
+    group_ends: Any,
+    *,
+    underflow: Literal["round", "keep_mantissa", "flush"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Row-wise FP8 to column-wise FP8 by moving exponents.
+
+    Operands:
+        codes: [M, K], u8 (e4m3)
+        scales: [M, K/128], powers of two, f32
+        group_ends: [E], i32
+    Returns:
+        codes: [K, M], u8 (e4m3)
+        scales: [G, K], f32
+    Parameters, the first value is the default:
+        underflow: what a code below the normal range becomes (round, keep_mantissa, flush)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "scaling_aware_transpose",
+        {
+            "codes": codes,
+            "scales": scales,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        underflow=underflow,
+    )
+    return _in_order(outputs, ("codes", "scales"))
+
+
+def swiglu_quantize(
+    x: Any,
+    probs: Any = None,
+    group_ends: Any = None,
+    *,
+    rounding: Literal["none", "bf16"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    block: str | int | float | None = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    axis: Literal["-1", "-2"] | Any = None,
+    transpose: bool | None = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda", "flow"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Swiglu and quantize, or quantize_blockwise, in one pass.
+
+    Operands:
+        x: [R, 2F], gate first, f32 or bf16
+        probs: [R], f32; optional
+        group_ends: [E], with block 128x1, i32; optional
+    Returns:
+        codes: [R, F], u8
+        scales: [R, F/32] or one per 128-block, u8 (e8m0) or f32
+    Parameters, the first value is the default:
+        rounding: before quantising (none, bf16)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        block: neighbours that share an e8m0 scale; or 1x128 (with profile flow), 128x1, 128x128:
+            f32 scales (32)
+        scale_mode: of e8m0 scales (rceil, floor, ceil, even)
+        axis: of e8m0 scales: along which neighbours share one (-1, -2)
+        transpose: with axis -2: axes exchanged (false, true)
+        profile: whose rule for the scale (torchao, te, ocp, torchao_cuda, flow)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "swiglu_quantize",
+        {
+            "x": x,
+            "probs": probs,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        rounding=rounding,
+        format=format,
+        block=block,
+        scale_mode=scale_mode,
+        axis=axis,
+        transpose=transpose,
+        profile=profile,
+    )
+    return _in_order(outputs, ("codes", "scales"))
+
+
+def swiglu_quantize_backward(
+    x: Any,
+    dy: Any,
+    probs: Any = None,
+    group_ends: Any = None,
+    *,
+    rounding: Literal["none", "bf16"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    block: str | int | float | None = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    axis: Literal["-1", "-2"] | Any = None,
+    transpose: bool | None = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda", "flow"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Gradients of swiglu, quantised in the same pass.
+
+    Operands:
+        x: [R, 2F], gate first, f32 or bf16
+        dy: [R, F], f32 or bf16
+        probs: [R], f32; optional
+        group_ends: [E], with block 128x1, i32; optional
+    Returns:
+        codes: [R, 2F], u8
+        scales: [R, 2F/32] or one per 128-block, u8 (e8m0) or f32
+        dprobs: [R], f32; where asked for
+    Parameters, the first value is the default:
+        rounding: before quantising (none, bf16)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        block: neighbours that share an e8m0 scale; or 1x128 (with profile flow), 128x1, 128x128:
+            f32 scales (32)
+        scale_mode: of e8m0 scales (rceil, floor, ceil, even)
+        axis: of e8m0 scales: along which neighbours share one (-1, -2)
+        transpose: with axis -2: axes exchanged (false, true)
+        profile: whose rule for the scale (torchao, te, ocp, torchao_cuda, flow)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "swiglu_quantize_backward",
+        {
+            "x": x,
+            "dy": dy,
+            "probs": probs,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        rounding=rounding,
+        format=format,
+        block=block,
+        scale_mode=scale_mode,
+        axis=axis,
+        transpose=transpose,
+        profile=profile,
+    )
+    return _in_order(outputs, ("codes", "scales", "dprobs"))
+
+
+def cast(
+    x: Any,
+    *,
+    out: Literal["bf16", "f32", "f16"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Floats to another wide type, to nearest even.
+
+    Operands:
+        x: any shape, f32, bf16 or f16
+    Returns:
+        y: shape of x, bf16, f32 or f16
+    Parameters, the first value is the default:
+        out: type of the result (bf16, f32, f16)
+    It is returned alone.
+    """
+    outputs = run(
+        "cast",
+        {
+            "x": x,
+        },
+        backend=backend,
+        threads=threads,
+        out=out,
+    )
+    return _in_order(outputs, ("y",))
+
+
+def add_bias(
+    y: Any,
+    bias: Any,
+    group_ends: Any = None,
+    *,
+    out: Literal["bf16", "f32"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """A bias added in f32 and rounded.
+
+    Operands:
+        y: [R, N], f32 or bf16
+        bias: [N] or [E, N], f32 or bf16
+        group_ends: [E], i32; optional
+    Returns:
+        out: [R, N], bf16 or f32
+    Parameters, the first value is the default:
+        out: type of the result (bf16, f32)
+    It is returned alone.
+    """
+    outputs = run(
+        "add_bias",
+        {
+            "y": y,
+            "bias": bias,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        out=out,
+    )
+    return _in_order(outputs, ("out",))
+
+
+def column_sum(
+    x: Any,
+    group_ends: Any = None,
+    *,
+    over: Literal["rows", "groups"] | Any = None,
+    out: Literal["f32", "bf16"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Columns summed in f32, rows ascending.
+
+    Operands:
+        x: [R, N], f32 or bf16
+        group_ends: [E], i32; optional
+    Returns:
+        sum: [N], or [E, N] over groups, f32 or bf16
+    Parameters, the first value is the default:
+        over: one sum, or one for each group (rows, groups)
+        out: type of the result (f32, bf16)
+    It is returned alone.
+    """
+    outputs = run(
+        "column_sum",
+        {
+            "x": x,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        over=over,
+        out=out,
+    )
+    return _in_order(outputs, ("sum",))
+
+
+def fused_dot(
+    a: Any,
+    b: Any,
+    c: Any,
+    a_scales: Any = None,
+    b_scales: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_a: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_b: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """D = a b^T + c on a matrix unit, one instruction or a chain.
+
+    Operands:
+        a: [B, M, K], u8 (the format), bf16 or f16
+        b: [B, N, K], u8 (the format), bf16 or f16
+        c: [B, M, N], f32
+        a_scales: [B, M, K/32], u8 (e8m0); optional
+        b_scales: [B, N, K/32], u8 (e8m0); optional
+    Returns:
+        d: [B, M, N], f32
+    Parameters, the first value is the default:
+        format: format of codes a and b (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_a: format of a, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_b: format of b, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: the same as format_a (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: the same as format_b (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    It is returned alone.
+    """
+    outputs = run(
+        "fused_dot",
+        {
+            "a": a,
+            "b": b,
+            "c": c,
+            "a.scales": a_scales,
+            "b.scales": b_scales,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        format_a=format_a,
+        format_b=format_b,
+        format_x=format_x,
+        format_w=format_w,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("d",))
+
+
+def grouped_linear(
+    w: Any,
+    group_ends: Any,
+    x: Any = None,
+    bias: Any = None,
+    dy: Any = None,
+    *,
+    recipe: Literal[
+        "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
+            "fp8_rowwise", "fp8_blockwise", "bf16",
+    ]
+    | Any = None,
+    format: Literal["e4m3", "e4m3fnuz"] | Any = None,
+    out: Literal["bf16", "f32"] | Any = None,
+    pad: bool | None = None,
+    alignment: str | int | float | None = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """An expert layer y = x w^T + bias in low precision, with its gradients.
+
+    Operands:
+        x: [T, K], bf16 or f32; optional
+        w: [E, N, K], bf16 or f32
+        group_ends: [E], i32
+        bias: [N] or [E, N], bf16 or f32; optional
+        dy: [T, N], for the backward pass, bf16 or f32; optional
+    Returns:
+        y: [T, N], bf16 or f32
+        dx: [T, K], with dy, bf16 or f32
+        dw: [E, N, K], with dy, bf16 or f32
+        dbias: shape of bias, with dy, bf16 or f32
+    Parameters, the first value is the default:
+        recipe: how the three products are scaled (mxfp8_rceil, mxfp8_floor,
+            mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp, fp8_rowwise, fp8_blockwise, bf16)
+        format: of codes (e4m3, e4m3fnuz)
+        out: type of the results (bf16, f32)
+        pad: pad groups where tokens are contracted (false, true)
+        alignment: of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "grouped_linear",
+        {
+            "x": x,
+            "w": w,
+            "group_ends": group_ends,
+            "bias": bias,
+            "dy": dy,
+        },
+        backend=backend,
+        threads=threads,
+        recipe=recipe,
+        format=format,
+        out=out,
+        pad=pad,
+        alignment=alignment,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return _in_order(outputs, ("y", "dx", "dw", "dbias"))
+
+
+def dispatch(
+    experts: Any,
+    x: Any = None,
+    codes: Any = None,
+    scales: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    layout: Literal["rank_major", "expert_major_padded"] | Any = None,
+    rows: Literal["received", "worst_case"] | Any = None,
+    precision: Literal["mxfp8", "bf16", "fp8_blockwise"] | Any = None,
+    placement: Literal["fused", "unfused"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> dict[str, Any]:
+    """Rows to the ranks of their experts.
+
+    Operands:
+        x: [T_p, D], bf16 or f32; optional
+        codes: [T_p, D], in place of x, u8; optional
+        scales: [T_p, D/32], or [T_p, D/128], u8 (e8m0) or f32; optional
+        experts: [T_p, k], i32
+    Returns:
+        x: [rows, D], bf16; where asked for
+        codes: [rows, D], u8; where asked for
+        scales: [rows, D/32] or [rows, D/128], u8 or f32; where asked for
+        tokens_per_expert: [P*E/P], rank-major, i32
+        indices: [rows], i32; where asked for
+        group_ends: [E/P], i32; where asked for
+    Parameters, the first value is the default:
+        experts_: of all ranks; a multiple of them
+        alignment: rows that an expert's padded rows are a multiple of (32)
+        layout: of received rows (rank_major, expert_major_padded)
+        rows: of received tensors: what comes, or the most that can (received, worst_case)
+        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; the same bytes (fused, unfused)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        scale_mode: of scales (rceil, floor, ceil, even)
+        profile: of scales (torchao, te, ocp, torchao_cuda)
+
+    An operand of each rank is a list, with one rank the tensor itself.
+    All outputs come in a dict.
+    """
+    outputs = run(
+        "dispatch",
+        {
+            "x": x,
+            "codes": codes,
+            "scales": scales,
+            "experts": experts,
+        },
+        backend=backend,
+        threads=threads,
+        ranks=ranks,
+        experts=experts_,
+        alignment=alignment,
+        layout=layout,
+        rows=rows,
+        precision=precision,
+        placement=placement,
+        format=format,
+        scale_mode=scale_mode,
+        profile=profile,
+    )
+    return outputs
+
+
+def dispatch_backward(
+    dy: Any,
+    experts: Any,
+    *,
+    experts_: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    layout: Literal["rank_major", "expert_major_padded"] | Any = None,
+    rows: Literal["received", "worst_case"] | Any = None,
+    precision: Literal["mxfp8", "bf16", "fp8_blockwise"] | Any = None,
+    placement: Literal["fused", "unfused"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> dict[str, Any]:
+    """Gradient of dispatch: rows back, summed by slots.
+
+    Operands:
+        dy: [rows, D], bf16
+        experts: [T_p, k], i32
+    Returns:
+        dx: [T_p, D], bf16
+    Parameters, the first value is the default:
+        experts_: of all ranks; a multiple of them
+        alignment: rows that an expert's padded rows are a multiple of (32)
+        layout: of received rows (rank_major, expert_major_padded)
+        rows: of received tensors: what comes, or the most that can (received, worst_case)
+        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; the same bytes (fused, unfused)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        scale_mode: of scales (rceil, floor, ceil, even)
+        profile: of scales (torchao, te, ocp, torchao_cuda)
+
+    An operand of each rank is a list, with one rank the tensor itself.
+    All outputs come in a dict.
+    """
+    outputs = run(
+        "dispatch_backward",
+        {
+            "dy": dy,
+            "experts": experts,
+        },
+        backend=backend,
+        threads=threads,
+        ranks=ranks,
+        experts=experts_,
+        alignment=alignment,
+        layout=layout,
+        rows=rows,
+        precision=precision,
+        placement=placement,
+        format=format,
+        scale_mode=scale_mode,
+        profile=profile,
+    )
+    return outputs
+
+
+def combine(
+    y: Any,
+    experts: Any,
+    weights: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    layout: Literal["rank_major", "expert_major_padded"] | Any = None,
+    rows: Literal["received", "worst_case"] | Any = None,
+    precision: Literal["mxfp8", "bf16", "fp8_blockwise"] | Any = None,
+    placement: Literal["fused", "unfused"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> dict[str, Any]:
+    """Rows back to their tokens, weighted and summed by slots.
+
+    Operands:
+        y: [rows, D], bf16
+        experts: [T_p, k], i32
+        weights: [T_p, k], f32; optional
+    Returns:
+        out: [T_p, D], bf16
+    Parameters, the first value is the default:
+        experts_: of all ranks; a multiple of them
+        alignment: rows that an expert's padded rows are a multiple of (32)
+        layout: of received rows (rank_major, expert_major_padded)
+        rows: of received tensors: what comes, or the most that can (received, worst_case)
+        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; the same bytes (fused, unfused)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        scale_mode: of scales (rceil, floor, ceil, even)
+        profile: of scales (torchao, te, ocp, torchao_cuda)
+
+    An operand of each rank is a list, with one rank the tensor itself.
+    All outputs come in a dict.
+    """
+    outputs = run(
+        "combine",
+        {
+            "y": y,
+            "experts": experts,
+            "weights": weights,
+        },
+        backend=backend,
+        threads=threads,
+        ranks=ranks,
+        experts=experts_,
+        alignment=alignment,
+        layout=layout,
+        rows=rows,
+        precision=precision,
+        placement=placement,
+        format=format,
+        scale_mode=scale_mode,
+        profile=profile,
+    )
+    return outputs
+
+
+def combine_backward(
+    y: Any,
+    dout: Any,
+    experts: Any,
+    weights: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    layout: Literal["rank_major", "expert_major_padded"] | Any = None,
+    rows: Literal["received", "worst_case"] | Any = None,
+    precision: Literal["mxfp8", "bf16", "fp8_blockwise"] | Any = None,
+    placement: Literal["fused", "unfused"] | Any = None,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> dict[str, Any]:
+    """Gradients of combine.
+
+    Operands:
+        y: [rows, D], bf16
+        dout: [T_p, D], bf16 or f32
+        experts: [T_p, k], i32
+        weights: [T_p, k], f32; optional
+    Returns:
+        dy: [rows, D], bf16; where asked for
+        dy.codes: [rows, D], u8; where asked for
+        dy.scales: [rows, D/32] or [rows, D/128], u8 or f32; where asked for
+        dweights: [T_p, k], f32; where asked for
+    Parameters, the first value is the default:
+        experts_: of all ranks; a multiple of them
+        alignment: rows that an expert's padded rows are a multiple of (32)
+        layout: of received rows (rank_major, expert_major_padded)
+        rows: of received tensors: what comes, or the most that can (received, worst_case)
+        precision: of dispatch forward and of combine backward (mxfp8, bf16, fp8_blockwise)
+        placement: how rows reach their place; the same bytes (fused, unfused)
+        format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        scale_mode: of scales (rceil, floor, ceil, even)
+        profile: of scales (torchao, te, ocp, torchao_cuda)
+
+    An operand of each rank is a list, with one rank the tensor itself.
+    All outputs come in a dict.
+    """
+    outputs = run(
+        "combine_backward",
+        {
+            "y": y,
+            "dout": dout,
+            "experts": experts,
+            "weights": weights,
+        },
+        backend=backend,
+        threads=threads,
+        ranks=ranks,
+        experts=experts_,
+        alignment=alignment,
+        layout=layout,
+        rows=rows,
+        precision=precision,
+        placement=placement,
+        format=format,
+        scale_mode=scale_mode,
+        profile=profile,
+    )
+    return outputs
+
+
+def moe_layer(
+    x: Any,
+    router: Any,
+    w1: Any,
+    w2: Any,
+    shared_w1: Any = None,
+    shared_w2: Any = None,
+    dy: Any = None,
+    *,
+    top_k: str | int | float | None = None,
+    pipeline: Literal["mxfp8", "bf16", "quantize_after", "flow"] | Any = None,
+    scores: Literal["combine", "swiglu"] | Any = None,
+    recipe: Literal[
+        "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
+            "fp8_rowwise", "fp8_blockwise", "bf16",
+    ]
+    | Any = None,
+    format: Literal["e4m3", "e4m3fnuz"] | Any = None,
+    score: Literal["softmax", "sigmoid"] | Any = None,
+    groups: str | int | float | None = None,
+    limited_groups: str | int | float | None = None,
+    normalize: bool | None = None,
+    scale: str | int | float | None = None,
+    alignment: str | int | float | None = None,
+    placement: Literal["fused", "unfused"] | Any = None,
+    recompute: bool | None = None,
+    keep_stages: bool | None = None,
+    sum: str | int | float | None = None,
+    sum__chunk: str | int | float | None = None,
+    sum__bits: str | int | float | None = None,
+    sum__output: str | int | float | None = None,
+    sum__floor: str | int | float | None = None,
+    sum__promote: str | int | float | None = None,
+    sum__split: str | int | float | None = None,
+    sum__tile: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+    ranks: int = 1,
+) -> dict[str, Any]:
+    """A mixture-of-experts layer across ranks, with its gradients.
+
+    Operands:
+        x: [T_p, D], bf16
+        router: [E, D], bf16
+        w1: [E, 2F, D], bf16 or f32
+        w2: [E, D, F], bf16 or f32
+        shared_w1: [2S, D], bf16 or f32; optional
+        shared_w2: [D, S], bf16 or f32; optional
+        dy: [T_p, D], for the backward pass, bf16; optional
+    Returns:
+        y: [T_p, D], bf16
+        dx: [T_p, D], with dy, bf16; where asked for
+        drouter: [E, D], with dy, f32; where asked for
+        dw1: [E, 2F, D], with dy, bf16; where asked for
+        dw2: [E, D, F], with dy, bf16; where asked for
+        shared.dw1: [2S, D], with dy, bf16; where asked for
+        shared.dw2: [D, S], with dy, bf16; where asked for
+        STAGE: every step's tensor, with keep_stages, f32, bf16 or u8; where asked for
+    Parameters, the first value is the default:
+        top_k: experts of a token (1)
+        pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow)
+        scores: where a token's weights multiply (combine, swiglu)
+        recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
+            (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
+            fp8_rowwise, fp8_blockwise, bf16)
+        format: of codes (e4m3, e4m3fnuz)
+        score: of the router (softmax, sigmoid)
+        groups: of experts (1)
+        limited_groups: groups a token may choose from; all if not given
+        normalize: weights of a token add up to scale (true, false)
+        scale: of weights (1)
+        alignment: rows that an expert's padded rows are a multiple of (32)
+        placement: how rows reach their place; the same bytes (fused, unfused)
+        recompute: backward computes h and act again; the same bits (false, true)
+        keep_stages: every step's tensor, too (false, true)
+        sum: how products are summed: a name of `mxo list sums` (exact)
+        sum__chunk: k of one fused sum
+        sum__bits: fraction bits kept below the largest exponent of a chunk
+        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
+        sum__floor: least value of the largest exponent
+        sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__tile: k of a tile of the split
+
+    An operand of each rank is a list, with one rank the tensor itself.
+    All outputs come in a dict.
+    """
+    outputs = run(
+        "moe_layer",
+        {
+            "x": x,
+            "router": router,
+            "w1": w1,
+            "w2": w2,
+            "shared.w1": shared_w1,
+            "shared.w2": shared_w2,
+            "dy": dy,
+        },
+        backend=backend,
+        threads=threads,
+        ranks=ranks,
+        top_k=top_k,
+        pipeline=pipeline,
+        scores=scores,
+        recipe=recipe,
+        format=format,
+        score=score,
+        groups=groups,
+        limited_groups=limited_groups,
+        normalize=normalize,
+        scale=scale,
+        alignment=alignment,
+        placement=placement,
+        recompute=recompute,
+        keep_stages=keep_stages,
+        sum=sum,
+        sum__chunk=sum__chunk,
+        sum__bits=sum__bits,
+        sum__output=sum__output,
+        sum__floor=sum__floor,
+        sum__promote=sum__promote,
+        sum__split=sum__split,
+        sum__tile=sum__tile,
+    )
+    return outputs

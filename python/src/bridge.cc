@@ -1,0 +1,92 @@
+// Python's arrays as tensors of the catalogue, and back.
+#include "python/src/bridge.h"
+
+#include <cstring>
+
+#include "formats/error.h"
+
+namespace mxo::python {
+namespace {
+
+namespace nb = nanobind;
+
+/// `from` is the first element of a box of `extent` with strides in bytes; `to` is row-major.
+void gather(std::byte* to, const std::byte* from, const Index* extent, const Index* stride,
+            std::size_t rank, std::size_t size) {
+  if (rank == 0) {
+    std::memcpy(to, from, size);
+    return;
+  }
+  if (rank == 1 && stride[0] == static_cast<Index>(size)) {
+    std::memcpy(to, from, static_cast<std::size_t>(extent[0]) * size);
+    return;
+  }
+  Index inner = static_cast<Index>(size);
+  for (std::size_t i = 1; i < rank; ++i) inner *= extent[i];
+  for (Index i = 0; i < extent[0]; ++i) {
+    gather(to + i * inner, from + i * stride[0], extent + 1, stride + 1, rank - 1, size);
+  }
+}
+
+Tensor tensor_from(const ArrayIn& array) {
+  const auto& [name, dtype, address, extents, strides] = array;
+  if (extents.size() != strides.size()) {
+    throw Error(Fault::shape, name + ": found " + std::to_string(strides.size()) +
+                                  " strides, needs one for each of " +
+                                  std::to_string(extents.size()) + " extents");
+  }
+  Tensor tensor(dtype_of(dtype), extents);
+  if (tensor.elements() == 0) return tensor;
+  const std::size_t size = size_of(tensor.dtype());
+  std::vector<Index> bytes = strides;
+  bool contiguous = true;
+  Index expected = 1;
+  for (std::size_t i = bytes.size(); i-- > 0;) {
+    contiguous = contiguous && (extents[i] == 1 || strides[i] == expected);
+    expected *= extents[i];
+    bytes[i] *= static_cast<Index>(size);
+  }
+  const auto* from = reinterpret_cast<const std::byte*>(address);
+  if (contiguous) {
+    std::memcpy(tensor.data(), from, tensor.bytes());
+  } else {
+    gather(tensor.data(), from, extents.data(), bytes.data(), extents.size(), size);
+  }
+  return tensor;
+}
+
+}  // namespace
+
+Dtype dtype_of(const std::string& name) {
+  for (const DtypeRow& row : dtypes()) {
+    if (row.name == name) return row.dtype;
+  }
+  throw Error(Fault::argument, "unknown element type '" + name + "'");
+}
+
+NamedTensors tensors_from(const std::vector<ArrayIn>& arrays) {
+  NamedTensors tensors;
+  for (const ArrayIn& array : arrays) tensors.emplace(std::get<0>(array), tensor_from(array));
+  return tensors;
+}
+
+nb::list arrays_from(NamedTensors tensors) {
+  nb::list list;
+  for (auto& [name, tensor] : tensors) {
+    const std::string dtype(name_of(tensor.dtype()));
+    nb::list shape;
+    for (const Index extent : tensor.shape()) shape.append(extent);
+    list.append(nb::make_tuple(name, dtype, nb::tuple(shape), Memory(std::move(tensor))));
+  }
+  return list;
+}
+
+Parameters parameters_from(const nb::dict& set) {
+  Parameters parameters;
+  for (const auto& [key, value] : set) {
+    parameters.set(nb::cast<std::string>(key), nb::cast<std::string>(value));
+  }
+  return parameters;
+}
+
+}  // namespace mxo::python

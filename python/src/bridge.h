@@ -1,0 +1,36 @@
+// Python's arrays as tensors of the catalogue, and back.
+#pragma once
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include "ops/catalogue.h"
+#include "python/src/memory.h"
+
+namespace mxo::python {
+
+/// (name, element type, address, extents, strides in elements) of memory that the caller keeps.
+using ArrayIn =
+    std::tuple<std::string, std::string, std::uintptr_t, std::vector<Index>, std::vector<Index>>;
+/// (name, element type, extents, memory).
+using ArrayOut = std::tuple<std::string, std::string, std::vector<Index>, Memory*>;
+
+/// Throws Error(shape) for strides of another rank than the extents.
+NamedTensors tensors_from(const std::vector<ArrayIn>& arrays);
+
+/// A list of ArrayOut that owns its memory.
+nanobind::list arrays_from(NamedTensors tensors);
+
+/// Parameters from a dict of text to text.
+Parameters parameters_from(const nanobind::dict& set);
+
+/// Any element type by our name: "e4m3", "i32", "bool".  Throws Error(argument).
+Dtype dtype_of(const std::string& name);
+
+}  // namespace mxo::python

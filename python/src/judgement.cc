@@ -1,0 +1,226 @@
+// What a kernel gave, held against what is owed; and why it differs.
+#include "python/src/judgement.h"
+
+#include <chrono>
+#include <optional>
+
+#include "formats/error.h"
+#include "golden/explain/explain.h"
+#include "golden/judge/bound.h"
+#include "golden/judge/comparator.h"
+#include "golden/judge/group_rows.h"
+#include "golden/reports/reports.h"
+#include "golden/reports/text.h"
+#include "python/src/bridge.h"
+#include "python/src/engine.h"
+#include "python/src/float_state.h"
+
+namespace mxo::python {
+namespace {
+
+namespace nb = nanobind;
+
+/// The expected output of that name.  Throws Error(argument) naming those there are.
+const Tensor& expected_of(const NamedTensors& expected, const std::string& name) {
+  const auto at = expected.find(name);
+  if (at != expected.end()) return at->second;
+  std::string known;
+  for (const auto& [key, tensor] : expected) known += (known.empty() ? "" : ", ") + key;
+  throw Error(Fault::argument, name + ": found no such output, needs one of " + known);
+}
+
+/// Every tensor of `actual`.  `op` may be empty: then groups are those of `inputs` alone.
+CaseVerdict judged(const std::string& op, const NamedTensors& inputs, const Parameters& set,
+                   const NamedTensors& expected, const NamedTensors& actual,
+                   const CompareOptions& options) {
+  CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_owed, {}, {}};
+  for (const auto& [name, tensor] : actual) {
+    const Tensor& want = expected_of(expected, name);
+    Owed owed{&want, want.dtype(), {}, nullptr, nullptr, nullptr, {}, nullptr};
+    owed.groups = groups_of(op, name, inputs, want);
+    std::optional<ErrorBound> bound;
+    if (options.gate.kind == Gate::Kind::bound) {
+      bound = certified_bound(op, name, inputs, set, want.dtype(), options.sum);
+      if (bound) owed.bound = &*bound;
+    }
+    verdict.outputs.push_back(compare_tensor(name, owed, tensor, options));
+    verdict.outcome = graver(verdict.outcome, verdict.outputs.back().outcome);
+  }
+  return verdict;
+}
+
+CompareOptions options_of(const std::string& gate, const std::string& sum) {
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  options.sum = sum;
+  return options;
+}
+
+Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
+                 const nb::dict& set, const std::vector<ArrayIn>& actual, const std::string& gate,
+                 const std::string& sum) {
+  const Parameters parameters = parameters_from(set);
+  const CompareOptions options = options_of(gate, sum);
+  const nb::gil_scoped_release release;
+  const FloatState ieee(engine.threads());
+  const NamedTensors operands = tensors_from(inputs);
+  auto judgement = std::make_unique<Judgement>();
+  judgement->expected = engine.call(op, operands, parameters);
+  judgement->verdict =
+      judged(op, operands, parameters, judgement->expected, tensors_from(actual), options);
+  return judgement.release();
+}
+
+Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,
+                   const std::string& gate) {
+  const CompareOptions options = options_of(gate, "");
+  const nb::gil_scoped_release release;
+  const FloatState ieee(1);
+  auto judgement = std::make_unique<Judgement>();
+  judgement->expected = tensors_from(expected);
+  judgement->verdict = judged("", {}, {}, judgement->expected, tensors_from(actual), options);
+  return judgement.release();
+}
+
+nb::dict figures(const Measures& m) {
+  nb::dict row;
+  row["elements"] = m.elements;
+  row["not_owed"] = m.not_owed;
+  row["differing"] = m.differing;
+  row["violating"] = m.violating;
+  row["max_ulp"] = m.max_ulp;
+  row["max_absolute"] = m.max_absolute;
+  row["max_relative"] = m.max_relative;
+  row["sqnr"] = m.sqnr;
+  row["cosine"] = m.cosine;
+  return row;
+}
+
+nb::list slices(const std::vector<Slice>& all) {
+  nb::list list;
+  for (const Slice& slice : all) {
+    nb::dict row = figures(slice.measures);
+    row["index"] = slice.index;
+    row["begin"] = slice.begin;
+    row["end"] = slice.end;
+    list.append(row);
+  }
+  return list;
+}
+
+nb::object worst(const std::vector<Slice>& all) {
+  const Slice* slice = worst_slice(all);
+  if (slice == nullptr) return nb::none();
+  return nb::object(slices({*slice})[0]);
+}
+
+nb::dict output_of(const TensorVerdict& tensor) {
+  nb::dict row = figures(tensor.all);
+  row["name"] = tensor.name;
+  row["outcome"] = std::string(name_of(tensor.outcome));
+  row["reason"] = tensor.reason;
+  row["format"] = std::string(name_of(tensor.format));
+  row["shape"] = nb::tuple(nb::cast(tensor.shape));
+  row["groups"] = slices(tensor.groups);
+  row["worst_group"] = worst(tensor.groups);
+  row["worst_rows"] = worst(tensor.row_blocks);
+  row["worst_columns"] = worst(tensor.column_blocks);
+  row["histogram"] = nb::cast(tensor.histogram);
+  nb::list first;
+  for (const Difference& d : tensor.first) {
+    first.append(nb::make_tuple(nb::tuple(nb::cast(d.at)), bits_text(tensor, d.expected),
+                                bits_text(tensor, d.actual)));
+  }
+  row["first"] = first;
+  nb::dict heat;
+  heat["rows"] = tensor.heat.rows;
+  heat["columns"] = tensor.heat.columns;
+  heat["row_step"] = tensor.heat.row_step;
+  heat["column_step"] = tensor.heat.column_step;
+  heat["differing"] = nb::cast(tensor.heat.differing);
+  row["heat"] = heat;
+  return row;
+}
+
+nb::list outputs(const Judgement& judgement) {
+  nb::list list;
+  for (const TensorVerdict& tensor : judgement.verdict.outputs) list.append(output_of(tensor));
+  return list;
+}
+
+bool passed(const Judgement& judgement) {
+  return judgement.verdict.outcome == Outcome::pass ||
+         judgement.verdict.outcome == Outcome::not_owed;
+}
+
+std::string html(const std::vector<const Judgement*>& judgements,
+                 const std::vector<std::string>& ids, const std::string& title,
+                 const std::string& gate) {
+  Report report{title, gate, {}};
+  for (std::size_t i = 0; i < judgements.size(); ++i) {
+    report.cases.push_back(judgements[i]->verdict);
+    report.cases.back().id = ids[i];
+  }
+  return html_report(report);
+}
+
+/// Leaves explain() when its time is over.
+struct OutOfTime {};
+
+Progress until(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(seconds));
+  return [end](double, std::string_view) {
+    if (Clock::now() > end) throw OutOfTime{};
+  };
+}
+
+/// None where the time was not enough.
+nb::object explain_call(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
+                        const nb::dict& set, const std::vector<ArrayIn>& actual, double seconds) {
+  const Parameters parameters = parameters_from(set);
+  Explanation found;
+  try {
+    const nb::gil_scoped_release release;
+    const FloatState ieee(engine.threads());
+    const Call call = make_call(op, tensors_from(inputs), parameters);
+    found = explain(engine.backend(), call, run_call(engine.backend(), call), tensors_from(actual),
+                    until(seconds));
+  } catch (const OutOfTime&) {
+    return nb::none();
+  }
+  nb::list causes;
+  for (const Finding& finding : found.findings) {
+    nb::dict row;
+    row["names"] = nb::cast(finding.names);
+    row["phrase"] = finding.phrase;
+    row["compared"] = finding.compared;
+    row["differing"] = finding.differing;
+    row["sqnr_db"] = finding.sqnr_db;
+    causes.append(row);
+  }
+  nb::dict result;
+  result["elements"] = found.elements;
+  result["differing"] = found.differing;
+  result["sqnr_db"] = found.sqnr_db;
+  result["explained"] = found.explained;
+  result["sentence"] = found.sentence;
+  result["findings"] = causes;
+  return result;
+}
+
+}  // namespace
+
+void bind_judgement(nb::module_& module) {
+  nb::class_<Judgement>(module, "Judgement")
+      .def_prop_ro("passed", passed)
+      .def("outputs", outputs)
+      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); });
+  module.def("judge", judge, nb::rv_policy::take_ownership);
+  module.def("compare", compare, nb::rv_policy::take_ownership);
+  module.def("html", html);
+  module.def("explain", explain_call);
+}
+
+}  // namespace mxo::python

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Installs the Python package into an environment of its own and runs its tests there.
+#   tools/python_test.sh            with numpy: what tools/test.sh runs
+#   tools/python_test.sh --torch    and with PyTorch, from the package index: about 4 GB
+# Needs the package index for nanobind, numpy and pytest.  The library's objects are those of
+# build/release, where there are any.
+set -eu
+cd "$(dirname "$0")/.."
+
+extras=test
+venv=build/python/venv
+case "${1:-}" in
+  "") ;;
+  --torch) extras=test,torch venv=build/python/torch ;;
+  *) echo "usage: tools/python_test.sh [--torch]" >&2; exit 2 ;;
+esac
+
+tools/setup.sh
+[ -x "$venv/bin/pytest" ] || python3 -m venv "$venv"
+# What the package names as its needs, without the package.
+"$venv/bin/python" - "$extras" <<'EOF' >"$venv/needs.txt"
+import sys, tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))
+needs = list(project["build-system"]["requires"])
+for extra in sys.argv[1].split(","):
+    needs += project["project"]["optional-dependencies"][extra]
+print("\n".join(needs))
+EOF
+"$venv/bin/pip" install -q --disable-pip-version-check -r "$venv/needs.txt"
+
+[ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
+cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
+CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$venv/bin/pip" install -q --disable-pip-version-check \
+  --no-build-isolation --no-deps --force-reinstall . -C build-dir=build/release \
+  -C cmake.define.MXO_TESTS=ON -C cmake.define.MXO_MPI=ON -C cmake.define.MXO_WERROR=ON
+"$venv/bin/python" -P -m pytest -q -p no:cacheprovider python/tests
