@@ -68,7 +68,8 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     if output["reason"] and not output["differing"]:
         return [head + output["reason"]]
     if not output["differing"]:
-        return [head + f"{output['outcome']}, {output['elements']} elements"]
+        note = f"; {output['note']}" if output["note"] else ""
+        return [head + f"{output['outcome']}, {output['elements']} elements{note}"]
     lines = [
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
         f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
@@ -77,6 +78,8 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
         if output[key] is not None:
             lines.append(_slice_line(kind, output[key]))
+    if output["note"]:
+        lines.append("  " + output["note"])
     for at, expected, actual in output["first"]:
         position = ", ".join(str(index) for index in at)
         lines.append(f"  [{position}]: expected {expected}, found {actual}")

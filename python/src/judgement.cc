@@ -2,13 +2,12 @@
 #include "python/src/judgement.h"
 
 #include <chrono>
-#include <optional>
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
-#include "golden/judge/bound.h"
 #include "golden/judge/comparator.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/outputs.h"
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 #include "python/src/bridge.h"
@@ -29,22 +28,23 @@ const Tensor& expected_of(const NamedTensors& expected, const std::string& name)
   throw Error(Fault::argument, name + ": found no such output, needs one of " + known);
 }
 
-/// Every tensor of `actual`.  `op` may be empty: then groups are those of `inputs` alone.
-CaseVerdict judged(const std::string& op, const NamedTensors& inputs, const Parameters& set,
-                   const NamedTensors& expected, const NamedTensors& actual,
-                   const CompareOptions& options) {
+/// Every tensor of `actual`; an empty `op` says that nothing is known of the call.
+CaseVerdict judged(const CallInQuestion& call, const NamedTensors& expected,
+                   const NamedTensors& actual, const CompareOptions& options) {
+  const std::string op(call.op);
   CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_owed, {}, {}};
+  std::vector<OutputInQuestion> outputs;
   for (const auto& [name, tensor] : actual) {
     const Tensor& want = expected_of(expected, name);
-    Owed owed{&want, want.dtype(), {}, nullptr, nullptr, nullptr, {}, nullptr};
-    owed.groups = groups_of(op, name, inputs, want);
-    std::optional<ErrorBound> bound;
-    if (options.gate.kind == Gate::Kind::bound) {
-      bound = certified_bound(op, name, inputs, set, want.dtype(), options.sum);
-      if (bound) owed.bound = &*bound;
-    }
-    verdict.outputs.push_back(compare_tensor(name, owed, tensor, options));
-    verdict.outcome = graver(verdict.outcome, verdict.outputs.back().outcome);
+    OutputInQuestion output{name, {}, &tensor};
+    output.owed.expected = &want;
+    output.owed.format = want.dtype();
+    output.owed.groups = groups_of(call.op, name, call.inputs, want);
+    outputs.push_back(std::move(output));
+  }
+  verdict.outputs = judge_outputs(call, std::move(outputs), options);
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    verdict.outcome = graver(verdict.outcome, tensor.outcome);
   }
   return verdict;
 }
@@ -67,7 +67,7 @@ Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayI
   auto judgement = std::make_unique<Judgement>();
   judgement->expected = engine.call(op, operands, parameters);
   judgement->verdict =
-      judged(op, operands, parameters, judgement->expected, tensors_from(actual), options);
+      judged({op, operands, parameters}, judgement->expected, tensors_from(actual), options);
   return judgement.release();
 }
 
@@ -78,7 +78,7 @@ Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<Array
   const FloatState ieee(1);
   auto judgement = std::make_unique<Judgement>();
   judgement->expected = tensors_from(expected);
-  judgement->verdict = judged("", {}, {}, judgement->expected, tensors_from(actual), options);
+  judgement->verdict = judged({{}, {}, {}}, judgement->expected, tensors_from(actual), options);
   return judgement.release();
 }
 
@@ -119,6 +119,7 @@ nb::dict output_of(const TensorVerdict& tensor) {
   row["name"] = tensor.name;
   row["outcome"] = std::string(name_of(tensor.outcome));
   row["reason"] = tensor.reason;
+  row["note"] = tensor.note;
   row["format"] = std::string(name_of(tensor.format));
   row["shape"] = nb::tuple(nb::cast(tensor.shape));
   row["groups"] = slices(tensor.groups);
