@@ -21,14 +21,18 @@
 #include "emu/cuda/device_backend.cuh"
 #include "formats/error.h"
 #include "ops/combine_rows.h"
+#include "ops/convert.h"
 #include "ops/elementwise.h"
+#include "ops/fused_dot.h"
 #include "ops/grouped_matmul.h"
 #include "ops/moe_layer.h"
+#include "ops/pad_groups.h"
 #include "ops/permute.h"
 #include "ops/quantize.h"
 #include "ops/quantize_f32_scales.h"
 #include "ops/route.h"
 #include "ops/router_gradients.h"
+#include "ops/scale_layouts.h"
 #include "ops/scaling_aware_transpose.h"
 #include "ops/swiglu.h"
 #include "ops/swiglu_quantize.h"
@@ -44,6 +48,51 @@ struct Stage {
   cudaEvent_t stop{};
 };
 
+/// The name of an operator, and the operand that says how much there is to do.
+template <typename Op>
+std::string what_of(std::string_view name, const Op& op) {
+  const std::string text = std::string(name) + " ";
+  if constexpr (requires { op.tokens_per_expert; }) {
+    return text + describe(op.tokens_per_expert);
+  } else if constexpr (requires { op.logits; }) {
+    return text + describe(op.logits);
+  } else if constexpr (requires { op.x; }) {
+    return text + describe(op.x);
+  } else if constexpr (requires { op.codes; }) {
+    return text + describe(op.codes);
+  } else if constexpr (requires { op.dout; }) {
+    return text + describe(op.dout);
+  } else if constexpr (requires { op.rows; }) {
+    return text + describe(op.rows);
+  } else if constexpr (requires { op.y; }) {
+    return text + describe(op.y);
+  } else {
+    return text;
+  }
+}
+std::string what_of(std::string_view name, const RouterGradients& op) {
+  return std::string(name) + (op.drouter.given() ? ", drouter " : ", dx ") + describe(op.dlogits);
+}
+std::string what_of(std::string_view, const GroupedMatmul& op) {
+  const char* name = op.scaling == Scaling::none ? "grouped_matmul bf16 " : "grouped_matmul fp8 ";
+  return name + describe(op.x);
+}
+std::string what_of(std::string_view, const GroupedMatmulWgrad& op) {
+  return (op.scaling == Scaling::none ? "wgrad bf16 " : "wgrad fp8 ") + describe(op.dy);
+}
+
+double elements(const Operand& x) { return static_cast<double>(x.elements()); }
+template <typename Op>
+double flop_of(const Op&) {
+  return 0;
+}
+double flop_of(const GroupedMatmul& op) {
+  return 2.0 * elements(op.x) * static_cast<double>(op.w.extent[1]);
+}
+double flop_of(const GroupedMatmulWgrad& op) {
+  return 2.0 * elements(op.dy) * static_cast<double>(op.x.extent[1]);
+}
+
 /// The device, with an event before and behind every operator that a layer calls.
 class TimedDevice : public cuda::DeviceBackend {
  public:
@@ -53,47 +102,12 @@ class TimedDevice : public cuda::DeviceBackend {
   const std::deque<Stage>& stages() const { return stages_; }
 
  protected:
-  using DeviceBackend::run;
-  void run(const Quantize& op) override { timed("quantize", op.x, 0, op); }
-  void run(const Dequantize& op) override { timed("dequantize", op.codes, 0, op); }
-  void run(const QuantizeRowwise& op) override { timed("quantize_rowwise", op.x, 0, op); }
-  void run(const QuantizeBlockwise& op) override { timed("quantize_blockwise", op.x, 0, op); }
-  void run(const PermuteIndices& op) override {
-    timed("permute_indices", op.tokens_per_expert, 0, op);
-  }
-  void run(const Permute& op) override { timed("permute", to_read(op.y), 0, op); }
-  void run(const Unpermute& op) override { timed("unpermute", op.y, 0, op); }
-  void run(const Cast& op) override { timed("cast", op.x, 0, op); }
-  void run(const Route& op) override { timed("route", op.logits, 0, op); }
-  void run(const Swiglu& op) override { timed("swiglu", op.x, 0, op); }
-  void run(const SwigluBackward& op) override { timed("swiglu_backward", op.x, 0, op); }
-  void run(const SwigluQuantize& op) override { timed("swiglu_quantize", op.x, 0, op); }
-  void run(const SwigluQuantizeBackward& op) override {
-    timed("swiglu_quantize_backward", op.x, 0, op);
-  }
-  void run(const ScalingAwareTranspose& op) override {
-    timed("scaling_aware_transpose", op.codes, 0, op);
-  }
-  void run(const CombineRows& op) override { timed("combine_rows", op.rows, 0, op); }
-  void run(const CombineRowsBackward& op) override {
-    timed("combine_rows_backward", op.dout, 0, op);
-  }
-  void run(const RouteBackward& op) override { timed("route_backward", op.logits, 0, op); }
-  void run(const RouterGradients& op) override {
-    timed(op.drouter.given() ? "router_gradients, drouter" : "router_gradients, dx", op.dlogits, 0,
-          op);
-  }
-  void run(const GroupedMatmul& op) override {
-    const char* name = op.scaling == Scaling::none ? "grouped_matmul bf16" : "grouped_matmul fp8";
-    timed(name, op.x, 2.0 * elements(op.x) * static_cast<double>(op.w.extent[1]), op);
-  }
-  void run(const GroupedMatmulWgrad& op) override {
-    const char* name = op.scaling == Scaling::none ? "wgrad bf16" : "wgrad fp8";
-    timed(name, op.dy, 2.0 * elements(op.dy) * static_cast<double>(op.x.extent[1]), op);
-  }
+#define MXO_RUN(Op, name) \
+  void run(const Op& op) override { timed(name, op); }
+  MXO_OPERATORS(MXO_RUN)
+#undef MXO_RUN
 
  private:
-  static double elements(const Operand& x) { return static_cast<double>(x.elements()); }
   Stage& open(std::string what, double flop) {
     Stage& stage = stages_.emplace_back();
     stage.what = std::move(what);
@@ -107,9 +121,9 @@ class TimedDevice : public cuda::DeviceBackend {
     cuda::check(cudaEventRecord(stage.stop, stream()), "cudaEventRecord");
   }
   template <typename Op>
-  void timed(const char* name, const Operand& shape, double flop, const Op& op) {
+  void timed(std::string_view name, const Op& op) {
     if (inside_) return DeviceBackend::run(op);  // an operator that another is made of
-    const Stage& stage = open(std::string(name) + " " + describe(shape), flop);
+    const Stage& stage = open(what_of(name, op), flop_of(op));
     inside_ = true;
     DeviceBackend::run(op);
     inside_ = false;

@@ -34,34 +34,9 @@ void Backend::lacks(std::string_view op) const {
                                       "have every operator");
 }
 
-void Backend::run(const Encode&) { lacks("encode"); }
-void Backend::run(const Decode&) { lacks("decode"); }
-void Backend::run(const Quantize&) { lacks("quantize"); }
-void Backend::run(const Dequantize&) { lacks("dequantize"); }
-void Backend::run(const QuantizeRowwise&) { lacks("quantize_rowwise"); }
-void Backend::run(const QuantizeBlockwise&) { lacks("quantize_blockwise"); }
-void Backend::run(const SwizzleScales&) { lacks("swizzle_scales"); }
-void Backend::run(const UnswizzleScales&) { lacks("unswizzle_scales"); }
-void Backend::run(const PadGroups&) { lacks("pad_groups"); }
-void Backend::run(const UnpadGroups&) { lacks("unpad_groups"); }
-void Backend::run(const PermuteIndices&) { lacks("permute_indices"); }
-void Backend::run(const Permute&) { lacks("permute"); }
-void Backend::run(const Unpermute&) { lacks("unpermute"); }
-void Backend::run(const GroupedMatmul&) { lacks("grouped_matmul"); }
-void Backend::run(const GroupedMatmulWgrad&) { lacks("grouped_matmul_wgrad"); }
-void Backend::run(const FusedDot&) { lacks("fused_dot"); }
-void Backend::run(const Cast&) { lacks("cast"); }
-void Backend::run(const AddBias&) { lacks("add_bias"); }
-void Backend::run(const ColumnSum&) { lacks("column_sum"); }
-void Backend::run(const Route&) { lacks("route"); }
-void Backend::run(const Swiglu&) { lacks("swiglu"); }
-void Backend::run(const SwigluBackward&) { lacks("swiglu_backward"); }
-void Backend::run(const SwigluQuantize&) { lacks("swiglu_quantize"); }
-void Backend::run(const SwigluQuantizeBackward&) { lacks("swiglu_quantize_backward"); }
-void Backend::run(const ScalingAwareTranspose&) { lacks("scaling_aware_transpose"); }
-void Backend::run(const CombineRows&) { lacks("combine_rows"); }
-void Backend::run(const CombineRowsBackward&) { lacks("combine_rows_backward"); }
-void Backend::run(const RouteBackward&) { lacks("route_backward"); }
-void Backend::run(const RouterGradients&) { lacks("router_gradients"); }
+#define MXO_RUN(Op, name) \
+  void Backend::run(const Op&) { lacks(name); }
+MXO_OPERATORS(MXO_RUN)
+#undef MXO_RUN
 
 }  // namespace mxo

@@ -6,40 +6,11 @@
 #include <memory>
 #include <string_view>
 
+#include "ops/operators.h"
+
 namespace mxo {
 
 struct Accumulation;
-
-// One struct per operator; each is defined in the header of its family.
-struct Encode;  // ops/convert.h
-struct Decode;
-struct Quantize;  // ops/quantize.h
-struct Dequantize;
-struct QuantizeRowwise;  // ops/quantize_f32_scales.h
-struct QuantizeBlockwise;
-struct SwizzleScales;  // ops/scale_layouts.h
-struct UnswizzleScales;
-struct PadGroups;  // ops/pad_groups.h
-struct UnpadGroups;
-struct PermuteIndices;  // ops/permute.h
-struct Permute;
-struct Unpermute;
-struct GroupedMatmul;  // ops/grouped_matmul.h
-struct GroupedMatmulWgrad;
-struct FusedDot;  // ops/fused_dot.h
-struct Cast;      // ops/elementwise.h
-struct AddBias;
-struct ColumnSum;
-struct Route;   // ops/route.h
-struct Swiglu;  // ops/swiglu.h
-struct SwigluBackward;
-struct SwigluQuantize;  // ops/swiglu_quantize.h
-struct SwigluQuantizeBackward;
-struct ScalingAwareTranspose;  // ops/scaling_aware_transpose.h
-struct CombineRows;            // ops/combine_rows.h
-struct CombineRowsBackward;
-struct RouteBackward;  // ops/router_gradients.h
-struct RouterGradients;
 
 /// A machine that runs operators.  Work may still be under way when an operator returns;
 /// synchronize() waits for it and throws what went wrong.
@@ -64,36 +35,10 @@ class Backend {
 
  protected:
   friend struct Checked;  // ops/checked.h: the only door to run()
-  // An operator a backend does not override is Error(unsupported), by name.
-  virtual void run(const Encode&);
-  virtual void run(const Decode&);
-  virtual void run(const Quantize&);
-  virtual void run(const Dequantize&);
-  virtual void run(const QuantizeRowwise&);
-  virtual void run(const QuantizeBlockwise&);
-  virtual void run(const SwizzleScales&);
-  virtual void run(const UnswizzleScales&);
-  virtual void run(const PadGroups&);
-  virtual void run(const UnpadGroups&);
-  virtual void run(const PermuteIndices&);
-  virtual void run(const Permute&);
-  virtual void run(const Unpermute&);
-  virtual void run(const GroupedMatmul&);
-  virtual void run(const GroupedMatmulWgrad&);
-  virtual void run(const FusedDot&);
-  virtual void run(const Cast&);
-  virtual void run(const AddBias&);
-  virtual void run(const ColumnSum&);
-  virtual void run(const Route&);
-  virtual void run(const Swiglu&);
-  virtual void run(const SwigluBackward&);
-  virtual void run(const SwigluQuantize&);
-  virtual void run(const SwigluQuantizeBackward&);
-  virtual void run(const ScalingAwareTranspose&);
-  virtual void run(const CombineRows&);
-  virtual void run(const CombineRowsBackward&);
-  virtual void run(const RouteBackward&);
-  virtual void run(const RouterGradients&);
+  // An operator that a backend does not override is Error(unsupported), by name.
+#define MXO_RUN(Op, name) virtual void run(const Op&);
+  MXO_OPERATORS(MXO_RUN)
+#undef MXO_RUN
 
   /// Throws Error(unsupported): "<backend>: <operator> is not available".
   [[noreturn]] void lacks(std::string_view op) const;

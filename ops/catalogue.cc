@@ -12,14 +12,8 @@ namespace {
 
 std::vector<CatalogueEntry> collect() {
   std::vector<CatalogueEntry> all;
-  const std::span<const CatalogueEntry> families[] = {
-      conversion_entries(),   quantize_entries(),        quantize_f32_scales_entries(),
-      scale_layout_entries(), grouped_matmul_entries(),  movement_entries(),
-      moe_step_entries(),     swiglu_quantize_entries(), elementwise_entries(),
-      fused_dot_entries(),    grouped_linear_entries(),  expert_parallel_entries(),
-      moe_layer_entries(),
-  };
-  for (const auto family : families) {
+  for (const auto entries : kFamilies) {
+    const std::span<const CatalogueEntry> family = entries();
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

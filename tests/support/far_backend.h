@@ -7,15 +7,20 @@
 
 #include "emu/backends.h"
 #include "formats/error.h"
-#include "ops/checked.h"
+#include "ops/forwarding_backend.h"
 
 namespace mxo::test {
 
+/// A base, so that it is there before the backend that forwards to it.
+struct OwnedCpu {
+  std::unique_ptr<Backend> cpu = make_cpu_backend({"best", 1});
+};
+
 /// Its memory has no access rights but while one of its operators or copies runs: a composition
 /// that reads an operand on the host where only the backend may ends with a segmentation fault.
-class FarBackend : public Backend {
+class FarBackend : private OwnedCpu, public ForwardingBackend {
  public:
-  FarBackend() : inner_(make_cpu_backend({"best", 1})) {}
+  FarBackend() : ForwardingBackend(*cpu) {}
   ~FarBackend() override {
     for (const auto& [memory, bytes] : blocks_) munmap(memory, bytes);
   }
@@ -23,7 +28,6 @@ class FarBackend : public Backend {
   FarBackend& operator=(const FarBackend&) = delete;
 
   std::string_view name() const override { return "far"; }
-  bool honours(const Accumulation& how) const override { return inner_->honours(how); }
   std::unique_ptr<Backend> for_rank(int) const override { return std::make_unique<FarBackend>(); }
   bool reads_host_memory() const override { return false; }
 
@@ -40,45 +44,17 @@ class FarBackend : public Backend {
     blocks_.erase(at);
   }
   void upload(std::byte* to, const std::byte* from_host, std::size_t bytes) override {
-    within([&] { inner_->upload(to, from_host, bytes); });
+    within([&] { inner().upload(to, from_host, bytes); });
   }
   void download(std::byte* to_host, const std::byte* from, std::size_t bytes) override {
-    within([&] { inner_->download(to_host, from, bytes); });
+    within([&] { inner().download(to_host, from, bytes); });
   }
   void fill_zero(std::byte* memory, std::size_t bytes) override {
-    within([&] { inner_->fill_zero(memory, bytes); });
+    within([&] { inner().fill_zero(memory, bytes); });
   }
 
  protected:
-  void run(const Encode& op) override { pass(op); }
-  void run(const Decode& op) override { pass(op); }
-  void run(const Quantize& op) override { pass(op); }
-  void run(const Dequantize& op) override { pass(op); }
-  void run(const QuantizeRowwise& op) override { pass(op); }
-  void run(const QuantizeBlockwise& op) override { pass(op); }
-  void run(const SwizzleScales& op) override { pass(op); }
-  void run(const UnswizzleScales& op) override { pass(op); }
-  void run(const PadGroups& op) override { pass(op); }
-  void run(const UnpadGroups& op) override { pass(op); }
-  void run(const PermuteIndices& op) override { pass(op); }
-  void run(const Permute& op) override { pass(op); }
-  void run(const Unpermute& op) override { pass(op); }
-  void run(const GroupedMatmul& op) override { pass(op); }
-  void run(const GroupedMatmulWgrad& op) override { pass(op); }
-  void run(const FusedDot& op) override { pass(op); }
-  void run(const Cast& op) override { pass(op); }
-  void run(const AddBias& op) override { pass(op); }
-  void run(const ColumnSum& op) override { pass(op); }
-  void run(const Route& op) override { pass(op); }
-  void run(const Swiglu& op) override { pass(op); }
-  void run(const SwigluBackward& op) override { pass(op); }
-  void run(const SwigluQuantize& op) override { pass(op); }
-  void run(const SwigluQuantizeBackward& op) override { pass(op); }
-  void run(const ScalingAwareTranspose& op) override { pass(op); }
-  void run(const CombineRows& op) override { pass(op); }
-  void run(const CombineRowsBackward& op) override { pass(op); }
-  void run(const RouteBackward& op) override { pass(op); }
-  void run(const RouterGradients& op) override { pass(op); }
+  void around(std::string_view, const std::function<void()>& run) override { within(run); }
 
  private:
   template <typename Fn>
@@ -87,15 +63,10 @@ class FarBackend : public Backend {
     fn();
     allow(PROT_NONE);
   }
-  template <typename Op>
-  void pass(const Op& op) {
-    within([&] { Checked::run(*inner_, op); });
-  }
   void allow(int rights) const {
     for (const auto& [memory, bytes] : blocks_) mprotect(memory, bytes, rights);
   }
 
-  std::unique_ptr<Backend> inner_;
   std::map<void*, std::size_t> blocks_;
 };
 
