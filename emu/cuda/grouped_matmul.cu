@@ -19,17 +19,17 @@ bool is_hopper(const DeviceBackend& backend) {
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
   if (!is_hopper(backend)) return add_in_fixed_point(backend, p);
-  DigitPlaneScratch scratch_a;
-  DigitPlaneScratch scratch_b;
-  const DigitPlanes a = make_digit_planes(backend, p, p.a, p.m, scratch_a);
-  const DigitPlanes b = make_digit_planes(backend, p, p.b, p.n, scratch_b);
+  SliceScratch scratch_a;
+  SliceScratch scratch_b;
+  const Slices a = make_slices(backend, p, p.a, p.m, scratch_a);
+  const Slices b = make_slices(backend, p, p.b, p.n, scratch_b);
   const Index words = ceil_div(p.n, 32);
   Scratch<std::uint32_t> marks(backend, p.lines_a() * words);
   backend.fill_zero(reinterpret_cast<std::byte*>(marks.data()),
                     static_cast<std::size_t>(p.lines_a() * words) * sizeof(std::uint32_t));
-  const Doubt doubt{marks.data(), words};
-  multiply_planes(backend, p, a, b, doubt);
-  decide_doubt(backend, p, a, b, doubt);
+  const FailedOutputs failed{marks.data(), words};
+  multiply_slices(backend, p, a, b, failed);
+  compute_failed_outputs(backend, p, a, b, failed);
 }
 
 void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p) {

@@ -7,20 +7,20 @@
 
 namespace mxo::cpu {
 
-/// 46340^2 < 2^31: lines of at most this norm have dot products that fit, whatever the order
+/// 46340^2 < 2^31: K-vectors of at most this norm have dot products that fit, whatever the order
 /// (Cauchy-Schwarz holds for the magnitudes of every part of the sum, too).
-inline constexpr float kMostNorm2 = 46340.0f * 46340.0f;
+inline constexpr float kMaxNorm2 = 46340.0f * 46340.0f;
 
-/// The least e such that norm2 <= kMostNorm2 * 4^e and most < 32768 * 2^e; norm2 and `most` are
-/// finite and norm2 is at least the true sum of squares.
-constexpr int unit_exponent(float norm2, float most) {
+/// The least e such that norm2 <= kMaxNorm2 * 4^e and max_magnitude < 32768 * 2^e; norm2 and
+/// max_magnitude are finite and norm2 is at least the true sum of squares.
+constexpr int unit_exponent(float norm2, float max_magnitude) {
   if (norm2 == 0.0f) return 0;
   // The quotient is below 2^(field - 126); twice e must be at least that exponent.
-  constexpr float kInverse = 1.0f / kMostNorm2 * (1.0f + 0x1p-20f);
+  constexpr float kInverse = 1.0f / kMaxNorm2 * (1.0f + 0x1p-20f);
   const auto quotient = bit_cast<std::uint32_t>(norm2 * kInverse);
   const int above = static_cast<int>(quotient >> 23) - 126;
   const int e = (above + 1) >> 1;
-  const int top = static_cast<int>(bit_cast<std::uint32_t>(most) >> 23) - 126 - 15;
+  const int top = static_cast<int>(bit_cast<std::uint32_t>(max_magnitude) >> 23) - 126 - 15;
   return e > top ? e : top;
 }
 

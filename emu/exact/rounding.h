@@ -20,8 +20,8 @@ inline std::uint32_t bf16_bits(double x) {
     bits |= 1u;
   }
   const std::uint32_t kept = bits >> 16;
-  const std::uint32_t rest = bits & 0xFFFFu;
-  return kept + (rest > 0x8000u || (rest == 0x8000u && (kept & 1u)) ? 1u : 0u);
+  const std::uint32_t dropped = bits & 0xFFFFu;
+  return kept + (dropped > 0x8000u || (dropped == 0x8000u && (kept & 1u)) ? 1u : 0u);
 }
 
 /// The bits of `x` in bf16 or f32; x is no NaN.

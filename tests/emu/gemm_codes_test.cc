@@ -15,7 +15,7 @@ namespace {
 
 class GemmCodes : public test::TileTables {};
 
-/// Codes under e8m0 scales, lines of one span.
+/// Codes under e8m0 scales, K-vectors of one span.
 struct Codes {
   Tensor codes, scales;
   Codes(Dtype dtype, Index lines, Index depth, int centre, int spread, std::mt19937& random,
@@ -42,7 +42,7 @@ TEST_P(GemmCodes, RoundSumsOfCodesWhoseDepthIsOneSpan) {
   std::normal_distribution<double> normal;
   const std::function<double()> draws[] = {
       [&] { return 145 * normal(random); },  // as quantised blocks are
-      [&] { return 60 * normal(random) * normal(random) * normal(random); },    // more rests
+      [&] { return 60 * normal(random) * normal(random) * normal(random); },    // more residuals
       [&] { return static_cast<double>(static_cast<int>(random() % 5) - 2); },  // zeros and ties
       [&] { return random() % 64 == 0   ? 448.0
                    : random() % 16 == 0 ? 0x1.8p-9
@@ -119,8 +119,8 @@ TEST_P(GemmCodes, RoundSumsOfFewBlocksBesideATieByWhatLiesInOtherBlocks) {
 }
 
 TEST_P(GemmCodes, RoundSumsOfOneBlockBesideATieByWhatAGreaterPartialSumHasCut) {
-  // Products in even places: X, a small one, -X and the rest of a tie.  In f32 X and the small one
-  // lose what would decide.  Either factor of the small one is small, or one of them alone.
+  // Products in even places: X, a small one, -X and the residual of a tie.  In f32 X and the small
+  // one lose what would decide.  Either factor of the small one is small, or one of them alone.
   const std::vector<double> factors[] = {
       {448, 0.5625, -448, 16, 0.6875},
       {448, 0.5625, 448, 16, 1},  // 257 + 2^-8

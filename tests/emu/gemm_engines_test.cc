@@ -1,5 +1,5 @@
-// What the fast products do apart: depth in parts, panels with too many rests, blocks that keep
-// units of their own, several tiles; and the loops of every table against their contracts.
+// What the fast products do apart: K extent in parts, panels with too many residuals, blocks that
+// keep units of their own, several tiles; and the loops of every table against their contracts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,9 +74,9 @@ void expect_same_forward(const Multiply& multiply, const Tensor& x, const Tensor
   }
 }
 
-/// Lines in which every element has a rest: one giant in each block, the others far below its
-/// unit, in x everywhere, in w in some lines.
-void expect_dense_rests(const Multiply& multiply) {
+/// K-vectors in which every element has a residual: one giant in each block, the others far below
+/// its unit, in x everywhere, in w in some K-vectors.
+void expect_residual_overflow(const Multiply& multiply) {
   Random random(2);
   Tensor x = codes(Dtype::e5m2, {40, 288}, random);
   Tensor w = codes(Dtype::e5m2, {1, 70, 288}, random);
@@ -113,8 +113,8 @@ void expect_several_tiles(const Multiply& multiply) {
   expect_same_forward(multiply, x, xs, w, ws, ends_at({1, 14, 135}));
 }
 
-/// Depths of spans and a rest of one, with enough small codes that no panel is without rests, and
-/// some special lines and scales.
+/// Depths of spans and a residual of one, with enough small codes that no panel is without
+/// residuals, and some special K-vectors and scales.
 void expect_several_spans(const Multiply& multiply) {
   Random random(7);
   const auto mostly_large = [&](Tensor& t) {
@@ -171,18 +171,20 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   EXPECT_TRUE(same_bytes(found, expected));
 }
 
-TEST_P(GemmEngines, MultiplyLinesInWhichEveryElementHasARest) { expect_dense_rests(multiply_); }
+TEST_P(GemmEngines, MultiplyKVectorsInWhichEveryElementHasAResidual) {
+  expect_residual_overflow(multiply_);
+}
 TEST_P(GemmEngines, KeepAUnitForEachBlockWhereScalesLieFarApart) { expect_far_scales(multiply_); }
 TEST_P(GemmEngines, FillSeveralTilesOfPanelsOfEveryWidth) { expect_several_tiles(multiply_); }
 
-TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirRests) { expect_several_spans(multiply_); }
+TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) { expect_several_spans(multiply_); }
 
 TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
   const Multiply multiply = [](const GroupedMatmul& op) {
     cpu::multiply(op, cpu::amx_layout_kernels(), 2);
   };
-  expect_dense_rests(multiply);
+  expect_residual_overflow(multiply);
   expect_far_scales(multiply);
   expect_several_tiles(multiply);
   expect_several_spans(multiply);
@@ -193,7 +195,7 @@ TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
   const Multiply multiply = [](const GroupedMatmul& op) {
     cpu::multiply(op, cpu::kernels_of(cpu::Isa::amx), 2);
   };
-  expect_dense_rests(multiply);
+  expect_residual_overflow(multiply);
   expect_far_scales(multiply);
   expect_several_tiles(multiply);
   expect_several_spans(multiply);
@@ -209,7 +211,7 @@ class GemmKernels : public testing::TestWithParam<cpu::Isa> {
   const cpu::Kernels& kernels_ = cpu::kernels_of(GetParam());
 };
 
-TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsRestWithinTheNorm) {
+TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsResidualWithinTheNorm) {
   Random random(5);
   for (const Dtype dtype : {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz}) {
     const float* values = cpu::code_values(dtype);
@@ -236,7 +238,7 @@ TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsRestWithinTheNorm) {
         const double x = static_cast<double>(values[line[c]]) * static_cast<double>(factor[b]);
         const double scaled = std::ldexp(x, -run.exponent[b]);
         EXPECT_EQ(integer, std::trunc(scaled));
-        const bool kept = (run.rest[c / 64] >> c % 64 & 1u) != 0;
+        const bool kept = (run.residual[c / 64] >> c % 64 & 1u) != 0;
         EXPECT_EQ(kept, scaled != std::trunc(scaled));
         norm2[joint ? 0 : b] += x * x;
         integers2[joint ? 0 : b] += static_cast<double>(integer) * integer;
@@ -255,8 +257,8 @@ TEST_P(GemmKernels, RoundAsTheScalarTableAndLeaveOpenWhatTheBoundDoesNotDecide) 
   for (int round = 0; round < 2000; ++round) {
     const double power = std::ldexp(1.0, static_cast<int>(random() % 300) - 160);
     cpu::ColumnEnds columns;
-    double sums[cpu::kMaxLanesB];
-    for (int n = 0; n < cpu::kMaxLanesB; ++n) {
+    double sums[cpu::kMaxNr];
+    for (int n = 0; n < cpu::kMaxNr; ++n) {
       const bool exact = random() % 2 == 0;
       columns.reach[n] = exact ? 1.0 : 0x1p40;
       columns.norm[n] = random() % 17 == 0 ? HUGE_VAL : std::abs(uniform(random));
@@ -269,8 +271,8 @@ TEST_P(GemmKernels, RoundAsTheScalarTableAndLeaveOpenWhatTheBoundDoesNotDecide) 
     }
     const cpu::RowEnd row{0x1p20, power * 4, 100, round % 2 == 0 ? 1.0 : uniform(random)};
     for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
-      std::uint32_t found[cpu::kMaxLanesB] = {};
-      std::uint32_t expected[cpu::kMaxLanesB] = {};
+      std::uint32_t found[cpu::kMaxNr] = {};
+      std::uint32_t expected[cpu::kMaxNr] = {};
       const std::uint32_t open = kernels_.round(row, columns, sums, 29, out, found);
       EXPECT_EQ(open, cpu::portable_round(row, columns, sums, 29, out, expected));
       for (int n = 0; n < 29; ++n) {

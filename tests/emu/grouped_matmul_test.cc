@@ -6,7 +6,7 @@
 
 #include "emu/backends.h"
 #include "tests/support/gemm_cases.h"
-#include "tests/support/gemm_twin.h"
+#include "tests/support/gemm_model.h"
 
 namespace mxo {
 namespace {

@@ -40,7 +40,7 @@ struct Table {
 };
 
 /// A matrix of bytes, its rows become columns.
-inline Tensor turned(const Tensor& x) {
+inline Tensor transposed(const Tensor& x) {
   Tensor t(x.dtype(), {x.extent(1), x.extent(0)});
   for (Index i = 0; i < x.extent(0); ++i) {
     for (Index j = 0; j < x.extent(1); ++j) {
@@ -104,10 +104,11 @@ class TileTables : public testing::TestWithParam<Table> {
     expect_same_bytes(found, expected, x, w);
   }
 
-  /// The same product as a weight gradient of lines that lie across memory.
+  /// The same product as a weight gradient of K-vectors that lie across memory.
   void expect_same_codes_across(const Tensor& dy, const Tensor& dy_scales, const Tensor& x,
                                 const Tensor& x_scales) {
-    const Tensor across[] = {turned(dy), turned(dy_scales), turned(x), turned(x_scales)};
+    const Tensor across[] = {transposed(dy), transposed(dy_scales), transposed(x),
+                             transposed(x_scales)};
     Tensor ends(Dtype::i32, {1});
     *ends.as<std::int32_t>() = static_cast<std::int32_t>(dy.extent(1));
     Tensor found(Dtype::bf16, {1, dy.extent(0), x.extent(0)});

@@ -48,7 +48,7 @@ class PackedMemory {
   std::size_t bytes_;
 };
 
-/// Packs the current part of every job's depth and multiplies it.
+/// Packs the current kc block of every packed block and multiplies it.
 class Runner {
  public:
   Runner(const Kernels& kernels, int threads) : kernels_(kernels), threads_(threads) {
@@ -56,16 +56,17 @@ class Runner {
     for (int t = 0; t < threads; ++t) pack_.push_back(make_pack_scratch());
   }
 
-  void run(std::span<Job> jobs) {
+  void run(std::span<PackedBlock> packed_blocks) {
     std::vector<Packing> packings;
-    std::vector<Tile> tiles;
-    const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / jobs.size() + 1;
-    for (Job& job : jobs) {
-      if (!job.own_b) {
-        for (Panel& panel : job.b) packings.push_back({&job, &panel, &job.product->b});
+    std::vector<MacroTile> tiles;
+    const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / packed_blocks.size() + 1;
+    for (PackedBlock& packed : packed_blocks) {
+      if (!packed.own_b) {
+        for (MicroPanel& panel : packed.b)
+          packings.push_back({&packed, &panel, &packed.product->b});
       }
-      for (Panel& panel : job.a) packings.push_back({&job, &panel, &job.product->a});
-      add_tiles(job, wanted, tiles);
+      for (MicroPanel& panel : packed.a) packings.push_back({&packed, &panel, &packed.product->a});
+      add_tiles(packed, wanted, tiles);
     }
     const auto packs = static_cast<Index>(packings.size());
     const auto count = static_cast<Index>(tiles.size());
@@ -75,8 +76,8 @@ class Runner {
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < packs; ++i) {
         const Packing& p = packings[static_cast<std::size_t>(i)];
-        pack_panel(kernels_, p.job->engine, *p.job->product, *p.factor, p.job->depth, *p.panel,
-                   *pack_[thread]);
+        pack_panel(kernels_, p.packed->engine, *p.packed->product, *p.factor, p.packed->k_block,
+                   *p.panel, *pack_[thread]);
       }
 #pragma omp for schedule(dynamic, 1)
       for (Index i = 0; i < count; ++i) {
@@ -87,8 +88,8 @@ class Runner {
 
  private:
   struct Packing {
-    Job* job;
-    Panel* panel;
+    PackedBlock* packed;
+    MicroPanel* panel;
     const Factor* factor;
   };
   const Kernels& kernels_;
@@ -102,46 +103,46 @@ Engine engine_of(const Accumulation& sum, Scaling scaling) {
   return scaling == Scaling::none ? Engine::f64 : Engine::int16;
 }
 
-/// Digits are rounded to bf16 only.
-bool suits_digits(const Product& product) {
+/// Sums of three slices are rounded to bf16 only.
+bool suits_three_slices(const Product& product) {
   return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::none &&
-         product.depth <= kMostDigitDepth;
+         product.depth <= kMaxThreeSliceK;
 }
 
-/// Lines of codes that are neighbours in memory, as rows contracted have them.
+/// K-vectors of codes that are neighbours in memory, as rows contracted have them.
 bool suits_bf16(const Product& product) {
   return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::mx &&
-         product.depth <= kMostBf16Depth && product.depth % kBlock == 0 &&
-         product.a.row_step == 1 && product.b.row_step == 1;
+         product.depth <= kMaxBf16K && product.depth % kBlock == 0 && product.a.row_step == 1 &&
+         product.b.row_step == 1;
 }
 
 void multiply_all(const Kernels& kernels, int threads, Engine engine,
                   const std::vector<Product>& products) {
   if (products.empty()) return;
   const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
-  std::size_t most = 0;
+  std::size_t max_bytes = 0;
   for (const auto& batch : batches) {
     std::size_t bytes = 0;
-    for (const Piece& piece : batch) bytes += piece.bytes;
-    most = std::max(most, bytes);
+    for (const BlockPlan& plan : batch) bytes += plan.bytes;
+    max_bytes = std::max(max_bytes, bytes);
   }
-  const PackedMemory memory(most);
+  const PackedMemory memory(max_bytes);
   Runner runner(kernels, threads);
-  std::vector<Job> room;  // their vectors are used again
+  std::vector<PackedBlock> room;  // their vectors are used again
   for (const auto& batch : batches) {
     if (room.size() < batch.size()) room.resize(batch.size());
-    const std::span<Job> jobs(room.data(), batch.size());
+    const std::span<PackedBlock> packed_blocks(room.data(), batch.size());
     std::byte* at = memory.get();
     for (std::size_t i = 0; i < batch.size(); ++i) {
-      set_job(kernels, engine, batch[i], at, jobs[i]);
+      set_packed_block(kernels, engine, batch[i], at, packed_blocks[i]);
       at += batch[i].bytes;
     }
-    runner.run(jobs);
-    while (!jobs.front().last_part()) {  // only a piece alone comes in parts
-      Depth& depth = jobs.front().depth;
-      depth.start += depth.count;
-      depth.count = std::min(depth.count, jobs.front().product->depth - depth.start);
-      runner.run(jobs);
+    runner.run(packed_blocks);
+    while (!packed_blocks.front().last_kc()) {  // only a block alone has several kc
+      KBlock& k_block = packed_blocks.front().k_block;
+      k_block.start += k_block.count;
+      k_block.count = std::min(k_block.count, packed_blocks.front().product->depth - k_block.start);
+      runner.run(packed_blocks);
     }
   }
 }
@@ -155,11 +156,11 @@ void multiply_all(const Kernels& kernels, int threads, const Accumulation& sum, 
   const Engine engine = engine_of(sum, scaling);
   const auto take = [&](bool has, Engine by, bool (*suits)(const Product&)) {
     if (engine == Engine::chain || !has) return;
-    const auto rest = std::stable_partition(products.begin(), products.end(), suits);
-    multiply_all(kernels, threads, by, {products.begin(), rest});
-    products.erase(products.begin(), rest);
+    const auto others = std::stable_partition(products.begin(), products.end(), suits);
+    multiply_all(kernels, threads, by, {products.begin(), others});
+    products.erase(products.begin(), others);
   };
-  take(kernels.add_digits != nullptr, Engine::digits, suits_digits);
+  take(kernels.add_three_slices != nullptr, Engine::three_slices, suits_three_slices);
   take(kernels.bf16 != nullptr, Engine::bf16, suits_bf16);
   multiply_all(kernels, threads, engine, products);
 }

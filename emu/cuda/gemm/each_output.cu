@@ -12,20 +12,20 @@ constexpr int kThreads = 256;
 
 /// A warp to an output.
 __global__ void __launch_bounds__(kThreads) fixed_point_kernel(Problem p) {
-  const Index outputs = owed_lines(p) * p.n;
+  const Index outputs = lines_with_outputs(p) * p.n;
   const Index warps = gridDim.x * Index{kThreads / 32};
   for (Index index = blockIdx.x * Index{kThreads / 32} + threadIdx.x / 32; index < outputs;
        index += warps) {
-    const LineOfGroup at = line_number(p, index / p.n);
-    exact_output(p, at.group, at.line, index % p.n);
+    const KVectorOfGroup at = k_vector_number(p, index / p.n);
+    exact_output(p, at.group, at.k_vector, index % p.n);
   }
 }
 
-/// acc = fma(code * scale, code * scale, acc) over places first .. past - 1.
-__device__ float chain(const LineReader& a, const LineReader& b, Index first, Index past,
+/// acc = fma(code * scale, code * scale, acc) over places first .. end - 1.
+__device__ float chain(const KVectorReader& a, const KVectorReader& b, Index first, Index end,
                        bool scaled) {
   float acc = 0.0f;
-  for (Index c = first; c < past; ++c) {
+  for (Index c = first; c < end; ++c) {
     const float x = scaled ? a.code(c) * a.scale(c) : a.code(c);
     const float y = scaled ? b.code(c) * b.scale(c) : b.code(c);
     acc = fmaf(x, y, acc);
@@ -36,8 +36,8 @@ __device__ float chain(const LineReader& a, const LineReader& b, Index first, In
 __device__ float chain_output(const Problem& p, Index g, Index i, Index j) {
   const Index length = p.length_of(g);
   if (length == 0) return 0.0f;
-  const LineReader a(p, p.a, g, i);
-  const LineReader b(p, p.b, g, j);
+  const KVectorReader a(p, p.a, g, i);
+  const KVectorReader b(p, p.b, g, j);
   if (p.scaling == Scaling::rowwise) return chain(a, b, 0, length, false) * a.scale(0) * b.scale(0);
   if (p.scaling != Scaling::blockwise) return chain(a, b, 0, length, p.scaling == Scaling::mx);
   float y = 0.0f;
@@ -49,13 +49,14 @@ __device__ float chain_output(const Problem& p, Index g, Index i, Index j) {
 }
 
 __global__ void __launch_bounds__(kThreads) chain_kernel(Problem p) {
-  const Index outputs = owed_lines(p) * p.n;
+  const Index outputs = lines_with_outputs(p) * p.n;
   const Index threads = gridDim.x * Index{kThreads};
   for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < outputs;
        index += threads) {
-    const LineOfGroup at = line_number(p, index / p.n);
-    const float y = chain_output(p, at.group, at.line, index % p.n);
-    store_output(p, at.group, at.line, index % p.n, isnan(y) ? bit_cast<float>(0x7FC00000u) : y);
+    const KVectorOfGroup at = k_vector_number(p, index / p.n);
+    const float y = chain_output(p, at.group, at.k_vector, index % p.n);
+    store_output(p, at.group, at.k_vector, index % p.n,
+                 isnan(y) ? bit_cast<float>(0x7FC00000u) : y);
   }
 }
 

@@ -29,8 +29,8 @@ __device__ inline float scale_value(const Problem& p, const Factor& f, Index g, 
                                   : static_cast<const float*>(f.scales)[at];
 }
 
-/// One line, its addresses worked out once.
-struct LineReader {
+/// One K-vector, its addresses worked out once.
+struct KVectorReader {
   const void* codes;
   const void* scales;
   Dtype dtype;
@@ -41,7 +41,7 @@ struct LineReader {
   Index scale_step;
   int block_shift;
 
-  __device__ LineReader(const Problem& p, const Factor& f, Index g, Index i)
+  __device__ KVectorReader(const Problem& p, const Factor& f, Index g, Index i)
       : codes(f.codes),
         scales(f.scales),
         dtype(f.dtype),
@@ -58,16 +58,16 @@ struct LineReader {
   }
 };
 
-/// Lines of a that have outputs, all groups together.
-__device__ inline Index owed_lines(const Problem& p) {
+/// K-vectors of a that have outputs, all groups together.
+__device__ inline Index lines_with_outputs(const Problem& p) {
   return p.wgrad ? p.groups * p.m : Index{p.span[p.groups].start};
 }
-/// Group and line of the line with number `index` among them.
-struct LineOfGroup {
+/// Group and K-vector of the K-vector with number `index` among them.
+struct KVectorOfGroup {
   Index group;
-  Index line;
+  Index k_vector;
 };
-__device__ inline LineOfGroup line_number(const Problem& p, Index index) {
+__device__ inline KVectorOfGroup k_vector_number(const Problem& p, Index index) {
   if (p.wgrad) return {index / p.m, index % p.m};
   const Index g = group_at(p, index, &GroupSpan::start);
   return {g, index - p.span[g].start};

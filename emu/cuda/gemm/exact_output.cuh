@@ -6,9 +6,9 @@
 
 namespace mxo::cuda {
 
-__device__ inline ExactNumber exact_element(const LineReader& line, Index c) {
-  const ExactNumber code = exact_number(line.code(c));
-  return line.scales == nullptr ? code : product(code, exact_number(line.scale(c)));
+__device__ inline ExactNumber exact_element(const KVectorReader& k_vector, Index c) {
+  const ExactNumber code = exact_number(k_vector.code(c));
+  return k_vector.scales == nullptr ? code : product(code, exact_number(k_vector.scale(c)));
 }
 
 /// The sum of another lane.
@@ -26,8 +26,8 @@ __device__ inline ExactSum from_lane(const ExactSum& sum, int apart) {
 __device__ inline void exact_output(const Problem& p, Index g, Index i, Index j) {
   const Index length = p.length_of(g);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const LineReader a(p, p.a, g, i);
-  const LineReader b(p, p.b, g, j);
+  const KVectorReader a(p, p.a, g, i);
+  const KVectorReader b(p, p.b, g, j);
   ExactSum sum;
   for (Index c = lane; c < length; c += 32) {
     sum.add_product(exact_element(a, c), exact_element(b, c));

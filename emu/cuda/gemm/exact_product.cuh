@@ -1,25 +1,25 @@
 // The exact product on the device.
 #pragma once
 
-#include "emu/cuda/gemm/digit_planes.cuh"
+#include "emu/cuda/gemm/slices.cuh"
 
 namespace mxo::cuda {
 
-/// A bit for each output whose rounding the planes leave open: bit j % 32 of word j / 32 of a line
-/// of a, lines of all groups together.
-struct Doubt {
+/// A bit for each output that failed the rounding test: bit j % 32 of word j / 32 of a
+/// K-vector of a, K-vectors of all groups together.
+struct FailedOutputs {
   std::uint32_t* bits;
-  Index words;  ///< of a line
+  Index words;  ///< of a K-vector
 };
 
-/// Every output whose rounding the planes decide; the others are marked in `doubt` and left alone.
-void multiply_planes(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
-                     const DigitPlanes& b, const Doubt& doubt);
+/// Every output that passes the rounding test; the others are marked in `failed` and left alone.
+void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, const Slices& b,
+                     const FailedOutputs& failed);
 
-/// Outputs in doubt, from the lines' codes: in binary64, and where that leaves the rounding open,
-/// in fixed point.
-void decide_doubt(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
-                  const DigitPlanes& b, const Doubt& doubt);
+/// Outputs that failed the rounding test, from the K-vectors' codes: in binary64, and where that
+/// fails it, too, in fixed point.
+void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
+                            const Slices& b, const FailedOutputs& failed);
 
 /// Every output, term by term in fixed point.
 void add_in_fixed_point(DeviceBackend& backend, const Problem& p);

@@ -37,7 +37,7 @@ __device__ DotOperand machine_operand(const Accumulation& how, const Problem& p,
   return dot_operand(encode<kBF16>(value));
 }
 
-/// The terms of one chunk, in the order of the machine; beyond `past` they are zero.
+/// The terms of one chunk, in the order of the machine; beyond `end` they are zero.
 struct ChunkTerms {
   const Accumulation& how;
   const Problem& p;
@@ -46,11 +46,11 @@ struct ChunkTerms {
   Index i;
   Index instruction;  ///< its first place
   Index chunk;        ///< first term within the instruction
-  Index past;
+  Index end;
 
   __device__ DotOperand operator[](int term) const {
     const Index c = instruction + term_in_order(how, chunk + term);
-    return c < past ? machine_operand(how, p, f, g, i, c) : DotOperand{};
+    return c < end ? machine_operand(how, p, f, g, i, c) : DotOperand{};
   }
 };
 
@@ -70,10 +70,10 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
   const Index tiles = ceil_div(length, how.tile);
   const Index part = max(ceil_div(tiles, how.split), Index{1}) * how.tile;
   for (Index first = 0; first < length; first += part) {
-    const Index past = min(first + part, length);
-    const Index step = blockwise ? kScaleTile : past - first;
-    for (Index run = first; run < past; run += step) {
-      const Index end = min(run + step, past);
+    const Index end = min(first + part, length);
+    const Index step = blockwise ? kScaleTile : end - first;
+    for (Index run = first; run < end; run += step) {
+      const Index run_end = min(run + step, end);
       int since = 0;
       for (Index k = run; k < end; k += how.instruction) {
         const bool last = k + how.instruction >= end;
@@ -91,7 +91,7 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
           since = 0;
         }
         if (last && blockwise) what |= kBlockEnd;
-        if (last && end == past) what |= kPartEnd;
+        if (last && run_end == end) what |= kPartEnd;
         const bool scaled = (what & kBlockEnd) != 0;
         after_chunk(promotes, blockwise, what, scaled ? scale_value(p, p.a, g, i, run) : 1.0f,
                     scaled ? scale_value(p, p.b, g, j, run) : 1.0f, acc);
@@ -106,15 +106,16 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
 __global__ void __launch_bounds__(kThreads)
     model_kernel(const __grid_constant__ Accumulation how, int fraction,
                  const __grid_constant__ Problem p) {
-  const Index lines = p.c != nullptr ? p.groups * p.m : owed_lines(p);
+  const Index k_vectors = p.c != nullptr ? p.groups * p.m : lines_with_outputs(p);
   const Index threads = gridDim.x * Index{kThreads};
-  for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < lines * p.n;
+  for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < k_vectors * p.n;
        index += threads) {
-    const Index line = index / p.n;
-    const LineOfGroup at =
-        p.c != nullptr ? LineOfGroup{line / p.m, line % p.m} : line_number(p, line);
+    const Index k_vector = index / p.n;
+    const KVectorOfGroup at = p.c != nullptr ? KVectorOfGroup{k_vector / p.m, k_vector % p.m}
+                                             : k_vector_number(p, k_vector);
     const Index j = index % p.n;
-    store_output(p, at.group, at.line, j, machine_output(how, fraction, p, at.group, at.line, j));
+    store_output(p, at.group, at.k_vector, j,
+                 machine_output(how, fraction, p, at.group, at.k_vector, j));
   }
 }
 

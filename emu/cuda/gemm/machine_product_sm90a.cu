@@ -3,7 +3,7 @@
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/element.cuh"
-#include "emu/cuda/gemm/line_memory.cuh"
+#include "emu/cuda/gemm/k_vector_memory.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
 #include "emu/cuda/gemm/tile_pipeline.cuh"
 
@@ -26,8 +26,8 @@ struct Work {
   int chunks;
   int interval;  ///< chunks between additions
   int place;     ///< element of its first chunk along k
-  int line_a;
-  int line_b;
+  int k_vector_a;
+  int k_vector_b;
   int depth_b;
 };
 
@@ -47,8 +47,8 @@ __device__ Work work_of(const Job& job, Index index) {
   const Index part = (tiles + job.split - 1) / job.split * job.tile / per_chunk;
   work.interval = job.promote > 0 ? job.promote : static_cast<int>(max(part, Index{1}));
   work.place = p.wgrad ? span.packed * 128 : 0;
-  work.line_a = static_cast<int>(p.wgrad ? t.row : span.start + t.row);
-  work.line_b = static_cast<int>(t.column);
+  work.k_vector_a = static_cast<int>(p.wgrad ? t.row : span.start + t.row);
+  work.k_vector_b = static_cast<int>(t.column);
   work.depth_b = p.wgrad ? 0 : static_cast<int>(t.group);
   return work;
 }
@@ -63,18 +63,18 @@ struct Share {
       : row(group * 64 + row_of_word(0)), column(column_of_word(0)) {}
 };
 
-using Scales = LineFacts<float, 256>;
+using Scales = KVectorFacts<float, 256>;
 
-/// Brings the row-wise scales of a tile's lines to shared memory; all threads that multiply.
+/// Brings the row-wise scales of a tile's K-vectors to shared memory; all threads that multiply.
 template <int Columns>
 __device__ void read_scales(const Job& job, const Work& work, float* scales) {
   const Problem& p = job.p;
   for (int i = static_cast<int>(threadIdx.x); i < kTileRows + Columns; i += 256) {
     const bool of_a = i < kTileRows;
-    const int line = of_a ? i : i - kTileRows;
-    if (line >= (of_a ? work.rows : work.columns)) continue;
+    const int k_vector = of_a ? i : i - kTileRows;
+    if (k_vector >= (of_a ? work.rows : work.columns)) continue;
     const Tile& t = work.tile;
-    scales[i] = scale_value(p, of_a ? p.a : p.b, t.group, (of_a ? t.row : t.column) + line, 0);
+    scales[i] = scale_value(p, of_a ? p.a : p.b, t.group, (of_a ? t.row : t.column) + k_vector, 0);
   }
   wait_for_multipliers();
 }
@@ -91,18 +91,19 @@ __device__ void scale_rows(const Share& share, const float* scales, float (&v)[W
   }
 }
 
-/// f32 scales of a factor's lines at place c; lines beyond the tile take those of its last.
+/// f32 scales of a factor's K-vectors at place c; K-vectors beyond the tile take those of its last.
 struct BlockScales {
   const float* first;
   Index step;
-  bool tiled;  ///< 128 lines share one: all of a tile
-  int most;
-  __device__ BlockScales(const Problem& p, const Factor& f, Index g, Index line, int count, Index c)
-      : first(static_cast<const float*>(f.scales) + p.scale_at(f, g, line, c)),
+  bool tiled;  ///< 128 K-vectors share one: all of a tile
+  int last;
+  __device__ BlockScales(const Problem& p, const Factor& f, Index g, Index k_vector, int count,
+                         Index c)
+      : first(static_cast<const float*>(f.scales) + p.scale_at(f, g, k_vector, c)),
         step(f.scale_line),
         tiled(f.lines_per_scale > 1),
-        most(count - 1) {}
-  __device__ float operator()(int i) const { return tiled ? *first : first[min(i, most) * step]; }
+        last(count - 1) {}
+  __device__ float operator()(int i) const { return tiled ? *first : first[min(i, last) * step]; }
 };
 
 /// encode<kBF16>, by the processor.
@@ -259,26 +260,28 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
     if (threadIdx.x != 2 * 128) return;
     for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
       const Work work = work_of<kColumns>(job, index);
-      pipeline.fetch(&a, &b, work.chunks, work.place, work.line_a, 0, work.line_b, work.depth_b);
+      pipeline.fetch(&a, &b, work.chunks, work.place, work.k_vector_a, 0, work.k_vector_b,
+                     work.depth_b);
     }
   } else {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
     const Share share(group);
     scratch += blockIdx.x * Index{kTileRows * kColumns} + threadIdx.x;
-    int turn = 0;
+    int buffer = 0;
     for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
-      Method::run(job, pipeline, work_of<kColumns>(job, index), share, group, scales.fact[turn],
+      Method::run(job, pipeline, work_of<kColumns>(job, index), share, group, scales.fact[buffer],
                   scratch);
-      turn ^= 1;
+      buffer ^= 1;
     }
   }
 }
 
 template <typename Method>
-void launch(DeviceBackend& backend, const Job& job, const LineMemory& a, const LineMemory& b) {
+void launch(DeviceBackend& backend, const Job& job, const KVectorMemory& a,
+            const KVectorMemory& b) {
   constexpr int kColumns = Method::kColumns;
-  const auto map = [](const LineMemory& m, int rows) {
-    return tile_map(m.data, m.element_bytes, m.length, m.lines, m.line_bytes, m.groups,
+  const auto map = [](const KVectorMemory& m, int rows) {
+    return tile_map(m.data, m.element_bytes, m.length, m.k_vectors, m.k_vector_bytes, m.groups,
                     m.group_bytes, rows);
   };
   check(cudaFuncSetAttribute(wgmma_product_kernel<Method>,
@@ -293,7 +296,8 @@ void launch(DeviceBackend& backend, const Job& job, const LineMemory& a, const L
 }
 
 template <Unit U>
-void launch_sum(DeviceBackend& backend, const Job& job, const LineMemory& a, const LineMemory& b) {
+void launch_sum(DeviceBackend& backend, const Job& job, const KVectorMemory& a,
+                const KVectorMemory& b) {
   if (job.promote == 1 && !job.blockwise) {
     launch<ChunkSums<U>>(backend, job, a, b);
   } else if (job.promote > 0 || job.split > 1) {
@@ -337,9 +341,9 @@ void multiply_with_wgmma(DeviceBackend& backend, const Accumulation& how, const 
   if (job.blockwise) job.promote = 1;  // 128 k: a block, and a promotion of its only sum
   std::optional<Scratch<std::uint8_t>> memory_a;
   std::optional<Scratch<std::uint8_t>> memory_b;
-  const auto lay = p.scaling == Scaling::mx ? lay_dequantized_lines : lay_lines;
-  const LineMemory a = lay(backend, p, p.a, p.m, memory_a);
-  const LineMemory b = lay(backend, p, p.b, p.n, memory_b);
+  const auto lay = p.scaling == Scaling::mx ? lay_dequantized_k_vectors : lay_k_vectors;
+  const KVectorMemory a = lay(backend, p, p.a, p.m, memory_a);
+  const KVectorMemory b = lay(backend, p, p.b, p.n, memory_b);
   if (job.element_bytes == 2) return launch_sum<Unit::bf16>(backend, job, a, b);
   const bool a5 = p.a.dtype == Dtype::e5m2;
   const bool b5 = p.b.dtype == Dtype::e5m2;

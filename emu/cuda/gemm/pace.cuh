@@ -1,11 +1,11 @@
-// Blocks that read the same lines, held at the same place of them.
+// Blocks that read the same K-vectors, held at the same place of them.
 #pragma once
 
 #include <cstdint>
 
 namespace mxo::cuda {
 
-/// Keeps blocks that share lines abreast, so that those are fetched to the second cache once: a
+/// Keeps blocks that share K-vectors abreast, so that those are fetched to L2 once: a
 /// block does not run ahead of the mean of all.  It is a matter of time alone; a block that has
 /// waited in vain, because others have less to do, waits no more.
 class Pace {
@@ -18,7 +18,7 @@ class Pace {
     const std::uint32_t own = chunks_ / kInterval;
     atomicAdd(arrivals_, 1u);
     for (int polls = 0; ahead(own); ++polls) {
-      if (polls == kMostPolls) {
+      if (polls == kMaxPolls) {
         arrivals_ = nullptr;
         return;
       }
@@ -28,7 +28,7 @@ class Pace {
 
  private:
   static constexpr std::uint32_t kInterval = 4;
-  static constexpr int kMostPolls = 512;
+  static constexpr int kMaxPolls = 512;
   __device__ bool ahead(std::uint32_t own) const {
     return *static_cast<volatile std::uint32_t*>(arrivals_) < (own - 1) * gridDim.x;
   }

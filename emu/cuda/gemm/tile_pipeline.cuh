@@ -9,7 +9,7 @@
 
 namespace mxo::cuda {
 
-inline constexpr int kTileRows = 128;    ///< lines of a in a tile, 64 to a warpgroup
+inline constexpr int kTileRows = 128;    ///< K-vectors of a in a tile, 64 to a warpgroup
 inline constexpr int kChunkBytes = 128;  ///< of k in a stage
 inline constexpr int kPipelineThreads = 384;
 
@@ -22,12 +22,12 @@ inline constexpr int kStageBytes = (kTileRows + Columns) * kChunkBytes;
 template <int Columns>
 inline constexpr int kPipelineBytes = kStages<Columns>* kStageBytes<Columns> + 1024 + 256;
 
-/// Facts of the lines of a tile in shared memory, first those of a, and of the tile after it: a
+/// Facts of the K-vectors of a tile in shared memory, first those of a, and of the tile after it: a
 /// warpgroup that is ahead does not overwrite what the other still reads.
 template <typename Fact, int Columns>
-struct LineFacts {
-  static constexpr int kLines = kTileRows + Columns;
-  Fact fact[2][kLines];
+struct KVectorFacts {
+  static constexpr int kKVectors = kTileRows + Columns;
+  Fact fact[2][kKVectors];
 };
 
 /// Waits for all threads that multiply.
@@ -54,17 +54,17 @@ class TilePipeline {
     __syncthreads();
   }
 
-  /// Fetches `chunks` chunks of 128 lines of a and `Columns` of b; one thread.
-  __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k, int line_a,
-                        int depth_a, int line_b, int depth_b) {
+  /// Fetches `chunks` chunks of 128 K-vectors of a and `Columns` of b; one thread.
+  __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, int chunks, int k,
+                        int k_vector_a, int depth_a, int k_vector_b, int depth_b) {
     for (int i = 0; i < chunks; ++i) {
       pace_.step();
       barrier_wait(empty_ + ring_.stage, ring_.phase ^ 1u);
       std::uint8_t* stage = tiles_ + ring_.stage * kStageBytes<Columns>;
       std::uint64_t* full = full_ + ring_.stage;
       barrier_expect(full, kStageBytes<Columns>);
-      copy_box(stage, a, full, k, line_a, depth_a);
-      copy_box(stage + kTileRows * kChunkBytes, b, full, k, line_b, depth_b);
+      copy_box(stage, a, full, k, k_vector_a, depth_a);
+      copy_box(stage + kTileRows * kChunkBytes, b, full, k, k_vector_b, depth_b);
       k += box_step_;
       ring_.advance();
     }
@@ -150,12 +150,12 @@ class TilePipeline {
 /// A tile of the output.
 struct Tile {
   Index group;
-  Index row;     ///< of the group, of its first line of a
-  Index column;  ///< of its first line of b
+  Index row;     ///< of the group, of its first K-vector of a
+  Index column;  ///< of its first K-vector of b
 };
 
-/// Tile number `index` of the problem; neighbours share lines of b or of a.  Bands of eight tiles
-/// along b keep both factors of the tiles that run at once small.
+/// Tile number `index` of the problem; neighbours share K-vectors of b or of a.  Bands of eight
+/// tiles along b keep both factors of the tiles that run at once small.
 template <int Columns>
 __device__ Tile tile_of(const Problem& p, Index index) {
   const Index across = (p.n + Columns - 1) / Columns;

@@ -1,4 +1,4 @@
-// The loops on AMX tiles of bytes and of bf16; the rest of the table is that of AVX-512.
+// The loops on AMX tiles of bytes and of bf16; the others of the table is that of AVX-512.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
@@ -26,7 +26,7 @@ void begin() noexcept {
 }
 void end() noexcept { _tile_release(); }
 
-// Tiles 0 and 1 hold A's planes, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.
+// Tiles 0 and 1 hold A's slices, 2 and 3 B's; 4, 5 and 6 the sums high, mixed and low.
 void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::int8_t* b_high,
                const std::int8_t* b_low) {
   _tile_loadd(0, a_high, 64);
@@ -39,14 +39,14 @@ void add_chunk(const std::int8_t* a_high, const std::int8_t* a_low, const std::i
   _tile_dpbusd(5, 1, 2);
 }
 
-void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                PlaneSums& sums) noexcept {
+void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                    TwoSliceSums& sums) noexcept {
   _tile_zero(4);
   _tile_zero(5);
   _tile_zero(6);
   if (range.blocks != ChunkRange::both) {
     alignas(64) std::int8_t tiles[2][kTileBytes];
-    planes_of_block(a, range, tiles);
+    avx512_slices_of_block(a, range, tiles);
     add_chunk(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
               b + tile_of_b(half, 1, range.first));
   } else {
@@ -66,7 +66,7 @@ void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const s
 // Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six sums that do not wait for each
 // other, where one half alone has three.
 void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_t* b,
-                       PlaneSums* halves) noexcept {
+                       TwoSliceSums* halves) noexcept {
   if (i == 0) {
     _tile_zero(0);
     _tile_zero(1);
@@ -107,8 +107,8 @@ void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_
 }
 
 // Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
-void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                DigitSums& sums) noexcept {
+void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                      ThreeSliceSums& sums) noexcept {
   if (more) {
     _tile_loadd(0, sums[0], 64);
     _tile_loadd(1, sums[1], 64);
@@ -122,7 +122,7 @@ void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool mor
     _tile_zero(3);
     _tile_zero(4);
   }
-  for (int i = 0; i < chunks; ++i, a += kDigitChunkBytes, b += kDigitChunkBytes) {
+  for (int i = 0; i < chunks; ++i, a += kThreeSliceChunkBytes, b += kThreeSliceChunkBytes) {
     _tile_loadd(5, a + 2 * kTileBytes, 64);
     _tile_loadd(7, b + 2 * kTileBytes, 64);
     _tile_dpbssd(4, 5, 7);
@@ -148,7 +148,7 @@ void add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool mor
   _tile_stored(4, sums[4], 64);
 }
 
-// Blocks take turns: sums in tiles 0 and 1, operands in 4 and 5; sums in 2 and 3, operands in 6 and
+// Blocks alternate: sums in tiles 0 and 1, operands in 4 and 5; sums in 2 and 3, operands in 6 and
 // 7.  A block is stored after the next one is summed.
 void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
               BlockSums* sums) noexcept {
@@ -187,14 +187,14 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
   }
 }
 
-void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
-                const LineErrors& b, RoundedRows& to) noexcept {
+void round_bf16(int first, int end, int blocks, const BlockSums* sums, const KVectorErrors& a,
+                const KVectorErrors& b, RoundedRows& to) noexcept {
   const auto words = [](__m512 left, __m512 right) {
     return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(right, left));
   };
   const BlockRows rows(blocks, sums, a, b);
   RowPutter putter(to);
-  for (int m = first; m < past; ++m) {
+  for (int m = first; m < end; ++m) {
     const BlockRows::Row row = rows.row(m);
     rows.put(m, words(row.left.low, row.right.low), words(row.left.high, row.right.high), putter);
   }
@@ -205,14 +205,14 @@ void round_bf16(int first, int past, int blocks, const BlockSums* sums, const Li
 
 const Kernels& amx_kernels() {
   static constexpr Bf16Kernels bf16 = {add_bf16, round_bf16};
-  static constexpr PlaneKernels planes = {vbmi_encode_planes, sum_planes, add_chunk_of_both};
+  static constexpr TwoSliceKernels slices = {vbmi_encode_slices, sum_two_slices, add_chunk_of_both};
   static const Kernels kernels = [] {
     Kernels k = amx_layout_kernels();
     k.isa = Isa::amx;
     k.begin = begin;
     k.end = end;
-    k.planes = &planes;
-    k.add_digits = add_digits;
+    k.slices = &slices;
+    k.add_three_slices = add_three_slices;
     k.bf16 = &bf16;
     return k;
   }();

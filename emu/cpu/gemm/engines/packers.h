@@ -1,4 +1,5 @@
-// The packers of integer panels, for pairs, byte planes and digits, and that of codes as bf16.
+// The packers of integer panels, for int16 pairs, two slices and three slices, and that of codes as
+// bf16.
 #pragma once
 
 #include "emu/cpu/gemm/pack/integer_packer.h"
@@ -6,12 +7,13 @@
 namespace mxo::cpu {
 
 void pack_pairs(const Kernels& kernels, const Product& product, const Factor& factor,
-                const Depth& depth, Panel& panel, PackScratch& scratch);
-void pack_planes(const Kernels& kernels, const Product& product, const Factor& factor,
-                 const Depth& depth, Panel& panel, PackScratch& scratch);
-/// Of lines that are neighbours in memory: factor.row_step is 1.
-void pack_bf16(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
-               PackScratch& scratch);
-void pack_digits(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch);
+                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
+void pack_two_slices(const Kernels& kernels, const Product& product, const Factor& factor,
+                     const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
+/// Of K-vectors that are neighbours in memory: factor.row_step is 1.
+void pack_bf16(const Product& product, const Factor& factor, const KBlock& k_block,
+               MicroPanel& panel, PackScratch& scratch);
+void pack_three_slices(const Factor& factor, const KBlock& k_block, MicroPanel& panel,
+                       PackScratch& scratch);
 
 }  // namespace mxo::cpu

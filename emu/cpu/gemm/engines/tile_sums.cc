@@ -11,110 +11,111 @@ namespace {
 
 constexpr Index kRunsAtOnce = 2;  // of pairs
 
-bool any_dense(const Panel* panels, int count) {
-  return std::any_of(panels, panels + count, [](const Panel& p) { return p.dense; });
+bool any_overflow(const MicroPanel* panels, int count) {
+  return std::any_of(panels, panels + count,
+                     [](const MicroPanel& p) { return p.residual_overflow; });
 }
 
 /// Lanes of A that the f64 loop takes at once; an int16 panel may have twice as many.
-int lanes_of(const Kernels& kernels, const Panel& a) {
-  return a.step > kernels.lanes_a ? a.step / 2 : a.step;
+int lanes_of(const Kernels& kernels, const MicroPanel& a) {
+  return a.step > kernels.mr ? a.step / 2 : a.step;
 }
 
-void add_turned(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      const int pair = j * part.tall() + i;
-      if (!scratch.has_turned[pair]) continue;
-      kernels.add_turned(part.a[i].width, scratch.turned[pair],
-                         block_of(*part.tile, scratch, i, j));
+void add_transposed(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  for (int j = 0; j < tile.wide(); ++j) {
+    for (int i = 0; i < tile.tall(); ++i) {
+      const int pair = j * tile.tall() + i;
+      if (!scratch.has_transposed[pair]) continue;
+      kernels.add_transposed(tile.a[i].width, scratch.transposed[pair],
+                             block_of(*tile.tile, scratch, i, j));
     }
   }
 }
 
 }  // namespace
 
-void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  const Product& product = *part.tile->job->product;
-  const int half = kernels.lanes_b / 2;
-  const bool any_a = any_dense(part.a, part.tall());
-  constexpr Index kDenseStep = kRun * kMaxLanesA;
-  scratch.dense_a.resize(static_cast<std::size_t>(part.tall() * kDenseStep));
-  for (Index run = 0; run < part.depth.runs(); ++run) {
-    const Index start = part.depth.start + run * kRun;
-    const int count = part.depth.run_count(run);
-    for (int i = 0; i < part.tall(); ++i) {
-      pack_run_f64(product, product.a, part.a[i], start, count, lanes_of(kernels, part.a[i]),
-                   scratch.dense_a.data() + i * kDenseStep, *scratch.pack);
+void sum_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const Product& product = *tile.tile->packed->product;
+  const int half = kernels.nr / 2;
+  const bool any_a = any_overflow(tile.a, tile.tall());
+  constexpr Index kOverflowStep = kRun * kMaxMr;
+  scratch.overflow_a.resize(static_cast<std::size_t>(tile.tall() * kOverflowStep));
+  for (Index run = 0; run < tile.k_block.runs(); ++run) {
+    const Index start = tile.k_block.start + run * kRun;
+    const int count = tile.k_block.run_count(run);
+    for (int i = 0; i < tile.tall(); ++i) {
+      pack_run_f64(product, product.a, tile.a[i], start, count, lanes_of(kernels, tile.a[i]),
+                   scratch.overflow_a.data() + i * kOverflowStep, *scratch.pack);
     }
-    for (int j = 0; j < part.wide(); ++j) {
-      const Panel& b = part.b[j];
-      if (!b.dense && !any_a) continue;
-      pack_run_f64(product, product.b, b, start, count, half, scratch.dense_b, *scratch.pack);
-      for (int i = 0; i < part.tall(); ++i) {
-        const Panel& a = part.a[i];
-        if (!a.dense && !b.dense) continue;
-        double* sums = block_of(*part.tile, scratch, i, j);
+    for (int j = 0; j < tile.wide(); ++j) {
+      const MicroPanel& b = tile.b[j];
+      if (!b.residual_overflow && !any_a) continue;
+      pack_run_f64(product, product.b, b, start, count, half, scratch.overflow_b, *scratch.pack);
+      for (int i = 0; i < tile.tall(); ++i) {
+        const MicroPanel& a = tile.a[i];
+        if (!a.residual_overflow && !b.residual_overflow) continue;
+        double* sums = block_of(*tile.tile, scratch, i, j);
         const int lanes = lanes_of(kernels, a);
         for (int m = 0; m < a.step; m += lanes) {
-          const double* from = scratch.dense_a.data() + i * kDenseStep + kRun * m;
-          double* to = sums + m * kernels.lanes_b;
-          kernels.dot_f64(lanes, count, from, scratch.dense_b, to);
-          kernels.dot_f64(lanes, count, from, scratch.dense_b + kRun * half, to + half);
+          const double* from = scratch.overflow_a.data() + i * kOverflowStep + kRun * m;
+          double* to = sums + m * kernels.nr;
+          kernels.dot_f64(lanes, count, from, scratch.overflow_b, to);
+          kernels.dot_f64(lanes, count, from, scratch.overflow_b + kRun * half, to + half);
         }
       }
     }
   }
 }
 
-void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  if (part.first) {
-    std::fill(scratch.has_turned, scratch.has_turned + part.tall() * part.wide(), false);
+void sum_int16(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  if (tile.first) {
+    std::fill(scratch.has_transposed, scratch.has_transposed + tile.tall() * tile.wide(), false);
   }
-  const Product& product = *part.tile->job->product;
-  const Index step = kernels.planes != nullptr ? span_runs(product.scaling) : kRunsAtOnce;
-  for (Index start = 0; start < part.depth.runs(); start += step) {
-    const RunRange runs{start, std::min(start + step, part.depth.runs())};
-    for (int j = 0; j < part.wide(); ++j) {
-      const Panel& b = part.b[j];
-      if (b.dense) continue;
+  const Product& product = *tile.tile->packed->product;
+  const Index step = kernels.slices != nullptr ? span_runs(product.scaling) : kRunsAtOnce;
+  for (Index start = 0; start < tile.k_block.runs(); start += step) {
+    const RunRange runs{start, std::min(start + step, tile.k_block.runs())};
+    for (int j = 0; j < tile.wide(); ++j) {
+      const MicroPanel& b = tile.b[j];
+      if (b.residual_overflow) continue;
       const int shares = integer_parts(kernels);
       for (int share = 0; share < shares; ++share) {
-        for (int i = 0; i < part.tall(); ++i) {
-          if (part.a[i].dense) continue;
-          const PanelPair pair(kernels, part.depth, part.a[i], part.first_of_a, b);
-          double* sums = block_of(*part.tile, scratch, i, j);
+        for (int i = 0; i < tile.tall(); ++i) {
+          if (tile.a[i].residual_overflow) continue;
+          const MicroPanelPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, b);
+          double* sums = block_of(*tile.tile, scratch, i, j);
           pair.add_integers(runs, share, sums);
           if (share + 1 < shares) continue;
-          // Rests now, while these runs of A are in the first cache.
-          const int at = j * part.tall() + i;
-          pair.add_rests_of_a(runs, sums);
-          scratch.has_turned[at] =
-              pair.add_rests_of_b(runs, sums, scratch.turned[at], scratch.has_turned[at]);
+          // Residuals now, while these runs of A are in L1.
+          const int at = j * tile.tall() + i;
+          pair.add_residuals_of_a(runs, sums);
+          scratch.has_transposed[at] = pair.add_residuals_of_b(runs, sums, scratch.transposed[at],
+                                                               scratch.has_transposed[at]);
         }
       }
     }
   }
-  if (part.last) add_turned(kernels, part, scratch);
-  if (any_dense(part.a, part.tall()) || any_dense(part.b, part.wide())) {
-    sum_dense(kernels, part, scratch);
+  if (tile.last) add_transposed(kernels, tile, scratch);
+  if (any_overflow(tile.a, tile.tall()) || any_overflow(tile.b, tile.wide())) {
+    sum_overflow(kernels, tile, scratch);
   }
 }
 
-void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  const int half = kernels.lanes_b / 2;
-  const Index stored = round_up(part.depth.count, 16);
-  for (Index run = 0; run < part.depth.runs(); ++run) {
-    const int count = part.depth.run_count(run);
-    for (int j = 0; j < part.wide(); ++j) {
-      const auto* b = static_cast<const double*>(part.b[j].data);
+void sum_f64(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const int half = kernels.nr / 2;
+  const Index stored = round_up(tile.k_block.count, 16);
+  for (Index run = 0; run < tile.k_block.runs(); ++run) {
+    const int count = tile.k_block.run_count(run);
+    for (int j = 0; j < tile.wide(); ++j) {
+      const auto* b = static_cast<const double*>(tile.b[j].data);
       for (int h = 0; h < 2; ++h) {
         const double* from_b = b + h * half * stored + run * kRun * half;
-        for (int i = 0; i < part.tall(); ++i) {
-          const Panel& a = part.a[i];
+        for (int i = 0; i < tile.tall(); ++i) {
+          const MicroPanel& a = tile.a[i];
           const double* from_a =
-              static_cast<const double*>(a.data) + (part.first_of_a + run) * kRun * a.step;
+              static_cast<const double*>(a.data) + (tile.first_of_a + run) * kRun * a.step;
           kernels.dot_f64(a.step, count, from_a, from_b,
-                          block_of(*part.tile, scratch, i, j) + h * half);
+                          block_of(*tile.tile, scratch, i, j) + h * half);
         }
       }
     }
@@ -124,39 +125,39 @@ void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch)
 namespace {
 
 // y = fma(p * scale_a, scale_b, y) of one tile of scales, p being the chain over its codes.
-void add_scaled_chain(const Kernels& kernels, const Product& product, const Panel& a,
-                      const Panel& b, Index at, const float* p, float* y) {
+void add_scaled_chain(const Kernels& kernels, const Product& product, const MicroPanel& a,
+                      const MicroPanel& b, Index at, const float* p, float* y) {
   for (int m = 0; m < a.width; ++m) {
     const float scale_a = product.a.line(a.first + m).scale(at);
     for (int n = 0; n < b.width; ++n) {
       const float scale_b = product.b.line(b.first + n).scale(at);
-      float& out = y[m * kernels.lanes_b + n];
-      out = std::fma(p[m * kernels.lanes_b + n] * scale_a, scale_b, out);
+      float& out = y[m * kernels.nr + n];
+      out = std::fma(p[m * kernels.nr + n] * scale_a, scale_b, out);
     }
   }
 }
 
 }  // namespace
 
-void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  const Product& product = *part.tile->job->product;
-  for (Index run = 0; run < part.depth.runs(); ++run) {
-    const int count = part.depth.run_count(run);
-    for (int j = 0; j < part.wide(); ++j) {
-      const Panel& b = part.b[j];
+void sum_chain(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const Product& product = *tile.tile->packed->product;
+  for (Index run = 0; run < tile.k_block.runs(); ++run) {
+    const int count = tile.k_block.run_count(run);
+    for (int j = 0; j < tile.wide(); ++j) {
+      const MicroPanel& b = tile.b[j];
       const auto* from_b = static_cast<const float*>(b.data) + run * kRun * b.step;
-      for (int i = 0; i < part.tall(); ++i) {
-        const Panel& a = part.a[i];
+      for (int i = 0; i < tile.tall(); ++i) {
+        const MicroPanel& a = tile.a[i];
         const auto* from_a =
-            static_cast<const float*>(a.data) + (part.first_of_a + run) * kRun * a.step;
-        auto* sums = reinterpret_cast<float*>(block_of(*part.tile, scratch, i, j));
+            static_cast<const float*>(a.data) + (tile.first_of_a + run) * kRun * a.step;
+        auto* sums = reinterpret_cast<float*>(block_of(*tile.tile, scratch, i, j));
         if (product.scaling != Scaling::blockwise) {
           kernels.chain_f32(a.step, count, from_a, from_b, sums);
           continue;
         }
         alignas(64) float p[kBlockSums] = {};
         kernels.chain_f32(a.step, count, from_a, from_b, p);
-        add_scaled_chain(kernels, product, a, b, part.depth.start + run * kRun, p, sums);
+        add_scaled_chain(kernels, product, a, b, tile.k_block.start + run * kRun, p, sums);
       }
     }
   }

@@ -32,9 +32,10 @@ __m256i load(const std::int32_t* from) {
 }
 void store(std::int32_t* to, __m256i x) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), x); }
 
-void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
-  portable_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
-                      lanes);
+void place_pairs(int lanes, int blocks, const std::uint32_t* k_vectors,
+                 std::int32_t* run) noexcept {
+  portable_interleave(lanes, kPairs * blocks, k_vectors, kRun,
+                      reinterpret_cast<std::uint32_t*>(run), lanes);
 }
 
 void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -87,16 +88,16 @@ void add_4(__m256d value, const std::int32_t* pairs, int half, const double* sca
   _mm256_storeu_pd(y, _mm256_fmadd_pd(value, x, _mm256_loadu_pd(y)));
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                   double* c) noexcept {
+void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
+                       double* c) noexcept {
   b += at / 2 * kWidth;
   const int half = at % 2;
   const __m256d v = _mm256_set1_pd(value);
   for (int n = 0; n < kWidth; n += 4) add_4(v, b + n, half, scale_b + n, c + n);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
-                   double* d) noexcept {
+void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
+                       const double* scale_a, double* d) noexcept {
   a += at / 2 * width;
   const int half = at % 2;
   for (int m = 0; m < width; ++m) {
@@ -106,13 +107,13 @@ void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const
   }
 }
 
-void add_turned(int width, const double* d, double* c) noexcept {
+void add_transposed(int width, const double* d, double* c) noexcept {
   for (int m = 0; m < width; ++m) {
-    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxLanesA + m];
+    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxMr + m];
   }
 }
 
-void dot_f64(int width, int depth, const double* a, const double* b, double* c) noexcept {
+void dot_f64(int width, int k_extent, const double* a, const double* b, double* c) noexcept {
   with_width(width, [=](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     const double* from_a = a;
@@ -120,7 +121,7 @@ void dot_f64(int width, int depth, const double* a, const double* b, double* c) 
     __m256d sum[n][2];
 #pragma GCC unroll 8
     for (int m = 0; m < n; ++m) sum[m][0] = sum[m][1] = _mm256_setzero_pd();
-    for (int k = 0; k < depth; ++k, from_a += n, from_b += kWidth / 2) {
+    for (int k = 0; k < k_extent; ++k, from_a += n, from_b += kWidth / 2) {
       const __m256d b0 = _mm256_loadu_pd(from_b);
       const __m256d b1 = _mm256_loadu_pd(from_b + 4);
 #pragma GCC unroll 8
@@ -139,7 +140,7 @@ void dot_f64(int width, int depth, const double* a, const double* b, double* c) 
   });
 }
 
-void chain_f32(int width, int depth, const float* a, const float* b, float* c) noexcept {
+void chain_f32(int width, int k_extent, const float* a, const float* b, float* c) noexcept {
   with_width(width, [=](auto lanes) {
     constexpr int n = decltype(lanes)::value;
     const float* from_a = a;
@@ -150,7 +151,7 @@ void chain_f32(int width, int depth, const float* a, const float* b, float* c) n
       sum[m][0] = _mm256_loadu_ps(c + m * kWidth);
       sum[m][1] = _mm256_loadu_ps(c + m * kWidth + 8);
     }
-    for (int k = 0; k < depth; ++k, from_a += n, from_b += kWidth) {
+    for (int k = 0; k < k_extent; ++k, from_a += n, from_b += kWidth) {
       const __m256 b0 = _mm256_loadu_ps(from_b);
       const __m256 b1 = _mm256_loadu_ps(from_b + 8);
 #pragma GCC unroll 8
@@ -182,9 +183,9 @@ const Kernels& avx2_kernels() {
                                place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_rest_of_a,
-                               add_rest_of_b,
-                               add_turned,
+                               add_residual_of_a,
+                               add_residual_of_b,
+                               add_transposed,
                                dot_f64,
                                chain_f32,
                                portable_encode_int16,

@@ -56,8 +56,9 @@ void dot_int16_of(int pairs, const std::int32_t* a, const std::int32_t* b, std::
   }
 }
 
-void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
-  avx512_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
+void place_pairs(int lanes, int blocks, const std::uint32_t* k_vectors,
+                 std::int32_t* run) noexcept {
+  avx512_interleave(lanes, kPairs * blocks, k_vectors, kRun, reinterpret_cast<std::uint32_t*>(run),
                     lanes);
 }
 
@@ -103,8 +104,8 @@ void add_16(__m512d value, __m512i words, const double* scale, double* y) {
   _mm512_storeu_pd(y + 8, _mm512_fmadd_pd(value, high, _mm512_loadu_pd(y + 8)));
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                   double* c) noexcept {
+void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
+                       double* c) noexcept {
   b += at / 2 * kWidth;
   const int half = at % 2;
   const __m512d v = _mm512_set1_pd(value);
@@ -112,8 +113,8 @@ void add_rest_of_a(double value, const std::int32_t* b, int at, const double* sc
   add_16(v, half_of(_mm512_loadu_si512(b + 16), half), scale_b + 16, c + 16);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
-                   double* d) noexcept {
+void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
+                       const double* scale_a, double* d) noexcept {
   a += at / 2 * width;
   const int half = at % 2;
   const auto lanes = static_cast<__mmask16>((1u << width) - 1);
@@ -141,12 +142,12 @@ void transpose_8(__m512d (&r)[8]) {
   }
 }
 
-void add_turned(int width, const double* d, double* c) noexcept {
+void add_transposed(int width, const double* d, double* c) noexcept {
   for (int m = 0; m < width; m += 8) {
     for (int n = 0; n < kWidth; n += 8) {
       __m512d r[8];
 #pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) r[i] = _mm512_loadu_pd(d + (n + i) * kMaxLanesA + m);
+      for (int i = 0; i < 8; ++i) r[i] = _mm512_loadu_pd(d + (n + i) * kMaxMr + m);
       transpose_8(r);
 #pragma GCC unroll 8
       for (int i = 0; i < 8; ++i) {
@@ -158,11 +159,11 @@ void add_turned(int width, const double* d, double* c) noexcept {
 }
 
 template <int N>
-void dot_f64_of(int depth, const double* a, const double* b, double* c) {
+void dot_f64_of(int k_extent, const double* a, const double* b, double* c) {
   __m512d sum[N][2];
 #pragma GCC unroll 16
   for (int m = 0; m < N; ++m) sum[m][0] = sum[m][1] = _mm512_setzero_pd();
-  for (int k = 0; k < depth; ++k, a += N, b += 16) {
+  for (int k = 0; k < k_extent; ++k, a += N, b += 16) {
     const __m512d b0 = _mm512_loadu_pd(b);
     const __m512d b1 = _mm512_loadu_pd(b + 8);
 #pragma GCC unroll 16
@@ -179,19 +180,19 @@ void dot_f64_of(int depth, const double* a, const double* b, double* c) {
   }
 }
 
-void dot_f64(int width, int depth, const double* a, const double* b, double* c) noexcept {
-  with_width(width, [=](auto lanes) { dot_f64_of<decltype(lanes)::value>(depth, a, b, c); });
+void dot_f64(int width, int k_extent, const double* a, const double* b, double* c) noexcept {
+  with_width(width, [=](auto lanes) { dot_f64_of<decltype(lanes)::value>(k_extent, a, b, c); });
 }
 
 template <int N>
-void chain_f32_of(int depth, const float* a, const float* b, float* c) {
+void chain_f32_of(int k_extent, const float* a, const float* b, float* c) {
   __m512 sum[N][2];
 #pragma GCC unroll 16
   for (int m = 0; m < N; ++m) {
     sum[m][0] = _mm512_loadu_ps(c + m * kWidth);
     sum[m][1] = _mm512_loadu_ps(c + m * kWidth + 16);
   }
-  for (int k = 0; k < depth; ++k, a += N, b += kWidth) {
+  for (int k = 0; k < k_extent; ++k, a += N, b += kWidth) {
     const __m512 b0 = _mm512_loadu_ps(b);
     const __m512 b1 = _mm512_loadu_ps(b + 16);
 #pragma GCC unroll 16
@@ -208,8 +209,8 @@ void chain_f32_of(int depth, const float* a, const float* b, float* c) {
   }
 }
 
-void chain_f32(int width, int depth, const float* a, const float* b, float* c) noexcept {
-  with_width(width, [=](auto lanes) { chain_f32_of<decltype(lanes)::value>(depth, a, b, c); });
+void chain_f32(int width, int k_extent, const float* a, const float* b, float* c) noexcept {
+  with_width(width, [=](auto lanes) { chain_f32_of<decltype(lanes)::value>(k_extent, a, b, c); });
 }
 
 }  // namespace
@@ -226,9 +227,9 @@ const Kernels& avx512_kernels() {
                                place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_rest_of_a,
-                               add_rest_of_b,
-                               add_turned,
+                               add_residual_of_a,
+                               add_residual_of_b,
+                               add_transposed,
                                dot_f64,
                                chain_f32,
                                avx512_encode_int16,

@@ -8,64 +8,66 @@
 
 namespace mxo::cpu {
 
-inline constexpr int kMaxLanesA = 16;  ///< most lines of a panel of A
-inline constexpr int kMaxLanesB = 32;  ///< most lines of a panel of B
-inline constexpr int kBlock = 32;      ///< contracted elements of a block
+inline constexpr int kMaxMr = 16;  ///< greatest MR: K-vectors of a panel of A
+inline constexpr int kMaxNr = 32;  ///< greatest NR: K-vectors of a panel of B
+inline constexpr int kBlock = 32;  ///< contracted elements of a block
 inline constexpr int kRunBlocks = 4;
 inline constexpr int kRun = kBlock * kRunBlocks;  ///< of a run, the unit of packing
 inline constexpr int kPairs = kBlock / 2;         ///< int16 pairs of a block
 inline constexpr int kRunPairs = kRun / 2;
 
-/// One line's run as integers: element c is (integer + rest) * 2^exponent, |rest| < 1, the rest
-/// of the same sign and kept only where it is not zero.
+/// One K-vector's run as integers: element c is (integer + residual) * 2^exponent, |residual| < 1,
+/// the residual of the same sign and kept only where it is not zero.
 struct EncodedRun {
-  int exponent[kRunBlocks] = {};  ///< of each block; a joint run has the same four times
-  float norm2[kRunBlocks] = {};   ///< sum of squares of each block's factor * code, rounded up
-  std::uint64_t rest[2] = {};     ///< bit c: element c has a rest
-  std::uint8_t least = 255;       ///< least nonzero magnitude code minus 1; 255: none
-  bool special = false;           ///< holds a NaN or an infinity; the integers are zero
+  int exponent[kRunBlocks] = {};     ///< of each block; a joint run has the same four times
+  float norm2[kRunBlocks] = {};      ///< sum of squares of each block's factor * code, rounded up
+  std::uint64_t residual[2] = {};    ///< bit c: element c has a residual
+  std::uint8_t min_magnitude = 255;  ///< least nonzero magnitude code minus 1; 255: none
+  bool special = false;              ///< holds a NaN or an infinity; the integers are zero
 };
 
-/// What the integer of an element leaves: `value` is the rest times the scale.
-struct Rest {
+/// What the integer of an element leaves: `value` is the residual times the scale.
+struct Residual {
   double value;
   std::uint32_t lane;
-  std::uint32_t at;  ///< in the run; of digits in the depth
+  std::uint32_t at;  ///< in the run; of three slices in all of K
 };
 
-/// What one row of outputs ends with; of the lines of a panel there are arrays (ColumnEnds).
+/// What one row of outputs ends with; of the K-vectors of a panel there are arrays (ColumnEnds).
 struct RowEnd {
-  double reach;      ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
-  double norm;       ///< at least the Euclidean norm of the line; infinite: do not decide
+  double reach;  ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
+  double norm;   ///< at least the Euclidean norm of the K-vector; infinite: the rounding test fails
   double roundings;  ///< at most so many, each off by at most 2^-53 * norm_a * norm_b
   double scale;      ///< multiplies the sum at the end
 };
 struct ColumnEnds {
-  double reach[kMaxLanesB];
-  double norm[kMaxLanesB];
-  double roundings[kMaxLanesB];
-  double scale[kMaxLanesB];
+  double reach[kMaxNr];
+  double norm[kMaxNr];
+  double roundings[kMaxNr];
+  double scale[kMaxNr];
 };
 
-/// Panels: A int16 by runs of kRun elements, as place_a leaves them, width at most lanes_a; B
-/// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][lanes_b]; B f64 two halves, each
-/// [c][lanes_b / 2].  Blocks of sums: [width][lanes_b], f64 or f32.
-struct PlaneKernels;
+/// Panels: A int16 by runs of kRun elements, as place_a leaves them, width at most mr; B
+/// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][nr]; B f64 two halves, each
+/// [c][nr / 2].  Blocks of sums: [width][nr], f64 or f32.
+struct TwoSliceKernels;
 struct Bf16Kernels;
 struct Kernels {
   Isa isa;
-  int lanes_a;      ///< most lines of a panel of A in f64 and f32
-  int lanes_int16;  ///< and in int16
-  int lanes_b;
-  const PlaneKernels* planes;  ///< planes.h; null where int16 panels hold pairs
+  int mr;           ///< MR: K-vectors of a panel of A in f64 and f32
+  int mr_integers;  ///< and in int16
+  int nr;
+  const TwoSliceKernels* slices;  ///< two_slices.h; null where int16 panels hold pairs
 
   /// A thread calls begin before the loops below and end after them; either may be null.
   void (*begin)() noexcept;
   void (*end)() noexcept;
-  /// Packs `blocks` blocks of encoded lines, kRun dwords apart: in tables without tiles
-  /// [pair][lane].  What lies beyond in the lines is zero.
-  void (*place_a)(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
-  void (*place_b)(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept;
+  /// Packs `blocks` blocks of encoded K-vectors, kRun dwords apart: in tables without tiles
+  /// [pair][lane].  What lies beyond in the K-vectors is zero.
+  void (*place_a)(int lanes, int blocks, const std::uint32_t* k_vectors,
+                  std::int32_t* run) noexcept;
+  void (*place_b)(int lanes, int blocks, const std::uint32_t* k_vectors,
+                  std::int32_t* run) noexcept;
   /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
   /// are.  The caller knows that nothing overflows.
   void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -73,39 +75,40 @@ struct Kernels {
   /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
   void (*add_scaled)(int width, const std::int32_t* sums, const double* scale_a,
                      const double* scale_b, double* c) noexcept;
-  /// c[n] += value * (b[n] * scale_b[n]), b[n] the integer of element `at` of each line.
-  void (*add_rest_of_a)(double value, const std::int32_t* b, int at, const double* scale_b,
-                        double* c) noexcept;
-  /// d[m] += value * (a[m] * scale_a[m]), for `width` lines.
-  void (*add_rest_of_b)(int width, double value, const std::int32_t* a, int at,
-                        const double* scale_a, double* d) noexcept;
-  /// c[m][n] += d[n][m], d [lanes_b][kMaxLanesA], for m below `width`.
-  void (*add_turned)(int width, const double* d, double* c) noexcept;
-  /// c[m][n] += sum over `depth`, by fused steps in f64; b is one half, c has lanes_b columns.
-  void (*dot_f64)(int width, int depth, const double* a, const double* b, double* c) noexcept;
+  /// c[n] += value * (b[n] * scale_b[n]), b[n] the integer of element `at` of each K-vector.
+  void (*add_residual_of_a)(double value, const std::int32_t* b, int at, const double* scale_b,
+                            double* c) noexcept;
+  /// d[m] += value * (a[m] * scale_a[m]), for `width` K-vectors.
+  void (*add_residual_of_b)(int width, double value, const std::int32_t* a, int at,
+                            const double* scale_a, double* d) noexcept;
+  /// c[m][n] += d[n][m], d [nr][kMaxMr], for m below `width`.
+  void (*add_transposed)(int width, const double* d, double* c) noexcept;
+  /// c[m][n] += sum over `k_extent`, by fused steps in f64; b is one half, c has nr columns.
+  void (*dot_f64)(int width, int k_extent, const double* a, const double* b, double* c) noexcept;
   /// c[m][n] = fma(a[m], b[n], c[m][n]) for c ascending, in f32.
-  void (*chain_f32)(int width, int depth, const float* a, const float* b, float* c) noexcept;
+  void (*chain_f32)(int width, int k_extent, const float* a, const float* b, float* c) noexcept;
 
-  /// 128 codes of one line to int16 pairs.  `joint`: all blocks get one exponent, block b's codes
-  /// multiplied by factor[b], a power of two of at most 1.
+  /// 128 codes of one K-vector to int16 pairs.  `joint`: all blocks get one exponent, block b's
+  /// codes multiplied by factor[b], a power of two of at most 1.
   void (*encode_int16)(Dtype dtype, const std::uint8_t* codes, const float* factor, bool joint,
                        std::int32_t* pairs, EncodedRun& run) noexcept;
-  /// out[i][lane] = in[lane][i] for `count` dwords of each of `lanes` lines.
+  /// out[i][lane] = in[lane][i] for `count` dwords of each of `lanes` K-vectors.
   void (*interleave)(int lanes, int count, const std::uint32_t* in, int in_step, std::uint32_t* out,
                      int out_step) noexcept;
-  /// out[c][lane] = in[c][lane] for `depth` steps; of each lane norm2 += x * x, and least =
-  /// min(least, |x|) over x that are not zero.  Rows of `in` and `out` lie `step` apart.
-  void (*widen)(int lanes, int depth, const float* in, int in_step, double* out, int out_step,
-                double* norm2, float* least) noexcept;
-  /// Rounds n sums to bf16 (u16) or f32 (u32) bits; bit i of the answer: not decided.
+  /// out[c][lane] = in[c][lane] for `k_extent` steps; of each lane norm2 += x * x, and
+  /// min_magnitude = min(least, |x|) over x that are not zero.  Rows of `in` and `out` lie `step`
+  /// apart.
+  void (*widen)(int lanes, int k_extent, const float* in, int in_step, double* out, int out_step,
+                double* norm2, float* min_magnitude) noexcept;
+  /// Rounds n sums to bf16 (u16) or f32 (u32) bits; bit i of the answer: failed the test.
   std::uint32_t (*round)(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                          Dtype out_dtype, void* out) noexcept;
   /// The same for sums that are exact and wait for no scale.
   void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
-  /// 16 x 16 products of digits over chunks, digits.h, `more`: added to `sums`; null where there
-  /// are no byte tiles.
-  void (*add_digits)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                     std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
+  /// 16 x 16 products of three slices over chunks, three_slices.h, `more`: added to `sums`; null
+  /// where there are no byte tiles.
+  void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                           std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
   const Bf16Kernels* bf16 = nullptr;  ///< bf16_tiles.h; null where there are no tiles of bf16
 };
 

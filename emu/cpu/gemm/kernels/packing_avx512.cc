@@ -2,9 +2,9 @@
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/kernels/avx512.h"
-#include "emu/exact/integer_unit.h"
 #include "emu/cpu/gemm/kernels/portable.h"
 #include "emu/cpu/target_region.h"
+#include "emu/exact/integer_unit.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,f16c")
 namespace mxo::cpu {
@@ -27,7 +27,7 @@ __m512i int16_in_order(__m512i low, __m512i high) {
 struct Format {
   int shift;         // of the magnitude to binary16's place
   float correction;  // 2^(15 - bias)
-  int most_finite;   // magnitudes above are NaN or infinite
+  int max_finite;    // magnitudes above are NaN or infinite
   bool nan_minus_0;
 };
 
@@ -50,8 +50,8 @@ bool find_specials(const std::uint8_t* codes, const Format& format, EncodedRun& 
     const __m512i nan = _mm512_set1_epi8(-0x80);
     special = _mm512_cmpeq_epi8_mask(low, nan) | _mm512_cmpeq_epi8_mask(high, nan);
   } else {
-    const __m512i most = _mm512_set1_epi8(static_cast<char>(format.most_finite));
-    special = _mm512_cmpgt_epu8_mask(_mm512_max_epu8(a, b), most);
+    const __m512i max_magnitude = _mm512_set1_epi8(static_cast<char>(format.max_finite));
+    special = _mm512_cmpgt_epu8_mask(_mm512_max_epu8(a, b), max_magnitude);
   }
   const __m512i one = _mm512_set1_epi8(1);
   const __m512i least64 = _mm512_min_epu8(_mm512_sub_epi8(a, one), _mm512_sub_epi8(b, one));
@@ -60,7 +60,7 @@ bool find_specials(const std::uint8_t* codes, const Format& format, EncodedRun& 
   const __m128i least16 =
       _mm_min_epu8(_mm256_castsi256_si128(least32), _mm256_extracti128_si256(least32, 1));
   const __m128i least8 = _mm_min_epu8(least16, _mm_srli_epi16(least16, 8));
-  run.least = static_cast<std::uint8_t>(
+  run.min_magnitude = static_cast<std::uint8_t>(
       _mm_cvtsi128_si32(_mm_minpos_epu16(_mm_and_si128(least8, _mm_set1_epi16(0xFF)))));
   return special != 0;
 }
@@ -82,7 +82,7 @@ void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* fa
   }
   __m512 x[2 * kRunBlocks];
   __m512 norm2[kRunBlocks];
-  __m512 most[kRunBlocks];
+  __m512 max_magnitude[kRunBlocks];
   const __m512i no_sign = _mm512_set1_epi32(0x7FFFFFFF);
 #pragma GCC unroll 4
   for (int b = 0; b < kRunBlocks; ++b) {
@@ -94,25 +94,25 @@ void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* fa
     norm2[b] = _mm512_fmadd_ps(low, low, _mm512_mul_ps(high, high));
     const __m512i low_bits = _mm512_and_si512(_mm512_castps_si512(low), no_sign);
     const __m512i high_bits = _mm512_and_si512(_mm512_castps_si512(high), no_sign);
-    most[b] = _mm512_castsi512_ps(_mm512_max_epi32(low_bits, high_bits));
+    max_magnitude[b] = _mm512_castsi512_ps(_mm512_max_epi32(low_bits, high_bits));
     x[2 * b] = low;
     x[2 * b + 1] = high;
   }
   if (joint) {
     const __m512 n =
         _mm512_add_ps(_mm512_add_ps(norm2[0], norm2[1]), _mm512_add_ps(norm2[2], norm2[3]));
-    const __m512 m =
-        _mm512_max_ps(_mm512_max_ps(most[0], most[1]), _mm512_max_ps(most[2], most[3]));
+    const __m512 m = _mm512_max_ps(_mm512_max_ps(max_magnitude[0], max_magnitude[1]),
+                                   _mm512_max_ps(max_magnitude[2], max_magnitude[3]));
     run.norm2[0] = _mm512_reduce_add_ps(n) * kRoundedUp;
     const int e = unit_exponent(run.norm2[0], _mm512_reduce_max_ps(m));
     for (int b = 0; b < kRunBlocks; ++b) run.exponent[b] = e;
   } else {
     for (int b = 0; b < kRunBlocks; ++b) {
       run.norm2[b] = _mm512_reduce_add_ps(norm2[b]) * kRoundedUp;
-      run.exponent[b] = unit_exponent(run.norm2[b], _mm512_reduce_max_ps(most[b]));
+      run.exponent[b] = unit_exponent(run.norm2[b], _mm512_reduce_max_ps(max_magnitude[b]));
     }
   }
-  std::uint32_t rest[kRunBlocks];
+  std::uint32_t residual[kRunBlocks];
 #pragma GCC unroll 4
   for (int b = 0; b < kRunBlocks; ++b) {
     const __m512 inverse = _mm512_set1_ps(power_f32(-run.exponent[b]));
@@ -120,13 +120,16 @@ void avx512_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* fa
     const __m512 high = _mm512_mul_ps(x[2 * b + 1], inverse);
     const __m512i low_int = _mm512_cvttps_epi32(low);
     const __m512i high_int = _mm512_cvttps_epi32(high);
-    const __mmask16 low_rest = _mm512_cmp_ps_mask(low, _mm512_cvtepi32_ps(low_int), _CMP_NEQ_UQ);
-    const __mmask16 high_rest = _mm512_cmp_ps_mask(high, _mm512_cvtepi32_ps(high_int), _CMP_NEQ_UQ);
-    rest[b] = static_cast<std::uint32_t>(low_rest) | static_cast<std::uint32_t>(high_rest) << 16;
+    const __mmask16 low_residual =
+        _mm512_cmp_ps_mask(low, _mm512_cvtepi32_ps(low_int), _CMP_NEQ_UQ);
+    const __mmask16 high_residual =
+        _mm512_cmp_ps_mask(high, _mm512_cvtepi32_ps(high_int), _CMP_NEQ_UQ);
+    residual[b] =
+        static_cast<std::uint32_t>(low_residual) | static_cast<std::uint32_t>(high_residual) << 16;
     _mm512_storeu_si512(pairs + kPairs * b, int16_in_order(low_int, high_int));
   }
-  run.rest[0] = rest[0] | static_cast<std::uint64_t>(rest[1]) << 32;
-  run.rest[1] = rest[2] | static_cast<std::uint64_t>(rest[3]) << 32;
+  run.residual[0] = residual[0] | static_cast<std::uint64_t>(residual[1]) << 32;
+  run.residual[1] = residual[2] | static_cast<std::uint64_t>(residual[3]) << 32;
 }
 
 namespace {
@@ -205,16 +208,16 @@ void avx512_interleave(int lanes, int count, const std::uint32_t* in, int in_ste
   }
 }
 
-void avx512_widen(int lanes, int depth, const float* in, int in_step, double* out, int out_step,
-                  double* norm2, float* least) noexcept {
+void avx512_widen(int lanes, int k_extent, const float* in, int in_step, double* out, int out_step,
+                  double* norm2, float* min_magnitude) noexcept {
   const __m256 infinity = _mm256_set1_ps(__builtin_inff());
   const __m256 no_sign = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
   for (int first = 0; first < lanes; first += 8) {
     const int n = lanes - first < 8 ? lanes - first : 8;
     const auto keep = static_cast<__mmask8>((1u << n) - 1);
     __m512d sum = _mm512_maskz_loadu_pd(keep, norm2 + first);
-    __m256 low = _mm256_mask_loadu_ps(infinity, keep, least + first);
-    for (int c = 0; c < depth; ++c) {
+    __m256 low = _mm256_mask_loadu_ps(infinity, keep, min_magnitude + first);
+    for (int c = 0; c < k_extent; ++c) {
       const __m256 x = _mm256_maskz_loadu_ps(keep, in + c * in_step + first);
       const __m512d wide = _mm512_cvtps_pd(x);
       sum = _mm512_fmadd_pd(wide, wide, sum);
@@ -223,7 +226,7 @@ void avx512_widen(int lanes, int depth, const float* in, int in_step, double* ou
       _mm512_mask_storeu_pd(out + c * out_step + first, keep, wide);
     }
     _mm512_mask_storeu_pd(norm2 + first, keep, sum);
-    _mm256_mask_storeu_ps(least + first, keep, low);
+    _mm256_mask_storeu_ps(min_magnitude + first, keep, low);
   }
 }
 
@@ -245,7 +248,7 @@ __m256i bits_of(__m512d x, Dtype out) {
 
 std::uint32_t avx512_round(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                            Dtype out_dtype, void* out) noexcept {
-  std::uint32_t undecided = 0;
+  std::uint32_t failed = 0;
   for (int i = 0; i < n; i += 8) {
     const auto keep = static_cast<__mmask8>(n - i < 8 ? (1u << (n - i)) - 1 : 0xFFu);
     const __m512d scale =
@@ -269,16 +272,16 @@ std::uint32_t avx512_round(const RowEnd& row, const ColumnEnds& columns, const d
                                                 _mm512_set1_pd(0x1p-51), summing);
     const __m256i low = bits_of(_mm512_sub_pd(value, slack), out_dtype);
     const __m256i high = bits_of(_mm512_add_pd(value, slack), out_dtype);
-    const __mmask8 open = _mm256_cmpneq_epi32_mask(low, high) |
-                          _mm512_cmp_pd_mask(slack, _mm512_set1_pd(__builtin_inf()), _CMP_NLT_UQ);
-    undecided |= static_cast<std::uint32_t>(open & keep) << i;
+    const __mmask8 fails = _mm256_cmpneq_epi32_mask(low, high) |
+                           _mm512_cmp_pd_mask(slack, _mm512_set1_pd(__builtin_inf()), _CMP_NLT_UQ);
+    failed |= static_cast<std::uint32_t>(fails & keep) << i;
     if (out_dtype == Dtype::f32) {
       _mm256_mask_storeu_epi32(static_cast<std::uint32_t*>(out) + i, keep, low);
     } else {
       _mm_mask_storeu_epi16(static_cast<std::uint16_t*>(out) + i, keep, _mm256_cvtepi32_epi16(low));
     }
   }
-  return undecided;
+  return failed;
 }
 
 void avx512_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept {

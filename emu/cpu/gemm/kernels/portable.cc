@@ -34,27 +34,30 @@ void portable_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* 
   std::fill(pairs, pairs + kRunPairs, 0);
   const float* values = code_values(dtype);
   float x[kRun];
-  float most[kRunBlocks] = {};
+  float max_magnitude[kRunBlocks] = {};
   for (int c = 0; c < kRun; ++c) {
     const int b = c / kBlock;
     const float value = values[codes[c]];
     if (!std::isfinite(value)) run.special = true;
     if (value != 0.0f) {
-      run.least = std::min(run.least, static_cast<std::uint8_t>((codes[c] & 0x7F) - 1));
+      run.min_magnitude =
+          std::min(run.min_magnitude, static_cast<std::uint8_t>((codes[c] & 0x7F) - 1));
     }
     x[c] = value * factor[b];
-    most[b] = std::max(most[b], std::abs(x[c]));
+    max_magnitude[b] = std::max(max_magnitude[b], std::abs(x[c]));
     run.norm2[b] += x[c] * x[c];
   }
   if (run.special) return;
   if (joint) {
     run.norm2[0] += run.norm2[1] + run.norm2[2] + run.norm2[3];
     run.norm2[1] = run.norm2[2] = run.norm2[3] = 0.0f;
-    most[0] = std::max({most[0], most[1], most[2], most[3]});
+    max_magnitude[0] =
+        std::max({max_magnitude[0], max_magnitude[1], max_magnitude[2], max_magnitude[3]});
   }
   for (int b = 0; b < kRunBlocks; ++b) {
     run.norm2[b] *= kRoundedUp;
-    run.exponent[b] = joint && b > 0 ? run.exponent[0] : unit_exponent(run.norm2[b], most[b]);
+    run.exponent[b] =
+        joint && b > 0 ? run.exponent[0] : unit_exponent(run.norm2[b], max_magnitude[b]);
   }
   for (int c = 0; c < kRun; ++c) {
     const float scaled = x[c] * power_f32(-run.exponent[c / kBlock]);
@@ -62,7 +65,7 @@ void portable_encode_int16(Dtype dtype, const std::uint8_t* codes, const float* 
     const std::uint32_t low = static_cast<std::uint32_t>(integer) & 0xFFFFu;
     const auto word = static_cast<std::uint32_t>(pairs[c / 2]) | low << (16 * (c % 2));
     pairs[c / 2] = static_cast<std::int32_t>(word);
-    if (static_cast<float>(integer) != scaled) run.rest[c / 64] |= std::uint64_t{1} << c % 64;
+    if (static_cast<float>(integer) != scaled) run.residual[c / 64] |= std::uint64_t{1} << c % 64;
   }
 }
 
@@ -73,14 +76,14 @@ void portable_interleave(int lanes, int count, const std::uint32_t* in, int in_s
   }
 }
 
-void portable_widen(int lanes, int depth, const float* in, int in_step, double* out, int out_step,
-                    double* norm2, float* least) noexcept {
-  for (int c = 0; c < depth; ++c) {
+void portable_widen(int lanes, int k_extent, const float* in, int in_step, double* out,
+                    int out_step, double* norm2, float* min_magnitude) noexcept {
+  for (int c = 0; c < k_extent; ++c) {
     for (int lane = 0; lane < lanes; ++lane) {
       const float x = in[c * in_step + lane];
       const double wide = x;
       norm2[lane] += wide * wide;
-      if (x != 0.0f) least[lane] = std::min(least[lane], std::abs(x));
+      if (x != 0.0f) min_magnitude[lane] = std::min(min_magnitude[lane], std::abs(x));
       out[c * out_step + lane] = wide;
     }
   }
@@ -88,7 +91,7 @@ void portable_widen(int lanes, int depth, const float* in, int in_step, double* 
 
 std::uint32_t portable_round(const RowEnd& row, const ColumnEnds& columns, const double* sums,
                              int n, Dtype out_dtype, void* out) noexcept {
-  std::uint32_t undecided = 0;
+  std::uint32_t failed = 0;
   for (int i = 0; i < n; ++i) {
     const double scale = row.scale * columns.scale[i];
     const double value = sums[i] * scale + 0.0;  // an exact zero is +0
@@ -101,19 +104,19 @@ std::uint32_t portable_round(const RowEnd& row, const ColumnEnds& columns, const
       slack = std::abs(value) * 0x1p-51 + summing;
     }
     std::uint32_t low = 0;
-    bool open = true;
+    bool fails = true;
     if (slack < std::numeric_limits<double>::infinity()) {
       low = rounded_bits(value - slack, out_dtype);
-      open = low != rounded_bits(value + slack, out_dtype);
+      fails = low != rounded_bits(value + slack, out_dtype);
     }
-    if (open) undecided |= 1u << i;
+    if (fails) failed |= 1u << i;
     if (out_dtype == Dtype::f32) {
       static_cast<std::uint32_t*>(out)[i] = low;
     } else {
       static_cast<std::uint16_t*>(out)[i] = static_cast<std::uint16_t>(low);
     }
   }
-  return undecided;
+  return failed;
 }
 
 void portable_round_exact(const double* sums, int n, Dtype out_dtype, void* out) noexcept {

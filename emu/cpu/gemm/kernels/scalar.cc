@@ -12,9 +12,10 @@ std::int16_t half_of(std::int32_t pair, int half) {
   return static_cast<std::int16_t>(static_cast<std::uint32_t>(pair) >> (16 * half) & 0xFFFFu);
 }
 
-void place_pairs(int lanes, int blocks, const std::uint32_t* lines, std::int32_t* run) noexcept {
-  portable_interleave(lanes, kPairs * blocks, lines, kRun, reinterpret_cast<std::uint32_t*>(run),
-                      lanes);
+void place_pairs(int lanes, int blocks, const std::uint32_t* k_vectors,
+                 std::int32_t* run) noexcept {
+  portable_interleave(lanes, kPairs * blocks, k_vectors, kRun,
+                      reinterpret_cast<std::uint32_t*>(run), lanes);
 }
 
 void dot_int16(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -44,32 +45,32 @@ void add_scaled(int width, const std::int32_t* sums, const double* scale_a, cons
   }
 }
 
-void add_rest_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                   double* c) noexcept {
+void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
+                       double* c) noexcept {
   b += at / 2 * kWidth;
   const int half = at % 2;
   for (int n = 0; n < kWidth; ++n) c[n] += value * (half_of(b[n], half) * scale_b[n]);
 }
 
-void add_rest_of_b(int width, double value, const std::int32_t* a, int at, const double* scale_a,
-                   double* d) noexcept {
+void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
+                       const double* scale_a, double* d) noexcept {
   a += at / 2 * width;
   const int half = at % 2;
   for (int m = 0; m < width; ++m) d[m] += value * (half_of(a[m], half) * scale_a[m]);
 }
 
-void add_turned(int width, const double* d, double* c) noexcept {
+void add_transposed(int width, const double* d, double* c) noexcept {
   for (int m = 0; m < width; ++m) {
-    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxLanesA + m];
+    for (int n = 0; n < kWidth; ++n) c[m * kWidth + n] += d[n * kMaxMr + m];
   }
 }
 
 // A product of two operands has at most 56 bits, so that only the fused step is exact.
-void dot_f64(int width, int depth, const double* a, const double* b, double* c) noexcept {
+void dot_f64(int width, int k_extent, const double* a, const double* b, double* c) noexcept {
   for (int m = 0; m < width; ++m) {
     for (int n = 0; n < kWidth / 2; ++n) {
       double sum = 0.0;
-      for (int k = 0; k < depth; ++k) {
+      for (int k = 0; k < k_extent; ++k) {
         sum = std::fma(a[k * width + m], b[k * (kWidth / 2) + n], sum);
       }
       c[m * kWidth + n] += sum;
@@ -77,11 +78,11 @@ void dot_f64(int width, int depth, const double* a, const double* b, double* c) 
   }
 }
 
-void chain_f32(int width, int depth, const float* a, const float* b, float* c) noexcept {
+void chain_f32(int width, int k_extent, const float* a, const float* b, float* c) noexcept {
   for (int m = 0; m < width; ++m) {
     for (int n = 0; n < kWidth; ++n) {
       float sum = c[m * kWidth + n];
-      for (int k = 0; k < depth; ++k) sum = std::fma(a[k * width + m], b[k * kWidth + n], sum);
+      for (int k = 0; k < k_extent; ++k) sum = std::fma(a[k * width + m], b[k * kWidth + n], sum);
       c[m * kWidth + n] = sum;
     }
   }
@@ -101,9 +102,9 @@ const Kernels& scalar_kernels() {
                                place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_rest_of_a,
-                               add_rest_of_b,
-                               add_turned,
+                               add_residual_of_a,
+                               add_residual_of_b,
+                               add_transposed,
                                dot_f64,
                                chain_f32,
                                portable_encode_int16,

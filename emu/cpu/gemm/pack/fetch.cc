@@ -1,4 +1,4 @@
-// Lines that lie across memory are turned by tiles of 16 bytes squared.
+// K-vectors that lie across memory are transposed by squares of 16 bytes.
 #include "emu/cpu/gemm/pack/fetch.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// One run of a panel's lines, each line contiguous.
+// One run of a panel's K-vectors, each contiguous.
 #pragma once
 
 #include "emu/cpu/gemm/kernels/kernels.h"
@@ -6,23 +6,23 @@
 
 namespace mxo::cpu {
 
-/// `lanes` lines from `first` on, elements [start, start + count), count at most kRun; beyond
+/// `lanes` K-vectors from `first` on, elements [start, start + count), count at most kRun; beyond
 /// count they are zero.  Element: std::uint8_t codes or std::uint16_t bf16.
 template <typename Element>
 class Fetched {
  public:
   void fetch(const Factor& factor, Index first, int lanes, Index start, int count);
   const Element* lane(int i) const {
-    // The next run: lines are too many for the processor to follow by itself, and to be asked for
-    // all at once.
+    // The next run: K-vectors are too many for the processor to follow by itself, and to be asked
+    // for all at once.
     __builtin_prefetch(lane_[i] + kRun);
     __builtin_prefetch(lane_[i] + kRun + 64 / sizeof(Element));
     return lane_[i];
   }
 
  private:
-  const Element* lane_[kMaxLanesB];
-  alignas(64) Element copy_[kMaxLanesB][kRun];
+  const Element* lane_[kMaxNr];
+  alignas(64) Element copy_[kMaxNr][kRun];
 };
 
 extern template class Fetched<std::uint8_t>;

@@ -1,4 +1,4 @@
-// Scales, rests and bounds of the lines of an integer panel.
+// Scales, residuals and bounds of the K-vectors of an integer panel.
 #include "emu/cpu/gemm/pack/integer_packer.h"
 
 #include <algorithm>
@@ -6,16 +6,16 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/exact/integer_unit.h"
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/exact/integer_unit.h"
 #include "formats/mx_block.h"
 
 namespace mxo::cpu {
 namespace {
 
-/// A panel with more rests than one element in this many is computed in f64.
-constexpr Index kDense = 12;
+/// A panel with more residuals than one element in this many is computed in f64.
+constexpr Index kOverflowShare = 12;
 
 int last_place(float x) {
   const auto bits = bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
@@ -38,34 +38,34 @@ void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, 
     s.value = static_cast<const float*>(factor.scales.data)[tile];
     s.nan = std::isnan(s.value);
     s.infinite = std::isinf(s.value);
-    s.least = last_place(s.value);
+    s.min_scale = last_place(s.value);
     return;
   }
   const Index at = line + start / kMxBlock * factor.scales_step;
   const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
-  __builtin_prefetch(bytes + BlockScales::kMost);
-  std::uint8_t most = 0;
-  std::uint8_t least = 255;
-  if (factor.scales_step == 1 && blocks == BlockScales::kMost) {  // as vector code
-    for (int b = 0; b < BlockScales::kMost; ++b) most = std::max(most, bytes[b]);
-    for (int b = 0; b < BlockScales::kMost; ++b) least = std::min(least, bytes[b]);
-    for (int b = 0; b < BlockScales::kMost; ++b) {
-      s.shift[b] = static_cast<std::uint8_t>(most - bytes[b]);
+  __builtin_prefetch(bytes + BlockScales::kMax);
+  std::uint8_t max_scale = 0;
+  std::uint8_t min_scale = 255;
+  if (factor.scales_step == 1 && blocks == BlockScales::kMax) {  // as vector code
+    for (int b = 0; b < BlockScales::kMax; ++b) max_scale = std::max(max_scale, bytes[b]);
+    for (int b = 0; b < BlockScales::kMax; ++b) min_scale = std::min(min_scale, bytes[b]);
+    for (int b = 0; b < BlockScales::kMax; ++b) {
+      s.shift[b] = static_cast<std::uint8_t>(max_scale - bytes[b]);
     }
   } else {
     for (int b = 0; b < blocks; ++b) {
       const std::uint8_t x = bytes[b * factor.scales_step];
-      most = std::max(most, x);
-      least = std::min(least, x);
+      max_scale = std::max(max_scale, x);
+      min_scale = std::min(min_scale, x);
     }
     for (int b = 0; b < blocks; ++b) {
-      s.shift[b] = static_cast<std::uint8_t>(most - bytes[b * factor.scales_step]);
+      s.shift[b] = static_cast<std::uint8_t>(max_scale - bytes[b * factor.scales_step]);
     }
   }
-  s.nan = most == 255;
-  s.top = most - 127;
-  s.least = least - 127;
-  s.joint = most - least <= kMostSpread;
+  s.nan = max_scale == 255;
+  s.top = max_scale - 127;
+  s.min_scale = min_scale - 127;
+  s.joint = max_scale - min_scale <= kMaxSpread;
 }
 
 int quantum_of(Dtype dtype, int magnitude) {
@@ -75,59 +75,59 @@ int quantum_of(Dtype dtype, int magnitude) {
   });
 }
 
-LinePacker::LinePacker(const Kernels& kernels, const Product& product, const Factor& factor,
-                       const Depth& depth, Panel& panel, PackScratch& scratch)
+IntegerPacker::IntegerPacker(const Kernels& kernels, const Product& product, const Factor& factor,
+                             const KBlock& k_block, MicroPanel& panel, PackScratch& scratch)
     : kernels_(kernels),
       product_(product),
       factor_(factor),
-      depth_(depth),
+      k_block_(k_block),
       panel_(panel),
       scratch_(scratch),
       values_(code_values(factor.codes.dtype)) {}
 
-void LinePacker::begin() {
-  panel_.rests.clear();
-  panel_.dense = false;
-  most_rests_ = static_cast<std::size_t>(panel_.width * depth_.count / kDense + 64);
+void IntegerPacker::begin() {
+  panel_.residuals.clear();
+  panel_.residual_overflow = false;
+  max_residuals_ = static_cast<std::size_t>(panel_.width * k_block_.count / kOverflowShare + 64);
 }
 
-/// The rests of a run by element: those of two panels are then matched in one pass.
-void LinePacker::sort_rests(Index run) {
-  if (panel_.dense) return;
-  std::sort(panel_.rests.begin() + panel_.rest_begin[run], panel_.rests.end(),
-            [](const Rest& a, const Rest& b) { return a.at < b.at; });
+/// The residuals of a run by element: those of two panels are then matched in one pass.
+void IntegerPacker::sort_residuals(Index run) {
+  if (panel_.residual_overflow) return;
+  std::sort(panel_.residuals.begin() + panel_.residual_begin[run], panel_.residuals.end(),
+            [](const Residual& a, const Residual& b) { return a.at < b.at; });
 }
 
-void LinePacker::begin_run(Index run) {
-  if (run > 0) sort_rests(run - 1);
-  panel_.rest_begin[run] = static_cast<std::uint32_t>(panel_.rests.size());
+void IntegerPacker::begin_run(Index run) {
+  if (run > 0) sort_residuals(run - 1);
+  panel_.residual_begin[run] = static_cast<std::uint32_t>(panel_.residuals.size());
   panel_.split[run] = 0;
 }
 
-void LinePacker::end() {
-  if (depth_.runs() > 0) sort_rests(depth_.runs() - 1);
-  panel_.rest_begin[depth_.runs()] = static_cast<std::uint32_t>(panel_.rests.size());
+void IntegerPacker::end() {
+  if (k_block_.runs() > 0) sort_residuals(k_block_.runs() - 1);
+  panel_.residual_begin[k_block_.runs()] = static_cast<std::uint32_t>(panel_.residuals.size());
   Index splits = 0;
-  for (Index run = 0; run < depth_.runs(); ++run) splits += panel_.split[run];
-  double roundings = 3.0 * static_cast<double>(depth_.runs() + 3 * splits) + 4;
-  if (panel_.dense) roundings += kRun;
+  for (Index run = 0; run < k_block_.runs(); ++run) splits += panel_.split[run];
+  double roundings = 3.0 * static_cast<double>(k_block_.runs() + 3 * splits) + 4;
+  if (panel_.residual_overflow) roundings += kRun;
   for (int lane = 0; lane < panel_.width; ++lane) panel_.bound[lane].roundings += roundings;
 }
 
-void LinePacker::mark_special(int lane, bool nan) {
+void IntegerPacker::mark_special(int lane, bool nan) {
   panel_.bound[lane].special = true;
   panel_.bound[lane].nan = panel_.bound[lane].nan || nan;
 }
 
-bool LinePacker::has_nan(const std::uint8_t* codes) const {
+bool IntegerPacker::has_nan(const std::uint8_t* codes) const {
   return std::any_of(codes, codes + kRun, [this](auto code) { return std::isnan(values_[code]); });
 }
 
-void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs) {
+void IntegerPacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs) {
   const std::uint8_t* codes = scratch_.codes.lane(lane);
-  LineBound& bound = panel_.bound[lane];
+  KVectorBound& bound = panel_.bound[lane];
   BlockScales s;
-  read_scales(product_.scaling, factor_, panel_.first + lane, depth_.start + run * kRun,
+  read_scales(product_.scaling, factor_, panel_.first + lane, k_block_.start + run * kRun,
               static_cast<int>(ceil_div(count, kBlock)), s);
   float factor[kRunBlocks] = {1, 1, 1, 1};
   for (int b = 0; b < kRunBlocks && s.joint; ++b) factor[b] = power_f32(-s.shift[b]);
@@ -139,46 +139,50 @@ void LinePacker::pack_pairs(Index run, int count, int lane, std::int32_t* pairs)
     return;
   }
   if (!s.joint) panel_.split[run] = 1;
-  if (e.least == 255) return;  // all zero
-  bound.quantum = std::min(bound.quantum, quantum_of(factor_.codes.dtype, e.least + 1) + s.least);
-  double worth[kRunBlocks];
+  if (e.min_magnitude == 255) return;  // all zero
+  bound.quantum =
+      std::min(bound.quantum, quantum_of(factor_.codes.dtype, e.min_magnitude + 1) + s.min_scale);
+  double weight[kRunBlocks];
   int exponent[kRunBlocks];
   for (int b = 0; b < kRunBlocks; ++b) {
     const int scale = s.joint ? s.top : s.top - s.shift[b];
     const double unit = power_f64(scale) * static_cast<double>(s.value);
     bound.norm2 += static_cast<double>(e.norm2[b]) * unit * unit;
-    worth[b] = power_f64(scale + e.exponent[b]) * static_cast<double>(s.value);
-    worth_at(run, b, lane) = worth[b];
+    weight[b] = power_f64(scale + e.exponent[b]) * static_cast<double>(s.value);
+    weight_at(run, b, lane) = weight[b];
     exponent[b] = e.exponent[b] + (s.joint ? s.shift[b] : 0);
   }
-  if ((e.rest[0] | e.rest[1]) != 0) keep_rests(lane, e.rest, codes, exponent, worth);
+  if ((e.residual[0] | e.residual[1]) != 0)
+    keep_residuals(lane, e.residual, codes, exponent, weight);
 }
 
-void LinePacker::keep_rest(int lane, int at, std::uint8_t code, int exponent, double worth) {
+void IntegerPacker::keep_residual(int lane, int at, std::uint8_t code, int exponent,
+                                  double weight) {
   const float x = values_[code] * power_f32(-exponent);
-  const float rest = x - static_cast<float>(static_cast<std::int32_t>(x));
-  if (rest == 0.0f) return;
+  const float residual = x - static_cast<float>(static_cast<std::int32_t>(x));
+  if (residual == 0.0f) return;
   panel_.bound[lane].roundings += 3;
-  rests_[lane] += static_cast<double>(std::abs(rest));
-  panel_.rests.push_back({static_cast<double>(rest) * worth, static_cast<std::uint32_t>(lane),
-                          static_cast<std::uint32_t>(at)});
+  residuals_[lane] += static_cast<double>(std::abs(residual));
+  panel_.residuals.push_back({static_cast<double>(residual) * weight,
+                              static_cast<std::uint32_t>(lane), static_cast<std::uint32_t>(at)});
 }
 
-void LinePacker::check_rests() {
-  if (panel_.rests.size() <= most_rests_) return;
-  panel_.dense = true;
-  panel_.rests.clear();
+void IntegerPacker::check_residuals() {
+  if (panel_.residuals.size() <= max_residuals_) return;
+  panel_.residual_overflow = true;
+  panel_.residuals.clear();
 }
 
-void LinePacker::keep_rests(int lane, const std::uint64_t* candidates, const std::uint8_t* codes,
-                            const int (&exponent)[kRunBlocks], const double (&worth)[kRunBlocks]) {
+void IntegerPacker::keep_residuals(int lane, const std::uint64_t* candidates,
+                                   const std::uint8_t* codes, const int (&exponent)[kRunBlocks],
+                                   const double (&weight)[kRunBlocks]) {
   for (int word = 0; word < 2; ++word) {
     for (std::uint64_t left = candidates[word]; left != 0; left &= left - 1) {
       const int at = 64 * word + std::countr_zero(left);
-      keep_rest(lane, at, codes[at], exponent[at / kBlock], worth[at / kBlock]);
+      keep_residual(lane, at, codes[at], exponent[at / kBlock], weight[at / kBlock]);
     }
   }
-  check_rests();
+  check_residuals();
 }
 
 }  // namespace mxo::cpu

@@ -1,4 +1,4 @@
-// A few lines of a factor, packed for an engine, with what is known of their sums.
+// A few K-vectors of a factor, packed for an engine, with what is known of their sums.
 #pragma once
 
 #include <memory>
@@ -11,15 +11,15 @@ namespace mxo::cpu {
 
 /// How a product is computed.
 enum class Engine : std::uint8_t {
-  int16,   ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
-  bf16,    ///< 8-bit codes of few blocks as bf16, sums in f32, rounded to bf16 within a bound
-  digits,  ///< bf16 operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
-  f64,     ///< bf16 operands in f64
-  chain,   ///< fma_chain in f32
+  int16,         ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
+  bf16,          ///< 8-bit codes of few blocks as bf16, sums in f32, rounded to bf16 within a bound
+  three_slices,  ///< bf16 operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
+  f64,           ///< bf16 operands in f64
+  chain,         ///< fma_chain in f32
 };
 
-/// What is known of one line; docs/numerics.md, "The exact product".
-struct LineBound {
+/// What is known of one K-vector; docs/numerics.md, "The exact product".
+struct KVectorBound {
   double norm2;      ///< at least the sum of squares of its elements
   int quantum;       ///< every element is a multiple of 2^quantum
   double roundings;  ///< roundings it can cause in a sum
@@ -28,41 +28,44 @@ struct LineBound {
   static constexpr int kNone = 1 << 20;
 };
 
-/// A panel with more rests has its sums taken to f64.
-inline constexpr int kMostDirectRests = 128;
+/// A panel with more residuals has its sums taken to f64.
+inline constexpr int kMaxDirectResiduals = 128;
 
-/// Runs of byte planes that share a unit: several, unless each has an f32 scale of its own.
+/// Runs of two slices that share a unit: several, unless each has an f32 scale of its own.
 inline Index span_runs(Scaling scaling) { return scaling == Scaling::blockwise ? 1 : kSpanRuns; }
 
-struct Panel {
-  Panel() {}  // which leaves the arrays as they are: a product has thousands of panels
+struct MicroPanel {
+  MicroPanel() {}  // which leaves the arrays as they are: a product has thousands of panels
   Index first = 0;
-  int width = 0;                  ///< lines
-  int step = 0;                   ///< lines as stored: of A the width, of B all lanes of the table
-  int scale_step = 0;             ///< lanes of `scales`
-  void* data = nullptr;           ///< as kernels.h says, `depth` rounded up to blocks
-  double* scales = nullptr;       ///< int16: [block][scale_step], what a line's int16 unit is worth
+  int width = 0;         ///< K-vectors
+  int step = 0;          ///< K-vectors as stored: of A the width, of B all lanes of the table
+  int scale_step = 0;    ///< lanes of `scales`
+  void* data = nullptr;  ///< as kernels.h says, the kc block rounded up to blocks
+  double* scales =
+      nullptr;  ///< int16: [block][scale_step], weight of the last bit of a K-vector's integers
   std::uint8_t* split = nullptr;  ///< int16: [run] 1 if its blocks differ in unit
-  std::uint32_t* rest_begin = nullptr;  ///< int16: [run + 1], digits: [lane + 1], into rests
-  std::vector<Rest> rests;              ///< of each run or lane by rising `at`
-  bool dense = false;                   ///< too many rests; the integers are not to be used
-  bool direct = false;                  ///< int16: sums may be rounded in f32, by `errors`
-  double unit[kMaxLanesB];              ///< bf16, digits, direct: of each line
-  LineErrors errors;                    ///< bf16, digits, direct
-  /// Direct: the rests in the order of their lanes, and where in it each lane's begin.
-  std::uint8_t by_lane[kMostDirectRests];
-  std::uint8_t lane_begin[kMaxLanesB + 1];
-  std::uint32_t specials = 0;  ///< bf16, digits: bit of each line with a NaN or an infinity
-  LineBound bound[kMaxLanesB];
-  ColumnEnds ends;  ///< of its lines, once all of the depth is packed
+  std::uint32_t* residual_begin =
+      nullptr;                      ///< int16: [run + 1], three slices: [lane + 1], into residuals
+  std::vector<Residual> residuals;  ///< of each run or lane by rising `at`
+  bool residual_overflow = false;   ///< too many residuals; the integers are not to be used
+  bool direct = false;              ///< int16: sums may be rounded in f32, by `errors`
+  double unit[kMaxNr];              ///< bf16, three slices, direct: of each K-vector
+  KVectorErrors errors;             ///< bf16, three slices, direct
+  /// Direct: the residuals in the order of their lanes, and where in it each lane's begin.
+  std::uint8_t by_lane[kMaxDirectResiduals];
+  std::uint8_t lane_begin[kMaxNr + 1];
+  std::uint32_t specials =
+      0;  ///< bf16, three slices: bit of each K-vector with a NaN or an infinity
+  KVectorBound bound[kMaxNr];
+  ColumnEnds ends;  ///< of its K-vectors, once all of K is packed
 
   RowEnd row_end(int lane) const {
     return {ends.reach[lane], ends.norm[lane], ends.roundings[lane], ends.scale[lane]};
   }
 };
 
-/// Which part of the contracted axis a panel holds.
-struct Depth {
+/// The kc block: what of the contracted axis a panel holds.
+struct KBlock {
   Index start = 0;
   Index count = 0;
   Index runs() const { return ceil_div(count, kRun); }
@@ -74,9 +77,9 @@ struct Depth {
 };
 
 /// Bytes of everything a panel points to.
-std::size_t panel_bytes(Engine engine, int step, int scale_step, const Depth& depth);
+std::size_t panel_bytes(Engine engine, int step, int scale_step, const KBlock& k_block);
 /// Points the panel into memory of panel_bytes, 64-aligned.
-void place_panel(Panel& panel, Engine engine, const Depth& depth, std::byte* memory);
+void place_panel(MicroPanel& panel, Engine engine, const KBlock& k_block, std::byte* memory);
 
 /// Room for one run on its way into a panel.
 struct PackScratch;
@@ -86,13 +89,13 @@ struct PackScratchDelete {
 using PackScratchPtr = std::unique_ptr<PackScratch, PackScratchDelete>;
 PackScratchPtr make_pack_scratch();
 
-/// Fills the panel from elements [depth.start, + count) of its lines; bounds accumulate over
-/// calls for the parts of one depth, and the last of them sets the ends.
+/// Fills the panel from elements [k_block.start, + count) of its K-vectors; bounds accumulate over
+/// calls for the kc blocks of one K, and the last of them sets the ends.
 void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
-                const Depth& depth, Panel& panel, PackScratch& scratch);
+                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
 
-/// One run of a line as f64 values, code times scale; a special line gives zeros.
-void pack_run_f64(const Product& product, const Factor& factor, const Panel& panel, Index start,
-                  int count, int half_lanes, double* out, PackScratch& scratch);
+/// One run of a K-vector as f64 values, code times scale; a special K-vector gives zeros.
+void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel& panel,
+                  Index start, int count, int half_lanes, double* out, PackScratch& scratch);
 
 }  // namespace mxo::cpu

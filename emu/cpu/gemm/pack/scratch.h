@@ -9,10 +9,10 @@ namespace mxo::cpu {
 struct PackScratch {
   Fetched<std::uint8_t> codes;
   Fetched<std::uint16_t> words;
-  alignas(64) std::uint32_t lines[kMaxLanesB][kRun];               // one run, line by line
-  alignas(64) std::uint32_t columns[kRun * kMaxLanesB];            // the same turned
-  alignas(64) std::int8_t planes[kDigits][kMaxLanesB][kRun];       // or as bytes
-  alignas(64) std::int8_t spans[2][kTileLanes][kSpanRuns * kRun];  // the planes of half a panel
+  alignas(64) std::uint32_t k_vectors[kMaxNr][kRun];      // one run, one K-vector after another
+  alignas(64) std::uint32_t columns[kRun * kMaxNr];       // the same transposed
+  alignas(64) std::int8_t slices[kSlices][kMaxNr][kRun];  // or as bytes
+  alignas(64) std::int8_t spans[2][kTileLanes][kSpanRuns * kRun];  // the slices of half a panel
 };
 
 }  // namespace mxo::cpu

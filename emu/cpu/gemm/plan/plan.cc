@@ -10,50 +10,53 @@
 namespace mxo::cpu {
 namespace {
 
-Index panels(Index lines, int lanes) { return ceil_div(lines, lanes); }
+Index panels(Index k_vectors, int lanes) { return ceil_div(k_vectors, lanes); }
 
-/// A line has one unit, which takes all of it to find.
-bool packs_whole_lines(Engine engine) { return engine == Engine::digits || engine == Engine::bf16; }
+/// A K-vector has one unit, which takes all of it to find.
+bool packs_whole_k(Engine engine) {
+  return engine == Engine::three_slices || engine == Engine::bf16;
+}
 
-int lanes_a(const Kernels& kernels, Engine engine) {
+int mr(const Kernels& kernels, Engine engine) {
   const bool wide = engine != Engine::f64 && engine != Engine::chain;
-  return wide ? kernels.lanes_int16 : kernels.lanes_a;
+  return wide ? kernels.mr_integers : kernels.mr;
 }
 
 std::size_t bytes_of(const Kernels& kernels, Engine engine, Index rows, Index columns,
-                     const Depth& part, bool whole) {
-  const auto pa = static_cast<std::size_t>(panels(rows, lanes_a(kernels, engine)));
-  const auto pb = static_cast<std::size_t>(panels(columns, kernels.lanes_b));
+                     const KBlock& k_block, bool whole) {
+  const auto pa = static_cast<std::size_t>(panels(rows, mr(kernels, engine)));
+  const auto pb = static_cast<std::size_t>(panels(columns, kernels.nr));
   const std::size_t sums = whole ? 0 : pa * pb * kBlockSums * sizeof(double);
-  return pa * panel_bytes(engine, lanes_a(kernels, engine), kMaxLanesA, part) +
-         pb * panel_bytes(engine, kernels.lanes_b, kMaxLanesB, part) + sums;
+  return pa * panel_bytes(engine, mr(kernels, engine), kMaxMr, k_block) +
+         pb * panel_bytes(engine, kernels.nr, kMaxNr, k_block) + sums;
 }
 
 struct Cut {
-  Index rows = 0, columns = 0, part = 0;
-  Index cost = std::numeric_limits<Index>::max();  ///< lines packed, and sums moved, per element
+  Index rows = 0, columns = 0, kc = 0;
+  Index cost =
+      std::numeric_limits<Index>::max();  ///< K-vectors packed, and sums moved, per element
 };
 
-/// The cheapest cut with the depth in `parts`, by trying each number of row pieces.
+/// The cheapest cut with K in `parts` kc blocks, by trying each number of row cuts.
 void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::size_t memory,
                Index parts, Cut& best) {
-  const Index part = parts == 1 ? p.depth : round_up(ceil_div(p.depth, parts), kRun);
-  const Index most_row_pieces = panels(p.a.rows, lanes_a(kernels, engine));
-  const Index most_column_pieces = panels(p.b.rows, kernels.lanes_b);
-  Index i = most_row_pieces;
-  // More row pieces allow fewer column pieces, so one walk along the staircase finds all.
-  for (Index j = 1; j <= most_column_pieces && i >= 1; ++j) {
-    const Index columns = ceil_div(most_column_pieces, j) * kernels.lanes_b;
-    const auto fits = [&](Index row_pieces) {
-      const Index rows = ceil_div(most_row_pieces, row_pieces) * lanes_a(kernels, engine);
-      return bytes_of(kernels, engine, rows, columns, {0, part}, parts == 1) <= memory;
+  const Index kc = parts == 1 ? p.depth : round_up(ceil_div(p.depth, parts), kRun);
+  const Index max_row_cuts = panels(p.a.rows, mr(kernels, engine));
+  const Index max_column_cuts = panels(p.b.rows, kernels.nr);
+  Index i = max_row_cuts;
+  // More row cuts allow fewer column cuts, so one walk along the staircase finds all.
+  for (Index j = 1; j <= max_column_cuts && i >= 1; ++j) {
+    const Index columns = ceil_div(max_column_cuts, j) * kernels.nr;
+    const auto fits = [&](Index row_cuts) {
+      const Index rows = ceil_div(max_row_cuts, row_cuts) * mr(kernels, engine);
+      return bytes_of(kernels, engine, rows, columns, {0, kc}, parts == 1) <= memory;
     };
     if (!fits(i)) continue;
     while (i > 1 && fits(i - 1)) --i;
     const Index moved = parts == 1 ? 0 : parts * ceil_div(p.a.rows * p.b.rows, p.depth);
     const Index cost = j * p.a.rows + i * p.b.rows + moved;
     if (cost < best.cost) {
-      best = {ceil_div(most_row_pieces, i) * lanes_a(kernels, engine), columns, part, cost};
+      best = {ceil_div(max_row_cuts, i) * mr(kernels, engine), columns, kc, cost};
     }
   }
 }
@@ -62,55 +65,53 @@ void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::siz
 
 namespace {
 
-/// Few rows: a tile holds them all, so that each line of B is packed once even if each tile packs
-/// its own, and what it packs need not leave the second cache.
+/// Few rows: a tile holds them all, so that each K-vector of B is packed once even if each tile
+/// packs its own, and what it packs need not leave L2.
 bool has_few_rows(const Kernels& kernels, Engine engine, const Product& product) {
-  return !packs_whole_lines(engine) &&
-         panels(product.a.rows, lanes_a(kernels, engine)) <= kTilePanelsA;
+  return !packs_whole_k(engine) && panels(product.a.rows, mr(kernels, engine)) <= kMaxPanelsMc;
 }
 
-/// All of the product as one piece, if A fits.
-std::vector<Piece> with_own_b(const Kernels& kernels, Engine engine, const Product& product,
-                              std::size_t memory) {
-  Piece piece{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true};
-  const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, lanes_a(kernels, engine)));
-  piece.bytes =
-      panels_a * panel_bytes(engine, lanes_a(kernels, engine), kMaxLanesA, {0, product.depth});
-  if (piece.bytes > memory) return {};
-  return {piece};
+/// All of the product as one block, if A fits.
+std::vector<BlockPlan> with_own_b(const Kernels& kernels, Engine engine, const Product& product,
+                                  std::size_t memory) {
+  BlockPlan plan{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true};
+  const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, mr(kernels, engine)));
+  plan.bytes = panels_a * panel_bytes(engine, mr(kernels, engine), kMaxMr, {0, product.depth});
+  if (plan.bytes > memory) return {};
+  return {plan};
 }
 
 }  // namespace
 
-std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& product,
-                       std::size_t memory) {
+std::vector<BlockPlan> cut(const Kernels& kernels, Engine engine, const Product& product,
+                           std::size_t memory) {
   if (has_few_rows(kernels, engine, product)) {
-    std::vector<Piece> piece = with_own_b(kernels, engine, product, memory);
-    if (!piece.empty()) return piece;
+    std::vector<BlockPlan> plan = with_own_b(kernels, engine, product, memory);
+    if (!plan.empty()) return plan;
   }
   Cut best;
-  const Index most_parts = packs_whole_lines(engine) ? 1 : 2 * ceil_div(product.depth, kRun);
-  for (Index parts = 1; parts == 1 || parts < most_parts; parts *= 2) {
+  const Index max_parts = packs_whole_k(engine) ? 1 : 2 * ceil_div(product.depth, kRun);
+  for (Index parts = 1; parts == 1 || parts < max_parts; parts *= 2) {
     try_parts(kernels, engine, product, memory, parts, best);
-    if (best.part == product.depth && best.rows >= product.a.rows) break;
+    if (best.kc == product.depth && best.rows >= product.a.rows) break;
   }
-  std::vector<Piece> pieces;
+  std::vector<BlockPlan> plans;
   for (Index n = 0; n < product.b.rows; n += best.columns) {
     for (Index m = 0; m < product.a.rows; m += best.rows) {
-      Piece piece{&product,
-                  m,
-                  std::min(best.rows, product.a.rows - m),
-                  n,
-                  std::min(best.columns, product.b.rows - n),
-                  best.part,
-                  0,
-                  false};
-      piece.bytes = bytes_of(kernels, engine, piece.rows, piece.columns, {0, piece.part},
-                             piece.part == product.depth);
-      pieces.push_back(piece);
+      BlockPlan plan{&product,
+                     m,
+                     std::min(best.rows, product.a.rows - m),
+                     n,
+                     std::min(best.columns, product.b.rows - n),
+                     best.kc,
+                     0,
+                     false};
+      plan.bytes = bytes_of(kernels, engine, plan.rows, plan.columns, {0, plan.kc},
+                            plan.kc == product.depth);
+      plans.push_back(plan);
     }
   }
-  return pieces;
+  return plans;
 }
 
 namespace {
@@ -118,69 +119,68 @@ namespace {
 constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
 }  // namespace
 
-std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine,
-                                           const std::vector<Product>& products,
-                                           std::size_t memory) {
-  std::vector<std::vector<Piece>> batches;
+std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, Engine engine,
+                                               const std::vector<Product>& products,
+                                               std::size_t memory) {
+  std::vector<std::vector<BlockPlan>> batches;
   std::size_t left = 0;
-  bool open = false;
+  bool continues = false;
   for (const Product& product : products) {
-    for (const Piece& piece : cut(kernels, engine, product, memory)) {
-      const bool whole = piece.part == product.depth;
-      if (!open || !whole || piece.bytes > left) {
+    for (const BlockPlan& plan : cut(kernels, engine, product, memory)) {
+      const bool whole = plan.kc == product.depth;
+      if (!continues || !whole || plan.bytes > left) {
         batches.emplace_back();
         left = std::min(memory, kBatchBytes);
       }
-      batches.back().push_back(piece);
-      left -= std::min(left, piece.bytes);
-      open = whole;
+      batches.back().push_back(plan);
+      left -= std::min(left, plan.bytes);
+      continues = whole;
     }
   }
   return batches;
 }
 
-void set_job(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory,
-             Job& job) {
-  job.product = piece.product;
-  job.engine = engine;
-  job.depth = {0, piece.part};
-  job.own_b = piece.own_b;
-  const bool full =
-      packs_whole_lines(engine) || (engine == Engine::int16 && kernels.planes != nullptr);
-  const auto place = [&](std::vector<Panel>& all, Index first, Index lines, int lanes,
+void set_packed_block(const Kernels& kernels, Engine engine, const BlockPlan& plan,
+                      std::byte* memory, PackedBlock& packed) {
+  packed.product = plan.product;
+  packed.engine = engine;
+  packed.k_block = {0, plan.kc};
+  packed.own_b = plan.own_b;
+  const bool full = packs_whole_k(engine) || (engine == Engine::int16 && kernels.slices != nullptr);
+  const auto place = [&](std::vector<MicroPanel>& all, Index first, Index k_vectors, int lanes,
                          bool padded) {
-    const Index count = panels(lines, lanes);
+    const Index count = panels(k_vectors, lanes);
     all.resize(static_cast<std::size_t>(count));
     for (Index i = 0; i < count; ++i) {
       // B's panels are full but the last; A's are as even as they can be.
-      Panel& panel = all[static_cast<std::size_t>(i)];
-      const Index even = lines / count + (i < lines % count ? 1 : 0);
-      panel.width = static_cast<int>(padded ? std::min<Index>(lanes, lines - i * lanes) : even);
+      MicroPanel& panel = all[static_cast<std::size_t>(i)];
+      const Index even = k_vectors / count + (i < k_vectors % count ? 1 : 0);
+      panel.width = static_cast<int>(padded ? std::min<Index>(lanes, k_vectors - i * lanes) : even);
       panel.first = first;
       first += panel.width;
       panel.step = padded || full ? lanes : panel.width;
-      panel.scale_step = padded ? kMaxLanesB : kMaxLanesA;
-      if (padded && job.own_b) continue;
-      place_panel(panel, engine, job.depth, memory);
-      memory += panel_bytes(engine, panel.step, panel.scale_step, job.depth);
+      panel.scale_step = padded ? kMaxNr : kMaxMr;
+      if (padded && packed.own_b) continue;
+      place_panel(panel, engine, packed.k_block, memory);
+      memory += panel_bytes(engine, panel.step, panel.scale_step, packed.k_block);
     }
   };
-  place(job.a, piece.first_row, piece.rows, lanes_a(kernels, engine), false);
-  place(job.b, piece.first_column, piece.columns, kernels.lanes_b, true);
-  const bool whole = piece.part == piece.product->depth;
-  job.sums = whole ? nullptr : reinterpret_cast<double*>(memory);
+  place(packed.a, plan.first_row, plan.rows, mr(kernels, engine), false);
+  place(packed.b, plan.first_column, plan.columns, kernels.nr, true);
+  const bool whole = plan.kc == plan.product->depth;
+  packed.sums = whole ? nullptr : reinterpret_cast<double*>(memory);
 }
 
-void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles) {
-  const int pa = static_cast<int>(job.a.size());
-  const int pb = static_cast<int>(job.b.size());
-  int tall = std::min(job.own_b ? kTilePanelsA : kTileSide, pa);
-  int wide = std::min({kTilePanelsB, kTilePairs / tall, pb});
+void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& tiles) {
+  const int pa = static_cast<int>(packed.a.size());
+  const int pb = static_cast<int>(packed.b.size());
+  int tall = std::min(packed.own_b ? kMaxPanelsMc : kSquareTilePanels, pa);
+  int wide = std::min({kMaxPanelsNc, kMaxTilePairs / tall, pb});
   const auto count = [&] {
     return static_cast<std::size_t>(ceil_div(pa, tall) * ceil_div(pb, wide));
   };
   while (count() < wanted && (tall > 1 || wide > 1)) {
-    if (wide >= tall || (job.own_b && wide > 1)) {
+    if (wide >= tall || (packed.own_b && wide > 1)) {
       wide = (wide + 1) / 2;
     } else {
       tall = (tall + 1) / 2;
@@ -188,7 +188,7 @@ void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles) {
   }
   for (int b = 0; b < pb; b += wide) {
     for (int a = 0; a < pa; a += tall) {
-      tiles.push_back({&job, a, std::min(a + tall, pa), b, std::min(b + wide, pb)});
+      tiles.push_back({&packed, a, std::min(a + tall, pa), b, std::min(b + wide, pb)});
     }
   }
 }

@@ -1,4 +1,4 @@
-// How products are cut into jobs that fit the memory there is, and jobs into batches.
+// How products are cut into MC x NC blocks that fit the memory there is, and blocks into batches.
 #pragma once
 
 #include <vector>
@@ -7,28 +7,28 @@
 
 namespace mxo::cpu {
 
-/// A rectangle of a product and in how many parts its depth is packed.
-struct Piece {
+/// A rectangle of MC x NC outputs of a product and how much of K is packed at a time.
+struct BlockPlan {
   const Product* product;
   Index first_row, rows;
   Index first_column, columns;
-  Index part;         ///< elements of the depth at once; the whole depth, or a multiple of kRun
-  std::size_t bytes;  ///< of packed panels and, in parts, of sums
-  bool own_b;         ///< only A is packed in advance; Job::own_b
+  Index kc;           ///< elements of K at once; all of K, or a multiple of kRun
+  std::size_t bytes;  ///< of packed panels and, if kc is not all of K, of sums
+  bool own_b;         ///< only A is packed in advance; PackedBlock::own_b
 };
 
-/// Pieces in order, cut for `memory` bytes; small neighbours make a batch.
-std::vector<Piece> cut(const Kernels& kernels, Engine engine, const Product& product,
-                       std::size_t memory);
-std::vector<std::vector<Piece>> batches_of(const Kernels& kernels, Engine engine,
-                                           const std::vector<Product>& products,
-                                           std::size_t memory);
+/// Blocks in order, cut for `memory` bytes; small neighbours make a batch.
+std::vector<BlockPlan> cut(const Kernels& kernels, Engine engine, const Product& product,
+                           std::size_t memory);
+std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, Engine engine,
+                                               const std::vector<Product>& products,
+                                               std::size_t memory);
 
-/// Makes `job` that of a piece, its panels laid out for the first part of the depth.
-void set_job(const Kernels& kernels, Engine engine, const Piece& piece, std::byte* memory,
-             Job& job);
+/// Makes `packed` that of a plan, its panels laid out for the first kc block.
+void set_packed_block(const Kernels& kernels, Engine engine, const BlockPlan& plan,
+                      std::byte* memory, PackedBlock& packed);
 
-/// The tiles of a job, at least `wanted` of them where it has so many panels.
-void add_tiles(Job& job, std::size_t wanted, std::vector<Tile>& tiles);
+/// The macro-tiles of a packed block, at least `wanted` of them where it has so many panels.
+void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& tiles);
 
 }  // namespace mxo::cpu

@@ -32,7 +32,8 @@ bool round_far_from_ties(std::uint64_t sum, std::uint16_t& bits) {
 
 }  // namespace
 
-bool round_one(const Panel& a, const Panel& b, int m, int n, double sum, std::uint16_t& bits) {
+bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double sum,
+               std::uint16_t& bits) {
   const auto word = bit_cast<std::uint64_t>(sum);
   if (a.ends.reach[m] * b.ends.reach[n] <= 0x1p53 && is_normal(word)) {  // the sum is exact
     bits = upper_bits(word + kTie - 1 + (word >> kDropped & 1));

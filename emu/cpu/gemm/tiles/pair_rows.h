@@ -8,55 +8,56 @@
 
 namespace mxo::cpu {
 
-/// The bf16 of output (m, n) of a pair, if its sum in f64 decides it.
-bool round_one(const Panel& a, const Panel& b, int m, int n, double sum, std::uint16_t& bits);
+/// The bf16 of output (m, n) of a pair, if its sum in f64 passes the rounding test.
+bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double sum,
+               std::uint16_t& bits);
 
-/// Rounds rows [first, past) of a pair's sums by round(first, past, to) and writes them.
-/// sum_of(m, n) is one sum in f64, with no more roundings than the lines' bounds count.
+/// Rounds rows [first, end) of a pair's sums by round(first, end, to) and writes them.
+/// sum_of(m, n) is one sum in f64, with no more roundings than the K-vectors' bounds count.
 template <typename Round, typename SumOf>
-void write_rows(const Writer& writer, const Panel& a, const Panel& b, int first, int past,
+void write_rows(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int first, int end,
                 const Round& round, const SumOf& sum_of, RoundedRows& to) {
-  past = std::min(past, a.width);
-  const bool whole = b.width == kMaxLanesB && (a.specials | b.specials) == 0;
+  end = std::min(end, a.width);
+  const bool whole = b.width == kMaxNr && (a.specials | b.specials) == 0;
   to.out = whole ? writer.row(a.first, b.first) : nullptr;
   to.step = writer.row_step();
   to.streams = writer.streams(to.out);
-  round(first, past, to);
-  const std::uint32_t all = 0xFFFFFFFFu >> (kMaxLanesB - b.width);
+  round(first, end, to);
+  const std::uint32_t all = 0xFFFFFFFFu >> (kMaxNr - b.width);
   for (std::uint32_t left = to.rows_left; left != 0; left &= left - 1) {
     const int m = std::countr_zero(left);
     std::uint16_t* bits = to.left[m];
-    std::uint32_t undecided = 0;
-    std::uint32_t open = (a.specials >> m & 1u) != 0 ? all : (to.open[m] | b.specials) & all;
-    for (; open != 0; open &= open - 1) {
-      const int n = std::countr_zero(open);
+    std::uint32_t to_fallback = 0;
+    std::uint32_t failed = (a.specials >> m & 1u) != 0 ? all : (to.failed[m] | b.specials) & all;
+    for (; failed != 0; failed &= failed - 1) {
+      const int n = std::countr_zero(failed);
       const bool special = a.bound[m].special || b.bound[n].special;
-      if (special || !round_one(a, b, m, n, sum_of(m, n), bits[n])) undecided |= 1u << n;
+      if (special || !round_one(a, b, m, n, sum_of(m, n), bits[n])) to_fallback |= 1u << n;
     }
     writer.put_row(a.first + m, b.first, b.width, bits);
-    put_undecided(writer, a, b, m, undecided);
+    put_failed(writer, a, b, m, to_fallback);
   }
 }
 
 /// Panels a of A and b of B, and which of two blocks holds their sums.
-struct PairInTurn {
+struct PipelinedPair {
   int a, b, block;
 };
 
 /// All pairs of a tile for which takes(a, b): add(pair, step) sums one in so many steps,
-/// write(pair, first, past) ends rows of it, between the steps of the next, so that the processor
+/// write(pair, first, end) ends rows of it, between the steps of the next, so that the processor
 /// has both in flight.
 template <typename Takes, typename Add, typename Write>
-void pairs_in_turn(const TilePart& part, int steps, const Takes& takes, const Add& add,
-                   const Write& write) {
-  PairInTurn last{-1, 0, 1};
-  const auto write_last = [&](int first, int past) {
-    if (last.a >= 0) write(last, first, past);
+void pipeline_pairs(const KcTile& tile, int steps, const Takes& takes, const Add& add,
+                    const Write& write) {
+  PipelinedPair last{-1, 0, 1};
+  const auto write_last = [&](int first, int end) {
+    if (last.a >= 0) write(last, first, end);
   };
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
+  for (int j = 0; j < tile.wide(); ++j) {
+    for (int i = 0; i < tile.tall(); ++i) {
       if (!takes(i, j)) continue;
-      const PairInTurn pair{i, j, 1 - last.block};
+      const PipelinedPair pair{i, j, 1 - last.block};
       for (int step = 0; step < steps; ++step) {
         add(pair, step);
         write_last(kTileLanes * step / steps, kTileLanes * (step + 1) / steps);

@@ -34,10 +34,10 @@ struct Ends {
   return _mm512_permutex2var_epi16(left, _mm512_load_si512(kOdd), right);
 }
 
-/// 32 bf16 and a bit for each that is not decided.
+/// 32 bf16 and a bit for each that failed the rounding test.
 struct RoundedRow {
   __m512i words;
-  std::uint32_t open;
+  std::uint32_t failed;
 };
 [[gnu::always_inline]] inline RoundedRow row_of(const Ends& left, const Ends& right,
                                                 std::uint32_t wanted) {
@@ -45,13 +45,14 @@ struct RoundedRow {
   return {words, _mm512_mask_cmpneq_epi16_mask(wanted, words, upper_halves(left.high, right.high))};
 }
 
-/// Results of one row in units of 2^exponent of both lines; those of a line that is zero are +0.
+/// Results of one row in units of 2^exponent of both K-vectors; those of a K-vector that is zero
+/// are +0.
 struct RowScale {
   __m512i exponents;
-  const LineErrors& a;
-  const LineErrors& b;
+  const KVectorErrors& a;
+  const KVectorErrors& b;
 
-  RowScale(int exponent, const LineErrors& of_a, const LineErrors& of_b)
+  RowScale(int exponent, const KVectorErrors& of_a, const KVectorErrors& of_b)
       : exponents(_mm512_add_epi16(_mm512_load_si512(of_b.exponent),
                                    _mm512_set1_epi16(static_cast<short>(exponent << 7)))),
         a(of_a),
@@ -72,10 +73,10 @@ class RowPutter {
  public:
   explicit RowPutter(RoundedRows& to)
       : to_(to), out_(to.out), step_(to.step), streams_(to.streams) {}
-  [[gnu::always_inline]] inline void put(int m, __m512i words, std::uint32_t open) {
-    if (open != 0 || out_ == nullptr) {
+  [[gnu::always_inline]] inline void put(int m, __m512i words, std::uint32_t failed) {
+    if (failed != 0 || out_ == nullptr) {
       _mm512_store_si512(to_.left[m], words);
-      to_.open[m] = open;
+      to_.failed[m] = failed;
       rows_left_ |= 1u << m;
     } else if (streams_) {
       _mm512_stream_si512(reinterpret_cast<__m512i*>(out_ + m * step_), words);
@@ -93,14 +94,14 @@ class RowPutter {
   std::uint32_t rows_left_ = 0;
 };
 
-/// Rows [first, past): round(row, wanted) is a RoundedRow.
+/// Rows [first, end): round(row, wanted) is a RoundedRow.
 template <typename Round>
-[[gnu::always_inline]] inline void round_rows(int first, int past, const RowScale& scale,
+[[gnu::always_inline]] inline void round_rows(int first, int end, const RowScale& scale,
                                               const Round& round, RoundedRows& to) {
   RowPutter putter(to);
-  for (int m = first; m < past; ++m) {
+  for (int m = first; m < end; ++m) {
     const RoundedRow row = round(m, scale.wanted(m));
-    putter.put(m, scale.scaled(m, row.words), row.open);
+    putter.put(m, scale.scaled(m, row.words), row.failed);
   }
   to.rows_left = putter.rows_left();
 }

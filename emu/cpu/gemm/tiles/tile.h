@@ -1,4 +1,4 @@
-// One tile of outputs of a job, from packed panels to rounded bits.
+// One macro-tile of outputs of a packed block, from panels to rounded bits.
 #pragma once
 
 #include <memory>
@@ -8,32 +8,33 @@
 
 namespace mxo::cpu {
 
-/// Panels of a tile along A and along B, and at most so many pairs of them.
-inline constexpr int kTilePanelsA = 32;
-inline constexpr int kTilePanelsB = 8;
-inline constexpr int kTilePairs = 64;
-inline constexpr int kTileSide = 8;  ///< of a square one
-/// Elements of B's depth that a tile packs at once where it packs B by itself.
-inline constexpr Index kOwnDepth = Index{kSpanRuns} * kRun;
+/// Panels of a macro-tile along A (MC / MR) and along B (NC / NR), and at most so many pairs.
+inline constexpr int kMaxPanelsMc = 32;
+inline constexpr int kMaxPanelsNc = 8;
+inline constexpr int kMaxTilePairs = 64;
+inline constexpr int kSquareTilePanels = 8;  ///< of a square one
+/// kc where a macro-tile packs B by itself.
+inline constexpr Index kOwnKc = Index{kSpanRuns} * kRun;
 
 /// A rectangle of one product's outputs, its operands packed.
-struct Job {
+struct PackedBlock {
   const Product* product = nullptr;
   Engine engine = Engine::int16;
   Index first_row = 0, rows = 0;
   Index first_column = 0, columns = 0;
-  Depth depth;  ///< the part of the contracted axis that is packed now
-  std::vector<Panel> a;
-  std::vector<Panel> b;
-  bool own_b = false;      ///< B's panels are not packed: each tile packs its own, part by part
-  double* sums = nullptr;  ///< all blocks of sums, where the depth comes in parts; else null
-  bool first_part() const { return depth.start == 0; }
-  bool last_part() const { return depth.start + depth.count == product->depth; }
+  KBlock k_block;  ///< what of K is packed now
+  std::vector<MicroPanel> a;
+  std::vector<MicroPanel> b;
+  bool own_b =
+      false;  ///< B's panels are not packed: each tile packs its own, one kc block at a time
+  double* sums = nullptr;  ///< all blocks of sums, where K has several kc blocks; else null
+  bool first_kc() const { return k_block.start == 0; }
+  bool last_kc() const { return k_block.start + k_block.count == product->depth; }
 };
 
-/// Panels [a0, a1) x [b0, b1) of a job.
-struct Tile {
-  Job* job;
+/// Panels [a0, a1) x [b0, b1) of a packed block.
+struct MacroTile {
+  PackedBlock* packed;
   int a0, a1, b0, b1;
 };
 
@@ -45,7 +46,7 @@ struct TileScratchDelete {
 using TileScratchPtr = std::unique_ptr<TileScratch, TileScratchDelete>;
 TileScratchPtr make_tile_scratch();
 
-/// Adds the part of the depth that is packed, and after the last part writes the outputs.
-void compute_tile(const Kernels& kernels, const Tile& tile, TileScratch& scratch);
+/// Adds the kc block that is packed, and after the last one writes the outputs.
+void compute_tile(const Kernels& kernels, const MacroTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -6,16 +6,16 @@
 
 namespace mxo::cpu {
 
-inline constexpr int kBlockSums = kMaxLanesA * kMaxLanesB;  ///< room of one pair of panels
+inline constexpr int kBlockSums = kMaxMr * kMaxNr;  ///< room of one pair of panels
 
-/// Panels of a tile over a part of the depth.
-struct TilePart {
-  const Tile* tile;
-  const Panel* a;    ///< tall() of them, packed from an earlier start on
-  const Panel* b;    ///< wide() of them
-  Depth depth;       ///< as B is packed
-  Index first_of_a;  ///< run of A at which it starts
-  /// Of some parts that the tile's scratch sees one after the other.
+/// Panels of a tile over a kc block.
+struct KcTile {
+  const MacroTile* tile;
+  const MicroPanel* a;  ///< tall() of them, packed from an earlier start on
+  const MicroPanel* b;  ///< wide() of them
+  KBlock k_block;       ///< as B is packed
+  Index first_of_a;     ///< run of A at which it starts
+  /// Of some kc blocks that the tile's scratch sees one after the other.
   bool first = true;
   bool last = true;
   int tall() const { return tile->a1 - tile->a0; }
@@ -23,39 +23,40 @@ struct TilePart {
 };
 
 struct TileScratch {
-  alignas(64) double sums[kTilePairs][kBlockSums];    // or floats of a chain
-  alignas(64) double turned[kTilePairs][kBlockSums];  // [column][kMaxLanesA], rests of B
-  bool has_turned[kTilePairs];
-  /// [panel of A][kRun * kMaxLanesA], where a panel has too many rests.
-  std::vector<double> dense_a;
-  alignas(64) double dense_b[kRun * kMaxLanesB];
-  /// [pair][half] of a tile of digits.
-  struct DigitBlock {
-    alignas(64) DigitSums halves[kMaxLanesB / kTileLanes];
+  alignas(64) double sums[kMaxTilePairs][kBlockSums];        // or floats of a chain
+  alignas(64) double transposed[kMaxTilePairs][kBlockSums];  // [column][kMaxMr], residuals of B
+  bool has_transposed[kMaxTilePairs];
+  /// [panel of A][kRun * kMaxMr], where a panel has too many residuals.
+  std::vector<double> overflow_a;
+  alignas(64) double overflow_b[kRun * kMaxNr];
+  /// [pair][half] of a macro-tile of three slices.
+  struct ThreeSliceBlock {
+    alignas(64) ThreeSliceSums halves[kMaxNr / kTileLanes];
   };
-  std::vector<DigitBlock> digits;
+  std::vector<ThreeSliceBlock> three_slices;
   /// Two pairs of one span.
-  struct PlaneBlock {
-    alignas(64) PlaneSums halves[kMaxLanesB / kTileLanes];
+  struct TwoSliceBlock {
+    alignas(64) TwoSliceSums halves[kMaxNr / kTileLanes];
   };
-  PlaneBlock planes[2];
-  BlockSums bf16[2][kMostBf16Depth / kBlock];  ///< of two pairs
+  TwoSliceBlock slices[2];
+  BlockSums bf16[2][kMaxBf16K / kBlock];  ///< of two pairs
   RoundedRows rows;
   PackScratchPtr pack;
-  Panel own_b[kTilePanelsB];
+  MicroPanel own_b[kMaxPanelsNc];
   std::vector<std::byte> own_memory;
 };
 
 /// The block of sums of panels i of A and j of B of the tile.
-double* block_of(const Tile& tile, TileScratch& scratch, int i, int j);
+double* block_of(const MacroTile& tile, TileScratch& scratch, int i, int j);
 
-/// Adds the products of a part to the tile's sums; rests of B stay turned until the last part.
-void sum_int16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
-/// The pairs with a panel that has too many rests, from the operands themselves.
-void sum_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
-/// Those of an engine whose panels may be dense, rounded and written.
-void compute_dense(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
-void sum_f64(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
-void sum_chain(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+/// Adds the products of a kc block to the tile's sums; residuals of B stay transposed until the
+/// last.
+void sum_int16(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+/// The pairs with a panel that has too many residuals, from the operands themselves.
+void sum_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+/// Those of an engine whose panels may have residual overflow, rounded and written.
+void compute_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+void sum_f64(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+void sum_chain(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -1,4 +1,4 @@
-// From sums to rounded outputs; those that the bound leaves open go to the superaccumulator.
+// From sums to rounded outputs; those that failed the rounding test go to fixed point.
 #include "emu/cpu/gemm/tiles/tile_write.h"
 #include "emu/cpu/simd/streaming.h"
 
@@ -8,12 +8,12 @@
 namespace mxo::cpu {
 namespace {
 
-void write_chain(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const float* sums) {
+void write_chain(const Kernels& kernels, const Product& product, const MicroPanel& a,
+                 const MicroPanel& b, const float* sums) {
   const Writer writer(product);
   for (int m = 0; m < a.width; ++m) {
     for (int n = 0; n < b.width; ++n) {
-      float value = sums[m * kernels.lanes_b + n];
+      float value = sums[m * kernels.nr + n];
       if (product.scaling == Scaling::rowwise) {
         value = value * product.a.line(a.first + m).scale(0) * product.b.line(b.first + n).scale(0);
       }
@@ -24,8 +24,8 @@ void write_chain(const Kernels& kernels, const Product& product, const Panel& a,
 
 }  // namespace
 
-void put_undecided(const Writer& writer, const Panel& a, const Panel& b, int m,
-                   std::uint32_t columns) {
+void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
+                std::uint32_t columns) {
   for (; columns != 0; columns &= columns - 1) {
     const int n = std::countr_zero(columns);
     if (a.bound[m].nan || b.bound[n].nan) {
@@ -36,38 +36,39 @@ void put_undecided(const Writer& writer, const Panel& a, const Panel& b, int m,
   }
 }
 
-void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const double* sums) {
+void write_exact(const Kernels& kernels, const Product& product, const MicroPanel& a,
+                 const MicroPanel& b, const double* sums) {
   const Writer writer(product);
   const double reach = *std::max_element(b.ends.reach, b.ends.reach + b.width);
   for (int m = 0; m < a.width; ++m) {
-    alignas(64) std::uint32_t bits[kMaxLanesB];
+    alignas(64) std::uint32_t bits[kMaxNr];
     if (product.scaling != Scaling::rowwise && a.ends.reach[m] * reach <= 0x1p53) {
-      kernels.round_exact(sums + m * kernels.lanes_b, b.width, product.out.dtype, bits);
+      kernels.round_exact(sums + m * kernels.nr, b.width, product.out.dtype, bits);
       writer.put_row(a.first + m, b.first, b.width, bits);
       continue;
     }
-    std::uint32_t open = kernels.round(a.row_end(m), b.ends, sums + m * kernels.lanes_b, b.width,
-                                       product.out.dtype, bits);
+    std::uint32_t failed = kernels.round(a.row_end(m), b.ends, sums + m * kernels.nr, b.width,
+                                         product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
-    put_undecided(writer, a, b, m, open);
+    put_failed(writer, a, b, m, failed);
   }
 }
 
-void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
-  const Job& job = *part.tile->job;
-  if (job.engine == Engine::chain) {
-    for (int j = 0; j < part.wide(); ++j) {
-      for (int i = 0; i < part.tall(); ++i) {
-        write_chain(kernels, *job.product, part.a[i], part.b[j],
-                    reinterpret_cast<const float*>(block_of(*part.tile, scratch, i, j)));
+void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const PackedBlock& packed = *tile.tile->packed;
+  if (packed.engine == Engine::chain) {
+    for (int j = 0; j < tile.wide(); ++j) {
+      for (int i = 0; i < tile.tall(); ++i) {
+        write_chain(kernels, *packed.product, tile.a[i], tile.b[j],
+                    reinterpret_cast<const float*>(block_of(*tile.tile, scratch, i, j)));
       }
     }
     return;
   }
-  for (int j = 0; j < part.wide(); ++j) {
-    for (int i = 0; i < part.tall(); ++i) {
-      write_exact(kernels, *job.product, part.a[i], part.b[j], block_of(*part.tile, scratch, i, j));
+  for (int j = 0; j < tile.wide(); ++j) {
+    for (int i = 0; i < tile.tall(); ++i) {
+      write_exact(kernels, *packed.product, tile.a[i], tile.b[j],
+                  block_of(*tile.tile, scratch, i, j));
     }
   }
   finish_streams();  // before the threads join

@@ -6,13 +6,14 @@
 
 namespace mxo::cpu {
 
-/// Outputs of row m of a pair that no bound decides: a bit for each column.
-void put_undecided(const Writer& writer, const Panel& a, const Panel& b, int m,
-                   std::uint32_t columns);
-/// One pair of panels: sums [m][lanes_b] in f64, rounded once.
-void write_exact(const Kernels& kernels, const Product& product, const Panel& a, const Panel& b,
-                 const double* sums);
+/// Outputs of row m of a pair that failed every rounding test, a bit for each column: to fixed
+/// point.
+void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
+                std::uint32_t columns);
+/// One pair of panels: sums [m][nr] in f64, rounded once.
+void write_exact(const Kernels& kernels, const Product& product, const MicroPanel& a,
+                 const MicroPanel& b, const double* sums);
 /// All pairs of a tile, of whichever engine.
-void write_tile(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -52,7 +52,7 @@ class Writer {
     return static_cast<std::uint16_t*>(product_.out.data) + offset(row, column);
   }
   Index row_step() const { return product_.out_row_step; }
-  /// Whether rows that begin at `to` are large enough a result to pass the caches by.
+  /// Whether rows that begin at `to` are large enough a result to be streamed around the caches.
   bool streams(const std::uint16_t* to) const {
     return streams_ && reinterpret_cast<std::uintptr_t>(to) % kLine == 0 &&
            product_.out_row_step * 2 % static_cast<Index>(kLine) == 0;

@@ -1,4 +1,4 @@
-// Products of no depth, the weight gradients of groups without rows: every output is +0.
+// Products with K = 0, the weight gradients of groups without rows: every output is +0.
 #pragma once
 
 #include <span>

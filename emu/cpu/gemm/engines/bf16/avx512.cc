@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "emu/cpu/gemm/pack/across_avx512.h"
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
+#include "emu/cpu/gemm/pack/across_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
@@ -40,10 +40,10 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
   const auto value = [](std::uint16_t word) {
     return bit_cast<float>(static_cast<std::uint32_t>(word) << 16);
   };
-  const int outputs = step == 0 ? blocks * kTileLanes * kMaxLanesB : 0;
+  const int outputs = step == 0 ? blocks * kTileLanes * kMaxNr : 0;
   for (int i = 0; i < outputs; ++i) {
-    const int block = i / (kTileLanes * kMaxLanesB);
-    const int m = i / kMaxLanesB % kTileLanes;
+    const int block = i / (kTileLanes * kMaxNr);
+    const int m = i / kMaxNr % kTileLanes;
     const int half = i / kTileLanes % 2;
     const int n = i % kTileLanes;
     const std::uint16_t* tile = b + (2 * block + half) * kTileWords;
@@ -56,14 +56,14 @@ void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t*
   }
 }
 
-void round_bf16(int first, int past, int blocks, const BlockSums* sums, const LineErrors& a,
-                const LineErrors& b, RoundedRows& to) noexcept {
+void round_bf16(int first, int end, int blocks, const BlockSums* sums, const KVectorErrors& a,
+                const KVectorErrors& b, RoundedRows& to) noexcept {
   const auto words = [](__m512 left, __m512 right) {
     return upper_halves(nearest(_mm512_castps_si512(left)), nearest(_mm512_castps_si512(right)));
   };
   const BlockRows rows(blocks, sums, a, b);
   RowPutter putter(to);
-  for (int m = first; m < past; ++m) {
+  for (int m = first; m < end; ++m) {
     const BlockRows::Row row = rows.row(m);
     rows.put(m, words(row.left.low, row.right.low), words(row.left.high, row.right.high), putter);
   }
@@ -72,17 +72,17 @@ void round_bf16(int first, int past, int blocks, const BlockSums* sums, const Li
 
 }  // namespace
 
-void encode_bf16(const Bf16Table& table, const std::uint8_t* codes, Index step, int width,
-                 int halves, int blocks, const std::uint8_t (*shift)[kMaxLanesB],
-                 std::uint16_t* tiles, Bf16Tally& tally) noexcept {
-  const auto lanes = static_cast<__mmask32>(0xFFFFFFFFu >> (kMaxLanesB - width));
+void avx512_encode_bf16(const Bf16Table& table, const std::uint8_t* codes, Index step, int width,
+                        int halves, int blocks, const std::uint8_t (*shift)[kMaxNr],
+                        std::uint16_t* tiles, Bf16Tally& tally) noexcept {
+  const auto lanes = static_cast<__mmask32>(0xFFFFFFFFu >> (kMaxNr - width));
   const WordTable words(table);
   const __m512i zero = _mm512_setzero_si512();
   const __m512i sign = _mm512_set1_epi16(0x80);
-  const __m512i most = _mm512_set1_epi16(static_cast<short>(table.most_finite));
-  __m512i least = _mm512_set1_epi16(-1);
+  const __m512i max_magnitude = _mm512_set1_epi16(static_cast<short>(table.max_finite));
+  __m512i min_magnitude = _mm512_set1_epi16(-1);
   __m512 all[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  __m512 most_squares[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  __m512 max_squares[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
   __mmask32 specials = 0;
   for (int block = 0; block < blocks; ++block) {
     const auto* shifts = reinterpret_cast<const __m256i*>(shift[block]);
@@ -97,11 +97,12 @@ void encode_bf16(const Bf16Table& table, const std::uint8_t* codes, Index step, 
         const __m512i code = _mm512_cvtepu8_epi16(spread(_mm256_maskz_loadu_epi8(lanes, codes)));
         const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi16(0x7F));
         specials |= table.nan_minus_0 ? _mm512_cmpeq_epi16_mask(code, sign)
-                                      : _mm512_cmpgt_epi16_mask(magnitude, most);
+                                      : _mm512_cmpgt_epi16_mask(magnitude, max_magnitude);
         const __m512i word = words[magnitude];
         const __m512i lower =
             _mm512_mask_sub_epi16(word, _mm512_test_epi16_mask(word, word), word, down);
-        least = _mm512_min_epu16(least, _mm512_sub_epi16(lower, _mm512_set1_epi16(1)));
+        min_magnitude =
+            _mm512_min_epu16(min_magnitude, _mm512_sub_epi16(lower, _mm512_set1_epi16(1)));
         squares[0] = squares_on(squares[0], _mm512_unpacklo_epi16(zero, lower));
         squares[1] = squares_on(squares[1], _mm512_unpackhi_epi16(zero, lower));
         v[i] = _mm512_or_si512(lower, _mm512_slli_epi16(_mm512_and_si512(code, sign), 8));
@@ -115,19 +116,19 @@ void encode_bf16(const Bf16Table& table, const std::uint8_t* codes, Index step, 
     tiles += halves * kTileWords;
     for (int half = 0; half < halves; ++half) {
       all[half] = _mm512_add_ps(all[half], squares[half]);
-      most_squares[half] = _mm512_max_ps(most_squares[half], squares[half]);
+      max_squares[half] = _mm512_max_ps(max_squares[half], squares[half]);
     }
   }
-  _mm512_store_si512(tally.least, in_order(least));
+  _mm512_store_si512(tally.min_magnitude, in_order(min_magnitude));
   for (int half = 0; half < halves; ++half) {
     _mm512_store_ps(tally.squares + half * kTileLanes, all[half]);
-    _mm512_store_ps(tally.most_squares + half * kTileLanes, most_squares[half]);
+    _mm512_store_ps(tally.max_squares + half * kTileLanes, max_squares[half]);
   }
   tally.specials |= in_order(std::uint32_t{specials});
 }
 
-void count_small(int tiles, Index step, const std::uint16_t* from, const std::uint16_t* words,
-                 std::uint16_t* counts) noexcept {
+void avx512_count_small(int tiles, Index step, const std::uint16_t* from,
+                        const std::uint16_t* words, std::uint16_t* counts) noexcept {
   const __m512i below =
       _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(words)));
   const __m512i one = _mm512_set1_epi16(1);
@@ -175,7 +176,7 @@ struct LaneSums {
 
 }  // namespace
 
-double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept {
+double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept {
   LaneSums sums;
   for (int i = 0; i < blocks; ++i, a += kTileWords, b += 2 * kTileWords) {
     // Four neighbours a step: a gather of sixteen costs more on some processors.
@@ -194,9 +195,9 @@ double sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) no
   return _mm512_reduce_add_pd(_mm512_add_pd(sums.low, sums.high));
 }
 
-void sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
-                 double (&sums)[kMaxLanesB]) noexcept {
-  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+void avx512_sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
+                        double (&sums)[kMaxNr]) noexcept {
+  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
     LaneSums lanes;
     for (int pair = 0; pair < blocks * kPairs; ++pair) {
       const int block = pair / kPairs;

@@ -1,49 +1,49 @@
-// Codes of lines that are neighbours in memory to panels of bf16: each line gets one unit, the
-// greatest of its scales.
+// Codes of K-vectors that are neighbours in memory to panels of bf16: each K-vector gets one unit,
+// the greatest of its scales.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
-#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
-#include "emu/exact/integer_unit.h"
 #include "emu/cpu/gemm/engines/packers.h"
+#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
 namespace {
 
-/// Results of lines whose quanta and norms keep these bounds are 0 or normal numbers of bf16.
-constexpr int kLeastQuantum = -62;
-constexpr double kMostNorm = 0x1p62;
-/// The quantum of a line that is not to be multiplied here is not looked for.
+/// Results of K-vectors whose quanta and norms keep these bounds are 0 or normal numbers of bf16.
+constexpr int kMinQuantum = -62;
+constexpr double kMaxNorm = 0x1p62;
+/// The quantum of a K-vector that is not to be multiplied here is not looked for.
 constexpr int kFarQuantum = -4000;
 
 class Bf16Packer {
  public:
-  Bf16Packer(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
+  Bf16Packer(const Product& product, const Factor& factor, const KBlock& k_block, MicroPanel& panel,
              PackScratch& scratch)
       : product_(product),
         factor_(factor),
-        depth_(depth),
+        k_block_(k_block),
         panel_(panel),
         table_(bf16_table(factor.codes.dtype)),
-        is_b_(panel.scale_step == kMaxLanesB),
+        is_b_(panel.scale_step == kMaxNr),
         tiles_(is_b_ ? static_cast<std::uint16_t*>(panel.data)
                      : reinterpret_cast<std::uint16_t*>(scratch.columns)) {}
 
   void pack() {
-    panel_.rests.clear();
-    panel_.dense = false;
+    panel_.residuals.clear();
+    panel_.residual_overflow = false;
     panel_.errors = {};
-    read_lines();
+    read_k_vectors();
     encode();
     mark_specials();
     for (int lane = 0; lane < panel_.width; ++lane) bound(lane);
     for (int half = 0; half < halves(); ++half) {
       const int first = half * kTileLanes;
-      count_small(blocks(), halves() * kTileWords, tiles_ + half * kTileWords, small_ + first,
-                  counts_ + first);
+      avx512_count_small(blocks(), halves() * kTileWords, tiles_ + half * kTileWords,
+                         small_ + first, counts_ + first);
     }
     for (int lane = 0; lane < panel_.width; ++lane) set_errors(lane);
     for (int block = 0; block < blocks() && !is_b_; ++block) {
@@ -55,19 +55,19 @@ class Bf16Packer {
   }
 
  private:
-  int blocks() const { return static_cast<int>(depth_.blocks()); }
+  int blocks() const { return static_cast<int>(k_block_.blocks()); }
   int halves() const { return is_b_ ? 2 : 1; }
 
-  void read_lines() {
-    static_assert(kMostBf16Depth / kBlock <= BlockScales::kMost);
+  void read_k_vectors() {
+    static_assert(kMaxBf16K / kBlock <= BlockScales::kMax);
     for (int lane = 0; lane < panel_.width; ++lane) {
       BlockScales scales;
-      read_scales(product_.scaling, factor_, panel_.first + lane, depth_.start, blocks(), scales);
+      read_scales(product_.scaling, factor_, panel_.first + lane, k_block_.start, blocks(), scales);
       top_[lane] = scales.top;
       if (scales.nan) tally_.specials |= 1u << lane;
       for (int b = 0; b < blocks(); ++b) {
-        far_ = far_ || (!scales.nan && scales.shift[b] > kMostBf16Shift);
-        shift_[b][lane] = std::min<std::uint8_t>(scales.shift[b], kMostBf16Shift);
+        far_ = far_ || (!scales.nan && scales.shift[b] > kMaxBf16Shift);
+        shift_[b][lane] = std::min<std::uint8_t>(scales.shift[b], kMaxBf16Shift);
       }
       panel_.bound[lane].nan = scales.nan;
     }
@@ -75,9 +75,9 @@ class Bf16Packer {
 
   void encode() {
     const auto* codes = static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.start +
-                        panel_.first + depth_.start * factor_.step;
-    encode_bf16(table_, codes, factor_.step, panel_.width, halves(), blocks(), shift_, tiles_,
-                tally_);
+                        panel_.first + k_block_.start * factor_.step;
+    avx512_encode_bf16(table_, codes, factor_.step, panel_.width, halves(), blocks(), shift_,
+                       tiles_, tally_);
   }
 
   void mark_specials() {
@@ -92,8 +92,8 @@ class Bf16Packer {
   bool has_nan(int lane) const {
     const float* values = code_values(factor_.codes.dtype);
     const auto* codes = static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.start +
-                        panel_.first + lane + depth_.start * factor_.step;
-    for (Index c = 0; c < depth_.count; ++c) {
+                        panel_.first + lane + k_block_.start * factor_.step;
+    for (Index c = 0; c < k_block_.count; ++c) {
       if (std::isnan(values[codes[c * factor_.step]])) return true;
     }
     return false;
@@ -103,21 +103,22 @@ class Bf16Packer {
   void bound(int lane) {
     small_[lane] = 0;
     panel_.unit[lane] = power_f64(top_[lane]);
-    if ((tally_.specials >> lane & 1u) != 0 || tally_.least[lane] == 0xFFFF) return;
+    if ((tally_.specials >> lane & 1u) != 0 || tally_.min_magnitude[lane] == 0xFFFF) return;
     const auto norm_of = [](float squares) {
       return std::sqrt(static_cast<double>(squares)) * (1.0 + 0x1p-10);
     };
-    const double of_block = norm_of(tally_.most_squares[lane]);
+    const double of_block = norm_of(tally_.max_squares[lane]);
     place_[lane] = std::ilogb(of_block * (1.0 + 0x1p-7)) + 1 - 12;
     const int field = place_[lane] + table_.mantissa_bits + 127;
     small_[lane] = static_cast<std::uint16_t>(std::max(field, 1) << 7);
-    LineBound& bound = panel_.bound[lane];
+    KVectorBound& bound = panel_.bound[lane];
     const double scaled = norm_of(tally_.squares[lane]) * panel_.unit[lane];
     bound.norm2 = scaled * scaled;
-    bound.quantum = (tally_.least[lane] + 1) / 128 - 127 - table_.mantissa_bits + top_[lane];
-    bound.roundings = static_cast<double>(depth_.count) + 8;
-    if (bound.quantum < kLeastQuantum || scaled > kMostNorm || far_) {
-      panel_.dense = true;
+    bound.quantum =
+        (tally_.min_magnitude[lane] + 1) / 128 - 127 - table_.mantissa_bits + top_[lane];
+    bound.roundings = static_cast<double>(k_block_.count) + 8;
+    if (bound.quantum < kMinQuantum || scaled > kMaxNorm || far_) {
+      panel_.residual_overflow = true;
       if (far_) bound.quantum = kFarQuantum;
     }
   }
@@ -125,24 +126,24 @@ class Bf16Packer {
   void set_errors(int lane) {
     if (small_[lane] == 0) return;
     const double place = power_f64(place_[lane]);
-    panel_.errors.add_line(lane, top_[lane], counts_[lane] * place, place);
+    panel_.errors.add_k_vector(lane, top_[lane], counts_[lane] * place, place);
   }
 
   const Product& product_;
   const Factor& factor_;
-  const Depth& depth_;
-  Panel& panel_;
+  const KBlock& k_block_;
+  MicroPanel& panel_;
   const Bf16Table& table_;
   bool is_b_;
   std::uint16_t* tiles_;
-  bool far_ = false;  ///< some line's scales lie too far apart
+  bool far_ = false;  ///< some K-vector's scales lie too far apart
   Bf16Tally tally_;
-  int top_[kMaxLanesB];
-  int place_[kMaxLanesB];  ///< exponent of a last place of sums with a line like this one
-  std::uint8_t shift_[BlockScales::kMost][kMaxLanesB] = {};
-  /// Of a line's elements those below this word may be cut in sums; how many there are.
-  alignas(64) std::uint16_t small_[kMaxLanesB] = {};
-  alignas(64) std::uint16_t counts_[kMaxLanesB] = {};
+  int top_[kMaxNr];
+  int place_[kMaxNr];  ///< exponent of a last place of sums with a K-vector like this one
+  std::uint8_t shift_[BlockScales::kMax][kMaxNr] = {};
+  /// Of a K-vector's elements those below this word may be cut in sums; how many there are.
+  alignas(64) std::uint16_t small_[kMaxNr] = {};
+  alignas(64) std::uint16_t counts_[kMaxNr] = {};
 };
 
 }  // namespace
@@ -156,7 +157,7 @@ const Bf16Table& bf16_table(Dtype dtype) {
         visit_minifloat8(format, [](auto tag) { return decltype(tag)::type::spec.mantissa_bits; });
     for (int code = 0; code < 128 && std::isfinite(values[code]); ++code) {
       table.words[code] = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(values[code]) >> 16);
-      table.most_finite = code;
+      table.max_finite = code;
     }
     return table;
   };
@@ -170,9 +171,9 @@ const Bf16Table& bf16_table(Dtype dtype) {
   }
 }
 
-void pack_bf16(const Product& product, const Factor& factor, const Depth& depth, Panel& panel,
-               PackScratch& scratch) {
-  Bf16Packer(product, factor, depth, panel, scratch).pack();
+void pack_bf16(const Product& product, const Factor& factor, const KBlock& k_block,
+               MicroPanel& panel, PackScratch& scratch) {
+  Bf16Packer(product, factor, k_block, panel, scratch).pack();
 }
 
 }  // namespace mxo::cpu

@@ -32,11 +32,11 @@ class BlockRows {
     Between right;
   };
 
-  BlockRows(int blocks, const BlockSums* sums, const LineErrors& a, const LineErrors& b)
+  BlockRows(int blocks, const BlockSums* sums, const KVectorErrors& a, const KVectorErrors& b)
       : blocks_(blocks), sums_(sums), a_(a), scale_(0, a, b) {
     for (int half = 0; half < 2; ++half) {
       places_[half] = _mm512_load_ps(b.lower + half * kTileLanes);
-      losses_[half] = _mm512_load_ps(b.rests + half * kTileLanes);
+      losses_[half] = _mm512_load_ps(b.residuals + half * kTileLanes);
     }
   }
 
@@ -46,8 +46,8 @@ class BlockRows {
   /// does all between.
   [[gnu::always_inline]] inline void put(int m, __m512i low, __m512i high,
                                          RowPutter& putter) const {
-    const std::uint32_t open = _mm512_mask_cmpneq_epi16_mask(scale_.wanted(m), low, high);
-    putter.put(m, scale_.scaled(m, low), open);
+    const std::uint32_t failed = _mm512_mask_cmpneq_epi16_mask(scale_.wanted(m), low, high);
+    putter.put(m, scale_.scaled(m, low), failed);
   }
 
  private:
@@ -56,14 +56,14 @@ class BlockRows {
     Between sum{first, first};
     for (int i = 1; i < blocks_; ++i) sum.add(_mm512_load_ps(sums_[i].halves[half][m]));
     const __m512 place = _mm512_set1_ps(a_.lower[m]);
-    sum.extend(_mm512_fmadd_ps(_mm512_set1_ps(a_.rests[m]), places_[half],
+    sum.extend(_mm512_fmadd_ps(_mm512_set1_ps(a_.residuals[m]), places_[half],
                                _mm512_mul_ps(place, losses_[half])));
     return sum;
   }
 
   int blocks_;
   const BlockSums* sums_;
-  const LineErrors& a_;
+  const KVectorErrors& a_;
   RowScale scale_;
   __m512 places_[2];
   __m512 losses_[2];

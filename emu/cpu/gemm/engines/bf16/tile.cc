@@ -9,10 +9,10 @@
 namespace mxo::cpu {
 namespace {
 
-/// Sums of a pair in f64, one by one, or a row at once where much of it is open.
-class OpenSums {
+/// Sums of a pair in f64, one by one, or a row at once where much of it failed.
+class FailedSums {
  public:
-  OpenSums(int blocks, const Panel& a, const Panel& b, const RoundedRows& rows)
+  FailedSums(int blocks, const MicroPanel& a, const MicroPanel& b, const RoundedRows& rows)
       : blocks_(blocks),
         a_(a),
         b_(b),
@@ -24,10 +24,11 @@ class OpenSums {
     constexpr int kMany = 4;  // outputs that take as long as a row
     const std::uint16_t* row = from_a_ + m * kBlock;
     double sum = 0;
-    if (std::popcount(rows_.open[m]) < kMany) {
-      sum = sum_f64_of(blocks_, row, from_b_ + n / kTileLanes * kTileWords + n % kTileLanes * 2);
+    if (std::popcount(rows_.failed[m]) < kMany) {
+      sum = avx512_sum_f64_of(blocks_, row,
+                              from_b_ + n / kTileLanes * kTileWords + n % kTileLanes * 2);
     } else {
-      if (m != row_) sum_row_f64(blocks_, row, from_b_, sums_);
+      if (m != row_) avx512_sum_row_f64(blocks_, row, from_b_, sums_);
       row_ = m;
       sum = sums_[n];
     }
@@ -36,51 +37,54 @@ class OpenSums {
 
  private:
   int blocks_;
-  const Panel& a_;
-  const Panel& b_;
+  const MicroPanel& a_;
+  const MicroPanel& b_;
   const std::uint16_t* from_a_;
   const std::uint16_t* from_b_;
   const RoundedRows& rows_;
   int row_ = -1;  ///< whose sums are in sums_
-  double sums_[kMaxLanesB];
+  double sums_[kMaxNr];
 };
 
 class Bf16Tile {
  public:
-  Bf16Tile(const Kernels& kernels, const TilePart& part, TileScratch& scratch)
+  Bf16Tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
       : kernels_(*kernels.bf16),
-        part_(part),
+        tile_(tile),
         scratch_(scratch),
-        writer_(*part.tile->job->product),
-        blocks_(static_cast<int>(part.depth.blocks())) {}
+        writer_(*tile.tile->packed->product),
+        blocks_(static_cast<int>(tile.k_block.blocks())) {}
 
   void compute() {
-    pairs_in_turn(
-        part_, 2, [this](int i, int j) { return !part_.a[i].dense && !part_.b[j].dense; },
-        [this](const PairInTurn& pair, int step) { add(pair, step); },
-        [this](const PairInTurn& pair, int first, int past) { write(pair, first, past); });
+    pipeline_pairs(
+        tile_, 2,
+        [this](int i, int j) {
+          return !tile_.a[i].residual_overflow && !tile_.b[j].residual_overflow;
+        },
+        [this](const PipelinedPair& pair, int step) { add(pair, step); },
+        [this](const PipelinedPair& pair, int first, int end) { write(pair, first, end); });
   }
 
  private:
-  void add(const PairInTurn& pair, int step) {
-    kernels_.add(step, blocks_, static_cast<const std::uint16_t*>(part_.a[pair.a].data),
-                 static_cast<const std::uint16_t*>(part_.b[pair.b].data),
+  void add(const PipelinedPair& pair, int step) {
+    kernels_.add(step, blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
+                 static_cast<const std::uint16_t*>(tile_.b[pair.b].data),
                  scratch_.bf16[pair.block]);
   }
 
-  void write(const PairInTurn& pair, int first, int past) {
-    const Panel& a = part_.a[pair.a];
-    const Panel& b = part_.b[pair.b];
-    const auto round = [&](int begin, int end, RoundedRows& to) {
-      kernels_.round(begin, end, blocks_, scratch_.bf16[pair.block], a.errors, b.errors, to);
+  void write(const PipelinedPair& pair, int first, int end) {
+    const MicroPanel& a = tile_.a[pair.a];
+    const MicroPanel& b = tile_.b[pair.b];
+    const auto round = [&](int begin, int end_row, RoundedRows& to) {
+      kernels_.round(begin, end_row, blocks_, scratch_.bf16[pair.block], a.errors, b.errors, to);
     };
-    OpenSums sums(blocks_, a, b, scratch_.rows);
+    FailedSums sums(blocks_, a, b, scratch_.rows);
     const auto sum_of = [&](int m, int n) { return sums(m, n); };
-    write_rows(writer_, a, b, first, past, round, sum_of, scratch_.rows);
+    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
   }
 
   const Bf16Kernels& kernels_;
-  const TilePart& part_;
+  const KcTile& tile_;
   TileScratch& scratch_;
   Writer writer_;
   int blocks_;
@@ -88,11 +92,11 @@ class Bf16Tile {
 
 }  // namespace
 
-void compute_bf16(const Kernels& kernels, const TilePart& part, TileScratch& scratch) {
+void compute_bf16(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   if (kernels.begin != nullptr) kernels.begin();
-  Bf16Tile(kernels, part, scratch).compute();
+  Bf16Tile(kernels, tile, scratch).compute();
   if (kernels.end != nullptr) kernels.end();
-  compute_dense(kernels, part, scratch);
+  compute_overflow(kernels, tile, scratch);
   finish_streams();  // before the threads join
 }
 

@@ -5,6 +5,6 @@
 
 namespace mxo::cpu {
 
-void compute_bf16(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+void compute_bf16(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

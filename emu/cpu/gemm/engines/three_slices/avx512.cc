@@ -1,15 +1,15 @@
-// Lines to digits by AVX-512, and their products without tiles.
+// K-vectors to three slices by AVX-512, and their products without tiles.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
+#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
 
-/// 16 integers with 2^15 + 2^7 added, so that a byte's carry makes the digit below it signed; the
+/// 16 integers with 2^15 + 2^7 added, so that a byte's carry makes the byte below it signed; the
 /// same bytes of each four gathered in a dword.
 __m512i grouped_bytes(__m512i integers) {
   const __m512i order =
@@ -19,27 +19,28 @@ __m512i grouped_bytes(__m512i integers) {
 
 }  // namespace
 
-void encode_digits(int chunks, const float* x, int exponent, const DigitTarget& to,
-                   DigitTally& tally) noexcept {
+void avx512_encode_three_slices(int chunks, const float* x, int exponent,
+                                const ThreeSliceTarget& to, ThreeSliceTally& tally) noexcept {
   __m512 squares = _mm512_loadu_ps(tally.squares);
   const __m512 e = _mm512_set1_ps(static_cast<float>(exponent));
   for (int chunk = 0; chunk < chunks; ++chunk) {
     __m512i t[4];
-    std::uint64_t rest = 0;
+    std::uint64_t residual = 0;
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
       const int at = chunk * kChunk + 16 * j;
       const __m512 value = _mm512_loadu_ps(x + at);
       const __m512 scaled = _mm512_scalef_ps(value, e);
       const __m512i integer = _mm512_cvttps_epi32(scaled);
-      // Compared as values: a rest may be too small for a float once it is scaled.
+      // Compared as values: a residual may be too small for a float once it is scaled.
       const __m512 kept =
           _mm512_scalef_ps(_mm512_cvtepi32_ps(integer), _mm512_sub_ps(_mm512_setzero_ps(), e));
-      rest |= static_cast<std::uint64_t>(_mm512_cmp_ps_mask(kept, value, _CMP_NEQ_UQ)) << (16 * j);
+      residual |= static_cast<std::uint64_t>(_mm512_cmp_ps_mask(kept, value, _CMP_NEQ_UQ))
+                  << (16 * j);
       squares = _mm512_fmadd_ps(scaled, scaled, squares);
       t[j] = grouped_bytes(integer);
     }
-    tally.rest[chunk] = rest;
+    tally.residual[chunk] = residual;
     const __m512i low = _mm512_unpacklo_epi32(t[0], t[1]);
     const __m512i high = _mm512_unpackhi_epi32(t[0], t[1]);
     const __m512i low2 = _mm512_unpacklo_epi32(t[2], t[3]);
@@ -47,27 +48,28 @@ void encode_digits(int chunks, const float* x, int exponent, const DigitTarget& 
     const __m512i flip = _mm512_set1_epi8(-128);
     std::int8_t* out = to.first + chunk * to.chunk_step;
     _mm512_storeu_si512(out, _mm512_xor_si512(_mm512_unpacklo_epi64(low, low2), flip));
-    _mm512_storeu_si512(out + to.plane_step,
+    _mm512_storeu_si512(out + to.slice_step,
                         _mm512_xor_si512(_mm512_unpackhi_epi64(low, low2), flip));
-    _mm512_storeu_si512(out + 2 * to.plane_step, _mm512_unpacklo_epi64(high, high2));
+    _mm512_storeu_si512(out + 2 * to.slice_step, _mm512_unpacklo_epi64(high, high2));
   }
   _mm512_storeu_ps(tally.squares, squares);
 }
 
-void turn_digits(int plane, int chunks, const std::int8_t* lines, std::int8_t* run_b,
-                 std::int64_t half_step) noexcept {
-  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_vectors,
+                                   std::int8_t* run_b, std::int64_t half_step) noexcept {
+  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      const std::int8_t* from = lines + half * kTileLanes * kRun + chunk * kChunk;
-      std::int8_t* out = run_b + half * half_step + chunk * kDigitChunkBytes + plane * kTileBytes;
+      const std::int8_t* from = k_vectors + half * kTileLanes * kRun + chunk * kChunk;
+      std::int8_t* out =
+          run_b + half * half_step + chunk * kThreeSliceChunkBytes + slice * kTileBytes;
       avx512_interleave(kTileLanes, kChunk / 4, reinterpret_cast<const std::uint32_t*>(from),
                         kRun / 4, reinterpret_cast<std::uint32_t*>(out), kTileLanes);
     }
   }
 }
 
-void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                         DigitSums& sums) noexcept {
+void spelt_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                            ThreeSliceSums& sums) noexcept {
   if (!more) {
     for (auto& sum : sums) {
       for (auto& row : sum) {
@@ -75,11 +77,13 @@ void portable_add_digits(int chunks, const std::int8_t* a, const std::int8_t* b,
       }
     }
   }
-  for (int i = 0; i < chunks * kDigits * kDigits; ++i) {
-    const int of_a = i / kDigits % kDigits;
-    const int of_b = i % kDigits;
-    const std::int8_t* tile_a = a + i / (kDigits * kDigits) * kDigitChunkBytes + of_a * kTileBytes;
-    const std::int8_t* tile_b = b + i / (kDigits * kDigits) * kDigitChunkBytes + of_b * kTileBytes;
+  for (int i = 0; i < chunks * kSlices * kSlices; ++i) {
+    const int of_a = i / kSlices % kSlices;
+    const int of_b = i % kSlices;
+    const std::int8_t* tile_a =
+        a + i / (kSlices * kSlices) * kThreeSliceChunkBytes + of_a * kTileBytes;
+    const std::int8_t* tile_b =
+        b + i / (kSlices * kSlices) * kThreeSliceChunkBytes + of_b * kTileBytes;
     for (int m = 0; m < kTileLanes; ++m) {
       for (int c = 0; c < kChunk; ++c) {
         const int x = tile_a[m * kChunk + c];

@@ -1,27 +1,27 @@
-// bf16 words to panels of digits: each line gets one unit, which keeps its largest element within
-// three digits.
+// bf16 words to panels of three slices: each K-vector gets one unit, which keeps its largest
+// element within three slices.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "emu/cpu/gemm/engines/packers.h"
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/exact/integer_unit.h"
-#include "emu/cpu/gemm/engines/packers.h"
 
 namespace mxo::cpu {
 namespace {
 
 constexpr int kInfinity = 0x7F80;  // of bf16
-/// A panel with more rests than one element in this many is computed in f64.
-constexpr Index kDense = 16;
-/// The quantum of a line with rests is not looked for.
+/// A panel with more residuals than one element in this many is computed in f64.
+constexpr Index kOverflowShare = 16;
+/// The quantum of a K-vector with residuals is not looked for.
 constexpr int kFarQuantum = -4000;
 
-/// The greatest e for which `most` times 2^e is an integer of three digits.
-int exponent_for(double most) {
-  int e = 22 - std::ilogb(most);
-  if (std::ldexp(most, e) > kMostDigitInteger) --e;
+/// The greatest e for which `max_magnitude` times 2^e is an integer of three slices.
+int exponent_for(double max_magnitude) {
+  int e = 22 - std::ilogb(max_magnitude);
+  if (std::ldexp(max_magnitude, e) > kMaxThreeSliceInteger) --e;
   return e;
 }
 
@@ -36,70 +36,73 @@ std::int16_t magnitude(std::int16_t word) { return static_cast<std::int16_t>(wor
 
 /// The largest magnitudes of a full panel of neighbours, in registers.
 template <int kLanes>
-void find_most(const std::int16_t* from, Index step, Index count, std::int16_t* most) {
+void find_max_magnitudes(const std::int16_t* from, Index step, Index count,
+                         std::int16_t* max_magnitude) {
   std::int16_t found[kLanes] = {};
   for (Index c = 0; c < count; ++c, from += step) {
     for (int lane = 0; lane < kLanes; ++lane) {
       found[lane] = std::max(found[lane], magnitude(from[lane]));
     }
   }
-  std::copy(found, found + kLanes, most);
+  std::copy(found, found + kLanes, max_magnitude);
 }
 
-class DigitPacker {
+class ThreeSlicePacker {
  public:
-  DigitPacker(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch)
+  ThreeSlicePacker(const Factor& factor, const KBlock& k_block, MicroPanel& panel,
+                   PackScratch& scratch)
       : factor_(factor),
-        depth_(depth),
+        k_block_(k_block),
         panel_(panel),
         scratch_(scratch),
-        is_b_(panel.scale_step == kMaxLanesB) {}
+        is_b_(panel.scale_step == kMaxNr) {}
 
   void pack() {
-    panel_.rests.clear();
+    panel_.residuals.clear();
     panel_.specials = 0;
     find_units();
     for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
-      for (auto& plane : scratch_.planes) std::memset(plane[lane], 0, kRun);
+      for (auto& slice : scratch_.slices) std::memset(slice[lane], 0, kRun);
     }
-    const auto most_rests = static_cast<std::size_t>(panel_.width * depth_.count / kDense + 64);
-    for (Index run = 0; run < depth_.runs() && !crowded_; ++run) {
+    const auto max_residuals =
+        static_cast<std::size_t>(panel_.width * k_block_.count / kOverflowShare + 64);
+    for (Index run = 0; run < k_block_.runs() && !crowded_; ++run) {
       pack_run(run);
-      crowded_ = panel_.rests.size() > most_rests;
+      crowded_ = panel_.residuals.size() > max_residuals;
     }
     end();
   }
 
  private:
-  struct Line {
+  struct KVector {
     int unit = 0;  ///< its exponent
     double roundings = 0;
-    double rests = 0;  ///< sum of their magnitudes, in units
-    DigitTally tally;
+    double residuals = 0;  ///< sum of their magnitudes, in units
+    ThreeSliceTally tally;
   };
 
   void find_units() {
-    std::int16_t most[kMaxLanesB] = {};
+    std::int16_t max_magnitude[kMaxNr] = {};
     const auto* from = static_cast<const std::int16_t*>(factor_.codes.data) + factor_.start +
-                       panel_.first * factor_.row_step + depth_.start * factor_.step;
-    if (factor_.row_step == 1 && panel_.width == kMaxLanesB) {
-      find_most<kMaxLanesB>(from, factor_.step, depth_.count, most);
+                       panel_.first * factor_.row_step + k_block_.start * factor_.step;
+    if (factor_.row_step == 1 && panel_.width == kMaxNr) {
+      find_max_magnitudes<kMaxNr>(from, factor_.step, k_block_.count, max_magnitude);
     } else if (factor_.row_step == 1 && panel_.width == kTileLanes) {
-      find_most<kTileLanes>(from, factor_.step, depth_.count, most);
+      find_max_magnitudes<kTileLanes>(from, factor_.step, k_block_.count, max_magnitude);
     } else {
       for (int lane = 0; lane < panel_.width; ++lane) {
         const std::int16_t* line = from + lane * factor_.row_step;
-        for (Index c = 0; c < depth_.count; ++c, line += factor_.step) {
-          most[lane] = std::max(most[lane], magnitude(*line));
+        for (Index c = 0; c < k_block_.count; ++c, line += factor_.step) {
+          max_magnitude[lane] = std::max(max_magnitude[lane], magnitude(*line));
         }
       }
     }
     for (int lane = 0; lane < panel_.width; ++lane) {
-      if (most[lane] >= kInfinity) {
-        mark_special(lane, most[lane] > kInfinity);
-      } else if (most[lane] > 0) {
-        const auto bits = static_cast<std::uint32_t>(most[lane]) << 16;
-        lines_[lane].unit = -exponent_for(static_cast<double>(bit_cast<float>(bits)));
+      if (max_magnitude[lane] >= kInfinity) {
+        mark_special(lane, max_magnitude[lane] > kInfinity);
+      } else if (max_magnitude[lane] > 0) {
+        const auto bits = static_cast<std::uint32_t>(max_magnitude[lane]) << 16;
+        k_vectors_[lane].unit = -exponent_for(static_cast<double>(bit_cast<float>(bits)));
       }
     }
   }
@@ -110,103 +113,106 @@ class DigitPacker {
   }
 
   void pack_run(Index run) {
-    const int count = depth_.run_count(run);
-    const Index start = depth_.start + run * kRun;
+    const int count = k_block_.run_count(run);
+    const Index start = k_block_.start + run * kRun;
     scratch_.words.fetch(factor_, panel_.first, panel_.width, start, count);
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
-    auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kDigitChunkBytes;
+    auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kThreeSliceChunkBytes;
     for (int lane = 0; lane < panel_.width; ++lane) {
-      const DigitTarget target =
-          is_b_ ? DigitTarget{scratch_.planes[0][lane], kMaxLanesB * kRun, kChunk}
-                : DigitTarget{to + lane * kChunk, kTileBytes, kDigitChunkBytes};
-      pack_line(run, chunks, lane, target);
+      const ThreeSliceTarget target =
+          is_b_ ? ThreeSliceTarget{scratch_.slices[0][lane], kMaxNr * kRun, kChunk}
+                : ThreeSliceTarget{to + lane * kChunk, kTileBytes, kThreeSliceChunkBytes};
+      pack_k_vector(run, chunks, lane, target);
     }
-    for (int plane = 0; plane < kDigits && is_b_; ++plane) {
-      turn_digits(plane, chunks, scratch_.planes[plane][0], to,
-                  depth_.runs() * kChunks * kDigitChunkBytes);
+    for (int slice = 0; slice < kSlices && is_b_; ++slice) {
+      avx512_transpose_three_slices(slice, chunks, scratch_.slices[slice][0], to,
+                                    k_block_.runs() * kChunks * kThreeSliceChunkBytes);
     }
   }
 
-  void pack_line(Index run, int chunks, int lane, const DigitTarget& to) {
-    Line& line = lines_[lane];
+  void pack_k_vector(Index run, int chunks, int lane, const ThreeSliceTarget& to) {
+    KVector& line = k_vectors_[lane];
     alignas(64) float x[kRun];
     const std::uint16_t* words = scratch_.words.lane(lane);
     for (int c = 0; c < kRun; ++c) {
       x[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
     }
-    encode_digits(chunks, x, -line.unit, to, line.tally);
+    avx512_encode_three_slices(chunks, x, -line.unit, to, line.tally);
     if (panel_.bound[lane].special) return;
-    const std::uint64_t last = chunks > 1 ? line.tally.rest[1] : 0;
-    if ((line.tally.rest[0] | last) != 0) keep_rests(run, chunks, lane, x);
+    const std::uint64_t last = chunks > 1 ? line.tally.residual[1] : 0;
+    if ((line.tally.residual[0] | last) != 0) keep_residuals(run, chunks, lane, x);
   }
 
-  void keep_rests(Index run, int chunks, int lane, const float* x) {
-    Line& line = lines_[lane];
+  void keep_residuals(Index run, int chunks, int lane, const float* x) {
+    KVector& line = k_vectors_[lane];
     for (int word = 0; word < chunks; ++word) {
-      for (std::uint64_t left = line.tally.rest[word]; left != 0; left &= left - 1) {
+      for (std::uint64_t left = line.tally.residual[word]; left != 0; left &= left - 1) {
         const int at = word * kChunk + std::countr_zero(left);
         const double scaled = std::ldexp(static_cast<double>(x[at]), -line.unit);
-        const double rest = scaled - std::trunc(scaled);
+        const double residual = scaled - std::trunc(scaled);
         line.roundings += 6;
-        line.rests += std::abs(rest);
-        panel_.rests.push_back({std::ldexp(rest, line.unit), static_cast<std::uint32_t>(lane),
-                                static_cast<std::uint32_t>(run * kRun + at)});
+        line.residuals += std::abs(residual);
+        panel_.residuals.push_back({std::ldexp(residual, line.unit),
+                                    static_cast<std::uint32_t>(lane),
+                                    static_cast<std::uint32_t>(run * kRun + at)});
       }
     }
   }
 
   void end() {
-    if (crowded_) panel_.rests.clear();
-    panel_.dense = crowded_;
-    std::stable_sort(panel_.rests.begin(), panel_.rests.end(),
-                     [](const Rest& a, const Rest& b) { return a.lane < b.lane; });
+    if (crowded_) panel_.residuals.clear();
+    panel_.residual_overflow = crowded_;
+    std::stable_sort(panel_.residuals.begin(), panel_.residuals.end(),
+                     [](const Residual& a, const Residual& b) { return a.lane < b.lane; });
     panel_.errors = {};
-    panel_.errors.most = (kMostDigitInteger + 1) / 16.0f;
-    std::uint32_t past = 0;
-    for (int lane = 0; lane < kMaxLanesB; ++lane) {
-      panel_.rest_begin[lane] = past;
-      while (past < panel_.rests.size() && panel_.rests[past].lane <= static_cast<unsigned>(lane)) {
-        ++past;
+    panel_.errors.max_magnitude = (kMaxThreeSliceInteger + 1) / 16.0f;
+    std::uint32_t end = 0;
+    for (int lane = 0; lane < kMaxNr; ++lane) {
+      panel_.residual_begin[lane] = end;
+      while (end < panel_.residuals.size() &&
+             panel_.residuals[end].lane <= static_cast<unsigned>(lane)) {
+        ++end;
       }
-      if (lane < panel_.width) end_line(lane, past - panel_.rest_begin[lane]);
+      if (lane < panel_.width) end_k_vector(lane, end - panel_.residual_begin[lane]);
     }
-    panel_.rest_begin[kMaxLanesB] = past;
+    panel_.residual_begin[kMaxNr] = end;
   }
 
   /// docs/numerics.md, "Sums rounded in binary32".
-  void end_line(int lane, std::uint32_t rests) {
-    const Line& line = lines_[lane];
-    LineBound& bound = panel_.bound[lane];
+  void end_k_vector(int lane, std::uint32_t residuals) {
+    const KVector& line = k_vectors_[lane];
+    KVectorBound& bound = panel_.bound[lane];
     panel_.unit[lane] = power_f64(line.unit);
     double squares = sum_of(line.tally.squares);
     panel_.specials |= (bound.special ? 1u : 0u) << lane;
-    if (bound.special || (squares == 0.0 && rests == 0 && !crowded_)) return;
-    if (line.unit < kLeastUnit || line.unit > kMostUnit) panel_.dense = true;
+    if (bound.special || (squares == 0.0 && residuals == 0 && !crowded_)) return;
+    if (line.unit < kMinUnit || line.unit > kMaxUnit) panel_.residual_overflow = true;
     const double unit = panel_.unit[lane];
-    const auto count = static_cast<double>(depth_.count);
+    const auto count = static_cast<double>(k_block_.count);
     if (crowded_) squares = count * 0x1p46;  // some runs were not looked at
     const double norm = std::sqrt(squares) * (1.0 + 0x1p-10) + 1.0;
     bound.norm2 = norm * norm * unit * unit;
-    bound.quantum = rests == 0 && !crowded_ ? line.unit : kFarQuantum;
+    bound.quantum = residuals == 0 && !crowded_ ? line.unit : kFarQuantum;
     bound.roundings = count + line.roundings + 8;
     const double low = 0x8080 * std::sqrt(count);
-    panel_.errors.add_line(lane, line.unit, line.rests / 16,
-                           5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
+    panel_.errors.add_k_vector(lane, line.unit, line.residuals / 16,
+                               5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
   }
 
   const Factor& factor_;
-  const Depth& depth_;
-  Panel& panel_;
+  const KBlock& k_block_;
+  MicroPanel& panel_;
   PackScratch& scratch_;
   bool is_b_;
-  bool crowded_ = false;  ///< too many rests
-  Line lines_[kMaxLanesB];
+  bool crowded_ = false;  ///< too many residuals
+  KVector k_vectors_[kMaxNr];
 };
 
 }  // namespace
 
-void pack_digits(const Factor& factor, const Depth& depth, Panel& panel, PackScratch& scratch) {
-  DigitPacker(factor, depth, panel, scratch).pack();
+void pack_three_slices(const Factor& factor, const KBlock& k_block, MicroPanel& panel,
+                       PackScratch& scratch) {
+  ThreeSlicePacker(factor, k_block, panel, scratch).pack();
 }
 
 }  // namespace mxo::cpu

@@ -1,11 +1,11 @@
-// A tile of outputs from panels of digits.
+// A macro-tile of outputs from panels of three slices.
 #pragma once
 
 #include "emu/cpu/gemm/tiles/tile_sums.h"
 
 namespace mxo::cpu {
 
-/// Sums, rounds and writes the tile; its part is all of the depth.
-void compute_digits(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+/// Sums, rounds and writes the tile; its kc block is all of K.
+void compute_three_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -1,10 +1,10 @@
-// Byte planes by AVX-512, and a table that does with them what tiles would.
+// Two slices by AVX-512, and a table that does with them what tiles would.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -23,24 +23,24 @@ void split_64(const std::uint32_t* pairs, std::int8_t* high, std::int8_t* low) {
 
 }  // namespace
 
-void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept {
+void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept {
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     split_64(pairs + chunk * kChunk / 2, to.high + chunk * to.step, to.low + chunk * to.step);
   }
 }
 
-void turn_plane(int half, int plane, int chunks, const std::int8_t* lines, int step,
-                std::int8_t* run_b) noexcept {
-  avx512_interleave(kTileLanes, chunks * kChunk / 4, reinterpret_cast<const std::uint32_t*>(lines),
-                    step / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, plane, 0)),
-                    kTileLanes);
+void avx512_transpose_slice(int half, int slice, int chunks, const std::int8_t* k_vectors, int step,
+                            std::int8_t* run_b) noexcept {
+  avx512_interleave(
+      kTileLanes, chunks * kChunk / 4, reinterpret_cast<const std::uint32_t*>(k_vectors), step / 4,
+      reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, slice, 0)), kTileLanes);
 }
 
 static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <
               0x7FFFFFFF);
 
-void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
-                double* c) noexcept {
+void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
+                           const double* scale_b, double* c) noexcept {
   const __m512d shift = _mm512_set1_pd(256.0);
   for (int part = 0; part < kTileLanes; part += 8) {
     const int column = half * kTileLanes + part;
@@ -50,25 +50,25 @@ void add_joined(const PlaneSums& planes, int half, const double* scale_a, const 
     };
     for (int m = 0; m < kTileLanes; ++m) {
       // 256 high + mixed is (sum - low) / 256: with a span of integers of at most 2^15 - 1 it
-      // stays below 2^31.  Joined with low below 2^53.  Both exact.
+      // stays below 2^31.  Recombined with low below 2^53.  Both exact.
       const __m256i upper =
-          _mm256_add_epi32(_mm256_slli_epi32(words_of(planes[0][m]), 8), words_of(planes[1][m]));
+          _mm256_add_epi32(_mm256_slli_epi32(words_of(slices[0][m]), 8), words_of(slices[1][m]));
       const __m512d sum = _mm512_fmadd_pd(_mm512_cvtepi32_pd(upper), shift,
-                                          _mm512_cvtepi32_pd(words_of(planes[2][m])));
-      double* to = c + m * kMaxLanesB + column;
+                                          _mm512_cvtepi32_pd(words_of(slices[2][m])));
+      double* to = c + m * kMaxNr + column;
       _mm512_storeu_pd(to, _mm512_fmadd_pd(_mm512_mul_pd(sum, factor), _mm512_set1_pd(scale_a[m]),
                                            _mm512_loadu_pd(to)));
     }
   }
 }
 
-void planes_of_block(const std::int8_t* a, const ChunkRange& range,
-                     std::int8_t (&tiles)[2][kTileBytes]) noexcept {
+void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
+                            std::int8_t (&tiles)[2][kTileBytes]) noexcept {
   const __mmask64 keep = range.blocks == ChunkRange::lower ? 0xFFFFFFFFull : 0xFFFFFFFFull << 32;
-  for (int plane = 0; plane < 2; ++plane) {
+  for (int slice = 0; slice < 2; ++slice) {
     for (int i = 0; i < kTileBytes; i += 64) {
-      _mm512_storeu_si512(tiles[plane] + i,
-                          _mm512_maskz_loadu_epi8(keep, a + tile_of_a(plane, range.first) + i));
+      _mm512_storeu_si512(tiles[slice] + i,
+                          _mm512_maskz_loadu_epi8(keep, a + tile_of_a(slice, range.first) + i));
     }
   }
 }
@@ -77,7 +77,7 @@ namespace {
 
 // What four tile instructions add: 16 x 64 bytes by 64 x 16, signed or not.
 void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
-                       const std::int8_t* b_high, const std::int8_t* b_low, PlaneSums& sums) {
+                       const std::int8_t* b_high, const std::int8_t* b_low, TwoSliceSums& sums) {
   for (int m = 0; m < kTileLanes; ++m) {
     for (int n = 0; n < kTileLanes; ++n) {
       for (int c = 0; c < kChunk; ++c) {
@@ -93,15 +93,15 @@ void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
   }
 }
 
-void clear(PlaneSums& sums) {
-  for (auto& plane : sums) {
-    for (auto& row : plane) {
+void clear(TwoSliceSums& sums) {
+  for (auto& slice : sums) {
+    for (auto& row : slice) {
       for (std::int32_t& x : row) x = 0;
     }
   }
 }
 
-void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, PlaneSums& sums) {
+void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, TwoSliceSums& sums) {
   const int chunk = i % kChunks;
   const std::int8_t* run_a = a + i / kChunks * kRunBytes;
   const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
@@ -110,20 +110,20 @@ void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, P
 }
 
 void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
-               PlaneSums* halves) noexcept {
+               TwoSliceSums* halves) noexcept {
   if (chunk == chunks) return;
-  for (int half = 0; half < kMaxLanesB / kTileLanes; ++half) {
+  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
     if (chunk == 0) clear(halves[half]);
     add_chunk_of(half, chunk, a, b, halves[half]);
   }
 }
 
-void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                PlaneSums& sums) noexcept {
+void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
+                    TwoSliceSums& sums) noexcept {
   clear(sums);
   if (range.blocks != ChunkRange::both) {
     std::int8_t tiles[2][kTileBytes];
-    planes_of_block(a, range, tiles);
+    avx512_slices_of_block(a, range, tiles);
     return add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
                              b + tile_of_b(half, 1, range.first), sums);
   }
@@ -133,15 +133,15 @@ void sum_planes(int half, const ChunkRange& range, const std::int8_t* a, const s
 }  // namespace
 
 const Kernels& amx_layout_kernels() {
-  static constexpr PlaneKernels planes = {portable_encode_planes, sum_planes, add_chunk};
+  static constexpr TwoSliceKernels slices = {portable_encode_slices, sum_two_slices, add_chunk};
   static const Kernels kernels = [] {
     Kernels k = avx512_kernels();
-    k.lanes_int16 = kTileLanes;
-    k.planes = &planes;
-    k.add_digits = portable_add_digits;
+    k.mr_integers = kTileLanes;
+    k.slices = &slices;
+    k.add_three_slices = spelt_add_three_slices;
     k.bf16 = &bf16_layout_kernels();
-    k.add_rest_of_a = nullptr;  // planes_add_rests_of_a does
-    k.add_rest_of_b = planes_add_rest_of_b;
+    k.add_residual_of_a = nullptr;  // avx512_add_residuals_of_a does
+    k.add_residual_of_b = avx512_add_residual_of_b;
     return k;
   }();
   return kernels;

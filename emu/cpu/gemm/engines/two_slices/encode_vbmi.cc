@@ -1,4 +1,4 @@
-// Codes to byte planes by table: VPERMB looks 64 magnitudes up in 64 entries at once, which is
+// Codes to two slices by table: VPERMB looks 64 magnitudes up in 64 entries at once, which is
 // enough for those that are integers under the greatest scale of the span.
 #include <immintrin.h>
 
@@ -34,45 +34,46 @@ __m512i look_up_128(const std::uint8_t* table, __m512i magnitude) {
 struct SpecialKey {
   __m512i keep, flip;
   int limit;
-  explicit SpecialKey(const PlaneTable& table)
+  explicit SpecialKey(const SliceTable& table)
       : keep(bytes(table.nan_minus_0 ? 0xFF : 0x7F)),
         flip(bytes(table.nan_minus_0 ? 0x7F : 0)),
-        limit(table.nan_minus_0 ? 0xFE : table.most_finite) {}
+        limit(table.nan_minus_0 ? 0xFE : table.max_finite) {}
   __m512i of(__m512i code) const { return _mm512_xor_si512(_mm512_and_si512(code, keep), flip); }
 };
 
 }  // namespace
 
-void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
-                        const std::uint8_t* shift, const PlaneTarget& to,
-                        LineTally& tally) noexcept {
+void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                        const std::uint8_t* shift, const SliceTarget& to,
+                        SliceTally& tally) noexcept {
   constexpr __mmask64 kUpperBlock = 0xFFFFFFFF00000000ull;
   const __m512i zero = _mm512_setzero_si512();
   const __m512i one = bytes(1);
   const __m512i highs = _mm512_loadu_si512(table.high);
   const __m512i lows = _mm512_loadu_si512(table.low);
   const __m512i low_offset = bytes(table.low_offset);
-  const __m512i first_integer = bytes(table.shifted[0].rest_below - 1);
+  const __m512i first_integer = bytes(table.shifted[0].residual_below - 1);
   const SpecialKey key(table);
-  const PlaneTarget target = to;  // which the stores cannot change
-  __m512i most_special = zero;
+  const SliceTarget target = to;  // which the stores cannot change
+  __m512i max_special = zero;
   __m512i squares = _mm512_load_si512(tally.squares);
-  __m512i least = _mm512_load_si512(tally.least);
+  __m512i min_magnitude = _mm512_load_si512(tally.min_magnitude);
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const __m512i code = _mm512_loadu_si512(codes + chunk * kChunk);
-    most_special = _mm512_max_epu8(most_special, key.of(code));
+    max_special = _mm512_max_epu8(max_special, key.of(code));
     const __m512i magnitude = _mm512_and_si512(code, bytes(0x7F));
     const __m512i below = _mm512_sub_epi8(magnitude, one);  // 255 of a zero
-    least = _mm512_min_epu8(least, below);
-    const ShiftedPlanes& lower = table.shifted[shift[2 * chunk]];
-    const ShiftedPlanes& upper = table.shifted[shift[2 * chunk + 1]];
+    min_magnitude = _mm512_min_epu8(min_magnitude, below);
+    const ShiftedSlices& lower = table.shifted[shift[2 * chunk]];
+    const ShiftedSlices& upper = table.shifted[shift[2 * chunk + 1]];
     const __m512i lowered = of_blocks(lower.lowered, upper.lowered);
     const __m512i at = _mm512_subs_epu8(magnitude, lowered);
     __m512i high = look_up_64(highs, at);
     __m512i low = look_up_64(lows, _mm512_add_epi8(at, low_offset));
-    const __mmask64 rest = _mm512_cmplt_epu8_mask(_mm512_subs_epu8(below, lowered), first_integer);
-    tally.rest[chunk] = rest;
-    if (rest != 0) [[unlikely]] {  // the high bytes of integers that were cut are 0
+    const __mmask64 residual =
+        _mm512_cmplt_epu8_mask(_mm512_subs_epu8(below, lowered), first_integer);
+    tally.residual[chunk] = residual;
+    if (residual != 0) [[unlikely]] {  // the high bytes of integers that were cut are 0
       low = _mm512_mask_mov_epi8(look_up_128(lower.low, magnitude), kUpperBlock,
                                  look_up_128(upper.low, magnitude));
     }
@@ -89,8 +90,8 @@ void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t*
     _mm512_storeu_si512(target.low + place, low);
   }
   _mm512_store_si512(tally.squares, squares);
-  _mm512_store_si512(tally.least, least);
-  tally.special = _mm512_cmpgt_epu8_mask(most_special, bytes(key.limit)) != 0;
+  _mm512_store_si512(tally.min_magnitude, min_magnitude);
+  tally.special = _mm512_cmpgt_epu8_mask(max_special, bytes(key.limit)) != 0;
 }
 
 }  // namespace mxo::cpu

@@ -1,4 +1,4 @@
-// Products of rests, which byte planes leave out, with the other panel's integers, by AVX-512.
+// Products of residuals, which byte slices leave out, with the other panel's integers, by AVX-512.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
@@ -8,7 +8,7 @@ MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
 
-// Byte `at % 4` of 16 dwords of each plane, joined to integers.
+// Byte `at % 4` of 16 dwords of each slice, joined to integers.
 __m512i integers(__m512i high, __m512i low, unsigned at) {
   const unsigned bits = 8 * (at % 4);
   const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - bits));
@@ -39,37 +39,37 @@ __m512i integers_of_a(const std::int8_t* run, unsigned at) {
 
 // Element `at` of a run of the 16 lanes of a half of B.
 __m512i integers_of_b(const std::int8_t* run, int half, unsigned at) {
-  const std::int8_t* from = run + at / 4 * 64;  // chunks of one plane follow each other
+  const std::int8_t* from = run + at / 4 * 64;  // chunks of one slice follow each other
   return integers(_mm512_loadu_si512(from + tile_of_b(half, 0, 0)),
                   _mm512_loadu_si512(from + tile_of_b(half, 1, 0)), at);
 }
 
 }  // namespace
 
-void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
-                           const double* scale_b, double* c) noexcept {
+void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int8_t* b,
+                               const double* scale_b, double* c) noexcept {
   for (int i = 0; i < count; ++i) {
-    const Rest& rest = rests[i];
-    const double* scale = scale_b + rest.at / kBlock * kMaxLanesB;
-    double* row = c + rest.lane * kMaxLanesB;
+    const Residual& residual = residuals[i];
+    const double* scale = scale_b + residual.at / kBlock * kMaxNr;
+    double* row = c + residual.lane * kMaxNr;
     for (int half = 0; half < 2; ++half) {
-      add_16(_mm512_set1_pd(rest.value), integers_of_b(b, half, rest.at), scale + 16 * half,
+      add_16(_mm512_set1_pd(residual.value), integers_of_b(b, half, residual.at), scale + 16 * half,
              row + 16 * half);
     }
   }
 }
 
-void planes_add_rests_of_b(const Rest* rests, int count, const std::int8_t* a,
-                           const double* scale_a, double* d) noexcept {
+void avx512_add_residuals_of_b(const Residual* residuals, int count, const std::int8_t* a,
+                               const double* scale_a, double* d) noexcept {
   for (int i = 0; i < count; ++i) {
-    const Rest& rest = rests[i];
-    add_16(_mm512_set1_pd(rest.value), integers_of_a(a, rest.at),
-           scale_a + rest.at / kBlock * kMaxLanesA, d + rest.lane * kMaxLanesA);
+    const Residual& residual = residuals[i];
+    add_16(_mm512_set1_pd(residual.value), integers_of_a(a, residual.at),
+           scale_a + residual.at / kBlock * kMaxMr, d + residual.lane * kMaxMr);
   }
 }
 
-void planes_add_rest_of_b(int, double value, const std::int32_t* a, int at, const double* scale_a,
-                          double* d) noexcept {
+void avx512_add_residual_of_b(int, double value, const std::int32_t* a, int at,
+                              const double* scale_a, double* d) noexcept {
   add_16(_mm512_set1_pd(value),
          integers_of_a(reinterpret_cast<const std::int8_t*>(a), static_cast<unsigned>(at)), scale_a,
          d);

@@ -1,5 +1,5 @@
-// The rounding of rows of sums of planes by AVX-512: to odd in f32, then to bf16.  Rests are added
-// only where the most that they could add would matter.
+// The rounding of rows of sums of two slices by AVX-512: to odd in f32, then to bf16.  Residuals
+// are added only where the most that they could add would matter.
 #include <bit>
 
 #include "emu/cpu/gemm/engines/two_slices/pair.h"
@@ -10,20 +10,20 @@ namespace mxo::cpu {
 namespace {
 
 /// Columns [16 * half, 16 * half + 16) of a pair.
-struct Planes16 {
-  const PlaneSums& sums;
-  const LineErrors& a;
-  const LineErrors& b;
-  __mmask16 columns;  // that have rests
+struct TwoSlices16 {
+  const TwoSliceSums& sums;
+  const KVectorErrors& a;
+  const KVectorErrors& b;
+  __mmask16 columns;  // that have residuals
   __m512 of_columns;  // what those add at most
 
-  Planes16(const PlanePair& pair, int half)
+  TwoSlices16(const TwoSlicePair& pair, int half)
       : sums(pair.half(half)),
         a(pair.errors_of_a()),
         b(pair.errors_of_b()),
-        columns(static_cast<__mmask16>(b.with_rests >> half * kTileLanes)),
-        of_columns(
-            _mm512_mul_ps(_mm512_load_ps(b.rests + half * kTileLanes), _mm512_set1_ps(a.most))) {}
+        columns(static_cast<__mmask16>(b.with_residuals >> half * kTileLanes)),
+        of_columns(_mm512_mul_ps(_mm512_load_ps(b.residuals + half * kTileLanes),
+                                 _mm512_set1_ps(a.max_magnitude))) {}
 
   /// A sum is 2^16 u + w, both exact in f32, so that fused steps round it once: down and up.  The
   /// odd one of the two rounds to bf16 as the sum itself does.
@@ -44,18 +44,18 @@ struct Planes16 {
       w = _mm512_add_epi32(w, low);
     }
     const __m512 high = _mm512_cvtepi32_ps(u);
-    const __m512 rest = _mm512_cvtepi32_ps(w);
+    const __m512 below = _mm512_cvtepi32_ps(w);
     const __m512 step = _mm512_set1_ps(0x1p16f);
     const __m512i down = _mm512_castps_si512(
-        _mm512_fmadd_round_ps(high, step, rest, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
+        _mm512_fmadd_round_ps(high, step, below, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC));
     const __m512i up = _mm512_castps_si512(
-        _mm512_fmadd_round_ps(high, step, rest, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
+        _mm512_fmadd_round_ps(high, step, below, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC));
     return _mm512_mask_mov_epi32(up, _mm512_test_epi32_mask(down, _mm512_set1_epi32(1)), down);
   }
 
-  /// What the rests of a row and of the columns add at most, in units of both.
-  [[gnu::always_inline]] inline __m512 most_of_rests(int row) const {
-    return _mm512_add_ps(of_columns, _mm512_set1_ps(a.rests[row] * b.most));
+  /// What the residuals of a row and of the columns add at most, in units of both.
+  [[gnu::always_inline]] inline __m512 max_of_residuals(int row) const {
+    return _mm512_add_ps(of_columns, _mm512_set1_ps(a.residuals[row] * b.max_magnitude));
   }
 };
 
@@ -71,35 +71,36 @@ struct Planes16 {
   return ends_of(c, _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1p-21f), error));
 }
 
-/// Sums of one row and half without their rests, rounded; a bit of each that is too near a tie for
-/// what rests may add.
+/// Sums of one row and half without their residuals, rounded; a bit of each that is too near a tie
+/// for what residuals may add.
 struct Rounded16 {
   __m512i bits;
   __mmask16 near;
 };
 
-template <bool kDeep, bool kRests>
-[[gnu::always_inline]] inline Rounded16 round_16(const Planes16& of, int row, bool row_has_rests) {
+template <bool kDeep, bool kResiduals>
+[[gnu::always_inline]] inline Rounded16 round_16(const TwoSlices16& of, int row,
+                                                 bool row_has_residuals) {
   const __m512i odd = of.odd<kDeep>(row);
-  const __mmask16 any = row_has_rests ? 0xFFFF : of.columns;
-  if (!kRests || any == 0) return {nearest(odd), 0};
-  const Ends ends = about(_mm512_castsi512_ps(odd), of.most_of_rests(row));
+  const __mmask16 any = row_has_residuals ? 0xFFFF : of.columns;
+  if (!kResiduals || any == 0) return {nearest(odd), 0};
+  const Ends ends = about(_mm512_castsi512_ps(odd), of.max_of_residuals(row));
   const __m512i upper = _mm512_set1_epi32(static_cast<int>(0xFFFF0000u));
   return {nearest(odd),
           _mm512_mask_test_epi32_mask(any, _mm512_xor_si512(ends.low, ends.high), upper)};
 }
 
-/// The row again, with the rests of the outputs that are near.
+/// The row again, with the residuals of the outputs that are near.
 template <bool kDeep>
-RoundedRow add_rests(const PlanePair& pair, int row, std::uint32_t near) {
-  alignas(64) float rests[kMaxLanesB] = {};
-  pair.sum_rests(row, near, rests);
+RoundedRow add_residuals(const TwoSlicePair& pair, int row, std::uint32_t near) {
+  alignas(64) float residuals[kMaxNr] = {};
+  pair.sum_residuals(row, near, residuals);
   const auto half = [&](int i) {
-    const Planes16 of(pair, i);
+    const TwoSlices16 of(pair, i);
     const __m512i odd = of.odd<kDeep>(row);
     const __m512 c =
-        _mm512_add_ps(_mm512_castsi512_ps(odd), _mm512_load_ps(rests + i * kTileLanes));
-    const Ends ends = about(c, _mm512_mul_ps(of.most_of_rests(row), _mm512_set1_ps(0x1p-14f)));
+        _mm512_add_ps(_mm512_castsi512_ps(odd), _mm512_load_ps(residuals + i * kTileLanes));
+    const Ends ends = about(c, _mm512_mul_ps(of.max_of_residuals(row), _mm512_set1_ps(0x1p-14f)));
     const auto those = static_cast<__mmask16>(near >> i * kTileLanes);
     return Ends{_mm512_mask_mov_epi32(nearest(odd), those, ends.low),
                 _mm512_mask_mov_epi32(nearest(odd), those, ends.high)};
@@ -107,39 +108,40 @@ RoundedRow add_rests(const PlanePair& pair, int row, std::uint32_t near) {
   return row_of(half(0), half(1), near);
 }
 
-template <bool kDeep, bool kRests>
-void round_planes(int first, int past, const PlanePair& pair, RoundedRows& to) {
-  const Planes16 left(pair, 0);
-  const Planes16 right(pair, 1);
+template <bool kDeep, bool kResiduals>
+void round_two_slices(int first, int end, const TwoSlicePair& pair, RoundedRows& to) {
+  const TwoSlices16 left(pair, 0);
+  const TwoSlices16 right(pair, 1);
   const RowScale scale(0, left.a, left.b);
-  const std::uint32_t rows = left.a.with_rests;
+  const std::uint32_t rows = left.a.with_residuals;
   const auto round = [&](int m, std::uint32_t wanted) __attribute__((always_inline)) {
-    const bool row_has_rests = kRests && (rows >> m & 1u) != 0;
-    const Rounded16 of_left = round_16<kDeep, kRests>(left, m, row_has_rests);
-    const Rounded16 of_right = round_16<kDeep, kRests>(right, m, row_has_rests);
-    const std::uint32_t near = kRests ? _mm512_kunpackw(of_right.near, of_left.near) & wanted : 0u;
+    const bool row_has_residuals = kResiduals && (rows >> m & 1u) != 0;
+    const Rounded16 of_left = round_16<kDeep, kResiduals>(left, m, row_has_residuals);
+    const Rounded16 of_right = round_16<kDeep, kResiduals>(right, m, row_has_residuals);
+    const std::uint32_t near =
+        kResiduals ? _mm512_kunpackw(of_right.near, of_left.near) & wanted : 0u;
     return RoundedRow{upper_halves(of_left.bits, of_right.bits), near};
   };
-  round_rows(first, past, scale, round, to);
-  if (!kRests) return;
+  round_rows(first, end, scale, round, to);
+  if (!kResiduals) return;
   for (std::uint32_t near = to.rows_left; near != 0; near &= near - 1) {
     const int m = std::countr_zero(near);
-    if (to.open[m] == 0) continue;
-    const RoundedRow row = add_rests<kDeep>(pair, m, to.open[m]);
+    if (to.failed[m] == 0) continue;
+    const RoundedRow row = add_residuals<kDeep>(pair, m, to.failed[m]);
     _mm512_store_si512(to.left[m], scale.scaled(m, row.words));
-    to.open[m] = row.open;
+    to.failed[m] = row.failed;
   }
 }
 
 }  // namespace
 
-void round_sums(int first, int past, const PlanePair& pair, RoundedRows& to) noexcept {
-  if ((pair.errors_of_a().with_rests | pair.errors_of_b().with_rests) != 0) {
-    if (pair.is_deep()) return round_planes<true, true>(first, past, pair, to);
-    return round_planes<false, true>(first, past, pair, to);
+void round_sums(int first, int end, const TwoSlicePair& pair, RoundedRows& to) noexcept {
+  if ((pair.errors_of_a().with_residuals | pair.errors_of_b().with_residuals) != 0) {
+    if (pair.is_deep()) return round_two_slices<true, true>(first, end, pair, to);
+    return round_two_slices<false, true>(first, end, pair, to);
   }
-  if (pair.is_deep()) return round_planes<true, false>(first, past, pair, to);
-  round_planes<false, false>(first, past, pair, to);
+  if (pair.is_deep()) return round_two_slices<true, false>(first, end, pair, to);
+  round_two_slices<false, false>(first, end, pair, to);
 }
 
 }  // namespace mxo::cpu

@@ -1,11 +1,11 @@
-// A tile whose depth is one span.
+// A tile whose K extent is one span.
 #pragma once
 
 #include "emu/cpu/gemm/tiles/tile_sums.h"
 
 namespace mxo::cpu {
 
-/// Sums, rounds and writes the tile; its part is all of the depth.
-void compute_span(const Kernels& kernels, const TilePart& part, TileScratch& scratch);
+/// Sums, rounds and writes the tile; its kc block is all of K.
+void compute_span(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

@@ -1,4 +1,4 @@
-// The tables of magnitudes, and the encoder of planes in plain C++.
+// The tables of magnitudes, and the encoder of two slices in plain C++.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,31 +9,31 @@
 namespace mxo::cpu {
 namespace {
 
-PlaneTable make_table(Dtype dtype) {
+SliceTable make_table(Dtype dtype) {
   const float* values = code_values(dtype);
-  PlaneTable table = {};
+  SliceTable table = {};
   table.nan_minus_0 = std::isnan(values[0x80]);
   table.mantissa_bits =
       visit_minifloat8(dtype, [](auto tag) { return decltype(tag)::type::spec.mantissa_bits; });
-  table.most_finite = 0x7F;
-  while (!std::isfinite(values[table.most_finite])) --table.most_finite;
-  const double most = values[table.most_finite];
-  table.unit = std::ilogb(most) + 1 - 15;
-  for (int shift = 0; shift <= kMostSpread; ++shift) {
-    ShiftedPlanes& to = table.shifted[shift];
+  table.max_finite = 0x7F;
+  while (!std::isfinite(values[table.max_finite])) --table.max_finite;
+  const double max_magnitude = values[table.max_finite];
+  table.unit = std::ilogb(max_magnitude) + 1 - 15;
+  for (int shift = 0; shift <= kMaxSpread; ++shift) {
+    ShiftedSlices& to = table.shifted[shift];
     std::fill(to.lowered, to.lowered + kBlock, shift << table.mantissa_bits);
-    for (int code = 0; code <= table.most_finite; ++code) {
+    for (int code = 0; code <= table.max_finite; ++code) {
       const double value = std::ldexp(static_cast<double>(values[code]), -shift);
       const double scaled = std::ldexp(value, -table.unit);
       const auto integer = static_cast<unsigned>(scaled);
       to.high[code] = static_cast<std::uint8_t>(integer >> 8);
       to.low[code] = static_cast<std::uint8_t>(integer & 0xFFu);
       if (scaled != static_cast<double>(integer)) {
-        to.rest_below = static_cast<std::uint8_t>(code + 1);
+        to.residual_below = static_cast<std::uint8_t>(code + 1);
       }
     }
   }
-  const ShiftedPlanes& top = table.shifted[0];
+  const ShiftedSlices& top = table.shifted[0];
   // Low bytes: 11 or 12 places lie between the least integer and the greatest, the lowest eight of
   // them have one.  With three bits of mantissa that is 64 magnitudes, from 32 on.
   table.low_offset = table.mantissa_bits == 3 ? 32 : 0;
@@ -46,8 +46,8 @@ PlaneTable make_table(Dtype dtype) {
 
 }  // namespace
 
-const PlaneTable& plane_table(Dtype dtype) {
-  static const PlaneTable tables[] = {make_table(Dtype::e4m3), make_table(Dtype::e4m3fnuz),
+const SliceTable& slice_table(Dtype dtype) {
+  static const SliceTable tables[] = {make_table(Dtype::e4m3), make_table(Dtype::e4m3fnuz),
                                       make_table(Dtype::e5m2), make_table(Dtype::e5m2fnuz)};
   switch (dtype) {
     case Dtype::e4m3: return tables[0];
@@ -57,29 +57,29 @@ const PlaneTable& plane_table(Dtype dtype) {
   }
 }
 
-void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
-                            const std::uint8_t* shift, const PlaneTarget& to,
-                            LineTally& tally) noexcept {
+void portable_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                            const std::uint8_t* shift, const SliceTarget& to,
+                            SliceTally& tally) noexcept {
   tally.special = false;
-  std::memset(tally.rest, 0, sizeof(std::uint64_t) * static_cast<std::size_t>(chunks));
+  std::memset(tally.residual, 0, sizeof(std::uint64_t) * static_cast<std::size_t>(chunks));
   for (int c = 0; c < chunks * kChunk; ++c) {
     const int magnitude = codes[c] & 0x7F;
     const bool negative = codes[c] >= 0x80;
-    if (magnitude > table.most_finite || (table.nan_minus_0 && codes[c] == 0x80)) {
+    if (magnitude > table.max_finite || (table.nan_minus_0 && codes[c] == 0x80)) {
       tally.special = true;
     }
-    const ShiftedPlanes& planes = table.shifted[shift[c / kBlock]];
-    const int integer = 256 * planes.high[magnitude] + planes.low[magnitude];
+    const ShiftedSlices& slices = table.shifted[shift[c / kBlock]];
+    const int integer = 256 * slices.high[magnitude] + slices.low[magnitude];
     const int x = negative ? -integer : integer;
     const int at = to.place(c / kChunk) + c % kChunk;
     to.high[at] = static_cast<std::int8_t>(x >> 8);
     to.low[at] = static_cast<std::int8_t>(x & 0xFF);
-    const std::uint32_t above = planes.high[magnitude] + 1u;
+    const std::uint32_t above = slices.high[magnitude] + 1u;
     tally.squares[c % kChunk / 4] += above * above;
-    std::uint8_t& least = tally.least[c % 64];
-    least = std::min(least, static_cast<std::uint8_t>(magnitude - 1));
-    if (magnitude != 0 && magnitude < planes.rest_below) {
-      tally.rest[c / 64] |= std::uint64_t{1} << c % 64;
+    std::uint8_t& min_magnitude = tally.min_magnitude[c % 64];
+    min_magnitude = std::min(min_magnitude, static_cast<std::uint8_t>(magnitude - 1));
+    if (magnitude != 0 && magnitude < slices.residual_below) {
+      tally.residual[c / 64] |= std::uint64_t{1} << c % 64;
     }
   }
 }

@@ -1,12 +1,12 @@
-// The panels of AMX: an integer as two planes of bytes, so that a product of int16 is four of
+// The panels of AMX: an integer as two slices of bytes, so that a product of int16 is four of
 // bytes.
 //
-// An integer x is 256 * high + low, high signed, low not.  A run of A is [plane][chunk][lane][64],
-// tiles of 16 lanes by 64 elements.  A run of B is [half][plane][chunk][16][16 lanes][4]: tiles of
+// An integer x is 256 * high + low, high signed, low not.  A run of A is [slice][chunk][lane][64],
+// tiles of 16 lanes by 64 elements.  A run of B is [half][slice][chunk][16][16 lanes][4]: tiles of
 // 64 elements by 16 lanes, four neighbours in a dword.  Plane 0 is the high one.
 //
-// Sums of the planes' products stay below 2^31 for 2^15 elements, so that tiles are emptied once a
-// span: some runs in which each line has one unit, the greatest magnitude of its format at the
+// Sums of the slices' products stay below 2^31 for 2^15 elements, so that tiles are emptied once a
+// span: some runs in which each K-vector has one unit, the greatest magnitude of its format at the
 // greatest of its scales just below 2^15.
 #pragma once
 
@@ -24,56 +24,56 @@ inline constexpr int kSpanRuns = 4;
 inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
 inline constexpr int kSpanChunks = kSpanRuns * kChunks;
 
-constexpr int tile_of_a(int plane, int chunk) { return (plane * kChunks + chunk) * kTileBytes; }
-constexpr int tile_of_b(int half, int plane, int chunk) {
-  return ((half * 2 + plane) * kChunks + chunk) * kTileBytes;
+constexpr int tile_of_a(int slice, int chunk) { return (slice * kChunks + chunk) * kTileBytes; }
+constexpr int tile_of_b(int half, int slice, int chunk) {
+  return ((half * 2 + slice) * kChunks + chunk) * kTileBytes;
 }
 inline constexpr int kRunBytes = 2 * kChunks * kTileBytes;  ///< of A; of B twice as many
 
-/// Blocks whose scales differ by more than this keep units of their own: beyond, the rests of
+/// Blocks whose scales differ by more than this keep units of their own: beyond, the residuals of
 /// the small ones cost more than a flush for each block.
-inline constexpr int kMostSpread = 5;
+inline constexpr int kMaxSpread = 5;
 
 /// The magnitudes of a format under a scale 2^shift below the greatest of the span.
-struct alignas(64) ShiftedPlanes {
+struct alignas(64) ShiftedSlices {
   std::uint8_t high[128];  ///< |value| * 2^-(unit + shift), cut to an integer
   std::uint8_t low[128];
   std::uint8_t lowered[kBlock];  ///< shift << mantissa_bits: so much less is the exponent field
-  std::uint8_t rest_below;       ///< magnitudes from here on are integers
+  std::uint8_t residual_below;   ///< magnitudes from here on are integers
 };
-struct PlaneTable {
-  ShiftedPlanes shifted[kMostSpread + 1];
+struct SliceTable {
+  ShiftedSlices shifted[kMaxSpread + 1];
   /// A magnitude that is an integer, less `lowered`, is one of shift 0.  Of those the high byte is
   /// 0 below 64, so that six bits tell it; the low byte is 0 but for 64 neighbours, which
   /// low_offset takes to 64, and they are found by their low six bits, too.
   std::uint8_t high[64];
   std::uint8_t low[64];
   std::uint8_t low_offset;
-  int unit;         ///< exponent of the integers' unit
-  int most_finite;  ///< magnitudes above are NaN or infinite
+  int unit;        ///< exponent of the integers' unit
+  int max_finite;  ///< magnitudes above are NaN or infinite
   int mantissa_bits;
   bool nan_minus_0;
 };
-const PlaneTable& plane_table(Dtype dtype);
+const SliceTable& slice_table(Dtype dtype);
 
-/// What one span of a line amounts to, and in `rest` and `special` the last call alone.
-struct alignas(64) LineTally {
+/// What one span of a K-vector amounts to, and in `residual` and `special` the last call alone.
+struct alignas(64) SliceTally {
   /// Their sum is that of (high byte of the magnitude + 1)^2: no element is as large as that many
   /// 256 units.
   std::uint32_t squares[16];
-  std::uint8_t least[64];           ///< least magnitude minus 1, modulo 256
-  std::uint64_t rest[kSpanChunks];  ///< of each chunk, bit c: element c may have a rest
-  bool special;                     ///< there is a NaN or an infinity: the planes hold anything
+  std::uint8_t min_magnitude[64];       ///< least magnitude minus 1, modulo 256
+  std::uint64_t residual[kSpanChunks];  ///< of each chunk, bit c: element c may have a residual
+  bool special;                         ///< there is a NaN or an infinity: the slices hold anything
 
   void clear() {
     std::memset(squares, 0, sizeof(squares));
-    std::memset(least, 255, sizeof(least));
+    std::memset(min_magnitude, 255, sizeof(min_magnitude));
   }
 };
 
-/// Where the two planes of one line go: `step` bytes from chunk to chunk of a run, `run_step` from
-/// run to run.
-struct PlaneTarget {
+/// Where the two slices of one K-vector go: `step` bytes from chunk to chunk of a run, `run_step`
+/// from run to run.
+struct SliceTarget {
   std::int8_t* high;
   std::int8_t* low;
   int step;
@@ -89,53 +89,53 @@ struct ChunkRange {
   enum Blocks : std::uint8_t { both, lower, upper } blocks;
 };
 
-/// The products of byte planes of a 16 x 16 tile of sums: high * high, the two mixed ones,
+/// The products of byte slices of a 16 x 16 tile of sums: high * high, the two mixed ones,
 /// low * low, one [16][16] each.
-using PlaneSums = std::int32_t[3][kTileLanes][kTileLanes];
+using TwoSliceSums = std::int32_t[3][kTileLanes][kTileLanes];
 
-/// The loops that know of planes; a table that has them does without place_a, place_b, dot_int16
+/// The loops that know of slices; a table that has them does without place_a, place_b, dot_int16
 /// and add_scaled.
-struct PlaneKernels {
+struct TwoSliceKernels {
   /// Chunks of codes from the start of a run on; block b's scale is 2^shift[b] below the span's,
   /// shift at most kMostSpread.
-  void (*encode)(const PlaneTable& table, int chunks, const std::uint8_t* codes,
-                 const std::uint8_t* shift, const PlaneTarget& to, LineTally& tally) noexcept;
+  void (*encode)(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                 const std::uint8_t* shift, const SliceTarget& to, SliceTally& tally) noexcept;
   /// The sums of 16 lanes of A with a half of B.
   void (*sum)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-              PlaneSums& sums) noexcept;
+              TwoSliceSums& sums) noexcept;
   /// The same of both halves in steps, `chunk` from 0 to `chunks`, between which the tiles keep
   /// what there is and the caller does other work; the last one leaves the sums in `halves`.
   void (*add_chunk)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
-                    PlaneSums* halves) noexcept;
+                    TwoSliceSums* halves) noexcept;
 };
 
-void portable_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
-                            const std::uint8_t* shift, const PlaneTarget& to,
-                            LineTally& tally) noexcept;
-void vbmi_encode_planes(const PlaneTable& table, int chunks, const std::uint8_t* codes,
-                        const std::uint8_t* shift, const PlaneTarget& to,
-                        LineTally& tally) noexcept;
+void portable_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                            const std::uint8_t* shift, const SliceTarget& to,
+                            SliceTally& tally) noexcept;
+void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                        const std::uint8_t* shift, const SliceTarget& to,
+                        SliceTally& tally) noexcept;
 
-/// int16 pairs of a line's run, as encode_int16 leaves them, to planes.
-void split_pairs(const std::uint32_t* pairs, const PlaneTarget& to) noexcept;
-/// 16 lines of bytes of one plane, `step` apart, to the first tiles of a half of a run of B.
-void turn_plane(int half, int plane, int chunks, const std::int8_t* lines, int step,
-                std::int8_t* run_b) noexcept;
-/// c[rest.lane][n] += rest.value * (b[n] * scale_b[n]) for each of `count` rests of a run of A, b
-/// the same run of B and scale_b its first block's scales.
-void planes_add_rests_of_a(const Rest* rests, int count, const std::int8_t* b,
-                           const double* scale_b, double* c) noexcept;
-/// d[rest.lane][m] += rest.value * (a[m] * scale_a[m]) likewise, d [lanes][kMaxLanesA].
-void planes_add_rests_of_b(const Rest* rests, int count, const std::int8_t* a,
-                           const double* scale_a, double* d) noexcept;
-void planes_add_rest_of_b(int width, double value, const std::int32_t* a, int at,
-                          const double* scale_a, double* d) noexcept;
+/// int16 pairs of a K-vector's run, as encode_int16 leaves them, to slices.
+void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
+/// 16 K-vectors of bytes of one slice, `step` apart, to the first tiles of a half of a run of B.
+void avx512_transpose_slice(int half, int slice, int chunks, const std::int8_t* k_vectors, int step,
+                            std::int8_t* run_b) noexcept;
+/// c[residual.lane][n] += residual.value * (b[n] * scale_b[n]) for each of `count` residuals of a
+/// run of A, b the same run of B and scale_b its first block's scales.
+void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int8_t* b,
+                               const double* scale_b, double* c) noexcept;
+/// d[residual.lane][m] += residual.value * (a[m] * scale_a[m]) likewise, d [lanes][kMaxMr].
+void avx512_add_residuals_of_b(const Residual* residuals, int count, const std::int8_t* a,
+                               const double* scale_a, double* d) noexcept;
+void avx512_add_residual_of_b(int width, double value, const std::int32_t* a, int at,
+                              const double* scale_a, double* d) noexcept;
 
 /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
-void add_joined(const PlaneSums& planes, int half, const double* scale_a, const double* scale_b,
-                double* c) noexcept;
+void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
+                           const double* scale_b, double* c) noexcept;
 /// Chunk `chunk` of A with one block zero: two tiles, high and low.
-void planes_of_block(const std::int8_t* a, const ChunkRange& range,
-                     std::int8_t (&tiles)[2][kTileBytes]) noexcept;
+void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
+                            std::int8_t (&tiles)[2][kTileBytes]) noexcept;
 
 }  // namespace mxo::cpu

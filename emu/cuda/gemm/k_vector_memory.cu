@@ -1,5 +1,5 @@
-// Laying lines along k, and the maps that describe them to the copy engine.
-#include "emu/cuda/gemm/line_memory.cuh"
+// Laying K-vectors along k, and the maps that describe them to the copy engine.
+#include "emu/cuda/gemm/k_vector_memory.cuh"
 
 #include <cuda_runtime.h>
 
@@ -12,39 +12,40 @@ namespace mxo::cuda {
 namespace {
 
 constexpr int kTile = 32;
-constexpr unsigned kMostBlocks = 1u << 20;
+constexpr unsigned kMaxBlocks = 1u << 20;
 
-/// A tile of 32 lines x 32 places; threads 32 x 8.  Reads along the axis whose stride is smaller.
+/// A tile of 32 K-vectors x 32 places; threads 32 x 8.  Reads along the axis whose stride is
+/// smaller.
 template <typename Element, typename Fetch>
 __device__ void move_tile(Element (&tile)[kTile][kTile + 4 / sizeof(Element)], bool read_along_k,
-                          Fetch fetch, Element* out, Index out_line, Index line0, Index k0,
-                          Index lines) {
+                          Fetch fetch, Element* out, Index out_k_vector, Index k_vector0, Index k0,
+                          Index k_vectors) {
   const int x = static_cast<int>(threadIdx.x);
   for (int y = static_cast<int>(threadIdx.y); y < kTile; y += 8) {
     const int i = read_along_k ? y : x;
     const int c = read_along_k ? x : y;
-    tile[i][c] = line0 + i < lines ? fetch(line0 + i, k0 + c) : Element{};
+    tile[i][c] = k_vector0 + i < k_vectors ? fetch(k_vector0 + i, k0 + c) : Element{};
   }
   __syncthreads();
   for (int y = static_cast<int>(threadIdx.y); y < kTile; y += 8) {
-    if (line0 + y < lines) out[(line0 + y) * out_line + k0 + x] = tile[y][x];
+    if (k_vector0 + y < k_vectors) out[(k_vector0 + y) * out_k_vector + k0 + x] = tile[y][x];
   }
   __syncthreads();
 }
 
-/// Lines of all groups to out[g * lines + i][c], or, where rows are contracted, to
+/// K-vectors of all groups to out[g * k_vectors + i][c], or, where rows are contracted, to
 /// out[i][128 * packed + c].  `fetch(g, i, c)` reads an element.
 template <typename Element, typename Fetch>
-__device__ void lay(const Problem& p, const Factor& f, Index lines, Index out_line, Element* out,
-                    Fetch fetch) {
+__device__ void lay(const Problem& p, const Factor& f, Index k_vectors, Index out_k_vector,
+                    Element* out, Fetch fetch) {
   __shared__ Element tile[kTile][kTile + 4 / sizeof(Element)];
-  const Index across = out_line / kTile;
+  const Index across = out_k_vector / kTile;
   const Index groups = f.k_is_rows || f.lines_are_rows ? 1 : p.groups;
-  const Index down = (lines + kTile - 1) / kTile;
+  const Index down = (k_vectors + kTile - 1) / kTile;
   const bool read_along_k = f.k <= f.line;
   for (Index t = blockIdx.x; t < across * down * groups; t += gridDim.x) {
     Index g = t / (across * down);
-    const Index line0 = t / across % down * kTile;
+    const Index k_vector0 = t / across % down * kTile;
     const Index k0 = t % across * kTile;
     Index first = 0;  // place of k0 in its group
     if (f.k_is_rows) {
@@ -53,19 +54,19 @@ __device__ void lay(const Problem& p, const Factor& f, Index lines, Index out_li
       first = k0 - Index{p.span[g].packed} * 128;
     }
     const Index length = f.k_is_rows ? Index{p.span[g].rows} : p.k;
-    const Index owed = f.lines_are_rows ? Index{p.span[p.groups].start} : lines;
+    const Index with_outputs = f.lines_are_rows ? Index{p.span[p.groups].start} : k_vectors;
     move_tile(
         tile, read_along_k,
         [&](Index i, Index at) {
           const Index c = f.k_is_rows ? at - k0 + first : at;
-          return c < length && i < owed ? fetch(g, i, c) : Element{};
+          return c < length && i < with_outputs ? fetch(g, i, c) : Element{};
         },
-        out + (f.k_is_rows || f.lines_are_rows ? 0 : g * lines * out_line), out_line, line0, k0,
-        lines);
+        out + (f.k_is_rows || f.lines_are_rows ? 0 : g * k_vectors * out_k_vector), out_k_vector,
+        k_vector0, k0, k_vectors);
   }
 }
 
-/// Row lines are counted from row 0 here, so that group 0 with start 0 addresses them.
+/// Rows are counted from row 0 here, so that group 0 with start 0 addresses them.
 __device__ Index code_offset(const Problem& p, const Factor& f, Index g, Index i, Index c) {
   return f.lines_are_rows ? i * f.line + c * f.k : p.code_at(f, g, i, c);
 }
@@ -75,18 +76,18 @@ __device__ Index scale_offset(const Problem& p, const Factor& f, Index g, Index 
 }
 
 template <typename Element>
-__global__ void lay_kernel(Problem p, Factor f, Index lines, Index out_line, Element* out) {
+__global__ void lay_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector, Element* out) {
   const auto* codes = static_cast<const Element*>(f.codes);
-  lay(p, f, lines, out_line, out,
+  lay(p, f, k_vectors, out_k_vector, out,
       [&](Index g, Index i, Index c) { return codes[code_offset(p, f, g, i, c)]; });
 }
 
 template <typename Code>
-__global__ void dequantize_kernel(Problem p, Factor f, Index lines, Index out_line,
+__global__ void dequantize_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector,
                                   std::uint16_t* out) {
   const auto* codes = static_cast<const Code*>(f.codes);
   const auto* scales = static_cast<const E8M0*>(f.scales);
-  lay(p, f, lines, out_line, out, [&](Index g, Index i, Index c) {
+  lay(p, f, k_vectors, out_k_vector, out, [&](Index g, Index i, Index c) {
     return dequantize_bf16(codes[code_offset(p, f, g, i, c)], scales[scale_offset(p, f, g, i, c)])
         .bits;
   });
@@ -94,16 +95,16 @@ __global__ void dequantize_kernel(Problem p, Factor f, Index lines, Index out_li
 
 /// The same where k runs through memory: sixteen elements of one block to a thread.
 template <typename Code>
-__global__ void dequantize_rows_kernel(Problem p, Factor f, Index lines, Index groups,
-                                       Index out_line, uint4* out) {
+__global__ void dequantize_rows_kernel(Problem p, Factor f, Index k_vectors, Index groups,
+                                       Index out_k_vector, uint4* out) {
   const Index steps = p.k / 16;
-  const Index all = groups * lines * steps;
+  const Index all = groups * k_vectors * steps;
   for (Index t = blockIdx.x * Index{blockDim.x} + threadIdx.x; t < all;
        t += gridDim.x * Index{blockDim.x}) {
-    const Index line = t / steps;
-    const Index c = (t - line * steps) * 16;
-    const Index g = groups == 1 ? 0 : line / lines;
-    const Index i = line - g * lines;
+    const Index k_vector = t / steps;
+    const Index c = (t - k_vector * steps) * 16;
+    const Index g = groups == 1 ? 0 : k_vector / k_vectors;
+    const Index i = k_vector - g * k_vectors;
     if (f.lines_are_rows && i >= p.span[p.groups].start) continue;
     const auto* codes = static_cast<const Code*>(f.codes) + g * f.group + i * f.line + c;
     const E8M0 scale = static_cast<const E8M0*>(
@@ -119,34 +120,34 @@ __global__ void dequantize_rows_kernel(Problem p, Factor f, Index lines, Index g
       pairs[n] = dequantize_bf16(low, scale).bits | std::uint32_t{dequantize_bf16(high, scale).bits}
                                                         << 16;
     }
-    uint4* to = out + (line * out_line + c) / 8;
+    uint4* to = out + (k_vector * out_k_vector + c) / 8;
     to[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
     to[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
   }
 }
 
-/// Elements of a laid line.
+/// Elements of a laid K-vector.
 Index laid_length(const Problem& p, const Factor& f) {
   return f.k_is_rows ? round_up(p.k, 128) + 128 * p.groups : round_up(p.k, 128);
 }
 
-unsigned blocks_for(Index lines, Index length, Index groups) {
-  const Index tiles = ceil_div(lines, kTile) * (length / kTile) * groups;
-  return static_cast<unsigned>(std::min<Index>(std::max<Index>(tiles, 1), kMostBlocks));
+unsigned blocks_for(Index k_vectors, Index length, Index groups) {
+  const Index tiles = ceil_div(k_vectors, kTile) * (length / kTile) * groups;
+  return static_cast<unsigned>(std::min<Index>(std::max<Index>(tiles, 1), kMaxBlocks));
 }
 
-LineMemory laid(const Problem& p, const Factor& f, Index lines, int element_bytes) {
-  LineMemory memory;
-  memory.lines = lines;
+KVectorMemory laid(const Problem& p, const Factor& f, Index k_vectors, int element_bytes) {
+  KVectorMemory memory;
+  memory.k_vectors = k_vectors;
   memory.groups = f.k_is_rows || f.lines_are_rows ? 1 : p.groups;
   memory.element_bytes = element_bytes;
   memory.length = laid_length(p, f);
-  memory.line_bytes = memory.length * element_bytes;
-  memory.group_bytes = memory.line_bytes * lines;
+  memory.k_vector_bytes = memory.length * element_bytes;
+  memory.group_bytes = memory.k_vector_bytes * k_vectors;
   return memory;
 }
 
-/// True if tiles can be copied from where the lines lie: k runs through memory, 16-byte steps.
+/// True if tiles can be copied from where the K-vectors lie: k runs through memory, 16-byte steps.
 bool lies_ready(const Problem& p, const Factor& f, Index bytes) {
   const auto aligned = [](Index n) { return n % 16 == 0; };
   return !f.k_is_rows && f.k == 1 && f.line > 0 && f.line >= p.k && f.group >= 0 &&
@@ -156,9 +157,9 @@ bool lies_ready(const Problem& p, const Factor& f, Index bytes) {
 
 template <typename Element>
 void lay_elements(DeviceBackend& backend, const Problem& p, const Factor& f,
-                  const LineMemory& memory, std::uint8_t* out) {
-  const unsigned blocks = blocks_for(memory.lines, memory.length, memory.groups);
-  lay_kernel<<<blocks, dim3(kTile, 8), 0, backend.stream()>>>(p, f, memory.lines, memory.length,
+                  const KVectorMemory& memory, std::uint8_t* out) {
+  const unsigned blocks = blocks_for(memory.k_vectors, memory.length, memory.groups);
+  lay_kernel<<<blocks, dim3(kTile, 8), 0, backend.stream()>>>(p, f, memory.k_vectors, memory.length,
                                                               reinterpret_cast<Element*>(out));
   check_launch("lay_kernel");
 }
@@ -183,21 +184,21 @@ EncodeTiled encode_tiled() {
 
 }  // namespace
 
-LineMemory lay_lines(DeviceBackend& backend, const Problem& p, const Factor& f, Index lines,
-                     std::optional<Scratch<std::uint8_t>>& scratch) {
+KVectorMemory lay_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
+                            Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch) {
   const auto bytes = static_cast<Index>(size_of(f.dtype));
-  LineMemory memory = laid(p, f, lines, static_cast<int>(bytes));
+  KVectorMemory memory = laid(p, f, k_vectors, static_cast<int>(bytes));
   if (lies_ready(p, f, bytes)) {
     memory.data = static_cast<const std::uint8_t*>(f.codes);
     memory.length = p.k;
-    memory.line_bytes = f.line * bytes;
+    memory.k_vector_bytes = f.line * bytes;
     memory.group_bytes = f.group * bytes;
     return memory;
   }
   scratch.emplace(backend, memory.group_bytes * memory.groups);
   memory.data = scratch->data();
-  if (can_turn_lines(f, lines)) {
-    turn_lines(backend, p, f, memory, scratch->data());
+  if (can_transpose_k_vectors(f, k_vectors)) {
+    transpose_k_vectors(backend, p, f, memory, scratch->data());
   } else if (bytes == 1) {
     lay_elements<std::uint8_t>(backend, p, f, memory, scratch->data());
   } else {
@@ -206,36 +207,37 @@ LineMemory lay_lines(DeviceBackend& backend, const Problem& p, const Factor& f, 
   return memory;
 }
 
-LineMemory lay_dequantized_lines(DeviceBackend& backend, const Problem& p, const Factor& f,
-                                 Index lines, std::optional<Scratch<std::uint8_t>>& scratch) {
-  LineMemory memory = laid(p, f, lines, 2);
+KVectorMemory lay_dequantized_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
+                                        Index k_vectors,
+                                        std::optional<Scratch<std::uint8_t>>& scratch) {
+  KVectorMemory memory = laid(p, f, k_vectors, 2);
   scratch.emplace(backend, memory.group_bytes * memory.groups);
   memory.data = scratch->data();
-  const unsigned blocks = blocks_for(lines, memory.length, memory.groups);
+  const unsigned blocks = blocks_for(k_vectors, memory.length, memory.groups);
   const bool ready = lies_ready(p, f, 1);
   if (ready) memory.length = p.k;  // beyond it the copy engine gives zeros
   visit_minifloat8(f.dtype, [&](auto tag) {
     using Code = typename decltype(tag)::type;
     if (ready) {
-      dequantize_rows_kernel<Code>
-          <<<blocks, 256, 0, backend.stream()>>>(p, f, lines, memory.groups, memory.line_bytes / 2,
-                                                 reinterpret_cast<uint4*>(scratch->data()));
+      dequantize_rows_kernel<Code><<<blocks, 256, 0, backend.stream()>>>(
+          p, f, k_vectors, memory.groups, memory.k_vector_bytes / 2,
+          reinterpret_cast<uint4*>(scratch->data()));
       return;
     }
     dequantize_kernel<Code><<<blocks, dim3(kTile, 8), 0, backend.stream()>>>(
-        p, f, lines, memory.length, reinterpret_cast<std::uint16_t*>(scratch->data()));
+        p, f, k_vectors, memory.length, reinterpret_cast<std::uint16_t*>(scratch->data()));
   });
   check_launch("dequantize_kernel");
   return memory;
 }
 
-CUtensorMap tile_map(const std::uint8_t* data, int element_bytes, Index length, Index lines,
-                     Index line_bytes, Index depth, Index depth_bytes, int rows) {
+CUtensorMap tile_map(const std::uint8_t* data, int element_bytes, Index length, Index k_vectors,
+                     Index k_vector_bytes, Index depth, Index depth_bytes, int rows) {
   static const EncodeTiled encode = encode_tiled();
   const auto extent = [](Index n) { return static_cast<cuuint64_t>(std::max<Index>(n, 1)); };
   const auto step = [](Index n) { return static_cast<cuuint64_t>(std::max<Index>(n, 16)); };
-  const cuuint64_t extents[3] = {extent(length), extent(lines), extent(depth)};
-  const cuuint64_t strides[2] = {step(line_bytes), step(std::max(line_bytes, depth_bytes))};
+  const cuuint64_t extents[3] = {extent(length), extent(k_vectors), extent(depth)};
+  const cuuint64_t strides[2] = {step(k_vector_bytes), step(std::max(k_vector_bytes, depth_bytes))};
   const cuuint32_t box[3] = {static_cast<cuuint32_t>(128 / element_bytes),
                              static_cast<cuuint32_t>(rows), 1};
   const cuuint32_t ones[3] = {1, 1, 1};

@@ -1,41 +1,46 @@
-// Elements of laid lines: where they are, and what they are as integers times powers of two.
+// Elements of laid K-vectors: where they are, and what they are as integers times powers of two.
 #pragma once
 
-#include "emu/cuda/gemm/line_memory.cuh"
+#include "emu/cuda/gemm/k_vector_memory.cuh"
 
 namespace mxo::cuda {
 
-/// Line number `index` of a factor: which group and line it is, and where its codes are.
-struct LineAt {
+/// K-vector number `index` of a factor: which group and K-vector it is, and where its codes are.
+struct KVectorAt {
   Index group;
-  Index line;
+  Index k_vector;
   Index length;
-  Index place;  ///< of its first element along a laid line
+  Index place;  ///< of its first element along a laid K-vector
   const std::uint8_t* codes;
-  bool owed;
+  bool has_outputs;
 };
 
-__device__ inline LineAt line_at(const Problem& p, const Factor& f, const LineMemory& memory,
-                                 Index index) {
+__device__ inline KVectorAt k_vector_at(const Problem& p, const Factor& f,
+                                        const KVectorMemory& memory, Index index) {
   if (f.lines_are_rows) {
-    return {
-        0, index, p.k, 0, memory.data + index * memory.line_bytes, index < p.span[p.groups].start};
+    return {0,
+            index,
+            p.k,
+            0,
+            memory.data + index * memory.k_vector_bytes,
+            index < p.span[p.groups].start};
   }
-  LineAt at{};
-  at.group = index / memory.lines;
-  at.line = index % memory.lines;
+  KVectorAt at{};
+  at.group = index / memory.k_vectors;
+  at.k_vector = index % memory.k_vectors;
   at.length = p.length_of(at.group);
   at.place = f.k_is_rows ? Index{p.span[at.group].packed} * 128 : 0;
   at.codes = memory.data + (f.k_is_rows ? 0 : at.group * memory.group_bytes) +
-             at.line * memory.line_bytes + at.place * memory.element_bytes;
-  at.owed = true;
+             at.k_vector * memory.k_vector_bytes + at.place * memory.element_bytes;
+  at.has_outputs = true;
   return at;
 }
 
-/// Where the scale of place c of a line lies.
-__device__ inline Index scale_offset(const Problem& p, const Factor& f, const LineAt& at, Index c) {
-  return f.lines_are_rows ? at.line * f.scale_line + (c >> p.block_shift()) * f.scale_k
-                          : p.scale_at(f, at.group, at.line, c);
+/// Where the scale of place c of a K-vector lies.
+__device__ inline Index scale_offset(const Problem& p, const Factor& f, const KVectorAt& at,
+                                     Index c) {
+  return f.lines_are_rows ? at.k_vector * f.scale_line + (c >> p.block_shift()) * f.scale_k
+                          : p.scale_at(f, at.group, at.k_vector, c);
 }
 
 /// A number: significand * 2^exponent, or none.
@@ -61,7 +66,8 @@ __device__ Parts parts_of(std::uint32_t bits) {
 
 /// The scale that the elements from place c on are multiplied by, up to the end of its block; one
 /// where scales multiply the finished sum.
-__device__ inline Parts block_scale(const Problem& p, const Factor& f, const LineAt& at, Index c) {
+__device__ inline Parts block_scale(const Problem& p, const Factor& f, const KVectorAt& at,
+                                    Index c) {
   if (p.scaling == Scaling::mx) {
     const int byte = static_cast<const std::uint8_t*>(f.scales)[scale_offset(p, f, at, c)];
     return {1, byte - 127, false, byte != 0xFF};
@@ -80,9 +86,9 @@ __device__ inline Parts scaled(const Parts& element, const Parts& scale) {
 
 inline constexpr int kStep = 16;  ///< elements of a thread at a time; a block has a multiple
 
-/// Sixteen codes from place c on; zeros beyond the line.  Lines are padded to 16 elements.
+/// Sixteen codes from place c on; zeros beyond the K-vector.  K-vectors are padded to 16 elements.
 template <typename Code>
-__device__ void load_codes(const LineAt& at, Index c, std::uint32_t (&codes)[kStep]) {
+__device__ void load_codes(const KVectorAt& at, Index c, std::uint32_t (&codes)[kStep]) {
   constexpr int kBytes = sizeof(Code);
   uint4 words[kBytes] = {};
   if (c < at.length) {

@@ -1,4 +1,4 @@
-// Codes to byte planes: the encoder in plain C++ against the values of the codes, the one by
+// Codes to byte slices: the encoder in plain C++ against the values of the codes, the one by
 // VPERMB against that, and the short tables it looks up.
 #include <gtest/gtest.h>
 
@@ -14,47 +14,47 @@ namespace {
 
 using cpu::kBlock;
 using cpu::kChunk;
-using cpu::kMostSpread;
+using cpu::kMaxSpread;
 using cpu::kSpanBlocks;
 using cpu::kSpanChunks;
 
 constexpr Dtype kDtypes[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
 
-/// A span of one line, its scales and what becomes of it.
+/// A span of one K-vector, its scales and what becomes of it.
 struct Span {
   std::uint8_t codes[kSpanChunks * kChunk] = {};
   std::uint8_t shift[kSpanBlocks] = {};
 };
-struct Planes {
+struct Slices {
   static constexpr int kStep = kChunk + 32;
   static constexpr int kRunStep = 3 * kStep;
   std::int8_t high[kSpanChunks * kRunStep];
   std::int8_t low[kSpanChunks * kRunStep];
-  cpu::LineTally tally;
+  cpu::SliceTally tally;
 
-  Planes() {
+  Slices() {
     std::memset(high, 0x5A, sizeof(high));
     std::memset(low, 0x5A, sizeof(low));
-    std::memset(tally.rest, 0, sizeof(tally.rest));
+    std::memset(tally.residual, 0, sizeof(tally.residual));
     tally.clear();
   }
-  cpu::PlaneTarget target() { return {high, low, kStep, kRunStep}; }
+  cpu::SliceTarget target() { return {high, low, kStep, kRunStep}; }
   int integer(int c) {
     const int at = target().place(c / kChunk) + c % kChunk;
     return 256 * high[at] + static_cast<std::uint8_t>(low[at]);
   }
 };
 
-using Encode = decltype(cpu::PlaneKernels::encode);
+using Encode = decltype(cpu::TwoSliceKernels::encode);
 
 void expect_same(Encode encode, Dtype dtype, const Span& span, int chunks) {
-  Planes found;
-  Planes expected;
-  const cpu::PlaneTable& table = cpu::plane_table(dtype);
+  Slices found;
+  Slices expected;
+  const cpu::SliceTable& table = cpu::slice_table(dtype);
   // Twice, for tallies go on.
   for (int call = 0; call < 2; ++call) {
     encode(table, chunks, span.codes, span.shift, found.target(), found.tally);
-    cpu::portable_encode_planes(table, chunks, span.codes, span.shift, expected.target(),
+    cpu::portable_encode_slices(table, chunks, span.codes, span.shift, expected.target(),
                                 expected.tally);
   }
   ASSERT_EQ(found.tally.special, expected.tally.special) << name_of(dtype);
@@ -63,36 +63,36 @@ void expect_same(Encode encode, Dtype dtype, const Span& span, int chunks) {
   ASSERT_TRUE(same(found.high, expected.high)) << name_of(dtype);
   ASSERT_TRUE(same(found.low, expected.low)) << name_of(dtype);
   ASSERT_TRUE(same(found.tally.squares, expected.tally.squares)) << name_of(dtype);
-  ASSERT_TRUE(same(found.tally.least, expected.tally.least)) << name_of(dtype);
-  ASSERT_TRUE(same(found.tally.rest, expected.tally.rest)) << name_of(dtype);
+  ASSERT_TRUE(same(found.tally.min_magnitude, expected.tally.min_magnitude)) << name_of(dtype);
+  ASSERT_TRUE(same(found.tally.residual, expected.tally.residual)) << name_of(dtype);
 }
 
-TEST(PlaneEncoding, CutsEveryCodeToItsIntegerAndMarksWhatIsLeft) {
+TEST(SliceEncoding, CutsEveryCodeToItsIntegerAndMarksWhatIsLeft) {
   for (const Dtype dtype : kDtypes) {
-    const cpu::PlaneTable& table = cpu::plane_table(dtype);
+    const cpu::SliceTable& table = cpu::slice_table(dtype);
     const float* values = cpu::code_values(dtype);
-    for (int shift = 0; shift <= kMostSpread; ++shift) {
+    for (int shift = 0; shift <= kMaxSpread; ++shift) {
       for (int code = 0; code < 256; ++code) {
         Span span;
         const int c = (code * 7 + shift) % (2 * kChunk);
         span.codes[c] = static_cast<std::uint8_t>(code);
         span.shift[c / kBlock] = static_cast<std::uint8_t>(shift);
-        Planes planes;
-        cpu::portable_encode_planes(table, 2, span.codes, span.shift, planes.target(),
-                                    planes.tally);
+        Slices slices;
+        cpu::portable_encode_slices(table, 2, span.codes, span.shift, slices.target(),
+                                    slices.tally);
         const auto value = static_cast<double>(values[code]);
-        ASSERT_EQ(planes.tally.special, !std::isfinite(value));
-        if (planes.tally.special) continue;
+        ASSERT_EQ(slices.tally.special, !std::isfinite(value));
+        if (slices.tally.special) continue;
         const double units = std::ldexp(value, -table.unit - shift);
-        ASSERT_EQ(planes.integer(c), std::trunc(units)) << name_of(dtype) << " " << code;
+        ASSERT_EQ(slices.integer(c), std::trunc(units)) << name_of(dtype) << " " << code;
         ASSERT_LT(std::abs(units), 32768.0);
         if (units != std::trunc(units)) {
-          ASSERT_NE(planes.tally.rest[c / kChunk] >> c % kChunk & 1u, 0u);
+          ASSERT_NE(slices.tally.residual[c / kChunk] >> c % kChunk & 1u, 0u);
         }
         const int magnitude = code & 0x7F;
-        ASSERT_EQ(planes.tally.least[c % kChunk], magnitude == 0 ? 255 : magnitude - 1);
+        ASSERT_EQ(slices.tally.min_magnitude[c % kChunk], magnitude == 0 ? 255 : magnitude - 1);
         std::uint32_t others = 0;  // a zero counts 1
-        for (const std::uint32_t sum : planes.tally.squares) others += sum;
+        for (const std::uint32_t sum : slices.tally.squares) others += sum;
         const double square = 65536.0 * (others - (2.0 * kChunk - 1));
         ASSERT_GT(square, units * units);
         ASSERT_LE(square, (std::abs(units) + 256) * (std::abs(units) + 256));
@@ -101,31 +101,31 @@ TEST(PlaneEncoding, CutsEveryCodeToItsIntegerAndMarksWhatIsLeft) {
   }
 }
 
-TEST(PlaneEncoding, FindsIntegersUnderASmallerScaleBySixBitsOfALowerMagnitude) {
+TEST(SliceEncoding, FindsIntegersUnderASmallerScaleBySixBitsOfALowerMagnitude) {
   for (const Dtype dtype : kDtypes) {
-    const cpu::PlaneTable& table = cpu::plane_table(dtype);
-    for (const cpu::ShiftedPlanes& planes : table.shifted) {
-      ASSERT_EQ(planes.rest_below, table.shifted[0].rest_below + planes.lowered[0]);
-      for (int magnitude = 0; magnitude <= table.most_finite; ++magnitude) {
-        const int at = std::max(magnitude - planes.lowered[0], 0);
-        EXPECT_EQ(at < 64 ? 0 : table.high[at - 64], planes.high[magnitude]) << name_of(dtype);
-        if (magnitude != 0 && magnitude < planes.rest_below) continue;
+    const cpu::SliceTable& table = cpu::slice_table(dtype);
+    for (const cpu::ShiftedSlices& slices : table.shifted) {
+      ASSERT_EQ(slices.residual_below, table.shifted[0].residual_below + slices.lowered[0]);
+      for (int magnitude = 0; magnitude <= table.max_finite; ++magnitude) {
+        const int at = std::max(magnitude - slices.lowered[0], 0);
+        EXPECT_EQ(at < 64 ? 0 : table.high[at - 64], slices.high[magnitude]) << name_of(dtype);
+        if (magnitude != 0 && magnitude < slices.residual_below) continue;
         const int low_at = at + table.low_offset - 64;
-        EXPECT_EQ(low_at < 0 || low_at >= 64 ? 0 : table.low[low_at], planes.low[magnitude])
+        EXPECT_EQ(low_at < 0 || low_at >= 64 ? 0 : table.low[low_at], slices.low[magnitude])
             << name_of(dtype) << " " << magnitude;
       }
     }
   }
 }
 
-TEST(PlaneEncoding, GivesTheSamePlanesAndTalliesByVpermbAsInPlainCode) {
+TEST(SliceEncoding, GivesTheSameSlicesAndTalliesByVpermbAsInPlainCode) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::kernels_of(cpu::Isa::amx).planes->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).slices->encode;
   for (const Dtype dtype : kDtypes) {
     Span span;
-    for (int shifts = 0; shifts < (kMostSpread + 1) * (kMostSpread + 1); ++shifts) {
-      span.shift[0] = static_cast<std::uint8_t>(shifts % (kMostSpread + 1));
-      span.shift[1] = static_cast<std::uint8_t>(shifts / (kMostSpread + 1));
+    for (int shifts = 0; shifts < (kMaxSpread + 1) * (kMaxSpread + 1); ++shifts) {
+      span.shift[0] = static_cast<std::uint8_t>(shifts % (kMaxSpread + 1));
+      span.shift[1] = static_cast<std::uint8_t>(shifts / (kMaxSpread + 1));
       for (int code = 0; code < 256; ++code) {
         for (int c = 0; c < kChunk; ++c) {
           const bool all = code % 2 == 0;
@@ -141,9 +141,9 @@ TEST(PlaneEncoding, GivesTheSamePlanesAndTalliesByVpermbAsInPlainCode) {
   }
 }
 
-TEST(PlaneEncoding, GivesTheSameOfWholeSpansByVpermb) {
+TEST(SliceEncoding, GivesTheSameOfWholeSpansByVpermb) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::kernels_of(cpu::Isa::amx).planes->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).slices->encode;
   std::mt19937 random(1);
   for (int round = 0; round < 4000; ++round) {
     const Dtype dtype = kDtypes[round % 4];
@@ -156,7 +156,7 @@ TEST(PlaneEncoding, GivesTheSameOfWholeSpansByVpermb) {
       if (round % 9 != 0 && !std::isfinite(cpu::code_values(dtype)[code])) code = 0;
     }
     for (std::uint8_t& shift : span.shift) {
-      shift = static_cast<std::uint8_t>(random() % (kMostSpread + 1));
+      shift = static_cast<std::uint8_t>(random() % (kMaxSpread + 1));
     }
     expect_same(encode, dtype, span, 1 + round % kSpanChunks);
   }

@@ -1,4 +1,4 @@
-// Products in digits against the definition: their tile instructions spelt out where there is
+// Products in slices against the definition: their tile instructions spelt out where there is
 // AVX-512, and themselves where there is AMX.
 #include <gtest/gtest.h>
 
@@ -43,12 +43,12 @@ Tensor drawn(Index rows, Index columns, const std::function<double()>& draw) {
   return t;
 }
 
-TEST_P(GemmDigits, LeaveNoRoundingOpenWhateverTheSpreadOfALine) {
+TEST_P(GemmDigits, LeaveNoRoundingOpenWhateverTheSpreadOfAKVector) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
   const std::function<double()> draws[] = {
       [&] { return normal(random); },
-      [&] { return normal(random) * normal(random) * normal(random); },  // some rests
+      [&] { return normal(random) * normal(random) * normal(random); },  // some residuals
       [&] { return normal(random) * std::exp2(-2 * static_cast<int>(random() % 12)); },  // many
       [&] {
         return normal(random) * std::exp2(60 - static_cast<int>(random() % 120));
@@ -64,11 +64,11 @@ TEST_P(GemmDigits, LeaveNoRoundingOpenWhateverTheSpreadOfALine) {
   }
 }
 
-TEST_P(GemmDigits, CountRestsThatMeetTheLargestElementsOfTheOtherLine) {
+TEST_P(GemmDigits, CountResidualsThatMeetTheLargestElementsOfTheOtherKVector) {
   std::mt19937 random(5);
   std::normal_distribution<double> normal;
   constexpr Index kRows = 200;
-  Index at = 0;  // twelve rests of 7/8 of a unit below one element of 2^22
+  Index at = 0;  // twelve residuals of 7/8 of a unit below one element of 2^22
   const Tensor few = drawn(kRows, 48, [&] {
     const Index row = at++ / 48;
     return row == 0 ? 1.0 : row <= 12 ? 0x1.Cp-23 : 0.0;
@@ -91,7 +91,7 @@ TEST_P(GemmDigits, SumDepthsOfManyChunks) {
                       {static_cast<std::int32_t>(rows)});
   }
   // The longest sums that int32 holds, and one more, which goes another way.
-  for (const Index rows : {cpu::kMostDigitDepth, cpu::kMostDigitDepth + 1}) {
+  for (const Index rows : {cpu::kMaxThreeSliceK, cpu::kMaxThreeSliceK + 1}) {
     expect_same_wgrad(drawn(rows, 3, draw), drawn(rows, 35, draw),
                       {static_cast<std::int32_t>(rows)});
   }
@@ -114,7 +114,7 @@ TEST_P(GemmDigits, WriteZerosForGroupsWithoutRowsLargeOrNarrow) {
 
 INSTANTIATE_TEST_SUITE_P(Tables, GemmDigits, test::tile_tables(), test::name_of_table);
 
-TEST(DigitEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIsLeft) {
+TEST(SliceEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIsLeft) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "digits want AVX-512";
   std::mt19937 random(4);
   for (int round = 0; round < 200; ++round) {
@@ -124,15 +124,17 @@ TEST(DigitEncoding, KeepsEveryElementAsAnIntegerOfThreeSignedBytesAndMarksWhatIs
       const float mantissa = static_cast<float>(static_cast<int>(random() % 511) - 255);
       value = std::ldexp(mantissa, static_cast<int>(random() % 24) - 11);
     }
-    std::int8_t digits[cpu::kDigits][cpu::kRun];
-    cpu::DigitTally tally;
-    cpu::encode_digits(cpu::kChunks, x, exponent, {digits[0], cpu::kRun, cpu::kChunk}, tally);
+    std::int8_t three_slices[cpu::kSlices][cpu::kRun];
+    cpu::ThreeSliceTally tally;
+    cpu::avx512_encode_three_slices(cpu::kChunks, x, exponent,
+                                    {three_slices[0], cpu::kRun, cpu::kChunk}, tally);
     double squares = 0;
     for (int c = 0; c < cpu::kRun; ++c) {
       const double scaled = std::ldexp(static_cast<double>(x[c]), exponent);
-      const int at = c / cpu::kChunk * cpu::kChunk + cpu::digit_place(c % cpu::kChunk);
-      EXPECT_EQ(65536 * digits[2][at] + 256 * digits[1][at] + digits[0][at], std::trunc(scaled));
-      EXPECT_EQ((tally.rest[c / 64] >> c % 64 & 1u) != 0, scaled != std::trunc(scaled));
+      const int at = c / cpu::kChunk * cpu::kChunk + cpu::slice_place(c % cpu::kChunk);
+      EXPECT_EQ(65536 * three_slices[2][at] + 256 * three_slices[1][at] + three_slices[0][at],
+                std::trunc(scaled));
+      EXPECT_EQ((tally.residual[c / 64] >> c % 64 & 1u) != 0, scaled != std::trunc(scaled));
       squares += scaled * scaled;
     }
     double found = 0;

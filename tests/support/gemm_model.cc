@@ -1,5 +1,5 @@
 // What a grouped product must be, told a second time: its formulas over MPFR.
-#include "tests/support/gemm_twin.h"
+#include "tests/support/gemm_model.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,12 @@
-// Outputs that the planes leave in doubt: in binary64 with a bound, else in fixed point.
+// Outputs that failed the rounding test on slices: in binary64 with a test of its own, else in
+// fixed point.
 #include <algorithm>
 
 #include "emu/cuda/cuda_check.cuh"
-#include "emu/cuda/gemm/certified_rounding.cuh"
 #include "emu/cuda/gemm/exact_output.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
-#include "emu/cuda/gemm/line_elements.cuh"
+#include "emu/cuda/gemm/k_vector_elements.cuh"
+#include "emu/cuda/gemm/rounding_test.cuh"
 
 namespace mxo::cuda {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 
 template <typename Code>
-__device__ void decode_step(const LineAt& at, Index c, double (&v)[kStep]) {
+__device__ void decode_step(const KVectorAt& at, Index c, double (&v)[kStep]) {
   std::uint32_t codes[kStep];
   load_codes<Code>(at, c, codes);
 #pragma unroll
@@ -23,7 +24,7 @@ __device__ void decode_step(const LineAt& at, Index c, double (&v)[kStep]) {
 }
 
 /// Sixteen elements from place c on, with the scales of blocks: exact, 28 bits at most.
-__device__ void read_step(const Problem& p, const Factor& f, const LineAt& at, Index c,
+__device__ void read_step(const Problem& p, const Factor& f, const KVectorAt& at, Index c,
                           double (&v)[kStep]) {
   switch (f.dtype) {
     case Dtype::bf16: decode_step<BF16>(at, c, v); break;
@@ -43,22 +44,22 @@ __device__ void read_step(const Problem& p, const Factor& f, const LineAt& at, I
 
 /// The factors of a problem as a warp reads them.
 struct Sides {
-  LineMemory codes_a;
-  LineMemory codes_b;
-  const LineWindow* window_a;
-  const LineWindow* window_b;
+  KVectorMemory codes_a;
+  KVectorMemory codes_b;
+  const KVectorWindow* window_a;
+  const KVectorWindow* window_b;
 };
 
 /// One output by a whole warp: true if binary64 decided its rounding, and it is written.  Every
 /// product is exact in the fused step; of `length` / 32 rounded sums in a lane none is off by more
-/// than half an ulp of the product of the lines' norms.
-__device__ bool float64_output(const Problem& p, const Sides& sides, Index line_a, Index g, Index i,
-                               Index j) {
-  const LineWindow a = sides.window_a[line_a];
-  const LineWindow b = sides.window_b[g * p.n + j];
-  if (a.digits >= kBeyond || b.digits >= kBeyond) return false;
-  const LineAt at_a = line_at(p, p.a, sides.codes_a, line_a);
-  const LineAt at_b = line_at(p, p.b, sides.codes_b, g * p.n + j);
+/// than half an ulp of the product of the K-vectors' norms.
+__device__ bool float64_output(const Problem& p, const Sides& sides, Index k_vector_a, Index g,
+                               Index i, Index j) {
+  const KVectorWindow a = sides.window_a[k_vector_a];
+  const KVectorWindow b = sides.window_b[g * p.n + j];
+  if (a.slices >= kBeyond || b.slices >= kBeyond) return false;
+  const KVectorAt at_a = k_vector_at(p, p.a, sides.codes_a, k_vector_a);
+  const KVectorAt at_b = k_vector_at(p, p.b, sides.codes_b, g * p.n + j);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   double sum = 0;
   for (Index c = lane * kStep; c < at_a.length; c += 32 * kStep) {
@@ -80,8 +81,8 @@ __device__ bool float64_output(const Problem& p, const Sides& sides, Index line_
             static_cast<double>(scale_value(p, p.b, g, j, 0));
   }
   const int mantissa = p.out_dtype == Dtype::f32 ? 23 : 7;
-  const Certified rounded = certified(sum, steps * 0x1p-53 * norms, scale, 0, mantissa);
-  if (!rounded.certain) return false;
+  const RoundingTest rounded = test_rounding(sum, steps * 0x1p-53 * norms, scale, 0, mantissa);
+  if (!rounded.passed) return false;
   if (lane != 0) return true;
   const Index at = p.out_at(g, i, j);
   if (p.out_dtype == Dtype::f32) {
@@ -93,24 +94,25 @@ __device__ bool float64_output(const Problem& p, const Sides& sides, Index line_
 }
 
 /// A lane looks at a word of marks; all of the warp work on what each has found.  Neighbouring
-/// words go to warps far apart: doubt comes in whole lines.
-__global__ void __launch_bounds__(kThreads) doubt_kernel(Problem p, Sides sides, Doubt doubt) {
+/// words go to warps far apart: failures come in whole K-vectors.
+__global__ void __launch_bounds__(kThreads)
+    failed_outputs_kernel(Problem p, Sides sides, FailedOutputs failed) {
   const Index lane = threadIdx.x % 32;
-  const Index words = owed_lines(p) * doubt.words;
+  const Index words = lines_with_outputs(p) * failed.words;
   const Index warps = gridDim.x * Index{kThreads / 32};
   const Index warp = blockIdx.x * Index{kThreads / 32} + threadIdx.x / 32;
   for (Index first = 0; first * warps < words; first += 32) {
     const Index word = (first + lane) * warps + warp;
-    const std::uint32_t marks = word < words ? doubt.bits[word] : 0;
+    const std::uint32_t marks = word < words ? failed.bits[word] : 0;
     for (unsigned found = __ballot_sync(~0u, marks != 0); found != 0; found &= found - 1) {
       const int holder = __ffs(static_cast<int>(found)) - 1;
-      const Index line_a = ((first + holder) * warps + warp) / doubt.words;
-      const Index column = ((first + holder) * warps + warp) % doubt.words * 32;
-      const LineOfGroup at = line_number(p, line_a);
+      const Index k_vector_a = ((first + holder) * warps + warp) / failed.words;
+      const Index column = ((first + holder) * warps + warp) % failed.words * 32;
+      const KVectorOfGroup at = k_vector_number(p, k_vector_a);
       for (std::uint32_t left = __shfl_sync(~0u, marks, holder); left != 0; left &= left - 1) {
         const Index j = column + __ffs(static_cast<int>(left)) - 1;
-        if (!float64_output(p, sides, line_a, at.group, at.line, j)) {
-          exact_output(p, at.group, at.line, j);
+        if (!float64_output(p, sides, k_vector_a, at.group, at.k_vector, j)) {
+          exact_output(p, at.group, at.k_vector, j);
         }
       }
     }
@@ -119,15 +121,15 @@ __global__ void __launch_bounds__(kThreads) doubt_kernel(Problem p, Sides sides,
 
 }  // namespace
 
-void decide_doubt(DeviceBackend& backend, const Problem& p, const DigitPlanes& a,
-                  const DigitPlanes& b, const Doubt& doubt) {
+void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
+                            const Slices& b, const FailedOutputs& failed) {
   // A warp has 32 words and more.
-  const Index warps = ceil_div(p.lines_a() * doubt.words, 32);
+  const Index warps = ceil_div(p.lines_a() * failed.words, 32);
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(warps, kThreads / 32), 1, Index{1} << 14));
-  doubt_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
-      p, Sides{a.codes, b.codes, a.window, b.window}, doubt);
-  check_launch("doubt_kernel");
+  failed_outputs_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
+      p, Sides{a.codes, b.codes, a.window, b.window}, failed);
+  check_launch("failed_outputs_kernel");
 }
 
 }  // namespace mxo::cuda

@@ -27,14 +27,14 @@ __device__ inline std::uint32_t round_double(double v, int mantissa) {
   return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
 
-struct Certified {
+struct RoundingTest {
   std::uint32_t bits;
-  bool certain;  ///< else the bounds round to different bits
+  bool passed;  ///< else the bounds round to different bits
 };
 
 /// The nearest bf16 of every number within `off` of `sum`, times 2^exponent, if it is normal; `off`
 /// counts the roundings of the bounds.
-__device__ inline Certified certified_bf16(float sum, float off, int exponent) {
+__device__ inline RoundingTest test_rounding_bf16(float sum, float off, int exponent) {
   const auto nearest = [](float v) {
     const std::uint32_t bits = __float_as_uint(v);
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
@@ -49,8 +49,8 @@ __device__ inline Certified certified_bf16(float sum, float off, int exponent) {
 
 /// The rounding of every number within `off` of `sum`, times `scale` * 2^exponent.  `scale` has at
 /// most 48 bits; finite numbers, no step leaves the range of normal binary64.
-__device__ inline Certified certified(double sum, double off, double scale, int exponent,
-                                      int mantissa) {
+__device__ inline RoundingTest test_rounding(double sum, double off, double scale, int exponent,
+                                             int mantissa) {
   const double power = __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
   const double v = sum * scale;
   off = off * fabs(scale) + fabs(fma(sum, scale, -v));

@@ -1,0 +1,90 @@
+// Columns laid as K-vectors, a tile of 128 rows at a time.
+#include <algorithm>
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/k_vector_memory.cuh"
+
+namespace mxo::cuda {
+namespace {
+
+constexpr int kTransposedPlaces = 128;
+constexpr int kTransposedBytes = 128;  ///< of neighbouring K-vectors in a tile
+constexpr int kTransposeThreads = 256;
+
+/// Tiles of 128 places x 128 bytes: 16 bytes of a row at a time on the way in, 32 places of a
+/// K-vector on the way out.
+template <typename Element>
+__global__ void __launch_bounds__(kTransposeThreads)
+    transpose_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector, Element* out) {
+  constexpr int kKVectors = kTransposedBytes / static_cast<int>(sizeof(Element));
+  constexpr int kRun = 32;
+  __shared__ uint4 tile[kTransposedPlaces][kTransposedBytes / 16 + 1];
+  const Index across = (k_vectors + kKVectors - 1) / kKVectors;
+  const Index chunks = p.span[p.groups].packed;
+  for (Index t = blockIdx.x; t < across * chunks; t += gridDim.x) {
+    const Index k_vector0 = t % across * kKVectors;
+    const Index chunk = t / across;
+    const Index g = group_at(p, chunk, &GroupSpan::packed);
+    const GroupSpan& span = p.span[g];
+    const Index first = (chunk - span.packed) * kTransposedPlaces;
+    const auto* from =
+        static_cast<const Element*>(f.codes) + (span.start + first) * f.k + k_vector0;
+    for (int i = static_cast<int>(threadIdx.x); i < kTransposedPlaces * 8; i += kTransposeThreads) {
+      const int place = i / 8;
+      const int unit = i % 8 * (16 / static_cast<int>(sizeof(Element)));
+      const bool there = first + place < span.rows && k_vector0 + unit < k_vectors;
+      tile[place][i % 8] =
+          there ? *reinterpret_cast<const uint4*>(from + place * f.k + unit) : uint4{};
+    }
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < kKVectors * (kTransposedPlaces / kRun);
+         i += kTransposeThreads) {
+      const int k_vector = i % kKVectors;
+      const int place = i / kKVectors * kRun;
+      if (k_vector0 + k_vector >= k_vectors) continue;
+      alignas(16) Element run[kRun];
+#pragma unroll
+      for (int n = 0; n < kRun; ++n) {
+        run[n] = reinterpret_cast<const Element*>(tile[place + n])[k_vector];
+      }
+      auto* to = reinterpret_cast<uint4*>(out + (k_vector0 + k_vector) * out_k_vector +
+                                          chunk * kTransposedPlaces + place);
+#pragma unroll
+      for (int n = 0; n < static_cast<int>(sizeof(run) / 16); ++n) {
+        to[n] = reinterpret_cast<const uint4*>(run)[n];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+template <typename Element>
+void transpose(DeviceBackend& backend, const Problem& p, const Factor& f,
+               const KVectorMemory& memory, std::uint8_t* out) {
+  const Index tiles = ceil_div(memory.k_vectors * memory.element_bytes, kTransposedBytes) *
+                      (memory.length / kTransposedPlaces);
+  const auto blocks = static_cast<unsigned>(std::clamp<Index>(tiles, 1, Index{1} << 20));
+  transpose_kernel<<<blocks, kTransposeThreads, 0, backend.stream()>>>(
+      p, f, memory.k_vectors, memory.length, reinterpret_cast<Element*>(out));
+  check_launch("transpose_kernel");
+}
+
+}  // namespace
+
+bool can_transpose_k_vectors(const Factor& f, Index k_vectors) {
+  const auto bytes = static_cast<Index>(size_of(f.dtype));
+  const auto aligned = [](Index n) { return n % 16 == 0; };
+  return f.k_is_rows && f.line == 1 && f.k > 0 && aligned(reinterpret_cast<Index>(f.codes)) &&
+         aligned(f.k * bytes) && aligned(k_vectors * bytes);
+}
+
+void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
+                         const KVectorMemory& memory, std::uint8_t* out) {
+  if (memory.element_bytes == 1) {
+    transpose<std::uint8_t>(backend, p, f, memory, out);
+  } else {
+    transpose<std::uint16_t>(backend, p, f, memory, out);
+  }
+}
+
+}  // namespace mxo::cuda
