@@ -3,14 +3,15 @@
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
-packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3-dev libomp-dev libgtest-dev
-libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev liblzma-dev
-libopenmpi-dev openmpi-bin"
+packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3-dev libomp-dev
+libgtest-dev libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev
+liblzma-dev libopenmpi-dev openmpi-bin"
 
 missing=""
 for package in $packages; do
   state=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
-  [ "$state" = installed ] || missing="$missing $package"
+  # One word an architecture: a machine may have the libraries of another one beside its own.
+  case $state in installed*) ;; *) missing="$missing $package" ;; esac
 done
 [ -n "$missing" ] || exit 0
 
