@@ -24,8 +24,8 @@ esac
 
 # OpenMP's runtime keeps its name: a torch in the same process brings the same one, and whichever is
 # loaded first serves both.
-PATH="$PWD/$here/tools/bin:$PATH" auditwheel -q repair --plat "manylinux_2_36_$(uname -m)" \
-  --exclude libgomp.so.1 -w "$here/mended" "$here"/raw/*.whl
+PATH="$PWD/$here/tools/bin:$PATH" auditwheel repair --plat "manylinux_2_36_$(uname -m)" \
+  --exclude libgomp.so.1 -w "$here/mended" "$here"/raw/*.whl >/dev/null
 "$here/tools/bin/wheel" unpack -q -d "$here/tree" "$here"/mended/*.whl 2>/dev/null ||
   "$here/tools/bin/wheel" unpack -d "$here/tree" "$here"/mended/*.whl >/dev/null
 package=$(echo "$here"/tree/*/mxoracle)

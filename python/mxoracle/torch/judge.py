@@ -1,0 +1,250 @@
+"""A running model, held against the library product by product."""
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+from torch.utils.module_tracker import ModuleTracker
+
+from mxoracle import _judge
+from mxoracle._errors import Error
+from mxoracle._tables import operators
+from mxoracle.torch.products import RULES, Product
+
+GATES = ("bits", "bound", "bits|bound")
+# Nothing is computed by these, or nothing but what was there before.
+_MOVES = ("detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "clone",
+          "_to_copy", "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_")  # fmt: skip
+
+
+@dataclass
+class Row:
+    """One judged call."""
+
+    operator: str
+    module: str  # the innermost module that called it, "backward" behind it in a backward pass
+    call: int  # of this operator in this module, from 0
+    verdict: str  # "bits", "bound", "FAIL" or "unjudged"
+    elements: int  # of the output that were held against the library
+    differing: int  # of those, not the bits of the exact sum
+    cause: str  # of a failure, or why it is unjudged
+
+    def __str__(self) -> str:
+        figures = f"{self.differing} of {self.elements} differ"
+        text = f"{self.verdict:<9} {self.operator:<24} {self.module:<40} {figures:<32} {self.cause}"
+        return text.rstrip()
+
+
+_active: list[Judge] = []
+
+
+class Judge(TorchDispatchMode):
+    """Holds every product that runs inside of it, forward and backward, against the library.
+
+    with mxoracle.torch.Judge() as judge:
+        model(batch).sum().backward()
+    print(judge)
+
+    gate: "bits": every output has the bits of `sum`.  "bound": it is within the certified bound of a
+    sum in f32, in any order.  "bits|bound": bits first, and the bound where they fail.
+    every: one of so many calls of an operator in a module is judged.
+    max_macs: a larger product is judged on evenly spread rows of its output of so many products.
+    sum: how the machine adds (`mxo list sums`).
+    explain_seconds: how long a cause is looked for; 0: not at all.
+
+    mm, addmm, bmm, _grouped_mm and _scaled_mm have rules, and what `judged` wraps.  Every other
+    operator that computes is counted in `unjudged`, never passed.  The local products of DTensors are
+    judged; what runs inside a compiled graph is not seen.
+    """
+
+    def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
+                 sum: str | None = None, backend: str = "cpu", threads: int | None = None,
+                 explain_seconds: float = 2.0) -> None:  # fmt: skip
+        super().__init__()
+        if gate not in GATES:
+            raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
+        if every < 1 or max_macs < 1:
+            raise Error("Judge: found every or max_macs below 1, needs at least 1")
+        self.gate = gate
+        self.every = every
+        self.max_macs = max_macs
+        self.rows: list[Row] = []
+        self.unjudged: Counter[str] = Counter()
+        self._settings = {"backend": backend, "threads": threads, "sum": sum}
+        self._explain_seconds = explain_seconds
+        self._calls: Counter[tuple[str, str]] = Counter()
+        self._modules = ModuleTracker()
+
+    def __enter__(self) -> Judge:
+        self._modules.__enter__()
+        _active.append(self)
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        _active.remove(self)
+        super().__exit__(*error)
+        self._modules.__exit__(*error)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(kind.__name__ == "DTensor" for kind in types):
+            return NotImplemented  # its local products come by on their own
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        rule = RULES.get(func)
+        if rule is not None:
+            self._product(str(func.name()), rule, out, args, kwargs)
+        elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
+            self.unjudged[str(func.name())] += 1
+        return out
+
+    @property
+    def failures(self) -> list[Row]:
+        """What departs by more than the gate allows."""
+        return [row for row in self.rows if row.verdict == "FAIL"]
+
+    @property
+    def passed(self) -> bool:
+        """True where something was judged and nothing failed."""
+        judged = [row for row in self.rows if row.verdict != "unjudged"]
+        return bool(judged) and not self.failures
+
+    def __str__(self) -> str:
+        rank = {"FAIL": 0, "unjudged": 1, "bound": 2, "bits": 3}
+        rows = sorted(self.rows, key=lambda row: rank[row.verdict])
+        count = Counter(row.verdict for row in self.rows)
+        total = ", ".join(f"{count[verdict]} {verdict}" for verdict in rank if count[verdict])
+        lines = [str(row) for row in rows]
+        lines.append(f"{len(rows)} products: {total or 'none'}")
+        if self.unjudged:
+            listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
+            lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
+        return "\n".join(lines)
+
+    def _place(self, operator: str) -> tuple[str, int] | None:
+        """The module and the number of this call; None if this one is not to be judged."""
+        parents = [name for name in self._modules.parents if name != "Global"]
+        module = max(parents, key=len, default="")
+        if self._modules.is_bw:
+            module += " backward"
+        call = self._calls[operator, module]
+        self._calls[operator, module] += 1
+        return (module.strip(), call) if call % self.every == 0 else None
+
+    def _product(self, operator: str, rule: Callable, out: Tensor, args: tuple, kwargs: dict) -> None:
+        place = self._place(operator)
+        if place is None:
+            return
+        args, kwargs, out = tree_map_only(
+            Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
+        )
+        product = rule(out, *args, **kwargs)
+        if product is None:
+            self.rows.append(Row(operator, *place, "unjudged", 0, 0, "no rule for these arguments"))
+            return
+        self._judge(operator, place, product.sampled(self.max_macs))
+
+    def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
+        self.hold(operator, place, product.op, product.inputs, {product.output: product.actual},
+                  product.parameters)  # fmt: skip
+
+    def hold(
+        self,
+        operator: str,
+        place: tuple[str, int],
+        op: str,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        parameters: Mapping[str, Any],
+    ) -> None:
+        """Judges the outputs of one call of operator `op` and keeps the row."""
+        settings = {key: value for key, value in self._settings.items() if value is not None}
+        if "sum" in settings and not _sums(op):
+            del settings["sum"]
+        call = {**settings, **parameters}
+        try:
+            exact = _judge.judge(op, inputs, outputs, gate="bits", **call)
+            verdict = "bits" if exact else "FAIL"
+            if self.gate != "bits" and not exact:
+                if _judge.judge(op, inputs, outputs, gate="bound", **call):
+                    verdict = "bound"
+        except Error as error:
+            self.rows.append(Row(operator, *place, "unjudged", 0, 0, str(error)))
+            return
+        cause = ""
+        if verdict == "FAIL" and self._explain_seconds > 0:
+            cause = self._cause(op, inputs, outputs, call)
+        elements = sum(output["elements"] for output in exact.outputs)
+        differing = sum(output["differing"] for output in exact.outputs)
+        self.rows.append(Row(operator, *place, verdict, elements, differing, cause))
+
+    def _cause(self, op: str, inputs: Mapping, outputs: Mapping, call: Mapping) -> str:
+        try:
+            found = _judge.explain(op, inputs, outputs, seconds=self._explain_seconds, **call)
+        except Error as error:
+            return str(error)
+        return found.sentence if found else f"no cause found in {self._explain_seconds:g} s"
+
+
+@functools.cache
+def _sums(op: str) -> bool:
+    return any(
+        entry["name"] == op and any(spec["key"] == "sum" for spec in entry["parameters"])
+        for entry in operators()
+    )
+
+
+def judged(op: str, **parameters: Any) -> Callable:
+    """A kernel of one's own as operator `op` of the catalogue, judged inside a `Judge`.
+
+    @judged("quantize", scale_mode="rceil")
+    def my_quantizer(x): ...                 # returns codes, scales
+
+    Its arguments that are called like operands of `op` (`x`, `group_ends`; `x_codes` for x.codes)
+    are those; it returns the outputs in the order of `mxo list ops OP`, or a dict.
+    """
+    entry = next((entry for entry in operators() if entry["name"] == op), None)
+    if entry is None:
+        raise Error(f"judged: found operator '{op}', needs one of mxoracle.list_ops()")
+    operands = {spec["name"].replace(".", "_"): spec["name"] for spec in entry["inputs"]}
+
+    def wrap(kernel: Callable) -> Callable:
+        signature = inspect.signature(kernel)
+
+        @functools.wraps(kernel)
+        def inner(*args: Any, **kwargs: Any) -> Any:
+            result = kernel(*args, **kwargs)
+            for judge in _active:
+                place = judge._place(op)
+                if place is not None:
+                    bound = signature.bind(*args, **kwargs).arguments
+                    _hold_kernel(judge, place, kernel.__name__, entry, operands, bound, result,
+                                 parameters)  # fmt: skip
+            return result
+
+        return inner
+
+    return wrap
+
+
+def _hold_kernel(judge, place, name, entry, operands, given, result, parameters) -> None:
+    names = [spec["name"] for spec in entry["outputs"]]
+    if isinstance(result, Mapping):
+        outputs = dict(result)
+    else:
+        values = result if isinstance(result, (tuple, list)) else (result,)
+        outputs = dict(zip(names, values))
+    inputs = {operands[key]: value for key, value in given.items() if key in operands}
+    # The copies must not come by the judge as operators of the model.
+    with torch.utils._python_dispatch._disable_current_modes():
+        inputs, outputs = tree_map_only(
+            Tensor, lambda tensor: tensor.detach().cpu(), (inputs, outputs)
+        )
+        judge.hold(name, place, entry["name"], inputs, outputs, parameters)

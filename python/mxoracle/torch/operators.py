@@ -1,0 +1,166 @@
+"""Operators of torch.library: shapes for tracing, gradients, the library's bits."""
+from typing import List, Optional, Tuple
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from mxoracle._arrays import NAMES
+from mxoracle._call import run
+from mxoracle._errors import Error
+
+_TYPES = {ours: getattr(torch, theirs) for theirs, ours in NAMES.items() if hasattr(torch, theirs)}
+
+
+def _type(name: str) -> torch.dtype:
+    if name not in _TYPES:
+        raise Error(f"found type '{name}', needs one of {', '.join(_TYPES)}")
+    return _TYPES[name]
+
+
+@custom_op("mxoracle::quantize", mutates_args=())
+def quantize(x: Tensor, format: str = "e4m3", scale_mode: str = "rceil") -> Tuple[Tensor, Tensor]:
+    """Codes and e8m0 scales of blocks of 32 neighbours along the last axis."""
+    outputs = run("quantize", {"x": x}, format=format, scale_mode=scale_mode)
+    return outputs["codes"], outputs["scales"]
+
+
+@quantize.register_fake
+def _(x, format="e4m3", scale_mode="rceil"):
+    scales = (*x.shape[:-1], (x.shape[-1] + 31) // 32)
+    return x.new_empty(x.shape, dtype=_type(format)), x.new_empty(scales, dtype=_type("e8m0"))
+
+
+@custom_op("mxoracle::dequantize", mutates_args=())
+def dequantize(codes: Tensor, scales: Tensor, format: str = "e4m3", out: str = "bf16") -> Tensor:
+    """The values of codes and e8m0 scales of blocks of 32 along the last axis, one rounding."""
+    return run("dequantize", {"codes": codes, "scales": scales}, format=format, out=out)["x"]
+
+
+@dequantize.register_fake
+def _(codes, scales, format="e4m3", out="bf16"):
+    return codes.new_empty(codes.shape, dtype=_type(out))
+
+
+@custom_op("mxoracle::grouped_linear", mutates_args=())
+def grouped_linear(
+    x: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    bias: Optional[Tensor] = None,
+    recipe: str = "mxfp8_rceil",
+    format: str = "e4m3",
+    out: str = "bf16",
+) -> Tensor:
+    """y = x w^T + bias for each group of rows in low precision, as `mxo list ops grouped_linear`:
+    x [T, K], w [E, N, K], group_ends [E] i32.  Its gradients are those of the recipe."""
+    tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias}
+    return run("grouped_linear", tensors, recipe=recipe, format=format, out=out)["y"]
+
+
+@grouped_linear.register_fake
+def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", out="bf16"):
+    return x.new_empty((x.shape[0], w.shape[1]), dtype=_type(out))
+
+
+@custom_op("mxoracle::grouped_linear_backward", mutates_args=())
+def grouped_linear_backward(
+    dy: Tensor,
+    x: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    bias: Optional[Tensor],
+    recipe: str,
+    format: str,
+    out: str,
+) -> List[Tensor]:
+    """dx, dw and, where there is a bias, dbias."""
+    tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias, "dy": dy.contiguous()}
+    outputs = run("grouped_linear", tensors, recipe=recipe, format=format, out=out)
+    wanted = [("dx", x), ("dw", w)] + ([("dbias", bias)] if bias is not None else [])
+    return [outputs[name].to(like.dtype) for name, like in wanted]
+
+
+@grouped_linear_backward.register_fake
+def _(dy, x, w, group_ends, bias, recipe, format, out):
+    return [torch.empty_like(t) for t in (x, w) + ((bias,) if bias is not None else ())]
+
+
+def _keep_linear(ctx, inputs, output):
+    x, w, group_ends, bias, recipe, format, out = inputs
+    ctx.save_for_backward(x, w, group_ends, bias)
+    ctx.settings = recipe, format, out
+
+
+def _linear_gradients(ctx, dy):
+    x, w, group_ends, bias = ctx.saved_tensors
+    gradients = grouped_linear_backward(dy, x, w, group_ends, bias, *ctx.settings)
+    dbias = gradients[2] if bias is not None else None
+    return gradients[0], gradients[1], None, dbias, None, None, None
+
+
+grouped_linear.register_autograd(_linear_gradients, setup_context=_keep_linear)
+
+
+@custom_op("mxoracle::moe_layer", mutates_args=())
+def moe_layer(
+    x: Tensor,
+    router: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    top_k: int = 1,
+    pipeline: str = "mxfp8",
+    recipe: str = "mxfp8_rceil",
+    score: str = "softmax",
+) -> Tensor:
+    """A mixture-of-experts layer on one rank, as `mxo list ops moe_layer`: x [T, D],
+    router [E, D], w1 [E, 2F, D], w2 [E, D, F], bf16."""
+    tensors = {"x": x, "router": router, "w1": w1, "w2": w2}
+    settings = {"top_k": top_k, "pipeline": pipeline, "score": score}
+    return run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))["y"]
+
+
+def _recipe(pipeline: str, recipe: str) -> dict:
+    return {} if pipeline in ("bf16", "flow") else {"recipe": recipe}  # those have their own
+
+
+@moe_layer.register_fake
+def _(x, router, w1, w2, top_k=1, pipeline="mxfp8", recipe="mxfp8_rceil", score="softmax"):
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+@custom_op("mxoracle::moe_layer_backward", mutates_args=())
+def moe_layer_backward(
+    dy: Tensor,
+    x: Tensor,
+    router: Tensor,
+    w1: Tensor,
+    w2: Tensor,
+    top_k: int,
+    pipeline: str,
+    recipe: str,
+    score: str,
+) -> List[Tensor]:
+    """dx, drouter, dw1, dw2."""
+    tensors = {"x": x, "router": router, "w1": w1, "w2": w2, "dy": dy.contiguous()}
+    settings = {"top_k": top_k, "pipeline": pipeline, "score": score}
+    outputs = run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))
+    wanted = (("dx", x), ("drouter", router), ("dw1", w1), ("dw2", w2))
+    return [outputs[name].to(like.dtype) for name, like in wanted]
+
+
+@moe_layer_backward.register_fake
+def _(dy, x, router, w1, w2, top_k, pipeline, recipe, score):
+    return [torch.empty_like(t) for t in (x, router, w1, w2)]
+
+
+def _keep_layer(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:4])
+    ctx.settings = inputs[4:]
+
+
+def _layer_gradients(ctx, dy):
+    return (*moe_layer_backward(dy, *ctx.saved_tensors, *ctx.settings), None, None, None, None)
+
+
+moe_layer.register_autograd(_layer_gradients, setup_context=_keep_layer)

@@ -1,0 +1,135 @@
+"""Products of PyTorch as calls of the catalogue: which operator, which operands, which output."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from mxoracle._arrays import NAMES
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Product:
+    """One product: y[r, n] = sum over k of x[r, k] w[g, n, k], or its weight gradient
+    dw[g, n, k] = sum over the rows r of group g of dy[r, n] x[r, k]."""
+
+    op: str
+    inputs: dict[str, Any]
+    output: str
+    actual: Tensor
+    parameters: dict[str, Any]
+
+    @property
+    def macs(self) -> int:
+        sides = [value for name, value in self.inputs.items() if name != "group_ends"]
+        shapes = [side[0].shape if isinstance(side, tuple) else side.shape for side in sides]
+        if self.output == "dw":
+            return shapes[0][0] * shapes[0][1] * shapes[1][1]
+        return shapes[0][0] * shapes[0][1] * shapes[1][-2]
+
+    def sampled(self, macs: int) -> Product:
+        """The same product of some rows of the output only, spread evenly, of at most `macs`."""
+        axis = 1 if self.output == "dw" else 0
+        extent = self.actual.shape[axis]
+        keep = max(1, min(extent, extent * macs // max(self.macs, 1)))
+        if keep == extent:
+            return self
+        rows = torch.linspace(0, extent - 1, keep).round().long().unique()
+        side = "dy" if self.output == "dw" else "x"
+        inputs = dict(self.inputs)
+        part = inputs[side]
+        inputs[side] = (
+            tuple(_rows_of(each, rows, axis) for each in part)
+            if isinstance(part, tuple)
+            else part.index_select(axis, rows)
+        )
+        if axis == 0:
+            ends = inputs["group_ends"].long()
+            inputs["group_ends"] = torch.searchsorted(rows, ends).to(torch.int32)
+        return replace(self, inputs=inputs, actual=self.actual.index_select(axis, rows))
+
+
+def _rows_of(part: Tensor, rows: Tensor, axis: int) -> Tensor:
+    return part.view(torch.uint8 if part.element_size() == 1 else part.dtype).index_select(
+        axis, rows
+    ).view(part.dtype)  # fmt: skip
+
+
+def _ends(rows: int, groups: int = 1) -> Tensor:
+    return torch.arange(1, groups + 1, dtype=torch.int32) * (rows // groups)
+
+
+def _out(actual: Tensor) -> str:
+    return NAMES[str(actual.dtype).removeprefix("torch.")]
+
+
+def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product:
+    inputs = {"x": x, "w": w, "group_ends": ends}
+    return Product("grouped_matmul_bf16", inputs, "y", actual, {"out": _out(actual)})
+
+
+def _with_ones(x: Tensor) -> Tensor:
+    return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], -1)
+
+
+def _mm(actual: Tensor, a: Tensor, b: Tensor) -> Product:
+    return _plain(a, b.t()[None], _ends(a.shape[0]), actual)
+
+
+def _addmm(actual: Tensor, bias: Tensor, a: Tensor, b: Tensor, *, beta=1, alpha=1) -> Product | None:
+    if beta != 1 or alpha != 1:
+        return None
+    # A bias is one more term of every sum: 1 times itself.
+    bias = bias.expand(a.shape[0], b.shape[1])
+    if a.shape[0] > 1 and bias.stride(0) != 0:
+        return None
+    w = torch.cat([b.t(), bias[:1].t()], -1)
+    return _plain(_with_ones(a), w[None], _ends(a.shape[0]), actual)
+
+
+def _bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product:
+    batch, rows, _ = a.shape
+    ends = _ends(batch * rows, batch)
+    return _plain(a.flatten(0, 1), b.transpose(1, 2), ends, actual.flatten(0, 1))
+
+
+def _grouped_mm(actual: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None, *rest: Any,
+                **options: Any) -> Product | None:  # fmt: skip
+    if offs is None and a.dim() == 3 and b.dim() == 3:
+        return _bmm(actual, a, b)
+    if offs is not None and a.dim() == 2 and b.dim() == 3:
+        return _plain(a, b.transpose(1, 2), offs, actual)
+    if offs is not None and a.dim() == 2 and b.dim() == 2:
+        inputs = {"dy": a.t(), "x": b, "group_ends": offs}
+        return Product("grouped_matmul_bf16_wgrad", inputs, "dw", actual, {"out": _out(actual)})
+    return None
+
+
+def _scaled_mm(actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias=None,
+               scale_result=None, out_dtype=None, use_fast_accum=False) -> Product | None:  # fmt: skip
+    whole = scale_a.numel() == 1 and scale_b.numel() == 1
+    rowwise = scale_a.shape == (a.shape[0], 1) and scale_b.shape == (1, b.shape[1])
+    plain = scale_a.dtype == torch.float32 and bias is None and scale_result is None
+    if not plain or not (whole or rowwise):
+        return None
+    x_scales = scale_a.reshape(-1).expand(a.shape[0])
+    w_scales = scale_b.reshape(1, -1).expand(1, b.shape[1])
+    names = [NAMES[str(side.dtype).removeprefix("torch.")] for side in (a, b)]
+    inputs = {"x": (a, x_scales), "w": (b.t()[None], w_scales), "group_ends": _ends(a.shape[0])}
+    settings = {"format_x": names[0], "format_w": names[1], "out": _out(actual)}
+    return Product("grouped_matmul_rowwise", inputs, "y", actual, settings)
+
+
+RULES: dict[Any, Callable[..., Product | None]] = {
+    aten.mm.default: _mm,
+    aten.addmm.default: _addmm,
+    aten.bmm.default: _bmm,
+    aten._scaled_mm.default: _scaled_mm,
+}
+if hasattr(aten, "_grouped_mm"):
+    RULES[aten._grouped_mm.default] = _grouped_mm
