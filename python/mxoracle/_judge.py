@@ -126,6 +126,12 @@ def judge(
     return Comparison(judgement, gate, have.torch)
 
 
+def has_bound(op: str, output: str, inputs: Mapping[str, Any], actual: Any, **params: Any) -> bool:
+    """True if this output of the call has a certified bound; gate "bound" holds others to bits."""
+    kind = operands({output: actual}).views[0][1]
+    return core().has_bound(op, output, operands(inputs).views, parameters(params), kind)
+
+
 @dataclass
 class Explanation:
     """Why an output is not the expected one."""

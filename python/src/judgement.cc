@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "golden/explain/explain.h"
+#include "golden/judge/bound.h"
 #include "golden/judge/comparator.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/outputs.h"
@@ -69,6 +70,17 @@ Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayI
   judgement->verdict =
       judged({op, operands, parameters}, judgement->expected, tensors_from(actual), options);
   return judgement.release();
+}
+
+/// True if output `output` of this call has a certified bound; under gate bound others are held to
+/// bits.
+bool has_bound(const std::string& op, const std::string& output, const std::vector<ArrayIn>& inputs,
+               const nb::dict& set, const std::string& out) {
+  const Parameters parameters = parameters_from(set);
+  const nb::gil_scoped_release release;
+  const FloatState ieee(1);
+  return certified_bound(op, output, tensors_from(inputs), parameters, dtype_of(out), "")
+      .has_value();
 }
 
 Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,
@@ -220,6 +232,7 @@ void bind_judgement(nb::module_& module) {
       .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); });
   module.def("judge", judge, nb::rv_policy::take_ownership);
   module.def("compare", compare, nb::rv_policy::take_ownership);
+  module.def("has_bound", has_bound);
   module.def("html", html);
   module.def("explain", explain_call);
 }

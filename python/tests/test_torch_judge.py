@@ -26,13 +26,13 @@ def test_a_right_model_passes_forward_and_backward():
 class Faulty(torch.utils._python_dispatch.TorchDispatchMode):
     """A machine whose products have a fault."""
 
-    def __init__(self, fault):
+    def __init__(self, fault, op=torch.ops.aten.mm.default):
         super().__init__()
-        self.fault = fault
+        self.fault, self.op = fault, op
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        if func is torch.ops.aten.mm.default:
+        if func is self.op:
             out = self.fault(out, *args)
         return out
 
@@ -47,7 +47,7 @@ def half_the_depth(out, a, b):
     return a[:, : a.shape[1] // 2] @ b[: a.shape[1] // 2]
 
 
-def wrong_rows(out, a, b):
+def wrong_rows(out, a, b, *rest):
     return out.roll(1, 0)
 
 
@@ -79,6 +79,37 @@ def test_grouped_products_are_judged_both_ways():
     with mxt.Judge() as judge:
         grouped(x, w, offs=ends).float().sum().backward()
     assert judge.passed and len(judge.rows) == 3, judge
+
+
+def test_weight_gradients_are_held_to_the_bound_of_each_group():
+    from mxoracle.torch.products import RULES
+
+    torch.manual_seed(3)
+    a = torch.randn(64, 16, dtype=torch.bfloat16)
+    b = torch.randn(64, 8, dtype=torch.bfloat16)
+    ends = torch.tensor([16, 16, 48], dtype=torch.int32)
+    right = torch.stack([a[s:e].t().float() @ b[s:e].float() for s, e in ((0, 16), (16, 16), (16, 48))])
+    rule = RULES[torch.ops.aten._grouped_mm.default]
+    verdicts = []
+    for change in (None, (0, 3, 4), (1, 0, 0), (2, 15, 7)):
+        dw = right.to(torch.bfloat16)
+        if change:
+            dw[change] = dw[change] * 1.02 + 0.05
+        judge = mxt.Judge(explain_seconds=0)
+        judge._judge("dw", ("", 0), rule(dw, a.t(), b, ends))
+        verdicts.append(judge.rows[0].verdict)
+    assert verdicts[0] in ("bits", "bound") and verdicts[1:] == ["FAIL"] * 3
+
+
+def test_a_product_without_a_bound_is_not_called_wrong_nor_right():
+    a = torch.randn(32, 64).to(torch.float8_e4m3fn)
+    b = torch.randn(16, 64).to(torch.float8_e4m3fn).t()
+    with Faulty(wrong_rows, torch.ops.aten._scaled_mm.default), mxt.Judge() as judge:
+        torch._scaled_mm(a, b, torch.ones(()) * 0.3, torch.ones(()), out_dtype=torch.bfloat16)
+    assert judge.rows[0].verdict == "unjudged" and not judge.passed
+    with Faulty(wrong_rows, torch.ops.aten._scaled_mm.default), mxt.Judge("bits") as judge:
+        torch._scaled_mm(a, b, torch.ones(()) * 0.3, torch.ones(()), out_dtype=torch.bfloat16)
+    assert judge.rows[0].verdict == "FAIL"
 
 
 def test_scaled_products_are_judged():

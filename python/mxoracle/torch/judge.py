@@ -53,7 +53,7 @@ class Judge(TorchDispatchMode):
         model(batch).sum().backward()
     print(judge)
 
-    gate: "bits": every output has the bits of `sum`.  "bound": it is within the certified bound of a
+    gate: "bits": every output has the bits of `sum`, by default of the exact sum, rounded once.  "bound": it is within the certified bound of a
     sum in f32, in any order.  "bits|bound": bits first, and the bound where they fail.
     every: one of so many calls of an operator in a module is judged.
     max_macs: a larger product is judged on evenly spread rows of its output of so many products.
@@ -152,8 +152,11 @@ class Judge(TorchDispatchMode):
         self._judge(operator, place, product.sampled(self.max_macs))
 
     def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
+        parts = [
+            (part.op, part.inputs, {part.output: part.actual}) for part in product.forward()
+        ]
         self.hold(operator, place, product.op, product.inputs, {product.output: product.actual},
-                  product.parameters)  # fmt: skip
+                  product.parameters, parts)  # fmt: skip
 
     def hold(
         self,
@@ -163,22 +166,25 @@ class Judge(TorchDispatchMode):
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         parameters: Mapping[str, Any],
+        parts: list[tuple[str, Mapping, Mapping]] | None = None,
     ) -> None:
-        """Judges the outputs of one call of operator `op` and keeps the row."""
+        """Judges the outputs of one call of operator `op` and keeps the row.  `parts`: the calls
+        whose bounds hold for it, if not its own."""
         settings = {key: value for key, value in self._settings.items() if value is not None}
         if "sum" in settings and not _sums(op):
             del settings["sum"]
         call = {**settings, **parameters}
+        cause = ""
         try:
             exact = _judge.judge(op, inputs, outputs, gate="bits", **call)
             verdict = "bits" if exact else "FAIL"
             if self.gate != "bits" and not exact:
-                if _judge.judge(op, inputs, outputs, gate="bound", **call):
-                    verdict = "bound"
+                verdict = _bound_verdict(parts or [(op, inputs, outputs)], call)
         except Error as error:
             self.rows.append(Row(operator, *place, "unjudged", 0, 0, str(error)))
             return
-        cause = ""
+        if verdict == "unjudged":
+            cause = "bits differ, and no bound is known"
         if verdict == "FAIL" and self._explain_seconds > 0:
             cause = self._cause(op, inputs, outputs, call)
         elements = sum(output["elements"] for output in exact.outputs)
@@ -191,6 +197,20 @@ class Judge(TorchDispatchMode):
         except Error as error:
             return str(error)
         return found.sentence if found else f"no cause found in {self._explain_seconds:g} s"
+
+
+def _bound_verdict(parts: list[tuple[str, Mapping, Mapping]], call: Mapping[str, Any]) -> str:
+    """"bound" where every part is within its bound, "unjudged" where one that differs has none but
+    could have one: a product."""
+    for op, inputs, outputs in parts:
+        if _judge.judge(op, inputs, outputs, gate="bound", **call):
+            continue
+        plain = {key: value for key, value in call.items() if key not in ("backend", "threads")}
+        bounded = all(
+            _judge.has_bound(op, name, inputs, actual, **plain) for name, actual in outputs.items()
+        )
+        return "FAIL" if bounded or not _sums(op) else "unjudged"
+    return "bound"
 
 
 @functools.cache

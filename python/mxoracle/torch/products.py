@@ -32,6 +32,19 @@ class Product:
             return shapes[0][0] * shapes[0][1] * shapes[1][1]
         return shapes[0][0] * shapes[0][1] * shapes[1][-2]
 
+    def forward(self) -> list[Product]:
+        """As products that have a bound: a weight gradient is one product a group, of its rows."""
+        if self.output != "dw":
+            return [self]
+        parts, start = [], 0
+        for group, end in enumerate(self.inputs["group_ends"].tolist()):
+            dy, x = self.inputs["dy"][start:end], self.inputs["x"][start:end]
+            if end <= start:  # a group without rows has zeros
+                dy, x = dy.new_zeros((1, dy.shape[1])), x.new_zeros((1, x.shape[1]))
+            parts.append(_plain(dy.t(), x.t()[None], _ends(dy.shape[1]), self.actual[group]))
+            start = end
+        return parts
+
     def sampled(self, macs: int) -> Product:
         """The same product of some rows of the output only, spread evenly, of at most `macs`."""
         axis = 1 if self.output == "dw" else 0
