@@ -1,11 +1,13 @@
 // The table of all operators, put together from its families.
 #include "ops/catalogue.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "formats/error.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/ranks.h"
+#include "ops/catalogue/staging.h"
 
 namespace mxo {
 namespace {
@@ -28,6 +30,11 @@ std::string names(std::span<const OperandSpec> specs) {
   return text;
 }
 
+bool takes(std::span<const OperandSpec> specs, std::string_view given) {
+  return std::ranges::any_of(
+      specs, [&](const OperandSpec& spec) { return names_operand(spec.name, given); });
+}
+
 }  // namespace
 
 std::span<const CatalogueEntry> catalogue() {
@@ -45,31 +52,37 @@ const CatalogueEntry& catalogue_entry(std::string_view name) {
   throw Error(Fault::argument, "unknown operator '" + std::string(name) + "'; there are " + known);
 }
 
-NamedTensors call_operator(Backend& backend, std::string_view name, const NamedTensors& inputs,
+NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
                            const Parameters& parameters, World* world) {
   const CatalogueEntry& entry = catalogue_entry(name);
   parameters.check(name, entry.parameters);
-  for (const auto& [given, tensor] : inputs) {
-    bool known = false;
-    for (const OperandSpec& spec : entry.inputs) known = known || names_operand(spec.name, given);
-    if (!known) {
+  for (const auto& [given, operand] : views.operands()) {
+    if (!takes(entry.inputs, given)) {
       throw Error(Fault::argument, std::string(name) + ": unknown operand '" + given +
                                        "'; it takes " + names(entry.inputs));
     }
   }
+  for (const auto& [given, result] : views.results()) {
+    if (!takes(entry.outputs, given)) {
+      throw Error(Fault::argument, std::string(name) + ": unknown output '" + given + "'; it has " +
+                                       names(entry.outputs));
+    }
+  }
   for (const OperandSpec& spec : entry.inputs) {
     const bool of_rank = entry.call_ranks != nullptr;  // which checks those of each rank
-    if (!spec.optional && !of_rank && inputs.find(spec.name) == inputs.end()) {
+    if (!spec.optional && !of_rank && !views.contains(spec.name)) {
       throw Error(Fault::argument, std::string(name) + ": " + std::string(spec.name) +
                                        ": missing; needs " + std::string(spec.types) + " " +
                                        std::string(spec.shape));
     }
   }
-  if (entry.call_ranks == nullptr) return entry.call(backend, inputs, parameters);
+  if (entry.call_ranks == nullptr) return entry.call(backend, views, parameters);
   if (world == nullptr) {
     throw Error(Fault::unsupported, std::string(name) + ": works on ranks, which this call lacks");
   }
-  return entry.call_ranks(backend, *world, inputs, parameters);
+  NamedTensors outputs = entry.call_ranks(backend, *world, views, parameters);
+  deliver(name, views, outputs);
+  return outputs;
 }
 
 }  // namespace mxo

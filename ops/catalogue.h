@@ -1,22 +1,17 @@
-// Every operator by name: its operands, its parameters, and how to call it on host tensors.
-// The command line, the suites and the bindings all come in through this table.
+// Every operator by name: its operands, its parameters, and how to call it on views of tensors.
+// The command line, the suites and Python all come in through this table.
 #pragma once
 
-#include <map>
 #include <span>
-#include <string>
 #include <string_view>
 
-#include "formats/tensor.h"
 #include "ops/backend.h"
+#include "ops/named_views.h"
 #include "ops/parameters.h"
 
 namespace mxo {
 
 class World;  // ops/communicator.h
-
-/// Tensors under their operand names ("x", "x.codes", "group_ends"), in name order.
-using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
 struct OperandSpec {
   std::string_view name;
@@ -32,9 +27,9 @@ struct CatalogueEntry {
   std::span<const OperandSpec> inputs;
   std::span<const OperandSpec> outputs;
   std::span<const ParameterSpec> parameters;
-  NamedTensors (*call)(Backend& backend, const NamedTensors& inputs, const Parameters& parameters);
+  NamedTensors (*call)(Backend& backend, const NamedViews& views, const Parameters& parameters);
   /// In place of `call`, of an operator that works on many ranks.
-  NamedTensors (*call_ranks)(Backend& backend, World& world, const NamedTensors& inputs,
+  NamedTensors (*call_ranks)(Backend& backend, World& world, const NamedViews& views,
                              const Parameters& parameters) = nullptr;
   /// Of an operator of many steps: its outputs in the order in which they come about, without
   /// "rank<p>.", ".codes" and ".scales".
@@ -46,11 +41,14 @@ std::span<const CatalogueEntry> catalogue();
 /// Throws Error(argument) naming the operators there are.
 const CatalogueEntry& catalogue_entry(std::string_view name);
 
-/// Checks the names of operands and parameters, then calls the operator.  One that works on many
-/// ranks needs a world.  In a job of processes the outputs come back in the one that writes.
-/// Throws Error(argument) on an operand that is missing or that the operator does not take,
-/// Error(unsupported) without a world where one is needed.
-NamedTensors call_operator(Backend& backend, std::string_view name, const NamedTensors& inputs,
+/// Checks the names of operands and parameters, then calls the operator.  Nothing is copied that
+/// the backend can read where it lies; what `views` has memory for is written there (where the
+/// operator leaves elements untouched, they stay), and every other output is returned.  The call
+/// has ended when it returns.  One that works on many ranks needs a world, copies its outputs, and
+/// in a job of processes leaves them in the one that writes. Throws Error(argument) on an operand
+/// that is missing or that the operator does not take or have, Error(unsupported) without a world
+/// where one is needed, and what the operator throws.
+NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
                            const Parameters& parameters, World* world = nullptr);
 
 }  // namespace mxo

@@ -57,8 +57,8 @@ Call make_call(std::string_view op, const NamedTensors& inputs, const Parameters
 }
 
 NamedTensors run_call(Backend& backend, const Call& call) {
-  NamedTensors inputs;
-  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  NamedViews inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.set(name, *tensor);
   return call_operator(backend, call.op, inputs, call.set);
 }
 

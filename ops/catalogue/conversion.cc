@@ -6,26 +6,26 @@
 namespace mxo {
 namespace {
 
-NamedTensors call_encode(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_encode(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "encode", inputs);
   Encode op;
   op.x = stage.floats("x");
-  op.codes = stage.output("codes", set.format("format", "e4m3"), stage.host("x").shape());
+  op.codes = stage.output("codes", set.format("format", "e4m3"), stage.given("x").shape());
   if (set.text("overflow", "saturate") == "nonfinite") op.overflow = Overflow::nonfinite;
   if (set.text("nan", "positive") == "signed") op.nan = NanSign::of_operand;
   const std::string_view rounding = set.text("rounding", "nearest");
   if (rounding == "up") op.rounding = E8M0Rounding::up;
   if (rounding == "zero") op.rounding = E8M0Rounding::zero;
-  encode(backend, op);
+  encode(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_decode(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_decode(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "decode", inputs);
   Decode op;
   op.codes = stage.codes("codes", set.format("format", "e4m3"));
-  op.x = stage.output("x", Dtype::f32, stage.host("codes").shape());
-  decode(backend, op);
+  op.x = stage.output("x", Dtype::f32, stage.given("codes").shape());
+  decode(stage.ready(), op);
   return stage.finish();
 }
 

@@ -10,27 +10,27 @@ Operand optional_ends(Staging& stage) {
   return stage.has("group_ends") ? stage.indices("group_ends") : Operand{};
 }
 
-NamedTensors call_cast(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_cast(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "cast", inputs);
   Cast op;
   op.x = stage.floats("x");
-  op.y = stage.output("y", set.format("out", "bf16"), stage.host("x").shape());
-  cast(backend, op);
+  op.y = stage.output("y", set.format("out", "bf16"), stage.given("x").shape());
+  cast(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_add_bias(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_add_bias(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "add_bias", inputs);
   AddBias op;
   op.y = stage.floats("y");
   op.bias = stage.floats("bias");
   op.group_ends = optional_ends(stage);
-  op.out = stage.output("out", set.format("out", "bf16"), stage.host("y").shape());
-  add_bias(backend, op);
+  op.out = stage.output("out", set.format("out", "bf16"), stage.given("y").shape());
+  add_bias(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_column_sum(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_column_sum(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "column_sum", inputs);
   ColumnSum op;
   op.x = stage.floats("x");
@@ -40,7 +40,7 @@ NamedTensors call_column_sum(Backend& backend, const NamedTensors& inputs, const
     shape.insert(shape.begin(), op.group_ends.extent[0]);
   }
   op.sum = stage.output("sum", set.format("out", "f32"), shape);
-  column_sum(backend, op);
+  column_sum(stage.ready(), op);
   return stage.finish();
 }
 

@@ -25,7 +25,7 @@ Wire wire_of(const Parameters& set) {
 class RankCall {
  public:
   RankCall(std::string_view op, Backend& backend, Communicator& communicator,
-           const NamedTensors& inputs, const Parameters& set)
+           const NamedViews& inputs, const Parameters& set)
       : backend_(backend),
         communicator_(communicator),
         inputs_(inputs_of_rank(inputs, communicator.rank())),
@@ -108,15 +108,15 @@ class RankCall {
 
   Backend& backend_;
   Communicator& communicator_;
-  NamedTensors inputs_;
+  NamedViews inputs_;
   Staging stage_;
   Wire wire_;
   ExpertPlan plan_;
 };
 
 template <NamedTensors (RankCall::*Step)()>
-NamedTensors on_ranks(std::string_view op, Backend& backend, World& world,
-                      const NamedTensors& inputs, const Parameters& set) {
+NamedTensors on_ranks(std::string_view op, Backend& backend, World& world, const NamedViews& inputs,
+                      const Parameters& set) {
   RankOutputs outputs;
   world.run(ranks_of(op, inputs, "experts"), [&](Communicator& communicator) {
     RankBackend own(backend, communicator.rank());
@@ -126,33 +126,35 @@ NamedTensors on_ranks(std::string_view op, Backend& backend, World& world,
   return outputs.take();
 }
 
-NamedTensors call_dispatch(Backend& b, World& w, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_dispatch(Backend& b, World& w, const NamedViews& in, const Parameters& set) {
   return on_ranks<&RankCall::dispatched>("dispatch", b, w, in, set);
 }
-NamedTensors call_dispatch_backward(Backend& b, World& w, const NamedTensors& in,
+NamedTensors call_dispatch_backward(Backend& b, World& w, const NamedViews& in,
                                     const Parameters& set) {
   return on_ranks<&RankCall::dispatched_backward>("dispatch_backward", b, w, in, set);
 }
-NamedTensors call_combine(Backend& b, World& w, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_combine(Backend& b, World& w, const NamedViews& in, const Parameters& set) {
   return on_ranks<&RankCall::combined>("combine", b, w, in, set);
 }
-NamedTensors call_combine_backward(Backend& b, World& w, const NamedTensors& in,
+NamedTensors call_combine_backward(Backend& b, World& w, const NamedViews& in,
                                    const Parameters& set) {
   return on_ranks<&RankCall::combined_backward>("combine_backward", b, w, in, set);
 }
 
 constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]", "i32"};
 constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
-constexpr OperandSpec kDispatchIn[] = {{"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
-                                       {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
-                                       {"rank<p>.scales", "[T_p, D/32], or [T_p, D/128]", "u8 (e8m0) or f32", true},
-                                       kExperts};
-constexpr OperandSpec kDispatchOut[] = {{"rank<p>.x", "[rows, D]", "bf16", true},
-                                        {"rank<p>.codes", "[rows, D]", "u8", true},
-                                        {"rank<p>.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
-                                        {"rank<p>.tokens_per_expert", "[P*E/P], rank-major", "i32"},
-                                        {"rank<p>.indices", "[rows]", "i32", true},
-                                        {"rank<p>.group_ends", "[E/P]", "i32", true}};
+constexpr OperandSpec kDispatchIn[] = {
+    {"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
+    {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
+    {"rank<p>.scales", "[T_p, D/32], or [T_p, D/128]", "u8 (e8m0) or f32", true},
+    kExperts};
+constexpr OperandSpec kDispatchOut[] = {
+    {"rank<p>.x", "[rows, D]", "bf16", true},
+    {"rank<p>.codes", "[rows, D]", "u8", true},
+    {"rank<p>.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
+    {"rank<p>.tokens_per_expert", "[P*E/P], rank-major", "i32"},
+    {"rank<p>.indices", "[rows]", "i32", true},
+    {"rank<p>.group_ends", "[E/P]", "i32", true}};
 constexpr OperandSpec kDispatchBackwardIn[] = {{"rank<p>.dy", "[rows, D]", "bf16"}, kExperts};
 constexpr OperandSpec kDispatchBackwardOut[] = {{"rank<p>.dx", "[T_p, D]", "bf16"}};
 constexpr OperandSpec kCombineIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}, kExperts, kWeights};
@@ -161,10 +163,11 @@ constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}
                                               {"rank<p>.dout", "[T_p, D]", "bf16 or f32"},
                                               kExperts,
                                               kWeights};
-constexpr OperandSpec kCombineBackwardOut[] = {{"rank<p>.dy", "[rows, D]", "bf16", true},
-                                               {"rank<p>.dy.codes", "[rows, D]", "u8", true},
-                                               {"rank<p>.dy.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
-                                               {"rank<p>.dweights", "[T_p, k]", "f32", true}};
+constexpr OperandSpec kCombineBackwardOut[] = {
+    {"rank<p>.dy", "[rows, D]", "bf16", true},
+    {"rank<p>.dy.codes", "[rows, D]", "u8", true},
+    {"rank<p>.dy.scales", "[rows, D/32] or [rows, D/128]", "u8 or f32", true},
+    {"rank<p>.dweights", "[T_p, k]", "f32", true}};
 constexpr ParameterSpec kSet[] = {
     {"experts", "", "of all ranks; a multiple of them"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},

@@ -13,13 +13,13 @@ namespace {
 /// of the operand or by what the other products call it.
 Operand operand(Staging& stage, const Parameters& set, std::string_view name, std::string_view key,
                 std::string_view alias) {
-  const Dtype dtype = stage.host(name).dtype();
+  const Dtype dtype = stage.given(name).dtype();
   if (dtype == Dtype::u16 || is_wide_float(dtype)) return stage.floats(name);
   if (!set.has(key)) key = set.has(alias) ? alias : "format";
   return stage.codes(name, set.format(key, "e4m3"));
 }
 
-NamedTensors call_fused_dot(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_fused_dot(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "fused_dot", inputs);
   FusedDot op;
   op.a = operand(stage, set, "a", "format_a", "format_x");
@@ -36,8 +36,8 @@ NamedTensors call_fused_dot(Backend& backend, const NamedTensors& inputs, const 
                 "fused_dot: sum.split: found auto, needs a number; grouped products search");
   }
   op.sum = sum_from(set, operand_kind(op.a.dtype, op.b.dtype, scaled));
-  op.d = stage.output("d", Dtype::f32, stage.host("c").shape());
-  fused_dot(backend, op);
+  op.d = stage.output("d", Dtype::f32, stage.given("c").shape());
+  fused_dot(stage.ready(), op);
   return stage.finish();
 }
 

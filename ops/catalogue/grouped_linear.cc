@@ -34,7 +34,7 @@ GroupedLinear call_of(Staging& stage, const Parameters& set) {
   return op;
 }
 
-NamedTensors call_linear(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_linear(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, kOp, inputs);
   const Check check(kOp);
   const Dtype out = set.format("out", "bf16");
@@ -45,15 +45,15 @@ NamedTensors call_linear(Backend& backend, const NamedTensors& inputs, const Par
   check.rank("w", op.w, 3);
   const Index tokens = x.extent[0];
   op.y = stage.output("y", out, {tokens, op.w.extent[1]});
-  const SavedLinear saved = grouped_linear(backend, op);
+  GroupedLinearBackward back;
   if (stage.has("dy")) {
-    GroupedLinearBackward back;
     back.dy = stage.floats("dy");
     back.dx = stage.output("dx", out, {tokens, op.w.extent[2]});
-    back.dw = stage.output("dw", out, stage.host("w").shape());
-    if (op.bias.given()) back.dbias = stage.output("dbias", out, stage.host("bias").shape());
-    grouped_linear_backward(backend, saved, back);
+    back.dw = stage.output("dw", out, stage.given("w").shape());
+    if (op.bias.given()) back.dbias = stage.output("dbias", out, stage.given("bias").shape());
   }
+  const SavedLinear saved = grouped_linear(stage.ready(), op);
+  if (back.dy.given()) grouped_linear_backward(backend, saved, back);
   return stage.finish();
 }
 

@@ -37,7 +37,7 @@ Index extent_of(const Check& check, std::string_view name, const Operand& operan
 }
 
 template <Scaling S>
-NamedTensors call_forward(Backend& backend, std::string_view name, const NamedTensors& inputs,
+NamedTensors call_forward(Backend& backend, std::string_view name, const NamedViews& inputs,
                           const Parameters& set) {
   if (wants_split_search(name, inputs, set)) {
     return fitting_splits(backend, name, inputs, set, "y", call_forward<S>);
@@ -58,12 +58,12 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedTe
   op.y = stage.output(
       "y", set.format("out", "bf16"),
       {extent_of(check, "x" + part, op.x, 2, 0), extent_of(check, "w" + part, op.w, 3, 1)});
-  grouped_matmul(backend, op);
+  grouped_matmul(stage.ready(), op);
   return stage.finish();
 }
 
 template <Scaling S>
-NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedTensors& inputs,
+NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedViews& inputs,
                         const Parameters& set) {
   if (wants_split_search(name, inputs, set)) {
     return fitting_splits(backend, name, inputs, set, "dw", call_wgrad<S>);
@@ -86,32 +86,32 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedTens
       "dw", set.format("out", "bf16"),
       {extent_of(check, "group_ends", op.group_ends, 1, 0),
        extent_of(check, "dy" + part, op.dy, 2, 1), extent_of(check, "x" + part, op.x, 2, 1)});
-  grouped_matmul_wgrad(backend, op);
+  grouped_matmul_wgrad(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_mx(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_mx(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_forward<Scaling::mx>(b, "grouped_matmul", in, set);
 }
-NamedTensors call_mx_wgrad(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_mx_wgrad(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_wgrad<Scaling::mx>(b, "grouped_matmul_wgrad", in, set);
 }
-NamedTensors call_bf16(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_bf16(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_forward<Scaling::none>(b, "grouped_matmul_bf16", in, set);
 }
-NamedTensors call_bf16_wgrad(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_bf16_wgrad(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_wgrad<Scaling::none>(b, "grouped_matmul_bf16_wgrad", in, set);
 }
-NamedTensors call_rowwise(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_rowwise(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_forward<Scaling::rowwise>(b, "grouped_matmul_rowwise", in, set);
 }
-NamedTensors call_rowwise_wgrad(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_rowwise_wgrad(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_wgrad<Scaling::rowwise>(b, "grouped_matmul_rowwise_wgrad", in, set);
 }
-NamedTensors call_blockwise(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_blockwise(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_forward<Scaling::blockwise>(b, "grouped_matmul_blockwise", in, set);
 }
-NamedTensors call_blockwise_wgrad(Backend& b, const NamedTensors& in, const Parameters& set) {
+NamedTensors call_blockwise_wgrad(Backend& b, const NamedViews& in, const Parameters& set) {
   return call_wgrad<Scaling::blockwise>(b, "grouped_matmul_blockwise_wgrad", in, set);
 }
 

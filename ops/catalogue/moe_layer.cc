@@ -68,7 +68,7 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
 /// One rank of a call.
 class RankCall {
  public:
-  RankCall(Backend& backend, Communicator& communicator, const NamedTensors& inputs,
+  RankCall(Backend& backend, Communicator& communicator, const NamedViews& inputs,
            const Parameters& set)
       : backend_(backend), communicator_(communicator), stage_(backend, kOp, inputs) {
     op_ = layer_of(stage_, set);
@@ -164,10 +164,10 @@ void keep_one(NamedTensors& all, const std::string& name, int ranks) {
   }
 }
 
-NamedTensors call_moe_layer(Backend& backend, World& world, const NamedTensors& inputs,
+NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& inputs,
                             const Parameters& set) {
   const int ranks = ranks_of(kOp, inputs, "x");
-  const Operand router = inputs.at("router").operand();
+  const Operand router = inputs.operands().at("router").view;
   Check(kOp).rank("router", router, 2);
   const Index experts = router.extent[0];
   if (experts % ranks != 0) {

@@ -11,18 +11,18 @@ namespace mxo {
 namespace {
 
 /// Extents of an operand whose rank the shapes of the outputs rest on.
-const std::vector<Index>& shape_of(std::string_view op, const Staging& stage, std::string_view name,
-                                   std::size_t rank) {
-  const std::vector<Index>& shape = stage.host(name).shape();
+std::vector<Index> shape_of(std::string_view op, const Staging& stage, std::string_view name,
+                            std::size_t rank) {
+  const std::vector<Index> shape = stage.given(name).shape();
   Check(op).that(shape.size() == rank, std::string(name) + ": found rank " +
                                            std::to_string(shape.size()) + ", needs rank " +
                                            std::to_string(rank));
   return shape;
 }
 
-NamedTensors call_route(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_route(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "route", inputs);
-  const std::vector<Index>& shape = shape_of("route", stage, "logits", 2);
+  const std::vector<Index> shape = shape_of("route", stage, "logits", 2);
   const Index k = set.integer("top_k", 1);
   if (k < 1 || k > shape[1]) {
     throw Error(Fault::argument, "route: top_k: found " + std::to_string(k) + ", needs 1 to " +
@@ -39,7 +39,7 @@ NamedTensors call_route(Backend& backend, const NamedTensors& inputs, const Para
   op.limited_groups = set.integer("limited_groups", op.groups);
   op.normalize = set.flag("normalize", true);
   op.scale = static_cast<float>(set.real("scale", 1.0));
-  route(backend, op);
+  route(stage.ready(), op);
   return stage.finish();
 }
 
@@ -47,21 +47,21 @@ Dtype rounding(const Parameters& set) {
   return set.text("rounding", "none") == "bf16" ? Dtype::bf16 : Dtype::f32;
 }
 
-NamedTensors call_swiglu(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_swiglu(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "swiglu", inputs);
-  const std::vector<Index>& shape = shape_of("swiglu", stage, "x", 2);
+  const std::vector<Index> shape = shape_of("swiglu", stage, "x", 2);
   Swiglu op;
   op.x = stage.floats("x");
   if (stage.has("probs")) op.probs = stage.floats("probs");
   op.y = stage.output("y", rounding(set), {shape[0], shape[1] / 2});
-  swiglu(backend, op);
+  swiglu(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_swiglu_backward(Backend& backend, const NamedTensors& inputs,
+NamedTensors call_swiglu_backward(Backend& backend, const NamedViews& inputs,
                                   const Parameters& set) {
   Staging stage(backend, "swiglu_backward", inputs);
-  const std::vector<Index>& shape = shape_of("swiglu_backward", stage, "x", 2);
+  const std::vector<Index> shape = shape_of("swiglu_backward", stage, "x", 2);
   SwigluBackward op;
   op.x = stage.floats("x");
   op.dy = stage.floats("dy");
@@ -70,13 +70,13 @@ NamedTensors call_swiglu_backward(Backend& backend, const NamedTensors& inputs,
     op.probs = stage.floats("probs");
     op.dprobs = stage.output("dprobs", Dtype::f32, {shape[0]});
   }
-  swiglu_backward(backend, op);
+  swiglu_backward(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_transpose(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "scaling_aware_transpose", inputs);
-  const std::vector<Index>& shape = shape_of("scaling_aware_transpose", stage, "codes", 2);
+  const std::vector<Index> shape = shape_of("scaling_aware_transpose", stage, "codes", 2);
   shape_of("scaling_aware_transpose", stage, "group_ends", 1);
   ScalingAwareTranspose op;
   op.codes = stage.codes("codes", Dtype::e4m3);
@@ -94,7 +94,7 @@ NamedTensors call_transpose(Backend& backend, const NamedTensors& inputs, const 
   const std::string_view underflow = set.text("underflow", "round");
   if (underflow == "keep_mantissa") op.underflow = Underflow::keep_mantissa;
   if (underflow == "flush") op.underflow = Underflow::flush;
-  scaling_aware_transpose(backend, op);
+  scaling_aware_transpose(stage.ready(), op);
   return stage.finish();
 }
 

@@ -12,11 +12,9 @@ namespace {
 
 Index extent_of(std::string_view op, const Staging& stage, std::string_view name, int rank,
                 int axis) {
-  const Tensor& tensor = stage.host(name);
-  Check(op).that(tensor.rank() == rank, std::string(name) + ": found rank " +
-                                            std::to_string(tensor.rank()) + ", needs rank " +
-                                            std::to_string(rank));
-  return tensor.extent(axis);
+  const PlacedOperand& operand = stage.given(name);
+  Check(op).rank(name, operand.view, rank);
+  return operand.extent(axis);
 }
 
 /// A number of rows or entries from the parameters.
@@ -29,7 +27,7 @@ Index extent_set(std::string_view op, const Parameters& set, std::string_view ke
   return value;
 }
 
-NamedTensors call_pad(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_pad(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "pad_groups", inputs);
   PadGroups op;
   const Index rows = extent_of("pad_groups", stage, "x", 2, 0);
@@ -40,11 +38,11 @@ NamedTensors call_pad(Backend& backend, const NamedTensors& inputs, const Parame
   op.y = stage.output("y", op.x.dtype, {padded_rows(rows, groups, op.alignment), op.x.extent[1]});
   op.padded_starts = stage.output("padded_starts", Dtype::i32, {groups});
   op.padded_ends = stage.output("padded_ends", Dtype::i32, {groups});
-  pad_groups(backend, op);
+  pad_groups(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_unpad(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_unpad(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "unpad_groups", inputs);
   UnpadGroups op;
   const Index padded = extent_of("unpad_groups", stage, "y", 2, 0);
@@ -53,11 +51,11 @@ NamedTensors call_unpad(Backend& backend, const NamedTensors& inputs, const Para
   op.padded_starts = stage.indices("padded_starts");
   op.x = stage.output("x", op.y.dtype,
                       {extent_set("unpad_groups", set, "rows", padded), op.y.extent[1]});
-  unpad_groups(backend, op);
+  unpad_groups(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_indices(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_indices(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   constexpr std::string_view kOp = "permute_indices";
   Staging stage(backend, kOp, inputs);
   PermuteIndices op;
@@ -68,11 +66,11 @@ NamedTensors call_indices(Backend& backend, const NamedTensors& inputs, const Pa
   op.indices = stage.output("indices", Dtype::i32, {extent_set(kOp, set, "max_len", 0)});
   op.sizes = stage.output("sizes", Dtype::i32, {op.experts});
   op.ends = stage.output("ends", Dtype::i32, {op.experts});
-  permute_indices(backend, op);
+  permute_indices(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_permute(Backend& backend, const NamedTensors& inputs, const Parameters&) {
+NamedTensors call_permute(Backend& backend, const NamedViews& inputs, const Parameters&) {
   Staging stage(backend, "permute", inputs);
   Permute op;
   const Index columns = extent_of("permute", stage, "x", 2, 1);
@@ -80,11 +78,11 @@ NamedTensors call_permute(Backend& backend, const NamedTensors& inputs, const Pa
   op.x = stage.as_is("x");
   op.indices = stage.indices("indices");
   op.y = stage.output("y", op.x.dtype, {rows, columns});
-  permute(backend, op);
+  permute(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_unpermute(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_unpermute(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "unpermute", inputs);
   Unpermute op;
   const Index length = extent_of("unpermute", stage, "y", 2, 0);
@@ -92,7 +90,7 @@ NamedTensors call_unpermute(Backend& backend, const NamedTensors& inputs, const 
   op.indices = stage.indices("indices");
   op.x =
       stage.output("x", op.y.dtype, {extent_set("unpermute", set, "rows", length), op.y.extent[1]});
-  unpermute(backend, op);
+  unpermute(stage.ready(), op);
   return stage.finish();
 }
 

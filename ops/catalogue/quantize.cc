@@ -53,9 +53,9 @@ Placement placement(std::string_view op, const Parameters& set, const std::vecto
   return p;
 }
 
-NamedTensors call_quantize(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "quantize", inputs);
-  const Placement p = placement("quantize", set, stage.host("x").shape());
+  const Placement p = placement("quantize", set, stage.given("x").shape());
   Quantize op;
   op.x = stage.floats("x");
   op.codes = stage.output("codes", set.format("format", "e4m3"), p.codes);
@@ -69,16 +69,16 @@ NamedTensors call_quantize(Backend& backend, const NamedTensors& inputs, const P
   op.block = p.block;
   op.profile = profile_of(set);
   op.storage = p.storage;
-  quantize(backend, op);
+  quantize(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_dequantize(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_dequantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "dequantize", inputs);
   Dequantize op;
   op.codes = stage.codes("codes", set.format("format", "e4m3"));
   op.scales = stage.scales("scales");
-  std::vector<Index> shape = stage.host("codes").shape();
+  std::vector<Index> shape = stage.given("codes").shape();
   if (set.flag("transpose", false) && op.codes.rank >= 2 && op.scales.rank >= 2) {
     op.codes = transposed(op.codes);
     op.scales = transposed(op.scales);
@@ -87,7 +87,7 @@ NamedTensors call_dequantize(Backend& backend, const NamedTensors& inputs, const
   op.axis = set.text("axis", "-1") == "-2" ? BlockAxis::rows : BlockAxis::columns;
   op.block = set.integer("block", kMxBlock);
   op.x = stage.output("x", set.format("out", "bf16"), shape);
-  dequantize(backend, op);
+  dequantize(stage.ready(), op);
   return stage.finish();
 }
 

@@ -8,9 +8,9 @@
 namespace mxo {
 namespace {
 
-NamedTensors call_rowwise(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_rowwise(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "quantize_rowwise", inputs);
-  const std::vector<Index>& shape = stage.host("x").shape();
+  const std::vector<Index> shape = stage.given("x").shape();
   const Check check("quantize_rowwise");
   check.that(!shape.empty(), "x: found rank 0, needs rank 1 to 4");
   QuantizeRowwise op;
@@ -23,13 +23,13 @@ NamedTensors call_rowwise(Backend& backend, const NamedTensors& inputs, const Pa
   op.scales = stage.output("scales", Dtype::f32, scales);
   op.rule.power_of_2 = set.flag("power_of_2", true);
   op.rule.epsilon = set.real("epsilon", op.rule.epsilon);
-  quantize_rowwise(backend, op);
+  quantize_rowwise(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_blockwise(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_blockwise(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "quantize_blockwise", inputs);
-  std::vector<Index> shape = stage.host("x").shape();
+  std::vector<Index> shape = stage.given("x").shape();
   const Check check("quantize_blockwise");
   check.that(shape.size() == 2 || shape.size() == 3,
              "x: found rank " + std::to_string(shape.size()) + ", needs rank 2 to 3");
@@ -41,14 +41,14 @@ NamedTensors call_blockwise(Backend& backend, const NamedTensors& inputs, const 
   Index& k = shape[shape.size() - 1];
   if (stage.has("group_ends")) {
     op.group_ends = stage.indices("group_ends");
-    r = blocks_of(stage.host("group_ends"), r);
+    r = blocks_of(stage.on_host("group_ends"), r);
   } else {
     r = ceil_div(r, block_rows(op.block));
     k = ceil_div(k, block_columns(op.block));
   }
   op.scales = stage.output("scales", Dtype::f32, shape);
   op.rule = blockwise_rule_of(set);
-  quantize_blockwise(backend, op);
+  quantize_blockwise(stage.ready(), op);
   return stage.finish();
 }
 

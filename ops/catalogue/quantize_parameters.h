@@ -23,15 +23,16 @@ inline ScaleProfile profile_of(const Parameters& set) {
   return kTorchao;
 }
 
-/// Blocks of all groups, from the host's copy of the ends.  Ends that are out of order count for
+/// Blocks of all groups, from ends that the host can read.  Ends that are out of order count for
 /// nothing here: the operator's own check names them.
-inline Index blocks_of(const Tensor& ends, Index rows) {
-  const bool wide = ends.dtype() == Dtype::i64;
-  if (!wide && ends.dtype() != Dtype::i32) return 0;
+inline Index blocks_of(const Operand& ends, Index rows) {
+  const bool wide = ends.dtype == Dtype::i64;
+  if (ends.rank != 1 || (!wide && ends.dtype != Dtype::i32)) return 0;
   Index blocks = 0;
   Index start = 0;
   for (Index g = 0; g < ends.elements(); ++g) {
-    const Index end = wide ? ends.as<std::int64_t>()[g] : ends.as<std::int32_t>()[g];
+    const Index end =
+        wide ? ends.as<const std::int64_t, 1>()(g) : ends.as<const std::int32_t, 1>()(g);
     if (end < start || end > rows) return 0;
     blocks += ceil_div(end - start, kScaledBlock);
     start = end;

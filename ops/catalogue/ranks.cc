@@ -75,14 +75,14 @@ bool names_operand(std::string_view spec, std::string_view given) {
   return !rest.empty() && rest == spec.substr(kPattern.size());
 }
 
-int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view operand) {
+int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view operand) {
   int ranks = 0;
   while (inputs.contains(prefix_of(ranks) + std::string(operand))) ++ranks;
   if (ranks == 0) {
     throw Error(Fault::argument, std::string(op) + ": rank0." + std::string(operand) +
                                      ": missing, this operand is needed");
   }
-  for (const auto& [name, tensor] : inputs) {
+  for (const auto& [name, given] : inputs.operands()) {
     const std::string_view rest = without_rank(name);
     if (rest.empty()) continue;
     int rank = 0;
@@ -95,14 +95,14 @@ int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view o
   return ranks;
 }
 
-NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank) {
+NamedViews inputs_of_rank(const NamedViews& inputs, int rank) {
   const std::string prefix = prefix_of(rank);
-  NamedTensors mine;
-  for (const auto& [name, tensor] : inputs) {
+  NamedViews mine;
+  for (const auto& [name, operand] : inputs.operands()) {
     if (name.starts_with(prefix)) {
-      mine.emplace(name.substr(prefix.size()), tensor);
+      mine.set(name.substr(prefix.size()), operand);
     } else if (without_rank(name).empty()) {
-      mine.emplace(name, tensor);
+      mine.set(name, operand);
     }
   }
   return mine;

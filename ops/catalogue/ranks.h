@@ -15,10 +15,10 @@ bool names_operand(std::string_view spec, std::string_view given);
 
 /// How many ranks the inputs are of: `operand` must be there for 0 to P-1.
 /// Throws Error(argument) if there is none, or a gap.
-int ranks_of(std::string_view op, const NamedTensors& inputs, std::string_view operand);
+int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view operand);
 
 /// The inputs of one rank without their prefix, and those of all ranks.
-NamedTensors inputs_of_rank(const NamedTensors& inputs, int rank);
+NamedViews inputs_of_rank(const NamedViews& inputs, int rank);
 
 /// The backend that a rank works on.
 class RankBackend {

@@ -15,9 +15,9 @@ ScaleLayout layout_named(std::string_view name) {
   return name == "per_group_3d" ? ScaleLayout::per_group_3d : ScaleLayout::blocked;
 }
 
-NamedTensors call_swizzle(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "swizzle_scales", inputs);
-  const std::vector<Index>& shape = stage.host("scales").shape();
+  const std::vector<Index> shape = stage.given("scales").shape();
   const Check check("swizzle_scales");
   check.that(shape.size() == 2 || shape.size() == 3,
              "scales: found rank " + std::to_string(shape.size()) + ", needs rank 2 to 3");
@@ -27,11 +27,11 @@ NamedTensors call_swizzle(Backend& backend, const NamedTensors& inputs, const Pa
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
   op.blocked =
       stage.output("blocked", Dtype::u8, blocked_shape(op.layout, shape, op.group_ends.extent[0]));
-  swizzle_scales(backend, op);
+  swizzle_scales(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_unswizzle(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "unswizzle_scales", inputs);
   UnswizzleScales op;
   op.layout = layout_named(set.text("layout", "blocked"));
@@ -43,7 +43,7 @@ NamedTensors call_unswizzle(Backend& backend, const NamedTensors& inputs, const 
   std::vector<Index> shape = {set.integer("rows", 0), set.integer("columns", 0)};
   for (const Index extent : shape) {
     // The blocked bytes are as many as the scales at least: a larger extent is no request.
-    if (extent < 0 || extent > std::max<Index>(stage.host("blocked").elements(), 1)) {
+    if (extent < 0 || extent > std::max<Index>(stage.given("blocked").elements(), 1)) {
       throw Error(Fault::argument, "unswizzle_scales: rows, columns: found " +
                                        std::to_string(extent) + ", needs an extent of 'blocked'");
     }
@@ -52,7 +52,7 @@ NamedTensors call_unswizzle(Backend& backend, const NamedTensors& inputs, const 
   const Check check("unswizzle_scales");
   check.shape("blocked", op.blocked, blocked_shape(op.layout, shape, op.group_ends.extent[0]));
   op.scales = stage.output("scales", Dtype::u8, shape);
-  unswizzle_scales(backend, op);
+  unswizzle_scales(stage.ready(), op);
   return stage.finish();
 }
 

@@ -1,8 +1,11 @@
 // Trying every split.
 #include "ops/catalogue/split_search.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
+
+#include "ops/catalogue/staging.h"
 
 namespace mxo {
 namespace {
@@ -25,13 +28,12 @@ bool same(const Tensor& expected, const Tensor& actual, Index owed) {
 }
 
 /// Elements of `actual` that are owed: of y [R, N] those of rows within the groups.
-Index owed_elements(const NamedTensors& operands, const Tensor& actual) {
-  const Tensor& ends = operands.find("group_ends")->second;
+Index owed_elements(const Operand& ends, const Tensor& actual) {
   if (actual.rank() != 2) return actual.elements();
   if (ends.elements() == 0) return 0;
   const Index last = ends.elements() - 1;
-  const Index rows =
-      ends.dtype() == Dtype::i64 ? ends.as<std::int64_t>()[last] : ends.as<std::int32_t>()[last];
+  const Index rows = ends.dtype == Dtype::i64 ? ends.as<const std::int64_t, 1>()(last)
+                                              : ends.as<const std::int32_t, 1>()(last);
   return rows * actual.extent(1);
 }
 
@@ -43,8 +45,8 @@ void check_matches(std::string_view op, const Tensor& y, const Tensor& actual) {
 
 }  // namespace
 
-bool wants_split_search(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
-  const bool given = inputs.find("y") != inputs.end();
+bool wants_split_search(std::string_view op, const NamedViews& inputs, const Parameters& set) {
+  const bool given = inputs.contains("y");
   const bool asked = set.text("sum.split", "") == "auto";
   if (given && !asked) {
     throw Error(Fault::argument, std::string(op) + ": y: found, but only sum.split=auto reads it");
@@ -56,13 +58,19 @@ bool wants_split_search(std::string_view op, const NamedTensors& inputs, const P
   return asked;
 }
 
-NamedTensors fitting_splits(Backend& backend, std::string_view op, const NamedTensors& inputs,
+NamedTensors fitting_splits(Backend& backend, std::string_view op, const NamedViews& inputs,
                             const Parameters& set, std::string_view output,
-                            NamedTensors (*call)(Backend&, std::string_view, const NamedTensors&,
+                            NamedTensors (*call)(Backend&, std::string_view, const NamedViews&,
                                                  const Parameters&)) {
-  NamedTensors operands = inputs;
-  const Tensor y = std::move(operands.find("y")->second);
-  operands.erase("y");
+  Staging stage(backend, op, inputs);
+  const Operand given = stage.on_host("y");
+  Tensor y(given.dtype, {given.extent, given.extent + given.rank});
+  copy_elements(given, y.result());
+  const Operand ends = stage.on_host("group_ends");
+  NamedViews operands;
+  for (const auto& [name, operand] : inputs.operands()) {
+    if (name != "y") operands.set(name, operand);
+  }
   std::vector<std::int32_t> fit;
   for (int parts = 1; parts <= kMostParts; ++parts) {
     Parameters with_parts = set;
@@ -70,12 +78,13 @@ NamedTensors fitting_splits(Backend& backend, std::string_view op, const NamedTe
     const NamedTensors outputs = call(backend, op, operands, with_parts);
     const Tensor& actual = outputs.find(output)->second;
     check_matches(op, y, actual);
-    if (same(y, actual, owed_elements(operands, actual))) fit.push_back(parts);
+    if (same(y, actual, owed_elements(ends, actual))) fit.push_back(parts);
   }
   Tensor splits(Dtype::i32, {static_cast<Index>(fit.size())});
   std::copy(fit.begin(), fit.end(), splits.as<std::int32_t>());
   NamedTensors result;
   result.insert_or_assign("splits", std::move(splits));
+  deliver(op, inputs, result);
   return result;
 }
 

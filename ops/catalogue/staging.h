@@ -1,27 +1,27 @@
-// Host tensors on their way to a backend's memory and back.
+// The operands of one call as an operator takes them.
 #pragma once
 
-#include <initializer_list>
+#include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "ops/backend_tensor.h"
 #include "ops/catalogue.h"
 
 namespace mxo {
 
-/// Operands of one call.  Where the backend reads host memory nothing is copied; otherwise
-/// inputs are uploaded, outputs start as zeros and are downloaded by finish().
+/// Operands of one call.  A view that the backend can read is passed on as it is, strides and all;
+/// any other is packed and uploaded.  Outputs go to the memory that the caller names, or to
+/// tensors made here, which start as zeros.
 class Staging {
  public:
-  Staging(Backend& backend, std::string_view op, const NamedTensors& inputs)
-      : backend_(backend), op_(op), inputs_(inputs) {}
-  ~Staging();
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
+  Staging(Backend& backend, std::string_view op, const NamedViews& views)
+      : backend_(backend), op_(op), views_(views) {}
 
-  bool has(std::string_view name) const { return inputs_.find(name) != inputs_.end(); }
-  /// The host tensor, for its shape.
-  const Tensor& host(std::string_view name) const;
+  bool has(std::string_view name) const { return views_.contains(name); }
+  /// What the caller gave, for its shape and type.
+  const PlacedOperand& given(std::string_view name) const;
   /// The input `name` as codes of `format`: U8 is taken as the format, another type must be it.
   Operand codes(std::string_view name, Dtype format);
   Operand scales(std::string_view name) { return codes(name, Dtype::e8m0); }
@@ -31,26 +31,39 @@ class Staging {
   Operand indices(std::string_view name);
   /// Whatever it is, as it is.
   Operand as_is(std::string_view name);
+  /// The input `name` where the host can read it.
+  Operand on_host(std::string_view name);
 
-  /// A zeroed output of the call.
+  /// An output of the call.
   Result output(std::string_view name, Dtype dtype, std::vector<Index> shape);
-  /// Waits for the backend and hands over the outputs.
+  /// The backend, when all outputs have a place.  Throws Error(argument) if the caller has memory
+  /// for an output that this call does not have.
+  Backend& ready() const;
+  /// Waits for the backend and hands over the outputs that the caller had no memory for.
   NamedTensors finish();
 
  private:
+  /// An output that the backend writes in memory of its own, and where it belongs.
   struct Remote {
-    std::byte* memory;
-    std::string_view output;  ///< empty for an input
+    BackendTensor memory;
+    Result home;
   };
-  Operand place(const Tensor& tensor, Dtype dtype);
+  Operand place(const PlacedOperand& operand, Dtype dtype);
+  BackendTensor uploaded(const Operand& on_host);
 
   Backend& backend_;
   std::string_view op_;
-  const NamedTensors& inputs_;
-  std::map<std::string, Tensor, std::less<>> converted_;
+  const NamedViews& views_;
+  std::vector<Tensor> converted_;
   NamedTensors outputs_;
+  std::vector<BackendTensor> uploaded_;
   std::vector<Remote> remote_;
+  std::set<std::string, std::less<>> placed_;  // outputs in the caller's memory
 };
+
+/// Puts the outputs of a call on ranks where the caller wants them; the others stay in `outputs`.
+/// Throws Error before anything is written if one is not there, or does not fit.
+void deliver(std::string_view op, const NamedViews& views, NamedTensors& outputs);
 
 /// Shape of `tensor` with the last axis replaced; helpers of the entries.
 inline std::vector<Index> with_axis(std::vector<Index> shape, int from_end, Index extent) {

@@ -48,7 +48,7 @@ QuantizedResult outputs(std::string_view op, Staging& stage, const Parameters& s
     }
     if (stage.has("group_ends")) {
       to.group_ends = stage.indices("group_ends");
-      r = blocks_of(stage.host("group_ends"), r);
+      r = blocks_of(stage.on_host("group_ends"), r);
     } else {
       r = ceil_div(r, block_rows(to.shape));
       k = ceil_div(k, block_columns(to.shape));
@@ -71,30 +71,30 @@ Dtype rounding(const Parameters& set) {
 }
 
 /// Rows and columns of x.
-const std::vector<Index>& shape_of_x(std::string_view op, const Staging& stage) {
-  const std::vector<Index>& shape = stage.host("x").shape();
+std::vector<Index> shape_of_x(std::string_view op, const Staging& stage) {
+  const std::vector<Index> shape = stage.given("x").shape();
   Check(op).that(shape.size() == 2,
                  "x: found rank " + std::to_string(shape.size()) + ", needs rank 2");
   return shape;
 }
 
-NamedTensors call_forward(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_forward(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   constexpr std::string_view kName = "swiglu_quantize";
   Staging stage(backend, kName, inputs);
-  const std::vector<Index>& shape = shape_of_x(kName, stage);
+  const std::vector<Index> shape = shape_of_x(kName, stage);
   SwigluQuantize op;
   op.x = stage.floats("x");
   if (stage.has("probs")) op.probs = stage.floats("probs");
   op.rounding = rounding(set);
   op.y = outputs(kName, stage, set, shape[0], shape[1] / 2);
-  swiglu_quantize(backend, op);
+  swiglu_quantize(stage.ready(), op);
   return stage.finish();
 }
 
-NamedTensors call_backward(Backend& backend, const NamedTensors& inputs, const Parameters& set) {
+NamedTensors call_backward(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   constexpr std::string_view kName = "swiglu_quantize_backward";
   Staging stage(backend, kName, inputs);
-  const std::vector<Index>& shape = shape_of_x(kName, stage);
+  const std::vector<Index> shape = shape_of_x(kName, stage);
   SwigluQuantizeBackward op;
   op.x = stage.floats("x");
   op.dy = stage.floats("dy");
@@ -104,7 +104,7 @@ NamedTensors call_backward(Backend& backend, const NamedTensors& inputs, const P
     op.probs = stage.floats("probs");
     op.dprobs = stage.output("dprobs", Dtype::f32, {shape[0]});
   }
-  swiglu_quantize_backward(backend, op);
+  swiglu_quantize_backward(stage.ready(), op);
   return stage.finish();
 }
 
