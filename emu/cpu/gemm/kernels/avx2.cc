@@ -89,7 +89,7 @@ void add_4(__m256d value, const std::int32_t* pairs, int half, const double* sca
 }
 
 void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                       double* c) noexcept {
+                       double* c) {
   b += at / 2 * kWidth;
   const int half = at % 2;
   const __m256d v = _mm256_set1_pd(value);
@@ -97,13 +97,33 @@ void add_residual_of_a(double value, const std::int32_t* b, int at, const double
 }
 
 void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
-                       const double* scale_a, double* d) noexcept {
+                       const double* scale_a, double* d) {
   a += at / 2 * width;
   const int half = at % 2;
   for (int m = 0; m < width; ++m) {
     const auto pair = static_cast<std::uint32_t>(a[m]) >> (16 * half);
     const auto x = static_cast<std::int16_t>(pair & 0xFFFFu);
     d[m] += value * (x * scale_a[m]);
+  }
+}
+
+void add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
+                        const double* scale_b, double* c) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_a(residual.value, b, at, scale_b + at / kBlock * kMaxNr,
+                      c + residual.lane * kWidth);
+  }
+}
+
+void add_residuals_of_b(int width, const Residual* residuals, int count, const std::int32_t* a,
+                        const double* scale_a, double* d) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_b(width, residual.value, a, at, scale_a + at / kBlock * kMaxMr,
+                      d + residual.lane * kMaxMr);
   }
 }
 
@@ -180,11 +200,10 @@ const Kernels& avx2_kernels() {
                                nullptr,
                                nullptr,
                                place_pairs,
-                               place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_residual_of_a,
-                               add_residual_of_b,
+                               add_residuals_of_a,
+                               add_residuals_of_b,
                                add_transposed,
                                dot_f64,
                                chain_f32,

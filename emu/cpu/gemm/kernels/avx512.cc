@@ -105,7 +105,7 @@ void add_16(__m512d value, __m512i words, const double* scale, double* y) {
 }
 
 void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                       double* c) noexcept {
+                       double* c) {
   b += at / 2 * kWidth;
   const int half = at % 2;
   const __m512d v = _mm512_set1_pd(value);
@@ -114,11 +114,31 @@ void add_residual_of_a(double value, const std::int32_t* b, int at, const double
 }
 
 void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
-                       const double* scale_a, double* d) noexcept {
+                       const double* scale_a, double* d) {
   a += at / 2 * width;
   const int half = at % 2;
   const auto lanes = static_cast<__mmask16>((1u << width) - 1);
   add_16(_mm512_set1_pd(value), half_of(_mm512_maskz_loadu_epi32(lanes, a), half), scale_a, d);
+}
+
+void add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
+                        const double* scale_b, double* c) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_a(residual.value, b, at, scale_b + at / kBlock * kMaxNr,
+                      c + residual.lane * kWidth);
+  }
+}
+
+void add_residuals_of_b(int width, const Residual* residuals, int count, const std::int32_t* a,
+                        const double* scale_a, double* d) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_b(width, residual.value, a, at, scale_a + at / kBlock * kMaxMr,
+                      d + residual.lane * kMaxMr);
+  }
 }
 
 // Rows of 8 numbers to columns.
@@ -224,11 +244,10 @@ const Kernels& avx512_kernels() {
                                nullptr,
                                nullptr,
                                place_pairs,
-                               place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_residual_of_a,
-                               add_residual_of_b,
+                               add_residuals_of_a,
+                               add_residuals_of_b,
                                add_transposed,
                                dot_f64,
                                chain_f32,

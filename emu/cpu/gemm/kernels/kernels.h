@@ -16,6 +16,16 @@ inline constexpr int kRun = kBlock * kRunBlocks;  ///< of a run, the unit of pac
 inline constexpr int kPairs = kBlock / 2;         ///< int16 pairs of a block
 inline constexpr int kRunPairs = kRun / 2;
 
+// Engines of tile registers.
+inline constexpr int kTileBytes = 1024;
+inline constexpr int kChunk = 64;  ///< elements of a tile along the contracted axis
+inline constexpr int kChunks = kRun / kChunk;
+inline constexpr int kTileLanes = 16;
+inline constexpr int kSpanRuns = 4;
+inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
+inline constexpr int kSpanChunks = kSpanRuns * kChunks;
+inline constexpr int kSlices = 3;  ///< bytes of an element, at most
+
 /// One K-vector's run as integers: element c is (integer + residual) * 2^exponent, |residual| < 1,
 /// the residual of the same sign and kept only where it is not zero.
 struct EncodedRun {
@@ -47,27 +57,26 @@ struct ColumnEnds {
   double scale[kMaxNr];
 };
 
-/// Panels: A int16 by runs of kRun elements, as place_a leaves them, width at most mr; B
-/// int16 likewise by place_b; A f32/f64 [c][width]; B f32 [c][nr]; B f64 two halves, each
+/// Panels: A int16 by runs of kRun elements, as place_pairs leaves them, width at most mr; B
+/// int16 likewise; A f32/f64 [c][width]; B f32 [c][nr]; B f64 two halves, each
 /// [c][nr / 2].  Blocks of sums: [width][nr], f64 or f32.
 struct TwoSliceKernels;
 struct Bf16Kernels;
+struct Engine;
 struct Kernels {
   Isa isa;
   int mr;           ///< MR: K-vectors of a panel of A in f64 and f32
   int mr_integers;  ///< and in int16
   int nr;
-  const TwoSliceKernels* slices;  ///< two_slices.h; null where int16 panels hold pairs
+  const TwoSliceKernels* slices;  ///< two_slices.h
 
   /// A thread calls begin before the loops below and end after them; either may be null.
   void (*begin)() noexcept;
   void (*end)() noexcept;
-  /// Packs `blocks` blocks of encoded K-vectors, kRun dwords apart: in tables without tiles
-  /// [pair][lane].  What lies beyond in the K-vectors is zero.
-  void (*place_a)(int lanes, int blocks, const std::uint32_t* k_vectors,
-                  std::int32_t* run) noexcept;
-  void (*place_b)(int lanes, int blocks, const std::uint32_t* k_vectors,
-                  std::int32_t* run) noexcept;
+  /// Packs `blocks` blocks of encoded K-vectors, kRun dwords apart, to [pair][lane].  What lies
+  /// beyond in the K-vectors is zero.
+  void (*place_pairs)(int lanes, int blocks, const std::uint32_t* k_vectors,
+                      std::int32_t* run) noexcept;
   /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
   /// are.  The caller knows that nothing overflows.
   void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -75,12 +84,13 @@ struct Kernels {
   /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
   void (*add_scaled)(int width, const std::int32_t* sums, const double* scale_a,
                      const double* scale_b, double* c) noexcept;
-  /// c[n] += value * (b[n] * scale_b[n]), b[n] the integer of element `at` of each K-vector.
-  void (*add_residual_of_a)(double value, const std::int32_t* b, int at, const double* scale_b,
-                            double* c) noexcept;
-  /// d[m] += value * (a[m] * scale_a[m]), for `width` K-vectors.
-  void (*add_residual_of_b)(int width, double value, const std::int32_t* a, int at,
-                            const double* scale_a, double* d) noexcept;
+  /// c[lane][n] += value * (b[n] * scale_b[n]) for each of `count` residuals of a run of A, b[n]
+  /// the integer of the same element of each K-vector of B; scales are those of the run's blocks.
+  void (*add_residuals_of_a)(const Residual* residuals, int count, const std::int32_t* b,
+                             const double* scale_b, double* c) noexcept;
+  /// d[lane][m] += value * (a[m] * scale_a[m]) likewise, for `width` K-vectors, d [nr][kMaxMr].
+  void (*add_residuals_of_b)(int width, const Residual* residuals, int count, const std::int32_t* a,
+                             const double* scale_a, double* d) noexcept;
   /// c[m][n] += d[n][m], d [nr][kMaxMr], for m below `width`.
   void (*add_transposed)(int width, const double* d, double* c) noexcept;
   /// c[m][n] += sum over `k_extent`, by fused steps in f64; b is one half, c has nr columns.
@@ -105,11 +115,12 @@ struct Kernels {
                          Dtype out_dtype, void* out) noexcept;
   /// The same for sums that are exact and wait for no scale.
   void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
-  /// 16 x 16 products of three slices over chunks, three_slices.h, `more`: added to `sums`; null
-  /// where there are no byte tiles.
+  /// The engines of tile registers, the first that suits a product first; null ends them.
+  const Engine* const* tile_engines = nullptr;
+  /// 16 x 16 products of three slices over chunks, three_slices.h, `more`: added to `sums`.
   void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                            std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
-  const Bf16Kernels* bf16 = nullptr;  ///< bf16_tiles.h; null where there are no tiles of bf16
+  const Bf16Kernels* bf16 = nullptr;  ///< bf16_tiles.h
 };
 
 const Kernels& scalar_kernels();

@@ -46,17 +46,37 @@ void add_scaled(int width, const std::int32_t* sums, const double* scale_a, cons
 }
 
 void add_residual_of_a(double value, const std::int32_t* b, int at, const double* scale_b,
-                       double* c) noexcept {
+                       double* c) {
   b += at / 2 * kWidth;
   const int half = at % 2;
   for (int n = 0; n < kWidth; ++n) c[n] += value * (half_of(b[n], half) * scale_b[n]);
 }
 
 void add_residual_of_b(int width, double value, const std::int32_t* a, int at,
-                       const double* scale_a, double* d) noexcept {
+                       const double* scale_a, double* d) {
   a += at / 2 * width;
   const int half = at % 2;
   for (int m = 0; m < width; ++m) d[m] += value * (half_of(a[m], half) * scale_a[m]);
+}
+
+void add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
+                        const double* scale_b, double* c) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_a(residual.value, b, at, scale_b + at / kBlock * kMaxNr,
+                      c + residual.lane * kWidth);
+  }
+}
+
+void add_residuals_of_b(int width, const Residual* residuals, int count, const std::int32_t* a,
+                        const double* scale_a, double* d) noexcept {
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const auto at = static_cast<int>(residual.at);
+    add_residual_of_b(width, residual.value, a, at, scale_a + at / kBlock * kMaxMr,
+                      d + residual.lane * kMaxMr);
+  }
 }
 
 void add_transposed(int width, const double* d, double* c) noexcept {
@@ -99,11 +119,10 @@ const Kernels& scalar_kernels() {
                                nullptr,
                                nullptr,
                                place_pairs,
-                               place_pairs,
                                dot_int16,
                                add_scaled,
-                               add_residual_of_a,
-                               add_residual_of_b,
+                               add_residuals_of_a,
+                               add_residuals_of_b,
                                add_transposed,
                                dot_f64,
                                chain_f32,

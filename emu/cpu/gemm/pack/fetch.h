@@ -1,6 +1,8 @@
 // One run of a panel's K-vectors, each contiguous.
 #pragma once
 
+#include <algorithm>
+
 #include "emu/cpu/gemm/kernels/kernels.h"
 #include "emu/cpu/gemm/product.h"
 
@@ -24,6 +26,18 @@ class Fetched {
   const Element* lane_[kMaxNr];
   alignas(64) Element copy_[kMaxNr][kRun];
 };
+
+/// bf16 bits of a run to floats; the largest magnitude tells of infinities and NaNs.
+inline int widen_words(const std::uint16_t* words, float* values) {
+  int max_magnitude = 0;
+  for (int c = 0; c < kRun; ++c) {
+    max_magnitude = std::max(max_magnitude, static_cast<int>(words[c] & 0x7FFF));
+    values[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
+  }
+  return max_magnitude;
+}
+
+inline constexpr int kInfinityBf16 = 0x7F80;
 
 extern template class Fetched<std::uint8_t>;
 extern template class Fetched<std::uint16_t>;

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/kernels/portable.h"
 #include "emu/exact/integer_unit.h"
 #include "formats/mx_block.h"
@@ -66,6 +65,11 @@ void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, 
   s.top = max_scale - 127;
   s.min_scale = min_scale - 127;
   s.joint = max_scale - min_scale <= kMaxSpread;
+}
+
+PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block) {
+  return {whole_lines(data), whole_lines(k_block.runs() * kRunBlocks * scale_step * 8),
+          whole_lines((k_block.runs() + 1) * 4), whole_lines(k_block.runs())};
 }
 
 int quantum_of(Dtype dtype, int magnitude) {

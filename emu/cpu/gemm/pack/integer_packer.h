@@ -5,6 +5,10 @@
 
 namespace mxo::cpu {
 
+/// Blocks whose scales differ by more than this keep units of their own: beyond, the residuals of
+/// the small ones cost more than a flush for each block.
+inline constexpr int kMaxSpread = 5;
+
 /// The scales of some neighbouring blocks of one K-vector: block b's is 2^(top - shift[b]) * value.
 struct BlockScales {
   static constexpr int kMax = 16;
@@ -19,6 +23,9 @@ struct BlockScales {
 /// Those of `blocks` blocks from element `start` of a K-vector on.
 void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
                  BlockScales& scales);
+
+/// Of a panel of integers whose data take `data` bytes.
+PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block);
 
 /// The exponent of the last place of the binade of a magnitude code.
 int quantum_of(Dtype dtype, int magnitude);

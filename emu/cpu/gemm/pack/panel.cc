@@ -1,55 +1,61 @@
-// Where the parts of a panel lie.
+// Where the parts of a panel lie, and what its K-vectors' bounds come to.
 #include "emu/cpu/gemm/pack/panel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "emu/cpu/gemm/pack/scratch.h"
+#include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
 namespace {
 
-constexpr std::size_t kAlign = 64;
+constexpr KVectorBound kEmptyKVector = {0, KVectorBound::kNone, 0, false, false};
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
-std::size_t aligned(Index bytes) {
-  return (static_cast<std::size_t>(bytes) + kAlign - 1) / kAlign * kAlign;
-}
-
-struct Sizes {
-  std::size_t data = 0, scales = 0, residual_begin = 0, split = 0;
-  std::size_t all() const { return data + scales + residual_begin + split; }
-};
-
-Sizes sizes_of(Engine engine, int step, int scale_step, const KBlock& k_block) {
-  Sizes s;
-  switch (engine) {
-    case Engine::int16:
-      s.data = aligned(k_block.runs() * kRunPairs * step * 4);
-      s.scales = aligned(k_block.runs() * kRunBlocks * scale_step * 8);
-      s.residual_begin = aligned((k_block.runs() + 1) * 4);
-      s.split = aligned(k_block.runs());
-      break;
-    case Engine::bf16: s.data = aligned(k_block.blocks() * kBlock * step * 2); break;
-    case Engine::three_slices:
-      s.data = aligned(k_block.runs() * kRun * kSlices * step);
-      s.residual_begin = aligned((kMaxNr + 1) * 4);
-      break;
-    case Engine::f64: s.data = aligned(round_up(k_block.count, 16) * step * 8); break;
-    case Engine::chain: s.data = aligned(round_up(k_block.count, 16) * step * 4); break;
+RowEnd end_of(const Product& product, const Factor& factor, const MicroPanel& panel, int lane) {
+  const KVectorBound& bound = panel.bound[lane];
+  RowEnd end{0.0, 0.0, bound.roundings, 1.0};
+  if (product.scaling == Scaling::rowwise) {
+    end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
   }
-  return s;
+  if (bound.special || !std::isfinite(end.scale)) return {kUnbounded, kUnbounded, 0.0, 1.0};
+  if (bound.quantum == KVectorBound::kNone) return end;  // all zero
+  end.norm = std::sqrt(bound.norm2) * (1.0 + 0x1p-10);
+  const bool near = std::abs(bound.quantum) < 1000;
+  end.reach = near ? end.norm * power_f64(-bound.quantum) : std::ldexp(end.norm, -bound.quantum);
+  return end;
 }
 
 }  // namespace
 
-std::size_t panel_bytes(Engine engine, int step, int scale_step, const KBlock& k_block) {
-  return sizes_of(engine, step, scale_step, k_block).all();
+void PackScratchDelete::operator()(PackScratch* scratch) const { delete scratch; }
+PackScratchPtr make_pack_scratch() { return PackScratchPtr(new PackScratch); }
+
+void place_panel(MicroPanel& panel, const PanelBytes& bytes, std::byte* memory) {
+  panel.data = memory;
+  memory += bytes.data;
+  panel.scales = reinterpret_cast<double*>(memory);
+  memory += bytes.scales;
+  panel.residual_begin = reinterpret_cast<std::uint32_t*>(memory);
+  memory += bytes.residual_begin;
+  panel.split = reinterpret_cast<std::uint8_t*>(memory);
 }
 
-void place_panel(MicroPanel& panel, Engine engine, const KBlock& k_block, std::byte* memory) {
-  const Sizes s = sizes_of(engine, panel.step, panel.scale_step, k_block);
-  panel.data = memory;
-  memory += s.data;
-  panel.scales = reinterpret_cast<double*>(memory);
-  memory += s.scales;
-  panel.residual_begin = reinterpret_cast<std::uint32_t*>(memory);
-  memory += s.residual_begin;
-  panel.split = reinterpret_cast<std::uint8_t*>(memory);
+void begin_bounds(MicroPanel& panel) {
+  std::fill(panel.bound, panel.bound + panel.width, kEmptyKVector);
+}
+
+void set_ends(const Product& product, const Factor& factor, MicroPanel& panel) {
+  panel.ends = {};
+  for (int lane = 0; lane < panel.width; ++lane) {
+    const RowEnd end = end_of(product, factor, panel, lane);
+    panel.ends.reach[lane] = end.reach;
+    panel.ends.norm[lane] = end.norm;
+    panel.ends.roundings[lane] = end.roundings;
+    panel.ends.scale[lane] = end.scale;
+  }
 }
 
 }  // namespace mxo::cpu

@@ -4,18 +4,40 @@
 #include <memory>
 #include <vector>
 
+#include "emu/cpu/gemm/kernels/kernels.h"
 #include "emu/cpu/gemm/product.h"
-#include "emu/cpu/gemm/tiles/rounded_rows.h"
 
 namespace mxo::cpu {
 
-/// How a product is computed.
-enum class Engine : std::uint8_t {
-  int16,         ///< 8-bit codes as int16, exact int32 sums of a run, f64 across runs
-  bf16,          ///< 8-bit codes of few blocks as bf16, sums in f32, rounded to bf16 within a bound
-  three_slices,  ///< bf16 operands as 24-bit integers, exact int32 sums, rounded to bf16 in f32
-  f64,           ///< bf16 operands in f64
-  chain,         ///< fma_chain in f32
+/// Units of K-vectors for which every result but 0 is a normal number of bf16.
+inline constexpr int kMinUnit = -60;
+inline constexpr int kMaxUnit = 33;
+
+/// What the rounding in f32 knows of the K-vectors of a panel; docs/numerics.md, "Sums rounded in
+/// binary32".  Sums of two slices are counted in units of both K-vectors, those of three in 256
+/// such.
+struct KVectorErrors {
+  float max_magnitude;  ///< no element is larger
+  alignas(
+      64) float residuals[kMaxNr];  ///< of each K-vector the sum of their magnitudes; bf16: what
+                                    ///< its small elements lose in units of `lower`'s product
+  /// Three slices: of what the lower ones and their rounding add; bf16: a last place of sums.
+  alignas(64) float lower[kMaxNr];
+  float max_lower;
+  alignas(64) std::uint16_t exponent[kMaxNr];  ///< of the unit, where bf16 has its exponent
+  std::uint32_t nonzero;                       ///< bit of each K-vector that is neither zero nor
+                                               ///< special; all other results are +0
+  std::uint32_t with_residuals;                ///< bit of each K-vector that has some
+
+  /// A K-vector in units of 2^unit; the other arguments as the members, in binary64.
+  void add_k_vector(int lane, int unit, double of_residuals, double of_lower) {
+    residuals[lane] = static_cast<float>(of_residuals * (1.0 + 0x1p-10));
+    lower[lane] = static_cast<float>(of_lower);
+    max_lower = max_lower < lower[lane] ? lower[lane] : max_lower;
+    exponent[lane] = static_cast<std::uint16_t>(unit * 128);
+    nonzero |= 1u << lane;
+    if (of_residuals > 0) with_residuals |= 1u << lane;
+  }
 };
 
 /// What is known of one K-vector; docs/numerics.md, "The exact product".
@@ -76,10 +98,19 @@ struct KBlock {
   }
 };
 
-/// Bytes of everything a panel points to.
-std::size_t panel_bytes(Engine engine, int step, int scale_step, const KBlock& k_block);
-/// Points the panel into memory of panel_bytes, 64-aligned.
-void place_panel(MicroPanel& panel, Engine engine, const KBlock& k_block, std::byte* memory);
+/// Where the parts of a panel lie, each a multiple of 64 bytes.
+struct PanelBytes {
+  std::size_t data = 0;
+  std::size_t scales = 0;
+  std::size_t residual_begin = 0;
+  std::size_t split = 0;
+  std::size_t all() const { return data + scales + residual_begin + split; }
+};
+inline std::size_t whole_lines(Index bytes) {
+  return static_cast<std::size_t>(round_up(bytes, Index{64}));
+}
+/// Points the panel into memory of so many bytes, 64-aligned.
+void place_panel(MicroPanel& panel, const PanelBytes& bytes, std::byte* memory);
 
 /// Room for one run on its way into a panel.
 struct PackScratch;
@@ -89,13 +120,8 @@ struct PackScratchDelete {
 using PackScratchPtr = std::unique_ptr<PackScratch, PackScratchDelete>;
 PackScratchPtr make_pack_scratch();
 
-/// Fills the panel from elements [k_block.start, + count) of its K-vectors; bounds accumulate over
-/// calls for the kc blocks of one K, and the last of them sets the ends.
-void pack_panel(const Kernels& kernels, Engine engine, const Product& product, const Factor& factor,
-                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-
-/// One run of a K-vector as f64 values, code times scale; a special K-vector gives zeros.
-void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel& panel,
-                  Index start, int count, int half_lanes, double* out, PackScratch& scratch);
+/// Before the first kc block is packed, and after the last.
+void begin_bounds(MicroPanel& panel);
+void set_ends(const Product& product, const Factor& factor, MicroPanel& panel);
 
 }  // namespace mxo::cpu

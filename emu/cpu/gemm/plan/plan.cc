@@ -5,30 +5,18 @@
 #include <cstdint>
 #include <limits>
 
-#include "emu/cpu/gemm/tiles/tile_sums.h"
-
 namespace mxo::cpu {
 namespace {
 
 Index panels(Index k_vectors, int lanes) { return ceil_div(k_vectors, lanes); }
 
-/// A K-vector has one unit, which takes all of it to find.
-bool packs_whole_k(Engine engine) {
-  return engine == Engine::three_slices || engine == Engine::bf16;
-}
-
-int mr(const Kernels& kernels, Engine engine) {
-  const bool wide = engine != Engine::f64 && engine != Engine::chain;
-  return wide ? kernels.mr_integers : kernels.mr;
-}
-
-std::size_t bytes_of(const Kernels& kernels, Engine engine, Index rows, Index columns,
+std::size_t bytes_of(const Kernels& kernels, const Engine& engine, Index rows, Index columns,
                      const KBlock& k_block, bool whole) {
-  const auto pa = static_cast<std::size_t>(panels(rows, mr(kernels, engine)));
+  const auto pa = static_cast<std::size_t>(panels(rows, kernels.*engine.mr));
   const auto pb = static_cast<std::size_t>(panels(columns, kernels.nr));
   const std::size_t sums = whole ? 0 : pa * pb * kBlockSums * sizeof(double);
-  return pa * panel_bytes(engine, mr(kernels, engine), kMaxMr, k_block) +
-         pb * panel_bytes(engine, kernels.nr, kMaxNr, k_block) + sums;
+  return pa * engine.bytes(kernels.*engine.mr, kMaxMr, k_block).all() +
+         pb * engine.bytes(kernels.nr, kMaxNr, k_block).all() + sums;
 }
 
 struct Cut {
@@ -38,17 +26,17 @@ struct Cut {
 };
 
 /// The cheapest cut with K in `parts` kc blocks, by trying each number of row cuts.
-void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::size_t memory,
+void try_parts(const Kernels& kernels, const Engine& engine, const Product& p, std::size_t memory,
                Index parts, Cut& best) {
   const Index kc = parts == 1 ? p.depth : round_up(ceil_div(p.depth, parts), kRun);
-  const Index max_row_cuts = panels(p.a.rows, mr(kernels, engine));
+  const Index max_row_cuts = panels(p.a.rows, kernels.*engine.mr);
   const Index max_column_cuts = panels(p.b.rows, kernels.nr);
   Index i = max_row_cuts;
   // More row cuts allow fewer column cuts, so one walk along the staircase finds all.
   for (Index j = 1; j <= max_column_cuts && i >= 1; ++j) {
     const Index columns = ceil_div(max_column_cuts, j) * kernels.nr;
     const auto fits = [&](Index row_cuts) {
-      const Index rows = ceil_div(max_row_cuts, row_cuts) * mr(kernels, engine);
+      const Index rows = ceil_div(max_row_cuts, row_cuts) * kernels.*engine.mr;
       return bytes_of(kernels, engine, rows, columns, {0, kc}, parts == 1) <= memory;
     };
     if (!fits(i)) continue;
@@ -56,41 +44,37 @@ void try_parts(const Kernels& kernels, Engine engine, const Product& p, std::siz
     const Index moved = parts == 1 ? 0 : parts * ceil_div(p.a.rows * p.b.rows, p.depth);
     const Index cost = j * p.a.rows + i * p.b.rows + moved;
     if (cost < best.cost) {
-      best = {ceil_div(max_row_cuts, i) * mr(kernels, engine), columns, kc, cost};
+      best = {ceil_div(max_row_cuts, i) * kernels.*engine.mr, columns, kc, cost};
     }
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// Few rows: a tile holds them all, so that each K-vector of B is packed once even if each tile
 /// packs its own, and what it packs need not leave L2.
-bool has_few_rows(const Kernels& kernels, Engine engine, const Product& product) {
-  return !packs_whole_k(engine) && panels(product.a.rows, mr(kernels, engine)) <= kMaxPanelsMc;
+bool has_few_rows(const Kernels& kernels, const Engine& engine, const Product& product) {
+  return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= kMaxPanelsMc;
 }
 
 /// All of the product as one block, if A fits.
-std::vector<BlockPlan> with_own_b(const Kernels& kernels, Engine engine, const Product& product,
-                                  std::size_t memory) {
+std::vector<BlockPlan> with_own_b(const Kernels& kernels, const Engine& engine,
+                                  const Product& product, std::size_t memory) {
   BlockPlan plan{&product, 0, product.a.rows, 0, product.b.rows, product.depth, 0, true};
-  const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, mr(kernels, engine)));
-  plan.bytes = panels_a * panel_bytes(engine, mr(kernels, engine), kMaxMr, {0, product.depth});
+  const auto panels_a = static_cast<std::size_t>(panels(product.a.rows, kernels.*engine.mr));
+  plan.bytes = panels_a * engine.bytes(kernels.*engine.mr, kMaxMr, {0, product.depth}).all();
   if (plan.bytes > memory) return {};
   return {plan};
 }
 
 }  // namespace
 
-std::vector<BlockPlan> cut(const Kernels& kernels, Engine engine, const Product& product,
+std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
                            std::size_t memory) {
   if (has_few_rows(kernels, engine, product)) {
     std::vector<BlockPlan> plan = with_own_b(kernels, engine, product, memory);
     if (!plan.empty()) return plan;
   }
   Cut best;
-  const Index max_parts = packs_whole_k(engine) ? 1 : 2 * ceil_div(product.depth, kRun);
+  const Index max_parts = engine.whole_k ? 1 : 2 * ceil_div(product.depth, kRun);
   for (Index parts = 1; parts == 1 || parts < max_parts; parts *= 2) {
     try_parts(kernels, engine, product, memory, parts, best);
     if (best.kc == product.depth && best.rows >= product.a.rows) break;
@@ -119,7 +103,7 @@ namespace {
 constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
 }  // namespace
 
-std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, Engine engine,
+std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
                                                std::size_t memory) {
   std::vector<std::vector<BlockPlan>> batches;
@@ -140,13 +124,12 @@ std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, Engine en
   return batches;
 }
 
-void set_packed_block(const Kernels& kernels, Engine engine, const BlockPlan& plan,
+void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockPlan& plan,
                       std::byte* memory, PackedBlock& packed) {
   packed.product = plan.product;
-  packed.engine = engine;
+  packed.engine = &engine;
   packed.k_block = {0, plan.kc};
   packed.own_b = plan.own_b;
-  const bool full = packs_whole_k(engine) || (engine == Engine::int16 && kernels.slices != nullptr);
   const auto place = [&](std::vector<MicroPanel>& all, Index first, Index k_vectors, int lanes,
                          bool padded) {
     const Index count = panels(k_vectors, lanes);
@@ -158,14 +141,15 @@ void set_packed_block(const Kernels& kernels, Engine engine, const BlockPlan& pl
       panel.width = static_cast<int>(padded ? std::min<Index>(lanes, k_vectors - i * lanes) : even);
       panel.first = first;
       first += panel.width;
-      panel.step = padded || full ? lanes : panel.width;
+      panel.step = padded || engine.full_panels ? lanes : panel.width;
       panel.scale_step = padded ? kMaxNr : kMaxMr;
       if (padded && packed.own_b) continue;
-      place_panel(panel, engine, packed.k_block, memory);
-      memory += panel_bytes(engine, panel.step, panel.scale_step, packed.k_block);
+      const PanelBytes bytes = engine.bytes(panel.step, panel.scale_step, packed.k_block);
+      place_panel(panel, bytes, memory);
+      memory += bytes.all();
     }
   };
-  place(packed.a, plan.first_row, plan.rows, mr(kernels, engine), false);
+  place(packed.a, plan.first_row, plan.rows, kernels.*engine.mr, false);
   place(packed.b, plan.first_column, plan.columns, kernels.nr, true);
   const bool whole = plan.kc == plan.product->depth;
   packed.sums = whole ? nullptr : reinterpret_cast<double*>(memory);

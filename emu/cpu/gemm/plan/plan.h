@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "emu/cpu/gemm/tiles/tile.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 
 namespace mxo::cpu {
 
@@ -18,14 +18,14 @@ struct BlockPlan {
 };
 
 /// Blocks in order, cut for `memory` bytes; small neighbours make a batch.
-std::vector<BlockPlan> cut(const Kernels& kernels, Engine engine, const Product& product,
+std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
                            std::size_t memory);
-std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, Engine engine,
+std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
                                                std::size_t memory);
 
 /// Makes `packed` that of a plan, its panels laid out for the first kc block.
-void set_packed_block(const Kernels& kernels, Engine engine, const BlockPlan& plan,
+void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockPlan& plan,
                       std::byte* memory, PackedBlock& packed);
 
 /// The macro-tiles of a packed block, at least `wanted` of them where it has so many panels.

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "emu/cpu/gemm/pack/panel.h"
+#include "emu/cpu/gemm/tiles/rounded_rows.h"
 
 namespace mxo::cpu {
 
@@ -19,7 +19,7 @@ inline constexpr Index kOwnKc = Index{kSpanRuns} * kRun;
 /// A rectangle of one product's outputs, its operands packed.
 struct PackedBlock {
   const Product* product = nullptr;
-  Engine engine = Engine::int16;
+  const Engine* engine = nullptr;
   Index first_row = 0, rows = 0;
   Index first_column = 0, columns = 0;
   KBlock k_block;  ///< what of K is packed now
@@ -38,15 +38,54 @@ struct MacroTile {
   int a0, a1, b0, b1;
 };
 
-/// A thread's own memory.
-struct TileScratch;
-struct TileScratchDelete {
-  void operator()(TileScratch* scratch) const;
-};
-using TileScratchPtr = std::unique_ptr<TileScratch, TileScratchDelete>;
-TileScratchPtr make_tile_scratch();
+inline constexpr int kBlockSums = kMaxMr * kMaxNr;  ///< room of one pair of panels
 
-/// Adds the kc block that is packed, and after the last one writes the outputs.
-void compute_tile(const Kernels& kernels, const MacroTile& tile, TileScratch& scratch);
+/// Panels of a tile over a kc block.
+struct KcTile {
+  const MacroTile* tile;
+  const MicroPanel* a;  ///< tall() of them, packed from an earlier start on
+  const MicroPanel* b;  ///< wide() of them
+  KBlock k_block;       ///< as B is packed
+  Index first_of_a;     ///< run of A at which it starts
+  /// Of some kc blocks that the tile's scratch sees one after the other.
+  bool first = true;
+  bool last = true;
+  const Product& product() const { return *tile->packed->product; }
+  bool begins_k() const { return k_block.start == 0; }
+  bool ends_k() const { return k_block.start + k_block.count == product().depth; }
+  int tall() const { return tile->a1 - tile->a0; }
+  int wide() const { return tile->b1 - tile->b0; }
+};
+
+/// A thread's own memory.
+struct TileScratch {
+  alignas(64) double sums[kMaxTilePairs][kBlockSums];        // or floats of a chain
+  alignas(64) double transposed[kMaxTilePairs][kBlockSums];  // [column][kMaxMr], residuals of B
+  bool has_transposed[kMaxTilePairs];
+  /// [panel of A][kRun * kMaxMr], where a panel has residual overflow.
+  std::vector<double> overflow_a;
+  alignas(64) double overflow_b[kRun * kMaxNr];
+  RoundedRows rows;
+  PackScratchPtr pack = make_pack_scratch();
+  MicroPanel own_b[kMaxPanelsNc];
+  std::vector<std::byte> own_memory;
+  std::vector<std::byte> engine_memory;
+
+  /// Room for `count` arrays of numbers of an engine's own, on a cache line.
+  template <typename Numbers>
+  Numbers* room(std::size_t count) {
+    engine_memory.resize(count * sizeof(Numbers) + 64);
+    const auto at = reinterpret_cast<std::uintptr_t>(engine_memory.data());
+    return reinterpret_cast<Numbers*>(engine_memory.data() + (64 - at % 64) % 64);
+  }
+};
+
+/// The block of sums of panels i of A and j of B of the tile.
+double* block_of(const MacroTile& tile, TileScratch& scratch, int i, int j);
+void clear_sums(const KcTile& tile, TileScratch& scratch);
+/// Pairs with residual overflow, from the operands themselves in f64: their sums; or all of them,
+/// rounded and written.
+void sum_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+void compute_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
 }  // namespace mxo::cpu

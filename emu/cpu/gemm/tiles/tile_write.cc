@@ -1,29 +1,13 @@
 // From sums to rounded outputs; those that failed the rounding test go to fixed point.
 #include "emu/cpu/gemm/tiles/tile_write.h"
-#include "emu/cpu/simd/streaming.h"
 
 #include <algorithm>
 #include <bit>
+#include <cstddef>
+
+#include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
-namespace {
-
-void write_chain(const Kernels& kernels, const Product& product, const MicroPanel& a,
-                 const MicroPanel& b, const float* sums) {
-  const Writer writer(product);
-  for (int m = 0; m < a.width; ++m) {
-    for (int n = 0; n < b.width; ++n) {
-      float value = sums[m * kernels.nr + n];
-      if (product.scaling == Scaling::rowwise) {
-        value = value * product.a.line(a.first + m).scale(0) * product.b.line(b.first + n).scale(0);
-      }
-      writer.put_f32(a.first + m, b.first + n, value);
-    }
-  }
-}
-
-}  // namespace
-
 void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
                 std::uint32_t columns) {
   for (; columns != 0; columns &= columns - 1) {
@@ -55,23 +39,32 @@ void write_exact(const Kernels& kernels, const Product& product, const MicroPane
 }
 
 void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
-  const PackedBlock& packed = *tile.tile->packed;
-  if (packed.engine == Engine::chain) {
-    for (int j = 0; j < tile.wide(); ++j) {
-      for (int i = 0; i < tile.tall(); ++i) {
-        write_chain(kernels, *packed.product, tile.a[i], tile.b[j],
-                    reinterpret_cast<const float*>(block_of(*tile.tile, scratch, i, j)));
-      }
-    }
-    return;
-  }
   for (int j = 0; j < tile.wide(); ++j) {
     for (int i = 0; i < tile.tall(); ++i) {
-      write_exact(kernels, *packed.product, tile.a[i], tile.b[j],
+      write_exact(kernels, tile.product(), tile.a[i], tile.b[j],
                   block_of(*tile.tile, scratch, i, j));
     }
   }
   finish_streams();  // before the threads join
+}
+
+void write_zeros(std::span<const Product> products, int threads) {
+  constexpr Index kAtOnce = 1024;
+  alignas(64) static constexpr std::byte kZeros[kAtOnce * sizeof(float)] = {};
+#pragma omp parallel num_threads(threads)
+  {
+    for (const Product& product : products) {
+      const Writer writer(product);
+#pragma omp for schedule(static) nowait
+      for (Index row = 0; row < product.a.rows; ++row) {
+        for (Index column = 0; column < product.b.rows; column += kAtOnce) {
+          const Index count = std::min(kAtOnce, product.b.rows - column);
+          writer.put_row(row, column, static_cast<int>(count), kZeros);
+        }
+      }
+    }
+    finish_streams();  // before the threads join
+  }
 }
 
 }  // namespace mxo::cpu

@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include "emu/cpu/gemm/engines/bf16/across_avx512.h"
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
-#include "emu/cpu/gemm/pack/across_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
@@ -193,22 +193,6 @@ double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t
     sums.add(x, y);
   }
   return _mm512_reduce_add_pd(_mm512_add_pd(sums.low, sums.high));
-}
-
-void avx512_sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
-                        double (&sums)[kMaxNr]) noexcept {
-  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
-    LaneSums lanes;
-    for (int pair = 0; pair < blocks * kPairs; ++pair) {
-      const int block = pair / kPairs;
-      std::int32_t words = 0;
-      std::memcpy(&words, a + block * kTileWords + pair % kPairs * 2, sizeof(words));
-      lanes.add(_mm512_set1_epi32(words), _mm512_loadu_si512(b + (2 * block + half) * kTileWords +
-                                                             pair % kPairs * 2 * kTileLanes));
-    }
-    _mm512_storeu_pd(sums + half * kTileLanes, lanes.low);
-    _mm512_storeu_pd(sums + half * kTileLanes + 8, lanes.high);
-  }
 }
 
 const Bf16Kernels& bf16_layout_kernels() {

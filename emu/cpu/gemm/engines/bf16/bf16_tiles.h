@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "emu/cpu/gemm/tiles/rounded_rows.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 #include "formats/tensor_view.h"
 
 namespace mxo::cpu {
@@ -68,11 +68,11 @@ void avx512_count_small(int tiles, Index step, const std::uint16_t* from,
 /// The sum of a row of A and a column of a half of B in f64: products are exact, and as many are
 /// added as there are.
 double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept;
-/// The same of a row of A and all columns of B.
-void avx512_sum_row_f64(int blocks, const std::uint16_t* a, const std::uint16_t* b,
-                        double (&sums)[kMaxNr]) noexcept;
-
 /// With tiles spelt out; wants AVX-512.
 const Bf16Kernels& bf16_layout_kernels();
+
+void pack_bf16(const Kernels& kernels, const Product& product, const Factor& factor,
+               const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
+extern const Engine kBf16Engine;
 
 }  // namespace mxo::cpu

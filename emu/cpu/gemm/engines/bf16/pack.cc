@@ -5,9 +5,9 @@
 #include <cmath>
 
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
-#include "emu/cpu/gemm/engines/packers.h"
 #include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/integer_packer.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
@@ -171,7 +171,7 @@ const Bf16Table& bf16_table(Dtype dtype) {
   }
 }
 
-void pack_bf16(const Product& product, const Factor& factor, const KBlock& k_block,
+void pack_bf16(const Kernels&, const Product& product, const Factor& factor, const KBlock& k_block,
                MicroPanel& panel, PackScratch& scratch) {
   Bf16Packer(product, factor, k_block, panel, scratch).pack();
 }

@@ -1,7 +1,5 @@
 // Pairs of panels of codes as bf16: summed in f32, rounded while the next is summed, and written.
-#include "emu/cpu/gemm/engines/bf16/tile.h"
-
-#include <bit>
+#include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
 
 #include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/simd/streaming.h"
@@ -9,51 +7,15 @@
 namespace mxo::cpu {
 namespace {
 
-/// Sums of a pair in f64, one by one, or a row at once where much of it failed.
-class FailedSums {
- public:
-  FailedSums(int blocks, const MicroPanel& a, const MicroPanel& b, const RoundedRows& rows)
-      : blocks_(blocks),
-        a_(a),
-        b_(b),
-        from_a_(static_cast<const std::uint16_t*>(a.data)),
-        from_b_(static_cast<const std::uint16_t*>(b.data)),
-        rows_(rows) {}
-
-  double operator()(int m, int n) {
-    constexpr int kMany = 4;  // outputs that take as long as a row
-    const std::uint16_t* row = from_a_ + m * kBlock;
-    double sum = 0;
-    if (std::popcount(rows_.failed[m]) < kMany) {
-      sum = avx512_sum_f64_of(blocks_, row,
-                              from_b_ + n / kTileLanes * kTileWords + n % kTileLanes * 2);
-    } else {
-      if (m != row_) avx512_sum_row_f64(blocks_, row, from_b_, sums_);
-      row_ = m;
-      sum = sums_[n];
-    }
-    return sum * a_.unit[m] * b_.unit[n];
-  }
-
- private:
-  int blocks_;
-  const MicroPanel& a_;
-  const MicroPanel& b_;
-  const std::uint16_t* from_a_;
-  const std::uint16_t* from_b_;
-  const RoundedRows& rows_;
-  int row_ = -1;  ///< whose sums are in sums_
-  double sums_[kMaxNr];
-};
-
 class Bf16Tile {
  public:
   Bf16Tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
       : kernels_(*kernels.bf16),
         tile_(tile),
         scratch_(scratch),
-        writer_(*tile.tile->packed->product),
-        blocks_(static_cast<int>(tile.k_block.blocks())) {}
+        writer_(tile.product()),
+        blocks_(static_cast<int>(tile.k_block.blocks())),
+        block_sums_(scratch.room<BlockSums>(2 * static_cast<std::size_t>(blocks_))) {}
 
   void compute() {
     pipeline_pairs(
@@ -69,17 +31,22 @@ class Bf16Tile {
   void add(const PipelinedPair& pair, int step) {
     kernels_.add(step, blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
                  static_cast<const std::uint16_t*>(tile_.b[pair.b].data),
-                 scratch_.bf16[pair.block]);
+                 block_sums_ + pair.block * blocks_);
   }
 
   void write(const PipelinedPair& pair, int first, int end) {
     const MicroPanel& a = tile_.a[pair.a];
     const MicroPanel& b = tile_.b[pair.b];
     const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      kernels_.round(begin, end_row, blocks_, scratch_.bf16[pair.block], a.errors, b.errors, to);
+      kernels_.round(begin, end_row, blocks_, block_sums_ + pair.block * blocks_, a.errors,
+                     b.errors, to);
     };
-    FailedSums sums(blocks_, a, b, scratch_.rows);
-    const auto sum_of = [&](int m, int n) { return sums(m, n); };
+    const auto sum_of = [&](int m, int n) {
+      const auto* row = static_cast<const std::uint16_t*>(a.data) + m * kBlock;
+      const auto* column = static_cast<const std::uint16_t*>(b.data) + n / kTileLanes * kTileWords +
+                           n % kTileLanes * 2;
+      return avx512_sum_f64_of(blocks_, row, column) * a.unit[m] * b.unit[n];
+    };
     write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
   }
 
@@ -88,16 +55,31 @@ class Bf16Tile {
   TileScratch& scratch_;
   Writer writer_;
   int blocks_;
+  BlockSums* block_sums_;  ///< of two pairs in turn
 };
 
-}  // namespace
+PanelBytes bytes(int step, int, const KBlock& k_block) {
+  return {whole_lines(k_block.blocks() * kBlock * step * 2)};
+}
 
-void compute_bf16(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
-  if (kernels.begin != nullptr) kernels.begin();
-  Bf16Tile(kernels, tile, scratch).compute();
-  if (kernels.end != nullptr) kernels.end();
+void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  {
+    const TileRegisters registers(kernels);
+    Bf16Tile(kernels, tile, scratch).compute();
+  }
   compute_overflow(kernels, tile, scratch);
   finish_streams();  // before the threads join
 }
+
+/// K-vectors of codes that are neighbours in memory, as rows contracted have them.
+bool suits(const Product& product) {
+  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::mx &&
+         product.depth <= kMaxBf16K && product.depth % kBlock == 0 && product.a.row_step == 1 &&
+         product.b.row_step == 1;
+}
+
+}  // namespace
+
+const Engine kBf16Engine = {suits, true, true, &Kernels::mr_integers, bytes, pack_bf16, compute};
 
 }  // namespace mxo::cpu

@@ -5,14 +5,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/packers.h"
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
+#include "emu/cpu/gemm/pack/scratch.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
 namespace {
 
-constexpr int kInfinity = 0x7F80;  // of bf16
 /// A panel with more residuals than one element in this many is computed in f64.
 constexpr Index kOverflowShare = 16;
 /// The quantum of a K-vector with residuals is not looked for.
@@ -98,8 +97,8 @@ class ThreeSlicePacker {
       }
     }
     for (int lane = 0; lane < panel_.width; ++lane) {
-      if (max_magnitude[lane] >= kInfinity) {
-        mark_special(lane, max_magnitude[lane] > kInfinity);
+      if (max_magnitude[lane] >= kInfinityBf16) {
+        mark_special(lane, max_magnitude[lane] > kInfinityBf16);
       } else if (max_magnitude[lane] > 0) {
         const auto bits = static_cast<std::uint32_t>(max_magnitude[lane]) << 16;
         k_vectors_[lane].unit = -exponent_for(static_cast<double>(bit_cast<float>(bits)));
@@ -210,8 +209,8 @@ class ThreeSlicePacker {
 
 }  // namespace
 
-void pack_three_slices(const Factor& factor, const KBlock& k_block, MicroPanel& panel,
-                       PackScratch& scratch) {
+void pack_three_slices(const Kernels&, const Product&, const Factor& factor, const KBlock& k_block,
+                       MicroPanel& panel, PackScratch& scratch) {
   ThreeSlicePacker(factor, k_block, panel, scratch).pack();
 }
 

@@ -2,7 +2,7 @@
 // rounding test in f32.
 #pragma once
 
-#include "emu/cpu/gemm/pack/panel.h"
+#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 
 namespace mxo::cpu {
 

@@ -1,4 +1,5 @@
 // The rounding of rows of sums of three slices by AVX-512.
+#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -45,8 +46,9 @@ void round_three_slices(int first, int end, const ThreeSliceSums* halves, const 
 
 }  // namespace
 
-void round_sums(int first, int end, const ThreeSliceSums* halves, const KVectorErrors& a,
-                const KVectorErrors& b, RoundedRows& to) noexcept {
+void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
+                               const KVectorErrors& a, const KVectorErrors& b,
+                               RoundedRows& to) noexcept {
   if ((a.with_residuals | b.with_residuals) != 0)
     return round_three_slices<true>(first, end, halves, a, b, to);
   round_three_slices<false>(first, end, halves, a, b, to);

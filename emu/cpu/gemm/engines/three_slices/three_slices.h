@@ -7,12 +7,10 @@
 // neighbours in a dword.  Within a chunk elements lie in the order of slice_place.
 #pragma once
 
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
-#include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 
 namespace mxo::cpu {
 
-inline constexpr int kSlices = 3;
 inline constexpr int kSliceSums = 2 * kSlices - 1;
 inline constexpr int kThreeSliceChunkBytes = kSlices * kTileBytes;
 /// K up to which 3 products of signed bytes for each element stay below 2^31.
@@ -54,5 +52,13 @@ void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_v
 /// What Kernels::add_three_slices does, in plain C++.
 void spelt_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                             ThreeSliceSums& sums) noexcept;
+
+void pack_three_slices(const Kernels& kernels, const Product& product, const Factor& factor,
+                       const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
+/// Rows [first, end) of a pair's sums to bf16.
+void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
+                               const KVectorErrors& a, const KVectorErrors& b,
+                               RoundedRows& to) noexcept;
+extern const Engine kThreeSlicesEngine;
 
 }  // namespace mxo::cpu

@@ -1,6 +1,4 @@
 // Loops over the panels of a macro-tile of three slices, some chunks of K at a time.
-#include "emu/cpu/gemm/engines/three_slices/tile.h"
-
 #include <algorithm>
 #include <cstring>
 
@@ -16,24 +14,28 @@ constexpr int kHalves = kMaxNr / kTileLanes;
 /// A K extent of so many chunks is summed at once, and rounded while its sums are in L1.
 constexpr Index kMaxChunksAtOnce = 12;
 
+struct ThreeSliceBlock {
+  ThreeSliceSums halves[kMaxNr / kTileLanes];
+};
+
 class ThreeSliceTile {
  public:
   ThreeSliceTile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
       : kernels_(kernels),
         tile_(tile),
         scratch_(scratch),
-        writer_(*tile.tile->packed->product),
+        writer_(tile.product()),
         chunks_(ceil_div(tile.k_block.count, kChunk)) {}
 
   void compute() {
     if (chunks_ <= kMaxChunksAtOnce) {
-      scratch_.three_slices.resize(2);
+      blocks_ = scratch_.room<ThreeSliceBlock>(2);
       return pipeline_pairs(
           tile_, kHalves, [this](int i, int j) { return takes(i, j); },
           [this](const PipelinedPair& pair, int half) { add(pair, half, 0, chunks_); },
           [this](const PipelinedPair& pair, int first, int end) { write(pair, first, end); });
     }
-    scratch_.three_slices.resize(kMaxTilePairs);
+    blocks_ = scratch_.room<ThreeSliceBlock>(kMaxTilePairs);
     for (Index first = 0; first < chunks_; first += kSpanChunksAtOnce) {
       const Index end = std::min<Index>(first + kSpanChunksAtOnce, chunks_);
       for (int j = 0; j < tile_.wide(); ++j) {
@@ -58,19 +60,18 @@ class ThreeSliceTile {
     const auto* a = static_cast<const std::int8_t*>(tile_.a[pair.a].data);
     const auto* b = static_cast<const std::int8_t*>(tile_.b[pair.b].data) +
                     half * tile_.k_block.runs() * kChunks * kThreeSliceChunkBytes;
-    kernels_.add_three_slices(
-        static_cast<int>(end - first), a + first * kThreeSliceChunkBytes,
-        b + first * kThreeSliceChunkBytes, first != 0,
-        scratch_.three_slices[static_cast<std::size_t>(pair.block)].halves[half]);
+    kernels_.add_three_slices(static_cast<int>(end - first), a + first * kThreeSliceChunkBytes,
+                              b + first * kThreeSliceChunkBytes, first != 0,
+                              blocks_[pair.block].halves[half]);
   }
 
   void write(const PipelinedPair& of, int first, int end) {
     const MicroPanel& a = tile_.a[of.a];
     const MicroPanel& b = tile_.b[of.b];
-    const ThreeSliceSums* halves = scratch_.three_slices[static_cast<std::size_t>(of.block)].halves;
+    const ThreeSliceSums* halves = blocks_[of.block].halves;
     const ThreeSlicePair pair(tile_.k_block, a, b, halves);
     const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      round_sums(begin, end_row, halves, a.errors, b.errors, to);
+      avx512_round_three_slices(begin, end_row, halves, a.errors, b.errors, to);
     };
     const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
     write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
@@ -81,16 +82,31 @@ class ThreeSliceTile {
   TileScratch& scratch_;
   Writer writer_;
   Index chunks_;
+  ThreeSliceBlock* blocks_ = nullptr;
 };
 
-}  // namespace
+PanelBytes bytes(int step, int, const KBlock& k_block) {
+  return {whole_lines(k_block.runs() * kRun * kSlices * step), 0, whole_lines((kMaxNr + 1) * 4)};
+}
 
-void compute_three_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
-  if (kernels.begin != nullptr) kernels.begin();
-  ThreeSliceTile(kernels, tile, scratch).compute();
-  if (kernels.end != nullptr) kernels.end();
+void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  {
+    const TileRegisters registers(kernels);
+    ThreeSliceTile(kernels, tile, scratch).compute();
+  }
   compute_overflow(kernels, tile, scratch);
   finish_streams();  // before the threads join
 }
+
+/// Sums of three slices are rounded to bf16 only.
+bool suits(const Product& product) {
+  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::none &&
+         product.depth <= kMaxThreeSliceK;
+}
+
+}  // namespace
+
+const Engine kThreeSlicesEngine = {
+    suits, true, true, &Kernels::mr_integers, bytes, pack_three_slices, compute};
 
 }  // namespace mxo::cpu

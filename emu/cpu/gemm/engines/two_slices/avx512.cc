@@ -1,8 +1,6 @@
-// Two slices by AVX-512, and a table that does with them what tiles would.
+// Two slices by AVX-512, and what tiles would do with them.
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
-#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/target_region.h"
@@ -132,18 +130,8 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
 
 }  // namespace
 
-const Kernels& amx_layout_kernels() {
-  static constexpr TwoSliceKernels slices = {portable_encode_slices, sum_two_slices, add_chunk};
-  static const Kernels kernels = [] {
-    Kernels k = avx512_kernels();
-    k.mr_integers = kTileLanes;
-    k.slices = &slices;
-    k.add_three_slices = spelt_add_three_slices;
-    k.bf16 = &bf16_layout_kernels();
-    k.add_residual_of_a = nullptr;  // avx512_add_residuals_of_a does
-    k.add_residual_of_b = avx512_add_residual_of_b;
-    return k;
-  }();
+const TwoSliceKernels& two_slices_layout_kernels() {
+  static constexpr TwoSliceKernels kernels = {portable_encode_slices, sum_two_slices, add_chunk};
   return kernels;
 }
 

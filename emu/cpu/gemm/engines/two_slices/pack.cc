@@ -5,8 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "emu/cpu/gemm/engines/packers.h"
-#include "emu/cpu/gemm/engines/two_slices/encode_across.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
@@ -36,19 +35,11 @@ class TwoSlicePacker : IntegerPacker {
   /// A K-vector in the current span.
   struct KVector {
     BlockScales scales;
-    double weight;      ///< of its unit
-    double squares;     ///< at least the sum of those of its values without scale
-    double units2;      ///< at least the same in units; `tally` comes to it at the end
-    int min_magnitude;  ///< of runs packed across, as in AcrossTally
-    bool tallied;       ///< some runs are in `tally`
+    double weight;   ///< of its unit
+    double squares;  ///< at least the sum of those of its values without scale
     SliceTally tally;
 
     bool is_special() const { return scales.nan || scales.infinite; }
-    SliceTally& started_tally() {
-      if (!tallied) tally.clear();
-      tallied = true;
-      return tally;
-    }
   };
 
   void pack_span(Index first, Index end) {
@@ -111,7 +102,7 @@ class TwoSlicePacker : IntegerPacker {
     KVector& line = k_vectors_[lane];
     const int chunks = runs * kChunks;
     if (!line.is_special()) {
-      SliceTally& tally = line.started_tally();
+      SliceTally& tally = line.tally;
       kernels_.slices->encode(table_, chunks, codes, line.scales.shift, to, tally);
       // The next span, to L2: K-vectors are too many for the processor to follow.
       for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk, 0, 2);
@@ -157,9 +148,7 @@ class TwoSlicePacker : IntegerPacker {
     for (Index run = first; run < end; ++run) {
       const int block = static_cast<int>(run - first) * kRunBlocks;
       begin_run(run);
-      if (!all_joint_ || factor_.row_step != 1 || !pack_run_across(run, block)) {
-        pack_run(run, block);
-      }
+      pack_run(run, block);
     }
   }
 
@@ -172,9 +161,7 @@ class TwoSlicePacker : IntegerPacker {
     weights_[lane] = line.is_special() ? 0.0 : line.weight;
     all_joint_ = all_joint_ && line.scales.joint;
     line.squares = 0;
-    line.units2 = 0;
-    line.min_magnitude = 0xFFFF;
-    line.tallied = false;
+    line.tally.clear();
   }
 
   void pack_run(Index run, int block) {
@@ -194,47 +181,6 @@ class TwoSlicePacker : IntegerPacker {
     }
   }
 
-  /// All K-vectors of a run at once; false if it holds a NaN or an infinity, or part of a block.
-  bool pack_run_across(Index run, int block) {
-    if (k_block_.run_count(run) % kBlock != 0) return false;
-    RunAcross k_vectors{nullptr, factor_.step, panel_.width, k_block_.run_count(run), {}};
-    k_vectors.codes = static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.start +
-                      panel_.first + (k_block_.start + run * kRun) * factor_.step;
-    for (int lane = 0; lane < panel_.width; ++lane) {
-      const BlockScales& scales = k_vectors_[lane].scales;
-      if (k_vectors_[lane].is_special()) return false;
-      for (int b = 0; b < kRunBlocks; ++b) k_vectors.shift[b][lane] = scales.shift[block + b];
-    }
-    std::int8_t* to = run_data(run);
-    AcrossTally tally;
-    auto* transposed = reinterpret_cast<std::int8_t*>(scratch_.columns);
-    avx512_encode_across(table_, k_vectors, is_b_ ? to : transposed, tally);
-    if (tally.any_special) return false;
-    if (!is_b_)
-      avx512_transpose_to_a(static_cast<int>(ceil_div(k_vectors.count, kChunk)), transposed, to);
-    for (int lane = 0; lane < panel_.width; ++lane) {
-      KVector& line = k_vectors_[lane];
-      line.units2 += 1024.0 * tally.squares[lane];
-      line.min_magnitude = std::min<int>(line.min_magnitude, tally.min_magnitude[lane]);
-    }
-    if (tally.any_residuals) keep_residuals_across(k_vectors, tally);
-    return true;
-  }
-
-  void keep_residuals_across(const RunAcross& k_vectors, const AcrossTally& tally) {
-    for (int c = 0; c < k_vectors.count; ++c) {
-      for (std::uint32_t left = tally.residuals[c]; left != 0; left &= left - 1) {
-        const int lane = std::countr_zero(left);
-        const int exponent = table_.unit + k_vectors.shift[c / kBlock][lane];
-        keep_residual(lane, c, k_vectors.codes[c * k_vectors.step + lane], exponent,
-                      k_vectors_[lane].weight);
-        k_vectors_[lane].units2 +=
-            64;  // |v| < 16 where there is a residual: (|v| + 1)^2 - v^2 < 32
-      }
-    }
-    check_residuals();
-  }
-
   void pack_k_vector(Index run, int block, int count, int lane, const SliceTarget& to) {
     KVector& line = k_vectors_[lane];
     if (line.is_special()) return clear(to, kChunks);
@@ -244,7 +190,7 @@ class TwoSlicePacker : IntegerPacker {
       return avx512_split_pairs(scratch_.k_vectors[lane], to);
     }
     const std::uint8_t* codes = scratch_.codes.lane(lane);
-    SliceTally& tally = line.started_tally();
+    SliceTally& tally = line.tally;
     tally.residual[1] = 0;
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     kernels_.slices->encode(table_, chunks, codes, line.scales.shift + block, to, tally);
@@ -286,19 +232,15 @@ class TwoSlicePacker : IntegerPacker {
       for (Index run = first; run < end; ++run) panel_.split[run] = 1;
       return;
     }
-    int min_magnitude = line.min_magnitude;
-    if (line.tallied) {
-      std::uint8_t of_tally = 255;  // as vector code
-      for (const std::uint8_t x : tally.min_magnitude) of_tally = std::min(of_tally, x);
-      if (of_tally != 255) min_magnitude = std::min<int>(min_magnitude, of_tally);
-      line.units2 += 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0);
-    }
-    if (min_magnitude == 0xFFFF || line.is_special()) return;
+    std::uint8_t min_magnitude = 255;  // as vector code
+    for (const std::uint8_t x : tally.min_magnitude) min_magnitude = std::min(min_magnitude, x);
+    if (min_magnitude == 255 || line.is_special()) return;
     KVectorBound& bound = panel_.bound[lane];
     bound.quantum = std::min(
         bound.quantum, quantum_of(factor_.codes.dtype, min_magnitude + 1) + line.scales.min_scale);
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    line.squares = line.units2 * power_f64(2 * table_.unit);
+    line.squares = 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0) *
+                   power_f64(2 * table_.unit);
     bound.norm2 += line.squares * scale * scale;
   }
 

@@ -2,7 +2,7 @@
 // that failed the rounding test in f32.
 #pragma once
 
-#include "emu/cpu/gemm/pack/panel.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 
 namespace mxo::cpu {
 

@@ -46,8 +46,9 @@ __m512i integers_of_b(const std::int8_t* run, int half, unsigned at) {
 
 }  // namespace
 
-void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int8_t* b,
+void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* run,
                                const double* scale_b, double* c) noexcept {
+  const auto* b = reinterpret_cast<const std::int8_t*>(run);
   for (int i = 0; i < count; ++i) {
     const Residual& residual = residuals[i];
     const double* scale = scale_b + residual.at / kBlock * kMaxNr;
@@ -59,20 +60,14 @@ void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::
   }
 }
 
-void avx512_add_residuals_of_b(const Residual* residuals, int count, const std::int8_t* a,
+void avx512_add_residuals_of_b(int, const Residual* residuals, int count, const std::int32_t* run,
                                const double* scale_a, double* d) noexcept {
+  const auto* a = reinterpret_cast<const std::int8_t*>(run);
   for (int i = 0; i < count; ++i) {
     const Residual& residual = residuals[i];
     add_16(_mm512_set1_pd(residual.value), integers_of_a(a, residual.at),
            scale_a + residual.at / kBlock * kMaxMr, d + residual.lane * kMaxMr);
   }
-}
-
-void avx512_add_residual_of_b(int, double value, const std::int32_t* a, int at,
-                              const double* scale_a, double* d) noexcept {
-  add_16(_mm512_set1_pd(value),
-         integers_of_a(reinterpret_cast<const std::int8_t*>(a), static_cast<unsigned>(at)), scale_a,
-         d);
 }
 
 }  // namespace mxo::cpu

@@ -135,7 +135,8 @@ void round_two_slices(int first, int end, const TwoSlicePair& pair, RoundedRows&
 
 }  // namespace
 
-void round_sums(int first, int end, const TwoSlicePair& pair, RoundedRows& to) noexcept {
+void avx512_round_two_slices(int first, int end, const TwoSlicePair& pair,
+                             RoundedRows& to) noexcept {
   if ((pair.errors_of_a().with_residuals | pair.errors_of_b().with_residuals) != 0) {
     if (pair.is_deep()) return round_two_slices<true, true>(first, end, pair, to);
     return round_two_slices<false, true>(first, end, pair, to);

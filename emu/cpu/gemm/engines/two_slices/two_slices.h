@@ -12,27 +12,16 @@
 
 #include <cstring>
 
-#include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/gemm/pack/integer_packer.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 
 namespace mxo::cpu {
-
-inline constexpr int kTileBytes = 1024;
-inline constexpr int kChunk = 64;  ///< elements of a tile along the contracted axis
-inline constexpr int kChunks = kRun / kChunk;
-inline constexpr int kTileLanes = 16;
-inline constexpr int kSpanRuns = 4;
-inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
-inline constexpr int kSpanChunks = kSpanRuns * kChunks;
 
 constexpr int tile_of_a(int slice, int chunk) { return (slice * kChunks + chunk) * kTileBytes; }
 constexpr int tile_of_b(int half, int slice, int chunk) {
   return ((half * 2 + slice) * kChunks + chunk) * kTileBytes;
 }
 inline constexpr int kRunBytes = 2 * kChunks * kTileBytes;  ///< of A; of B twice as many
-
-/// Blocks whose scales differ by more than this keep units of their own: beyond, the residuals of
-/// the small ones cost more than a flush for each block.
-inline constexpr int kMaxSpread = 5;
 
 /// The magnitudes of a format under a scale 2^shift below the greatest of the span.
 struct alignas(64) ShiftedSlices {
@@ -123,13 +112,11 @@ void avx512_transpose_slice(int half, int slice, int chunks, const std::int8_t* 
                             std::int8_t* run_b) noexcept;
 /// c[residual.lane][n] += residual.value * (b[n] * scale_b[n]) for each of `count` residuals of a
 /// run of A, b the same run of B and scale_b its first block's scales.
-void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int8_t* b,
+void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
                                const double* scale_b, double* c) noexcept;
 /// d[residual.lane][m] += residual.value * (a[m] * scale_a[m]) likewise, d [lanes][kMaxMr].
-void avx512_add_residuals_of_b(const Residual* residuals, int count, const std::int8_t* a,
-                               const double* scale_a, double* d) noexcept;
-void avx512_add_residual_of_b(int width, double value, const std::int32_t* a, int at,
-                              const double* scale_a, double* d) noexcept;
+void avx512_add_residuals_of_b(int width, const Residual* residuals, int count,
+                               const std::int32_t* a, const double* scale_a, double* d) noexcept;
 
 /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
 void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
@@ -137,5 +124,15 @@ void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* s
 /// Chunk `chunk` of A with one block zero: two tiles, high and low.
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
                             std::int8_t (&tiles)[2][kTileBytes]) noexcept;
+
+void pack_two_slices(const Kernels& kernels, const Product& product, const Factor& factor,
+                     const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
+class TwoSlicePair;
+/// Rows [first, end) of a pair's sums to bf16.
+void avx512_round_two_slices(int first, int end, const TwoSlicePair& pair,
+                             RoundedRows& to) noexcept;
+/// What tiles would do, in plain C++.
+const TwoSliceKernels& two_slices_layout_kernels();
+extern const Engine kTwoSlicesEngine;
 
 }  // namespace mxo::cpu

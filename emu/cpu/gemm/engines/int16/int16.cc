@@ -1,0 +1,82 @@
+// The engine of int16: 8-bit codes as pairs of int16, sums of a run in int32, flushed to f64 as
+// often as units change.
+#include <cstring>
+
+#include "emu/cpu/gemm/engines/engines.h"
+#include "emu/cpu/gemm/pack/integer_packer.h"
+#include "emu/cpu/gemm/tiles/integer_pair.h"
+
+namespace mxo::cpu {
+namespace {
+
+class PairPacker : IntegerPacker {
+ public:
+  using IntegerPacker::IntegerPacker;
+
+  void pack() {
+    begin();
+    std::memset(panel_.scales, 0,
+                static_cast<std::size_t>(k_block_.runs() * kRunBlocks * panel_.scale_step) * 8);
+    for (int lane = panel_.width; lane < panel_.step; ++lane) {
+      std::memset(scratch_.k_vectors[lane], 0, sizeof(scratch_.k_vectors[lane]));
+    }
+    for (Index run = 0; run < k_block_.runs(); ++run) {
+      begin_run(run);
+      pack_run(run);
+    }
+    end();
+  }
+
+ private:
+  void pack_run(Index run) {
+    const int count = k_block_.run_count(run);
+    scratch_.codes.fetch(factor_, panel_.first, panel_.width, k_block_.start + run * kRun, count);
+    for (int lane = 0; lane < panel_.width; ++lane) {
+      pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.k_vectors[lane]));
+    }
+    auto* to = static_cast<std::int32_t*>(panel_.data) + run * kRunPairs * panel_.step;
+    const int blocks = static_cast<int>(ceil_div(count, kBlock));
+    kernels_.place_pairs(panel_.step, blocks, scratch_.k_vectors[0], to);
+  }
+};
+
+constexpr Index kRunsAtOnce = 2;  // of a pair
+
+PanelBytes bytes(int step, int scale_step, const KBlock& k_block) {
+  return integer_bytes(k_block.runs() * kRunPairs * step * 4, scale_step, k_block);
+}
+
+void pack(const Kernels& kernels, const Product& product, const Factor& factor,
+          const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {
+  PairPacker(kernels, product, factor, k_block, panel, scratch).pack();
+}
+
+void add_pairs(const Kernels& kernels, const IntegerPair& pair, Index run, double* sums) {
+  alignas(64) std::int32_t dots[kMaxMr * kMaxNr];
+  const int blocks = static_cast<int>(ceil_div(pair.k_block().run_count(run), kBlock));
+  const int step = pair.split(run) ? 1 : blocks;
+  for (int block = 0; block < blocks; block += step) {
+    const Index at = run * kRunBlocks + block;
+    kernels.dot_int16(pair.a().step, block, step, pair.data_a(run), pair.data_b(run), dots);
+    kernels.add_scaled(pair.a().step, dots, pair.scales_a(at), pair.scales_b(at), sums);
+  }
+}
+
+void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  sum_and_write(kernels, tile, scratch, [](const auto& k, const KcTile& t, TileScratch& s) {
+    sum_integers(k, t, s, kRunsAtOnce, 1,
+                 [&k](const IntegerPair& pair, const RunRange& runs, int, double* sums) {
+                   for (Index run = runs.first; run < runs.end; ++run) {
+                     add_pairs(k, pair, run, sums);
+                   }
+                 });
+  });
+}
+
+bool suits(const Product& product) { return product.scaling != Scaling::none; }
+
+}  // namespace
+
+const Engine kInt16Engine = {suits, false, false, &Kernels::mr_integers, bytes, pack, compute};
+
+}  // namespace mxo::cpu

@@ -1,0 +1,202 @@
+// Packs a batch, then multiplies its tiles, all threads at both.
+#include "emu/cpu/gemm/plan/run.h"
+
+#include <omp.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <new>
+#include <span>
+
+#include "emu/cpu/gemm/plan/plan.h"
+
+namespace mxo::cpu {
+namespace {
+
+/// Packed operands and the threads' own memory stay below 64 MiB together.
+constexpr std::size_t kMebibyte = std::size_t{1} << 20;
+std::size_t packed_bytes(int threads) {
+  const std::size_t own = static_cast<std::size_t>(threads) * kMebibyte;
+  return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
+}
+
+/// Packed panels: anonymous memory in large pages where the system has them, because a tile
+/// walks over more small ones than a TLB holds.
+class PackedMemory {
+ public:
+  explicit PackedMemory(std::size_t bytes) : bytes_(bytes + kLargePage) {
+    void* memory =
+        mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    memory_ = static_cast<std::byte*>(memory);
+    madvise(memory_, bytes_, MADV_HUGEPAGE);
+  }
+  ~PackedMemory() { munmap(memory_, bytes_); }
+  PackedMemory(const PackedMemory&) = delete;
+  PackedMemory& operator=(const PackedMemory&) = delete;
+  std::byte* get() const {
+    const auto at = reinterpret_cast<std::uintptr_t>(memory_);
+    return memory_ + (kLargePage - at % kLargePage) % kLargePage;
+  }
+
+ private:
+  static constexpr std::size_t kLargePage = 2 * kMebibyte;
+  std::byte* memory_;
+  std::size_t bytes_;
+};
+
+void pack_panel(const Kernels& kernels, const PackedBlock& packed, const Factor& factor,
+                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {
+  if (k_block.start == 0) begin_bounds(panel);
+  packed.engine->pack(kernels, *packed.product, factor, k_block, panel, scratch);
+  if (k_block.start + k_block.count == packed.product->depth) {
+    set_ends(*packed.product, factor, panel);
+  }
+}
+
+constexpr std::size_t kAlign = 64;  // of panels
+
+/// B's panels, which a tile packs a kc block at a time into memory that stays in
+/// L2.
+class OwnB {
+ public:
+  OwnB(const Kernels& kernels, const MacroTile& tile, TileScratch& scratch)
+      : kernels_(kernels), tile_(tile), packed_(*tile.packed), scratch_(scratch) {
+    const KBlock largest{0, std::min(kOwnKc, packed_.k_block.count)};
+    bytes_ = packed_.engine->bytes(kernels.nr, kMaxNr, largest).all();
+    scratch.own_memory.resize(bytes_ * kMaxPanelsNc + kAlign);
+    memory_ = scratch.own_memory.data();
+    memory_ += (kAlign - reinterpret_cast<std::uintptr_t>(memory_) % kAlign) % kAlign;
+    for (int j = 0; j < tile.b1 - tile.b0; ++j) {
+      const MicroPanel& planned = packed_.b[static_cast<std::size_t>(tile.b0 + j)];
+      MicroPanel& b = scratch.own_b[j];  // packing fills what is left of it
+      b.first = planned.first;
+      b.width = planned.width;
+      b.step = planned.step;
+      b.scale_step = planned.scale_step;
+    }
+  }
+
+  /// The kc block that begins at `start`.
+  KcTile pack(Index start) {
+    const KBlock k_block{start, std::min(kOwnKc, packed_.k_block.count - start)};
+    const KcTile of_kc{&tile_,
+                       packed_.a.data() + tile_.a0,
+                       scratch_.own_b,
+                       k_block,
+                       start / kRun,
+                       start == 0,
+                       start + k_block.count == packed_.k_block.count};
+    for (int j = 0; j < of_kc.wide(); ++j) {
+      MicroPanel& b = scratch_.own_b[j];
+      place_panel(b, packed_.engine->bytes(b.step, b.scale_step, k_block),
+                  memory_ + static_cast<std::size_t>(j) * bytes_);
+      pack_panel(kernels_, packed_, packed_.product->b, k_block, b, *scratch_.pack);
+    }
+    return of_kc;
+  }
+
+ private:
+  const Kernels& kernels_;
+  const MacroTile& tile_;
+  const PackedBlock& packed_;
+  TileScratch& scratch_;
+  std::size_t bytes_;
+  std::byte* memory_;
+};
+
+void compute_tile(const Kernels& kernels, const MacroTile& tile, TileScratch& scratch) {
+  const PackedBlock& packed = *tile.packed;
+  if (!packed.own_b) {
+    return packed.engine->compute(
+        kernels, {&tile, packed.a.data() + tile.a0, packed.b.data() + tile.b0, packed.k_block, 0},
+        scratch);
+  }
+  OwnB own(kernels, tile, scratch);
+  for (Index start = 0; start < packed.k_block.count; start += kOwnKc) {
+    packed.engine->compute(kernels, own.pack(start), scratch);
+  }
+}
+
+/// Packs the current kc block of every packed block and multiplies it.
+class Runner {
+ public:
+  Runner(const Kernels& kernels, int threads) : kernels_(kernels), threads_(threads) {
+    for (int t = 0; t < threads; ++t) scratch_.push_back(std::make_unique<TileScratch>());
+  }
+
+  void run(std::span<PackedBlock> packed_blocks) {
+    std::vector<Packing> packings;
+    std::vector<MacroTile> tiles;
+    const std::size_t wanted = static_cast<std::size_t>(4 * threads_) / packed_blocks.size() + 1;
+    for (PackedBlock& packed : packed_blocks) {
+      if (!packed.own_b) {
+        for (MicroPanel& panel : packed.b)
+          packings.push_back({&packed, &panel, &packed.product->b});
+      }
+      for (MicroPanel& panel : packed.a) packings.push_back({&packed, &panel, &packed.product->a});
+      add_tiles(packed, wanted, tiles);
+    }
+    const auto packs = static_cast<Index>(packings.size());
+    const auto count = static_cast<Index>(tiles.size());
+#pragma omp parallel num_threads(threads_)
+    {
+      const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+#pragma omp for schedule(dynamic, 1)
+      for (Index i = 0; i < packs; ++i) {
+        const Packing& p = packings[static_cast<std::size_t>(i)];
+        pack_panel(kernels_, *p.packed, *p.factor, p.packed->k_block, *p.panel,
+                   *scratch_[thread]->pack);
+      }
+#pragma omp for schedule(dynamic, 1)
+      for (Index i = 0; i < count; ++i) {
+        compute_tile(kernels_, tiles[static_cast<std::size_t>(i)], *scratch_[thread]);
+      }
+    }
+  }
+
+ private:
+  struct Packing {
+    PackedBlock* packed;
+    MicroPanel* panel;
+    const Factor* factor;
+  };
+  const Kernels& kernels_;
+  int threads_;
+  std::vector<std::unique_ptr<TileScratch>> scratch_;
+};
+
+}  // namespace
+
+void run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
+         int threads) {
+  if (products.empty()) return;
+  const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
+  std::size_t max_bytes = 0;
+  for (const auto& batch : batches) {
+    std::size_t bytes = 0;
+    for (const BlockPlan& plan : batch) bytes += plan.bytes;
+    max_bytes = std::max(max_bytes, bytes);
+  }
+  const PackedMemory memory(max_bytes);
+  Runner runner(kernels, threads);
+  std::vector<PackedBlock> room;  // their vectors are used again
+  for (const auto& batch : batches) {
+    if (room.size() < batch.size()) room.resize(batch.size());
+    const std::span<PackedBlock> packed_blocks(room.data(), batch.size());
+    std::byte* at = memory.get();
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      set_packed_block(kernels, engine, batch[i], at, packed_blocks[i]);
+      at += batch[i].bytes;
+    }
+    runner.run(packed_blocks);
+    while (!packed_blocks.front().last_kc()) {  // only a block alone has several kc
+      KBlock& k_block = packed_blocks.front().k_block;
+      k_block.start += k_block.count;
+      k_block.count = std::min(k_block.count, packed_blocks.front().product->depth - k_block.start);
+      runner.run(packed_blocks);
+    }
+  }
+}
+
+}  // namespace mxo::cpu

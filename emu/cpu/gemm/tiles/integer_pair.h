@@ -1,0 +1,86 @@
+// Two integer panels of a packed block, multiplied some runs at a time, and their residuals.
+#pragma once
+
+#include <algorithm>
+
+#include "emu/cpu/gemm/tiles/tile.h"
+
+namespace mxo::cpu {
+
+struct RunRange {
+  Index first;
+  Index end;
+};
+
+/// Sums are [m][nr] in f64.
+class IntegerPair {
+ public:
+  /// Runs are counted as in B, whose first is run `first_of_a` of A.
+  IntegerPair(const Kernels& kernels, const KBlock& k_block, const MicroPanel& a, Index first_of_a,
+              const MicroPanel& b)
+      : kernels_(kernels), k_block_(k_block), a_(a), first_of_a_(first_of_a), b_(b) {}
+
+  /// Residuals of A with all of B, and where both have one.
+  void add_residuals_of_a(const RunRange& runs, double* sums) const;
+  /// Residuals of B with the integers of A into `transposed`, [n][kMaxMr], which the first of them
+  /// zeroes unless it is `used`.  True if it is in use.
+  bool add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const;
+
+  const KBlock& k_block() const { return k_block_; }
+  const MicroPanel& a() const { return a_; }
+  /// The run's blocks have units of their own.
+  bool split(Index run) const { return (a_.split[first_of_a_ + run] | b_.split[run]) != 0; }
+  const std::int32_t* data_a(Index run) const {
+    return static_cast<const std::int32_t*>(a_.data) + (first_of_a_ + run) * kRunPairs * a_.step;
+  }
+  const std::int32_t* data_b(Index run) const {
+    return static_cast<const std::int32_t*>(b_.data) + run * kRunPairs * b_.step;
+  }
+  const double* scales_a(Index block) const {
+    return a_.scales + (first_of_a_ * kRunBlocks + block) * a_.scale_step;
+  }
+  const double* scales_b(Index block) const { return b_.scales + block * b_.scale_step; }
+
+ private:
+  const Kernels& kernels_;
+  const KBlock& k_block_;
+  const MicroPanel& a_;
+  Index first_of_a_;
+  const MicroPanel& b_;
+};
+
+/// The transposed residuals, after the last kc block that the scratch sees, and the pairs with
+/// residual overflow.
+void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+
+/// Adds a kc block, `step` runs at a time: add_integers(pair, runs, half, sums) those of integers,
+/// for each of `halves` parts of NR over all panels of A, whose share of B then stays in L1.
+template <typename AddIntegers>
+void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch, Index step,
+                  int halves, const AddIntegers& add_integers) {
+  if (tile.first) {
+    std::fill(scratch.has_transposed, scratch.has_transposed + tile.tall() * tile.wide(), false);
+  }
+  for (Index start = 0; start < tile.k_block.runs(); start += step) {
+    const RunRange runs{start, std::min(start + step, tile.k_block.runs())};
+    for (int j = 0; j < tile.wide(); ++j) {
+      for (int half = 0; half < halves && !tile.b[j].residual_overflow; ++half) {
+        for (int i = 0; i < tile.tall(); ++i) {
+          if (tile.a[i].residual_overflow) continue;
+          const IntegerPair pair(kernels, tile.k_block, tile.a[i], tile.first_of_a, tile.b[j]);
+          double* sums = block_of(*tile.tile, scratch, i, j);
+          add_integers(pair, runs, half, sums);
+          if (half + 1 < halves) continue;
+          // Residuals now, while these runs of A are in L1.
+          const int at = j * tile.tall() + i;
+          pair.add_residuals_of_a(runs, sums);
+          scratch.has_transposed[at] =
+              pair.add_residuals_of_b(runs, scratch.transposed[at], scratch.has_transposed[at]);
+        }
+      }
+    }
+  }
+  finish_integers(kernels, tile, scratch);
+}
+
+}  // namespace mxo::cpu
