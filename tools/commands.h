@@ -6,9 +6,10 @@
 namespace mxo::tools {
 
 extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kFingerprint,
-    kTrain;
+    kJudge, kTrain;
 
-inline constexpr const Command* kCommands[] = {
-    &kList, &kShow, &kRun, &kGenerate, &kVerify, &kCompare, &kExplain, &kFingerprint, &kTrain};
+inline constexpr const Command* kCommands[] = {&kList,   &kShow,    &kRun,     &kGenerate,
+                                               &kVerify, &kCompare, &kExplain, &kFingerprint,
+                                               &kJudge,  &kTrain};
 
 }  // namespace mxo::tools

@@ -5,5 +5,6 @@ shapes for tracing and gradients; `Judge` holds the products of a running model 
 """
 from mxoracle.torch.judge import Judge, Row, judged
 from mxoracle.torch.operators import dequantize, grouped_linear, moe_layer, quantize
+from mxoracle.torch.recorder import Recorder
 
-__all__ = ["Judge", "Row", "dequantize", "grouped_linear", "judged", "moe_layer", "quantize"]
+__all__ = ["Judge", "Recorder", "Row", "dequantize", "grouped_linear", "judged", "moe_layer", "quantize"]

@@ -43,10 +43,66 @@ class Row:
         return text.rstrip()
 
 
+class Watcher(TorchDispatchMode):
+    """Sees every product that runs inside of it, and the module that calls it."""
+
+    def __init__(self, every: int) -> None:
+        super().__init__()
+        self.every = every
+        self._calls: Counter[tuple[str, str]] = Counter()
+        self._modules = ModuleTracker()
+
+    def __enter__(self):
+        self._modules.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._modules.__exit__(*error)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(kind.__name__ == "DTensor" for kind in types):
+            return NotImplemented  # its local products come by on their own
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        rule = RULES.get(func)
+        if rule is not None:
+            self._product(str(func.name()), rule, out, args, kwargs)
+        elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
+            self._no_rule(str(func.name()))
+        return out
+
+    def _place(self, operator: str) -> tuple[str, int] | None:
+        """The module and the number of this call; None if this one is not to be looked at."""
+        parents = [name for name in self._modules.parents if name != "Global"]
+        module = max(parents, key=len, default="")
+        if self._modules.is_bw:
+            module += " backward"
+        call = self._calls[operator, module]
+        self._calls[operator, module] += 1
+        return (module.strip(), call) if call % self.every == 0 else None
+
+    def _product(self, operator: str, rule: Callable, out: Tensor, args: tuple, kwargs: dict) -> None:
+        place = self._place(operator)
+        if place is None:
+            return
+        args, kwargs, out = tree_map_only(
+            Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
+        )
+        self._seen(operator, place, rule(out, *args, **kwargs))
+
+    def _no_rule(self, operator: str) -> None:
+        """An operator that computes and is no product that we know."""
+
+    def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
+        """One product on the host; None where the rule does not know its arguments."""
+        raise NotImplementedError
+
+
 _active: list[Judge] = []
 
 
-class Judge(TorchDispatchMode):
+class Judge(Watcher):
     """Holds every product that runs inside of it, forward and backward, against the library.
 
     with mxoracle.torch.Judge() as judge:
@@ -68,42 +124,34 @@ class Judge(TorchDispatchMode):
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
                  sum: str | None = None, backend: str = "cpu", threads: int | None = None,
                  explain_seconds: float = 2.0) -> None:  # fmt: skip
-        super().__init__()
+        super().__init__(every)
         if gate not in GATES:
             raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
         if every < 1 or max_macs < 1:
             raise Error("Judge: found every or max_macs below 1, needs at least 1")
         self.gate = gate
-        self.every = every
         self.max_macs = max_macs
         self.rows: list[Row] = []
         self.unjudged: Counter[str] = Counter()
         self._settings = {"backend": backend, "threads": threads, "sum": sum}
         self._explain_seconds = explain_seconds
-        self._calls: Counter[tuple[str, str]] = Counter()
-        self._modules = ModuleTracker()
 
     def __enter__(self) -> Judge:
-        self._modules.__enter__()
         _active.append(self)
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         _active.remove(self)
         super().__exit__(*error)
-        self._modules.__exit__(*error)
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if any(kind.__name__ == "DTensor" for kind in types):
-            return NotImplemented  # its local products come by on their own
-        kwargs = kwargs or {}
-        out = func(*args, **kwargs)
-        rule = RULES.get(func)
-        if rule is not None:
-            self._product(str(func.name()), rule, out, args, kwargs)
-        elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
-            self.unjudged[str(func.name())] += 1
-        return out
+    def _no_rule(self, operator: str) -> None:
+        self.unjudged[operator] += 1
+
+    def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
+        if product is None:
+            self.rows.append(Row(operator, *place, "unjudged", 0, 0, "no rule for these arguments"))
+        else:
+            self._judge(operator, place, product.sampled(self.max_macs))
 
     @property
     def failures(self) -> list[Row]:
@@ -127,29 +175,6 @@ class Judge(TorchDispatchMode):
             listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
         return "\n".join(lines)
-
-    def _place(self, operator: str) -> tuple[str, int] | None:
-        """The module and the number of this call; None if this one is not to be judged."""
-        parents = [name for name in self._modules.parents if name != "Global"]
-        module = max(parents, key=len, default="")
-        if self._modules.is_bw:
-            module += " backward"
-        call = self._calls[operator, module]
-        self._calls[operator, module] += 1
-        return (module.strip(), call) if call % self.every == 0 else None
-
-    def _product(self, operator: str, rule: Callable, out: Tensor, args: tuple, kwargs: dict) -> None:
-        place = self._place(operator)
-        if place is None:
-            return
-        args, kwargs, out = tree_map_only(
-            Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
-        )
-        product = rule(out, *args, **kwargs)
-        if product is None:
-            self.rows.append(Row(operator, *place, "unjudged", 0, 0, "no rule for these arguments"))
-            return
-        self._judge(operator, place, product.sampled(self.max_macs))
 
     def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
         parts = [

@@ -47,12 +47,16 @@ class Product:
 
     def sampled(self, macs: int) -> Product:
         """The same product of some rows of the output only, spread evenly, of at most `macs`."""
+        extent = self.actual.shape[1 if self.output == "dw" else 0]
+        return self.of_rows(extent * macs // max(self.macs, 1))
+
+    def of_rows(self, count: int) -> Product:
+        """The same product of `count` rows of the output, spread evenly; at least one."""
         axis = 1 if self.output == "dw" else 0
         extent = self.actual.shape[axis]
-        keep = max(1, min(extent, extent * macs // max(self.macs, 1)))
-        if keep == extent:
+        if count >= extent:
             return self
-        rows = torch.linspace(0, extent - 1, keep).round().long().unique()
+        rows = _spread(extent, count)
         side = "dy" if self.output == "dw" else "x"
         inputs = dict(self.inputs)
         part = inputs[side]
@@ -65,6 +69,24 @@ class Product:
             ends = inputs["group_ends"].long()
             inputs["group_ends"] = torch.searchsorted(rows, ends).to(torch.int32)
         return replace(self, inputs=inputs, actual=self.actual.index_select(axis, rows))
+
+    def corner(self, rows: int) -> Product:
+        """At most `rows` rows and as many columns of a product's output, spread evenly."""
+        few = self.of_rows(rows)
+        columns = _spread(few.actual.shape[-1], rows)
+        w = few.inputs["w"]
+        inputs = dict(few.inputs)
+        inputs["w"] = (
+            tuple(_rows_of(each, columns, 1) for each in w)
+            if isinstance(w, tuple)
+            else w.index_select(1, columns)
+        )
+        return replace(few, inputs=inputs, actual=few.actual.index_select(1, columns))
+
+
+def _spread(extent: int, count: int) -> Tensor:
+    """`count` indices below `extent`, or all of them."""
+    return torch.linspace(0, extent - 1, max(1, min(extent, count))).round().long().unique()
 
 
 def _rows_of(part: Tensor, rows: Tensor, axis: int) -> Tensor:

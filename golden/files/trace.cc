@@ -1,0 +1,90 @@
+// What a recorder wrote of a running model: every product's digests, and rows of some.
+#include "golden/files/trace.h"
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "golden/files/safetensors.h"
+
+namespace mxo {
+namespace {
+
+using Json = nlohmann::json;
+constexpr std::string_view kSchema = "mxo-trace/1";
+
+TraceRecord record_of(const Json& line) {
+  TraceRecord record;
+  record.step = line.at("step").get<long>();
+  record.op_name = line.at("operator").get<std::string>();
+  record.module = line.at("module").get<std::string>();
+  record.call = line.at("call").get<long>();
+  record.op = line.at("op").get<std::string>();
+  for (const auto& [key, value] : line.at("parameters").items()) {
+    record.parameters.set(key, value.get<std::string>());
+  }
+  for (const auto& [name, digest] : line.at("inputs").items()) {
+    record.inputs[name] = digest.get<std::string>();
+  }
+  record.output = line.at("output").get<std::string>();
+  record.digest = line.at("digest").get<std::string>();
+  record.files = line.at("rows").get<std::vector<std::string>>();
+  for (const std::string& file : record.files) {
+    if (file.empty() || file != std::filesystem::path(file).filename().string()) {
+      throw Error(Fault::file, "rows: found '" + file + "', needs names of files beside the trace");
+    }
+  }
+  return record;
+}
+
+}  // namespace
+
+std::string TraceRecord::place() const {
+  return "step " + std::to_string(step) + ", " + op_name + " of " +
+         (module.empty() ? "no module" : module) + ", call " + std::to_string(call);
+}
+
+std::vector<TraceRecord> read_trace(const std::filesystem::path& directory) {
+  const std::filesystem::path path = directory / kTraceName;
+  std::ifstream file(path);
+  if (!file) throw Error(Fault::file, path.string() + ": cannot be read");
+  std::vector<TraceRecord> records;
+  std::string line;
+  for (long number = 1; std::getline(file, line); ++number) {
+    const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
+    try {
+      const Json json = Json::parse(line);
+      if (number > 1) {
+        records.push_back(record_of(json));
+      } else if (json.at("schema").get<std::string>() != kSchema) {
+        throw Error(Fault::file, "found schema " + json.at("schema").dump() + ", needs \"" +
+                                     std::string(kSchema) + "\"");
+      }
+    } catch (const Json::exception& error) {
+      throw Error(Fault::file, where + error.what());
+    } catch (const Error& error) {
+      throw Error(Fault::file, where + error.what());
+    }
+  }
+  return records;
+}
+
+KeptRows read_kept_rows(const std::filesystem::path& directory, const TraceRecord& record,
+                        const std::string& file) {
+  const std::filesystem::path path = directory / file;
+  KeptRows rows;
+  TensorFile stored = read_safetensors(path);
+  for (auto& [name, tensor] : stored.tensors) {
+    const Dtype format = format_of(stored, name);
+    if (size_of(format) == size_of(tensor.dtype())) tensor.reinterpret_as(format);
+    const bool output = name == "output." + record.output;
+    (output ? rows.actual : rows.inputs).emplace(output ? record.output : name, std::move(tensor));
+  }
+  if (rows.actual.empty()) {
+    throw Error(Fault::file, path.string() + ": holds no output." + record.output);
+  }
+  return rows;
+}
+
+}  // namespace mxo

@@ -1,0 +1,110 @@
+"""What is recorded is judged elsewhere, and two runs are told apart."""
+import json
+import subprocess
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import mxoracle  # noqa: E402
+import mxoracle.torch as mxt  # noqa: E402
+from mxoracle._command import program  # noqa: E402
+
+
+class Nudge(torch.utils._python_dispatch.TorchDispatchMode):
+    """One element of the n-th product is off by 2 percent of the largest."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.left = number
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if func is torch.ops.aten.mm.default:
+            if self.left == 0:
+                out[0, 0] += 0.02 * out.abs().max()
+            self.left -= 1
+        return out
+
+
+def record(folder, fault=None, rows=64, every=1):
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(64, 96, bias=False), torch.nn.ReLU(), torch.nn.Linear(96, 32, bias=False)
+    ).to(torch.bfloat16)
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    with Nudge(-1 if fault is None else fault), mxt.Recorder(folder, rows=rows, every=every) as recorder:
+        for _ in range(2):
+            net(torch.randn(48, 64, dtype=torch.bfloat16)).float().square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            recorder.step()
+    return folder
+
+
+def mxo(*arguments):
+    return subprocess.run([program(), "judge", *arguments], capture_output=True, text=True)
+
+
+def test_a_right_run_is_judged_right(tmp_path):
+    done = mxo(record(tmp_path / "a"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "step 1, aten::mm of Sequential.2 backward, call 0" in done.stdout
+    assert " 0 FAIL" in done.stdout.splitlines()[-1]
+
+
+def test_a_wrong_value_is_found_where_it_was_made(tmp_path):
+    done = mxo(record(tmp_path / "a", fault=1))
+    failures = [line for line in done.stdout.splitlines() if "FAIL " in line]
+    assert done.returncode == 1 and len(failures) == 1
+    assert failures[0].startswith("step 0, aten::mm of Sequential.2, call 0")
+
+
+def test_equal_runs_agree(tmp_path):
+    done = mxo("--diff", record(tmp_path / "a"), record(tmp_path / "b"))
+    assert done.returncode == 0 and done.stdout.startswith("all ")
+
+
+def test_two_runs_part_at_the_first_fault(tmp_path):
+    done = mxo("--diff", record(tmp_path / "a"), record(tmp_path / "b", fault=6))
+    assert done.returncode == 1
+    assert "part at step 1, aten::mm of Sequential.2, call 0: the same operands" in done.stdout
+    assert "b: against the exact sum FAIL" in done.stdout
+
+
+def test_rows_bound_what_is_kept(tmp_path):
+    folder = record(tmp_path / "a", rows=8, every=2)
+    lines = [json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines()][1:]
+    assert any(not line["rows"] for line in lines) and any(line["rows"] for line in lines)
+    for file in folder.glob("*.safetensors"):
+        kept = mxoracle.load(file)
+        assert kept["output.y"].shape[0] <= 8 and kept["output.y"].shape[1] <= 8
+    assert mxo(folder).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("{}\n", "line 1"),
+        ('{"schema": "mxo-trace/9"}\n', "needs \"mxo-trace/1\""),
+        ('{"schema": "mxo-trace/1"}\n{"step": 0}\n', "line 2"),
+        ('{"schema": "mxo-trace/1"}\nno json\n', "line 2"),
+    ],
+)
+def test_malformed_traces_are_refused(text, words, tmp_path):
+    (tmp_path / "trace.jsonl").write_text(text)
+    done = mxo(tmp_path)
+    assert done.returncode == 3 and words in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_files_outside_the_trace_are_refused(tmp_path):
+    folder = record(tmp_path / "a")
+    path = folder / "trace.jsonl"
+    path.write_text(path.read_text().replace("000000.safetensors", "../000000.safetensors"))
+    done = mxo(folder)
+    assert done.returncode == 3 and "needs names of files beside the trace" in done.stderr
+
+
+def test_folders_in_use_are_refused(tmp_path):
+    (tmp_path / "x").write_text("")
+    with pytest.raises(mxoracle.Error, match="is not empty"):
+        mxt.Recorder(tmp_path)

@@ -1,0 +1,183 @@
+// mxo judge TRACE: what a running model computed, judged here; or where two runs part.
+#include <string>
+#include <tuple>
+
+#include <fmt/core.h>
+
+#include "formats/error.h"
+#include "golden/explain/explain.h"
+#include "golden/files/trace.h"
+#include "golden/judge/group_rows.h"
+#include "golden/judge/outputs.h"
+#include "tools/commands.h"
+#include "tools/operators.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string trace;
+  std::string other;  ///< with --diff
+  bool diff = false;
+};
+
+/// How far a product is from the library's.
+enum class Distance { bits, bound, beyond };
+
+struct Finding {
+  Distance distance = Distance::bits;
+  Index elements = 0;
+  Index differing = 0;
+  std::string cause;  ///< where it is beyond the bound
+};
+
+std::string_view word(Distance distance) {
+  constexpr std::string_view kWords[] = {"bits", "bound", "FAIL"};
+  return kWords[static_cast<int>(distance)];
+}
+
+CaseVerdict judged(const TraceRecord& record, const KeptRows& rows, const NamedTensors& expected,
+                   std::string_view gate) {
+  const auto at = expected.find(record.output);
+  if (at == expected.end()) {
+    throw Error(Fault::file, record.place() + ": " + record.op + " has no output " + record.output);
+  }
+  OutputInQuestion output{record.output, {}, &rows.actual.begin()->second};
+  output.owed.expected = &at->second;
+  output.owed.format = at->second.dtype();
+  output.owed.groups = groups_of(record.op, record.output, rows.inputs, at->second);
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  CaseVerdict verdict{record.place(), record.op, Outcome::pass, {}, {}};
+  verdict.outputs =
+      judge_outputs({record.op, rows.inputs, record.parameters}, {std::move(output)}, options);
+  verdict.outcome = verdict.outputs.front().outcome;
+  return verdict;
+}
+
+/// Every kept part of one record.
+Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
+  Finding finding;
+  for (const std::string& file : record.files) {
+    const KeptRows rows = read_kept_rows(trace, record, file);
+    const Call call = make_call(record.op, rows.inputs, record.parameters);
+    const NamedTensors expected = run_call(backend, call);
+    const CaseVerdict bits = judged(record, rows, expected, "bits");
+    finding.elements += bits.outputs.front().all.elements;
+    finding.differing += bits.outputs.front().all.differing;
+    if (bits.outcome != Outcome::fail) continue;
+    if (judged(record, rows, expected, "bound").outcome != Outcome::fail) {
+      finding.distance = std::max(finding.distance, Distance::bound);
+      continue;
+    }
+    finding.distance = Distance::beyond;
+    if (finding.cause.empty()) {
+      finding.cause = explain(backend, call, expected, rows.actual).sentence;
+    }
+  }
+  return finding;
+}
+
+std::string text(const Finding& finding) {
+  const std::string figures = fmt::format("{:<6} {} of {} differ", word(finding.distance),
+                                          finding.differing, finding.elements);
+  return finding.cause.empty() ? figures : figures + "; " + finding.cause;
+}
+
+int judge_trace(const Options& options, const Settings& settings) {
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  Index count[3] = {};
+  Index unkept = 0;
+  for (const TraceRecord& record : read_trace(options.trace)) {
+    if (record.files.empty()) {
+      ++unkept;
+      continue;
+    }
+    const Finding finding = judge_record(*backend, options.trace, record);
+    ++count[static_cast<int>(finding.distance)];
+    if (!settings.quiet || finding.distance == Distance::beyond) {
+      fmt::print("{:<64} {}\n", record.place(), text(finding));
+    }
+  }
+  fmt::print("{} bits, {} bound, {} FAIL; {} products without rows, not judged\n", count[0],
+             count[1], count[2], unkept);
+  if (count[0] + count[1] + count[2] == 0) return kNotRun;
+  return count[2] == 0 ? kAgree : kDisagree;
+}
+
+auto key(const TraceRecord& record) {
+  return std::tie(record.step, record.op_name, record.module, record.call);
+}
+
+/// What one trace says of the product at which two part.
+void print_side(Backend& backend, const std::string& trace, const TraceRecord& record) {
+  if (record.files.empty()) {
+    fmt::print("  {}: no rows were kept\n", trace);
+    return;
+  }
+  fmt::print("  {}: against the exact sum {}\n", trace, text(judge_record(backend, trace, record)));
+}
+
+int diff_traces(const Options& options, const Settings& settings) {
+  const std::vector<TraceRecord> a = read_trace(options.trace);
+  const std::vector<TraceRecord> b = read_trace(options.other);
+  const std::size_t common = std::min(a.size(), b.size());
+  for (std::size_t i = 0; i < common; ++i) {
+    if (key(a[i]) != key(b[i])) {
+      fmt::print("the runs take different ways: {} against {}\n", a[i].place(), b[i].place());
+      return kDisagree;
+    }
+    if (a[i].inputs != b[i].inputs) {
+      std::string names;
+      for (const auto& [name, digest] : a[i].inputs) {
+        const auto other = b[i].inputs.find(name);
+        if (other == b[i].inputs.end() || other->second != digest) {
+          names += (names.empty() ? "" : ", ") + name;
+        }
+      }
+      fmt::print("the runs part before {}: its {} differ; {} products before it agree\n",
+                 a[i].place(), names, i);
+      return kDisagree;
+    }
+    if (a[i].digest != b[i].digest) {
+      fmt::print(
+          "the runs part at {}: the same operands, another {}; {} products before it agree\n",
+          a[i].place(), a[i].output, i);
+      const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+      print_side(*backend, options.trace, a[i]);
+      print_side(*backend, options.other, b[i]);
+      return kDisagree;
+    }
+  }
+  if (a.size() != b.size()) {
+    fmt::print("the first {} products agree; {} has {}, {} has {}\n", common, options.trace,
+               a.size(), options.other, b.size());
+    return kDisagree;
+  }
+  fmt::print("all {} products agree\n", common);
+  return kAgree;
+}
+
+int judge(const Options& options, const Settings& settings) {
+  if (options.diff == options.other.empty()) {
+    throw Error(Fault::argument, options.diff ? "--diff: found one trace, needs two"
+                                              : "found two traces, needs --diff");
+  }
+  return options.diff ? diff_traces(options, settings) : judge_trace(options, settings);
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("TRACE", options->trace, "a directory that mxoracle.torch.Recorder wrote")
+      ->required();
+  app.add_option("OTHER", options->other, "with --diff: the trace of another run");
+  app.add_flag("--diff", options->diff, "the first product at which two runs part, and why");
+  return [options, &settings] { return judge(*options, settings); };
+}
+
+}  // namespace
+
+const Command kJudge{"judge", "the recorded products of a running model, or where two runs part",
+                     prepare};
+
+}  // namespace mxo::tools
