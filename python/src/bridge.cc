@@ -1,6 +1,7 @@
 // Python's arrays as tensors of the catalogue, and back.
 #include "python/src/bridge.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "formats/error.h"
@@ -68,6 +69,32 @@ NamedTensors tensors_from(const std::vector<ArrayIn>& arrays) {
   NamedTensors tensors;
   for (const ArrayIn& array : arrays) tensors.emplace(std::get<0>(array), tensor_from(array));
   return tensors;
+}
+
+OperandsIn operands_from(const std::vector<ArrayIn>& arrays) {
+  OperandsIn operands;
+  operands.copies.reserve(arrays.size());
+  for (const ArrayIn& array : arrays) {
+    const auto& [name, dtype, address, extents, strides] = array;
+    if (extents.empty() || extents.size() > kMaxRank || extents.size() != strides.size()) {
+      throw Error(Fault::shape, name + ": found a tensor of rank " +
+                                    std::to_string(extents.size()) + ", needs 1 to " +
+                                    std::to_string(kMaxRank));
+    }
+    Operand view;
+    view.dtype = dtype_of(dtype);
+    if (address % size_of(view.dtype) != 0) {
+      operands.copies.push_back(tensor_from(array));
+      operands.views.set(name, operands.copies.back());
+      continue;
+    }
+    view.data = reinterpret_cast<const void*>(address);
+    view.rank = static_cast<int>(extents.size());
+    std::copy(extents.begin(), extents.end(), view.extent);
+    std::copy(strides.begin(), strides.end(), view.stride);
+    operands.views.set(name, view);
+  }
+  return operands;
 }
 
 nb::list arrays_from(NamedTensors tensors) {

@@ -11,6 +11,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "ops/catalogue.h"
+#include "ops/named_views.h"
 #include "python/src/memory.h"
 
 namespace mxo::python {
@@ -21,8 +22,16 @@ using ArrayIn =
 /// (name, element type, extents, memory).
 using ArrayOut = std::tuple<std::string, std::string, std::vector<Index>, Memory*>;
 
-/// Throws Error(shape) for strides of another rank than the extents.
+/// Copies of them.  Throws Error(shape) for strides of another rank than the extents.
 NamedTensors tensors_from(const std::vector<ArrayIn>& arrays);
+
+/// Operands where they lie.
+struct OperandsIn {
+  NamedViews views;
+  std::vector<Tensor> copies;  ///< of those whose address is no multiple of their element's size
+};
+/// Throws Error(shape) for a rank of 0 or above 4.
+OperandsIn operands_from(const std::vector<ArrayIn>& arrays);
 
 /// A list of ArrayOut that owns its memory.
 nanobind::list arrays_from(NamedTensors tensors);

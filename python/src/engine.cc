@@ -24,13 +24,13 @@ nb::list Engine::run(const std::string& op, const std::vector<ArrayIn>& inputs,
   {
     const nb::gil_scoped_release release;
     const FloatState ieee(threads_);
-    outputs = call(op, tensors_from(inputs), parameters);
+    const OperandsIn operands = operands_from(inputs);
+    outputs = call(op, operands.views, parameters);
   }
   return arrays_from(std::move(outputs));
 }
 
-NamedTensors Engine::call(const std::string& op, const NamedTensors& inputs,
-                          const Parameters& set) {
+NamedTensors Engine::call(const std::string& op, const NamedViews& inputs, const Parameters& set) {
   const std::unique_ptr<World> world = make_in_process_world();
   return call_operator(*backend_, op, inputs, set, world.get());
 }

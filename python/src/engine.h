@@ -20,8 +20,8 @@ class Engine {
   nanobind::list run(const std::string& op, const std::vector<ArrayIn>& inputs,
                      const nanobind::dict& set);
 
-  /// The same between tensors, without touching Python; the caller has set the arithmetic.
-  NamedTensors call(const std::string& op, const NamedTensors& inputs, const Parameters& set);
+  /// The same between views, without touching Python; the caller has set the arithmetic.
+  NamedTensors call(const std::string& op, const NamedViews& inputs, const Parameters& set);
 
   Backend& backend() { return *backend_; }
   int threads() const { return threads_; }

@@ -37,6 +37,8 @@ def test_faults_say_of_what_kind():
     with pytest.raises(mxoracle.Error) as shape:
         mxoracle.quantize(np.zeros((2, 2, 2, 2, 2), np.float32))
     assert shape.value.fault == "shape"
+    with pytest.raises(mxoracle.Error, match="rank 0"):
+        mxoracle.encode(np.float32(1).reshape(()))
     with pytest.raises(mxoracle.Error) as dtype:
         mxoracle.quantize(np.zeros((2, 32), np.int64))
     assert dtype.value.fault == "dtype"
