@@ -3,6 +3,7 @@
 
 #include "formats/mx_block.h"
 #include "ops/checked.h"
+#include "ops/contraction_view.h"
 
 namespace mxo {
 
@@ -49,6 +50,7 @@ void fused_dot(Backend& backend, const FusedDot& op) {
     check.apart("d", op.d, "a.scales", op.a_scales);
     check.apart("d", op.d, "b.scales", op.b_scales);
   }
+  contraction_of(op);  // throws where scales and fold contradict each other
   Checked::run(backend, op);
 }
 

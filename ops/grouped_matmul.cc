@@ -29,19 +29,19 @@ std::string_view wgrad_name(Scaling scaling) {
 }
 
 /// One factor of the product: its name in messages ("x.codes", or "x" in bf16) and its parts.
-struct Factor {
+struct Side {
   std::string codes_name;
   std::string scales_name;
   const Operand& codes;
   const Operand& scales;
 };
 
-Factor factor(std::string_view name, Scaling scaling, const Operand& codes, const Operand& scales) {
+Side side(std::string_view name, Scaling scaling, const Operand& codes, const Operand& scales) {
   const std::string n(name);
   return {scaling == Scaling::none ? n : n + ".codes", n + ".scales", codes, scales};
 }
 
-void check_types(const Check& check, Scaling scaling, const Factor& f) {
+void check_types(const Check& check, Scaling scaling, const Side& f) {
   if (scaling == Scaling::none) {
     check.dtype(f.codes_name, f.codes, {Dtype::bf16});
     check.that(!f.scales.given(), f.scales_name + ": found " + describe(f.scales) +
@@ -61,9 +61,9 @@ void check_sum(const Backend& backend, std::string_view op, const Accumulation& 
                                       " honours");
 }
 
-void check_apart(const Check& check, std::string_view name, const Result& out, const Factor& a,
-                 const Factor& b, const Operand& ends) {
-  for (const Factor* f : {&a, &b}) {
+void check_apart(const Check& check, std::string_view name, const Result& out, const Side& a,
+                 const Side& b, const Operand& ends) {
+  for (const Side* f : {&a, &b}) {
     check.apart(name, out, f->codes_name, f->codes);
     if (f->scales.given()) check.apart(name, out, f->scales_name, f->scales);
   }
@@ -87,8 +87,8 @@ Index tile_rows(const Operand& group_ends) {
 void grouped_matmul(Backend& backend, const GroupedMatmul& op) {
   const std::string_view name = forward_name(op.scaling);
   const Check check(name);
-  const Factor x = factor("x", op.scaling, op.x, op.x_scales);
-  const Factor w = factor("w", op.scaling, op.w, op.w_scales);
+  const Side x = side("x", op.scaling, op.x, op.x_scales);
+  const Side w = side("w", op.scaling, op.w, op.w_scales);
   check.rank(x.codes_name, x.codes, 2);
   check.rank(w.codes_name, w.codes, 3);
   check_types(check, op.scaling, x);
@@ -121,14 +121,15 @@ void grouped_matmul(Backend& backend, const GroupedMatmul& op) {
   check.shape("y", op.y, {rows, n});
   check_apart(check, "y", op.y, x, w, op.group_ends);
   check_sum(backend, name, op.sum, operand_kind(op.x.dtype, op.w.dtype, op.scaling == Scaling::mx));
+  contraction_of(op);  // throws where scales and fold contradict each other
   Checked::run(backend, op);
 }
 
 void grouped_matmul_wgrad(Backend& backend, const GroupedMatmulWgrad& op) {
   const std::string_view name = wgrad_name(op.scaling);
   const Check check(name);
-  const Factor dy = factor("dy", op.scaling, op.dy, op.dy_scales);
-  const Factor x = factor("x", op.scaling, op.x, op.x_scales);
+  const Side dy = side("dy", op.scaling, op.dy, op.dy_scales);
+  const Side x = side("x", op.scaling, op.x, op.x_scales);
   check.rank(dy.codes_name, dy.codes, 2);
   check.rank(x.codes_name, x.codes, 2);
   check_types(check, op.scaling, dy);
@@ -160,6 +161,7 @@ void grouped_matmul_wgrad(Backend& backend, const GroupedMatmulWgrad& op) {
   check_apart(check, "dw", op.dw, dy, x, op.group_ends);
   check_sum(backend, name, op.sum,
             operand_kind(op.dy.dtype, op.x.dtype, op.scaling == Scaling::mx));
+  contraction_of(op);  // throws where scales and fold contradict each other
   Checked::run(backend, op);
 }
 

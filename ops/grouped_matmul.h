@@ -2,7 +2,7 @@
 #pragma once
 
 #include "formats/any_view.h"
-#include "ops/sums.h"
+#include "ops/contraction_view.h"
 
 namespace mxo {
 
@@ -15,9 +15,6 @@ enum class Scaling : std::uint8_t {
   rowwise,    ///< 8-bit codes, one f32 scale for a whole contracted row
   blockwise,  ///< 8-bit codes, one f32 scale for 128 neighbours (a 128x128 tile of w)
 };
-
-/// Neighbours along the contracted axis that share a scale under Scaling::blockwise.
-inline constexpr Index kScaleTile = 128;
 
 /// y[r, n] = sum over k of x[r, k] * w[g, n, k], for row r of group g.
 ///

@@ -36,6 +36,14 @@ void set_output(Accumulation& sum, std::string_view name) {
   }
 }
 
+Fold fold_named(std::string_view name) {
+  for (const Fold fold : {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after}) {
+    if (name_of(fold) == name) return fold;
+  }
+  throw Error(Fault::argument, "sum.fold: found '" + std::string(name) +
+                                   "', needs one of term, x_then_w, joint, joint_add, after");
+}
+
 }  // namespace
 
 Accumulation sum_from(const Parameters& set, OperandKind kind) {
@@ -52,6 +60,8 @@ Accumulation sum_from(const Parameters& set, OperandKind kind) {
                                        " has no such parameter; the machines of sum do");
     }
   }
+  if (set.has("sum.fold")) sum.fold = fold_named(set.text("sum.fold", ""));
+  sum.block = bounded(set, "sum.block", sum.block, 0, kMaxK);
   if (!is_machine(sum)) return sum;
 
   sum.chunk = bounded(set, "sum.chunk", sum.chunk, 1, kMaxChunk);

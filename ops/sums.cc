@@ -12,6 +12,14 @@ constexpr std::string_view kH200 =
     "verified: H200, CUDA 13.0; every bit of the captured instructions and library products";
 constexpr std::string_view kH200Mx =
     "verified: H200; every bit of torchao's emulated MXFP8 grouped products";
+constexpr std::string_view kDeepGemm =
+    "verified: H200, DeepGEMM 54e2261, fp8_gemm_nt and m_grouped_fp8_gemm_nt_contiguous (1D2D)";
+constexpr std::string_view kCublasLt =
+    "verified: H200, cuBLASLt 13.0 by torch 2.11 scaled_mm, 1x128 by 128x128; a split of K is "
+    "sum.split";
+constexpr std::string_view kTriton =
+    "verified: H200, Triton 3.6, acc += dot(a, b) * sx * sw; BLOCK_K 64 is sum.block=64, "
+    "max_num_imprecise_acc=32 is sum.promote=1";
 constexpr std::string_view kAda =
     "published: arXiv 2511.10909 (MMA-Sim), arXiv 2512.07004; single chunks agree with the "
     "authors' captures";
@@ -85,6 +93,13 @@ constexpr Accumulation emulated_fp8(std::string_view name) {
   sum.order = ChunkOrder::pairs_apart;
   return sum;
 }
+/// A library's product of blocks of 128 k with f32 scales.
+constexpr Accumulation in_blocks(std::string_view name, Fold fold) {
+  Accumulation sum = promoted(kWgmmaFp8, name, 0);
+  sum.fold = fold;
+  sum.block = 128;
+  return sum;
+}
 constexpr Accumulation named(Accumulation sum, std::string_view name) {
   sum.name = name;
   return sum;
@@ -120,6 +135,8 @@ constexpr Accumulation kCdna3Fp8{"mi300_mfma",
                                  128,
                                  ScalePlace::epilogue};
 
+constexpr std::string_view kJointBlocks =
+    "blocks of 128 k as h200_wgmma_fast, acc = fma(p, fl(sx * sw), acc)";
 constexpr std::string_view kWgmma25 = "chain of 16 k, 25 fraction bits, truncated to f32";
 constexpr std::string_view kDequantised = "operands dequantised to bf16 (RNE), then the bf16 row";
 using enum OperandKind;
@@ -137,6 +154,12 @@ constexpr SumRow kSums[] = {
      with_scales(kWgmmaBf16, ScalePlace::operand)},
     {"h200_wgmma_promote4", "fp8", fp8, "as fast, every 128 k added to an f32 sum (RN)", kH200,
      promoted(kWgmmaFp8, "h200_wgmma_promote4", 4)},
+    {"deepgemm_sm90", "fp8", fp8, kJointBlocks, kDeepGemm, in_blocks("deepgemm_sm90", Fold::joint)},
+    {"cublaslt_blockwise_sm90", "fp8", fp8, kJointBlocks, kCublasLt,
+     in_blocks("cublaslt_blockwise_sm90", Fold::joint)},
+    {"triton_block_sm90", "fp8", fp8,
+     "blocks of 128 k as h200_wgmma_fast, acc = fma(fl(p * sx), sw, acc)", kTriton,
+     in_blocks("triton_block_sm90", Fold::x_then_w)},
     {"h200_mma_sync", "fp8", fp8,
      "emulated: 16 k with k mod 4 in {0, 1}, then {2, 3}, 25 bits; result + C in f32 (RN)", kH200,
      emulated_fp8("h200_mma_sync")},
@@ -211,6 +234,48 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
                                         ", needs one of " + taken);
   }
   throw Error(Fault::argument, "sum: found '" + std::string(name) + "', needs one of " + known);
+}
+
+std::string_view name_of(Fold fold) {
+  constexpr std::string_view kNames[] = {"by_scales", "term",      "x_then_w",
+                                         "joint",     "joint_add", "after"};
+  return kNames[static_cast<int>(fold)];
+}
+
+Accumulation settled_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
+                         Index shared) {
+  const auto fail = [&](Fault fault, const std::string& what) {
+    throw Error(fault, std::string(op) + ": " + what);
+  };
+  const bool given = sum.fold != Fold::by_scales;
+  if (!given) {
+    const bool term = sum.family == SumFamily::exact || !numbers;
+    sum.fold = term ? Fold::term : shared == 0 ? Fold::after : Fold::x_then_w;
+  }
+  const bool term = sum.fold == Fold::term;
+  if (sum.family == SumFamily::exact && (!term || sum.block != 0)) {
+    fail(Fault::argument, "sum: exact has every scale in its terms and no blocks; found fold " +
+                              std::string(name_of(sum.fold)) + ", block " +
+                              std::to_string(sum.block));
+  }
+  if (is_machine(sum) && scaled && term != (sum.scales != ScalePlace::epilogue)) {
+    fail(Fault::unsupported,
+         "sum.fold: found " + std::string(name_of(sum.fold)) + ", but " + std::string(sum.name) +
+             (term ? " takes scales after its sums only" : " takes scales inside its terms only"));
+  }
+  if (sum.fold == Fold::after && shared != 0) {
+    fail(Fault::argument, "sum.fold: found after, but scales change every " +
+                              std::to_string(shared) + " k; needs x_then_w, joint or joint_add");
+  }
+  if (sum.block == 0 && !term && sum.fold != Fold::after) {
+    sum.block = static_cast<int>(shared != 0 && shared < 128 ? shared : 128);
+  }
+  if (!term && shared != 0 && shared % sum.block != 0) {
+    fail(Fault::argument, "sum.block: found " + std::to_string(sum.block) +
+                              ", needs a divisor of the " + std::to_string(shared) +
+                              " k that share their scales");
+  }
+  return sum;
 }
 
 void require_machine_takes(std::string_view op, const Accumulation& sum, OperandKind kind) {

@@ -34,6 +34,19 @@ enum class ScalePlace : std::uint8_t {
   exponent,  ///< block scales are added to the exponents of the products
 };
 
+/// Where scales multiply.  p is the sum of one block of K over the codes, from zero; sx and sw are
+/// the scales of its two sides (1 where there is none), acc the sum of the blocks before, from +0.
+enum class Fold : std::uint8_t {
+  by_scales,  ///< exact: term.  Else term if every scale is e8m0; `after` if none changes along
+              ///< K; x_then_w if any does
+  term,       ///< every element is code * scale before it is multiplied: exact keeps the product,
+              ///< fma_chain rounds it to f32, a machine does what its ScalePlace says
+  x_then_w,   ///< acc = fma(fl(p * sx), sw, acc)
+  joint,      ///< acc = fma(p, fl(sx * sw), acc)
+  joint_add,  ///< acc = fl(acc + fl(p * fl(sx * sw)))
+  after,      ///< fl(fl(v * sx) * sw), v the finished sum; scales do not change along K
+};
+
 /// How sure we are that a machine does what a row says.
 enum class Evidence : std::uint8_t {
   defined,    ///< by this library; no machine is meant
@@ -48,6 +61,10 @@ enum class Evidence : std::uint8_t {
 /// is a chain of instructions, ascending, from a zero accumulator; with `promote` > 0 the
 /// accumulator is added to an f32 sum (RN) after that many instructions and starts again from
 /// zero; parts are added in f32, ascending.  Terms beyond K are zero products.
+///
+/// Sums restart every `block` k of a part, where `fold` says how a block joins those before; with
+/// `term` and `after` they are added in f32.  A block of 0 is no block under `term` and `after`,
+/// else the K that share a scale on both sides, 128 at most.
 struct Accumulation {
   std::string_view name = "exact";
   SumFamily family = SumFamily::exact;
@@ -63,12 +80,15 @@ struct Accumulation {
   int split = 1;    ///< parts K is cut into
   int tile = 0;     ///< k of a tile of the split
   ScalePlace scales = ScalePlace::epilogue;
+  Fold fold = Fold::by_scales;
+  int block = 0;  ///< k of a partial sum that restarts
 
   friend constexpr bool operator==(const Accumulation& a, const Accumulation& b) {
     return a.family == b.family && a.instruction == b.instruction && a.chunk == b.chunk &&
            a.bits == b.bits && a.rounding == b.rounding && a.mantissa == b.mantissa &&
            a.exponent_floor == b.exponent_floor && a.order == b.order && a.promote == b.promote &&
-           a.split == b.split && a.tile == b.tile && a.scales == b.scales;
+           a.split == b.split && a.tile == b.tile && a.scales == b.scales && a.fold == b.fold &&
+           a.block == b.block;
   }
 };
 
@@ -79,6 +99,16 @@ inline constexpr Accumulation kFmaChain{"fma_chain", SumFamily::fma_chain};
 constexpr bool is_machine(const Accumulation& sum) {
   return sum.family == SumFamily::fused_dot || sum.family == SumFamily::cdna3_dot;
 }
+
+/// `sum` with fold and block settled for a product: `numbers` if any scale is f32, `shared` the K
+/// indices that share a scale on both sides, 0 if no scale changes along K; without scales
+/// `scaled` is false.  Throws Error(argument) where they contradict each other and
+/// Error(unsupported) where the sum has no such fold.
+Accumulation settled_sum(std::string_view op, Accumulation sum, bool scaled, bool numbers,
+                         Index shared);
+
+/// The names of `sum.fold`.
+std::string_view name_of(Fold fold);
 
 /// What a sum is taken over.
 enum class OperandKind : std::uint8_t {
@@ -111,8 +141,8 @@ std::span<const SumRow> sums();
 /// Error(unsupported) if the machine does not take such operands.
 Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::other);
 
-/// The sum that `sum` names, with sum.chunk, sum.bits, sum.output, sum.floor, sum.promote,
-/// sum.split and sum.tile put in place of the machine's.  sum.split=auto counts as 1.
+/// The sum that `sum` names, with sum.fold, sum.block, sum.chunk, sum.bits, sum.output, sum.floor,
+/// sum.promote, sum.split and sum.tile put in place of the machine's.  sum.split=auto counts as 1.
 /// Throws as sum_named, and Error(argument) where a value is out of range or the sum has no
 /// such parameter.
 Accumulation sum_from(const Parameters& parameters, OperandKind kind);
@@ -129,6 +159,8 @@ inline constexpr ParameterSpec kSumParameters[] = {
     {"sum.output", "", "result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32"},
     {"sum.floor", "", "least value of the largest exponent"},
     {"sum.promote", "", "instructions between additions to an f32 sum; 0 never"},
+    {"sum.fold", "", "where scales multiply: term, x_then_w, joint, joint_add or after"},
+    {"sum.block", "", "k of a partial sum that restarts; 0 as the scales have it"},
     {"sum.split", "", "parts K is cut into; auto reports those that give the operand y"},
     {"sum.tile", "", "k of a tile of the split"},
 };

@@ -4,17 +4,35 @@
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/gemm/multiply.h"
 #include "emu/cpu/models/machine_product.h"
+#include "emu/reference/dot.h"
 
 namespace mxo::cpu {
+namespace {
 
-void CpuBackend::run(const GroupedMatmul& op) {
-  if (is_machine(op.sum)) return run_machine_products(products_of(op), isa_, threads_);
-  multiply(op, kernels_of(isa_), threads_);
+/// The definition, its rows shared out among threads.
+void write_dots(const std::vector<ContractionView>& products, int threads) {
+  for (const ContractionView& product : products) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (Index i = 0; i < product.a.rows; ++i) {
+      for (Index j = 0; j < product.b.rows; ++j) write_dot(product, i, j);
+    }
+  }
 }
 
+void run_products(std::vector<ContractionView> products, Isa isa, int threads) {
+  if (products.empty()) return;
+  const ContractionView& first = products.front();
+  if (is_machine(first.sum)) return run_machine_products(products, isa, threads);
+  if (first.form == ScaleForm::other) return write_dots(products, threads);
+  multiply(std::move(products), kernels_of(isa), threads);
+}
+
+}  // namespace
+
+void CpuBackend::run(const GroupedMatmul& op) { run_products(products_of(op), isa_, threads_); }
+
 void CpuBackend::run(const GroupedMatmulWgrad& op) {
-  if (is_machine(op.sum)) return run_machine_products(products_of(op), isa_, threads_);
-  multiply(op, kernels_of(isa_), threads_);
+  run_products(products_of(op), isa_, threads_);
 }
 
 }  // namespace mxo::cpu

@@ -4,7 +4,7 @@
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/exact_product.cuh"
 #include "emu/cuda/gemm/machine_product.cuh"
-#include "formats/mx_block.h"
+#include "ops/fused_dot.h"
 
 namespace mxo::cuda {
 namespace {
@@ -18,12 +18,12 @@ bool is_hopper(const DeviceBackend& backend) {
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {
-  if (!is_hopper(backend)) return add_in_fixed_point(backend, p);
+  if (p.form == ScaleForm::other || !is_hopper(backend)) return add_in_fixed_point(backend, p);
   SliceScratch scratch_a;
   SliceScratch scratch_b;
-  const Slices a = make_slices(backend, p, p.a, p.m, scratch_a);
-  const Slices b = make_slices(backend, p, p.b, p.n, scratch_b);
-  const Index words = ceil_div(p.n, 32);
+  const Slices a = make_slices(backend, p, p.a, p.a.rows, scratch_a);
+  const Slices b = make_slices(backend, p, p.b, p.b.rows, scratch_b);
+  const Index words = ceil_div(p.b.rows, 32);
   Scratch<std::uint32_t> marks(backend, p.lines_a() * words);
   backend.fill_zero(reinterpret_cast<std::byte*>(marks.data()),
                     static_cast<std::size_t>(p.lines_a() * words) * sizeof(std::uint32_t));
@@ -42,33 +42,32 @@ void multiply(DeviceBackend& backend, const Accumulation& sum, const Problem& p)
   multiply_as_modelled(backend, sum, p);
 }
 
-bool empty(const Problem& p) { return p.groups == 0 || p.m == 0 || p.n == 0; }
+bool empty(const Problem& p) { return p.groups == 0 || p.a.rows == 0 || p.b.rows == 0; }
 
 }  // namespace
 
 void DeviceBackend::run(const GroupedMatmul& op) {
-  Problem p = problem_of(op);
+  Problem p{contraction_of(op), nullptr};
   Scratch<GroupSpan> span(*this, p.groups + 1);
-  plan_groups(*this, op.group_ends, p.m, 1, -1, span.data());
+  plan_groups(*this, p, op.group_ends, span.data());
   p.span = span.data();
-  if (!empty(p)) multiply(*this, op.sum, p);
+  if (!empty(p)) multiply(*this, p.sum, p);
 }
 
 void DeviceBackend::run(const GroupedMatmulWgrad& op) {
-  Problem p = problem_of(op);
+  Problem p{contraction_of(op), nullptr};
   Scratch<GroupSpan> span(*this, p.groups + 1);
-  plan_groups(*this, op.group_ends, p.k, op.scaling == Scaling::mx ? kMxBlock : 1,
-              op.scaling == Scaling::blockwise ? op.dy_scales.extent[0] : -1, span.data());
+  plan_groups(*this, p, op.group_ends, span.data());
   p.span = span.data();
-  if (!empty(p)) multiply(*this, op.sum, p);
+  if (!empty(p)) multiply(*this, p.sum, p);
 }
 
 void DeviceBackend::run(const FusedDot& op) {
-  Problem p = problem_of(op);
+  Problem p{contraction_of(op), nullptr};
   Scratch<GroupSpan> span(*this, p.groups + 1);
-  plan_batch(*this, p.groups, p.m, span.data());
+  plan_batch(*this, p.groups, p.a.rows, span.data());
   p.span = span.data();
-  if (!empty(p)) multiply_as_modelled(*this, op.sum, p);
+  if (!empty(p)) multiply_as_modelled(*this, p.sum, p);
 }
 
 bool DeviceBackend::honours(const Accumulation&) const { return true; }

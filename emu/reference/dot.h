@@ -2,19 +2,22 @@
 #pragma once
 
 #include "emu/exact/exact_sum.h"
-#include "emu/reference/scaled_line.h"
-#include "ops/grouped_matmul.h"
+#include "ops/contraction_view.h"
 
 namespace mxo {
 
 /// Sum over c below `length` of a(c) * b(c), as a real number.
-ExactSum exact_dot(const ScaledLine& a, const ScaledLine& b, Index length);
+ExactSum exact_dot(const KVector& a, const KVector& b, Index length);
 
-/// The chain of fused multiply-adds in f32, c ascending from +0:
-///   mx, none    acc = fma(fl32(code*scale) of a, of b, acc)
-///   rowwise     acc over codes, then (acc * scale_a) * scale_b
-///   blockwise   p over the codes of a tile of 128; y = fma(fl32(p * scale_a), scale_b, y)
+/// The chain of fused multiply-adds in f32, c ascending from +0; `sum` is settled.
+///   term    acc = fma(fl32(code*scale) of a, of b, acc)
+///   after   acc over codes, then (acc * scale_a) * scale_b
+///   others  p over the codes of each block, joined as ops/sums.h says
 /// NaN is 7FC00000.
-float fma_chain_dot(Scaling scaling, const ScaledLine& a, const ScaledLine& b, Index length);
+float fma_chain_dot(const Accumulation& sum, const KVector& a, const KVector& b, Index length);
+
+/// Computes and writes output (i, j) of one group's product by the definition of `exact` or
+/// `fma_chain`.
+void write_dot(const ContractionView& product, Index i, Index j);
 
 }  // namespace mxo

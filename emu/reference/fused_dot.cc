@@ -1,40 +1,43 @@
 // fused_dot and every other product of a matrix unit, one output at a time.
+#include "ops/fused_dot.h"
 #include "emu/reference/machine_product.h"
 #include "emu/reference/reference_backend.h"
 #include "emu/sums/machine_dot.h"
+#include "emu/sums/machine_product.h"
 
 namespace mxo {
 namespace {
 
 using Line = std::vector<DotOperand>;
 
-Line line_of(const MachineProduct& product, const DotSchedule& schedule, const MachineLines& lines,
+Line line_of(const ContractionView& product, const DotSchedule& schedule, const Factor& factor,
              Index i) {
   Line line;
-  fill_line(schedule, line, [&](Index k) { return machine_operand(product, lines, i, k); });
+  fill_line(schedule, line, [&](Index k) { return machine_operand(product, factor, i, k); });
   return line;
 }
 
-float initial(const MachineProduct& product, Index i, Index j) {
+float initial(const ContractionView& product, Index i, Index j) {
   if (!product.c.given()) return 0.0f;
-  const Index at = product.c_start + i * product.c_row + j * product.c_column;
-  return static_cast<const float*>(product.c.data)[at];
+  return static_cast<const float*>(product.c.data)[product.c_at({}, i, j)];
 }
 
-void run_product(const MachineProduct& product) {
-  const DotSchedule schedule = make_schedule(product.how, product.k, product.block());
-  const int fraction = fraction_bits(product.operand_type(product.a)) +
-                       fraction_bits(product.operand_type(product.b));
+void run_product(const ContractionView& product) {
+  const DotSchedule schedule = make_schedule(product.sum, product.depth);
+  const int fraction = fraction_bits(operand_type(product, product.a)) +
+                       fraction_bits(operand_type(product, product.b));
   std::vector<Line> a;
-  for (Index i = 0; i < product.m; ++i) a.push_back(line_of(product, schedule, product.a, i));
-  for (Index j = 0; j < product.n; ++j) {
+  for (Index i = 0; i < product.a.rows; ++i) {
+    a.push_back(line_of(product, schedule, product.a, i));
+  }
+  for (Index j = 0; j < product.b.rows; ++j) {
     const Line b = line_of(product, schedule, product.b, j);
-    for (Index i = 0; i < product.m; ++i) {
+    for (Index i = 0; i < product.a.rows; ++i) {
       const DotOperand* row = a[static_cast<std::size_t>(i)].data();
       const float v = machine_dot(
-          product.how, schedule, fraction, row, b.data(), initial(product, i, j),
-          [&](Index block) { return product.a.f32_scale(i, block); },
-          [&](Index block) { return product.b.f32_scale(j, block); });
+          product.sum, schedule, fraction, row, b.data(), initial(product, i, j),
+          [&](Index k) { return product.a.scale({}, i, k); },
+          [&](Index k) { return product.b.scale({}, j, k); });
       store_output(product, i, j, machine_epilogue(product, i, j, v));
     }
   }
@@ -42,8 +45,8 @@ void run_product(const MachineProduct& product) {
 
 }  // namespace
 
-void run_each(std::span<const MachineProduct> products) {
-  for (const MachineProduct& product : products) run_product(product);
+void run_each(std::span<const ContractionView> products) {
+  for (const ContractionView& product : products) run_product(product);
 }
 
 void ReferenceBackend::run(const FusedDot& op) { run_each(products_of(op)); }

@@ -3,11 +3,11 @@
 
 #include <span>
 
-#include "emu/sums/machine_product.h"
+#include "ops/contraction_view.h"
 
 namespace mxo {
 
 /// The definition: every output by the scalar engine.
-void run_each(std::span<const MachineProduct> products);
+void run_each(std::span<const ContractionView> products);
 
 }  // namespace mxo

@@ -29,19 +29,20 @@ void append_chain(DotSchedule& schedule, const Accumulation& how, Index first, I
 
 }  // namespace
 
-DotSchedule make_schedule(const Accumulation& how, Index terms, Index block) {
+DotSchedule make_schedule(const Accumulation& how, Index terms) {
   DotSchedule schedule;
   schedule.chunk = how.chunk;
   schedule.promotes = how.promote > 0;
-  schedule.blockwise = block > 0;
   const Index tiles = ceil_div(terms, how.tile);
   const Index part = std::max<Index>(ceil_div(tiles, how.split), 1) * how.tile;
   for (Index first = 0; first < terms; first += part) {
     const Index past = std::min(first + part, terms);
-    const Index step = block > 0 ? block : past - first;
+    const Index step = how.block > 0 ? how.block : past - first;
     for (Index k = first; k < past; k += step) {
       append_chain(schedule, how, k, std::min(k + step, past));
-      if (block > 0) schedule.after.back() |= kBlockEnd;
+      if (how.block == 0) continue;
+      schedule.after.back() |= kBlockEnd;
+      schedule.block_first.push_back(k);
     }
     schedule.after.back() |= kPartEnd;
   }

@@ -37,16 +37,16 @@ MXO_HD constexpr Index term_in_order(const Accumulation& how, Index i) {
 struct DotSchedule {
   int chunk = 0;
   bool promotes = false;
-  bool blockwise = false;
   std::vector<Index> k;             ///< of every term, chunk after chunk; -1 a zero product
   std::vector<std::uint8_t> after;  ///< of every chunk, the AfterChunk flags
+  std::vector<Index> block_first;   ///< of every block, its first k
 
   Index chunks() const { return static_cast<Index>(after.size()); }
   Index terms() const { return static_cast<Index>(k.size()); }
 };
 
-/// The schedule of `how` over K terms; with `block` > 0 sums restart every so many k and are
-/// scaled there.  An instruction that K or a block ends early is filled with zero products.
-DotSchedule make_schedule(const Accumulation& how, Index terms, Index block);
+/// The schedule of `how` over K terms; with how.block > 0 sums restart every so many k.  An
+/// instruction that K or a block ends early is filled with zero products.
+DotSchedule make_schedule(const Accumulation& how, Index terms);
 
 }  // namespace mxo

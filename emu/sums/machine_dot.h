@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emu/sums/dot_schedule.h"
+#include "emu/sums/fold.h"
 #include "emu/sums/fused_dot.h"
 
 namespace mxo {
@@ -22,19 +23,20 @@ struct MachineAccumulator {
 };
 
 /// Does what follows a chunk; `scale_a` and `scale_b` belong to the block that may end here.
-MXO_HD inline void after_chunk(bool promotes, bool blockwise, std::uint8_t what, float scale_a,
+MXO_HD inline void after_chunk(const Accumulation& how, std::uint8_t what, float scale_a,
                                float scale_b, MachineAccumulator& acc) {
+  const bool promotes = how.promote > 0;
   if ((what & kPromote) != 0) {
     acc.promoted += acc.chunk;
     acc.chunk = 0.0f;
   }
   if ((what & kBlockEnd) != 0) {
     float& sum = promotes ? acc.promoted : acc.chunk;
-    acc.blocks = std::fma(sum * scale_a, scale_b, acc.blocks);
+    acc.blocks = fold_block(how.fold, sum, scale_a, scale_b, acc.blocks);
     sum = 0.0f;
   }
   if ((what & kPartEnd) != 0) {
-    float& sum = blockwise ? acc.blocks : promotes ? acc.promoted : acc.chunk;
+    float& sum = how.block > 0 ? acc.blocks : promotes ? acc.promoted : acc.chunk;
     acc.parts = acc.first_part ? sum : acc.parts + sum;
     acc.first_part = false;
     sum = 0.0f;
@@ -55,7 +57,7 @@ void fill_line(const DotSchedule& schedule, std::vector<DotOperand>& line, At&& 
   }
 }
 
-/// The whole chain for one output, from c.  Block scales are asked for by block number.
+/// The whole chain for one output, from c.  `scale_a(k)` is the scale that K index k has.
 template <typename ScaleA, typename ScaleB>
 float machine_dot(const Accumulation& how, const DotSchedule& schedule, int fraction,
                   const DotOperand* a, const DotOperand* b, float c, ScaleA&& scale_a,
@@ -63,16 +65,15 @@ float machine_dot(const Accumulation& how, const DotSchedule& schedule, int frac
   MachineAccumulator acc;
   acc.start(c, schedule.promotes);
   if (schedule.chunks() == 0) return machine_result(how, c);
-  Index block = 0;
+  std::size_t block = 0;
   for (Index i = 0; i < schedule.chunks(); ++i) {
     const Index term = i * schedule.chunk;
     acc.chunk = dot_step(how, fraction, a + term, b + term, acc.chunk);
     const std::uint8_t what = schedule.after[static_cast<std::size_t>(i)];
     if (what == 0) continue;
     const bool ends = (what & kBlockEnd) != 0;
-    after_chunk(schedule.promotes, schedule.blockwise, what, ends ? scale_a(block) : 1.0f,
-                ends ? scale_b(block) : 1.0f, acc);
-    block += ends ? 1 : 0;
+    const Index k = ends ? schedule.block_first[block++] : 0;
+    after_chunk(how, what, ends ? scale_a(k) : 1.0f, ends ? scale_b(k) : 1.0f, acc);
   }
   return machine_result(how, acc.parts);
 }

@@ -9,15 +9,15 @@
 namespace mxo {
 namespace {
 
-struct Factor {
+struct Side {
   Operand codes;
   Operand scales;
 };
 
 /// Both parts of the factor `name`; in bf16 there is one part, and it bears the plain name.
-Factor factor(Staging& stage, Scaling scaling, const std::string& name, Dtype format) {
+Side side(Staging& stage, Scaling scaling, const std::string& name, Dtype format) {
   if (scaling == Scaling::none) return {stage.floats(name), {}};
-  Factor f;
+  Side f;
   f.codes = stage.codes(name + ".codes", format);
   f.scales =
       scaling == Scaling::mx ? stage.scales(name + ".scales") : stage.floats(name + ".scales");
@@ -43,8 +43,8 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedVi
     return fitting_splits(backend, name, inputs, set, "y", call_forward<S>);
   }
   Staging stage(backend, name, inputs);
-  const Factor x = factor(stage, S, "x", format_of(set, "format_x"));
-  const Factor w = factor(stage, S, "w", format_of(set, "format_w"));
+  const Side x = side(stage, S, "x", format_of(set, "format_x"));
+  const Side w = side(stage, S, "w", format_of(set, "format_w"));
   const std::string part = S == Scaling::none ? "" : ".codes";
   const Check check(name);
   GroupedMatmul op;
@@ -70,8 +70,8 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedView
   }
   Staging stage(backend, name, inputs);
   const std::string_view dy_key = set.has("format_dy") ? "format_dy" : "format_w";
-  const Factor dy = factor(stage, S, "dy", format_of(set, dy_key));
-  const Factor x = factor(stage, S, "x", format_of(set, "format_x"));
+  const Side dy = side(stage, S, "dy", format_of(set, dy_key));
+  const Side x = side(stage, S, "x", format_of(set, "format_x"));
   const std::string part = S == Scaling::none ? "" : ".codes";
   const Check check(name);
   GroupedMatmulWgrad op;

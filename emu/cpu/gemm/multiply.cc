@@ -19,30 +19,25 @@ const Engine* engine_for(const Kernels& kernels, const Accumulation& sum, const 
 }
 
 /// Products that go the same way go together.
-void multiply_all(const Kernels& kernels, int threads, const Accumulation& sum,
-                  std::vector<Product> products) {
+}  // namespace
+
+void multiply(std::vector<Product> products, const Kernels& kernels, int threads) {
+  products.erase(std::remove_if(products.begin(), products.end(),
+                                [](const Product& p) { return p.a.rows == 0 || p.b.rows == 0; }),
+                 products.end());
   const auto empty = std::stable_partition(
       products.begin(), products.end(), [](const Product& product) { return product.depth > 0; });
   if (empty != products.end()) write_zeros({empty, products.end()}, threads);
   products.erase(empty, products.end());
   while (!products.empty()) {
-    const Engine* engine = engine_for(kernels, sum, products.front());
-    const auto others = std::stable_partition(
-        products.begin(), products.end(),
-        [&](const Product& product) { return engine_for(kernels, sum, product) == engine; });
+    const Engine* engine = engine_for(kernels, products.front().sum, products.front());
+    const auto others =
+        std::stable_partition(products.begin(), products.end(), [&](const Product& product) {
+          return engine_for(kernels, product.sum, product) == engine;
+        });
     run(kernels, *engine, {products.begin(), others}, threads);
     products.erase(products.begin(), others);
   }
-}
-
-}  // namespace
-
-void multiply(const GroupedMatmul& op, const Kernels& kernels, int threads) {
-  multiply_all(kernels, threads, op.sum, group_products(op));
-}
-
-void multiply(const GroupedMatmulWgrad& op, const Kernels& kernels, int threads) {
-  multiply_all(kernels, threads, op.sum, group_products(op));
 }
 
 }  // namespace mxo::cpu

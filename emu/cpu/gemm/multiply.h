@@ -1,12 +1,14 @@
 // The fast grouped products: `exact` and `fma_chain`, with the bits of the definition.
 #pragma once
 
+#include <vector>
+
 #include "emu/cpu/gemm/kernels/kernels.h"
-#include "ops/grouped_matmul.h"
+#include "ops/contraction_view.h"
 
 namespace mxo::cpu {
 
-void multiply(const GroupedMatmul& op, const Kernels& kernels, int threads);
-void multiply(const GroupedMatmulWgrad& op, const Kernels& kernels, int threads);
+/// The products of one operator, whose form is any but ScaleForm::other.
+void multiply(std::vector<ContractionView> products, const Kernels& kernels, int threads);
 
 }  // namespace mxo::cpu

@@ -3,21 +3,23 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/models/model_tile.h"
+#include "ops/fused_dot.h"
 
 namespace mxo::cpu {
 namespace {
 
 struct Task {
-  const MachineProduct* product;
+  const ContractionView* product;
   ModelTile tile;
 };
 
-std::vector<Task> tasks_of(std::span<const MachineProduct> products, Index rows, Index columns) {
+std::vector<Task> tasks_of(std::span<const ContractionView> products, Index rows, Index columns) {
   std::vector<Task> tasks;
-  for (const MachineProduct& p : products) {
-    for (Index i = 0; i < p.m; i += rows) {
-      for (Index j = 0; j < p.n; j += columns) {
-        tasks.push_back({&p, {i, j, std::min(rows, p.m - i), std::min(columns, p.n - j)}});
+  for (const ContractionView& p : products) {
+    for (Index i = 0; i < p.a.rows; i += rows) {
+      for (Index j = 0; j < p.b.rows; j += columns) {
+        tasks.push_back(
+            {&p, {i, j, std::min(rows, p.a.rows - i), std::min(columns, p.b.rows - j)}});
       }
     }
   }
@@ -26,7 +28,7 @@ std::vector<Task> tasks_of(std::span<const MachineProduct> products, Index rows,
 
 }  // namespace
 
-void run_machine_products(std::span<const MachineProduct> products, Isa isa, int threads) {
+void run_machine_products(std::span<const ContractionView> products, Isa isa, int threads) {
   const ModelKernels* kernels = model_kernels(isa);
   Index columns = kModelTileColumns;
   std::vector<Task> tasks = tasks_of(products, kModelTileRows, columns);

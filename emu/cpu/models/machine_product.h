@@ -4,10 +4,10 @@
 #include <span>
 
 #include "emu/cpu/isa.h"
-#include "emu/sums/machine_product.h"
+#include "ops/contraction_view.h"
 
 namespace mxo::cpu {
 
-void run_machine_products(std::span<const MachineProduct> products, Isa isa, int threads);
+void run_machine_products(std::span<const ContractionView> products, Isa isa, int threads);
 
 }  // namespace mxo::cpu

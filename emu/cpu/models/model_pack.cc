@@ -18,19 +18,19 @@ DotOperand as_bf16(DotOperand x, int fraction) {
 
 }  // namespace
 
-OperandReader::OperandReader(const MachineProduct& product, const MachineLines& lines)
+OperandReader::OperandReader(const ContractionView& product, const Factor& lines)
     : product_(product),
       lines_(lines),
       way_(Way::table),
-      fraction_(fraction_bits(product.operand_type(lines))) {
+      fraction_(fraction_bits(operand_type(product, lines))) {
   const Dtype dtype = lines.codes.dtype;
   if (dtype == Dtype::bf16 || dtype == Dtype::f16) {
     way_ = dtype == Dtype::bf16 ? Way::bf16 : Way::f16;
     return;
   }
-  if (product.scaling == Scaling::mx) {
+  if (scales_in_terms(product, lines)) {
     way_ =
-        product.how.scales == ScalePlace::exponent ? Way::scales_in_exponent : Way::folded_scales;
+        product.sum.scales == ScalePlace::exponent ? Way::scales_in_exponent : Way::folded_scales;
   }
   for (int code = 0; code < 256; ++code) {
     const auto byte = static_cast<std::uint8_t>(code);
@@ -54,10 +54,10 @@ DotOperand OperandReader::scaled(std::uint8_t code, E8M0 scale, Index i, Index k
 }
 
 void OperandReader::read(Index i, std::span<const Index> ks, DotOperand* out) const {
-  const Index base = lines_.start + i * lines_.line_step;
+  const Index base = lines_.code_at({}, i, 0);
   const auto each = [&](auto&& element) {
     for (std::size_t t = 0; t < ks.size(); ++t) {
-      out[t] = ks[t] < 0 ? DotOperand{} : element(ks[t], base + ks[t] * lines_.k_step);
+      out[t] = ks[t] < 0 ? DotOperand{} : element(ks[t], base + ks[t] * lines_.step);
     }
   };
   const auto* bytes = static_cast<const std::uint8_t*>(lines_.codes.data);
@@ -72,10 +72,14 @@ void OperandReader::read(Index i, std::span<const Index> ks, DotOperand* out) co
       return each([&](Index, Index at) { return dot_operand(words[at]); });
     }
     case Way::folded_scales:
-    case Way::scales_in_exponent:
+    case Way::scales_in_exponent: {
+      const auto* scales = static_cast<const E8M0*>(lines_.scales.data);
+      const KVector line = lines_.line(i);
       return each([&](Index k, Index at) {
-        return scaled(bytes[at], lines_.e8m0_scale(i, k / kMxBlock), i, k);
+        return scaled(bytes[at], scales[line.scales_start + k / line.block * line.scales_step], i,
+                      k);
       });
+    }
   }
 }
 

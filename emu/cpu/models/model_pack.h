@@ -13,7 +13,7 @@ namespace mxo::cpu {
 /// Reads lines of one factor, element by element as machine_operand does.
 class OperandReader {
  public:
-  OperandReader(const MachineProduct& product, const MachineLines& lines);
+  OperandReader(const ContractionView& product, const Factor& lines);
   /// out[t] is element ks[t] of line i; -1 gives a zero.
   void read(Index i, std::span<const Index> ks, DotOperand* out) const;
   int fraction() const { return fraction_; }
@@ -23,17 +23,16 @@ class OperandReader {
   }
   /// Codes of line i; element k lies k * k_step() on.
   const std::uint8_t* bytes(Index i) const {
-    return static_cast<const std::uint8_t*>(lines_.codes.data) + lines_.start +
-           i * lines_.line_step;
+    return static_cast<const std::uint8_t*>(lines_.codes.data) + lines_.code_at({}, i, 0);
   }
-  Index k_step() const { return lines_.k_step; }
+  Index k_step() const { return lines_.step; }
 
  private:
   DotOperand scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const;
 
   enum class Way : std::uint8_t { table, bf16, f16, folded_scales, scales_in_exponent };
-  const MachineProduct& product_;
-  const MachineLines& lines_;
+  const ContractionView& product_;
+  const Factor& lines_;
   Way way_;
   std::vector<DotOperand> table_;  ///< of 8-bit codes; as bf16 where scales are folded in
   int fraction_;

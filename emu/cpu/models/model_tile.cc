@@ -10,16 +10,16 @@ namespace mxo::cpu {
 namespace {
 
 /// Whether operands are 8-bit codes whose exponents are their own.
-bool plain_bytes(const MachineProduct& product) {
-  return product.scaling != Scaling::mx && is_minifloat8(product.a.codes.dtype) &&
-         is_minifloat8(product.b.codes.dtype);
+bool plain_bytes(const ContractionView& product) {
+  const bool scaled = scales_in_terms(product, product.a) || scales_in_terms(product, product.b);
+  return !scaled && is_minifloat8(product.a.codes.dtype) && is_minifloat8(product.b.codes.dtype);
 }
 
 /// The chunk of one output by the scalar engine, its operands read anew.
 class ScalarChunk {
  public:
-  ScalarChunk(const MachineProduct& product, const OperandReader& a, const OperandReader& b)
-      : how_(product.how),
+  ScalarChunk(const ContractionView& product, const OperandReader& a, const OperandReader& b)
+      : how_(product.sum),
         a_(a),
         b_(b),
         row_(static_cast<std::size_t>(how_.chunk)),
@@ -39,7 +39,8 @@ class ScalarChunk {
   std::vector<DotOperand> column_;
 };
 
-void store_tile(const MachineProduct& product, const ModelTile& tile, const TileAccumulators& acc) {
+void store_tile(const ContractionView& product, const ModelTile& tile,
+                const TileAccumulators& acc) {
   for (Index r = 0; r < tile.rows; ++r) {
     for (Index j = 0; j < tile.columns; ++j) {
       const Index i = tile.row + r;
@@ -50,7 +51,7 @@ void store_tile(const MachineProduct& product, const ModelTile& tile, const Tile
 }
 
 template <typename Real>
-void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
+void run_vectors(const ContractionView& product, const ModelKernels& kernels,
                  void (*kernel)(const ModelChunk<Real>&) noexcept, const DotSchedule& schedule,
                  const ModelTile& tile) {
   constexpr int kColumns = ModelLayout<Real>::columns;
@@ -78,11 +79,11 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   chunk.b_exponents = exponents.data();
   chunk.c_stride = kColumns;
   chunk.left = left.data();
-  chunk.bits = product.how.bits;
-  chunk.floor = product.how.exponent_floor;
-  chunk.mantissa = product.how.mantissa;
-  chunk.rounding = product.how.rounding;
-  chunk.parity = product.how.order == ChunkOrder::parity_apart;
+  chunk.bits = product.sum.bits;
+  chunk.floor = product.sum.exponent_floor;
+  chunk.mantissa = product.sum.mantissa;
+  chunk.rounding = product.sum.rounding;
+  chunk.parity = product.sum.order == ChunkOrder::parity_apart;
 
   for (Index step = 0; step < schedule.chunks(); ++step) {
     const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
@@ -121,7 +122,8 @@ void run_vectors(const MachineProduct& product, const ModelKernels& kernels,
   store_tile(product, tile, acc);
 }
 
-void run_scalar(const MachineProduct& product, const DotSchedule& schedule, const ModelTile& tile) {
+void run_scalar(const ContractionView& product, const DotSchedule& schedule,
+                const ModelTile& tile) {
   const OperandReader a(product, product.a);
   const OperandReader b(product, product.b);
   const auto terms = static_cast<std::size_t>(schedule.chunk);
@@ -139,7 +141,7 @@ void run_scalar(const MachineProduct& product, const DotSchedule& schedule, cons
       b.read(tile.column + j, ks, column.data());
       for (Index r = 0; r < tile.rows; ++r) {
         float& c = acc.chunk(0)[r * tile.columns + j];
-        c = dot_step(product.how, fraction, rows.data() + r * schedule.chunk, column.data(), c);
+        c = dot_step(product.sum, fraction, rows.data() + r * schedule.chunk, column.data(), c);
       }
     }
     const std::uint8_t what = schedule.after[static_cast<std::size_t>(step)];
@@ -150,13 +152,13 @@ void run_scalar(const MachineProduct& product, const DotSchedule& schedule, cons
 
 }  // namespace
 
-void run_tile(const MachineProduct& product, const ModelKernels* kernels, const ModelTile& tile) {
-  const DotSchedule schedule = make_schedule(product.how, product.k, product.block());
-  if (kernels == nullptr || !fits_f64(product.how)) {
+void run_tile(const ContractionView& product, const ModelKernels* kernels, const ModelTile& tile) {
+  const DotSchedule schedule = make_schedule(product.sum, product.depth);
+  if (kernels == nullptr || !fits_f64(product.sum)) {
     run_scalar(product, schedule, tile);
-  } else if (product.how.family == SumFamily::cdna3_dot) {
+  } else if (product.sum.family == SumFamily::cdna3_dot) {
     run_vectors<double>(product, *kernels, kernels->cdna3_f64, schedule, tile);
-  } else if (plain_bytes(product) && fits_f32(product.how)) {
+  } else if (plain_bytes(product) && fits_f32(product.sum)) {
     run_vectors<float>(product, *kernels, kernels->fused_f32, schedule, tile);
   } else {
     run_vectors<double>(product, *kernels, kernels->fused_f64, schedule, tile);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "emu/cpu/models/model_kernels.h"
-#include "emu/sums/machine_product.h"
+#include "ops/contraction_view.h"
 
 namespace mxo::cpu {
 
@@ -18,6 +18,6 @@ inline constexpr Index kModelTileColumns = 512;
 
 /// Computes and stores the outputs of `tile`.  Without kernels, or where a sum does not fit
 /// theirs, by the scalar engine.
-void run_tile(const MachineProduct& product, const ModelKernels* kernels, const ModelTile& tile);
+void run_tile(const ContractionView& product, const ModelKernels* kernels, const ModelTile& tile);
 
 }  // namespace mxo::cpu

@@ -11,7 +11,7 @@ namespace mxo::cpu {
 /// a kernel walks memory in order.
 class TileAccumulators {
  public:
-  TileAccumulators(const MachineProduct& product, const DotSchedule& schedule,
+  TileAccumulators(const ContractionView& product, const DotSchedule& schedule,
                    const ModelTile& tile, Index panel)
       : product_(product),
         schedule_(schedule),
@@ -19,14 +19,13 @@ class TileAccumulators {
         panel_(panel),
         chunk_(outputs()),
         promoted_(schedule.promotes ? outputs() : 0),
-        blocks_(schedule.blockwise ? outputs() : 0),
+        blocks_(product.sum.block > 0 ? outputs() : 0),
         parts_(outputs()) {
     if (!product.c.given()) return;
     CacheLines<float>& first = schedule.promotes ? promoted_ : chunk_;
     for (Index r = 0; r < tile.rows; ++r) {
       for (Index j = 0; j < tile.columns; ++j) {
-        const Index at =
-            product.c_start + (tile.row + r) * product.c_row + (tile.column + j) * product.c_column;
+        const Index at = product.c_at({}, tile.row + r, tile.column + j);
         first[index(r, j)] = static_cast<const float*>(product.c.data)[at];
       }
     }
@@ -48,7 +47,7 @@ class TileAccumulators {
     if ((what & kPartEnd) != 0) end_part();
   }
 
-  float result(Index r, Index j) const { return machine_result(product_.how, parts_[index(r, j)]); }
+  float result(Index r, Index j) const { return machine_result(product_.sum, parts_[index(r, j)]); }
 
  private:
   std::size_t outputs() const {
@@ -60,22 +59,27 @@ class TileAccumulators {
 
   void end_block() {
     CacheLines<float>& sum = schedule_.promotes ? promoted_ : chunk_;
+    const Index k = schedule_.block_first[block_++];
+    std::vector<float> scales_b(static_cast<std::size_t>(tile_.columns), 1.0f);
+    const bool numbers = product_.sum.fold != Fold::term;
+    for (Index j = 0; numbers && j < tile_.columns; ++j) {
+      scales_b[static_cast<std::size_t>(j)] = product_.b.scale({}, tile_.column + j, k);
+    }
     for (Index r = 0; r < tile_.rows; ++r) {
-      const float scale_a = product_.a.f32_scale(tile_.row + r, block_);
+      const float scale_a = numbers ? product_.a.scale({}, tile_.row + r, k) : 1.0f;
       for (Index j = 0; j < tile_.columns; ++j) {
         const std::size_t i = index(r, j);
-        const float scale_b = product_.b.f32_scale(tile_.column + j, block_);
-        blocks_[i] = std::fma(sum[i] * scale_a, scale_b, blocks_[i]);
+        blocks_[i] = fold_block(product_.sum.fold, sum[i], scale_a,
+                                scales_b[static_cast<std::size_t>(j)], blocks_[i]);
         sum[i] = 0.0f;
       }
     }
-    ++block_;
   }
 
   void end_part() {
-    CacheLines<float>& sum = schedule_.blockwise  ? blocks_
-                             : schedule_.promotes ? promoted_
-                                                  : chunk_;
+    CacheLines<float>& sum = product_.sum.block > 0 ? blocks_
+                             : schedule_.promotes   ? promoted_
+                                                    : chunk_;
     for (std::size_t i = 0; i < sum.size(); ++i) {
       parts_[i] = first_part_ ? sum[i] : parts_[i] + sum[i];
       sum[i] = 0.0f;
@@ -83,7 +87,7 @@ class TileAccumulators {
     first_part_ = false;
   }
 
-  const MachineProduct& product_;
+  const ContractionView& product_;
   const DotSchedule& schedule_;
   const ModelTile& tile_;
   Index panel_;
@@ -91,7 +95,7 @@ class TileAccumulators {
   CacheLines<float> promoted_;
   CacheLines<float> blocks_;
   CacheLines<float> parts_;
-  Index block_ = 0;
+  std::size_t block_ = 0;
   bool first_part_ = true;
 };
 

@@ -6,7 +6,7 @@
 
 namespace mxo::cuda {
 
-__device__ inline ExactNumber exact_element(const KVectorReader& k_vector, Index c) {
+__device__ inline ExactNumber exact_element(const KVector& k_vector, Index c) {
   const ExactNumber code = exact_number(k_vector.code(c));
   return k_vector.scales == nullptr ? code : product(code, exact_number(k_vector.scale(c)));
 }
@@ -26,8 +26,8 @@ __device__ inline ExactSum from_lane(const ExactSum& sum, int apart) {
 __device__ inline void exact_output(const Problem& p, Index g, Index i, Index j) {
   const Index length = p.length_of(g);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const KVectorReader a(p, p.a, g, i);
-  const KVectorReader b(p, p.b, g, j);
+  const KVector a = vector_of(p, p.a, g, i);
+  const KVector b = vector_of(p, p.b, g, j);
   ExactSum sum;
   for (Index c = lane; c < length; c += 32) {
     sum.add_product(exact_element(a, c), exact_element(b, c));
@@ -35,10 +35,10 @@ __device__ inline void exact_output(const Problem& p, Index g, Index i, Index j)
   for (int apart = 16; apart > 0; apart /= 2) sum.add(from_lane(sum, apart));
   if (lane != 0) return;
   const Index at = p.out_at(g, i, j);
-  if (p.out_dtype == Dtype::f32) {
-    static_cast<float*>(p.out)[at] = length > 0 ? sum.round_to_f32() : 0.0f;
+  if (p.out.dtype == Dtype::f32) {
+    static_cast<float*>(p.out.data)[at] = length > 0 ? sum.round_to_f32() : 0.0f;
   } else {
-    static_cast<BF16*>(p.out)[at] = length > 0 ? sum.round_to_bf16() : BF16{0};
+    static_cast<BF16*>(p.out.data)[at] = length > 0 ? sum.round_to_bf16() : BF16{0};
   }
 }
 

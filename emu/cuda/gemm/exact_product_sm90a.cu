@@ -66,14 +66,14 @@ __device__ Work work_of(const Job& job, Index index) {
   work.tile = tile_of<kColumns>(p, index);
   const Tile& t = work.tile;
   const GroupSpan& span = p.span[t.group];
-  work.a = p.wgrad ? t.group * p.m + t.row : span.start + t.row;
-  work.b = t.group * p.n + t.column;
+  work.a = p.contracts_rows() ? t.group * p.a.rows + t.row : span.start + t.row;
+  work.b = t.group * p.b.rows + t.column;
   work.rows = static_cast<int>(min(Index{kTileRows}, p.rows_of(t.group) - t.row));
-  work.columns = static_cast<int>(min(Index{kColumns}, p.n - t.column));
+  work.columns = static_cast<int>(min(Index{kColumns}, p.b.rows - t.column));
   work.chunks = static_cast<int>((p.length_of(t.group) + 127) / 128);
-  work.place = p.wgrad ? span.packed * 128 : 0;
-  work.k_vector_a = static_cast<int>(p.wgrad ? t.row : work.a);
-  work.k_vector_b = static_cast<int>(p.wgrad ? t.column : work.b);
+  work.place = p.contracts_rows() ? span.packed * 128 : 0;
+  work.k_vector_a = static_cast<int>(p.contracts_rows() ? t.row : work.a);
+  work.k_vector_b = static_cast<int>(p.contracts_rows() ? t.column : work.b);
   work.slices_a = max_slices(job.window_a + work.a, work.rows);
   work.slices_b = max_slices(job.window_b + work.b, work.columns);
   const bool none = work.slices_a == 0 || work.slices_b == 0;
@@ -146,7 +146,7 @@ using Facts = KVectorFacts<Fact, kColumns>;
 /// Brings the facts of a tile's K-vectors to shared memory; all threads that multiply.
 __device__ void read_facts(const Job& job, const Work& work, Fact* facts) {
   const Problem& p = job.p;
-  const bool scaled = p.scaling == Scaling::rowwise && work.chunks > 0;
+  const bool scaled = p.form == ScaleForm::rowwise && work.chunks > 0;
   for (int i = static_cast<int>(threadIdx.x); i < Facts::kKVectors; i += 256) {
     const bool of_a = i < kTileRows;
     const int k_vector = of_a ? i : i - kTileRows;
@@ -156,7 +156,7 @@ __device__ void read_facts(const Job& job, const Work& work, Fact* facts) {
     Fact fact{of_a ? job.window_a[work.a + k_vector] : job.window_b[work.b + k_vector], 1.0f};
     if (scaled) {
       const Index at = p.scale_at(f, t.group, (of_a ? t.row : t.column) + k_vector, 0);
-      fact.scale = static_cast<const float*>(f.scales)[at];
+      fact.scale = static_cast<const float*>(f.scales.data)[at];
     }
     facts[i] = fact;
   }
@@ -166,21 +166,21 @@ __device__ void read_facts(const Job& job, const Work& work, Fact* facts) {
 /// Writes outputs (row, column) and its right neighbour, `stored` of them in integers.
 __device__ void store(const Problem& p, Index at, const std::uint32_t (&bits)[2],
                       const bool (&stored)[2]) {
-  if (p.out_dtype == Dtype::f32) {
-    auto* out = static_cast<std::uint32_t*>(p.out) + at;
+  if (p.out.dtype == Dtype::f32) {
+    auto* out = static_cast<std::uint32_t*>(p.out.data) + at;
     if (stored[0]) out[0] = bits[0];
-    if (stored[1]) out[p.out_column] = bits[1];
+    if (stored[1]) out[p.out_column_step] = bits[1];
     return;
   }
-  auto* out = static_cast<std::uint16_t*>(p.out) + at;
-  const bool together =
-      stored[0] && stored[1] && p.out_column == 1 && reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
+  auto* out = static_cast<std::uint16_t*>(p.out.data) + at;
+  const bool together = stored[0] && stored[1] && p.out_column_step == 1 &&
+                        reinterpret_cast<std::uintptr_t>(out) % 4 == 0;
   if (together) {
     *reinterpret_cast<std::uint32_t*>(out) = bits[0] | bits[1] << 16;
     return;
   }
   if (stored[0]) out[0] = static_cast<std::uint16_t>(bits[0]);
-  if (stored[1]) out[p.out_column] = static_cast<std::uint16_t>(bits[1]);
+  if (stored[1]) out[p.out_column_step] = static_cast<std::uint16_t>(bits[1]);
 }
 
 /// Rounds output (a, b) with the sums at `at`.
@@ -212,7 +212,7 @@ template <typename Known, typename Sum>
 __device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
                       const Sum* sums) {
   const Problem& p = job.p;
-  const int mantissa = p.out_dtype == Dtype::f32 ? 23 : 7;
+  const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
   const Index corner = p.out_at(work.tile.group, work.tile.row, work.tile.column);
   constexpr int kFlight = 8;  // words: two rows of two times eight columns
   std::uint32_t failed[2] = {};
@@ -247,7 +247,7 @@ __device__ void write(const Job& job, const Work& work, int group, const Fact* f
         stored[side] = rounded.passed && a.window.slices < kBeyond && b.window.slices < kBeyond;
         if (!stored[side]) failed[i / 2 % 2] |= 1u << (column + side) % 32;
       }
-      store(p, corner + row * p.out_row + column * p.out_column, bits, stored);
+      store(p, corner + row * p.out_row_step + column * p.out_column_step, bits, stored);
     }
     if (first % (2 * kFlight) == 0) continue;  // 32 columns: a word of marks
 #pragma unroll
@@ -280,7 +280,7 @@ __device__ void multiply_tile(const Job& job, const Work& work, Pipeline& pipeli
       }
     }
   }
-  if (job.p.out_dtype == Dtype::f32) {
+  if (job.p.out.dtype == Dtype::f32) {
     write<Recombined>(job, work, group, facts, sums);
   } else {
     write<Estimate>(job, work, group, facts, sums);
@@ -331,7 +331,7 @@ void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, 
   const auto blocks = static_cast<unsigned>(backend.multiprocessors());
   const int slices = std::min(a.depth, b.depth);
   const Index block_sums = Index{a.depth + b.depth - 1} * kTileOutputs;
-  const bool may_be_long = p.k > kMaxChunks / slices * Index{kChunkBytes};
+  const bool may_be_long = p.depth > kMaxChunks / slices * Index{kChunkBytes};
   Scratch<std::uint8_t> sums(backend, blocks * block_sums * (may_be_long ? 8 : 4));
   Scratch<std::uint32_t> arrivals(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()), sizeof(std::uint32_t));

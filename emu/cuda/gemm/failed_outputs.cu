@@ -26,14 +26,14 @@ __device__ void decode_step(const KVectorAt& at, Index c, double (&v)[kStep]) {
 /// Sixteen elements from place c on, with the scales of blocks: exact, 28 bits at most.
 __device__ void read_step(const Problem& p, const Factor& f, const KVectorAt& at, Index c,
                           double (&v)[kStep]) {
-  switch (f.dtype) {
+  switch (f.codes.dtype) {
     case Dtype::bf16: decode_step<BF16>(at, c, v); break;
     case Dtype::e4m3: decode_step<E4M3>(at, c, v); break;
     case Dtype::e4m3fnuz: decode_step<E4M3Fnuz>(at, c, v); break;
     case Dtype::e5m2: decode_step<E5M2>(at, c, v); break;
     default: decode_step<E5M2Fnuz>(at, c, v); break;
   }
-  if (p.scaling != Scaling::mx && p.scaling != Scaling::blockwise) return;
+  if (p.form != ScaleForm::mx && p.form != ScaleForm::blockwise) return;
   const Parts s = block_scale(p, f, at, c);
   const double magnitude = static_cast<double>(s.significand) *
                            __longlong_as_double(static_cast<long long>(s.exponent + 1023) << 52);
@@ -56,10 +56,10 @@ struct Sides {
 __device__ bool float64_output(const Problem& p, const Sides& sides, Index k_vector_a, Index g,
                                Index i, Index j) {
   const KVectorWindow a = sides.window_a[k_vector_a];
-  const KVectorWindow b = sides.window_b[g * p.n + j];
+  const KVectorWindow b = sides.window_b[g * p.b.rows + j];
   if (a.slices >= kBeyond || b.slices >= kBeyond) return false;
   const KVectorAt at_a = k_vector_at(p, p.a, sides.codes_a, k_vector_a);
-  const KVectorAt at_b = k_vector_at(p, p.b, sides.codes_b, g * p.n + j);
+  const KVectorAt at_b = k_vector_at(p, p.b, sides.codes_b, g * p.b.rows + j);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   double sum = 0;
   for (Index c = lane * kStep; c < at_a.length; c += 32 * kStep) {
@@ -76,19 +76,19 @@ __device__ bool float64_output(const Problem& p, const Sides& sides, Index k_vec
       static_cast<double>(a.norm) * static_cast<double>(b.norm) *
       __longlong_as_double(static_cast<long long>(a.quantum + b.quantum + 1023) << 52);
   double scale = 1;
-  if (p.scaling == Scaling::rowwise) {
+  if (p.form == ScaleForm::rowwise) {
     scale = static_cast<double>(scale_value(p, p.a, g, i, 0)) *
             static_cast<double>(scale_value(p, p.b, g, j, 0));
   }
-  const int mantissa = p.out_dtype == Dtype::f32 ? 23 : 7;
+  const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
   const RoundingTest rounded = test_rounding(sum, steps * 0x1p-53 * norms, scale, 0, mantissa);
   if (!rounded.passed) return false;
   if (lane != 0) return true;
   const Index at = p.out_at(g, i, j);
-  if (p.out_dtype == Dtype::f32) {
-    static_cast<std::uint32_t*>(p.out)[at] = rounded.bits;
+  if (p.out.dtype == Dtype::f32) {
+    static_cast<std::uint32_t*>(p.out.data)[at] = rounded.bits;
   } else {
-    static_cast<BF16*>(p.out)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
+    static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
   }
   return true;
 }

@@ -17,10 +17,10 @@ struct KVectorAt {
 
 __device__ inline KVectorAt k_vector_at(const Problem& p, const Factor& f,
                                         const KVectorMemory& memory, Index index) {
-  if (f.lines_are_rows) {
+  if (f.rows_are_rows) {
     return {0,
             index,
-            p.k,
+            p.depth,
             0,
             memory.data + index * memory.k_vector_bytes,
             index < p.span[p.groups].start};
@@ -39,8 +39,8 @@ __device__ inline KVectorAt k_vector_at(const Problem& p, const Factor& f,
 /// Where the scale of place c of a K-vector lies.
 __device__ inline Index scale_offset(const Problem& p, const Factor& f, const KVectorAt& at,
                                      Index c) {
-  return f.lines_are_rows ? at.k_vector * f.scale_line + (c >> p.block_shift()) * f.scale_k
-                          : p.scale_at(f, at.group, at.k_vector, c);
+  return f.rows_are_rows ? at.k_vector * f.scales_row_step + (c >> p.block_shift()) * f.scales_step
+                         : p.scale_at(f, at.group, at.k_vector, c);
 }
 
 /// A number: significand * 2^exponent, or none.
@@ -68,12 +68,13 @@ __device__ Parts parts_of(std::uint32_t bits) {
 /// where scales multiply the finished sum.
 __device__ inline Parts block_scale(const Problem& p, const Factor& f, const KVectorAt& at,
                                     Index c) {
-  if (p.scaling == Scaling::mx) {
-    const int byte = static_cast<const std::uint8_t*>(f.scales)[scale_offset(p, f, at, c)];
+  if (p.form == ScaleForm::mx) {
+    const int byte = static_cast<const std::uint8_t*>(f.scales.data)[scale_offset(p, f, at, c)];
     return {1, byte - 127, false, byte != 0xFF};
   }
-  if (p.scaling != Scaling::blockwise) return {1, 0, false, true};
-  const std::uint32_t word = static_cast<const std::uint32_t*>(f.scales)[scale_offset(p, f, at, c)];
+  if (p.form != ScaleForm::blockwise) return {1, 0, false, true};
+  const std::uint32_t word =
+      static_cast<const std::uint32_t*>(f.scales.data)[scale_offset(p, f, at, c)];
   const int field = static_cast<int>(word >> 23 & 0xFF);
   return {(word & 0x7FFFFF) | (field > 0 ? 0x800000u : 0u), (field > 0 ? field : 1) - 150,
           word >> 31 != 0, field != 0xFF};

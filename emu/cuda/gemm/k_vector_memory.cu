@@ -40,9 +40,9 @@ __device__ void lay(const Problem& p, const Factor& f, Index k_vectors, Index ou
                     Element* out, Fetch fetch) {
   __shared__ Element tile[kTile][kTile + 4 / sizeof(Element)];
   const Index across = out_k_vector / kTile;
-  const Index groups = f.k_is_rows || f.lines_are_rows ? 1 : p.groups;
+  const Index groups = f.k_is_rows || f.rows_are_rows ? 1 : p.groups;
   const Index down = (k_vectors + kTile - 1) / kTile;
-  const bool read_along_k = f.k <= f.line;
+  const bool read_along_k = f.step <= f.row_step;
   for (Index t = blockIdx.x; t < across * down * groups; t += gridDim.x) {
     Index g = t / (across * down);
     const Index k_vector0 = t / across % down * kTile;
@@ -53,31 +53,31 @@ __device__ void lay(const Problem& p, const Factor& f, Index k_vectors, Index ou
       g = group_at(p, k0 / 128, &GroupSpan::packed);
       first = k0 - Index{p.span[g].packed} * 128;
     }
-    const Index length = f.k_is_rows ? Index{p.span[g].rows} : p.k;
-    const Index with_outputs = f.lines_are_rows ? Index{p.span[p.groups].start} : k_vectors;
+    const Index length = f.k_is_rows ? Index{p.span[g].rows} : p.depth;
+    const Index with_outputs = f.rows_are_rows ? Index{p.span[p.groups].start} : k_vectors;
     move_tile(
         tile, read_along_k,
         [&](Index i, Index at) {
           const Index c = f.k_is_rows ? at - k0 + first : at;
           return c < length && i < with_outputs ? fetch(g, i, c) : Element{};
         },
-        out + (f.k_is_rows || f.lines_are_rows ? 0 : g * k_vectors * out_k_vector), out_k_vector,
+        out + (f.k_is_rows || f.rows_are_rows ? 0 : g * k_vectors * out_k_vector), out_k_vector,
         k_vector0, k0, k_vectors);
   }
 }
 
 /// Rows are counted from row 0 here, so that group 0 with start 0 addresses them.
 __device__ Index code_offset(const Problem& p, const Factor& f, Index g, Index i, Index c) {
-  return f.lines_are_rows ? i * f.line + c * f.k : p.code_at(f, g, i, c);
+  return f.rows_are_rows ? i * f.row_step + c * f.step : p.code_at(f, g, i, c);
 }
 __device__ Index scale_offset(const Problem& p, const Factor& f, Index g, Index i, Index c) {
-  return f.lines_are_rows ? i * f.scale_line + (c >> p.block_shift()) * f.scale_k
-                          : p.scale_at(f, g, i, c);
+  return f.rows_are_rows ? i * f.scales_row_step + (c >> p.block_shift()) * f.scales_step
+                         : p.scale_at(f, g, i, c);
 }
 
 template <typename Element>
 __global__ void lay_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector, Element* out) {
-  const auto* codes = static_cast<const Element*>(f.codes);
+  const auto* codes = static_cast<const Element*>(f.codes.data);
   lay(p, f, k_vectors, out_k_vector, out,
       [&](Index g, Index i, Index c) { return codes[code_offset(p, f, g, i, c)]; });
 }
@@ -85,8 +85,8 @@ __global__ void lay_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vec
 template <typename Code>
 __global__ void dequantize_kernel(Problem p, Factor f, Index k_vectors, Index out_k_vector,
                                   std::uint16_t* out) {
-  const auto* codes = static_cast<const Code*>(f.codes);
-  const auto* scales = static_cast<const E8M0*>(f.scales);
+  const auto* codes = static_cast<const Code*>(f.codes.data);
+  const auto* scales = static_cast<const E8M0*>(f.scales.data);
   lay(p, f, k_vectors, out_k_vector, out, [&](Index g, Index i, Index c) {
     return dequantize_bf16(codes[code_offset(p, f, g, i, c)], scales[scale_offset(p, f, g, i, c)])
         .bits;
@@ -97,7 +97,7 @@ __global__ void dequantize_kernel(Problem p, Factor f, Index k_vectors, Index ou
 template <typename Code>
 __global__ void dequantize_rows_kernel(Problem p, Factor f, Index k_vectors, Index groups,
                                        Index out_k_vector, uint4* out) {
-  const Index steps = p.k / 16;
+  const Index steps = p.depth / 16;
   const Index all = groups * k_vectors * steps;
   for (Index t = blockIdx.x * Index{blockDim.x} + threadIdx.x; t < all;
        t += gridDim.x * Index{blockDim.x}) {
@@ -105,10 +105,12 @@ __global__ void dequantize_rows_kernel(Problem p, Factor f, Index k_vectors, Ind
     const Index c = (t - k_vector * steps) * 16;
     const Index g = groups == 1 ? 0 : k_vector / k_vectors;
     const Index i = k_vector - g * k_vectors;
-    if (f.lines_are_rows && i >= p.span[p.groups].start) continue;
-    const auto* codes = static_cast<const Code*>(f.codes) + g * f.group + i * f.line + c;
+    if (f.rows_are_rows && i >= p.span[p.groups].start) continue;
+    const auto* codes =
+        static_cast<const Code*>(f.codes.data) + g * f.group_step + i * f.row_step + c;
     const E8M0 scale = static_cast<const E8M0*>(
-        f.scales)[g * f.scale_group + i * f.scale_line + c / kMxBlock * f.scale_k];
+        f.scales
+            .data)[g * f.scales_group_step + i * f.scales_row_step + c / kMxBlock * f.scales_step];
     const uint4 loaded = *reinterpret_cast<const uint4*>(codes);
     const std::uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
     std::uint32_t pairs[8];
@@ -128,7 +130,7 @@ __global__ void dequantize_rows_kernel(Problem p, Factor f, Index k_vectors, Ind
 
 /// Elements of a laid K-vector.
 Index laid_length(const Problem& p, const Factor& f) {
-  return f.k_is_rows ? round_up(p.k, 128) + 128 * p.groups : round_up(p.k, 128);
+  return f.k_is_rows ? round_up(p.depth, 128) + 128 * p.groups : round_up(p.depth, 128);
 }
 
 unsigned blocks_for(Index k_vectors, Index length, Index groups) {
@@ -139,7 +141,7 @@ unsigned blocks_for(Index k_vectors, Index length, Index groups) {
 KVectorMemory laid(const Problem& p, const Factor& f, Index k_vectors, int element_bytes) {
   KVectorMemory memory;
   memory.k_vectors = k_vectors;
-  memory.groups = f.k_is_rows || f.lines_are_rows ? 1 : p.groups;
+  memory.groups = f.k_is_rows || f.rows_are_rows ? 1 : p.groups;
   memory.element_bytes = element_bytes;
   memory.length = laid_length(p, f);
   memory.k_vector_bytes = memory.length * element_bytes;
@@ -150,9 +152,10 @@ KVectorMemory laid(const Problem& p, const Factor& f, Index k_vectors, int eleme
 /// True if tiles can be copied from where the K-vectors lie: k runs through memory, 16-byte steps.
 bool lies_ready(const Problem& p, const Factor& f, Index bytes) {
   const auto aligned = [](Index n) { return n % 16 == 0; };
-  return !f.k_is_rows && f.k == 1 && f.line > 0 && f.line >= p.k && f.group >= 0 &&
-         f.group % f.line == 0 && aligned(reinterpret_cast<Index>(f.codes)) &&
-         aligned(f.line * bytes) && aligned(p.k);
+  return !f.k_is_rows && f.step == 1 && f.row_step > 0 && f.row_step >= p.depth &&
+         f.group_step >= 0 && f.group_step % f.row_step == 0 &&
+         aligned(reinterpret_cast<Index>(f.codes.data)) && aligned(f.row_step * bytes) &&
+         aligned(p.depth);
 }
 
 template <typename Element>
@@ -186,13 +189,13 @@ EncodeTiled encode_tiled() {
 
 KVectorMemory lay_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
                             Index k_vectors, std::optional<Scratch<std::uint8_t>>& scratch) {
-  const auto bytes = static_cast<Index>(size_of(f.dtype));
+  const auto bytes = static_cast<Index>(size_of(f.codes.dtype));
   KVectorMemory memory = laid(p, f, k_vectors, static_cast<int>(bytes));
   if (lies_ready(p, f, bytes)) {
-    memory.data = static_cast<const std::uint8_t*>(f.codes);
-    memory.length = p.k;
-    memory.k_vector_bytes = f.line * bytes;
-    memory.group_bytes = f.group * bytes;
+    memory.data = static_cast<const std::uint8_t*>(f.codes.data);
+    memory.length = p.depth;
+    memory.k_vector_bytes = f.row_step * bytes;
+    memory.group_bytes = f.group_step * bytes;
     return memory;
   }
   scratch.emplace(backend, memory.group_bytes * memory.groups);
@@ -215,8 +218,8 @@ KVectorMemory lay_dequantized_k_vectors(DeviceBackend& backend, const Problem& p
   memory.data = scratch->data();
   const unsigned blocks = blocks_for(k_vectors, memory.length, memory.groups);
   const bool ready = lies_ready(p, f, 1);
-  if (ready) memory.length = p.k;  // beyond it the copy engine gives zeros
-  visit_minifloat8(f.dtype, [&](auto tag) {
+  if (ready) memory.length = p.depth;  // beyond it the copy engine gives zeros
+  visit_minifloat8(f.codes.dtype, [&](auto tag) {
     using Code = typename decltype(tag)::type;
     if (ready) {
       dequantize_rows_kernel<Code><<<blocks, 256, 0, backend.stream()>>>(

@@ -7,6 +7,7 @@
 #include "emu/sums/cdna3_dot_step.h"
 #include "emu/sums/fused_dot_step.h"
 #include "emu/sums/machine_dot.h"
+#include "emu/sums/machine_product.h"
 
 namespace mxo::cuda {
 namespace {
@@ -28,12 +29,12 @@ __device__ DotOperand machine_element(const void* data, Dtype dtype, Index at) {
 __device__ DotOperand machine_operand(const Accumulation& how, const Problem& p, const Factor& f,
                                       Index g, Index i, Index c) {
   const Index at = p.code_at(f, g, i, c);
-  if (p.scaling != Scaling::mx) return machine_element(f.codes, f.dtype, at);
-  const E8M0 scale = static_cast<const E8M0*>(f.scales)[p.scale_at(f, g, i, c)];
+  if (!scales_in_terms(p, f)) return machine_element(f.codes.data, f.codes.dtype, at);
+  const E8M0 scale = static_cast<const E8M0*>(f.scales.data)[p.scale_at(f, g, i, c)];
   if (how.scales == ScalePlace::exponent) {
-    return scaled_by(machine_element(f.codes, f.dtype, at), scale);
+    return scaled_by(machine_element(f.codes.data, f.codes.dtype, at), scale);
   }
-  const float value = element_at(f.codes, f.dtype, at) * decode(scale);
+  const float value = element_at(f.codes.data, f.codes.dtype, at) * decode(scale);
   return dot_operand(encode<kBF16>(value));
 }
 
@@ -59,10 +60,10 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
                                 Index i, Index j) {
   const Index length = p.length_of(g);
   const bool promotes = how.promote > 0;
-  const bool blockwise = p.scaling == Scaling::blockwise;
   float c = 0.0f;
-  if (p.c != nullptr) {
-    c = static_cast<const float*>(p.c)[g * p.c_group + i * p.c_row + j * p.c_column];
+  if (p.c.data != nullptr) {
+    c = static_cast<const float*>(
+        p.c.data)[g * p.c_group_step + i * p.c_row_step + j * p.c_column_step];
   }
   if (length == 0) return machine_result(how, c);
   MachineAccumulator acc;
@@ -71,16 +72,16 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
   const Index part = max(ceil_div(tiles, how.split), Index{1}) * how.tile;
   for (Index first = 0; first < length; first += part) {
     const Index end = min(first + part, length);
-    const Index step = blockwise ? kScaleTile : end - first;
+    const Index step = how.block > 0 ? how.block : end - first;
     for (Index run = first; run < end; run += step) {
       const Index run_end = min(run + step, end);
       int since = 0;
-      for (Index k = run; k < end; k += how.instruction) {
-        const bool last = k + how.instruction >= end;
+      for (Index k = run; k < run_end; k += how.instruction) {
+        const bool last = k + how.instruction >= run_end;
         ++since;
         for (Index chunk = 0; chunk < how.instruction; chunk += how.chunk) {
-          const ChunkTerms a{how, p, p.a, g, i, k, chunk, end};
-          const ChunkTerms b{how, p, p.b, g, j, k, chunk, end};
+          const ChunkTerms a{how, p, p.a, g, i, k, chunk, run_end};
+          const ChunkTerms b{how, p, p.b, g, j, k, chunk, run_end};
           acc.chunk = how.family == SumFamily::cdna3_dot
                           ? cdna3::cdna3_step(how, fraction, a, b, acc.chunk)
                           : fused_step(how, fraction, a, b, acc.chunk);
@@ -90,48 +91,44 @@ __device__ float machine_output(const Accumulation& how, int fraction, const Pro
           what |= kPromote;
           since = 0;
         }
-        if (last && blockwise) what |= kBlockEnd;
+        if (last && how.block > 0) what |= kBlockEnd;
         if (last && run_end == end) what |= kPartEnd;
-        const bool scaled = (what & kBlockEnd) != 0;
-        after_chunk(promotes, blockwise, what, scaled ? scale_value(p, p.a, g, i, run) : 1.0f,
+        const bool scaled = (what & kBlockEnd) != 0 && how.fold != Fold::term;
+        after_chunk(how, what, scaled ? scale_value(p, p.a, g, i, run) : 1.0f,
                     scaled ? scale_value(p, p.b, g, j, run) : 1.0f, acc);
       }
     }
   }
   const float v = machine_result(how, acc.parts);
-  if (p.scaling != Scaling::rowwise) return v;
+  if (how.fold != Fold::after) return v;
   return machine_result(how, v * scale_value(p, p.a, g, i, 0) * scale_value(p, p.b, g, j, 0));
 }
 
 __global__ void __launch_bounds__(kThreads)
     model_kernel(const __grid_constant__ Accumulation how, int fraction,
                  const __grid_constant__ Problem p) {
-  const Index k_vectors = p.c != nullptr ? p.groups * p.m : lines_with_outputs(p);
+  const Index k_vectors = p.c.data != nullptr ? p.groups * p.a.rows : lines_with_outputs(p);
   const Index threads = gridDim.x * Index{kThreads};
-  for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < k_vectors * p.n;
+  for (Index index = blockIdx.x * Index{kThreads} + threadIdx.x; index < k_vectors * p.b.rows;
        index += threads) {
-    const Index k_vector = index / p.n;
-    const KVectorOfGroup at = p.c != nullptr ? KVectorOfGroup{k_vector / p.m, k_vector % p.m}
-                                             : k_vector_number(p, k_vector);
-    const Index j = index % p.n;
+    const Index k_vector = index / p.b.rows;
+    const KVectorOfGroup at = p.c.data != nullptr
+                                  ? KVectorOfGroup{k_vector / p.a.rows, k_vector % p.a.rows}
+                                  : k_vector_number(p, k_vector);
+    const Index j = index % p.b.rows;
     store_output(p, at.group, at.k_vector, j,
                  machine_output(how, fraction, p, at.group, at.k_vector, j));
   }
 }
 
-int fraction_of(const Accumulation& how, const Problem& p, const Factor& f) {
-  const bool folded = p.scaling == Scaling::mx && how.scales == ScalePlace::operand;
-  return fraction_bits(folded ? Dtype::bf16 : f.dtype);
-}
-
 }  // namespace
 
 void multiply_as_modelled(DeviceBackend& backend, const Accumulation& how, const Problem& p) {
-  const Index outputs = (p.c != nullptr ? p.groups * p.m : p.lines_a()) * p.n;
+  const Index outputs = (p.c.data != nullptr ? p.groups * p.a.rows : p.lines_a()) * p.b.rows;
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(outputs, kThreads), 1, Index{1} << 20));
   model_kernel<<<blocks, kThreads, 0, backend.stream()>>>(
-      how, fraction_of(how, p, p.a) + fraction_of(how, p, p.b), p);
+      how, fraction_bits(operand_type(p, p.a)) + fraction_bits(operand_type(p, p.b)), p);
   check_launch("model_kernel");
 }
 

@@ -41,15 +41,15 @@ __device__ Work work_of(const Job& job, Index index) {
   const int per_chunk = kChunkBytes / job.element_bytes;
   const Index length = p.length_of(t.group);
   work.rows = static_cast<int>(min(Index{kTileRows}, p.rows_of(t.group) - t.row));
-  work.columns = static_cast<int>(min(Index{Columns}, p.n - t.column));
+  work.columns = static_cast<int>(min(Index{Columns}, p.b.rows - t.column));
   work.chunks = static_cast<int>((length + per_chunk - 1) / per_chunk);
   const Index tiles = (length + job.tile - 1) / job.tile;
   const Index part = (tiles + job.split - 1) / job.split * job.tile / per_chunk;
   work.interval = job.promote > 0 ? job.promote : static_cast<int>(max(part, Index{1}));
-  work.place = p.wgrad ? span.packed * 128 : 0;
-  work.k_vector_a = static_cast<int>(p.wgrad ? t.row : span.start + t.row);
+  work.place = p.contracts_rows() ? span.packed * 128 : 0;
+  work.k_vector_a = static_cast<int>(p.contracts_rows() ? t.row : span.start + t.row);
   work.k_vector_b = static_cast<int>(t.column);
-  work.depth_b = p.wgrad ? 0 : static_cast<int>(t.group);
+  work.depth_b = p.contracts_rows() ? 0 : static_cast<int>(t.group);
   return work;
 }
 
@@ -99,8 +99,8 @@ struct BlockScales {
   int last;
   __device__ BlockScales(const Problem& p, const Factor& f, Index g, Index k_vector, int count,
                          Index c)
-      : first(static_cast<const float*>(f.scales) + p.scale_at(f, g, k_vector, c)),
-        step(f.scale_line),
+      : first(static_cast<const float*>(f.scales.data) + p.scale_at(f, g, k_vector, c)),
+        step(f.scales_row_step),
         tiled(f.lines_per_scale > 1),
         last(count - 1) {}
   __device__ float operator()(int i) const { return tiled ? *first : first[min(i, last) * step]; }
@@ -113,10 +113,11 @@ __device__ std::uint16_t to_bf16(float v) {
 
 /// Two neighbours of a row in their type: one store.
 __device__ void store_pair(const Job& job, Index at, float x, float y) {
-  if (job.p.out_dtype == Dtype::f32) {
-    *reinterpret_cast<float2*>(static_cast<float*>(job.p.out) + at) = {canonical(x), canonical(y)};
+  if (job.p.out.dtype == Dtype::f32) {
+    *reinterpret_cast<float2*>(static_cast<float*>(job.p.out.data) + at) = {canonical(x),
+                                                                            canonical(y)};
   } else {
-    *reinterpret_cast<ushort2*>(static_cast<BF16*>(job.p.out) + at) = {to_bf16(x), to_bf16(y)};
+    *reinterpret_cast<ushort2*>(static_cast<BF16*>(job.p.out.data) + at) = {to_bf16(x), to_bf16(y)};
   }
 }
 
@@ -128,16 +129,17 @@ __device__ void write(const Job& job, const Work& work, const Share& share, cons
   const Problem& p = job.p;
   const Tile& t = work.tile;
   const Index corner = p.out_at(t.group, t.row, t.column);
-  const Index bytes = p.out_dtype == Dtype::f32 ? 4 : 2;
-  const bool pairs = work.columns == Words * 2 && p.out_column == 1 && p.out_row % 2 == 0 &&
-                     (reinterpret_cast<std::uintptr_t>(p.out) + corner * bytes) % (2 * bytes) == 0;
+  const Index bytes = p.out.dtype == Dtype::f32 ? 4 : 2;
+  const bool pairs =
+      work.columns == Words * 2 && p.out_column_step == 1 && p.out_row_step % 2 == 0 &&
+      (reinterpret_cast<std::uintptr_t>(p.out.data) + corner * bytes) % (2 * bytes) == 0;
   if (pairs) {
-    const Index upper = corner + share.row * p.out_row + share.column;
+    const Index upper = corner + share.row * p.out_row_step + share.column;
 #pragma unroll
     for (int i = 0; i < Words; i += 2) {
       const int below = i / 2 % 2 * 8;
       if (share.row + below < work.rows) {
-        store_pair(job, upper + below * p.out_row + i / 4 * 8, v[i], v[i + 1]);
+        store_pair(job, upper + below * p.out_row_step + i / 4 * 8, v[i], v[i + 1]);
       }
     }
     return;
@@ -159,7 +161,7 @@ struct Chain {
   static constexpr int kColumns = 256;
   static __device__ void run(const Job& job, TilePipeline<kColumns>& pipeline, const Work& work,
                              const Share& share, int group, float* scales, float* scratch) {
-    const bool scaled = job.p.scaling == Scaling::rowwise && work.chunks > 0;
+    const bool scaled = job.p.form == ScaleForm::rowwise && work.chunks > 0;
     if (scaled) read_scales<kColumns>(job, work, scales);
     std::uint32_t d[kColumns / 2];
     pipeline.template multiply<U>(d, work.chunks, group);
@@ -201,7 +203,7 @@ struct Sums {
 
   static __device__ void run(const Job& job, TilePipeline<kColumns>& pipeline, const Work& work,
                              const Share& share, int group, float* scales, float* scratch) {
-    const bool scaled = job.p.scaling == Scaling::rowwise && work.chunks > 0;
+    const bool scaled = job.p.form == ScaleForm::rowwise && work.chunks > 0;
     if (scaled) read_scales<kColumns>(job, work, scales);
     float sum[kWords] = {};
     for (int done = 0; done < work.chunks; done += work.interval) {
@@ -231,7 +233,7 @@ struct ChunkSums {
 
   static __device__ void run(const Job& job, TilePipeline<kColumns>& pipeline, const Work& work,
                              const Share& share, int group, float* scales, float* scratch) {
-    const bool scaled = job.p.scaling == Scaling::rowwise && work.chunks > 0;
+    const bool scaled = job.p.form == ScaleForm::rowwise && work.chunks > 0;
     if (scaled) read_scales<kColumns>(job, work, scales);
     float sum[kWords] = {};
     for (int chunk = 0; chunk < work.chunks; ++chunk) {
@@ -311,7 +313,7 @@ bool ocp8(Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; }
 
 /// Bytes of an element as it is multiplied: bf16 where block scales are folded in.
 int multiplied_bytes(const Problem& p) {
-  return p.scaling == Scaling::mx ? 2 : static_cast<int>(size_of(p.a.dtype));
+  return p.form == ScaleForm::mx ? 2 : static_cast<int>(size_of(p.a.codes.dtype));
 }
 
 }  // namespace
@@ -319,11 +321,11 @@ int multiplied_bytes(const Problem& p) {
 bool wgmma_gives(const Accumulation& how, const Problem& p) {
   if (how.family != SumFamily::fused_dot || how.order != ChunkOrder::ascending) return false;
   if (how.rounding != StepRounding::toward_zero || how.exponent_floor != -133) return false;
-  if (p.c != nullptr || p.out_dtype == Dtype::f16) return false;
-  const bool folded = p.scaling == Scaling::mx && how.scales == ScalePlace::operand;
-  const bool eight = p.scaling != Scaling::mx && ocp8(p.a.dtype) && ocp8(p.b.dtype);
-  const bool sixteen = folded || (p.scaling == Scaling::none && p.a.dtype == Dtype::bf16 &&
-                                  p.b.dtype == Dtype::bf16);
+  if (p.form == ScaleForm::other || p.c.data != nullptr || p.out.dtype == Dtype::f16) return false;
+  const bool folded = p.form == ScaleForm::mx && how.scales == ScalePlace::operand;
+  const bool eight = p.form != ScaleForm::mx && ocp8(p.a.codes.dtype) && ocp8(p.b.codes.dtype);
+  const bool sixteen = folded || (p.form == ScaleForm::none && p.a.codes.dtype == Dtype::bf16 &&
+                                  p.b.codes.dtype == Dtype::bf16);
   if (!eight && !sixteen) return false;
   const int k = eight ? 32 : 16;
   const bool same = how.instruction == k && how.chunk == k && how.bits == (eight ? 13 : 25) &&
@@ -331,22 +333,22 @@ bool wgmma_gives(const Accumulation& how, const Problem& p) {
   // Sums are added at the ends of chunks of four instructions.
   const bool promotes_there = how.promote % 4 == 0;
   const bool splits_there = how.split == 1 || (how.promote == 0 && how.tile % (4 * k) == 0);
-  const bool blocks_fit = p.scaling != Scaling::blockwise || how.split == 1;
+  const bool blocks_fit = p.form != ScaleForm::blockwise || how.split == 1;
   return same && promotes_there && splits_there && blocks_fit;
 }
 
 void multiply_with_wgmma(DeviceBackend& backend, const Accumulation& how, const Problem& p) {
   Job job{p,        multiplied_bytes(p), how.split,
-          how.tile, how.promote / 4,     p.scaling == Scaling::blockwise};
+          how.tile, how.promote / 4,     p.form == ScaleForm::blockwise};
   if (job.blockwise) job.promote = 1;  // 128 k: a block, and a promotion of its only sum
   std::optional<Scratch<std::uint8_t>> memory_a;
   std::optional<Scratch<std::uint8_t>> memory_b;
-  const auto lay = p.scaling == Scaling::mx ? lay_dequantized_k_vectors : lay_k_vectors;
-  const KVectorMemory a = lay(backend, p, p.a, p.m, memory_a);
-  const KVectorMemory b = lay(backend, p, p.b, p.n, memory_b);
+  const auto lay = p.form == ScaleForm::mx ? lay_dequantized_k_vectors : lay_k_vectors;
+  const KVectorMemory a = lay(backend, p, p.a, p.a.rows, memory_a);
+  const KVectorMemory b = lay(backend, p, p.b, p.b.rows, memory_b);
   if (job.element_bytes == 2) return launch_sum<Unit::bf16>(backend, job, a, b);
-  const bool a5 = p.a.dtype == Dtype::e5m2;
-  const bool b5 = p.b.dtype == Dtype::e5m2;
+  const bool a5 = p.a.codes.dtype == Dtype::e5m2;
+  const bool b5 = p.b.codes.dtype == Dtype::e5m2;
   if (a5) {
     b5 ? launch_sum<Unit::e5m2>(backend, job, a, b)
        : launch_sum<Unit::e5m2_e4m3>(backend, job, a, b);

@@ -19,21 +19,21 @@ struct SliceChoice {
   int mantissa;  ///< stored bits of the output
 };
 SliceChoice choice_of(const Problem& p) {
-  return p.out_dtype == Dtype::f32 ? SliceChoice{4, 5, 23} : SliceChoice{3, 4, 7};
+  return p.out.dtype == Dtype::f32 ? SliceChoice{4, 5, 23} : SliceChoice{3, 4, 7};
 }
 
 /// Bits of the integers that n slices hold: up to 0x7F7F.., so that one bit less is used where
 /// more than seven of them can be set in a row.
 template <typename Code>
 __device__ int capacity(const Problem& p, int n) {
-  const bool short_significand = Code::spec.mantissa_bits < 7 && p.scaling != Scaling::blockwise;
+  const bool short_significand = Code::spec.mantissa_bits < 7 && p.form != ScaleForm::blockwise;
   return 8 * n - (short_significand ? 1 : 2);
 }
 
 /// True if a scale that multiplies the finished sum is no finite number.
 __device__ bool bad_row_scale(const Problem& p, const Factor& f, const KVectorAt& at) {
-  if (p.scaling != Scaling::rowwise || at.length == 0) return false;
-  return !isfinite(static_cast<const float*>(f.scales)[scale_offset(p, f, at, 0)]);
+  if (p.form != ScaleForm::rowwise || at.length == 0) return false;
+  return !isfinite(static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, 0)]);
 }
 
 /// The integer nearest to a significand times 2^shift; ties away from zero.
@@ -248,11 +248,11 @@ Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f, In
   const SliceChoice choice = choice_of(p);
   Slices made;
   made.codes = lay_k_vectors(backend, p, f, k_vectors, scratch.codes);
-  const Index all_k_vectors = f.lines_are_rows ? k_vectors : k_vectors * p.groups;
+  const Index all_k_vectors = f.rows_are_rows ? k_vectors : k_vectors * p.groups;
   made.depth = choice.max_slices;
   made.memory = made.codes;
   made.memory.element_bytes = 1;
-  made.memory.length = f.k_is_rows ? made.codes.length : round_up(p.k, 128);
+  made.memory.length = f.k_is_rows ? made.codes.length : round_up(p.depth, 128);
   made.memory.k_vector_bytes = made.memory.length;
   made.memory.k_vectors = f.k_is_rows ? k_vectors : all_k_vectors;
   made.memory.group_bytes = made.memory.k_vectors * made.memory.k_vector_bytes;
@@ -279,10 +279,10 @@ Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f, In
                                                made.window, made.max_slices,
                                                scratch.slices->data());
   };
-  if (f.dtype == Dtype::bf16) {
+  if (f.codes.dtype == Dtype::bf16) {
     run(TypeTag<BF16>{});
   } else {
-    visit_minifloat8(f.dtype, run);
+    visit_minifloat8(f.codes.dtype, run);
   }
   check_launch("slices_kernel");
   return made;

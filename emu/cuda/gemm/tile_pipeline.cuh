@@ -158,10 +158,10 @@ struct Tile {
 /// tiles along b keep both factors of the tiles that run at once small.
 template <int Columns>
 __device__ Tile tile_of(const Problem& p, Index index) {
-  const Index across = (p.n + Columns - 1) / Columns;
+  const Index across = (p.b.rows + Columns - 1) / Columns;
   Index group = 0;
-  Index down = (p.m + kTileRows - 1) / kTileRows;
-  if (p.wgrad) {
+  Index down = (p.a.rows + kTileRows - 1) / kTileRows;
+  if (p.contracts_rows()) {
     group = index / (across * down);
     index -= group * across * down;
   } else {
@@ -178,9 +178,9 @@ __device__ Tile tile_of(const Problem& p, Index index) {
 
 template <int Columns>
 __device__ Index tiles_of(const Problem& p) {
-  const Index across = (p.n + Columns - 1) / Columns;
-  const Index down =
-      p.wgrad ? p.groups * ((p.m + kTileRows - 1) / kTileRows) : Index{p.span[p.groups].row_tile};
+  const Index across = (p.b.rows + Columns - 1) / Columns;
+  const Index down = p.contracts_rows() ? p.groups * ((p.a.rows + kTileRows - 1) / kTileRows)
+                                        : Index{p.span[p.groups].row_tile};
   return across * down;
 }
 

@@ -28,13 +28,13 @@ __global__ void __launch_bounds__(kTransposeThreads)
     const GroupSpan& span = p.span[g];
     const Index first = (chunk - span.packed) * kTransposedPlaces;
     const auto* from =
-        static_cast<const Element*>(f.codes) + (span.start + first) * f.k + k_vector0;
+        static_cast<const Element*>(f.codes.data) + (span.start + first) * f.step + k_vector0;
     for (int i = static_cast<int>(threadIdx.x); i < kTransposedPlaces * 8; i += kTransposeThreads) {
       const int place = i / 8;
       const int unit = i % 8 * (16 / static_cast<int>(sizeof(Element)));
       const bool there = first + place < span.rows && k_vector0 + unit < k_vectors;
       tile[place][i % 8] =
-          there ? *reinterpret_cast<const uint4*>(from + place * f.k + unit) : uint4{};
+          there ? *reinterpret_cast<const uint4*>(from + place * f.step + unit) : uint4{};
     }
     __syncthreads();
     for (int i = static_cast<int>(threadIdx.x); i < kKVectors * (kTransposedPlaces / kRun);
@@ -72,10 +72,11 @@ void transpose(DeviceBackend& backend, const Problem& p, const Factor& f,
 }  // namespace
 
 bool can_transpose_k_vectors(const Factor& f, Index k_vectors) {
-  const auto bytes = static_cast<Index>(size_of(f.dtype));
+  const auto bytes = static_cast<Index>(size_of(f.codes.dtype));
   const auto aligned = [](Index n) { return n % 16 == 0; };
-  return f.k_is_rows && f.line == 1 && f.k > 0 && aligned(reinterpret_cast<Index>(f.codes)) &&
-         aligned(f.k * bytes) && aligned(k_vectors * bytes);
+  return f.k_is_rows && f.row_step == 1 && f.step > 0 &&
+         aligned(reinterpret_cast<Index>(f.codes.data)) && aligned(f.step * bytes) &&
+         aligned(k_vectors * bytes);
 }
 
 void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,

@@ -17,21 +17,21 @@ void pack(const Kernels& kernels, const Product& product, const Factor& factor,
   for (Index run = 0; run < k_block.runs(); ++run) {
     const Index start = k_block.start + run * kRun;
     const int count = k_block.run_count(run);
-    if (product.scaling == Scaling::none) {
+    if (product.form == ScaleForm::none) {
       scratch.words.fetch(factor, panel.first, panel.width, start, count);
     } else {
       scratch.codes.fetch(factor, panel.first, panel.width, start, count);
     }
     for (int lane = 0; lane < panel.width; ++lane) {
       auto* values = reinterpret_cast<float*>(scratch.k_vectors[lane]);
-      if (product.scaling == Scaling::none) {
+      if (product.form == ScaleForm::none) {
         widen_words(scratch.words.lane(lane), values);
         continue;
       }
       const float* decoded = code_values(factor.codes.dtype);
       const std::uint8_t* codes = scratch.codes.lane(lane);
-      const ScaledLine line = factor.line(panel.first + lane);
-      const bool scaled = product.scaling == Scaling::mx;
+      const KVector line = factor.line(panel.first + lane);
+      const bool scaled = product.form == ScaleForm::mx;
       for (int c = 0; c < count; c += kBlock) {
         const float scale = scaled ? line.scale(start + c) : 1.0f;
         for (int i = c; i < c + kBlock; ++i) values[i] = decoded[codes[i]] * scale;
@@ -68,7 +68,7 @@ void sum_chain(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
         const auto* from_a =
             static_cast<const float*>(a.data) + (tile.first_of_a + run) * kRun * a.step;
         auto* sums = reinterpret_cast<float*>(block_of(*tile.tile, scratch, i, j));
-        if (product.scaling != Scaling::blockwise) {
+        if (product.form != ScaleForm::blockwise) {
           kernels.chain_f32(a.step, count, from_a, from_b, sums);
           continue;
         }
@@ -86,7 +86,7 @@ void write_chain(const Kernels& kernels, const Product& product, const MicroPane
   for (int m = 0; m < a.width; ++m) {
     for (int n = 0; n < b.width; ++n) {
       float value = sums[m * kernels.nr + n];
-      if (product.scaling == Scaling::rowwise) {
+      if (product.form == ScaleForm::rowwise) {
         value = value * product.a.line(a.first + m).scale(0) * product.b.line(b.first + n).scale(0);
       }
       writer.put_f32(a.first + m, b.first + n, value);

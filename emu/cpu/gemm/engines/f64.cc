@@ -80,7 +80,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   sum_and_write(kernels, tile, scratch, sum_f64);
 }
 
-bool suits(const Product& product) { return product.scaling == Scaling::none; }
+bool suits(const Product& product) { return product.form == ScaleForm::none; }
 
 }  // namespace
 

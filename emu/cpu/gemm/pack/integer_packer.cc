@@ -26,13 +26,13 @@ int last_place(float x) {
 
 }  // namespace
 
-void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
+void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, int blocks,
                  BlockScales& s) {
   s = {0, 0, {}, true, 1.0f, false, false};
-  if (scaling == Scaling::none || scaling == Scaling::rowwise) return;
+  if (form == ScaleForm::none || form == ScaleForm::rowwise) return;
   const Index line = factor.scales_start +
                      (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
-  if (scaling == Scaling::blockwise) {
+  if (form == ScaleForm::blockwise) {
     const Index tile = line + start / kScaleTile * factor.scales_step;
     s.value = static_cast<const float*>(factor.scales.data)[tile];
     s.nan = std::isnan(s.value);
@@ -131,7 +131,7 @@ void IntegerPacker::pack_pairs(Index run, int count, int lane, std::int32_t* pai
   const std::uint8_t* codes = scratch_.codes.lane(lane);
   KVectorBound& bound = panel_.bound[lane];
   BlockScales s;
-  read_scales(product_.scaling, factor_, panel_.first + lane, k_block_.start + run * kRun,
+  read_scales(product_.form, factor_, panel_.first + lane, k_block_.start + run * kRun,
               static_cast<int>(ceil_div(count, kBlock)), s);
   float factor[kRunBlocks] = {1, 1, 1, 1};
   for (int b = 0; b < kRunBlocks && s.joint; ++b) factor[b] = power_f32(-s.shift[b]);

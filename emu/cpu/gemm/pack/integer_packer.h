@@ -21,7 +21,7 @@ struct BlockScales {
   bool infinite;
 };
 /// Those of `blocks` blocks from element `start` of a K-vector on.
-void read_scales(Scaling scaling, const Factor& factor, Index row, Index start, int blocks,
+void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, int blocks,
                  BlockScales& scales);
 
 /// Of a panel of integers whose data take `data` bytes.

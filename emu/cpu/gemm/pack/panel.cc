@@ -17,7 +17,7 @@ constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 RowEnd end_of(const Product& product, const Factor& factor, const MicroPanel& panel, int lane) {
   const KVectorBound& bound = panel.bound[lane];
   RowEnd end{0.0, 0.0, bound.roundings, 1.0};
-  if (product.scaling == Scaling::rowwise) {
+  if (product.form == ScaleForm::rowwise) {
     end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
   }
   if (bound.special || !std::isfinite(end.scale)) return {kUnbounded, kUnbounded, 0.0, 1.0};

@@ -54,7 +54,7 @@ struct KVectorBound {
 inline constexpr int kMaxDirectResiduals = 128;
 
 /// Runs of two slices that share a unit: several, unless each has an f32 scale of its own.
-inline Index span_runs(Scaling scaling) { return scaling == Scaling::blockwise ? 1 : kSpanRuns; }
+inline Index span_runs(ScaleForm form) { return form == ScaleForm::blockwise ? 1 : kSpanRuns; }
 
 struct MicroPanel {
   MicroPanel() {}  // which leaves the arrays as they are: a product has thousands of panels

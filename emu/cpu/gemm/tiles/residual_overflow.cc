@@ -22,14 +22,14 @@ int lanes_of(const Kernels& kernels, const MicroPanel& a) {
 /// One run of a panel as f64 values, code times scale; a special K-vector gives zeros.
 void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel& panel,
                   Index start, int count, int half_lanes, double* out, PackScratch& scratch) {
-  const bool words = product.scaling == Scaling::none;
+  const bool words = product.form == ScaleForm::none;
   if (words) {
     scratch.words.fetch(factor, panel.first, panel.width, start, count);
   } else {
     scratch.codes.fetch(factor, panel.first, panel.width, start, count);
   }
   const float* values = words ? nullptr : code_values(factor.codes.dtype);
-  const bool scaled = !words && product.scaling != Scaling::rowwise;
+  const bool scaled = !words && product.form != ScaleForm::rowwise;
   std::memset(out, 0, static_cast<std::size_t>(kRun * panel.step) * sizeof(double));
   for (int lane = 0; lane < panel.width; ++lane) {
     if (panel.bound[lane].special) continue;
@@ -41,7 +41,7 @@ void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel
       continue;
     }
     const std::uint8_t* codes = scratch.codes.lane(lane);
-    const ScaledLine line = factor.line(panel.first + lane);
+    const KVector line = factor.line(panel.first + lane);
     for (int c = 0; c < count; c += kBlock) {
       const double scale = scaled ? static_cast<double>(line.scale(start + c)) : 1.0;
       for (int i = c; i < c + kBlock; ++i) {

@@ -26,7 +26,7 @@ void write_exact(const Kernels& kernels, const Product& product, const MicroPane
   const double reach = *std::max_element(b.ends.reach, b.ends.reach + b.width);
   for (int m = 0; m < a.width; ++m) {
     alignas(64) std::uint32_t bits[kMaxNr];
-    if (product.scaling != Scaling::rowwise && a.ends.reach[m] * reach <= 0x1p53) {
+    if (product.form != ScaleForm::rowwise && a.ends.reach[m] * reach <= 0x1p53) {
       kernels.round_exact(sums + m * kernels.nr, b.width, product.out.dtype, bits);
       writer.put_row(a.first + m, b.first, b.width, bits);
       continue;

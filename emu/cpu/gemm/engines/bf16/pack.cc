@@ -62,7 +62,7 @@ class Bf16Packer {
     static_assert(kMaxBf16K / kBlock <= BlockScales::kMax);
     for (int lane = 0; lane < panel_.width; ++lane) {
       BlockScales scales;
-      read_scales(product_.scaling, factor_, panel_.first + lane, k_block_.start, blocks(), scales);
+      read_scales(product_.form, factor_, panel_.first + lane, k_block_.start, blocks(), scales);
       top_[lane] = scales.top;
       if (scales.nan) tally_.specials |= 1u << lane;
       for (int b = 0; b < blocks(); ++b) {

@@ -73,7 +73,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
 
 /// K-vectors of codes that are neighbours in memory, as rows contracted have them.
 bool suits(const Product& product) {
-  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::mx &&
+  return product.out.dtype == Dtype::bf16 && product.form == ScaleForm::mx &&
          product.depth <= kMaxBf16K && product.depth % kBlock == 0 && product.a.row_step == 1 &&
          product.b.row_step == 1;
 }

@@ -73,7 +73,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   });
 }
 
-bool suits(const Product& product) { return product.scaling != Scaling::none; }
+bool suits(const Product& product) { return product.form != ScaleForm::none; }
 
 }  // namespace
 

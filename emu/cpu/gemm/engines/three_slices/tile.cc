@@ -100,7 +100,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
 
 /// Sums of three slices are rounded to bf16 only.
 bool suits(const Product& product) {
-  return product.out.dtype == Dtype::bf16 && product.scaling == Scaling::none &&
+  return product.out.dtype == Dtype::bf16 && product.form == ScaleForm::none &&
          product.depth <= kMaxThreeSliceK;
 }
 

@@ -23,7 +23,7 @@ class TwoSlicePacker : IntegerPacker {
 
   void pack() {
     begin();
-    const Index step = span_runs(product_.scaling);
+    const Index step = span_runs(product_.form);
     for (Index first = 0; first < k_block_.runs(); first += step) {
       pack_span(first, std::min(first + step, k_block_.runs()));
     }
@@ -154,7 +154,7 @@ class TwoSlicePacker : IntegerPacker {
 
   void begin_span(int lane, Index first, int blocks) {
     KVector& line = k_vectors_[lane];
-    read_scales(product_.scaling, factor_, panel_.first + lane, k_block_.start + first * kRun,
+    read_scales(product_.form, factor_, panel_.first + lane, k_block_.start + first * kRun,
                 blocks, line.scales);
     if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
     line.weight = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
@@ -248,7 +248,7 @@ class TwoSlicePacker : IntegerPacker {
   void set_errors() {
     panel_.direct = false;
     const bool one_span = k_block_.count == product_.depth && k_block_.runs() <= kSpanRuns;
-    if (!one_span || product_.scaling != Scaling::mx || product_.out.dtype != Dtype::bf16) return;
+    if (!one_span || product_.form != ScaleForm::mx || product_.out.dtype != Dtype::bf16) return;
     if (panel_.residual_overflow || panel_.residuals.size() > kMaxDirectResiduals) return;
     panel_.errors = {};
     const double max_magnitude =

@@ -98,7 +98,7 @@ void add_two_slices(const Kernels& kernels, const IntegerPair& pair, const RunRa
 }
 
 void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
-  sum_integers(kernels, tile, scratch, span_runs(tile.product().scaling), kMaxNr / kTileLanes,
+  sum_integers(kernels, tile, scratch, span_runs(tile.product().form), kMaxNr / kTileLanes,
                [&kernels](const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
                  add_two_slices(kernels, pair, runs, half, sums);
                });
@@ -127,7 +127,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   finish_streams();  // before the threads join
 }
 
-bool suits(const Product& product) { return product.scaling != Scaling::none; }
+bool suits(const Product& product) { return product.form != ScaleForm::none; }
 
 }  // namespace
 
