@@ -21,6 +21,9 @@ XZ = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": lc, "lp
 GEMM_SIDE = 8      # of up to 20 sampled rows and columns a product
 GROUP_ROWS = 32    # of each group of the two large grouped products
 GROUP_COLUMNS = 64
+LIBRARY_ROWS = 16  # of a block-wise product; of each group 8
+LIBRARY_COLUMNS = {512: 256, 1024: 64, 7168: 32}  # by K
+LIBRARY_GROUP_COLUMNS = {512: 144, 1024: 144, 2048: 32}
 
 
 def read(path):
@@ -102,6 +105,37 @@ def pack_grouped(tensors):
     return out
 
 
+def pack_libraries(tensors):
+    """Block-wise products: the first rows, of each group where there are groups, and the first
+    columns of N; scales of 128 columns stay with those that are left.  Only what products read."""
+    out = {}
+    for stem in (name[:-len(".x.codes")] for name in tensors if name.endswith(".x.codes")):
+        grouped = stem.startswith("grouped.")
+        k = tensors[stem + ".x.codes"][1][1]
+        columns = (LIBRARY_GROUP_COLUMNS if grouped else LIBRARY_COLUMNS)[k]
+        rows = list(range(LIBRARY_ROWS))
+        if grouped:
+            dtype, shape, body = tensors[stem + ".group_ends"]
+            ends = struct.unpack(f"<{shape[0]}i", body)
+            rows = [r for start, end in zip((0, *ends), ends)
+                    for r in range(start, min(end, start + LIBRARY_ROWS // 2))]
+            kept = [sum(r < end for r in rows) for end in ends]
+            out[stem + ".group_ends"] = (dtype, shape, struct.pack(f"<{shape[0]}i", *kept))
+        axis = 1 if grouped else 0
+        for leaf in ("w.codes", "w.scales"):
+            count = columns if leaf == "w.codes" else -(-columns // 128)
+            out[f"{stem}.{leaf}"] = columns_of(tensors[f"{stem}.{leaf}"], axis, count)
+        for name, tensor in tensors.items():
+            leaf = name[len(stem) + 1:]
+            if not name.startswith(stem + ".") or leaf[0] not in "xcdt" or leaf.startswith("tq."):
+                continue
+            if leaf in ("x.codes", "x.scales"):
+                out[name] = rows_of(tensor, rows)
+            elif leaf != "x":
+                out[name] = columns_of(rows_of(tensor, rows), 1, columns)
+    return out
+
+
 def pack_training(tensors):
     """Weights at the ends whole; in between, the SHA-256 of their bytes."""
     out, metadata = {}, {}
@@ -133,12 +167,14 @@ def demo_files(tensors, folder):
 
 
 def main(source, target):
-    for name in WHOLE + ["grouped", "gemm_samples", "training"]:
+    for name in WHOLE + ["grouped", "gemm_samples", "training", "fp8_libraries"]:
         tensors, metadata = read(source / f"{name}.safetensors")
         if name == "grouped":
             tensors = pack_grouped(tensors)
         elif name == "gemm_samples":
             tensors = pack_gemm_samples(tensors)
+        elif name == "fp8_libraries":
+            tensors = pack_libraries(tensors)
         elif name == "training":
             tensors, metadata = pack_training(tensors)
         elif name == "mx_blocks":

@@ -182,7 +182,7 @@ TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) { expect_several_
 TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
   const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(op, cpu::amx_layout_kernels(), 2);
+    cpu::multiply(products_of(op), cpu::amx_layout_kernels(), 2);
   };
   expect_residual_overflow(multiply);
   expect_far_scales(multiply);
@@ -193,7 +193,7 @@ TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
 TEST(AmxKernels, GiveTheBytesOfTheDefinitionByTheirTileInstructions) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX tiles";
   const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(op, cpu::kernels_of(cpu::Isa::amx), 2);
+    cpu::multiply(products_of(op), cpu::kernels_of(cpu::Isa::amx), 2);
   };
   expect_residual_overflow(multiply);
   expect_far_scales(multiply);

@@ -26,8 +26,8 @@ class TableBackend : public ReferenceBackend {
 
  protected:
   using ReferenceBackend::run;
-  void run(const GroupedMatmul& op) override { cpu::multiply(op, kernels_, 2); }
-  void run(const GroupedMatmulWgrad& op) override { cpu::multiply(op, kernels_, 2); }
+  void run(const GroupedMatmul& op) override { cpu::multiply(products_of(op), kernels_, 2); }
+  void run(const GroupedMatmulWgrad& op) override { cpu::multiply(products_of(op), kernels_, 2); }
 
  private:
   const cpu::Kernels& kernels_;

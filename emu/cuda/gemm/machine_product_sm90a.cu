@@ -101,7 +101,7 @@ struct BlockScales {
                          Index c)
       : first(static_cast<const float*>(f.scales.data) + p.scale_at(f, g, k_vector, c)),
         step(f.scales_row_step),
-        tiled(f.lines_per_scale > 1),
+        tiled(f.row_tile > 1),
         last(count - 1) {}
   __device__ float operator()(int i) const { return tiled ? *first : first[min(i, last) * step]; }
 };
