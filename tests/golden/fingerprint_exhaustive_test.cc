@@ -26,7 +26,7 @@ TEST(Fingerprint, RecoversEveryMachineOfTheTableFromItsOutputs) {
   for (const ProbeKind& kind : probe_kinds()) {
     const NamedTensors probe = make_probe(kind);
     for (const SumRow& row : sums()) {
-      if (row.kind != kind.kind || !is_machine(row.sum)) continue;
+      if (row.kind != kind.kind || !is_machine(row.sum) || row.sum.block > 0) continue;
       Parameters set = probe_parameters(kind, Dtype::f32);
       set.set("sum", row.name);
       const Tensor y = call_operator(*backend, kind.op, probe, set).at("y");

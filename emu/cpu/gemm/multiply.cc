@@ -18,9 +18,9 @@ const Engine* engine_for(const Kernels& kernels, const Accumulation& sum, const 
   return kInt16Engine.suits(product) ? &kInt16Engine : &kF64Engine;
 }
 
-/// Products that go the same way go together.
 }  // namespace
 
+// Products that go the same way go together.
 void multiply(std::vector<Product> products, const Kernels& kernels, int threads) {
   products.erase(std::remove_if(products.begin(), products.end(),
                                 [](const Product& p) { return p.a.rows == 0 || p.b.rows == 0; }),
