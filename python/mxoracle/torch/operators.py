@@ -51,15 +51,17 @@ def grouped_linear(
     recipe: str = "mxfp8_rceil",
     format: str = "e4m3",
     out: str = "bf16",
+    pad: bool = False,
 ) -> Tensor:
     """y = x w^T + bias for each group of rows in low precision, as `mxo list ops grouped_linear`:
-    x [T, K], w [E, N, K], group_ends [E] i32.  Its gradients are those of the recipe."""
+    x [T, K], w [E, N, K], group_ends [E] i32; `pad` pads groups where tokens are contracted.  Its gradients
+    are those of the recipe."""
     tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias}
-    return run("grouped_linear", tensors, recipe=recipe, format=format, out=out)["y"]
+    return run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)["y"]
 
 
 @grouped_linear.register_fake
-def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", out="bf16"):
+def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", out="bf16", pad=False):
     return x.new_empty((x.shape[0], w.shape[1]), dtype=_type(out))
 
 
@@ -73,30 +75,31 @@ def grouped_linear_backward(
     recipe: str,
     format: str,
     out: str,
+    pad: bool,
 ) -> List[Tensor]:
     """dx, dw and, where there is a bias, dbias."""
     tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias, "dy": dy.contiguous()}
-    outputs = run("grouped_linear", tensors, recipe=recipe, format=format, out=out)
+    outputs = run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)
     wanted = [("dx", x), ("dw", w)] + ([("dbias", bias)] if bias is not None else [])
     return [outputs[name].to(like.dtype) for name, like in wanted]
 
 
 @grouped_linear_backward.register_fake
-def _(dy, x, w, group_ends, bias, recipe, format, out):
+def _(dy, x, w, group_ends, bias, recipe, format, out, pad):
     return [torch.empty_like(t) for t in (x, w) + ((bias,) if bias is not None else ())]
 
 
 def _keep_linear(ctx, inputs, output):
-    x, w, group_ends, bias, recipe, format, out = inputs
+    x, w, group_ends, bias, *settings = inputs
     ctx.save_for_backward(x, w, group_ends, bias)
-    ctx.settings = recipe, format, out
+    ctx.settings = settings
 
 
 def _linear_gradients(ctx, dy):
     x, w, group_ends, bias = ctx.saved_tensors
     gradients = grouped_linear_backward(dy, x, w, group_ends, bias, *ctx.settings)
     dbias = gradients[2] if bias is not None else None
-    return gradients[0], gradients[1], None, dbias, None, None, None
+    return gradients[0], gradients[1], None, dbias, None, None, None, None
 
 
 grouped_linear.register_autograd(_linear_gradients, setup_context=_keep_linear)
