@@ -30,6 +30,9 @@ EOF
 
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
+# The compiler of that build, or pip would name Python's own and compile everything again.
+CXX=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' build/release/CMakeCache.txt)
+export CXX
 CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$venv/bin/pip" install -q --disable-pip-version-check \
   --no-build-isolation --no-deps --force-reinstall . -C build-dir=build/release \
   -C cmake.define.MXO_TESTS=ON -C cmake.define.MXO_MPI=ON -C cmake.define.MXO_WERROR=ON

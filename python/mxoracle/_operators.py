@@ -380,6 +380,8 @@ def grouped_matmul(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -406,6 +408,8 @@ def grouped_matmul(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -430,6 +434,8 @@ def grouped_matmul(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -453,6 +459,8 @@ def grouped_matmul_wgrad(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -480,6 +488,8 @@ def grouped_matmul_wgrad(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -505,6 +515,8 @@ def grouped_matmul_wgrad(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -524,6 +536,8 @@ def grouped_matmul_bf16(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -547,6 +561,8 @@ def grouped_matmul_bf16(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -568,6 +584,8 @@ def grouped_matmul_bf16(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -587,6 +605,8 @@ def grouped_matmul_bf16_wgrad(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -610,6 +630,8 @@ def grouped_matmul_bf16_wgrad(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -631,6 +653,8 @@ def grouped_matmul_bf16_wgrad(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -653,6 +677,8 @@ def grouped_matmul_rowwise(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -679,6 +705,8 @@ def grouped_matmul_rowwise(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -703,6 +731,8 @@ def grouped_matmul_rowwise(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -726,6 +756,8 @@ def grouped_matmul_rowwise_wgrad(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -753,6 +785,8 @@ def grouped_matmul_rowwise_wgrad(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -778,6 +812,8 @@ def grouped_matmul_rowwise_wgrad(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -800,6 +836,8 @@ def grouped_matmul_blockwise(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -826,6 +864,8 @@ def grouped_matmul_blockwise(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -850,6 +890,8 @@ def grouped_matmul_blockwise(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -873,6 +915,8 @@ def grouped_matmul_blockwise_wgrad(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -900,6 +944,8 @@ def grouped_matmul_blockwise_wgrad(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -925,6 +971,8 @@ def grouped_matmul_blockwise_wgrad(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -1484,6 +1532,8 @@ def fused_dot(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -1511,6 +1561,8 @@ def fused_dot(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     It is returned alone.
@@ -1537,6 +1589,8 @@ def fused_dot(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -1565,6 +1619,8 @@ def grouped_linear(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -1596,6 +1652,8 @@ def grouped_linear(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
@@ -1622,6 +1680,8 @@ def grouped_linear(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
@@ -1924,6 +1984,8 @@ def moe_layer(
     sum__output: str | int | float | None = None,
     sum__floor: str | int | float | None = None,
     sum__promote: str | int | float | None = None,
+    sum__fold: str | int | float | None = None,
+    sum__block: str | int | float | None = None,
     sum__split: str | int | float | None = None,
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
@@ -1972,6 +2034,8 @@ def moe_layer(
         sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
         sum__floor: least value of the largest exponent
         sum__promote: instructions between additions to an f32 sum; 0 never
+        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
+        sum__block: k of a partial sum that restarts; 0 as the scales have it
         sum__split: parts K is cut into; auto reports those that give the operand y
         sum__tile: k of a tile of the split
 
@@ -2012,6 +2076,8 @@ def moe_layer(
         sum__output=sum__output,
         sum__floor=sum__floor,
         sum__promote=sum__promote,
+        sum__fold=sum__fold,
+        sum__block=sum__block,
         sum__split=sum__split,
         sum__tile=sum__tile,
     )
