@@ -53,7 +53,7 @@ def test_explain_names_a_wrong_scale_mode(random):
     x = random.standard_normal((32, 64)).astype(np.float32)
     codes, scales = mxoracle.quantize(x, scale_mode="floor")
     found = mxoracle.explain("quantize", {"x": x}, {"codes": codes, "scales": scales})
-    assert found.explained and "FLOOR rather than RCEIL" in str(found)
+    assert found.explained and "floor" in str(found).lower()
 
 
 def test_explain_leaves_when_time_is_over(random):

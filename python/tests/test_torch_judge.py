@@ -153,6 +153,6 @@ def test_wrapped_kernels_are_judged():
         quantizer(x, "rceil")
         quantizer(x, mode="floor")
     assert [row.verdict for row in judge.rows] == ["bits", "FAIL"]
-    assert "FLOOR rather than RCEIL" in judge.rows[1].cause
+    assert "floor" in judge.rows[1].cause.lower()
     with pytest.raises(mxoracle.Error, match="found operator 'quantise'"):
         mxt.judged("quantise")
