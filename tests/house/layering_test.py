@@ -19,14 +19,67 @@ MAY_INCLUDE = {
     "bench": {"formats", "ops", "emu", "golden"},
     "tests": {"formats", "ops", "emu", "golden", "tools"},
 }
+# Rooms of a floor, lowest first: a file may include its own room and those before it.  A name with a
+# dot is one header; the longest that fits counts.
+ROOMS = [
+    "emu/exact",
+    "emu/sums",
+    "emu/backends.h",
+    "emu/communicators.h",
+    "emu/float_environment.h",
+    "emu/reference",
+    "emu/cpu/isa.h",
+    "emu/cpu/target_region.h",
+    "emu/cpu/simd",
+    "emu/cpu/gemm/kernels",
+    "emu/cpu/gemm/product.h",
+    "emu/cpu/gemm/pack",
+    "emu/cpu/gemm/tiles",
+    "emu/cpu/gemm/engines",
+    "emu/cpu/gemm/plan",
+    "emu/cpu/gemm",
+    "emu/cpu/memory_pool.h",
+    "emu/cpu/cpu_backend.h",
+    "emu/cpu/models",
+    "emu/cpu",
+    "emu/cuda/cuda_check.cuh",
+    "emu/cuda/device_fault.cuh",
+    "emu/cuda/device_backend.cuh",
+    "emu/cuda/gemm",
+    "emu/cuda",
+    "emu/comm",
+    "emu",
+    "golden/files",
+    "golden/judge/verdict.h",
+    "golden/reports/text.h",
+    "golden/judge",
+    "golden/suites",
+    "golden/explain",
+    "golden/fingerprint",
+    "golden/reports",
+    "golden",
+]
+SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+def room_of(name: str) -> int | None:
+    fitting = [i for i, room in enumerate(ROOMS)
+               if name.startswith(room + "/") or name == room]
+    return max(fitting, key=lambda i: len(ROOMS[i]), default=None)
+
+
+def may_see(name: str, included: str) -> bool:
+    """Within the rooms: none that is higher."""
+    own, other = room_of(name), room_of(included)
+    return own is None or other is None or other <= own
 
 
 def main(root: Path) -> int:
     offences, graph = [], {}
     for folder, allowed in MAY_INCLUDE.items():
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix not in {".h", ".cc", ".cu", ".cuh"}:
+            if path.suffix not in SUFFIXES:
                 continue
             name = path.relative_to(root).as_posix()
             graph[name] = INCLUDE.findall(path.read_text())
@@ -34,6 +87,8 @@ def main(root: Path) -> int:
                 floor = included.split("/")[0]
                 if floor not in allowed | {folder}:
                     offences.append(f"{name} includes {included}: {folder} may not see {floor}")
+                elif not may_see(name, included):
+                    offences.append(f"{name} includes {included}, which is in a higher room")
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:

@@ -21,7 +21,7 @@ const Engine* engine_for(const Kernels& kernels, const Accumulation& sum, const 
 }  // namespace
 
 // Products that go the same way go together.
-void multiply(std::vector<Product> products, const Kernels& kernels, int threads) {
+StageCounts multiply(std::vector<Product> products, const Kernels& kernels, int threads) {
   products.erase(std::remove_if(products.begin(), products.end(),
                                 [](const Product& p) { return p.a.rows == 0 || p.b.rows == 0; }),
                  products.end());
@@ -29,15 +29,17 @@ void multiply(std::vector<Product> products, const Kernels& kernels, int threads
       products.begin(), products.end(), [](const Product& product) { return product.depth > 0; });
   if (empty != products.end()) write_zeros({empty, products.end()}, threads);
   products.erase(empty, products.end());
+  StageCounts stages;
   while (!products.empty()) {
     const Engine* engine = engine_for(kernels, products.front().sum, products.front());
     const auto others =
         std::stable_partition(products.begin(), products.end(), [&](const Product& product) {
           return engine_for(kernels, product.sum, product) == engine;
         });
-    run(kernels, *engine, {products.begin(), others}, threads);
+    stages.add(run(kernels, *engine, {products.begin(), others}, threads));
     products.erase(products.begin(), others);
   }
+  return stages;
 }
 
 }  // namespace mxo::cpu

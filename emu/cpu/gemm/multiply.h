@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/exact/stage_counts.h"
 #include "ops/contraction_view.h"
 
 namespace mxo::cpu {
 
-/// The products of one operator, whose form is any but ScaleForm::other.
-void multiply(std::vector<ContractionView> products, const Kernels& kernels, int threads);
+/// The products of one operator, whose form is any but ScaleForm::other.  Which stage gave the
+/// outputs their bits; of chains nothing is counted.
+StageCounts multiply(std::vector<ContractionView> products, const Kernels& kernels, int threads);
 
 }  // namespace mxo::cpu

@@ -13,8 +13,8 @@ namespace mxo::cpu {
 inline constexpr int kMinUnit = -60;
 inline constexpr int kMaxUnit = 33;
 
-/// What the rounding in f32 knows of the K-vectors of a panel; docs/numerics.md, "Sums rounded in
-/// binary32".  Sums of two slices are counted in units of both K-vectors, those of three in 256
+/// What the rounding in f32 knows of the K-vectors of a panel; docs/exact_product.md, "Sums rounded
+/// in binary32".  Sums of two slices are counted in units of both K-vectors, those of three in 256
 /// such.
 struct KVectorErrors {
   float max_magnitude;  ///< no element is larger
@@ -40,7 +40,7 @@ struct KVectorErrors {
   }
 };
 
-/// What is known of one K-vector; docs/numerics.md, "The exact product".
+/// What is known of one K-vector; docs/exact_product.md.
 struct KVectorBound {
   double norm2;      ///< at least the sum of squares of its elements
   int quantum;       ///< every element is a multiple of 2^quantum

@@ -155,6 +155,12 @@ class Runner {
     }
   }
 
+  StageCounts stages() const {
+    StageCounts all;
+    for (const auto& scratch : scratch_) all.add(scratch->stages);
+    return all;
+  }
+
  private:
   struct Packing {
     PackedBlock* packed;
@@ -168,9 +174,9 @@ class Runner {
 
 }  // namespace
 
-void run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
-         int threads) {
-  if (products.empty()) return;
+StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
+                int threads) {
+  if (products.empty()) return {};
   const auto batches = batches_of(kernels, engine, products, packed_bytes(threads));
   std::size_t max_bytes = 0;
   for (const auto& batch : batches) {
@@ -197,6 +203,7 @@ void run(const Kernels& kernels, const Engine& engine, const std::vector<Product
       runner.run(packed_blocks);
     }
   }
+  return runner.stages();
 }
 
 }  // namespace mxo::cpu

@@ -7,7 +7,7 @@
 
 namespace mxo::cpu {
 
-void run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
-         int threads);
+StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
+                int threads);
 
 }  // namespace mxo::cpu

@@ -35,6 +35,18 @@ class TileRegisters {
   const Kernels& kernels_;
 };
 
+/// compute(pair, i, j) for every pair of panels of the tile, as a tile of its own.
+template <typename Compute>
+void each_pair(const KcTile& tile, const Compute& compute) {
+  for (int j = 0; j < tile.wide(); ++j) {
+    for (int i = 0; i < tile.tall(); ++i) {
+      const MacroTile one{tile.tile->packed, tile.tile->a0 + i, tile.tile->a0 + i + 1,
+                          tile.tile->b0 + j, tile.tile->b0 + j + 1};
+      compute(KcTile{&one, tile.a + i, tile.b + j, tile.k_block, tile.first_of_a}, i, j);
+    }
+  }
+}
+
 /// Sums in f64 that outlast a kc block: sum(kernels, tile, scratch) adds one.
 template <typename Sum>
 void sum_and_write(const Kernels& kernels, const KcTile& tile, TileScratch& scratch,

@@ -16,8 +16,9 @@ bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double su
 /// sum_of(m, n) is one sum in f64, with no more roundings than the K-vectors' bounds count.
 template <typename Round, typename SumOf>
 void write_rows(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int first, int end,
-                const Round& round, const SumOf& sum_of, RoundedRows& to) {
+                const Round& round, const SumOf& sum_of, RoundedRows& to, StageCounts& stages) {
   end = std::min(end, a.width);
+  stages.outputs += Index{std::max(end - first, 0)} * b.width;
   const bool whole = b.width == kMaxNr && (a.specials | b.specials) == 0;
   to.out = whole ? writer.row(a.first, b.first) : nullptr;
   to.step = writer.row_step();
@@ -32,10 +33,14 @@ void write_rows(const Writer& writer, const MicroPanel& a, const MicroPanel& b, 
     for (; failed != 0; failed &= failed - 1) {
       const int n = std::countr_zero(failed);
       const bool special = a.bound[m].special || b.bound[n].special;
-      if (special || !round_one(a, b, m, n, sum_of(m, n), bits[n])) to_fallback |= 1u << n;
+      if (special || !round_one(a, b, m, n, sum_of(m, n), bits[n])) {
+        to_fallback |= 1u << n;
+      } else {
+        ++stages.by_f64;
+      }
     }
     writer.put_row(a.first + m, b.first, b.width, bits);
-    put_failed(writer, a, b, m, to_fallback);
+    put_failed(writer, a, b, m, to_fallback, stages);
   }
 }
 

@@ -95,7 +95,7 @@ void compute_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& s
     for (int i = 0; i < tile.tall(); ++i) {
       if (!tile.a[i].residual_overflow && !tile.b[j].residual_overflow) continue;
       write_exact(kernels, tile.product(), tile.a[i], tile.b[j],
-                  block_of(*tile.tile, scratch, i, j));
+                  block_of(*tile.tile, scratch, i, j), scratch.stages);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emu/cpu/gemm/tiles/rounded_rows.h"
+#include "emu/exact/stage_counts.h"
 
 namespace mxo::cpu {
 
@@ -66,6 +67,7 @@ struct TileScratch {
   std::vector<double> overflow_a;
   alignas(64) double overflow_b[kRun * kMaxNr];
   RoundedRows rows;
+  StageCounts stages;  ///< of all tiles so far
   PackScratchPtr pack = make_pack_scratch();
   MicroPanel own_b[kMaxPanelsNc];
   std::vector<std::byte> own_memory;

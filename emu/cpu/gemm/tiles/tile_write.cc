@@ -9,19 +9,21 @@
 
 namespace mxo::cpu {
 void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
-                std::uint32_t columns) {
+                std::uint32_t columns, StageCounts& stages) {
   for (; columns != 0; columns &= columns - 1) {
     const int n = std::countr_zero(columns);
     if (a.bound[m].nan || b.bound[n].nan) {
       writer.put_nan(a.first + m, b.first + n);
     } else {
       writer.put_exact(a.first + m, b.first + n);
+      ++stages.by_fixed_point;
     }
   }
 }
 
 void write_exact(const Kernels& kernels, const Product& product, const MicroPanel& a,
-                 const MicroPanel& b, const double* sums) {
+                 const MicroPanel& b, const double* sums, StageCounts& stages) {
+  stages.outputs += Index{a.width} * b.width;
   const Writer writer(product);
   const double reach = *std::max_element(b.ends.reach, b.ends.reach + b.width);
   for (int m = 0; m < a.width; ++m) {
@@ -34,7 +36,7 @@ void write_exact(const Kernels& kernels, const Product& product, const MicroPane
     std::uint32_t failed = kernels.round(a.row_end(m), b.ends, sums + m * kernels.nr, b.width,
                                          product.out.dtype, bits);
     writer.put_row(a.first + m, b.first, b.width, bits);
-    put_failed(writer, a, b, m, failed);
+    put_failed(writer, a, b, m, failed, stages);
   }
 }
 
@@ -42,7 +44,7 @@ void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch
   for (int j = 0; j < tile.wide(); ++j) {
     for (int i = 0; i < tile.tall(); ++i) {
       write_exact(kernels, tile.product(), tile.a[i], tile.b[j],
-                  block_of(*tile.tile, scratch, i, j));
+                  block_of(*tile.tile, scratch, i, j), scratch.stages);
     }
   }
   finish_streams();  // before the threads join

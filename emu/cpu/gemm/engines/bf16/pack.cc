@@ -99,7 +99,7 @@ class Bf16Packer {
     return false;
   }
 
-  /// docs/numerics.md, "Sums rounded in binary32".
+  /// docs/exact_product.md, "Sums rounded in binary32".
   void bound(int lane) {
     small_[lane] = 0;
     panel_.unit[lane] = power_f64(top_[lane]);

@@ -47,7 +47,7 @@ class Bf16Tile {
                            n % kTileLanes * 2;
       return avx512_sum_f64_of(blocks_, row, column) * a.unit[m] * b.unit[n];
     };
-    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
+    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
   }
 
   const Bf16Kernels& kernels_;

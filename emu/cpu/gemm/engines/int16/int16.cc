@@ -62,7 +62,7 @@ void add_pairs(const Kernels& kernels, const IntegerPair& pair, Index run, doubl
   }
 }
 
-void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+void compute_whole(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   sum_and_write(kernels, tile, scratch, [](const auto& k, const KcTile& t, TileScratch& s) {
     sum_integers(k, t, s, kRunsAtOnce, 1,
                  [&k](const IntegerPair& pair, const RunRange& runs, int, double* sums) {
@@ -71,6 +71,13 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
                    }
                  });
   });
+}
+
+/// With a short K a pair's sums are rounded while they are in L1.
+void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const bool is_short = tile.begins_k() && tile.ends_k() && tile.k_block.runs() <= kSpanRuns;
+  if (!is_short) return compute_whole(kernels, tile, scratch);
+  each_pair(tile, [&](const KcTile& pair, int, int) { compute_whole(kernels, pair, scratch); });
 }
 
 bool suits(const Product& product) { return product.form != ScaleForm::none; }

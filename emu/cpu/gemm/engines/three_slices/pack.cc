@@ -177,7 +177,7 @@ class ThreeSlicePacker {
     panel_.residual_begin[kMaxNr] = end;
   }
 
-  /// docs/numerics.md, "Sums rounded in binary32".
+  /// docs/exact_product.md, "Sums rounded in binary32".
   void end_k_vector(int lane, std::uint32_t residuals) {
     const KVector& line = k_vectors_[lane];
     KVectorBound& bound = panel_.bound[lane];

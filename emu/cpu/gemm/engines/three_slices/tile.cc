@@ -74,7 +74,7 @@ class ThreeSliceTile {
       avx512_round_three_slices(begin, end_row, halves, a.errors, b.errors, to);
     };
     const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
-    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
+    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
   }
 
   const Kernels& kernels_;

@@ -244,7 +244,7 @@ class TwoSlicePacker : IntegerPacker {
     bound.norm2 += line.squares * scale * scale;
   }
 
-  /// docs/numerics.md, "Sums rounded in binary32".
+  /// docs/exact_product.md, "Sums rounded in binary32".
   void set_errors() {
     panel_.direct = false;
     const bool one_span = k_block_.count == product_.depth && k_block_.runs() <= kSpanRuns;

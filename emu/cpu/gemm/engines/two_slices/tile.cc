@@ -12,68 +12,6 @@
 namespace mxo::cpu {
 namespace {
 
-struct TwoSliceBlock {
-  TwoSliceSums halves[kMaxNr / kTileLanes];
-};
-
-class SpanTile {
- public:
-  SpanTile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
-      : kernels_(kernels),
-        tile_(tile),
-        scratch_(scratch),
-        writer_(*tile.tile->packed->product),
-        chunks_(static_cast<int>(ceil_div(tile.k_block.count, kChunk))),
-        blocks_(scratch.room<TwoSliceBlock>(2)) {}
-
-  void compute() {
-    pipeline_pairs(
-        tile_, chunks_ + 1, [this](int i, int j) { return direct(i, j); },
-        [this](const PipelinedPair& pair, int chunk) { add(pair, chunk); },
-        [this](const PipelinedPair& pair, int first, int end) { write(pair, first, end); });
-    const auto is_direct = [](const MicroPanel& panel) { return panel.direct; };
-    if (std::all_of(tile_.a, tile_.a + tile_.tall(), is_direct) &&
-        std::all_of(tile_.b, tile_.b + tile_.wide(), is_direct)) {
-      return;
-    }
-    for (int j = 0; j < tile_.wide(); ++j) {
-      for (int i = 0; i < tile_.tall(); ++i) {
-        if (!direct(i, j)) compute_in_f64(i, j);
-      }
-    }
-  }
-
- private:
-  bool direct(int i, int j) const { return tile_.a[i].direct && tile_.b[j].direct; }
-
-  void add(const PipelinedPair& pair, int chunk) {
-    kernels_.slices->add_chunk(
-        chunk, chunks_, static_cast<const std::int8_t*>(tile_.a[pair.a].data),
-        static_cast<const std::int8_t*>(tile_.b[pair.b].data), blocks_[pair.block].halves);
-  }
-
-  void write(const PipelinedPair& of, int first, int end) {
-    if (first == end) return;
-    const MicroPanel& a = tile_.a[of.a];
-    const MicroPanel& b = tile_.b[of.b];
-    const TwoSlicePair pair(tile_.k_block, a, b, blocks_[of.block].halves);
-    const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      avx512_round_two_slices(begin, end_row, pair, to);
-    };
-    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
-    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows);
-  }
-
-  void compute_in_f64(int i, int j);
-
-  const Kernels& kernels_;
-  const KcTile& tile_;
-  TileScratch& scratch_;
-  Writer writer_;
-  int chunks_;
-  TwoSliceBlock* blocks_;  ///< of two pairs in turn
-};
-
 void add_two_slices(const Kernels& kernels, const IntegerPair& pair, const RunRange& runs, int half,
                     double* sums) {
   const auto add = [&](Index block, const ChunkRange& range) {
@@ -104,16 +42,61 @@ void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scr
                });
 }
 
-void SpanTile::compute_in_f64(int i, int j) {
-  const MacroTile& whole = *tile_.tile;
-  const MacroTile one_pair{whole.packed, whole.a0 + i, whole.a0 + i + 1, whole.b0 + j,
-                           whole.b0 + j + 1};
-  const KcTile one_kc{&one_pair, tile_.a + i, tile_.b + j, tile_.k_block, tile_.first_of_a};
-  double* sums = block_of(one_pair, scratch_, 0, 0);
-  std::memset(sums, 0, sizeof(double) * kBlockSums);
-  sum_two_slices(kernels_, one_kc, scratch_);
-  write_exact(kernels_, *whole.packed->product, tile_.a[i], tile_.b[j], sums);
-}
+struct TwoSliceBlock {
+  TwoSliceSums halves[kMaxNr / kTileLanes];
+};
+
+class SpanTile {
+ public:
+  SpanTile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
+      : kernels_(kernels),
+        tile_(tile),
+        scratch_(scratch),
+        writer_(*tile.tile->packed->product),
+        chunks_(static_cast<int>(ceil_div(tile.k_block.count, kChunk))),
+        blocks_(scratch.room<TwoSliceBlock>(2)) {}
+
+  void compute() {
+    {
+      const TileRegisters registers(kernels_);
+      pipeline_pairs(
+          tile_, chunks_ + 1, [this](int i, int j) { return direct(i, j); },
+          [this](const PipelinedPair& pair, int chunk) { add(pair, chunk); },
+          [this](const PipelinedPair& pair, int first, int end) { write(pair, first, end); });
+    }
+    each_pair(tile_, [this](const KcTile& pair, int i, int j) {
+      if (!direct(i, j)) sum_and_write(kernels_, pair, scratch_, sum_two_slices);
+    });
+  }
+
+ private:
+  bool direct(int i, int j) const { return tile_.a[i].direct && tile_.b[j].direct; }
+
+  void add(const PipelinedPair& pair, int chunk) {
+    kernels_.slices->add_chunk(
+        chunk, chunks_, static_cast<const std::int8_t*>(tile_.a[pair.a].data),
+        static_cast<const std::int8_t*>(tile_.b[pair.b].data), blocks_[pair.block].halves);
+  }
+
+  void write(const PipelinedPair& of, int first, int end) {
+    if (first == end) return;
+    const MicroPanel& a = tile_.a[of.a];
+    const MicroPanel& b = tile_.b[of.b];
+    const TwoSlicePair pair(tile_.k_block, a, b, blocks_[of.block].halves);
+    const auto round = [&](int begin, int end_row, RoundedRows& to) {
+      avx512_round_two_slices(begin, end_row, pair, to);
+    };
+    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
+    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
+  }
+
+  const Kernels& kernels_;
+  const KcTile& tile_;
+  TileScratch& scratch_;
+  Writer writer_;
+  int chunks_;
+  TwoSliceBlock* blocks_;  ///< of two pairs in turn
+};
 
 PanelBytes bytes(int step, int scale_step, const KBlock& k_block) {
   return integer_bytes(k_block.runs() * kRunPairs * step * 4, scale_step, k_block);
@@ -122,7 +105,6 @@ PanelBytes bytes(int step, int scale_step, const KBlock& k_block) {
 void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   const bool one_span = tile.begins_k() && tile.ends_k() && tile.k_block.runs() <= kSpanRuns;
   if (!one_span) return sum_and_write(kernels, tile, scratch, sum_two_slices);
-  const TileRegisters registers(kernels);
   SpanTile(kernels, tile, scratch).compute();
   finish_streams();  // before the threads join
 }
