@@ -11,7 +11,7 @@ const Kernels& amx_layout_kernels() {
     k.mr_integers = kTileLanes;
     k.tile_engines = engines;
     k.slices = &two_slices_layout_kernels();
-    k.add_three_slices = spelt_add_three_slices;
+    k.add_three_slices = avx512_add_three_slices;
     k.bf16 = &bf16_layout_kernels();
     k.add_residuals_of_a = avx512_add_residuals_of_a;
     k.add_residuals_of_b = avx512_add_residuals_of_b;

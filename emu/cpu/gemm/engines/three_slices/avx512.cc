@@ -68,8 +68,8 @@ void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_v
   }
 }
 
-void spelt_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                            ThreeSliceSums& sums) noexcept {
+void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                             ThreeSliceSums& sums) noexcept {
   if (!more) {
     for (auto& sum : sums) {
       for (auto& row : sum) {

@@ -49,9 +49,9 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
 void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_vectors,
                                    std::int8_t* run_b, std::int64_t half_step) noexcept;
 
-/// What Kernels::add_three_slices does, in plain C++.
-void spelt_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                            ThreeSliceSums& sums) noexcept;
+/// What Kernels::add_three_slices does, in plain C++ for AVX-512.
+void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                             ThreeSliceSums& sums) noexcept;
 
 void pack_three_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                        const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
