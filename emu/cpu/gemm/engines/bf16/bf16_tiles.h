@@ -1,4 +1,4 @@
-// The panels of Engine::bf16: MX codes of few blocks as bf16, scales and all.  Each block's
+// The panels of kBf16Engine: MX codes of few blocks as bf16, scales and all.  Each block's
 // products are summed in f32 with a bound of what that loses.
 //
 // An element is its code's value times 2^-shift, the block's scale being 2^shift below the

@@ -1,4 +1,4 @@
-// The panels of Engine::three_slices: a K-vector as integers of 24 bits times one unit, each
+// The panels of kThreeSlicesEngine: a K-vector as integers of 24 bits times one unit, each
 // integer 65536 d2 + 256 d1 + d0 with slices d of signed bytes, so that a product of integers is
 // nine of bytes.
 //
