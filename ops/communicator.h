@@ -73,6 +73,9 @@ class World {
   virtual void run(int ranks, const std::function<void(Communicator&)>& body) = 0;
   /// True if all ranks run in this process.
   virtual bool one_process() const { return true; }
+  /// Holds what this process was asked against what all others were.  Collective.
+  /// Throws Error(argument), in every process, where two of them differ.
+  virtual void agree_on(std::string_view) {}
   /// True in the process that writes the results of all ranks.
   virtual bool writes() const { return true; }
   /// Throws Error(argument) if its ranks cannot exchange what lies in such a backend's memory.

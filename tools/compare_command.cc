@@ -30,11 +30,13 @@ void check_sum(const Options& options, const Gate& gate) {
   std::set<std::string> names;  // a machine has a row per kind of operands
   for (const SumRow& row : sums()) names.emplace(row.name);
   if (names.count(options.sum) == 0) {
-    throw Error(Fault::argument, unknown_name("sum", options.sum, {names.begin(), names.end()}));
+    throw Error(Fault::argument, unknown_name("sum", options.sum, {names.begin(), names.end()}) +
+                                     "; an unknown kernel is judged without --sum");
   }
 }
 
 int compare_files(const Options& options, const Settings& settings) {
+  options.report.keep({options.expected, options.actual});
   CompareOptions how;
   how.gate = parse_gate(options.gate);
   check_sum(options, how.gate);
@@ -55,9 +57,9 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
                  "a file of the same tensors, or a directory of CASE.safetensors")
       ->required();
   app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound")->capture_default_str();
-  app.add_option(
-      "--sum", options->sum,
-      "with --gate bound: the sum ACTUAL claims (mxo list sums); none: any order in f32");
+  app.add_option("--sum", options->sum,
+                 "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
+                 "order of f32 additions");
   app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
   options->report.add_to(app);
   return [options, &settings] { return compare_files(*options, settings); };

@@ -36,7 +36,9 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
       ->capture_default_str();
   app.add_option("--level", options->suite.level, "0 smoke, 1 CI, 2 exhaustive")
       ->capture_default_str();
-  app.add_option("--seed", options->suite.seed, "same seed, same bytes")->capture_default_str();
+  app.add_option("--seed", options->suite.seed, "same seed, same bytes")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
   return [options, &settings] { return generate_suite(*options, settings); };
 }

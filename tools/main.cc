@@ -9,7 +9,9 @@
 #include <CLI/CLI.hpp>
 
 #include "formats/error.h"
+#include "golden/reports/text.h"
 #include "tools/commands.h"
+#include "tools/process.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
@@ -75,7 +77,9 @@ int run_command_line(int argc, char** argv) {
       fmt::print(stderr, "mxo: {}\n", what);
       return kUsage;
     }
-    return app.exit(error) == 0 ? kAgree : kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    fmt::print(stderr, "mxo: {} (see --help)\n", one_line(error.what()));
+    return kUsage;
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(sub->get_name(), action);
@@ -86,4 +90,7 @@ int run_command_line(int argc, char** argv) {
 }  // namespace
 }  // namespace mxo::tools
 
-int main(int argc, char** argv) { return mxo::tools::run_command_line(argc, argv); }
+int main(int argc, char** argv) {
+  mxo::tools::guard_process();
+  return mxo::tools::end_process(mxo::tools::run_command_line(argc, argv));
+}

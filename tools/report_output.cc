@@ -1,8 +1,12 @@
 // Where a report goes.
 #include "tools/report_output.h"
 
+#include <algorithm>
+#include <filesystem>
+
 #include <fmt/core.h>
 
+#include "formats/error.h"
 #include "golden/files/output_file.h"
 #include "golden/reports/reports.h"
 #include "tools/terminal.h"
@@ -26,6 +30,23 @@ void ReportOptions::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the report as JSON; - is stdout, instead of the table");
   app.add_option("--junit", junit, "write the report as JUnit XML; - is stdout");
   app.add_option("--html", html, "write the report as one self-contained page; - is stdout");
+}
+
+void ReportOptions::keep(const std::vector<std::string>& judged) const {
+  std::vector<std::string> reports;
+  for (const std::string& report : {json, junit, html}) {
+    if (report.empty()) continue;
+    if (std::find(reports.begin(), reports.end(), report) != reports.end()) {
+      throw Error(Fault::argument, report + ": two reports cannot go to one place");
+    }
+    for (const std::string& file : judged) {
+      std::error_code ignored;
+      if (std::filesystem::equivalent(report, file, ignored)) {
+        throw Error(Fault::argument, report + ": a report cannot replace what it is about");
+      }
+    }
+    reports.push_back(report);
+  }
 }
 
 int deliver(const Report& report, const ReportOptions& options, const Settings& settings) {

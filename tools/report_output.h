@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "golden/judge/verdict.h"
 #include "tools/command.h"
@@ -15,6 +16,9 @@ struct ReportOptions {
   std::string html;
 
   void add_to(CLI::App& app);
+  /// Throws Error(argument) if a report would replace one of the files it is about, or two reports
+  /// go to one place.
+  void keep(const std::vector<std::string>& judged) const;
 };
 
 /// Writes the files, prints the table (quiet: only if something did not pass), and returns the

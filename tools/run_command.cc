@@ -9,6 +9,7 @@
 #include "formats/error.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
+#include "golden/files/sha256.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
 
@@ -54,7 +55,38 @@ NamedTensors read_inputs(const Options& options) {
   return all;
 }
 
+/// What every process of a job must have been asked.
+std::string question_of(std::string_view op, const Parameters& parameters,
+                        const NamedTensors& inputs) {
+  std::string text(op);
+  for (const auto& [key, value] : parameters.all()) text += "\n" + key + "=" + value;
+  for (const auto& [name, tensor] : inputs) {
+    text += "\n" + name + " " + describe(tensor.operand()) + " " +
+            sha256(tensor.data(), tensor.bytes());
+  }
+  return text;
+}
+
+/// The file must be one that can hold the outputs, and no operand.
+void check_output(const Options& options) {
+  const std::filesystem::path output = options.output;
+  if (output.extension() == ".npy") {
+    throw Error(Fault::argument,
+                options.output + ": outputs are written as safetensors, needs a name without .npy");
+  }
+  for (const std::string& input : options.inputs) {
+    std::error_code ignored;
+    const std::size_t equals = input.find('=');
+    for (const std::string& file : {input, input.substr(equals == input.npos ? 0 : equals + 1)}) {
+      if (std::filesystem::equivalent(output, file, ignored)) {
+        throw Error(Fault::argument, options.output + ": is the --input too");
+      }
+    }
+  }
+}
+
 int run(const Options& options, const Settings& settings) {
+  check_output(options);
   const CatalogueEntry& entry = operator_named(options.op);
   const Parameters parameters = parameters_of(options);
   parameters.check(entry.name, entry.parameters);
@@ -64,6 +96,7 @@ int run(const Options& options, const Settings& settings) {
   TensorFile result;
   const std::unique_ptr<World> world = make_world(options.communicator);
   world->check(*backend);
+  if (!world->one_process()) world->agree_on(question_of(entry.name, parameters, inputs));
   result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
   if (!world->writes()) return kAgree;
   result.metadata["op"] = entry.name;

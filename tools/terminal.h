@@ -1,4 +1,4 @@
-// How the tool speaks to a terminal: colour, one-line errors, a progress bar, name suggestions.
+// How the tool speaks to a terminal: colour, a progress bar, name suggestions.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,6 @@
 #include "golden/reports/reports.h"
 
 namespace mxo::tools {
-
-/// The text on one line, and fit for a terminal: control characters and bytes that are no UTF-8
-/// (a malformed file may be quoted) become \xNN.
-std::string one_line(std::string_view text);
 
 /// Colour if stdout is a terminal and NO_COLOR is unset or empty.
 Colour stdout_colour();

@@ -32,11 +32,13 @@ int print_replay(const std::string& path, const Settings& settings) {
                  row.differing);
     }
   }
-  fmt::print("{} of {} values differ from the capture\n", differing, values);
+  if (differing > 0 || !settings.quiet) {
+    fmt::print("{} of {} values differ from the capture\n", differing, values);
+  }
   return differing == 0 ? kAgree : kDisagree;
 }
 
-int print_difference(const std::vector<std::string>& paths) {
+int print_difference(const std::vector<std::string>& paths, const Settings& settings) {
   const std::vector<DigestRow> a = read_digest_csv(paths[0]);
   const std::vector<DigestRow> b = read_digest_csv(paths[1]);
   if (const auto difference = first_difference(a, b)) {
@@ -48,7 +50,9 @@ int print_difference(const std::vector<std::string>& paths) {
   if (rows == 0) {
     throw Error(Fault::file, paths[a.empty() ? 0 : 1] + ": holds no digests");
   }
-  fmt::print("{} digests agree, to step {}: {}\n", rows, a[rows - 1].step, a[rows - 1].chain);
+  if (!settings.quiet) {
+    fmt::print("{} digests agree, to step {}: {}\n", rows, a[rows - 1].step, a[rows - 1].chain);
+  }
   return kAgree;
 }
 
@@ -87,6 +91,16 @@ struct Options {
   TrainJob job;
 };
 
+/// What every process of a job must have been asked.
+std::string question_of(const TrainJob& job, const std::vector<std::string>& recipes,
+                        const Text& text) {
+  std::string question = text.sha256() + fmt::format(" {} {} {} {}", job.ranks, job.resume,
+                                                     job.checkpoint_every, job.digest_every);
+  for (const auto& [key, value] : job.options.described()) question += " " + key + "=" + value;
+  for (const std::string& recipe : recipes) question += " " + recipe;
+  return question;
+}
+
 int run_training(Options options, const Settings& settings) {
   TrainJob& job = options.job;
   job.backend = settings.backend.empty() ? "cpu" : settings.backend;
@@ -96,10 +110,14 @@ int run_training(Options options, const Settings& settings) {
   std::vector<TrainRecipe> recipes;
   for (const std::string& name : options.recipes) recipes.push_back(train_recipe_named(name));
   check(job.options, job.ranks);
+  if (job.resume && job.output.empty()) {
+    throw Error(Fault::argument, "--resume: needs --output, the directory of the checkpoint");
+  }
   const Text text(options.texts.empty() ? default_text()
                                         : std::vector<std::filesystem::path>(options.texts.begin(),
                                                                              options.texts.end()));
   const std::unique_ptr<World> world = make_world(options.communicator);
+  world->agree_on(question_of(job, options.recipes, text));
   std::vector<NamedResult> results;
   {
     ProgressBar bar(settings.quiet || !world->writes());
@@ -120,7 +138,7 @@ void add_run_options(CLI::App& app, Options& options) {
   app.add_option("--text", options.texts,
                  "files to learn from; default: the licences of Debian's common-licenses");
   app.add_option("--steps", o.steps)->capture_default_str();
-  app.add_option("--seed", o.seed)->capture_default_str();
+  app.add_option("--seed", o.seed)->check(CLI::NonNegativeNumber)->capture_default_str();
   app.add_option("--tokens", o.tokens, "of a step")->capture_default_str();
   app.add_option("--context", o.context, "tokens of a sequence")->capture_default_str();
   app.add_option("--layers", o.layers)->capture_default_str();
@@ -155,7 +173,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
       ->expected(2);
   return [options, &settings] {
     if (!options->replay.empty()) return print_replay(options->replay, settings);
-    if (!options->digests.empty()) return print_difference(options->digests);
+    if (!options->digests.empty()) return print_difference(options->digests, settings);
     return run_training(*options, settings);
   };
 }

@@ -14,6 +14,7 @@ struct Options {
 };
 
 int verify_suite(const Options& options, const Settings& settings) {
+  options.report.keep({});
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
   Report report;
   {

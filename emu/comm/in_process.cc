@@ -7,6 +7,7 @@
 #include <exception>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "emu/communicators.h"
@@ -266,8 +267,16 @@ class InProcessWorld : public World {
       }
     };
     std::vector<std::thread> threads;
-    for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(guarded, rank);
-    guarded(0);
+    threads.reserve(static_cast<std::size_t>(ranks));
+    try {
+      for (int rank = 1; rank < ranks; ++rank) threads.emplace_back(guarded, rank);
+      guarded(0);
+    } catch (const std::system_error& error) {
+      const std::string what = "rank " + std::to_string(threads.size() + 1) + " of " +
+                               std::to_string(ranks) + ": its thread cannot start: " + error.what();
+      meeting.fail(static_cast<int>(threads.size()) + 1,
+                   std::make_exception_ptr(Error(Fault::unsupported, what)), what);
+    }
     for (std::thread& thread : threads) thread.join();
     meeting.rethrow();
   }

@@ -166,6 +166,16 @@ class MpiWorld : public World {
     MPI_Abort(MPI_COMM_WORLD, 3);
     std::abort();
   }
+  void agree_on(std::string_view question) override {
+    MpiCommunicator communicator;
+    const auto* bytes = reinterpret_cast<const std::byte*>(question.data());
+    const auto all = communicator.all_gather(std::span(bytes, question.size()));
+    for (std::size_t p = 1; p < all.size(); ++p) {
+      if (all[p] == all[0]) continue;
+      throw Error(Fault::argument, "mpi: rank " + std::to_string(p) +
+                                       " was given other arguments or operands than rank 0");
+    }
+  }
   bool one_process() const override { return false; }
   bool writes() const override { return MpiCommunicator().rank() == 0; }
 };

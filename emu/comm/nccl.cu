@@ -231,6 +231,7 @@ class NcclWorld : public World {
       throw;
     }
   }
+  void agree_on(std::string_view question) override { hosts_->agree_on(question); }
   bool one_process() const override { return hosts_->one_process(); }
   bool writes() const override { return hosts_->writes(); }
   void check(const Backend& backend) const override {

@@ -2,13 +2,12 @@
 #include "golden/files/manifest.h"
 
 #include <algorithm>
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 
 namespace mxo {
 namespace {
@@ -65,6 +64,14 @@ T field_or(const Json& object, const char* key, T fallback) {
   return object.contains(key) ? field<T>(object, key) : fallback;
 }
 
+/// The name of a tensor of the case.
+std::string companion_name(const Json& json, const char* key) {
+  const auto name = field<std::string>(json, key);
+  if (name.empty())
+    throw Error(Fault::file, std::string(key) + ": found no name, needs a tensor's");
+  return name;
+}
+
 Expectation parse_expectation(const Json& json) {
   Expectation expect;
   expect.kind = expectation_named(field<std::string>(json, "expect"));
@@ -74,10 +81,10 @@ Expectation parse_expectation(const Json& json) {
       expect.any_of = field<std::vector<std::vector<std::uint64_t>>>(json, "any_of");
       break;
     case Expectation::Kind::interval:
-      expect.lo = field<std::string>(json, "lo");
-      expect.hi = field<std::string>(json, "hi");
+      expect.lo = companion_name(json, "lo");
+      expect.hi = companion_name(json, "hi");
       break;
-    case Expectation::Kind::undefined: expect.mask = field<std::string>(json, "mask"); break;
+    case Expectation::Kind::undefined: expect.mask = companion_name(json, "mask"); break;
   }
   return expect;
 }
@@ -119,7 +126,13 @@ ManifestCase parse_case(const Json& json) {
 }
 
 Manifest parse(std::string_view text) {
-  const Json json = Json::parse(text);
+  // What lies deeper than any field of ours is copied and freed by recursion.
+  const auto shallow = [](int depth, Json::parse_event_t, const Json&) {
+    constexpr int kDeepest = 16;
+    if (depth > kDeepest) throw Error(Fault::file, "nested deeper than 16 levels");
+    return true;
+  };
+  const Json json = Json::parse(text, shallow);
   const auto schema = field<std::string>(json, "schema");
   if (schema != kManifestSchema && !schema.starts_with(std::string(kManifestSchema) + ".")) {
     throw Error(Fault::file,
@@ -166,14 +179,10 @@ Manifest parse_manifest(std::string_view text, std::string_view path) {
 Manifest read_manifest(const std::filesystem::path& suite) {
   const std::filesystem::path path = suite / kManifestName;
   std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
+  if (!std::filesystem::exists(path, error)) {
     throw Error(Fault::file, path.string() + ": no such file; a suite has one");
   }
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  if (!in) throw Error(Fault::file, path.string() + ": cannot be read");
-  return parse_manifest(text.str(), path.string());
+  return parse_manifest(read_text_file(path), path.string());
 }
 
 bool is_case_id(std::string_view id) {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors_header.h"
 
@@ -187,13 +187,7 @@ Tensor from_fortran_order(const Tensor& stored) {
 
 Tensor read_npy(const std::filesystem::path& path) {
   const std::string name = path.string();
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw Error(Fault::file, name + ": no such file");
-  }
-  const std::uint64_t size = std::filesystem::file_size(path, error);
-  std::ifstream in(path, std::ios::binary);
-  if (error || !in) throw Error(Fault::file, name + ": cannot be opened");
+  auto [in, size] = open_input(path);
 
   char start[12] = {};
   in.read(start, sizeof start);
@@ -220,6 +214,11 @@ Tensor read_npy(const std::filesystem::path& path) {
   in.read(text.data(), static_cast<std::streamsize>(length));
   if (!in) malformed(name, prefix, "cannot read the header");
   const NpyHeader header = NpyHeaderParser(name, text, prefix).parse();
+  if (header.shape.size() > kMaxFileRank) {
+    malformed(name, prefix,
+              "npy header: shape: found rank " + std::to_string(header.shape.size()) +
+                  ", needs at most " + std::to_string(kMaxFileRank));
+  }
   const Dtype dtype = dtype_of(name, header, prefix);
   const auto bytes = bytes_of(dtype, header.shape);
   if (!bytes) malformed(name, prefix, "npy header: shape: the product overflows 64 bits");

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <string_view>
+
+#include "golden/files/leftovers.h"
 
 namespace mxo {
 
-/// Writes to a temporary name beside `path`.  commit() renames it; a file that is not committed
-/// is removed.  Throws Error(file) where the system refuses.
+/// Writes to a new file of an unforeseeable name beside `path`.  commit() brings it to the disk
+/// and renames it; a file that is not committed is removed.  `path` may not exist, or be a regular
+/// file, which is replaced.  Throws Error(file) where it is anything else (a device, a pipe, a
+/// directory) or the system refuses.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -24,7 +27,8 @@ class OutputFile {
   [[noreturn]] void fail(const char* doing) const;
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  std::ofstream stream_;
+  Leftover leftover_;
+  int file_ = -1;
 };
 
 /// OutputFile, one write and a commit.

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "formats/error.h"
+#include "golden/files/input_file.h"
 #include "golden/files/output_file.h"
 #include "golden/files/safetensors_header.h"
 
@@ -21,6 +23,23 @@ void read_exactly(std::ifstream& in, const std::string& path, void* to, std::uin
   const auto at = static_cast<std::uint64_t>(in.tellg());
   in.read(static_cast<char*>(to), static_cast<std::streamsize>(bytes));
   if (!in) malformed(path, at, "cannot read " + std::to_string(bytes) + " bytes");
+}
+
+/// Files of other kinds whose first bytes would be read as an absurd header length.
+void refuse_known_strangers(const std::string& path, const std::array<unsigned char, 8>& start) {
+  const std::string_view bytes(reinterpret_cast<const char*>(start.data()), start.size());
+  const char* kind = nullptr;
+  if (bytes.starts_with("PK\x03\x04")) {
+    kind = "a zip archive, as torch.save and numpy.savez write";
+  } else if (bytes.starts_with("\x80\x02") || bytes.starts_with("\x80\x04")) {
+    kind = "a pickle, as torch.save once wrote";
+  } else if (bytes.starts_with("\x93NUMPY")) {
+    throw Error(Fault::file, path + ": found a NumPy array; its name must end in .npy");
+  }
+  if (kind == nullptr) return;
+  throw Error(Fault::file, path + ": found " + kind +
+                               "; safetensors.torch.save_file(torch.load(FILE), OUT) or numpy.save "
+                               "of one array converts it");
 }
 
 /// The order of tensors in the buffer: wide elements first, so that each is aligned (loaders view
@@ -59,19 +78,14 @@ std::string header_text(const TensorFile& file, Spelling spelling) {
 
 TensorFile read_safetensors(const std::filesystem::path& path) {
   const std::string name = path.string();
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw Error(Fault::file, name + ": no such file");
-  }
-  const std::uint64_t size = std::filesystem::file_size(path, error);
-  std::ifstream in(path, std::ios::binary);
-  if (error || !in) throw Error(Fault::file, name + ": cannot be opened");
+  auto [in, size] = open_input(path);
 
   if (size < kLengthBytes) {
     malformed(name, 0, "found " + std::to_string(size) + " bytes, needs 8 of header length");
   }
   std::array<unsigned char, kLengthBytes> word{};
   read_exactly(in, name, word.data(), word.size());
+  refuse_known_strangers(name, word);
   std::uint64_t length = 0;
   for (std::size_t i = word.size(); i-- > 0;) length = length << 8 | word[i];
   if (length > kMaxHeader) {

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 
+bool is_control(char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }
+
 /// Characters of the header; tells how far the parser has read.
 class Cursor {
  public:
@@ -75,7 +77,11 @@ class HeaderReader {
     if (value > static_cast<std::uint64_t>(std::numeric_limits<Index>::max())) {
       return wrong(std::to_string(value));
     }
-    (field_ == "shape" ? shape_ : offsets_)->push_back(value);
+    auto& list = field_ == "shape" ? shape_ : offsets_;
+    if (list->size() == kMaxFileRank) {
+      fail(name_ + ": " + field_ + ": needs at most " + std::to_string(kMaxFileRank) + " numbers");
+    }
+    list->push_back(value);
     return true;
   }
 
@@ -105,6 +111,9 @@ class HeaderReader {
 
   bool key(std::string& value) {
     if (depth_ == 1) {
+      if (std::any_of(value.begin(), value.end(), is_control)) {
+        fail("a tensor's name holds a control character");
+      }
       name_ = value;
       in_metadata_ = value == "__metadata__";
       if (!names_.insert(value).second) fail("duplicate name \"" + value + "\"");

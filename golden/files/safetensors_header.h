@@ -12,6 +12,9 @@
 
 namespace mxo {
 
+/// As many axes as NumPy and PyTorch admit.
+inline constexpr std::size_t kMaxFileRank = 64;
+
 /// One tensor of the header.  `bytes` = product of shape x size of dtype = end - begin.
 struct HeaderEntry {
   std::string name;

@@ -9,6 +9,7 @@
 #include <openssl/evp.h>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 
 namespace mxo {
 namespace {
@@ -49,8 +50,7 @@ std::string sha256(const void* data, std::size_t bytes) {
 }
 
 std::string sha256_of_file(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error(Fault::file, path.string() + ": cannot be opened");
+  std::ifstream in = open_input(path).stream;
   Digest digest;
   std::vector<char> buffer(1 << 16);
   do {

@@ -20,10 +20,10 @@ std::string painted(Outcome outcome, Colour colour) {
 }
 
 std::string line(Outcome outcome, Colour colour, const std::string& what, const std::string& rest) {
-  std::string text = painted(outcome, colour) + "  " + what;
+  std::string text = painted(outcome, colour) + "  " + one_line(what);
   const std::size_t used = what.size();
   text.append(used < 44 ? 44 - used : 1, ' ');
-  return text + " " + rest + "\n";
+  return text + " " + one_line(rest) + "\n";
 }
 
 std::string slice_line(const char* kind, const Slice& slice) {
@@ -69,7 +69,7 @@ std::string figures(const TensorVerdict& tensor) {
 }  // namespace
 
 std::string table_report(const Report& report, Colour colour) {
-  std::string text = report.title + "  gate " + report.gate + "\n";
+  std::string text = one_line(report.title) + "  gate " + report.gate + "\n";
   for (const CaseVerdict& verdict : report.cases) {
     if (verdict.outputs.empty()) {
       text += line(verdict.outcome, colour, verdict.id, verdict.reason);

@@ -7,6 +7,43 @@
 #include "golden/judge/elements.h"
 
 namespace mxo {
+namespace {
+
+/// Bytes of the UTF-8 character that `text` begins with; 0 if it begins with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string one_line(std::string_view text) {
+  std::string line;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (length == 0 || byte < 0x20 || byte == 0x7F) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02X", byte);
+      line += escaped;
+      ++i;
+    } else {
+      line += text.substr(i, length);
+      i += length;
+    }
+  }
+  return line;
+}
 
 std::string number_text(double value) {
   char text[40];

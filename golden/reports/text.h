@@ -2,11 +2,16 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "golden/judge/verdict.h"
 
 namespace mxo {
+
+/// The text on one line, and fit for a terminal: control characters and bytes that are no UTF-8
+/// (a malformed file may be quoted) become \xNN.
+std::string one_line(std::string_view text);
 
 std::string number_text(double value);
 /// "31.20 dB", "+inf", "-inf".

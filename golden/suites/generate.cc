@@ -1,12 +1,11 @@
 // Writing a suite to disk.
 #include "golden/suites/generate.h"
 
-#include <unistd.h>
-
 #include <system_error>
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
+#include "golden/files/temporary_name.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/suites.h"
 
@@ -18,12 +17,10 @@ namespace fs = std::filesystem;
 /// A directory under a temporary name, removed unless published.
 class PartialDirectory {
  public:
-  explicit PartialDirectory(const fs::path& final_name) : final_(final_name), path_(final_name) {
-    path_ += ".partial-" + std::to_string(::getpid());
+  explicit PartialDirectory(const fs::path& final_name)
+      : final_(final_name), path_(temporary_name(final_name)), leftover_(path_) {
     std::error_code error;
     if (final_.has_parent_path()) fs::create_directories(final_.parent_path(), error);
-    fs::remove_all(path_, error);  // left by a killed process of the same number
-    error.clear();
     if (!fs::create_directory(path_, error)) {
       throw Error(Fault::file, path_.string() + ": cannot be made: " + error.message());
     }
@@ -48,6 +45,7 @@ class PartialDirectory {
  private:
   fs::path final_;
   fs::path path_;
+  Leftover leftover_;
   bool published_ = false;
 };
 

@@ -19,6 +19,7 @@ std::string_view without_rank(std::string_view name) {
   std::size_t at = 4;
   while (at < name.size() && name[at] >= '0' && name[at] <= '9') ++at;
   if (at == 4 || at == name.size() || name[at] != '.') return {};
+  if (name[4] == '0' && at > 5) return {};  // "rank00.x" would be another name of rank 0's
   return name.substr(at + 1);
 }
 
@@ -86,8 +87,8 @@ int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view ope
     const std::string_view rest = without_rank(name);
     if (rest.empty()) continue;
     int rank = 0;
-    std::from_chars(name.data() + 4, name.data() + name.size(), rank);
-    if (rank >= ranks) {
+    const auto [end, error] = std::from_chars(name.data() + 4, name.data() + name.size(), rank);
+    if (error != std::errc{} || rank >= ranks) {
       throw Error(Fault::argument, std::string(op) + ": " + prefix_of(ranks) +
                                        std::string(operand) + ": missing, but there is " + name);
     }

@@ -80,6 +80,22 @@ class Mpi(unittest.TestCase):
             files.append(out.read_bytes())
         self.assertEqual(files[0], files[1])
 
+    def test_ranks_with_other_arguments_are_refused(self):
+        source = self.here / "in.safetensors"
+        source.write_bytes(st.encode(operands(2, 64, 8, 2, seed=3)))
+        out = self.here / "out.safetensors"
+
+        def process(*settings):
+            return [MXO, "run", "dispatch", "--input", str(source), "--output", str(out),
+                    *(x for s in settings for x in ("--set", s))]
+        done = subprocess.run(
+            [*MPIRUN, "-n", "1", *process("experts=8"), ":", "-n", "1",
+             *process("experts=8", "precision=bf16")],
+            capture_output=True, text=True, check=False, timeout=60)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("other arguments", done.stderr)
+        self.assertFalse(out.exists())
+
     def test_a_rank_that_fails_ends_the_job_with_its_name(self):
         tensors = operands(4, 64, 8, 2, seed=2)
         dtype, shape, data = tensors["rank2.experts"]

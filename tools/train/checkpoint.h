@@ -15,14 +15,14 @@ namespace mxo::tools {
 using Identity = std::map<std::string, std::string>;
 
 /// Writes one safetensors file: every parameter whole ("value.<name>", "mean.", "square."), the
-/// history, the identity; the file is complete or the one before it still there.  It does not
+/// history, the identity, a checksum of all of it; the file is complete or the one before it still there.  It does not
 /// depend on the number of ranks.  Collective; the first rank writes.  Throws Error(file).
 void write_checkpoint(const std::filesystem::path& path, Communicator& communicator,
                       const Identity& identity, const Parameters& parameters,
                       const History& history);
 
 /// Fills in `parameters` (this rank's part) and returns the history.  Throws Error(file) for a
-/// file that is no checkpoint, or is one of another run, naming what differs.
+/// file that is no checkpoint, is damaged, or is one of another run, naming what differs.
 History read_checkpoint(const std::filesystem::path& path, const Communicator& communicator,
                         const Identity& identity, Parameters& parameters);
 

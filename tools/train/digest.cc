@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 #include "golden/files/sha256.h"
 
 namespace mxo::tools {
@@ -89,10 +88,7 @@ std::vector<DigestRow> parse_digest_csv(const std::string& text, const std::stri
 }
 
 std::vector<DigestRow> read_digest_csv(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw Error(Fault::file, path.string() + ": cannot be opened");
-  const std::string text(std::istreambuf_iterator<char>(file), {});
-  return parse_digest_csv(text, path.string());
+  return parse_digest_csv(read_text_file(path), path.string());
 }
 
 std::optional<DigestDifference> first_difference(const std::vector<DigestRow>& a,

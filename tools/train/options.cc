@@ -1,6 +1,8 @@
 // Checks and names of the options.
 #include "tools/train/options.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 #include "formats/error.h"
@@ -10,6 +12,11 @@ namespace {
 
 void need(bool holds, const char* option, Index found, const std::string& needs) {
   if (holds) return;
+  throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
+}
+
+void need_real(bool holds, const char* option, double found, const char* needs) {
+  if (holds && std::isfinite(found)) return;
   throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
 }
 
@@ -50,6 +57,9 @@ void check(const TrainOptions& o, int ranks) {
   need(o.top_k >= 1 && o.top_k <= o.experts, "top-k", o.top_k,
        fmt::format("1 to {}, the experts", o.experts));
   need(o.warm_up >= 0, "warm-up", o.warm_up, "0 or more");
+  need_real(o.learning_rate >= 0, "learning-rate", o.learning_rate, "a finite number, 0 or more");
+  need_real(o.weight_decay >= 0, "weight-decay", o.weight_decay, "a finite number, 0 or more");
+  need_real(o.clip >= 0, "clip", o.clip, "a finite number, 0 or more");
 }
 
 }  // namespace mxo::tools

@@ -2,10 +2,9 @@
 #include "tools/train/text.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 #include "golden/files/sha256.h"
 #include "golden/suites/philox.h"
 
@@ -18,13 +17,12 @@ constexpr std::uint32_t kWindows = 0x57494E44;  // stream of the generator: no p
 
 Text::Text(const std::vector<std::filesystem::path>& files) {
   for (const auto& path : files) {
-    std::ifstream file(path, std::ios::binary);
-    std::error_code ignored;
-    if (!file || std::filesystem::is_directory(path, ignored)) {
-      throw Error(Fault::file, path.string() + ": cannot be opened (--text names another text)");
+    try {
+      const std::string text = read_text_file(path);
+      bytes_.insert(bytes_.end(), text.begin(), text.end());
+    } catch (const Error& error) {
+      throw Error(Fault::file, std::string(error.what()) + " (--text names another text)");
     }
-    bytes_.insert(bytes_.end(), std::istreambuf_iterator<char>(file), {});
-    if (file.bad()) throw Error(Fault::file, path.string() + ": cannot be read");
   }
   sha256_ = mxo::sha256(bytes_.data(), bytes_.size());
 }

@@ -1,0 +1,41 @@
+// The registry of unfinished files.
+#include "golden/files/leftovers.h"
+
+#include <mutex>
+#include <set>
+
+namespace mxo {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::set<std::filesystem::path> paths;
+};
+
+/// Never destroyed: a thread may still write while the process ends.
+Registry& registry() {
+  static Registry& one = *new Registry;
+  return one;
+}
+
+}  // namespace
+
+Leftover::Leftover(const std::filesystem::path& path) : path_(path) {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.insert(path_);
+}
+
+Leftover::~Leftover() {
+  const std::lock_guard lock(registry().mutex);
+  registry().paths.erase(path_);
+}
+
+void remove_leftovers() {
+  registry().mutex.lock();  // for good
+  for (const std::filesystem::path& path : registry().paths) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+}
+
+}  // namespace mxo

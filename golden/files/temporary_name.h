@@ -1,0 +1,11 @@
+// Names beside a final name that nobody can foresee.
+#pragma once
+
+#include <filesystem>
+
+namespace mxo {
+
+/// "DIR/NAME" to "DIR/NAME.partial-<16 random hex digits>".
+std::filesystem::path temporary_name(const std::filesystem::path& final_name);
+
+}  // namespace mxo

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Files that are none, outputs that would replace the wrong thing, ends in the middle of work.
+
+Usage: cli_files_test.py MXO [unittest arguments].
+"""
+import os
+import resource
+import signal
+import subprocess
+import time
+import unittest
+
+from cli_case import BAD_INPUT, MXO, UNSUPPORTED, USAGE, Case, ramp
+import safetensors as st
+
+
+def limited(*args, limits, **keywords):
+    """mxo under resource limits; whatever it does, it ends."""
+    def lower():
+        for which, most in limits.items():
+            resource.setrlimit(which, (most, most))
+    return subprocess.run([MXO, *map(str, args)], capture_output=True, text=True, check=False,
+                          timeout=60, preexec_fn=lower, **keywords)
+
+
+class Inputs(Case):
+    def test_pipes_devices_and_folders_are_no_tensors(self):
+        pipe = self.here / "pipe.safetensors"
+        os.mkfifo(pipe)
+        good = self.path("g.safetensors", st.encode({"y": ramp()}))
+        for odd, says in [(pipe, "a pipe"), ("/dev/zero", "a device"), (self.here, "directory")]:
+            self.refused("compare", good, odd, says=says)
+        self.refused("run", "decode", "--input", pipe, "--output", self.here / "o", says="a pipe")
+
+    def test_a_case_that_is_a_pipe_is_invalid(self):
+        suite = self.here / "suite"
+        self.ok("generate", suite, "--suite", "quantize", "--level", 0)
+        case = sorted((suite / "cases").iterdir())[0]
+        case.unlink()
+        os.mkfifo(case)
+        self.assertIn("a pipe", self.ok("verify", suite, code=BAD_INPUT))
+
+    def test_files_of_other_kinds_are_named(self):
+        good = self.path("g.safetensors", st.encode({"y": ramp()}))
+        zip_file = self.path("model.pt", b"PK\x03\x04" + bytes(60))
+        self.refused("compare", good, zip_file, says=["zip archive", "torch.save", "convert"])
+        pickled = self.path("old.pt", b"\x80\x02" + bytes(60))
+        self.refused("compare", good, pickled, says="pickle")
+        array = self.path("y.bin", st.npy("<f4", (1,), bytes(4)))
+        self.refused("compare", good, array, says=".npy")
+
+    def test_absurd_shapes_and_names_are_refused(self):
+        good = self.path("g.safetensors", st.encode({"y": ramp()}))
+        deep = self.path("deep.safetensors", st.encode({"y": ("U8", [1] * 1_000_000, b"a")}))
+        self.refused("compare", deep, good, says="at most 64")
+        flat = self.path("d.npy", st.npy("|u1", tuple([1] * 65), b"a"))
+        self.refused("compare", flat, good, says="at most 64")
+        name = self.path("n.safetensors", st.encode({"y\x1b[2J": ramp()}))
+        self.refused("compare", name, good, says="control character")
+
+    def test_an_empty_tensor_of_great_extent_costs_nothing(self):
+        wide = self.path("w.safetensors", st.encode({"y": ("F32", [0, 2 ** 30], b"")}))
+        done = limited("compare", wide, wide, limits={resource.RLIMIT_AS: 2 ** 30})
+        self.assertIn(done.returncode, [0, BAD_INPUT], done.stderr)
+
+    def test_a_rank_has_one_name(self):
+        experts = ("I32", [1, 1], bytes(4))
+        for name in ["rank00", "rank99999999999"]:
+            x = self.path("x.safetensors", st.encode(
+                {"rank0.x": ramp(1, 32), f"{name}.x": ramp(1, 32), "rank0.experts": experts}))
+            self.refused("run", "dispatch", "--input", x, "--output", self.here / "o",
+                         "--set", "experts=1", says=name)
+
+    def test_manifests_cannot_overflow_the_stack(self):
+        suite = self.here / "suite"
+        suite.mkdir()
+        deep = "[" * 200_000 + "]" * 200_000
+        (suite / "manifest.json").write_text('{"schema": "mxo-vectors/1", "cases": ' + deep + "}")
+        self.refused("verify", suite, says="nested")
+
+
+class Outputs(Case):
+    def setUp(self):
+        super().setUp()
+        self.x = self.path("x.safetensors", st.encode({"x": ramp(4, 64)}))
+
+    def test_an_output_replaces_no_device_pipe_or_operand(self):
+        pipe = self.here / "pipe"
+        os.mkfifo(pipe)
+        for target, says in [(pipe, "a pipe"), ("/dev/null", "a device"), (self.here, "directory"),
+                             (self.x, "--input"), (self.here / "y.npy", "safetensors")]:
+            self.refused("run", "quantize", "--input", self.x, "--output", target, says=says)
+        self.assertTrue(pipe.is_fifo())
+        y = self.path("y.safetensors", st.encode({"y": ramp()}))
+        self.refused("compare", y, y, "--json", y, says="what it is about")
+        self.refused("compare", y, y, "--json", "-", "--html", "-", says="two reports")
+
+    def test_a_link_to_a_file_stays_one(self):
+        real = self.path("real.safetensors", b"old")
+        link = self.here / "link.safetensors"
+        link.symlink_to(real)
+        self.ok("run", "quantize", "--input", self.x, "--output", link)
+        self.assertTrue(link.is_symlink())
+        self.assertIn("codes", st.decode(real.read_bytes()))
+
+    def test_what_cannot_be_written_is_no_agreement(self):
+        y = self.path("y.safetensors", st.encode({"y": ramp()}))
+        with open("/dev/full", "w") as full:
+            for report in [["--json", "-"], []]:
+                done = subprocess.run([MXO, "compare", y, y, *report], stdout=full,
+                                      stderr=subprocess.PIPE, text=True, check=False)
+                self.assertEqual(done.returncode, BAD_INPUT, done.stderr)
+                self.assertRegex(done.stderr, r"\Amxo[^\n]*: [^\n]+\n\Z")
+        done = subprocess.run(["sh", "-c", f"exec {MXO} compare {y} {y} >&-"], check=False,
+                              stderr=subprocess.PIPE)
+        self.assertEqual(done.returncode, BAD_INPUT)
+
+    def test_a_closed_stdout_never_becomes_the_output(self):
+        out = self.here / "o.safetensors"
+        subprocess.run(["sh", "-c", f"exec {MXO} run quantize --input {self.x} --output {out} >&-"],
+                       check=False, stderr=subprocess.DEVNULL)
+        self.assertEqual(sorted(st.decode(out.read_bytes())), ["codes", "scales"])
+
+    def test_a_full_disk_leaves_the_old_file(self):
+        out = self.path("o.safetensors", b"old")
+        signal_ignored = {"restore_signals": False}
+        done = limited("run", "quantize", "--input", self.x, "--output", out,
+                       limits={resource.RLIMIT_FSIZE: 100}, **signal_ignored)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(out.read_bytes(), b"old")
+
+    def test_signals_leave_nothing_behind(self):
+        for stop in [signal.SIGINT, signal.SIGTERM]:
+            process = subprocess.Popen([MXO, "generate", self.here / "suite", "--level", "1"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while process.poll() is None and not any(self.here.glob("suite.partial-*")):
+                time.sleep(0.001)
+            process.send_signal(stop)
+            self.assertEqual(process.wait(timeout=30), -stop)
+            self.assertEqual([p.name for p in self.here.iterdir()], ["x.safetensors"])
+
+
+class Limits(Case):
+    def test_memory_that_runs_out_is_one_line(self):
+        x = self.path("x.safetensors", st.encode({"x": ("F32", [2048, 2048], bytes(4 << 22))}))
+        for megabytes in [24, 40, 48, 56, 64, 80, 120]:
+            done = limited("run", "quantize", "--threads", 2, "--input", x, "--output",
+                           self.here / "o", limits={resource.RLIMIT_AS: megabytes << 20})
+            self.assertIn(done.returncode, [0, BAD_INPUT, UNSUPPORTED, 127],
+                          (megabytes, done.stderr))
+
+    def test_usage_errors_are_one_line(self):
+        self.refused("run", code=USAGE, says="OP")
+        self.refused("compare", "a", "b", "--gates", "bits", code=USAGE)
+        self.refused("generate", self.here / "s", "--seed", "-1", code=USAGE, says="seed")
+        self.refused("train", "--seed", "-1", code=USAGE, says="seed")
+
+    def test_training_refuses_numbers_that_are_none(self):
+        for option in ["learning-rate", "weight-decay", "clip"]:
+            for value in ["nan", "inf", "-1"]:
+                self.refused("train", f"--{option}={value}", says=option)
+        self.refused("train", "--resume", says="--output")
+
+    def test_quiet_agreement_is_silent(self):
+        digests = self.path("d.csv", b"step,stage,digest,chain\n")
+        self.refused("train", "--diff-digests", digests, digests, says="no digests")
+        y = self.path("y.safetensors", st.encode({"y": ramp()}))
+        self.assertEqual(self.ok("compare", y, y, "--quiet"), "")
+
+    def test_a_flipped_bit_of_a_checkpoint_is_seen(self):
+        text = self.path("text", bytes(range(256)) * 40)
+        run = ["train", "--text", text, "--steps", 2, "--tokens", 32, "--context", 16, "--layers",
+               1, "--width", 32, "--heads", 1, "--experts", 2, "--expert-width", 32, "--top-k", 1,
+               "--recipe", "bf16", "--output", self.here / "run", "--quiet"]
+        self.ok(*run)
+        checkpoint = self.here / "run" / "checkpoint.safetensors"
+        data = bytearray(checkpoint.read_bytes())
+        data[-5] ^= 1
+        checkpoint.write_bytes(data)
+        self.refused(*run, "--resume", says="checksum")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,17 @@
+// From the first to the last moment of the process: descriptors, signals, ends that nobody asked
+// for.
+#pragma once
+
+namespace mxo::tools {
+
+/// To be called once, first.  A closed standard descriptor is taken, so that no file can become
+/// it; SIGINT, SIGTERM and SIGHUP remove unfinished files before they end the process; an
+/// exception that escapes a thread (memory that ran out inside a parallel loop) is one line and an
+/// exit code; and a library that ends the process does not do so with the code of a verdict.
+void guard_process();
+
+/// The last thing: brings stdout out.  Returns `code`, or kBadInput with one line on stderr if
+/// what was printed could not be written.
+int end_process(int code);
+
+}  // namespace mxo::tools
