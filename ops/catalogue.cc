@@ -52,9 +52,9 @@ const CatalogueEntry& catalogue_entry(std::string_view name) {
   throw Error(Fault::argument, "unknown operator '" + std::string(name) + "'; there are " + known);
 }
 
-NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
-                           const Parameters& parameters, World* world) {
-  const CatalogueEntry& entry = catalogue_entry(name);
+void check_names(const CatalogueEntry& entry, const NamedViews& views,
+                 const Parameters& parameters) {
+  const std::string_view name = entry.name;
   parameters.check(name, entry.parameters);
   for (const auto& [given, operand] : views.operands()) {
     if (!takes(entry.inputs, given)) {
@@ -76,6 +76,12 @@ NamedTensors call_operator(Backend& backend, std::string_view name, const NamedV
                                        std::string(spec.shape));
     }
   }
+}
+
+NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
+                           const Parameters& parameters, World* world) {
+  const CatalogueEntry& entry = catalogue_entry(name);
+  check_names(entry, views, parameters);
   if (entry.call_ranks == nullptr) return entry.call(backend, views, parameters);
   if (world == nullptr) {
     throw Error(Fault::unsupported, std::string(name) + ": works on ranks, which this call lacks");

@@ -41,6 +41,17 @@ std::span<const CatalogueEntry> catalogue();
 /// Throws Error(argument) naming the operators there are.
 const CatalogueEntry& catalogue_entry(std::string_view name);
 
+/// Throws Error(argument) on an operand that is missing or that the operator does not take or have,
+/// or a parameter that it does not.
+void check_names(const CatalogueEntry& entry, const NamedViews& views,
+                 const Parameters& parameters);
+
+/// Throws what call_operator would throw before it computes, and computes nothing.  Returns the
+/// outputs as the call would make them, filled with zeros; of an operator that works on ranks only
+/// the names are checked, and nothing is returned.
+NamedTensors check_call(std::string_view name, const NamedViews& views,
+                        const Parameters& parameters);
+
 /// Checks the names of operands and parameters, then calls the operator.  Nothing is copied that
 /// the backend can read where it lies; what `views` has memory for is written there (where the
 /// operator leaves elements untouched, they stay), and every other output is returned.  The call

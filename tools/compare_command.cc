@@ -4,8 +4,10 @@
 #include <set>
 
 #include "formats/error.h"
+#include "golden/files/read_tensors.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
+#include "tools/operators.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
 
@@ -17,6 +19,9 @@ struct Options {
   std::string actual;
   std::string gate = "bits";
   std::string sum;
+  std::string op;
+  std::vector<std::string> inputs;
+  std::vector<std::string> settings;
   bool nan_bits = false;
   ReportOptions report;
 };
@@ -35,17 +40,36 @@ void check_sum(const Options& options, const Gate& gate) {
   }
 }
 
-int compare_files(const Options& options, const Settings& settings) {
+CallGiven call_given(const Options& options) {
+  CallGiven given;
+  if (options.op.empty()) {
+    if (options.inputs.empty() && options.settings.empty()) return given;
+    throw Error(Fault::argument,
+                "--input, --set: need --op, whose operands and parameters they are");
+  }
+  given.op = operator_named(options.op).name;
+  for (const std::string& assignment : options.settings) given.parameters.set(assignment);
+  given.parameters.check(given.op, catalogue_entry(given.op).parameters);
+  for (const std::string& file : options.inputs) {
+    for (auto& [name, tensor] : read_tensors(file).tensors) {
+      given.operands.insert_or_assign(name, std::move(tensor));
+    }
+  }
+  return given;
+}
+
+int compare_to_expected(const Options& options, const Settings& settings) {
   options.report.keep({options.expected, options.actual});
   CompareOptions how;
   how.gate = parse_gate(options.gate);
   check_sum(options, how.gate);
   how.sum = options.sum;
   if (options.nan_bits) how.nan = NanCompare::by_bits;
+  const CallGiven given = call_given(options);
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = compare(options.expected, options.actual, how, bar.callback());
+    report = compare(options.expected, options.actual, how, bar.callback(), given);
   }
   return deliver(report, options.report, settings);
 }
@@ -60,9 +84,17 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   app.add_option("--sum", options->sum,
                  "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
                  "order of f32 additions");
+  app.add_option("--op", options->op,
+                 "the operator whose outputs these are: its groups, its bound");
+  app.add_option("--input", options->inputs,
+                 "with --op: its operands, for a bound; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--set", options->settings,
+                 "with --op: its parameters, key=value; may be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
   options->report.add_to(app);
-  return [options, &settings] { return compare_files(*options, settings); };
+  return [options, &settings] { return compare_to_expected(*options, settings); };
 }
 
 }  // namespace

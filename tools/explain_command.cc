@@ -56,8 +56,10 @@ Known known_call(const Options& options, Backend& backend) {
   Known known;
   Parameters set;
   for (const std::string& assignment : options.settings) set.set(assignment);
-  known.call =
-      make_call(operator_named(options.op).name, read_tensors(options.expected).tensors, set);
+  const std::string_view op = operator_named(options.op).name;
+  const NamedTensors operands = read_tensors(options.expected).tensors;
+  check_call(op, operands, set);
+  known.call = make_call(op, operands, set);
   known.expected = run_call(backend, known.call);
   return known;
 }

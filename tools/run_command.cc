@@ -85,6 +85,19 @@ void check_output(const Options& options) {
   }
 }
 
+/// So that the file can be judged by itself: what was run, and the rows of each group.
+void describe_call(std::string_view op, const Parameters& parameters, const NamedTensors& inputs,
+                   TensorFile& file) {
+  file.metadata["mxo.op"] = op;
+  for (const auto& [key, value] : parameters.all()) file.metadata["mxo.set." + key] = value;
+  for (const auto& [name, tensor] : file.tensors) {
+    std::string& outputs = file.metadata["mxo.outputs"];
+    outputs += (outputs.empty() ? "" : ",") + name;
+  }
+  const auto ends = inputs.find("group_ends");
+  if (ends != inputs.end()) file.tensors.emplace("group_ends", ends->second);
+}
+
 int run(const Options& options, const Settings& settings) {
   check_output(options);
   const CatalogueEntry& entry = operator_named(options.op);
@@ -99,11 +112,11 @@ int run(const Options& options, const Settings& settings) {
   if (!world->one_process()) world->agree_on(question_of(entry.name, parameters, inputs));
   result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
   if (!world->writes()) return kAgree;
-  result.metadata["op"] = entry.name;
-  for (const auto& [key, value] : parameters.all()) result.metadata["set." + key] = value;
+  describe_call(entry.name, parameters, inputs, result);
   write_safetensors(options.output, result, options.native ? Spelling::native : Spelling::portable);
   if (!settings.quiet) {
     for (const auto& [name, tensor] : result.tensors) {
+      if (name == "group_ends" && inputs.contains(name)) continue;
       fmt::print("{:<24} {}\n", name, describe(tensor.operand()));
     }
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "formats/error.h"
 #include "golden/explain/match.h"
 #include "golden/fingerprint/grid.h"
 
@@ -17,6 +18,12 @@ struct Question {
   const Call& product;
   const Tensor& y;
 };
+
+NamedViews product_views(const Call& call) {
+  NamedViews inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.set(name, *tensor);
+  return inputs;
+}
 
 std::vector<Index> range(Index first, Index past) {
   std::vector<Index> all(static_cast<std::size_t>(std::max<Index>(past - first, 0)));
@@ -130,6 +137,13 @@ std::string sentence_of(const Fingerprint& f) {
 
 Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, const Tensor& y,
                     const Progress& progress) {
+  const NamedTensors shapes = check_call(product.op, product_views(product), product.set);
+  const Tensor& needed = shapes.at("y");
+  if (y.shape() != needed.shape() || size_of(y.dtype()) != size_of(needed.dtype())) {
+    throw Error(Fault::shape, "fingerprint: y: found " + describe(y.operand()) + ", needs " +
+                                  describe(needed.operand()));
+  }
+  if (y.elements() == 0) throw Error(Fault::shape, "fingerprint: y: found no element");
   const Question q{backend, product, y};
   Fingerprint f;
   f.outputs = y.elements();

@@ -37,7 +37,7 @@ struct Fingerprint {
 /// Tries every accumulation of a grid around the machines of the table that take operands of
 /// `kind`: chunk, fraction bits, output rounding, promotion, split (with its tile), floor.
 /// `product` is a call of one of the grouped products, `y` what a kernel gave for it.
-/// NaN is compared as a class.  Errors: those of the operator.
+/// NaN is compared as a class.  Errors: those of the operator, Error(shape) for another y.
 Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, const Tensor& y,
                     const Progress& progress = {});
 

@@ -122,6 +122,7 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
                                           Dtype out, std::string_view sum) {
   const bool mx = op == "grouped_matmul";
   if ((!mx && op != "grouped_matmul_bf16") || output != "y") return std::nullopt;
+  check_call(op, inputs, parameters);
   const Factor x =
       mx ? mx_factor(inputs, "x", format_of(parameters, "format_x")) : bf16_factor(inputs, "x");
   const Factor w =

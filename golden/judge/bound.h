@@ -20,7 +20,8 @@ namespace mxo {
 ///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
 /// holds.  Nothing for an operator or output that sums nothing: it is held to bits.
-/// Throws Error(argument) for a `sum` without a bound; empty means an unknown kernel.
+/// Throws Error(argument) for a `sum` without a bound; empty means an unknown kernel.  Throws what
+/// the operator would for operands that it does not take.
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           Dtype out, std::string_view sum);

@@ -4,12 +4,20 @@
 #include <algorithm>
 #include <optional>
 
+#include "formats/error.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/quantized_pair.h"
 
 namespace mxo {
 namespace {
+
+/// Beyond it a bound that nobody asked for costs more than it tells.
+constexpr Index kSuggestionElements = 1 << 16;
+
+std::string joined(const std::string& a, const std::string& b) {
+  return a.empty() || b.empty() ? a + b : a + "; " + b;
+}
 
 bool comparable(const OutputInQuestion& output) {
   return output.actual != nullptr && output.actual->shape() == output.owed.expected->shape() &&
@@ -86,6 +94,33 @@ std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
   return pairs;
 }
 
+/// What the user may want to know of a failure: the least gate with a reason that lets it pass.
+std::string suggestion(const CallInQuestion& call, const OutputInQuestion& output,
+                       const CompareOptions& options, const TensorVerdict& failed) {
+  if (options.gate.kind != Gate::Kind::bits || failed.all.violating == 0) return {};
+  if (failed.all.nan_one_sided + failed.all.inf_one_sided > 0) return {};
+  CompareOptions how = options;
+  const auto passes = [&](const Owed& owed) {
+    return compare_tensor(output.name, owed, *output.actual, how).outcome == Outcome::pass;
+  };
+  Owed owed = output.owed;
+  how.gate = parse_gate("bound");
+  try {
+    const auto bound =
+        certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format, "");
+    if (bound && bound->exact.size() == static_cast<std::size_t>(owed.expected->elements())) {
+      owed.bound = &*bound;
+      return passes(owed) ? "differences are within any-order f32: --gate bound passes" : "";
+    }
+  } catch (const Error&) {
+    return {};  // the operands are not at hand
+  }
+  how.gate = parse_gate("ulp=1");
+  return failed.all.max_ulp == 1 && passes(owed)
+             ? "no value is further than one step of the format: --gate ulp=1 passes"
+             : "";
+}
+
 TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& output,
                         const CompareOptions& options, bool to_bits) {
   if (output.actual == nullptr) return missing(output);
@@ -95,15 +130,17 @@ TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& outp
   if (options.gate.kind == Gate::Kind::bound) {
     bound = certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format,
                             options.sum);
-    if (bound) owed.bound = &*bound;
+    const auto elements = static_cast<std::size_t>(output.owed.expected->elements());
+    if (bound && bound->exact.size() == elements) owed.bound = &*bound;
   } else if (to_bits) {
     how.gate = Gate{};
   }
-  return compare_tensor(output.name, owed, *output.actual, how);
-}
-
-std::string joined(const std::string& a, const std::string& b) {
-  return a.empty() ? b : a + "; " + b;
+  TensorVerdict verdict = compare_tensor(output.name, owed, *output.actual, how);
+  const bool small = owed.expected->elements() <= kSuggestionElements;
+  if (verdict.outcome == Outcome::fail && !to_bits && small) {
+    verdict.note = joined(verdict.note, suggestion(call, output, options, verdict));
+  }
+  return verdict;
 }
 
 /// Scales have no figures of their own: they are those of the values.

@@ -26,7 +26,8 @@ struct OutputInQuestion {
 /// "x.scales") are one tensor: gates of distance and the figures are taken of the values, and a
 /// scale that differs is judged by the codes it multiplies.  A pair whose shapes or formats do not
 /// let it be dequantised is held to bits, and its note says so.  Under gate bound an output that
-/// is a sum gets its certified bound.
+/// is a sum gets its certified bound.  Where bits fail and another gate with a reason would pass,
+/// the note names it.
 /// Throws Error(argument) for a sum without a bound.
 std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
                                          std::vector<OutputInQuestion> outputs,

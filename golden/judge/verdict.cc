@@ -32,7 +32,7 @@ int exit_code(Outcome gravest) { return row_of(gravest).exit_code; }
 Outcome Report::outcome() const {
   Outcome gravest = Outcome::not_owed;
   for (const CaseVerdict& verdict : cases) gravest = graver(gravest, verdict.outcome);
-  return gravest;
+  return gravest == Outcome::not_owed ? Outcome::invalid : gravest;
 }
 
 Index Report::count(Outcome outcome) const {

@@ -101,6 +101,7 @@ struct Report {
   std::string gate;
   std::vector<CaseVerdict> cases;
 
+  /// The gravest of all cases; INVALID where nothing at all was compared.
   Outcome outcome() const;
   int exit_code() const { return mxo::exit_code(outcome()); }
   Index count(Outcome outcome) const;

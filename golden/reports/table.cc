@@ -83,6 +83,8 @@ std::string table_report(const Report& report, Colour colour) {
       text += line(verdict.outcome, colour, verdict.id, verdict.reason);
     }
   }
+  const bool nothing = report.outcome() == Outcome::invalid && report.count(Outcome::invalid) == 0;
+  if (nothing) text += line(Outcome::invalid, colour, "nothing was compared", "");
   for (const Outcome outcome :
        {Outcome::pass, Outcome::fail, Outcome::not_owed, Outcome::not_run, Outcome::invalid}) {
     text += std::to_string(report.count(outcome)) + " " + std::string(name_of(outcome)) +

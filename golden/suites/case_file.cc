@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "golden/files/sha256.h"
+#include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -165,6 +166,16 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
     if (operand.role != Role::input) continue;
     stored_case.inputs.emplace(operand.name, stored_case.file.tensors.at(operand.stored_name()));
   }
+  std::map<std::string, const Tensor*> expected;
+  for (const ManifestOperand& operand : item.operands) {
+    if (operand.role != Role::expected) continue;
+    const Tensor& tensor = stored_case.file.tensors.at(operand.stored_name());
+    if (!expected.emplace(operand.name, &tensor).second) {
+      throw Error(Fault::file, path.string() + ": " + operand.name + ": expected twice");
+    }
+  }
+  if (expected.empty()) throw Error(Fault::file, path.string() + ": nothing is expected of it");
+  check_question(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
 }
 

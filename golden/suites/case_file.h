@@ -23,7 +23,8 @@ struct StoredCase {
   Owed owed(const ManifestCase& item, const ManifestOperand& operand) const;
 };
 
-/// Reads the case and holds it against checksums, names, shapes and formats.
+/// Reads the case and holds it against checksums, names, shapes and formats, and against what its
+/// operator takes and gives.
 /// Throws Error(file) where anything does not hold.
 StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& item);
 

@@ -6,6 +6,7 @@
 #include "golden/judge/comparator.h"
 #include "golden/judge/progress.h"
 #include "golden/judge/verdict.h"
+#include "golden/suites/compare_files.h"
 
 namespace mxo {
 
@@ -13,9 +14,10 @@ namespace mxo {
 /// `<case id>.safetensors` with the outputs under their operand names, or another suite.
 /// Otherwise both are files, safetensors or .npy: every tensor of `expected` must be in `actual`.
 /// If `expected` holds `group_ends`, it says the groups and which rows are owed.  Two .npy files
-/// are compared whatever their names.
+/// are compared whatever their names; `given` is what the caller says of the call.
 /// Throws Error(file), Error(argument).
 Report compare(const std::filesystem::path& expected, const std::filesystem::path& actual,
-               const CompareOptions& options = {}, const Progress& progress = {});
+               const CompareOptions& options = {}, const Progress& progress = {},
+               const CallGiven& given = {});
 
 }  // namespace mxo

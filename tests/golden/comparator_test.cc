@@ -199,6 +199,30 @@ TEST(Comparator, AdmitsSetsAndIntervals) {
       Outcome::fail);
 }
 
+TEST(Comparator, RefusesNanInAnIntervalWithANumberForAnEnd) {
+  const Tensor lo = floats({2}, {kNaN, 1});
+  const Tensor hi = floats({2}, {2, kNaN});
+  Owed interval = owe(hi);
+  interval.expectation.kind = Expectation::Kind::interval;
+  interval.lo = &lo;
+  interval.hi = &hi;
+  EXPECT_EQ(compare_tensor("y", interval, floats({2}, {kNaN, kNaN})).all.violating, 2);
+}
+
+TEST(Comparator, CountsNanOfOneSideApartFromNanOfBoth) {
+  const TensorVerdict v =
+      compare_floats(floats({4}, {kNaN, kNaN, 1, 1}), floats({4}, {kNaN, 1, kNaN, 1}));
+  EXPECT_EQ(v.all.nan_both, 1);
+  EXPECT_EQ(v.all.nan_one_sided, 2);
+  EXPECT_EQ(v.all.violating, 2);
+  EXPECT_EQ(v.all.sqnr, -kInfinity);
+}
+
+TEST(Comparator, HasAnInfiniteRelativeErrorAtZero) {
+  EXPECT_EQ(compare_floats(floats({1}, {0}), floats({1}, {0x1p-149f})).all.max_relative, kInfinity);
+  EXPECT_EQ(compare_floats(floats({1}, {2}), floats({1}, {0})).all.max_relative, 1);
+}
+
 TEST(Comparator, FailsOtherShapesAndSizesWithAReason) {
   const Tensor x = floats({2, 3}, {});
   const TensorVerdict v = compare_floats(x, floats({3, 2}, {}));

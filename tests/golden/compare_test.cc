@@ -184,6 +184,66 @@ TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {
   EXPECT_EQ(compare_tensor("y", owed, far, options).outcome, Outcome::fail);
 }
 
+TEST(Bound, RefusesOperandsThatTheOperatorWouldRefuse) {
+  const auto ends = [](Dtype type, std::vector<Index> shape) { return Tensor(type, shape); };
+  const auto refuses = [](const char* name, Tensor tensor) {
+    NamedTensors in = product_inputs();
+    in.insert_or_assign(name, std::move(tensor));
+    EXPECT_THROW(certified_bound("grouped_matmul", "y", in, {}, Dtype::f32, ""), Error) << name;
+  };
+  refuses("group_ends", ends(Dtype::u8, {4}));
+  refuses("group_ends", ends(Dtype::i32, {1, 1}));
+  refuses("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {1 << 30}));
+  refuses("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {-1}));
+  refuses("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {2, 1}));
+  refuses("x.codes", Tensor(Dtype::u8, {64}));
+  refuses("x.scales", Tensor(Dtype::u8, {1, 1}));
+  refuses("w.codes", Tensor(Dtype::u8, {1, 1, 64}));
+}
+
+TEST(Report, OfNothingIsInvalid) {
+  Report report{.title = "t", .gate = "bits", .cases = {}};
+  EXPECT_EQ(report.exit_code(), 3);
+  EXPECT_NE(table_report(report).find("nothing was compared"), std::string::npos);
+  report.cases.push_back({"a", "op", Outcome::not_owed, "", {}});
+  EXPECT_EQ(report.exit_code(), 3);
+  report.cases.push_back({"b", "op", Outcome::pass, "", {}});
+  EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(table_report(report).find("nothing"), std::string::npos);
+}
+
+TEST(Compare, RefusesAFileWithNothingToCompare) {
+  const Scratch scratch;
+  TensorFile none;
+  none.tensors.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {3}));
+  write_safetensors(scratch / "e", none);
+  write_safetensors(scratch / "a", TensorFile{});
+  EXPECT_THROW(compare(scratch / "e", scratch / "a"), Error);
+}
+
+TEST(Compare, TakesTheOperatorAndItsOperandsFromTheCaller) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  CallGiven given{"grouped_matmul", {}, product_inputs()};
+  given.parameters.set("out", "f32");
+  TensorFile file;
+  file.tensors = call_operator(*backend, given.op, given.operands, given.parameters);
+  write_safetensors(scratch / "e", file);
+  file.tensors.at("y").as<float>()[0] += 1e-5f;
+  write_safetensors(scratch / "a", file);
+  CompareOptions options;
+  options.gate = parse_gate("bound");
+  EXPECT_EQ(compare(scratch / "e", scratch / "a", options, {}, given).exit_code(), 0);
+  file.tensors.at("y").as<float>()[0] += 1;
+  write_safetensors(scratch / "a", file);
+  const Report report = compare(scratch / "e", scratch / "a", options, {}, given);
+  EXPECT_EQ(report.exit_code(), 1);
+  EXPECT_EQ(report.cases[0].outputs[0].groups.size(), 1u);
+  EXPECT_THROW(compare(scratch / "e", scratch / "a", options), Error);
+  given.operands.insert_or_assign("group_ends", Tensor(Dtype::u8, {1}));
+  EXPECT_THROW(compare(scratch / "e", scratch / "a", options, {}, given), Error);
+}
+
 Report failing_report() {
   Report report{.title = "compare <a> & \"b\"", .gate = "bits", .cases = {}};
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});

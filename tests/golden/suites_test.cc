@@ -217,6 +217,87 @@ TEST(Verify, RefusesAnotherMajorSchemaAndIgnoresUnknownFields) {
   EXPECT_THROW(verify(suite, *backend), Error);
 }
 
+TEST(Verify, CallsASuiteWithoutCasesInvalid) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  std::ofstream(scratch / "manifest.json")
+      << R"({"schema":"mxo-vectors/1","suite":"s","level":0,"seed":0,"generator":"g","cases":[]})";
+  EXPECT_EQ(verify(scratch.path(), *backend).exit_code(), 3);
+}
+
+/// Rewrites the manifest entry of a suite's only case.
+fs::path suite_of_one(const Scratch& scratch, const std::string& op, const TensorFile& file,
+                      std::vector<ManifestOperand> operands) {
+  const fs::path suite = scratch / "one";
+  fs::create_directories(suite / kCasesFolder);
+  write_safetensors(case_file(suite, "a"), file);
+  for (ManifestOperand& operand : operands) {
+    const Tensor& tensor = file.tensors.at(operand.name);
+    operand.format = tensor.dtype();
+    operand.shape = tensor.shape();
+    operand.sha256 = sha256(tensor.data(), tensor.bytes());
+  }
+  Manifest manifest;
+  manifest.cases.push_back({"a",
+                            op,
+                            {},
+                            "",
+                            "",
+                            "definition",
+                            {},
+                            std::move(operands),
+                            sha256_of_file(case_file(suite, "a"))});
+  std::ofstream(suite / kManifestName) << to_json(manifest);
+  return suite;
+}
+
+ManifestOperand operand_of(const std::string& name, Role role) {
+  return {name, role, Dtype::u8, {}, "", "", {}};
+}
+
+TEST(Verify, WantsEveryOutputAndNoOther) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  TensorFile file;
+  file.tensors.emplace("x", Tensor(Dtype::f32, {2, 32}));
+  for (auto& [name, tensor] : call_operator(*backend, "quantize", file.tensors, {})) {
+    file.tensors.emplace(name, std::move(tensor));
+  }
+  const ManifestOperand x = operand_of("x", Role::input);
+  const ManifestOperand codes = operand_of("codes", Role::expected);
+  const ManifestOperand scales = operand_of("scales", Role::expected);
+  const auto outcome = [&](std::vector<ManifestOperand> operands) {
+    return verify(suite_of_one(scratch, "quantize", file, std::move(operands)), *backend).outcome();
+  };
+  EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
+  EXPECT_EQ(outcome({x, codes}), Outcome::invalid);
+  EXPECT_EQ(outcome({x}), Outcome::invalid);
+  EXPECT_EQ(outcome({}), Outcome::invalid);
+  EXPECT_EQ(outcome({x, codes, codes}), Outcome::invalid);
+  EXPECT_EQ(outcome({codes, scales}), Outcome::invalid);
+  ManifestOperand interval = codes;
+  interval.expect.kind = Expectation::Kind::interval;
+  EXPECT_THROW(outcome({x, interval, scales}), Error);
+  file.tensors.insert_or_assign("codes", Tensor(Dtype::e4m3, {2, 64}));
+  EXPECT_EQ(outcome({x, codes, scales}), Outcome::invalid);
+}
+
+TEST(CheckCall, GivesTheOutputsOfTheCallWithoutComputing) {
+  const auto backend = make_reference_backend();
+  for (const SuiteCase& item : suite_cases("all", 0)) {
+    const NamedTensors inputs = item.inputs(InputStream(1, item.id));
+    const Parameters parameters(item.parameters);
+    const NamedTensors computed = call_operator(*backend, item.op, inputs, parameters);
+    const NamedTensors checked = check_call(item.op, inputs, parameters);
+    ASSERT_EQ(checked.size(), computed.size()) << item.id;
+    for (const auto& [name, tensor] : computed) {
+      ASSERT_TRUE(checked.contains(name)) << item.id << " " << name;
+      EXPECT_EQ(checked.at(name).shape(), tensor.shape()) << item.id << " " << name;
+      EXPECT_EQ(checked.at(name).dtype(), tensor.dtype()) << item.id << " " << name;
+    }
+  }
+}
+
 TEST(Verify, RefusesMalformedManifestsInOneLine) {
   const Scratch scratch;
   const auto backend = make_reference_backend();

@@ -71,6 +71,13 @@ class Inputs(Case):
             self.refused("run", "dispatch", "--input", x, "--output", self.here / "o",
                          "--set", "experts=1", says=name)
 
+    def test_ranks_agree_in_top_k(self):
+        x = self.path("x.safetensors", st.encode(
+            {"rank0.x": ramp(2, 32), "rank0.experts": ("I32", [2, 1], bytes(8)),
+             "rank1.x": ramp(2, 32), "rank1.experts": ("I32", [2, 2], bytes(16))}))
+        self.refused("run", "dispatch", "--input", x, "--output", self.here / "o",
+                     "--set", "experts=2", says="top_k")
+
     def test_manifests_cannot_overflow_the_stack(self):
         suite = self.here / "suite"
         suite.mkdir()

@@ -4,8 +4,10 @@
 Usage: cli_suites_test.py MXO [unittest arguments].
 """
 import json
+import math
 import os
 import pty
+import random
 import signal
 import struct
 import subprocess
@@ -120,6 +122,56 @@ class Compare(Case):
         # Bytes without a format are no numbers: bits, and said.
         plain = self.pair({k: pair[k] for k in pair}, {k: pair[k] for k in pair})
         self.assertIn("held to bits", self.ok("compare", *plain, "--gate", "ulp=1"))
+
+    def product(self, ends=("I32", [2], struct.pack("<2i", 3, 5)), rows=8):
+        """Operands of a product whose last rows belong to no group."""
+        draw = random.Random(1)
+        return self.path("operands.safetensors", st.encode({
+            "x.codes": st.u8([rows, 64], [draw.randrange(0x30, 0x50) for _ in range(rows * 64)]),
+            "x.scales": st.u8([rows, 2], [127] * (rows * 2)),
+            "w.codes": st.u8([2, 8, 64], [draw.randrange(0x30, 0x50) for _ in range(1024)]),
+            "w.scales": st.u8([2, 8, 2], [127] * 32), "group_ends": ends}))
+
+    def test_a_file_of_run_brings_its_groups_and_bound(self):
+        operands = self.product()
+        expected = self.path("e.safetensors")
+        self.ok("run", "grouped_matmul", "--input", operands, "--output", expected, "--set",
+                "out=f32")
+        y = st.decode(expected.read_bytes())["y"]
+        values = list(struct.unpack("<64f", y[2]))
+        values[3] *= 1 + 2 ** -22
+        values[40:] = [math.nan] * 24
+        actual = self.path("a.safetensors", st.encode({"y": st.f32([8, 8], values)}))
+        out = self.ok("compare", expected, actual, code=DISAGREE)
+        self.assertIn("worst group 0 (0 to 3)", out)
+        self.assertIn("rows 5 to 7 belong to no group and hold NaN: not compared", out)
+        self.refused("compare", expected, actual, "--gate", "bound", says="operands")
+        self.ok("compare", expected, actual, "--gate", "bound", "--op", "grouped_matmul",
+                "--input", operands, "--set", "out=f32")
+        whole = {**st.decode(expected.read_bytes()), **st.decode(operands.read_bytes())}
+        case = self.path("case.safetensors", st.encode(
+            whole, {"mxo.op": "grouped_matmul", "mxo.set.out": "f32", "mxo.outputs": "y"}))
+        self.assertIn("--gate bound passes", self.ok("compare", case, actual, code=DISAGREE))
+        bare = self.path("bare.safetensors", st.encode({"y": y}))
+        self.ok("compare", bare, actual, "--gate", "bound", "--op", "grouped_matmul",
+                "--input", operands, "--set", "out=f32")
+        values[3] *= 2
+        actual.write_bytes(st.encode({"y": st.f32([8, 8], values)}))
+        self.ok("compare", bare, actual, "--gate", "bound", "--op", "grouped_matmul",
+                "--input", operands, "--set", "out=f32", code=DISAGREE)
+        self.refused("compare", bare, actual, "--input", operands, says="--op")
+
+    def test_group_ends_are_never_believed(self):
+        good = self.path("e.safetensors")
+        self.ok("run", "grouped_matmul", "--input", self.product(), "--output", good)
+        y = self.path("y.safetensors", st.encode({"y": st.decode(good.read_bytes())["y"]}))
+        for kind, code, values in [("I32", "i", (5, 3)), ("I32", "i", (3, 2 ** 30)),
+                                   ("I32", "i", (-1, 5)), ("I64", "q", (3, 2 ** 40)),
+                                   ("U8", "B", (3, 5)), ("F32", "f", (3, 5))]:
+            bad = self.product((kind, [2], struct.pack(f"<2{code}", *values)))
+            self.refused("compare", y, y, "--gate", "bound", "--op", "grouped_matmul", "--input",
+                         bad, says="group_ends")
+            self.refused("explain", bad, y, "--op", "grouped_matmul", says="group_ends")
 
     def test_nan_is_a_class_unless_bits_are_asked_for(self):
         quiet, other = b"\x00\x00\xc0\x7f", b"\xff\xff\xff\x7f"

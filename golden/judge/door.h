@@ -1,0 +1,19 @@
+// The one door: nothing looks at the operands of a call before it was checked as `run` checks it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "ops/catalogue.h"
+
+namespace mxo {
+
+/// Throws Error(file) "where: ..." unless `op` would take these operands and parameters, and every
+/// tensor of `expected` is an output of the call with its shape and element size.  Outputs of an
+/// operator that works on ranks, and of a search for a split, are not known without a run.
+void check_question(std::string_view where, std::string_view op, const NamedTensors& inputs,
+                    const Parameters& parameters,
+                    const std::map<std::string, const Tensor*>& expected);
+
+}  // namespace mxo

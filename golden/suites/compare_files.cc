@@ -1,0 +1,178 @@
+// From two files to questions for the judge.
+#include "golden/suites/compare_files.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "formats/error.h"
+#include "golden/files/read_tensors.h"
+#include "golden/judge/door.h"
+#include "golden/judge/group_rows.h"
+#include "golden/judge/outputs.h"
+#include "golden/judge/step_order.h"
+#include "ops/catalogue/ranks.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A call as a file and the caller tell it; empty fields where nobody says anything.
+struct CallInFile {
+  std::string op;
+  Parameters parameters;
+  std::vector<std::string> outputs;  ///< empty: every tensor
+  NamedTensors inputs;
+
+  bool is_output(const std::string& name) const {
+    return outputs.empty() ||
+           std::any_of(outputs.begin(), outputs.end(),
+                       [&](const std::string& spec) { return names_operand(spec, name); });
+  }
+  /// True if every operand that the operator cannot do without is here.
+  bool whole() const {
+    if (op.empty()) return false;
+    const auto& specs = catalogue_entry(op).inputs;
+    return std::all_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
+      return spec.optional || inputs.find(spec.name) != inputs.end();
+    });
+  }
+};
+
+std::vector<std::string> split_at_commas(std::string_view rest) {
+  std::vector<std::string> parts;
+  while (!rest.empty()) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    parts.emplace_back(rest.substr(0, comma));
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+  }
+  return parts;
+}
+
+/// Operands in a file: all that are no outputs and that the operator takes.
+void take_operands(const TensorFile& file, CallInFile& call) {
+  constexpr std::string_view moved = "input.";  // where an output has the operand's name
+  for (const auto& [stored, tensor] : file.tensors) {
+    const bool input = stored.starts_with(moved);
+    if (!input && call.is_output(stored) && stored != "group_ends") continue;
+    const std::string name = input ? stored.substr(moved.size()) : stored;
+    const auto& specs = catalogue_entry(call.op).inputs;
+    const bool taken = std::any_of(specs.begin(), specs.end(),
+                                   [&](const OperandSpec& spec) { return spec.name == name; });
+    if (taken) call.inputs.emplace(name, tensor);
+  }
+}
+
+CallInFile call_in(const TensorFile& file, const fs::path& path, const CallGiven& given) {
+  CallInFile call{given.op, given.parameters, {}, given.operands};
+  const auto text = [&](const char* key) {
+    const auto at = file.metadata.find(key);
+    return at == file.metadata.end() ? std::string() : at->second;
+  };
+  if (call.op.empty()) {
+    call.op = text("mxo.op");
+    for (const auto& [key, value] : file.metadata) {
+      constexpr std::string_view set = "mxo.set.";
+      if (key.starts_with(set)) call.parameters.set(key.substr(set.size()), value);
+    }
+  }
+  if (call.op.empty()) return call;
+  try {
+    for (const OperandSpec& spec : catalogue_entry(call.op).outputs) {
+      if (!given.op.empty()) call.outputs.emplace_back(spec.name);
+    }
+  } catch (const Error& error) {
+    throw Error(Fault::file, path.string() + ": " + error.what());
+  }
+  if (given.op.empty()) call.outputs = split_at_commas(text("mxo.outputs"));
+  take_operands(file, call);
+  return call;
+}
+
+/// Groups of a tensor in a bare file: those of its `group_ends`, if they can be its rows.
+Groups groups_in_file(const fs::path& path, const TensorFile& file, const CallInFile& call,
+                      const std::string& name, const Tensor& tensor) {
+  if (!call.op.empty()) return groups_of(call.op, name, call.inputs, tensor);
+  const auto at = file.tensors.find("group_ends");
+  if (at == file.tensors.end() || tensor.rank() != 2) return {};
+  Groups groups{group_ends_of(at->second), -1};
+  if (groups.ends.empty() && at->second.elements() > 0) {
+    throw Error(Fault::file, path.string() + ": group_ends: found " +
+                                 describe(at->second.operand()) +
+                                 ", needs i32 or i64 [E] that never decreases");
+  }
+  if (groups.ends.empty() || groups.ends.back() > tensor.extent(0)) return {};
+  groups.owed_rows = groups.ends.back();
+  return groups;
+}
+
+/// The format of a pair: what either file says it is; a type of its own before a plain integer.
+Dtype format_of_pair(const TensorFile& expected, const TensorFile& actual, const std::string& name,
+                     const std::string& actual_name) {
+  const auto is_bits = [](Dtype d) {
+    return d == Dtype::u8 || d == Dtype::u16 || d == Dtype::u32 || d == Dtype::i32;
+  };
+  const Dtype format = format_of(expected, name);
+  const Dtype other = format_of(actual, actual_name);
+  return is_bits(format) && size_of(format) == size_of(other) ? other : format;
+}
+
+void check(const fs::path& path, const CallInFile& call, const CompareOptions& options,
+           const std::vector<OutputInQuestion>& questions) {
+  const bool bound = options.gate.kind == Gate::Kind::bound;
+  if (bound && call.op.empty()) {
+    throw Error(Fault::argument, path.string() +
+                                     ": gate bound needs the operator: a case file "
+                                     "names it, or --op");
+  }
+  if (!call.whole()) {
+    if (!bound) return;
+    throw Error(Fault::argument, path.string() + ": gate bound needs the operands of " + call.op +
+                                     ": a case file holds them, or --input");
+  }
+  std::map<std::string, const Tensor*> expected;
+  for (const OutputInQuestion& question : questions) {
+    expected.emplace(question.name, question.owed.expected);
+  }
+  check_question(path.string(), call.op, call.inputs, call.parameters, expected);
+}
+
+}  // namespace
+
+void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
+  for (TensorVerdict& output : outputs) {
+    verdict.outcome = graver(verdict.outcome, output.outcome);
+    verdict.outputs.push_back(std::move(output));
+  }
+}
+
+CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_path,
+                          const CompareOptions& options, const CallGiven& given) {
+  const TensorFile expected = read_tensors(expected_path);
+  const TensorFile actual = read_tensors(actual_path);
+  const CallInFile call = call_in(expected, expected_path, given);
+  const bool single_arrays =
+      expected_path.extension() == ".npy" && actual_path.extension() == ".npy";
+  std::vector<OutputInQuestion> questions;
+  for (const auto& [name, tensor] : expected.tensors) {
+    const auto at = single_arrays ? actual.tensors.begin() : actual.tensors.find(name);
+    const bool there = at != actual.tensors.end();
+    if (!call.is_output(name) || (name == "group_ends" && !there)) continue;
+    Owed owed;
+    owed.expected = &tensor;
+    owed.format = format_of_pair(expected, actual, name, there ? at->first : name);
+    owed.groups = groups_in_file(expected_path, expected, call, name, tensor);
+    questions.push_back({name, owed, there ? &at->second : nullptr});
+  }
+  if (questions.empty()) {
+    throw Error(Fault::file, expected_path.string() + ": holds no tensor to compare");
+  }
+  check(expected_path, call, options, questions);
+  CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_owed, {}, {}};
+  take(verdict,
+       judge_outputs({call.op, call.inputs, call.parameters}, std::move(questions), options));
+  order_by_step(call.op, verdict);
+  return verdict;
+}
+
+}  // namespace mxo
