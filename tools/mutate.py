@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Who judges the judge: breaks the code in one place at a time and sees whether a test fails.
+r"""Who judges the judge: breaks the code in one place at a time and sees whether a test fails.
 
-Usage: tools/mutate.py --build build/release --target golden_test --test tests/golden_test
-           [--filter 'Comparator*'] [--sample N --seed S] FILE...
+Usage: tools/mutate.py [--make COMMAND] [--run COMMAND] [--sample N --seed S] FILE...
+   as  tools/mutate.py --run "build/release/tests/golden_test --gtest_filter='Compar*'" \
+           golden/judge/judge.cc golden/judge/measures.cc
 
 Each mutant flips a comparison, a boundary, a logical operator or a constant, or deletes a
-statement.  The target is built and run; a mutant that builds and passes has survived and is
+statement.  --make builds and --run tests; a mutant that builds and passes has survived and is
 printed.  Files are put back as they were, also after Ctrl-C.  Works in the source tree: run it
 where nobody else builds.
 """
@@ -60,20 +61,19 @@ class Judge:
     def __init__(self, options):
         self.options = options
 
-    def runs(self, *command, timeout):
+    @staticmethod
+    def runs(command, timeout):
         try:
-            return subprocess.run(command, capture_output=True, check=False,
+            return subprocess.run(command, shell=True, capture_output=True, check=False,
                                   timeout=timeout).returncode == 0
         except subprocess.TimeoutExpired:
             return False
 
     def builds(self):
-        return self.runs("ninja", "-C", self.options.build, self.options.target, timeout=1800)
+        return self.runs(self.options.make, timeout=1800)
 
     def passes(self):
-        test = str(Path(self.options.build, self.options.test))
-        return self.runs(test, f"--gtest_filter={self.options.filter}", "--gtest_fail_fast",
-                         timeout=self.options.timeout)
+        return self.runs(self.options.run, timeout=self.options.timeout)
 
 
 def try_mutant(judge, path, number, new):
@@ -93,11 +93,9 @@ def try_mutant(judge, path, number, new):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path)
-    parser.add_argument("--build", default="build/release")
-    parser.add_argument("--target", default="golden_test")
-    parser.add_argument("--test", default="tests/golden_test")
-    parser.add_argument("--filter", default="*")
-    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--make", default="ninja -C build/release golden_test")
+    parser.add_argument("--run", default="build/release/tests/golden_test --gtest_fail_fast")
+    parser.add_argument("--timeout", type=float, default=120, help="of --run; too long is a kill")
     parser.add_argument("--sample", type=int, default=0, help="so many of each file; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     judge = Judge(parser.parse_args())
