@@ -57,6 +57,7 @@ bool for_quantized(const Call& call, NamedTensors& out, Fn fn) {
   const Tensor& x = call.input("x");
   const bool wide = size_of(x.dtype()) == 4;
   const Index block = call.set.integer("block", kMxBlock);
+  if (scales->second.elements() * block != codes->second.elements()) return false;  // tiles
   for (Index b = 0; b < scales->second.elements(); ++b) {
     std::vector<float> values;
     for (Index i = b * block; i < (b + 1) * block; ++i) {

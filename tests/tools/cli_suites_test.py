@@ -173,6 +173,19 @@ class Compare(Case):
                          bad, says="group_ends")
             self.refused("explain", bad, y, "--op", "grouped_matmul", says="group_ends")
 
+    def test_explain_takes_scales_in_tiles(self):
+        x = self.path("x.safetensors", st.encode({"x": ramp(200, 320)}))
+        out = self.path("o.safetensors")
+        tiles = ["--set", "scale_layout=blocked"]
+        self.ok("run", "quantize", "--input", x, "--output", out, *tiles)
+        codes = st.decode(out.read_bytes())
+        dtype, shape, data = codes["codes"]
+        codes["codes"] = (dtype, shape, data[:100] + bytes([data[100] ^ 8]) + data[101:])
+        out.write_bytes(st.encode(codes))
+        found, text, err = mxo("explain", x, out, "--op", "quantize", *tiles)
+        self.assertIn(found, [AGREE, DISAGREE], err)
+        self.assertIn("1 of", text)
+
     def test_nan_is_a_class_unless_bits_are_asked_for(self):
         quiet, other = b"\x00\x00\xc0\x7f", b"\xff\xff\xff\x7f"
         files = self.pair({"y": ("F32", [1], quiet)}, {"y": ("F32", [1], other)})
