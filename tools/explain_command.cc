@@ -20,6 +20,7 @@ struct Options {
   std::string actual;
   std::string op;
   std::vector<std::string> settings;
+  bool json = false;
 };
 
 /// The question and the answer that is owed.
@@ -67,10 +68,10 @@ Known known_call(const Options& options, Backend& backend) {
 void print(const Explanation& e) {
   fmt::print("{} of {} elements differ from what is expected ({:.1f} dB)\n", e.differing,
              e.elements, e.sqnr_db);
-  for (const Finding& f : e.findings) {
-    fmt::print("  {:>9} of {} differ  {:>8.1f} dB  {}\n", f.differing, f.compared, f.sqnr_db,
-               f.phrase);
+  for (const Cause& cause : e.causes) {
+    fmt::print("  {:>6.1f} %  {}\n", 100.0 * cause.share, cause.sentence);
   }
+  if (!e.pattern.empty()) fmt::print("  {}\n", e.pattern);
 }
 
 int explain_file(const Options& options, const Settings& settings) {
@@ -91,9 +92,14 @@ int explain_file(const Options& options, const Settings& settings) {
     ProgressBar bar(settings.quiet);
     e = explain(*backend, known.call, known.expected, actual, bar.callback());
   }
-  if (!settings.quiet && e.differing > 0) print(e);
-  fmt::print("{}\n", e.sentence);
-  return e.differing == 0 || e.explained ? kAgree : kDisagree;
+  if (options.json) {
+    fmt::print("{}\n", to_json(e));
+  } else {
+    if (!settings.quiet && e.differing > 0) print(e);
+    fmt::print("{}\n", e.sentence());
+  }
+  const bool settled = e.verdict == ExplainVerdict::same || e.verdict == ExplainVerdict::explained;
+  return settled ? kAgree : kDisagree;
 }
 
 std::function<int()> prepare(CLI::App& app, const Settings& settings) {
@@ -105,12 +111,12 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   app.add_option("--op", options->op, "the operator that ACTUAL claims to be");
   app.add_option("--set", options->settings, "its parameters, key=value; may be repeated")
       ->allow_extra_args(false);
+  app.add_flag("--json", options->json, "the explanation as JSON, schema mxo-explain/1");
   return [options, &settings] { return explain_file(*options, settings); };
 }
 
 }  // namespace
 
-const Command kExplain{"explain", "why an output differs: the alternative that gives its bits",
-                       prepare};
+const Command kExplain{"explain", "why an output differs: what the kernel did, measured", prepare};
 
 }  // namespace mxo::tools

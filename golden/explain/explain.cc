@@ -1,271 +1,190 @@
-// The search: singles on a slice, confirmation, then pairs.
+// Measure first, guess last: what the output says by itself, then altered calls, then patterns.
 #include "golden/explain/explain.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <limits>
 
 #include "formats/error.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/match.h"
+#include "golden/explain/name/pattern.h"
+#include "golden/explain/output.h"
+#include "golden/explain/recover/quantiser.h"
+#include "golden/explain/recover/recover.h"
+#include "golden/explain/recover/scales.h"
+#include "golden/explain/search.h"
+#include "golden/judge/elements.h"
+#include "golden/judge/step_order.h"
 
 namespace mxo {
 namespace {
 
-/// Multiply-adds that a confirmation on the whole may cost.
-constexpr double kWholeWork = 3e9;
-constexpr std::size_t kFindings = 8;
+struct Outputs {
+  std::vector<Output> list;
+  std::vector<std::string> missing;
+  std::string later;  ///< steps that follow from the first that differs
+};
 
-/// Part of the failing indices spread over their range, and some that do not fail.
-std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index most) {
-  std::set<Index> kept;
-  const auto take = [&kept](Index n, Index count, auto at) {
-    for (Index i = 0; i < std::min(n, count); ++i) {
-      kept.insert(at(count > 1 && n > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
+/// Of an operator of many steps only those outputs stay that belong to its first wrong step.
+void keep_first_step(const Call& call, Outputs& outputs) {
+  CaseVerdict verdict;
+  for (const Output& o : outputs.list) {
+    TensorVerdict tensor;
+    tensor.name = o.name;
+    tensor.outcome = o.differing > 0 ? Outcome::fail : Outcome::pass;
+    verdict.outputs.push_back(std::move(tensor));
+  }
+  order_by_step(call.op, verdict);
+  if (verdict.reason.empty()) return;
+  const auto step = [](std::string name) {
+    if (name.starts_with("rank")) name = name.substr(name.find('.') + 1);
+    for (const char* part : {".codes", ".scales"}) {
+      if (name.ends_with(part)) name.resize(name.size() - std::char_traits<char>::length(part));
     }
+    return name;
   };
-  const auto bad = static_cast<Index>(failing.size());
-  take(std::max<Index>(2, most * 3 / 4), bad,
-       [&](Index i) { return failing[static_cast<std::size_t>(i)]; });
-  take(std::max<Index>(2, most / 4), extent, [](Index i) { return i; });
-  return {kept.begin(), kept.end()};
+  const auto first = std::find_if(verdict.outputs.begin(), verdict.outputs.end(),
+                                  [](const auto& t) { return t.outcome == Outcome::fail; });
+  const std::string name = step(first->name);
+  Index others = 0;
+  std::erase_if(outputs.list, [&](const Output& o) {
+    const bool other = step(o.name) != name;
+    others += other && o.differing > 0;
+    return other;
+  });
+  outputs.later = "the first step to differ is " + name;
+  if (others > 0) {
+    outputs.later += "; " + std::to_string(others) +
+                     (others == 1 ? " later output differs" : " later outputs differ") + ", too";
+  }
 }
 
-/// What the hypotheses are held against: the whole, or a slice of a product.
-class Bench {
- public:
-  Bench(Backend& backend, const Call& call, const NamedTensors& expected,
-        const NamedTensors& actual)
-      : backend_(backend), actual_(actual), product_(call.is_product()) {
-    const auto y = actual.find("y");
-    if (!product_ || y == actual.end() || y->second.rank() != 2) {
-      product_ = false;
-      return;
-    }
-    owed_ = owed_rows(call);
-    failing_ = failing(expected.find("y")->second, y->second, owed_);
-    columns_ = y->second.extent(1);
-    work_ = static_cast<double>(owed_) * static_cast<double>(columns_) *
-            static_cast<double>(call.input(call.has("x.codes") ? "x.codes" : "x").extent(1));
-    choose(8, 64);
-  }
-
-  /// A slice of about so many rows and columns; the whole where that is no more work.
-  void choose(Index rows, Index columns) {
-    if (!product_) return;
-    slice_ = {spread(failing_.rows, owed_, rows), spread(failing_.columns, columns_, columns)};
-    part_.clear();
-    part_.emplace("y", sliced_result(actual_.find("y")->second, slice_));
-  }
-  /// Everything, or a large slice where everything would take seconds.
-  void widen() {
-    if (product_ && work_ <= kWholeWork) {  // the whole
-      product_ = false;
+Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual) {
+  Outputs outputs;
+  for (const auto& [name, tensor] : expected) {
+    const auto at = actual.find(name);
+    if (at == actual.end()) {
+      outputs.missing.push_back(name);
     } else {
-      choose(64, 256);
+      outputs.list.push_back(make_output(call, name, tensor, at->second));
     }
   }
+  return outputs;
+}
 
-  /// Runs an altered call and its rewrites here.  False where a hypothesis does not apply.
-  bool run(const Call& altered, const std::vector<const Hypothesis*>& rewrites, Match& found) {
-    NamedTensors out;
-    if (!outputs(altered, rewrites, out) || !same_shapes(out)) return false;
-    found = match(out, actual(), product_ ? -1 : owed_);
-    return found.compared > 0;
-  }
-
-  /// From here on slices are taken where this candidate, which fits a smaller one, does not fit.
-  void look_where_it_fails(const Call& altered, const std::vector<const Hypothesis*>& rewrites) {
-    NamedTensors out;
-    if (columns_ == 0 || !outputs(altered, rewrites, out)) return;
-    const Tensor& seen = actual().find("y")->second;
-    Window wrong = failing(out.find("y")->second, seen, product_ ? seen.extent(0) : owed_);
-    if (product_) {
-      for (Index& r : wrong.rows) r = slice_.rows[static_cast<std::size_t>(r)];
-      for (Index& c : wrong.columns) c = slice_.columns[static_cast<std::size_t>(c)];
-    }
-    if (!wrong.rows.empty()) failing_ = std::move(wrong);
-    product_ = true;
-  }
-
- private:
-  const NamedTensors& actual() const { return product_ ? part_ : actual_; }
-
-  /// False for an alternative whose result has another shape than what was returned.
-  bool same_shapes(const NamedTensors& out) const {
-    return std::all_of(out.begin(), out.end(), [&](const auto& item) {
-      const auto at = actual().find(item.first);
-      return at == actual().end() || (at->second.shape() == item.second.shape() &&
-                                      size_of(at->second.dtype()) == size_of(item.second.dtype()));
-    });
-  }
-
-  bool outputs(const Call& altered, const std::vector<const Hypothesis*>& rewrites,
-               NamedTensors& out) {
-    const Call call = product_ ? sliced(altered, slice_) : altered;
-    try {
-      out = run_call(backend_, call);
-    } catch (const Error&) {
-      return false;  // the alternative is no valid call: it cannot be what happened
-    }
-    if (product_) {
-      // Block-wise scales of w keep all columns of the product; they are cut here.
-      Tensor& y = out.find("y")->second;
-      if (y.extent(1) != static_cast<Index>(slice_.columns.size())) {
-        std::vector<Index> all(static_cast<std::size_t>(y.extent(0)));
-        for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Index>(i);
-        y = sliced_result(y, {all, slice_.columns});
+double sqnr_of(const std::vector<Output>& outputs) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double signal = 0.0;
+  double noise = 0.0;
+  for (const Output& o : outputs) {
+    const ElementReader read(o.expected->dtype());
+    for (Index i = 0; i < o.owed * o.columns; ++i) {
+      const Element x = read(o.wanted(i));
+      const bool same = o.marks[static_cast<std::size_t>(i)] == Mark::same;
+      const Element y = same ? x : read(o.came(i));
+      if (x.nan || y.nan || x.infinite || y.infinite) {
+        if (!same) return -kInfinity;
+        continue;
       }
-    }
-    for (const Hypothesis* h : rewrites) {
-      if (h->rewrite && !h->rewrite(call, out, actual())) return false;
-    }
-    return true;
-  }
-
-  Backend& backend_;
-  const NamedTensors& actual_;
-  bool product_;
-  Index owed_ = -1;
-  Index columns_ = 0;
-  double work_ = 0;
-  Window failing_;
-  Window slice_;
-  NamedTensors part_;
-};
-
-struct Candidate {
-  std::vector<const Hypothesis*> hypotheses;
-  Call altered;
-  Match match;
-};
-
-bool better(const Candidate& a, const Candidate& b) {
-  if (a.match.identical() != b.match.identical()) return a.match.identical();
-  return a.match.sqnr_db > b.match.sqnr_db;
-}
-
-/// Two of one stage exclude each other, but operands can be misread on both sides.
-bool combine(const Hypothesis& a, const Hypothesis& b) {
-  if (a.stage != b.stage) return true;
-  if (a.stage == Stage::input) return a.name.substr(0, 1) != b.name.substr(0, 1);
-  return a.stage == Stage::rule &&
-         a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
-}
-
-/// Keeps the candidates that still fit on a wider slice; a chance fit is dropped.
-void confirm(Bench& bench, std::vector<Candidate>& candidates) {
-  bench.widen();
-  for (Candidate& c : candidates) {
-    if (c.match.identical()) bench.run(c.altered, c.hypotheses, c.match);
-  }
-  std::stable_sort(candidates.begin(), candidates.end(), better);
-}
-
-std::vector<Candidate> try_singles(Bench& bench, const Call& call,
-                                   const std::vector<Hypothesis>& list, const Progress& progress) {
-  std::vector<Candidate> found;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (progress)
-      progress(0.5 * static_cast<double>(i) / static_cast<double>(list.size()), list[i].name);
-    Candidate c{{&list[i]}, call, {}};
-    if (list[i].alter(c.altered) && bench.run(c.altered, c.hypotheses, c.match)) {
-      found.push_back(std::move(c));
+      signal += x.value * x.value;
+      noise += (x.value - y.value) * (x.value - y.value);
     }
   }
-  std::stable_sort(found.begin(), found.end(), better);
-  return found;
+  if (noise == 0.0) return kInfinity;
+  return signal == 0.0 ? -kInfinity : 10.0 * std::log10(signal / noise);
 }
 
-std::vector<Candidate> try_pairs(Bench& bench, const std::vector<Candidate>& singles,
-                                 const Progress& progress) {
-  std::vector<Candidate> found;
-  for (std::size_t i = 0; i < singles.size(); ++i) {
-    if (progress) {
-      progress(0.5 + 0.5 * static_cast<double>(i) / static_cast<double>(singles.size()), "pairs");
-    }
-    for (std::size_t j = 0; j < singles.size(); ++j) {
-      const Hypothesis& a = *singles[i].hypotheses.front();
-      const Hypothesis& b = *singles[j].hypotheses.front();
-      const bool ordered = a.stage < b.stage || (a.stage == b.stage && i < j);
-      if (!ordered || !combine(a, b)) continue;
-      Candidate c{{&a, &b}, singles[i].altered, {}};
-      if (b.alter(c.altered) && bench.run(c.altered, c.hypotheses, c.match)) {
-        found.push_back(std::move(c));
-      }
-      if (found.size() > 4 * kFindings) {
-        std::stable_sort(found.begin(), found.end(), better);
-        found.resize(kFindings);
-      }
-    }
-  }
-  std::stable_sort(found.begin(), found.end(), better);
-  return found;
+Index left_of(const std::vector<Output>& outputs) {
+  Index left = 0;
+  for (const Output& o : outputs) left += o.left;
+  return left;
 }
 
-Finding to_finding(const Candidate& c) {
-  Finding f;
-  for (const Hypothesis* h : c.hypotheses) {
-    f.names.push_back(h->name);
-    f.phrase += f.phrase.empty() ? h->phrase : " and " + h->phrase;
-  }
-  f.compared = c.match.compared;
-  f.differing = c.match.differing;
-  f.sqnr_db = c.match.sqnr_db;
-  return f;
+void append(std::vector<Claim>& to, std::vector<Claim> more) {
+  for (Claim& c : more) to.push_back(std::move(c));
 }
 
-std::string decibels(double db) {
-  if (std::isinf(db)) return db > 0 ? "inf dB" : "-inf dB";
-  return std::to_string(db).substr(0, std::to_string(db).find('.') + 2) + " dB";
-}
-
-std::string sentence_of(const Explanation& e) {
-  if (e.differing == 0) return "bit-identical as it is";
-  if (e.findings.empty()) return "no alternative applies to this operator";
-  if (!e.explained) {
-    return "nothing known explains it; nearest, at " + decibels(e.findings.front().sqnr_db) +
-           ", if " + e.findings.front().phrase;
-  }
-  std::string text = "bit-identical if " + e.findings.front().phrase;
-  for (std::size_t i = 1; i < e.findings.size() && e.findings[i].differing == 0; ++i) {
-    text += "; as well if " + e.findings[i].phrase;
-  }
-  return text;
+std::string percent(double share) {
+  const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
+  std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
+  return text.substr(0, text.find('.') + 2) + " %";
 }
 
 }  // namespace
 
+std::string_view name_of(ExplainVerdict verdict) {
+  switch (verdict) {
+    case ExplainVerdict::same: return "same";
+    case ExplainVerdict::explained: return "explained";
+    case ExplainVerdict::partly: return "partly";
+    case ExplainVerdict::unknown: break;
+  }
+  return "unknown";
+}
+
+std::string Explanation::sentence() const {
+  if (verdict == ExplainVerdict::same) return "bit-identical as it is";
+  std::string text(name_of(verdict));
+  if (verdict == ExplainVerdict::unknown) return "no known cause: " + pattern;
+  text += ": ";
+  for (std::size_t i = 0; i < causes.size() && i < 3; ++i) {
+    text += (i > 0 ? "; " : "");
+    if (causes.size() > 1 || verdict == ExplainVerdict::partly)
+      text += percent(causes[i].share) + ": ";
+    text += causes[i].sentence;
+  }
+  return text;
+}
+
 Explanation explain(Backend& backend, const Call& call, const NamedTensors& expected,
                     const NamedTensors& actual, const Progress& progress) {
+  Outputs outputs = outputs_of(call, expected, actual);
   Explanation e;
-  const Match plain = match(expected, actual, call.is_product() ? owed_rows(call) : -1);
-  e.elements = plain.compared;
-  e.differing = plain.differing;
-  e.sqnr_db = plain.sqnr_db;
-  if (plain.differing > 0) {
-    const std::vector<Hypothesis> list = hypotheses_about(call);
-    Bench bench(backend, call, expected, actual);
-    std::vector<Candidate> found = try_singles(bench, call, list, progress);
-    if (!found.empty() && found.front().match.identical()) {
-      const Candidate first = found.front();
-      confirm(bench, found);
-      if (!found.front().match.identical()) {
-        bench.look_where_it_fails(first.altered, first.hypotheses);
-      }
-    }
-    if (found.empty() || !found.front().match.identical()) {
-      bench.choose(6, 16);
-      std::vector<Candidate> pairs = try_pairs(bench, found, progress);
-      confirm(bench, pairs);
-      if (!pairs.empty() && (found.empty() || better(pairs.front(), found.front()))) found = pairs;
-    }
-    e.explained = !found.empty() && found.front().match.identical();
-    for (const Candidate& c : found) {
-      if (e.findings.size() < kFindings) e.findings.push_back(to_finding(c));
-    }
+  for (const Output& o : outputs.list) {
+    e.elements += o.owed * o.columns;
+    e.differing += o.differing;
   }
-  e.sentence = sentence_of(e);
+  e.sqnr_db = sqnr_of(outputs.list);
+  const auto note = [&e](const std::string& words) {
+    if (!words.empty()) e.pattern += (e.pattern.empty() ? "" : "; ") + words;
+  };
+  for (const std::string& name : outputs.missing) note(name + " is missing and was not compared");
+  if (e.differing == 0) return e;
+  keep_first_step(call, outputs);
+  note(outputs.later);
+  const Index considered = left_of(outputs.list);
+
+  std::vector<Claim> claims;
+  for (Output& o : outputs.list) {
+    append(claims, recover_stride(o));
+    append(claims, recover_unwritten(o));
+    append(claims, recover_moved(o));
+  }
+  append(claims, recover_quantiser(call, outputs.list));
+  if (left_of(outputs.list) > 0) {
+    std::vector<Hypothesis> list;
+    for (const Output& o : outputs.list) {
+      add_measured_rows(call, o, list);
+      add_measured_scales(call, o, list);
+    }
+    for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
+    append(claims, search(backend, call, outputs.list, std::move(list), progress));
+  }
+  for (Output& o : outputs.list) {
+    append(claims, recover_order(o));
+    append(claims, recover_mapped(o));
+  }
+  std::stable_sort(claims.begin(), claims.end(),
+                   [](const Claim& a, const Claim& b) { return a.elements > b.elements; });
+  for (Claim& c : claims) {
+    e.causes.push_back({std::move(c.id), std::move(c.sentence),
+                        std::min(1.0, c.elements / static_cast<double>(considered)), c.where});
+  }
+  const Index left = left_of(outputs.list);
+  e.verdict = left == 0          ? ExplainVerdict::explained
+              : e.causes.empty() ? ExplainVerdict::unknown
+                                 : ExplainVerdict::partly;
+  for (const Output& o : outputs.list) note(pattern_of(o));
   return e;
 }
 

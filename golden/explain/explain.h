@@ -1,39 +1,52 @@
-// Why an output is not the expected one: every alternative the library knows, tried in turn.
+// Why an output is not the expected one: measured from the output and the operands.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/explain/name/places.h"
 #include "golden/judge/progress.h"
 
 namespace mxo {
 
-/// One hypothesis, or two together, and how near it comes.
-struct Finding {
-  std::vector<std::string> names;  ///< of golden/explain/hypotheses.h
-  std::string phrase;              ///< "the scales are FLOOR rather than RCEIL"
-  Index compared = 0;              ///< elements it was held against
-  Index differing = 0;
-  double sqnr_db = 0;  ///< of actual against it; +inf if identical
+enum class ExplainVerdict : std::uint8_t {
+  same,       ///< every bit is the one owed
+  explained,  ///< causes that were confirmed explain every differing element
+  partly,     ///< they explain some
+  unknown,    ///< none explains any; `pattern` says what the differences look like
+};
+std::string_view name_of(ExplainVerdict verdict);
+
+/// One confirmed cause.
+struct Cause {
+  std::string id;        ///< stable, for programs: "never_written.nan"
+  std::string sentence;  ///< what happened and where
+  double share = 0;      ///< of the differing elements; estimated where a sample was run
+  Where where;
 };
 
 struct Explanation {
+  ExplainVerdict verdict = ExplainVerdict::same;
   Index elements = 0;
-  Index differing = 0;  ///< from the expected output
+  Index differing = 0;  ///< from the expected output; NaN is one value
   double sqnr_db = 0;
-  bool explained = false;         ///< the first finding reproduces every bit compared
-  std::vector<Finding> findings;  ///< best first
-  std::string sentence;           ///< "bit-identical if ...", or that nothing is
+  std::vector<Cause> causes;  ///< best first
+  std::string pattern;        ///< the differences that no cause explains, in words
+  std::string sentence() const;
 };
 
-/// Holds `actual` against `expected`, the outputs of `call` under their names (outputs that
-/// `actual` lacks are not compared), and where they differ runs alternatives on `backend`.  A
-/// failing product is first narrowed to a slice of failing rows and columns; what reproduces the
-/// slice is confirmed on the whole, or on a larger slice where the whole would take seconds.
-/// Pairs are tried only where no single hypothesis fits.  NaN is compared as a class.
-/// Errors: those of the operator; Error(shape) if an actual tensor has another shape.
+/// Holds `actual` against `expected`, the outputs of `call` under their names, and where they
+/// differ measures what the kernel did, puts it into words, and confirms it by running the
+/// altered call on `backend`.  Outputs that `actual` lacks are not compared, and named in
+/// `pattern`.  A tensor may come flat or in two dimensions.  Of an operator of many steps the
+/// first step that differs is explained.
+/// Errors: those of the operator; Error(shape) if an actual tensor has another size.
+/// One call uses `backend` from one thread.
 Explanation explain(Backend& backend, const Call& call, const NamedTensors& expected,
                     const NamedTensors& actual, const Progress& progress = {});
+
+/// Schema mxo-explain/1 (docs/explain.md).
+std::string to_json(const Explanation& explanation);
 
 }  // namespace mxo

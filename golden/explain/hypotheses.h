@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/explain/product.h"
 
 namespace mxo {
 
@@ -19,15 +20,19 @@ enum class Stage : std::uint8_t {
 
 struct Hypothesis {
   std::string name;    ///< "scale_mode=floor"
-  std::string phrase;  ///< "the scales are FLOOR rather than RCEIL"; follows "if"
+  std::string phrase;  ///< "the scales are FLOOR rather than RCEIL"
   Stage stage = Stage::rule;
   /// Alters the call; false where the hypothesis says nothing about it.
   std::function<bool(Call&)> alter = [](Call&) { return true; };
-  /// Rewrites the outputs of the altered call, `actual` at hand; false where it does not apply.
-  std::function<bool(const Call&, NamedTensors&, const NamedTensors& actual)> rewrite = {};
+  /// Rewrites the outputs of the altered call; false where it does not apply.
+  std::function<bool(const Call&, NamedTensors&)> rewrite = {};
+  /// A part of the call can be altered just as well as the whole.
+  bool local = false;
+  /// Rows or columns that alone are known to be altered; run there only, after everything else.
+  Window only = {};
 };
 
-/// Every hypothesis about `call`, most likely first.
+/// Every hypothesis about `call`, most likely first: the last step, after what was measured.
 std::vector<Hypothesis> hypotheses_about(const Call& call);
 
 // The parts of that list, one file each.

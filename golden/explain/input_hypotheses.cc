@@ -1,16 +1,18 @@
 // Operands read another way: layouts, sides, axes, groups, precision.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/recover/scales.h"
 
 namespace mxo {
 namespace {
 
 void add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-         std::function<bool(Call&)> alter) {
-  list.push_back({std::move(name), std::move(phrase), Stage::input, std::move(alter), {}});
+         std::function<bool(Call&)> alter, bool local) {
+  list.push_back({std::move(name), std::move(phrase), Stage::input, std::move(alter), {}, local});
 }
 
 /// What a kernel sees of one matrix of scales [rows, columns] if it takes linear bytes for
@@ -33,8 +35,8 @@ void misread_tiles(const std::uint8_t* from, std::uint8_t* to, Index rows, Index
 }
 
 bool misread_scales(Call& call, const std::string& name, bool as_tiles) {
-  if (call.op != "grouped_matmul") return false;
   const Tensor& scales = call.input(name);
+  if (scales.rank() < 2 || size_of(scales.dtype()) != 1) return false;
   const Index columns = scales.shape().back();
   const Index rows = scales.shape()[scales.shape().size() - 2];
   if (rows * columns == 0) return false;
@@ -86,70 +88,95 @@ bool exchange_scales(Call& call) {
   return true;
 }
 
-bool shift_ends(Call& call, int by) {
-  if (!call.has("group_ends")) return false;
+bool move_end(Call& call, Index g, Index by) {
+  Tensor ends = call.input("group_ends");
+  auto* end = ends.as<std::int32_t>();
+  const Index to = end[g] + by;
+  const Index low = g == 0 ? 0 : end[g - 1];
+  const Index high = g + 1 < ends.elements() ? end[g + 1] : to;
+  if (to < low || to > high) return false;
+  end[g] = static_cast<std::int32_t>(to);
+  call.replace("group_ends", std::move(ends));
+  return true;
+}
+
+bool shift_ends(Call& call, Index by) {
   Tensor ends = call.input("group_ends");
   auto* end = ends.as<std::int32_t>();
   for (Index g = 0; g + 1 < ends.elements(); ++g) {  // the last end stays: all rows are owed
-    const std::int32_t last = end[ends.elements() - 1];
-    end[g] = std::clamp<std::int32_t>(end[g] + by, 0, last);
+    const Index last = end[ends.elements() - 1];
+    end[g] = static_cast<std::int32_t>(std::clamp<Index>(end[g] + by, 0, last));
   }
   call.replace("group_ends", std::move(ends));
   return true;
 }
 
-/// Group g multiplied by the weights of expert g + by.
-bool roll_experts(Call& call, Index by) {
-  bool rolled = false;
-  for (const char* name : {"w", "w.codes", "w.scales"}) {
-    if (!call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2) continue;
-    if (by < 0 && call.input(name).extent(0) == 2) continue;  // then the next one is the same
-    const Tensor& w = call.input(name);
-    const Index experts = w.extent(0);
-    const std::size_t bytes = w.bytes() / static_cast<std::size_t>(experts);
-    Tensor seen(w.dtype(), w.shape());
-    for (Index e = 0; e < experts; ++e) {
-      const auto from = static_cast<std::size_t>((e + by + experts) % experts);
-      std::memcpy(seen.data() + static_cast<std::size_t>(e) * bytes, w.data() + from * bytes,
-                  bytes);
+/// Every way in which the ends of groups may be misread.
+void add_ends(const Call& call, std::vector<Hypothesis>& list) {
+  if (!call.has("group_ends")) return;
+  const Tensor& ends = call.input("group_ends");
+  for (const Index by : {-1, 1, -32, 32, -128, 128}) {
+    const std::string rows =
+        std::to_string(by < 0 ? -by : by) + (by * by == 1 ? " row " : " rows ");
+    const std::string late = by < 0 ? "early" : "late";
+    add(
+        list, "group_ends" + std::string(by < 0 ? "" : "+") + std::to_string(by),
+        "groups end " + rows + late, [by](Call& c) { return shift_ends(c, by); }, false);
+    for (Index g = 0; g < std::min<Index>(ends.elements(), 64); ++g) {
+      add(
+          list, "group_ends=moved", "group " + std::to_string(g) + " ends " + rows + late,
+          [g, by](Call& c) { return move_end(c, g, by); }, false);
     }
-    call.replace(name, std::move(seen));
-    rolled = true;
   }
-  return rolled;
+  const std::optional<Product> product = product_of(call);
+  if (product && product->wgrad && product->ends.back() < product->k) {
+    const Index by = product->k - product->ends.back();
+    add(
+        list, "group_ends=buffer",
+        "the last group runs to the end of the buffer: rows that belong to nobody are summed",
+        [by](Call& c) { return move_end(c, c.input("group_ends").elements() - 1, by); }, false);
+  }
 }
 
-/// The last block of K left out, as by a loop that ends one step early.
-bool drop_last_block(Call& call, Index block) {
-  const char* name = call.has("x.codes") ? "x.codes" : "x";
-  if (!call.is_product() || call.input(name).extent(1) <= block) return false;
-  Tensor x = call.input(name);
-  const std::size_t size = size_of(x.dtype());
-  const auto row = static_cast<std::size_t>(x.extent(1)) * size;
-  const auto tail = static_cast<std::size_t>(block) * size;
-  for (Index r = 0; r < x.extent(0); ++r) {
-    std::memset(x.data() + static_cast<std::size_t>(r + 1) * row - tail, 0, tail);
+/// The scale of the first block of depth, or of the one before, in place of each block's own.
+bool stale_blocks(Call& call, const std::string& name, bool first, bool down) {
+  const Tensor& given = call.input(name);
+  if (given.rank() < 2) return false;
+  const Index columns = given.shape().back();
+  const Index rows = given.elements() / std::max<Index>(columns, 1);
+  if ((down ? rows : columns) < 2) return false;
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index c = i % columns;
+    const Index from =
+        down ? (first ? c : std::max(i - columns, c)) : (first ? i - c : std::max(i - 1, i - c));
+    std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
+                given.data() + static_cast<std::size_t>(from) * size, size);
   }
-  call.replace(name, std::move(x));
+  call.replace(name, std::move(seen));
   return true;
 }
 
-bool unit_scales(Call& call) {
-  bool changed = false;
-  for (const char* name : {"x.scales", "w.scales"}) {
-    if (!call.has(name)) continue;
-    Tensor scales = call.input(name);
-    for (Index i = 0; i < scales.elements(); ++i) {
-      if (scales.dtype() == Dtype::f32) {
-        scales.as<float>()[i] = 1.0f;
-      } else {
-        scales.as<std::uint8_t>()[i] = 127;
-      }
-    }
-    call.replace(name, std::move(scales));
-    changed = true;
+/// Blocks whose scale is byte 0 become zero.
+bool vanish_blocks(Call& call, const std::string& scales, const std::string& codes, bool down) {
+  const Tensor& s = call.input(scales);
+  Tensor c = call.input(codes);
+  if (s.rank() < 2 || c.rank() != s.rank()) return false;
+  const Index columns = c.shape().back();
+  const Index scale_columns = s.shape().back();
+  const Index rows = c.shape()[c.shape().size() - 2];
+  bool any = false;
+  for (Index i = 0; i < c.elements(); ++i) {
+    const Index row = i / columns;
+    const Index at = down ? row % rows / 32 * scale_columns + i % columns
+                          : row * scale_columns + i % columns / 32;
+    if (at >= s.elements() || s.as<std::uint8_t>()[at] != 0) continue;
+    c.as<std::uint8_t>()[i] = 0;
+    any = true;
   }
-  return changed;
+  if (any) call.replace(codes, std::move(c));
+  return any;
 }
 
 bool round_input(Call& call) {
@@ -165,47 +192,100 @@ bool round_input(Call& call) {
 }  // namespace
 
 void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  if (call.has("x") && !call.is_product()) {
-    add(list, "x=bf16", "x is rounded to bf16 first", round_input);
+  const std::optional<Product> product = product_of(call);
+  if (call.has("x") && !product) {
+    add(list, "x=bf16", "x is rounded to bf16 first", round_input, false);
+    if (call.input("x").rank() >= 2) {
+      add(
+          list, "x=transposed", "x is read transposed",
+          [](Call& c) { return read_transposed(c, "x"); }, false);
+    }
   }
-  if (call.has("x") && call.input("x").rank() >= 2 && !call.is_product()) {
-    add(list, "x=transposed", "x is read transposed",
-        [](Call& c) { return read_transposed(c, "x"); });
-  }
-  if (call.has("group_ends")) {
-    add(list, "group_ends-1", "groups end one row early",
-        [](Call& c) { return shift_ends(c, -1); });
-    add(list, "group_ends+1", "groups end one row late", [](Call& c) { return shift_ends(c, 1); });
-  }
+  add_ends(call, list);
   if (call.op == "dequantize") {
-    add(list, "scales=transposed", "scales are read along the wrong axis",
-        [](Call& c) { return read_transposed(c, "scales"); });
+    add(
+        list, "scales=transposed", "scales are read along the wrong axis",
+        [](Call& c) { return read_transposed(c, "scales"); }, false);
   }
-  if (!call.is_product()) return;
-  for (const std::string side : {"x", "w"}) {
-    add(list, side + ".scales=linear_as_tiles",
-        "linear scales of " + side + " are read as 128x4 tiles (not swizzled)",
-        [side](Call& c) { return misread_scales(c, side + ".scales", true); });
-    add(list, side + ".scales=tiles_as_linear",
-        "the scales of " + side + " are swizzled once more than they are read back",
-        [side](Call& c) { return misread_scales(c, side + ".scales", false); });
-    add(list, side + ".scales=transposed",
-        "the scales of " + side + " are read along the wrong axis",
-        [side](Call& c) { return read_transposed(c, side + ".scales"); });
-    const std::string codes = call.op == "grouped_matmul_bf16" ? side : side + ".codes";
-    add(list, codes + "=transposed", side + " is read transposed",
-        [codes](Call& c) { return read_transposed(c, codes); });
+  if (!product) return;
+  for (const Factor* f : {&product->a, &product->b}) {
+    const std::string scales = f->scales_name;
+    if (f->scales != nullptr) {
+      add(
+          list, scales + "=linear_as_tiles",
+          "linear scales of " + f->name + " are read as 128x4 tiles (not swizzled)",
+          [scales](Call& c) { return misread_scales(c, scales, true); }, false);
+      add(
+          list, scales + "=tiles_as_linear",
+          "the scales of " + f->name + " are swizzled once more than they are read back",
+          [scales](Call& c) { return misread_scales(c, scales, false); }, false);
+      add(
+          list, scales + "=transposed",
+          "the scales of " + f->name + " are read along the wrong axis",
+          [scales](Call& c) { return read_transposed(c, scales); }, false);
+      for (const bool all : {true, false}) {
+        add(
+            list, scales + (all ? "=first_block" : "=block_before"),
+            all ? "every K block of " + f->name + " takes the scale of block 0"
+                : "K blocks of " + f->name + " take the scale of the block before",
+            [scales, all, wgrad = product->wgrad](Call& c) {
+              return stale_blocks(c, scales, all, wgrad);
+            },
+            false);
+      }
+      add_scale_values(*f, list);
+      if (size_of(f->scales->dtype()) == 1) {
+        add(
+            list, scales + "=byte_0", "scale byte 0 of " + f->name + " is read as 0",
+            [scales, codes = f->codes_name, wgrad = product->wgrad](Call& c) {
+              return vanish_blocks(c, scales, codes, wgrad);
+            },
+            true);
+      }
+    }
+    add(
+        list, f->codes_name + "=transposed", f->name + " is read transposed",
+        [codes = f->codes_name](Call& c) { return read_transposed(c, codes); }, false);
   }
-  add(list, "scales=exchanged", "the scales of x and w are exchanged", exchange_scales);
-  add(list, "scales=1", "the scales are left out", unit_scales);
-  add(list, "expert+1", "every group is multiplied by the next expert's weights",
-      [](Call& c) { return roll_experts(c, 1); });
-  add(list, "expert-1", "every group is multiplied by the previous expert's weights",
-      [](Call& c) { return roll_experts(c, -1); });
-  for (const Index block : {32, 64, 128}) {
-    add(list, "k-" + std::to_string(block),
-        "the last " + std::to_string(block) + " of K are left out",
-        [block](Call& c) { return drop_last_block(c, block); });
+  if (product->a.scales == nullptr || product->b.scales == nullptr) return;
+  const std::string a = product->a.scales_name;
+  const std::string b = product->b.scales_name;
+  add(list, "scales=exchanged", "the scales of both sides are exchanged", exchange_scales, false);
+  add(
+      list, "scales=left_out", "all scales are left out",
+      [a, b](Call& c) {
+        const auto one = [](double) { return 1.0; };
+        return map_scales(c, a, one) && map_scales(c, b, one);
+      },
+      true);
+  add(
+      list, "scales=twice", "all scales are applied twice",
+      [a, b](Call& c) {
+        const auto square = [](double s) { return s * s; };
+        return map_scales(c, a, square) && map_scales(c, b, square);
+      },
+      true);
+  add(
+      list, "scales=first_block", "every K block takes the scales of block 0, on both sides",
+      [a, b, wgrad = product->wgrad](Call& c) {
+        return stale_blocks(c, a, true, wgrad) && stale_blocks(c, b, true, wgrad);
+      },
+      false);
+  add(
+      list, "scales=transposed", "the scales of both sides are read along the wrong axis",
+      [a, b](Call& c) { return read_transposed(c, a) && read_transposed(c, b); }, false);
+  if (size_of(product->a.scales->dtype()) == 1) return;
+  for (const bool up : {true, false}) {
+    add(
+        list, up ? "scales=up" : "scales=down",
+        up ? "all scales are rounded up to powers of two" : "all scales are cut to powers of two",
+        [a, b, up](Call& c) {
+          const auto power = [up](double s) {
+            return std::exp2(up ? std::ceil(std::log2(s)) : std::floor(std::log2(s)));
+          };
+          return map_scales(c, a, power) && map_scales(c, b, power);
+        },
+        true);
   }
 }
 

@@ -28,6 +28,19 @@ std::vector<std::string> values_of(const Call& call, std::string_view key) {
   return values;
 }
 
+/// Codes become plain bytes, which an operator takes as whatever format it is told.
+void forget_formats(Call& call) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (is_minifloat8(tensor->dtype())) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    Tensor bytes = call.input(name);
+    bytes.reinterpret_as(Dtype::u8);
+    call.replace(name, std::move(bytes));
+  }
+}
+
 /// Every other value of `key`, with a phrase made from both.
 template <typename Phrase>
 void add_alternatives(const Call& call, std::string_view key, std::vector<Hypothesis>& list,
@@ -37,11 +50,16 @@ void add_alternatives(const Call& call, std::string_view key, std::vector<Hypoth
   const std::string now(call.set.text(key, values.front()));
   for (const std::string& other : values) {
     if (other == now) continue;
-    list.push_back(
-        {std::string(key) + "=" + other, phrase(other, now), Stage::rule, [key, other](Call& c) {
-           c.set.set(key, other);
-           return true;
-         }});
+    list.push_back({std::string(key) + "=" + other,
+                    phrase(other, now),
+                    Stage::rule,
+                    [key, other](Call& c) {
+                      c.set.set(key, other);
+                      if (key.starts_with("format")) forget_formats(c);
+                      return true;
+                    },
+                    {},
+                    true});
   }
 }
 
@@ -107,8 +125,8 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   add_alternatives(call, "scale_mode", list, [](const auto& other, const auto& now) {
     return "the scales are " + upper(other) + " rather than " + upper(now);
   });
-  for (const char* key : {"format", "format_x", "format_w"}) {
-    if (std::string_view(key) != "format" && !call.set.has(key)) continue;
+  for (const char* key : {"format", "format_x", "format_w", "format_dy"}) {
+    if (values_of(call, key).empty()) continue;
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       const std::string_view side(key);
       return std::string(side == "format"     ? "the codes are"
@@ -135,14 +153,10 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.op != "quantize") return;
   list.push_back({"amax=bf16", "amax is rounded to bf16 before the scale is chosen", Stage::output,
                   [](Call&) { return true; },
-                  [](const Call& c, NamedTensors& out, const NamedTensors&) {
-                    return round_amax_to_bf16(c, out);
-                  }});
+                  [](const Call& c, NamedTensors& out) { return round_amax_to_bf16(c, out); }});
   list.push_back({"no_saturation", "values beyond the largest code do not saturate", Stage::output,
                   [](Call&) { return true; },
-                  [](const Call& c, NamedTensors& out, const NamedTensors&) {
-                    return leave_out_saturation(c, out);
-                  }});
+                  [](const Call& c, NamedTensors& out) { return leave_out_saturation(c, out); }});
 }
 
 std::vector<Hypothesis> hypotheses_about(const Call& call) {

@@ -7,12 +7,9 @@
 namespace mxo {
 namespace {
 
-OperandKind kind_of(const Call& call) {
-  if (call.op == "grouped_matmul_bf16") return OperandKind::bf16;
-  const Dtype both = call.set.format("format", "e4m3");
-  const Dtype x = call.set.has("format_x") ? call.set.format("format_x", "e4m3") : both;
-  const Dtype w = call.set.has("format_w") ? call.set.format("format_w", "e4m3") : both;
-  return operand_kind(x, w, call.op == "grouped_matmul");
+OperandKind kind_of(const Product& product) {
+  const bool mx = product.a.scales != nullptr && size_of(product.a.scales->dtype()) == 1;
+  return operand_kind(product.a.format, product.b.format, mx);
 }
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
@@ -116,10 +113,11 @@ void add_variants(const std::string& machine, const Accumulation& base, Index k,
 }  // namespace
 
 void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  if (!call.is_product()) return;
-  const OperandKind kind = kind_of(call);
+  const std::optional<Product> product = product_of(call);
+  if (!product) return;
+  const OperandKind kind = kind_of(*product);
   const std::string instead = " rather than " + std::string(call.set.text("sum", "exact"));
-  const Index k = call.input(call.has("x.codes") ? "x.codes" : "x").extent(1);
+  const Index k = product->k;
   Listed listed(list);
   listed.exclude(sum_from(call.set, kind));
   const SumRow* first = nullptr;

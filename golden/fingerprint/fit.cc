@@ -6,8 +6,9 @@
 #include <set>
 
 #include "formats/error.h"
-#include "golden/explain/match.h"
+#include "golden/explain/product.h"
 #include "golden/fingerprint/grid.h"
+#include "golden/fingerprint/match.h"
 
 namespace mxo {
 namespace {
@@ -42,7 +43,7 @@ Index differing(const Question& q, const Trial& trial, const Call& part, const T
 
 std::vector<Trial> thin(const Question& q, std::vector<Trial> trials, const Window& window) {
   if (window.rows.empty() || window.columns.empty()) return trials;
-  const Call part = sliced(q.product, window);
+  const Call part = sliced(q.product, *product_of(q.product), window);
   const Tensor seen = sliced_result(q.y, window);
   std::erase_if(trials, [&](const Trial& t) { return differing(q, t, part, seen) > 0; });
   return trials;
@@ -144,11 +145,14 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
                                   describe(needed.operand()));
   }
   if (y.elements() == 0) throw Error(Fault::shape, "fingerprint: y: found no element");
+  if (!product_of(product)) {
+    throw Error(Fault::shape, "fingerprint: the operands are none of a grouped product");
+  }
   const Question q{backend, product, y};
   Fingerprint f;
   f.outputs = y.elements();
   const Index columns = y.extent(1);
-  const Window whole{range(0, owed_rows(product)), range(0, columns)};
+  const Window whole{range(0, product_of(product)->ends.back()), range(0, columns)};
   const std::vector<Index> shorts = short_rows(product);
   const bool probed = !shorts.empty();
   if (progress) progress(0.0, "instruction");
@@ -165,7 +169,7 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
   if (progress) progress(0.5, "schedule");
   trials = schedule_trials(trials, kind);
   f.tried += static_cast<Index>(trials.size());
-  const Index last = owed_rows(product);
+  const Index last = product_of(product)->ends.back();
   trials = thin(q, std::move(trials),
                 {range(std::max<Index>(last - 3, 0), last), range(0, std::min<Index>(columns, 4))});
   trials = thin(q, std::move(trials), whole);

@@ -18,7 +18,4 @@ struct Match {
 /// `owed` limits the rows of y (-1: all).
 Match match(const NamedTensors& model, const NamedTensors& actual, Index owed = -1);
 
-/// Rows and columns of y where `actual` is not `expected`, ascending.
-Window failing(const Tensor& expected, const Tensor& actual, Index owed);
-
 }  // namespace mxo

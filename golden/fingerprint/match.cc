@@ -1,5 +1,5 @@
 // Element by element, bits and values.
-#include "golden/explain/match.h"
+#include "golden/fingerprint/match.h"
 
 #include <cmath>
 #include <limits>
@@ -60,28 +60,6 @@ Match match(const NamedTensors& model, const NamedTensors& actual, Index owed) {
                    : signal == 0.0 ? -kInfinity
                                    : 10.0 * std::log10(signal / noise);
   return result;
-}
-
-Window failing(const Tensor& expected, const Tensor& actual, Index owed) {
-  require_same_shape("y", expected, actual);
-  const ElementReader read(expected.dtype());
-  const Index columns = expected.extent(1);
-  std::vector<bool> bad(static_cast<std::size_t>(columns));
-  Window slice;
-  for (Index r = 0; r < owed; ++r) {
-    bool row = false;
-    for (Index c = 0; c < columns; ++c) {
-      const Index i = r * columns + c;
-      if (!differ(bits_at(expected, i), bits_at(actual, i), read)) continue;
-      row = true;
-      bad[static_cast<std::size_t>(c)] = true;
-    }
-    if (row) slice.rows.push_back(r);
-  }
-  for (Index c = 0; c < columns; ++c) {
-    if (bad[static_cast<std::size_t>(c)]) slice.columns.push_back(c);
-  }
-  return slice;
 }
 
 }  // namespace mxo

@@ -1,0 +1,157 @@
+// Windows, and altered calls run in them.
+#include "golden/explain/bench.h"
+
+#include <algorithm>
+#include <set>
+
+#include "formats/error.h"
+
+namespace mxo {
+namespace {
+
+/// Part of the failing indices spread over their range, and some that do not fail.
+std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index most) {
+  std::set<Index> kept;
+  const auto take = [&kept](Index n, Index count, auto at) {
+    for (Index i = 0; i < std::min(n, count); ++i) {
+      kept.insert(at(count > 1 && n > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
+    }
+  };
+  take(std::max<Index>(2, most * 3 / 4), static_cast<Index>(failing.size()),
+       [&](Index i) { return failing[static_cast<std::size_t>(i)]; });
+  take(std::max<Index>(2, most / 4), extent, [](Index i) { return i; });
+  return {kept.begin(), kept.end()};
+}
+
+/// How small a part of the output a cause of this kind may be: another sum is that of all.
+Unit least_unit(const std::vector<const Hypothesis*>& hypotheses) {
+  for (const Hypothesis* h : hypotheses) {
+    if (h->stage == Stage::sum || h->stage == Stage::output) return Unit::whole;
+  }
+  return Unit::segment;
+}
+
+/// True where row r of every output is made of row r of x alone, and x is large.
+bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
+  if (!call.has("x") || call.has("group_ends") || call.has("probs") ||
+      call.input("x").rank() != 2 || call.input("x").elements() < (Index{1} << 16)) {
+    return false;
+  }
+  const bool rule = call.op == "cast" || call.op == "swiglu" ||
+                    (call.op.starts_with("quantize") && call.set.text("axis", "-1") == "-1" &&
+                     call.set.text("scale_layout", "row_major") == "row_major");
+  return rule && std::all_of(outputs.begin(), outputs.end(), [&](const Output& o) {
+           const bool column = o.expected->rank() == 1 && o.columns == call.input("x").extent(0);
+           return !column && o.rows == call.input("x").extent(0);
+         });
+}
+
+}  // namespace
+
+Bench::Bench(Backend& backend, const Call& call, std::vector<Output>& outputs)
+    : backend_(backend), call_(call), outputs_(outputs) {
+  if (outputs.size() == 1) product_ = product_of(call);
+  if (product_ && outputs.front().name != product_->output) product_.reset();
+  by_rows_ = rows_stand_alone(call, outputs);
+}
+
+double Bench::work(Index rows, Index columns) const {
+  if (!product_) return 0.0;
+  const double lines = static_cast<double>(rows) * static_cast<double>(columns);
+  return lines * static_cast<double>(product_->k);
+}
+
+Window Bench::failing() const {
+  const Output& y = outputs_.front();
+  std::vector<std::uint8_t> bad_row(static_cast<std::size_t>(product_->a_lines));
+  std::vector<std::uint8_t> bad_column(static_cast<std::size_t>(y.columns));
+  for (Index r = 0; r < y.owed; ++r) {
+    for (Index c = 0; c < y.columns; ++c) {
+      if (y.mark(r, c) != Mark::differs) continue;
+      bad_row[static_cast<std::size_t>(r % product_->a_lines)] = 1;
+      bad_column[static_cast<std::size_t>(c)] = 1;
+    }
+  }
+  Window window;
+  for (Index r = 0; r < product_->a_lines; ++r) {
+    if (bad_row[static_cast<std::size_t>(r)]) window.rows.push_back(r);
+  }
+  for (Index c = 0; c < y.columns; ++c) {
+    if (bad_column[static_cast<std::size_t>(c)]) window.columns.push_back(c);
+  }
+  return window;
+}
+
+void Bench::choose(Index rows, Index columns) {
+  if (by_rows_) {
+    whole_ = false;
+    std::set<Index> bad;
+    for (const Output& o : outputs_) {
+      for (Index i = 0; i < o.owed * o.columns; ++i) {
+        if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) bad.insert(i / o.columns);
+      }
+    }
+    window_.rows = spread({bad.begin(), bad.end()}, outputs_.front().owed, rows);
+  }
+  if (!product_) return;
+  const Window bad = failing();
+  const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().owed;
+  window_ = {spread(bad.rows, lines, rows),
+             whole_columns(*product_, spread(bad.columns, product_->n, columns), 2 * columns)};
+}
+
+std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
+  Call altered = call_;
+  NamedTensors out;
+  try {
+    for (const Hypothesis* h : hypotheses) {
+      if ((!product_ || !h->local) && !h->alter(altered)) return std::nullopt;
+    }
+    if (product_) {
+      const std::optional<Product> now = product_of(altered);
+      if (!now) return std::nullopt;
+      altered = sliced(altered, *now, window_);
+      for (const Hypothesis* h : hypotheses) {
+        if (h->local && !h->alter(altered)) return std::nullopt;
+      }
+    }
+    if (by_rows_ && !whole_) altered.replace("x", gathered(altered.input("x"), 0, window_.rows));
+    out = run_call(backend_, altered);
+  } catch (const Error&) {
+    return std::nullopt;  // the alternative is no valid call: it cannot be what happened
+  }
+  for (const Hypothesis* h : hypotheses) {
+    if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
+  }
+  Trial trial;
+  const Unit least = least_unit(hypotheses);
+  for (const Output& output : outputs_) {
+    const auto at = out.find(output.name);
+    if (at == out.end()) return std::nullopt;
+    Patch patch;
+    if (product_) {
+      patch.rows = output_rows(*product_, window_);
+      patch.columns = window_.columns;
+    } else {
+      patch.rows = by_rows_ && !whole_ ? window_.rows : range_of(output.owed);
+      patch.columns = range_of(output.columns);
+    }
+    const auto wanted = static_cast<Index>(patch.rows.size() * patch.columns.size());
+    if (at->second.elements() < wanted ||
+        (!product_ && !by_rows_ && at->second.elements() != output.expected->elements()) ||
+        size_of(at->second.dtype()) != size_of(output.expected->dtype())) {
+      return std::nullopt;
+    }
+    patch.model = std::move(at->second);
+    Credit c = credit(output, patch, least);
+    trial.seen += c.seen;
+    trial.fixed += c.fixed;
+    trial.broken += c.broken;
+    if (c.seen > 0) trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    trial.patches.push_back(std::move(patch));
+    trial.credits.push_back(std::move(c));
+  }
+  return trial;
+}
+
+}  // namespace mxo

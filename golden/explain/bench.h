@@ -1,0 +1,55 @@
+// Where hypotheses are run: the whole of a small call, or a window of a product.
+#pragma once
+
+#include <optional>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/output.h"
+#include "golden/explain/product.h"
+
+namespace mxo {
+
+/// What an altered call explains of the elements that are left where it was run.
+struct Trial {
+  Index seen = 0;
+  Index fixed = 0;
+  Index broken = 0;
+  double gain_db = 0;
+  std::vector<Patch> patches;   ///< one for each output, as run
+  std::vector<Credit> credits;  ///< of the patches
+  bool all() const { return broken == 0 && fixed == seen && seen > 0; }
+};
+
+class Bench {
+ public:
+  Bench(Backend& backend, const Call& call, std::vector<Output>& outputs);
+
+  /// A window of about so many failing rows and columns; of a small call the whole.
+  void choose(Index rows, Index columns);
+  void choose(Window window) { window_ = std::move(window); }
+  const Window& window() const { return window_; }
+  /// Failing rows and columns of a product, as they are now.
+  Window failing() const;
+  bool windowed() const { return product_.has_value(); }
+  /// From here on the whole is run, however much it is.
+  void choose_whole() { whole_ = true; }
+  bool by_rows() const { return by_rows_; }
+  /// Multiply-adds of a window.
+  double work(Index rows, Index columns) const;
+
+  /// None where a hypothesis does not apply, or gives no valid call.
+  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses);
+
+  std::vector<Output>& outputs() { return outputs_; }
+
+ private:
+  Backend& backend_;
+  const Call& call_;
+  std::vector<Output>& outputs_;
+  std::optional<Product> product_;
+  bool by_rows_ = false;  ///< rows of x are independent: some of them are run
+  bool whole_ = false;
+  Window window_;
+};
+
+}  // namespace mxo

@@ -1,0 +1,110 @@
+// Places, distances, kinds.
+#include "golden/explain/name/pattern.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "golden/explain/name/places.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+/// Figures of the elements that are left.
+struct Figures {
+  Index n = 0;
+  Index up = 0;
+  Index down = 0;
+  Index one_step = 0;
+  Index nan = 0;      ///< came as NaN where a number is owed
+  Index not_nan = 0;  ///< a number where NaN is owed
+  Index infinite = 0;
+  Index zero = 0;
+  Index sign = 0;
+  std::uint64_t bits = 0;  ///< that ever differ
+  double signal = 0;
+  double noise = 0;
+};
+
+Figures figures_of(const Output& output) {
+  const ElementReader read(output.expected->dtype());
+  Figures f;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    ++f.n;
+    const std::uint64_t a = output.wanted(i);
+    const std::uint64_t b = output.came(i);
+    const Element want = read(a);
+    const Element came = read(b);
+    f.bits |= a ^ b;
+    if (came.nan || want.nan) {
+      f.nan += came.nan;
+      f.not_nan += want.nan;
+      continue;
+    }
+    f.infinite += came.infinite && !want.infinite;
+    f.zero += came.value == 0.0;
+    f.sign += want.value == -came.value;
+    f.up += std::abs(came.value) > std::abs(want.value);
+    f.down += std::abs(came.value) < std::abs(want.value);
+    f.one_step += ulp_distance(want.order, came.order) == 1;
+    if (want.infinite || came.infinite) continue;
+    f.signal += want.value * want.value;
+    f.noise += (want.value - came.value) * (want.value - came.value);
+  }
+  return f;
+}
+
+void add(std::string& text, const std::string& words) { text += "; " + words; }
+
+std::string of_all(Index some, Index all) {
+  if (some == all) return "all";
+  return std::to_string(some) + " of " + std::to_string(all);
+}
+
+}  // namespace
+
+std::string pattern_of(const Output& output) {
+  if (output.left == 0) return {};
+  const Place place = place_of(
+      output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
+  const Figures f = figures_of(output);
+  const auto box =
+      static_cast<double>(place.rows.size()) * static_cast<double>(place.columns.size());
+  std::string text = std::to_string(f.n) + (f.n == 1 ? " element differs" : " elements differ") +
+                     " in " + place.words;
+  if (f.n > 1 && static_cast<double>(f.n) < 0.9 * box) {
+    const int percent = static_cast<int>(100.0 * static_cast<double>(f.n) / box);
+    add(text, (percent < 1 ? std::string("less than 1") : std::to_string(percent)) +
+                  " % of the elements there");
+  }
+  if (f.nan > 0) add(text, of_all(f.nan, f.n) + " are NaN where a number is owed");
+  if (f.not_nan > 0) add(text, of_all(f.not_nan, f.n) + " are numbers where NaN is owed");
+  if (f.infinite > 0) add(text, of_all(f.infinite, f.n) + " are infinite");
+  const Index numbers = f.n - f.nan - f.not_nan;
+  if (numbers > 0) {
+    if (f.zero * 2 > numbers) add(text, of_all(f.zero, f.n) + " are zero");
+    if (f.sign * 2 > numbers) add(text, of_all(f.sign, f.n) + " have the other sign");
+    if (f.one_step * 10 >= numbers * 9) {
+      add(text, of_all(f.one_step, f.n) + " are neighbours of what is owed" +
+                    (f.up == numbers     ? ", all larger in magnitude"
+                     : f.down == numbers ? ", all smaller in magnitude"
+                                         : ", larger and smaller"));
+    } else if (f.up == numbers && numbers > 4) {
+      add(text, "all are larger in magnitude");
+    } else if (f.down == numbers && numbers > 4 && f.zero < numbers) {
+      add(text, "all are smaller in magnitude");
+    }
+    if (std::has_single_bit(f.bits))
+      add(text, "only bit " + std::to_string(std::countr_zero(f.bits)));
+    if (f.noise > 0 && f.signal > 0) {
+      const double db = 10.0 * std::log10(f.signal / f.noise);
+      std::string figure = std::to_string(db);
+      add(text, figure.substr(0, figure.find('.') + 2) + " dB among them");
+    }
+  }
+  return text;
+}
+
+}  // namespace mxo

@@ -1,0 +1,177 @@
+// Ranges, periods, groups.
+#include "golden/explain/name/places.h"
+
+#include <algorithm>
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kShown = 4;  ///< ranges that are written out
+
+struct Run {
+  Index first;
+  Index last;
+};
+
+std::vector<Run> runs_of(const std::vector<Index>& sorted) {
+  std::vector<Run> found;
+  for (const Index i : sorted) {
+    if (!found.empty() && found.back().last + 1 == i) {
+      found.back().last = i;
+    } else {
+      found.push_back({i, i});
+    }
+  }
+  return found;
+}
+
+/// The remainders that all of `sorted` have, and have wholly: {} if there is no such period.
+std::vector<Index> remainders(const std::vector<Index>& sorted, Index period) {
+  std::vector<Index> count(static_cast<std::size_t>(period));
+  for (const Index i : sorted) ++count[static_cast<std::size_t>(i % period)];
+  const Index first = sorted.front() / period * period;
+  const Index periods = sorted.back() / period - first / period + 1;
+  std::vector<Index> kept;
+  for (Index i = 0; i < period; ++i) {
+    const Index n = count[static_cast<std::size_t>(i)];
+    if (n == 0) continue;
+    if (n + 2 < periods || periods < 3) return {};
+    kept.push_back(i);
+  }
+  return kept;
+}
+
+constexpr Index kPeriods[] = {2, 4, 8, 16, 32, 64, 128, 256};
+
+std::string listed(const std::vector<Run>& found, std::string_view to, std::string_view last) {
+  std::string text;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (i > 0) text += i + 1 == found.size() ? std::string(last) : ", ";
+    text += std::to_string(found[i].first);
+    if (found[i].last > found[i].first) text += std::string(to) + std::to_string(found[i].last);
+  }
+  return text;
+}
+
+/// The groups that the rows lie in, and whether they are those groups altogether.
+struct InGroups {
+  std::vector<Index> groups;
+  bool complete = true;
+};
+
+InGroups groups_of_rows(const Output& output, const std::vector<Index>& rows) {
+  InGroups in;
+  Index begin = 0;
+  for (std::size_t g = 0; g < output.ends.size(); ++g) {
+    const Index end = output.ends[g];
+    const auto from = std::lower_bound(rows.begin(), rows.end(), begin);
+    const auto to = std::lower_bound(rows.begin(), rows.end(), end);
+    if (to > from) {
+      in.groups.push_back(static_cast<Index>(g));
+      in.complete = in.complete && to - from == end - begin;
+    }
+    begin = end;
+  }
+  return in;
+}
+
+Index begin_of(const Output& output, Index group) {
+  return group == 0 ? 0 : output.ends[static_cast<std::size_t>(group) - 1];
+}
+
+}  // namespace
+
+Index runs(const std::vector<Index>& sorted) { return static_cast<Index>(runs_of(sorted).size()); }
+
+std::string ranges(const std::vector<Index>& sorted) {
+  const std::vector<Run> found = runs_of(sorted);
+  if (found.size() <= kShown) return listed(found, "-", ", ");
+  for (const Index period : kPeriods) {
+    const std::vector<Run> kept = runs_of(remainders(sorted, period));
+    if (!kept.empty() && kept.size() <= kShown) {
+      return listed(kept, "-", ", ") + " mod " + std::to_string(period);
+    }
+  }
+  return std::to_string(sorted.size()) + " of " + std::to_string(sorted.front()) + "-" +
+         std::to_string(sorted.back());
+}
+
+std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted) {
+  const std::vector<Run> found = runs_of(sorted);
+  const std::string plural = std::string(noun) + (sorted.size() == 1 ? " " : "s ");
+  if (found.size() <= kShown) return plural + listed(found, " to ", " and ");
+  for (const Index period : kPeriods) {
+    const std::vector<Index> rest = remainders(sorted, period);
+    const std::vector<Run> kept = runs_of(rest);
+    if (kept.empty() || kept.size() > kShown) continue;
+    if (rest.size() == 1) {
+      return "every " + std::to_string(period) + (period == 2 ? "nd " : "th ") + std::string(noun) +
+             " from " + std::to_string(sorted.front());
+    }
+    return plural + listed(kept, " to ", " and ") + " of every " + std::to_string(period);
+  }
+  return std::to_string(sorted.size()) + " " + plural + "between " +
+         std::to_string(sorted.front()) + " and " + std::to_string(sorted.back());
+}
+
+Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index> columns) {
+  Place place;
+  place.where.tensor = output.name;
+  const bool all_rows = static_cast<Index>(rows.size()) == output.owed;
+  const bool all_columns = static_cast<Index>(columns.size()) == output.columns;
+  const InGroups in = groups_of_rows(output, rows);
+  if (!all_rows) {
+    if (!in.groups.empty()) place.where.groups = ranges(in.groups);
+    place.where.rows = ranges(rows);
+  }
+  if (!all_columns) place.where.columns = ranges(columns);
+  const bool flat = output.rows == 1;
+  const std::string along =
+      flat ? ranges_in_words("element", columns) : ranges_in_words("column", columns);
+  const std::string group(output.group);
+  std::string words = all_columns ? "" : along;
+  if (!all_rows) {
+    if (!words.empty()) words += " of ";
+    if (!in.groups.empty() && in.complete && in.groups.size() < output.ends.size()) {
+      words += (words.empty() ? "all of " : "") + ranges_in_words(group, in.groups);
+    } else if (in.groups.size() == 1 && output.ends.size() > 1) {
+      // Rows are counted in the whole tensor; an expert's own matrix has its own.
+      const Index begin = output.group == "expert" ? begin_of(output, in.groups.front()) : 0;
+      std::vector<Index> own = rows;
+      for (Index& r : own) r -= begin;
+      words +=
+          ranges_in_words("row", own) + " of " + group + " " + std::to_string(in.groups.front());
+    } else {
+      words += ranges_in_words("row", rows);
+    }
+  }
+  place.words = words.empty() ? "all of " + output.name : words + " of " + output.name;
+  place.rows = std::move(rows);
+  place.columns = std::move(columns);
+  return place;
+}
+
+Place place_of(const Output& output, const std::function<bool(Index)>& holds) {
+  std::vector<Index> rows;
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.columns));
+  Index elements = 0;
+  for (Index r = 0; r < output.rows; ++r) {
+    bool any = false;
+    for (Index c = 0; c < output.columns; ++c) {
+      if (!holds(r * output.columns + c)) continue;
+      any = true;
+      ++elements;
+      seen[static_cast<std::size_t>(c)] = 1;
+    }
+    if (any) rows.push_back(r);
+  }
+  std::vector<Index> columns;
+  for (Index c = 0; c < output.columns; ++c) {
+    if (seen[static_cast<std::size_t>(c)]) columns.push_back(c);
+  }
+  Place place = place_of(output, std::move(rows), std::move(columns));
+  place.elements = elements;
+  return place;
+}
+
+}  // namespace mxo

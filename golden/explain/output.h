@@ -1,0 +1,76 @@
+// One output as a matrix: what is owed, what came, and which elements part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "golden/explain/call.h"
+
+namespace mxo {
+
+/// What is known of one element of an output.
+enum class Mark : std::uint8_t {
+  same,     ///< the bits that are owed (NaN is one value), or nobody owes it
+  differs,  ///< others, and nothing explains them yet
+  settled,  ///< others, and a cause that was accepted explains them
+};
+
+/// An output of a call, rows and columns of the last axis.  A tensor that came flat, or in two
+/// dimensions, is read in the shape that is owed.  Views: both tensors outlive it.
+struct Output {
+  std::string name;
+  const Tensor* expected = nullptr;
+  const Tensor* actual = nullptr;
+  Index rows = 0;
+  Index columns = 0;
+  Index owed = 0;                    ///< rows from here on belong to nobody
+  std::vector<Index> ends;           ///< last row of each group, exclusive; empty without groups
+  std::string_view group = "group";  ///< what `ends` are ends of: "group" or "expert"
+  std::vector<Mark> marks;           ///< of each element
+  Index differing = 0;               ///< not the same, settled or not
+  Index left = 0;                    ///< not the same and not settled
+
+  Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }
+  Mark mark(Index r, Index c) const { return marks[static_cast<std::size_t>(r * columns + c)]; }
+  void settle(Index i) {
+    Mark& m = marks[static_cast<std::size_t>(i)];
+    left -= m == Mark::differs;
+    if (m == Mark::differs) m = Mark::settled;
+  }
+  std::uint64_t wanted(Index i) const;
+  std::uint64_t came(Index i) const;
+};
+
+/// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.
+Output make_output(const Call& call, const std::string& name, const Tensor& expected,
+                   const Tensor& actual);
+
+/// A model of part of an output: element (i, j) is that of rows[i], columns[j].
+struct Patch {
+  std::vector<Index> rows;
+  std::vector<Index> columns;
+  Tensor model;  ///< the type of the output
+};
+
+/// What a model gets right of the elements that still differ.
+struct Credit {
+  Index seen = 0;    ///< elements of the patch that differ from what is owed, not settled
+  Index fixed = 0;   ///< of these, those that the model gives, in units it gives altogether
+  Index broken = 0;  ///< elements of the patch, outside of those units too, that it does not give
+  std::vector<std::uint8_t> mask;  ///< of the patch: 1 where fixed
+  double gain_db = 0;              ///< signal to noise of the model less that of the expected
+  bool whole() const { return broken == 0; }
+};
+
+/// How small a unit may be in which a model has to give every element.
+enum class Unit : std::uint8_t { whole, row, segment };
+
+/// Holds `patch` against what came.  Where it fails somewhere, it is credited with the units
+/// (rows, or 32 columns of a row) in which every element fits and that it alters at all.
+Credit credit(const Output& output, const Patch& patch, Unit least);
+
+/// Every row and column that is owed.
+std::vector<Index> range_of(Index n);
+
+}  // namespace mxo

@@ -1,0 +1,233 @@
+// Lines, scales and slices.
+#include "golden/explain/product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "golden/judge/elements.h"
+#include "golden/judge/group_rows.h"
+
+namespace mxo {
+namespace {
+
+Factor factor_of(const Call& call, const std::string& name, const char* format_key) {
+  Factor f;
+  f.name = name;
+  f.codes_name = call.has(name + ".codes") ? name + ".codes" : name;
+  if (!call.has(f.codes_name)) return f;
+  f.codes = &call.input(f.codes_name);
+  f.format = f.codes->dtype();
+  if (f.codes_name != name) {
+    f.format = call.set.has(format_key) ? call.set.format(format_key, "e4m3")
+                                        : call.set.format("format", "e4m3");
+    f.scales_name = name + ".scales";
+    if (call.has(f.scales_name)) f.scales = &call.input(f.scales_name);
+  } else if (f.format == Dtype::u16) {
+    f.format = Dtype::bf16;
+  } else if (f.format == Dtype::i32 || f.format == Dtype::u32) {
+    f.format = Dtype::f32;
+  }
+  return f;
+}
+
+/// Elements that share a scale along an axis of `extent` that has `scales` scales.
+Index shared(Index extent, Index scales) {
+  return scales <= 1 ? std::max<Index>(extent, 1) : ceil_div(extent, scales);
+}
+
+/// Depth that one scale of x or w covers: the power of two that so many scales belong to.
+Index block_of(Index extent, Index scales) {
+  if (scales <= 1) return std::max<Index>(extent, 1);
+  for (const Index block : {16, 32, 64, 128, 256, 512}) {
+    if (ceil_div(extent, block) == scales) return block;
+  }
+  return shared(extent, scales);
+}
+
+/// One scale for every 32 neighbours of depth, whatever else: e8m0 operands.
+bool is_mx(const Factor& f) { return f.scales != nullptr && size_of(f.scales->dtype()) == 1; }
+
+/// Number of 128-row tiles before group g (blocks restart at each group).
+Index tiles_before(const Product& p, Index g) {
+  Index n = 0;
+  for (Index h = 0; h < g; ++h) n += ceil_div(p.end(h) - p.begin(h), 128);
+  return n;
+}
+
+/// Scale index of column `line`, depth `d` rows into group `g`, of a factor of a gradient.
+Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Index d) {
+  if (f.scales == nullptr || f.scales->rank() != 2) return -1;
+  const Index columns = f.scales->extent(1);
+  if (is_mx(f)) return (p.begin(g) + d) / p.block * columns + line;
+  if (f.scales->extent(0) == p.groups()) return g * columns + line;
+  return (tiles_before(p, g) + d / 128) * columns + line;
+}
+
+}  // namespace
+
+Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) {
+  std::vector<Index> shape = tensor.shape();
+  const auto at = static_cast<std::size_t>(axis);
+  Index outer = 1;
+  for (std::size_t i = 0; i < at; ++i) outer *= shape[i];
+  Index inner = 1;
+  for (std::size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+  const Index extent = shape[at];
+  shape[at] = static_cast<Index>(kept.size());
+  Tensor out(tensor.dtype(), shape);
+  const std::size_t bytes = static_cast<std::size_t>(inner) * size_of(tensor.dtype());
+  std::byte* to = out.data();
+  for (Index o = 0; o < outer; ++o) {
+    for (const Index i : kept) {
+      std::memcpy(to, tensor.data() + static_cast<std::size_t>(o * extent + i) * bytes, bytes);
+      to += bytes;
+    }
+  }
+  return out;
+}
+
+double scale_value(const Tensor& scales, Index i) {
+  const Dtype type = size_of(scales.dtype()) == 1 ? Dtype::e8m0 : Dtype::f32;
+  return ElementReader(type)(bits_at(scales, i)).value;
+}
+
+std::optional<Product> product_of(const Call& call) {
+  Product p;
+  p.wgrad = call.has("dy") || call.has("dy.codes");
+  if (!call.op.starts_with("grouped_matmul") || !call.has("group_ends")) return std::nullopt;
+  p.a = factor_of(call, p.wgrad ? "dy" : "x", p.wgrad ? "format_dy" : "format_x");
+  p.b = factor_of(call, p.wgrad ? "x" : "w", p.wgrad ? "format_x" : "format_w");
+  p.output = p.wgrad ? "dw" : "y";
+  p.ends = group_ends_of(call.input("group_ends"));
+  if (p.a.codes == nullptr || p.b.codes == nullptr || p.a.codes->rank() != 2 ||
+      p.b.codes->rank() != (p.wgrad ? 2 : 3) || p.ends.empty()) {
+    return std::nullopt;
+  }
+  const Tensor& a = *p.a.codes;
+  const Tensor& b = *p.b.codes;
+  p.k = p.wgrad ? a.extent(0) : a.extent(1);
+  p.a_lines = p.wgrad ? a.extent(1) : a.extent(0);
+  p.n = b.extent(1);
+  if (p.ends.back() > a.extent(0) ||
+      (!p.wgrad && (b.extent(2) != p.k || b.extent(0) != p.groups())) ||
+      (p.wgrad && b.extent(0) != a.extent(0))) {
+    return std::nullopt;
+  }
+  if (p.wgrad) {
+    p.block = is_mx(p.a) || p.a.scales == nullptr ? 32 : 128;
+  } else if (p.a.scales != nullptr && p.a.scales->rank() == 2 && p.a.scales->extent(1) > 1) {
+    p.block = block_of(p.k, p.a.scales->extent(1));
+  } else {
+    p.block = p.k >= 1024 ? 128 : 32;
+  }
+  return p;
+}
+
+Index Product::scale_a(Index g, Index i, Index d) const {
+  if (wgrad) return gradient_scale(*this, a, g, i, d);
+  if (a.scales == nullptr) return -1;
+  const Tensor& s = *a.scales;
+  if (s.rank() == 1) return i < s.extent(0) ? i : -1;
+  return i * s.extent(1) + d / block_of(k, s.extent(1));
+}
+
+Index Product::scale_b(Index g, Index j, Index d) const {
+  if (wgrad) return gradient_scale(*this, b, g, j, d);
+  if (b.scales == nullptr) return -1;
+  const Tensor& s = *b.scales;
+  if (s.rank() == 2) return g * s.extent(1) + j / shared(n, s.extent(1));
+  if (s.rank() != 3) return -1;
+  const Index lines = s.extent(1) == n ? 1 : block_of(n, s.extent(1));
+  return (g * s.extent(1) + j / lines) * s.extent(2) + d / block_of(k, s.extent(2));
+}
+
+std::vector<double> Product::line_a(Index g, Index i) const {
+  std::vector<double> values(static_cast<std::size_t>(depth(g)));
+  const ElementReader read(a.format);
+  for (Index d = 0; d < depth(g); ++d) {
+    const Index at = wgrad ? (begin(g) + d) * a_lines + i : i * k + d;
+    const Index scale = scale_a(g, i, d);
+    values[static_cast<std::size_t>(d)] =
+        read(bits_at(*a.codes, at)).value * (scale < 0 ? 1.0 : scale_value(*a.scales, scale));
+  }
+  return values;
+}
+
+std::vector<double> Product::line_b(Index g, Index j) const {
+  std::vector<double> values(static_cast<std::size_t>(depth(g)));
+  const ElementReader read(b.format);
+  for (Index d = 0; d < depth(g); ++d) {
+    const Index at = wgrad ? (begin(g) + d) * n + j : (g * n + j) * k + d;
+    const Index scale = scale_b(g, j, d);
+    values[static_cast<std::size_t>(d)] =
+        read(bits_at(*b.codes, at)).value * (scale < 0 ? 1.0 : scale_value(*b.scales, scale));
+  }
+  return values;
+}
+
+std::vector<Index> output_rows(const Product& product, const Window& window) {
+  if (!product.wgrad) return window.rows;
+  std::vector<Index> rows;
+  for (Index g = 0; g < product.groups(); ++g) {
+    for (const Index n : window.rows) rows.push_back(g * product.a_lines + n);
+  }
+  return rows;
+}
+
+std::vector<Index> whole_columns(const Product& product, const std::vector<Index>& columns,
+                                 Index most) {
+  const Tensor* s = product.b.scales;
+  if (product.wgrad || s == nullptr || s->rank() != 3 || s->extent(1) == product.n) return columns;
+  const Index run = block_of(product.n, s->extent(1));
+  std::vector<Index> wide;
+  for (const Index c : columns) {
+    const Index first = c / run * run;
+    if (!wide.empty() && wide.back() >= first) continue;
+    if (!wide.empty() && static_cast<Index>(wide.size()) >= most) break;
+    for (Index i = first; i < std::min(first + run, product.n); ++i) wide.push_back(i);
+  }
+  return wide;
+}
+
+Tensor sliced_result(const Tensor& y, const Window& window) {
+  return gathered(gathered(y, 0, window.rows), 1, window.columns);
+}
+
+Call sliced(const Call& call, const Product& product, const Window& window) {
+  Call part = call;
+  const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
+    if (!name.empty() && call.has(name)) part.replace(name, gathered(call.input(name), axis, kept));
+  };
+  if (product.wgrad) {
+    for (const auto& [factor, kept] :
+         {std::pair{&product.a, &window.rows}, std::pair{&product.b, &window.columns}}) {
+      cut(factor->codes_name, 1, *kept);
+      cut(factor->scales_name, 1, *kept);
+    }
+    return part;
+  }
+  cut(product.a.codes_name, 0, window.rows);
+  cut(product.a.scales_name, 0, window.rows);
+  cut(product.b.codes_name, 1, window.columns);
+  const Tensor* s = product.b.scales;
+  if (s != nullptr && s->rank() >= 2 && s->extent(1) != product.n) {
+    const Index run = block_of(product.n, s->extent(1));
+    std::vector<Index> tiles;
+    for (const Index c : window.columns) {
+      if (tiles.empty() || tiles.back() != c / run) tiles.push_back(c / run);
+    }
+    cut(product.b.scales_name, 1, tiles);
+  } else {
+    cut(product.b.scales_name, 1, window.columns);
+  }
+  Tensor ends = call.input("group_ends");
+  for (Index g = 0; g < ends.elements(); ++g) {
+    auto& end = ends.as<std::int32_t>()[g];
+    end = static_cast<std::int32_t>(std::lower_bound(window.rows.begin(), window.rows.end(), end) -
+                                    window.rows.begin());
+  }
+  part.replace("group_ends", std::move(ends));
+  return part;
+}
+
+}  // namespace mxo

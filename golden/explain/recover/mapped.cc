@@ -1,0 +1,236 @@
+// A function of the value that is owed.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+
+#include "golden/explain/recover/model.h"
+#include "golden/explain/recover/recover.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+using WordMap = std::function<std::uint64_t(std::uint64_t)>;
+
+struct ValueMap {
+  std::string id;
+  std::string phrase;
+  WordMap map;
+  Index least = 2;
+};
+
+/// Sign, exponent and fraction of a float type; none for integers and e8m0.
+struct FloatLayout {
+  int fraction = 0;
+  int bits = 0;
+  std::uint64_t sign() const { return std::uint64_t{1} << (bits - 1); }
+  std::uint64_t magnitude(std::uint64_t w) const { return w & (sign() - 1); }
+};
+
+FloatLayout layout_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::f64: return {52, 64};
+    case Dtype::f32: return {23, 32};
+    case Dtype::bf16: return {7, 16};
+    case Dtype::f16: return {10, 16};
+    case Dtype::e4m3:
+    case Dtype::e4m3fnuz: return {3, 8};
+    case Dtype::e5m2:
+    case Dtype::e5m2fnuz: return {2, 8};
+    default: return {};
+  }
+}
+
+/// Elements that still differ, from all over the output.
+std::vector<Index> sample_of(const Output& output, Index most) {
+  std::vector<Index> found;
+  const Index step = std::max<Index>(1, output.left / most);
+  Index seen = 0;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    if (seen++ % step == 0) found.push_back(i);
+  }
+  return found;
+}
+
+std::uint64_t swapped_bytes(std::uint64_t w, std::size_t bytes) {
+  std::uint64_t out = 0;
+  for (std::size_t i = 0; i < bytes; ++i) out |= (w >> (8 * i) & 0xFF) << (8 * (bytes - 1 - i));
+  return out;
+}
+
+/// What most of the sample agree on, if nearly all do.
+template <typename Fn>
+bool agreed(const Output& output, const std::vector<Index>& sample, Fn fn, std::int64_t& value) {
+  std::map<std::int64_t, Index> votes;
+  for (const Index i : sample) ++votes[fn(output.wanted(i), output.came(i))];
+  const auto best = std::max_element(
+      votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  value = best->first;
+  return best->second * 2 > static_cast<Index>(sample.size());
+}
+
+void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector<ValueMap>& list) {
+  list.push_back(
+      {"value.subnormals_flushed", "subnormal values are flushed to zero",
+       [f](std::uint64_t w) { return f.magnitude(w) >> f.fraction ? w : w & f.sign(); }});
+  list.push_back({"value.subnormals_zero", "subnormal values are flushed to +0",
+                  [f](std::uint64_t w) { return f.magnitude(w) >> f.fraction ? w : 0; }});
+  list.push_back({"value.nan_zero", "NaN is written as zero",
+                  [&read](std::uint64_t w) { return read(w).nan ? 0 : w; }});
+  list.push_back({"value.minus_zero", "negative zeros lose their sign",
+                  [f](std::uint64_t w) { return w == f.sign() ? 0 : w; }});
+  list.push_back(
+      {"value.sign_lost", "signs are lost", [f](std::uint64_t w) { return f.magnitude(w); }});
+  list.push_back({"value.negated", "every value is negated",
+                  [f](std::uint64_t w) { return w ^ f.sign(); }, 8});
+}
+
+/// The exponent difference that most of the differing elements show.
+void add_measured(const Output& output, const FloatLayout& f, const ElementReader& read,
+                  std::vector<ValueMap>& list) {
+  const std::vector<Index> sample = sample_of(output, 512);
+  if (sample.empty()) return;
+  const bool scale = output.expected->dtype() == Dtype::e8m0;
+  const bool integer = f.bits == 0;
+  std::int64_t value = 0;
+  if (integer && agreed(
+                     output, sample,
+                     [](std::uint64_t a, std::uint64_t b) {
+                       return static_cast<std::int64_t>(b) - static_cast<std::int64_t>(a);
+                     },
+                     value)) {
+    const std::string by = std::to_string(value < 0 ? -value : value);
+    const auto delta = static_cast<std::uint64_t>(value);
+    const std::size_t bits = size_of(output.expected->dtype()) * 8;
+    const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+    list.push_back({scale ? "scale.exponent" : "value.offset",
+                    scale ? "every scale byte is " + by + (value < 0 ? " too low" : " too high")
+                          : "every number is " + by + (value < 0 ? " too low" : " too high"),
+                    [delta, all](std::uint64_t w) { return (w + delta) & all; }, 4});
+  }
+  if (!integer &&
+      agreed(
+          output, sample,
+          [&](std::uint64_t a, std::uint64_t b) {
+            const double x = read(a).value;
+            const double y = read(b).value;
+            if (!(x != 0.0) || !std::isfinite(x) || !std::isfinite(y) || y == 0.0) {
+              return std::int64_t{1000000};
+            }
+            int e = 0;
+            return std::frexp(y / x, &e) == 0.5 ? static_cast<std::int64_t>(e - 1)
+                                                : std::int64_t{1000000};
+          },
+          value) &&
+      value != 1000000 && value != 0) {
+    const int by = static_cast<int>(value);
+    const auto fraction = f.fraction;
+    // Powers of two move the exponent field; subnormal results are left to other causes.
+    list.push_back({"value.power_of_2", "every value is multiplied by 2^" + std::to_string(by),
+                    [f, by, fraction](std::uint64_t w) {
+                      const auto field = static_cast<std::int64_t>(f.magnitude(w) >> fraction);
+                      if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
+                      return w + (static_cast<std::uint64_t>(by) << fraction);
+                    },
+                    8});
+  }
+  if (agreed(
+          output, sample,
+          [](std::uint64_t a, std::uint64_t b) { return static_cast<std::int64_t>(a ^ b); },
+          value)) {
+    const auto mask = static_cast<std::uint64_t>(value);
+    const bool one = std::has_single_bit(mask);
+    if (!one) {
+      list.push_back({"bits.flipped", "the same bits are flipped everywhere",
+                      [mask](std::uint64_t w) { return w ^ mask; }, 8});
+    }
+  }
+  // Low bits that never come.
+  std::uint64_t any = 0;
+  for (const Index i : sample) any |= output.came(i);
+  const int low = any == 0 ? 0 : std::countr_zero(any);
+  if (!integer && low > 0 && low < f.fraction) {
+    const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
+    const std::string bits = std::to_string(f.fraction - low) + " fraction bits";
+    list.push_back({"value.truncated", "values are cut to " + bits,
+                    [kept](std::uint64_t w) { return w & kept; }, 8});
+    list.push_back({"value.rounded", "values are rounded to " + bits + " on the way",
+                    [kept, low](std::uint64_t w) {
+                      const std::uint64_t half = std::uint64_t{1} << (low - 1);
+                      return (w + half - 1 + (w >> low & 1)) & kept;
+                    },
+                    8});
+  }
+}
+
+void add_saturation(const Output& output, const FloatLayout& f, std::vector<ValueMap>& list) {
+  std::uint64_t most = 0;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    if (output.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
+    most = std::max(most, f.magnitude(output.came(i)));
+  }
+  list.push_back(
+      {"value.clamped", "values are clamped at code " + std::to_string(most),
+       [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
+}
+
+/// One bit, the same wherever something differs.
+std::optional<Claim> flipped_bit(Output& output) {
+  std::uint64_t mask = 0;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    const std::uint64_t bits = output.wanted(i) ^ output.came(i);
+    if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return std::nullopt;
+    mask = bits;
+  }
+  // Neighbours differ in the last bit by rounding alone.
+  if (std::countr_zero(mask) == 0 && output.left > 1) return std::nullopt;
+  const Place place = place_of(
+      output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
+  Claim claim;
+  claim.id = "bit.flipped";
+  claim.sentence =
+      "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in " + place.words;
+  claim.where = place.where;
+  claim.elements = static_cast<double>(output.left);
+  for (Index i = 0; i < output.rows * output.columns; ++i) output.settle(i);
+  return claim;
+}
+
+}  // namespace
+
+std::vector<Claim> recover_mapped(Output& output) {
+  std::vector<Claim> claims;
+  if (output.left == 0) return claims;
+  const Dtype dtype = output.expected->dtype();
+  const ElementReader read(dtype);
+  const FloatLayout f = layout_of(dtype);
+  std::vector<ValueMap> list;
+  if (f.bits > 0) {
+    add_float_maps(f, read, list);
+    add_saturation(output, f, list);
+  }
+  add_measured(output, f, read, list);
+  const std::size_t bytes = size_of(dtype);
+  if (bytes == 1) {
+    list.push_back({"value.nibbles", "the nibbles of every byte are exchanged",
+                    [](std::uint64_t w) { return (w << 4 & 0xF0) | w >> 4; }, 8});
+  } else {
+    list.push_back({"value.bytes", "the bytes of every element are exchanged",
+                    [bytes](std::uint64_t w) { return swapped_bytes(w, bytes); }, 8});
+  }
+  for (const ValueMap& map : list) {
+    if (output.left == 0) break;
+    const auto claim = claim_model(
+        output, [&](Index i) { return map.map(output.wanted(i)); }, map.id, map.phrase, map.least);
+    if (claim) claims.push_back(*claim);
+  }
+  if (output.left > 0) {
+    if (auto claim = flipped_bit(output)) claims.push_back(std::move(*claim));
+  }
+  return claims;
+}
+
+}  // namespace mxo

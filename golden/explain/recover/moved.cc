@@ -1,0 +1,211 @@
+// Rows and tiles of an output that lie somewhere else in it.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+
+#include "golden/explain/recover/recover.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
+constexpr Index kSegments[] = {128, 64, 32, 16};
+
+std::string_view piece(const Tensor& t, Index at, Index elements) {
+  const std::size_t size = size_of(t.dtype());
+  return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(at) * size,
+          static_cast<std::size_t>(elements) * size};
+}
+
+/// True for bytes that say little: one element repeated.
+bool plain(std::string_view bytes, std::size_t size) {
+  return std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
+}
+
+/// Where pieces of the expected output lie; pieces that occur twice are nobody's name.
+class Index_of_pieces {
+ public:
+  Index_of_pieces(const Output& output, Index width) : width_(width) {
+    const std::size_t size = size_of(output.expected->dtype());
+    for (Index r = 0; r < output.owed; ++r) {
+      for (Index c = 0; c + width <= output.columns; c += width) {
+        const Index at = r * output.columns + c;
+        const std::string_view bytes = piece(*output.expected, at, width);
+        if (plain(bytes, size)) continue;
+        const auto [entry, fresh] = where_.try_emplace(bytes, at);
+        if (!fresh && entry->second >= 0) entry->second = -1;
+      }
+    }
+  }
+  /// The place of the piece that came at `at`, or -1.
+  Index source(const Output& output, Index at) const {
+    const auto found = where_.find(piece(*output.actual, at, width_));
+    return found == where_.end() ? -1 : found->second;
+  }
+
+ private:
+  Index width_;
+  std::unordered_map<std::string_view, Index> where_;
+};
+
+Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,
+                 std::string id, const std::string& how) {
+  std::vector<Index> sorted = pieces;
+  std::sort(sorted.begin(), sorted.end());
+  Index elements = 0;
+  const Place place = place_of(output, [&](Index i) {
+    const Index c = i % output.columns;
+    const Index at = i - c + c / width * width;
+    return c / width * width + width <= output.columns &&
+           std::binary_search(sorted.begin(), sorted.end(), at);
+  });
+  for (const Index at : pieces) {
+    for (Index i = 0; i < width; ++i) {
+      elements += output.marks[static_cast<std::size_t>(at + i)] == Mark::differs;
+    }
+  }
+  Claim claim;
+  claim.id = std::move(id);
+  claim.sentence = place.words + " " + how;
+  claim.where = place.where;
+  claim.elements = static_cast<double>(elements);
+  return claim;
+}
+
+std::string distance_in_words(const Output& output, Index by) {
+  const Index rows = by / output.columns;
+  const Index columns = by % output.columns;
+  if (columns != 0) {
+    return "hold what is owed " + std::to_string(by < 0 ? -by : by) + " elements " +
+           (by < 0 ? "before" : "after");
+  }
+  return "hold the rows " + std::to_string(rows < 0 ? -rows : rows) +
+         (rows < 0 ? " before" : " after") + " them";
+}
+
+/// Claims of the pieces of `width` that were found, grouped by distance, then by source.
+std::vector<Claim> claims_of(Output& output, Index width) {
+  const Index_of_pieces index(output, width);
+  std::map<Index, std::vector<Index>> by_distance;
+  std::map<Index, std::vector<Index>> by_source;
+  std::vector<Index> all;
+  for (Index r = 0; r < output.owed; ++r) {
+    for (Index c = 0; c + width <= output.columns; c += width) {
+      const Index at = r * output.columns + c;
+      bool differs = false;
+      for (Index i = 0; i < width; ++i) {
+        differs = differs || output.marks[static_cast<std::size_t>(at + i)] == Mark::differs;
+      }
+      if (!differs) continue;
+      const Index from = index.source(output, at);
+      if (from < 0 || from == at) continue;
+      by_distance[from - at].push_back(at);
+      by_source[from].push_back(at);
+      all.push_back(at);
+    }
+  }
+  std::vector<Claim> claims;
+  const auto settle = [&](const std::vector<Index>& pieces) {
+    for (const Index at : pieces) {
+      for (Index i = 0; i < width; ++i) output.settle(at + i);
+    }
+  };
+  std::vector<std::uint8_t> taken(output.marks.size());
+  const auto fresh = [&](const std::vector<Index>& pieces) {
+    std::vector<Index> kept;
+    for (const Index at : pieces) {
+      if (!taken[static_cast<std::size_t>(at)]) kept.push_back(at);
+    }
+    for (const Index at : kept) taken[static_cast<std::size_t>(at)] = 1;
+    return kept;
+  };
+  for (const auto& [source, pieces] : by_source) {
+    if (pieces.size() < 2) continue;
+    const std::vector<Index> kept = fresh(pieces);
+    claims.push_back(claim_rows(output, kept, width, "rows.repeated",
+                                "repeat row " + std::to_string(source / output.columns)));
+  }
+  std::vector<Index> scattered;
+  std::vector<std::pair<Index, std::vector<Index>>> distances(by_distance.begin(),
+                                                              by_distance.end());
+  std::stable_sort(distances.begin(), distances.end(),
+                   [](const auto& a, const auto& b) { return a.second.size() > b.second.size(); });
+  for (const auto& [by, pieces] : distances) {
+    const std::vector<Index> kept = fresh(pieces);
+    if (kept.empty()) continue;
+    if (distances.size() > 4 && kept.size() * 8 < all.size()) {
+      scattered.insert(scattered.end(), kept.begin(), kept.end());
+      continue;
+    }
+    claims.push_back(
+        claim_rows(output, kept, width, "rows.shifted", distance_in_words(output, by)));
+  }
+  if (!scattered.empty()) {
+    claims.push_back(claim_rows(output, scattered, width, "rows.permuted",
+                                "hold other rows of the output, in another order"));
+  }
+  settle(all);
+  return claims;
+}
+
+}  // namespace
+
+std::vector<Claim> recover_stride(Output& output) {
+  const std::size_t size = size_of(output.expected->dtype());
+  const std::size_t row = static_cast<std::size_t>(output.columns) * size;
+  if (output.owed < 3 || row < kLeastBytes) return {};
+  const std::string_view whole = piece(*output.actual, 0, output.expected->elements());
+  std::vector<Index> at;
+  for (Index r = 1; r <= 2; ++r) {
+    const std::string_view wanted = piece(*output.expected, r * output.columns, output.columns);
+    if (plain(wanted, size)) return {};
+    const auto found =
+        static_cast<const char*>(memmem(whole.data(), whole.size(), wanted.data(), wanted.size()));
+    if (found == nullptr) return {};
+    at.push_back((found - whole.data()) / static_cast<Index>(size));
+  }
+  const Index stride = at[1] - at[0];
+  const Index start = at[0] - stride;
+  if (stride <= output.columns || start < 0 || (stride == output.columns && start == 0)) return {};
+  std::vector<std::uint8_t> placed(output.marks.size());
+  Index rows = 0;
+  for (Index r = 0; r < output.owed; ++r) {
+    const Index to = start + r * stride;
+    if (to + output.columns > output.expected->elements()) break;
+    if (piece(*output.actual, to, output.columns) !=
+        piece(*output.expected, r * output.columns, output.columns)) {
+      return {};
+    }
+    std::fill_n(placed.begin() + to, output.columns, std::uint8_t{1});
+    ++rows;
+  }
+  if (rows < 3) return {};
+  Claim claim;
+  claim.id = "rows.stride";
+  claim.sentence = "rows of " + output.name + " are written " + std::to_string(stride) +
+                   " elements apart rather than " + std::to_string(output.columns);
+  claim.where.tensor = output.name;
+  // What lies between the rows, and the rows that found no room, follow from the stride.
+  claim.elements = static_cast<double>(output.left);
+  for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+  return {claim};
+}
+
+std::vector<Claim> recover_moved(Output& output) {
+  std::vector<Claim> claims;
+  const std::size_t size = size_of(output.expected->dtype());
+  if (output.left == 0 || output.owed < 2) return claims;
+  if (static_cast<std::size_t>(output.columns) * size >= kLeastBytes) {
+    claims = claims_of(output, output.columns);
+  }
+  for (const Index width : kSegments) {
+    if (output.left == 0 || width >= output.columns || output.columns % width != 0) continue;
+    if (static_cast<std::size_t>(width) * size < kLeastBytes) continue;
+    for (Claim& c : claims_of(output, width)) claims.push_back(std::move(c));
+  }
+  return claims;
+}
+
+}  // namespace mxo

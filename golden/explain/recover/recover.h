@@ -1,0 +1,23 @@
+// What an output itself says about how it came about, each part in a file of its own.
+// Every function settles what it explains in the marks of the output.
+#pragma once
+
+#include <vector>
+
+#include "golden/explain/claim.h"
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+/// Runs of one bit pattern (NaN, zero, the fill of a buffer) where other values are owed.
+std::vector<Claim> recover_unwritten(Output& output);
+/// Rows and tiles that hold what is owed elsewhere in the output.
+std::vector<Claim> recover_moved(Output& output);
+/// Rows written at another stride than the output has.
+std::vector<Claim> recover_stride(Output& output);
+/// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.
+std::vector<Claim> recover_order(Output& output);
+/// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.
+std::vector<Claim> recover_mapped(Output& output);
+
+}  // namespace mxo

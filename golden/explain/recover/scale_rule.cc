@@ -1,0 +1,231 @@
+// Steps of e8m0, quotients of f32.
+#include "golden/explain/recover/scale_rule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kLeastBlocks = 8;
+
+int log2_floor(double v) {
+  int e = 0;
+  std::frexp(v, &e);
+  return e - 1;
+}
+
+bool usable(float amax) { return amax >= std::numeric_limits<float>::min(); }
+
+/// Thresholds of the significand that rules have, and what they are called.
+struct Threshold {
+  double from;  ///< the significand from which on the scale is one step larger
+  int offset;   ///< what the exponent is lowered by below it, less emax
+  const char* words;
+};
+
+std::string number(double v) {
+  std::string text = std::to_string(v);
+  while (text.back() == '0') text.pop_back();
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+double largest(Dtype format) {
+  double most = 0.0;
+  const ElementReader read(format);
+  for (std::uint64_t c = 0; c < 128; ++c) {
+    const Element e = read(c);
+    if (!e.nan && !e.infinite) most = std::max(most, e.value);
+  }
+  return most;
+}
+
+std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
+                                        const std::vector<std::uint8_t>& scales, Dtype format) {
+  int low = 1000;
+  int high = -1000;
+  std::size_t used = 0;
+  const auto step_of = [&](std::size_t b) {
+    return scales[b] - 127 - log2_floor(static_cast<double>(amax[b]));
+  };
+  for (std::size_t b = 0; b < amax.size(); ++b) {
+    if (!usable(amax[b]) || scales[b] == 0 || scales[b] >= 254) continue;
+    low = std::min(low, step_of(b));
+    high = std::max(high, step_of(b));
+    ++used;
+  }
+  if (used < kLeastBlocks || high - low > 1) return std::nullopt;
+  double below = 1.0;  // the largest significand without the step
+  double from = 2.0;   // the least with it
+  for (std::size_t b = 0; b < amax.size(); ++b) {
+    if (!usable(amax[b]) || scales[b] == 0 || scales[b] >= 254) continue;
+    const double m =
+        std::ldexp(static_cast<double>(amax[b]), -log2_floor(static_cast<double>(amax[b])));
+    if (high > low && step_of(b) == high) {
+      from = std::min(from, m);
+    } else {
+      below = std::max(below, m);
+    }
+  }
+  if (high > low && below > from) return std::nullopt;
+  const int emax = log2_floor(largest(format));
+  const double top = std::ldexp(largest(format), -emax);
+  const auto named = [&](int offset, double threshold) {
+    return low == offset && high > low && below <= threshold && threshold <= from + 1e-7;
+  };
+  const std::string exponent =
+      "the scale is 2^(floor(log2 amax)" +
+      (low == 0 ? std::string() : (low < 0 ? " - " : " + ") + std::to_string(std::abs(low))) + ")";
+  std::string words;
+  if (high == low) {
+    words = exponent;
+    if (low == 0) words += ": no emax is subtracted";
+    if (low == -emax) words += ": FLOOR";
+  } else if (named(-emax - 1, top)) {
+    words = "the scale is 2^floor(log2(amax / " + number(largest(format)) + "))";
+  } else if (named(-emax, top)) {
+    words = exponent + ", twice that from " + number(top) + " on: RCEIL";
+  } else if (named(-emax - 1, top * std::sqrt(0.5))) {
+    words =
+        "the scale is 2^round(log2(amax / " + number(largest(format)) + ")): the nearest exponent";
+  } else if (named(-emax, top * std::sqrt(2.0)) || named(-emax, std::sqrt(2.0))) {
+    words = exponent + ", twice that from a significand of " + number(from) +
+            " on: the nearest exponent";
+  } else if (named(-emax, 1.0) || (low == -emax && below <= 1.0)) {
+    words = exponent + ", twice that for every significand above 1: CEIL";
+  } else {
+    words = exponent + ", twice that from a significand between " + number(below) + " and " +
+            number(from) + " on";
+  }
+  const double threshold = high > low ? from : 4.0;
+  return ScaleRuleFound{words, [low, threshold](float a) {
+                          if (!usable(a)) return std::numeric_limits<float>::quiet_NaN();
+                          const int e = log2_floor(static_cast<double>(a));
+                          const double m = std::ldexp(static_cast<double>(a), -e);
+                          return static_cast<float>(std::exp2(e + low + (m >= threshold ? 1 : 0)));
+                        }};
+}
+
+namespace {
+
+struct Quotient {
+  const char* words;
+  bool inverse;  ///< s = max / amax is what is stored
+  float (*of)(float amax, float max);
+};
+
+float divided(float a, float max) { return a / max; }
+float by_reciprocal(float a, float max) { return a * (1.0f / max); }
+float f32_inverse(float a, float max) { return 1.0f / (max / a); }
+float f64_inverse(float a, float max) {
+  return 1.0f / static_cast<float>(static_cast<double>(max) / static_cast<double>(a));
+}
+float product_inverse(float a, float max) { return 1.0f / (max * (1.0f / a)); }
+float f32_quotient(float a, float max) { return max / a; }
+float f64_quotient(float a, float max) {
+  return static_cast<float>(static_cast<double>(max) / static_cast<double>(a));
+}
+float product(float a, float max) { return max * (1.0f / a); }
+
+constexpr Quotient kQuotients[] = {
+    {"amax / max", false, divided},
+    {"amax * fl(1 / max)", false, by_reciprocal},
+    {"1 / fl(max / amax) from f64", false, f64_inverse},
+    {"1 / fl(max / amax)", false, f32_inverse},
+    {"1 / fl(max * fl(1 / amax))", false, product_inverse},
+    {"max / amax, the inverse", true, f32_quotient},
+    {"max / amax from f64, the inverse", true, f64_quotient},
+    {"max * fl(1 / amax), the inverse", true, product},
+};
+
+enum class Power : std::uint8_t { none, up, down, nearest };
+
+float to_power(float s, Power power) {
+  if (power == Power::none || !(s > 0.0f)) return s;
+  int e = 0;
+  const float m = std::frexp(s, &e);  // [0.5, 1)
+  const float low = std::ldexp(0.5f, e);
+  if (power == Power::down || m == 0.5f) return low;
+  if (power == Power::nearest) return m < std::sqrt(0.5f) ? low : 2 * low;
+  return 2 * low;
+}
+
+constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
+                                       ", cut to a power of two",
+                                       ", rounded to the nearest power of two"};
+
+/// Whose quotient it is, and the floor of amax they take.
+struct Stack {
+  const char* name;
+  int quotient;
+  double floor;
+};
+constexpr Stack kStacks[] = {
+    {"DeepGEMM", 0, 1e-4}, {"vLLM", 0, 1e-10},    {"aiter", 0, 0.0},
+    {"Triton", 1, 1e-10},  {"torchao", 2, 1e-12}, {"TransformerEngine", 3, 0.0},
+    {"TileLang", 3, 1e-4}, {"FBGEMM", 4, 1e-12},
+};
+constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
+
+bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const Quotient& q,
+           float max, float floor, Power power) {
+  for (std::size_t b = 0; b < amax.size(); ++b) {
+    if (std::isnan(amax[b]) || (floor == 0.0f && amax[b] == 0.0f)) continue;
+    if (to_power(q.of(std::max(amax[b], floor), max), power) != scales[b]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
+                                       const std::vector<float>& scales, Dtype format) {
+  if (amax.size() < 4) return std::nullopt;
+  std::vector<double> maxima{largest(format)};
+  for (const double other : {448.0, 240.0, 57344.0, 127.0, 224.0, 256.0}) maxima.push_back(other);
+  for (const double max : maxima) {
+    for (const Power power : {Power::none, Power::up, Power::down, Power::nearest}) {
+      for (std::size_t q = 0; q < std::size(kQuotients); ++q) {
+        std::vector<double> floors;
+        for (const double floor : kFloors) {
+          if (gives(amax, scales, kQuotients[q], static_cast<float>(max), static_cast<float>(floor),
+                    power)) {
+            floors.push_back(floor);
+          }
+        }
+        if (floors.empty()) continue;
+        std::string words = "the stored scale is " + std::string(kQuotients[q].words);
+        if (max != maxima.front()) words += " with max " + number(max);
+        words += kPowerWords[static_cast<int>(power)];
+        std::string stacks;
+        for (const Stack& stack : kStacks) {
+          if (stack.quotient != static_cast<int>(q) || max != maxima.front()) continue;
+          if (std::find(floors.begin(), floors.end(), stack.floor) == floors.end()) continue;
+          stacks += (stacks.empty() ? "" : " or ") + std::string(stack.name);
+        }
+        if (!stacks.empty()) words += ": the rule of " + stacks;
+        const float f = static_cast<float>(floors.front());
+        return ScaleRuleFound{words, [of = kQuotients[q].of, max, f, power](float a) {
+                                return to_power(of(std::max(a, f), static_cast<float>(max)), power);
+                              }};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::vector<Multiplier> multipliers(Dtype format) {
+  const auto max = static_cast<float>(largest(format));
+  return {{"max / amax", [max](float a) { return max / a; }},
+          {"max / amax from f64", [max](float a) { return f64_quotient(a, max); }},
+          {"1 / fl(amax / max)", [max](float a) { return 1.0f / (a / max); }},
+          {"max * fl(1 / amax)", [max](float a) { return max * (1.0f / a); }}};
+}
+
+}  // namespace mxo

@@ -1,0 +1,485 @@
+// Ratios to maps: sources, values, blocks of depth.
+#include "golden/explain/recover/scales.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <set>
+
+#include "golden/explain/name/places.h"
+#include "golden/explain/recover/effective.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kLines = 12;
+constexpr std::size_t kMostOffsets = 256;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// The scales of one factor, as they were measured on some lines.
+struct Seen {
+  const Product& product;
+  Side side;
+  std::vector<Effective> lines;
+
+  const Factor& factor() const { return side == Side::a ? product.a : product.b; }
+  Index at(const Effective& e, Index block) const {
+    const Index d = block * product.block;
+    return side == Side::a ? product.scale_a(e.group, e.line, d)
+                           : product.scale_b(e.group, e.line, d);
+  }
+  /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
+  double value(const Effective& e, Index block) const {
+    const Index i = at(e, block);
+    if (i < 0 || !e.known(block)) return kUnknown;
+    const double given = scale_value(*factor().scales, i);
+    const double s = given * e.ratio[static_cast<std::size_t>(block)];
+    if (size_of(factor().scales->dtype()) != 1) return s;
+    if (!(s > 0.0)) return kUnknown;
+    return std::exp2(std::round(std::log2(s)));
+  }
+};
+
+bool same_scale(const Seen& seen, const Effective& e, Index block, double measured, double given) {
+  if (size_of(seen.factor().scales->dtype()) == 1) return measured == given;
+  const double error = std::abs(given / measured * e.ratio[static_cast<std::size_t>(block)] -
+                                e.ratio[static_cast<std::size_t>(block)]);
+  return error <= 5.0 * e.sigma[static_cast<std::size_t>(block)] +
+                      1e-4 * std::abs(e.ratio[static_cast<std::size_t>(block)]);
+}
+
+/// Where the scales of a line lie in the tensor, if they lie `step` apart from an offset.
+std::vector<Index> offsets_of(const Seen& seen, const Effective& e, Index step,
+                              const std::vector<double>& given) {
+  const auto blocks = static_cast<Index>(e.ratio.size());
+  std::vector<std::pair<Index, double>> known;
+  for (Index b = 0; b < blocks; ++b) {
+    const double v = seen.value(e, b);
+    if (!std::isnan(v)) known.emplace_back(b, v);
+  }
+  std::vector<Index> found;
+  if (known.size() < 2) return found;
+  const auto n = static_cast<Index>(given.size());
+  for (Index o = 0; o < n; ++o) {
+    if (o + step * known.back().first >= n) break;
+    bool fits = true;
+    for (const auto& [b, v] : known) {
+      fits = same_scale(seen, e, b, v, given[static_cast<std::size_t>(o + step * b)]);
+      if (!fits) break;
+    }
+    if (!fits) continue;
+    found.push_back(o);
+    if (found.size() > kMostOffsets) break;
+  }
+  return found;
+}
+
+/// A line's own place among the scales: its number, and the group it belongs to.
+struct Own {
+  Index offset;  ///< of block 0
+  Index group;
+};
+
+/// seen = slope * line + shift[group] + step * block, in elements of the tensor of scales.
+struct Affine {
+  Index slope = 0;
+  Index step = 0;
+  std::map<Index, Index> shift;
+  Index lines = 0;  ///< that agree
+};
+
+/// Words for a map, given the distance between the scales of neighbouring lines and blocks.
+struct Strides {
+  Index line;
+  Index block;
+  Index expert;  ///< 0: none
+};
+
+std::string side_words(const Factor& f) { return "the scales of " + f.name; }
+
+std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
+  const auto all_equal = [&](auto fn) {
+    return std::all_of(map.shift.begin(), map.shift.end(), fn);
+  };
+  const Index shift = map.shift.begin()->second;
+  if (map.step == 0) {
+    if (map.slope == own.line && all_equal([&](const auto& s) { return s.second == shift; })) {
+      return "every K block of " + f.name + " takes the scale of block " +
+             std::to_string(shift / std::max<Index>(own.block, 1));
+    }
+    return "all of " + f.name + " takes one scale for every K block of a line";
+  }
+  if (map.step != own.block) {
+    return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
+           " apart rather than " + std::to_string(own.block) + ")";
+  }
+  if (map.slope == 0) {
+    return "every line of " + f.name + " takes the scales of line " +
+           std::to_string(shift / std::max<Index>(own.line, 1));
+  }
+  if (map.slope != own.line) {
+    return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
+           std::to_string(own.line);
+  }
+  if (own.expert > 0) {
+    std::string text;
+    std::set<Index> sources;
+    for (const auto& [g, s] : map.shift) {
+      if (s % own.expert != 0 || s == 0) {
+        text.clear();
+        break;
+      }
+      sources.insert(g + s / own.expert);
+      text += (text.empty() ? "" : " and ") + std::string("expert ") + std::to_string(g) +
+              " takes the scales of expert " + std::to_string(g + s / own.expert);
+    }
+    if (!text.empty()) {
+      if (sources.size() == 1 && map.shift.size() > 1) {
+        return "every expert takes the scales of " + f.name + " of expert " +
+               std::to_string(*sources.begin());
+      }
+      return text + " (" + f.name + ")";
+    }
+  }
+  const Index rows = own.line == 0 ? 0 : shift / own.line;
+  if (own.line != 0 && shift % own.line == 0 && rows != 0) {
+    return side_words(f) + " are those of " + std::to_string(std::abs(rows)) + " rows " +
+           (rows < 0 ? "before" : "after");
+  }
+  const Index blocks = own.block == 0 ? 0 : shift / own.block;
+  return side_words(f) + " are those of " + std::to_string(std::abs(blocks)) +
+         (std::abs(blocks) == 1 ? " block " : " blocks ") + (blocks < 0 ? "before" : "after");
+}
+
+Tensor reread(const Tensor& given, const std::function<Index(Index)>& source) {
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  const Index n = given.elements();
+  for (Index i = 0; i < n; ++i) {
+    const Index from = source(i);
+    if (from < 0 || from >= n || from == i) continue;
+    std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
+                given.data() + static_cast<std::size_t>(from) * size, size);
+  }
+  return seen;
+}
+
+/// Sources of the scales as a map of lines and blocks.
+void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+  const Tensor& tensor = *seen.factor().scales;
+  const Product& p = seen.product;
+  std::vector<double> given(static_cast<std::size_t>(tensor.elements()));
+  for (std::size_t i = 0; i < given.size(); ++i)
+    given[i] = scale_value(tensor, static_cast<Index>(i));
+  const auto n = tensor.elements();
+  const Index columns = tensor.rank() == 0 ? 1 : tensor.shape().back();
+  const Index rows = tensor.rank() < 2 ? 1 : tensor.shape()[tensor.shape().size() - 2];
+  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0};
+  if (!p.wgrad && tensor.rank() == 3) own.expert = rows * columns;
+  for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
+    // Candidates: pairs of lines fix the slope; the others vote.
+    struct Line {
+      Own own;
+      std::vector<Index> offsets;
+    };
+    std::vector<Line> lines;
+    for (const Effective& e : seen.lines) {
+      std::vector<Index> offsets = offsets_of(seen, e, step, given);
+      if (offsets.empty() || offsets.size() > kMostOffsets) continue;
+      lines.push_back({{seen.at(e, 0), e.group}, std::move(offsets)});
+    }
+    if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
+    // One line alone says nothing of slopes: it must have one source, or its own slope.
+    std::set<Index> slopes{
+        own.line,    0, 1, round_up(own.line, 4), round_up(own.line, 8), round_up(own.line, 16),
+        own.line + 1};
+    Affine best;
+    if (lines.size() == 1 || step == 0) slopes = {own.line};
+    for (const Index slope : slopes) {
+      // The number of a line is its own offset over its own stride.
+      std::map<Index, std::map<Index, Index>> votes;
+      for (const Line& line : lines) {
+        const Index number = own.line == 0 ? 0 : line.own.offset / own.line;
+        for (const Index o : line.offsets) ++votes[line.own.group][o - slope * number];
+      }
+      Affine map;
+      map.slope = slope;
+      map.step = step;
+      for (const auto& [g, shifts] : votes) {
+        Index top = 0;
+        for (const auto& [shift, count] : shifts) {
+          // Of equals the nearest to where the line itself lies.
+          const bool nearer = count == top && std::abs(shift) < std::abs(map.shift[g]);
+          if (count > top || nearer) {
+            top = count;
+            map.shift[g] = shift;
+          }
+        }
+        map.lines += top;
+      }
+      const bool identity = slope == own.line && step == own.block &&
+                            std::all_of(map.shift.begin(), map.shift.end(),
+                                        [](const auto& s) { return s.second == 0; });
+      if (!identity && map.lines > best.lines) best = map;
+    }
+    // One scale for all blocks of a line is one of its own blocks, or no source at all.
+    if (step == 0 && (best.shift.begin()->second < 0 ||
+                      best.shift.begin()->second >=
+                          own.block * static_cast<Index>(seen.lines.front().ratio.size()))) {
+      continue;
+    }
+    if (best.lines < std::min<Index>(2, static_cast<Index>(lines.size())) ||
+        best.lines * 2 < static_cast<Index>(lines.size())) {
+      continue;
+    }
+    const std::string name = seen.factor().scales_name;
+    const auto group_of = [p, own, columns, side = seen.side](Index i) -> Index {
+      if (own.expert > 0) return i / own.expert;
+      const Index row = i / std::max<Index>(columns, 1);
+      for (Index g = 0; g < p.groups(); ++g) {
+        const Index end = p.wgrad ? ceil_div(p.end(g), p.block) : p.end(g);
+        if (row < end) return g;
+      }
+      return p.groups() - 1;
+    };
+    list.push_back({name + "=source", words_of(best, own, seen.factor()), Stage::input,
+                    [name, best, own, n, group_of](Call& call) {
+                      const Tensor& from = call.input(name);
+                      if (from.elements() != n) return false;
+                      call.replace(name, reread(from, [&](Index i) {
+                                     const auto shift = best.shift.find(group_of(i));
+                                     const Index s = shift == best.shift.end()
+                                                         ? best.shift.begin()->second
+                                                         : shift->second;
+                                     const Index line = own.line == 0 ? 0
+                                                        : own.line > own.block
+                                                            ? i / own.line
+                                                            : i % std::max<Index>(own.block, 1);
+                                     const Index block = own.block == 0         ? 0
+                                                         : own.line > own.block ? i % own.line
+                                                                                : i / own.block;
+                                     const Index to = best.slope * line + s + best.step * block;
+                                     return (to % n + n) % n;
+                                   }));
+                      return true;
+                    }});
+    return;
+  }
+}
+
+/// Blocks of depth that all measured lines miss, or sum twice.
+void add_depth(const Seen& seen, std::vector<Hypothesis>& list) {
+  const Product& p = seen.product;
+  if (seen.lines.empty() || p.wgrad) return;
+  const std::size_t blocks = seen.lines.front().ratio.size();
+  std::vector<Index> missing;
+  std::vector<Index> twice;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    Index zero = 0;
+    Index two = 0;
+    Index known = 0;
+    for (const Effective& e : seen.lines) {
+      if (e.sigma[b] > 0.1) continue;
+      ++known;
+      zero += std::abs(e.ratio[b]) < 0.1;
+      two += std::abs(e.ratio[b] - 2.0) < 0.1;
+    }
+    if (known == 0) continue;
+    if (zero * 4 > known * 3) missing.push_back(static_cast<Index>(b));
+    if (two * 4 > known * 3) twice.push_back(static_cast<Index>(b));
+  }
+  const Index block = p.block;
+  const auto where = [block](const std::vector<Index>& of) {
+    std::vector<Index> k;
+    for (const Index b : of) {
+      for (Index i = 0; i < block; ++i) k.push_back(b * block + i);
+    }
+    return "k = " + ranges_in_words("", k).substr(k.size() == 1 ? 1 : 2);
+  };
+  const std::string name = p.a.codes_name;
+  if (!missing.empty() && missing.size() < blocks) {
+    list.push_back(
+        {"k.missing",
+         "the products of " + where(missing) + " are left out",
+         Stage::input,
+         [name, missing, block](Call& c) {
+           Tensor x = c.input(name);
+           const std::size_t size = size_of(x.dtype());
+           for (Index r = 0; r < x.extent(0); ++r) {
+             for (const Index b : missing) {
+               const Index n = std::min(block, x.extent(1) - b * block);
+               std::memset(x.data() + static_cast<std::size_t>(r * x.extent(1) + b * block) * size,
+                           0, static_cast<std::size_t>(n) * size);
+             }
+           }
+           c.replace(name, std::move(x));
+           return true;
+         },
+         {},
+         true});
+  }
+  if (!twice.empty() && twice.size() < blocks) {
+    list.push_back({"k.twice",
+                    "the products of " + where(twice) + " are added twice",
+                    Stage::input,
+                    [twice, block](Call& c) { return append_blocks(c, twice, block); },
+                    {},
+                    true});
+  }
+}
+
+/// What a value became: a function of the given scale alone.
+struct ValueRule {
+  const char* id;
+  const char* phrase;
+  double (*value)(double);
+};
+
+double squared(double s) { return s * s; }
+double one(double) { return 1.0; }
+double inverse(double s) { return 1.0 / s; }
+double rounded_up(double s) { return std::exp2(std::ceil(std::log2(s))); }
+double rounded_down(double s) { return std::exp2(std::floor(std::log2(s))); }
+double rounded_nearest(double s) { return std::exp2(std::round(std::log2(s))); }
+
+constexpr ValueRule kValueRules[] = {
+    {"twice", "are applied twice", squared},
+    {"left_out", "are left out", one},
+    {"inverse", "are divided by rather than multiplied with", inverse},
+    {"up", "are rounded up to powers of two", rounded_up},
+    {"down", "are cut to powers of two", rounded_down},
+    {"nearest", "are rounded to the nearest power of two", rounded_nearest},
+};
+
+}  // namespace
+
+void add_scale_values(const Factor& f, std::vector<Hypothesis>& list) {
+  if (f.scales == nullptr) return;
+  const std::string name = f.scales_name;
+  const bool bytes = size_of(f.scales->dtype()) == 1;
+  for (const ValueRule& rule : kValueRules) {
+    if (bytes &&
+        (rule.value == rounded_up || rule.value == rounded_down || rule.value == rounded_nearest))
+      continue;
+    list.push_back({name + "=" + rule.id,
+                    side_words(f) + " " + rule.phrase,
+                    Stage::input,
+                    [name, value = rule.value](Call& c) { return map_scales(c, name, value); },
+                    {},
+                    true});
+  }
+}
+
+bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {
+  if (!call.has(name)) return false;
+  Tensor scales = call.input(name);
+  for (Index i = 0; i < scales.elements(); ++i) {
+    const double s = scale_value(scales, i);
+    if (std::isnan(s)) continue;
+    const double v = value(s);
+    if (size_of(scales.dtype()) == 1) {
+      const double e = v > 0.0 ? std::round(std::log2(v)) + 127.0 : 0.0;
+      scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(e, 0.0, 254.0));
+    } else {
+      scales.as<float>()[i] = static_cast<float>(v);
+    }
+  }
+  call.replace(name, std::move(scales));
+  return true;
+}
+
+bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return false;
+  const auto wider = [&](const Tensor& t, Index run) {
+    // Along the last axis: the runs named are appended, in order.
+    std::vector<Index> shape = t.shape();
+    const Index columns = shape.back();
+    std::vector<Index> kept;
+    for (Index c = 0; c < columns; ++c) kept.push_back(c);
+    for (const Index b : blocks) {
+      for (Index c = b * run; c < std::min(columns, (b + 1) * run); ++c) kept.push_back(c);
+    }
+    shape.back() = static_cast<Index>(kept.size());
+    Tensor out(t.dtype(), shape);
+    const std::size_t size = size_of(t.dtype());
+    std::byte* to = out.data();
+    const Index rows = columns == 0 ? 0 : t.elements() / columns;
+    for (Index r = 0; r < rows; ++r) {
+      for (const Index c : kept) {
+        std::memcpy(to, t.data() + static_cast<std::size_t>(r * columns + c) * size, size);
+        to += size;
+      }
+    }
+    return out;
+  };
+  for (const Factor* f : {&p->a, &p->b}) {
+    Tensor codes = wider(*f->codes, block);
+    if (f->scales != nullptr && f->scales->shape().back() > 1 &&
+        f->scales->rank() == f->codes->rank()) {
+      const Index scales = f->scales->shape().back();
+      const Index run = ceil_div(p->k, scales);
+      if (block % run != 0) return false;
+      Tensor wide = wider(*f->scales, block / run);
+      call.replace(f->scales_name, std::move(wide));
+    }
+    call.replace(f->codes_name, std::move(codes));
+  }
+  return true;
+}
+
+void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || output.name != p->output || output.left == 0) return;
+  for (const Side side : {Side::a, Side::b}) {
+    Seen seen{*p, side, measure(*p, output, side, kLines)};
+    std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
+    if (seen.lines.empty()) continue;
+    // Both sides say the same of what the whole depth shares; the first says it.
+    if (side == Side::a || list.empty()) add_depth(seen, list);
+    if (seen.factor().scales == nullptr || seen.at(seen.lines.front(), 0) < 0) continue;
+    add_sources(seen, list);
+    // The scales themselves, on the lines that were measured: last, if nothing names them.
+    std::map<Index, double> values;
+    for (const Effective& e : seen.lines) {
+      for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
+        const double v = seen.value(e, b);
+        if (!std::isnan(v)) values[seen.at(e, b)] = v;
+      }
+    }
+    const std::string name = seen.factor().scales_name;
+    const Tensor& given = *seen.factor().scales;
+    bool other = false;
+    for (const auto& [i, v] : values)
+      other = other || std::abs(v / scale_value(given, i) - 1.0) > 0.01;
+    if (!other || size_of(given.dtype()) != 1) continue;
+    Window only;
+    for (const Effective& e : seen.lines) {
+      (side == Side::a ? only.rows : only.columns).push_back(e.line);
+    }
+    for (std::vector<Index>* lines : {&only.rows, &only.columns}) {
+      std::sort(lines->begin(), lines->end());
+      lines->erase(std::unique(lines->begin(), lines->end()), lines->end());
+    }
+    list.push_back(
+        {name + "=other",
+         side_words(seen.factor()) + " are others than were given, and none of them (old ones?)",
+         Stage::input,
+         [name, values](Call& c) {
+           Tensor scales = c.input(name);
+           for (const auto& [i, v] : values) {
+             scales.as<std::uint8_t>()[i] =
+                 static_cast<std::uint8_t>(std::clamp(std::log2(v) + 127.0, 0.0, 254.0));
+           }
+           c.replace(name, std::move(scales));
+           return true;
+         },
+         {},
+         false,
+         std::move(only)});
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,24 @@
+// Measured scales put into words: where they were taken from, or what was made of them.
+#pragma once
+
+#include <vector>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+/// Hypotheses that follow from the scales (and parts of the depth) which the output shows.
+void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Hypotheses that follow from which expert's weights and which row of x each row shows.
+void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+
+/// What may have been made of every scale of a factor: squared, left out, rounded.
+void add_scale_values(const Factor& factor, std::vector<Hypothesis>& list);
+
+/// Every scale `name` replaced by value(scale), on the grid of its type.
+bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value);
+/// A forward product over K and, once more, the blocks named.
+bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block);
+
+}  // namespace mxo

@@ -1,0 +1,351 @@
+// Singles, confirmation, places, pairs.
+#include "golden/explain/search.h"
+
+#include <algorithm>
+
+#include "golden/explain/bench.h"
+
+namespace mxo {
+namespace {
+
+constexpr int kRounds = 4;         ///< causes that take hold of different elements
+constexpr double kTallWork = 3e9;  ///< multiply-adds of a confirmation
+constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
+constexpr Index kLeast = 8;        ///< elements that a cause must explain
+constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
+constexpr std::size_t kBases = 4;  ///< of pairs
+
+using Hypotheses = std::vector<const Hypothesis*>;
+
+struct Candidate {
+  Hypotheses hypotheses;
+  Trial trial;
+};
+
+/// Turns from rows that a model explains to rows that it does not.
+bool is_a_place(const Trial& trial) {
+  if (trial.broken == 0) return true;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const Patch& patch = trial.patches[o];
+    const Credit& c = trial.credits[o];
+    const std::size_t columns = patch.columns.size();
+    Index turns = 0;
+    bool before = false;
+    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r * columns);
+      const bool now = std::find(begin, begin + static_cast<std::ptrdiff_t>(columns), 1) !=
+                       begin + static_cast<std::ptrdiff_t>(columns);
+      turns += now != before;
+      before = now;
+    }
+    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  }
+  return true;
+}
+
+bool promising(const Trial& trial) {
+  const Index least = std::min(kLeast, trial.seen);
+  return trial.fixed > 0 && (trial.fixed >= least) && trial.fixed * 50 >= trial.seen &&
+         is_a_place(trial);
+}
+
+bool better(const Candidate& a, const Candidate& b) {
+  if (a.trial.all() != b.trial.all()) return a.trial.all();
+  // The same elements may be looked at through one window only: counts can be compared.
+  return a.trial.fixed > b.trial.fixed;
+}
+
+std::string phrase_of(const Hypotheses& hypotheses) {
+  std::string text;
+  for (const Hypothesis* h : hypotheses) text += (text.empty() ? "" : " and ") + h->phrase;
+  return text;
+}
+
+std::string name_of(const Hypotheses& hypotheses) {
+  std::string text;
+  for (const Hypothesis* h : hypotheses) text += (text.empty() ? "" : "+") + h->name;
+  return text;
+}
+
+/// Two of one stage exclude each other, but operands can be misread on both sides.
+bool combine(const Hypothesis& a, const Hypothesis& b) {
+  if (a.stage != b.stage) return true;
+  if (a.stage == Stage::input) return a.name.substr(0, 1) != b.name.substr(0, 1);
+  return a.stage == Stage::rule &&
+         a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
+}
+
+/// Rows and columns of a patch that are credited.
+Window credited(const Trial& trial, std::size_t output) {
+  const Patch& patch = trial.patches[output];
+  const Credit& c = trial.credits[output];
+  Window window;
+  std::vector<std::uint8_t> column(patch.columns.size());
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    bool any = false;
+    for (std::size_t j = 0; j < patch.columns.size(); ++j) {
+      if (!c.mask[r * patch.columns.size() + j]) continue;
+      any = true;
+      column[j] = 1;
+    }
+    if (any) window.rows.push_back(patch.rows[r]);
+  }
+  for (std::size_t j = 0; j < patch.columns.size(); ++j) {
+    if (column[j]) window.columns.push_back(patch.columns[j]);
+  }
+  return window;
+}
+
+/// At most `most` of a list, spread over it.
+void thin(std::vector<Index>& indices, Index most) {
+  const auto n = static_cast<Index>(indices.size());
+  if (n <= most) return;
+  std::vector<Index> kept;
+  for (Index i = 0; i < most; ++i) kept.push_back(indices[static_cast<std::size_t>(i * n / most)]);
+  indices = std::move(kept);
+}
+
+/// What is settled, and in which words.
+class Settling {
+ public:
+  Settling(Bench& bench, const Candidate& candidate) : bench_(bench), candidate_(&candidate) {}
+
+  std::vector<Claim> claims() {
+    std::vector<Claim> found;
+    Candidate confirmed;
+    if (bench_.by_rows()) {
+      bench_.choose_whole();
+      auto trial = bench_.run(candidate_->hypotheses);
+      if (!trial) return {};
+      confirmed = {candidate_->hypotheses, std::move(*trial)};
+      candidate_ = &confirmed;
+    }
+    if (!bench_.windowed()) {
+      for (std::size_t o = 0; o < bench_.outputs().size(); ++o) settle_run(o);
+    } else {
+      settle_window();
+    }
+    if (elements_ == 0) return {};
+    Claim claim;
+    claim.id = name_of(candidate_->hypotheses);
+    claim.where = where_;
+    claim.elements = static_cast<double>(elements_);
+    claim.sampled = sampled_;
+    claim.sentence = phrase_of(candidate_->hypotheses) + words_;
+    found.push_back(std::move(claim));
+    return found;
+  }
+
+ private:
+  /// The whole was run: its credit is what is explained.
+  void settle_run(std::size_t o) {
+    Output& output = bench_.outputs()[o];
+    const Credit& c = candidate_->trial.credits[o];
+    if (c.fixed == 0) return;
+    const bool rest = c.fixed < output.left;
+    const Place place = place_of(output, [&](Index i) {
+      return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
+    });
+    for (Index i = 0; i < output.owed * output.columns; ++i) {
+      if (c.mask[static_cast<std::size_t>(i)]) output.settle(i);
+    }
+    say(place, rest);
+    elements_ += c.fixed;
+  }
+
+  void say(const Place& place, bool rest) {
+    if (where_.tensor.empty()) {
+      where_ = place.where;
+    } else if (where_.tensor != place.where.tensor) {
+      where_.tensor += ", " + place.where.tensor;
+    }
+    if (rest) words_ += (words_.empty() ? ", in " : " and ") + place.words;
+  }
+
+  /// A window was run: its rows and columns are extended over all that fail, each on its own.
+  void settle_window() {
+    Output& output = bench_.outputs().front();
+    const Window bad = bench_.failing();
+    std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
+    std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
+    // All failing rows in some columns, as far as the work allows.
+    Window tall = bad;
+    Index width = 32;
+    while (width > 4 && bench_.work(static_cast<Index>(bad.rows.size()), width) > kTallWork)
+      width /= 2;
+    thin(tall.columns, width);
+    thin(tall.rows, static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
+    sampled_ = tall.rows.size() < bad.rows.size();
+    const std::optional<Trial> down = run(tall);
+    if (!down) return;
+    const Window rows = credited(*down, 0);
+    for (const Index r : rows.rows) row[static_cast<std::size_t>(r)] = 1;
+    // Some of those rows in all columns.
+    Window wide = bad;
+    wide.rows.clear();
+    for (const Index r : rows.rows) {
+      const Index line = r % lines(output);
+      if (wide.rows.empty() || wide.rows.back() < line) wide.rows.push_back(line);
+    }
+    thin(wide.rows,
+         std::clamp<Index>(
+             static_cast<Index>(
+                 kTallWork / std::max(1.0, bench_.work(1, static_cast<Index>(bad.columns.size())))),
+             1, 16));
+    const std::optional<Trial> across = run(wide);
+    if (!across) return;
+    const bool all = down->all() && across->all();
+    for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
+    const auto holds = [&](Index i) {
+      return output.marks[static_cast<std::size_t>(i)] == Mark::differs &&
+             (all || (row[static_cast<std::size_t>(i / output.columns)] != 0 &&
+                      column[static_cast<std::size_t>(i % output.columns)] != 0));
+    };
+    const Place place = place_of(output, holds);
+    std::vector<Index> found;
+    for (Index i = 0; i < output.owed * output.columns; ++i) {
+      if (holds(i)) found.push_back(i);
+    }
+    say(place, !all || place.elements < output.differing ||
+                   static_cast<Index>(place.rows.size()) < output.owed);
+    for (const Index i : found) output.settle(i);
+    elements_ = static_cast<Index>(found.size());
+  }
+
+  static Index lines(const Output& output) {
+    return output.group == "expert" && !output.ends.empty() ? output.ends.front() : output.rows;
+  }
+
+  std::optional<Trial> run(const Window& window) {
+    bench_.choose(window);
+    return bench_.run(candidate_->hypotheses);
+  }
+
+  Bench& bench_;
+  const Candidate* candidate_;
+  Index elements_ = 0;
+  bool sampled_ = false;
+  Where where_;
+  std::string words_;
+};
+
+/// The best of those that still fit on a wider window.
+std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
+  std::stable_sort(found.begin(), found.end(), better);
+  if (found.size() > 6) found.resize(6);
+  if (bench.windowed()) {
+    bench.choose(64, 256);
+    std::vector<Candidate> kept;
+    for (Candidate& c : found) {
+      auto trial = bench.run(c.hypotheses);
+      if (!trial || !promising(*trial)) continue;
+      kept.push_back({c.hypotheses, std::move(*trial)});
+    }
+    std::stable_sort(kept.begin(), kept.end(), better);
+    found = std::move(kept);
+  }
+  if (found.empty()) return {};
+  // What cannot be told apart on the data shares a sentence.
+  std::vector<Claim> claims = Settling(bench, found.front()).claims();
+  if (claims.empty()) return claims;
+  int alike = 0;
+  for (std::size_t i = 1; i < found.size() && alike < 3; ++i) {
+    if (found[i].trial.fixed != found.front().trial.fixed || !found.front().trial.all() ||
+        found[i].hypotheses.size() > found.front().hypotheses.size()) {
+      break;
+    }
+    // Operands misread in two ways that come to the same are one cause: the first says it best.
+    if (found[i].hypotheses.front()->stage == Stage::input) continue;
+    claims.front().sentence += "; as well if " + phrase_of(found[i].hypotheses);
+    ++alike;
+  }
+  return claims;
+}
+
+/// Causes known on some lines only: what they explain there stands for the rest.
+std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& list) {
+  if (!bench.windowed()) return {};
+  for (const Hypothesis& h : list) {
+    if (h.only.rows.empty() && h.only.columns.empty()) continue;
+    Window window = bench.failing();
+    thin(window.rows, 24);
+    thin(window.columns, 96);
+    if (!h.only.rows.empty()) window.rows = h.only.rows;
+    if (!h.only.columns.empty()) window.columns = h.only.columns;
+    bench.choose(window);
+    const auto trial = bench.run({&h});
+    if (!trial || trial->fixed < kLeast || trial->fixed * 10 < trial->seen * 8) continue;
+    Output& output = bench.outputs().front();
+    const Place place = place_of(output, [&](Index i) {
+      return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    });
+    Claim claim;
+    claim.id = h.name;
+    claim.sentence = h.phrase + ", in " + place.words;
+    claim.where = place.where;
+    claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
+                     static_cast<double>(trial->seen);
+    claim.sampled = true;
+    if (trial->fixed == trial->seen) {
+      for (Index i = 0; i < output.rows * output.columns; ++i) output.settle(i);
+    }
+    return {claim};
+  }
+  return {};
+}
+
+Index left_of(const std::vector<Output>& outputs) {
+  Index left = 0;
+  for (const Output& o : outputs) left += o.left;
+  return left;
+}
+
+}  // namespace
+
+std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
+                          std::vector<Hypothesis> list, const Progress& progress) {
+  std::vector<Claim> claims;
+  Bench bench(backend, call, outputs);
+  for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
+    bench.choose(8, 64);
+    std::vector<Candidate> found;
+    std::vector<std::pair<double, const Hypothesis*>> near;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (progress) {
+        progress(static_cast<double>(i) / static_cast<double>(list.size()), list[i].name);
+      }
+      if (!list[i].only.rows.empty() || !list[i].only.columns.empty()) continue;
+      auto trial = bench.run({&list[i]});
+      if (!trial) continue;
+      near.emplace_back(trial->gain_db, &list[i]);
+      if (promising(*trial)) found.push_back({{&list[i]}, std::move(*trial)});
+    }
+    std::vector<Claim> settled = settle_best(bench, found);
+    if (settled.empty()) {
+      // Pairs: whatever came nearest, with everything else.
+      std::stable_sort(near.begin(), near.end(),
+                       [](const auto& a, const auto& b) { return a.first > b.first; });
+      bench.choose(6, 32);
+      std::vector<Candidate> pairs;
+      for (std::size_t b = 0; b < std::min(kBases, near.size()); ++b) {
+        if (near[b].first < kNear) break;
+        for (const auto& [gain, other] : near) {
+          const Hypothesis* first = near[b].second;
+          const Hypothesis* second = other;
+          if (first == second || !combine(*first, *second)) continue;
+          if (second->stage < first->stage) std::swap(first, second);
+          auto trial = bench.run({first, second});
+          if (trial && promising(*trial)) pairs.push_back({{first, second}, std::move(*trial)});
+        }
+        if (!pairs.empty()) break;
+      }
+      settled = settle_best(bench, pairs);
+    }
+    if (settled.empty()) settled = settle_sampled(bench, list);
+    if (settled.empty()) break;
+    claims.insert(claims.end(), settled.begin(), settled.end());
+  }
+  return claims;
+}
+
+}  // namespace mxo

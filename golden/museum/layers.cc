@@ -1,0 +1,57 @@
+// Faults around the products: routing, movement, activation.
+#include <cmath>
+#include <cstring>
+
+#include "golden/museum/operands.h"
+
+namespace mxo {
+namespace {
+
+Planted pad_rows_stale(Backend& b, std::uint64_t seed) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({100, 64}, seed));
+  in.emplace("group_ends", ends_of({33, 33, 70, 100}));
+  const Tensor old = random_bf16({256, 64}, seed + 9);
+  return spoiled(b, make_call("pad_groups", in, {}), [&](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    Tensor source = old;
+    for (Index r = 0; r < y.extent(0); ++r) {
+      bool zero = true;
+      for (std::size_t i = 0; i < row_bytes(y); ++i) zero = zero && row_of(y, r)[i] == std::byte{0};
+      if (zero) std::memcpy(row_of(y, r), row_of(source, r), row_bytes(y));
+    }
+  });
+}
+
+Call swiglu_call(std::uint64_t seed, const char* out) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, seed));
+  return make_call("swiglu", in, with({{"out", out}}));
+}
+
+Planted gate_and_up(Backend& b, std::uint64_t seed) {
+  const Call call = swiglu_call(seed, "bf16");
+  Call wrong = call;
+  const Tensor& x = call.input("x");
+  Tensor swapped = x;
+  Tensor from = x;
+  for (Index r = 0; r < x.extent(0); ++r) {
+    const std::size_t half = row_bytes(x) / 2;
+    std::memcpy(row_of(swapped, r), row_of(from, r) + half, half);
+    std::memcpy(row_of(swapped, r) + half, row_of(from, r), half);
+  }
+  wrong.replace("x", std::move(swapped));
+  return planted(b, call, wrong);
+}
+
+constexpr Exhibit kExhibits[] = {
+    {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written", "padding", "",
+     pad_rows_stale},
+    {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", gate_and_up},
+};
+
+}  // namespace
+
+std::span<const Exhibit> layer_exhibits() { return kExhibits; }
+
+}  // namespace mxo

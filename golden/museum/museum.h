@@ -1,0 +1,46 @@
+// Faults that real kernels had, planted in right outputs.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "golden/explain/explain.h"
+
+namespace mxo {
+
+/// A question, its answer, and the answer of a kernel with one fault.
+struct Planted {
+  Call call;
+  NamedTensors expected;
+  NamedTensors actual;
+};
+
+/// One row: a public report and a fault as it had.
+struct Exhibit {
+  int number;                ///< rows of one report share it
+  std::string_view reports;  ///< "NVIDIA/cutlass#3596"
+  std::string_view fault;    ///< what went wrong, in words
+  /// What explain has to say first: beginnings of ids, separated by '|'.  "unknown" where nothing
+  /// in the operands tells what happened, and any name would be false.
+  std::string_view names;
+  /// What the place has to say: part of the sentence; empty: everywhere.
+  std::string_view place;
+  Planted (*plant)(Backend& backend, std::uint64_t seed);
+};
+
+std::span<const Exhibit> exhibits();
+
+/// An exhibit as explain sees it.
+struct Seen {
+  Explanation explanation;
+  bool named = false;  ///< the first cause is one of the names, in the place
+};
+Seen look_at(Backend& backend, const Exhibit& exhibit, std::uint64_t seed = 1);
+
+// The rooms, one file each.
+std::span<const Exhibit> product_exhibits();
+std::span<const Exhibit> scale_exhibits();
+std::span<const Exhibit> quantiser_exhibits();
+std::span<const Exhibit> layer_exhibits();
+
+}  // namespace mxo
