@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/files/read_tensors.h"
 #include "golden/suites/case_file.h"
@@ -53,7 +54,7 @@ Known known_case(const std::filesystem::path& path) {
 }
 
 /// --op OP on the operands of a file.
-Known known_call(const Options& options, Backend& backend) {
+Known known_call(const Options& options, Backend& backend, World& world) {
   Known known;
   Parameters set;
   for (const std::string& assignment : options.settings) set.set(assignment);
@@ -61,6 +62,7 @@ Known known_call(const Options& options, Backend& backend) {
   const NamedTensors operands = read_tensors(options.expected).tensors;
   check_call(op, operands, set);
   known.call = make_call(op, operands, set);
+  known.call.world = &world;
   known.expected = run_call(backend, known.call);
   return known;
 }
@@ -79,8 +81,12 @@ int explain_file(const Options& options, const Settings& settings) {
   if (options.op.empty() && !options.settings.empty()) {
     throw Error(Fault::argument, "--set: needs --op; a case brings its own parameters");
   }
-  const Known known =
-      options.op.empty() ? known_case(options.expected) : known_call(options, *backend);
+  const std::unique_ptr<World> world = make_world("in_process");
+  Known known =
+      options.op.empty() ? known_case(options.expected) : known_call(options, *backend, *world);
+  known.call.world = world.get();
+  // A case is what `run` would take, or it is refused as there: before anything looks at it.
+  if (options.op.empty()) run_call(*backend, known.call);
   const NamedTensors actual = read_tensors(options.actual).tensors;
   bool any = false;
   for (const auto& [name, tensor] : known.expected) any = any || actual.count(name) > 0;

@@ -100,6 +100,14 @@ void Bench::choose(Index rows, Index columns) {
              whole_columns(*product_, spread(bad.columns, product_->n, columns), 2 * columns)};
 }
 
+void Bench::choose(Window window) {
+  if (product_) {
+    const auto most = std::max<Index>(64, 2 * static_cast<Index>(window.columns.size()));
+    window.columns = whole_columns(*product_, window.columns, most);
+  }
+  window_ = std::move(window);
+}
+
 std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
   Call altered = call_;
   NamedTensors out;

@@ -26,7 +26,8 @@ class Bench {
 
   /// A window of about so many failing rows and columns; of a small call the whole.
   void choose(Index rows, Index columns);
-  void choose(Window window) { window_ = std::move(window); }
+  /// This window, its columns widened where several share a scale.
+  void choose(Window window);
   const Window& window() const { return window_; }
   /// Failing rows and columns of a product, as they are now.
   Window failing() const;

@@ -1,13 +1,20 @@
 // Calls from operands, and outputs from calls.
 #include "golden/explain/call.h"
 
+#include "formats/error.h"
+
 namespace mxo {
 namespace {
 
 Tensor narrowed(const Tensor& wide) {
   Tensor narrow(Dtype::i32, wide.shape());
   for (Index i = 0; i < wide.elements(); ++i) {
-    narrow.as<std::int32_t>()[i] = static_cast<std::int32_t>(wide.as<std::int64_t>()[i]);
+    const std::int64_t value = wide.as<std::int64_t>()[i];
+    if (value != static_cast<std::int32_t>(value)) {
+      throw Error(Fault::shape, "group_ends: found " + std::to_string(value) +
+                                    ", needs a row that an i32 holds");
+    }
+    narrow.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
   }
   return narrow;
 }
@@ -15,7 +22,7 @@ Tensor narrowed(const Tensor& wide) {
 }  // namespace
 
 Call make_call(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
-  Call call{std::string(op), {}, set};
+  Call call{std::string(op), {}, set, nullptr};
   for (const auto& [name, tensor] : inputs) {
     call.replace(name,
                  name == "group_ends" && tensor.dtype() == Dtype::i64 ? narrowed(tensor) : tensor);
@@ -26,7 +33,7 @@ Call make_call(std::string_view op, const NamedTensors& inputs, const Parameters
 NamedTensors run_call(Backend& backend, const Call& call) {
   NamedViews inputs;
   for (const auto& [name, tensor] : call.inputs) inputs.set(name, *tensor);
-  return call_operator(backend, call.op, inputs, call.set);
+  return call_operator(backend, call.op, inputs, call.set, call.world);
 }
 
 }  // namespace mxo

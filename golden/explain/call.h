@@ -14,6 +14,7 @@ struct Call {
   std::string op;
   std::map<std::string, std::shared_ptr<const Tensor>, std::less<>> inputs;
   Parameters set;
+  World* world = nullptr;  ///< of an operator that works on many ranks
 
   bool has(std::string_view name) const { return inputs.find(name) != inputs.end(); }
   const Tensor& input(std::string_view name) const { return *inputs.find(name)->second; }

@@ -138,6 +138,7 @@ std::string Explanation::sentence() const {
 
 Explanation explain(Backend& backend, const Call& call, const NamedTensors& expected,
                     const NamedTensors& actual, const Progress& progress) {
+  if (progress) progress(0.0, "differences");
   Outputs outputs = outputs_of(call, expected, actual);
   Explanation e;
   for (const Output& o : outputs.list) {
@@ -149,6 +150,11 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     if (!words.empty()) e.pattern += (e.pattern.empty() ? "" : "; ") + words;
   };
   for (const std::string& name : outputs.missing) note(name + " is missing and was not compared");
+  for (const Output& o : outputs.list) {
+    if (o.owed == o.rows) continue;
+    note("rows " + std::to_string(o.owed) + " to " + std::to_string(o.rows - 1) + " of " + o.name +
+         " belong to no group and were not compared");
+  }
   if (e.differing == 0) return e;
   keep_first_step(call, outputs);
   note(outputs.later);
@@ -157,6 +163,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   std::vector<Claim> claims;
   for (Output& o : outputs.list) {
     append(claims, recover_stride(o));
+    append(claims, recover_padding(call, o, expected));
     append(claims, recover_unwritten(o));
     append(claims, recover_moved(o));
   }

@@ -88,6 +88,58 @@ bool exchange_scales(Call& call) {
   return true;
 }
 
+bool is_weights(std::string_view name) { return name == "probs" || name.ends_with("weights"); }
+
+/// The halves of every row of x exchanged, or taken from even and odd places.
+bool exchange_halves(Call& call, bool interleaved) {
+  const Tensor& given = call.input("x");
+  const Index columns = given.rank() == 0 ? 0 : given.shape().back();
+  if (columns < 2 || columns % 2 != 0) return false;
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index c = i % columns;
+    const Index half = columns / 2;
+    const Index from = interleaved ? (c < half ? 2 * c : 2 * (c - half) + 1) : (c + half) % columns;
+    std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
+                given.data() + static_cast<std::size_t>(i - c + from) * size, size);
+  }
+  call.replace("x", std::move(seen));
+  return true;
+}
+
+/// Every operand of router weights replaced by fn of it.
+bool map_weights(Call& call, float (*fn)(float)) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (is_weights(name) && tensor->dtype() == Dtype::f32) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    Tensor weights = call.input(name);
+    for (Index i = 0; i < weights.elements(); ++i) {
+      weights.as<float>()[i] = fn(weights.as<float>()[i]);
+    }
+    call.replace(name, std::move(weights));
+  }
+  return !names.empty();
+}
+
+void add_weights(const Call& call, std::vector<Hypothesis>& list) {
+  const bool any = std::any_of(call.inputs.begin(), call.inputs.end(),
+                               [](const auto& input) { return is_weights(input.first); });
+  if (!any) return;
+  add(
+      list, "weights=twice", "router weights are applied twice",
+      [](Call& c) { return map_weights(c, [](float w) { return w * w; }); }, false);
+  add(
+      list, "weights=left_out", "router weights are left out",
+      [](Call& c) { return map_weights(c, [](float) { return 1.0f; }); }, false);
+  add(
+      list, "weights=bf16", "router weights are rounded to bf16 first",
+      [](Call& c) { return map_weights(c, [](float w) { return decode(encode<kBF16>(w)); }); },
+      false);
+}
+
 bool move_end(Call& call, Index g, Index by) {
   Tensor ends = call.input("group_ends");
   auto* end = ends.as<std::int32_t>();
@@ -201,7 +253,16 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
           [](Call& c) { return read_transposed(c, "x"); }, false);
     }
   }
+  if (call.op.starts_with("swiglu") && call.has("x")) {
+    add(
+        list, "x=halves", "gate and up are exchanged",
+        [](Call& c) { return exchange_halves(c, false); }, true);
+    add(
+        list, "x=interleaved", "gate and up are read interleaved",
+        [](Call& c) { return exchange_halves(c, true); }, true);
+  }
   add_ends(call, list);
+  add_weights(call, list);
   if (call.op == "dequantize") {
     add(
         list, "scales=transposed", "scales are read along the wrong axis",

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "formats/scale_layout.h"
+#include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {
@@ -54,6 +54,29 @@ void add_from_f32(std::vector<Hypothesis>& list, std::string name, std::string p
                   std::move(rewrite)});
 }
 
+/// y = bf16(bf16(silu(a)) * b), as eager torch has it.
+bool round_silu(const Call& call, NamedTensors& out) {
+  const auto y = out.find("y");
+  if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
+  const Tensor& x = call.input("x");
+  const Index columns = y->second.shape().back();
+  const auto at = [&x](Index i) {
+    return x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
+  };
+  for (Index i = 0; i < y->second.elements(); ++i) {
+    const Index r = i / columns;
+    const float a = at(r * 2 * columns + i % columns);
+    const float b = at(r * 2 * columns + columns + i % columns);
+    const float v = decode(encode<kBF16>(a * sigmoid_rn(a))) * b;
+    if (y->second.dtype() == Dtype::bf16) {
+      y->second.as<BF16>()[i] = encode<kBF16>(v);
+    } else {
+      y->second.as<float>()[i] = v;
+    }
+  }
+  return true;
+}
+
 /// Rows between groups that hold the rows of x that follow, instead of zeros.
 bool leave_padding(const Call& call, NamedTensors& out) {
   if (call.op != "pad_groups") return false;
@@ -87,6 +110,7 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     add_from_f32(list, "out=twice", "the sum is rounded to f32 before it is rounded to bf16",
                  round_again);
   }
+  add(list, "silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu);
   add(list, "padding=stale", "padding rows hold the rows that follow instead of zeros",
       leave_padding);
 }

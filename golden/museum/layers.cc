@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "formats/exp.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {
@@ -26,7 +27,7 @@ Planted pad_rows_stale(Backend& b, std::uint64_t seed) {
 Call swiglu_call(std::uint64_t seed, const char* out) {
   NamedTensors in;
   in.emplace("x", random_bf16({96, 256}, seed));
-  return make_call("swiglu", in, with({{"out", out}}));
+  return make_call("swiglu", in, with({{"rounding", out}}));
 }
 
 Planted gate_and_up(Backend& b, std::uint64_t seed) {
@@ -44,10 +45,25 @@ Planted gate_and_up(Backend& b, std::uint64_t seed) {
   return planted(b, call, wrong);
 }
 
+Planted silu_rounded(Backend& b, std::uint64_t seed) {
+  const Call call = swiglu_call(seed, "bf16");
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const BF16* x = call.input("x").as<BF16>();
+    for (Index i = 0; i < out.at("y").elements(); ++i) {
+      const float a = decode(x[i / 128 * 256 + i % 128]);
+      const float up = decode(x[i / 128 * 256 + 128 + i % 128]);
+      const float silu = decode(encode<kBF16>(a * sigmoid_rn(a)));
+      out.at("y").as<BF16>()[i] = encode<kBF16>(silu * up);
+    }
+  });
+}
+
 constexpr Exhibit kExhibits[] = {
     {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written", "padding", "",
      pad_rows_stale},
     {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", gate_and_up},
+    {47, "eager torch", "silu is rounded to bf16 before the product", "silu=bf16", "",
+     silu_rounded},
 };
 
 }  // namespace

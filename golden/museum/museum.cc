@@ -35,7 +35,10 @@ std::span<const Exhibit> exhibits() {
 Seen look_at(Backend& backend, const Exhibit& exhibit, std::uint64_t seed) {
   const Planted p = exhibit.plant(backend, seed);
   Seen seen{explain(backend, p.call, p.expected, p.actual), false};
-  if (exhibit.names == "unknown") {
+  if (exhibit.names == "same") {
+    seen.named = seen.explanation.verdict == ExplainVerdict::same &&
+                 any_of(seen.explanation.pattern, exhibit.place, false);
+  } else if (exhibit.names == "unknown") {
     seen.named = seen.explanation.verdict == ExplainVerdict::unknown;
   } else if (!seen.explanation.causes.empty()) {
     const Cause& first = seen.explanation.causes.front();

@@ -21,7 +21,8 @@ struct Exhibit {
   std::string_view reports;  ///< "NVIDIA/cutlass#3596"
   std::string_view fault;    ///< what went wrong, in words
   /// What explain has to say first: beginnings of ids, separated by '|'.  "unknown" where nothing
-  /// in the operands tells what happened, and any name would be false.
+  /// in the operands tells what happened, and any name would be false; "same" where nobody owes
+  /// what is wrong, and the pattern says so.
   std::string_view names;
   /// What the place has to say: part of the sentence; empty: everywhere.
   std::string_view place;

@@ -147,11 +147,42 @@ Planted old_weights(Backend& b, std::uint64_t seed) {
   return planted(b, call, wrong);
 }
 
+Planted tail_of_nobody(Backend& b, std::uint64_t seed) {
+  ProductSize size;
+  size.rows = 256;
+  return spoiled(b, mx_product(b, seed, size), [](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    fill_bf16(row_of(y, 224), 32 * row_bytes(y), kNan);
+  });
+}
+
+Planted depth_tail_nan(Backend& b, std::uint64_t seed) {
+  return spoiled(b, mx_product(b, seed), [](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    fill_bf16(row_of(y, 121), 103 * row_bytes(y), kNan);
+  });
+}
+
+Planted tile_of_old_bytes(Backend& b, std::uint64_t seed) {
+  const Tensor old = random_bf16({64, 64}, seed + 7);
+  return spoiled(b, mx_product(b, seed), [&](NamedTensors& out) {
+    Tensor source = old;
+    for (Index r = 0; r < 64; ++r) {
+      std::memcpy(row_of(out.at("y"), 64 + r) + 128, row_of(source, r), 128);
+    }
+  });
+}
+
 constexpr Exhibit kExhibits[] = {
     {2, "NVIDIA/TransformerEngine#3484, #3485", "rows beyond the last group are summed into its dw",
      "group_ends", "", last_gradient_reads_tail},
-    {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "never_written.nan",
+    {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "never_written",
      "expert 1", empty_expert_unwritten},
+    {5, "AMD-AGI/Primus-Turbo#397", "NaN past the last end", "same",
+     "rows 224 to 255 of y belong to no group", tail_of_nobody},
+    {19, "triton-lang/triton#8974", "0 x NaN in the K tail of the last group", "never_written.nan",
+     "group 3", depth_tail_nan},
+    {51, "one side only", "a tile of old bytes", "unknown", "", tile_of_old_bytes},
     {6, "flashinfer-ai/flashinfer#3650", "stale rows of group padding become NaN",
      "never_written.nan", "rows 66 to 69 of group 0", padding_rows_stale},
     {7, "flashinfer-ai/flashinfer#3103", "output strides are ignored", "rows.stride", "",

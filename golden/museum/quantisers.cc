@@ -8,9 +8,19 @@
 namespace mxo {
 namespace {
 
+/// Six significant bits: ties between codes are met.
+Tensor coarse(std::vector<Index> shape, std::uint64_t seed) {
+  Tensor x = random_floats(std::move(shape), seed);
+  for (Index i = 0; i < x.elements(); ++i) {
+    auto& word = x.as<std::uint32_t>()[i];
+    word &= 0xFFFC0000u;
+  }
+  return x;
+}
+
 Call quantize_call(std::uint64_t seed) {
   NamedTensors in;
-  in.emplace("x", random_floats({160, 256}, seed));
+  in.emplace("x", coarse({160, 256}, seed));
   return make_call("quantize", in, {});
 }
 
@@ -113,7 +123,12 @@ Planted bf16_first(Backend& b, std::uint64_t seed) {
 
 Call blockwise_call(std::uint64_t seed) {
   NamedTensors in;
-  in.emplace("x", random_floats({160, 512}, seed));
+  Tensor x = coarse({160, 512}, seed);
+  // In every second block the largest value makes the scale a power of two: ties are met.
+  for (Index i = 128 * 5 + 9; i < x.elements(); i += 256) {
+    x.as<float>()[i] = 448.0f * std::exp2(std::ceil(std::log2(200.0f)));
+  }
+  in.emplace("x", std::move(x));
   return make_call("quantize_blockwise", in, {});
 }
 
@@ -221,6 +236,41 @@ Planted scales_high(Backend& b, std::uint64_t seed) {
   });
 }
 
+Planted zero_block_nan(Backend& b, std::uint64_t seed) {
+  Call call = quantize_call(seed);
+  Tensor x = call.input("x");
+  for (const Index block : {3, 70, 71, 900}) std::memset(x.as<float>() + block * 32, 0, 128);
+  call.replace("x", std::move(x));
+  return spoiled(b, call, [](NamedTensors& out) {
+    for (const Index block : {3, 70, 71, 900}) {
+      std::memset(out.at("codes").as<std::uint8_t>() + block * 32, 0x7F, 32);
+    }
+  });
+}
+
+Call blocked_call(std::uint64_t seed) {
+  Call call = quantize_call(seed);
+  call.set.set("scale_layout", "blocked");
+  return call;
+}
+Planted blocked_as_matrix(Backend& b, std::uint64_t seed) {
+  Planted p = spoiled(b, blocked_call(seed), [](NamedTensors&) {});
+  const NamedTensors linear = run_call(b, quantize_call(seed));
+  Tensor& scales = p.actual.at("scales");
+  std::memset(scales.data(), 0, scales.bytes());
+  std::memcpy(scales.data(), linear.at("scales").data(), linear.at("scales").bytes());
+  return p;
+}
+Planted padding_of_ones(Backend& b, std::uint64_t seed) {
+  return spoiled(b, blocked_call(seed), [](NamedTensors& out) {
+    Tensor& t = out.at("scales");
+    for (Index i = 0; i < t.elements(); ++i) {
+      auto& s = t.as<std::uint8_t>()[i];
+      if (s == 0) s = 0x7F;
+    }
+  });
+}
+
 constexpr Exhibit kExhibits[] = {
     {30, "sgl-project/sglang#39628", "scales one too high", "scale.exponent", "1 too high",
      scales_high},
@@ -242,6 +292,11 @@ constexpr Exhibit kExhibits[] = {
     {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16", "", bf16_first},
     {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", inverse_stored},
     {50, "layouts", "scales are written column-major", "order.transposed", "", column_major},
+    {50, "layouts", "blocked scales written as a matrix", "order.untiled", "", blocked_as_matrix},
+    {50, "layouts", "padding of blocked scales is 7F", "never_written.padding", "padding of tiles",
+     padding_of_ones},
+    {23, "huggingface/kernels-community#681", "0/0 on zero blocks", "never_written.nan", "codes",
+     zero_block_nan},
     {51, "one side only", "subnormal codes are flushed", "value.subnormals_flushed|codes.rule", "",
      flushed},
     {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", clamped},

@@ -159,6 +159,15 @@ Planted fnuz(Backend& b, std::uint64_t seed) {
   return planted(b, call, wrong);
 }
 
+/// Scales packed as four of an int32 whose fraction bits were kept: they spill into the byte above.
+Planted fraction_bits(Backend& b, std::uint64_t seed) {
+  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor&) {
+    for (Index i = 0; i < t.elements(); ++i) {
+      if (i % 4 != 0) t.as<std::uint8_t>()[i] |= static_cast<std::uint8_t>(1u << (i % 3));
+    }
+  });
+}
+
 Planted left_out(Backend& b, std::uint64_t seed) {
   return with_operand(b, mx_product(b, seed), "x.scales",
                       [](Tensor& t, const Tensor&) { std::memset(t.data(), 127, t.bytes()); });
@@ -189,6 +198,8 @@ constexpr Exhibit kExhibits[] = {
      "scales=down", "", powers_down},
     {18, "triton-lang/triton#11624, #11737", "scale byte 0 is read as 0", "x.scales=byte_0", "",
      byte_0},
+    {26, "sgl-project/sglang#25733", "packing of UE8M0 keeps mantissa bits", "x.scales=other", "",
+     fraction_bits},
     {27, "sgl-project/sglang#29038", "scales are group-major where rows are token-major",
      "x.scales", "wrong axis", transposed},
     {29, "ROCm/aiter#2900", "scales at a padded stride", "x.scales", "16 apart rather than 13",

@@ -137,11 +137,17 @@ class Explanation:
     """Why an output is not the expected one."""
 
     sentence: str
-    explained: bool  # some alternative gives every bit
+    verdict: str  # same, explained, partly or unknown
     elements: int
     differing: int
     sqnr_db: float
-    findings: list[dict[str, Any]]  # alternatives, best first
+    pattern: str  # of the differences that no cause explains
+    causes: list[dict[str, Any]]  # id, sentence, share, where; best first
+
+    @property
+    def explained(self) -> bool:
+        """Confirmed causes explain every element that differs."""
+        return self.verdict == "explained"
 
     def __str__(self) -> str:
         return self.sentence
@@ -157,7 +163,7 @@ def explain(
     seconds: float = math.inf,
     **params: Any,
 ) -> Explanation | None:
-    """Tries every alternative the library knows on `inputs` and says which gives `actual`.
+    """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
 
     None if `seconds` were not enough.
     """

@@ -204,22 +204,28 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
     return nb::none();
   }
   nb::list causes;
-  for (const Finding& finding : found.findings) {
+  for (const Cause& cause : found.causes) {
+    nb::dict where;
+    where["tensor"] = cause.where.tensor;
+    where["groups"] = cause.where.groups;
+    where["rows"] = cause.where.rows;
+    where["columns"] = cause.where.columns;
+    where["blocks"] = cause.where.blocks;
     nb::dict row;
-    row["names"] = nb::cast(finding.names);
-    row["phrase"] = finding.phrase;
-    row["compared"] = finding.compared;
-    row["differing"] = finding.differing;
-    row["sqnr_db"] = finding.sqnr_db;
+    row["id"] = cause.id;
+    row["sentence"] = cause.sentence;
+    row["share"] = cause.share;
+    row["where"] = where;
     causes.append(row);
   }
   nb::dict result;
   result["elements"] = found.elements;
   result["differing"] = found.differing;
   result["sqnr_db"] = found.sqnr_db;
-  result["explained"] = found.explained;
-  result["sentence"] = found.sentence;
-  result["findings"] = causes;
+  result["verdict"] = std::string(name_of(found.verdict));
+  result["sentence"] = found.sentence();
+  result["pattern"] = found.pattern;
+  result["causes"] = causes;
   return result;
 }
 

@@ -13,6 +13,8 @@ namespace mxo {
 std::vector<Claim> recover_unwritten(Output& output);
 /// Rows and tiles that hold what is owed elsewhere in the output.
 std::vector<Claim> recover_moved(Output& output);
+/// Padding of groups, and gradients of experts without tokens, that are not zero.
+std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
 /// Rows written at another stride than the output has.
 std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.

@@ -1,0 +1,116 @@
+// Rows that are owed zeros because no one fills them: padding of groups, gradients of experts
+// without tokens.
+#include <algorithm>
+
+#include "formats/scale_layout.h"
+#include "golden/explain/recover/recover.h"
+#include "golden/judge/group_rows.h"
+
+namespace mxo {
+namespace {
+
+struct Idle {
+  std::vector<std::uint8_t> rows;  ///< 1: owed zeros; elements where the output is one row
+  std::string what;
+  bool holds(const Output& output, Index i) const {
+    const Index at = static_cast<Index>(rows.size()) == output.rows ? i / output.columns : i;
+    return rows[static_cast<std::size_t>(at)] != 0;
+  }
+};
+
+/// What 128x4 tiles of scales [R, C] hold beyond the matrix.
+Idle tile_padding(const Call& call, const Output& output) {
+  Idle idle;
+  const bool quantised = call.op == "quantize" && output.name == "scales" && call.has("x") &&
+                         call.set.text("scale_layout", "row_major") == "blocked";
+  const bool swizzled = call.op == "swizzle_scales" && call.has("scales") &&
+                        call.set.text("layout", "blocked") == "blocked";
+  if (!quantised && !swizzled) return idle;
+  const Tensor& matrix = call.input(quantised ? "x" : "scales");
+  if (matrix.rank() < 2) return idle;
+  const Index rows = matrix.shape()[matrix.shape().size() - 2];
+  const Index columns = matrix.shape().back() / (quantised ? 32 : 1);
+  const Index bytes = blocked_bytes(rows, columns);
+  const Index n = output.rows * output.columns;
+  if (bytes == 0 || n % bytes != 0 || n == output.rows) return idle;
+  idle.what = "padding of tiles";
+  idle.rows.assign(static_cast<std::size_t>(n), 1);
+  for (Index at = 0; at < n; at += bytes) {
+    for (Index i = 0; i < rows * columns; ++i) {
+      const Index to = blocked_offset(i / columns, i % columns, ceil_div(columns, kTileColumns));
+      idle.rows[static_cast<std::size_t>(at + to)] = 0;
+    }
+  }
+  return idle;
+}
+
+Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expected) {
+  Idle idle;
+  const auto starts = expected.find("padded_starts");
+  const auto ends = expected.find("padded_ends");
+  if (call.op != "pad_groups" || output.name != "y" || starts == expected.end() ||
+      ends == expected.end()) {
+    return idle;
+  }
+  idle.what = "pad rows";
+  idle.rows.assign(static_cast<std::size_t>(output.rows), 1);
+  Index begin = 0;
+  const std::vector<Index> own = group_ends_of(call.input("group_ends"));
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    const Index at = starts->second.as<std::int32_t>()[g];
+    for (Index r = at; r < std::min(at + own[g] - begin, output.rows); ++r) {
+      idle.rows[static_cast<std::size_t>(r)] = 0;
+    }
+    begin = own[g];
+  }
+  return idle;
+}
+
+Idle empty_experts(const Call& call, const Output& output) {
+  Idle idle;
+  if (output.name != "dw" || output.expected->rank() != 3 || !call.has("group_ends")) return idle;
+  const std::vector<Index> own = group_ends_of(call.input("group_ends"));
+  const Index lines = output.expected->extent(1);
+  if (static_cast<Index>(own.size()) != output.expected->extent(0)) return idle;
+  idle.what = "experts without tokens";
+  idle.rows.assign(static_cast<std::size_t>(output.rows), 0);
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    if (own[g] != (g == 0 ? 0 : own[g - 1])) continue;
+    std::fill_n(idle.rows.begin() + static_cast<std::ptrdiff_t>(g) * lines, lines, std::uint8_t{1});
+  }
+  return idle;
+}
+
+}  // namespace
+
+std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
+  if (output.left == 0) return {};
+  Idle idle = pad_rows(call, output, expected);
+  if (idle.rows.empty()) idle = empty_experts(call, output);
+  if (idle.rows.empty()) idle = tile_padding(call, output);
+  if (idle.rows.empty()) return {};
+  const auto holds = [&](Index i) {
+    return idle.holds(output, i) && output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+  };
+  const Place place = place_of(output, holds);
+  // Something that was never written is old altogether, not in places.
+  Index idle_there = 0;
+  for (const Index r : place.rows) {
+    for (Index c = 0; c < output.columns; ++c)
+      idle_there += idle.holds(output, r * output.columns + c);
+  }
+  if (place.elements == 0 || place.elements * 4 < idle_there * 3) return {};
+  Claim claim;
+  claim.id = "never_written.padding";
+  claim.sentence = place.words + " (" + idle.what + ", owed zeros) hold other bytes: never written";
+  claim.where = place.where;
+  claim.elements = static_cast<double>(place.elements);
+  std::vector<Index> found;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (holds(i)) found.push_back(i);
+  }
+  for (const Index i : found) output.settle(i);
+  return {claim};
+}
+
+}  // namespace mxo
