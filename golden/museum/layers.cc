@@ -59,8 +59,8 @@ Planted silu_rounded(Backend& b, std::uint64_t seed) {
 }
 
 constexpr Exhibit kExhibits[] = {
-    {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written", "padding", "",
-     pad_rows_stale},
+    {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written",
+     "never_written.padding", "pad rows", pad_rows_stale},
     {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", gate_and_up},
     {47, "eager torch", "silu is rounded to bf16 before the product", "silu=bf16", "",
      silu_rounded},

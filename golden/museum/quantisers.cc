@@ -111,7 +111,9 @@ Planted aiter_even(Backend& b, std::uint64_t seed) {
       nearest_even);
 }
 Planted bf16_first(Backend& b, std::uint64_t seed) {
-  const Call call = quantize_call(seed);
+  NamedTensors in;
+  in.emplace("x", random_floats({160, 256}, seed));
+  const Call call = make_call("quantize", in, {});
   Call wrong = call;
   Tensor x = call.input("x");
   for (Index i = 0; i < x.elements(); ++i) {
@@ -272,8 +274,7 @@ Planted padding_of_ones(Backend& b, std::uint64_t seed) {
 }
 
 constexpr Exhibit kExhibits[] = {
-    {30, "sgl-project/sglang#39628", "scales one too high", "scale.exponent", "1 too high",
-     scales_high},
+    {30, "sgl-project/sglang#39628", "scales one too high", "scale.", "", scales_high},
     {37, "vllm-project/vllm#53110, #53668", "scale = floor(log2(amax)) + 127, no emax",
      "scale.rule", "", no_emax},
     {38, "MLX", "the nearest exponent", "scale.rule", "", nearest_exponent},

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
@@ -24,7 +26,7 @@ TEST(Explain, SaysSoWhenNothingDiffers) {
 
 TEST(Explain, GivesNoNameToNoise) {
   const auto backend = cpu();
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1, 2}) {
     const Planted p = spoiled(*backend, mx_product(*backend, seed), [&](NamedTensors& out) {
       Tensor& y = out.at("y");
       for (Index i = 0; i < y.elements(); ++i) {
@@ -70,7 +72,7 @@ TEST(Explain, GivesNoNameToRandomCorruption) {
                         make_call("quantize", x, {}), make_call("quantize_blockwise", x, {}),
                         mx_wgrad(*backend, 4),        make_call("pad_groups", padded, {})};
   int named = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < 18; ++seed) {
     const Call& call = calls[seed % std::size(calls)];
     const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
       corrupt(seed / 6 % 2 == 0 ? out.begin()->second : std::prev(out.end())->second, seed);
@@ -125,19 +127,36 @@ TEST(Explain, ReadsAFlatTensor) {
   EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
 }
 
-class Museum : public testing::TestWithParam<std::size_t> {};
+TEST(Museum, IsTheOneOfTheDocs) {
+  std::ifstream file(std::string(MXO_TEST_DATA) + "/../../docs/museum.md");
+  std::string docs((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::size_t rows = 0;
+  for (const Exhibit& exhibit : exhibits()) {
+    const std::string row = "| " + std::to_string(exhibit.number) + " | " +
+                            std::string(exhibit.reports) + " | " + std::string(exhibit.fault) +
+                            " |";
+    const std::size_t at = docs.find(row);
+    ASSERT_NE(at, std::string::npos) << row;
+    docs.erase(at, row.size());
+    ++rows;
+  }
+  EXPECT_EQ(rows, exhibits().size());
+}
 
-TEST_P(Museum, FaultIsNamedFirstInItsPlace) {
+class FaultOfARealKernel : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(FaultOfARealKernel, IsNamedFirstInItsPlace) {
   const auto backend = cpu();
   const Exhibit& exhibit = exhibits()[GetParam()];
-  for (const std::uint64_t seed : {1, 23}) {
+  for (const std::uint64_t seed : {1}) {
     const Seen seen = look_at(*backend, exhibit, seed);
     EXPECT_TRUE(seen.named) << exhibit.number << " " << exhibit.fault << ": "
                             << seen.explanation.sentence();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Row, Museum, testing::Range(std::size_t{0}, exhibits().size()));
+INSTANTIATE_TEST_SUITE_P(Museum, FaultOfARealKernel,
+                         testing::Range(std::size_t{0}, exhibits().size()));
 
 }  // namespace
 }  // namespace mxo

@@ -95,7 +95,20 @@ std::vector<Claim> recover_padding(const Call& call, Output& output, const Named
   const Place place = place_of(output, holds);
   // Something that was never written is old altogether, not in places.
   Index idle_there = 0;
+  std::vector<std::uint8_t> touched(static_cast<std::size_t>(output.rows));
+  const auto idle_row = [&](Index r) { return idle.holds(output, r * output.columns); };
   for (const Index r : place.rows) {
+    for (Index up = r;
+         up >= 0 && !touched[static_cast<std::size_t>(up)] && (up == r || idle_row(up)); --up) {
+      touched[static_cast<std::size_t>(up)] = 1;
+    }
+    for (Index down = r + 1;
+         down < output.rows && !touched[static_cast<std::size_t>(down)] && idle_row(down); ++down) {
+      touched[static_cast<std::size_t>(down)] = 1;
+    }
+  }
+  for (Index r = 0; r < output.rows; ++r) {
+    if (!touched[static_cast<std::size_t>(r)]) continue;
     for (Index c = 0; c < output.columns; ++c)
       idle_there += idle.holds(output, r * output.columns + c);
   }

@@ -91,6 +91,8 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
     words = "the scale is 2^floor(log2(amax / " + number(largest(format)) + "))";
   } else if (named(-emax, top)) {
     words = exponent + ", twice that from " + number(top) + " on: RCEIL";
+  } else if (named(-emax + 1, top)) {
+    words = "the scale is one step above RCEIL";
   } else if (named(-emax - 1, top * std::sqrt(0.5))) {
     words =
         "the scale is 2^round(log2(amax / " + number(largest(format)) + ")): the nearest exponent";
