@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "formats/nearest_name.h"
+
 namespace mxo {
 namespace {
 
@@ -34,16 +36,14 @@ std::span<const DtypeRow> dtypes() { return kDtypes; }
 const DtypeRow& row_of(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)]; }
 
 Dtype dtype_named(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const DtypeRow& row : kDtypes) {
     if (row.name == name) return row.dtype;
     if (is_minifloat8(row.dtype) || is_wide_float(row.dtype) || row.dtype == Dtype::e8m0) {
-      known += known.empty() ? "" : ", ";
-      known += row.name;
+      known.push_back(row.name);
     }
   }
-  throw Error(Fault::argument,
-              "unknown format '" + std::string(name) + "'; there are " + known);
+  throw Error(Fault::argument, unknown_name("format", name, known));
 }
 
 }  // namespace mxo

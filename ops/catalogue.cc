@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/ranks.h"
 #include "ops/catalogue/staging.h"
@@ -21,13 +22,13 @@ std::vector<CatalogueEntry> collect() {
   return all;
 }
 
-std::string names(std::span<const OperandSpec> specs) {
-  std::string text;
-  for (const OperandSpec& spec : specs) {
-    text += text.empty() ? "" : ", ";
-    text += spec.name;
-  }
-  return text;
+[[noreturn]] void refuse(std::string_view op, const char* what, const std::string& given,
+                         std::span<const OperandSpec> specs, const char* choice) {
+  std::vector<std::string_view> names;
+  for (const OperandSpec& spec : specs) names.push_back(spec.name);
+  throw Error(Fault::argument,
+              with_nearest(std::string(op) + ": unknown " + what + " '" + given + "'", given, names,
+                           choice));
 }
 
 bool takes(std::span<const OperandSpec> specs, std::string_view given) {
@@ -43,13 +44,12 @@ std::span<const CatalogueEntry> catalogue() {
 }
 
 const CatalogueEntry& catalogue_entry(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const CatalogueEntry& entry : catalogue()) {
     if (entry.name == name) return entry;
-    known += known.empty() ? "" : ", ";
-    known += entry.name;
+    known.push_back(entry.name);
   }
-  throw Error(Fault::argument, "unknown operator '" + std::string(name) + "'; there are " + known);
+  throw Error(Fault::argument, unknown_name("operator", name, known));
 }
 
 void check_names(const CatalogueEntry& entry, const NamedViews& views,
@@ -57,16 +57,10 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
   const std::string_view name = entry.name;
   parameters.check(name, entry.parameters);
   for (const auto& [given, operand] : views.operands()) {
-    if (!takes(entry.inputs, given)) {
-      throw Error(Fault::argument, std::string(name) + ": unknown operand '" + given +
-                                       "'; it takes " + names(entry.inputs));
-    }
+    if (!takes(entry.inputs, given)) refuse(name, "operand", given, entry.inputs, "it takes");
   }
   for (const auto& [given, result] : views.results()) {
-    if (!takes(entry.outputs, given)) {
-      throw Error(Fault::argument, std::string(name) + ": unknown output '" + given + "'; it has " +
-                                       names(entry.outputs));
-    }
+    if (!takes(entry.outputs, given)) refuse(name, "output", given, entry.outputs, "it has");
   }
   for (const OperandSpec& spec : entry.inputs) {
     const bool of_rank = entry.call_ranks != nullptr;  // which checks those of each rank

@@ -12,7 +12,8 @@ class Backend;
 ///   x  any shape, f32, bf16 or f16, any strides
 ///   y  the shape of x, f32, bf16 or f16
 ///
-/// Any extent may be 0.  Errors: Error(shape), Error(dtype).
+/// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
+/// Source: IEEE 754-2019, 4.3.1 and 5.4.2.
 struct Cast {
   Operand x;
   Result y;
@@ -27,7 +28,8 @@ struct Cast {
 ///   out         [R, N]  f32 or bf16; may be y itself
 ///
 /// Rows past the last end stay untouched.  Any extent may be 0.
-/// Errors: Error(shape), Error(dtype).
+/// Errors, before any byte is written: Error(shape), Error(dtype).
+/// Source: the bias of a linear layer; that it is one addition in f32 is ours.
 struct AddBias {
   Operand y;
   Operand bias;
@@ -44,7 +46,8 @@ struct AddBias {
 ///   sum         [N] or [E, N], f32 or bf16; an empty group gives +0
 ///
 /// Rows past the last end are not read.  Any extent may be 0.
-/// Errors: Error(shape), Error(dtype).
+/// Errors, before any byte is written: Error(shape), Error(dtype).
+/// Source: the derivative of AddBias; the order of the sum is ours.
 struct ColumnSum {
   Operand x;
   Operand group_ends;

@@ -1,5 +1,6 @@
 // grouped_linear as a composition of operators: forward and backward.
 #include "ops/grouped_linear.h"
+#include "formats/nearest_name.h"
 
 #include "ops/checked.h"
 #include "ops/elementwise.h"
@@ -191,13 +192,12 @@ OperandKind wgrad_kind(const GroupedLinear& op) {
 }
 
 const LinearRecipe& linear_recipe_named(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const LinearRecipe& recipe : kLinearRecipes) {
     if (recipe.name == name) return recipe;
-    known += known.empty() ? "" : ", ";
-    known += recipe.name;
+    known.push_back(recipe.name);
   }
-  throw Error(Fault::argument, "unknown recipe '" + std::string(name) + "'; there are " + known);
+  throw Error(Fault::argument, unknown_name("recipe", name, known));
 }
 
 SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {

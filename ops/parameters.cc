@@ -1,21 +1,25 @@
 // Reading and checking --set key=value.
 #include "ops/parameters.h"
 
+#include <algorithm>
 #include <charconv>
+#include <vector>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 
 namespace mxo {
 namespace {
 
 [[noreturn]] void fail(const std::string& what) { throw Error(Fault::argument, what); }
 
-/// True if `value` is one of the alternatives of "a|b|c".
-bool listed(std::string_view values, std::string_view value) {
+/// The alternatives of "a|b|c".
+std::vector<std::string_view> alternatives(std::string_view values) {
+  std::vector<std::string_view> all;
   while (true) {
     const std::size_t bar = values.find('|');
-    if (values.substr(0, bar) == value) return true;
-    if (bar == std::string_view::npos) return false;
+    all.push_back(values.substr(0, bar));
+    if (bar == std::string_view::npos) return all;
     values.remove_prefix(bar + 1);
   }
 }
@@ -45,20 +49,19 @@ void Parameters::set(std::string_view assignment) {
 void Parameters::check(std::string_view op, std::span<const ParameterSpec> specs) const {
   for (const auto& [key, value] : values_) {
     const ParameterSpec* found = nullptr;
-    std::string known;
+    std::vector<std::string_view> known;
     for (const ParameterSpec& spec : specs) {
       if (spec.key == key) found = &spec;
-      known += known.empty() ? "" : ", ";
-      known += spec.key;
+      known.push_back(spec.key);
     }
     if (found == nullptr) {
-      fail(std::string(op) + ": unknown parameter '" + key + "'; it takes " +
-           (known.empty() ? "none" : known));
+      fail(with_nearest(std::string(op) + ": unknown parameter '" + key + "'", key, known,
+                        "it takes"));
     }
-    const bool open = found->values.find('|') == std::string_view::npos;
-    if (!open && !listed(found->values, value)) {
-      fail(std::string(op) + ": " + key + "=" + value + ": needs one of " +
-           std::string(found->values));
+    const std::vector<std::string_view> choice = alternatives(found->values);
+    if (choice.size() > 1 && std::ranges::find(choice, value) == choice.end()) {
+      fail(with_nearest(std::string(op) + ": " + key + ": found " + value, value, choice,
+                        "needs one of"));
     }
   }
 }

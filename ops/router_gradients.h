@@ -15,7 +15,9 @@ namespace mxo {
 ///   logits  f32 [T, E];  experts  i32 [T, k], Route's answer;  dweights  f32 [T, k]
 ///   dlogits  f32 [T, E]
 ///
-/// T may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
+/// T may be 0.  Errors, before any byte is written: Error(shape), also on an expert out of range;
+/// Error(dtype).
+/// Source: the derivative of Route; the order of the sums is ours.
 struct RouteBackward {
   Operand logits;
   Operand experts;
@@ -32,7 +34,8 @@ struct RouteBackward {
 ///   dlogits  f32 [T, E];  router, x  bf16 or f32 [E, D], [T, D]
 ///   dx  f32 [T, D], or absent;  drouter  f32 [E, D], or absent; then router or x may be, too
 ///
-/// Any extent may be 0.  Errors as RouteBackward.
+/// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
+/// Source: the derivative of logits = x router^T; the order of the sums is ours.
 struct RouterGradients {
   Operand dlogits;
   Operand router;

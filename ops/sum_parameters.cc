@@ -2,6 +2,7 @@
 #include <string>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "ops/sums.h"
 
 namespace mxo {
@@ -31,8 +32,9 @@ void set_output(Accumulation& sum, std::string_view name) {
   } else if (name == "rne_f16") {
     sum.mantissa = 10;
   } else {
-    throw Error(Fault::argument, "sum.output: found '" + std::string(name) +
-                                     "', needs one of rz_f32, rz_e8m13, rne_f16, rne_f32");
+    throw Error(Fault::argument,
+                with_nearest("sum.output: found '" + std::string(name) + "'", name,
+                             {"rz_f32", "rz_e8m13", "rne_f16", "rne_f32"}, "needs one of"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 
 namespace mxo {
 namespace {
@@ -217,23 +218,22 @@ OperandKind operand_kind(Dtype a, Dtype b, bool block_scaled) {
 }
 
 Accumulation sum_named(std::string_view name, OperandKind kind) {
-  std::string known;
+  std::vector<std::string_view> known;
   std::string taken;
-  std::string_view last;
   for (const SumRow& row : kSums) {
     if (row.name == name) {
       if (row.kind == kind || !is_machine(row.sum)) return row.sum;
       taken += (taken.empty() ? "" : ", ") + std::string(row.operands);
     }
-    if (row.name != last) known += (known.empty() ? "" : ", ") + std::string(row.name);
-    last = row.name;
+    if (known.empty() || row.name != known.back()) known.push_back(row.name);
   }
   if (!taken.empty()) {
     throw Error(Fault::unsupported, "sum: " + std::string(name) + ": found operands of kind " +
                                         std::string(kKindNames[static_cast<int>(kind)]) +
                                         ", needs one of " + taken);
   }
-  throw Error(Fault::argument, "sum: found '" + std::string(name) + "', needs one of " + known);
+  throw Error(Fault::argument,
+              with_nearest("sum: found '" + std::string(name) + "'", name, known, "needs one of"));
 }
 
 std::string_view name_of(Fold fold) {

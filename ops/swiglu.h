@@ -31,6 +31,10 @@ struct Swiglu {
 ///   x, probs as Swiglu;  dy  [R, F]  f32 or bf16
 ///   dx      [R, 2F]  f32 or bf16
 ///   dprobs  f32 [R], given exactly when probs is
+///
+/// Any extent may be 0; any strides.  Errors, before any byte is written: Error(shape), also where
+/// only one of probs and dprobs is given; Error(dtype).
+/// Source: the derivative of Swiglu; the order of products is FP8-Flow-MoE's (4c097bf3).
 struct SwigluBackward {
   Operand x;
   Operand probs;

@@ -6,6 +6,7 @@
 
 #include "formats/error.h"
 #include "formats/mx_scale.h"
+#include "formats/nearest_name.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
@@ -60,7 +61,7 @@ constexpr Codec kCodecs[] = {
 std::span<const Codec> codecs() { return kCodecs; }
 
 const Codec& codec_named(std::string_view name) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const Codec& codec : kCodecs) {
     if (codec.name == name) return codec;
     names.emplace_back(codec.name);

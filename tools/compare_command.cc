@@ -4,6 +4,7 @@
 #include <set>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/files/read_tensors.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
@@ -32,7 +33,7 @@ void check_sum(const Options& options, const Gate& gate) {
   if (gate.kind != Gate::Kind::bound) {
     throw Error(Fault::argument, "--sum: found gate " + options.gate + ", needs --gate bound");
   }
-  std::set<std::string> names;  // a machine has a row per kind of operands
+  std::set<std::string_view> names;  // a machine has a row per kind of operands
   for (const SumRow& row : sums()) names.emplace(row.name);
   if (names.count(options.sum) == 0) {
     throw Error(Fault::argument, unknown_name("sum", options.sum, {names.begin(), names.end()}) +

@@ -8,6 +8,7 @@
 #include "emu/backends.h"
 #include "emu/communicators.h"
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "formats/scale_profile.h"
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
@@ -163,7 +164,7 @@ int list(const Options& options) {
   if (!options.name.empty() && options.subject != "ops") {
     throw Error(Fault::argument, "found '" + options.name + "', only list ops takes a name");
   }
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const Subject& subject : kSubjects) {
     names.emplace_back(subject.name);
     if (options.subject != subject.name) continue;

@@ -9,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/reports/text.h"
 #include "tools/commands.h"
 #include "tools/process.h"
@@ -42,7 +43,7 @@ int run_guarded(const std::string& command, const std::function<int()>& action) 
 
 /// What CLI11 does not say: which commands there are.  Empty if argv[1] is one, or an option.
 std::string unknown_command(int argc, char** argv) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const Command* command : kCommands) names.emplace_back(command->name);
   if (argc < 2 || argv[1][0] == '-') return "";
   const std::string given = argv[1];

@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "formats/error.h"
-#include "tools/terminal.h"
+#include "formats/nearest_name.h"
 
 namespace mxo::tools {
 
 const CatalogueEntry& operator_named(const std::string& name) {
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const CatalogueEntry& entry : catalogue()) {
     if (entry.name == name) return entry;
     names.emplace_back(entry.name);

@@ -1,4 +1,4 @@
-// How the tool speaks to a terminal: colour, a progress bar, name suggestions.
+// How the tool speaks to a terminal: colour, a progress bar.
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,6 @@ namespace mxo::tools {
 
 /// Colour if stdout is a terminal and NO_COLOR is unset or empty.
 Colour stdout_colour();
-
-/// "unknown operator 'quantise', did you mean quantize? There are encode, decode, quantize".
-std::string unknown_name(std::string_view kind, std::string_view wanted,
-                         const std::vector<std::string>& names);
 
 /// A bar on stderr for work of more than a second; silent unless stderr is a terminal.
 /// Hand `callback()` to whatever tells its progress; the bar must outlive it.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/suites/philox.h"
 
 namespace mxo {
@@ -89,13 +90,12 @@ Tensor scales(const ProbeKind& kind, bool w) {
 std::span<const ProbeKind> probe_kinds() { return kKinds; }
 
 const ProbeKind& probe_kind(std::string_view name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const ProbeKind& kind : kKinds) {
     if (kind.name == name) return kind;
-    known += known.empty() ? "" : ", ";
-    known += kind.name;
+    known.push_back(kind.name);
   }
-  throw Error(Fault::argument, "unknown probe '" + std::string(name) + "'; there are " + known);
+  throw Error(Fault::argument, unknown_name("probe", name, known));
 }
 
 NamedTensors make_probe(const ProbeKind& kind) {

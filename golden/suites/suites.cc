@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "golden/suites/families.h"
 
 namespace mxo {
@@ -28,10 +29,10 @@ std::span<const Suite> suites() { return kSuites; }
 
 std::vector<SuiteCase> suite_cases(std::string_view suite, int level) {
   std::vector<SuiteCase> cases;
-  std::string known = "all";
+  std::vector<std::string_view> known{"all"};
   bool found = false;
   for (const Suite& row : kSuites) {
-    known += ", " + std::string(row.name);
+    known.push_back(row.name);
     if (suite != "all" && suite != row.name) continue;
     found = true;
     std::vector<SuiteCase> more = row.cases(level);
@@ -39,7 +40,7 @@ std::vector<SuiteCase> suite_cases(std::string_view suite, int level) {
                  std::make_move_iterator(more.end()));
   }
   if (!found) {
-    throw Error(Fault::argument, "unknown suite '" + std::string(suite) + "'; there are " + known);
+    throw Error(Fault::argument, unknown_name("suite", suite, known));
   }
   return cases;
 }

@@ -214,7 +214,7 @@ TEST_F(CatalogueViews, MemoryThatDoesNotFitIsRefused) {
   EXPECT_EQ(with("codes", Tensor(Dtype::f32, {4, 64})),
             "quantize: codes: found f32 to write to, needs e4m3");
   EXPECT_EQ(with("code", Tensor(Dtype::u8, {4, 64})),
-            "quantize: unknown output 'code'; it has codes, scales");
+            "quantize: unknown output 'code', did you mean codes? It has codes, scales");
   Tensor shared = numbers({4, 64});
   NamedViews over_itself{{"x", shared}};
   Result low = shared.result();

@@ -257,11 +257,11 @@ const Offence kOffences[] = {
      [](NamedTensors&, Setting& set) {
        set = {{"pad", "true"}, {"alignment", "0"}};
      }},
-    {"needs one of mxfp8_rceil|", Fault::argument,
+    {"needs one of mxfp8_rceil, ", Fault::argument,
      [](NamedTensors&, Setting& set) {
        set = {{"recipe", "mxfp4"}};
      }},
-    {"needs one of e4m3|e4m3fnuz", Fault::argument,
+    {"needs one of e4m3, e4m3fnuz", Fault::argument,
      [](NamedTensors&, Setting& set) {
        set = {{"format", "e5m2"}};
      }},

@@ -7,6 +7,7 @@
 #include "formats/host_device.h"
 #include "formats/minifloat.h"
 #include "formats/mx_block.h"
+#include "formats/nearest_name.h"
 #include "formats/mx_scale.h"
 #include "formats/scale_layout.h"
 #include "formats/scale_profile.h"

@@ -2,6 +2,7 @@
 #include "tools/train/recipe.h"
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
@@ -17,12 +18,12 @@ TrainRecipe train_recipe_named(std::string_view name) {
     base.remove_suffix(kTravels.size());
     found.pipeline = MoePipeline::mxfp8;
   }
-  std::vector<std::string> names;
+  std::vector<std::string_view> names;
   for (const LinearRecipe& recipe : kLinearRecipes) names.emplace_back(recipe.name);
   names.emplace_back(kFnuz);
   names.emplace_back(kFlow);
   if (std::find(names.begin(), names.end(), base) == names.end()) {
-    throw Error(Fault::argument, unknown_name("recipe", std::string(base), names));
+    throw Error(Fault::argument, unknown_name("recipe", base, names));
   }
   found.linear = linear_recipe_named(base == kFnuz   ? "mxfp8_rceil"
                                      : base == kFlow ? "fp8_blockwise"
