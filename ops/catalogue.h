@@ -52,13 +52,15 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
 NamedTensors check_call(std::string_view name, const NamedViews& views,
                         const Parameters& parameters);
 
-/// Checks the names of operands and parameters, then calls the operator.  Nothing is copied that
-/// the backend can read where it lies; what `views` has memory for is written there (where the
-/// operator leaves elements untouched, they stay), and every other output is returned.  The call
-/// has ended when it returns.  One that works on many ranks needs a world, copies its outputs, and
-/// in a job of processes leaves them in the one that writes. Throws Error(argument) on an operand
-/// that is missing or that the operator does not take or have, Error(unsupported) without a world
-/// where one is needed, and what the operator throws.
+/// Checks the names of operands and parameters, then calls the operator and waits for it.  Nothing
+/// is copied that the backend can read where it lies.  Outputs that `views` has memory for are
+/// written there, and elements that the operator leaves untouched stay; all others are returned.
+/// An operator on many ranks needs a world and copies its outputs; in a job of processes they are
+/// in the one that writes.
+///
+/// Throws Error(argument) on an operand that is missing, or an operand or output that the operator
+/// does not have; Error(unsupported) without a world where one is needed; and what the operator
+/// throws.
 NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
                            const Parameters& parameters, World* world = nullptr);
 

@@ -63,8 +63,10 @@ struct SavedLinear {
 ///   dbias  [N] or [E, N], bf16 or f32, or absent
 ///
 /// The blocks of an mxfp8 wgrad start at token 0 of the tensor (padded, if it is), so that every
-/// group must start on a multiple of 32.  Errors, before any byte of a result is written: as
-/// GroupedLinear, and Error(shape) if N is not a multiple of 32 with the mxfp8 recipes.
+/// group must start on a multiple of 32.  Errors, before any byte of a result is written: those of
+/// GroupedLinear; Error(shape) if N is not a multiple of 32 with the mxfp8 recipes, or results
+/// share memory; Error(dtype); Error(unsupported) if the backend does not honour the sum of dw.
+/// Source: as GroupedLinear.
 struct GroupedLinearBackward {
   Operand dy;
   Result dx;

@@ -108,6 +108,9 @@ struct SavedMoeLayer {
 ///   drouter  f32 [E, D];  dw1, dw2  bf16 or f32, of this rank's experts
 ///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
 /// Any but dx may be absent.
+///
+/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx and drouter.  Those of
+/// dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
 struct MoeLayerBackward {
   Operand dy;
   Result dx;

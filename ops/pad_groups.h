@@ -42,7 +42,8 @@ struct PadGroups {
 ///   padded_starts  i32 [E]  each group's rows lie within P
 ///   x              [T, D]   the type of y; rows past the last end stay untouched
 ///
-/// Errors as PadGroups.
+/// Errors, before any byte is written: Error(shape), also for a group that does not lie within P;
+/// Error(dtype).
 struct UnpadGroups {
   Operand y;
   Operand group_ends;

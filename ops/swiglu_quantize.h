@@ -28,6 +28,10 @@ struct SwigluQuantize {
 ///   dx      codes [R, 2F] and scales; blocks count from column 0, so that the two halves have
 ///           blocks of their own exactly when F is a multiple of the block
 ///   dprobs  f32 [R], given exactly when probs is
+///
+/// Errors, before any byte is written: Error(shape), also where only one of probs and dprobs is
+/// given, or the blocks do not divide [R, 2F]; Error(dtype).
+/// Source: FP8-Flow-MoE, TransformerEngine fork 4c097bf3; TransformerEngine d0067d0, gated cast.
 struct SwigluQuantizeBackward {
   Operand x;
   Operand probs;

@@ -90,7 +90,7 @@ class Run(Case):
         good = self.path("in.safetensors", st.encode({"x": ramp()}))
         args = ("--input", good, "--output", self.path("out"))
         self.refused("run", "quantise", *args, says="did you mean quantize?")
-        self.refused("run", "quantize", *args, "--set", "format=e9m9", says="format=e9m9")
+        self.refused("run", "quantize", *args, "--set", "format=e9m9", says="format: found e9m9")
         self.refused("run", "quantize", *args, "--set", "colour=red", says="'colour'")
         self.refused("run", "quantize", *args, "--set", "format", says="key=value")
         self.refused("run", "quantize", *args, "--set", "axis=-1", "--set", "axis=-2",
