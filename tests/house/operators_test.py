@@ -32,7 +32,7 @@ def main(root: Path) -> int:
             if path.suffix in SUFFIXES}
     offences = []
     for struct, name in operators:
-        declared = re.compile(rf"\bstruct {struct}\b(?! =)|\brun\(const {struct}&")
+        declared = re.compile(rf"\bstruct {struct} \{{|\brun\(const {struct}&")
         left = dict(PLACES)
         for path in (p for p, t in text.items() if declared.search(t) and not p.startswith("tests/")):
             place = next((p for p in left if re.fullmatch(p, path)), None)
