@@ -72,7 +72,7 @@ Finding judge_record(Backend& backend, const std::string& trace, const TraceReco
     }
     finding.distance = Distance::beyond;
     if (finding.cause.empty()) {
-      finding.cause = explain(backend, call, expected, rows.actual).sentence;
+      finding.cause = explain(backend, call, expected, rows.actual).sentence();
     }
   }
   return finding;
