@@ -10,7 +10,7 @@ namespace mxo {
 ReferenceBackend::ReferenceBackend() { require_ieee_arithmetic(); }
 
 bool ReferenceBackend::honours(const Accumulation& how) const {
-  return is_machine(how) || how == kExact || how == kFmaChain;
+  return is_machine(how) || how.family == SumFamily::exact || how.family == SumFamily::fma_chain;
 }
 
 std::unique_ptr<Backend> make_reference_backend() { return std::make_unique<ReferenceBackend>(); }

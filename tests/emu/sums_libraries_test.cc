@@ -80,6 +80,8 @@ TEST_P(SumsLibraries, TellFoldsApart) {
   const std::string stem = "128x256x512.any";
   const auto seen = [&](const std::string& leaf, const std::string& change) {
     std::vector<std::string> set = sum_of(stem, leaf);
+    const std::string key = change.substr(0, change.find('=') + 1);
+    std::erase_if(set, [&](const std::string& s) { return s.starts_with(key); });
     set.push_back(change);
     return differing_outputs(file, stem, leaf, set);
   };
