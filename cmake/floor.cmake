@@ -1,4 +1,5 @@
-# A floor of the house: a static library of every source in its folder.
+# A floor of the house: a static library of every source in its folder, mxo::NAME to those who link
+# it.  They get C++20, the folder of <mxoracle/...> and the floors below, nothing else.
 #
 #   mxo_floor(NAME [LINK floors below...] [PRIVATE third parties...])
 #
@@ -16,6 +17,10 @@ function(mxo_floor name)
   add_library(mxo_${name} STATIC ${sources})
   add_library(mxo::${name} ALIAS mxo_${name})
   set_target_properties(mxo_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  target_link_libraries(mxo_${name} PUBLIC mxo_numerics ${floor_LINK}
+  target_compile_features(mxo_${name} PUBLIC cxx_std_20)
+  target_include_directories(mxo_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(mxo_${name} PUBLIC ${floor_LINK}
                         PRIVATE $<BUILD_INTERFACE:mxo_warnings> ${floor_PRIVATE})
+  add_dependencies(mxo_${name} mxo_headers)
 endfunction()

@@ -1,13 +1,17 @@
-# find_package(mxoracle) gives mxo::formats, mxo::ops, mxo::emu and mxo::golden.
+# find_package(mxoracle COMPONENTS formats ops emu golden, and cuda mpi nccl where built): a
+# component is a target mxo::NAME, and asks only for what it needs itself.
 include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/mxoracle)
-set_target_properties(mxo_numerics PROPERTIES EXPORT_NAME numerics)
-install(TARGETS mxo_numerics mxo_formats mxo_ops mxo_emu mxo_golden EXPORT mxoracle)
-install(EXPORT mxoracle NAMESPACE mxo:: DESTINATION ${package_dir} FILE mxoracleTargets.cmake)
-foreach(floor formats ops emu golden)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${floor}/
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/mxoracle/${floor} FILES_MATCHING PATTERN "*.h")
+foreach(component formats ops emu golden cuda mpi nccl)
+  if(TARGET mxo_${component})
+    install(TARGETS mxo_${component} EXPORT mxoracle_${component}
+            OBJECTS DESTINATION ${CMAKE_INSTALL_LIBDIR}/mxoracle)
+    install(EXPORT mxoracle_${component} NAMESPACE mxo:: DESTINATION ${package_dir}
+            FILE mxoracle_${component}.cmake)
+  endif()
 endforeach()
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/mxoracle DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 configure_package_config_file(cmake/mxoracleConfig.cmake.in
   ${PROJECT_BINARY_DIR}/mxoracleConfig.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/mxoracleConfigVersion.cmake

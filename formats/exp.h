@@ -95,10 +95,14 @@ MXO_HD constexpr DoublePair exp2_of_32nds(int j) {
 /// x = n * ln2/32 + r with |r| <= ln2/64; exp(x) = 2^(n/32) * (1 + p), p = exp(r) - 1.  The upper
 /// part of ln2/32 has 39 bits and |n| < 2^13, so that x - n * upper is exact; the series is cut
 /// where |r|^8 / 8! < 2^-67.  p is below 2^-6, its rounding errors below 2^-58 of the result.
+///
+/// The same bits whether or not a compiler contracts: a product that is added to something is
+/// either exact (n times a part of ln2/32, anything times a power of two) or a std::fma.
 MXO_HD inline DoublePair exp_pair(double x) {
+  MXO_AS_WRITTEN
   constexpr double kPerStep = 0x1.71547652b82fep+5;  // 32 / ln2
   constexpr double kStepUpper = 0x1.62e42fefap-6;    // ln2 / 32 to 39 bits
-  constexpr double kStepLower = 0x1.cf79abc9e3b3ap-45;
+  constexpr double kStepLower = 0x1.cf79abc9e4p-45;  // the next 40
   const double n = std::rint(x * kPerStep);
   const double r = (x - n * kStepUpper) - n * kStepLower;
   double p = 1.0 / 5040.0;
@@ -112,7 +116,7 @@ MXO_HD inline DoublePair exp_pair(double x) {
   static constexpr Exp2Table kTable = exp2_table();  // static: else a device copies it each time
   const DoublePair t = {kTable.high[step & 31], kTable.low[step & 31]};
   const double scale = bit_cast<double>(static_cast<std::uint64_t>((step >> 5) + 1023) << 52);
-  const double rest = t.low + t.high * p;
+  const double rest = std::fma(t.high, p, t.low);
   const double high = t.high + rest;
   const double low = rest - (high - t.high);
   return {high * scale, low * scale};
@@ -139,6 +143,7 @@ MXO_HD inline float exp_rn(float x) {
 
 /// 1 / (1 + exp(-x)), correctly rounded (every float is checked by exp_exhaustive_test).
 MXO_HD inline float sigmoid_rn(float x) {
+  MXO_AS_WRITTEN
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (x > 30.0f) return 1.0f;  // 1 - e^-30 is nearer to 1 than half an ulp
   if (x < -104.0f) return 0.0f;
@@ -148,9 +153,9 @@ MXO_HD inline float sigmoid_rn(float x) {
   const double rest = e.high > 1.0 ? 1.0 - (high - e.high) : e.high - (high - 1.0);
   const double low = rest + e.low;
   const double q = 1.0 / high;
-  const double correction = (std::fma(-q, high, 1.0) - q * low) * q;
-  const double sum = q + correction;
-  return round_pair({sum, correction - (sum - q)});
+  const double error = std::fma(-q, low, std::fma(-q, high, 1.0));  // 1 - q * d
+  const double sum = std::fma(error, q, q);
+  return round_pair({sum, std::fma(error, q, q - sum)});
 }
 
 }  // namespace mxo

@@ -26,10 +26,12 @@ MXO_HD constexpr Minifloat<S> quantize_element(float x, E8M0 scale) {
 
 /// The exact product code * scale.  float holds every one of them: the least quantum of an 8-bit
 /// code is 2^-17 (e5m2fnuz), of a scale 2^-127, and 2^-144 is above float's 2^-149.  Beyond
-/// float's range the product is infinite.
+/// float's range the product is infinite, also to a caller whose compiler would fuse a sum with it.
 template <FormatSpec S>
 MXO_HD constexpr float dequantize_f32(Minifloat<S> code, E8M0 scale) {
-  return decode(code) * decode(scale);
+  const float product = decode(code) * decode(scale);
+  const auto word = bit_cast<std::uint32_t>(product);
+  return (word & 0x7FFFFFFFu) == 0x7F800000u ? bit_cast<float>(word & 0xFF800000u) : product;
 }
 
 /// The exact product rounded once to bfloat16.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <fmt/core.h>
+#include <mxoracle/version.h>
 #include <CLI/CLI.hpp>
 
 #include "formats/error.h"
@@ -53,7 +54,7 @@ std::string unknown_command(int argc, char** argv) {
 
 int run_command_line(int argc, char** argv) {
   CLI::App app{"mxo: bit-exact reference and numerics oracle for FP8 training", "mxo"};
-  app.set_version_flag("--version", "mxo " MXO_VERSION);
+  app.set_version_flag("--version", "mxo " + std::string(mxo::kVersion));
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(kFooter);

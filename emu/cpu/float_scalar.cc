@@ -1,6 +1,7 @@
 // Loops over rows of floats in plain C++, complete: what the other tables must equal.
 #include "emu/cpu/float_kernels.h"
 #include "emu/reference/elementwise.h"
+#include "emu/reference/swiglu_elements.h"
 #include "ops/swiglu.h"
 
 namespace mxo::cpu {

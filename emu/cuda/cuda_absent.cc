@@ -1,10 +1,12 @@
-// Stands in for cuda_backend.cu in builds without CUDA.
+// Stands in for cuda_backend.cu where mxo::cuda is not linked.
 #include "emu/cuda/cuda_backend.h"
 #include "formats/error.h"
 
 namespace mxo {
 
-std::string why_no_cuda() { return "this build has no CUDA (configure with -DMXO_CUDA=ON)"; }
+std::string why_no_cuda() {
+  return "this build has no CUDA (configure with -DMXO_CUDA=ON and link mxo::cuda)";
+}
 
 std::vector<std::string> cuda_devices() { return {}; }
 

@@ -3,6 +3,7 @@
 #include "emu/cuda/launch.cuh"
 #include "emu/cuda/row_sums.cuh"
 #include "emu/reference/elementwise.h"
+#include "emu/reference/swiglu_elements.h"
 #include "ops/swiglu.h"
 
 namespace mxo::cuda {

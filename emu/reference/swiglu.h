@@ -2,6 +2,7 @@
 #pragma once
 
 #include "emu/reference/elementwise.h"
+#include "emu/reference/swiglu_elements.h"
 #include "ops/swiglu.h"
 
 namespace mxo {
