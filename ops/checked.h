@@ -9,13 +9,16 @@
 
 #include "formats/any_view.h"
 #include "ops/backend.h"
+#include "ops/float_environment.h"
 
 namespace mxo {
 
-/// The only friend of Backend::run, so that nothing reaches it unchecked.
+/// The only friend of Backend::run, so that nothing reaches it unchecked.  Arithmetic begins here:
+/// Error(unsupported) where the calling thread's is not IEEE's.
 struct Checked {
   template <typename Op>
   static void run(Backend& backend, const Op& op) {
+    require_ieee_arithmetic();
     backend.run(op);
   }
 };

@@ -5,6 +5,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/float_kernels.h"
+#include "emu/cpu/ieee_thread.h"
 
 namespace mxo::cpu {
 namespace {
@@ -86,13 +87,13 @@ void spread_token(const FloatKernels& kernels, const CombineRowsBackward& op, In
 void CpuBackend::run(const CombineRows& op) {
   if (!adjacent(op.rows) || !adjacent(op.out)) {
     visit_combine(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
       for (Index t = 0; t < op.out.extent[0]; ++t) token(t);
     });
     return;
   }
   const FloatKernels& kernels = float_kernels(isa());
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
   for (Index t = 0; t < op.out.extent[0]; ++t) combine_token(kernels, op, t);
 }
 
@@ -101,13 +102,13 @@ void CpuBackend::run(const CombineRowsBackward& op) {
   const bool weighs = op.weights.given();
   if (!adjacent(op.dout) || !adjacent(op.drows) || (weighs && !adjacent(op.rows))) {
     visit_combine_backward(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
       for (Index t = 0; t < op.dout.extent[0]; ++t) token(t);
     });
     return;
   }
   const FloatKernels& kernels = float_kernels(isa());
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
   for (Index t = 0; t < op.dout.extent[0]; ++t) spread_token(kernels, op, t);
 }
 

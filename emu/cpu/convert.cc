@@ -5,6 +5,7 @@
 
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/reference/elements.h"
 
 namespace mxo::cpu {
@@ -28,7 +29,7 @@ void for_each_run(const Operand& from, const Result& to, int threads, Kernel ker
   const bool copies_to = !to.contiguous();
   const Index runs = ceil_div(n, kRun);
   const auto team = static_cast<int>(std::clamp<Index>(runs / 4, 1, threads));
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index run = 0; run < runs; ++run) {
     alignas(64) std::byte read[kRun * 4];
     alignas(64) std::byte written[kRun * 4];

@@ -1,5 +1,6 @@
 // Which kernels and how many threads; the operators are in the files beside this one.
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 
 #include <omp.h>
 
@@ -26,7 +27,7 @@ void CpuBackend::release(std::byte* memory) noexcept {
 void CpuBackend::fill_zero(std::byte* memory, std::size_t bytes) {
   const auto pieces = static_cast<std::int64_t>(bytes / MemoryPool::kLeast + 1);
   const std::size_t piece = bytes / static_cast<std::size_t>(pieces) + 1;
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
   for (std::int64_t i = 0; i < pieces; ++i) {
     const std::size_t first = std::min(static_cast<std::size_t>(i) * piece, bytes);
     std::memset(memory + first, 0, std::min(piece, bytes - first));

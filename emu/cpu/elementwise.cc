@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/reference/elementwise.h"
 
 namespace mxo::cpu {
@@ -18,7 +19,7 @@ int useful_threads(Index elements, int threads) {
 
 template <typename From, typename To>
 void cast_all(const From* x, To* y, Index n, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < n; ++i) y[i] = rounded<To>(to_float(x[i]));
 }
 
@@ -27,7 +28,7 @@ template <typename Y, typename Bias, typename Out>
 void add_row(const Matrix<const Y>& y, const Matrix<const Bias>& bias, Index b,
              const Matrix<Out>& out, RowRange rows, int threads) {
   const Index columns = y.extent[1];
-#pragma omp parallel for num_threads(threads) schedule(static)
+#pragma omp parallel for num_threads(threads) schedule(static) firstprivate(ieee_thread)
   for (Index row = rows.first; row < rows.past; ++row) {
     for (Index n = 0; n < columns; ++n) {
       out(row, n) = rounded<Out>(to_float(y(row, n)) + to_float(bias(b, n)));
@@ -84,7 +85,8 @@ void CpuBackend::run(const ColumnSum& op) {
   visit_sum(op, [&](const auto& x, const auto& sum) {
     const Index tiles = ceil_div(x.extent[1], kSumColumns);
     const int workers = useful_threads(x.extent[0] * x.extent[1], threads());
-#pragma omp parallel for num_threads(workers) collapse(2) schedule(dynamic)
+#pragma omp parallel for num_threads(workers) collapse(2) schedule(dynamic) \
+    firstprivate(ieee_thread)
     for (Index s = 0; s < sum.extent[0]; ++s) {
       for (Index tile = 0; tile < tiles; ++tile) {
         sum_columns(x, rows_of_sum(op, s), sum, s, tile * kSumColumns,

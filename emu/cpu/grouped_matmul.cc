@@ -3,6 +3,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/gemm/multiply.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/models/machine_product.h"
 #include "emu/reference/dot.h"
 
@@ -12,7 +13,7 @@ namespace {
 /// The definition, its rows shared out among threads.
 void write_dots(const std::vector<ContractionView>& products, int threads) {
   for (const ContractionView& product : products) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) firstprivate(ieee_thread)
     for (Index i = 0; i < product.a.rows; ++i) {
       for (Index j = 0; j < product.b.rows; ++j) write_dot(product, i, j);
     }

@@ -8,6 +8,7 @@
 
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/mx_plan.h"
 #include "formats/tensor.h"
 #include "ops/scale_layouts.h"
@@ -30,7 +31,7 @@ void for_each_tile(const MxPlan& plan, int threads, Work work) {
   const auto team = static_cast<int>(std::clamp<Index>(tiles, 1, threads));
   const std::size_t each = plan.workspace();
   std::vector<std::byte> workspace(each * static_cast<std::size_t>(team));
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < tiles; ++i) {
     work(i, workspace.data() + each * static_cast<std::size_t>(omp_get_thread_num()));
   }

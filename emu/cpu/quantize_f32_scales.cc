@@ -8,6 +8,7 @@
 
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/mx_plan.h"
 #include "emu/reference/elements.h"
 
@@ -152,7 +153,7 @@ void quantize_bands(const BandQuantizer& quantize, const std::vector<Rows>& band
   const Index chunks = ceil_div(x.extent[2], kChunkColumns);
   const Index tasks = experts * count * chunks;
   const auto team = static_cast<int>(std::clamp<Index>(tasks, 1, threads));
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < tasks; ++i) {
     const Index k = i % chunks * kChunkColumns;
     const Rows& rows = bands[static_cast<std::size_t>(i / chunks % count)];
@@ -181,7 +182,7 @@ void CpuBackend::run(const QuantizeRowwise& op) {
   auto* scales = static_cast<float*>(op.scales.data);
   const auto size = static_cast<Index>(size_of(op.x.dtype));
   const auto team = static_cast<int>(std::clamp<Index>(rows, 1, threads()));
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < rows; ++i) {
     const Index first = width > 0 ? i * width : 0;
     quantize({{x + (width > 0 ? offset_of(op.x, first) : 0) * size, 0, op.x.stride[last]},

@@ -2,11 +2,12 @@
 #include "emu/reference/route.h"
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 
 namespace mxo::cpu {
 
 void CpuBackend::run(const Route& op) {
-#pragma omp parallel num_threads(threads_)
+#pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
   {
     RouteScratch scratch;
 #pragma omp for

@@ -5,6 +5,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/float_kernels.h"
+#include "emu/cpu/ieee_thread.h"
 
 namespace mxo::cpu {
 namespace {
@@ -36,7 +37,7 @@ void sum_rows(const FloatKernels& kernels, const Operand& rows, const Result& ou
 }  // namespace
 
 void CpuBackend::run(const RouteBackward& op) {
-#pragma omp parallel num_threads(threads_)
+#pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
   {
     std::vector<float> score;
 #pragma omp for
@@ -49,26 +50,26 @@ void CpuBackend::run(const RouterGradients& op) {
   const auto dlogits = op.dlogits.as<const float, 2>();
   constexpr Index kRows = 8;  // whose sums stay cached together
   if (op.dx.given() && op.dx.stride[1] == 1 && op.router.stride[1] == 1) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
     for (Index t = 0; t < op.dx.extent[0]; t += kRows) {
       sum_rows(kernels, op.router, op.dx, t, std::min(t + kRows, op.dx.extent[0]),
                [&](Index r, Index e) { return dlogits(r, e); });
     }
   } else if (op.dx.given()) {
     visit_router_dx(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
       for (Index t = 0; t < op.dx.extent[0]; ++t) token(t);
     });
   }
   if (op.drouter.given() && op.drouter.stride[1] == 1 && op.x.stride[1] == 1) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
     for (Index e = 0; e < op.drouter.extent[0]; e += kRows) {
       sum_rows(kernels, op.x, op.drouter, e, std::min(e + kRows, op.drouter.extent[0]),
                [&](Index r, Index t) { return dlogits(t, r); });
     }
   } else if (op.drouter.given()) {
     visit_router_dw(op, [&](auto expert) {
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
       for (Index e = 0; e < op.drouter.extent[0]; ++e) expert(e);
     });
   }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
@@ -183,7 +184,8 @@ void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int t
   const std::vector<RowRun>& list = sorts ? sorted : runs.list();
   const Index shares = std::clamp<Index>(bytes / kThreadBytes, 1, threads);
 
-#pragma omp parallel for num_threads(static_cast <int>(shares)) schedule(static)
+#pragma omp parallel for num_threads(static_cast <int>(shares)) schedule(static) \
+    firstprivate(ieee_thread)
   for (Index share = 0; share < shares; ++share) {
     const Spans spans(to, from, list, rows * share / shares, rows * (share + 1) / shares);
     if (!solid) {

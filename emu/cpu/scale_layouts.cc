@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/simd/interleave.h"
 #include "emu/reference/blocked_parts.h"
 #include "emu/reference/elements.h"
@@ -70,7 +71,7 @@ void CpuBackend::run(const SwizzleScales& op) {
   const auto team = static_cast<int>(std::clamp<Index>(count, 1, threads()));
   Index used = 0;
   if (count > 0) used = work.back().base + blocked_bytes(kTileRows, work.back().columns);
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < count; ++i) {
     const TileRow& t = work[static_cast<std::size_t>(i)];
     const Index tiles = ceil_div(t.columns, kTileColumns);
@@ -99,7 +100,7 @@ void CpuBackend::run(const UnswizzleScales& op) {
   const std::vector<TileRow> work = tile_rows(op.layout, to_read(op.scales), op.group_ends);
   const auto count = static_cast<Index>(work.size());
   const auto team = static_cast<int>(std::clamp<Index>(count, 1, threads()));
-#pragma omp parallel for num_threads(team) schedule(static)
+#pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index i = 0; i < count; ++i) {
     const TileRow& t = work[static_cast<std::size_t>(i)];
     const Index tiles = ceil_div(t.columns, kTileColumns);

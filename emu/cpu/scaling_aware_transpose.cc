@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/tiles.h"
 
 namespace mxo::cpu {
@@ -72,7 +73,7 @@ void CpuBackend::run(const ScalingAwareTranspose& op) {
   const ShiftTable& table = table_of(op.underflow);
   const Index blocks = op.scales.extent[1];
   const Index work = static_cast<Index>(tiles.size()) * blocks;
-#pragma omp parallel for num_threads(threads_)
+#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
   for (Index i = 0; i < work; ++i) {
     transpose_quickly(op, table, tiles[static_cast<std::size_t>(i / blocks)], i % blocks);
   }

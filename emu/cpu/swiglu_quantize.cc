@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/quantized_tiles.h"
 #include "emu/cpu/swiglu_tiles.h"
 #include "formats/tensor.h"
@@ -48,7 +49,7 @@ void CpuBackend::run(const SwigluQuantize& op) {
   const SwigluOperands in(op.x, op.probs);
   const QuantizedTiles tiles(op.y, op.x.extent[0]);
   const Index panel = std::min(tiles.panel(), in.width);
-#pragma omp parallel num_threads(threads_)
+#pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
   {
     Between between(op.rounding, tiles.most_rows() * panel);
 #pragma omp for schedule(static)
@@ -73,7 +74,7 @@ void CpuBackend::run(const SwigluQuantizeBackward& op) {
   // Halves whose blocks are their own go panel by panel; else a row of both at once.
   const bool apart = in.width % tiles.block_columns() == 0;
   const Index panel = apart ? std::min(tiles.panel(), in.width) : in.width;
-#pragma omp parallel num_threads(threads_)
+#pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
   {
     const Index room = tiles.most_rows() * panel;
     Between da(op.rounding, apart ? room : 2 * room);

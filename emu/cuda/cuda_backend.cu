@@ -3,7 +3,7 @@
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/device_backend.cuh"
-#include "emu/float_environment.h"
+#include "ops/float_environment.h"
 
 namespace mxo::cuda {
 namespace {

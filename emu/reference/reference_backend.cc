@@ -2,7 +2,7 @@
 #include "emu/reference/reference_backend.h"
 
 #include "emu/backends.h"
-#include "emu/float_environment.h"
+#include "ops/float_environment.h"
 #include "ops/sums.h"
 
 namespace mxo {

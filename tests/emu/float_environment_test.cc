@@ -1,45 +1,70 @@
-// The start-up check of the arithmetic: passes here, and notices what would falsify results.
-#include "emu/float_environment.h"
+// Every operator refuses arithmetic that is not IEEE's, whenever it was set, and writes nothing;
+// threads of a team that somebody left flushing subnormals compute as ever.
+#include "ops/float_environment.h"
 
-#include <xmmintrin.h>
+#include <omp.h>
 
 #include <cfenv>
+#include <cstring>
+#include <functional>
+#include <string>
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
+#include "emu/backends.h"
+#include "formats/tensor.h"
+#include "ops/convert.h"
+#include "ops/swiglu.h"
+#include "tests/support/float_state.h"
 
 namespace mxo {
 namespace {
 
-Fault fault_of_check() {
-  try {
-    require_ieee_arithmetic();
-  } catch (const Error& error) {
-    return error.fault();
+TEST(FloatEnvironment, OperatorsRefuseWhatWasSetAfterTheBackend) {
+  for (const char* name : {"reference", "cpu"}) {
+    const auto backend = make_backend(name);
+    for (const test::FloatState state : test::kForeignStates) {
+      Tensor x(Dtype::f32, {2, 64});
+      Tensor codes(Dtype::e4m3, {2, 64});
+      std::memset(codes.data(), 0x5A, codes.bytes());
+      Fault fault = Fault::internal;
+      {
+        const test::WithFloatState foreign(state);
+        try {
+          encode(*backend, {.x = x.operand(), .codes = codes.result()});
+        } catch (const Error& error) {
+          fault = error.fault();
+        }
+      }
+      EXPECT_EQ(fault, Fault::unsupported) << name << ", state " << static_cast<int>(state);
+      for (std::size_t i = 0; i < codes.bytes(); ++i) {
+        ASSERT_EQ(codes.data()[i], std::byte{0x5A}) << "byte " << i << " was written";
+      }
+    }
   }
-  return Fault::internal;
 }
 
-TEST(FloatEnvironment, IsIeeeInThisProcess) { EXPECT_NO_THROW(require_ieee_arithmetic()); }
-
-TEST(FloatEnvironment, RefusesEveryOtherRoundingMode) {
-  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
-    ASSERT_EQ(std::fesetround(mode), 0);
-    const Fault fault = fault_of_check();
-    std::fesetround(FE_TONEAREST);
-    EXPECT_EQ(fault, Fault::unsupported) << "mode " << mode;
-  }
+/// Leaves the threads of OpenMP's pool flushing, but not the caller.
+void spoil_the_pool(int threads) {
+  const int caller = omp_get_thread_num();
+#pragma omp parallel num_threads(threads)
+  if (omp_get_thread_num() != caller) test::set_float_state(test::FloatState::flush_results);
 }
 
-TEST(FloatEnvironment, RefusesFlushToZeroAndDenormalsAreZero) {
-  const unsigned before = _mm_getcsr();
-  for (const unsigned flag : {0x8000u, 0x0040u}) {  // MXCSR: FTZ, DAZ
-    _mm_setcsr(before | flag);
-    const Fault fault = fault_of_check();
-    _mm_setcsr(before);
-    EXPECT_EQ(fault, Fault::unsupported) << "MXCSR flag " << flag;
+TEST(FloatEnvironment, ThreadsLeftFlushingStillComputeSubnormals) {
+  constexpr int kThreads = 4;
+  const auto cpu = make_backend("cpu", kThreads);
+  Tensor x(Dtype::f32, {512, 512});
+  for (Index i = 0; i < x.elements(); ++i) {
+    // 1 * sigma(1) and b subnormal, or near it
+    x.as<float>()[i] = i % 512 < 256 ? 1.0f : 0x1p-126f * static_cast<float>(1 + i % 3);
   }
+  Tensor wanted(Dtype::f32, {512, 256});
+  Tensor found(Dtype::f32, {512, 256});
+  swiglu(*make_reference_backend(), {.x = x.operand(), .probs = {}, .y = wanted.result()});
+  spoil_the_pool(kThreads);
+  swiglu(*cpu, {.x = x.operand(), .probs = {}, .y = found.result()});
+  EXPECT_EQ(std::memcmp(wanted.data(), found.data(), wanted.bytes()), 0);
 }
 
 }  // namespace

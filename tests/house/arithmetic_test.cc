@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #include "emu/backends.h"
-#include "emu/float_environment.h"
+#include "ops/float_environment.h"
 #include "formats/error.h"
 #include "formats/mx_scale.h"
 

@@ -2,6 +2,7 @@
 #include "emu/cpu/models/machine_product.h"
 
 #include "emu/cpu/cpu_backend.h"
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/models/model_tile.h"
 #include "ops/fused_dot.h"
 
@@ -38,7 +39,7 @@ void run_machine_products(std::span<const ContractionView> products, Isa isa, in
     tasks = tasks_of(products, kModelTileRows, columns);
   }
   const auto count = static_cast<Index>(tasks.size());
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+#pragma omp parallel for schedule(dynamic) num_threads(threads) firstprivate(ieee_thread)
   for (Index t = 0; t < count; ++t) {
     const Task& task = tasks[static_cast<std::size_t>(t)];
     run_tile(*task.product, kernels, task.tile);

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "emu/cpu/gemm/plan/plan.h"
+#include "emu/cpu/ieee_thread.h"
 
 namespace mxo::cpu {
 namespace {
@@ -139,7 +140,7 @@ class Runner {
     }
     const auto packs = static_cast<Index>(packings.size());
     const auto count = static_cast<Index>(tiles.size());
-#pragma omp parallel num_threads(threads_)
+#pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
     {
       const auto thread = static_cast<std::size_t>(omp_get_thread_num());
 #pragma omp for schedule(dynamic, 1)

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstddef>
 
+#include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
@@ -53,7 +54,7 @@ void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch
 void write_zeros(std::span<const Product> products, int threads) {
   constexpr Index kAtOnce = 1024;
   alignas(64) static constexpr std::byte kZeros[kAtOnce * sizeof(float)] = {};
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
   {
     for (const Product& product : products) {
       const Writer writer(product);

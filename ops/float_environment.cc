@@ -1,5 +1,5 @@
 // Two expressions whose results tell FTZ, DAZ, contraction and the rounding mode.
-#include "emu/float_environment.h"
+#include "ops/float_environment.h"
 
 #include "formats/error.h"
 

@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""mxoracle as outside projects see it: installed, or inside another build; under flags of theirs.
+
+Usage: consumer_test.py SUBJECT, with --source, --prefix, --work, --compiler, --generator, --mpi and
+--sweep (a program that prints what our own flags give).  Exits 1 with what was wrong.
+"""
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+OURS = re.compile(r"-fno-fast-math|-ffp-contract=off|-Wall|-Werror|-O0")
+FOREIGN = ["OpenMP", "OpenSSL", "nlohmann_json", "CLI11", "fmt", "Eigen3", "MPI", "GTest"]
+# Flags that a header must refuse, or under which its bits are ours.
+FAST = ["-ffast-math", "-Ofast", "-ffinite-math-only", "-funsafe-math-optimizations",
+        "-fassociative-math -fno-signed-zeros -fno-trapping-math", "-freciprocal-math",
+        "-fno-signed-zeros", "-march=native -ffp-contract=fast"]
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], text=True, capture_output=True, check=False,
+                          **options)
+    return done.returncode, done.stdout + done.stderr
+
+
+def must(*command, **options):
+    code, text = run(*command, **options)
+    if code != 0:
+        raise AssertionError(f"{' '.join(map(str, command))}\nexits with {code}:\n{text}")
+    return text
+
+
+class Outside:
+    """Projects in a folder of their own."""
+
+    def __init__(self, args):
+        self.a = args
+
+    def build(self, name, project, *options, flags=""):
+        folder = Path(self.a.work) / name
+        shutil.rmtree(folder, ignore_errors=True)
+        text = must("cmake", "-S", Path(self.a.source) / "tests/consumer" / project, "-B", folder,
+                    "-G", self.a.generator, f"-DCMAKE_CXX_COMPILER={self.a.compiler}",
+                    f"-DCMAKE_PREFIX_PATH={self.a.prefix}", f"-DCMAKE_CXX_FLAGS={flags}", *options)
+        must("cmake", "--build", folder, "--target", "consumer")
+        commands = (folder / "compile_commands.json").read_text()
+        commands = [c["command"] for c in json.loads(commands) if "mxoracle/" not in c["output"]]
+        assert commands, "no compile commands"
+        for command in commands:
+            found = OURS.findall(command)
+            assert not found, f"flags of ours in a command of theirs: {found}: {command}"
+        return folder / "consumer", text
+
+    def installed(self, component, source, *allowed, flags="", argument=None):
+        """A program of one component, where CMake finds nothing but what is allowed."""
+        hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{p}=ON" for p in FOREIGN if p not in allowed]
+        program, text = self.build(f"{component.replace(';', '_')}_{Path(source).stem}",
+                                   "installed", f"-DCOMPONENTS={component}", f"-DSOURCE={source}",
+                                   *hidden, flags=flags)
+        asked = set(re.findall(r"asked for (\w+)::", text))
+        assert asked <= set(allowed), f"{component} asks for {asked}, may ask for {allowed}"
+        return must(program, *([argument] if argument else []), cwd=self.a.work)
+
+    # One function a subject.
+
+    def components(self):
+        self.installed("formats", "formats.cc")
+        self.installed("emu", "communicators.cc", "OpenMP", argument="without")
+        self.installed("golden", "golden.cc", "OpenSSL")
+        if self.a.mpi == "ON":
+            self.installed("emu;mpi", "communicators.cc", "OpenMP", "MPI", argument="with")
+        code, text = run("cmake", "-S", Path(self.a.source) / "tests/consumer/installed", "-B",
+                         Path(self.a.work) / "unknown", "-G", self.a.generator,
+                         f"-DCMAKE_PREFIX_PATH={self.a.prefix}", "-DCOMPONENTS=teapot")
+        assert code != 0 and "teapot" in text, "an unknown component was found"
+
+    def embedded(self):
+        program, _ = self.build("embedded", "embedded", f"-DMXORACLE={self.a.source}")
+        must(program)
+        code, text = run("cmake", "--install", program.parent, "--prefix",
+                         Path(self.a.work) / "parents")
+        there = [p.name for p in (Path(self.a.work) / "parents").rglob("*") if p.is_file()]
+        assert code == 0 and there == ["consumer"], f"installed beside the parent: {there} {text}"
+
+    def contraction(self):
+        """Every digest under FMA contraction is the one of our own flags."""
+        ours = must(self.a.sweep)
+        source = Path(self.a.source) / "tests/consumer/sweep.cc"
+        theirs = self.installed("emu", source, "OpenMP",
+                                flags="-O3 -march=native -ffp-contract=fast")
+        differ = [a for a, b in zip(ours.splitlines(), theirs.splitlines()) if a != b]
+        assert ours == theirs and len(ours.splitlines()) >= 19, f"other bits: {differ}"
+
+    def fast_math(self):
+        """Flags that change arithmetic are refused by name, or change nothing."""
+        ours = must(self.a.sweep)
+        include = f"-I{self.a.prefix}/include"
+        lib = Path(self.a.prefix) / "lib"
+        objects = Path(self.a.work) / "fast"
+        objects.mkdir(parents=True, exist_ok=True)
+        said = []
+        for i, flags in enumerate(FAST):
+            code, text = run(self.a.compiler, "-std=c++20", "-O2", *flags.split(), include, "-c",
+                             Path(self.a.source) / "tests/consumer/sweep.cc", "-o",
+                             objects / f"{i}.o")
+            if code != 0:
+                assert "mxoracle: this file is compiled with -ffast-math" in text, text
+                said.append(f"{flags}: refused")
+                continue
+            must(self.a.compiler, objects / f"{i}.o", lib / "libmxo_emu.a", lib / "libmxo_ops.a",
+                 lib / "libmxo_formats.a", "-fopenmp", "-o", objects / "sweep")
+            assert must(objects / "sweep") == ours, f"{flags}: accepted, and other bits"
+            said.append(f"{flags}: the same bits")
+        assert all("refused" in s for s in said[:3]), said
+        print("\n".join(said))
+
+    def headers(self):
+        """Each installed header stands alone, without any include folder but the installed one."""
+        root = Path(self.a.prefix) / "include"
+        names = sorted(p.relative_to(root).as_posix() for p in root.rglob("*.h"))
+
+        def alone(name):
+            return name, *run(self.a.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
+                              "-Werror", f"-I{root}", "-x", "c++", "-",
+                              input=f"#include <{name}>\n")
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            bad = [f"{name}: {text}" for name, code, text in pool.map(alone, names) if code != 0]
+        assert not bad and len(names) > 50, f"of {len(names)} headers: " + "\n".join(bad)
+        macros = must(self.a.compiler, "-std=c++20", "-dM", "-E", f"-I{root}", "-x", "c++", "-",
+                      input="".join(f"#include <{n}>\n" for n in names))
+        ours = sorted(set(re.findall(r"^#define (MXO\w*)", macros, re.MULTILINE)))
+        assert ours == ["MXO_AS_WRITTEN", "MXO_HD"], f"macros that users see: {ours}"
+        floors = {n.split("/")[1] for n in names}
+        assert floors == {"formats", "ops", "emu", "golden", "mxoracle.h", "version.h"}, floors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("subject")
+    for name in ["source", "prefix", "work", "compiler", "generator", "mpi", "sweep"]:
+        parser.add_argument(f"--{name}", required=True)
+    args = parser.parse_args()
+    Path(args.work).mkdir(parents=True, exist_ok=True)
+    try:
+        getattr(Outside(args), args.subject)()
+    except AssertionError as error:
+        print(error)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
