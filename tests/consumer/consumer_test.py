@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """mxoracle as outside projects see it: installed, or inside another build; under flags of theirs.
 
-Usage: consumer_test.py SUBJECT, with --source, --prefix, --work, --compiler, --generator, --mpi and
---sweep (a program that prints what our own flags give).  Exits 1 with what was wrong.
+Usage: consumer_test.py SUBJECT, with --source, --prefix, --work, --compiler, --generator, --mpi,
+--flags (those of the build) and --sweep (a program that prints what our own flags give).  Exits 1 with what was wrong.
 """
 import argparse
 import json
@@ -46,7 +46,7 @@ class Outside:
         shutil.rmtree(folder, ignore_errors=True)
         text = must("cmake", "-S", Path(self.a.source) / "tests/consumer" / project, "-B", folder,
                     "-G", self.a.generator, f"-DCMAKE_CXX_COMPILER={self.a.compiler}",
-                    f"-DCMAKE_PREFIX_PATH={self.a.prefix}", f"-DCMAKE_CXX_FLAGS={flags}", *options)
+                    f"-DCMAKE_PREFIX_PATH={self.a.prefix}", f"-DCMAKE_CXX_FLAGS={self.a.flags} {flags}", *options)
         must("cmake", "--build", folder, "--target", "consumer")
         commands = (folder / "compile_commands.json").read_text()
         commands = [c["command"] for c in json.loads(commands) if "mxoracle/" not in c["output"]]
@@ -105,14 +105,15 @@ class Outside:
         objects.mkdir(parents=True, exist_ok=True)
         said = []
         for i, flags in enumerate(FAST):
-            code, text = run(self.a.compiler, "-std=c++20", "-O2", *flags.split(), include, "-c",
+            code, text = run(self.a.compiler, "-std=c++20", "-O2", *self.a.flags.split(),
+                             *flags.split(), include, "-c",
                              Path(self.a.source) / "tests/consumer/sweep.cc", "-o",
                              objects / f"{i}.o")
             if code != 0:
                 assert "mxoracle: this file is compiled with -ffast-math" in text, text
                 said.append(f"{flags}: refused")
                 continue
-            must(self.a.compiler, objects / f"{i}.o", lib / "libmxo_emu.a", lib / "libmxo_ops.a",
+            must(self.a.compiler, *self.a.flags.split(), objects / f"{i}.o", lib / "libmxo_emu.a", lib / "libmxo_ops.a",
                  lib / "libmxo_formats.a", "-fopenmp", "-o", objects / "sweep")
             assert must(objects / "sweep") == ours, f"{flags}: accepted, and other bits"
             said.append(f"{flags}: the same bits")
@@ -134,7 +135,7 @@ class Outside:
         macros = must(self.a.compiler, "-std=c++20", "-dM", "-E", f"-I{root}", "-x", "c++", "-",
                       input="".join(f"#include <{n}>\n" for n in names))
         ours = sorted(set(re.findall(r"^#define (MXO\w*)", macros, re.MULTILINE)))
-        assert ours == ["MXO_AS_WRITTEN", "MXO_HD"], f"macros that users see: {ours}"
+        assert ours == ["MXO_AS_WRITTEN", "MXO_HD", "MXO_OPERATORS"], f"macros that users see: {ours}"
         floors = {n.split("/")[1] for n in names}
         assert floors == {"formats", "ops", "emu", "golden", "mxoracle.h", "version.h"}, floors
 
@@ -142,7 +143,7 @@ class Outside:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("subject")
-    for name in ["source", "prefix", "work", "compiler", "generator", "mpi", "sweep"]:
+    for name in ["source", "prefix", "work", "compiler", "generator", "mpi", "sweep", "flags"]:
         parser.add_argument(f"--{name}", required=True)
     args = parser.parse_args()
     Path(args.work).mkdir(parents=True, exist_ok=True)
