@@ -25,7 +25,8 @@ void read_exactly(std::ifstream& in, const std::string& path, void* to, std::uin
   if (!in) malformed(path, at, "cannot read " + std::to_string(bytes) + " bytes");
 }
 
-/// Files of other kinds whose first bytes would be read as an absurd header length.
+/// Names files of other kinds, for a header length that no safetensors file has: a length such as
+/// 640 begins with the bytes of a pickle, too.
 void refuse_known_strangers(const std::string& path, const std::array<unsigned char, 8>& start) {
   const std::string_view bytes(reinterpret_cast<const char*>(start.data()), start.size());
   const char* kind = nullptr;
@@ -85,9 +86,9 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   }
   std::array<unsigned char, kLengthBytes> word{};
   read_exactly(in, name, word.data(), word.size());
-  refuse_known_strangers(name, word);
   std::uint64_t length = 0;
   for (std::size_t i = word.size(); i-- > 0;) length = length << 8 | word[i];
+  if (length > kMaxHeader || length > size - kLengthBytes) refuse_known_strangers(name, word);
   if (length > kMaxHeader) {
     malformed(name, 0,
               "found a header length of " + std::to_string(length) + ", needs at most 100000000");

@@ -49,7 +49,7 @@ class Outside:
                     f"-DCMAKE_PREFIX_PATH={self.a.prefix}", f"-DCMAKE_CXX_FLAGS={self.a.flags} {flags}", *options)
         must("cmake", "--build", folder, "--target", "consumer")
         commands = (folder / "compile_commands.json").read_text()
-        commands = [c["command"] for c in json.loads(commands) if "mxoracle/" not in c["output"]]
+        commands = [c["command"] for c in json.loads(commands) if " -o mxoracle/" not in c["command"]]
         assert commands, "no compile commands"
         for command in commands:
             found = OURS.findall(command)

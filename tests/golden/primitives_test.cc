@@ -78,7 +78,7 @@ TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
     return report.exit_code();
   };
   using enum Outcome;
-  EXPECT_EQ(code({}), 0);
+  EXPECT_EQ(code({}), 3);
   EXPECT_EQ(code({pass, not_owed}), 0);
   EXPECT_EQ(code({pass, not_run}), 5);
   EXPECT_EQ(code({not_run, fail, pass}), 1);

@@ -179,5 +179,17 @@ TEST(Safetensors, LeavesNothingBehindWhenItCannotWrite) {
   EXPECT_EQ(entries, 1);
 }
 
+/// 640 is 80 02 in bytes, as a pickle begins.
+TEST(Safetensors, ReadsHeadersOfEveryLength) {
+  const Scratch scratch;
+  for (std::size_t extra = 0; extra < 1200; ++extra) {
+    TensorFile file;
+    file.metadata.emplace("note", std::string(extra, 'x'));
+    file.tensors.emplace("x", Tensor(Dtype::u8, {3}));
+    write_safetensors(scratch / "x.safetensors", file);
+    EXPECT_NO_THROW(read_safetensors(scratch / "x.safetensors")) << extra;
+  }
+}
+
 }  // namespace
 }  // namespace mxo

@@ -30,6 +30,7 @@ ROOMS = [
     "emu/reference",
     "emu/cpu/isa.h",
     "emu/cpu/target_region.h",
+    "emu/cpu/ieee_thread.h",
     "emu/cpu/simd",
     "emu/cpu/gemm/kernels",
     "emu/cpu/gemm/product.h",

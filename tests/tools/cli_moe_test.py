@@ -167,7 +167,7 @@ class Train(Case):
                              (stopped / name).read_bytes(), name)
 
     def test_what_cannot_be_trained_is_refused_by_name(self):
-        self.refused("train", "--text", self.here / "none", says="none: cannot be opened")
+        self.refused("train", "--text", self.here / "none", says="none: no such file")
         for more, says in [(["--recipe", "mxfp8_rciel"], "did you mean mxfp8_rceil?"),
                            (["--recipe", "bf16:mxfp8"], "only mxfp8 recipes"),
                            (["--compare", "bf16,bf16"], "named twice"),
@@ -178,7 +178,7 @@ class Train(Case):
                            (["--communicator", "pigeon"], "pigeon")]:
             self.refused(*self.small(*more), says=says)
         self.refused("train", "--diff-digests", self.here / "none", self.here / "none",
-                     says="cannot be opened")
+                     says="no such file")
         code, _, _ = mxo("train", "--steps", "many")
         self.assertEqual(code, USAGE)
 
