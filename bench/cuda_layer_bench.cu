@@ -29,7 +29,6 @@
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
 #include "ops/quantize.h"
-#include "ops/quantize_f32_scales.h"
 #include "ops/route.h"
 #include "ops/router_gradients.h"
 #include "ops/scale_layouts.h"

@@ -20,7 +20,6 @@
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
 #include "ops/quantize.h"
-#include "ops/quantize_f32_scales.h"
 #include "ops/scale_layouts.h"
 #include "ops/swiglu.h"
 
@@ -165,61 +164,65 @@ void quantisers(cuda::DeviceBackend& backend, Table& table, Index rows, Index wi
   const std::string shape = shaped(rows, width);
   Quantize op;
   op.x = x.operand();
-  op.codes = codes.result();
-  op.scales = scales.result();
+  op.to.codes = codes.result();
+  op.to.scales = scales.result();
   const auto timed = [&](const std::string& name) {
     table.row(name + shape, bytes, quantize, op, [&](HostTwin& twin) {
       Quantize host = op;
       host.x = twin.in(op.x);
-      host.codes = twin.out(op.codes);
-      host.scales = twin.out(op.scales);
+      host.to.codes = twin.out(op.to.codes);
+      host.to.scales = twin.out(op.to.scales);
       return host;
     });
   };
   timed("quantize e4m3 axis -1 ");
-  op.mode = ScaleMode::floor;
+  op.rule.mode = ScaleMode::floor;
   timed("quantize e4m3 axis -1 floor ");
-  op.mode = ScaleMode::rceil;
-  op.storage = ScaleStorage::blocked;
-  op.scales = blocked.result();
+  op.rule.mode = ScaleMode::rceil;
+  op.to.storage = ScaleStorage::blocked;
+  op.to.scales = blocked.result();
   timed("quantize e4m3 axis -1, blocked scales ");
-  op.storage = ScaleStorage::row_major;
-  op.axis = BlockAxis::rows;
+  op.to.storage = ScaleStorage::row_major;
+  op.to.block = kMxRows;
   Result turned = codes.result();
   turned.extent[0] = width;
   turned.extent[1] = rows;
   turned.stride[0] = rows;
-  op.codes = transposed(turned);
+  op.to.codes = transposed(turned);
   Result turned_scales = scales.result();
   turned_scales.extent[0] = width;
   turned_scales.extent[1] = rows / 32;
   turned_scales.stride[0] = rows / 32;
-  op.scales = transposed(turned_scales);
+  op.to.scales = transposed(turned_scales);
   timed("quantize e4m3 axis -2, transposed ");
-  op.codes = codes.result();
+  op.to.codes = codes.result();
   Result in_place = scales.result();
   in_place.extent[0] = rows / 32;
   in_place.extent[1] = width;
   in_place.stride[0] = width;
-  op.scales = in_place;
+  op.to.scales = in_place;
   timed("quantize e4m3 axis -2 ");
   BackendTensor back(backend, Dtype::bf16, {rows, width});
-  const Dequantize to_values{codes.operand(), scales.operand(), back.result()};
+  const Dequantize to_values{{codes.operand(), scales.operand(), kMxColumns}, {}, back.result()};
   table.row("dequantize axis -1 " + shape, bytes, dequantize, to_values, [&](HostTwin& twin) {
-    return Dequantize{twin.in(to_values.codes), twin.in(to_values.scales), twin.out(to_values.x)};
+    return Dequantize{{twin.in(to_values.from.codes), twin.in(to_values.from.scales), kMxColumns},
+                      {},
+                      twin.out(to_values.x)};
   });
-  BackendTensor row_scales(backend, Dtype::f32, {rows});
-  const QuantizeRowwise by_row{x.operand(), {}, codes.result(), row_scales.result()};
-  table.row("quantize_rowwise " + shape, bytes, quantize_rowwise, by_row, [&](HostTwin& twin) {
-    return QuantizeRowwise{twin.in(by_row.x), {}, twin.out(by_row.codes), twin.out(by_row.scales)};
-  });
+  const auto timed_f32 = [&](const std::string& name, const Result& f32_scales,
+                             const BlockExtents& block, const F32ScaleRule& rule) {
+    const Quantize with_f32{x.operand(), {}, {codes.result(), f32_scales, block}, f32_rule(rule)};
+    table.row(name + shape, bytes, quantize, with_f32, [&](HostTwin& twin) {
+      return Quantize{twin.in(with_f32.x),
+                      {},
+                      {twin.out(with_f32.to.codes), twin.out(with_f32.to.scales), block},
+                      with_f32.rule};
+    });
+  };
+  BackendTensor row_scales(backend, Dtype::f32, {rows, 1});
+  timed_f32("quantize 1xK ", row_scales.result(), kWholeRow, kTorchaoRowwise);
   BackendTensor tile_scales(backend, Dtype::f32, {rows, width / 128});
-  const QuantizeBlockwise by_tile{x.operand(), {}, codes.result(), tile_scales.result()};
-  table.row("quantize_blockwise 1x128 " + shape, bytes, quantize_blockwise, by_tile,
-            [&](HostTwin& twin) {
-              return QuantizeBlockwise{
-                  twin.in(by_tile.x), {}, twin.out(by_tile.codes), twin.out(by_tile.scales)};
-            });
+  timed_f32("quantize 1x128 ", tile_scales.result(), kRowBlock, kTorchaoBlockwise);
 }
 
 void movement(cuda::DeviceBackend& backend, Table& table, Index tokens, Index width, Index groups) {

@@ -21,7 +21,6 @@
 #include "ops/backend_tensor.h"
 #include "ops/grouped_matmul.h"
 #include "ops/quantize.h"
-#include "ops/quantize_f32_scales.h"
 
 namespace mxo::bench {
 namespace {
@@ -171,39 +170,23 @@ struct Bench {
     const Index rows = from.extent[0];
     const Index columns = from.extent[1];
     Codes to{{device, Dtype::e4m3, {rows, columns}}, {}};
-    if (scaling == Scaling::mx) {
-      to.scales = along_rows ? BackendTensor(device, Dtype::e8m0, {rows, columns / 32})
-                             : BackendTensor(device, Dtype::e8m0, {rows / 32, columns});
-      Quantize op;
-      op.x = from;
-      op.codes = to.codes.result();
-      op.scales = to.scales.result();
-      op.axis = along_rows ? BlockAxis::columns : BlockAxis::rows;
-      quantize(device, op);
-    } else if (scaling == Scaling::rowwise) {
-      to.scales = along_rows ? BackendTensor(device, Dtype::f32, {rows})
-                             : BackendTensor(device, Dtype::f32, {groups, columns});
-      QuantizeRowwise op;
-      op.x = from;
-      if (!along_rows) op.group_ends = group_ends.operand();
-      op.codes = to.codes.result();
-      op.scales = to.scales.result();
-      op.axis = along_rows ? BlockAxis::columns : BlockAxis::rows;
-      quantize_rowwise(device, op);
-    } else {
-      const Index across = (columns + 127) / 128;
-      QuantizeBlockwise op;
-      op.block = weight       ? BlockShape::square_128x128
-                 : along_rows ? BlockShape::row_1x128
-                              : BlockShape::column_128x1;
-      to.scales = BackendTensor(device, Dtype::f32,
-                                {weight || !along_rows ? (rows + 127) / 128 : rows,
-                                 weight || along_rows ? across : columns});
-      op.x = from;
-      op.codes = to.codes.result();
-      op.scales = to.scales.result();
-      quantize_blockwise(device, op);
+    BlockExtents block = along_rows ? kMxColumns : kMxRows;
+    ScaleRule rule;
+    if (scaling == Scaling::rowwise) {
+      block = along_rows ? kWholeRow : kWholeColumn;
+      rule = f32_rule(kTorchaoRowwise);
+    } else if (scaling == Scaling::blockwise) {
+      block = weight ? kSquareBlock : along_rows ? kRowBlock : kColumnBlock;
+      rule = f32_rule(kTorchaoBlockwise);
     }
+    const Dtype scale = scaling == Scaling::mx ? Dtype::e8m0 : Dtype::f32;
+    const bool grouped = block == kWholeColumn;
+    const std::vector<Index> shape =
+        grouped ? std::vector<Index>{groups, columns} : shape_of_scales(shape_of(from), block);
+    to.scales = BackendTensor(device, scale, shape.data(), static_cast<int>(shape.size()));
+    Quantize op{from, {}, {to.codes.result(), to.scales.result(), block}, rule};
+    if (grouped) op.group_ends = group_ends.operand();
+    quantize(device, op);
     return to;
   }
 

@@ -23,8 +23,7 @@ constexpr Index kTopK = 6;
 /// What one rank brings: distinct experts for each token, and its tokens on the wire.
 struct RankTokens {
   Tensor experts;
-  WireRows made;
-  WireOperands wire;
+  OwnedScaledTensor made;
 
   RankTokens(Backend& backend, Index tokens, const Wire& how, unsigned seed)
       : experts(Dtype::i32, {tokens, kTopK}), x(bench::activations(tokens, kWidth)) {
@@ -37,25 +36,14 @@ struct RankTokens {
       }
     }
     if (how.precision == WirePrecision::bf16) {
-      wire.rows = x.operand();
+      made = OwnedScaledTensor::borrowed({x.operand(), {}, {}});
       return;
     }
     const bool mx = how.precision == WirePrecision::mxfp8;
-    made.codes = BackendTensor(backend, Dtype::e4m3, {tokens, kWidth});
-    made.scales = BackendTensor(backend, mx ? Dtype::e8m0 : Dtype::f32,
-                                {tokens, kWidth / (mx ? kMxBlock : kScaledBlock)});
-    if (mx) {
-      quantize(backend, {x.operand(), made.codes.result(), made.scales.result()});
-    } else {
-      quantize_blockwise(backend, {x.operand(),
-                                   {},
-                                   made.codes.result(),
-                                   made.scales.result(),
-                                   BlockShape::row_1x128,
-                                   kFlowBlockwise});
-    }
-    wire.codes = made.codes.operand();
-    wire.scales = made.scales.operand();
+    const BlockExtents block = mx ? kMxColumns : kRowBlock;
+    made = OwnedScaledTensor(backend, Dtype::e4m3, x.shape(), mx ? Dtype::e8m0 : Dtype::f32,
+                             shape_of_scales(x.shape(), block), block);
+    quantize(backend, {x.operand(), {}, made.result(), how.rule});
   }
 
  private:
@@ -63,9 +51,9 @@ struct RankTokens {
 };
 
 /// Bytes that a dispatch reads and writes.
-std::size_t moved_bytes(const ExpertPlan& plan, const WireOperands& wire) {
+std::size_t moved_bytes(const ExpertPlan& plan, const ScaledTensor& wire) {
   std::size_t bytes = 0;
-  for (const Operand* part : {&wire.rows, &wire.codes, &wire.scales}) {
+  for (const Operand* part : {&wire.codes, &wire.scales}) {
     if (!part->given()) continue;
     const auto row = static_cast<std::size_t>(part->extent[1]) * size_of(part->dtype);
     bytes += static_cast<std::size_t>(plan.received + plan.rows) * row;
@@ -73,19 +61,18 @@ std::size_t moved_bytes(const ExpertPlan& plan, const WireOperands& wire) {
   return bytes;
 }
 
-bool same(const BackendTensor& a, const BackendTensor& b) {
-  if (!a.given()) return !b.given();
-  const Operand x = a.operand();
-  return std::memcmp(x.data, b.operand().data,
-                     static_cast<std::size_t>(x.elements()) * size_of(x.dtype)) == 0;
+bool same(const Operand& x, const Operand& y) {
+  if (!x.given()) return !y.given();
+  return std::memcmp(x.data, y.data, static_cast<std::size_t>(x.elements()) * size_of(x.dtype)) ==
+         0;
 }
 
 /// Seconds of one dispatch on all ranks, by the clock of the first.
 double time_of(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-               const WireOperands& wire, const Wire& how) {
+               const ScaledTensor& wire, const Wire& how) {
   communicator.barrier();
   const auto start = std::chrono::steady_clock::now();
-  const WireRows rows = dispatch(backend, communicator, plan, wire, how);
+  const OwnedScaledTensor rows = dispatch(backend, communicator, plan, wire, how);
   communicator.barrier();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -114,14 +101,14 @@ void BM_Dispatch(benchmark::State& state, WirePrecision precision) {
                                            32, DispatchLayout::expert_major_padded);
       {
         const std::lock_guard lock(mutex);
-        total += moved_bytes(plan, mine.wire);
+        total += moved_bytes(plan, mine.made.view());
         sent += wire_bytes(plan, communicator.rank(), kWidth, fused);
         sent_bf16 +=
             wire_bytes(plan, communicator.rank(), kWidth, {WirePrecision::bf16, Dtype::e4m3});
       }
-      const WireRows a = dispatch(*backend, communicator, plan, mine.wire, fused);
-      const WireRows b = dispatch(*backend, communicator, plan, mine.wire, unfused);
-      if (!same(a.rows, b.rows) || !same(a.codes, b.codes) || !same(a.scales, b.scales)) {
+      const OwnedScaledTensor a = dispatch(*backend, communicator, plan, mine.made.view(), fused);
+      const OwnedScaledTensor b = dispatch(*backend, communicator, plan, mine.made.view(), unfused);
+      if (!same(a.codes(), b.codes()) || !same(a.scales(), b.scales())) {
         throw Error(Fault::internal, "dispatch: fused and unfused differ");
       }
       std::unique_ptr<bench::MemcpyRival> rival;
@@ -132,8 +119,8 @@ void BM_Dispatch(benchmark::State& state, WirePrecision precision) {
       for (int round = 0; round < kRounds; ++round) {
         communicator.barrier();
         const double copied = rival ? bench::seconds([&] { rival->run(); }) : 0.0;
-        const double one = time_of(*backend, communicator, plan, mine.wire, fused);
-        const double two = time_of(*backend, communicator, plan, mine.wire, unfused);
+        const double one = time_of(*backend, communicator, plan, mine.made.view(), fused);
+        const double two = time_of(*backend, communicator, plan, mine.made.view(), unfused);
         if (communicator.rank() != 0) continue;
         times.push_back(one);
         of_memcpy.push_back(copied / one);
@@ -189,7 +176,7 @@ void BM_PermutePad(benchmark::State& state) {
   const Index most = padded_rows(plan.received, kExperts, 32);
   Tensor starts(Dtype::i32, {kExperts});
   Tensor padded_ends(Dtype::i32, {kExperts});
-  const Operand parts[] = {tokens->wire.codes, tokens->wire.scales};
+  const Operand parts[] = {tokens->made.codes(), tokens->made.scales()};
   std::vector<Tensor> direct;
   std::vector<Tensor> permuted;
   std::vector<Tensor> two_steps;

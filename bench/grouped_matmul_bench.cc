@@ -176,12 +176,10 @@ struct Quantized {
   Tensor scales;
 };
 
-Quantized quantized(Backend& backend, const Tensor& x, BlockAxis axis) {
-  std::vector<Index> blocks = x.shape();
-  Index& along = blocks[blocks.size() - (axis == BlockAxis::columns ? 1 : 2)];
-  along /= kMxBlock;
-  Quantized q{Tensor(Dtype::e4m3, x.shape()), Tensor(Dtype::e8m0, blocks)};
-  quantize(backend, {x.operand(), q.codes.result(), q.scales.result(), ScaleMode::rceil, axis});
+Quantized quantized(Backend& backend, const Tensor& x, const BlockExtents& block) {
+  Quantized q{Tensor(Dtype::e4m3, x.shape()),
+              Tensor(Dtype::e8m0, shape_of_scales(x.shape(), block))};
+  quantize(backend, {x.operand(), {}, {q.codes.result(), q.scales.result(), block}});
   return q;
 }
 
@@ -203,8 +201,8 @@ void mx_forward(benchmark::State& state, const Shape& shape) {
   const auto groups = static_cast<Index>(shape.rows.size());
   const Tensor x = normal({shape.m, shape.k}, 1);
   const Tensor w = normal({groups, shape.n, shape.k}, 2);
-  const Quantized qx = quantized(*cpu, x, BlockAxis::columns);
-  const Quantized qw = quantized(*cpu, w, BlockAxis::columns);
+  const Quantized qx = quantized(*cpu, x, kMxColumns);
+  const Quantized qw = quantized(*cpu, w, kMxColumns);
   const Tensor ends = ends_of(shape);
   Tensor y(Dtype::bf16, {shape.m, shape.n});
   const GroupedMatmul op = mx_product(qx, qw, ends, y);
@@ -235,19 +233,20 @@ void mx_passes(benchmark::State& state, const Shape& shape) {
   const Tensor x = normal({shape.m, shape.k}, 1);
   const Tensor dy = normal({shape.m, shape.n}, 2);
   const Tensor ends = ends_of(shape);
-  const Quantized x_k = quantized(*cpu, x, BlockAxis::columns);
-  const Quantized dy_n = quantized(*cpu, dy, BlockAxis::columns);
-  const Quantized x_r = quantized(*cpu, x, BlockAxis::rows);
-  const Quantized dy_r = quantized(*cpu, dy, BlockAxis::rows);
+  const Quantized x_k = quantized(*cpu, x, kMxColumns);
+  const Quantized dy_n = quantized(*cpu, dy, kMxColumns);
+  const Quantized x_r = quantized(*cpu, x, kMxRows);
+  const Quantized dy_r = quantized(*cpu, dy, kMxRows);
   Quantized w_k;
   Quantized w_n;  // along n, then transposed
   {
     const Tensor w = normal({groups, shape.n, shape.k}, 3);
-    w_k = quantized(*cpu, w, BlockAxis::columns);
+    w_k = quantized(*cpu, w, kMxColumns);
     w_n = {Tensor(Dtype::e4m3, {groups, shape.k, shape.n}),
            Tensor(Dtype::e8m0, {groups, shape.k, shape.n / kMxBlock})};
-    quantize(*cpu, {w.operand(), transposed(w_n.codes.result()), transposed(w_n.scales.result()),
-                    ScaleMode::rceil, BlockAxis::rows});
+    quantize(*cpu, {w.operand(),
+                    {},
+                    {transposed(w_n.codes.result()), transposed(w_n.scales.result()), kMxRows}});
   }
   Tensor y(Dtype::bf16, {shape.m, shape.n});
   Tensor dx(Dtype::bf16, {shape.m, shape.k});
@@ -306,8 +305,8 @@ void bf16_forward(benchmark::State& state, const Shape& shape) {
 void grouped_against_dense(benchmark::State& state) {
   const auto cpu = make_backend("cpu", threads());
   const Shape shape{"", 2048, 7168, 2048, even(2048, 8)};
-  const Quantized x = quantized(*cpu, normal({shape.m, shape.k}, 1), BlockAxis::columns);
-  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), BlockAxis::columns);
+  const Quantized x = quantized(*cpu, normal({shape.m, shape.k}, 1), kMxColumns);
+  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), kMxColumns);
   const Tensor ends = ends_of(shape);
   Tensor one(Dtype::i32, {8});
   std::fill_n(one.as<std::int32_t>(), 8, 2048);
@@ -339,7 +338,7 @@ void mx_large(benchmark::State& state) {
   const auto cpu = make_backend("cpu", threads());
   const Shape shape{"", 131072, 7168, 2048, even(131072, 8)};
   constexpr Index kSlab = 4096;
-  const Quantized slab = quantized(*cpu, normal({kSlab, shape.k}, 1), BlockAxis::columns);
+  const Quantized slab = quantized(*cpu, normal({kSlab, shape.k}, 1), kMxColumns);
   Quantized x{Tensor(Dtype::e4m3, {shape.m, shape.k}),
               Tensor(Dtype::e8m0, {shape.m, shape.k / kMxBlock})};
   for (Index i = 0; i < shape.m / kSlab; ++i) {
@@ -348,7 +347,7 @@ void mx_large(benchmark::State& state) {
     std::memcpy(x.scales.data() + at * slab.scales.bytes(), slab.scales.data(),
                 slab.scales.bytes());
   }
-  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), BlockAxis::columns);
+  const Quantized w = quantized(*cpu, normal({8, shape.n, shape.k}, 2), kMxColumns);
   const Tensor ends = ends_of(shape);
   Tensor y(Dtype::bf16, {shape.m, shape.n});
   const GroupedMatmul op = mx_product(x, w, ends, y);

@@ -58,8 +58,8 @@ struct Layer {
     op.top_k = shape.top_k;
     op.pipeline = pipeline;
     op.y = y.result();
-    const MoeLayerBackward back{dy.operand(), dx.result(), drouter.result(), dw1.result(),
-                                dw2.result(), {},          {}};
+    const MoeLayerBackward back{
+        dy.operand(), dx.result(), drouter.result(), dw1.result(), dw2.result(), {}, {}};
     make_in_process_world()->run(1, [&](Communicator& communicator) {
       const SavedMoeLayer saved = moe_layer(backend, communicator, op);
       moe_layer_backward(backend, communicator, saved, back);

@@ -16,37 +16,38 @@ struct Target {
   Tensor scales;
 };
 
-/// x to `target`, whose tensors have the shapes that axis and layout ask for.
-Quantize ask(const Tensor& x, Target& target, ScaleMode mode, BlockAxis axis, Layout layout) {
-  Quantize op{x.operand(), target.codes.result(), target.scales.result(), mode, axis};
+/// x to `target`, whose tensors have the shapes that block and layout ask for.
+Quantize ask(const Tensor& x, Target& target, ScaleMode mode, BlockExtents block, Layout layout) {
+  Quantize op{
+      x.operand(), {}, {target.codes.result(), target.scales.result(), block}, mx_rule(mode)};
   if (layout == Layout::transposed) {
-    op.codes = transposed(op.codes);
-    op.scales = transposed(op.scales);
+    op.to.codes = transposed(op.to.codes);
+    op.to.scales = transposed(op.to.scales);
   }
   return op;
 }
 
-Target target_for(const Tensor& x, BlockAxis axis, Layout layout) {
+Target target_for(const Tensor& x, BlockExtents block, Layout layout) {
   const Index r = x.extent(0);
   const Index k = x.extent(1);
-  if (axis == BlockAxis::columns) return {{Dtype::e4m3, {r, k}}, {Dtype::e8m0, {r, k / kMxBlock}}};
+  if (block == kMxColumns) return {{Dtype::e4m3, {r, k}}, {Dtype::e8m0, {r, k / kMxBlock}}};
   if (layout == Layout::plain) return {{Dtype::e4m3, {r, k}}, {Dtype::e8m0, {r / kMxBlock, k}}};
   return {{Dtype::e4m3, {k, r}}, {Dtype::e8m0, {k, r / kMxBlock}}};
 }
 
 void BM_Quantize(benchmark::State& state, const std::string& isa, int threads, ScaleMode mode,
-                 BlockAxis axis, Layout layout) {
+                 BlockExtents block, Layout layout) {
   const Tensor x = bench::activations(state.range(0), state.range(1));
   const auto backend = make_cpu_backend({isa, threads});
-  Target got = target_for(x, axis, layout);
-  Target want = target_for(x, axis, layout);
-  quantize(*make_reference_backend(), ask(x, want, mode, axis, layout));
-  quantize(*backend, ask(x, got, mode, axis, layout));
+  Target got = target_for(x, block, layout);
+  Target want = target_for(x, block, layout);
+  quantize(*make_reference_backend(), ask(x, want, mode, block, layout));
+  quantize(*backend, ask(x, got, mode, block, layout));
   if (std::memcmp(got.codes.data(), want.codes.data(), want.codes.bytes()) != 0 ||
       std::memcmp(got.scales.data(), want.scales.data(), want.scales.bytes()) != 0) {
     return state.SkipWithError("the result differs from the reference");
   }
-  const Quantize op = ask(x, got, mode, axis, layout);
+  const Quantize op = ask(x, got, mode, block, layout);
   const std::size_t total = x.bytes() + got.codes.bytes() + got.scales.bytes();
   bench::against_memcpy(state, total, threads, [&] { quantize(*backend, op); });
 }
@@ -55,15 +56,15 @@ void register_all() {
   struct Row {
     std::string_view name;
     ScaleMode mode;
-    BlockAxis axis;
+    BlockExtents block;
     Layout layout;
   };
   const Row rows[] = {
-      {"rceil/axis-1", ScaleMode::rceil, BlockAxis::columns, Layout::plain},
-      {"floor/axis-1", ScaleMode::floor, BlockAxis::columns, Layout::plain},
-      {"rceil/axis-2", ScaleMode::rceil, BlockAxis::rows, Layout::plain},
-      {"floor/axis-2", ScaleMode::floor, BlockAxis::rows, Layout::plain},
-      {"rceil/axis-2/transposed", ScaleMode::rceil, BlockAxis::rows, Layout::transposed},
+      {"rceil/axis-1", ScaleMode::rceil, kMxColumns, Layout::plain},
+      {"floor/axis-1", ScaleMode::floor, kMxColumns, Layout::plain},
+      {"rceil/axis-2", ScaleMode::rceil, kMxRows, Layout::plain},
+      {"floor/axis-2", ScaleMode::floor, kMxRows, Layout::plain},
+      {"rceil/axis-2/transposed", ScaleMode::rceil, kMxRows, Layout::transposed},
   };
   for (const std::string isa : {"best", "avx2", "scalar"}) {
     for (const int threads : {1, 2}) {
@@ -72,7 +73,7 @@ void register_all() {
             "quantize/" + std::string(row.name) + "/" + isa + "/threads:" + std::to_string(threads);
         auto* b = benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
           try {
-            BM_Quantize(state, isa, threads, row.mode, row.axis, row.layout);
+            BM_Quantize(state, isa, threads, row.mode, row.block, row.layout);
           } catch (const Error& error) {
             state.SkipWithError(error.what());
           }

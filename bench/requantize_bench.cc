@@ -7,7 +7,7 @@
 
 #include "bench/rival.h"
 #include "emu/backends.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 #include "ops/scaling_aware_transpose.h"
 
 namespace mxo {
@@ -63,9 +63,9 @@ Tensor dequantised(const Quantised& q, bool along_tokens) {
 Quantised row_wise(Backend& backend, const Tensor& x, Way way) {
   Quantised q{Tensor(Dtype::e4m3, {kRows, kColumns}),
               Tensor(Dtype::f32, {kRows, kColumns / kScaledBlock})};
-  quantize_blockwise(
+  quantize(
       backend,
-      {x.operand(), {}, q.codes.result(), q.scales.result(), BlockShape::row_1x128, rule_of(way)});
+      {x.operand(), {}, {q.codes.result(), q.scales.result(), kRowBlock}, f32_rule(rule_of(way))});
   return q;
 }
 
@@ -73,8 +73,10 @@ Quantised row_wise(Backend& backend, const Tensor& x, Way way) {
 void turn(Backend& backend, Way way, const Quantised& rows, const Tensor& high, const Tensor& ends,
           Quantised& out) {
   if (way <= Way::power_of_2) {
-    quantize_blockwise(backend, {high.operand(), ends.operand(), transposed(out.codes.result()),
-                                 out.scales.result(), BlockShape::column_128x1, rule_of(way)});
+    quantize(backend, {high.operand(),
+                       ends.operand(),
+                       {transposed(out.codes.result()), out.scales.result(), kColumnBlock},
+                       f32_rule(rule_of(way))});
     return;
   }
   const Underflow rules[] = {Underflow::round, Underflow::keep_mantissa, Underflow::flush};

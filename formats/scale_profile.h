@@ -56,17 +56,4 @@ inline constexpr ScaleProfile kTransformerEngine{Descale::reciprocal_multiply,
 inline constexpr ScaleProfile kOcp{Descale::exact, InfinityRule::nan, NanRule::propagate,
                                    FloorRule::exponent_field};
 
-struct NamedProfile {
-  std::string_view name;
-  ScaleProfile profile;
-  std::string_view source;
-};
-
-inline constexpr NamedProfile kProfiles[] = {
-    {"torchao", kTorchao, "pytorch/ao 36027d8, to_mx; captured"},
-    {"te", kTransformerEngine, "TransformerEngine d0067d0, float_to_e8m0; read"},
-    {"ocp", kOcp, "OCP MX v1.0, 6.3, exact quotients; defined here"},
-    {"torchao_cuda", kTorchaoCuda, "pytorch/ao 36027d8, CUDA and CuTeDSL kernels; read"},
-};
-
 }  // namespace mxo

@@ -1,111 +1,217 @@
-// FP8 with an f32 scale per row, per column of a group or per 128-block: the scale from amax.
+// FP8 with an f32 scale per block of any extents: the scale from amax, and the code from the scale.
 #pragma once
 
-#include <string_view>
-
+#include "formats/dtype.h"
 #include "formats/mx_block.h"
 
 namespace mxo {
 
-/// Where a recipe puts amax, and what it makes of the values that are no magnitude.
-///
-/// f64_divide (torchao, torch reference of the row-wise and block-wise casts):
-///   s = f32(f64(max) / max(f64(amax), epsilon))
-///   zero, no rows  amax = 0, so s comes from epsilon: 448e12, with a power of two 2^48
-///   NaN            reaches amax (torch.amax); s, every code and the stored scale are NaN
-///   Inf            s = 0: finite x gives a signed zero, Inf * 0 a NaN code; stored +Inf
-///
-/// f32_divide (TransformerEngine blockwise kernels; FP8-Flow runs the same code):
-///   s = fl32(max / amax), amax first raised to fl32(epsilon)
-///   zero           with epsilon 0: s = 1, stored 1
-///   NaN            is skipped by fmax; the element alone becomes a NaN code
-///   Inf            s = 1: infinities saturate, the rest is cast as it is
-///   tiny amax      a quotient that overflows becomes the largest finite value of the type of x
-///
-/// power_of_2 then clears the mantissa of s, which is floor to a power of two (libm's
-/// exp2(floor(log2 s)) may differ just below one).  A NaN stays a NaN.
-struct F32ScaleRule {
-  enum class Kind : std::uint8_t { f64_divide, f32_divide };
-  Kind kind = Kind::f64_divide;
-  bool power_of_2 = false;
-  double epsilon = 1e-12;  ///< floor of amax; from 0 to the largest float
+/// How a block's amax becomes a scale.  The first three give a multiplier s, what x is multiplied
+/// by, and store fl32(1 / s); the others give a divisor d, and store it.
+enum class Quotient : std::uint8_t {
+  max_over_amax_f64,      ///< s = f32(f64(max) / f64(amax))
+  max_over_amax,          ///< s = fl32(max / amax)
+  max_times_reciprocal,   ///< s = fl32(max * fl32(1 / amax))
+  amax_over_max,          ///< d = fl32(amax / max)
+  amax_times_reciprocal,  ///< d = fl32(amax * fl32(1 / max))
+};
 
-  MXO_HD constexpr NanRule nan() const {
-    return kind == Kind::f64_divide ? NanRule::propagate : NanRule::ignore;
-  }
+/// Whether x is multiplied by s.
+MXO_HD constexpr bool gives_multiplier(Quotient quotient) {
+  return quotient <= Quotient::max_times_reciprocal;
+}
+
+/// How s or d becomes a power of two.
+enum class PowerOfTwo : std::uint8_t {
+  none,
+  down,        ///< mantissa cleared (libm's exp2(floor(log2 s)) may differ just below a power)
+  up,          ///< mantissa cleared, exponent one more where it was not zero; NaN and Inf stay
+  up_clamped,  ///< the same on the bits, exponent field kept in 1 .. 254: NaN and Inf give 2^127
+  up_log2,     ///< exp2(ceil(fl32(log2 d))), which leaves a little above a power of two as it is
+};
+
+/// Where amax is raised to epsilon.
+enum class AmaxFloor : std::uint8_t {
+  after_widening,  ///< max(f64(amax), epsilon)
+  in_f32,          ///< max(amax, fl32(epsilon))
+};
+
+/// What is stored for an amax that has no quotient.
+enum class OddAmax : std::uint8_t {
+  as_computed,
+  one,  ///< scale 1
+};
+
+/// A multiplier beyond float's range.
+enum class TooLarge : std::uint8_t {
+  infinite,
+  input_max,  ///< the largest finite value of the type of x
+};
+
+/// How an element becomes a code.
+enum class CodeScaling : std::uint8_t {
+  multiply,  ///< sat(fl32(x * s)), or sat(fl32(x * fl32(1 / d)))
+  divide,    ///< sat(fl32(x / d))
+};
+
+/// What one stack does to find the f32 scale of a block and the codes.
+///
+/// amax of no elements, or of zeros only, is 0; then epsilon decides, and `zero` where amax is
+/// still 0.  A NaN that reaches amax (NanRule::propagate) makes the scale and every code NaN,
+/// unless power_of_2 is up_clamped.
+struct F32ScaleRule {
+  Quotient quotient = Quotient::max_over_amax_f64;
+  PowerOfTwo power_of_2 = PowerOfTwo::none;
+  double epsilon = 1e-12;  ///< floor of amax; from 0 to the largest float
+  AmaxFloor floor = AmaxFloor::after_widening;
+  NanRule nan = NanRule::propagate;
+  OddAmax zero = OddAmax::as_computed;
+  OddAmax infinity = OddAmax::as_computed;
+  TooLarge too_large = TooLarge::infinite;
+  CodeScaling code = CodeScaling::multiply;
+  double amax_max = 0;          ///< amax is lowered to it; 0: no bound
+  bool least_is_512th = false;  ///< d is at least 1 / (512 max)
+
   friend constexpr bool operator==(const F32ScaleRule&, const F32ScaleRule&) = default;
 };
 
-/// torchao row-wise training (pytorch/ao 36027d8, fp8_grouped_mm.py).
-inline constexpr F32ScaleRule kTorchaoRowwise{F32ScaleRule::Kind::f64_divide, true, 1e-12};
-/// torchao block-wise training (pytorch/ao 36027d8, blockwise_fp8_training).  Its Triton kernels
-/// raise amax to epsilon before they widen it: another last bit where amax is below 1e-12.
-inline constexpr F32ScaleRule kTorchaoBlockwise{F32ScaleRule::Kind::f64_divide, false, 1e-12};
-/// TransformerEngine Float8BlockScaling (d0067d0): power of two, epsilon 0.
-inline constexpr F32ScaleRule kTeBlockwise{F32ScaleRule::Kind::f32_divide, true, 0.0};
-/// FP8-Flow-MoE (4c097bf3): TransformerEngine's kernel with amax raised to 1e-10.
-inline constexpr F32ScaleRule kFlowBlockwise{F32ScaleRule::Kind::f32_divide, true, 1e-10};
-
-struct NamedScaleRule {
-  std::string_view name;
-  F32ScaleRule rule;
-  std::string_view source;
-};
-
-inline constexpr NamedScaleRule kBlockwiseProfiles[] = {
-    {"torchao", kTorchaoBlockwise, "pytorch/ao 36027d8, blockwise_fp8_training; read"},
-    {"te", kTeBlockwise, "TransformerEngine d0067d0, Float8BlockScaling; read"},
-    {"flow", kFlowBlockwise, "TransformerEngine-FP8FlowMoe 4c097bf3; read"},
-};
-
-/// What x is multiplied by, and what a code is multiplied by to come back: fl32(1 / multiplier).
+/// What x is multiplied or divided by, and what a code is multiplied by to come back.
 struct F32Scale {
-  float multiplier;
+  float factor;
   float stored;
 };
 
-/// The scale of a block whose largest magnitude is `amax` (joined under rule.nan()).
+MXO_HD constexpr bool is_nan_word(std::uint32_t word) { return (word & 0x7FFFFFFFu) > 0x7F800000u; }
+MXO_HD constexpr float quiet_nan() { return bit_cast<float>(0x7FC00000u); }
+
+/// 1 / x, rounded; infinite for 0.
+MXO_HD constexpr float reciprocal_of(float x) {
+  const auto word = bit_cast<std::uint32_t>(x);
+  if ((word & 0x7FFFFFFFu) == 0) return bit_cast<float>(word | 0x7F800000u);
+  return 1.0f / x;
+}
+
+/// How many steps of 2^-23 above 2^exponent have a logarithm that rounds to `exponent` in f32:
+/// log2(1 + n 2^-23) is n / ln 2 steps of 2^-23, and half the spacing of floats beside `exponent`
+/// is 2^(e - 1) of them.
+MXO_HD constexpr std::uint32_t steps_lost_by_log2(int exponent) {
+  int magnitude = exponent < 0 ? -exponent - 1 : exponent;  // the binade log2 lies in, above it
+  int e = -1;
+  for (; magnitude > 0; magnitude >>= 1) ++e;
+  if (e < 0) return 0;
+  constexpr double kLn2 = 0.693147180559945309;
+  return static_cast<std::uint32_t>(static_cast<double>(1u << e) * 0.5 * kLn2);
+}
+
+/// A positive finite or infinite scale, or NaN, as a power of two.
+MXO_HD constexpr float power_of_two(float scale, PowerOfTwo how) {
+  const auto word = bit_cast<std::uint32_t>(scale);
+  const std::uint32_t fraction = word & 0x7FFFFFu;
+  std::uint32_t field = (word & 0x7FFFFFFFu) >> 23;
+  if (how == PowerOfTwo::none) return scale;
+  if (how == PowerOfTwo::up_clamped) {
+    field += fraction != 0 ? 1 : 0;
+    field = field < 1 ? 1 : field > 254 ? 254 : field;
+    return bit_cast<float>(field << 23);
+  }
+  if (field == 0xFF) return scale;
+  if (how == PowerOfTwo::down) return bit_cast<float>(word & 0xFF800000u);
+  std::uint32_t lost = 0;
+  if (how == PowerOfTwo::up_log2 && field != 0) {
+    lost = steps_lost_by_log2(static_cast<int>(field) - 127);
+  }
+  return bit_cast<float>((field + (fraction > lost ? 1 : 0)) << 23);
+}
+
+/// The scale of a block whose largest magnitude is `amax` (joined under rule.nan).
 /// `input_max` is the largest finite value of the type of x.
 template <FormatSpec S>
 MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float input_max) {
   constexpr float max =
       decode(Minifloat<S>{static_cast<typename Minifloat<S>::Bits>(S.max_finite())});
   constexpr std::uint32_t infinity = 0x7F800000u;
-  float s = 1.0f;
-  if (rule.kind == F32ScaleRule::Kind::f64_divide) {
-    const double a = amax;
-    s = static_cast<float>(static_cast<double>(max) / (a < rule.epsilon ? rule.epsilon : a));
-  } else {
-    const auto floor = static_cast<float>(rule.epsilon);
-    const float a = amax < floor ? floor : amax;
-    const auto word = bit_cast<std::uint32_t>(a);
-    if (word != 0 && word < infinity) s = max / a;
-    if (bit_cast<std::uint32_t>(s) == infinity) s = input_max;
+  const auto floor = static_cast<float>(rule.epsilon);
+  const float raised = amax < floor ? floor : amax;  // a NaN stays
+  const auto cap = static_cast<float>(rule.amax_max);
+  const float a = cap > 0.0f && raised > cap ? cap : raised;
+  const auto word = bit_cast<std::uint32_t>(a);
+  const bool odd = (word == 0 && rule.zero == OddAmax::one) ||
+                   (word == infinity && rule.infinity == OddAmax::one);
+
+  float scale = 1.0f;
+  if (!odd) {
+    switch (rule.quotient) {
+      case Quotient::max_over_amax_f64: {
+        double wide = a;
+        if (rule.floor == AmaxFloor::after_widening) {
+          wide = amax;
+          wide = wide < rule.epsilon ? rule.epsilon : wide;
+        }
+        scale = wide == 0.0 ? bit_cast<float>(infinity)
+                            : static_cast<float>(static_cast<double>(max) / wide);
+        break;
+      }
+      case Quotient::max_over_amax: scale = word == 0 ? bit_cast<float>(infinity) : max / a; break;
+      case Quotient::max_times_reciprocal: scale = max * reciprocal_of(a); break;
+      case Quotient::amax_over_max: scale = a / max; break;
+      case Quotient::amax_times_reciprocal: scale = a * max_reciprocal<S>(); break;
+    }
   }
-  std::uint32_t word = bit_cast<std::uint32_t>(s);
-  if ((word & 0x7FFFFFFFu) > infinity) {
-    const float nan = bit_cast<float>(0x7FC00000u);
-    return {nan, nan};
+  if (rule.too_large == TooLarge::input_max && bit_cast<std::uint32_t>(scale) == infinity) {
+    scale = input_max;
   }
-  if (rule.power_of_2) word &= 0xFF800000u;
-  const float multiplier = bit_cast<float>(word);
-  return {multiplier, word == 0 ? bit_cast<float>(infinity) : 1.0f / multiplier};
+  if (rule.least_is_512th) {
+    constexpr float least = 1.0f / (512.0f * max);
+    scale = scale < least ? least : scale;
+  }
+  scale = power_of_two(scale, rule.power_of_2);
+  if ((bit_cast<std::uint32_t>(scale) & 0x7FFFFFFFu) > infinity) {
+    return {quiet_nan(), quiet_nan()};
+  }
+  if (gives_multiplier(rule.quotient)) return {scale, reciprocal_of(scale)};
+  return {rule.code == CodeScaling::divide ? scale : reciprocal_of(scale), scale};
 }
 
-/// code = sat(fl32(x * multiplier)).
+/// code = sat(fl32(x * factor)), or sat(fl32(x / factor)).
 template <FormatSpec S>
-MXO_HD constexpr Minifloat<S> scale_element(float x, float multiplier) {
-  return encode<S>(x * multiplier, Overflow::saturate);
+MXO_HD constexpr Minifloat<S> scale_element(float x, float factor, CodeScaling how) {
+  if (how == CodeScaling::multiply) return encode<S>(x * factor, Overflow::saturate);
+  if (factor == 0.0f) {  // as IEEE division: 0 / 0 is NaN, the rest infinite
+    return encode<S>(x * bit_cast<float>(0x7F800000u), Overflow::saturate);
+  }
+  return encode<S>(x / factor, Overflow::saturate);
+}
+
+/// The product code * scale, exact but for one rounding to X.
+template <typename X, FormatSpec S>
+MXO_HD constexpr X dequantize_element(Minifloat<S> code, float scale) {
+  const float value = decode(code);
+  const float nearest = value * scale;
+  if constexpr (std::is_same_v<X, float>) {
+    return is_nan_word(bit_cast<std::uint32_t>(nearest)) ? quiet_nan() : nearest;
+  } else {
+    // 28 bits and any exponent: exact in f64.  A float that is odd where it is not exact rounds
+    // once more to what the exact value rounds to.
+    const double exact = static_cast<double>(value) * static_cast<double>(scale);
+    auto word = bit_cast<std::uint32_t>(nearest);
+    const auto held = static_cast<double>(nearest);
+    if (held != exact && !is_nan_word(word)) {
+      const bool away = held < 0.0 ? held < exact : held > exact;
+      word = (away ? word - 1 : word) | 1u;
+    }
+    return encode<X::spec>(bit_cast<float>(word));
+  }
+}
+template <typename X, FormatSpec S>
+MXO_HD constexpr X dequantize_element(Minifloat<S> code, E8M0 scale) {
+  return from_float<X>(dequantize_f32(code, scale));
 }
 
 /// The largest finite value of an input type.
 template <typename X>
 MXO_HD constexpr float largest_finite() {
-  return bit_cast<float>(std::is_same_v<X, float> ? 0x7F7FFFFFu : 0x7F7F0000u);
+  if constexpr (std::is_same_v<X, float>) return bit_cast<float>(0x7F7FFFFFu);
+  return bit_cast<float>(std::is_same_v<X, F16> ? 0x477FE000u : 0x7F7F0000u);
 }
-
-static_assert(f32_scale<kE4M3>(0.0f, kTorchaoRowwise, 1.0f).multiplier == 0x1p48f);
-static_assert(f32_scale<kE4M3>(0.0f, kTeBlockwise, 1.0f).stored == 1.0f);
-static_assert(f32_scale<kE4M3>(449.0f, kTeBlockwise, 1.0f).multiplier == 0.5f);
 
 }  // namespace mxo

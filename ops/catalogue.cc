@@ -73,9 +73,10 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
 }
 
 NamedTensors call_operator(Backend& backend, std::string_view name, const NamedViews& views,
-                           const Parameters& parameters, World* world) {
+                           const Parameters& typed, World* world) {
   const CatalogueEntry& entry = catalogue_entry(name);
-  check_names(entry, views, parameters);
+  check_names(entry, views, typed);
+  const Parameters parameters = typed.as_listed(entry.parameters);
   if (entry.call_ranks == nullptr) return entry.call(backend, views, parameters);
   if (world == nullptr) {
     throw Error(Fault::unsupported, std::string(name) + ": works on ranks, which this call lacks");

@@ -99,40 +99,36 @@ BackendTensor moved(Backend& backend, Communicator& communicator, const ExpertPl
   return to;
 }
 
-/// `rows` as the wire takes them; what is made for that is kept in `made`.
-WireOperands encoded(Backend& backend, const Operand& rows, const Wire& wire, WireRows& made) {
-  const Index height = rows.extent[0];
-  const Index width = rows.extent[1];
-  if (wire.precision == WirePrecision::bf16) {
-    if (rows.dtype == Dtype::bf16 && rows.contiguous()) return {rows, {}, {}};
-    made.rows = BackendTensor(backend, Dtype::bf16, {height, width});
-    cast(backend, {rows, made.rows.result()});
-    return {made.rows.operand(), {}, {}};
-  }
-  made.codes = BackendTensor(backend, wire.format, {height, width});
-  if (wire.precision == WirePrecision::mxfp8) {
-    made.scales = BackendTensor(backend, Dtype::e8m0, {height, width / kMxBlock});
-    quantize(backend, {rows, made.codes.result(), made.scales.result(), wire.mode,
-                       BlockAxis::columns, kMxBlock, wire.profile});
-  } else {
-    made.scales = BackendTensor(backend, Dtype::f32, {height, ceil_div(width, kScaledBlock)});
-    quantize_blockwise(
-        backend,
-        {rows, {}, made.codes.result(), made.scales.result(), BlockShape::row_1x128, wire.rule});
-  }
-  return {{}, made.codes.operand(), made.scales.operand()};
+BlockExtents block_of(const Wire& wire) {
+  return wire.precision == WirePrecision::mxfp8 ? kMxColumns : kRowBlock;
+}
+Dtype scales_of(const Wire& wire) {
+  return wire.precision == WirePrecision::mxfp8 ? Dtype::e8m0 : Dtype::f32;
 }
 
-WireRows send(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-              const WireOperands& x, const Order& order, Placement placement) {
-  WireRows out;
-  if (x.rows.given()) {
-    out.rows = moved(backend, communicator, plan, x.rows, order, placement);
-    return out;
+/// `rows` as the wire takes them.
+OwnedScaledTensor encoded(Backend& backend, const Operand& rows, const Wire& wire) {
+  if (wire.precision == WirePrecision::bf16) {
+    if (rows.dtype == Dtype::bf16 && rows.contiguous()) {
+      return OwnedScaledTensor::borrowed({rows, {}, {}});
+    }
+    BackendTensor rounded(backend, Dtype::bf16, {rows.extent[0], rows.extent[1]});
+    cast(backend, {rows, rounded.result()});
+    return OwnedScaledTensor(std::move(rounded));
   }
-  out.codes = moved(backend, communicator, plan, x.codes, order, placement);
-  out.scales = moved(backend, communicator, plan, x.scales, order, placement);
-  return out;
+  const BlockExtents block = block_of(wire);
+  OwnedScaledTensor made(backend, wire.format, shape_of(rows), scales_of(wire),
+                         shape_of_scales(shape_of(rows), block), block);
+  quantize(backend, {rows, {}, made.result(), wire.rule});
+  return made;
+}
+
+OwnedScaledTensor send(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                       const ScaledTensor& x, const Order& order, Placement placement) {
+  BackendTensor codes = moved(backend, communicator, plan, x.codes, order, placement);
+  if (!x.scaled()) return OwnedScaledTensor(std::move(codes));
+  BackendTensor scales = moved(backend, communicator, plan, x.scales, order, placement);
+  return {std::move(codes), std::move(scales), x.block};
 }
 
 void check_rows(const Check& check, std::string_view name, const Operand& y,
@@ -145,31 +141,32 @@ void check_rows(const Check& check, std::string_view name, const Operand& y,
 
 }  // namespace
 
-WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                  const WireOperands& x, const Wire& wire) {
+OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                           const ScaledTensor& x, const Wire& wire) {
   const Check check("dispatch");
-  if (!x.rows.given()) {
+  if (x.scaled()) {
     if (wire.precision == WirePrecision::bf16) {
       check.fail(Fault::argument, "x.codes: found codes, a bf16 wire needs x");
     }
-    const bool mx = wire.precision == WirePrecision::mxfp8;
-    const Index block = mx ? kMxBlock : kScaledBlock;
+    const BlockExtents block = block_of(wire);
     check.rank("x.codes", x.codes, 2);
     check.dtype("x.codes", x.codes, {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz});
-    check.dtype("x.scales", x.scales, {mx ? Dtype::e8m0 : Dtype::f32});
-    if (mx) check.multiple("x.codes", "D", x.codes.extent[1], block);
+    check.dtype("x.scales", x.scales, {scales_of(wire)});
+    if (wire.precision == WirePrecision::mxfp8) {
+      check.multiple("x.codes", "D", x.codes.extent[1], block.columns);
+    }
     check.shape("x.codes", x.codes, {plan.tokens, x.codes.extent[1]});
-    check.shape("x.scales", x.scales, {plan.tokens, ceil_div(x.codes.extent[1], block)});
+    check.shape("x.scales", x.scales, shape_of_scales(shape_of(x.codes), block));
     check.that(x.codes.contiguous() && x.scales.contiguous(),
                "x.codes and x.scales: need contiguous rows");
-    return send(backend, communicator, plan, x, {&plan.order}, wire.placement);
+    return send(backend, communicator, plan, {x.codes, x.scales, block}, {&plan.order},
+                wire.placement);
   }
-  check.rank("x", x.rows, 2);
-  check.dtype("x", x.rows, {Dtype::bf16, Dtype::f32});
-  check.shape("x", x.rows, {plan.tokens, x.rows.extent[1]});
-  WireRows made;
-  const WireOperands ready = encoded(backend, x.rows, wire, made);
-  return send(backend, communicator, plan, ready, {&plan.order}, wire.placement);
+  check.rank("x", x.codes, 2);
+  check.dtype("x", x.codes, {Dtype::bf16, Dtype::f32});
+  check.shape("x", x.codes, {plan.tokens, x.codes.extent[1]});
+  const OwnedScaledTensor ready = encoded(backend, x.codes, wire);
+  return send(backend, communicator, plan, ready.view(), {&plan.order}, wire.placement);
 }
 
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
@@ -193,9 +190,10 @@ BackendTensor combine(Backend& backend, Communicator& communicator, const Expert
   return back;
 }
 
-WireRows combine_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                          const Operand& returned, const Operand& weights, const Operand& dout,
-                          const Result& dweights, const Wire& wire) {
+OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
+                                   const ExpertPlan& plan, const Operand& returned,
+                                   const Operand& weights, const Operand& dout,
+                                   const Result& dweights, const Wire& wire) {
   const Check check("combine_backward");
   check.rank("dout", dout, 2);
   check.shape("dout", dout, {plan.tokens, dout.extent[1]});
@@ -203,9 +201,8 @@ WireRows combine_backward(Backend& backend, Communicator& communicator, const Ex
   BackendTensor drows(backend, Dtype::bf16, {sent, dout.extent[1]});
   combine_rows_backward(backend,
                         {returned, plan.slots.operand(), weights, dout, drows.result(), dweights});
-  WireRows made;
-  const WireOperands ready = encoded(backend, drows.operand(), wire, made);
-  return send(backend, communicator, plan, ready, {}, wire.placement);
+  const OwnedScaledTensor ready = encoded(backend, drows.operand(), wire);
+  return send(backend, communicator, plan, ready.view(), {}, wire.placement);
 }
 
 BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,

@@ -3,16 +3,16 @@
 // Every function is collective: all ranks of the communicator call it, each for its own tokens.
 #pragma once
 
-#include "ops/backend_tensor.h"
 #include "ops/expert_plan.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/owned_scaled_tensor.h"
+#include "ops/quantize.h"
 
 namespace mxo {
 
 /// What rows travel as.
 enum class WirePrecision : std::uint8_t {
   bf16,
-  mxfp8,  ///< codes and e8m0 scales of blocks of 32 along D, quantised before they leave
+  mxfp8,          ///< codes and e8m0 scales of blocks of 32 along D, quantised before they leave
   fp8_blockwise,  ///< codes and f32 scales of blocks of 128 along D, as well
 };
 
@@ -27,37 +27,23 @@ enum class Placement : std::uint8_t {
 struct Wire {
   WirePrecision precision = WirePrecision::mxfp8;
   Dtype format = Dtype::e4m3;  ///< of codes
-  ScaleMode mode = ScaleMode::rceil;
-  ScaleProfile profile = kTorchao;
-  F32ScaleRule rule = kFlowBlockwise;  ///< of fp8_blockwise
+  ScaleRule rule{ScaleMode::rceil, kTorchao, kFlowBlockwise};
   Placement placement = Placement::fused;
-};
-
-/// Rows [R, D] in one of the precisions.  Padding rows are zeros: bytes 00 of codes and scales.
-struct WireRows {
-  BackendTensor rows;    ///< bf16
-  BackendTensor codes;   ///< or codes [R, D]
-  BackendTensor scales;  ///< and e8m0 scales [R, D/32], or f32 scales [R, ceil(D/128)]
-};
-
-/// The same rows as operands; exactly one of `rows`, and `codes` with `scales`, is given.
-struct WireOperands {
-  Operand rows;
-  Operand codes;
-  Operand scales;
 };
 
 /// Row plan.place[i] of the result is the i-th row received: x[t] of some token t of some rank.
 ///
-///   x  rows bf16 or f32 [T, D], which bf16 rounds and the others quantise along D; or codes
+///   x  without scales bf16 or f32 [T, D], which bf16 rounds and the others quantise along D; or
+///   codes
 ///      [T, D] with the scales of that precision, which travel as they are
 ///
-/// The result has plan.rows rows, whichever of them hold tokens.
+/// The result has plan.rows rows [rows, D] in the precision of the wire, whichever of them hold
+/// tokens; the others are zeros, bytes 00 of codes and scales.
 /// Errors: Error(shape), Error(dtype); Error(argument) for codes on a bf16 wire.
 /// Source: pytorch/ao 36027d8, a2a_dispatch_mxfp8_fwd_hp_bwd and permute_mxfp8_fwd_hp_bwd;
 /// FP8-Flow-MoE, Megatron-LM fork e68853f1, for fp8_blockwise.
-WireRows dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                  const WireOperands& x, const Wire& wire);
+OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
+                           const ScaledTensor& x, const Wire& wire);
 
 /// dx[t] = sum over slots ascending of the gradients of the rows that x[t] became, f32, rounded to
 /// the type of dx at the end.  High precision, whatever the forward pass sent.
@@ -83,9 +69,10 @@ BackendTensor combine(Backend& backend, Communicator& communicator, const Expert
 ///
 ///   returned  what combine returned; dout  bf16 or f32 [T, D]
 ///   dweights  f32 [T, k], given exactly when weights is
-WireRows combine_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                          const Operand& returned, const Operand& weights, const Operand& dout,
-                          const Result& dweights, const Wire& wire);
+OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
+                                   const ExpertPlan& plan, const Operand& returned,
+                                   const Operand& weights, const Operand& dout,
+                                   const Result& dweights, const Wire& wire);
 
 /// Row i of `sent` [T*k, W], any type, is the i-th row to travel (plan.slots says of which
 /// selection) and becomes row plan.place of the result [plan.rows, W]; padding is zero.

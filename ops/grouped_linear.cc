@@ -110,9 +110,17 @@ void check_apart(const Check& check, std::string_view name, const Result& writte
   }
 }
 
-GroupedMatmul product(const GroupedLinear& op, const LinearFactor& x, const LinearFactor& w,
+/// The scales as a product takes them: row-wise ones without the axis of one block.
+Operand product_scales(const ScaledTensor& factor) {
+  Operand scales = factor.scales;
+  if (factor.block.columns == kWhole && scales.given()) --scales.rank;
+  return scales;
+}
+
+GroupedMatmul product(const GroupedLinear& op, const ScaledTensor& x, const ScaledTensor& w,
                       const Result& y) {
-  return {x.codes, x.scales, w.codes, w.scales, op.group_ends, op.recipe.scaling, op.sum, y};
+  return {x.codes,       product_scales(x), w.codes, product_scales(w),
+          op.group_ends, op.recipe.scaling, op.sum,  y};
 }
 
 /// The first rows of a matrix.
@@ -146,7 +154,7 @@ Operand wgrad_x(Backend& backend, const SavedLinear& saved, BackendTensor& dequa
   if (!quantized_before(saved.call)) return saved.call.x;
   const Operand& codes = saved.call.x_codes;
   dequantized = BackendTensor(backend, Dtype::bf16, {codes.extent[0], codes.extent[1]});
-  dequantize(backend, {codes, saved.call.x_scales, dequantized.result()});
+  dequantize(backend, {{codes, saved.call.x_scales, kMxColumns}, {}, dequantized.result()});
   return dequantized.operand();
 }
 
@@ -174,10 +182,10 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
     x = first_rows(x, whole);
     dy = first_rows(dy, whole);
   }
-  const LinearFactor dy_factor = scaled_along_tokens(backend, recipe, op.format, dy, ends);
-  const LinearFactor x_factor = scaled_along_tokens(backend, recipe, op.format, x, ends);
-  grouped_matmul_wgrad(backend, {dy_factor.codes, dy_factor.scales, x_factor.codes, x_factor.scales,
-                                 ends, recipe.scaling, op.wgrad_sum, dw});
+  const OwnedScaledTensor qdy = scaled_along_tokens(backend, recipe, op.format, dy, ends);
+  const OwnedScaledTensor qx = scaled_along_tokens(backend, recipe, op.format, x, ends);
+  grouped_matmul_wgrad(backend, {qdy.codes(), qdy.scales(), qx.codes(), qx.scales(), ends,
+                                 recipe.scaling, op.wgrad_sum, dw});
 }
 
 }  // namespace
@@ -209,21 +217,19 @@ SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {
   check_apart(check, "y", op.y, op, {});
 
   // Padding would change no row of y: it matters only where tokens are contracted.
-  LinearFactor x;
-  if (quantized_before(op)) {
-    x.codes = op.x_codes;
-    x.scales = op.x_scales;
-  } else {
-    x = scaled_along_columns(backend, op.recipe, op.format, op.x, FactorRole::tokens);
-  }
-  LinearFactor w = scaled_along_columns(backend, op.recipe, op.format, op.w, FactorRole::weight);
-  grouped_matmul(backend, product(op, x, w, op.y));
+  OwnedScaledTensor x =
+      quantized_before(op)
+          ? OwnedScaledTensor::borrowed({op.x_codes, op.x_scales, kMxColumns})
+          : scaled_along_columns(backend, op.recipe, op.format, op.x, FactorRole::tokens);
+  OwnedScaledTensor w =
+      scaled_along_columns(backend, op.recipe, op.format, op.w, FactorRole::weight);
+  grouped_matmul(backend, product(op, x.view(), w.view(), op.y));
   if (op.bias.given()) add_bias(backend, {to_read(op.y), op.bias, op.group_ends, op.y});
 
   SavedLinear saved{op, {}, {}};
   if (op.recipe.scaling == Scaling::none) {
-    saved.x_bf16 = std::move(x.owned_codes);
-    saved.w_bf16 = std::move(w.owned_codes);
+    saved.x_bf16 = x.take_codes();
+    saved.w_bf16 = w.take_codes();
   }
   return saved;
 }
@@ -263,11 +269,12 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
   }
 
   if (op.dx.given()) {
-    const LinearFactor dy =
+    const OwnedScaledTensor dy =
         scaled_along_columns(backend, call.recipe, call.format, op.dy, FactorRole::tokens);
     const Operand weight = saved.w_bf16.given() ? saved.w_bf16.operand() : call.w;
-    const LinearFactor w = scaled_along_rows_transposed(backend, call.recipe, call.format, weight);
-    grouped_matmul(backend, product(call, dy, w, op.dx));
+    const OwnedScaledTensor w =
+        scaled_along_rows_transposed(backend, call.recipe, call.format, weight);
+    grouped_matmul(backend, product(call, dy.view(), w.view(), op.dx));
   }
   if (op.dw.given()) run_wgrad(backend, saved, op.dy, op.dw);
   if (op.dbias.given()) column_sum(backend, {op.dy, call.group_ends, op.dbias});

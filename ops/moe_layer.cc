@@ -100,13 +100,12 @@ void send_weights(Backend& backend, Communicator& communicator, SavedMoeLayer& s
 }
 
 /// Rows as they came, rank by rank, and as the experts see them.
-void see_rows(Backend& backend, const MoeLayer& op, const ExpertPlan& plan, const WireRows& u) {
+void see_rows(Backend& backend, const MoeLayer& op, const ExpertPlan& plan, const ScaledTensor& u) {
   if (!op.observe) return;
-  const std::pair<std::string, const BackendTensor*> parts[] = {
-      {"", &u.rows}, {".codes", &u.codes}, {".scales", &u.scales}};
-  for (const auto& [ending, part] : parts) {
-    if (!part->given()) continue;
-    const Operand rows = part->operand();
+  const std::pair<std::string, Operand> parts[] = {{u.scaled() ? ".codes" : "", u.codes},
+                                                   {".scales", u.scales}};
+  for (const auto& [ending, rows] : parts) {
+    if (!rows.given()) continue;
     BackendTensor came(backend, rows.dtype, {plan.received, rows.extent[1]});
     permute(backend, {rows, plan.place.operand(), came.result()});
     see(op, "dispatched" + ending, came.operand());
@@ -120,8 +119,8 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
   if (op.pipeline == MoePipeline::flow) {
     flow_activate(backend, saved, saved.h, saved.act_codes);
     see(op, "h", saved.h.operand());
-    see(op, "act.codes", saved.act_codes.codes.operand());
-    see(op, "act.scales", saved.act_codes.scales.operand());
+    see(op, "act.codes", saved.act_codes.codes());
+    see(op, "act.scales", saved.act_codes.scales());
     flow_second(backend, saved, saved.act_codes, out);
     return;
   }
@@ -148,7 +147,7 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
                             std::max(op.alignment, saved.recipe.alignment),
                             DispatchLayout::expert_major_padded);
   saved.u = dispatch(backend, communicator, saved.plan, {op.x, {}, {}}, wire_of(op, saved.recipe));
-  see_rows(backend, op, saved.plan, saved.u);
+  see_rows(backend, op, saved.plan, saved.u.view());
   if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
 
   BackendTensor out = zeros(backend, Dtype::bf16, {saved.plan.rows, width});
@@ -171,7 +170,7 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   if (op.recompute) {
     saved.h = BackendTensor();
     saved.act = BackendTensor();
-    saved.act_codes = FlowRows();
+    saved.act_codes = OwnedScaledTensor();
   }
   return saved;
 }

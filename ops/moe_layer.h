@@ -73,12 +73,6 @@ struct MoeLayer {
   Result y;
 };
 
-/// Codes [R, K] with f32 scales [R, ceil(K/128)], powers of two.
-struct FlowRows {
-  BackendTensor codes;
-  BackendTensor scales;
-};
-
 /// The recipe of the experts' products: the call's, unless its pipeline has its own.
 const LinearRecipe& moe_recipe(const MoeLayer& op);
 /// What the experts' weight gradients are sums over.
@@ -93,11 +87,11 @@ struct SavedMoeLayer {
   BackendTensor chosen;
   BackendTensor weights;
   BackendTensor row_weights;  ///< f32 [rows]; scores=swiglu only
-  WireRows u;
+  OwnedScaledTensor u;
   BackendTensor h;
   BackendTensor act;
-  FlowRows act_codes;      ///< in place of act; pipeline flow only
-  BackendTensor returned;  ///< rows that combine weighed; scores=combine only
+  OwnedScaledTensor act_codes;  ///< in place of act, in 1x128 blocks; pipeline flow only
+  BackendTensor returned;       ///< rows that combine weighed; scores=combine only
 };
 
 /// Gradients of the call `saved` came from.  Those of what every rank holds are sums over all

@@ -41,18 +41,18 @@ class Backward {
     if (call_.observe) call_.observe(stage, tensor);
   }
 
-  WireRows through_combine() {
-    WireRows dy =
+  OwnedScaledTensor through_combine() {
+    OwnedScaledTensor dy =
         combine_backward(backend_, communicator_, saved_.plan, saved_.returned.operand(),
                          weighs() ? saved_.weights.operand() : Operand{}, op_.dy,
                          weighs() ? dweights_.result() : Result{}, wire_of(call_, saved_.recipe));
-    if (dy.rows.given()) see("dexpert_out", dy.rows.operand());
-    if (dy.codes.given()) see("dexpert_out.codes", dy.codes.operand());
-    if (dy.scales.given()) see("dexpert_out.scales", dy.scales.operand());
+    const bool scaled = dy.view().scaled();
+    see(scaled ? "dexpert_out.codes" : "dexpert_out", dy.codes());
+    if (scaled) see("dexpert_out.scales", dy.scales());
     return dy;
   }
 
-  void through_experts(const WireRows& dy) {
+  void through_experts(const OwnedScaledTensor& dy) {
     BackendTensor h;
     BackendTensor act;
     if (call_.recompute) activate(backend_, saved_, h, act);
@@ -60,7 +60,7 @@ class Backward {
     const Operand act_rows = call_.recompute ? act.operand() : saved_.act.operand();
 
     BackendTensor dact = zeros(backend_, Dtype::bf16, {act_rows.extent[0], act_rows.extent[1]});
-    through_second(dy, act_rows, dact.result());
+    through_second(dy.view(), act_rows, dact.result());
     see("dact", dact.operand());
 
     BackendTensor dh(backend_, Dtype::bf16, {h_rows.extent[0], h_rows.extent[1]});
@@ -83,9 +83,9 @@ class Backward {
     through_dispatch(du.operand());
   }
 
-  void through_flow(const WireRows& dy) {
+  void through_flow(const OwnedScaledTensor& dy) {
     BackendTensor h;
-    FlowRows act;
+    OwnedScaledTensor act;
     if (call_.recompute) flow_activate(backend_, saved_, h, act);
     BackendTensor drow_weights(backend_, Dtype::f32, {saved_.plan.rows, 1});
     Result dprobs = drow_weights.result();
@@ -107,20 +107,19 @@ class Backward {
 
   /// The gradient may come quantised along D: its codes then enter the product as they are, and
   /// the weight gradient takes what they stand for.
-  void through_second(const WireRows& dy, const Operand& act, const Result& dact) {
+  void through_second(const ScaledTensor& dy, const Operand& act, const Result& dact) {
     const GroupedLinear call = second_product(saved_, act);
-    if (dy.rows.given()) {
+    if (!dy.scaled()) {
       const SavedLinear second{call, {}, {}};
-      return grouped_linear_backward(backend_, second, {dy.rows.operand(), dact, op_.dw2, {}});
+      return grouped_linear_backward(backend_, second, {dy.codes, dact, op_.dw2, {}});
     }
-    const LinearFactor w =
+    const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend_, saved_.recipe, call_.format, call_.w2);
-    grouped_matmul(backend_, {dy.codes.operand(), dy.scales.operand(), w.codes, w.scales,
-                              call.group_ends, Scaling::mx, call_.sum, dact});
+    grouped_matmul(backend_, {dy.codes, dy.scales, w.codes(), w.scales(), call.group_ends,
+                              Scaling::mx, call_.sum, dact});
     if (!op_.dw2.given()) return;
-    const Operand codes = dy.codes.operand();
-    BackendTensor high(backend_, Dtype::bf16, {codes.extent[0], codes.extent[1]});
-    dequantize(backend_, {codes, dy.scales.operand(), high.result()});
+    BackendTensor high(backend_, Dtype::bf16, dy.codes.extent, dy.codes.rank);
+    dequantize(backend_, {dy, {}, high.result()});
     grouped_matmul_wgrad(
         backend_,
         {high.operand(), {}, act, {}, call.group_ends, Scaling::none, call_.wgrad_sum, op_.dw2});

@@ -62,7 +62,7 @@ Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
   if (op.pipeline == MoePipeline::mxfp8) wire.precision = WirePrecision::mxfp8;
   if (op.pipeline == MoePipeline::flow) wire.precision = WirePrecision::fp8_blockwise;
   wire.format = op.format;
-  wire.mode = recipe.mode;
+  wire.rule.mode = recipe.mode;
   wire.placement = op.placement;
   return wire;
 }
@@ -82,11 +82,11 @@ GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w) {
 
 GroupedLinear first_product(const SavedMoeLayer& saved) {
   GroupedLinear op = product_of(saved, saved.call.w1);
-  if (saved.u.rows.given()) {
-    op.x = saved.u.rows.operand();
+  if (saved.u.view().scaled()) {
+    op.x_codes = saved.u.codes();
+    op.x_scales = saved.u.scales();
   } else {
-    op.x_codes = saved.u.codes.operand();
-    op.x_scales = saved.u.scales.operand();
+    op.x = saved.u.codes();
   }
   return op;
 }

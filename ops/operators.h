@@ -10,9 +10,6 @@
   /* ops/quantize.h */                                  \
   X(Quantize, "quantize")                               \
   X(Dequantize, "dequantize")                           \
-  /* ops/quantize_f32_scales.h */                       \
-  X(QuantizeRowwise, "quantize_rowwise")                \
-  X(QuantizeBlockwise, "quantize_blockwise")            \
   /* ops/scale_layouts.h */                             \
   X(SwizzleScales, "swizzle_scales")                    \
   X(UnswizzleScales, "unswizzle_scales")                \

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 #include <vector>
 
 #include "formats/error.h"
@@ -15,13 +16,59 @@ namespace {
 
 /// The alternatives of "a|b|c".
 std::vector<std::string_view> alternatives(std::string_view values) {
-  std::vector<std::string_view> all;
+  std::vector<std::string_view> list;
   while (true) {
     const std::size_t bar = values.find('|');
-    all.push_back(values.substr(0, bar));
-    if (bar == std::string_view::npos) return all;
+    list.push_back(values.substr(0, bar));
+    if (bar == std::string_view::npos) return list;
     values.remove_prefix(bar + 1);
   }
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+    return lower(x) == lower(y);
+  });
+}
+
+/// What people type for an element format, and its name here.
+constexpr std::pair<std::string_view, std::string_view> kFormatSpellings[] = {
+    {"e4m3fn", "e4m3"},        {"mxfp8", "e4m3"},
+    {"mxfp8_e4m3", "e4m3"},    {"mxfp8_e5m2", "e5m2"},
+    {"float8_e4m3fn", "e4m3"}, {"float8_e4m3fnuz", "e4m3fnuz"},
+    {"float8_e5m2", "e5m2"},   {"float8_e5m2fnuz", "e5m2fnuz"},
+};
+
+/// `value` as `spec` lists it, or empty.
+std::string_view listed(const ParameterSpec& spec, std::string_view value) {
+  const std::vector<std::string_view> list = alternatives(spec.values);
+  for (const std::string_view one : list) {
+    if (same_letters(one, value)) return one;
+  }
+  if (!spec.key.starts_with("format")) return {};
+  for (const auto& [typed, name] : kFormatSpellings) {
+    const bool there = std::find(list.begin(), list.end(), name) != list.end();
+    if (there && same_letters(typed, value)) return name;
+  }
+  return {};
+}
+
+bool is_open(const ParameterSpec& spec) { return spec.values.find('|') == std::string_view::npos; }
+
+const ParameterSpec* find(std::span<const ParameterSpec> specs, std::string_view key) {
+  for (const ParameterSpec& spec : specs) {
+    if (spec.key == key) return &spec;
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown(std::string_view op, std::string_view key,
+                               std::span<const ParameterSpec> specs) {
+  std::vector<std::string_view> keys;
+  for (const ParameterSpec& spec : specs) keys.push_back(spec.key);
+  fail(with_nearest(std::string(op) + ": unknown parameter '" + std::string(key) + "'", key, keys,
+                    "it takes"));
 }
 
 template <typename Number>
@@ -46,22 +93,24 @@ void Parameters::set(std::string_view assignment) {
   set(key, assignment.substr(equals + 1));
 }
 
+Parameters Parameters::as_listed(std::span<const ParameterSpec> specs) const {
+  Parameters parameters = *this;
+  for (auto& [key, value] : parameters.values_) {
+    const ParameterSpec* spec = find(specs, key);
+    if (spec == nullptr || is_open(*spec)) continue;
+    const std::string_view name = listed(*spec, value);
+    if (!name.empty()) value = name;
+  }
+  return parameters;
+}
+
 void Parameters::check(std::string_view op, std::span<const ParameterSpec> specs) const {
   for (const auto& [key, value] : values_) {
-    const ParameterSpec* found = nullptr;
-    std::vector<std::string_view> known;
-    for (const ParameterSpec& spec : specs) {
-      if (spec.key == key) found = &spec;
-      known.push_back(spec.key);
-    }
-    if (found == nullptr) {
-      fail(with_nearest(std::string(op) + ": unknown parameter '" + key + "'", key, known,
-                        "it takes"));
-    }
-    const std::vector<std::string_view> choice = alternatives(found->values);
-    if (choice.size() > 1 && std::ranges::find(choice, value) == choice.end()) {
-      fail(with_nearest(std::string(op) + ": " + key + ": found " + value, value, choice,
-                        "needs one of"));
+    const ParameterSpec* spec = find(specs, key);
+    if (spec == nullptr) fail_unknown(op, key, specs);
+    if (!is_open(*spec) && listed(*spec, value).empty()) {
+      fail(with_nearest(std::string(op) + ": " + key + ": found " + value, value,
+                        alternatives(spec->values), "needs one of"));
     }
   }
 }

@@ -14,7 +14,7 @@ namespace mxo {
 /// One key an operator takes.  An empty `values` admits any text.
 struct ParameterSpec {
   std::string_view key;
-  std::string_view values;   ///< "saturate|nonfinite"; the first is the default
+  std::string_view values;  ///< "saturate|nonfinite"; the first is the default
   std::string_view meaning;
 };
 
@@ -32,7 +32,10 @@ class Parameters {
   }
   bool has(std::string_view key) const { return values_.find(key) != values_.end(); }
 
-  /// Throws Error(argument) on a key that `specs` lacks or a value it does not list.
+  /// The same with values as `specs` list them: upper case is read, e4m3fn and mxfp8 are e4m3.
+  Parameters as_listed(std::span<const ParameterSpec> specs) const;
+  /// Throws Error(argument), naming the nearest, on a key that `specs` lacks or a value it does not
+  /// list, however it is spelt.
   void check(std::string_view op, std::span<const ParameterSpec> specs) const;
 
   std::string_view text(std::string_view key, std::string_view fallback) const;

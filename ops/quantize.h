@@ -1,8 +1,8 @@
-// High precision to MX along either axis, and back.
+// High precision to 8-bit codes with one scale a block, and back.
 #pragma once
 
 #include "formats/any_view.h"
-#include "formats/mx_block.h"
+#include "formats/scale_rules.h"
 #include "ops/scaled_tensor.h"
 
 namespace mxo {
@@ -10,58 +10,62 @@ namespace mxo {
 class Backend;
 class Check;
 
-/// Along which axis `block` neighbours share a scale.
-enum class BlockAxis : std::uint8_t {
-  columns,  ///< axis -1: neighbours in a row
-  rows,     ///< axis -2: neighbours in a column
-};
-
-/// For every block b of `block` neighbours along `axis`:
-///   amax = max |x_i|,  scale_b = shared_scale(amax, mode, profile),
-///   code_i = sat(fl32(x_i * 2^(127 - scale_b)))
+/// For every block of r x c elements, where r and c are the extents of `to.block`:
+///   amax = max |x_i| over the block, under `rule`
+///   e8m0 scales:  scale = shared_scale(amax, rule.mode, rule.e8m0),
+///                 code_i = sat(fl32(x_i * 2^(127 - scale)))
+///   f32 scales:   f = f32_scale(amax, rule.f32),  scale = f.stored,
+///                 code_i = scale_element(x_i, f.factor)
 ///
-///   x       [.., R, K]    f32 or bf16, rank 2 or 3, any strides
-///   axis columns:  codes [.., R, K], scales e8m0 [.., R, K/block]
-///   axis rows:     codes [.., R, K], scales e8m0 [.., R/block, K]
+///   x           [.., R, K]  f32, bf16 or f16, rank 2 to 4, any strides
+///   group_ends  i32 [E], optional: x is [R, K], and blocks of more than one row start again at
+///               each group
+///   to.codes    shape of x; e4m3, e4m3fnuz, e5m2 or e5m2fnuz
+///   to.scales   e8m0 or f32 of shape_of_scales; with group_ends [at least G, ceil(K/c)], G the
+///               sum of ceil(rows/r) over groups, or E where r is kWhole
 ///
-/// A transposed result (codes [.., K, R], scales [.., K, R/block]) is the same operator
-/// written through transposed views: see `transposed` below.  Blocks start at row 0 of the
-/// tensor.  Any extent may be 0.  A block with a NaN scale is all 7F (80 in fnuz).
+/// Blocks start at element (0, 0) of each matrix.  With f32 scales, and where groups end, the last
+/// block of an axis holds what is left; with e8m0 scales c divides K, and r divides R where there
+/// are no groups.  Any extent may be 0; a block that is a whole axis has a scale even then, that of
+/// amax 0.  Rows of codes at or beyond the last end, and of scales beyond G, are left untouched.
+/// A transposed result is the same operator written through transposed views.
 ///
-/// With `storage` blocked, axis columns only, scales are contiguous, [blocked_bytes(R, K/block)] or
-/// [E, that]: the bytes SwizzleScales makes of them, padding 0.
+/// With `to.storage` blocked, e8m0 scales of blocks of one row only, scales are contiguous:
+/// the bytes SwizzleScales makes of them, padding 0.
 ///
-/// Errors, before any byte is written: Error(shape) rank, extents, an extent that is no
-/// multiple of `block`, shared memory; Error(dtype).
-/// Source: OCP MX v1.0, 6.3; pytorch/ao 36027d8, mx_tensor.py to_mx; docs/numerics.md.
+/// NaN, Inf and zero: ScaleProfile in formats/scale_profile.h and F32ScaleRule in
+/// formats/scaled_block.h.
+/// Errors, before any byte is written: Error(shape) rank, extents, a block that does not divide,
+/// shared memory; Error(dtype); Error(argument) for a bound of the rule that is no float.
+/// Source: OCP MX v1.0, 6.3; docs/numerics.md.
 struct Quantize {
   Operand x;
-  Result codes;   ///< e4m3, e4m3fnuz, e5m2 or e5m2fnuz
-  Result scales;  ///< e8m0
-  ScaleMode mode = ScaleMode::rceil;
-  BlockAxis axis = BlockAxis::columns;
-  Index block = kMxBlock;
-  ScaleProfile profile = kTorchao;
-  ScaleStorage storage = ScaleStorage::row_major;
+  Operand group_ends;
+  ScaledResult to;
+  ScaleRule rule = {};
 };
 
-/// x_i = code_i * scale_b, exactly, then rounded once to the type of x.
+/// x_i = code_i * scale of its block, exactly, then rounded once to the type of x.
 ///
-///   codes, scales as Quantize writes them;  x [.., R, K] f32 or bf16
+///   from        as Quantize writes it, scales row-major
+///   group_ends  as Quantize
+///   x           [.., R, K] f32 or bf16
 ///
-/// NaN codes and scales give the canonical NaN.  Errors as Quantize.
+/// NaN codes and scales give the canonical NaN.  Rows at or beyond the last end are left untouched.
+/// Errors as Quantize.
 struct Dequantize {
-  Operand codes;
-  Operand scales;
+  ScaledTensor from;
+  Operand group_ends;
   Result x;
-  BlockAxis axis = BlockAxis::columns;
-  Index block = kMxBlock;
 };
 
 void quantize(Backend& backend, const Quantize& op);
 void dequantize(Backend& backend, const Dequantize& op);
 
 /// Throws what quantize() would, in the name of `check`; for operators that quantise as a step.
-void check_quantize(const Check& check, const Quantize& op);
+void check_quantize(const Check& check, const Backend& backend, const Quantize& op);
+
+/// A matrix of this type and shape that is not there yet, for check_quantize.
+Operand matrix_to_come(Dtype dtype, Index rows, Index columns);
 
 }  // namespace mxo

@@ -24,11 +24,14 @@ struct BlockExtents {
   friend constexpr bool operator==(const BlockExtents&, const BlockExtents&) = default;
 };
 
+/// Elements that share a scale along an axis in the block-wise recipes.
+inline constexpr Index kScaledBlock = 128;
+
 inline constexpr BlockExtents kMxColumns{1, kMxBlock};  ///< 32 neighbours of a row
 inline constexpr BlockExtents kMxRows{kMxBlock, 1};     ///< 32 neighbours of a column
-inline constexpr BlockExtents kRowBlock{1, 128};
-inline constexpr BlockExtents kColumnBlock{128, 1};
-inline constexpr BlockExtents kSquareBlock{128, 128};
+inline constexpr BlockExtents kRowBlock{1, kScaledBlock};
+inline constexpr BlockExtents kColumnBlock{kScaledBlock, 1};
+inline constexpr BlockExtents kSquareBlock{kScaledBlock, kScaledBlock};
 inline constexpr BlockExtents kWholeRow{1, kWhole};
 inline constexpr BlockExtents kWholeColumn{kWhole, 1};
 inline constexpr BlockExtents kWholeTensor{kWhole, kWhole};

@@ -2,7 +2,7 @@
 #include "ops/scaling_aware_transpose.h"
 
 #include "ops/checked.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo {
 namespace {
@@ -47,7 +47,7 @@ void scaling_aware_transpose(Backend& backend, const ScalingAwareTranspose& op) 
   }
   check.apart("codes_out", op.codes_out, "scales_out", op.scales_out);
   if (backend.reads_host_memory()) {
-    const Index tiles = blocks_of_groups(op.group_ends);
+    const Index tiles = row_blocks(op.group_ends, kScaledBlock);
     check.that(op.scales_out.extent[0] >= tiles, "scales_out: found " + describe(op.scales_out) +
                                                      ", needs at least " + std::to_string(tiles) +
                                                      " rows");

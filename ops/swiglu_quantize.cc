@@ -21,8 +21,17 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs, Dt
   return x.extent[1] / 2;
 }
 
+/// What Quantize asks, of a matrix that is not there yet.
+template <typename Op>
+void check_second_step(const Check& check, const Backend& backend, const Op& op, Index columns) {
+  check.that(op.to.storage == ScaleStorage::row_major, "scales: found blocked, needs row-major");
+  check_quantize(
+      check, backend,
+      {matrix_to_come(op.rounding, op.x.extent[0], columns), op.group_ends, op.to, op.rule});
+}
+
 /// No result shares bytes with what is read.
-void check_apart(const Check& check, const QuantizedResult& to, const Result& dprobs,
+void check_apart(const Check& check, const ScaledResult& to, const Result& dprobs,
                  std::initializer_list<std::pair<std::string_view, Operand>> reads) {
   for (const auto& [name, read] : reads) {
     if (!read.given()) continue;
@@ -40,8 +49,8 @@ void check_apart(const Check& check, const QuantizedResult& to, const Result& dp
 void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
   const Check check("swiglu_quantize");
   const Index f = check_input(check, op.x, op.probs, op.rounding);
-  check_quantized(check, backend, op.y, op.rounding, op.x.extent[0], f);
-  check_apart(check, op.y, {}, {{"x", op.x}, {"probs", op.probs}});
+  check_second_step(check, backend, op, f);
+  check_apart(check, op.to, {}, {{"x", op.x}, {"probs", op.probs}});
   Checked::run(backend, op);
 }
 
@@ -50,14 +59,14 @@ void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op
   const Index f = check_input(check, op.x, op.probs, op.rounding);
   check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
-  check_quantized(check, backend, op.dx, op.rounding, op.x.extent[0], 2 * f);
+  check_second_step(check, backend, op, 2 * f);
   check.that(op.probs.given() == op.dprobs.given(),
              "dprobs: needs to be given exactly when probs is");
   if (op.dprobs.given()) {
     check.dtype("dprobs", op.dprobs, {Dtype::f32});
     check.shape("dprobs", op.dprobs, {op.x.extent[0]});
   }
-  check_apart(check, op.dx, op.dprobs, {{"x", op.x}, {"probs", op.probs}, {"dy", op.dy}});
+  check_apart(check, op.to, op.dprobs, {{"x", op.x}, {"probs", op.probs}, {"dy", op.dy}});
   Checked::run(backend, op);
 }
 

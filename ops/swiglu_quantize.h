@@ -1,32 +1,35 @@
 // The gate activation and its quantisation in one pass: what is between them is never stored.
 #pragma once
 
-#include "ops/quantized_result.h"
+#include "ops/quantize.h"
 #include "ops/swiglu.h"
 
 namespace mxo {
 
-/// The bytes of Swiglu into y [R, F] of type `rounding`, then Quantize or QuantizeBlockwise of y.
+/// The bytes of Swiglu into y [R, F] of type `rounding`, then Quantize of y.
 ///
-///   x         [R, 2F]  f32 or bf16, gate a first
-///   probs     f32 [R], optional
-///   rounding  f32: y enters the quantiser as it is (FP8-Flow-MoE); bf16: rounded first
-///   y         codes [R, F] and scales, any strides, so also transposed
+///   x           [R, 2F]  f32 or bf16, gate a first
+///   probs       f32 [R], optional
+///   rounding    f32: y enters the quantiser as it is (FP8-Flow-MoE); bf16: rounded first
+///   to          codes [R, F] and scales, any strides, so also transposed; row-major scales
+///   group_ends  i32 [E], optional, as Quantize
 ///
-/// Errors, before any byte is written: as Swiglu and the quantiser; Error(dtype).
+/// Errors, before any byte is written: as Swiglu and Quantize; Error(dtype).
 /// Source: FP8-Flow-MoE, TransformerEngine fork 4c097bf3; TransformerEngine d0067d0, gated cast.
 struct SwigluQuantize {
   Operand x;
   Operand probs;
+  Operand group_ends;
   Dtype rounding = Dtype::f32;
-  QuantizedResult y;
+  ScaledResult to;
+  ScaleRule rule = {};
 };
 
-/// The bytes of SwigluBackward into dx [R, 2F] of type `rounding`, then the quantiser on dx.
+/// The bytes of SwigluBackward into dx [R, 2F] of type `rounding`, then Quantize of dx.
 ///
 ///   x, probs, rounding as SwigluQuantize;  dy  [R, F]  f32 or bf16
-///   dx      codes [R, 2F] and scales; blocks count from column 0, so that the two halves have
-///           blocks of their own exactly when F is a multiple of the block
+///   to      codes [R, 2F] and scales of dx; blocks count from column 0, so that the two halves
+///           have blocks of their own exactly when F is a multiple of the block
 ///   dprobs  f32 [R], given exactly when probs is
 ///
 /// Errors, before any byte is written: Error(shape), also where only one of probs and dprobs is
@@ -36,8 +39,10 @@ struct SwigluQuantizeBackward {
   Operand x;
   Operand probs;
   Operand dy;
+  Operand group_ends;
   Dtype rounding = Dtype::f32;
-  QuantizedResult dx;
+  ScaledResult to;
+  ScaleRule rule = {};
   Result dprobs;
 };
 

@@ -1,10 +1,8 @@
-// Where scale profiles give different bytes.
+// Where scale rules give different bytes.
 #include "tools/divergence.h"
 
 #include <algorithm>
 #include <iterator>
-
-#include "formats/mx_block.h"
 
 namespace mxo::tools {
 namespace {
@@ -27,7 +25,7 @@ ScaleAndCode bytes_at(std::uint32_t amax, ScaleMode mode, const ScaleProfile& pr
   return {scale.bits, quantize_element<Code::spec>(value, scale).bits};
 }
 
-/// The patterns at which the scale of one profile changes, each found by bisection: every rule is
+/// The patterns at which the scale of one rule changes, each found by bisection: every rule is
 /// a chain of roundings, and a rounding never falls as its operand rises.  (A sweep over every
 /// amax finds the same departures: tests/formats/scale_exhaustive_test.cc.)
 template <typename Code>
@@ -51,13 +49,15 @@ void add_steps(ScaleMode mode, const ScaleProfile& profile, std::vector<std::uin
 template <typename Code>
 void add_divergences(Dtype format, const NamedMode& mode, std::vector<Divergence>& found) {
   std::vector<std::uint32_t> steps{0, kInfinity + 1};
-  for (const NamedProfile& row : kProfiles) add_steps<Code>(mode.mode, row.profile, steps);
+  for (const ScaleRuleRow& row : e8m0_rules()) {
+    add_steps<Code>(mode.mode, row.rule.e8m0, steps);
+  }
   std::sort(steps.begin(), steps.end());
   for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
     if (steps[i] == steps[i + 1]) continue;
     std::vector<ScaleAndCode> bytes;
-    for (const NamedProfile& row : kProfiles) {
-      bytes.push_back(bytes_at<Code>(steps[i], mode.mode, row.profile));
+    for (const ScaleRuleRow& row : e8m0_rules()) {
+      bytes.push_back(bytes_at<Code>(steps[i], mode.mode, row.rule.e8m0));
     }
     const bool same = std::all_of(bytes.begin(), bytes.end(),
                                   [&](ScaleAndCode b) { return b.scale == bytes[0].scale; });
@@ -66,6 +66,14 @@ void add_divergences(Dtype format, const NamedMode& mode, std::vector<Divergence
 }
 
 }  // namespace
+
+std::vector<ScaleRuleRow> e8m0_rules() {
+  std::vector<ScaleRuleRow> rows;
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (row.scale == ScaleType::e8m0) rows.push_back(row);
+  }
+  return rows;
+}
 
 std::vector<Divergence> divergences() {
   std::vector<Divergence> found;
@@ -81,9 +89,10 @@ std::vector<Divergence> divergences() {
 
 OddBlock odd_block(float odd) {
   OddBlock block;
-  for (const NamedProfile& row : kProfiles) {
-    const std::uint32_t amax = join_amax(join_amax(0, 1.0f, row.profile.nan), odd, row.profile.nan);
-    const E8M0 scale = shared_scale<kE4M3>(bit_cast<float>(amax), ScaleMode::rceil, row.profile);
+  for (const ScaleRuleRow& row : e8m0_rules()) {
+    const ScaleProfile& profile = row.rule.e8m0;
+    const std::uint32_t amax = join_amax(join_amax(0, 1.0f, profile.nan), odd, profile.nan);
+    const E8M0 scale = shared_scale<kE4M3>(bit_cast<float>(amax), ScaleMode::rceil, profile);
     block.odd.push_back({scale.bits, quantize_element<kE4M3>(odd, scale).bits});
     block.one.push_back({scale.bits, quantize_element<kE4M3>(1.0f, scale).bits});
   }

@@ -1,4 +1,4 @@
-// Where scale profiles give different bytes, found by asking them.
+// Where rules for e8m0 scales give different bytes, found by asking them.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "formats/dtype.h"
-#include "formats/mx_scale.h"
+#include "formats/scale_rules.h"
 
 namespace mxo::tools {
 
@@ -17,19 +17,22 @@ struct ScaleAndCode {
   friend bool operator==(const ScaleAndCode&, const ScaleAndCode&) = default;
 };
 
-/// Consecutive f32 bit patterns of amax for which the profiles disagree.
+/// Consecutive f32 bit patterns of amax for which the rules disagree.
 struct Divergence {
   std::string_view mode;
   Dtype format;
   std::uint32_t first;
   std::uint32_t last;
-  std::vector<ScaleAndCode> bytes;  ///< of amax = first, one per row of kProfiles
+  std::vector<ScaleAndCode> bytes;  ///< of amax = first, one per row of e8m0_rules()
 };
+
+/// The rows for e8m0 scales.
+std::vector<ScaleRuleRow> e8m0_rules();
 
 /// Every disagreement over amax = 0 to infinity, for every mode and 8-bit format.
 std::vector<Divergence> divergences();
 
-/// What the profiles make of a block of 1.0 with one `odd` element: bytes of `odd`, and of a 1.0.
+/// What the rules make of a block of 1.0 with one `odd` element: bytes of `odd`, and of a 1.0.
 struct OddBlock {
   std::vector<ScaleAndCode> odd;
   std::vector<ScaleAndCode> one;

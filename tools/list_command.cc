@@ -1,4 +1,4 @@
-// mxo list [ops|formats|profiles|backends|communicators|suites|sums]: what there is, by name.
+// mxo list [ops|formats|rules|backends|communicators|suites|sums]: what there is, by name.
 #include <limits>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "formats/nearest_name.h"
-#include "formats/scale_profile.h"
+#include "formats/scale_rules.h"
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
 #include "ops/sums.h"
@@ -59,20 +59,19 @@ void list_formats() {
   }
 }
 
-void list_profiles() {
-  constexpr const char* kDescale[] = {"fl(amax * fl(1/max))", "fl(amax / max)", "exact quotient"};
-  constexpr const char* kInfinity[] = {"FF", "FE"};
-  constexpr const char* kNan[] = {"makes the block NaN", "stays alone"};
-  constexpr const char* kFloor[] = {"exponent field", "multiply"};
-  fmt::print("{:<13} {:<21} {:<12} {:<20} {:<15} {}\n", "profile", "rceil divides by", "amax = Inf",
-             "one NaN", "floor by", "source");
-  for (const auto& [name, profile, source] : kProfiles) {
-    fmt::print("{:<13} {:<21} {:<12} {:<20} {:<15} {}\n", name,
-               kDescale[static_cast<int>(profile.descale)],
-               kInfinity[static_cast<int>(profile.infinity)], kNan[static_cast<int>(profile.nan)],
-               kFloor[static_cast<int>(profile.floor)], source);
+const char* evidence_name(RuleEvidence evidence) {
+  constexpr const char* kNames[] = {"captured", "read", "defined"};
+  return kNames[static_cast<int>(evidence)];
+}
+
+void list_rules() {
+  fmt::print("{:<14} {:<6} {:<22} {:<9} {}\n", "rule", "scale", "blocks", "evidence", "source");
+  for (const ScaleRuleRow& row : kScaleRules) {
+    fmt::print("{:<14} {:<6} {:<22} {:<9} {}\n", row.name,
+               row.scale == ScaleType::e8m0 ? "e8m0" : "f32",
+               row.blocks.empty() ? "any" : row.blocks, evidence_name(row.evidence), row.source);
   }
-  fmt::print("\nmxo list profiles --diverge prints every amax on which they differ.\n");
+  fmt::print("\nmxo list rules --diverge prints every amax on which those for e8m0 differ.\n");
 }
 
 void print_bytes(const std::vector<ScaleAndCode>& bytes) {
@@ -81,11 +80,11 @@ void print_bytes(const std::vector<ScaleAndCode>& bytes) {
 }
 
 void list_divergences() {
-  fmt::print("Scale byte of the block and code of amax itself, where the profiles differ.\n");
+  fmt::print("Scale byte of the block and code of amax itself, where the rules differ.\n");
   fmt::print(
       "Found by bisecting every step of every rule, amax from 0 to infinity as f32 bits.\n\n");
   fmt::print("{:<6} {:<9} {:<30}", "mode", "format", "amax");
-  for (const NamedProfile& row : kProfiles) fmt::print("  {:<12}", row.name);
+  for (const ScaleRuleRow& row : e8m0_rules()) fmt::print("  {:<12}", row.name);
   fmt::print("\n");
   for (const Divergence& d : divergences()) {
     std::string range = fmt::format("{:08X}", d.first);
@@ -143,7 +142,7 @@ struct Subject {
 constexpr Subject kSubjects[] = {
     {"ops", "operators; mxo list ops NAME tells operands and parameters", list_ops},
     {"formats", "element and scale formats", list_formats},
-    {"profiles", "whose scale rules; --diverge tells where they differ", list_profiles},
+    {"rules", "whose scale rules; --diverge tells where they differ", list_rules},
     {"backends", "machines that run operators, here and in this build", list_backends_here},
     {"communicators", "how ranks reach each other, here and in this build",
      list_communicators_here},
@@ -158,8 +157,8 @@ int list(const Options& options) {
     }
     return kAgree;
   }
-  if (options.diverge && options.subject != "profiles") {
-    throw Error(Fault::argument, "--diverge: found '" + options.subject + "', needs profiles");
+  if (options.diverge && options.subject != "rules") {
+    throw Error(Fault::argument, "--diverge: found '" + options.subject + "', needs rules");
   }
   if (!options.name.empty() && options.subject != "ops") {
     throw Error(Fault::argument, "found '" + options.name + "', only list ops takes a name");
@@ -183,15 +182,15 @@ int list(const Options& options) {
 std::function<int()> prepare(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<Options>();
   app.add_option("SUBJECT", options->subject,
-                 "ops, formats, profiles, backends, communicators, suites or sums");
+                 "ops, formats, rules, backends, communicators, suites or sums");
   app.add_option("NAME", options->name, "one operator, in full");
-  app.add_flag("--diverge", options->diverge, "with profiles: where they differ, with the bytes");
+  app.add_flag("--diverge", options->diverge, "with rules: where they differ, with the bytes");
   return [options] { return list(*options); };
 }
 
 }  // namespace
 
-const Command kList{"list", "operators, formats, profiles, backends, communicators, suites, sums",
+const Command kList{"list", "operators, formats, rules, backends, communicators, suites, sums",
                     prepare};
 
 }  // namespace mxo::tools

@@ -31,6 +31,11 @@ struct InputKernels {
 struct QuantizeKernels {
   /// codes[i] = sat(fl32(x[i] * multiplier)).
   void (*scale_run)(const void* x, Index n, float multiplier, std::uint8_t* codes) noexcept;
+  /// codes[i] = sat(fl32(x[i] / divisor)).
+  void (*divide_run)(const void* x, Index n, float divisor, std::uint8_t* codes) noexcept;
+  /// codes[i] = sat(fl32(x[i] / divisors[i])).
+  void (*divide_columns)(const void* x, Index n, const float* divisors,
+                         std::uint8_t* codes) noexcept;
   /// codes[i] = sat(fl32(x[i] * multipliers[i])).
   void (*scale_columns)(const void* x, Index n, const float* multipliers,
                         std::uint8_t* codes) noexcept;
@@ -57,8 +62,8 @@ struct DecodeKernels {
 
 /// Indexed by format_index() and input_index().
 struct CodecKernels {
-  InputKernels input[2];           ///< f32, bf16
-  QuantizeKernels quantize[4][2];  ///< format, f32 or bf16
+  InputKernels input[3];           ///< f32, bf16, f16
+  QuantizeKernels quantize[4][3];  ///< format, f32, bf16 or f16
   EncodeKernel encode[4][3];       ///< format, f32, bf16 or f16
   DecodeKernels decode[4][2];      ///< format, to f32 or bf16
 };

@@ -1,5 +1,6 @@
 // The codec loops in plain C++, complete: what the other tables must equal.
 #include "emu/cpu/codec_kernels.h"
+#include "formats/scaled_block.h"
 
 namespace mxo::cpu {
 namespace {
@@ -31,6 +32,23 @@ void scale_columns(const void* from, Index n, const float* multipliers,
   const auto* x = static_cast<const X*>(from);
   for (Index i = 0; i < n; ++i) {
     codes[i] = encode<S>(to_float(x[i]) * multipliers[i], Overflow::saturate).bits;
+  }
+}
+
+template <FormatSpec S, typename X>
+void divide_run(const void* from, Index n, float divisor, std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) {
+    codes[i] = scale_element<S>(to_float(x[i]), divisor, CodeScaling::divide).bits;
+  }
+}
+
+template <FormatSpec S, typename X>
+void divide_columns(const void* from, Index n, const float* divisors,
+                    std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  for (Index i = 0; i < n; ++i) {
+    codes[i] = scale_element<S>(to_float(x[i]), divisors[i], CodeScaling::divide).bits;
   }
 }
 
@@ -89,19 +107,21 @@ void decode_columns(const std::uint8_t* codes, Index n, const float* multipliers
 }
 
 template <FormatSpec S, typename X>
-constexpr QuantizeKernels kQuantize{scale_run<S, X>, scale_columns<S, X>, mx_run<S, X>,
-                                    mx_panel<S, X>};
+constexpr QuantizeKernels kQuantize{scale_run<S, X>,     divide_run<S, X>, divide_columns<S, X>,
+                                    scale_columns<S, X>, mx_run<S, X>,     mx_panel<S, X>};
 template <FormatSpec S, typename X>
 constexpr DecodeKernels kDecode{decode_run<S, X>, decode_columns<S, X>};
 
 }  // namespace
 
 const CodecKernels kCodecScalar{
-    {{amax<float>, amax_columns<float>}, {amax<BF16>, amax_columns<BF16>}},
-    {{kQuantize<kE4M3, float>, kQuantize<kE4M3, BF16>},
-     {kQuantize<kE4M3Fnuz, float>, kQuantize<kE4M3Fnuz, BF16>},
-     {kQuantize<kE5M2, float>, kQuantize<kE5M2, BF16>},
-     {kQuantize<kE5M2Fnuz, float>, kQuantize<kE5M2Fnuz, BF16>}},
+    {{amax<float>, amax_columns<float>},
+     {amax<BF16>, amax_columns<BF16>},
+     {amax<F16>, amax_columns<F16>}},
+    {{kQuantize<kE4M3, float>, kQuantize<kE4M3, BF16>, kQuantize<kE4M3, F16>},
+     {kQuantize<kE4M3Fnuz, float>, kQuantize<kE4M3Fnuz, BF16>, kQuantize<kE4M3Fnuz, F16>},
+     {kQuantize<kE5M2, float>, kQuantize<kE5M2, BF16>, kQuantize<kE5M2, F16>},
+     {kQuantize<kE5M2Fnuz, float>, kQuantize<kE5M2Fnuz, BF16>, kQuantize<kE5M2Fnuz, F16>}},
     {{{encode_run<kE4M3, float>}, {encode_run<kE4M3, BF16>}, {encode_run<kE4M3, F16>}},
      {{encode_run<kE4M3Fnuz, float>}, {encode_run<kE4M3Fnuz, BF16>}, {encode_run<kE4M3Fnuz, F16>}},
      {{encode_run<kE5M2, float>}, {encode_run<kE5M2, BF16>}, {encode_run<kE5M2, F16>}},

@@ -28,8 +28,6 @@ class CpuBackend : public ReferenceBackend {
   void run(const Decode&) override;
   void run(const Quantize&) override;
   void run(const Dequantize&) override;
-  void run(const QuantizeRowwise&) override;
-  void run(const QuantizeBlockwise&) override;
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
   void run(const PadGroups&) override;

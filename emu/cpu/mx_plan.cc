@@ -25,15 +25,15 @@ constexpr Index kCopiedRows = 64;      // whole cache lines of a transposed resu
 
 }  // namespace
 
-MxPlan::MxPlan(Plane wide, Plane small, Plane shared, BlockAxis along, Index size)
+MxPlan::MxPlan(Plane wide, Plane small, Plane shared, MxAxis along, Index size)
     : x(wide), codes(small), scales(shared), axis(along), block(size) {
   if (x.stride[2] != 1 && x.stride[1] == 1) {
     turn(x);
     turn(codes);
     turn(scales);
-    axis = axis == BlockAxis::rows ? BlockAxis::columns : BlockAxis::rows;
+    axis = axis == MxAxis::rows ? MxAxis::columns : MxAxis::rows;
   }
-  const bool columns = axis == BlockAxis::columns;
+  const bool columns = axis == MxAxis::columns;
   if (columns && x.dense() && codes.dense() && scales.dense()) {
     flatten(x);
     flatten(codes);
@@ -68,7 +68,7 @@ Tile<std::byte> MxPlan::codes_copy(std::byte* workspace) const {
 Tile<std::byte> MxPlan::scales_copy(std::byte* workspace) const {
   const Tile<std::byte> after = codes_copy(workspace);
   return {after.data + (copies_codes ? tile_rows * tile_columns : 0),
-          axis == BlockAxis::columns ? tile_columns / block : tile_columns, 1};
+          axis == MxAxis::columns ? tile_columns / block : tile_columns, 1};
 }
 
 MxTile::MxTile(const MxPlan& plan, Index number) {

@@ -9,6 +9,12 @@
 
 namespace mxo::cpu {
 
+/// Along which axis neighbours share a scale.
+enum class MxAxis : std::uint8_t {
+  columns,  ///< neighbours in a row
+  rows,     ///< neighbours in a column
+};
+
 /// One operand as [E, R, K].
 struct Plane {
   std::byte* data = nullptr;  ///< of an input: read only
@@ -45,14 +51,14 @@ struct MxPlan {
   Plane x;
   Plane codes;
   Plane scales;
-  BlockAxis axis;
+  MxAxis axis;
   Index block;
   Index tile_rows = 0;        ///< whole blocks
   Index tile_columns = 0;     ///< whole blocks
   bool copies_x = false;      ///< columns of x are not adjacent
   bool copies_codes = false;  ///< nor those of codes
 
-  MxPlan(Plane x, Plane codes, Plane scales, BlockAxis axis, Index block);
+  MxPlan(Plane x, Plane codes, Plane scales, MxAxis axis, Index block);
   Index tiles() const { return x.extent[0] * row_tiles() * column_tiles(); }
   Index row_tiles() const { return ceil_div(x.extent[1], tile_rows); }
   Index column_tiles() const { return ceil_div(x.extent[2], tile_columns); }

@@ -10,6 +10,7 @@
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/mx_plan.h"
+#include "emu/cpu/quantize_bands.h"
 #include "formats/tensor.h"
 #include "ops/scale_layouts.h"
 
@@ -42,8 +43,8 @@ struct ScaleExtent {
   Index row, column, rows, columns;
   ScaleExtent(const MxPlan& plan, const MxTile& t)
       : row(t.row), column(t.column), rows(t.rows), columns(t.columns) {
-    Index& first = plan.axis == BlockAxis::columns ? column : row;
-    Index& count = plan.axis == BlockAxis::columns ? columns : rows;
+    Index& first = plan.axis == MxAxis::columns ? column : row;
+    Index& count = plan.axis == MxAxis::columns ? columns : rows;
     first /= plan.block;
     count /= plan.block;
   }
@@ -71,7 +72,7 @@ void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxR
   const Stores large = elements >= kStreamedBytes ? Stores::streamed : Stores::cached;
   const Stores stores = lines && !plan.copies_codes ? large : Stores::cached;
 
-  if (plan.axis == BlockAxis::columns) {
+  if (plan.axis == MxAxis::columns) {
     for (Index r = 0; r < t.rows; ++r) {
       kernels.mx_run(x.data + r * x.stride_r * size, s.columns, plan.block, rule,
                      bytes(codes.data + r * codes.stride_r),
@@ -113,7 +114,7 @@ void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, Index num
     return decode(E8M0{static_cast<std::uint8_t>(*at)});
   };
 
-  if (plan.axis == BlockAxis::columns) {
+  if (plan.axis == MxAxis::columns) {
     for (Index r = 0; r < t.rows; ++r) {
       for (Index b = 0; b < s.columns; ++b) {
         const Index k = b * plan.block;
@@ -138,34 +139,63 @@ void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, Index num
 
 }  // namespace
 
+namespace {
+
+/// Blocks of neighbours in one row or one column, all of them whole.
+template <typename Void>
+bool one_line(const AnyView<Void>& x, const BlockExtents& block, const Operand& group_ends) {
+  if (group_ends.given() || block.rows == kWhole || block.columns == kWhole) return false;
+  const bool whole =
+      x.extent[x.rank - 2] % block.rows == 0 && x.extent[x.rank - 1] % block.columns == 0;
+  return whole && (block.rows == 1 || block.columns == 1);
+}
+
+MxPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales, const BlockExtents& block) {
+  const bool columns = block.rows == 1;
+  return {x, codes, scales, columns ? MxAxis::columns : MxAxis::rows,
+          columns ? block.columns : block.rows};
+}
+
+}  // namespace
+
 void CpuBackend::run(const Quantize& op) {
-  if (op.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
-  const MxPlan plan(plane_of(op.x), plane_of(op.codes), plane_of(op.scales), op.axis, op.block);
+  if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
+  const CodecKernels& codec = codec_kernels(isa());
+  if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends)) {
+    return quantize_bands(op, codec, threads());
+  }
+  const MxPlan plan =
+      plan_of(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.to.block);
   const QuantizeKernels& kernels =
-      codec_kernels(isa()).quantize[format_index(op.codes.dtype)][input_index(op.x.dtype)];
-  const MxRule rule{op.mode, op.profile};
+      codec.quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
+  const MxRule rule{op.rule.mode, op.rule.e8m0};
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, kernels, rule, tile, workspace);
   });
 }
 
 void CpuBackend::quantize_and_swizzle(const Quantize& op) {
-  std::vector<Index> shape(op.x.extent, op.x.extent + op.x.rank);
-  shape.back() /= op.block;
-  Tensor scales(Dtype::e8m0, shape);
+  Tensor scales(Dtype::e8m0, shape_of_scales(shape_of(op.x), op.to.block));
   Quantize plain = op;
-  plain.scales = scales.result();
-  plain.storage = ScaleStorage::row_major;
+  plain.to.scales = scales.result();
+  plain.to.storage = ScaleStorage::row_major;
   run(plain);
   const bool several = op.x.rank == 3;
-  run(SwizzleScales{
-      scales.operand(), {}, op.scales, several ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
+  run(SwizzleScales{scales.operand(),
+                    {},
+                    op.to.scales,
+                    several ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
 }
 
 void CpuBackend::run(const Dequantize& op) {
-  const MxPlan plan(plane_of(op.x), plane_of(op.codes), plane_of(op.scales), op.axis, op.block);
+  const CodecKernels& codec = codec_kernels(isa());
+  if (op.from.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.from.block, op.group_ends)) {
+    return dequantize_bands(op, codec, threads());
+  }
+  const MxPlan plan =
+      plan_of(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), op.from.block);
   const DecodeKernels& kernels =
-      codec_kernels(isa()).decode[format_index(op.codes.dtype)][input_index(op.x.dtype)];
+      codec.decode[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     dequantize_tile(plan, kernels, tile, workspace);
   });

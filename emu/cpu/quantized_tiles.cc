@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "emu/reference/block_rows.h"
+
 namespace mxo::cpu {
 namespace {
 
@@ -21,20 +23,16 @@ Result rectangle(Result matrix, Index r, Index rows, Index k, Index columns) {
 
 }  // namespace
 
-QuantizedTiles::QuantizedTiles(const QuantizedResult& to, Index rows) : to_(to) {
-  if (to.mx()) {
-    (to.axis == BlockAxis::rows ? unit_rows_ : unit_columns_) = to.block;
-  } else {
-    unit_rows_ = block_rows(to.shape);
-    unit_columns_ = mxo::block_columns(to.shape);
-  }
+QuantizedTiles::QuantizedTiles(const ScaledResult& to, const Operand& group_ends, Index rows,
+                               Index columns)
+    : to_(to), unit_rows_(to.block.rows), unit_columns_(mxo::block_columns(to.block, columns)) {
   const bool loose = unit_rows_ == 1;
   const Index height = loose ? kLooseRows : unit_rows_;
   Index start = 0;
   Index scales = 0;
-  const Index groups = to.group_ends.given() ? to.group_ends.extent[0] : 1;
+  const Index groups = group_ends.given() ? group_ends.extent[0] : 1;
   for (Index g = 0; g < groups; ++g) {
-    const Index end = to.group_ends.given() ? to.group_ends.as<const std::int32_t, 1>()(g) : rows;
+    const Index end = group_ends.given() ? group_ends.as<const std::int32_t, 1>()(g) : rows;
     for (Index r = start; r < end; r += height) {
       bands_.push_back({r, std::min(r + height, end), scales});
       scales += ceil_div(bands_.back().past - r, unit_rows_);
@@ -47,13 +45,12 @@ QuantizedTiles::QuantizedTiles(const QuantizedResult& to, Index rows) : to_(to) 
   panel_ = std::max(kTileElements / most_rows_ / unit, Index{1}) * unit;
 }
 
-QuantizedResult QuantizedTiles::part(const RowBand& band, Index k, Index n) const {
-  QuantizedResult part = to_;
+ScaledResult QuantizedTiles::part(const RowBand& band, Index k, Index n) const {
+  ScaledResult part = to_;
   const Index rows = band.past - band.first;
   part.codes = rectangle(to_.codes, band.first, rows, k, n);
   part.scales = rectangle(to_.scales, band.scales, ceil_div(rows, unit_rows_), k / unit_columns_,
                           ceil_div(n, unit_columns_));
-  part.group_ends = {};
   return part;
 }
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/quantized_result.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo::cpu {
 
@@ -17,8 +17,8 @@ struct RowBand {
 /// Bands of rows and panels of columns, whole blocks each, of a size that stays in a second cache.
 class QuantizedTiles {
  public:
-  /// For x [rows, columns].
-  QuantizedTiles(const QuantizedResult& to, Index rows);
+  /// For x [rows, columns]; `to` has blocks of a number of rows.
+  QuantizedTiles(const ScaledResult& to, const Operand& group_ends, Index rows, Index columns);
 
   const std::vector<RowBand>& bands() const { return bands_; }
   /// Past the last row that has codes.
@@ -28,10 +28,10 @@ class QuantizedTiles {
   Index panel() const { return panel_; }
   Index block_columns() const { return unit_columns_; }
   /// The part of the result that columns [k, k + n) of a band own.
-  QuantizedResult part(const RowBand& band, Index k, Index n) const;
+  ScaledResult part(const RowBand& band, Index k, Index n) const;
 
  private:
-  const QuantizedResult& to_;
+  const ScaledResult& to_;
   std::vector<RowBand> bands_;
   Index unit_rows_ = 1;
   Index unit_columns_ = 1;

@@ -45,9 +45,11 @@ View rows_from(View view, Index first) {
 }  // namespace
 
 void CpuBackend::run(const SwigluQuantize& op) {
+  // A block of all rows cannot be cut, and one without elements still has a scale: both steps.
+  if (op.to.block.rows == kWhole || op.x.extent[1] == 0) return ReferenceBackend::run(op);
   const FloatKernels& kernels = float_kernels(isa());
   const SwigluOperands in(op.x, op.probs);
-  const QuantizedTiles tiles(op.y, op.x.extent[0]);
+  const QuantizedTiles tiles(op.to, op.group_ends, op.x.extent[0], in.width);
   const Index panel = std::min(tiles.panel(), in.width);
 #pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
   {
@@ -60,17 +62,18 @@ void CpuBackend::run(const SwigluQuantize& op) {
         const Operand y = between.matrix(rows, std::min(panel, in.width - k));
         gate_rectangle(kernels, in.a.from(band.first, k), in.b.from(band.first, k),
                        in.probs.from(band.first), between.tile(y), rows, y.extent[1]);
-        run_quantizer(tiles.part(band, k, y.extent[1]), y);
+        run(Quantize{y, {}, tiles.part(band, k, y.extent[1]), op.rule});
       }
     }
   }
 }
 
 void CpuBackend::run(const SwigluQuantizeBackward& op) {
+  if (op.to.block.rows == kWhole || op.x.extent[1] == 0) return ReferenceBackend::run(op);
   const FloatKernels& kernels = float_kernels(isa());
   const SwigluOperands in(op.x, op.probs);
   const ReadTile dy = tile_of(op.dy);
-  const QuantizedTiles tiles(op.dx, op.x.extent[0]);
+  const QuantizedTiles tiles(op.to, op.group_ends, op.x.extent[0], 2 * in.width);
   // Halves whose blocks are their own go panel by panel; else a row of both at once.
   const bool apart = in.width % tiles.block_columns() == 0;
   const Index panel = apart ? std::min(tiles.panel(), in.width) : in.width;
@@ -93,8 +96,8 @@ void CpuBackend::run(const SwigluQuantizeBackward& op) {
                            dy.from(band.first, k), in.probs.from(band.first), da.tile(first),
                            apart ? db.tile(second) : da.tile(first).from(0, n),
                            op.dprobs.given() ? totals.data() : nullptr, rows, n);
-        run_quantizer(tiles.part(band, k, first.extent[1]), first);
-        if (apart) run_quantizer(tiles.part(band, in.width + k, n), second);
+        run(Quantize{first, {}, tiles.part(band, k, first.extent[1]), op.rule});
+        if (apart) run(Quantize{second, {}, tiles.part(band, in.width + k, n), op.rule});
       }
       if (op.dprobs.given()) write_totals(totals.data(), rows, op.dprobs, band.first);
     }

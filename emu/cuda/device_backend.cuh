@@ -11,10 +11,6 @@
 #include "formats/any_view.h"
 #include "ops/backend.h"
 
-namespace mxo {
-struct QuantizedResult;  // ops/quantized_result.h
-}
-
 namespace mxo::cuda {
 
 class DeviceBackend : public Backend {
@@ -50,8 +46,6 @@ class DeviceBackend : public Backend {
   void run(const Decode&) override;
   void run(const Quantize&) override;
   void run(const Dequantize&) override;
-  void run(const QuantizeRowwise&) override;
-  void run(const QuantizeBlockwise&) override;
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
   void run(const PadGroups&) override;
@@ -77,8 +71,6 @@ class DeviceBackend : public Backend {
   void run(const FusedDot&) override;
 
  private:
-  void run_quantizer(const QuantizedResult& to, const Operand& x);
-
   int device_;
   int multiprocessors_ = 0;
   cudaStream_t stream_ = nullptr;

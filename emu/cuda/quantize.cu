@@ -71,8 +71,8 @@ __global__ void dequantize_any_kernel(TensorView<const Code, 3> codes,
 }
 
 /// The same operator written through transposed views.
-Quantize through_transposed(const Quantize& op) {
-  Quantize other = op;
+LineBlocks through_transposed(const LineBlocks& op) {
+  LineBlocks other = op;
   other.x = transposed(op.x);
   other.codes = transposed(op.codes);
   other.scales = transposed(op.scales);
@@ -98,10 +98,10 @@ __global__ void dequantize_packs_kernel(const Code* codes, const E8M0* scales, X
 
 }  // namespace
 
-void quantize_any(cudaStream_t stream, const Quantize& op) {
+void quantize_any(cudaStream_t stream, const LineBlocks& op) {
   const bool rows = op.axis == BlockAxis::rows;
   const bool tiles = op.storage == ScaleStorage::blocked;
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
+  visit_f32_or_bf16(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     const auto x = batched<const X>(op.x);
@@ -124,35 +124,86 @@ void quantize_any(cudaStream_t stream, const Quantize& op) {
   check_launch("quantize");
 }
 
+namespace {
+
+/// e8m0 scales of whole blocks of one row or one column.
+template <typename X>
+bool in_lines(const AnyView<X>& x, Dtype scales, const BlockExtents& block,
+              const Operand& group_ends) {
+  if (scales != Dtype::e8m0 || group_ends.given()) return false;
+  if (block.rows == kWhole || block.columns == kWhole) return false;
+  const bool whole =
+      x.extent[x.rank - 2] % block.rows == 0 && x.extent[x.rank - 1] % block.columns == 0;
+  return whole && (block.rows == 1 || block.columns == 1);
+}
+
+LineBlocks lines_of(const Quantize& op) {
+  const bool columns = op.to.block.rows == 1;
+  return {op.x,
+          op.to.codes,
+          op.to.scales,
+          op.rule.mode,
+          op.rule.e8m0,
+          columns ? BlockAxis::columns : BlockAxis::rows,
+          columns ? op.to.block.columns : op.to.block.rows,
+          op.to.storage};
+}
+
+bool has_tiles(const BlockExtents& block) {
+  return block == kRowBlock || block == kColumnBlock || block == kSquareBlock;
+}
+
+}  // namespace
+
 void DeviceBackend::run(const Quantize& op) {
-  if (quantize_columns(stream(), op) || quantize_rows(stream(), op)) return;
-  // Weights for the gradient come as a transposed view, blocks along what lies a row apart.
-  const bool turns = op.storage == ScaleStorage::row_major && op.axis == BlockAxis::columns;
-  if (turns && quantize_rows(stream(), through_transposed(op))) return;
-  if (op.storage == ScaleStorage::blocked) {  // padding is 0
-    fill_zero(static_cast<std::byte*>(op.scales.data),
-              static_cast<std::size_t>(op.scales.elements()));
+  const bool mx = op.to.scales.dtype == Dtype::e8m0;
+  const bool wide = op.x.dtype != Dtype::f16;
+  const bool multiplies = !mx && op.rule.f32.code == CodeScaling::multiply;
+  const BlockExtents& block = op.to.block;
+  if (wide && in_lines(op.x, op.to.scales.dtype, block, op.group_ends)) {
+    const LineBlocks lines = lines_of(op);
+    if (quantize_columns(stream(), lines) || quantize_rows(stream(), lines)) return;
+    // Weights for the gradient come as a transposed view, blocks along what lies a row apart.
+    const bool turns = lines.storage == ScaleStorage::row_major && lines.axis == BlockAxis::columns;
+    if (turns && quantize_rows(stream(), through_transposed(lines))) return;
+    if (lines.storage == ScaleStorage::blocked) {  // padding is 0
+      fill_zero(static_cast<std::byte*>(lines.scales.data),
+                static_cast<std::size_t>(lines.scales.elements()));
+    }
+    return quantize_any(stream(), lines);
   }
-  quantize_any(stream(), op);
+  if (wide && multiplies) {
+    const bool grouped = op.group_ends.given();
+    const bool whole_columns = block == kWholeColumn && grouped;
+    if (block == kWholeRow || whole_columns) return quantize_lines(*this, op);
+    if (has_tiles(block) && (!grouped || block == kColumnBlock)) return quantize_tiles(*this, op);
+  }
+  quantize_blocks(*this, op);
 }
 
 void DeviceBackend::run(const Dequantize& op) {
   if (op.x.elements() == 0) return;
-  const bool packs = op.axis == BlockAxis::columns && op.block == kMxBlock &&
-                     op.codes.contiguous() && op.scales.contiguous() && op.x.contiguous() &&
-                     aligned(op.codes, kNeighbours) && aligned(op.x, 16);
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
+  const BlockExtents& block = op.from.block;
+  if (!in_lines(op.x, op.from.scales.dtype, block, op.group_ends)) {
+    return dequantize_blocks(*this, op);
+  }
+  const bool packs = block == kMxColumns && op.from.codes.contiguous() &&
+                     op.from.scales.contiguous() && op.x.contiguous() &&
+                     aligned(op.from.codes, kNeighbours) && aligned(op.x, 16);
+  const bool columns = block.rows == 1;
+  visit_f32_or_bf16(op.x.dtype, op.from.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     const Index n = op.x.elements();
     if (packs) {
       dequantize_packs_kernel<<<blocks_for(n / kNeighbours), kThreads, 0, stream()>>>(
-          static_cast<const Code*>(op.codes.data), static_cast<const E8M0*>(op.scales.data),
-          static_cast<X*>(op.x.data), n / kNeighbours);
+          static_cast<const Code*>(op.from.codes.data),
+          static_cast<const E8M0*>(op.from.scales.data), static_cast<X*>(op.x.data),
+          n / kNeighbours);
     } else {
       dequantize_any_kernel<<<blocks_for(n), kThreads, 0, stream()>>>(
-          batched<const Code>(op.codes), batched<const E8M0>(op.scales), batched<X>(op.x),
-          ScalesOf{op.axis == BlockAxis::rows, op.block});
+          batched<const Code>(op.from.codes), batched<const E8M0>(op.from.scales), batched<X>(op.x),
+          ScalesOf{!columns, columns ? block.columns : block.rows});
     }
   });
   check_launch("dequantize");

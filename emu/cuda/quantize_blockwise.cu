@@ -1,9 +1,9 @@
-// quantize_blockwise on the device: a block of threads takes 128 x 128 elements.
+// Blocks of 128 with f32 scales: a block of threads takes 128 x 128 elements.
 #include "emu/cuda/canonical.cuh"
 #include "emu/cuda/element_cast.cuh"
 #include "emu/cuda/group_tiles.cuh"
+#include "emu/cuda/quantize.cuh"
 #include "emu/reference/elements.h"
-#include "ops/quantize_f32_scales.h"
 
 namespace mxo::cuda {
 namespace {
@@ -14,7 +14,8 @@ constexpr int kAcross = kTile / kNeighbours;  // threads of a row
 constexpr int kRowsOfThread = kTile * kAcross / kThreads;
 
 struct BlockwisePlan {
-  BlockShape shape;
+  bool one_row;     ///< 1x128
+  bool one_column;  ///< 128x1; neither: 128x128
   F32ScaleRule rule;
   float input_max;
   Index column_blocks;
@@ -54,8 +55,8 @@ __device__ void read_share(const TensorView<const X, 3>& x, Index e, const TileR
 template <typename X>
 __device__ void find_amax(const BlockwisePlan& plan, const Share<X>& share, int tx, int ty,
                           std::uint32_t* amax) {
-  const NanRule nan = plan.rule.nan();
-  if (plan.shape == BlockShape::column_128x1) {
+  const NanRule nan = plan.rule.nan;
+  if (plan.one_column) {
 #pragma unroll
     for (int j = 0; j < kNeighbours; ++j) {
       std::uint32_t top = 0;
@@ -75,17 +76,17 @@ __device__ void find_amax(const BlockwisePlan& plan, const Share<X>& share, int 
       top = max(top, __shfl_xor_sync(0xFFFFFFFFu, top, step));
     }
     all = max(all, top);
-    if (plan.shape == BlockShape::row_1x128 && tx == 0) {
+    if (plan.one_row && tx == 0) {
       amax[ty + i * (kThreads / kAcross)] = top;
     }
   }
-  if (plan.shape == BlockShape::square_128x128 && tx == 0) atomicMax(amax, all);
+  if (!plan.one_row && !plan.one_column && tx == 0) atomicMax(amax, all);
 }
 
 template <bool Packs, typename X, typename Code>
 __global__ void __launch_bounds__(kThreads)
-    quantize_blockwise_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
-                              TensorView<float, 3> scales, BlockwisePlan plan) {
+    quantize_tiles_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
+                          TensorView<float, 3> scales, BlockwisePlan plan) {
   __shared__ std::uint32_t amax[kTile];
   __shared__ float multiplier[kTile];
   const int thread = static_cast<int>(threadIdx.x);
@@ -109,11 +110,11 @@ __global__ void __launch_bounds__(kThreads)
   if (thread < kTile) {
     const F32Scale scale =
         f32_scale<Code::spec>(__uint_as_float(amax[thread]), plan.rule, plan.input_max);
-    multiplier[thread] = scale.multiplier;
+    multiplier[thread] = scale.factor;
     const Index column = block * kTile + thread;
-    if (plan.shape == BlockShape::row_1x128) {
+    if (plan.one_row) {
       if (rows.first + thread < rows.past) scales(e, rows.first + thread, block) = scale.stored;
-    } else if (plan.shape == BlockShape::column_128x1) {
+    } else if (plan.one_column) {
       if (column < x.extent[2]) scales(e, tile, column) = scale.stored;
     } else if (thread == 0) {
       scales(e, tile, block) = scale.stored;
@@ -129,8 +130,8 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int j = 0; j < kNeighbours; ++j) {
       int line = 0;
-      if (plan.shape == BlockShape::row_1x128) line = row;
-      if (plan.shape == BlockShape::column_128x1) line = tx * kNeighbours + j;
+      if (plan.one_row) line = row;
+      if (plan.one_column) line = tx * kNeighbours + j;
       scaled[j] = as_float(share.x[i][j]) * multiplier[line];
     }
     if (Packs) {
@@ -150,33 +151,34 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void DeviceBackend::run(const QuantizeBlockwise& op) {
+void quantize_tiles(DeviceBackend& backend, const Quantize& op) {
   const bool grouped = op.group_ends.given();
   const Index height = op.x.extent[op.x.rank - 2];
   const Index groups = grouped ? op.group_ends.extent[0] : 0;
-  const Scratch<std::int64_t> before(*this, groups + 1);
-  if (grouped) count_units(*this, op.group_ends, height, kTile, before.data());
+  const Scratch<std::int64_t> before(backend, groups + 1);
+  if (grouped) count_units(backend, op.group_ends, height, kTile, before.data());
   if (op.x.elements() == 0) return;
   BlockwisePlan plan{};
-  plan.shape = op.block;
-  plan.rule = op.rule;
+  plan.one_row = op.to.block.rows == 1;
+  plan.one_column = op.to.block.columns == 1;
+  plan.rule = op.rule.f32;
   plan.column_blocks = ceil_div(op.x.extent[op.x.rank - 1], kTile);
   plan.tiles = ceil_div(height, kTile) + groups;  // at most
   plan.grouped = grouped;
   plan.groups = {op.group_ends.as<const std::int32_t, 1>(), before.data(), kTile, height};
-  plan.faults = faults();
+  plan.faults = backend.faults();
   const Index blocks = (op.x.rank == 3 ? op.x.extent[0] : 1) * plan.tiles * plan.column_blocks;
-  const bool packs = rows_aligned(op.x, 16) && rows_aligned(op.codes, kNeighbours);
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
+  const bool packs = rows_aligned(op.x, 16) && rows_aligned(op.to.codes, kNeighbours);
+  visit_f32_or_bf16(op.x.dtype, op.to.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     plan.input_max = largest_finite<X>();
-    const auto launch = packs ? quantize_blockwise_kernel<true, X, Code>
-                              : quantize_blockwise_kernel<false, X, Code>;
-    launch<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
-        batched<const X>(op.x), batched<Code>(op.codes), batched<float>(op.scales), plan);
+    const auto launch =
+        packs ? quantize_tiles_kernel<true, X, Code> : quantize_tiles_kernel<false, X, Code>;
+    launch<<<static_cast<unsigned>(blocks), kThreads, 0, backend.stream()>>>(
+        batched<const X>(op.x), batched<Code>(op.to.codes), batched<float>(op.to.scales), plan);
   });
-  check_launch("quantize_blockwise");
+  check_launch("quantize");
 }
 
 }  // namespace mxo::cuda

@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 
 }  // namespace
 
-bool quantize_rows(cudaStream_t stream, const Quantize& op) {
+bool quantize_rows(cudaStream_t stream, const LineBlocks& op) {
   if (op.axis != BlockAxis::rows || op.block != kMxBlock || !op.x.contiguous() ||
       !aligned(op.x, 16) || !aligned(op.codes, 16)) {
     return false;

@@ -1,10 +1,10 @@
-// quantize_rowwise on the device: a row at a time, or the columns of each group.
+// Whole rows or columns that share an f32 scale: a row at a time, or the columns of each group.
 #include "emu/cuda/canonical.cuh"
 #include "emu/cuda/element_cast.cuh"
 #include "emu/cuda/group_ends.cuh"
+#include "emu/cuda/quantize.cuh"
 #include "emu/cuda/quantize_kernels.cuh"
 #include "emu/reference/elements.h"
-#include "ops/quantize_f32_scales.h"
 
 namespace mxo::cuda {
 namespace {
@@ -31,7 +31,7 @@ __device__ float row_multiplier(std::uint32_t amax, Result scales, const RowRule
   if (threadIdx.x == 32) {  // the others do not wait for it
     static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)] = scale.stored;
   }
-  return scale.multiplier;
+  return scale.factor;
 }
 
 /// A block of threads for each row, which stays in registers; rows_aligned() operands.
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   std::uint32_t amax = 0;
 #pragma unroll
-  for (int i = 0; i < Held; ++i) amax = max(amax, eight[i].amax(how.rule.nan()));
+  for (int i = 0; i < Held; ++i) amax = max(amax, eight[i].amax(how.rule.nan));
   const float multiplier = row_multiplier<Code>(amax, scales, how);
 #pragma unroll
   for (int i = 0; i < Held; ++i) {
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   Code* to = static_cast<Code*>(codes.data) + start_codes;
   std::uint32_t amax = 0;
   for (Index k = threadIdx.x; k < width; k += kThreads) {
-    amax = join_amax(amax, as_float(from[k * x.stride[last]]), how.rule.nan());
+    amax = join_amax(amax, as_float(from[k * x.stride[last]]), how.rule.nan);
   }
   const float multiplier = row_multiplier<Code>(amax, scales, how);
   for (Index k = threadIdx.x; k < width; k += kThreads) {
@@ -116,7 +116,7 @@ __global__ void group_scale_kernel(std::uint32_t* amax, Matrix<float> scales, Ro
   for (Index i = grid_thread(); i < n; i += step) {
     const F32Scale scale = f32_scale<Code::spec>(__uint_as_float(amax[i]), how.rule, how.input_max);
     scales(i / scales.extent[1], i % scales.extent[1]) = scale.stored;
-    amax[i] = __float_as_uint(scale.multiplier);
+    amax[i] = __float_as_uint(scale.factor);
   }
 }
 
@@ -138,10 +138,10 @@ __global__ void group_encode_kernel(Matrix<const X> x, Ends ends, const std::uin
 }
 
 template <typename X, typename Code>
-void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const QuantizeRowwise& op) {
+void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const Quantize& op) {
   const Index rows = op.x.extent[0];
   const Index width = op.x.extent[1];
-  const Index sums = op.scales.elements();
+  const Index sums = op.to.scales.elements();
   check_group_ends(backend, op.group_ends, rows);
   if (sums == 0) return;
   const auto ends = op.group_ends.as<const std::int32_t, 1>();
@@ -150,41 +150,42 @@ void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const Quantize
   check(cudaMemsetAsync(amax.data(), 0, static_cast<std::size_t>(sums) * 4, stream),
         "cudaMemsetAsync");
   const auto blocks = static_cast<unsigned>(ceil_div(rows, kChunk) * ceil_div(width, kThreads));
-  const RowRule how{op.rule, largest_finite<X>()};
+  const RowRule how{op.rule.f32, largest_finite<X>()};
   if (blocks > 0) {
-    group_amax_kernel<<<blocks, kThreads, 0, stream>>>(x, ends, op.rule.nan(), amax.data());
+    group_amax_kernel<<<blocks, kThreads, 0, stream>>>(x, ends, op.rule.f32.nan, amax.data());
   }
   group_scale_kernel<Code>
-      <<<blocks_for(sums), kThreads, 0, stream>>>(amax.data(), op.scales.as<float, 2>(), how);
+      <<<blocks_for(sums), kThreads, 0, stream>>>(amax.data(), op.to.scales.as<float, 2>(), how);
   if (blocks > 0) {
     group_encode_kernel<<<blocks, kThreads, 0, stream>>>(x, ends, amax.data(),
-                                                         op.codes.as<Code, 2>());
+                                                         op.to.codes.as<Code, 2>());
   }
 }
 
 }  // namespace
 
-void DeviceBackend::run(const QuantizeRowwise& op) {
-  const Index rows = op.scales.elements();
+void quantize_lines(DeviceBackend& backend, const Quantize& op) {
+  cudaStream_t stream = backend.stream();
+  const Index rows = op.to.scales.elements();
   const Index width = op.x.extent[op.x.rank - 1];
-  const bool matrices = op.x.rank == 2 || op.x.rank == 3;
-  const bool whole = matrices && width > 0 && rows_aligned(op.x, 16) && rows_aligned(op.codes, 8);
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto wide, auto code) {
+  const bool whole = width > 0 && rows_aligned(op.x, 16) && rows_aligned(op.to.codes, 8);
+  visit_f32_or_bf16(op.x.dtype, op.to.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
-    if (op.axis == BlockAxis::rows) return quantize_groups<X, Code>(*this, stream(), op);
+    if (op.group_ends.given()) return quantize_groups<X, Code>(backend, stream, op);
     if (rows == 0) return;
     const auto blocks = static_cast<unsigned>(rows);
-    const RowRule how{op.rule, largest_finite<X>()};
+    const RowRule how{op.rule.f32, largest_finite<X>()};
     const auto held = [&](auto kernel) {
-      kernel<<<blocks, kThreads, 0, stream()>>>(batched<const X>(op.x), batched<Code>(op.codes),
-                                                op.scales, how);
+      kernel<<<blocks, kThreads, 0, stream>>>(batched<const X>(op.x), batched<Code>(op.to.codes),
+                                              op.to.scales, how);
     };
     if (whole && width <= kThreads * 8) return held(quantize_held_row_kernel<1, X, Code>);
     if (whole && width <= kThreads * 32) return held(quantize_held_row_kernel<4, X, Code>);
-    quantize_row_kernel<X, Code><<<blocks, kThreads, 0, stream()>>>(op.x, op.codes, op.scales, how);
+    quantize_row_kernel<X, Code>
+        <<<blocks, kThreads, 0, stream>>>(op.x, op.to.codes, op.to.scales, how);
   });
-  check_launch("quantize_rowwise");
+  check_launch("quantize");
 }
 
 }  // namespace mxo::cuda

@@ -1,6 +1,6 @@
 // scaling_aware_transpose on the device: a block of threads turns 128 x 128 codes.
 #include "emu/cuda/group_tiles.cuh"
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 #include "ops/scaling_aware_transpose.h"
 
 namespace mxo::cuda {

@@ -7,24 +7,16 @@
 
 namespace mxo::cuda {
 
-void DeviceBackend::run_quantizer(const QuantizedResult& to, const Operand& x) {
-  if (to.mx()) {
-    run(to.quantize_of(x));
-  } else {
-    run(to.quantize_blockwise_of(x));
-  }
-}
-
 void DeviceBackend::run(const SwigluQuantize& op) {
   BackendTensor y(*this, op.rounding, {op.x.extent[0], op.x.extent[1] / 2});
   run(Swiglu{op.x, op.probs, y.result()});
-  run_quantizer(op.y, y.operand());
+  run(Quantize{y.operand(), op.group_ends, op.to, op.rule});
 }
 
 void DeviceBackend::run(const SwigluQuantizeBackward& op) {
   BackendTensor dx(*this, op.rounding, {op.x.extent[0], op.x.extent[1]});
   run(SwigluBackward{op.x, op.probs, op.dy, dx.result(), op.dprobs});
-  run_quantizer(op.dx, dx.operand());
+  run(Quantize{dx.operand(), op.group_ends, op.to, op.rule});
 }
 
 }  // namespace mxo::cuda

@@ -25,16 +25,11 @@ TensorView<T, 3> batched(const AnyView<Void>& view) {
           {0, view.stride[0], view.stride[1]}};
 }
 
-/// Calls run(TypeTag<X>, TypeTag<Code>) for x in f32 or bf16 and codes in an 8-bit format.
+/// Calls run(TypeTag<X>, TypeTag<Code>) for x in f32, bf16 or f16 and codes in an 8-bit format.
 template <typename Fn>
 void visit_quantized(Dtype x, Dtype codes, Fn&& run) {
-  visit_minifloat8(codes, [&](auto code) {
-    if (x == Dtype::f32) {
-      run(TypeTag<float>{}, code);
-    } else {
-      run(TypeTag<BF16>{}, code);
-    }
-  });
+  visit_minifloat8(codes,
+                   [&](auto code) { visit_wide_float(x, [&](auto wide) { run(wide, code); }); });
 }
 
 }  // namespace mxo

@@ -1,5 +1,7 @@
 // quantize and dequantize, one block at a time.
 #include "ops/quantize.h"
+
+#include "emu/reference/block_rows.h"
 #include "emu/reference/elements.h"
 #include "emu/reference/reference_backend.h"
 #include "formats/scale_layout.h"
@@ -8,61 +10,79 @@ namespace mxo {
 namespace {
 
 /// Where the scale of a block lies: through the view, or in 128x4 tiles, whose padding is cleared.
-auto scale_places(const Quantize& op, Index rows, Index columns) {
-  const bool tiles = op.storage == ScaleStorage::blocked;
-  auto* blocked = static_cast<E8M0*>(op.scales.data);
-  for (Index i = 0; tiles && i < op.scales.elements(); ++i) blocked[i] = {0};
-  const auto view = tiles ? TensorView<E8M0, 3>{} : batched<E8M0>(op.scales);
-  return [=](Index e, Index i, Index j) -> E8M0& {
+template <typename Scale>
+auto scale_places(const ScaledResult& to, Index rows, Index columns) {
+  const bool tiles = to.storage == ScaleStorage::blocked;
+  auto* blocked = static_cast<Scale*>(to.scales.data);
+  if (tiles) std::fill_n(static_cast<std::uint8_t*>(to.scales.data), to.scales.elements(), 0);
+  const auto view = tiles ? TensorView<Scale, 3>{} : batched<Scale>(to.scales);
+  return [=](Index e, Index i, Index j) -> Scale& {
     if (!tiles) return view(e, i, j);
     return blocked[e * blocked_bytes(rows, columns) +
                    blocked_offset(i, j, ceil_div(columns, kTileColumns))];
   };
 }
 
+/// Writes the scale, and returns how x becomes a code.
 template <typename X, typename Code>
+auto choose_scale(E8M0& stored, float amax, const ScaleRule& rule) {
+  const E8M0 scale = shared_scale<Code::spec>(amax, rule.mode, rule.e8m0);
+  stored = scale;
+  return [=](float x) { return quantize_element<Code::spec>(x, scale); };
+}
+template <typename X, typename Code>
+auto choose_scale(float& stored, float amax, const ScaleRule& rule) {
+  const F32Scale scale = f32_scale<Code::spec>(amax, rule.f32, largest_finite<X>());
+  stored = scale.stored;
+  const CodeScaling how = rule.f32.code;
+  return [=](float x) { return scale_element<Code::spec>(x, scale.factor, how); };
+}
+
+NanRule nan_rule(const ScaleRule& rule, Dtype scales) {
+  return scales == Dtype::e8m0 ? rule.e8m0.nan : rule.f32.nan;
+}
+
+template <typename X, typename Code, typename Scale>
 void quantize_blocks(const Quantize& op) {
   const auto x = batched<const X>(op.x);
-  const auto codes = batched<Code>(op.codes);
-  const bool rows = op.axis == BlockAxis::rows;
-  const Index step_r = rows ? 1 : 0;  // from one neighbour of a block to the next
-  const Index step_k = rows ? 0 : 1;
-  const Index scale_rows = rows ? x.extent[1] / op.block : x.extent[1];
-  const Index scale_columns = rows ? x.extent[2] : x.extent[2] / op.block;
-  const auto scale_of = scale_places(op, scale_rows, scale_columns);
+  const auto codes = batched<Code>(op.to.codes);
+  const Index columns = x.extent[2];
+  const Index width = block_columns(op.to.block, columns);
+  const Index across = blocks_of_row(op.to.block, columns);
+  const auto scale_of = scale_places<Scale>(op.to, x.extent[1], across);
+  const NanRule nan = nan_rule(op.rule, op.to.scales.dtype);
 
   for (Index e = 0; e < x.extent[0]; ++e) {
-    for (Index i = 0; i < scale_rows; ++i) {
-      for (Index j = 0; j < scale_columns; ++j) {
-        const Index r = rows ? i * op.block : i;
-        const Index k = rows ? j : j * op.block;
+    for (const BlockRows& rows : block_rows(op.group_ends, x.extent[1], op.to.block.rows)) {
+      for (Index j = 0; j < across; ++j) {
+        const Index first = j * width;
+        const Index end = std::min(first + width, columns);
         std::uint32_t amax = 0;
-        for (Index n = 0; n < op.block; ++n) {
-          amax = join_amax(amax, to_float(x(e, r + n * step_r, k + n * step_k)), op.profile.nan);
+        for (Index r = rows.first; r < rows.end; ++r) {
+          for (Index k = first; k < end; ++k) amax = join_amax(amax, to_float(x(e, r, k)), nan);
         }
-        const E8M0 scale = shared_scale<Code::spec>(bit_cast<float>(amax), op.mode, op.profile);
-        scale_of(e, i, j) = scale;
-        for (Index n = 0; n < op.block; ++n) {
-          const Index at_r = r + n * step_r;
-          const Index at_k = k + n * step_k;
-          codes(e, at_r, at_k) = quantize_element<Code::spec>(to_float(x(e, at_r, at_k)), scale);
+        const auto code_of =
+            choose_scale<X, Code>(scale_of(e, rows.scales, j), bit_cast<float>(amax), op.rule);
+        for (Index r = rows.first; r < rows.end; ++r) {
+          for (Index k = first; k < end; ++k) codes(e, r, k) = code_of(to_float(x(e, r, k)));
         }
       }
     }
   }
 }
 
-template <typename X, typename Code>
+template <typename X, typename Code, typename Scale>
 void dequantize_elements(const Dequantize& op) {
-  const auto codes = batched<const Code>(op.codes);
-  const auto scales = batched<const E8M0>(op.scales);
+  const auto codes = batched<const Code>(op.from.codes);
+  const auto scales = batched<const Scale>(op.from.scales);
   const auto x = batched<X>(op.x);
-  const bool rows = op.axis == BlockAxis::rows;
+  const Index width = block_columns(op.from.block, x.extent[2]);
   for (Index e = 0; e < x.extent[0]; ++e) {
-    for (Index r = 0; r < x.extent[1]; ++r) {
-      for (Index k = 0; k < x.extent[2]; ++k) {
-        const E8M0 scale = rows ? scales(e, r / op.block, k) : scales(e, r, k / op.block);
-        x(e, r, k) = from_float<X>(dequantize_f32(codes(e, r, k), scale));
+    for (const BlockRows& rows : block_rows(op.group_ends, x.extent[1], op.from.block.rows)) {
+      for (Index r = rows.first; r < rows.end; ++r) {
+        for (Index k = 0; k < x.extent[2]; ++k) {
+          x(e, r, k) = dequantize_element<X>(codes(e, r, k), scales(e, rows.scales, k / width));
+        }
       }
     }
   }
@@ -71,14 +91,26 @@ void dequantize_elements(const Dequantize& op) {
 }  // namespace
 
 void ReferenceBackend::run(const Quantize& op) {
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
-    quantize_blocks<typename decltype(x)::type, typename decltype(code)::type>(op);
+  visit_quantized(op.x.dtype, op.to.codes.dtype, [&](auto x, auto code) {
+    using X = typename decltype(x)::type;
+    using Code = typename decltype(code)::type;
+    if (op.to.scales.dtype == Dtype::e8m0) {
+      quantize_blocks<X, Code, E8M0>(op);
+    } else {
+      quantize_blocks<X, Code, float>(op);
+    }
   });
 }
 
 void ReferenceBackend::run(const Dequantize& op) {
-  visit_quantized(op.x.dtype, op.codes.dtype, [&](auto x, auto code) {
-    dequantize_elements<typename decltype(x)::type, typename decltype(code)::type>(op);
+  visit_quantized(op.x.dtype, op.from.codes.dtype, [&](auto x, auto code) {
+    using X = typename decltype(x)::type;
+    using Code = typename decltype(code)::type;
+    if (op.from.scales.dtype == Dtype::e8m0) {
+      dequantize_elements<X, Code, E8M0>(op);
+    } else {
+      dequantize_elements<X, Code, float>(op);
+    }
   });
 }
 

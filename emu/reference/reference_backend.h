@@ -6,8 +6,6 @@
 
 namespace mxo {
 
-struct QuantizedResult;  // ops/quantized_result.h
-
 /// `cpu` derives from it and overrides what it does faster, with the same bits.
 class ReferenceBackend : public Backend {
  public:
@@ -20,9 +18,6 @@ class ReferenceBackend : public Backend {
 #define MXO_RUN(Op, name) void run(const Op&) override;
   MXO_OPERATORS(MXO_RUN)
 #undef MXO_RUN
-
-  /// The quantiser that `to` names, on x.
-  void run_quantizer(const QuantizedResult& to, const AnyView<const void>& x);
 };
 
 }  // namespace mxo

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "formats/tensor_view.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/scaled_tensor.h"
 #include "ops/scaling_aware_transpose.h"
 
 namespace mxo {

@@ -9,21 +9,13 @@ namespace mxo {
 void ReferenceBackend::run(const SwigluQuantize& op) {
   Tensor y(op.rounding, {op.x.extent[0], op.x.extent[1] / 2});
   run(Swiglu{op.x, op.probs, y.result()});
-  run_quantizer(op.y, y.operand());
+  run(Quantize{y.operand(), op.group_ends, op.to, op.rule});
 }
 
 void ReferenceBackend::run(const SwigluQuantizeBackward& op) {
   Tensor dx(op.rounding, {op.x.extent[0], op.x.extent[1]});
   run(SwigluBackward{op.x, op.probs, op.dy, dx.result(), op.dprobs});
-  run_quantizer(op.dx, dx.operand());
-}
-
-void ReferenceBackend::run_quantizer(const QuantizedResult& to, const Operand& x) {
-  if (to.mx()) {
-    run(to.quantize_of(x));
-  } else {
-    run(to.quantize_blockwise_of(x));
-  }
+  run(Quantize{dx.operand(), op.group_ends, op.to, op.rule});
 }
 
 }  // namespace mxo

@@ -1,6 +1,7 @@
-// Another scale mode, profile, format, axis or epilogue.
+// Another scale mode, rule, format, block or epilogue.
 #include "formats/mx_block.h"
 #include "golden/explain/hypotheses.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/quantize.h"
 
 namespace mxo {
@@ -63,18 +64,71 @@ void add_alternatives(const Call& call, std::string_view key, std::vector<Hypoth
   }
 }
 
+bool takes(const Call& call, std::string_view key) {
+  for (const ParameterSpec& spec : entry_of(call).parameters) {
+    if (spec.key == key) return true;
+  }
+  return false;
+}
+
+/// One value of an open parameter.
+void add_value(const Call& call, const std::string& key, const std::string& value,
+               std::vector<Hypothesis>& list) {
+  if (!takes(call, key) || call.set.text(key, "") == value) return;
+  list.push_back({key + "=" + value, key + " is " + value, Stage::rule, [key, value](Call& c) {
+                    c.set.set(key, value);
+                    return true;
+                  }});
+}
+
+/// Every other rule of scales that there is.
+void add_rules(const Call& call, std::vector<Hypothesis>& list) {
+  if (!takes(call, "rule")) return;
+  const std::string now(call.set.text("rule", "torchao"));
+  std::string_view last;
+  for (const ScaleRuleRow& row : kScaleRules) {
+    const std::string other(row.name);
+    if (other == now || row.name == last) continue;
+    last = row.name;
+    list.push_back({"rule=" + other, "scales follow the rule " + other + " rather than " + now,
+                    Stage::rule, [other](Call& c) {
+                      c.set.set("rule", other);
+                      return true;
+                    }});
+  }
+}
+
+/// Blocks that run along the other axis.
+void add_blocks(const Call& call, std::vector<Hypothesis>& list) {
+  if (!takes(call, "block")) return;
+  const std::string now(call.set.text("block", "1x32"));
+  const std::size_t by = now.find('x');
+  if (by == now.npos) return;
+  const auto other_axis = [](std::string extent) {
+    return extent == "K" ? std::string("R") : extent == "R" ? std::string("K") : extent;
+  };
+  const std::string other = other_axis(now.substr(by + 1)) + "x" + other_axis(now.substr(0, by));
+  if (other == now) return;
+  list.push_back({"block=" + other, "blocks are " + other + " rather than " + now, Stage::rule,
+                  [other](Call& c) {
+                    c.set.set("block", other);
+                    return true;
+                  }});
+}
+
 /// Calls fn(x, scale, code) for every element of codes [.., K] with scales along K.
 template <typename Fn>
 bool for_quantized(const Call& call, NamedTensors& out, Fn fn) {
   const auto codes = out.find("codes");
   const auto scales = out.find("scales");
-  if (call.op != "quantize" || call.set.text("axis", "-1") != "-1" || codes == out.end() ||
-      scales == out.end()) {
+  if (call.op != "quantize" || codes == out.end() || scales == out.end()) return false;
+  const BlockExtents extents = scale_choice(call.op, call.set).block;
+  if (extents.rows != 1 || extents.columns == kWhole || scales->second.dtype() != Dtype::e8m0) {
     return false;
   }
   const Tensor& x = call.input("x");
   const bool wide = size_of(x.dtype()) == 4;
-  const Index block = call.set.integer("block", kMxBlock);
+  const Index block = extents.columns;
   if (scales->second.elements() * block != codes->second.elements()) return false;  // tiles
   for (Index b = 0; b < scales->second.elements(); ++b) {
     std::vector<float> values;
@@ -86,13 +140,6 @@ bool for_quantized(const Call& call, NamedTensors& out, Fn fn) {
   return true;
 }
 
-ScaleMode mode_of(const Call& call) {
-  const std::string_view mode = call.set.text("scale_mode", "rceil");
-  if (mode == "floor") return ScaleMode::floor;
-  if (mode == "ceil") return ScaleMode::ceil;
-  return mode == "even" ? ScaleMode::even : ScaleMode::rceil;
-}
-
 bool round_amax_to_bf16(const Call& call, NamedTensors& out) {
   const Dtype format = call.set.format("format", "e4m3");
   return for_quantized(call, out, [&](const auto& values, E8M0& scale, std::uint8_t* codes) {
@@ -101,7 +148,7 @@ bool round_amax_to_bf16(const Call& call, NamedTensors& out) {
     const float rounded = decode(encode<kBF16>(bit_cast<float>(amax)));
     visit_minifloat8(format, [&](auto tag) {
       constexpr FormatSpec kSpec = decltype(tag)::type::spec;
-      scale = shared_scale<kSpec>(rounded, mode_of(call), kTorchao);
+      scale = shared_scale<kSpec>(rounded, scale_mode_of(call.set), kTorchao);
       for (const float v : values) *codes++ = quantize_element<kSpec>(v, scale).bits;
     });
   });
@@ -135,17 +182,13 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
              " taken as " + other + " rather than " + now;
     });
   }
-  add_alternatives(call, "profile", list, [](const auto& other, const auto& now) {
-    return "edge cases follow the profile " + other + " rather than " + now;
-  });
-  add_alternatives(call, "axis", list, [](const auto& other, const auto& now) {
-    return "blocks run along axis " + other + " rather than " + now;
-  });
+  add_rules(call, list);
+  add_blocks(call, list);
+  for (const char* power : {"none", "down", "up"}) add_value(call, "power_of_2", power, list);
   add_alternatives(call, "layout", list, [](const auto& other, const auto& now) {
     return "the layout is " + other + " rather than " + now;
   });
-  for (const char* key :
-       {"overflow", "rounding", "underflow", "power_of_2", "score", "normalize"}) {
+  for (const char* key : {"overflow", "rounding", "underflow", "score", "normalize"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });

@@ -14,8 +14,7 @@ constexpr RowOutput kRowOutputs[] = {
     {"grouped_matmul", "y"},         {"grouped_matmul_bf16", "y"},
     {"grouped_matmul_rowwise", "y"}, {"grouped_matmul_blockwise", "y"},
     {"grouped_linear", "y"},         {"grouped_linear", "dx"},
-    {"unpad_groups", "x"},           {"quantize_rowwise", "codes"},
-    {"quantize_blockwise", "codes"},
+    {"unpad_groups", "x"},           {"quantize", "codes"},
 };
 
 }  // namespace

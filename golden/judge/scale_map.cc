@@ -5,11 +5,10 @@
 
 #include "formats/scale_layout.h"
 #include "golden/judge/group_rows.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
-
-constexpr Index kGroupBlock = 128;
 
 Index elements_of(const std::vector<Index>& shape) {
   Index n = 1;
@@ -29,13 +28,14 @@ Index block_of(Index codes, Index scales, Index known) {
 
 ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
   ScaleHints hints;
-  const std::string_view block = set.text("block", "");
-  const bool number = !block.empty() && block.find_first_not_of("0123456789") == block.npos;
-  if (number && block.size() < 10) hints.block = set.integer("block", 0);
+  if (op == "quantize" || op.starts_with("swiglu_quantize")) {
+    hints.block = scale_choice(op, set).block;
+    if (set.flag("transpose", false)) std::swap(hints.block->rows, hints.block->columns);
+  }
   hints.turned = op == "scaling_aware_transpose";
   const auto ends = inputs.find("group_ends");
   if (ends != inputs.end()) hints.group_ends = group_ends_of(ends->second);
-  hints.group_blocks = hints.turned || block.find("128") != block.npos;
+  if (hints.turned) hints.block = kColumnBlock;
   return hints;
 }
 
@@ -53,21 +53,23 @@ std::optional<ScaleMap> ScaleMap::of(const std::vector<Index>& codes,
     std::swap(map.rows_, map.columns_);
     std::swap(seen[0], seen[1]);
   }
-  const bool grouped = !hints.group_ends.empty() && codes.size() == 2 && scale_type == Dtype::f32;
+  const bool by_rows = hints.block ? hints.block->rows != 1 : scale_type == Dtype::f32;
+  const bool grouped = !hints.group_ends.empty() && codes.size() == 2 && by_rows;
   if (grouped && map.fit_groups(scales, hints)) return map;
-  if (map.fit_blocks(seen, scales, hints.block) || map.fit_rows(seen, scales)) return map;
-  if (scale_type == Dtype::e8m0 && map.fit_tiles(seen, scales, hints.block)) return map;
+  if (map.fit_blocks(seen, scales, hints) || map.fit_rows(seen, scales)) return map;
+  if (scale_type == Dtype::e8m0 && map.fit_tiles(seen, scales, hints)) return map;
   return std::nullopt;
 }
 
 bool ScaleMap::fit_blocks(const std::vector<Index>& codes, const std::vector<Index>& scales,
-                          Index block) {
+                          const ScaleHints& hints) {
   if (scales.size() != codes.size()) return false;
+  const BlockExtents known = hints.block.value_or(BlockExtents{0, 0});
   const std::size_t last = codes.size() - 1;
-  column_block_ = block_of(codes[last], scales[last], block);
+  column_block_ = block_of(codes[last], scales[last], known.columns);
   scale_columns_ = scales[last];
   if (last > 0) {
-    row_block_ = block_of(codes[last - 1], scales[last - 1], block);
+    row_block_ = block_of(codes[last - 1], scales[last - 1], known.rows);
     scale_rows_ = scales[last - 1];
   }
   kind_ = Kind::blocks;
@@ -84,8 +86,8 @@ bool ScaleMap::fit_rows(const std::vector<Index>& codes, const std::vector<Index
 }
 
 bool ScaleMap::fit_tiles(const std::vector<Index>& codes, const std::vector<Index>& scales,
-                         Index block) {
-  column_block_ = block > 0 ? block : 32;
+                         const ScaleHints& hints) {
+  column_block_ = hints.block ? hints.block->columns : kMxBlock;
   scale_columns_ = ceil_div(columns_, column_block_);
   scale_rows_ = blocked_bytes(rows_, scale_columns_);
   kind_ = Kind::tiles;
@@ -93,15 +95,20 @@ bool ScaleMap::fit_tiles(const std::vector<Index>& codes, const std::vector<Inde
 }
 
 bool ScaleMap::fit_groups(const std::vector<Index>& scales, const ScaleHints& hints) {
-  if (scales.size() != 2 || scales[1] != columns_ || hints.group_ends.back() > rows_) return false;
+  if (scales.size() != 2 || hints.group_ends.back() > rows_) return false;
+  const BlockExtents block = hints.block.value_or(kColumnBlock);
+  column_block_ = block.columns == kWhole ? std::max<Index>(columns_, 1) : block.columns;
+  scale_columns_ = ceil_div(columns_, column_block_);
+  if (scales[1] != scale_columns_) return false;
+  const Index height = block.rows == kWhole ? kScaledBlock : block.rows;
   const auto groups = static_cast<Index>(hints.group_ends.size());
   Index blocks = 0;
   Index begin = 0;
   for (const Index end : hints.group_ends) {
-    blocks += ceil_div(end - begin, kGroupBlock);
+    blocks += ceil_div(end - begin, height);
     begin = end;
   }
-  const bool by_blocks = hints.group_blocks ? scales[0] == blocks : scales[0] != groups;
+  const bool by_blocks = hints.block ? block.rows != kWhole : scales[0] != groups;
   if (scales[0] != (by_blocks ? blocks : groups)) return false;
   kind_ = Kind::groups;
   scale_row_.assign(static_cast<std::size_t>(rows_), -1);
@@ -109,9 +116,9 @@ bool ScaleMap::fit_groups(const std::vector<Index>& scales, const ScaleHints& hi
   begin = 0;
   for (const Index end : hints.group_ends) {
     for (Index r = begin; r < end; ++r) {
-      scale_row_[static_cast<std::size_t>(r)] = first + (by_blocks ? (r - begin) / kGroupBlock : 0);
+      scale_row_[static_cast<std::size_t>(r)] = first + (by_blocks ? (r - begin) / height : 0);
     }
-    first += by_blocks ? ceil_div(end - begin, kGroupBlock) : 1;
+    first += by_blocks ? ceil_div(end - begin, height) : 1;
     begin = end;
   }
   return true;
@@ -126,7 +133,7 @@ Index ScaleMap::operator()(Index i) const {
     case Kind::rows: return matrix * rows_ + row;
     case Kind::groups: {
       const Index scale_row = scale_row_[static_cast<std::size_t>(row)];
-      return scale_row < 0 ? -1 : scale_row * columns_ + column;
+      return scale_row < 0 ? -1 : scale_row * scale_columns_ + column / column_block_;
     }
     case Kind::tiles:
       return matrix * scale_rows_ +

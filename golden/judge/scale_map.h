@@ -7,15 +7,15 @@
 
 #include "formats/dtype.h"
 #include "ops/catalogue.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo {
 
 /// What is known of a quantised tensor beside its shapes.
 struct ScaleHints {
-  Index block = 0;                ///< elements that share a scale; 0: 1, 32, 128 or all of an axis
-  bool group_blocks = false;      ///< blocks of 128 rows restart at each group
-  bool turned = false;            ///< codes are the transpose of what the scales were made for
-  std::vector<Index> group_ends;  ///< empty: none
+  std::optional<BlockExtents> block;  ///< of elements that share a scale; else 1, 32, 128 or all
+  bool turned = false;                ///< codes are the transpose of what the scales were made for
+  std::vector<Index> group_ends;      ///< empty: none
 };
 
 /// Hints from the operator that made the tensor and its call.
@@ -37,9 +37,11 @@ class ScaleMap {
  private:
   enum class Kind : std::uint8_t { blocks, rows, tiles, groups };
 
-  bool fit_blocks(const std::vector<Index>& codes, const std::vector<Index>& scales, Index block);
+  bool fit_blocks(const std::vector<Index>& codes, const std::vector<Index>& scales,
+                  const ScaleHints& hints);
   bool fit_rows(const std::vector<Index>& codes, const std::vector<Index>& scales);
-  bool fit_tiles(const std::vector<Index>& codes, const std::vector<Index>& scales, Index block);
+  bool fit_tiles(const std::vector<Index>& codes, const std::vector<Index>& scales,
+                 const ScaleHints& hints);
   bool fit_groups(const std::vector<Index>& scales, const ScaleHints& hints);
 
   Kind kind_ = Kind::blocks;

@@ -9,10 +9,19 @@
 namespace mxo {
 namespace {
 
-NamedTensors quantized(Backend& backend, std::string_view op, Tensor x, const Parameters& set) {
+NamedTensors quantized(Backend& backend, Tensor x, const Parameters& set) {
   NamedTensors in;
   in.emplace("x", std::move(x));
-  return call_operator(backend, op, in, set);
+  return call_operator(backend, "quantize", in, set);
+}
+
+/// Scales [.., 1] as [..], as row-wise products take them.
+NamedTensors one_a_row(NamedTensors parts) {
+  const Tensor& scales = parts.at("scales");
+  Tensor flat(scales.dtype(), {scales.shape().begin(), scales.shape().end() - 1});
+  std::memcpy(flat.data(), scales.data(), scales.bytes());
+  parts.insert_or_assign("scales", std::move(flat));
+  return parts;
 }
 
 void put(NamedTensors& to, const std::string& name, NamedTensors parts) {
@@ -60,9 +69,8 @@ Parameters with(std::initializer_list<std::pair<const char*, std::string>> setti
 
 Call mx_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
   NamedTensors in;
-  put(in, "x", quantized(backend, "quantize", random_floats({size.rows, size.k}, seed), {}));
-  put(in, "w",
-      quantized(backend, "quantize", random_floats({experts(size), size.n, size.k}, seed + 1), {}));
+  put(in, "x", quantized(backend, random_floats({size.rows, size.k}, seed), {}));
+  put(in, "w", quantized(backend, random_floats({experts(size), size.n, size.k}, seed + 1), {}));
   in.emplace("group_ends", ends_of(size.ends));
   return make_call("grouped_matmul", in, {});
 }
@@ -70,10 +78,9 @@ Call mx_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
 Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
   NamedTensors in;
   put(in, "x",
-      quantized(backend, "quantize_blockwise", random_floats({size.rows, size.k}, seed), {}));
+      quantized(backend, random_floats({size.rows, size.k}, seed), with({{"block", "1x128"}})));
   put(in, "w",
-      quantized(backend, "quantize_blockwise",
-                random_floats({experts(size), size.n, size.k}, seed + 1),
+      quantized(backend, random_floats({experts(size), size.n, size.k}, seed + 1),
                 with({{"block", "128x128"}})));
   in.emplace("group_ends", ends_of(size.ends));
   return make_call("grouped_matmul_blockwise", in, {});
@@ -81,12 +88,10 @@ Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& 
 
 Call rowwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
   NamedTensors in;
-  const Parameters set = with({{"power_of_2", "false"}});
-  put(in, "x",
-      quantized(backend, "quantize_rowwise", random_floats({size.rows, size.k}, seed), set));
+  const Parameters set = with({{"block", "1xK"}, {"power_of_2", "none"}});
+  put(in, "x", one_a_row(quantized(backend, random_floats({size.rows, size.k}, seed), set)));
   put(in, "w",
-      quantized(backend, "quantize_rowwise",
-                random_floats({experts(size), size.n, size.k}, seed + 1), set));
+      one_a_row(quantized(backend, random_floats({experts(size), size.n, size.k}, seed + 1), set)));
   in.emplace("group_ends", ends_of(size.ends));
   return make_call("grouped_matmul_rowwise", in, {});
 }
@@ -101,9 +106,9 @@ Call bf16_product(std::uint64_t seed, const ProductSize& size) {
 
 Call mx_wgrad(Backend& backend, std::uint64_t seed) {
   NamedTensors in;
-  const Parameters down = with({{"axis", "-2"}});
-  put(in, "dy", quantized(backend, "quantize", random_floats({320, 96}, seed), down));
-  put(in, "x", quantized(backend, "quantize", random_floats({320, 160}, seed + 1), down));
+  const Parameters down = with({{"block", "32x1"}});
+  put(in, "dy", quantized(backend, random_floats({320, 96}, seed), down));
+  put(in, "x", quantized(backend, random_floats({320, 160}, seed + 1), down));
   in.emplace("group_ends", ends_of({96, 96, 160, 288}));
   return make_call("grouped_matmul_wgrad", in, {});
 }

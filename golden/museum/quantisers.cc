@@ -131,7 +131,7 @@ Call blockwise_call(std::uint64_t seed) {
     x.as<float>()[i] = 448.0f * std::exp2(std::ceil(std::log2(200.0f)));
   }
   in.emplace("x", std::move(x));
-  return make_call("quantize_blockwise", in, {});
+  return make_call("quantize", in, with({{"block", "1x128"}}));
 }
 
 /// 1x128 blocks by a rule of one's own: amax to the stored scale and the factor of the codes.

@@ -102,7 +102,7 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
   ManifestCase entry{.id = item.id,
                      .op = item.op,
                      .parameters = item.parameters,
-                     .profile = parameter_of(item, "profile"),
+                     .profile = parameter_of(item, "rule"),
                      .sum = parameter_of(item, "sum"),
                      .source = {},
                      .flags = item.flags,

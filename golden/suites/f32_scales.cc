@@ -42,31 +42,31 @@ MakeInputs grouped(Dtype dtype, std::vector<Index> shape, Tensor ends) {
 void add_rowwise(std::vector<SuiteCase>& cases, const std::string& format, Dtype dtype,
                  const std::string& power) {
   const std::string tail = "." + std::string(name_of(dtype)) + "." + format +
-                           (power == "true" ? ".power_of_2" : ".any_scale");
-  const Settings set{{"format", format}, {"power_of_2", power}};
-  add_case(cases, "rowwise.k" + tail, "quantize_rowwise", set, kRowFlags,
-           [dtype](const InputStream& in) {
-             return one("x", rows_with_edges(in, dtype, {12, 200}));
-           });
+                           (power == "down" ? ".power_of_2" : ".any_scale");
+  const Settings set{
+      {"format", format}, {"power_of_2", power}, {"rule", "torchao"}, {"block", "1xK"}};
+  add_case(cases, "rowwise.k" + tail, "quantize", set, kRowFlags, [dtype](const InputStream& in) {
+    return one("x", rows_with_edges(in, dtype, {12, 200}));
+  });
   Settings columns = set;
-  columns.emplace("axis", "-2");
-  add_case(cases, "rowwise.r" + tail, "quantize_rowwise", columns,
+  columns["block"] = "Rx1";
+  add_case(cases, "rowwise.r" + tail, "quantize", columns,
            {"empty_group", "one_row", "first_group_empty", "last_group_empty",
             "rows_beyond_last_group", "one_nan", "one_inf"},
            grouped(dtype, {80, 40}, integers({0, 1, 33, 33, 72, 72})));
 }
 
 void add_blockwise(std::vector<SuiteCase>& cases, const std::string& format, Dtype dtype,
-                   const std::string& profile) {
+                   const std::string& rule) {
   for (const std::string block : {"1x128", "128x1", "128x128"}) {
-    const Settings set{{"format", format}, {"block", block}, {"profile", profile}};
-    const std::string tail = "." + std::string(name_of(dtype)) + "." + format + "." + profile;
-    add_case(cases, "blockwise." + block + tail, "quantize_blockwise", set, kRowFlags,
+    const Settings set{{"format", format}, {"block", block}, {"rule", rule}};
+    const std::string tail = "." + std::string(name_of(dtype)) + "." + format + "." + rule;
+    add_case(cases, "blockwise." + block + tail, "quantize", set, kRowFlags,
              [dtype](const InputStream& in) {
                return one("x", rows_with_edges(in, dtype, {200, 300}));
              });
     if (block != "128x1") continue;
-    add_case(cases, "blockwise.groups" + tail, "quantize_blockwise", set,
+    add_case(cases, "blockwise.groups" + tail, "quantize", set,
              {"empty_group", "one_row", "boundary_inside_tile", "rows_beyond_last_group"},
              grouped(dtype, {300, 40}, integers({1, 1, 130, 290})));
   }
@@ -80,10 +80,10 @@ std::vector<SuiteCase> f32_scales_cases(int level) {
     for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
       const int least = format == "e4m3" && dtype == Dtype::bf16 ? 0 : format == "e4m3" ? 1 : 2;
       if (level < least) continue;
-      for (const std::string power : {"true", "false"}) add_rowwise(cases, format, dtype, power);
-      for (const std::string profile : {"torchao", "te", "flow"}) {
-        if (level < 1 && profile != "torchao") continue;
-        add_blockwise(cases, format, dtype, profile);
+      for (const std::string power : {"down", "none"}) add_rowwise(cases, format, dtype, power);
+      for (const std::string rule : {"torchao", "te", "flow"}) {
+        if (level < 1 && rule != "torchao") continue;
+        add_blockwise(cases, format, dtype, rule);
       }
     }
   }

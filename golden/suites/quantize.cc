@@ -8,27 +8,27 @@ namespace {
 
 constexpr std::string_view kFormats[] = {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"};
 constexpr std::string_view kModes[] = {"rceil", "floor", "ceil", "even"};
-constexpr std::string_view kProfileNames[] = {"torchao", "te", "ocp", "torchao_cuda"};
+constexpr std::string_view kRules[] = {"torchao", "te", "ocp", "torchao_cuda"};
 
 /// One point of the product of all parameters.
 struct Choice {
   std::string_view format = "e4m3";
   std::string_view mode = "rceil";
-  std::string_view profile = "torchao";
-  std::string_view axis = "k";  ///< k: axis -1; r: axis -2; t: axis -2, transposed
+  std::string_view rule = "torchao";
+  std::string_view axis = "k";  ///< of blocks, k: 1x32; r: 32x1; t: 32x1, transposed
   Dtype dtype = Dtype::f32;
 
   Settings settings() const {
     Settings set{{"format", std::string(format)},
                  {"scale_mode", std::string(mode)},
-                 {"profile", std::string(profile)},
-                 {"axis", axis == "k" ? "-1" : "-2"}};
+                 {"rule", std::string(rule)},
+                 {"block", axis == "k" ? "1x32" : "32x1"}};
     if (axis == "t") set.emplace("transpose", "true");
     return set;
   }
   std::string id(std::string_view what) const {
     std::string text = "quantize." + std::string(what);
-    for (const std::string_view part : {name_of(dtype), format, mode, profile, axis}) {
+    for (const std::string_view part : {name_of(dtype), format, mode, rule, axis}) {
       text += ".";
       text += part;
     }
@@ -41,9 +41,9 @@ struct Choice {
 
 /// The least level at which the edges are run under this choice.
 int level_of(const Choice& c) {
-  const bool plain = c.profile == "torchao" && c.axis == "k";
+  const bool plain = c.rule == "torchao" && c.axis == "k";
   if (plain && c.format == "e4m3" && (c.mode == "rceil" || c.mode == "floor")) return 0;
-  const int departures = (c.profile != "torchao") + (c.axis != "k") + (c.dtype != Dtype::f32);
+  const int departures = (c.rule != "torchao") + (c.axis != "k") + (c.dtype != Dtype::f32);
   return departures <= 1 ? 1 : 2;
 }
 
@@ -126,7 +126,7 @@ void add_dequantize(std::vector<SuiteCase>& cases, int level) {
                [](const InputStream&) { return every_product(); });
       if (level < 1) continue;
       add_case(cases, "dequantize.rows." + format + "." + out, "dequantize",
-               {{"format", format}, {"out", out}, {"axis", "-2"}}, {"random"}, random_codes);
+               {{"format", format}, {"out", out}, {"block", "32x1"}}, {"random"}, random_codes);
     }
   }
 }
@@ -138,9 +138,9 @@ std::vector<SuiteCase> quantize_cases(int level) {
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
     for (const std::string_view format : kFormats) {
       for (const std::string_view mode : kModes) {
-        for (const std::string_view profile : kProfileNames) {
+        for (const std::string_view rule : kRules) {
           for (const std::string_view axis : {"k", "r", "t"}) {
-            const Choice c{format, mode, profile, axis, dtype};
+            const Choice c{format, mode, rule, axis, dtype};
             if (level_of(c) <= level) add_edges(cases, c);
             if (axis != "k" || dtype != Dtype::f32) continue;
             if (level >= 1) add_boundaries(cases, c, 16);

@@ -13,7 +13,7 @@ namespace {
 constexpr Suite kSuites[] = {
     {"formats", "encode and decode: every code, every tie, both neighbours of each boundary",
      formats_cases},
-    {"quantize", "MX quantise and dequantise: scale modes x formats x axes x profiles, with edges",
+    {"quantize", "MX quantise and dequantise: scale modes x formats x blocks x rules, with edges",
      quantize_cases},
     {"f32_scales", "row-wise and block-wise quantise with f32 scales", f32_scales_cases},
     {"layouts", "swizzled scale layouts and back, groups at their edges", layouts_cases},

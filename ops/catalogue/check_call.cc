@@ -33,7 +33,7 @@ NamedTensors check_call(std::string_view name, const NamedViews& views,
   check_names(entry, views, parameters);
   if (entry.call_ranks != nullptr) return {};
   IdleBackend idle;
-  return entry.call(idle, views, parameters);
+  return entry.call(idle, views, parameters.as_listed(entry.parameters));
 }
 
 }  // namespace mxo

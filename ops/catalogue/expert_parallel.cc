@@ -2,21 +2,24 @@
 #include "ops/expert_parallel.h"
 
 #include "ops/catalogue/families.h"
-#include "ops/catalogue/quantize_parameters.h"
 #include "ops/catalogue/ranks.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
 
 namespace mxo {
 namespace {
 
-Wire wire_of(const Parameters& set) {
+Wire wire_of(std::string_view op, const Parameters& set) {
   Wire wire;
   const std::string_view precision = set.text("precision", "mxfp8");
   if (precision == "bf16") wire.precision = WirePrecision::bf16;
   if (precision == "fp8_blockwise") wire.precision = WirePrecision::fp8_blockwise;
   wire.format = set.format("format", "e4m3");
-  wire.mode = scale_mode_of(set);
-  wire.profile = profile_of(set);
+  const bool mx = wire.precision != WirePrecision::fp8_blockwise;
+  const std::string_view rule = set.text("rule", mx ? "torchao" : "flow");
+  wire.rule = mx ? scale_rule(op, rule, Dtype::e8m0, kMxColumns).rule
+                 : scale_rule(op, rule, Dtype::f32, kRowBlock).rule;
+  wire.rule.mode = scale_mode_of(set);
   if (set.text("placement", "fused") == "unfused") wire.placement = Placement::unfused;
   return wire;
 }
@@ -30,7 +33,7 @@ class RankCall {
         communicator_(communicator),
         inputs_(inputs_of_rank(inputs, communicator.rank())),
         stage_(backend, op, inputs_),
-        wire_(wire_of(set)) {
+        wire_(wire_of(op, set)) {
     const Index experts = set.integer("experts", 0);
     const bool padded = set.text("layout", "rank_major") == "expert_major_padded";
     plan_ = plan_experts(backend, communicator, stage_.indices("experts"), experts,
@@ -41,15 +44,15 @@ class RankCall {
   }
 
   NamedTensors dispatched() {
-    WireOperands x;
+    ScaledTensor x;
     if (stage_.has("x")) {
-      x.rows = stage_.floats("x");
+      x.codes = stage_.floats("x");
     } else {
       x.codes = stage_.codes("codes", wire_.format);
       const bool mx = wire_.precision != WirePrecision::fp8_blockwise;
       x.scales = mx ? stage_.scales("scales") : stage_.floats("scales");
     }
-    const WireRows rows = dispatch(backend_, communicator_, plan_, x, wire_);
+    const OwnedScaledTensor rows = dispatch(backend_, communicator_, plan_, x, wire_);
     NamedTensors out = named(rows, "x", "codes", "scales");
     out.emplace("tokens_per_expert", plan_.tokens_per_expert);
     if (plan_.layout == DispatchLayout::expert_major_padded) {
@@ -88,8 +91,8 @@ class RankCall {
     if (given.given()) {
       dweights = BackendTensor(backend_, Dtype::f32, {plan_.tokens, plan_.top_k});
     }
-    const WireRows rows = combine_backward(backend_, communicator_, plan_, returned.operand(),
-                                           given, dout, dweights.result(), wire_);
+    const OwnedScaledTensor rows = combine_backward(
+        backend_, communicator_, plan_, returned.operand(), given, dout, dweights.result(), wire_);
     NamedTensors out = named(rows, "dy", "dy.codes", "dy.scales");
     if (dweights.given()) out.emplace("dweights", on_host(backend_, dweights.operand()));
     return out;
@@ -97,12 +100,12 @@ class RankCall {
 
  private:
   Operand weights() { return stage_.has("weights") ? stage_.floats("weights") : Operand{}; }
-  NamedTensors named(const WireRows& rows, const char* plain, const char* codes,
+  NamedTensors named(const OwnedScaledTensor& rows, const char* plain, const char* codes,
                      const char* scales) {
     NamedTensors out;
-    if (rows.rows.given()) out.emplace(plain, on_host(backend_, rows.rows.operand()));
-    if (rows.codes.given()) out.emplace(codes, on_host(backend_, rows.codes.operand()));
-    if (rows.scales.given()) out.emplace(scales, on_host(backend_, rows.scales.operand()));
+    const bool scaled = rows.view().scaled();
+    out.emplace(scaled ? codes : plain, on_host(backend_, rows.codes()));
+    if (scaled) out.emplace(scales, on_host(backend_, rows.scales()));
     return out;
   }
 
@@ -177,7 +180,7 @@ constexpr ParameterSpec kSet[] = {
     {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
     {"scale_mode", "rceil|floor|ceil|even", "of scales"},
-    {"profile", "torchao|te|ocp|torchao_cuda", "of scales"},
+    {"rule", "", "of scales: torchao, or flow with fp8_blockwise, unless given"},
 };
 
 constexpr CatalogueEntry kEntries[] = {

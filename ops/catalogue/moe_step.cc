@@ -2,7 +2,7 @@
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 #include "ops/route.h"
 #include "ops/scaling_aware_transpose.h"
 #include "ops/swiglu.h"
@@ -88,7 +88,7 @@ NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Pa
   Index tiles = most;
   if (backend.reads_host_memory()) {
     Check("scaling_aware_transpose").group_ends(backend, op.group_ends, shape[0]);
-    tiles = blocks_of_groups(op.group_ends);
+    tiles = row_blocks(op.group_ends, kScaledBlock);
   }
   op.scales_out = stage.output("scales", Dtype::f32, {tiles, shape[1]});
   const std::string_view underflow = set.text("underflow", "round");

@@ -1,121 +1,87 @@
 // Catalogue entries of quantize and dequantize.
 #include "ops/quantize.h"
 
-#include "formats/scale_layout.h"
 #include "ops/catalogue/families.h"
-#include "ops/catalogue/quantize_parameters.h"
-#include "ops/catalogue/staging.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
 
 namespace mxo {
 namespace {
 
-/// Where codes and scales lie, for x of shape `shape`.
-struct Placement {
-  BlockAxis axis;
-  bool transpose;
-  Index block;
-  ScaleStorage storage = ScaleStorage::row_major;
-  std::vector<Index> codes;
-  std::vector<Index> scales;
-};
-
-Placement placement(std::string_view op, const Parameters& set, const std::vector<Index>& shape) {
-  const Check check(op);
-  check.that(shape.size() == 2 || shape.size() == 3,
-             "x: found rank " + std::to_string(shape.size()) + ", needs rank 2 to 3");
-  Placement p;
-  p.axis = set.text("axis", "-1") == "-2" ? BlockAxis::rows : BlockAxis::columns;
-  p.transpose = set.flag("transpose", false);
-  p.block = set.integer("block", kMxBlock);
-  check.that(p.block > 0, "block: found " + std::to_string(p.block) + ", needs a positive number");
-  const bool along_rows = p.axis == BlockAxis::rows;
-  if (p.transpose && !along_rows) {
-    throw Error(Fault::argument, std::string(op) + ": transpose: needs axis=-2");
-  }
-  const Index r = shape[shape.size() - 2];
-  const Index k = shape.back();
-  check.multiple("x", along_rows ? "R" : "K", along_rows ? r : k, p.block);
-  p.codes = shape;
-  p.scales = along_rows ? with_axis(shape, 2, r / p.block) : with_axis(shape, 1, k / p.block);
-  if (p.transpose) {
-    p.codes = with_axis(with_axis(shape, 2, k), 1, r);
-    p.scales = with_axis(with_axis(shape, 2, k), 1, r / p.block);
-  }
-  if (set.text("scale_layout", "row_major") == "blocked") {
-    if (along_rows) {
-      throw Error(Fault::argument, std::string(op) + ": scale_layout: blocked needs axis=-1");
-    }
-    p.storage = ScaleStorage::blocked;
-    p.scales = {blocked_bytes(r, k / p.block)};
-    if (shape.size() == 3) p.scales.insert(p.scales.begin(), shape[0]);
-  }
-  return p;
-}
-
 NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "quantize", inputs);
-  const Placement p = placement("quantize", set, stage.given("x").shape());
+  const ScaleChoice choice = scale_choice("quantize", set);
   Quantize op;
   op.x = stage.floats("x");
-  op.codes = stage.output("codes", set.format("format", "e4m3"), p.codes);
-  op.scales = stage.output("scales", Dtype::e8m0, p.scales);
-  if (p.transpose) {
-    op.codes = transposed(op.codes);
-    op.scales = transposed(op.scales);
-  }
-  op.mode = scale_mode_of(set);
-  op.axis = p.axis;
-  op.block = p.block;
-  op.profile = profile_of(set);
-  op.storage = p.storage;
+  if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
+  op.to = scaled_outputs("quantize", stage, set, stage.given("x").shape(), choice);
+  op.rule = choice.rule;
   quantize(stage.ready(), op);
   return stage.finish();
+}
+
+/// Scales as the type that the call names, or as the file has them.
+Operand scales_of(Staging& stage, const Parameters& set) {
+  const Dtype held = stage.given("scales").dtype();
+  const bool bytes = held == Dtype::u8 || held == Dtype::e8m0;
+  const std::string_view type = set.text("scale", bytes ? "e8m0" : "f32");
+  if (type != "e8m0" && type != "f32") {
+    throw Error(Fault::argument,
+                "dequantize: scale=" + std::string(type) + ": needs one of e8m0|f32");
+  }
+  return type == "e8m0" ? stage.scales("scales") : stage.floats("scales");
 }
 
 NamedTensors call_dequantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "dequantize", inputs);
   Dequantize op;
-  op.codes = stage.codes("codes", set.format("format", "e4m3"));
-  op.scales = stage.scales("scales");
+  op.from.block = block_named("dequantize", set.text("block", "1x32"));
+  op.from.codes = stage.codes("codes", set.format("format", "e4m3"));
+  op.from.scales = scales_of(stage, set);
   std::vector<Index> shape = stage.given("codes").shape();
-  if (set.flag("transpose", false) && op.codes.rank >= 2 && op.scales.rank >= 2) {
-    op.codes = transposed(op.codes);
-    op.scales = transposed(op.scales);
+  if (set.flag("transpose", false) && op.from.codes.rank >= 2 && op.from.scales.rank >= 2) {
+    op.from.codes = transposed(op.from.codes);
+    op.from.scales = transposed(op.from.scales);
     std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
   }
-  op.axis = set.text("axis", "-1") == "-2" ? BlockAxis::rows : BlockAxis::columns;
-  op.block = set.integer("block", kMxBlock);
+  if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
   op.x = stage.output("x", set.format("out", "bf16"), shape);
   dequantize(stage.ready(), op);
   return stage.finish();
 }
 
 constexpr ParameterSpec kFormat{"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "the element format"};
-constexpr ParameterSpec kAxis{"axis", "-1|-2", "along which neighbours share a scale"};
-constexpr ParameterSpec kTranspose{"transpose", "false|true", "with axis -2: last axes exchanged"};
-constexpr ParameterSpec kBlock{"block", "32", "neighbours that share a scale"};
+constexpr ParameterSpec kTranspose{"transpose", "false|true",
+                                   "blocks of more than one row: last axes exchanged"};
 
-constexpr OperandSpec kQuantizeIn[] = {{"x", "[.., R, K]", "f32 or bf16"}};
+constexpr OperandSpec kEnds{"group_ends", "[E], blocks of rows start again", "i32", true};
+constexpr OperandSpec kQuantizeIn[] = {{"x", "[.., R, K]", "f32, bf16 or f16"}, kEnds};
 constexpr OperandSpec kQuantizeOut[] = {{"codes", "[.., R, K]", "u8"},
-                                        {"scales", "[.., R, K/32]", "u8 (e8m0)"}};
+                                        {"scales", "[.., ceil(R/r), ceil(K/c)]", "u8 or f32"}};
 constexpr ParameterSpec kQuantizeSet[] = {
     kFormat,
-    {"scale_mode", "rceil|floor|ceil|even", "how amax becomes a power of two"},
-    kAxis,
+    kBlockParameter,
+    kRuleParameter,
+    kScaleParameter,
+    kModeParameter,
+    kPowerParameter,
+    kEpsilonParameter,
+    kScaleMaxParameter,
     kTranspose,
-    kBlock,
-    {"profile", "torchao|te|ocp|torchao_cuda", "whose edge cases"},
     {"scale_layout", "row_major|blocked", "blocked: 128x4 tiles, one matrix per expert"},
 };
+constexpr OperandSpec kDequantizeIn[] = {kQuantizeOut[0], kQuantizeOut[1], kEnds};
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};
-constexpr ParameterSpec kDequantizeSet[] = {
-    kFormat, kAxis, kTranspose, kBlock, {"out", "bf16|f32", "type of the result"}};
+constexpr ParameterSpec kDequantizeSet[] = {kFormat,
+                                            kBlockParameter,
+                                            kScaleParameter,
+                                            kTranspose,
+                                            {"out", "bf16|f32", "type of the result"}};
 
 constexpr CatalogueEntry kEntries[] = {
-    {"quantize", "high precision to MX codes and e8m0 scales", kQuantizeIn, kQuantizeOut,
-     kQuantizeSet, call_quantize},
-    {"dequantize", "MX codes and scales to bf16 or f32, one rounding", kQuantizeOut, kDequantizeOut,
+    {"quantize", "high precision to 8-bit codes and a scale for each block", kQuantizeIn,
+     kQuantizeOut, kQuantizeSet, call_quantize},
+    {"dequantize", "codes and scales to bf16 or f32, one rounding", kDequantizeIn, kDequantizeOut,
      kDequantizeSet, call_dequantize},
 };
 

@@ -10,8 +10,6 @@ __all__ = [
     "decode",
     "quantize",
     "dequantize",
-    "quantize_rowwise",
-    "quantize_blockwise",
     "swizzle_scales",
     "unswizzle_scales",
     "grouped_matmul",
@@ -121,31 +119,39 @@ def decode(
 
 def quantize(
     x: Any,
+    group_ends: Any = None,
     *,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    axis: Literal["-1", "-2"] | Any = None,
-    transpose: bool | None = None,
     block: str | int | float | None = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    rule: str | int | float | None = None,
+    scale: str | int | float | None = None,
+    scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
+    power_of_2: str | int | float | None = None,
+    epsilon: str | int | float | None = None,
+    scale_max: str | int | float | None = None,
+    transpose: bool | None = None,
     scale_layout: Literal["row_major", "blocked"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """High precision to MX codes and e8m0 scales.
+    """High precision to 8-bit codes and a scale for each block.
 
     Operands:
-        x: [.., R, K], f32 or bf16
+        x: [.., R, K], f32, bf16 or f16
+        group_ends: [E], blocks of rows start again, i32; optional
     Returns:
         codes: [.., R, K], u8
-        scales: [.., R, K/32], u8 (e8m0)
+        scales: [.., ceil(R/r), ceil(K/c)], u8 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        scale_mode: how amax becomes a power of two (rceil, floor, ceil, even)
-        axis: along which neighbours share a scale (-1, -2)
-        transpose: with axis -2: last axes exchanged (false, true)
-        block: neighbours that share a scale (32)
-        profile: whose edge cases (torchao, te, ocp, torchao_cuda)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        rule: a row of `mxo list rules` (torchao)
+        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
+        power_of_2: f32 scales: none, down or up; as the rule has it unless given
+        epsilon: f32 scales: floor of amax; the rule's
+        scale_max: f32 scales: bound of amax; the rule's
+        transpose: blocks of more than one row: last axes exchanged (false, true)
         scale_layout: blocked: 128x4 tiles, one matrix per expert (row_major, blocked)
     One output is returned alone, several as a tuple in this order.
     """
@@ -153,15 +159,19 @@ def quantize(
         "quantize",
         {
             "x": x,
+            "group_ends": group_ends,
         },
         backend=backend,
         threads=threads,
         format=format,
-        scale_mode=scale_mode,
-        axis=axis,
-        transpose=transpose,
         block=block,
-        profile=profile,
+        rule=rule,
+        scale=scale,
+        scale_mode=scale_mode,
+        power_of_2=power_of_2,
+        epsilon=epsilon,
+        scale_max=scale_max,
+        transpose=transpose,
         scale_layout=scale_layout,
     )
     return _in_order(outputs, ("codes", "scales"))
@@ -170,27 +180,29 @@ def quantize(
 def dequantize(
     codes: Any,
     scales: Any,
+    group_ends: Any = None,
     *,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    axis: Literal["-1", "-2"] | Any = None,
-    transpose: bool | None = None,
     block: str | int | float | None = None,
+    scale: str | int | float | None = None,
+    transpose: bool | None = None,
     out: Literal["bf16", "f32"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """MX codes and scales to bf16 or f32, one rounding.
+    """Codes and scales to bf16 or f32, one rounding.
 
     Operands:
         codes: [.., R, K], u8
-        scales: [.., R, K/32], u8 (e8m0)
+        scales: [.., ceil(R/r), ceil(K/c)], u8 or f32
+        group_ends: [E], blocks of rows start again, i32; optional
     Returns:
         x: [.., R, K], bf16 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        axis: along which neighbours share a scale (-1, -2)
-        transpose: with axis -2: last axes exchanged (false, true)
-        block: neighbours that share a scale (32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        transpose: blocks of more than one row: last axes exchanged (false, true)
         out: type of the result (bf16, f32)
     It is returned alone.
     """
@@ -199,97 +211,17 @@ def dequantize(
         {
             "codes": codes,
             "scales": scales,
+            "group_ends": group_ends,
         },
         backend=backend,
         threads=threads,
         format=format,
-        axis=axis,
-        transpose=transpose,
         block=block,
+        scale=scale,
+        transpose=transpose,
         out=out,
     )
     return _in_order(outputs, ("x",))
-
-
-def quantize_rowwise(
-    x: Any,
-    group_ends: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    axis: Literal["-1", "-2"] | Any = None,
-    power_of_2: bool | None = None,
-    epsilon: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Codes with one f32 scale per row, or per column and group.
-
-    Operands:
-        x: [.., K], f32 or bf16
-        group_ends: [E], with axis -2, i32; optional
-    Returns:
-        codes: [.., K], u8
-        scales: [..], or [E, K] with axis -2, f32
-    Parameters, the first value is the default:
-        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        axis: one scale per row, or per column of each group (-1, -2)
-        power_of_2: clear the mantissa of the multiplier (true, false)
-        epsilon: floor of amax (1e-12)
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "quantize_rowwise",
-        {
-            "x": x,
-            "group_ends": group_ends,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
-        axis=axis,
-        power_of_2=power_of_2,
-        epsilon=epsilon,
-    )
-    return _in_order(outputs, ("codes", "scales"))
-
-
-def quantize_blockwise(
-    x: Any,
-    group_ends: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    block: Literal["1x128", "128x1", "128x128"] | Any = None,
-    profile: Literal["torchao", "te", "flow"] | Any = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Codes with one f32 scale per 128-block.
-
-    Operands:
-        x: [R, K] or [E, R, K], f32 or bf16
-        group_ends: [E], with block 128x1, i32; optional
-    Returns:
-        codes: shape of x, u8
-        scales: one per block, ragged ends too, f32
-    Parameters, the first value is the default:
-        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: elements that share a scale (1x128, 128x1, 128x128)
-        profile: whose rule for the scale (torchao, te, flow)
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "quantize_blockwise",
-        {
-            "x": x,
-            "group_ends": group_ends,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
-        block=block,
-        profile=profile,
-    )
-    return _in_order(outputs, ("codes", "scales"))
 
 
 def swizzle_scales(
@@ -1309,31 +1241,36 @@ def swiglu_quantize(
     rounding: Literal["none", "bf16"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block: str | int | float | None = None,
+    rule: str | int | float | None = None,
+    scale: str | int | float | None = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    axis: Literal["-1", "-2"] | Any = None,
+    power_of_2: str | int | float | None = None,
+    epsilon: str | int | float | None = None,
+    scale_max: str | int | float | None = None,
     transpose: bool | None = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda", "flow"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Swiglu and quantize, or quantize_blockwise, in one pass.
+    """Swiglu and quantize in one pass.
 
     Operands:
         x: [R, 2F], gate first, f32 or bf16
         probs: [R], f32; optional
-        group_ends: [E], with block 128x1, i32; optional
+        group_ends: [E], blocks of rows start again, i32; optional
     Returns:
         codes: [R, F], u8
-        scales: [R, F/32] or one per 128-block, u8 (e8m0) or f32
+        scales: [ceil(R/r), ceil(F/c)], u8 or f32
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: neighbours that share an e8m0 scale; or 1x128 (with profile flow), 128x1, 128x128:
-            f32 scales (32)
-        scale_mode: of e8m0 scales (rceil, floor, ceil, even)
-        axis: of e8m0 scales: along which neighbours share one (-1, -2)
-        transpose: with axis -2: axes exchanged (false, true)
-        profile: whose rule for the scale (torchao, te, ocp, torchao_cuda, flow)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        rule: a row of `mxo list rules` (torchao)
+        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
+        power_of_2: f32 scales: none, down or up; as the rule has it unless given
+        epsilon: f32 scales: floor of amax; the rule's
+        scale_max: f32 scales: bound of amax; the rule's
+        transpose: blocks of more than one row: axes exchanged (false, true)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -1348,10 +1285,13 @@ def swiglu_quantize(
         rounding=rounding,
         format=format,
         block=block,
+        rule=rule,
+        scale=scale,
         scale_mode=scale_mode,
-        axis=axis,
+        power_of_2=power_of_2,
+        epsilon=epsilon,
+        scale_max=scale_max,
         transpose=transpose,
-        profile=profile,
     )
     return _in_order(outputs, ("codes", "scales"))
 
@@ -1365,10 +1305,13 @@ def swiglu_quantize_backward(
     rounding: Literal["none", "bf16"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block: str | int | float | None = None,
+    rule: str | int | float | None = None,
+    scale: str | int | float | None = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    axis: Literal["-1", "-2"] | Any = None,
+    power_of_2: str | int | float | None = None,
+    epsilon: str | int | float | None = None,
+    scale_max: str | int | float | None = None,
     transpose: bool | None = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda", "flow"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
@@ -1378,20 +1321,22 @@ def swiglu_quantize_backward(
         x: [R, 2F], gate first, f32 or bf16
         dy: [R, F], f32 or bf16
         probs: [R], f32; optional
-        group_ends: [E], with block 128x1, i32; optional
+        group_ends: [E], blocks of rows start again, i32; optional
     Returns:
         codes: [R, 2F], u8
-        scales: [R, 2F/32] or one per 128-block, u8 (e8m0) or f32
+        scales: [ceil(R/r), ceil(2F/c)], u8 or f32
         dprobs: [R], f32; where asked for
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: neighbours that share an e8m0 scale; or 1x128 (with profile flow), 128x1, 128x128:
-            f32 scales (32)
-        scale_mode: of e8m0 scales (rceil, floor, ceil, even)
-        axis: of e8m0 scales: along which neighbours share one (-1, -2)
-        transpose: with axis -2: axes exchanged (false, true)
-        profile: whose rule for the scale (torchao, te, ocp, torchao_cuda, flow)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        rule: a row of `mxo list rules` (torchao)
+        scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
+        scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
+        power_of_2: f32 scales: none, down or up; as the rule has it unless given
+        epsilon: f32 scales: floor of amax; the rule's
+        scale_max: f32 scales: bound of amax; the rule's
+        transpose: blocks of more than one row: axes exchanged (false, true)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -1407,10 +1352,13 @@ def swiglu_quantize_backward(
         rounding=rounding,
         format=format,
         block=block,
+        rule=rule,
+        scale=scale,
         scale_mode=scale_mode,
-        axis=axis,
+        power_of_2=power_of_2,
+        epsilon=epsilon,
+        scale_max=scale_max,
         transpose=transpose,
-        profile=profile,
     )
     return _in_order(outputs, ("codes", "scales", "dprobs"))
 
@@ -1702,7 +1650,7 @@ def dispatch(
     placement: Literal["fused", "unfused"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1730,7 +1678,7 @@ def dispatch(
         placement: how rows reach their place; the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        profile: of scales (torchao, te, ocp, torchao_cuda)
+        rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1754,7 +1702,7 @@ def dispatch(
         placement=placement,
         format=format,
         scale_mode=scale_mode,
-        profile=profile,
+        rule=rule,
     )
     return outputs
 
@@ -1771,7 +1719,7 @@ def dispatch_backward(
     placement: Literal["fused", "unfused"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1792,7 +1740,7 @@ def dispatch_backward(
         placement: how rows reach their place; the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        profile: of scales (torchao, te, ocp, torchao_cuda)
+        rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1814,7 +1762,7 @@ def dispatch_backward(
         placement=placement,
         format=format,
         scale_mode=scale_mode,
-        profile=profile,
+        rule=rule,
     )
     return outputs
 
@@ -1832,7 +1780,7 @@ def combine(
     placement: Literal["fused", "unfused"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1854,7 +1802,7 @@ def combine(
         placement: how rows reach their place; the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        profile: of scales (torchao, te, ocp, torchao_cuda)
+        rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1877,7 +1825,7 @@ def combine(
         placement=placement,
         format=format,
         scale_mode=scale_mode,
-        profile=profile,
+        rule=rule,
     )
     return outputs
 
@@ -1896,7 +1844,7 @@ def combine_backward(
     placement: Literal["fused", "unfused"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
-    profile: Literal["torchao", "te", "ocp", "torchao_cuda"] | Any = None,
+    rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1922,7 +1870,7 @@ def combine_backward(
         placement: how rows reach their place; the same bytes (fused, unfused)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
-        profile: of scales (torchao, te, ocp, torchao_cuda)
+        rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1946,7 +1894,7 @@ def combine_backward(
         placement=placement,
         format=format,
         scale_mode=scale_mode,
-        profile=profile,
+        rule=rule,
     )
     return outputs
 

@@ -53,23 +53,25 @@ void sweep_codec(const char* name) {
 template <FormatSpec S>
 void sweep_scales(const char* name) {
   Digest digest;
-  for (const NamedProfile& row : kProfiles) {
-    for (const ScaleMode mode :
-         {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
-      for_floats(1000003, [&, mode](float x) {
-        const E8M0 scale = shared_scale<S>(x < 0 ? -x : x, mode, row.profile);
-        digest.add(static_cast<std::uint32_t>(scale.bits));
-        digest.add(static_cast<std::uint32_t>(quantize_element<S>(x * 0.37f, scale).bits));
-      });
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (row.scale == ScaleType::e8m0) {
+      for (const ScaleMode mode :
+           {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
+        for_floats(1000003, [&, mode](float x) {
+          const E8M0 scale = shared_scale<S>(x < 0 ? -x : x, mode, row.rule.e8m0);
+          digest.add(static_cast<std::uint32_t>(scale.bits));
+          digest.add(static_cast<std::uint32_t>(quantize_element<S>(x * 0.37f, scale).bits));
+        });
+      }
+      continue;
     }
-  }
-  for (const F32ScaleRule& rule :
-       {kTorchaoRowwise, kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
     for_floats(100003, [&](float x) {
+      const F32ScaleRule& rule = row.rule.f32;
       const F32Scale scale = f32_scale<S>(x < 0 ? -x : x, rule, largest_finite<float>());
-      digest.add(scale.multiplier);
+      digest.add(scale.factor);
       digest.add(scale.stored);
-      digest.add(static_cast<std::uint32_t>(scale_element<S>(x * 0.37f, scale.multiplier).bits));
+      const auto code = scale_element<S>(x * 0.37f, scale.factor, rule.code);
+      digest.add(static_cast<std::uint32_t>(code.bits));
     });
   }
   digest.print("scales ", name);

@@ -7,7 +7,7 @@
 #include "ops/elementwise.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 #include "ops/scale_layouts.h"
 #include "ops/scaling_aware_transpose.h"
 #include "tests/cuda/twin.h"
@@ -208,12 +208,14 @@ TEST_F(CudaBackendTest, NoEndsMakeAKernelWriteOutsideItsOperands) {
                                   x.there.result()});
         },
         [&] {
-          quantize_rowwise(*device_, {x.there.operand(), ends.operand(), codes.there.result(),
-                                      per_group.there.result(), BlockAxis::rows});
+          quantize(*device_, {x.there.operand(),
+                              ends.operand(),
+                              {codes.there.result(), per_group.there.result(), kWholeColumn}});
         },
         [&] {
-          quantize_blockwise(*device_, {x.there.operand(), ends.operand(), codes.there.result(),
-                                        tiles.there.result(), BlockShape::column_128x1});
+          quantize(*device_, {x.there.operand(),
+                              ends.operand(),
+                              {codes.there.result(), tiles.there.result(), kColumnBlock}});
         },
         [&] {
           scaling_aware_transpose(*device_,

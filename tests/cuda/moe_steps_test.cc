@@ -4,7 +4,6 @@
 
 #include "ops/combine_rows.h"
 #include "ops/elementwise.h"
-#include "ops/quantize_f32_scales.h"
 #include "ops/router_gradients.h"
 #include "ops/scaling_aware_transpose.h"
 #include "ops/swiglu_quantize.h"
@@ -118,29 +117,33 @@ TEST_F(CudaMoeSteps, SwigluWithItsCastAgreesForMxAndForBlocksOf128) {
         Strided x = filled(Dtype::bf16, {rows, 2 * width}, plain, Fill::edges, seed);
         Strided probs = filled(Dtype::f32, {rows}, plain, Fill::noise, seed);
         Strided dy = filled(Dtype::bf16, {rows, width}, plain, Fill::noise, seed + 1);
-        const auto result = [&](const Result& codes, const Result& scales) {
-          QuantizedResult to;
-          to.codes = codes;
-          to.scales = scales;
-          return to;
-        };
-        const Index block = mx ? kMxBlock : kScaledBlock;
+        const BlockExtents block = mx ? kMxColumns : kRowBlock;
+        const ScaleRule rule = f32_rule(kFlowBlockwise);
         const Dtype scale = mx ? Dtype::e8m0 : Dtype::f32;
         Strided codes(Dtype::e4m3, {rows, width}, plain);
-        Strided scales(scale, {rows, ceil_div(width, block)}, plain);
-        ASSERT_TRUE(agrees(
-            {&x, &probs}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-              swiglu_quantize(
-                  b, {in[0], weighted ? in[1] : Operand{}, rounding, result(out[0], out[1])});
-            }));
+        Strided scales(scale, {rows, ceil_div(width, block.columns)}, plain);
+        ASSERT_TRUE(agrees({&x, &probs}, {&codes, &scales},
+                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             swiglu_quantize(b, {in[0],
+                                                 weighted ? in[1] : Operand{},
+                                                 {},
+                                                 rounding,
+                                                 {out[0], out[1], block},
+                                                 rule});
+                           }));
         Strided dcodes(Dtype::e4m3, {rows, 2 * width}, plain);
-        Strided dscales(scale, {rows, ceil_div(2 * width, block)}, plain);
+        Strided dscales(scale, {rows, ceil_div(2 * width, block.columns)}, plain);
         Strided dprobs(Dtype::f32, {rows}, plain);
         ASSERT_TRUE(agrees({&x, &probs, &dy}, {&dcodes, &dscales, &dprobs},
                            [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             swiglu_quantize_backward(
-                                 b, {in[0], weighted ? in[1] : Operand{}, in[2], rounding,
-                                     result(out[0], out[1]), weighted ? out[2] : Result{}});
+                             swiglu_quantize_backward(b, {in[0],
+                                                          weighted ? in[1] : Operand{},
+                                                          in[2],
+                                                          {},
+                                                          rounding,
+                                                          {out[0], out[1], block},
+                                                          rule,
+                                                          weighted ? out[2] : Result{}});
                            }));
       }
     }

@@ -2,7 +2,7 @@
 #include "ops/quantize.h"
 
 #include "ops/convert.h"
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 #include "ops/scale_layouts.h"
 #include "tests/cuda/twin.h"
 
@@ -23,9 +23,21 @@ constexpr Fill kFills[] = {Fill::blocks, Fill::edges, Fill::anything};
 constexpr ScaleMode kModes[] = {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil,
                                 ScaleMode::even};
 
-std::vector<Index> scaled(std::vector<Index> shape, BlockAxis axis, Index block) {
-  shape[shape.size() - (axis == BlockAxis::rows ? 2 : 1)] /= block;
-  return shape;
+/// Along which axis neighbours share a scale.
+enum class Axis { columns, rows };
+
+BlockExtents block_along(Axis axis, Index block) {
+  return axis == Axis::columns ? BlockExtents{1, block} : BlockExtents{block, 1};
+}
+
+std::vector<Index> scaled(const std::vector<Index>& shape, Axis axis, Index block) {
+  return shape_of_scales(shape, block_along(axis, block));
+}
+
+/// One quantize of the first operand into the first two results.
+Quantize asked(const Inputs& in, const Outputs& out, const BlockExtents& block,
+               const ScaleRule& rule = {}) {
+  return {in[0], {}, {out[0], out[1], block}, rule};
 }
 
 TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
@@ -33,21 +45,21 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForEveryFormatModeAndProfile) {
   for (const Dtype format : kCodes) {
     for (const Dtype wide : kWide) {
       for (const ScaleMode mode : kModes) {
-        for (const NamedProfile& profile : kProfiles) {
-          for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+        for (const ScaleProfile& profile : {kTorchao, kTransformerEngine, kOcp, kTorchaoCuda}) {
+          for (const Axis axis : {Axis::columns, Axis::rows}) {
             for (const Fill how : kFills) {
               const std::vector<Index> shape = {96, 160};
               Strided x(wide, shape, {"contiguous"});
               fill(x, how, ++seed);
               Strided codes(format, shape, {"contiguous"});
               Strided scales(Dtype::e8m0, scaled(shape, axis, 32), {"contiguous"});
-              ASSERT_TRUE(agrees(
-                  {&x}, {&codes, &scales},
-                  [&](Backend& b, const Inputs& in, const Outputs& out) {
-                    quantize(b, {in[0], out[0], out[1], mode, axis, kMxBlock, profile.profile});
-                  }))
-                  << name_of(format) << " from " << name_of(wide) << ", " << profile.name
-                  << ", mode " << static_cast<int>(mode) << ", fill " << static_cast<int>(how);
+              ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                                 [&](Backend& b, const Inputs& in, const Outputs& out) {
+                                   quantize(b, asked(in, out, block_along(axis, kMxBlock),
+                                                     mx_rule(mode, profile)));
+                                 }))
+                  << name_of(format) << " from " << name_of(wide) << ", mode "
+                  << static_cast<int>(mode) << ", fill " << static_cast<int>(how);
             }
           }
         }
@@ -62,8 +74,8 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
       {160, 7}, {160, 4100}, {2, 416, 36}, {7, 1056}, {1312, 36}, {300, 160}};
   std::uint32_t seed = 100;
   for (const auto& shape : shapes) {
-    for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
-      if (shape[shape.size() - (axis == BlockAxis::rows ? 2 : 1)] % 32 != 0) continue;
+    for (const Axis axis : {Axis::columns, Axis::rows}) {
+      if (shape[shape.size() - (axis == Axis::rows ? 2 : 1)] % 32 != 0) continue;
       for (const Lie& lie : test::lies()) {
         for (const Dtype wide : kWide) {
           Strided x(wide, shape, ++seed % 2 == 0 ? lie : Lie{"contiguous"});
@@ -72,14 +84,15 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
           Strided scales(Dtype::e8m0, scaled(shape, axis, 32), lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                              [&](Backend& b, const Inputs& in, const Outputs& out) {
-                               quantize(b, {in[0], out[0], out[1], ScaleMode::rceil, axis});
+                               quantize(b, asked(in, out, block_along(axis, kMxBlock)));
                              }))
               << lie.name << " " << describe(x.operand());
           Strided back(wide, shape, lie);
-          ASSERT_TRUE(agrees({&codes, &scales}, {&back},
-                             [&](Backend& b, const Inputs& in, const Outputs& out) {
-                               dequantize(b, {in[0], in[1], out[0], axis});
-                             }))
+          ASSERT_TRUE(
+              agrees({&codes, &scales}, {&back},
+                     [&](Backend& b, const Inputs& in, const Outputs& out) {
+                       dequantize(b, {{in[0], in[1], block_along(axis, kMxBlock)}, {}, out[0]});
+                     }))
               << lie.name << " " << describe(x.operand());
         }
       }
@@ -89,7 +102,7 @@ TEST_F(CudaQuantize, GivesTheHostsBytesForHostileShapesAndStrides) {
 
 TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
   for (const Index block : {1, 5, 16, 64}) {
-    for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
+    for (const Axis axis : {Axis::columns, Axis::rows}) {
       const std::vector<Index> shape = {block * 3, block * 5};
       Strided x(Dtype::f32, shape, {"odd_rows", 1, 3, 5});
       fill(x, Fill::blocks, static_cast<std::uint32_t>(block));
@@ -98,11 +111,11 @@ TEST_F(CudaQuantize, BlocksOfAnyLengthAgree) {
       Strided back(Dtype::bf16, shape, {"contiguous"});
       EXPECT_TRUE(
           agrees({&x}, {&codes, &scales}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            quantize(b, {in[0], out[0], out[1], ScaleMode::even, axis, block});
+            quantize(b, asked(in, out, block_along(axis, block), mx_rule(ScaleMode::even)));
           }));
       EXPECT_TRUE(
           agrees({&codes, &scales}, {&back}, [&](Backend& b, const Inputs& in, const Outputs& out) {
-            dequantize(b, {in[0], in[1], out[0], axis, block});
+            dequantize(b, {{in[0], in[1], block_along(axis, block)}, {}, out[0]});
           }));
     }
   }
@@ -118,12 +131,11 @@ TEST_F(CudaQuantize, TransposedResultsAgree) {
         Strided x(wide, shape, {"contiguous"});
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, turned);
-        Strided scales(Dtype::e8m0, scaled(shape, BlockAxis::rows, 32), turned);
-        ASSERT_TRUE(
-            agrees({&x}, {&codes, &scales},
-                   [&](Backend& b, const Inputs& in, const Outputs& out) {
-                     quantize(b, {in[0], out[0], out[1], ScaleMode::rceil, BlockAxis::rows});
-                   }))
+        Strided scales(Dtype::e8m0, scaled(shape, Axis::rows, 32), turned);
+        ASSERT_TRUE(agrees({&x}, {&codes, &scales},
+                           [&](Backend& b, const Inputs& in, const Outputs& out) {
+                             quantize(b, asked(in, out, kMxRows));
+                           }))
             << describe(x.operand());
       }
     }
@@ -139,10 +151,10 @@ TEST_F(CudaQuantize, TransposedOperandsAgree) {
         Strided x(wide, shape, {"turned", 1, 0, 0, true});
         fill(x, how, ++seed);
         Strided codes(Dtype::e4m3, shape, {"contiguous"});
-        Strided scales(Dtype::e8m0, scaled(shape, BlockAxis::columns, 32), {"contiguous"});
+        Strided scales(Dtype::e8m0, scaled(shape, Axis::columns, 32), {"contiguous"});
         ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                            [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize(b, {in[0], out[0], out[1]});
+                             quantize(b, asked(in, out, kMxColumns));
                            }))
             << describe(x.operand());
       }
@@ -164,11 +176,8 @@ TEST_F(CudaQuantize, FusedWithTheSwizzleAgrees) {
       Strided scales(Dtype::e8m0, blocked, {"place", 1, 0, lie.offset});
       ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                          [&](Backend& b, const Inputs& in, const Outputs& out) {
-                           Quantize op;
-                           op.x = in[0];
-                           op.codes = out[0];
-                           op.scales = out[1];
-                           op.storage = ScaleStorage::blocked;
+                           Quantize op = asked(in, out, kMxColumns);
+                           op.to.storage = ScaleStorage::blocked;
                            quantize(b, op);
                          }))
           << lie.name << " " << describe(x.operand());
@@ -183,7 +192,7 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
     for (const Index offset : {0, 1, 2, 4}) {
       for (const Dtype wide : kWide) {
         for (const bool blocked : {false, true}) {
-          std::vector<Index> scales_shape = scaled(shape, BlockAxis::columns, kMxBlock);
+          std::vector<Index> scales_shape = scaled(shape, Axis::columns, kMxBlock);
           if (blocked) {
             const Index bytes = blocked_bytes(shape[shape.size() - 2], scales_shape.back());
             scales_shape.resize(shape.size() - 2);
@@ -195,11 +204,8 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
           Strided scales(Dtype::e8m0, scales_shape, {"offset", 1, 0, offset});
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                              [&](Backend& b, const Inputs& in, const Outputs& out) {
-                               Quantize op;
-                               op.x = in[0];
-                               op.codes = out[0];
-                               op.scales = out[1];
-                               if (blocked) op.storage = ScaleStorage::blocked;
+                               Quantize op = asked(in, out, kMxColumns);
+                               if (blocked) op.to.storage = ScaleStorage::blocked;
                                quantize(b, op);
                              }))
               << describe(x.operand()) << ", scales at " << offset << (blocked ? ", blocked" : "");
@@ -211,14 +217,8 @@ TEST_F(CudaQuantize, ScalesAgreeFromAnyByteOnAndAtTheEndsOfStretches) {
 
 TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
   std::uint32_t seed = 500;
-  for (const auto& shape : {std::vector<Index>{0},
-                            {1},
-                            {777},
-                            {5, 0},
-                            {0, 5},
-                            {33, 1024},
-                            {2, 3, 4, 50},
-                            {3, 65, 264}}) {
+  for (const auto& shape :
+       {std::vector<Index>{1, 777}, {5, 0}, {0, 5}, {33, 1024}, {2, 3, 4, 50}, {3, 65, 264}}) {
     for (const Lie& lie : test::lies()) {
       for (const Dtype format : {Dtype::e4m3, Dtype::e5m2fnuz}) {
         for (const Dtype wide : kWide) {
@@ -226,10 +226,10 @@ TEST_F(CudaQuantize, RowsWithOneFloatScaleAgree) {
             Strided x(wide, shape, lie);
             fill(x, how, ++seed);
             Strided codes(format, shape, lie);
-            Strided scales(Dtype::f32, {shape.begin(), shape.end() - 1}, {"offset", 1, 0, 1});
+            Strided scales(Dtype::f32, shape_of_scales(shape, kWholeRow), {"offset", 1, 0, 1});
             ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                                [&](Backend& b, const Inputs& in, const Outputs& out) {
-                                 quantize_rowwise(b, {in[0], {}, out[0], out[1]});
+                                 quantize(b, asked(in, out, kWholeRow, f32_rule(kTorchaoRowwise)));
                                }))
                 << lie.name << " " << describe(x.operand());
           }
@@ -250,10 +250,12 @@ TEST_F(CudaQuantize, ColumnsOfGroupsWithOneFloatScaleAgree) {
             test::integers(test::random_ends(groups, shape[0], seed), {"apart", 2, 0, 1});
         Strided codes(Dtype::e4m3, shape, lie);
         Strided scales(Dtype::f32, {groups, shape[1]}, lie);
-        ASSERT_TRUE(agrees({&x, &ends}, {&codes, &scales},
-                           [&](Backend& b, const Inputs& in, const Outputs& out) {
-                             quantize_rowwise(b, {in[0], in[1], out[0], out[1], BlockAxis::rows});
-                           }))
+        ASSERT_TRUE(agrees(
+            {&x, &ends}, {&codes, &scales},
+            [&](Backend& b, const Inputs& in, const Outputs& out) {
+              quantize(b,
+                       {in[0], in[1], {out[0], out[1], kWholeColumn}, f32_rule(kTorchaoRowwise)});
+            }))
             << lie.name << " " << groups << " groups " << describe(x.operand());
       }
     }
@@ -269,13 +271,10 @@ TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
                             {0, 5},
                             {5, 0},
                             {0, 3, 3}}) {
-    for (const BlockShape block :
-         {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
-      std::vector<Index> scales_shape = shape;
-      Index& r = scales_shape[shape.size() - 2];
-      r = ceil_div(r, block_rows(block));
-      scales_shape.back() = ceil_div(scales_shape.back(), block_columns(block));
-      for (const NamedScaleRule& rule : kBlockwiseProfiles) {
+    for (const BlockExtents block :
+         {kRowBlock, kColumnBlock, kSquareBlock, kWholeTensor, BlockExtents{5, 33}}) {
+      const std::vector<Index> scales_shape = shape_of_scales(shape, block);
+      for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
         for (const Lie& lie : test::lies()) {
           Strided x(++seed % 2 == 0 ? Dtype::f32 : Dtype::bf16, shape, lie);
           fill(x, seed % 3 == 0 ? Fill::noise : Fill::edges, seed);
@@ -283,9 +282,9 @@ TEST_F(CudaQuantize, BlocksWithOneFloatScaleAgree) {
           Strided scales(Dtype::f32, scales_shape, lie);
           ASSERT_TRUE(agrees({&x}, {&codes, &scales},
                              [&](Backend& b, const Inputs& in, const Outputs& out) {
-                               quantize_blockwise(b, {in[0], {}, out[0], out[1], block, rule.rule});
+                               quantize(b, asked(in, out, block, f32_rule(rule)));
                              }))
-              << lie.name << " " << rule.name << " " << describe(x.operand());
+              << lie.name << " " << name_of(block) << " " << describe(x.operand());
         }
       }
     }
@@ -307,11 +306,11 @@ TEST_F(CudaQuantize, BlocksThatRestartAtGroupsAgree) {
       Strided ends_there = test::integers(ends);
       Strided codes(Dtype::e4m3, shape, {"contiguous"});
       Strided scales(Dtype::f32, {blocks, shape[1]}, {"contiguous"});
-      ASSERT_TRUE(
-          agrees({&x, &ends_there}, {&codes, &scales},
-                 [&](Backend& b, const Inputs& in, const Outputs& out) {
-                   quantize_blockwise(b, {in[0], in[1], out[0], out[1], BlockShape::column_128x1});
-                 }))
+      ASSERT_TRUE(agrees(
+          {&x, &ends_there}, {&codes, &scales},
+          [&](Backend& b, const Inputs& in, const Outputs& out) {
+            quantize(b, {in[0], in[1], {out[0], out[1], kColumnBlock}, f32_rule(kFlowBlockwise)});
+          }))
           << groups << " groups " << describe(x.operand());
     }
   }

@@ -79,16 +79,15 @@ TEST_P(CapturedBlocks, QuantizeAndDequantizeToTorchaosBytes) {
       const Tensor expected_scales = retyped(file, stem + ".scale", Dtype::e8m0);
       Tensor codes(element, expected_codes.shape());
       Tensor scales(Dtype::e8m0, expected_scales.shape());
-      quantize(
-          *backend,
-          {.x = x.operand(), .codes = codes.result(), .scales = scales.result(), .mode = mode});
+      quantize(*backend,
+               {x.operand(), {}, {codes.result(), scales.result(), kMxColumns}, mx_rule(mode)});
       EXPECT_TRUE(equal(expected_scales, scales));
       EXPECT_TRUE(equal(expected_codes, codes));
 
       Tensor values(which.dtype, x.shape());
-      dequantize(*backend, {.codes = expected_codes.operand(),
-                            .scales = expected_scales.operand(),
-                            .x = values.result()});
+      dequantize(
+          *backend,
+          {{expected_codes.operand(), expected_scales.operand(), kMxColumns}, {}, values.result()});
       EXPECT_TRUE(equal(retyped(file, stem + ".dequant", which.dtype), values));
     }
   }
@@ -117,11 +116,10 @@ TEST_P(CapturedBlocks, QuantizeAlongTheOtherAxisToTheSameBytes) {
     const Tensor expected_scales = retyped(file, stem + ".scale", Dtype::e8m0);
     Tensor codes(Dtype::e4m3, expected_codes.shape());
     Tensor scales(Dtype::e8m0, expected_scales.shape());
-    quantize(*backend, {.x = turned.operand(),
-                        .codes = transposed(codes.result()),
-                        .scales = transposed(scales.result()),
-                        .mode = mode,
-                        .axis = BlockAxis::rows});
+    quantize(*backend, {turned.operand(),
+                        {},
+                        transposed(ScaledResult{codes.result(), scales.result(), kMxColumns}),
+                        mx_rule(mode)});
     EXPECT_TRUE(equal(expected_scales, scales));
     EXPECT_TRUE(equal(expected_codes, codes));
   }

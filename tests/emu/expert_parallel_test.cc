@@ -135,8 +135,8 @@ TEST_P(ExpertParallel, CodesAreThoseOfTheQuantisedRowsMoved) {
       NamedTensors x;
       x["x"] = in_.at(rank(p) + "x");
       Parameters how;
-      if (!mx) how.set("profile", "flow");
-      NamedTensors q = call_operator(*cpu_, mx ? "quantize" : "quantize_blockwise", x, how);
+      if (!mx) how.set("rule", "flow");
+      NamedTensors q = call_operator(*cpu_, "quantize", x, how);
       quantised[rank(p) + "codes"] = q.at("codes");
       quantised[rank(p) + "scales"] = q.at("scales");
     }

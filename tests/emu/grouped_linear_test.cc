@@ -56,17 +56,25 @@ Family family_of(const std::string& recipe) {
             "quantize",
             {{"scale_mode", mode}},
             {{"scale_mode", mode}},
-            {{"scale_mode", mode}, {"axis", "-2"}}};
+            {{"scale_mode", mode}, {"block", "32x1"}}};
   }
-  if (recipe == "fp8_rowwise") return {"_rowwise", "quantize_rowwise", {}, {}, {{"axis", "-2"}}};
+  if (recipe == "fp8_rowwise")
+    return {"_rowwise", "quantize", {{"block", "1xK"}}, {{"block", "1xK"}}, {{"block", "Rx1"}}};
   if (recipe == "fp8_blockwise") {
     return {"_blockwise",
-            "quantize_blockwise",
+            "quantize",
             {{"block", "1x128"}},
             {{"block", "128x128"}},
             {{"block", "128x1"}}};
   }
   return {"_bf16", "cast", {}, {}, {}};
+}
+
+/// [.., 1] as [..].
+Tensor without_last_axis(const Tensor& t) {
+  Tensor flat(t.dtype(), {t.shape().begin(), t.shape().end() - 1});
+  std::copy_n(t.data(), t.bytes(), flat.data());
+  return flat;
 }
 
 /// The layer as its definition says: groups padded first of all, everything computed on padded
@@ -125,10 +133,12 @@ class ByHand {
     }
     how.insert(formats_.begin(), formats_.end());
     NamedTensors in{{"x", x}};
-    if (ends != nullptr && family_.quantizer != "quantize") in["group_ends"] = *ends;
+    if (ends != nullptr && !family_.suffix.empty()) in["group_ends"] = *ends;
     const NamedTensors q = call(backend_, family_.quantizer, in, how);
     operands[name + ".codes"] = q.at("codes");
-    operands[name + ".scales"] = q.at("scales");
+    Tensor scales = q.at("scales");
+    if (how["block"] == "1xK") scales = without_last_axis(scales);
+    operands[name + ".scales"] = scales;
   }
 
   Setting with_formats() const {

@@ -75,8 +75,7 @@ class ByOperators {
             {"precision", "fp8_blockwise"}};
   }
   Rows quantised(const Tensor& x, const char* block = "1x128") {
-    NamedTensors q =
-        call("quantize_blockwise", {{"x", x}}, {{"block", block}, {"profile", "flow"}});
+    NamedTensors q = call("quantize", {{"x", x}}, {{"block", block}, {"rule", "flow"}});
     return {q.at("codes"), q.at("scales")};
   }
   Rows square(const Tensor& w) { return quantised(w, "128x128"); }

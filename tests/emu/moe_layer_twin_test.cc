@@ -117,9 +117,9 @@ class ByOperators {
 
   /// The gradient came as codes along D; w2 is quantised along D, too, and lies transposed.
   Tensor through_codes(NamedTensors& dy) {
-    NamedTensors w =
-        call("quantize", {{"x", in_.at("w2")}},
-             {{"axis", "-2"}, {"transpose", "true"}, {"scale_mode", floor_ ? "floor" : "rceil"}});
+    NamedTensors w = call(
+        "quantize", {{"x", in_.at("w2")}},
+        {{"block", "32x1"}, {"transpose", "true"}, {"scale_mode", floor_ ? "floor" : "rceil"}});
     const Tensor high =
         call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
              {})["x"];

@@ -1,6 +1,6 @@
-// quantize_rowwise and quantize_blockwise: rules at the edges, and the same bytes from every
+// Quantisers with f32 scales: rules at the edges, and the same bytes from every
 // backend.
-#include "ops/quantize_f32_scales.h"
+#include "ops/quantize.h"
 
 #include <gtest/gtest.h>
 
@@ -23,18 +23,18 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 TEST(F32Scale, FollowsTorchaoAtTheEdges) {
   const auto scale = [](float amax, bool power) {
     F32ScaleRule rule = kTorchaoRowwise;
-    rule.power_of_2 = power;
+    rule.power_of_2 = power ? PowerOfTwo::down : PowerOfTwo::none;
     return f32_scale<kE4M3>(amax, rule, largest_finite<float>());
   };
-  EXPECT_EQ(scale(0.0f, true).multiplier, 0x1p48f);  // 448e12, rounded down
+  EXPECT_EQ(scale(0.0f, true).factor, 0x1p48f);  // 448e12, rounded down
   EXPECT_EQ(scale(0.0f, true).stored, 0x1p-48f);
-  EXPECT_EQ(scale(0.0f, false).multiplier, static_cast<float>(448.0 / 1e-12));
-  EXPECT_EQ(scale(448.0f, true).multiplier, 1.0f);
-  EXPECT_EQ(scale(448.5f, true).multiplier, 0.5f);
-  EXPECT_EQ(scale(3.0f, false).multiplier, 149.3333282470703125f);
-  EXPECT_EQ(scale(kInfinity, true).multiplier, 0.0f);
+  EXPECT_EQ(scale(0.0f, false).factor, static_cast<float>(448.0 / 1e-12));
+  EXPECT_EQ(scale(448.0f, true).factor, 1.0f);
+  EXPECT_EQ(scale(448.5f, true).factor, 0.5f);
+  EXPECT_EQ(scale(3.0f, false).factor, 149.3333282470703125f);
+  EXPECT_EQ(scale(kInfinity, true).factor, 0.0f);
   EXPECT_EQ(scale(kInfinity, true).stored, kInfinity);
-  EXPECT_TRUE(std::isnan(scale(kNan, true).multiplier));
+  EXPECT_TRUE(std::isnan(scale(kNan, true).factor));
   EXPECT_TRUE(std::isnan(scale(kNan, true).stored));
 }
 
@@ -44,16 +44,16 @@ TEST(F32Scale, FollowsTransformerEngineAtTheEdges) {
   };
   const float bf16_max = largest_finite<BF16>();
   EXPECT_EQ(scale(0.0f, kTeBlockwise, bf16_max).stored, 1.0f);
-  EXPECT_EQ(scale(kInfinity, kTeBlockwise, bf16_max).multiplier, 1.0f);
+  EXPECT_EQ(scale(kInfinity, kTeBlockwise, bf16_max).factor, 1.0f);
   // 448 / 2^-133 overflows: the largest bf16, whose power of two is 2^127.
-  EXPECT_EQ(scale(0x1p-133f, kTeBlockwise, bf16_max).multiplier, 0x1p127f);
+  EXPECT_EQ(scale(0x1p-133f, kTeBlockwise, bf16_max).factor, 0x1p127f);
   EXPECT_EQ(scale(0x1p-133f, kTeBlockwise, bf16_max).stored, 0x1p-127f);
   F32ScaleRule plain = kTeBlockwise;
-  plain.power_of_2 = false;
-  EXPECT_EQ(scale(0x1p-133f, plain, bf16_max).multiplier, bf16_max);
+  plain.power_of_2 = PowerOfTwo::none;
+  EXPECT_EQ(scale(0x1p-133f, plain, bf16_max).factor, bf16_max);
   // amax below 1e-10 counts as 1e-10: 448e10 is 2^42.03.
   EXPECT_EQ(scale(0.0f, kFlowBlockwise, bf16_max).stored, 0x1p-42f);
-  EXPECT_EQ(f32_scale<kE4M3Fnuz>(241.0f, kTeBlockwise, bf16_max).multiplier, 0.5f);
+  EXPECT_EQ(f32_scale<kE4M3Fnuz>(241.0f, kTeBlockwise, bf16_max).factor, 0.5f);
 }
 
 TEST(Blockwise, ANanSpoilsItsBlockInTorchaoAndOnlyItselfInTransformerEngine) {
@@ -64,9 +64,10 @@ TEST(Blockwise, ANanSpoilsItsBlockInTorchaoAndOnlyItselfInTransformerEngine) {
   for (const bool torchao : {true, false}) {
     Tensor codes(Dtype::e4m3, {1, 129});
     Tensor scales(Dtype::f32, {1, 2});
-    QuantizeBlockwise op{x.operand(), {}, codes.result(), scales.result()};
-    op.rule = torchao ? kTorchaoBlockwise : kTeBlockwise;
-    quantize_blockwise(*backend, op);
+    quantize(*backend, {x.operand(),
+                        {},
+                        {codes.result(), scales.result(), kRowBlock},
+                        f32_rule(torchao ? kTorchaoBlockwise : kTeBlockwise)});
     const auto* code = codes.as<std::uint8_t>();
     EXPECT_EQ(code[5], 0x7F);
     EXPECT_EQ(code[6], torchao ? 0x7F : 0x78);    // 256 under te: a power of two
@@ -92,24 +93,19 @@ std::vector<std::vector<std::byte>> ask(Backend& backend, const Case& c, const S
   };
   for (const bool power : {true, false}) {
     F32ScaleRule rule = kTorchaoRowwise;
-    rule.power_of_2 = power;
+    rule.power_of_2 = power ? PowerOfTwo::down : PowerOfTwo::none;
     Strided codes(format, c.shape, lie);
-    std::vector<Index> rows(c.shape.begin(), c.shape.end() - 1);
-    Strided scales(Dtype::f32, rows, {"gaps", 2, 0, 1});
-    quantize_rowwise(backend,
-                     {x.operand(), {}, codes.result(), scales.result(), BlockAxis::columns, rule});
+    Strided scales(Dtype::f32, shape_of_scales(c.shape, kWholeRow), {"gaps", 2, 0, 1});
+    quantize(backend,
+             {x.operand(), {}, {codes.result(), scales.result(), kWholeRow}, f32_rule(rule)});
     keep(codes, scales);
   }
-  for (const auto& row : kBlockwiseProfiles) {
-    for (const auto block :
-         {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
-      std::vector<Index> shape = c.shape;
-      shape[shape.size() - 2] = ceil_div(shape[shape.size() - 2], block_rows(block));
-      shape[shape.size() - 1] = ceil_div(shape[shape.size() - 1], block_columns(block));
+  for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
+    for (const BlockExtents block : {kRowBlock, kColumnBlock, kSquareBlock}) {
       Strided codes(format, c.shape, lie);
-      Strided scales(Dtype::f32, shape, lie);
-      quantize_blockwise(backend,
-                         {x.operand(), {}, codes.result(), scales.result(), block, row.rule});
+      Strided scales(Dtype::f32, shape_of_scales(c.shape, block), lie);
+      quantize(backend,
+               {x.operand(), {}, {codes.result(), scales.result(), block}, f32_rule(rule)});
       keep(codes, scales);
     }
   }
@@ -117,14 +113,18 @@ std::vector<std::vector<std::byte>> ask(Backend& backend, const Case& c, const S
   {
     Strided codes(format, c.shape, lie);
     Strided scales(Dtype::f32, {static_cast<Index>(c.ends.size()), c.shape[1]}, lie);
-    quantize_rowwise(backend, {x.operand(), ends.operand(), codes.result(), scales.result(),
-                               BlockAxis::rows, kTorchaoRowwise});
+    quantize(backend, {x.operand(),
+                       ends.operand(),
+                       {codes.result(), scales.result(), kWholeColumn},
+                       f32_rule(kTorchaoRowwise)});
     keep(codes, scales);
   }
   Strided codes(format, c.shape, lie);
-  Strided scales(Dtype::f32, {blocks_of_groups(ends.operand()) + 1, c.shape[1]}, lie);
-  quantize_blockwise(backend, {x.operand(), ends.operand(), codes.result(), scales.result(),
-                               BlockShape::column_128x1, kFlowBlockwise});
+  Strided scales(Dtype::f32, {row_blocks(ends.operand(), kScaledBlock) + 1, c.shape[1]}, lie);
+  quantize(backend, {x.operand(),
+                     ends.operand(),
+                     {codes.result(), scales.result(), kColumnBlock},
+                     f32_rule(kFlowBlockwise)});
   keep(codes, scales);
   return answer;
 }
@@ -142,7 +142,7 @@ TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
   const std::vector<Lie> all = test::lies();
   std::uint32_t seed = 0;
   for (const Case& c : cases) {
-    for (const Dtype input : {Dtype::f32, Dtype::bf16}) {
+    for (const Dtype input : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
       for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz}) {
         const Lie& lie = all[++seed % all.size()];
         Strided x(input, c.shape, all[seed * 3 % all.size()]);
@@ -174,15 +174,19 @@ TEST(F32Scales, WrongOperandsAreNamedAndNothingIsWritten) {
       EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos) << error.what();
     }
   };
-  QuantizeRowwise op{x.operand(), {}, codes.result(), scales.result()};
-  says([&] { quantize_rowwise(*backend, op); }, "scales: found f32 [3], needs [4]");
-  op.axis = BlockAxis::rows;
-  says([&] { quantize_rowwise(*backend, op); }, "group_ends: missing");
-  op.axis = BlockAxis::columns;
-  op.rule.epsilon = -1.0;
-  says([&] { quantize_rowwise(*backend, op); }, "epsilon");
-  QuantizeBlockwise blocks{x.operand(), ends.operand(), codes.result(), scales.result()};
-  says([&] { quantize_blockwise(*backend, blocks); }, "needs block 128x1");
+  Quantize op{x.operand(), {}, {codes.result(), scales.result(), kWholeRow}};
+  says([&] { quantize(*backend, op); }, "scales: found f32 [3], needs [4, 1]");
+  op.rule.f32.epsilon = -1.0;
+  op.to.block = {1, 3};
+  says([&] { quantize(*backend, op); }, "scales: found");
+  Tensor rows(Dtype::f32, {4, 1});
+  op.to = {codes.result(), rows.result(), kWholeRow};
+  says([&] { quantize(*backend, op); }, "epsilon");
+  op.rule = {};
+  op.group_ends = ends.operand();
+  says([&] { quantize(*backend, op); }, "needs blocks of more than one row");
+  op.to.block = {-1, 1};
+  says([&] { quantize(*backend, op); }, "needs positive numbers");
   for (Index i = 0; i < 32; ++i) EXPECT_EQ(codes.as<std::uint8_t>()[i], 0);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "formats/scale_layout.h"
 #include "ops/scale_layouts.h"
 #include "tests/support/contestants.h"
 #include "tests/support/strided.h"
@@ -16,17 +17,25 @@ using test::Fill;
 using test::Lie;
 using test::Strided;
 
+/// Along which axis neighbours share a scale.
+enum class Axis { columns, rows };
+
 struct Question {
   std::vector<Index> shape;
   Dtype input = Dtype::bf16;
   Dtype format = Dtype::e4m3;
   ScaleMode mode = ScaleMode::rceil;
-  BlockAxis axis = BlockAxis::columns;
+  Axis axis = Axis::columns;
   ScaleProfile profile = kTorchao;
-  Index block = kMxBlock;
+  Index neighbours = kMxBlock;
   Lie x{"contiguous"};
   Lie codes{"contiguous"};
   Lie scales{"contiguous"};
+
+  BlockExtents block() const {
+    return axis == Axis::columns ? BlockExtents{1, neighbours} : BlockExtents{neighbours, 1};
+  }
+  ScaleRule rule() const { return mx_rule(mode, profile); }
 };
 
 struct Answer {
@@ -34,24 +43,20 @@ struct Answer {
   bool operator==(const Answer&) const = default;
 };
 
-std::vector<Index> scales_shape(const Question& q) {
-  std::vector<Index> shape = q.shape;
-  shape[shape.size() - (q.axis == BlockAxis::rows ? 2 : 1)] /= q.block;
-  return shape;
-}
+std::vector<Index> scales_shape(const Question& q) { return shape_of_scales(q.shape, q.block()); }
 
 /// Quantises, then dequantises both ways.  Whole buffers come back, guard bytes included.
 Answer ask(Backend& backend, const Question& q, const Strided& x) {
   const std::vector<std::byte> before = x.bytes();
   Strided codes(q.format, q.shape, q.codes);
   Strided scales(Dtype::e8m0, scales_shape(q), q.scales);
-  quantize(backend,
-           {x.operand(), codes.result(), scales.result(), q.mode, q.axis, q.block, q.profile});
+  quantize(backend, {x.operand(), {}, {codes.result(), scales.result(), q.block()}, q.rule()});
   EXPECT_EQ(before, x.bytes()) << "the operand changed";
   Strided f32(Dtype::f32, q.shape, q.x);
   Strided bf16(Dtype::bf16, q.shape, q.x);
-  dequantize(backend, {codes.operand(), scales.operand(), f32.result(), q.axis, q.block});
-  dequantize(backend, {codes.operand(), scales.operand(), bf16.result(), q.axis, q.block});
+  const ScaledTensor quantized{codes.operand(), scales.operand(), q.block()};
+  dequantize(backend, {quantized, {}, f32.result()});
+  dequantize(backend, {quantized, {}, bf16.result()});
   return {codes.bytes(), scales.bytes(), f32.bytes(), bf16.bytes()};
 }
 
@@ -70,12 +75,11 @@ void everyone_agrees(const std::vector<Question>& questions, const std::vector<F
         const Answer got = ask(*backend, q, x);
         ASSERT_TRUE(got == want) << backend->name() << " #" << number << ", "
                                  << describe(x.operand()) << " to " << name_of(q.format)
-                                 << ", mode " << static_cast<int>(q.mode) << ", axis "
-                                 << (q.axis == BlockAxis::rows ? -2 : -1) << ", block " << q.block
-                                 << ", x " << q.x.name << ", codes " << q.codes.name << ", scales "
-                                 << q.scales.name << ", fill " << static_cast<int>(how)
-                                 << ": codes " << (got.codes == want.codes) << " scales "
-                                 << (got.scales == want.scales) << " f32 "
+                                 << ", mode " << static_cast<int>(q.mode) << ", block "
+                                 << name_of(q.block()) << ", x " << q.x.name << ", codes "
+                                 << q.codes.name << ", scales " << q.scales.name << ", fill "
+                                 << static_cast<int>(how) << ": codes " << (got.codes == want.codes)
+                                 << " scales " << (got.scales == want.scales) << " f32 "
                                  << (got.back_f32 == want.back_f32) << " bf16 "
                                  << (got.back_bf16 == want.back_bf16);
         ++number;
@@ -85,8 +89,8 @@ void everyone_agrees(const std::vector<Question>& questions, const std::vector<F
 }
 
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
-constexpr Dtype kInputs[] = {Dtype::f32, Dtype::bf16};
-constexpr BlockAxis kAxes[] = {BlockAxis::columns, BlockAxis::rows};
+constexpr Dtype kInputs[] = {Dtype::f32, Dtype::bf16, Dtype::f16};
+constexpr Axis kAxes[] = {Axis::columns, Axis::rows};
 
 TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
   constexpr ScaleProfile kDivision{Descale::division, InfinityRule::nan, NanRule::ignore,
@@ -94,7 +98,7 @@ TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
   std::vector<Question> questions;
   for (const Dtype format : kFormats) {
     for (const Dtype input : kInputs) {
-      for (const BlockAxis axis : kAxes) {
+      for (const Axis axis : kAxes) {
         for (const ScaleMode mode :
              {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
           for (const auto& profile : {kTorchao, kTransformerEngine, kOcp, kDivision}) {
@@ -110,7 +114,7 @@ TEST(Quantize, EveryRuleGivesTheReferencesBytesOnEveryInstructionSet) {
 TEST(Quantize, AnyStridesGiveTheReferencesBytesAndLeaveTheGapsAlone) {
   std::vector<Question> questions;
   for (const Dtype input : kInputs) {
-    for (const BlockAxis axis : kAxes) {
+    for (const Axis axis : kAxes) {
       for (const Lie& x : test::lies()) {
         for (const Lie& codes : test::lies()) {
           Question q{{2, 64, 160}, input, Dtype::e4m3, ScaleMode::rceil, axis};
@@ -137,10 +141,10 @@ TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
   std::vector<Question> questions;
   for (const Size& size : sizes) {
     for (const Dtype input : kInputs) {
-      for (const BlockAxis axis : kAxes) {
+      for (const Axis axis : kAxes) {
         Question q{size.shape, input, Dtype::e5m2, ScaleMode::floor, axis};
-        q.block = size.block;
-        if (q.shape[q.shape.size() - (axis == BlockAxis::rows ? 2 : 1)] % q.block == 0) {
+        q.neighbours = size.block;
+        if (q.shape[q.shape.size() - (axis == Axis::rows ? 2 : 1)] % q.neighbours == 0) {
           questions.push_back(q);
         }
       }
@@ -153,8 +157,7 @@ TEST(Quantize, OddShapesAndBlocksGiveTheReferencesBytes) {
 Answer quantized(Backend& backend, const Question& q, const Strided& x) {
   Strided codes(q.format, q.shape, q.codes);
   Strided scales(Dtype::e8m0, scales_shape(q), q.scales);
-  quantize(backend,
-           {x.operand(), codes.result(), scales.result(), q.mode, q.axis, q.block, q.profile});
+  quantize(backend, {x.operand(), {}, {codes.result(), scales.result(), q.block()}, q.rule()});
   return {codes.bytes(), scales.bytes(), {}, {}};
 }
 
@@ -162,7 +165,7 @@ TEST(Quantize, ResultsPastTheCachesAreStreamedToTheSameBytes) {
   Strided x(Dtype::bf16, {1024, 4192}, {"contiguous"});
   fill(x, Fill::blocks, 11);
   const auto reference = make_reference_backend();
-  for (const BlockAxis axis : kAxes) {
+  for (const Axis axis : kAxes) {
     for (const Lie& codes :
          {Lie{"contiguous"}, Lie{"offset", 1, 0, 1}, Lie{"turned", 1, 0, 0, true}}) {
       Question q{{1024, 4192}, Dtype::bf16, Dtype::e4m3, ScaleMode::rceil, axis};
@@ -210,7 +213,7 @@ TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
     Strided scales(Dtype::e8m0, scales_shape(q), {"contiguous"});
     Strided want(Dtype::e8m0, blocked, {"offset", 1, 0, 1});
     const auto reference = make_reference_backend();
-    quantize(*reference, {x.operand(), codes.result(), scales.result()});
+    quantize(*reference, {x.operand(), {}, {codes.result(), scales.result(), kMxColumns}});
     swizzle_scales(*reference,
                    {scales.operand(),
                     {},
@@ -219,13 +222,13 @@ TEST(Quantize, WithBlockedScalesGivesWhatQuantizeAndSwizzleGiveInTwoSteps) {
     for (const auto& backend : {make_backend("reference"), make_backend("cpu", 2)}) {
       Strided fused_codes(q.format, shape, {"contiguous"});
       Strided found(Dtype::e8m0, blocked, {"offset", 1, 0, 1});
-      Quantize op{x.operand(), fused_codes.result(), found.result()};
-      op.storage = ScaleStorage::blocked;
+      Quantize op{x.operand(), {}, {fused_codes.result(), found.result(), kMxColumns}};
+      op.to.storage = ScaleStorage::blocked;
       quantize(*backend, op);
       EXPECT_TRUE(found.bytes() == want.bytes()) << backend->name();
       EXPECT_TRUE(fused_codes.bytes() == codes.bytes()) << backend->name();
-      op.axis = BlockAxis::rows;
-      EXPECT_THROW(quantize(*backend, op), Error) << "axis -2 has no blocked scales";
+      op.to.block = kMxRows;
+      EXPECT_THROW(quantize(*backend, op), Error) << "blocks of rows have no blocked scales";
     }
   }
 }

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-#include "ops/quantize_f32_scales.h"
+#include "ops/scaled_tensor.h"
 #include "tests/support/contestants.h"
 #include "tests/support/random_tensors.h"
 #include "tests/support/strided.h"
@@ -46,7 +46,7 @@ std::vector<std::vector<std::byte>> turn(Backend& backend, const Operands& in, U
                                          const Lie& lie) {
   const Operand codes = in.codes.operand();
   Strided out(Dtype::e4m3, {codes.extent[1], codes.extent[0]}, lie);
-  Strided scales(Dtype::f32, {blocks_of_groups(in.ends.operand()), codes.extent[1]}, lie);
+  Strided scales(Dtype::f32, {row_blocks(in.ends.operand(), kScaledBlock), codes.extent[1]}, lie);
   scaling_aware_transpose(backend, {codes, in.scales.operand(), in.ends.operand(), out.result(),
                                     scales.result(), underflow});
   return {out.bytes(), scales.bytes()};

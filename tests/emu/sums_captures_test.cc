@@ -247,7 +247,7 @@ TEST_P(SumsCaptures, PredictTheEmulatedGroupedProductAndBothItsGradients) {
       };
       const Tensor y = product(quantized(x, {}), quantized(w, {}));
       EXPECT_EQ(differing(bf16(".y"), y, rows * y.extent(1)), 0) << key << ".y";
-      const Tensor dx = product(quantized(dy, {}), quantized(w, {"axis=-2", "transpose=true"}));
+      const Tensor dx = product(quantized(dy, {}), quantized(w, {"block=32x1", "transpose=true"}));
       EXPECT_EQ(differing(bf16(".dx"), dx, rows * dx.extent(1)), 0) << key << ".dx";
 
       Tensor dw;
@@ -256,8 +256,8 @@ TEST_P(SumsCaptures, PredictTheEmulatedGroupedProductAndBothItsGradients) {
                   {"sum=h200_wgmma_fast"}, "dw");
       } else {
         const auto [dy_rows, padded_ends] = padded(dy, ends);
-        const NamedTensors qdy = quantized(dy_rows, {"axis=-2"});
-        const NamedTensors qx = quantized(padded(x, ends).first, {"axis=-2"});
+        const NamedTensors qdy = quantized(dy_rows, {"block=32x1"});
+        const NamedTensors qx = quantized(padded(x, ends).first, {"block=32x1"});
         dw = call("grouped_matmul_wgrad",
                   {{"dy.codes", qdy.find("codes")->second},
                    {"dy.scales", qdy.find("scales")->second},

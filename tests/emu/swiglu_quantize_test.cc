@@ -20,9 +20,7 @@ using test::Strided;
 struct How {
   Dtype format = Dtype::e4m3;
   bool mx = true;
-  BlockAxis axis = BlockAxis::columns;
-  Index block = kMxBlock;
-  BlockShape shape = BlockShape::row_1x128;
+  BlockExtents block = kMxColumns;
   F32ScaleRule rule = kFlowBlockwise;
   std::vector<std::int32_t> ends = {};
 };
@@ -39,27 +37,13 @@ struct Question {
   Lie scales{"contiguous"};
 };
 
-QuantizedResult result_of(const How& how, Strided& codes, Strided& scales, const Tensor& ends) {
-  QuantizedResult to;
-  to.codes = codes.result();
-  to.scales = scales.result();
-  to.axis = how.axis;
-  to.block = how.block;
-  to.shape = how.shape;
-  to.rule = how.rule;
-  if (!how.ends.empty()) to.group_ends = ends.operand();
-  return to;
-}
-
 Strided scales_for(const How& how, Index rows, Index columns, const Tensor& ends, const Lie& lie) {
-  if (how.mx) {
-    Index& along = how.axis == BlockAxis::rows ? rows : columns;
-    along /= how.block;
-    return Strided(Dtype::e8m0, {rows, columns}, lie);
-  }
-  rows =
-      how.ends.empty() ? ceil_div(rows, block_rows(how.shape)) : blocks_of_groups(ends.operand());
-  return Strided(Dtype::f32, {rows, ceil_div(columns, block_columns(how.shape))}, lie);
+  const Index shape[] = {rows, columns};
+  const std::vector<Index> scales =
+      how.ends.empty()
+          ? shape_of_scales(shape, how.block)
+          : shape_of_scales(shape, how.block, row_blocks(ends.operand(), how.block.rows));
+  return Strided(how.mx ? Dtype::e8m0 : Dtype::f32, scales, lie);
 }
 
 /// All memory that the forward and the backward pass write, guard bytes included.
@@ -81,25 +65,22 @@ Answer ask(Backend& backend, const Question& q, const Operands& in, bool fused) 
   Strided scales = scales_for(q.how, q.rows, q.width, in.ends, q.scales);
   Strided dcodes(q.how.format, {q.rows, 2 * q.width}, q.codes);
   Strided dscales = scales_for(q.how, q.rows, 2 * q.width, in.ends, q.scales);
-  const QuantizedResult y = result_of(q.how, codes, scales, in.ends);
-  const QuantizedResult dx = result_of(q.how, dcodes, dscales, in.ends);
+  const ScaledResult y{codes.result(), scales.result(), q.how.block};
+  const ScaledResult dx{dcodes.result(), dscales.result(), q.how.block};
+  const Operand ends = q.how.ends.empty() ? Operand{} : in.ends.operand();
+  const ScaleRule rule = f32_rule(q.how.rule);
   if (fused) {
-    swiglu_quantize(backend, {in.x.operand(), probs, q.rounding, y});
-    swiglu_quantize_backward(backend,
-                             {in.x.operand(), probs, in.dy.operand(), q.rounding, dx, dprobs_out});
+    swiglu_quantize(backend, {in.x.operand(), probs, ends, q.rounding, y, rule});
+    swiglu_quantize_backward(
+        backend, {in.x.operand(), probs, in.dy.operand(), ends, q.rounding, dx, rule, dprobs_out});
   } else {
     Tensor between(q.rounding, {q.rows, q.width});
     swiglu(backend, {in.x.operand(), probs, between.result()});
     Tensor gradient(q.rounding, {q.rows, 2 * q.width});
     swiglu_backward(backend,
                     {in.x.operand(), probs, in.dy.operand(), gradient.result(), dprobs_out});
-    if (q.how.mx) {
-      quantize(backend, y.quantize_of(between.operand()));
-      quantize(backend, dx.quantize_of(gradient.operand()));
-    } else {
-      quantize_blockwise(backend, y.quantize_blockwise_of(between.operand()));
-      quantize_blockwise(backend, dx.quantize_blockwise_of(gradient.operand()));
-    }
+    quantize(backend, {between.operand(), ends, y, rule});
+    quantize(backend, {gradient.operand(), ends, dx, rule});
   }
   return {codes.bytes(),
           scales.bytes(),
@@ -128,8 +109,7 @@ void fused_is_unfused(const std::vector<Question>& questions) {
         for (std::size_t i = 0; i < want.size(); ++i) {
           ASSERT_EQ(want[i] == got[i], true)
               << backend->name() << " output " << i << ", " << q.rows << " x " << q.width << ", mx "
-              << q.how.mx << ", axis " << static_cast<int>(q.how.axis) << ", block " << q.how.block
-              << ", shape " << static_cast<int>(q.how.shape) << ", x " << q.x.name << ", codes "
+              << q.how.mx << ", block " << name_of(q.how.block) << ", x " << q.x.name << ", codes "
               << q.codes.name << ", fill " << static_cast<int>(how);
         }
       }
@@ -139,14 +119,14 @@ void fused_is_unfused(const std::vector<Question>& questions) {
 
 std::vector<How> ways() {
   std::vector<How> all;
-  for (const BlockAxis axis : {BlockAxis::columns, BlockAxis::rows}) {
-    all.push_back({Dtype::e4m3, true, axis});
-    all.push_back({Dtype::e5m2, true, axis, 8});
+  for (const BlockExtents block : {kMxColumns, kMxRows}) all.push_back({Dtype::e4m3, true, block});
+  for (const BlockExtents block : {BlockExtents{1, 8}, BlockExtents{8, 1}, BlockExtents{32, 32}}) {
+    all.push_back({Dtype::e5m2, true, block});
   }
-  for (const BlockShape shape :
-       {BlockShape::row_1x128, BlockShape::column_128x1, BlockShape::square_128x128}) {
-    all.push_back({Dtype::e4m3, false, BlockAxis::columns, kMxBlock, shape});
-    all.push_back({Dtype::e4m3fnuz, false, BlockAxis::columns, kMxBlock, shape, kTorchaoBlockwise});
+  for (const BlockExtents block : {kRowBlock, kColumnBlock, kSquareBlock, kWholeRow, kWholeColumn,
+                                   kWholeTensor, BlockExtents{5, 7}}) {
+    all.push_back({Dtype::e4m3, false, block});
+    all.push_back({Dtype::e4m3fnuz, false, block, kTorchaoBlockwise});
   }
   return all;
 }
@@ -160,9 +140,7 @@ TEST(SwigluQuantize, GivesTheBytesOfSwigluThenQuantizeInEveryWay) {
       }
     }
     questions.push_back({32, 1056, how});
-    const bool scales_of_rows =
-        how.mx ? how.axis == BlockAxis::columns : how.shape == BlockShape::row_1x128;
-    if (scales_of_rows) questions.push_back({9, 4224, how});  // wider than a panel of few rows
+    if (how.block.rows == 1) questions.push_back({9, 4224, how});  // wider than a panel of few rows
     questions.push_back({0, 32, how});
     questions.push_back({32, 0, how});
   }
@@ -170,7 +148,7 @@ TEST(SwigluQuantize, GivesTheBytesOfSwigluThenQuantizeInEveryWay) {
 }
 
 TEST(SwigluQuantize, RestartsTilesAtEachGroupAndLeavesRowsPastTheLastAlone) {
-  How how{Dtype::e4m3, false, BlockAxis::columns, kMxBlock, BlockShape::column_128x1};
+  How how{Dtype::e4m3, false, kColumnBlock};
   std::vector<Question> questions;
   for (const std::vector<std::int32_t>& ends :
        {std::vector<std::int32_t>{300}, {0, 1, 1, 130, 290}, {128, 256}, {0, 0}}) {
@@ -186,7 +164,7 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
   for (const How& how : ways()) {
     for (std::size_t i = 0; i < lies.size(); ++i) {
       Question q{40, 72, how};
-      q.rows = how.mx && how.axis == BlockAxis::rows ? 64 : 40;
+      q.rows = how.mx && how.block.rows > 1 ? 64 : 40;
       q.width = how.mx ? 96 : 72;
       q.x = lies[i];
       q.codes = lies[(i + 3) % lies.size()];
@@ -213,28 +191,27 @@ TEST(SwigluQuantize, NamesWhatIsWrongBeforeItWritesAByte) {
   NamedTensors in;
   in.emplace("x", Tensor(Dtype::bf16, {4, 80}));
   EXPECT_EQ(message(in, {{"block", "1x128"}}), "no error");
-  EXPECT_EQ(message(in, {}),
-            "swiglu_quantize: x: columns of the result is 40, not a multiple of 32");
-  EXPECT_NE(message(in, {{"block", "1x128"}, {"profile", "ocp"}}).find("profile"),
+  EXPECT_EQ(message(in, {}), "swiglu_quantize: x: K is 40, not a multiple of 32");
+  EXPECT_NE(message(in, {{"block", "1x128"}, {"rule", "ocp"}, {"scale", "f32"}}).find("rule"),
             std::string::npos);
-  EXPECT_NE(message(in, {{"block", "8"}, {"profile", "flow"}}).find("profile"), std::string::npos);
-  EXPECT_NE(message(in, {{"block", "8"}, {"transpose", "true"}}).find("transpose"),
+  EXPECT_NE(message(in, {{"block", "1x8"}, {"rule", "flow"}}).find("rule"), std::string::npos);
+  EXPECT_NE(message(in, {{"block", "1x8"}, {"transpose", "true"}}).find("transpose"),
             std::string::npos);
-  EXPECT_NE(message(in, {{"block", "2x64"}}).find("block"), std::string::npos);
+  EXPECT_NE(message(in, {{"block", "64"}}).find("block"), std::string::npos);
   in.emplace("group_ends", test::group_ends_of({2, 4}));
-  EXPECT_NE(message(in, {{"block", "8"}}).find("group_ends"), std::string::npos);
+  EXPECT_NE(message(in, {{"block", "1x8"}}).find("group_ends"), std::string::npos);
   Tensor x(Dtype::bf16, {32, 64});
-  QuantizedResult to;
+  ScaledResult to;
   to.codes = x.result();
   to.codes.dtype = Dtype::e4m3;
   to.codes.extent[1] = 32;
   Tensor scales(Dtype::e8m0, {32, 1});
   to.scales = scales.result();
-  EXPECT_THROW(swiglu_quantize(*cpu, {x.operand(), {}, Dtype::f32, to}), Error);
+  EXPECT_THROW(swiglu_quantize(*cpu, {x.operand(), {}, {}, Dtype::f32, to}), Error);
 }
 
 TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
-  for (const char* block : {"32", "1x128"}) {
+  for (const char* block : {"1x32", "1x128"}) {
     const auto cpu = make_backend("cpu", 2);
     NamedTensors in;
     in.emplace("x", test::random_floats(Dtype::bf16, {64, 192}, 5));
@@ -247,8 +224,7 @@ TEST(SwigluQuantize, GivesThroughItsNameWhatTheTwoOperatorsGive) {
     const NamedTensors fused = call_operator(*cpu, "swiglu_quantize", in, set);
     Parameters how;
     how.set("block", block);
-    const NamedTensors want =
-        call_operator(*cpu, std::string(block) == "32" ? "quantize" : "quantize_blockwise", y, how);
+    const NamedTensors want = call_operator(*cpu, "quantize", y, how);
     for (const char* name : {"codes", "scales"}) {
       ASSERT_EQ(fused.at(name).shape(), want.at(name).shape());
       EXPECT_EQ(std::memcmp(fused.at(name).data(), want.at(name).data(), want.at(name).bytes()), 0);
@@ -260,7 +236,7 @@ TEST(SwigluQuantize, TakesBlocksOf128ForTheFlowUnlessToldOtherwise) {
   NamedTensors in;
   in.emplace("x", test::random_floats(Dtype::bf16, {8, 320}, 5));
   Parameters set;
-  set.set("profile", "flow");
+  set.set("rule", "flow");
   const NamedTensors out = call_operator(*make_backend("cpu", 1), "swiglu_quantize", in, set);
   EXPECT_EQ(out.at("scales").dtype(), Dtype::f32);
   EXPECT_EQ(out.at("scales").shape(), (std::vector<Index>{8, 2}));

@@ -68,9 +68,10 @@ TEST(Explain, GivesNoNameToRandomCorruption) {
   NamedTensors padded;
   padded.emplace("x", random_bf16({100, 64}, 8));
   padded.emplace("group_ends", ends_of({33, 33, 70, 100}));
-  const Call calls[] = {mx_product(*backend, 4),      bf16_product(4),
-                        make_call("quantize", x, {}), make_call("quantize_blockwise", x, {}),
-                        mx_wgrad(*backend, 4),        make_call("pad_groups", padded, {})};
+  const Call calls[] = {
+      mx_product(*backend, 4),      bf16_product(4),
+      make_call("quantize", x, {}), make_call("quantize", x, with({{"block", "1x128"}})),
+      mx_wgrad(*backend, 4),        make_call("pad_groups", padded, {})};
   int named = 0;
   for (std::uint64_t seed = 0; seed < 18; ++seed) {
     const Call& call = calls[seed % std::size(calls)];

@@ -97,29 +97,28 @@ void expect_values(const Quantised& q, Index owed_rows = -1) {
 
 TEST(ScaleMap, FindsTheScaleOfEveryMxCode) {
   expect_values({"quantize", only_x({96, 320}), {}});
-  expect_values({"quantize", only_x({96, 64}), {{"axis", "-2"}}});
-  expect_values({"quantize", only_x({96, 64}), {{"axis", "-2"}, {"transpose", "true"}}});
-  expect_values({"quantize", only_x({2, 160, 96}), {{"axis", "-2"}, {"transpose", "true"}}});
-  expect_values({"quantize", only_x({64, 128}), {{"block", "64"}}});
+  expect_values({"quantize", only_x({96, 64}), {{"block", "32x1"}}});
+  expect_values({"quantize", only_x({96, 64}), {{"block", "32x1"}, {"transpose", "true"}}});
+  expect_values({"quantize", only_x({2, 160, 96}), {{"block", "32x1"}, {"transpose", "true"}}});
+  expect_values({"quantize", only_x({64, 128}), {{"block", "1x64"}}});
   expect_values({"quantize", only_x({200, 320}), {{"scale_layout", "blocked"}}});
   expect_values({"quantize", only_x({3, 40, 96}), {{"scale_layout", "blocked"}}});
 }
 
 TEST(ScaleMap, FindsTheScaleOfEveryCodeWithF32Scales) {
-  expect_values({"quantize_rowwise", only_x({40, 96}), {}});
-  expect_values({"quantize_rowwise", only_x({2, 3, 96}), {}});
-  expect_values({"quantize_rowwise", grouped_x({400, 64}, {32, 32, 352}), {{"axis", "-2"}}}, 352);
+  expect_values({"quantize", only_x({40, 96}), {{"block", "1xK"}}});
+  expect_values({"quantize", only_x({2, 3, 96}), {{"block", "1xK"}}});
+  expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "Rx1"}}}, 352);
   for (const char* block : {"1x128", "128x1", "128x128"}) {
-    expect_values({"quantize_blockwise", only_x({200, 300}), {{"block", block}}});
-    expect_values({"quantize_blockwise", only_x({2, 200, 300}), {{"block", block}}});
+    expect_values({"quantize", only_x({200, 300}), {{"block", block}}});
+    expect_values({"quantize", only_x({2, 200, 300}), {{"block", block}}});
   }
-  expect_values({"quantize_blockwise", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}},
-                352);
+  expect_values({"quantize", grouped_x({400, 64}, {32, 32, 352}), {{"block", "128x1"}}}, 352);
 }
 
 TEST(ScaleMap, FindsTheScaleOfCodesThatWereTurned) {
-  Settings flow{{"profile", "flow"}};
-  const Quantised rows("quantize_blockwise", only_x({352, 256}), flow);
+  Settings flow{{"rule", "flow"}};
+  const Quantised rows("quantize", only_x({352, 256}), flow);
   NamedTensors in = rows.outputs;
   in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {3}, {160, 160, 352}));
   const Quantised turned("scaling_aware_transpose", in, {});

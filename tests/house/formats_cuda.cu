@@ -11,6 +11,7 @@
 #include "formats/mx_scale.h"
 #include "formats/scale_layout.h"
 #include "formats/scale_profile.h"
+#include "formats/scale_rules.h"
 #include "formats/scaled_block.h"
 #include "formats/tensor.h"
 #include "formats/tensor_view.h"

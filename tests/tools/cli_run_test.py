@@ -93,7 +93,7 @@ class Run(Case):
         self.refused("run", "quantize", *args, "--set", "format=e9m9", says="format: found e9m9")
         self.refused("run", "quantize", *args, "--set", "colour=red", says="'colour'")
         self.refused("run", "quantize", *args, "--set", "format", says="key=value")
-        self.refused("run", "quantize", *args, "--set", "axis=-1", "--set", "axis=-2",
+        self.refused("run", "quantize", *args, "--set", "block=1x32", "--set", "block=32x1",
                      says="given twice")
         self.refused("run", "quantize", *args, "--set", "block=0", says="block")
         self.refused("run", "quantize", *args, "--set", "block=many", says="block=many")

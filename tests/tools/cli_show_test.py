@@ -32,7 +32,7 @@ class Main(Case):
 class List(Case):
     def test_every_subject_prints_something(self):
         subjects = [line.split()[2] for line in self.ok("list").splitlines()]
-        self.assertLessEqual({"ops", "formats", "profiles", "backends", "communicators", "suites",
+        self.assertLessEqual({"ops", "formats", "rules", "backends", "communicators", "suites",
                               "sums"}, set(subjects))
         for subject in subjects:
             self.assertTrue(self.ok("list", subject).strip(), subject)
@@ -45,12 +45,12 @@ class List(Case):
 
     def test_quantize_lists_its_parameters(self):
         out = self.ok("list", "ops", "quantize")
-        for word in ["[.., R, K]", "rceil|floor|ceil|even", "torchao|te|ocp", "f32 or bf16"]:
+        for word in ["[.., R, K]", "rceil|floor|ceil|even", "mxo list rules", "f32, bf16 or f16"]:
             self.assertIn(word, out)
 
-    def test_profiles_diverge_where_the_rules_say(self):
+    def test_rules_diverge_where_they_say(self):
         rows = {}
-        for line in self.ok("list", "profiles", "--diverge").splitlines():
+        for line in self.ok("list", "rules", "--diverge").splitlines():
             match = re.match(r"(\w+) +(\w+) +([0-9A-F]{8})(?:\.\.[0-9A-F]{8})? \(.*?\) +(.*)", line)
             if match:
                 rows[match[1], match[2], match[3]] = re.findall(r"(\w\w) (\w\w)", match[4])
@@ -69,7 +69,7 @@ class List(Case):
     def test_unknown_names_are_bad_input(self):
         self.refused("list", "operators", says="there are")
         self.refused("list", "ops", "quantise", says="did you mean quantize?")
-        self.refused("list", "formats", "--diverge", says="profiles")
+        self.refused("list", "formats", "--diverge", says="rules")
 
 
 def value_in(text):

@@ -1,0 +1,14 @@
+// Quantisers of blocks of any extents: bands of rows over threads, kernels over their rows.
+#pragma once
+
+#include "emu/cpu/codec_kernels.h"
+#include "ops/quantize.h"
+
+namespace mxo::cpu {
+
+/// Any Quantize with row-major scales.
+void quantize_bands(const Quantize& op, const CodecKernels& codec, int threads);
+/// Any Dequantize.
+void dequantize_bands(const Dequantize& op, const CodecKernels& codec, int threads);
+
+}  // namespace mxo::cpu

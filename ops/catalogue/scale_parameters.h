@@ -1,0 +1,58 @@
+// The `--set` keys that say how scales are made: block, scale, rule, and the rule's constants.
+#pragma once
+
+#include "ops/catalogue/staging.h"
+#include "ops/parameters.h"
+#include "ops/quantize.h"
+
+namespace mxo {
+
+/// "1x32", "128x128", "1xK", "Rx1", "RxK".  Throws Error(argument).
+BlockExtents block_named(std::string_view op, std::string_view text);
+
+/// What a call says of its scales.
+struct ScaleChoice {
+  BlockExtents block;
+  Dtype scale = Dtype::e8m0;
+  ScaleRule rule;
+};
+
+/// Reads block, scale, rule, scale_mode, power_of_2, epsilon and scale_max.  Where no block is
+/// given, 1x32, or the first one of the rule; where no type of scale is, e8m0 for blocks of 32
+/// elements and f32 for others, or the one that the rule has.
+/// Throws Error(argument): an unknown rule, with the nearest; a rule without that type of scale or
+/// block; a constant that the type of scale does not have.
+ScaleChoice scale_choice(std::string_view op, const Parameters& set);
+
+/// The row of a rule for e8m0 scales of 1x32 blocks, or f32 scales of 1x128 blocks.
+const ScaleRuleRow& scale_rule(std::string_view op, std::string_view name, Dtype scale,
+                               const BlockExtents& block);
+
+ScaleMode scale_mode_of(const Parameters& set, ScaleMode fallback = ScaleMode::rceil);
+
+/// Rows of scales of blocks of `height` rows, from ends that the host can read.  Ends that are out
+/// of order count for nothing here: the operator's own check names them.
+Index row_blocks_of(const Operand& ends, Index height, Index rows);
+
+/// Outputs `codes` and `scales` for x of `shape`, transposed where the call says so.
+ScaledResult scaled_outputs(std::string_view op, Staging& stage, const Parameters& set,
+                            const std::vector<Index>& shape, const ScaleChoice& choice);
+
+/// "torchao|te|...": every name of a rule.
+std::string_view rule_names();
+
+inline constexpr ParameterSpec kBlockParameter{
+    "block", "1x32", "rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all"};
+inline constexpr ParameterSpec kScaleParameter{
+    "scale", "", "type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given"};
+inline constexpr ParameterSpec kRuleParameter{"rule", "torchao", "a row of `mxo list rules`"};
+inline constexpr ParameterSpec kModeParameter{"scale_mode", "rceil|floor|ceil|even",
+                                              "e8m0 scales: how amax becomes a power of two"};
+inline constexpr ParameterSpec kPowerParameter{
+    "power_of_2", "", "f32 scales: none, down or up; as the rule has it unless given"};
+inline constexpr ParameterSpec kEpsilonParameter{"epsilon", "",
+                                                 "f32 scales: floor of amax; the rule's"};
+inline constexpr ParameterSpec kScaleMaxParameter{"scale_max", "",
+                                                  "f32 scales: bound of amax; the rule's"};
+
+}  // namespace mxo
