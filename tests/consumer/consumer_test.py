@@ -2,7 +2,8 @@
 """mxoracle as outside projects see it: installed, or inside another build; under flags of theirs.
 
 Usage: consumer_test.py SUBJECT, with --source, --prefix, --work, --compiler, --generator, --mpi,
---flags (those of the build) and --sweep (a program that prints what our own flags give).  Exits 1 with what was wrong.
+--flags (those of the build) and --sweep (a program that prints what our own flags give).  Exits 1
+with what was wrong.
 """
 import argparse
 import json
@@ -46,10 +47,12 @@ class Outside:
         shutil.rmtree(folder, ignore_errors=True)
         text = must("cmake", "-S", Path(self.a.source) / "tests/consumer" / project, "-B", folder,
                     "-G", self.a.generator, f"-DCMAKE_CXX_COMPILER={self.a.compiler}",
-                    f"-DCMAKE_PREFIX_PATH={self.a.prefix}", f"-DCMAKE_CXX_FLAGS={self.a.flags} {flags}", *options)
+                    f"-DCMAKE_PREFIX_PATH={self.a.prefix}",
+                    f"-DCMAKE_CXX_FLAGS={self.a.flags} {flags}", *options)
         must("cmake", "--build", folder, "--target", "consumer")
         commands = (folder / "compile_commands.json").read_text()
-        commands = [c["command"] for c in json.loads(commands) if " -o mxoracle/" not in c["command"]]
+        commands = [c["command"] for c in json.loads(commands)
+                    if " -o mxoracle/" not in c["command"]]
         assert commands, "no compile commands"
         for command in commands:
             found = OURS.findall(command)
@@ -113,12 +116,47 @@ class Outside:
                 assert "mxoracle: this file is compiled with -ffast-math" in text, text
                 said.append(f"{flags}: refused")
                 continue
-            must(self.a.compiler, *self.a.flags.split(), objects / f"{i}.o", lib / "libmxo_emu.a", lib / "libmxo_ops.a",
-                 lib / "libmxo_formats.a", "-fopenmp", "-o", objects / "sweep")
+            must(self.a.compiler, *self.a.flags.split(), objects / f"{i}.o",
+                 *(lib / f"libmxo_{floor}.a" for floor in ["emu", "ops", "formats"]), "-fopenmp",
+                 "-o", objects / "sweep")
             assert must(objects / "sweep") == ours, f"{flags}: accepted, and other bits"
             said.append(f"{flags}: the same bits")
         assert all("refused" in s for s in said[:3]), said
         print("\n".join(said))
+
+    def docs(self):
+        """The program of docs/cpp.md passes a right kernel and fails a wrong one."""
+        source = Path(self.a.source)
+        text = (source / "docs/cpp.md").read_text()
+        program = re.search(r"```cpp\n(.*?)```", text, re.DOTALL)[1]
+        assert len(program.splitlines()) <= 17, "no longer a test in 15 lines"
+        kernel = (source / "tests/consumer/installed/my_quantizer.h").read_text()
+        for verdict, made in [("right", kernel), ("wrong", kernel.replace("448.0f", "240.0f"))]:
+            folder = Path(self.a.work) / verdict
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "my_quantizer.h").write_text(made)
+            (folder / f"{verdict}.cc").write_text(program)
+            try:
+                self.installed("emu;golden", folder / f"{verdict}.cc", "OpenMP", "OpenSSL")
+                passed = True
+            except AssertionError as error:
+                assert "exits with 1:\n" in str(error), error
+                passed = False
+            assert passed == (verdict == "right"), f"the {verdict} kernel: passed is {passed}"
+
+    def device(self):
+        """A CUDA consumer that may fuse: no f32 product of ours is fused with a sum."""
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        if not Path(nvcc).exists():
+            print("no nvcc")
+            sys.exit(77)
+        must(nvcc, "-std=c++20", "-arch=sm_90", "--fmad=true", "-Werror", "all-warnings",
+             f"-I{self.a.prefix}/include", "-ptx", "-o", Path(self.a.work) / "device.ptx",
+             Path(self.a.source) / "tests/consumer/device.cu")
+        ptx = (Path(self.a.work) / "device.ptx").read_text()
+        assert "mul.f32" in ptx and "fma.rn.f64" in ptx, "not the code that was meant"
+        fused = [line.strip() for line in ptx.splitlines() if "fma.rn.f32" in line]
+        assert not fused, f"fused: {fused}"
 
     def headers(self):
         """Each installed header stands alone, without any include folder but the installed one."""
@@ -135,7 +173,8 @@ class Outside:
         macros = must(self.a.compiler, "-std=c++20", "-dM", "-E", f"-I{root}", "-x", "c++", "-",
                       input="".join(f"#include <{n}>\n" for n in names))
         ours = sorted(set(re.findall(r"^#define (MXO\w*)", macros, re.MULTILINE)))
-        assert ours == ["MXO_AS_WRITTEN", "MXO_HD", "MXO_OPERATORS"], f"macros that users see: {ours}"
+        expected = ["MXO_AS_WRITTEN", "MXO_HD", "MXO_OPERATORS"]
+        assert ours == expected, f"macros that users see: {ours}"
         floors = {n.split("/")[1] for n in names}
         assert floors == {"formats", "ops", "emu", "golden", "mxoracle.h", "version.h"}, floors
 

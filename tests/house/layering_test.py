@@ -26,7 +26,7 @@ ROOMS = [
     "emu/sums",
     "emu/backends.h",
     "emu/communicators.h",
-    "emu/float_environment.h",
+    "emu/cpu/ieee_thread.h",
     "emu/reference",
     "emu/cpu/isa.h",
     "emu/cpu/target_region.h",

@@ -1,5 +1,5 @@
 // Flush-to-zero and denormals-are-zero as x86 spells them.
-#include "tests/support/float_state.h"
+#include "tests/house/float_state.h"
 
 #include <xmmintrin.h>
 
