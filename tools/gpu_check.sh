@@ -59,6 +59,14 @@ if [ "$mode" = --sanitize ]; then
 fi
 
 verdict cuda_test "$build/tests/cuda_test"
+# Headers in a kernel of a user, whose nvcc fuses where it can: the bits of the host.
+if nvcc -std=c++20 -arch=sm_90 --fmad=true -I "$build/include" tests/consumer/device.cu \
+  -o "$logs/device_consumer" >"$logs/device_consumer_build.log" 2>&1; then
+  verdict device_consumer "$logs/device_consumer"
+else
+  printf '%-28s FAILED  see %s\n' device_consumer "$logs/device_consumer_build.log"
+  failed=1
+fi
 verdict cli_cuda python3 tests/tools/cli_cuda_test.py "$build/mxo"
 [ "$mode" != --all ] || verdict cuda_exhaustive_test "$build/tests/cuda_exhaustive_test"
 # timed NAME COMMAND...: what a benchmark prints.
