@@ -86,10 +86,7 @@ void spread_token(const FloatKernels& kernels, const CombineRowsBackward& op, In
 
 void CpuBackend::run(const CombineRows& op) {
   if (!adjacent(op.rows) || !adjacent(op.out)) {
-    visit_combine(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
-      for (Index t = 0; t < op.out.extent[0]; ++t) token(t);
-    });
+    visit_combine(op, [&](auto token) { share_steps(op.out.extent[0], threads_, token); });
     return;
   }
   const FloatKernels& kernels = float_kernels(isa());
@@ -101,10 +98,8 @@ void CpuBackend::run(const CombineRowsBackward& op) {
   clear_unnamed(op);
   const bool weighs = op.weights.given();
   if (!adjacent(op.dout) || !adjacent(op.drows) || (weighs && !adjacent(op.rows))) {
-    visit_combine_backward(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
-      for (Index t = 0; t < op.dout.extent[0]; ++t) token(t);
-    });
+    visit_combine_backward(op,
+                           [&](auto token) { share_steps(op.dout.extent[0], threads_, token); });
     return;
   }
   const FloatKernels& kernels = float_kernels(isa());

@@ -53,6 +53,19 @@ void sum_columns(const Matrix<const X>& x, RowRange rows, const Matrix<Sum>& sum
   for (Index i = 0; i < n; ++i) sum(s, first + i) = rounded<Sum>(total[i]);
 }
 
+template <typename X, typename Sum>
+void sum_all_columns(const ColumnSum& op, const X& x, const Sum& sum, int workers) {
+  const Index tiles = ceil_div(x.extent[1], kSumColumns);
+#pragma omp parallel for num_threads(workers) collapse(2) schedule(dynamic) \
+    firstprivate(ieee_thread)
+  for (Index s = 0; s < sum.extent[0]; ++s) {
+    for (Index tile = 0; tile < tiles; ++tile) {
+      sum_columns(x, rows_of_sum(op, s), sum, s, tile * kSumColumns,
+                  std::min((tile + 1) * kSumColumns, x.extent[1]));
+    }
+  }
+}
+
 }  // namespace
 
 void CpuBackend::run(const Cast& op) {
@@ -83,16 +96,7 @@ void CpuBackend::run(const AddBias& op) {
 
 void CpuBackend::run(const ColumnSum& op) {
   visit_sum(op, [&](const auto& x, const auto& sum) {
-    const Index tiles = ceil_div(x.extent[1], kSumColumns);
-    const int workers = useful_threads(x.extent[0] * x.extent[1], threads());
-#pragma omp parallel for num_threads(workers) collapse(2) schedule(dynamic) \
-    firstprivate(ieee_thread)
-    for (Index s = 0; s < sum.extent[0]; ++s) {
-      for (Index tile = 0; tile < tiles; ++tile) {
-        sum_columns(x, rows_of_sum(op, s), sum, s, tile * kSumColumns,
-                    std::min((tile + 1) * kSumColumns, x.extent[1]));
-      }
-    }
+    sum_all_columns(op, x, sum, useful_threads(x.extent[0] * x.extent[1], threads()));
   });
 }
 

@@ -3,6 +3,8 @@
 
 #include <cfenv>
 
+#include "formats/tensor_view.h"
+
 namespace mxo::cpu {
 
 /// `firstprivate(ieee_thread)` on a parallel region gives each thread a copy, which sets rounding
@@ -26,5 +28,13 @@ class IeeeThread {
 };
 
 inline const IeeeThread ieee_thread;
+
+/// step(i) for i = 0 .. n - 1, shared by threads.  For generic lambdas, in which clang 14 takes no
+/// firstprivate of a namespace.
+template <typename Step>
+void share_steps(Index n, int threads, const Step& step) {
+#pragma omp parallel for num_threads(threads) firstprivate(ieee_thread)
+  for (Index i = 0; i < n; ++i) step(i);
+}
 
 }  // namespace mxo::cpu

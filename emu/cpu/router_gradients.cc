@@ -56,10 +56,7 @@ void CpuBackend::run(const RouterGradients& op) {
                [&](Index r, Index e) { return dlogits(r, e); });
     }
   } else if (op.dx.given()) {
-    visit_router_dx(op, [&](auto token) {
-#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
-      for (Index t = 0; t < op.dx.extent[0]; ++t) token(t);
-    });
+    visit_router_dx(op, [&](auto token) { share_steps(op.dx.extent[0], threads_, token); });
   }
   if (op.drouter.given() && op.drouter.stride[1] == 1 && op.x.stride[1] == 1) {
 #pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
@@ -68,10 +65,7 @@ void CpuBackend::run(const RouterGradients& op) {
                [&](Index r, Index t) { return dlogits(t, r); });
     }
   } else if (op.drouter.given()) {
-    visit_router_dw(op, [&](auto expert) {
-#pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
-      for (Index e = 0; e < op.drouter.extent[0]; ++e) expert(e);
-    });
+    visit_router_dw(op, [&](auto expert) { share_steps(op.drouter.extent[0], threads_, expert); });
   }
 }
 

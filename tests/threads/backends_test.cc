@@ -53,6 +53,7 @@ Tensor product(Backend& backend) {
   Tensor ends(Dtype::i32, {2});
   ends.as<std::int32_t>()[0] = 33;
   ends.as<std::int32_t>()[1] = 96;
+  const BackendTensor large(backend, Dtype::u8, {Index{1} << 20});  // from the backend's pool
   BackendTensor y(backend, Dtype::f32, {96, 48});
   GroupedMatmul op;
   op.x = x.operand();
