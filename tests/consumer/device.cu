@@ -6,7 +6,7 @@
 
 #include <mxoracle/formats/exp.h>
 #include <mxoracle/formats/mx_block.h>
-#include <mxoracle/formats/scaled_block.h>
+#include <mxoracle/formats/scale_rules.h>
 
 namespace {
 
@@ -49,7 +49,7 @@ MXO_HD inline std::uint32_t result(int f, std::uint32_t i) {
           f32_scale<E4M3::spec>(amax, torchao, largest_finite<float>()).stored);
     default:
       return scale_element<E4M3::spec>(
-                 x, f32_scale<E4M3::spec>(amax, flow, largest_finite<float>()).multiplier)
+                 x, f32_scale<E4M3::spec>(amax, flow, largest_finite<float>()).factor, flow.code)
           .bits;
   }
 }

@@ -37,6 +37,8 @@ void for_floats(std::uint32_t step, Fn fn) {
   }
 }
 
+float magnitude(float x) { return bit_cast<float>(bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu); }
+
 template <FormatSpec S>
 void sweep_codec(const char* name) {
   Digest digest;
@@ -58,7 +60,7 @@ void sweep_scales(const char* name) {
       for (const ScaleMode mode :
            {ScaleMode::rceil, ScaleMode::floor, ScaleMode::ceil, ScaleMode::even}) {
         for_floats(1000003, [&, mode](float x) {
-          const E8M0 scale = shared_scale<S>(x < 0 ? -x : x, mode, row.rule.e8m0);
+          const E8M0 scale = shared_scale<S>(magnitude(x), mode, row.rule.e8m0);
           digest.add(static_cast<std::uint32_t>(scale.bits));
           digest.add(static_cast<std::uint32_t>(quantize_element<S>(x * 0.37f, scale).bits));
         });
@@ -67,11 +69,13 @@ void sweep_scales(const char* name) {
     }
     for_floats(100003, [&](float x) {
       const F32ScaleRule& rule = row.rule.f32;
-      const F32Scale scale = f32_scale<S>(x < 0 ? -x : x, rule, largest_finite<float>());
+      const F32Scale scale = f32_scale<S>(magnitude(x), rule, largest_finite<float>());
       digest.add(scale.factor);
       digest.add(scale.stored);
       const auto code = scale_element<S>(x * 0.37f, scale.factor, rule.code);
       digest.add(static_cast<std::uint32_t>(code.bits));
+      digest.add(dequantize_element<float>(code, scale.stored) + 0x1.234568p-3f);
+      digest.add(static_cast<std::uint32_t>(dequantize_element<BF16>(code, scale.stored).bits));
     });
   }
   digest.print("scales ", name);
