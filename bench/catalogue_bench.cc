@@ -27,8 +27,8 @@ void direct(benchmark::State& state) {
   Operands of;
   Quantize op;
   op.x = of.x.operand();
-  op.codes = of.codes.result();
-  op.scales = of.scales.result();
+  op.to.codes = of.codes.result();
+  op.to.scales = of.scales.result();
   for (auto _ : state) quantize(*of.backend, op);
 }
 
