@@ -42,6 +42,21 @@ TEST(Explain, GivesNoNameToNoise) {
   }
 }
 
+/// A rule of scales is named with every stack that has it.
+TEST(Explain, NamesTheStackOfAScaleRule) {
+  const auto backend = cpu();
+  NamedTensors in;
+  in.emplace("x", random_floats({96, 512}, 11));
+  const Call call = make_call("quantize", in, with({{"block", "1x128"}}));
+  for (const auto& [rule, stack] : {std::pair{"te", "TransformerEngine"}, {"flow", "FP8-Flow"}}) {
+    Call other = call;
+    other.set.set("rule", rule);
+    const Planted p = planted(*backend, call, other);
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    EXPECT_NE(e.sentence().find(stack), std::string::npos) << e.sentence();
+  }
+}
+
 /// Spoils `n` random elements of `t`, or of some random rows of it, with random bits.
 void corrupt(Tensor& t, std::uint64_t seed) {
   const auto word = [&](std::uint64_t i) { return philox(i, 3, seed).word[0]; };

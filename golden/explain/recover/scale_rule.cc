@@ -162,16 +162,25 @@ constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
                                        ", cut to a power of two",
                                        ", rounded to the nearest power of two"};
 
-/// Whose quotient it is, and the floor of amax they take.
+/// Whose quotient it is, the floor of amax they take, and whether they raise what is stored to a
+/// power of two, which hides most quotients' last bits.
 struct Stack {
   const char* name;
   int quotient;
   double floor;
+  bool any = true;  ///< stores what the quotient gives
+  bool up = true;   ///< stores the power of two above it
 };
 constexpr Stack kStacks[] = {
-    {"DeepGEMM", 0, 1e-4}, {"vLLM", 0, 1e-10},    {"aiter", 0, 0.0},
-    {"Triton", 1, 1e-10},  {"torchao", 2, 1e-12}, {"TransformerEngine", 3, 0.0},
-    {"TileLang", 3, 1e-4}, {"FBGEMM", 4, 1e-12},
+    {"DeepGEMM", 0, 1e-4},
+    {"vLLM", 0, 1e-10},
+    {"aiter", 0, 0.0, true, false},
+    {"Triton", 1, 1e-10},
+    {"torchao", 2, 1e-12},
+    {"TransformerEngine", 3, 0.0},
+    {"FP8-Flow", 3, 1e-10, false, true},
+    {"TileLang", 3, 1e-4, true, false},
+    {"FBGEMM", 4, 1e-12, true, false},
 };
 constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
 
@@ -182,6 +191,23 @@ bool gives(const std::vector<float>& amax, const std::vector<float>& scales, con
     if (to_power(q.of(std::max(amax[b], floor), max), power) != scales[b]) return false;
   }
   return true;
+}
+
+/// ": the rule of ...": every stack whose rule gives the same bits.
+std::string stacks_that_give(const std::vector<float>& amax, const std::vector<float>& scales,
+                             Power power, double max) {
+  std::string names;
+  int count = 0;
+  for (const Stack& stack : kStacks) {
+    const bool has = power == Power::none ? stack.any : power == Power::up && stack.up;
+    if (!has || !gives(amax, scales, kQuotients[stack.quotient], static_cast<float>(max),
+                       static_cast<float>(stack.floor), power)) {
+      continue;
+    }
+    names += (names.empty() ? ": the rule of " : " or ") + std::string(stack.name);
+    ++count;
+  }
+  return count > 1 ? names + ", which these blocks do not tell apart" : names;
 }
 
 }  // namespace
@@ -205,13 +231,7 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
         std::string words = "the stored scale is " + std::string(kQuotients[q].words);
         if (max != maxima.front()) words += " with max " + number(max);
         words += kPowerWords[static_cast<int>(power)];
-        std::string stacks;
-        for (const Stack& stack : kStacks) {
-          if (stack.quotient != static_cast<int>(q) || max != maxima.front()) continue;
-          if (std::find(floors.begin(), floors.end(), stack.floor) == floors.end()) continue;
-          stacks += (stacks.empty() ? "" : " or ") + std::string(stack.name);
-        }
-        if (!stacks.empty()) words += ": the rule of " + stacks;
+        if (max == maxima.front()) words += stacks_that_give(amax, scales, power, max);
         const float f = static_cast<float>(floors.front());
         return ScaleRuleFound{words, [of = kQuotients[q].of, max, f, power](float a) {
                                 return to_power(of(std::max(a, f), static_cast<float>(max)), power);
