@@ -49,9 +49,8 @@ inline constexpr ScaleProfile kTorchao{};
 inline constexpr ScaleProfile kTorchaoCuda{Descale::reciprocal_multiply, InfinityRule::nan,
                                            NanRule::propagate, FloorRule::multiply};
 /// TransformerEngine MXFP8 (d0067d0): float_to_e8m0 satfinite, fmax drops NaN.
-inline constexpr ScaleProfile kTransformerEngine{Descale::reciprocal_multiply,
-                                                 InfinityRule::saturate, NanRule::ignore,
-                                                 FloorRule::multiply};
+inline constexpr ScaleProfile kTransformerEngine{
+    Descale::reciprocal_multiply, InfinityRule::saturate, NanRule::ignore, FloorRule::multiply};
 /// OCP MX v1.0 section 6.3 with every quotient exact.
 inline constexpr ScaleProfile kOcp{Descale::exact, InfinityRule::nan, NanRule::propagate,
                                    FloorRule::exponent_field};

@@ -103,8 +103,8 @@ struct SavedMoeLayer {
 ///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
 /// Any but dx may be absent.
 ///
-/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx and drouter.  Those of
-/// dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
+/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx and drouter.  Those
+/// of dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
 struct MoeLayerBackward {
   Operand dy;
   Result dx;

@@ -37,9 +37,10 @@ bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
       call.input("x").rank() != 2 || call.input("x").elements() < (Index{1} << 16)) {
     return false;
   }
-  const bool rule = call.op == "cast" || call.op == "swiglu" ||
-                    (call.op.starts_with("quantize") && call.set.text("block", "1x32").starts_with("1x") &&
-                     call.set.text("scale_layout", "row_major") == "row_major");
+  const bool rule =
+      call.op == "cast" || call.op == "swiglu" ||
+      (call.op.starts_with("quantize") && call.set.text("block", "1x32").starts_with("1x") &&
+       call.set.text("scale_layout", "row_major") == "row_major");
   return rule && std::all_of(outputs.begin(), outputs.end(), [&](const Output& o) {
            const bool column = o.expected->rank() == 1 && o.columns == call.input("x").extent(0);
            return !column && o.rows == call.input("x").extent(0);

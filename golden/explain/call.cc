@@ -11,8 +11,8 @@ Tensor narrowed(const Tensor& wide) {
   for (Index i = 0; i < wide.elements(); ++i) {
     const std::int64_t value = wide.as<std::int64_t>()[i];
     if (value != static_cast<std::int32_t>(value)) {
-      throw Error(Fault::shape, "group_ends: found " + std::to_string(value) +
-                                    ", needs a row that an i32 holds");
+      throw Error(Fault::shape,
+                  "group_ends: found " + std::to_string(value) + ", needs a row that an i32 holds");
     }
     narrow.as<std::int32_t>()[i] = static_cast<std::int32_t>(value);
   }

@@ -5,9 +5,9 @@
 #include <immintrin.h>
 
 #include "emu/backends.h"
-#include "ops/float_environment.h"
 #include "formats/error.h"
 #include "formats/mx_scale.h"
+#include "ops/float_environment.h"
 
 namespace mxo {
 namespace {

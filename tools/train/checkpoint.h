@@ -15,8 +15,9 @@ namespace mxo::tools {
 using Identity = std::map<std::string, std::string>;
 
 /// Writes one safetensors file: every parameter whole ("value.<name>", "mean.", "square."), the
-/// history, the identity, a checksum of all of it; the file is complete or the one before it still there.  It does not
-/// depend on the number of ranks.  Collective; the first rank writes.  Throws Error(file).
+/// history, the identity, a checksum of all of it; the file is complete or the one before it still
+/// there.  It does not depend on the number of ranks.  Collective; the first rank writes.  Throws
+/// Error(file).
 void write_checkpoint(const std::filesystem::path& path, Communicator& communicator,
                       const Identity& identity, const Parameters& parameters,
                       const History& history);

@@ -154,8 +154,8 @@ class TwoSlicePacker : IntegerPacker {
 
   void begin_span(int lane, Index first, int blocks) {
     KVector& line = k_vectors_[lane];
-    read_scales(product_.form, factor_, panel_.first + lane, k_block_.start + first * kRun,
-                blocks, line.scales);
+    read_scales(product_.form, factor_, panel_.first + lane, k_block_.start + first * kRun, blocks,
+                line.scales);
     if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
     line.weight = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
     weights_[lane] = line.is_special() ? 0.0 : line.weight;
