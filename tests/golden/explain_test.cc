@@ -26,7 +26,7 @@ TEST(Explain, SaysSoWhenNothingDiffers) {
 
 TEST(Explain, GivesNoNameToNoise) {
   const auto backend = cpu();
-  for (const std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {1u, 2u}) {
     const Planted p = spoiled(*backend, mx_product(*backend, seed), [&](NamedTensors& out) {
       Tensor& y = out.at("y");
       for (Index i = 0; i < y.elements(); ++i) {
@@ -164,7 +164,7 @@ class FaultOfARealKernel : public testing::TestWithParam<std::size_t> {};
 TEST_P(FaultOfARealKernel, IsNamedFirstInItsPlace) {
   const auto backend = cpu();
   const Exhibit& exhibit = exhibits()[GetParam()];
-  for (const std::uint64_t seed : {1}) {
+  for (const std::uint64_t seed : {1u}) {
     const Seen seen = look_at(*backend, exhibit, seed);
     EXPECT_TRUE(seen.named) << exhibit.number << " " << exhibit.fault << ": "
                             << seen.explanation.sentence();

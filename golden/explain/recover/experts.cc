@@ -213,7 +213,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
     list.push_back({"x=shifted",
                     "rows are made of the rows of x " + std::to_string(std::abs(by)) +
                         (by < 0 ? " before" : " after") + " them",
-                    Stage::input, [names, by](Call& c) {
+                    Stage::input, [names, by = by](Call& c) {
                       for (const std::string& name : names) {
                         if (name.empty() || !c.has(name)) continue;
                         Tensor x = c.input(name);

@@ -235,7 +235,7 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
       continue;
     }
     const std::string name = seen.factor().scales_name;
-    const auto group_of = [p, own, columns, side = seen.side](Index i) -> Index {
+    const auto group_of = [p, own, columns](Index i) -> Index {
       if (own.expert > 0) return i / own.expert;
       const Index row = i / std::max<Index>(columns, 1);
       for (Index g = 0; g < p.groups(); ++g) {

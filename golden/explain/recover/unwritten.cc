@@ -89,8 +89,9 @@ std::vector<Claim> recover_unwritten(Output& output) {
     if (!plain && is_scale(output)) continue;
     // A fill that is no NaN and no zero has to stand alone: a constant may have been computed.
     if (static_cast<Index>(elements.size()) < std::min<Index>(8, output.columns)) continue;
-    const Place place = place_of(
-        output, [&](Index i) { return std::binary_search(elements.begin(), elements.end(), i); });
+    const Place place = place_of(output, [&all = elements](Index i) {
+      return std::binary_search(all.begin(), all.end(), i);
+    });
     Claim claim;
     claim.id = fill == kAnyNan ? "never_written.nan"
                : fill == 0     ? "never_written.zero"
