@@ -1,4 +1,4 @@
-// Ratios to maps: sources, values, blocks of depth.
+// Ratios to maps: which of the given scales were taken.
 #include "golden/explain/recover/scales.h"
 
 #include <algorithm>
@@ -96,8 +96,6 @@ struct Strides {
   Index block;
   Index expert;  ///< 0: none
 };
-
-std::string side_words(const Factor& f) { return "the scales of " + f.name; }
 
 std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
   const auto all_equal = [&](auto fn) {
@@ -269,166 +267,7 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
   }
 }
 
-/// Blocks of depth that all measured lines miss, or sum twice.
-void add_depth(const Seen& seen, std::vector<Hypothesis>& list) {
-  const Product& p = seen.product;
-  if (seen.lines.empty() || p.wgrad) return;
-  const std::size_t blocks = seen.lines.front().ratio.size();
-  std::vector<Index> missing;
-  std::vector<Index> twice;
-  for (std::size_t b = 0; b < blocks; ++b) {
-    Index zero = 0;
-    Index two = 0;
-    Index known = 0;
-    for (const Effective& e : seen.lines) {
-      if (e.sigma[b] > 0.1) continue;
-      ++known;
-      zero += std::abs(e.ratio[b]) < 0.1;
-      two += std::abs(e.ratio[b] - 2.0) < 0.1;
-    }
-    if (known == 0) continue;
-    if (zero * 4 > known * 3) missing.push_back(static_cast<Index>(b));
-    if (two * 4 > known * 3) twice.push_back(static_cast<Index>(b));
-  }
-  const Index block = p.block;
-  const auto where = [block](const std::vector<Index>& of) {
-    std::vector<Index> k;
-    for (const Index b : of) {
-      for (Index i = 0; i < block; ++i) k.push_back(b * block + i);
-    }
-    return "k = " + ranges_in_words("", k).substr(k.size() == 1 ? 1 : 2);
-  };
-  const std::string name = p.a.codes_name;
-  if (!missing.empty() && missing.size() < blocks) {
-    list.push_back(
-        {"k.missing",
-         "the products of " + where(missing) + " are left out",
-         Stage::input,
-         [name, missing, block](Call& c) {
-           Tensor x = c.input(name);
-           const std::size_t size = size_of(x.dtype());
-           for (Index r = 0; r < x.extent(0); ++r) {
-             for (const Index b : missing) {
-               const Index n = std::min(block, x.extent(1) - b * block);
-               std::memset(x.data() + static_cast<std::size_t>(r * x.extent(1) + b * block) * size,
-                           0, static_cast<std::size_t>(n) * size);
-             }
-           }
-           c.replace(name, std::move(x));
-           return true;
-         },
-         {},
-         true});
-  }
-  if (!twice.empty() && twice.size() < blocks) {
-    list.push_back({"k.twice",
-                    "the products of " + where(twice) + " are added twice",
-                    Stage::input,
-                    [twice, block](Call& c) { return append_blocks(c, twice, block); },
-                    {},
-                    true});
-  }
-}
-
-/// What a value became: a function of the given scale alone.
-struct ValueRule {
-  const char* id;
-  const char* phrase;
-  double (*value)(double);
-};
-
-double squared(double s) { return s * s; }
-double one(double) { return 1.0; }
-double inverse(double s) { return 1.0 / s; }
-double rounded_up(double s) { return std::exp2(std::ceil(std::log2(s))); }
-double rounded_down(double s) { return std::exp2(std::floor(std::log2(s))); }
-double rounded_nearest(double s) { return std::exp2(std::round(std::log2(s))); }
-
-constexpr ValueRule kValueRules[] = {
-    {"twice", "are applied twice", squared},
-    {"left_out", "are left out", one},
-    {"inverse", "are divided by rather than multiplied with", inverse},
-    {"up", "are rounded up to powers of two", rounded_up},
-    {"down", "are cut to powers of two", rounded_down},
-    {"nearest", "are rounded to the nearest power of two", rounded_nearest},
-};
-
 }  // namespace
-
-void add_scale_values(const Factor& f, std::vector<Hypothesis>& list) {
-  if (f.scales == nullptr) return;
-  const std::string name = f.scales_name;
-  const bool bytes = size_of(f.scales->dtype()) == 1;
-  for (const ValueRule& rule : kValueRules) {
-    if (bytes &&
-        (rule.value == rounded_up || rule.value == rounded_down || rule.value == rounded_nearest))
-      continue;
-    list.push_back({name + "=" + rule.id,
-                    side_words(f) + " " + rule.phrase,
-                    Stage::input,
-                    [name, value = rule.value](Call& c) { return map_scales(c, name, value); },
-                    {},
-                    true});
-  }
-}
-
-bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value) {
-  if (!call.has(name)) return false;
-  Tensor scales = call.input(name);
-  for (Index i = 0; i < scales.elements(); ++i) {
-    const double s = scale_value(scales, i);
-    if (std::isnan(s)) continue;
-    const double v = value(s);
-    if (size_of(scales.dtype()) == 1) {
-      const double e = v > 0.0 ? std::round(std::log2(v)) + 127.0 : 0.0;
-      scales.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(std::clamp(e, 0.0, 254.0));
-    } else {
-      scales.as<float>()[i] = static_cast<float>(v);
-    }
-  }
-  call.replace(name, std::move(scales));
-  return true;
-}
-
-bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
-  const std::optional<Product> p = product_of(call);
-  if (!p || p->wgrad) return false;
-  const auto wider = [&](const Tensor& t, Index run) {
-    // Along the last axis: the runs named are appended, in order.
-    std::vector<Index> shape = t.shape();
-    const Index columns = shape.back();
-    std::vector<Index> kept;
-    for (Index c = 0; c < columns; ++c) kept.push_back(c);
-    for (const Index b : blocks) {
-      for (Index c = b * run; c < std::min(columns, (b + 1) * run); ++c) kept.push_back(c);
-    }
-    shape.back() = static_cast<Index>(kept.size());
-    Tensor out(t.dtype(), shape);
-    const std::size_t size = size_of(t.dtype());
-    std::byte* to = out.data();
-    const Index rows = columns == 0 ? 0 : t.elements() / columns;
-    for (Index r = 0; r < rows; ++r) {
-      for (const Index c : kept) {
-        std::memcpy(to, t.data() + static_cast<std::size_t>(r * columns + c) * size, size);
-        to += size;
-      }
-    }
-    return out;
-  };
-  for (const Factor* f : {&p->a, &p->b}) {
-    Tensor codes = wider(*f->codes, block);
-    if (f->scales != nullptr && f->scales->shape().back() > 1 &&
-        f->scales->rank() == f->codes->rank()) {
-      const Index scales = f->scales->shape().back();
-      const Index run = ceil_div(p->k, scales);
-      if (block % run != 0) return false;
-      Tensor wide = wider(*f->scales, block / run);
-      call.replace(f->scales_name, std::move(wide));
-    }
-    call.replace(f->codes_name, std::move(codes));
-  }
-  return true;
-}
 
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
@@ -438,7 +277,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
     if (seen.lines.empty()) continue;
     // Both sides say the same of what the whole depth shares; the first says it.
-    if (side == Side::a || list.empty()) add_depth(seen, list);
+    if (side == Side::a || list.empty()) add_measured_depth(*p, seen.lines, list);
     if (seen.factor().scales == nullptr || seen.at(seen.lines.front(), 0) < 0) continue;
     add_sources(seen, list);
     // The scales themselves, on the lines that were measured: last, if nothing names them.

@@ -5,6 +5,7 @@
 
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/output.h"
+#include "golden/explain/recover/effective.h"
 
 namespace mxo {
 
@@ -13,6 +14,12 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
 /// Hypotheses that follow from which expert's weights and which row of x each row shows.
 void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
+/// Of the lines measured: blocks of K that they all miss, or sum twice.
+void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
+                        std::vector<Hypothesis>& list);
+
+/// "the scales of x".
+std::string side_words(const Factor& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.
 void add_scale_values(const Factor& factor, std::vector<Hypothesis>& list);
 

@@ -1,0 +1,111 @@
+// Blocks along K that all measured lines miss, or sum twice.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "golden/explain/name/places.h"
+#include "golden/explain/recover/scales.h"
+
+namespace mxo {
+
+void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
+                        std::vector<Hypothesis>& list) {
+  if (lines.empty() || p.wgrad) return;
+  const std::size_t blocks = lines.front().ratio.size();
+  std::vector<Index> missing;
+  std::vector<Index> twice;
+  for (std::size_t b = 0; b < blocks; ++b) {
+    Index zero = 0;
+    Index two = 0;
+    Index known = 0;
+    for (const Effective& e : lines) {
+      if (e.sigma[b] > 0.1) continue;
+      ++known;
+      zero += std::abs(e.ratio[b]) < 0.1;
+      two += std::abs(e.ratio[b] - 2.0) < 0.1;
+    }
+    if (known == 0) continue;
+    if (zero * 4 > known * 3) missing.push_back(static_cast<Index>(b));
+    if (two * 4 > known * 3) twice.push_back(static_cast<Index>(b));
+  }
+  const Index block = p.block;
+  const auto where = [block](const std::vector<Index>& of) {
+    std::vector<Index> k;
+    for (const Index b : of) {
+      for (Index i = 0; i < block; ++i) k.push_back(b * block + i);
+    }
+    return "k = " + ranges_in_words("", k).substr(k.size() == 1 ? 1 : 2);
+  };
+  const std::string name = p.a.codes_name;
+  if (!missing.empty() && missing.size() < blocks) {
+    list.push_back(
+        {"k.missing",
+         "the products of " + where(missing) + " are left out",
+         Stage::input,
+         [name, missing, block](Call& c) {
+           Tensor x = c.input(name);
+           const std::size_t size = size_of(x.dtype());
+           for (Index r = 0; r < x.extent(0); ++r) {
+             for (const Index b : missing) {
+               const Index n = std::min(block, x.extent(1) - b * block);
+               std::memset(x.data() + static_cast<std::size_t>(r * x.extent(1) + b * block) * size,
+                           0, static_cast<std::size_t>(n) * size);
+             }
+           }
+           c.replace(name, std::move(x));
+           return true;
+         },
+         {},
+         true});
+  }
+  if (!twice.empty() && twice.size() < blocks) {
+    list.push_back({"k.twice",
+                    "the products of " + where(twice) + " are added twice",
+                    Stage::input,
+                    [twice, block](Call& c) { return append_blocks(c, twice, block); },
+                    {},
+                    true});
+  }
+}
+
+bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return false;
+  const auto wider = [&](const Tensor& t, Index run) {
+    // Along the last axis: the runs named are appended, in order.
+    std::vector<Index> shape = t.shape();
+    const Index columns = shape.back();
+    std::vector<Index> kept;
+    for (Index c = 0; c < columns; ++c) kept.push_back(c);
+    for (const Index b : blocks) {
+      for (Index c = b * run; c < std::min(columns, (b + 1) * run); ++c) kept.push_back(c);
+    }
+    shape.back() = static_cast<Index>(kept.size());
+    Tensor out(t.dtype(), shape);
+    const std::size_t size = size_of(t.dtype());
+    std::byte* to = out.data();
+    const Index rows = columns == 0 ? 0 : t.elements() / columns;
+    for (Index r = 0; r < rows; ++r) {
+      for (const Index c : kept) {
+        std::memcpy(to, t.data() + static_cast<std::size_t>(r * columns + c) * size, size);
+        to += size;
+      }
+    }
+    return out;
+  };
+  for (const Factor* f : {&p->a, &p->b}) {
+    Tensor codes = wider(*f->codes, block);
+    if (f->scales != nullptr && f->scales->shape().back() > 1 &&
+        f->scales->rank() == f->codes->rank()) {
+      const Index scales = f->scales->shape().back();
+      const Index run = ceil_div(p->k, scales);
+      if (block % run != 0) return false;
+      Tensor wide = wider(*f->scales, block / run);
+      call.replace(f->scales_name, std::move(wide));
+    }
+    call.replace(f->codes_name, std::move(codes));
+  }
+  return true;
+}
+
+}  // namespace mxo
