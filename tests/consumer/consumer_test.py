@@ -165,7 +165,8 @@ class Outside:
 
         def alone(name):
             return name, *run(self.a.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
-                              "-Werror", f"-I{root}", "-x", "c++", "-",
+                              "-Wconversion", "-Wshadow", "-Wno-psabi", "-Werror", f"-I{root}",
+                              "-x", "c++", "-",
                               input=f"#include <{name}>\n")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             bad = [f"{name}: {text}" for name, code, text in pool.map(alone, names) if code != 0]
