@@ -3,8 +3,20 @@
 `grouped_linear`, `moe_layer`, `quantize` and `dequantize` are `torch.ops.mxoracle` operators with
 shapes for tracing and gradients; `Judge` holds the products of a running model against the library.
 """
+from mxoracle.torch.experts import Experts, convert
 from mxoracle.torch.judge import Judge, Row, judged
 from mxoracle.torch.operators import dequantize, grouped_linear, moe_layer, quantize
 from mxoracle.torch.recorder import Recorder
 
-__all__ = ["Judge", "Recorder", "Row", "dequantize", "grouped_linear", "judged", "moe_layer", "quantize"]
+__all__ = [
+    "Experts",
+    "Judge",
+    "Recorder",
+    "Row",
+    "convert",
+    "dequantize",
+    "grouped_linear",
+    "judged",
+    "moe_layer",
+    "quantize",
+]

@@ -17,12 +17,15 @@ from torch.utils.module_tracker import ModuleTracker
 from mxoracle import _judge
 from mxoracle._errors import Error
 from mxoracle._tables import operators
-from mxoracle.torch.products import RULES, Product
+from mxoracle.torch.products import RULES, Product, as_bf16
 
 GATES = ("bits", "bound", "bits|bound")
+AGAINST = ("recipe", "bf16")
 # Nothing is computed by these, or nothing but what was there before.
-_MOVES = ("detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "clone",
-          "_to_copy", "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_")  # fmt: skip
+_MOVES = (
+    "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "clone", "_to_copy",
+    "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_",
+)  # fmt: skip
 
 
 @dataclass
@@ -82,14 +85,19 @@ class Watcher(TorchDispatchMode):
         self._calls[operator, module] += 1
         return (module.strip(), call) if call % self.every == 0 else None
 
-    def _product(self, operator: str, rule: Callable, out: Tensor, args: tuple, kwargs: dict) -> None:
+    def _product(
+        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
+    ) -> None:
         place = self._place(operator)
         if place is None:
             return
         args, kwargs, out = tree_map_only(
             Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
         )
-        self._seen(operator, place, rule(out, *args, **kwargs))
+        found = rule(out, *args, **kwargs)
+        for product in found if isinstance(found, list) else [found]:
+            name = f"{operator} {product.output}" if isinstance(found, list) else operator
+            self._seen(name, place, product)
 
     def _no_rule(self, operator: str) -> None:
         """An operator that computes and is no product that we know."""
@@ -109,28 +117,34 @@ class Judge(Watcher):
         model(batch).sum().backward()
     print(judge)
 
-    gate: "bits": every output has the bits of `sum`, by default of the exact sum, rounded once.  "bound": it is within the certified bound of a
-    sum in f32, in any order.  "bits|bound": bits first, and the bound where they fail.
+    gate: "bits": every output has the bits of `sum`, by default of the exact sum, rounded once.
+        "bound": it is within the certified bound of a sum in f32, in any order.  "bits|bound": bits
+        first, and the bound where they fail.
     every: one of so many calls of an operator in a module is judged.
     max_macs: a larger product is judged on evenly spread rows of its output of so many products.
     sum: how the machine adds (`mxo list sums`).
+    against: "recipe": `mxoracle.torch.grouped_linear` is held against the library in its recipe;
+        "bf16": against the product of its operands in bf16, which it stands for.
     explain_seconds: how long a cause is looked for; 0: not at all.
 
-    mm, addmm, bmm, _grouped_mm and _scaled_mm have rules, and what `judged` wraps.  Every other
-    operator that computes is counted in `unjudged`, never passed.  The local products of DTensors are
-    judged; what runs inside a compiled graph is not seen.
+    mm, addmm, bmm, _grouped_mm, _scaled_mm and grouped_linear have rules, and what `judged` wraps.
+    Every other operator that computes is counted in `unjudged`, never passed.  The local products
+    of DTensors are judged; what runs inside a compiled graph is not seen.
     """
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
-                 sum: str | None = None, backend: str = "cpu", threads: int | None = None,
-                 explain_seconds: float = 2.0) -> None:  # fmt: skip
+                 sum: str | None = None, against: str = "recipe", backend: str = "cpu",
+                 threads: int | None = None, explain_seconds: float = 2.0) -> None:  # fmt: skip
         super().__init__(every)
         if gate not in GATES:
             raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
+        if against not in AGAINST:
+            raise Error(f"Judge: against: found '{against}', needs one of {', '.join(AGAINST)}")
         if every < 1 or max_macs < 1:
             raise Error("Judge: found every or max_macs below 1, needs at least 1")
         self.gate = gate
         self.max_macs = max_macs
+        self.against = against
         self.rows: list[Row] = []
         self.unjudged: Counter[str] = Counter()
         self._settings = {"backend": backend, "threads": threads, "sum": sum}
@@ -148,10 +162,16 @@ class Judge(Watcher):
         self.unjudged[operator] += 1
 
     def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
+        if product is not None and self.against == "bf16":
+            product = as_bf16(product)
+        why = "no rule for these arguments"
+        if product is not None:
+            product = product.sampled(self.max_macs)
+            why = "more than max_macs, and cannot be judged by rows"
         if product is None:
-            self.rows.append(Row(operator, *place, "unjudged", 0, 0, "no rule for these arguments"))
+            self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
         else:
-            self._judge(operator, place, product.sampled(self.max_macs))
+            self._judge(operator, place, product)
 
     @property
     def failures(self) -> list[Row]:
@@ -212,6 +232,9 @@ class Judge(Watcher):
             cause = "bits differ, and no bound is known"
         if verdict == "FAIL" and self._explain_seconds > 0:
             cause = self._cause(op, inputs, outputs, call)
+        elif verdict == "FAIL":
+            worst = min(output["sqnr"] for output in exact.outputs)
+            cause = f"{worst:.1f} dB from the exact sum" if worst == worst else ""
         elements = sum(output["elements"] for output in exact.outputs)
         differing = sum(output["differing"] for output in exact.outputs)
         self.rows.append(Row(operator, *place, verdict, elements, differing, cause))

@@ -54,8 +54,8 @@ def grouped_linear(
     pad: bool = False,
 ) -> Tensor:
     """y = x w^T + bias for each group of rows in low precision, as `mxo list ops grouped_linear`:
-    x [T, K], w [E, N, K], group_ends [E] i32; `pad` pads groups where tokens are contracted.  Its gradients
-    are those of the recipe."""
+    x [T, K], w [E, N, K], group_ends [E] i32; `pad` pads groups where tokens are contracted.  Its
+    gradients are those of the recipe."""
     tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias}
     return run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)["y"]
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import mxoracle.torch.operators  # noqa: F401  # defines torch.ops.mxoracle
 from mxoracle._arrays import NAMES
 
 aten = torch.ops.aten
@@ -45,8 +46,16 @@ class Product:
             start = end
         return parts
 
-    def sampled(self, macs: int) -> Product:
-        """The same product of some rows of the output only, spread evenly, of at most `macs`."""
+    @property
+    def by_rows(self) -> bool:
+        """True if rows of the output need only the same rows of one operand."""
+        return self.op != "grouped_linear" or self.output == "y"
+
+    def sampled(self, macs: int) -> Product | None:
+        """The same product of some rows of the output only, spread evenly, of at most `macs`; None
+        where it cannot be cut."""
+        if self.macs > macs and not self.by_rows:
+            return None
         extent = self.actual.shape[1 if self.output == "dw" else 0]
         return self.of_rows(extent * macs // max(self.macs, 1))
 
@@ -71,8 +80,11 @@ class Product:
         return replace(self, inputs=inputs, actual=self.actual.index_select(axis, rows))
 
     def corner(self, rows: int) -> Product:
-        """At most `rows` rows and as many columns of a product's output, spread evenly."""
+        """At most `rows` rows and as many columns of a product's output, spread evenly.  All
+        columns of an expert layer, whose recipe may scale several columns of w together."""
         few = self.of_rows(rows)
+        if self.op == "grouped_linear":
+            return few
         columns = _spread(few.actual.shape[-1], rows)
         w = few.inputs["w"]
         inputs = dict(few.inputs)
@@ -108,6 +120,11 @@ def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product:
     return Product("grouped_matmul_bf16", inputs, "y", actual, {"out": _out(actual)})
 
 
+def _wgrad(dy: Tensor, x: Tensor, ends: Tensor, actual: Tensor) -> Product:
+    inputs = {"dy": dy, "x": x, "group_ends": ends}
+    return Product("grouped_matmul_bf16_wgrad", inputs, "dw", actual, {"out": _out(actual)})
+
+
 def _with_ones(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], -1)
 
@@ -116,7 +133,9 @@ def _mm(actual: Tensor, a: Tensor, b: Tensor) -> Product:
     return _plain(a, b.t()[None], _ends(a.shape[0]), actual)
 
 
-def _addmm(actual: Tensor, bias: Tensor, a: Tensor, b: Tensor, *, beta=1, alpha=1) -> Product | None:
+def _addmm(
+    actual: Tensor, bias: Tensor, a: Tensor, b: Tensor, *, beta=1, alpha=1
+) -> Product | None:
     if beta != 1 or alpha != 1:
         return None
     # A bias is one more term of every sum: 1 times itself.
@@ -140,8 +159,7 @@ def _grouped_mm(actual: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None
     if offs is not None and a.dim() == 2 and b.dim() == 3:
         return _plain(a, b.transpose(1, 2), offs, actual)
     if offs is not None and a.dim() == 2 and b.dim() == 2:
-        inputs = {"dy": a.t(), "x": b, "group_ends": offs}
-        return Product("grouped_matmul_bf16_wgrad", inputs, "dw", actual, {"out": _out(actual)})
+        return _wgrad(a.t(), b, offs, actual)
     return None
 
 
@@ -160,11 +178,49 @@ def _scaled_mm(actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: T
     return Product("grouped_matmul_rowwise", inputs, "y", actual, settings)
 
 
-RULES: dict[Any, Callable[..., Product | None]] = {
+def _linear(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None = None,
+            recipe: str = "mxfp8_rceil", format: str = "e4m3", out: str = "bf16",
+            pad: bool = False) -> Product:  # fmt: skip
+    inputs = {"x": x, "w": w, "group_ends": ends}
+    if bias is not None:
+        inputs["bias"] = bias
+    settings = {"recipe": recipe, "format": format, "out": out, "pad": pad}
+    return Product("grouped_linear", inputs, "y", actual, settings)
+
+
+def _linear_backward(actual: list[Tensor], dy: Tensor, x: Tensor, w: Tensor, ends: Tensor,
+                     bias: Tensor | None, *settings: Any) -> list[Product]:  # fmt: skip
+    forward = _linear(actual[0], x, w, ends, bias, *settings)
+    inputs = {**forward.inputs, "dy": dy}
+    names = ("dx", "dw", "dbias")
+    return [replace(forward, inputs=inputs, output=name, actual=part)
+            for name, part in zip(names, actual)]  # fmt: skip
+
+
+def as_bf16(product: Product) -> Product | None:
+    """An expert layer's product as that of its operands in bf16, whatever its recipe rounds them
+    to; None where there is no such: a bias, a sum of columns, operands in f32."""
+    if product.op != "grouped_linear":
+        return product
+    x, w, ends = (product.inputs[name] for name in ("x", "w", "group_ends"))
+    dy = product.inputs.get("dy")
+    sides = [side.dtype for side in (x, w, dy) if side is not None]
+    if any(kind != torch.bfloat16 for kind in sides) or "bias" in product.inputs:
+        return None
+    if product.output == "y":
+        return _plain(x, w, ends, product.actual)
+    if product.output == "dx":
+        return _plain(dy, w.transpose(1, 2), ends, product.actual)
+    return _wgrad(dy, x, ends, product.actual)
+
+
+RULES: dict[Any, Callable[..., Product | list[Product] | None]] = {
     aten.mm.default: _mm,
     aten.addmm.default: _addmm,
     aten.bmm.default: _bmm,
     aten._scaled_mm.default: _scaled_mm,
+    torch.ops.mxoracle.grouped_linear.default: _linear,
+    torch.ops.mxoracle.grouped_linear_backward.default: _linear_backward,
 }
 if hasattr(aten, "_grouped_mm"):
     RULES[aten._grouped_mm.default] = _grouped_mm

@@ -33,9 +33,9 @@ class Recorder(Watcher):
             recorder.step()
 
     trace.jsonl has a line a product: step, operator, module, SHA-256 of every operand and of the
-    output.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the output
-    are kept with the operands they need.  `mxo judge trace` judges those on any machine, without
-    torch; `mxo judge --diff a b` says at which product two runs part.
+    output.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the
+    output are kept with the operands they need.  `mxo judge trace` judges those on any machine,
+    without torch; `mxo judge --diff a b` says at which product two runs part.
     """
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
@@ -74,7 +74,8 @@ class Recorder(Watcher):
             return
         seen = self._kept.get((operator, place[0]), 0)
         self._kept[operator, place[0]] = seen + 1
-        parts = product.forward() if seen % self._keep_every == 0 else []
+        keep = seen % self._keep_every == 0 and product.by_rows
+        parts = product.forward() if keep else []
         files = [self._keep(part) for part in parts if part.actual.numel() > 0]
         shown = (parts or [product])[0]
         self._write(

@@ -1,0 +1,169 @@
+"""Expert layers of transformers on the library, and the examples that train one."""
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+import mxoracle  # noqa: E402
+import mxoracle.torch as mxt  # noqa: E402
+
+SMALL = {"vocab_size": 64, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "num_key_value_heads": 2, "num_experts_per_tok": 2}  # fmt: skip
+
+
+def mixtral():
+    config = transformers.MixtralConfig(**SMALL, intermediate_size=96, num_local_experts=4)
+    return transformers.MixtralForCausalLM(config)
+
+
+def qwen3():
+    config = transformers.Qwen3MoeConfig(
+        **SMALL, head_dim=32, moe_intermediate_size=96, num_experts=4, decoder_sparse_step=1
+    )
+    return transformers.Qwen3MoeForCausalLM(config)
+
+
+def deepseek():
+    config = transformers.DeepseekV3Config(
+        **SMALL, intermediate_size=96, moe_intermediate_size=96, n_routed_experts=4, n_group=2,
+        topk_group=1, first_k_dense_replace=1, q_lora_rank=32, kv_lora_rank=32,
+        qk_rope_head_dim=16, qk_nope_head_dim=16, v_head_dim=32,
+    )  # fmt: skip
+    return transformers.DeepseekV3ForCausalLM(config)
+
+
+def made(make):
+    torch.manual_seed(0)
+    net = make().bfloat16()
+    for parameter in net.parameters():  # experts large enough to be seen in the logits
+        if parameter.dim() == 3:
+            torch.nn.init.normal_(parameter, std=0.2)
+    return net
+
+
+def step(net):
+    text = torch.arange(96).view(2, 48) * 7 % 64
+    out = net(input_ids=text, labels=text)
+    out.loss.backward()
+    name, experts = next(item for item in net.named_parameters() if item[1].dim() == 3)
+    assert name.endswith("experts.gate_up_proj")
+    return out.logits.detach().float(), experts.grad.float()
+
+
+@pytest.mark.parametrize("make", [mixtral, qwen3, deepseek])
+def test_converted_in_bf16_is_the_model(make):
+    theirs, ours = step(made(make)), step(mxt.convert(made(make), "bf16"))
+    for want, have in zip(theirs, ours):
+        found = mxoracle.compare(want, have, gate="sqnr=30")
+        assert found, found
+
+
+def test_a_recipe_moves_the_results():
+    theirs, ours = step(made(mixtral)), step(mxt.convert(made(mixtral), "mxfp8_rceil"))
+    found = mxoracle.compare(theirs[0], ours[0], gate="sqnr=10")
+    assert found and found.outputs[0]["sqnr"] < 40, found
+
+
+def layer(recipe="mxfp8_rceil"):
+    torch.manual_seed(1)
+    block = made(mixtral).model.layers[0].mlp
+    return mxt.convert(block, recipe).experts
+
+
+def test_every_expert_gives_what_it_gives_alone():
+    experts = layer()
+    x = torch.randn(24, 64, dtype=torch.bfloat16)
+    chosen = torch.stack([torch.randperm(3)[:2] for _ in range(24)])  # the last expert has no token
+    weights = torch.rand(24, 2)
+    want = torch.zeros(24, 2, 64)
+
+    def linear(x, w):
+        tensors = {"x": x, "w": w[None], "group_ends": torch.tensor([len(x)], dtype=torch.int32)}
+        return mxoracle.run("grouped_linear", tensors, recipe="mxfp8_rceil")["y"]
+
+    for e in range(4):
+        token, place = torch.where(chosen == e)
+        gate, up = linear(x[token], experts.gate_up_proj[e].detach()).chunk(2, -1)
+        y = linear(torch.nn.functional.silu(gate) * up, experts.down_proj[e].detach())
+        want[token, place] = y * weights[token, place, None]
+    have = experts(x, chosen, weights).detach()
+    assert torch.equal(have, want.sum(1).to(torch.bfloat16))
+
+
+def test_numbers_past_the_experts_add_zero():
+    experts = layer()
+    x = torch.randn(8, 64, dtype=torch.bfloat16)
+    weights = torch.rand(8, 2)
+    chosen = torch.tensor([[0, 4]] * 8)
+    alone = experts(x, chosen[:, :1], weights[:, :1])
+    assert torch.equal(experts(x, chosen, weights), alone) and alone.abs().max() > 0
+
+
+def test_parameters_and_their_names_stay():
+    net = made(mixtral)
+    before = dict(net.named_parameters())
+    assert mxt.convert(net) is net
+    after = dict(net.named_parameters())
+    assert list(before) == list(after) and all(before[name] is after[name] for name in before)
+    assert mxt.convert(net, "fp8_rowwise").model.layers[1].mlp.experts.recipe == "fp8_rowwise"
+
+
+def biased():
+    config = transformers.GptOssConfig(
+        **SMALL, intermediate_size=96, num_local_experts=4, head_dim=32
+    )
+    return transformers.GptOssForCausalLM(config)
+
+
+@pytest.mark.parametrize(
+    "make, recipe, words",
+    [
+        (mixtral, "mxfp4", "found 'mxfp4', needs one of mxfp8_rceil"),
+        (lambda: torch.nn.Linear(4, 4), "bf16", "found no expert layer"),
+        (biased, "bf16", "has_bias=True"),
+        (lambda: mixtral().half(), "bf16", "float16"),
+    ],
+)
+def test_what_cannot_be_converted_is_refused(make, recipe, words):
+    with pytest.raises(mxoracle.Error, match=words):
+        mxt.convert(make(), recipe)
+
+
+def test_expert_layers_are_judged_in_their_recipe():
+    net = mxt.convert(made(mixtral))
+    with mxt.Judge() as judge:
+        step(net)
+    ours = [row for row in judge.rows if row.operator.startswith("mxoracle::")]
+    assert judge.passed and len(ours) == 12 and {row.verdict for row in ours} == {"bits"}, judge
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def example(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    yield lambda name: runpy.run_path(str(EXAMPLES / name))
+    sys.modules.pop("mixtral", None)
+
+
+def test_loss_curves_fall_side_by_side(example, tmp_path, capsys):
+    example("loss_curves.py")["main"](12, str(tmp_path / "loss.svg"))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[0] == ["step", "bf16", "mxfp8_rceil", "e4m3fnuz"]
+    for first, last in zip(rows[1][1:], rows[-2][1:]):
+        assert float(last) < float(first)
+    assert (tmp_path / "loss.svg").stat().st_size > 1000
+
+
+def test_the_first_departure_is_the_first_expert_layer(example, capsys):
+    example("first_departure.py")["main"]()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("bf16: 0 of")
+    firsts = [line for line in lines if line.startswith("  first:")]
+    assert len(firsts) == 2
+    for line in firsts:
+        assert "mxoracle::grouped_linear of" in line and "layers.0.mlp.experts" in line
