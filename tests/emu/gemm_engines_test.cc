@@ -8,9 +8,10 @@
 #include <random>
 
 #include "emu/backends.h"
-#include "emu/cpu/gemm/kernels/portable.h"
 #include "emu/cpu/gemm/multiply.h"
+#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/exact/rounding.h"
+#include "emu/exact/rounding_test.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
 
@@ -227,7 +228,7 @@ TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsResidualWithinTheNorm) {
       if (joint) factor[round % 4] = 0x1p-5f;
       std::int32_t pairs[cpu::kRunPairs];
       cpu::EncodedRun run;
-      kernels_.encode_int16(dtype, line, factor, joint, pairs, run);
+      kernels_.encode_int16(cpu::code_format(dtype), line, factor, joint, pairs, run);
       EXPECT_FALSE(run.special);
       double norm2[cpu::kRunBlocks] = {};
       double integers2[cpu::kRunBlocks] = {};
@@ -251,7 +252,7 @@ TEST_P(GemmKernels, EncodeEveryElementAsItsIntegerAndItsResidualWithinTheNorm) {
   }
 }
 
-TEST_P(GemmKernels, RoundAsTheScalarTableAndLeaveOpenWhatTheBoundDoesNotDecide) {
+TEST_P(GemmKernels, RoundAsTheDefinitionOfTheRoundingTest) {
   Random random(6);
   std::uniform_real_distribution<double> uniform(-1.0, 1.0);
   for (int round = 0; round < 2000; ++round) {
@@ -272,17 +273,17 @@ TEST_P(GemmKernels, RoundAsTheScalarTableAndLeaveOpenWhatTheBoundDoesNotDecide) 
     const cpu::RowEnd row{0x1p20, power * 4, 100, round % 2 == 0 ? 1.0 : uniform(random)};
     for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
       std::uint32_t found[cpu::kMaxNr] = {};
-      std::uint32_t expected[cpu::kMaxNr] = {};
-      const std::uint32_t open = kernels_.round(row, columns, sums, 29, out, found);
-      EXPECT_EQ(open, cpu::portable_round(row, columns, sums, 29, out, expected));
+      const std::uint32_t failed = kernels_.round(row, columns, sums, 29, out, found);
       for (int n = 0; n < 29; ++n) {
-        if ((open >> n & 1u) != 0) continue;
-        if (out == Dtype::f32) {
-          EXPECT_EQ(found[n], expected[n]);
-        } else {
-          EXPECT_EQ(reinterpret_cast<std::uint16_t*>(found)[n],
-                    reinterpret_cast<std::uint16_t*>(expected)[n]);
-        }
+        const double off = bound_of_sum(row.norm * columns.norm[n], row.reach * columns.reach[n],
+                                        row.roundings + columns.roundings[n]);
+        const RoundingTest expected =
+            test_rounding(sums[n], off, row.scale * columns.scale[n],
+                          [out](double x) { return cpu::rounded_bits(x, out); });
+        ASSERT_EQ((failed >> n & 1u) == 0, expected.passed);
+        if (!expected.passed) continue;
+        EXPECT_EQ(out == Dtype::f32 ? found[n] : reinterpret_cast<std::uint16_t*>(found)[n],
+                  expected.bits);
       }
     }
   }

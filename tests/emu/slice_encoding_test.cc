@@ -7,7 +7,7 @@
 #include <random>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/codes.h"
 
 namespace mxo {
 namespace {

@@ -1,20 +1,9 @@
-// The rounding of a real number of which a binary64 and a bound of the difference are known.
+// The rounding test with the conversions of the device, and one in binary32 before it.
 #pragma once
 
-#include <cstdint>
+#include "emu/exact/rounding_test.h"
 
 namespace mxo::cuda {
-
-/// a + b exactly: the rounded sum and what it lacks (Knuth).
-struct TwoSum {
-  double sum;
-  double lost;
-};
-__device__ inline TwoSum two_sum(double a, double b) {
-  const double sum = a + b;
-  const double of_b = sum - a;
-  return {sum, (a - (sum - of_b)) + (b - of_b)};
-}
 
 /// The bits of the nearest f32 (`mantissa` 23) or bf16 (7), ties to even.  Zero is +0.
 __device__ inline std::uint32_t round_double(double v, int mantissa) {
@@ -26,11 +15,6 @@ __device__ inline std::uint32_t round_double(double v, int mantissa) {
   if (static_cast<double>(odd) != v) bits |= 1u;
   return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
-
-struct RoundingTest {
-  std::uint32_t bits;
-  bool passed;  ///< else the bounds round to different bits
-};
 
 /// The nearest bf16 of every number within `off` of `sum`, times 2^exponent, if it is normal; `off`
 /// counts the roundings of the bounds.
@@ -52,14 +36,8 @@ __device__ inline RoundingTest test_rounding_bf16(float sum, float off, int expo
 __device__ inline RoundingTest test_rounding(double sum, double off, double scale, int exponent,
                                              int mantissa) {
   const double power = __longlong_as_double(static_cast<long long>(exponent + 1023) << 52);
-  const double v = sum * scale;
-  off = off * fabs(scale) + fabs(fma(sum, scale, -v));
-  if (off == 0) return {round_double(v * power, mantissa), true};
-  // Raised by more than the roundings of itself and of the bounds.
-  off = off * (1 + 0x1p-20) + fabs(v) * 0x1p-51;
-  const std::uint32_t low = round_double((v - off) * power, mantissa);
-  const std::uint32_t high = round_double((v + off) * power, mantissa);
-  return {low, low == high};
+  return mxo::test_rounding(sum, off, scale,
+                            [=](double v) { return round_double(v * power, mantissa); });
 }
 
 }  // namespace mxo::cuda

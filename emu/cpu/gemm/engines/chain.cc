@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "emu/cpu/gemm/engines/engines.h"
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 
 namespace mxo::cpu {

@@ -1,7 +1,6 @@
 // The engine of binary64: bf16 operands widened, sums by fused steps.
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "emu/cpu/gemm/engines/engines.h"
 #include "emu/cpu/gemm/pack/scratch.h"
@@ -13,8 +12,8 @@ void pack(const Kernels& kernels, const Product&, const Factor& factor, const KB
           MicroPanel& panel, PackScratch& scratch) {
   const int half = panel.scale_step == kMaxNr ? panel.step / 2 : panel.step;
   double norm2[kMaxNr] = {};
-  float min_magnitude[kMaxNr];
-  std::fill(min_magnitude, min_magnitude + kMaxNr, std::numeric_limits<float>::infinity());
+  std::uint32_t min_below[kMaxNr];
+  std::fill(min_below, min_below + kMaxNr, 0xFFFFFFFFu);
   for (int lane = panel.width; lane < panel.step; ++lane) {
     std::memset(scratch.k_vectors[lane], 0, sizeof(scratch.k_vectors[lane]));
   }
@@ -37,15 +36,15 @@ void pack(const Kernels& kernels, const Product&, const Factor& factor, const KB
       double* out = static_cast<double*>(panel.data) + first * round_up(k_block.count, 16) +
                     run * kRun * half;
       kernels.widen(half, count, columns + first, panel.step, out, half, norm2 + first,
-                    min_magnitude + first);
+                    min_below + first);
     }
   }
   for (int lane = 0; lane < panel.width; ++lane) {
     KVectorBound& bound = panel.bound[lane];
     bound.norm2 += norm2[lane];
     bound.roundings += static_cast<double>(kRun + k_block.runs() + 4);
-    if (min_magnitude[lane] < std::numeric_limits<float>::infinity()) {
-      const int field = static_cast<int>(bit_cast<std::uint32_t>(min_magnitude[lane]) >> 23);
+    if (min_below[lane] != 0xFFFFFFFFu) {
+      const int field = static_cast<int>((min_below[lane] + 1) >> 23);
       bound.quantum = std::min(bound.quantum, std::max(field, 1) - 134);
     }
   }

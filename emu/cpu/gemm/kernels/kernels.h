@@ -36,6 +36,14 @@ struct EncodedRun {
   bool special = false;              ///< holds a NaN or an infinity; the integers are zero
 };
 
+/// An 8-bit format as encode_int16 wants it.
+struct CodeFormat {
+  int mantissa_bits;
+  int bias;
+  int max_finite;  ///< magnitudes above are NaN or infinite
+  bool nan_minus_0;
+};
+
 /// What the integer of an element leaves: `value` is the residual times the scale.
 struct Residual {
   double value;
@@ -57,7 +65,7 @@ struct ColumnEnds {
   double scale[kMaxNr];
 };
 
-/// Panels: A int16 by runs of kRun elements, as place_pairs leaves them, width at most mr; B
+/// Panels: A int16 by runs of kRun elements, [pair][lane], width at most mr; B
 /// int16 likewise; A f32/f64 [c][width]; B f32 [c][nr]; B f64 two halves, each
 /// [c][nr / 2].  Blocks of sums: [width][nr], f64 or f32.
 struct TwoSliceKernels;
@@ -68,15 +76,11 @@ struct Kernels {
   int mr;           ///< MR: K-vectors of a panel of A in f64 and f32
   int mr_integers;  ///< and in int16
   int nr;
-  const TwoSliceKernels* slices;  ///< two_slices.h
+  const TwoSliceKernels* slices = nullptr;  ///< two_slices.h
 
   /// A thread calls begin before the loops below and end after them; either may be null.
-  void (*begin)() noexcept;
-  void (*end)() noexcept;
-  /// Packs `blocks` blocks of encoded K-vectors, kRun dwords apart, to [pair][lane].  What lies
-  /// beyond in the K-vectors is zero.
-  void (*place_pairs)(int lanes, int blocks, const std::uint32_t* k_vectors,
-                      std::int32_t* run) noexcept;
+  void (*begin)() noexcept = nullptr;
+  void (*end)() noexcept = nullptr;
   /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
   /// are.  The caller knows that nothing overflows.
   void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -100,17 +104,18 @@ struct Kernels {
 
   /// 128 codes of one K-vector to int16 pairs.  `joint`: all blocks get one exponent, block b's
   /// codes multiplied by factor[b], a power of two of at most 1.
-  void (*encode_int16)(Dtype dtype, const std::uint8_t* codes, const float* factor, bool joint,
-                       std::int32_t* pairs, EncodedRun& run) noexcept;
-  /// out[i][lane] = in[lane][i] for `count` dwords of each of `lanes` K-vectors.
+  void (*encode_int16)(const CodeFormat& format, const std::uint8_t* codes, const float* factor,
+                       bool joint, std::int32_t* pairs, EncodedRun& run) noexcept;
+  /// out[i][lane] = in[lane][i] for `count` dwords, a multiple of 16, of each of `lanes` K-vectors.
   void (*interleave)(int lanes, int count, const std::uint32_t* in, int in_step, std::uint32_t* out,
                      int out_step) noexcept;
-  /// out[c][lane] = in[c][lane] for `k_extent` steps; of each lane norm2 += x * x, and
-  /// min_magnitude = min(least, |x|) over x that are not zero.  Rows of `in` and `out` lie `step`
-  /// apart.
+  /// out[c][lane] = in[c][lane] for `k_extent` steps; of each lane norm2 += x * x, and min_below =
+  /// min(min_below, the bits of |x| less 1), which of zeros is the greatest there is.  Rows of `in`
+  /// and `out` lie `step` apart.
   void (*widen)(int lanes, int k_extent, const float* in, int in_step, double* out, int out_step,
-                double* norm2, float* min_magnitude) noexcept;
-  /// Rounds n sums to bf16 (u16) or f32 (u32) bits; bit i of the answer: failed the test.
+                double* norm2, std::uint32_t* min_below) noexcept;
+  /// Rounds n sums, at least 1, to bf16 (u16) or f32 (u32) bits; bit i of the answer: failed the
+  /// test.  `sums` and `out` have room for kMaxNr.
   std::uint32_t (*round)(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                          Dtype out_dtype, void* out) noexcept;
   /// The same for sums that are exact and wait for no scale.

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/cpu/gemm/kernels/portable.h"
 #include "emu/exact/integer_unit.h"
 #include "formats/mx_block.h"
 
@@ -72,13 +71,6 @@ PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block) {
           whole_lines((k_block.runs() + 1) * 4), whole_lines(k_block.runs())};
 }
 
-int quantum_of(Dtype dtype, int magnitude) {
-  return visit_minifloat8(dtype, [&](auto tag) {
-    constexpr FormatSpec spec = decltype(tag)::type::spec;
-    return std::max(magnitude >> spec.mantissa_bits, 1) - spec.bias - spec.mantissa_bits;
-  });
-}
-
 IntegerPacker::IntegerPacker(const Kernels& kernels, const Product& product, const Factor& factor,
                              const KBlock& k_block, MicroPanel& panel, PackScratch& scratch)
     : kernels_(kernels),
@@ -87,7 +79,8 @@ IntegerPacker::IntegerPacker(const Kernels& kernels, const Product& product, con
       k_block_(k_block),
       panel_(panel),
       scratch_(scratch),
-      values_(code_values(factor.codes.dtype)) {}
+      values_(code_values(factor.codes.dtype)),
+      format_(code_format(factor.codes.dtype)) {}
 
 void IntegerPacker::begin() {
   panel_.residuals.clear();
@@ -136,7 +129,7 @@ void IntegerPacker::pack_pairs(Index run, int count, int lane, std::int32_t* pai
   float factor[kRunBlocks] = {1, 1, 1, 1};
   for (int b = 0; b < kRunBlocks && s.joint; ++b) factor[b] = power_f32(-s.shift[b]);
   EncodedRun e;
-  kernels_.encode_int16(factor_.codes.dtype, codes, factor, s.joint, pairs, e);
+  kernels_.encode_int16(format_, codes, factor, s.joint, pairs, e);
   if (e.special || s.nan || s.infinite) {
     mark_special(lane, s.nan || (e.special && has_nan(codes)));
     std::memset(pairs, 0, kRunPairs * sizeof(std::int32_t));
@@ -144,8 +137,7 @@ void IntegerPacker::pack_pairs(Index run, int count, int lane, std::int32_t* pai
   }
   if (!s.joint) panel_.split[run] = 1;
   if (e.min_magnitude == 255) return;  // all zero
-  bound.quantum =
-      std::min(bound.quantum, quantum_of(factor_.codes.dtype, e.min_magnitude + 1) + s.min_scale);
+  bound.quantum = std::min(bound.quantum, quantum_of(format_, e.min_magnitude + 1) + s.min_scale);
   double weight[kRunBlocks];
   int exponent[kRunBlocks];
   for (int b = 0; b < kRunBlocks; ++b) {

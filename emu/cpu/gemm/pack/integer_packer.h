@@ -1,6 +1,7 @@
 // What the packers of integer panels share: the scales of a run, residuals, and bounds.
 #pragma once
 
+#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 
 namespace mxo::cpu {
@@ -26,9 +27,6 @@ void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, i
 
 /// Of a panel of integers whose data take `data` bytes.
 PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block);
-
-/// The exponent of the last place of the binade of a magnitude code.
-int quantum_of(Dtype dtype, int magnitude);
 
 /// Fills the parts of a panel that do not depend on how it stores integers.
 class IntegerPacker {
@@ -64,6 +62,7 @@ class IntegerPacker {
   MicroPanel& panel_;
   PackScratch& scratch_;
   const float* values_;
+  CodeFormat format_;
   std::size_t max_residuals_ = 0;
   double residuals_[kMaxNr] =
       {};  ///< sum of magnitudes of the residuals of each K-vector, in its units

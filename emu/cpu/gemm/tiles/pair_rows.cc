@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/exact/rounding.h"
+#include "emu/exact/rounding_test.h"
 
 namespace mxo::cpu {
 
@@ -39,17 +40,15 @@ bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double su
     bits = upper_bits(word + kTie - 1 + (word >> kDropped & 1));
     return true;
   }
-  const double slack = a.ends.norm[m] * b.ends.norm[n] *
-                       (a.ends.roundings[m] + b.ends.roundings[n]);  // in 0x1.01p-53
-  if (slack <= 0x1p11 * std::abs(sum) && is_normal(word) && round_far_from_ties(word, bits)) {
+  const double off =
+      bound_of_sum(a.ends.norm[m] * b.ends.norm[n], a.ends.reach[m] * b.ends.reach[n],
+                   a.ends.roundings[m] + b.ends.roundings[n]);
+  if (off <= 0x1p-42 * std::abs(sum) && is_normal(word) && round_far_from_ties(word, bits)) {
     return true;
   }
-  ColumnEnds column;
-  column.reach[0] = b.ends.reach[n];
-  column.norm[0] = b.ends.norm[n];
-  column.roundings[0] = b.ends.roundings[n];
-  column.scale[0] = 1.0;
-  return portable_round(a.row_end(m), column, &sum, 1, Dtype::bf16, &bits) == 0;
+  const RoundingTest test = test_rounding(sum, off, 1.0, bf16_bits);
+  bits = static_cast<std::uint16_t>(test.bits);
+  return test.passed;
 }
 
 }  // namespace mxo::cpu

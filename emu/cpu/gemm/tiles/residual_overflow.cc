@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 #include "emu/cpu/gemm/tiles/tile_write.h"
 

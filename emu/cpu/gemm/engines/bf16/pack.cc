@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
-#include "emu/cpu/gemm/kernels/avx512.h"
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/integer_packer.h"
 #include "emu/exact/integer_unit.h"
 
@@ -21,9 +20,10 @@ constexpr int kFarQuantum = -4000;
 
 class Bf16Packer {
  public:
-  Bf16Packer(const Product& product, const Factor& factor, const KBlock& k_block, MicroPanel& panel,
-             PackScratch& scratch)
-      : product_(product),
+  Bf16Packer(const Kernels& kernels, const Product& product, const Factor& factor,
+             const KBlock& k_block, MicroPanel& panel, PackScratch& scratch)
+      : kernels_(kernels),
+        product_(product),
         factor_(factor),
         k_block_(k_block),
         panel_(panel),
@@ -47,7 +47,7 @@ class Bf16Packer {
     }
     for (int lane = 0; lane < panel_.width; ++lane) set_errors(lane);
     for (int block = 0; block < blocks() && !is_b_; ++block) {
-      avx512_interleave(
+      kernels_.interleave(
           kTileLanes, kTileLanes,
           reinterpret_cast<const std::uint32_t*>(tiles_ + block * kTileWords), kTileLanes,
           reinterpret_cast<std::uint32_t*>(panel_.data) + block * kTileWords / 2, kTileLanes);
@@ -129,6 +129,7 @@ class Bf16Packer {
     panel_.errors.add_k_vector(lane, top_[lane], counts_[lane] * place, place);
   }
 
+  const Kernels& kernels_;
   const Product& product_;
   const Factor& factor_;
   const KBlock& k_block_;
@@ -171,9 +172,9 @@ const Bf16Table& bf16_table(Dtype dtype) {
   }
 }
 
-void pack_bf16(const Kernels&, const Product& product, const Factor& factor, const KBlock& k_block,
-               MicroPanel& panel, PackScratch& scratch) {
-  Bf16Packer(product, factor, k_block, panel, scratch).pack();
+void pack_bf16(const Kernels& kernels, const Product& product, const Factor& factor,
+               const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {
+  Bf16Packer(kernels, product, factor, k_block, panel, scratch).pack();
 }
 
 }  // namespace mxo::cpu

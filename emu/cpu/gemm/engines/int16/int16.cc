@@ -34,9 +34,9 @@ class PairPacker : IntegerPacker {
     for (int lane = 0; lane < panel_.width; ++lane) {
       pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.k_vectors[lane]));
     }
-    auto* to = static_cast<std::int32_t*>(panel_.data) + run * kRunPairs * panel_.step;
+    auto* to = static_cast<std::uint32_t*>(panel_.data) + run * kRunPairs * panel_.step;
     const int blocks = static_cast<int>(ceil_div(count, kBlock));
-    kernels_.place_pairs(panel_.step, blocks, scratch_.k_vectors[0], to);
+    kernels_.interleave(panel_.step, kPairs * blocks, scratch_.k_vectors[0], kRun, to, panel_.step);
   }
 };
 

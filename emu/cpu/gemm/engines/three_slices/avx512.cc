@@ -2,7 +2,6 @@
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
-#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -53,19 +52,6 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
     _mm512_storeu_si512(out + 2 * to.slice_step, _mm512_unpacklo_epi64(high, high2));
   }
   _mm512_storeu_ps(tally.squares, squares);
-}
-
-void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_vectors,
-                                   std::int8_t* run_b, std::int64_t half_step) noexcept {
-  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
-    for (int chunk = 0; chunk < chunks; ++chunk) {
-      const std::int8_t* from = k_vectors + half * kTileLanes * kRun + chunk * kChunk;
-      std::int8_t* out =
-          run_b + half * half_step + chunk * kThreeSliceChunkBytes + slice * kTileBytes;
-      avx512_interleave(kTileLanes, kChunk / 4, reinterpret_cast<const std::uint32_t*>(from),
-                        kRun / 4, reinterpret_cast<std::uint32_t*>(out), kTileLanes);
-    }
-  }
 }
 
 void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

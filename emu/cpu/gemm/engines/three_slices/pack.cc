@@ -48,9 +48,10 @@ void find_max_magnitudes(const std::int16_t* from, Index step, Index count,
 
 class ThreeSlicePacker {
  public:
-  ThreeSlicePacker(const Factor& factor, const KBlock& k_block, MicroPanel& panel,
-                   PackScratch& scratch)
-      : factor_(factor),
+  ThreeSlicePacker(const Kernels& kernels, const Factor& factor, const KBlock& k_block,
+                   MicroPanel& panel, PackScratch& scratch)
+      : kernels_(kernels),
+        factor_(factor),
         k_block_(k_block),
         panel_(panel),
         scratch_(scratch),
@@ -123,10 +124,18 @@ class ThreeSlicePacker {
                 : ThreeSliceTarget{to + lane * kChunk, kTileBytes, kThreeSliceChunkBytes};
       pack_k_vector(run, chunks, lane, target);
     }
-    for (int slice = 0; slice < kSlices && is_b_; ++slice) {
-      avx512_transpose_three_slices(slice, chunks, scratch_.slices[slice][0], to,
-                                    k_block_.runs() * kChunks * kThreeSliceChunkBytes);
+    for (int tile = 0; tile < kSlices * kMaxNr / kTileLanes * chunks && is_b_; ++tile) {
+      transpose(tile % kSlices, tile / kSlices % 2, tile / kSlices / 2, to);
     }
+  }
+
+  /// 16 lanes of a chunk of one slice to a tile of B.
+  void transpose(int slice, int half, int chunk, std::int8_t* run_b) const {
+    const std::int8_t* from = scratch_.slices[slice][half * kTileLanes] + chunk * kChunk;
+    std::int8_t* to = run_b + slice * kTileBytes +
+                      (half * k_block_.runs() * kChunks + chunk) * kThreeSliceChunkBytes;
+    kernels_.interleave(kTileLanes, kChunk / 4, reinterpret_cast<const std::uint32_t*>(from),
+                        kRun / 4, reinterpret_cast<std::uint32_t*>(to), kTileLanes);
   }
 
   void pack_k_vector(Index run, int chunks, int lane, const ThreeSliceTarget& to) {
@@ -198,6 +207,7 @@ class ThreeSlicePacker {
                                5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
   }
 
+  const Kernels& kernels_;
   const Factor& factor_;
   const KBlock& k_block_;
   MicroPanel& panel_;
@@ -209,9 +219,9 @@ class ThreeSlicePacker {
 
 }  // namespace
 
-void pack_three_slices(const Kernels&, const Product&, const Factor& factor, const KBlock& k_block,
-                       MicroPanel& panel, PackScratch& scratch) {
-  ThreeSlicePacker(factor, k_block, panel, scratch).pack();
+void pack_three_slices(const Kernels& kernels, const Product&, const Factor& factor,
+                       const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {
+  ThreeSlicePacker(kernels, factor, k_block, panel, scratch).pack();
 }
 
 }  // namespace mxo::cpu

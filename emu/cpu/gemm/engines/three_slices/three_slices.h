@@ -44,10 +44,6 @@ struct ThreeSliceTally {
 /// zero.
 void avx512_encode_three_slices(int chunks, const float* x, int exponent,
                                 const ThreeSliceTarget& to, ThreeSliceTally& tally) noexcept;
-/// 32 lanes of [lane][kRun] bytes of one slice to the first tiles of a run of B; halves lie
-/// `half_step` bytes apart.
-void avx512_transpose_three_slices(int slice, int chunks, const std::int8_t* k_vectors,
-                                   std::int8_t* run_b, std::int64_t half_step) noexcept;
 
 /// What Kernels::add_three_slices does, in plain C++ for AVX-512.
 void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,

@@ -2,7 +2,6 @@
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
-#include "emu/cpu/gemm/kernels/avx512.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -25,13 +24,6 @@ void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexc
   for (int chunk = 0; chunk < kChunks; ++chunk) {
     split_64(pairs + chunk * kChunk / 2, to.high + chunk * to.step, to.low + chunk * to.step);
   }
-}
-
-void avx512_transpose_slice(int half, int slice, int chunks, const std::int8_t* k_vectors, int step,
-                            std::int8_t* run_b) noexcept {
-  avx512_interleave(
-      kTileLanes, chunks * kChunk / 4, reinterpret_cast<const std::uint32_t*>(k_vectors), step / 4,
-      reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, slice, 0)), kTileLanes);
 }
 
 static_assert(static_cast<long long>(kSpanRuns) * kRun * (32767LL * 32767 + 255 * 255) / 256 <

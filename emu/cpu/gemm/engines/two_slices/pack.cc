@@ -127,10 +127,18 @@ class TwoSlicePacker : IntegerPacker {
       for (int lane = lanes; lane < kTileLanes; ++lane)
         std::memset(k_vectors[lane], 0, sizeof(k_vectors[0]));
       for (int run = 0; run < runs; ++run) {
-        avx512_transpose_slice(half, slice, kChunks, k_vectors[0] + run * kRun, step,
-                               to + run * 2 * kRunBytes);
+        transpose_slice(half, slice, kChunks, k_vectors[0] + run * kRun, step,
+                        to + run * 2 * kRunBytes);
       }
     }
+  }
+
+  /// 16 K-vectors of bytes of one slice, `step` apart, to the first tiles of a half of a run of B.
+  void transpose_slice(int half, int slice, int chunks, const std::int8_t* k_vectors, int step,
+                       std::int8_t* run_b) const {
+    kernels_.interleave(
+        kTileLanes, chunks * kChunk / 4, reinterpret_cast<const std::uint32_t*>(k_vectors),
+        step / 4, reinterpret_cast<std::uint32_t*>(run_b + tile_of_b(half, slice, 0)), kTileLanes);
   }
 
   std::int8_t* run_data(Index run) const {
@@ -177,7 +185,7 @@ class TwoSlicePacker : IntegerPacker {
     }
     for (int i = 0; i < 4 && is_b_; ++i) {
       const int half = i / 2;
-      avx512_transpose_slice(half, i % 2, chunks, slices[i % 2][half * kTileLanes], kRun, to);
+      transpose_slice(half, i % 2, chunks, slices[i % 2][half * kTileLanes], kRun, to);
     }
   }
 
@@ -236,8 +244,8 @@ class TwoSlicePacker : IntegerPacker {
     for (const std::uint8_t x : tally.min_magnitude) min_magnitude = std::min(min_magnitude, x);
     if (min_magnitude == 255 || line.is_special()) return;
     KVectorBound& bound = panel_.bound[lane];
-    bound.quantum = std::min(
-        bound.quantum, quantum_of(factor_.codes.dtype, min_magnitude + 1) + line.scales.min_scale);
+    bound.quantum =
+        std::min(bound.quantum, quantum_of(format_, min_magnitude + 1) + line.scales.min_scale);
     const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
     line.squares = 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0) *
                    power_f64(2 * table_.unit);

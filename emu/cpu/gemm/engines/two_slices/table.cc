@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
-#include "emu/cpu/gemm/kernels/portable.h"
+#include "emu/cpu/gemm/pack/codes.h"
 
 namespace mxo::cpu {
 namespace {

@@ -107,9 +107,6 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
 
 /// int16 pairs of a K-vector's run, as encode_int16 leaves them, to slices.
 void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
-/// 16 K-vectors of bytes of one slice, `step` apart, to the first tiles of a half of a run of B.
-void avx512_transpose_slice(int half, int slice, int chunks, const std::int8_t* k_vectors, int step,
-                            std::int8_t* run_b) noexcept;
 /// c[residual.lane][n] += residual.value * (b[n] * scale_b[n]) for each of `count` residuals of a
 /// run of A, b the same run of B and scale_b its first block's scales.
 void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* b,
