@@ -1,9 +1,12 @@
 """The judge passes a right model, finds planted faults, and counts what it cannot judge."""
+import contextlib
+
 import pytest
 
 torch = pytest.importorskip("torch")
 import mxoracle  # noqa: E402
 import mxoracle.torch as mxt  # noqa: E402
+from mxoracle.torch.products import RULES  # noqa: E402
 
 
 def model():
@@ -82,13 +85,12 @@ def test_grouped_products_are_judged_both_ways():
 
 
 def test_weight_gradients_are_held_to_the_bound_of_each_group():
-    from mxoracle.torch.products import RULES
-
     torch.manual_seed(3)
     a = torch.randn(64, 16, dtype=torch.bfloat16)
     b = torch.randn(64, 8, dtype=torch.bfloat16)
     ends = torch.tensor([16, 16, 48], dtype=torch.int32)
-    right = torch.stack([a[s:e].t().float() @ b[s:e].float() for s, e in ((0, 16), (16, 16), (16, 48))])
+    groups = ((0, 16), (16, 16), (16, 48))
+    right = torch.stack([a[s:e].t().float() @ b[s:e].float() for s, e in groups])
     rule = RULES[torch.ops.aten._grouped_mm.default]
     verdicts = []
     for change in (None, (0, 3, 4), (1, 0, 0), (2, 15, 7)):
@@ -101,15 +103,165 @@ def test_weight_gradients_are_held_to_the_bound_of_each_group():
     assert verdicts[0] in ("bits", "bound") and verdicts[1:] == ["FAIL"] * 3
 
 
-def test_a_product_without_a_bound_is_not_called_wrong_nor_right():
+@pytest.mark.parametrize("gate", ["bits", "bits|bound"])
+def test_scaled_products_with_a_fault_are_found(gate):
     a = torch.randn(32, 64).to(torch.float8_e4m3fn)
     b = torch.randn(16, 64).to(torch.float8_e4m3fn).t()
-    with Faulty(wrong_rows, torch.ops.aten._scaled_mm.default), mxt.Judge() as judge:
+    with Faulty(wrong_rows, torch.ops.aten._scaled_mm.default), mxt.Judge(gate) as judge:
         torch._scaled_mm(a, b, torch.ones(()) * 0.3, torch.ones(()), out_dtype=torch.bfloat16)
+    assert judge.rows[0].verdict == "FAIL" and not judge.passed
+
+
+def test_scales_multiplied_in_f32_are_within_the_bound():
+    torch.manual_seed(5)
+    a = torch.randn(32, 64).to(torch.float8_e4m3fn)
+    b = torch.randn(16, 64).to(torch.float8_e4m3fn).t()
+    x, w = torch.rand(32, 1) + 0.1, torch.rand(1, 16) + 0.1
+    y = ((a.float() @ b.float()) * x) * w
+    rule = RULES[torch.ops.aten._scaled_mm.default]
+    for change, verdict in ((0.0, ("bits", "bound")), (0.02, ("FAIL",))):
+        y[3, 4] *= 1 + change
+        judge = mxt.Judge(explain_seconds=0)
+        judge._seen("scaled", ("", 0), rule(y, a, b, x, w, out_dtype=torch.float32))
+        assert judge.rows[0].verdict in verdict
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_products_of_other_floats_are_judged(dtype):
+    torch.manual_seed(6)
+    a, b = torch.randn(24, 64).to(dtype), torch.randn(64, 16).to(dtype)
+    with mxt.Judge() as judge:
+        a @ b
+        torch.addmm(b[0], a, b)
+        torch.bmm(a[None], b[None])
+        torch.mv(a, b[:, 0].contiguous())
+        torch.dot(a[0], a[1])
+    assert judge.passed and len(judge.rows) == 5, judge
+    with Faulty(one_value), mxt.Judge() as judge:
+        a @ b
+    assert len(judge.failures) == 1 and "1 beyond the bound" in judge.failures[0].cause
+
+
+def test_one_step_of_f16_is_told_from_the_right_bits():
+    a, b = torch.randn(24, 64).half(), torch.randn(64, 16).half()
+    right = (a.double() @ b.double()).half()
+    wrong = right.clone()
+    wrong.view(torch.int16)[2, 3] += 1
+    for out, verdict in ((right, "bits"), (wrong, "FAIL")):
+        judge = mxt.Judge("bits")
+        judge._seen("mm", ("", 0), RULES[torch.ops.aten.mm.default](out, a, b))
+        assert judge.rows[0].verdict == verdict
+
+
+def attention_operands(dtype):
+    torch.manual_seed(7)
+    return [torch.randn(2, 4, 48, 32).to(dtype) for _ in range(3)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("how", ["plain", "causal", "kept", "added", "shared", "rows"])
+def test_attention_is_judged_within_its_bound(dtype, how):
+    q, k, v = attention_operands(dtype)
+    options = {
+        "causal": {"is_causal": True},
+        "kept": {"attn_mask": torch.rand(48, 48) > 0.4},
+        "added": {"attn_mask": torch.randn(48, 48).to(dtype)},
+        "shared": {"enable_gqa": True},
+    }.get(how, {})
+    if how == "shared":
+        k, v = k[:, :2], v[:, :2]
+    with mxt.Judge(max_macs=(1 << 15) if how == "rows" else 1 << 30) as judge:
+        torch.nn.functional.scaled_dot_product_attention(3 * q, k, v, **options)
+    row = next(row for row in judge.rows if "attention" in row.operator)
+    assert row.verdict == "bound" and judge.passed, judge
+    assert (row.elements < q.numel()) == (how == "rows")
+
+
+def wrong_attention(how):
+    def fault(out, q, k, v, *rest):
+        y = out[0].clone()
+        if how == "one value":
+            y[1, 2, 3, 4] += 0.02 * y.abs().max()
+        if how == "no scale":
+            y = (q @ k.mT).softmax(-1) @ v
+        if how == "not causal":
+            y = (q @ k.mT / 32**0.5).softmax(-1) @ v
+        if how == "one key too many":
+            kept = torch.ones(48, 48, dtype=torch.bool).tril(1)
+            y = (q @ k.mT / 32**0.5).masked_fill(~kept, -torch.inf).softmax(-1) @ v
+        return (y, *out[1:])
+
+    return fault
+
+
+@pytest.mark.parametrize("how", ["one value", "no scale", "not causal", "one key too many"])
+def test_wrong_attention_is_found(how):
+    q, k, v = attention_operands(torch.bfloat16)
+    op = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+    with Faulty(wrong_attention(how), op), mxt.Judge() as judge:
+        torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    assert [row.operator for row in judge.failures] == [str(op.name())]
+
+
+def test_attention_has_no_bits():
+    q, k, v = attention_operands(torch.bfloat16)
+    with mxt.Judge("bits") as judge:
+        torch.nn.functional.scaled_dot_product_attention(q, k, v)
     assert judge.rows[0].verdict == "unjudged" and not judge.passed
-    with Faulty(wrong_rows, torch.ops.aten._scaled_mm.default), mxt.Judge("bits") as judge:
-        torch._scaled_mm(a, b, torch.ones(()) * 0.3, torch.ones(()), out_dtype=torch.bfloat16)
-    assert judge.rows[0].verdict == "FAIL"
+
+
+@pytest.fixture
+def two_ranks():
+    """The first of two ranks, whose other is not there."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    yield torch.distributed.init_device_mesh("cpu", (2,))
+    torch.distributed.destroy_process_group()
+
+
+def test_local_shards_are_judged(two_ranks):
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    a = distribute_tensor(torch.randn(32, 64, dtype=torch.bfloat16), two_ranks, [Shard(0)])
+    b = distribute_tensor(torch.randn(64, 16, dtype=torch.bfloat16), two_ranks, [Replicate()])
+    with mxt.Judge() as judge:
+        a @ b
+    assert judge.passed and [row.elements for row in judge.rows] == [16 * 16], judge
+    with Faulty(one_value), mxt.Judge() as judge:
+        a @ b
+    assert len(judge.failures) == 1
+
+
+def test_what_compiled_code_hides_is_said():
+    @torch.compile(backend="aot_eager")
+    def compiled(a):
+        return (a @ a).relu()
+
+    with mxt.Judge() as judge:
+        compiled(torch.randn(16, 16, dtype=torch.bfloat16))
+    assert judge.unjudged["compiled code, run eagerly instead"] > 0
+    assert "compiled code, run eagerly instead" in str(judge)
+
+
+def test_graphs_compiled_before_are_counted():
+    import torch._inductor.output_code as home
+
+    class Graph(home.CompiledFxGraph):  # which needs a compiler to be made
+        compiled_fn_runner = None
+
+        def __init__(self):
+            pass
+
+    a = torch.randn(16, 16, dtype=torch.bfloat16)
+    before = home.CompiledFxGraph.__call__
+    with mxt.Judge() as judge:
+        with contextlib.suppress(AttributeError):
+            Graph()([a, a])
+        torch.mm(a, a, out=torch.empty_like(a))
+    assert judge.unjudged["a compiled graph, its fused operators not seen"] == 1
+    assert [row.operator for row in judge.rows][-1] == "aten::mm.out" and judge.passed
+    assert home.CompiledFxGraph.__call__ is before
 
 
 def test_scaled_products_are_judged():

@@ -1,10 +1,12 @@
 """A running model, held against the library product by product."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
+import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +19,7 @@ from torch.utils.module_tracker import ModuleTracker
 from mxoracle import _judge
 from mxoracle._errors import Error
 from mxoracle._tables import operators
-from mxoracle.torch.products import RULES, Product, as_bf16
+from mxoracle.torch.products import RULES, Judged, Product, as_bf16
 
 GATES = ("bits", "bound", "bits|bound")
 AGAINST = ("recipe", "bf16")
@@ -56,17 +58,23 @@ class Watcher(TorchDispatchMode):
         self._modules = ModuleTracker()
 
     def __enter__(self):
+        self._compiled = _compiled_code_counted(self)
+        self._compiled.__enter__()
         self._modules.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self._modules.__exit__(*error)
+        self._compiled.__exit__(*error)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if any(kind.__name__ == "DTensor" for kind in types):
-            return NotImplemented  # its local products come by on their own
+        names = {kind.__name__ for kind in types}
         kwargs = kwargs or {}
+        if "FakeTensor" in names:
+            return func(*args, **kwargs)  # shapes only: nothing is computed
+        if "DTensor" in names:
+            return NotImplemented  # its local products come by on their own
         out = func(*args, **kwargs)
         rule = RULES.get(func)
         if rule is not None:
@@ -102,9 +110,44 @@ class Watcher(TorchDispatchMode):
     def _no_rule(self, operator: str) -> None:
         """An operator that computes and is no product that we know."""
 
-    def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
+    def _unseen(self, what: str) -> None:
+        """Something ran, or would run outside of the watcher, that does not come by."""
+
+    def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         """One product on the host; None where the rule does not know its arguments."""
         raise NotImplementedError
+
+
+def _counting(watcher: Watcher, what: str, theirs: Callable, matters: Callable) -> Callable:
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        if matters(args[0]):
+            watcher._unseen(what)
+        return theirs(*args, **kwargs)
+
+    return counted
+
+
+@contextlib.contextmanager
+def _compiled_code_counted(watcher: Watcher) -> Iterator[None]:
+    """Calls of functions under torch.compile, which torch runs eagerly where operators are watched,
+    and of graphs that were compiled before, as a backward pass may be."""
+    hooks = []
+    frames = sys.modules.get("torch._dynamo.eval_frame")
+    if hasattr(frames, "_callback_from_stance"):
+        what = "compiled code, run eagerly instead"
+        hooks.append((frames, "_callback_from_stance", what, callable))
+    graphs = sys.modules.get("torch._inductor.output_code")
+    if graphs is not None:
+        what = "a compiled graph, its fused operators not seen"
+        hooks.append((graphs.CompiledFxGraph, "__call__", what, lambda graph: True))
+    before = [(home, name, getattr(home, name)) for home, name, _, _ in hooks]
+    for home, name, what, matters in hooks:
+        setattr(home, name, _counting(watcher, what, getattr(home, name), matters))
+    try:
+        yield
+    finally:
+        for home, name, theirs in before:
+            setattr(home, name, theirs)
 
 
 _active: list[Judge] = []
@@ -127,9 +170,11 @@ class Judge(Watcher):
         "bf16": against the product of its operands in bf16, which it stands for.
     explain_seconds: how long a cause is looked for; 0: not at all.
 
-    mm, addmm, bmm, _grouped_mm, _scaled_mm and grouped_linear have rules, and what `judged` wraps.
-    Every other operator that computes is counted in `unjudged`, never passed.  The local products
-    of DTensors are judged; what runs inside a compiled graph is not seen.
+    mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, attention and grouped_linear have rules, and
+    what `judged` wraps.  Every other operator that computes is counted in `unjudged`, never passed.
+    The local products of DTensors are judged.  Torch runs functions under torch.compile eagerly in
+    here, and graphs that were compiled before show only the products they call: both are counted
+    in `unjudged`.
     """
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
@@ -161,8 +206,11 @@ class Judge(Watcher):
     def _no_rule(self, operator: str) -> None:
         self.unjudged[operator] += 1
 
-    def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
-        if product is not None and self.against == "bf16":
+    def _unseen(self, what: str) -> None:
+        self.unjudged[what] += 1
+
+    def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
+        if isinstance(product, Product) and self.against == "bf16":
             product = as_bf16(product)
         why = "no rule for these arguments"
         if product is not None:
@@ -170,8 +218,10 @@ class Judge(Watcher):
             why = "more than max_macs, and cannot be judged by rows"
         if product is None:
             self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
-        else:
+        elif product.op:
             self._judge(operator, place, product)
+        else:
+            self.rows.append(self._by_reals(operator, place, product))
 
     @property
     def failures(self) -> list[Row]:
@@ -196,12 +246,28 @@ class Judge(Watcher):
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
         return "\n".join(lines)
 
+    def _by_reals(self, operator: str, place: tuple[str, int], product: Judged) -> Row:
+        """What the catalogue has no operator for, against sums of doubles."""
+        asked = self._settings["sum"] not in (None, "exact")
+        if self.gate == "bits" and (asked or not product.bits):
+            why = f"no model of sum={self._settings['sum']} for these types" if asked else (
+                "only a bound is known")  # fmt: skip
+            return Row(operator, *place, "unjudged", 0, 0, why)
+        held = product.held()
+        if held.differing == 0 and product.bits and self.gate != "bound":
+            return Row(operator, *place, "bits", held.elements, 0, "")
+        inside = held.beyond == 0 and self.gate != "bits"
+        cause = f"{held.beyond} beyond the bound, at most by {held.worst:.3g} times"
+        cause = "" if inside else cause
+        return Row(operator, *place, "bound" if inside else "FAIL", held.elements, held.differing,
+                   cause)  # fmt: skip
+
     def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
         parts = [
             (part.op, part.inputs, {part.output: part.actual}) for part in product.forward()
         ]
         self.hold(operator, place, product.op, product.inputs, {product.output: product.actual},
-                  product.parameters, parts)  # fmt: skip
+                  product.parameters, parts, product)  # fmt: skip
 
     def hold(
         self,
@@ -212,9 +278,10 @@ class Judge(Watcher):
         outputs: Mapping[str, Any],
         parameters: Mapping[str, Any],
         parts: list[tuple[str, Mapping, Mapping]] | None = None,
+        product: Product | None = None,
     ) -> None:
         """Judges the outputs of one call of operator `op` and keeps the row.  `parts`: the calls
-        whose bounds hold for it, if not its own."""
+        whose bounds hold for it, if not its own; `product`: what sums of doubles may bound."""
         settings = {key: value for key, value in self._settings.items() if value is not None}
         if "sum" in settings and not _sums(op):
             del settings["sum"]
@@ -225,6 +292,8 @@ class Judge(Watcher):
             verdict = "bits" if exact else "FAIL"
             if self.gate != "bits" and not exact:
                 verdict = _bound_verdict(parts or [(op, inputs, outputs)], call)
+                if verdict == "unjudged" and product is not None and product.real() is not None:
+                    verdict = "FAIL" if product.held().beyond else "bound"
         except Error as error:
             self.rows.append(Row(operator, *place, "unjudged", 0, 0, str(error)))
             return

@@ -1,6 +1,7 @@
 """Products of PyTorch as calls of the catalogue: which operator, which operands, which output."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,6 +11,8 @@ from torch import Tensor
 
 import mxoracle.torch.operators  # noqa: F401  # defines torch.ops.mxoracle
 from mxoracle._arrays import NAMES
+from mxoracle.torch.attention import Attention
+from mxoracle.torch.reals import Held, RealProduct, hold
 
 aten = torch.ops.aten
 
@@ -17,7 +20,8 @@ aten = torch.ops.aten
 @dataclass(frozen=True)
 class Product:
     """One product: y[r, n] = sum over k of x[r, k] w[g, n, k], or its weight gradient
-    dw[g, n, k] = sum over the rows r of group g of dy[r, n] x[r, k]."""
+    dw[g, n, k] = sum over the rows r of group g of dy[r, n] x[r, k].  Without an operator `op` the
+    catalogue does not know its types, and it is held against sums of doubles."""
 
     op: str
     inputs: dict[str, Any]
@@ -32,6 +36,33 @@ class Product:
         if self.output == "dw":
             return shapes[0][0] * shapes[0][1] * shapes[1][1]
         return shapes[0][0] * shapes[0][1] * shapes[1][-2]
+
+    bits = True  # its real sum, rounded once, is what is owed
+
+    def real(self) -> RealProduct | None:
+        """Its factors as doubles; None where they would take more than a scale."""
+        if self.output != "y" or self.op == "grouped_linear":
+            return None
+        sides = [_doubles(self.inputs[name]) for name in ("x", "w")]
+        if any(side is None for side in sides):
+            return None
+        x, w = sides
+        scaled = [isinstance(self.inputs[name], tuple) for name in ("x", "w")]
+        sizes = [float(side[1].abs().nan_to_num().max()) for side in sides if side[1].numel()]
+        factor = max(1.0, math.prod(sizes))
+        # Of a term: the product with each scale, and a block's sum in the sum of blocks.
+        return RealProduct(x[0], w[0], self.inputs["group_ends"], 4 * sum(scaled), factor,
+                           3 * any(scaled))  # fmt: skip
+
+    def held(self) -> Held:
+        """Against sums of doubles."""
+        parts = [hold(part.actual, part.real()) for part in self.forward()]
+        return Held(
+            sum(part.elements for part in parts),
+            sum(part.differing for part in parts),
+            sum(part.beyond for part in parts),
+            max((part.worst for part in parts), default=0.0),
+        )
 
     def forward(self) -> list[Product]:
         """As products that have a bound: a weight gradient is one product a group, of its rows."""
@@ -115,21 +146,42 @@ def _out(actual: Tensor) -> str:
     return NAMES[str(actual.dtype).removeprefix("torch.")]
 
 
-def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product:
-    inputs = {"x": x, "w": w, "group_ends": ends}
-    return Product("grouped_matmul_bf16", inputs, "y", actual, {"out": _out(actual)})
+def _doubles(side: Any) -> tuple[Tensor, Tensor] | None:
+    """An operand as doubles, and its scales; None for scales that are not one a row or a tensor."""
+    if not isinstance(side, tuple):
+        return side.double(), torch.ones((), dtype=torch.float64)
+    codes, scales = (part.double() for part in side)
+    if scales.shape != codes.shape[:-1]:
+        return None
+    return codes * scales.unsqueeze(-1), scales
 
 
-def _wgrad(dy: Tensor, x: Tensor, ends: Tensor, actual: Tensor) -> Product:
-    inputs = {"dy": dy, "x": x, "group_ends": ends}
-    return Product("grouped_matmul_bf16_wgrad", inputs, "dw", actual, {"out": _out(actual)})
+_FLOATS = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
+    return _of_floats("grouped_matmul_bf16", {"x": x, "w": w}, ends, "y", actual)
+
+
+def _of_floats(op: str, sides: dict, ends: Tensor, output: str, actual: Tensor) -> Product | None:
+    """Of operands without scales; under no operator where the catalogue does not multiply them."""
+    kinds = {side.dtype for side in sides.values()}
+    if not kinds <= set(_FLOATS) or actual.dtype not in _FLOATS:
+        return None
+    known = kinds == {torch.bfloat16} and actual.dtype != torch.float16
+    inputs = {**sides, "group_ends": ends}
+    return Product(op if known else "", inputs, output, actual, {"out": _out(actual)})
+
+
+def _wgrad(dy: Tensor, x: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
+    return _of_floats("grouped_matmul_bf16_wgrad", {"dy": dy, "x": x}, ends, "dw", actual)
 
 
 def _with_ones(x: Tensor) -> Tensor:
     return torch.cat([x, x.new_ones((*x.shape[:-1], 1))], -1)
 
 
-def _mm(actual: Tensor, a: Tensor, b: Tensor) -> Product:
+def _mm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
     return _plain(a, b.t()[None], _ends(a.shape[0]), actual)
 
 
@@ -146,7 +198,15 @@ def _addmm(
     return _plain(_with_ones(a), w[None], _ends(a.shape[0]), actual)
 
 
-def _bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product:
+def _mv(actual: Tensor, a: Tensor, v: Tensor) -> Product | None:
+    return _mm(actual[:, None], a, v[:, None])
+
+
+def _dot(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
+    return _mm(actual.reshape(1, 1), a[None], b[:, None])
+
+
+def _bmm(actual: Tensor, a: Tensor, b: Tensor) -> Product | None:
     batch, rows, _ = a.shape
     ends = _ends(batch * rows, batch)
     return _plain(a.flatten(0, 1), b.transpose(1, 2), ends, actual.flatten(0, 1))
@@ -163,8 +223,10 @@ def _grouped_mm(actual: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None
     return None
 
 
-def _scaled_mm(actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias=None,
-               scale_result=None, out_dtype=None, use_fast_accum=False) -> Product | None:  # fmt: skip
+def _scaled_mm(
+    actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias=None,
+    scale_result=None, out_dtype=None, use_fast_accum=False,
+) -> Product | None:  # fmt: skip
     whole = scale_a.numel() == 1 and scale_b.numel() == 1
     rowwise = scale_a.shape == (a.shape[0], 1) and scale_b.shape == (1, b.shape[1])
     plain = scale_a.dtype == torch.float32 and bias is None and scale_result is None
@@ -214,13 +276,53 @@ def as_bf16(product: Product) -> Product | None:
     return _wgrad(dy, x, ends, product.actual)
 
 
-RULES: dict[Any, Callable[..., Product | list[Product] | None]] = {
-    aten.mm.default: _mm,
-    aten.addmm.default: _addmm,
-    aten.bmm.default: _bmm,
-    aten._scaled_mm.default: _scaled_mm,
+def _attention(actual: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float,
+               causal: bool, scale: float | None) -> Attention | None:  # fmt: skip
+    out = actual[0]
+    floats = all(part.dtype in _FLOATS for part in (q, k, v, out))
+    if dropout != 0 or not floats or q.dim() != 4 or (causal and q.shape[-2] != k.shape[-2]):
+        return None
+    if k.shape[1] != q.shape[1]:  # heads that share keys
+        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], 1) for part in (k, v))
+    return Attention(q, k, v, mask, causal, q.shape[-1] ** -0.5 if scale is None else scale, out)
+
+
+def _flash(actual, q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
+           attn_mask=None, scale=None):  # fmt: skip
+    return _attention(actual, q, k, v, attn_mask, dropout_p, is_causal, scale)
+
+
+def _efficient(actual, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+               return_debug_mask=False, *, scale=None):  # fmt: skip
+    return _attention(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)
+
+
+def _overrideable(actual, q, k, v, attn_bias=None, dropout_p=0.0, is_causal=False,
+                  return_debug_mask=False, *, scale=None):  # fmt: skip
+    return _attention(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)
+
+
+def _into(rule: Callable) -> Callable:
+    """The rule of an operator that writes its result into `out`."""
+    return lambda actual, *args, out, **options: rule(actual, *args, **options)
+
+
+Judged = Product | Attention
+RULES: dict[Any, Callable[..., Judged | list[Product] | None]] = {
     torch.ops.mxoracle.grouped_linear.default: _linear,
     torch.ops.mxoracle.grouped_linear_backward.default: _linear_backward,
 }
-if hasattr(aten, "_grouped_mm"):
-    RULES[aten._grouped_mm.default] = _grouped_mm
+for _name, _rule in {
+    "mm": _mm, "addmm": _addmm, "bmm": _bmm, "mv": _mv, "dot": _dot, "_scaled_mm": _scaled_mm,
+    "_grouped_mm": _grouped_mm,
+    "_scaled_dot_product_flash_attention": _flash,
+    "_scaled_dot_product_flash_attention_for_cpu": _flash,
+    "_scaled_dot_product_efficient_attention": _efficient,
+    "_scaled_dot_product_cudnn_attention": _efficient,
+    "_scaled_dot_product_fused_attention_overrideable": _overrideable,
+}.items():  # fmt: skip
+    _operator = getattr(aten, _name, None)  # not every torch has all of them
+    if _operator is not None:
+        RULES[_operator.default] = _rule
+        if "out" in _operator.overloads():  # as compiled code calls it
+            RULES[_operator.out] = _into(_rule)

@@ -70,11 +70,11 @@ class Recorder(Watcher):
         self._file.write(json.dumps(line) + "\n")
 
     def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
-        if product is None:
+        if not isinstance(product, Product):
             return
         seen = self._kept.get((operator, place[0]), 0)
         self._kept[operator, place[0]] = seen + 1
-        keep = seen % self._keep_every == 0 and product.by_rows
+        keep = seen % self._keep_every == 0 and product.op and product.by_rows
         parts = product.forward() if keep else []
         files = [self._keep(part) for part in parts if part.actual.numel() > 0]
         shown = (parts or [product])[0]
