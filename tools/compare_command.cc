@@ -1,6 +1,7 @@
 // mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
 #include "golden/suites/compare.h"
 
+#include <charconv>
 #include <set>
 
 #include "formats/error.h"
@@ -23,6 +24,7 @@ struct Options {
   std::string op;
   std::vector<std::string> inputs;
   std::vector<std::string> settings;
+  std::string sentinel;
   bool nan_bits = false;
   ReportOptions report;
 };
@@ -39,6 +41,17 @@ void check_sum(const Options& options, const Gate& gate) {
     throw Error(Fault::argument, unknown_name("sum", options.sum, {names.begin(), names.end()}) +
                                      "; an unknown kernel is judged without --sum");
   }
+}
+
+/// A byte as two hexadecimal digits; empty: none.
+std::optional<std::uint8_t> sentinel_of(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  unsigned byte = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), byte, 16);
+  if (error != std::errc{} || end != text.data() + text.size() || text.size() != 2) {
+    throw Error(Fault::argument, "--sentinel: found " + text + ", needs two hexadecimal digits");
+  }
+  return static_cast<std::uint8_t>(byte);
 }
 
 CallGiven call_given(const Options& options) {
@@ -65,6 +78,7 @@ int compare_to_expected(const Options& options, const Settings& settings) {
   how.gate = parse_gate(options.gate);
   check_sum(options, how.gate);
   how.sum = options.sum;
+  how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   const CallGiven given = call_given(options);
   Report report;
@@ -94,6 +108,9 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
                  "with --op: its parameters, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
+  app.add_option("--sentinel", options->sentinel,
+                 "the byte, as two hexadecimal digits, that outputs were filled with before: what "
+                 "still holds it was never written");
   options->report.add_to(app);
   return [options, &settings] { return compare_to_expected(*options, settings); };
 }

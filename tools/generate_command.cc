@@ -1,6 +1,7 @@
 // mxo generate DIR: a suite of golden vectors on disk.
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "golden/suites/generate.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
@@ -17,10 +18,11 @@ struct Options {
 int generate_suite(Options& options, const Settings& settings) {
   if (options.native) options.suite.spelling = Spelling::native;
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+  const std::unique_ptr<World> world = make_in_process_world();
   Manifest manifest;
   {
     ProgressBar bar(settings.quiet);
-    manifest = generate(options.directory, options.suite, *backend, bar.callback());
+    manifest = generate(options.directory, options.suite, *backend, *world, bar.callback());
   }
   if (!settings.quiet) {
     fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory, manifest.suite,

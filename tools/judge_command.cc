@@ -45,7 +45,8 @@ CaseVerdict judged(const TraceRecord& record, const KeptRows& rows, const NamedT
   OutputInQuestion output{record.output, {}, &rows.actual.begin()->second};
   output.owed.expected = &at->second;
   output.owed.format = at->second.dtype();
-  output.owed.groups = groups_of(record.op, record.output, rows.inputs, at->second);
+  output.owed.groups =
+      groups_of(record.op, record.output, rows.inputs, record.parameters, at->second);
   CompareOptions options;
   options.gate = parse_gate(gate);
   CaseVerdict verdict{record.place(), record.op, Outcome::pass, {}, {}};

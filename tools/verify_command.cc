@@ -1,6 +1,7 @@
 // mxo verify DIR: a suite against its checksums and against the definition.
 #include "golden/suites/verify.h"
 
+#include "emu/communicators.h"
 #include "tools/commands.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
@@ -16,10 +17,11 @@ struct Options {
 int verify_suite(const Options& options, const Settings& settings) {
   options.report.keep({});
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+  const std::unique_ptr<World> world = make_in_process_world();
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = verify(options.directory, *backend, bar.callback());
+    report = verify(options.directory, *backend, *world, bar.callback());
   }
   return deliver(report, options.report, settings);
 }

@@ -64,7 +64,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
   out.owed = out.rows;
   NamedTensors ends;
   if (call.has("group_ends")) ends.emplace("group_ends", call.input("group_ends"));
-  const Groups groups = groups_of(call.op, name, ends, expected);
+  const Groups groups = groups_of(call.op, name, ends, call.set, expected);
   if (!groups.ends.empty()) {
     out.ends = groups.ends;
     out.owed = std::min(out.rows, groups.ends.back());

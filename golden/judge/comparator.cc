@@ -10,6 +10,7 @@
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
 #include "golden/judge/unowned_rows.h"
+#include "golden/judge/unwritten.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
@@ -226,6 +227,10 @@ TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tens
   const Slice* worst = worst_slice(verdict.groups);
   if (worst != nullptr) verdict.worst_group = worst->index;
   decide(verdict, owed, options.gate);
+  if (options.sentinel && verdict.all.differing > 0) {
+    const std::string unwritten = unwritten_elements(owed, actual, *options.sentinel);
+    if (!unwritten.empty()) verdict.note += (verdict.note.empty() ? "" : "; ") + unwritten;
+  }
   return verdict;
 }
 

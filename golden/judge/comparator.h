@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,8 @@ struct CompareOptions {
   Gate gate;
   NanCompare nan = NanCompare::as_class;
   std::string sum;  ///< gate bound: the accumulation that ACTUAL claims; empty: an unknown kernel
+  /// Each byte of ACTUAL before the kernel ran: what still holds it is named in the note.
+  std::optional<std::uint8_t> sentinel = {};
   Index row_block = 32;
   Index column_block = 32;
 };
@@ -30,6 +33,7 @@ struct CompareOptions {
 struct Groups {
   std::vector<Index> ends;  ///< inclusive cumulative; empty: none
   Index owed_rows = -1;     ///< rows from here on are not owed; -1: all are
+  Index owed_columns = -1;  ///< columns, where rows of the call are columns of the tensor
 };
 
 /// |out - exact| may reach `allowed`, element by element (row-major).

@@ -4,18 +4,42 @@
 namespace mxo {
 namespace {
 
+/// When the operator's row r is column r of the output.
+enum class Turned : std::uint8_t { never, if_set, k_groups, always };
+
 struct RowOutput {
   std::string_view op;
   std::string_view output;
+  Turned turned = Turned::never;
 };
 
-// Outputs whose row r is the operator's row r, sorted by group.
+// Outputs whose row or column r is the operator's row r, sorted by group.
 constexpr RowOutput kRowOutputs[] = {
-    {"grouped_matmul", "y"},         {"grouped_matmul_bf16", "y"},
-    {"grouped_matmul_rowwise", "y"}, {"grouped_matmul_blockwise", "y"},
-    {"grouped_linear", "y"},         {"grouped_linear", "dx"},
-    {"unpad_groups", "x"},           {"quantize", "codes"},
+    {"grouped_matmul", "y"},
+    {"grouped_matmul_bf16", "y"},
+    {"grouped_matmul_rowwise", "y"},
+    {"grouped_matmul_blockwise", "y"},
+    {"grouped_linear", "y"},
+    {"grouped_linear", "dx"},
+    {"unpad_groups", "x"},
+    {"quantize", "codes", Turned::if_set},
+    {"dequantize", "x"},
+    {"swiglu_quantize", "codes", Turned::if_set},
+    {"add_bias", "out"},
+    {"swiglu_quantize_backward", "codes", Turned::if_set},
+    {"unswizzle_scales", "scales", Turned::k_groups},
+    {"scaling_aware_transpose", "codes", Turned::always},
 };
+
+bool is_turned(Turned turned, const Parameters& set) {
+  switch (turned) {
+    case Turned::never: return false;
+    case Turned::if_set: return set.flag("transpose", false);
+    case Turned::k_groups: return set.text("layout", "blocked") == "k_groups";
+    case Turned::always: return true;
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -36,16 +60,17 @@ std::vector<Index> group_ends_of(const Tensor& tensor) {
 }
 
 Groups groups_of(std::string_view op, std::string_view output, const NamedTensors& inputs,
-                 const Tensor& tensor) {
+                 const Parameters& set, const Tensor& tensor) {
   const auto at = inputs.find("group_ends");
   if (at == inputs.end() || tensor.rank() != 2) return {};
   for (const RowOutput& row : kRowOutputs) {
     if (row.op != op || row.output != output) continue;
-    Groups groups;
-    groups.ends = group_ends_of(at->second);
-    if (groups.ends.empty() || groups.ends.back() > tensor.extent(0)) return {};
-    groups.owed_rows = groups.ends.back();
-    return groups;
+    const bool turned = is_turned(row.turned, set);
+    std::vector<Index> ends = group_ends_of(at->second);
+    if (ends.empty() || ends.back() > tensor.extent(turned ? 1 : 0)) return {};
+    const Index last = ends.back();
+    if (turned) return {{}, -1, last};
+    return {std::move(ends), last, -1};
   }
   return {};
 }

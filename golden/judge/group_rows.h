@@ -11,9 +11,11 @@ namespace mxo {
 /// group_ends (i32 or i64) as host numbers; empty if the tensor is neither, or not sensible.
 std::vector<Index> group_ends_of(const Tensor& tensor);
 
-/// Groups of `output` of operator `op` called on `inputs`: where the operator writes rows sorted
-/// by group, the groups, and rows at or beyond the last end are not owed.  None otherwise.
+/// Groups of `output` of operator `op` called on `inputs` with the parameters `set`: where the
+/// operator writes rows sorted by group, the groups, and rows at or beyond the last end are not
+/// owed.  Where it writes them as columns, no groups, and columns beyond the last end are not
+/// owed.  None otherwise.
 Groups groups_of(std::string_view op, std::string_view output, const NamedTensors& inputs,
-                 const Tensor& tensor);
+                 const Parameters& set, const Tensor& tensor);
 
 }  // namespace mxo

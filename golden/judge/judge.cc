@@ -10,7 +10,9 @@
 namespace mxo {
 
 bool Judge::is_owed(Index row, Index i) const {
-  if (owed_.groups.owed_rows >= 0 && row >= owed_.groups.owed_rows) return false;
+  const Groups& groups = owed_.groups;
+  if (groups.owed_rows >= 0 && row >= groups.owed_rows) return false;
+  if (groups.owed_columns >= 0 && i % columns_ >= groups.owed_columns) return false;
   return owed_.mask == nullptr || bits_at(*owed_.mask, i) == 0;
 }
 

@@ -14,7 +14,8 @@ class Judge {
         actual_(actual),
         options_(options),
         read_(owed.format),
-        scale_(owed.format == Dtype::e8m0) {}
+        scale_(owed.format == Dtype::e8m0),
+        columns_(owed.expected->rank() == 0 ? 1 : owed.expected->shape().back()) {}
 
   /// Codes of a quantised pair are found as the values they stand for.
   struct Finding {
@@ -39,6 +40,7 @@ class Judge {
   const CompareOptions& options_;
   ElementReader read_;
   bool scale_;
+  Index columns_;
 };
 
 }  // namespace mxo

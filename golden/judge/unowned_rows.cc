@@ -4,24 +4,46 @@
 #include "golden/judge/elements.h"
 
 namespace mxo {
+namespace {
+
+/// What is there in positions [first, columns) of each row from `row` on.
+std::string_view held(const Tensor& actual, Dtype format, Index row, Index first) {
+  const ElementReader read(format);
+  const Index columns = actual.shape().back();
+  bool zeros = true;
+  for (Index i = row * columns; i < actual.elements(); ++i) {
+    if (i % columns < first) continue;
+    const std::uint64_t bits = bits_at(actual, i);
+    if (read(bits).nan) return "NaN";
+    zeros = zeros && bits == 0;
+  }
+  return zeros ? "zeros" : "numbers";
+}
+
+std::string sentence(std::string_view what, Index first, Index end, std::string_view holds) {
+  const bool one = first + 1 == end;
+  std::string text(what);
+  text += (one ? " " : "s ") + std::to_string(first);
+  if (!one) text += " to " + std::to_string(end - 1);
+  text += one ? " belongs to no group and holds " : " belong to no group and hold ";
+  return text.append(holds) + ": not compared";
+}
+
+}  // namespace
 
 std::string unowned_rows(const Groups& groups, const Tensor& actual, Dtype format) {
-  const Index rows = actual.rank() == 0 ? 0 : actual.extent(0);
-  const Index first = groups.owed_rows;
-  if (first < 0 || first >= rows || actual.elements() == 0) return {};
-  const ElementReader read(format);
-  bool nan = false;
-  bool zeros = true;
-  for (Index i = actual.elements() / rows * first; i < actual.elements(); ++i) {
-    const std::uint64_t bits = bits_at(actual, i);
-    zeros = zeros && bits == 0;
-    nan = nan || read(bits).nan;
+  if (actual.rank() == 0 || actual.elements() == 0) return {};
+  const Index rows = actual.extent(0);
+  const Index columns = actual.shape().back();
+  if (groups.owed_rows >= 0 && groups.owed_rows < rows) {
+    const Index row = actual.elements() / columns / rows * groups.owed_rows;
+    return sentence("row", groups.owed_rows, rows, held(actual, format, row, 0));
   }
-  const std::string which = first + 1 == rows
-                                ? "row " + std::to_string(first) + " belongs to no group and holds "
-                                : "rows " + std::to_string(first) + " to " +
-                                      std::to_string(rows - 1) + " belong to no group and hold ";
-  return which + (nan ? "NaN" : zeros ? "zeros" : "numbers") + ": not compared";
+  if (groups.owed_columns >= 0 && groups.owed_columns < columns) {
+    return sentence("column", groups.owed_columns, columns,
+                    held(actual, format, 0, groups.owed_columns));
+  }
+  return {};
 }
 
 }  // namespace mxo

@@ -1,4 +1,4 @@
-// Rows of an output that belong to no group.
+// Rows or columns of an output that belong to no group.
 #pragma once
 
 #include "golden/judge/comparator.h"

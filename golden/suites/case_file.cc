@@ -1,12 +1,13 @@
 // One case on disk: written from a call, read back against its manifest entry.
 #include "golden/suites/case_file.h"
 
-#include <cstring>
+#include <optional>
 
 #include "formats/error.h"
 #include "golden/files/sha256.h"
 #include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/judge.h"
 
 namespace mxo {
 namespace {
@@ -28,13 +29,34 @@ std::string source_of(const SuiteCase& item, const std::string& sum) {
   return sum == "exact" ? sum : "model:" + sum;
 }
 
-/// 1 where a row is not owed.
-Tensor rows_mask(const Tensor& output, Index owed_rows) {
+/// 1 where a row or column is not owed; nothing if all of them are.
+std::optional<Tensor> unowned_mask(const Tensor& output, const Groups& groups) {
+  if (groups.owed_rows < 0 && groups.owed_columns < 0) return std::nullopt;
   Tensor mask(Dtype::u8, output.shape());
-  const Index columns = output.extent(output.rank() - 1);
-  std::memset(mask.data() + owed_rows * columns, 1,
-              static_cast<std::size_t>((output.extent(0) - owed_rows) * columns));
-  return mask;
+  Owed owed;
+  owed.expected = &output;
+  owed.groups = groups;
+  const Judge judge(owed, output, {});
+  const Index columns = output.shape().back();
+  bool any = false;
+  for (Index i = 0; i < output.elements(); ++i) {
+    const bool unowned = !judge.is_owed(i / columns, i);
+    mask.as<std::uint8_t>()[i] = unowned;
+    any = any || unowned;
+  }
+  return any ? std::optional(std::move(mask)) : std::nullopt;
+}
+
+/// "e4m3" of an operand that the catalogue has as "u8 (e4m3)"; empty where a parameter decides.
+std::string fixed_format(std::string_view op, std::string_view name) {
+  constexpr std::string_view fixed = "u8 (e4m3)";
+  const CatalogueEntry& entry = catalogue_entry(op);
+  for (const std::span<const OperandSpec> specs : {entry.inputs, entry.outputs}) {
+    for (const OperandSpec& spec : specs) {
+      if (spec.name == name && spec.types == fixed) return "e4m3";
+    }
+  }
+  return {};
 }
 
 /// Bytes that hold codes or scales get the type they stand for, by the operand's name.
@@ -49,6 +71,7 @@ void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor)
     const auto own = item.parameters.find("format_" + name.substr(0, dot));
     if (own != item.parameters.end()) format = own->second;
   }
+  if (format.empty()) format = fixed_format(item.op, name);
   if (!format.empty()) tensor.reinterpret_as(dtype_named(format));
 }
 
@@ -118,11 +141,11 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
     ManifestOperand operand = describe(name, Role::expected, tensor);
     const auto expect = item.expect.find(name);
     if (expect != item.expect.end()) operand.expect = expect->second;
-    const Groups groups = groups_of(item.op, name, inputs, tensor);
-    if (groups.owed_rows >= 0 && groups.owed_rows < tensor.extent(0)) {
+    const Parameters set(item.parameters);
+    if (auto mask = unowned_mask(tensor, groups_of(item.op, name, inputs, set, tensor))) {
       operand.expect.kind = Expectation::Kind::undefined;
       operand.expect.mask = name + ".undefined";
-      file.tensors.emplace(operand.expect.mask, rows_mask(tensor, groups.owed_rows));
+      file.tensors.emplace(operand.expect.mask, std::move(*mask));
     }
     entry.operands.push_back(std::move(operand));
     output_names += (output_names.empty() ? "" : ",") + name;
@@ -150,7 +173,7 @@ Owed StoredCase::owed(const ManifestCase& item, const ManifestOperand& operand) 
   owed.lo = companion(file, operand.expect.lo);
   owed.hi = companion(file, operand.expect.hi);
   owed.mask = companion(file, operand.expect.mask);
-  owed.groups = groups_of(item.op, operand.name, inputs, expected);
+  owed.groups = groups_of(item.op, operand.name, inputs, Parameters(item.parameters), expected);
   return owed;
 }
 

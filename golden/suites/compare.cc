@@ -6,6 +6,7 @@
 #include "golden/judge/outputs.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
+#include "golden/suites/poison_pairs.h"
 
 namespace mxo {
 namespace {
@@ -56,6 +57,9 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
   }
   const Manifest manifest = read_manifest(expected);
   const bool another_suite = fs::is_regular_file(actual / kManifestName, error);
+  const auto actual_of = [&](const std::string& id) {
+    return another_suite ? case_file(actual, id) : actual / (id + ".safetensors");
+  };
   Report report;
   for (const ManifestCase& item : manifest.cases) {
     if (progress) {
@@ -63,10 +67,9 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
           static_cast<double>(report.cases.size()) / static_cast<double>(manifest.cases.size()),
           item.id);
     }
-    report.cases.push_back(compare_case(
-        expected, another_suite ? case_file(actual, item.id) : actual / (item.id + ".safetensors"),
-        item, options));
+    report.cases.push_back(compare_case(expected, actual_of(item.id), item, options));
   }
+  compare_poison_pairs(expected, manifest, actual_of, report);
   return report;
 }
 

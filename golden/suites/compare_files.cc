@@ -92,10 +92,10 @@ CallInFile call_in(const TensorFile& file, const fs::path& path, const CallGiven
 /// Groups of a tensor in a bare file: those of its `group_ends`, if they can be its rows.
 Groups groups_in_file(const fs::path& path, const TensorFile& file, const CallInFile& call,
                       const std::string& name, const Tensor& tensor) {
-  if (!call.op.empty()) return groups_of(call.op, name, call.inputs, tensor);
+  if (!call.op.empty()) return groups_of(call.op, name, call.inputs, call.parameters, tensor);
   const auto at = file.tensors.find("group_ends");
   if (at == file.tensors.end() || tensor.rank() != 2) return {};
-  Groups groups{group_ends_of(at->second), -1};
+  Groups groups{group_ends_of(at->second), -1, -1};
   if (groups.ends.empty() && at->second.elements() > 0) {
     throw Error(Fault::file, path.string() + ": group_ends: found " +
                                  describe(at->second.operand()) +

@@ -7,6 +7,10 @@
 
 namespace mxo {
 
+/// The two versions of a case that differ only in bytes that nobody owns.
+inline constexpr std::string_view kPoisonNan = "poison_nan";
+inline constexpr std::string_view kPoisonFinite = "poison_finite";
+
 inline constexpr std::string_view kEdgeFlags[] = {
     // Elements and scales.
     "zero_block", "signed_zero", "smallest_subnormal", "largest_subnormal", "smallest_normal",
@@ -21,6 +25,8 @@ inline constexpr std::string_view kEdgeFlags[] = {
     "cancellation", "one_giant_term", "k_tail", "alternating_sign", "promotion_interval",
     // Ranks.
     "nothing_to_send", "self_only", "duplicate_experts", "dropped_by_capacity",
+    // Bytes that nobody owns.
+    kPoisonNan, kPoisonFinite,
     // Shapes.
     "empty", "ragged", "random"};
 

@@ -8,6 +8,7 @@
 #include "golden/files/temporary_name.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/suites.h"
+#include "ops/communicator.h"
 
 namespace mxo {
 namespace {
@@ -66,7 +67,7 @@ fs::path free_directory(const fs::path& directory) {
 }  // namespace
 
 Manifest generate(const fs::path& directory, const GenerateOptions& options, Backend& backend,
-                  const Progress& progress) {
+                  World& world, const Progress& progress) {
   if (options.level < 0 || options.level > kMaxLevel) {
     throw Error(Fault::argument, "level: found " + std::to_string(options.level) + ", needs 0 to " +
                                      std::to_string(kMaxLevel));
@@ -87,7 +88,8 @@ Manifest generate(const fs::path& directory, const GenerateOptions& options, Bac
                item.id);
     }
     NamedTensors inputs = item.inputs(InputStream(options.seed, item.id));
-    NamedTensors outputs = call_operator(backend, item.op, inputs, Parameters(item.parameters));
+    NamedTensors outputs =
+        call_operator(backend, item.op, inputs, Parameters(item.parameters), &world);
     manifest.cases.push_back(write_case(case_file(partial.path(), item.id), item, std::move(inputs),
                                         std::move(outputs), options.spelling));
   }

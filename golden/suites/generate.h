@@ -12,6 +12,8 @@
 
 namespace mxo {
 
+class World;
+
 struct GenerateOptions {
   std::string suite = "all";
   int level = 1;
@@ -19,13 +21,14 @@ struct GenerateOptions {
   Spelling spelling = Spelling::portable;
 };
 
-/// Makes every case of the suite, runs it on `backend`, and writes inputs and outputs to
+/// Makes every case of the suite, runs it on `backend` (an operator on many ranks among the ranks
+/// of `world`), and writes inputs and outputs to
 /// `directory`, which must not exist or be empty.  The same options give the same bytes on every
 /// backend, with any number of threads.
 ///
 /// Everything is written to a temporary name beside `directory`, the manifest last, and renamed
 /// at the end.  Throws Error(argument) for an unknown suite or level, Error(file).
 Manifest generate(const std::filesystem::path& directory, const GenerateOptions& options,
-                  Backend& backend, const Progress& progress = {});
+                  Backend& backend, World& world, const Progress& progress = {});
 
 }  // namespace mxo

@@ -30,6 +30,8 @@ class InputStream {
   Tensor bits(std::string_view operand, Dtype dtype, std::vector<Index> shape) const;
 
   std::uint32_t stream(std::string_view operand) const;
+  /// The same seed under another name: the words that cases share.
+  InputStream named(std::string_view name) const { return InputStream(seed_, name); }
 
  private:
   std::uint64_t seed_;

@@ -113,6 +113,7 @@ void shape_numbers(Codes& codes, Numbers numbers, bool first) {
   for (Index line = 0; line < codes.lines(); ++line) {
     for (Index c = 0; c < length; ++c) {
       const std::uint32_t code = codes.get(line, c);
+      if (numbers == Numbers::zero_lines && line % 3 == 1) codes.set(line, c, 0);
       if (numbers == Numbers::cancelling && (c & 16) != 0) {
         const std::uint32_t partner = codes.get(line, c ^ 16);
         codes.set(line, c, first ? partner : codes.negated(partner));

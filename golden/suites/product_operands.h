@@ -23,6 +23,7 @@ enum class Numbers : std::uint8_t {
   cancelling,      ///< terms c and c + 16 of every 32 are opposite, but for one in some lines
   giant,           ///< one term far above all others
   alternating,     ///< the signs of the terms alternate
+  zero_lines,      ///< every third line has codes of 0 only
   special,         ///< NaN, infinity (where the format has it) and -0 in single places
   extreme_scales,  ///< scale bytes 0, 1, 254, 255; f32 scales subnormal, huge, infinite, NaN, 0
 };

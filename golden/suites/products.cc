@@ -29,6 +29,8 @@ std::vector<GroupCase> group_cases() {
   add("wide", 1, {{3, 8}, 8, 130, 160}, {"boundary_inside_tile", "ragged"});
   add("no_k", 1, {{16, 32}, 32, 8, 0}, {"empty"});
   add("nothing", 1, {{0, 0}, 32, 8, 32}, {"empty", "empty_group"});
+  add("one_tile", 1, {{128}, 128, 128, 128}, {"all_rows_to_one_group"});
+  add("deep", 1, {{3, 8}, 8, 6, 8192}, {"ragged"});
   add("large", 2, {{96, 96, 480, 512}, 512, 160, 512}, {"random"});
   return cases;
 }
@@ -44,6 +46,7 @@ const std::vector<NumberCase>& number_cases() {
       {Numbers::cancelling, "cancellation", {"cancellation"}},
       {Numbers::giant, "one_giant_term", {"one_giant_term"}},
       {Numbers::alternating, "alternating_sign", {"alternating_sign"}},
+      {Numbers::zero_lines, "zero_lines", {"zero_block"}},
       {Numbers::special, "special", {"one_nan", "one_inf", "signed_zero"}},
       {Numbers::extreme_scales,
        "extreme_scales",

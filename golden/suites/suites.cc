@@ -21,6 +21,15 @@ constexpr Suite kSuites[] = {
      products_cases},
     {"movement", "groups padded, rows permuted, and both undone", movement_cases},
     {"linear", "grouped_linear forward and backward, every recipe", linear_cases},
+    {"route", "experts and weights of tokens: scores, groups, ties, what is not finite",
+     route_cases},
+    {"exchange", "dispatch, combine and their gradients across ranks, one of them without tokens",
+     exchange_cases},
+    {"activation", "swiglu and its gradients, also quantised in the same pass", activation_cases},
+    {"transpose", "row-wise FP8 to column-wise, exponents moved", transpose_cases},
+    {"moe_layer", "a layer across ranks, every step of it, forward and backward", moe_layer_cases},
+    {"poison", "bytes that nobody owns, once NaN and once numbers: no result may tell them apart",
+     poison_cases},
 };
 
 }  // namespace

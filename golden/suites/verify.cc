@@ -3,14 +3,15 @@
 
 #include "formats/error.h"
 #include "golden/suites/case_file.h"
+#include "ops/communicator.h"
 
 namespace mxo {
 namespace {
 
-void rederive(const ManifestCase& item, const StoredCase& stored, Backend& reference,
+void rederive(const ManifestCase& item, const StoredCase& stored, Backend& reference, World& world,
               CaseVerdict& verdict) {
   const NamedTensors outputs =
-      call_operator(reference, item.op, stored.inputs, Parameters(item.parameters));
+      call_operator(reference, item.op, stored.inputs, Parameters(item.parameters), &world);
   std::size_t expected = 0;
   for (const ManifestOperand& operand : item.operands) {
     if (operand.role != Role::expected) continue;
@@ -29,11 +30,11 @@ void rederive(const ManifestCase& item, const StoredCase& stored, Backend& refer
 }
 
 CaseVerdict verify_case(const std::filesystem::path& directory, const ManifestCase& item,
-                        Backend& reference) {
+                        Backend& reference, World& world) {
   CaseVerdict verdict{item.id, item.op, Outcome::not_owed, {}, {}};
   try {
     const StoredCase stored = read_case(directory, item);
-    rederive(item, stored, reference, verdict);
+    rederive(item, stored, reference, world, verdict);
   } catch (const Error& error) {
     // What the reference cannot run is not the suite's fault; everything else is.
     verdict.outcome = error.fault() == Fault::unsupported ? Outcome::not_run : Outcome::invalid;
@@ -44,7 +45,7 @@ CaseVerdict verify_case(const std::filesystem::path& directory, const ManifestCa
 
 }  // namespace
 
-Report verify(const std::filesystem::path& directory, Backend& reference,
+Report verify(const std::filesystem::path& directory, Backend& reference, World& world,
               const Progress& progress) {
   const Manifest manifest = read_manifest(directory);
   Report report{.title = "verify " + directory.string(), .gate = "bits", .cases = {}};
@@ -54,7 +55,7 @@ Report verify(const std::filesystem::path& directory, Backend& reference,
           static_cast<double>(report.cases.size()) / static_cast<double>(manifest.cases.size()),
           item.id);
     }
-    report.cases.push_back(verify_case(directory, item, reference));
+    report.cases.push_back(verify_case(directory, item, reference, world));
   }
   if (progress) progress(1, "done");
   return report;

@@ -9,11 +9,13 @@
 
 namespace mxo {
 
+class World;
+
 /// Per case: INVALID where a file is missing, malformed or not what the manifest says; FAIL where
-/// running the operator on `reference` gives other outputs than the file expects; NOT_RUN where
-/// `reference` does not support the operator.
-/// Throws Error(file) where there is no manifest, or no readable one.
-Report verify(const std::filesystem::path& directory, Backend& reference,
+/// running the operator on `reference`, and among the ranks of `world`, gives other outputs than
+/// the file expects; NOT_RUN where `reference` does not support the operator. Throws Error(file)
+/// where there is no manifest, or no readable one.
+Report verify(const std::filesystem::path& directory, Backend& reference, World& world,
               const Progress& progress = {});
 
 }  // namespace mxo

@@ -40,7 +40,7 @@ CaseVerdict judged(const CallInQuestion& call, const NamedTensors& expected,
     OutputInQuestion output{name, {}, &tensor};
     output.owed.expected = &want;
     output.owed.format = want.dtype();
-    output.owed.groups = groups_of(call.op, name, call.inputs, want);
+    output.owed.groups = groups_of(call.op, name, call.inputs, call.parameters, want);
     outputs.push_back(std::move(output));
   }
   verdict.outputs = judge_outputs(call, std::move(outputs), options);

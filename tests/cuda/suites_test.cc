@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "emu/communicators.h"
 #include "tests/cuda/twin.h"
 
 namespace mxo {
@@ -35,14 +36,15 @@ Index differing_bits(const NamedTensors& want, const NamedTensors& got) {
 }
 
 TEST_P(CudaSuites, OfLevelOneHaveNoBitThatDiffersFromCpu) {
+  const std::unique_ptr<World> world = make_in_process_world();
   std::size_t cases = 0;
   std::size_t bytes = 0;
   for (const SuiteCase& item : suite_cases(GetParam(), 1)) {
     Parameters parameters;
     for (const auto& [key, value] : item.parameters) parameters.set(key + "=" + value);
     const NamedTensors inputs = item.inputs(InputStream(7, item.id));
-    const NamedTensors want = call_operator(*host_, item.op, inputs, parameters);
-    const NamedTensors got = call_operator(*device_, item.op, inputs, parameters);
+    const NamedTensors want = call_operator(*host_, item.op, inputs, parameters, world.get());
+    const NamedTensors got = call_operator(*device_, item.op, inputs, parameters, world.get());
     EXPECT_EQ(differing_bits(want, got), 0) << item.id;
     for (const auto& [name, tensor] : want) bytes += tensor.bytes();
     ++cases;

@@ -1,11 +1,13 @@
 // The comparator: its figures by hand, its gates, and that it lets no planted fault through.
 #include "golden/judge/comparator.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
+#include "golden/judge/group_rows.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -170,6 +172,51 @@ TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   EXPECT_EQ(v.outcome, Outcome::fail);
   EXPECT_EQ(v.all.differing, 1);
   EXPECT_EQ(v.all.not_owed, 1);
+}
+
+TEST(Comparator, SkipsColumnsThatBelongToNoGroup) {
+  const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  const Tensor y = floats({2, 3}, {1, 2, 9, 4, 5, 9});
+  Owed owed = owe(x);
+  owed.groups.owed_columns = 2;
+  const TensorVerdict v = compare_tensor("y", owed, y);
+  EXPECT_EQ(v.outcome, Outcome::pass);
+  EXPECT_EQ(v.all.elements, 4);
+  EXPECT_EQ(v.note, "column 2 belongs to no group and holds numbers: not compared");
+  owed.groups.owed_columns = 3;
+  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::fail);
+}
+
+TEST(Comparator, NamesElementsThatStillHoldTheSentinel) {
+  const auto word = [](std::uint32_t bits) { return std::bit_cast<float>(bits); };
+  const float left = word(0xA5A5A5A5u);
+  const Tensor x = floats({3, 2}, {1, left, 3, 4, 5, 6});
+  const Tensor y = floats({3, 2}, {1, left, 3, left, left, 7});
+  CompareOptions options;
+  options.sentinel = 0xA5;
+  EXPECT_EQ(compare_tensor("y", owe(x), y, options).note,
+            "2 elements in rows 1 to 2 still hold A5 A5 A5 A5: never written");
+  options.sentinel = 0x5A;
+  EXPECT_EQ(compare_tensor("y", owe(x), y, options).note, "");
+  const Tensor bytes = tensor_from<std::uint8_t>(Dtype::u8, {2}, {1, 2});
+  const Tensor stale = tensor_from<std::uint8_t>(Dtype::u8, {2}, {1, 0x5A});
+  EXPECT_EQ(compare_tensor("c", owe(bytes, Dtype::e4m3), stale, options).note,
+            "1 element in row 0 still holds 5A: never written");
+}
+
+TEST(GroupRows, AreColumnsOfATransposedOutput) {
+  NamedTensors inputs;
+  inputs.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 3}));
+  const Tensor square(Dtype::u8, {4, 4});
+  Parameters set;
+  Groups groups = groups_of("quantize", "codes", inputs, set, square);
+  EXPECT_EQ(groups.owed_rows, 3);
+  EXPECT_EQ(groups.ends, (std::vector<Index>{1, 3}));
+  set.set("transpose", "true");
+  groups = groups_of("quantize", "codes", inputs, set, square);
+  EXPECT_EQ(groups.owed_rows, -1);
+  EXPECT_EQ(groups.owed_columns, 3);
+  EXPECT_TRUE(groups.ends.empty());
 }
 
 TEST(Comparator, AdmitsSetsAndIntervals) {

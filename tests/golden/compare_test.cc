@@ -12,6 +12,7 @@
 #include "golden/judge/bound.h"
 #include "golden/reports/reports.h"
 #include "golden/suites/generate.h"
+#include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 #include "tests/golden/tensors.h"
 
@@ -29,8 +30,8 @@ struct SuiteAndOutputs {
 
   SuiteAndOutputs() {
     const auto backend = make_reference_backend();
-    manifest =
-        generate(suite, {.suite = "quantize", .level = 0, .seed = 1, .spelling = {}}, *backend);
+    manifest = generate(suite, {.suite = "quantize", .level = 0, .seed = 1, .spelling = {}},
+                        *backend, ranks());
     fs::create_directory(outputs);
     for (const ManifestCase& item : manifest.cases) {
       TensorFile file = read_safetensors(case_file(suite, item.id));
@@ -293,6 +294,32 @@ TEST(Reports, EscapeMarkupInJunitAndHtml) {
   EXPECT_NE(html.find("compare &lt;a&gt; &amp;"), html.npos);
   EXPECT_NE(html.find("<rect"), html.npos);
   EXPECT_EQ(html.find("http"), html.npos) << "nothing may be fetched";
+}
+
+TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  generate(scratch / "suite", {.suite = "poison", .level = 0, .seed = 1, .spelling = {}}, *backend,
+           ranks());
+  fs::copy(scratch / "suite", scratch / "outputs", fs::copy_options::recursive);
+  EXPECT_EQ(compare(scratch / "suite", scratch / "outputs").exit_code(), 0);
+  // A kernel whose padding leaks into a row: less than half a step, so that a gate would pass it.
+  const fs::path leaking = case_file(scratch / "outputs", "poison.permute.nan");
+  TensorFile file = read_safetensors(leaking);
+  file.tensors.at("y").as<std::uint16_t>()[24] ^= 1;
+  write_safetensors(leaking, file);
+  CompareOptions options;
+  options.gate = parse_gate("ulp=1");
+  const Report report = compare(scratch / "suite", scratch / "outputs", options);
+  EXPECT_EQ(report.count(Outcome::fail), 2);
+  for (const CaseVerdict& verdict : report.cases) {
+    const bool ours = verdict.id.starts_with("poison.permute.");
+    EXPECT_EQ(verdict.outcome == Outcome::fail, ours) << verdict.id;
+    EXPECT_EQ(
+        verdict.reason.find("1 of 168 elements of y, the first at [1, 0]") != std::string::npos,
+        ours)
+        << verdict.reason;
+  }
 }
 
 }  // namespace

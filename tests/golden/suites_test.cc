@@ -12,9 +12,12 @@
 #include "emu/backends.h"
 #include "formats/error.h"
 #include "golden/files/sha256.h"
+#include "golden/judge/group_rows.h"
+#include "golden/judge/judge.h"
 #include "golden/suites/edge_flags.h"
 #include "golden/suites/generate.h"
 #include "golden/suites/verify.h"
+#include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {
@@ -46,7 +49,7 @@ TEST(Suites, GiveTheSameBytesOnEveryBackendAndThreadCount) {
   const Scratch scratch;
   const auto reference = make_reference_backend();
   const GenerateOptions options{.suite = "all", .level = 1, .seed = 7, .spelling = {}};
-  generate(scratch / "reference", options, *reference);
+  generate(scratch / "reference", options, *reference, ranks());
   const auto expected = contents(scratch / "reference");
   EXPECT_GT(expected.size(), 100u);
   for (const std::string isa : {"scalar", "avx2", "avx512", "best"}) {
@@ -59,7 +62,7 @@ TEST(Suites, GiveTheSameBytesOnEveryBackendAndThreadCount) {
         continue;  // this machine has no such table
       }
       const std::string name = isa + std::to_string(threads);
-      generate(scratch / name.c_str(), options, *backend);
+      generate(scratch / name.c_str(), options, *backend, ranks());
       EXPECT_TRUE(contents(scratch / name.c_str()) == expected) << name;
       fs::remove_all(scratch / name.c_str());
     }
@@ -69,8 +72,10 @@ TEST(Suites, GiveTheSameBytesOnEveryBackendAndThreadCount) {
 TEST(Suites, AnotherSeedGivesOtherBytes) {
   const Scratch scratch;
   const auto backend = make_reference_backend();
-  generate(scratch / "a", {.suite = "layouts", .level = 0, .seed = 1, .spelling = {}}, *backend);
-  generate(scratch / "b", {.suite = "layouts", .level = 0, .seed = 2, .spelling = {}}, *backend);
+  generate(scratch / "a", {.suite = "layouts", .level = 0, .seed = 1, .spelling = {}}, *backend,
+           ranks());
+  generate(scratch / "b", {.suite = "layouts", .level = 0, .seed = 2, .spelling = {}}, *backend,
+           ranks());
   EXPECT_FALSE(contents(scratch / "a") == contents(scratch / "b"));
 }
 
@@ -126,8 +131,9 @@ TEST(Suites, PlantTheEdgeThatAFlagNames) {
 TEST(Suites, SayWhatTheirBytesMean) {
   const Scratch scratch;
   const auto backend = make_reference_backend();
-  const Manifest manifest = generate(
-      scratch / "a", {.suite = "quantize", .level = 0, .seed = 0, .spelling = {}}, *backend);
+  const Manifest manifest =
+      generate(scratch / "a", {.suite = "quantize", .level = 0, .seed = 0, .spelling = {}},
+               *backend, ranks());
   for (const ManifestCase& item : manifest.cases) {
     for (const ManifestOperand& operand : item.operands) {
       if (operand.name == "codes") {
@@ -148,13 +154,13 @@ TEST(Suites, VerifyAfterGenerationInEitherSpelling) {
   for (const Spelling spelling : {Spelling::portable, Spelling::native}) {
     const fs::path path = scratch / (spelling == Spelling::native ? "native" : "portable");
     double last = -1;
-    generate(path, {.suite = "all", .level = 0, .seed = 3, .spelling = spelling}, *backend,
+    generate(path, {.suite = "all", .level = 0, .seed = 3, .spelling = spelling}, *backend, ranks(),
              [&](double fraction, std::string_view) {
                EXPECT_GT(fraction, last);
                last = fraction;
              });
     EXPECT_EQ(last, 1);
-    const Report report = verify(path, *backend);
+    const Report report = verify(path, *backend, ranks());
     EXPECT_EQ(report.exit_code(), 0);
     EXPECT_EQ(report.outcome(), Outcome::pass);
     EXPECT_EQ(report.count(Outcome::pass), static_cast<Index>(report.cases.size()));
@@ -166,7 +172,7 @@ TEST(Suites, VerifyAfterGenerationInEitherSpelling) {
 fs::path small_suite(const Scratch& scratch) {
   const fs::path path = scratch / "suite";
   const auto backend = make_reference_backend();
-  generate(path, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend);
+  generate(path, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend, ranks());
   return path;
 }
 
@@ -179,11 +185,11 @@ TEST(Verify, CallsADamagedFileInvalid) {
   bytes.seekp(-1, std::ios::end);
   bytes.put('\x55');
   bytes.close();
-  const Report report = verify(suite, *backend);
+  const Report report = verify(suite, *backend, ranks());
   EXPECT_EQ(report.count(Outcome::invalid), 1);
   EXPECT_EQ(report.exit_code(), 3);
   fs::remove(file);
-  EXPECT_EQ(verify(suite, *backend).count(Outcome::invalid), 1);
+  EXPECT_EQ(verify(suite, *backend, ranks()).count(Outcome::invalid), 1);
 }
 
 TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {
@@ -200,7 +206,7 @@ TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {
   write_safetensors(path, file);
   replace_in(suite / "manifest.json", old_tensor, sha256(codes.data(), codes.bytes()));
   replace_in(suite / "manifest.json", old_file, sha256_of_file(path));
-  const Report report = verify(suite, *backend);
+  const Report report = verify(suite, *backend, ranks());
   EXPECT_EQ(report.count(Outcome::fail), 1);
   EXPECT_EQ(report.count(Outcome::invalid), 0);
   EXPECT_EQ(report.exit_code(), 1);
@@ -212,9 +218,9 @@ TEST(Verify, RefusesAnotherMajorSchemaAndIgnoresUnknownFields) {
   const auto backend = make_reference_backend();
   replace_in(suite / "manifest.json", "\"suite\"", "\"novel\": [{}], \"suite\"");
   replace_in(suite / "manifest.json", "\"op\"", "\"novel\": null, \"op\"");
-  EXPECT_EQ(verify(suite, *backend).exit_code(), 0);
+  EXPECT_EQ(verify(suite, *backend, ranks()).exit_code(), 0);
   replace_in(suite / "manifest.json", "mxo-vectors/1", "mxo-vectors/2");
-  EXPECT_THROW(verify(suite, *backend), Error);
+  EXPECT_THROW(verify(suite, *backend, ranks()), Error);
 }
 
 TEST(Verify, CallsASuiteWithoutCasesInvalid) {
@@ -222,7 +228,7 @@ TEST(Verify, CallsASuiteWithoutCasesInvalid) {
   const auto backend = make_reference_backend();
   std::ofstream(scratch / "manifest.json")
       << R"({"schema":"mxo-vectors/1","suite":"s","level":0,"seed":0,"generator":"g","cases":[]})";
-  EXPECT_EQ(verify(scratch.path(), *backend).exit_code(), 3);
+  EXPECT_EQ(verify(scratch.path(), *backend, ranks()).exit_code(), 3);
 }
 
 /// Rewrites the manifest entry of a suite's only case.
@@ -267,7 +273,8 @@ TEST(Verify, WantsEveryOutputAndNoOther) {
   const ManifestOperand codes = operand_of("codes", Role::expected);
   const ManifestOperand scales = operand_of("scales", Role::expected);
   const auto outcome = [&](std::vector<ManifestOperand> operands) {
-    return verify(suite_of_one(scratch, "quantize", file, std::move(operands)), *backend).outcome();
+    return verify(suite_of_one(scratch, "quantize", file, std::move(operands)), *backend, ranks())
+        .outcome();
   };
   EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
   EXPECT_EQ(outcome({x, codes}), Outcome::invalid);
@@ -322,7 +329,7 @@ TEST(Verify, RefusesMalformedManifestsInOneLine) {
   for (const auto& [text, fault] : table) {
     std::ofstream(scratch / "manifest.json") << text;
     try {
-      verify(scratch.path(), *backend);
+      verify(scratch.path(), *backend, ranks());
       ADD_FAILURE() << "accepted " << text;
     } catch (const Error& error) {
       const std::string message = error.what();
@@ -346,29 +353,110 @@ TEST(Generate, ThatWasKilledLeavesNothingVerifyAccepts) {
     fs::copy(partial, scratch / "found", fs::copy_options::recursive);  // what a kill leaves
     throw Killed{};
   };
-  EXPECT_THROW(generate(scratch / "suite", options, *backend, die), Killed);
+  EXPECT_THROW(generate(scratch / "suite", options, *backend, ranks(), die), Killed);
   EXPECT_FALSE(fs::exists(scratch / "suite"));
   EXPECT_FALSE(fs::exists(partial)) << "an exception cleans up";
   EXPECT_TRUE(fs::exists(scratch / "found/cases"));
-  EXPECT_THROW(verify(scratch / "found", *backend), Error);
-  EXPECT_THROW(verify(scratch / "suite", *backend), Error);
-  generate(scratch / "suite", options, *backend);  // and it can be run again
-  EXPECT_EQ(verify(scratch / "suite", *backend).exit_code(), 0);
+  EXPECT_THROW(verify(scratch / "found", *backend, ranks()), Error);
+  EXPECT_THROW(verify(scratch / "suite", *backend, ranks()), Error);
+  generate(scratch / "suite", options, *backend, ranks());  // and it can be run again
+  EXPECT_EQ(verify(scratch / "suite", *backend, ranks()).exit_code(), 0);
 }
 
 TEST(Generate, RefusesWhatItCannotMake) {
   const Scratch scratch;
   const auto backend = make_reference_backend();
   std::ofstream(scratch / "taken") << "here";
-  EXPECT_THROW(generate(scratch / "taken", {}, *backend), Error);
-  EXPECT_THROW(generate(scratch.path(), {}, *backend), Error);
-  EXPECT_THROW(
-      generate(scratch / "a", {.suite = "nope", .level = 0, .seed = 0, .spelling = {}}, *backend),
-      Error);
-  EXPECT_THROW(
-      generate(scratch / "a", {.suite = "all", .level = 3, .seed = 0, .spelling = {}}, *backend),
-      Error);
+  EXPECT_THROW(generate(scratch / "taken", {}, *backend, ranks()), Error);
+  EXPECT_THROW(generate(scratch.path(), {}, *backend, ranks()), Error);
+  EXPECT_THROW(generate(scratch / "a", {.suite = "nope", .level = 0, .seed = 0, .spelling = {}},
+                        *backend, ranks()),
+               Error);
+  EXPECT_THROW(generate(scratch / "a", {.suite = "all", .level = 3, .seed = 0, .spelling = {}},
+                        *backend, ranks()),
+               Error);
   EXPECT_FALSE(fs::exists(scratch / "a"));
+}
+
+/// True where an output of `item` owes element i.
+bool is_owed(const SuiteCase& item, const NamedTensors& inputs, const std::string& name,
+             const Tensor& output, Index i) {
+  Owed owed;
+  owed.expected = &output;
+  owed.groups = groups_of(item.op, name, inputs, Parameters(item.parameters), output);
+  return Judge(owed, output, {}).is_owed(i / output.shape().back(), i);
+}
+
+/// Owed elements in which two sets of outputs differ.
+Index owed_differences(const SuiteCase& item, const NamedTensors& inputs, const NamedTensors& a,
+                       const NamedTensors& b) {
+  Index count = 0;
+  for (const auto& [name, tensor] : a) {
+    const Tensor& other = b.at(name);
+    EXPECT_EQ(tensor.shape(), other.shape());
+    for (Index i = 0; i < tensor.elements(); ++i) {
+      if (bits_at(tensor, i) == bits_at(other, i)) continue;
+      count += is_owed(item, inputs, name, tensor, i);
+    }
+  }
+  return count;
+}
+
+TEST(Poison, ChangesNoOwedElementOfAnyOperator) {
+  for (const auto& backend : {make_reference_backend(), make_cpu_backend({"best", 2})}) {
+    std::map<std::string, NamedTensors> nan;  // by the name that both versions share
+    for (const SuiteCase& item : suite_cases("poison", 1)) {
+      const std::string stem = item.id.substr(0, item.id.rfind('.'));
+      const NamedTensors inputs = item.inputs(InputStream(5, item.id));
+      NamedTensors outputs =
+          call_operator(*backend, item.op, inputs, Parameters(item.parameters), &ranks());
+      if (item.id.ends_with(".nan")) {
+        nan.emplace(stem, std::move(outputs));
+      } else {
+        EXPECT_EQ(owed_differences(item, inputs, nan.at(stem), outputs), 0) << item.id;
+        nan.erase(stem);
+      }
+    }
+    EXPECT_TRUE(nan.empty());
+  }
+}
+
+TEST(Poison, DiffersBetweenTheTwoVersionsOfACase) {
+  std::map<std::string, NamedTensors> nan;
+  for (const SuiteCase& item : suite_cases("poison", 0)) {
+    const std::string stem = item.id.substr(0, item.id.rfind('.'));
+    NamedTensors inputs = item.inputs(InputStream(5, item.id));
+    if (item.id.ends_with(".nan")) {
+      nan.emplace(stem, std::move(inputs));
+      continue;
+    }
+    bool differs = false;
+    for (const auto& [name, tensor] : inputs) {
+      const Tensor& other = nan.at(stem).at(name);
+      differs = differs || std::memcmp(tensor.data(), other.data(), tensor.bytes()) != 0;
+    }
+    EXPECT_TRUE(differs) << item.id;
+  }
+}
+
+TEST(Suites, LeaveNoOwedByteOfAnOutputUnwritten) {
+  const auto backend = make_cpu_backend({"best", 1});
+  for (const SuiteCase& item : suite_cases("all", 0)) {
+    if (catalogue_entry(item.op).call_ranks != nullptr) continue;
+    const NamedTensors inputs = item.inputs(InputStream(5, item.id));
+    const Parameters set(item.parameters);
+    const NamedTensors usual = call_operator(*backend, item.op, inputs, set);
+    for (const int sentinel : {0xA5, 0x5A}) {
+      NamedTensors filled = usual;
+      NamedViews views(inputs);
+      for (auto& [name, tensor] : filled) {
+        std::memset(tensor.data(), sentinel, tensor.bytes());
+        views.write_to(name, tensor);
+      }
+      call_operator(*backend, item.op, views, set);
+      EXPECT_EQ(owed_differences(item, inputs, usual, filled), 0) << item.id;
+    }
+  }
 }
 
 }  // namespace

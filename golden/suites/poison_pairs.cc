@@ -1,0 +1,84 @@
+// The outputs of two cases against each other, element by element where they are owed.
+#include "golden/suites/poison_pairs.h"
+
+#include <algorithm>
+
+#include "formats/error.h"
+#include "golden/files/safetensors.h"
+#include "golden/judge/judge.h"
+#include "golden/reports/text.h"
+#include "golden/suites/case_file.h"
+#include "golden/suites/edge_flags.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has_flag(const ManifestCase& item, std::string_view flag) {
+  return std::find(item.flags.begin(), item.flags.end(), flag) != item.flags.end();
+}
+
+/// "poison.permute" of "poison.permute.nan".
+std::string_view stem(std::string_view id) { return id.substr(0, id.rfind('.')); }
+
+/// "3 of 60 elements of y, the first at [2, 0]"; empty where the outputs agree.
+std::string differences(const ManifestCase& item, const StoredCase& stored, const TensorFile& a,
+                        const TensorFile& b) {
+  std::string text;
+  for (const ManifestOperand& operand : item.operands) {
+    if (operand.role != Role::expected) continue;
+    const auto one = a.tensors.find(operand.name);
+    const auto other = b.tensors.find(operand.name);
+    if (one == a.tensors.end() || other == b.tensors.end()) continue;
+    Owed owed = stored.owed(item, operand);
+    const bool comparable = one->second.shape() == owed.expected->shape() &&
+                            other->second.shape() == owed.expected->shape() &&
+                            size_of(one->second.dtype()) == size_of(other->second.dtype()) &&
+                            size_of(one->second.dtype()) == size_of(owed.expected->dtype());
+    if (!comparable) continue;
+    owed.expected = &one->second;
+    owed.expectation = {};
+    const TensorVerdict verdict = compare_tensor(operand.name, owed, other->second);
+    if (verdict.all.differing == 0) continue;
+    text += (text.empty() ? "" : ", ") + std::to_string(verdict.all.differing) + " of " +
+            std::to_string(verdict.all.elements) + " elements of " + operand.name +
+            ", the first at " + position_text(verdict.first.front().at);
+  }
+  return text;
+}
+
+void blame(CaseVerdict& verdict, const std::string& other, const std::string& what) {
+  verdict.outcome = Outcome::fail;
+  verdict.reason = "reads what nobody owns: " + what + " differ from those of " + other +
+                   ", whose operands differ only there";
+}
+
+}  // namespace
+
+void compare_poison_pairs(const fs::path& suite, const Manifest& manifest,
+                          const std::function<fs::path(const std::string& id)>& actual_of,
+                          Report& report) {
+  const auto ran = [](const CaseVerdict& verdict) {
+    return verdict.outcome == Outcome::pass || verdict.outcome == Outcome::fail;
+  };
+  for (std::size_t i = 0; i < manifest.cases.size(); ++i) {
+    const ManifestCase& item = manifest.cases[i];
+    if (!has_flag(item, kPoisonNan) || !ran(report.cases[i])) continue;
+    const auto twin =
+        std::find_if(manifest.cases.begin(), manifest.cases.end(), [&](const ManifestCase& other) {
+          return has_flag(other, kPoisonFinite) && stem(other.id) == stem(item.id);
+        });
+    if (twin == manifest.cases.end()) continue;
+    CaseVerdict& other = report.cases[static_cast<std::size_t>(twin - manifest.cases.begin())];
+    if (!ran(other)) continue;
+    const std::string what =
+        differences(item, read_case(suite, item), read_safetensors(actual_of(item.id)),
+                    read_safetensors(actual_of(twin->id)));
+    if (what.empty()) continue;
+    blame(report.cases[i], twin->id, what);
+    blame(other, item.id, what);
+  }
+}
+
+}  // namespace mxo

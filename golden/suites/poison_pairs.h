@@ -1,0 +1,20 @@
+// Cases that differ only in bytes nobody owns must have outputs that do not differ at all.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+
+#include "golden/files/manifest.h"
+#include "golden/judge/verdict.h"
+
+namespace mxo {
+
+/// For each pair of `manifest` (flags poison_nan and poison_finite) whose outputs are there, at
+/// `actual_of` their ids: where an owed element differs between the two, both verdicts of
+/// `report`, whose cases are those of the manifest in its order, are FAIL and say so.  Cases that
+/// are INVALID or NOT_RUN stay what they are.
+void compare_poison_pairs(
+    const std::filesystem::path& suite, const Manifest& manifest,
+    const std::function<std::filesystem::path(const std::string& id)>& actual_of, Report& report);
+
+}  // namespace mxo
