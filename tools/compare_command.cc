@@ -2,11 +2,16 @@
 #include "golden/suites/compare.h"
 
 #include <charconv>
+#include <filesystem>
 #include <set>
+
+#include <fmt/core.h>
 
 #include "formats/error.h"
 #include "formats/nearest_name.h"
+#include "golden/files/output_file.h"
 #include "golden/files/read_tensors.h"
+#include "golden/suites/repeat.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
@@ -18,6 +23,7 @@ namespace {
 
 struct Options {
   std::string expected;
+  std::vector<std::string> repeats;
   std::string actual;
   std::string gate = "bits";
   std::string sum;
@@ -72,7 +78,35 @@ CallGiven call_given(const Options& options) {
   return given;
 }
 
+/// Runs against each other, and nothing expected of them.
+int compare_runs(const Options& options, const Settings& settings) {
+  if (!options.report.junit.empty() || !options.report.html.empty()) {
+    throw Error(Fault::argument, "--repeat: found --junit or --html, needs --json or none");
+  }
+  options.report.keep(options.repeats);
+  const std::vector<std::filesystem::path> runs(options.repeats.begin(), options.repeats.end());
+  RepeatReport report;
+  {
+    ProgressBar bar(settings.quiet);
+    report = compare_repeats(runs, bar.callback());
+  }
+  const std::string& json = options.report.json;
+  if (json == "-") {
+    fmt::print("{}", json_of(report));
+  } else {
+    if (!json.empty()) write_text_file(json, json_of(report));
+    if (!settings.quiet || !report.stable()) fmt::print("{}", table_of(report));
+  }
+  return report.stable() ? kAgree : kDisagree;
+}
+
 int compare_to_expected(const Options& options, const Settings& settings) {
+  if (!options.repeats.empty()) {
+    if (!options.expected.empty()) {
+      throw Error(Fault::argument, "--repeat: found EXPECTED, needs outputs of runs only");
+    }
+    return compare_runs(options, settings);
+  }
   options.report.keep({options.expected, options.actual});
   CompareOptions how;
   how.gate = parse_gate(options.gate);
@@ -91,10 +125,11 @@ int compare_to_expected(const Options& options, const Settings& settings) {
 
 std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<Options>();
-  app.add_option("EXPECTED", options->expected, "a .safetensors or .npy, or a suite")->required();
+  app.add_option("EXPECTED", options->expected, "a .safetensors or .npy, or a suite");
   app.add_option("ACTUAL", options->actual,
-                 "a file of the same tensors, or a directory of CASE.safetensors")
-      ->required();
+                 "a file of the same tensors, or a directory of CASE.safetensors");
+  app.add_option("--repeat", options->repeats,
+                 "instead: outputs of one input, run by run; is each bit the same in all of them?");
   app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound")->capture_default_str();
   app.add_option("--sum", options->sum,
                  "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
@@ -112,6 +147,11 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
                  "the byte, as two hexadecimal digits, that outputs were filled with before: what "
                  "still holds it was never written");
   options->report.add_to(app);
+  app.parse_complete_callback([options] {
+    if (options->repeats.empty() && (options->expected.empty() || options->actual.empty())) {
+      throw CLI::RequiredError("EXPECTED and ACTUAL, or --repeat with two or more outputs,");
+    }
+  });
   return [options, &settings] { return compare_to_expected(*options, settings); };
 }
 
