@@ -5,11 +5,11 @@
 
 namespace mxo::tools {
 
-extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kMuseum,
-    kFingerprint, kJudge, kTrain;
+extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kReduce, kMuseum,
+    kAudit, kFingerprint, kJudge, kTrain;
 
-inline constexpr const Command* kCommands[] = {&kList,        &kShow,    &kRun,     &kGenerate,
-                                               &kVerify,      &kCompare, &kExplain, &kMuseum,
-                                               &kFingerprint, &kJudge,   &kTrain};
+inline constexpr const Command* kCommands[] = {
+    &kList,   &kShow,   &kRun,   &kGenerate,    &kVerify, &kCompare, &kExplain,
+    &kReduce, &kMuseum, &kAudit, &kFingerprint, &kJudge,  &kTrain};
 
 }  // namespace mxo::tools

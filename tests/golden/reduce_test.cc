@@ -1,0 +1,195 @@
+// A failing case made small: one element of many, faults of data and of place, few runs.
+#include "golden/suites/reduce.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "golden/museum/audit.h"
+#include "golden/museum/operands.h"
+#include "golden/suites/case_axes.h"
+#include "golden/suites/compare.h"
+#include "golden/suites/generate.h"
+#include "tests/golden/ranks.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+WholeCase whole_of(Backend& backend, const std::string& op, NamedTensors inputs,
+                   std::map<std::string, std::string, std::less<>> set = {}) {
+  WholeCase whole;
+  whole.item.id = "whole";
+  whole.item.op = op;
+  whole.item.parameters = std::move(set);
+  whole.expected = call_operator(backend, op, inputs, Parameters(whole.item.parameters));
+  whole.inputs = std::move(inputs);
+  return whole;
+}
+
+/// bf16 product of groups 0 to 1, one of them empty.
+NamedTensors product_operands(Index rows, Index n, Index k) {
+  NamedTensors inputs;
+  inputs.emplace("x", random_bf16({rows, k}, 1));
+  inputs.emplace("w", random_bf16({3, n, k}, 2));
+  const auto r = static_cast<std::int32_t>(rows);
+  inputs.emplace("group_ends", ends_of({r / 4, r / 4, r}));
+  return inputs;
+}
+
+/// Runs right, then spoils what `spoil` wants.
+Kernel kernel_of(Backend& backend,
+                 const std::function<void(const WholeCase&, NamedTensors&)>& spoil) {
+  return [&backend, spoil](const WholeCase& slice) {
+    NamedTensors out =
+        call_operator(backend, slice.item.op, slice.inputs, Parameters(slice.item.parameters));
+    spoil(slice, out);
+    return std::optional(std::move(out));
+  };
+}
+
+TEST(Reduce, FindsAOneElementFaultOfALargeProductInFewRuns) {
+  const auto backend = make_cpu_backend({"best", 1});
+  const WholeCase whole = whole_of(*backend, "quantize", [] {
+    NamedTensors in;
+    in.emplace("x", random_bf16({4096, 2048}, 3));
+    return in;
+  }());
+  // One code is wrong wherever this value stands: a fault of the data.
+  const std::uint16_t value = whole.inputs.at("x").as<std::uint16_t>()[3000 * 2048 + 1234];
+  const Kernel of_data = kernel_of(*backend, [value](const WholeCase& slice, NamedTensors& out) {
+    const Tensor& x = slice.inputs.at("x");
+    for (Index i = 0; i < x.elements(); ++i) {
+      if (x.as<std::uint16_t>()[i] == value) out.at("codes").as<std::uint8_t>()[i] ^= 1;
+    }
+  });
+  const Reduction small = reduce_case(*backend, whole, std::nullopt, of_data, {});
+  EXPECT_LE(small.runs, 30);
+  EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 32}));
+  // A fault of place: one position of large tensors, gone in a slice that lacks its row number.
+  const Kernel of_place = kernel_of(*backend, [](const WholeCase&, NamedTensors& out) {
+    Tensor& codes = out.at("codes");
+    if (codes.extent(0) > 100) codes.as<std::uint8_t>()[100 * codes.extent(1)] ^= 1;
+  });
+  const Reduction placed = reduce_case(*backend, whole, std::nullopt, of_place, {});
+  EXPECT_LE(placed.runs, 30);
+  EXPECT_EQ(placed.small.inputs.at("x").shape(), (std::vector<Index>{128, 32}));
+}
+
+TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
+  const auto backend = make_cpu_backend({"best", 1});
+  const WholeCase whole = whole_of(*backend, "grouped_matmul_bf16", product_operands(64, 48, 96));
+  // Wrong where the weight of (expert 2, column 17, k = 40) takes part.
+  const std::uint16_t weight = whole.inputs.at("w").as<std::uint16_t>()[(2 * 48 + 17) * 96 + 40];
+  const Kernel kernel = kernel_of(*backend, [weight](const WholeCase& slice, NamedTensors& out) {
+    const Tensor& w = slice.inputs.at("w");
+    const std::int32_t* ends = slice.inputs.at("group_ends").as<std::int32_t>();
+    Tensor& y = out.at("y");
+    for (Index i = 0; i < w.elements(); ++i) {
+      if (w.as<std::uint16_t>()[i] != weight) continue;
+      const Index expert = i / w.extent(2) / w.extent(1);
+      const Index column = i / w.extent(2) % w.extent(1);
+      const Index first = expert == 0 ? 0 : ends[expert - 1];
+      for (Index r = first; r < ends[expert]; ++r) {
+        y.as<std::uint16_t>()[r * y.extent(1) + column] ^= 1;
+      }
+    }
+  });
+  const Reduction small = reduce_case(*backend, whole, std::nullopt, kernel, {});
+  EXPECT_LE(small.runs, 30);
+  EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 1}));
+  EXPECT_EQ(small.small.inputs.at("w").shape(), (std::vector<Index>{1, 1, 1}));
+  EXPECT_EQ(small.small.inputs.at("w").as<std::uint16_t>()[0], weight);
+  EXPECT_EQ(small.words, "R 64 to 1, K 96 to 1, E 3 to 1, N 48 to 1");
+}
+
+TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
+  const auto backend = make_cpu_backend({"best", 1});
+  const WholeCase whole = whole_of(*backend, "grouped_matmul_bf16", product_operands(64, 48, 96));
+  NamedTensors actual = whole.expected;
+  actual.at("y").as<std::uint16_t>()[20 * 48 + 5] ^= 4;
+  const Reduction small = reduce_case(*backend, whole, actual, {}, {});
+  EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 96}));
+  EXPECT_EQ(small.small.inputs.at("w").shape(), (std::vector<Index>{1, 1, 96}));
+  EXPECT_EQ(small.actual.at("y").as<std::uint16_t>()[0],
+            actual.at("y").as<std::uint16_t>()[20 * 48 + 5]);
+  EXPECT_THROW(reduce_case(*backend, whole, whole.expected, {}, {}), Error);
+}
+
+TEST(Reduce, WritesASuiteOfOneCaseThatFails) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  generate(scratch / "suite", {.suite = "all", .level = 0, .seed = 4, .spelling = {}}, *backend,
+           ranks());
+  int reduced = 0;
+  for (const ManifestCase& item : read_manifest(scratch / "suite").cases) {
+    if (catalogue_entry(item.op).call_ranks != nullptr || reduced >= 40) continue;
+    const WholeCase whole = read_whole_case(case_file(scratch / "suite", item.id));
+    NamedTensors actual = whole.expected;
+    Tensor& wrong = actual.begin()->second;
+    if (wrong.elements() == 0) continue;
+    wrong.data()[wrong.bytes() / 2] ^= std::byte{1};
+    Reduction small;
+    try {
+      small = reduce_case(*backend, whole, actual, {}, {});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::argument) << item.id << error.what();  // not owed
+      continue;
+    }
+    ++reduced;
+    const std::filesystem::path out = scratch / ("small" + std::to_string(reduced)).c_str();
+    write_reduction(out, small);
+    EXPECT_EQ(compare(out, out / "actual").exit_code(), 1) << item.id;
+    Index before = 0;
+    Index after = 0;
+    for (const auto& [name, tensor] : whole.inputs) before += tensor.elements();
+    for (const auto& [name, tensor] : small.small.inputs) after += tensor.elements();
+    EXPECT_LE(after, before) << item.id;
+  }
+  EXPECT_EQ(reduced, 40);
+}
+
+TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
+  const auto backend = make_reference_backend();
+  NamedTensors in;
+  in.emplace("x", random_bf16({64, 96}, 5));
+  const WholeCase turned =
+      whole_of(*backend, "quantize", in, {{"block", "32x1"}, {"transpose", "true"}});
+  const CaseAxes axes("quantize", Parameters(turned.item.parameters), turned.inputs,
+                      turned.expected);
+  const KeptUnits kept = axes.units_of("codes", turned.expected.at("codes"), 7 * 64 + 40);
+  EXPECT_EQ(kept.at("K"), std::vector<Index>{7});
+  EXPECT_EQ(kept.at("R"), std::vector<Index>{1});  // rows 32 to 63 share a scale
+  EXPECT_EQ(axes.cut("codes", turned.expected.at("codes"), kept).shape(),
+            (std::vector<Index>{1, 32}));
+  const WholeCase gated = whole_of(*backend, "swiglu", in);
+  const CaseAxes halves("swiglu", {}, gated.inputs, gated.expected);
+  const Tensor cut = halves.cut("x", in.at("x"), {{"F", {3, 5}}});
+  EXPECT_EQ(cut.shape(), (std::vector<Index>{64, 4}));
+  EXPECT_EQ(cut.as<std::uint16_t>()[3], in.at("x").as<std::uint16_t>()[48 + 5]);
+}
+
+TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderFewDecibels) {
+  const auto backend = make_cpu_backend({"best", 1});
+  CompareOptions lax;
+  lax.gate = parse_gate("sqnr=-1000");
+  int rows = 0;
+  int missed = 0;
+  for (const Exhibit& exhibit : exhibits()) {
+    if (exhibit.number > 14) continue;
+    ++rows;
+    const Audited strict = audit(*backend, exhibit, 1, {});
+    EXPECT_FALSE(strict.missed()) << exhibit.fault;
+    EXPECT_EQ(strict.passes, strict.harmless) << exhibit.fault;
+    missed += audit(*backend, exhibit, 1, lax).missed();
+    const OwnGate all = [](const Planted&) { return true; };
+    EXPECT_EQ(audit(*backend, exhibit, 1, {}, all).missed(), !strict.harmless);
+  }
+  EXPECT_GT(rows, 10);
+  EXPECT_GT(missed, 5);
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,90 @@
+// mxo reduce CASE ACTUAL: the smallest slice of a failing case that still fails, as a suite of one.
+#include "golden/suites/reduce.h"
+
+#include <fmt/core.h>
+
+#include "formats/error.h"
+#include "golden/files/read_tensors.h"
+#include "golden/files/safetensors.h"
+#include "golden/suites/case_file.h"
+#include "tools/commands.h"
+#include "tools/user_command.h"
+
+namespace mxo::tools {
+namespace {
+
+struct Options {
+  std::string whole;
+  std::string actual;
+  std::string output;
+  std::string command;
+  std::string gate = "bits";
+  int runs = 30;
+};
+
+/// The kernel of --command: a case file in, outputs under their names out.
+std::optional<NamedTensors> run_kernel(const std::string& command, const WholeCase& slice) {
+  const ScratchDirectory scratch;
+  const std::filesystem::path in = scratch.path() / (slice.item.id + ".safetensors");
+  const std::filesystem::path out = scratch.path() / "out.safetensors";
+  write_case(in, slice.item, slice.inputs, slice.expected, Spelling::portable);
+  const int code = run_user_command(command, {{"{in}", in}, {"{out}", out}});
+  std::error_code error;
+  if (code != 0 || !std::filesystem::exists(out, error)) return std::nullopt;
+  try {
+    return read_safetensors(out).tensors;
+  } catch (const Error&) {
+    return std::nullopt;  // a kernel that writes no file of tensors gives no outputs
+  }
+}
+
+int reduce(const Options& options, const Settings& settings) {
+  if (options.actual.empty() && options.command.empty()) {
+    throw Error(Fault::argument, "needs ACTUAL, or --command that makes it");
+  }
+  const WholeCase whole = read_whole_case(options.whole);
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  ReduceOptions how;
+  how.gate.gate = parse_gate(options.gate);
+  how.runs = options.runs;
+  Kernel kernel;
+  if (!options.command.empty()) {
+    check_places("--command", options.command, {"{in}", "{out}"});
+    kernel = [&options](const WholeCase& slice) { return run_kernel(options.command, slice); };
+  }
+  std::optional<NamedTensors> actual;
+  if (!options.actual.empty()) actual = read_tensors(options.actual).tensors;
+  const Reduction reduction = reduce_case(*backend, whole, actual, kernel, how);
+  write_reduction(options.output, reduction);
+  if (settings.quiet) return kAgree;
+  fmt::print("{}: {}", whole.item.id, reduction.words);
+  if (!options.command.empty()) fmt::print("; {} runs", reduction.runs);
+  fmt::print("\nmxo compare {} {}\n", options.output,
+             (std::filesystem::path(options.output) / "actual").string());
+  return kAgree;
+}
+
+std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<Options>();
+  app.add_option("CASE", options->whole, "SUITE/cases/ID.safetensors, which ACTUAL fails")
+      ->required();
+  app.add_option("ACTUAL", options->actual, "outputs under their operand names");
+  app.add_option("--output", options->output,
+                 "where to: a suite of the small case, and actual/, the outputs that fail it")
+      ->required();
+  app.add_option("--command", options->command,
+                 "the kernel, run on slices: 'k {in} {out}' reads a case file and writes its "
+                 "outputs");
+  app.add_option("--runs", options->runs, "of --command, at most")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--gate", options->gate, "what failing is: bits, ulp=N, sqnr=DB or bound")
+      ->capture_default_str();
+  return [options, &settings] { return reduce(*options, settings); };
+}
+
+}  // namespace
+
+const Command kReduce{"reduce", "a failing case made as small as it still fails", prepare};
+
+}  // namespace mxo::tools
