@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 
-bool is_control(char c) { return (c >= 0 && c < 0x20) || c == 0x7F; }
+bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 /// Characters of the header; tells how far the parser has read.
 class Cursor {

@@ -1,28 +1,14 @@
 // The arithmetic this library needs, in this process and compiled with these flags.
-#include <cfenv>
-
 #include <gtest/gtest.h>
-#include <immintrin.h>
 
 #include "emu/backends.h"
 #include "formats/error.h"
 #include "formats/mx_scale.h"
 #include "ops/float_environment.h"
+#include "tests/support/float_state.h"
 
 namespace mxo {
 namespace {
-
-constexpr unsigned kFlushToZero = 0x8000;
-constexpr unsigned kDenormalsAreZero = 0x0040;
-
-/// Runs `fn` with bits of the SSE control register set, as a foreign crtfastmath.o leaves them.
-template <typename Fn>
-void with_control_bits(unsigned bits, Fn&& fn) {
-  const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | bits);
-  fn();
-  _mm_setcsr(before);
-}
 
 Fault fault_of_a_new_backend() {
   try {
@@ -46,21 +32,14 @@ TEST(Arithmetic, KeepsTheSubnormalDescaleThatDecidesAScale) {
   EXPECT_EQ(shared_scale<kE4M3>(amax, ScaleMode::rceil, kTorchao).bits, 1);
 }
 
-TEST(Arithmetic, NoBackendStartsWhileSubnormalsAreFlushed) {
-  Fault flush = Fault::internal;
-  Fault zero = Fault::internal;
-  with_control_bits(kFlushToZero, [&] { flush = fault_of_a_new_backend(); });
-  with_control_bits(kDenormalsAreZero, [&] { zero = fault_of_a_new_backend(); });
-  EXPECT_EQ(flush, Fault::unsupported);
-  EXPECT_EQ(zero, Fault::unsupported);
-}
-
-TEST(Arithmetic, NoBackendStartsUnderAnotherRoundingMode) {
-  for (const int mode : {FE_UPWARD, FE_DOWNWARD, FE_TOWARDZERO}) {
-    std::fesetround(mode);
-    const Fault fault = fault_of_a_new_backend();
-    std::fesetround(FE_TONEAREST);
-    EXPECT_EQ(fault, Fault::unsupported) << "rounding mode " << mode;
+TEST(Arithmetic, NoBackendStartsUnderForeignFloatStates) {
+  for (const test::FloatState state : test::kForeignStates) {
+    Fault fault = Fault::internal;
+    {
+      const test::WithFloatState foreign(state);
+      fault = fault_of_a_new_backend();
+    }
+    EXPECT_EQ(fault, Fault::unsupported) << "state " << static_cast<int>(state);
   }
 }
 

@@ -15,7 +15,7 @@
 #include "formats/tensor.h"
 #include "ops/convert.h"
 #include "ops/swiglu.h"
-#include "tests/house/float_state.h"
+#include "tests/support/float_state.h"
 
 namespace mxo {
 namespace {

@@ -1,7 +1,7 @@
 // Flush-to-zero and denormals-are-zero as x86 spells them.
-#include "tests/house/float_state.h"
-
 #include <xmmintrin.h>
+
+#include "tests/support/float_state.h"
 
 namespace mxo::test {
 
