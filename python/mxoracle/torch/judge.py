@@ -170,11 +170,11 @@ class Judge(Watcher):
         "bf16": against the product of its operands in bf16, which it stands for.
     explain_seconds: how long a cause is looked for; 0: not at all.
 
-    mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, attention and grouped_linear have rules, and
-    what `judged` wraps.  Every other operator that computes is counted in `unjudged`, never passed.
-    The local products of DTensors are judged.  Torch runs functions under torch.compile eagerly in
-    here, and graphs that were compiled before show only the products they call: both are counted
-    in `unjudged`.
+    mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
+    and grouped_linear have rules, and what `judged` wraps.  Every other operator that computes is
+    counted in `unjudged`, never passed.  The local products of DTensors are judged.  Torch runs
+    functions under torch.compile eagerly in here, and graphs that were compiled before show only
+    the products they call: both are counted in `unjudged`.
     """
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,

@@ -11,8 +11,10 @@ from torch import Tensor
 
 import mxoracle.torch.operators  # noqa: F401  # defines torch.ops.mxoracle
 from mxoracle._arrays import NAMES
+from mxoracle.torch import scaled
 from mxoracle.torch.attention import Attention
 from mxoracle.torch.reals import Held, RealProduct, hold
+from mxoracle.torch.scaled import Scales
 
 aten = torch.ops.aten
 
@@ -28,6 +30,7 @@ class Product:
     output: str
     actual: Tensor
     parameters: dict[str, Any]
+    bits: bool = True  # its real sum, rounded once, is what is owed
 
     @property
     def macs(self) -> int:
@@ -37,22 +40,17 @@ class Product:
             return shapes[0][0] * shapes[0][1] * shapes[1][1]
         return shapes[0][0] * shapes[0][1] * shapes[1][-2]
 
-    bits = True  # its real sum, rounded once, is what is owed
-
     def real(self) -> RealProduct | None:
-        """Its factors as doubles; None where they would take more than a scale."""
+        """Its factors as doubles; None for what is more than one product."""
         if self.output != "y" or self.op == "grouped_linear":
             return None
-        sides = [_doubles(self.inputs[name]) for name in ("x", "w")]
-        if any(side is None for side in sides):
-            return None
-        x, w = sides
-        scaled = [isinstance(self.inputs[name], tuple) for name in ("x", "w")]
-        sizes = [float(side[1].abs().nan_to_num().max()) for side in sides if side[1].numel()]
+        x, w = (_doubles(self.inputs[name]) for name in ("x", "w"))
+        scales = sum(isinstance(self.inputs[name], tuple) for name in ("x", "w"))
+        sizes = [float(side[1].abs().nan_to_num().max()) for side in (x, w) if side[1].numel()]
         factor = max(1.0, math.prod(sizes))
         # Of a term: the product with each scale, and a block's sum in the sum of blocks.
-        return RealProduct(x[0], w[0], self.inputs["group_ends"], 4 * sum(scaled), factor,
-                           3 * any(scaled))  # fmt: skip
+        return RealProduct(x[0], w[0], self.inputs["group_ends"], 4 * scales, factor,
+                           3 * (scales > 0))  # fmt: skip
 
     def held(self) -> Held:
         """Against sums of doubles."""
@@ -146,14 +144,19 @@ def _out(actual: Tensor) -> str:
     return NAMES[str(actual.dtype).removeprefix("torch.")]
 
 
-def _doubles(side: Any) -> tuple[Tensor, Tensor] | None:
-    """An operand as doubles, and its scales; None for scales that are not one a row or a tensor."""
+def _doubles(side: Any) -> tuple[Tensor, Tensor]:
+    """An operand as doubles, and its scales: one a row, or a row of them for blocks along K."""
     if not isinstance(side, tuple):
         return side.double(), torch.ones((), dtype=torch.float64)
-    codes, scales = (part.double() for part in side)
-    if scales.shape != codes.shape[:-1]:
-        return None
-    return codes * scales.unsqueeze(-1), scales
+    codes, scales = side
+    if scales.dtype == torch.uint8:
+        scales = scales.view(torch.float8_e8m0fnu).float()
+    scales = scales.double()
+    if scales.dim() < codes.dim():
+        return codes.double() * scales.unsqueeze(-1), scales
+    block = 32 if side[1].dtype == torch.uint8 else 128
+    wide = scales.repeat_interleave(block, -1)[..., : codes.shape[-1]]
+    return codes.double() * wide, scales
 
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
@@ -223,21 +226,57 @@ def _grouped_mm(actual: Tensor, a: Tensor, b: Tensor, offs: Tensor | None = None
     return None
 
 
+def _of_codes(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, found: Scales | None,
+              bias: Any, scale_result: Any = None) -> Product | None:  # fmt: skip
+    """y of codes x [R, K] and w [E, N, K]."""
+    if found is None or bias is not None or scale_result is not None:
+        return None
+    names = [NAMES.get(str(side.dtype).removeprefix("torch.")) for side in (x, w)]
+    if None in names or actual.dtype not in _FLOATS:
+        return None
+    inputs = {"x": (x, found.x), "w": (w, found.w.view(*w.shape[:2], *found.x.shape[1:]))}
+    op = {0: "grouped_matmul_rowwise", 32: "grouped_matmul"}.get(found.block, "")
+    if actual.dtype == torch.float16:
+        op = ""
+    settings = {"format_x": names[0], "format_w": names[1], "out": _out(actual)}
+    return Product(op, {**inputs, "group_ends": ends}, "y", actual, settings, bits=bool(op))
+
+
 def _scaled_mm(
     actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias=None,
     scale_result=None, out_dtype=None, use_fast_accum=False,
 ) -> Product | None:  # fmt: skip
-    whole = scale_a.numel() == 1 and scale_b.numel() == 1
-    rowwise = scale_a.shape == (a.shape[0], 1) and scale_b.shape == (1, b.shape[1])
-    plain = scale_a.dtype == torch.float32 and bias is None and scale_result is None
-    if not plain or not (whole or rowwise):
+    found = scaled.of_v1(a, b, scale_a, scale_b)
+    return _of_codes(actual, a, b.t()[None], _ends(a.shape[0]), found, bias, scale_result)
+
+
+def _scaled_mm_v2(
+    actual: Tensor, a: Tensor, b: Tensor, scale_a: list, recipe_a: list, swizzle_a: list,
+    scale_b: list, recipe_b: list, swizzle_b: list, bias=None, out_dtype=None,
+    contraction_dim=(), use_fast_accum=False,
+) -> Product | None:  # fmt: skip
+    found = scaled.of_v2(a, b, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b)
+    return _of_codes(actual, a, b.t()[None], _ends(a.shape[0]), found, bias)
+
+
+def _scaled_grouped_mm(
+    actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, offs=None, bias=None,
+    scale_result=None, out_dtype=None, use_fast_accum=False,
+) -> Product | None:  # fmt: skip
+    if offs is None or a.dim() != 2 or b.dim() != 3:
         return None
-    x_scales = scale_a.reshape(-1).expand(a.shape[0])
-    w_scales = scale_b.reshape(1, -1).expand(1, b.shape[1])
-    names = [NAMES[str(side.dtype).removeprefix("torch.")] for side in (a, b)]
-    inputs = {"x": (a, x_scales), "w": (b.t()[None], w_scales), "group_ends": _ends(a.shape[0])}
-    settings = {"format_x": names[0], "format_w": names[1], "out": _out(actual)}
-    return Product("grouped_matmul_rowwise", inputs, "y", actual, settings)
+    found = scaled.of_groups(a, b, scale_a, scale_b, offs)
+    return _of_codes(actual, a, b.transpose(1, 2), offs, found, bias, scale_result)
+
+
+def _scaled_grouped_mm_v2(
+    actual: Tensor, a: Tensor, b: Tensor, scale_a: list, recipe_a: list, swizzle_a: list,
+    scale_b: list, recipe_b: list, swizzle_b: list, offs=None, bias=None, out_dtype=None,
+    contraction_dim=(), use_fast_accum=False,
+) -> Product | None:  # fmt: skip
+    if len(scale_a) != 1 or len(scale_b) != 1:
+        return None
+    return _scaled_grouped_mm(actual, a, b, scale_a[0], scale_b[0], offs, bias)
 
 
 def _linear(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None = None,
@@ -314,7 +353,8 @@ RULES: dict[Any, Callable[..., Judged | list[Product] | None]] = {
 }
 for _name, _rule in {
     "mm": _mm, "addmm": _addmm, "bmm": _bmm, "mv": _mv, "dot": _dot, "_scaled_mm": _scaled_mm,
-    "_grouped_mm": _grouped_mm,
+    "_scaled_mm_v2": _scaled_mm_v2, "_scaled_grouped_mm": _scaled_grouped_mm,
+    "_scaled_grouped_mm_v2": _scaled_grouped_mm_v2, "_grouped_mm": _grouped_mm,
     "_scaled_dot_product_flash_attention": _flash,
     "_scaled_dot_product_flash_attention_for_cpu": _flash,
     "_scaled_dot_product_efficient_attention": _efficient,

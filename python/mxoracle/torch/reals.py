@@ -82,7 +82,7 @@ def _interval(actual: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The reals that round to |actual|: from low to high; its sign; whether the ends are among
     them."""
     dtype = actual.dtype
-    _, least, infinity, integer = _TYPES[dtype]
+    _, _, infinity, integer = _TYPES[dtype]
     bits = actual.view(integer).long()
     pattern = bits & (infinity | (infinity - 1))
     sign = torch.where(bits < 0, -1.0, 1.0).double()
@@ -96,7 +96,6 @@ def _interval(actual: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     above = _value((pattern + 1).clamp(max=infinity), dtype)
     above = torch.where(pattern + 1 == infinity, past, above)
     high = torch.where(pattern == infinity, math.inf, (magnitude + above) / 2)
-    high = torch.where(pattern == 0, least, high)
     closed = (pattern % 2 == 0) | (pattern == infinity)
     return low, high, sign, closed
 
