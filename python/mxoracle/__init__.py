@@ -10,6 +10,7 @@ from typing import Any
 
 from mxoracle import _operators
 from mxoracle._call import run
+from mxoracle._command import show
 from mxoracle._errors import Error, Unsupported
 from mxoracle._judge import Comparison, Explanation, compare, explain, judge, load, save
 from mxoracle._operators import *  # noqa: F403
@@ -41,6 +42,7 @@ __all__ = [
     "operators",
     "run",
     "save",
+    "show",
     "suite_cases",
     *_operators.__all__,
 ]

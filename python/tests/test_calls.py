@@ -92,3 +92,21 @@ def test_backends_and_threads_give_the_same_bytes(random):
     for threads in (1, 2, 3):
         have = mxoracle.run("quantize", {"x": x}, threads=threads)
         assert all(have[name].tobytes() == wants[name].tobytes() for name in wants)
+
+
+@pytest.mark.parametrize("format", ["e4m3", ml_dtypes.float8_e4m3fn])
+def test_codes_and_values_are_shown(format):
+    text = mxoracle.show(format, -3.5, "0x7E", 448)
+    assert "-3.5 in e4m3" in text and "code        0xC6" in text
+    assert "code 0x7E of e4m3" in text and "the largest finite magnitude" in text
+    assert "448.0 in e4m3" in text
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [(("e4m9", 1), "did you mean e4m3"), (("e4m3", "zz"), "found 'zz'"), (("e4m3",), "no value")],
+)
+def test_what_cannot_be_shown_is_refused(arguments, words):
+    with pytest.raises(mxoracle.Error, match=words) as caught:
+        mxoracle.show(*arguments)
+    assert str(caught.value).startswith("show: ")
