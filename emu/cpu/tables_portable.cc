@@ -10,6 +10,5 @@ const CodecKernels& codec_kernels(Isa) { return kCodecScalar; }
 const FloatKernels& float_kernels(Isa) { return kFloatScalar; }
 const ModelKernels* model_kernels(Isa) { return nullptr; }
 const Kernels& kernels_of(Isa) { return scalar_kernels(); }
-const Kernels& amx_layout_kernels() { return scalar_kernels(); }
 
 }  // namespace mxo::cpu

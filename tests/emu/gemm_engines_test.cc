@@ -14,6 +14,7 @@
 #include "emu/exact/rounding_test.h"
 #include "formats/tensor.h"
 #include "ops/grouped_matmul.h"
+#include "tests/support/tile_emulation.h"
 
 namespace mxo {
 namespace {
@@ -183,7 +184,7 @@ TEST_P(GemmEngines, SumADepthOfSeveralSpansWithTheirResiduals) { expect_several_
 TEST(AmxLayout, GivesTheBytesOfTheDefinitionWithItsTileInstructionsSpeltOut) {
   if (!cpu::machine_has(cpu::Isa::avx512)) GTEST_SKIP() << "the byte planes want AVX-512";
   const Multiply multiply = [](const GroupedMatmul& op) {
-    cpu::multiply(products_of(op), cpu::amx_layout_kernels(), 2);
+    cpu::multiply(products_of(op), test::amx_layout_kernels(), 2);
   };
   expect_residual_overflow(multiply);
   expect_far_scales(multiply);

@@ -10,6 +10,7 @@
 #include "emu/cpu/gemm/multiply.h"
 #include "formats/tensor.h"
 #include "ops/moe_steps.h"
+#include "tests/support/tile_emulation.h"
 
 namespace mxo {
 namespace {
@@ -137,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Row{"avx2", cpu::Isa::avx2, table<cpu::Isa::avx2>},
                     Row{"avx512", cpu::Isa::avx512, table<cpu::Isa::avx512>},
                     Row{"avx512_vnni", cpu::Isa::avx512_vnni, table<cpu::Isa::avx512_vnni>},
-                    Row{"amx_layout", cpu::Isa::avx512, cpu::amx_layout_kernels},
+                    Row{"amx_layout", cpu::Isa::avx512, test::amx_layout_kernels},
                     Row{"amx", cpu::Isa::amx, table<cpu::Isa::amx>}),
     name_of_row);
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <random>
 
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/pack/codes.h"
+#include "tests/support/tile_emulation.h"
 
 namespace mxo {
 namespace {
@@ -45,7 +45,7 @@ struct Slices {
   }
 };
 
-using Encode = decltype(cpu::TwoSliceKernels::encode);
+using Encode = decltype(cpu::TileKernels::encode_two_slices);
 
 void expect_same(Encode encode, Dtype dtype, const Span& span, int chunks) {
   Slices found;
@@ -54,8 +54,8 @@ void expect_same(Encode encode, Dtype dtype, const Span& span, int chunks) {
   // Twice, for tallies go on.
   for (int call = 0; call < 2; ++call) {
     encode(table, chunks, span.codes, span.shift, found.target(), found.tally);
-    cpu::portable_encode_slices(table, chunks, span.codes, span.shift, expected.target(),
-                                expected.tally);
+    test::encode_two_slices(table, chunks, span.codes, span.shift, expected.target(),
+                            expected.tally);
   }
   ASSERT_EQ(found.tally.special, expected.tally.special) << name_of(dtype);
   if (found.tally.special) return;
@@ -78,8 +78,7 @@ TEST(SliceEncoding, CutsEveryCodeToItsIntegerAndMarksWhatIsLeft) {
         span.codes[c] = static_cast<std::uint8_t>(code);
         span.shift[c / kBlock] = static_cast<std::uint8_t>(shift);
         Slices slices;
-        cpu::portable_encode_slices(table, 2, span.codes, span.shift, slices.target(),
-                                    slices.tally);
+        test::encode_two_slices(table, 2, span.codes, span.shift, slices.target(), slices.tally);
         const auto value = static_cast<double>(values[code]);
         ASSERT_EQ(slices.tally.special, !std::isfinite(value));
         if (slices.tally.special) continue;
@@ -120,7 +119,7 @@ TEST(SliceEncoding, FindsIntegersUnderASmallerScaleBySixBitsOfALowerMagnitude) {
 
 TEST(SliceEncoding, GivesTheSameSlicesAndTalliesByVpermbAsInPlainCode) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::kernels_of(cpu::Isa::amx).slices->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).tiles->encode_two_slices;
   for (const Dtype dtype : kDtypes) {
     Span span;
     for (int shifts = 0; shifts < (kMaxSpread + 1) * (kMaxSpread + 1); ++shifts) {
@@ -143,7 +142,7 @@ TEST(SliceEncoding, GivesTheSameSlicesAndTalliesByVpermbAsInPlainCode) {
 
 TEST(SliceEncoding, GivesTheSameOfWholeSpansByVpermb) {
   if (!cpu::machine_has(cpu::Isa::amx)) GTEST_SKIP() << "this machine has no AMX, maybe no VPERMB";
-  const Encode encode = cpu::kernels_of(cpu::Isa::amx).slices->encode;
+  const Encode encode = cpu::kernels_of(cpu::Isa::amx).tiles->encode_two_slices;
   std::mt19937 random(1);
   for (int round = 0; round < 4000; ++round) {
     const Dtype dtype = kDtypes[round % 4];

@@ -33,7 +33,6 @@ ROOMS = [
     "emu/cpu/ieee_thread.h",
     "emu/cpu/simd",
     "emu/cpu/gemm/kernels",
-    "emu/cpu/gemm/product.h",
     "emu/cpu/gemm/pack",
     "emu/cpu/gemm/tiles",
     "emu/cpu/gemm/engines",

@@ -16,6 +16,7 @@
 #include "emu/reference/reference_backend.h"
 #include "formats/tensor.h"
 #include "ops/moe_steps.h"
+#include "tests/support/tile_emulation.h"
 
 namespace mxo::test {
 
@@ -135,7 +136,7 @@ inline std::string name_of_table(const testing::TestParamInfo<Table>& row) {
   return row.param.name;
 }
 inline auto tile_tables() {
-  return testing::Values(Table{"amx_layout", cpu::Isa::avx512, cpu::amx_layout_kernels},
+  return testing::Values(Table{"amx_layout", cpu::Isa::avx512, amx_layout_kernels},
                          Table{"amx", cpu::Isa::amx, []() -> const cpu::Kernels& {
                                  return cpu::kernels_of(cpu::Isa::amx);
                                }});

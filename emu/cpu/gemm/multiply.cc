@@ -3,8 +3,7 @@
 
 #include <algorithm>
 
-#include "emu/cpu/gemm/engines/engines.h"
-#include "emu/cpu/gemm/plan/run.h"
+#include "emu/cpu/gemm/plan/plan.h"
 
 namespace mxo::cpu {
 namespace {

@@ -1,9 +1,8 @@
-// The loops on AMX tiles of bytes and of bf16; the others of the table is that of AVX-512.
+// The loops on AMX tiles of bytes and of bf16.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
-#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,avx512bf16,amx-tile,amx-int8,amx-bf16")
@@ -204,18 +203,10 @@ void round_bf16(int first, int end, int blocks, const BlockSums* sums, const KVe
 }  // namespace
 
 const Kernels& amx_kernels() {
-  static constexpr Bf16Kernels bf16 = {add_bf16, round_bf16};
-  static constexpr TwoSliceKernels slices = {vbmi_encode_slices, sum_two_slices, add_chunk_of_both};
-  static const Kernels kernels = [] {
-    Kernels k = amx_layout_kernels();
-    k.isa = Isa::amx;
-    k.begin = begin;
-    k.end = end;
-    k.slices = &slices;
-    k.add_three_slices = add_three_slices;
-    k.bf16 = &bf16;
-    return k;
-  }();
+  static constexpr TileKernels tiles = {
+      begin,    end,       vbmi_encode_slices, sum_two_slices, add_chunk_of_both, add_three_slices,
+      add_bf16, round_bf16};
+  static const Kernels kernels = with_tiles(Isa::amx, tiles);
   return kernels;
 }
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/engines.h"
 #include "emu/cpu/gemm/pack/scratch.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 
 namespace mxo::cpu {
 namespace {

@@ -68,19 +68,14 @@ struct ColumnEnds {
 /// Panels: A int16 by runs of kRun elements, [pair][lane], width at most mr; B
 /// int16 likewise; A f32/f64 [c][width]; B f32 [c][nr]; B f64 two halves, each
 /// [c][nr / 2].  Blocks of sums: [width][nr], f64 or f32.
-struct TwoSliceKernels;
-struct Bf16Kernels;
+struct TileKernels;
 struct Engine;
 struct Kernels {
   Isa isa;
   int mr;           ///< MR: K-vectors of a panel of A in f64 and f32
   int mr_integers;  ///< and in int16
   int nr;
-  const TwoSliceKernels* slices = nullptr;  ///< two_slices.h
 
-  /// A thread calls begin before the loops below and end after them; either may be null.
-  void (*begin)() noexcept = nullptr;
-  void (*end)() noexcept = nullptr;
   /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
   /// are.  The caller knows that nothing overflows.
   void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
@@ -122,10 +117,7 @@ struct Kernels {
   void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
   /// The engines of tile registers, the first that suits a product first; null ends them.
   const Engine* const* tile_engines = nullptr;
-  /// 16 x 16 products of three slices over chunks, three_slices.h, `more`: added to `sums`.
-  void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                           std::int32_t (&sums)[5][16][16]) noexcept = nullptr;
-  const Bf16Kernels* bf16 = nullptr;  ///< bf16_tiles.h
+  const TileKernels* tiles = nullptr;  ///< engines/tile_kernels.h
 };
 
 const Kernels& scalar_kernels();
@@ -133,8 +125,6 @@ const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512_vnni_kernels();
 const Kernels& amx_kernels();
-/// The table of AMX with its tile instructions spelt out in plain C++; wants AVX-512.
-const Kernels& amx_layout_kernels();
 const Kernels& kernels_of(Isa isa);
 
 }  // namespace mxo::cpu

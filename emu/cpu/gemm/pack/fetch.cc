@@ -1,5 +1,5 @@
 // K-vectors that lie across memory are transposed by squares of 16 bytes.
-#include "emu/cpu/gemm/pack/fetch.h"
+#include "emu/cpu/gemm/pack/scratch.h"
 
 #include <algorithm>
 #include <cstring>

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "emu/cpu/gemm/kernels/kernels.h"
-#include "emu/cpu/gemm/product.h"
+#include "ops/contraction_view.h"
 
 namespace mxo::cpu {
+
+/// One group's product: C[m, n] = sum over c of A[m, c] * B[n, c], through strides.
+using Product = ContractionView;
 
 /// Units of K-vectors for which every result but 0 is a normal number of bf16.
 inline constexpr int kMinUnit = -60;

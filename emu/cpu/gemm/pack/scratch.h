@@ -1,10 +1,45 @@
 // A thread's room for one run of a panel on its way from codes to integers.
 #pragma once
 
-#include "emu/cpu/gemm/pack/fetch.h"
+#include <algorithm>
+
 #include "emu/cpu/gemm/pack/panel.h"
 
 namespace mxo::cpu {
+
+/// `lanes` K-vectors from `first` on, elements [start, start + count), count at most kRun; beyond
+/// count they are zero.  Element: std::uint8_t codes or std::uint16_t bf16.
+template <typename Element>
+class Fetched {
+ public:
+  void fetch(const Factor& factor, Index first, int lanes, Index start, int count);
+  const Element* lane(int i) const {
+    // The next run: K-vectors are too many for the processor to follow by itself, and to be asked
+    // for all at once.
+    __builtin_prefetch(lane_[i] + kRun);
+    __builtin_prefetch(lane_[i] + kRun + 64 / sizeof(Element));
+    return lane_[i];
+  }
+
+ private:
+  const Element* lane_[kMaxNr];
+  alignas(64) Element copy_[kMaxNr][kRun];
+};
+
+/// bf16 bits of a run to floats; the largest magnitude tells of infinities and NaNs.
+inline int widen_words(const std::uint16_t* words, float* values) {
+  int max_magnitude = 0;
+  for (int c = 0; c < kRun; ++c) {
+    max_magnitude = std::max(max_magnitude, static_cast<int>(words[c] & 0x7FFF));
+    values[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
+  }
+  return max_magnitude;
+}
+
+inline constexpr int kInfinityBf16 = 0x7F80;
+
+extern template class Fetched<std::uint8_t>;
+extern template class Fetched<std::uint16_t>;
 
 struct PackScratch {
   Fetched<std::uint8_t> codes;

@@ -31,4 +31,8 @@ void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockP
 /// The macro-tiles of a packed block, at least `wanted` of them where it has so many panels.
 void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& tiles);
 
+/// Products by one engine.
+StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<Product>& products,
+                int threads);
+
 }  // namespace mxo::cpu

@@ -1,5 +1,4 @@
 // Packs a batch, then multiplies its tiles, all threads at both.
-#include "emu/cpu/gemm/plan/run.h"
 
 #include <omp.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 // An engine: one way to pack, sum and round, as a table.
 #pragma once
 
-#include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/gemm/tiles/writer.h"
 
 namespace mxo::cpu {
 
@@ -19,21 +19,14 @@ struct Engine {
   void (*compute)(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 };
 
-/// A thread's tile registers, if the kernels have any, between begin and end.
-class TileRegisters {
- public:
-  explicit TileRegisters(const Kernels& kernels) : kernels_(kernels) {
-    if (kernels_.begin != nullptr) kernels_.begin();
-  }
-  ~TileRegisters() {
-    if (kernels_.end != nullptr) kernels_.end();
-  }
-  TileRegisters(const TileRegisters&) = delete;
-  TileRegisters& operator=(const TileRegisters&) = delete;
-
- private:
-  const Kernels& kernels_;
-};
+// The engines that every machine has.
+extern const Engine kInt16Engine;  ///< 8-bit codes as int16, exact int32 sums of a run, f64 across
+extern const Engine kF64Engine;    ///< bf16 operands in f64
+extern const Engine kChainEngine;  ///< fma_chain in f32
+// Those of tile registers.
+extern const Engine kThreeSlicesEngine;
+extern const Engine kBf16Engine;
+extern const Engine kTwoSlicesEngine;
 
 /// compute(pair, i, j) for every pair of panels of the tile, as a tile of its own.
 template <typename Compute>
@@ -52,10 +45,7 @@ template <typename Sum>
 void sum_and_write(const Kernels& kernels, const KcTile& tile, TileScratch& scratch,
                    const Sum& sum) {
   if (tile.begins_k()) clear_sums(tile, scratch);
-  {
-    const TileRegisters registers(kernels);
-    sum(kernels, tile, scratch);
-  }
+  sum(kernels, tile, scratch);
   if (tile.ends_k()) write_tile(kernels, tile, scratch);
 }
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/gemm/tiles/writer.h"
 
 namespace mxo::cpu {
 

@@ -4,7 +4,7 @@
 
 #include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
-#include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/gemm/tiles/writer.h"
 
 namespace mxo::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-#include "emu/cpu/gemm/tiles/rounded_rows.h"
+#include "emu/cpu/gemm/tiles/tile.h"
 #include "emu/cpu/target_region.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")

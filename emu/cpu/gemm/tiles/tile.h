@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "emu/cpu/gemm/tiles/rounded_rows.h"
+#include "emu/cpu/gemm/pack/panel.h"
 #include "emu/exact/stage_counts.h"
 
 namespace mxo::cpu {
@@ -56,6 +56,18 @@ struct KcTile {
   bool ends_k() const { return k_block.start + k_block.count == product().depth; }
   int tall() const { return tile->a1 - tile->a0; }
   int wide() const { return tile->b1 - tile->b0; }
+};
+
+/// Rows [first, end) of 32 sums each, rounded to bf16.  A row all of whose sums passed the rounding
+/// test goes to out + row * step, around the caches if `streams`, which wants lines of 64 bytes;
+/// another, or all if `out` is null, to left[row], its failed sums marked in failed[row].
+struct RoundedRows {
+  std::uint16_t* out;
+  std::int64_t step;
+  bool streams;
+  std::uint32_t rows_left;  ///< bit of each that is in `left`
+  alignas(64) std::uint16_t left[kTileLanes][kMaxNr];
+  std::uint32_t failed[kTileLanes];
 };
 
 /// A thread's own memory.

@@ -1,10 +1,11 @@
-// Where the rounded bits of a product go.
+// Where the rounded bits of a product go, and outputs from sums.
 #pragma once
 
 #include <cmath>
 #include <cstring>
+#include <span>
 
-#include "emu/cpu/gemm/product.h"
+#include "emu/cpu/gemm/tiles/tile.h"
 #include "emu/cpu/simd/streaming.h"
 #include "emu/reference/dot.h"
 
@@ -79,5 +80,17 @@ class Writer {
   bool wide_;
   bool streams_;
 };
+
+/// Outputs of row m of a pair that failed every rounding test, a bit for each column: to fixed
+/// point.
+void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
+                std::uint32_t columns, StageCounts& stages);
+/// One pair of panels: sums [m][nr] in f64, rounded once.
+void write_exact(const Kernels& kernels, const Product& product, const MicroPanel& a,
+                 const MicroPanel& b, const double* sums, StageCounts& stages);
+/// All pairs of a tile.
+void write_tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
+/// Products with K = 0, the weight gradients of groups without rows: every output is +0.
+void write_zeros(std::span<const Product> products, int threads);
 
 }  // namespace mxo::cpu

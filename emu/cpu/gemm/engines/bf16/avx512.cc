@@ -1,14 +1,33 @@
-// Codes to bf16 by AVX-512, and a table that does with them what tiles would.
+// Codes to bf16 by AVX-512, and their sums rounded.
 #include <immintrin.h>
 
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/bf16/across_avx512.h"
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
+
+// A row's lanes are loaded so that each 128 bits have four of the first half and four of the
+// second: unpacking words then leaves the lanes of either half in order.
+__m256i spread(__m256i lanes) {
+  return _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+}
+std::uint32_t in_order(std::uint32_t spread_lanes) {
+  std::uint32_t lanes = 0;
+  for (; spread_lanes != 0; spread_lanes &= spread_lanes - 1) {
+    const int i = __builtin_ctz(spread_lanes);
+    lanes |= 1u << (i % 8 < 4 ? i / 8 * 4 + i % 4 : 16 + i / 8 * 4 + i % 4);
+  }
+  return lanes;
+}
+__m512i in_order(__m512i words) {
+  const __m512i first = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  return _mm512_permutexvar_epi64(first, words);
+}
+
+constexpr int kAhead = 16;  // rows to fetch early: they lie in as many pages
 
 /// 32 magnitudes looked up in 128 words.
 struct WordTable {
@@ -35,29 +54,10 @@ __m512i nearest(__m512i bits) {
   return _mm512_mask_add_epi32(up, last, up, _mm512_set1_epi32(1));
 }
 
-void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
-              BlockSums* sums) noexcept {
-  const auto value = [](std::uint16_t word) {
-    return bit_cast<float>(static_cast<std::uint32_t>(word) << 16);
-  };
-  const int outputs = step == 0 ? blocks * kTileLanes * kMaxNr : 0;
-  for (int i = 0; i < outputs; ++i) {
-    const int block = i / (kTileLanes * kMaxNr);
-    const int m = i / kMaxNr % kTileLanes;
-    const int half = i / kTileLanes % 2;
-    const int n = i % kTileLanes;
-    const std::uint16_t* tile = b + (2 * block + half) * kTileWords;
-    float sum = 0.0f;
-    for (int c = 0; c < kBlock; ++c) {
-      sum += value(a[block * kTileWords + m * kBlock + c]) *
-             value(tile[c / 2 * 2 * kTileLanes + 2 * n + c % 2]);
-    }
-    sums[block].halves[half][m][n] = sum;
-  }
-}
+}  // namespace
 
-void round_bf16(int first, int end, int blocks, const BlockSums* sums, const KVectorErrors& a,
-                const KVectorErrors& b, RoundedRows& to) noexcept {
+void avx512_round_bf16(int first, int end, int blocks, const BlockSums* sums,
+                       const KVectorErrors& a, const KVectorErrors& b, RoundedRows& to) noexcept {
   const auto words = [](__m512 left, __m512 right) {
     return upper_halves(nearest(_mm512_castps_si512(left)), nearest(_mm512_castps_si512(right)));
   };
@@ -69,8 +69,6 @@ void round_bf16(int first, int end, int blocks, const BlockSums* sums, const KVe
   }
   to.rows_left = putter.rows_left();
 }
-
-}  // namespace
 
 void avx512_encode_bf16(const Bf16Table& table, const std::uint8_t* codes, Index step, int width,
                         int halves, int blocks, const std::uint8_t (*shift)[kMaxNr],
@@ -193,11 +191,6 @@ double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t
     sums.add(x, y);
   }
   return _mm512_reduce_add_pd(_mm512_add_pd(sums.low, sums.high));
-}
-
-const Bf16Kernels& bf16_layout_kernels() {
-  static constexpr Bf16Kernels kernels = {add_bf16, round_bf16};
-  return kernels;
 }
 
 }  // namespace mxo::cpu

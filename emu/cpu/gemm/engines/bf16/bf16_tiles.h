@@ -26,17 +26,6 @@ struct alignas(64) BlockSums {
   F32Sums halves[kMaxNr / kTileLanes];
 };
 
-struct Bf16Kernels {
-  /// Step 0 sums the products of each of `blocks` blocks of a pair, every addition rounded once to
-  /// f32, in some order; after step 1 all are in `sums`.
-  void (*add)(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
-              BlockSums* sums) noexcept;
-  /// Adds the blocks' sums and rounds, rows [first, end); of a K-vector's errors `residuals` and
-  /// `lower` are what add_line was given.
-  void (*round)(int first, int end, int blocks, const BlockSums* sums, const KVectorErrors& a,
-                const KVectorErrors& b, RoundedRows& to) noexcept;
-};
-
 /// The magnitudes of a format as bf16.
 struct alignas(64) Bf16Table {
   std::uint16_t words[128];
@@ -68,11 +57,11 @@ void avx512_count_small(int tiles, Index step, const std::uint16_t* from,
 /// The sum of a row of A and a column of a half of B in f64: products are exact, and as many are
 /// added as there are.
 double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept;
-/// With tiles spelt out; wants AVX-512.
-const Bf16Kernels& bf16_layout_kernels();
+/// TileKernels::round_bf16.
+void avx512_round_bf16(int first, int end, int blocks, const BlockSums* sums,
+                       const KVectorErrors& a, const KVectorErrors& b, RoundedRows& to) noexcept;
 
 void pack_bf16(const Kernels& kernels, const Product& product, const Factor& factor,
                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-extern const Engine kBf16Engine;
 
 }  // namespace mxo::cpu

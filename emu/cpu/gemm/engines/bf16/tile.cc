@@ -1,5 +1,5 @@
 // Pairs of panels of codes as bf16: summed in f32, rounded while the next is summed, and written.
-#include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
+#include "emu/cpu/gemm/engines/tile_kernels.h"
 
 #include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/simd/streaming.h"
@@ -10,7 +10,7 @@ namespace {
 class Bf16Tile {
  public:
   Bf16Tile(const Kernels& kernels, const KcTile& tile, TileScratch& scratch)
-      : kernels_(*kernels.bf16),
+      : kernels_(*kernels.tiles),
         tile_(tile),
         scratch_(scratch),
         writer_(tile.product()),
@@ -29,17 +29,17 @@ class Bf16Tile {
 
  private:
   void add(const PipelinedPair& pair, int step) {
-    kernels_.add(step, blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
-                 static_cast<const std::uint16_t*>(tile_.b[pair.b].data),
-                 block_sums_ + pair.block * blocks_);
+    kernels_.add_bf16(step, blocks_, static_cast<const std::uint16_t*>(tile_.a[pair.a].data),
+                      static_cast<const std::uint16_t*>(tile_.b[pair.b].data),
+                      block_sums_ + pair.block * blocks_);
   }
 
   void write(const PipelinedPair& pair, int first, int end) {
     const MicroPanel& a = tile_.a[pair.a];
     const MicroPanel& b = tile_.b[pair.b];
     const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      kernels_.round(begin, end_row, blocks_, block_sums_ + pair.block * blocks_, a.errors,
-                     b.errors, to);
+      kernels_.round_bf16(begin, end_row, blocks_, block_sums_ + pair.block * blocks_, a.errors,
+                          b.errors, to);
     };
     const auto sum_of = [&](int m, int n) {
       const auto* row = static_cast<const std::uint16_t*>(a.data) + m * kBlock;
@@ -50,7 +50,7 @@ class Bf16Tile {
     write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
   }
 
-  const Bf16Kernels& kernels_;
+  const TileKernels& kernels_;
   const KcTile& tile_;
   TileScratch& scratch_;
   Writer writer_;
@@ -64,7 +64,7 @@ PanelBytes bytes(int step, int, const KBlock& k_block) {
 
 void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   {
-    const TileRegisters registers(kernels);
+    const TileRegisters registers(*kernels.tiles);
     Bf16Tile(kernels, tile, scratch).compute();
   }
   compute_overflow(kernels, tile, scratch);

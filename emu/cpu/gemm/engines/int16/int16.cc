@@ -2,8 +2,8 @@
 // often as units change.
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/engines.h"
 #include "emu/cpu/gemm/pack/integer_packer.h"
+#include "emu/cpu/gemm/tiles/engine.h"
 #include "emu/cpu/gemm/tiles/integer_pair.h"
 
 namespace mxo::cpu {

@@ -1,8 +1,6 @@
-// K-vectors to three slices by AVX-512, and their products without tiles.
-#include <immintrin.h>
-
+// K-vectors to three slices by AVX-512, and rows of their sums rounded.
 #include "emu/cpu/gemm/engines/three_slices/three_slices.h"
-#include "emu/cpu/target_region.h"
+#include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
@@ -54,31 +52,54 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
   _mm512_storeu_ps(tally.squares, squares);
 }
 
-void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                             ThreeSliceSums& sums) noexcept {
-  if (!more) {
-    for (auto& sum : sums) {
-      for (auto& row : sum) {
-        for (std::int32_t& x : row) x = 0;
-      }
+namespace {
+
+constexpr int kCounted = 8;  // sums are counted in 2^8 units
+
+/// Columns [first, first + 16) of a pair.
+template <bool kResiduals>
+struct ThreeSlices16 {
+  const ThreeSliceSums& sums;
+  int first;
+  const KVectorErrors& a;
+  const KVectorErrors& b;
+
+  [[gnu::always_inline]] inline Ends round(int row) const {
+    const __m512 next = _mm512_set1_ps(256.0f);
+    __m512 c = converted(sums[kSliceSums - 1][row]);
+#pragma GCC unroll 3
+    for (int i = kSliceSums - 2; i > 0; --i) c = _mm512_fmadd_ps(c, next, converted(sums[i][row]));
+    __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.5p-22f),
+                                   _mm512_set1_ps(a.lower[row] + b.max_lower));
+    if (kResiduals) {  // which are left out
+      const __m512 of_a = _mm512_set1_ps(a.residuals[row] * b.max_magnitude);
+      const __m512 of_b =
+          _mm512_mul_ps(_mm512_load_ps(b.residuals + first), _mm512_set1_ps(a.max_magnitude));
+      error = _mm512_add_ps(error, _mm512_add_ps(of_a, of_b));
     }
+    return ends_of(c, error);
   }
-  for (int i = 0; i < chunks * kSlices * kSlices; ++i) {
-    const int of_a = i / kSlices % kSlices;
-    const int of_b = i % kSlices;
-    const std::int8_t* tile_a =
-        a + i / (kSlices * kSlices) * kThreeSliceChunkBytes + of_a * kTileBytes;
-    const std::int8_t* tile_b =
-        b + i / (kSlices * kSlices) * kThreeSliceChunkBytes + of_b * kTileBytes;
-    for (int m = 0; m < kTileLanes; ++m) {
-      for (int c = 0; c < kChunk; ++c) {
-        const int x = tile_a[m * kChunk + c];
-        for (int n = 0; n < kTileLanes; ++n) {
-          sums[of_a + of_b][m][n] += x * tile_b[c / 4 * kTileLanes * 4 + n * 4 + c % 4];
-        }
-      }
-    }
-  }
+};
+
+template <bool kResiduals>
+void round_three_slices(int first, int end, const ThreeSliceSums* halves, const KVectorErrors& a,
+                        const KVectorErrors& b, RoundedRows& to) {
+  const ThreeSlices16<kResiduals> left{halves[0], 0, a, b};
+  const ThreeSlices16<kResiduals> right{halves[1], kTileLanes, a, b};
+  const auto round = [&](int m, std::uint32_t wanted) __attribute__((always_inline)) {
+    return row_of(left.round(m), right.round(m), wanted);
+  };
+  round_rows(first, end, RowScale(kCounted, a, b), round, to);
+}
+
+}  // namespace
+
+void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
+                               const KVectorErrors& a, const KVectorErrors& b,
+                               RoundedRows& to) noexcept {
+  if ((a.with_residuals | b.with_residuals) != 0)
+    return round_three_slices<true>(first, end, halves, a, b, to);
+  round_three_slices<false>(first, end, halves, a, b, to);
 }
 
 }  // namespace mxo::cpu

@@ -45,16 +45,11 @@ struct ThreeSliceTally {
 void avx512_encode_three_slices(int chunks, const float* x, int exponent,
                                 const ThreeSliceTarget& to, ThreeSliceTally& tally) noexcept;
 
-/// What Kernels::add_three_slices does, in plain C++ for AVX-512.
-void avx512_add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
-                             ThreeSliceSums& sums) noexcept;
-
 void pack_three_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                        const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
 /// Rows [first, end) of a pair's sums to bf16.
 void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
                                const KVectorErrors& a, const KVectorErrors& b,
                                RoundedRows& to) noexcept;
-extern const Engine kThreeSlicesEngine;
 
 }  // namespace mxo::cpu

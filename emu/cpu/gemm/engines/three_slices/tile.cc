@@ -3,8 +3,9 @@
 #include <cstring>
 
 #include "emu/cpu/gemm/engines/three_slices/pair.h"
+#include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/gemm/tiles/pair_rows.h"
-#include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/gemm/tiles/writer.h"
 #include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
@@ -60,9 +61,9 @@ class ThreeSliceTile {
     const auto* a = static_cast<const std::int8_t*>(tile_.a[pair.a].data);
     const auto* b = static_cast<const std::int8_t*>(tile_.b[pair.b].data) +
                     half * tile_.k_block.runs() * kChunks * kThreeSliceChunkBytes;
-    kernels_.add_three_slices(static_cast<int>(end - first), a + first * kThreeSliceChunkBytes,
-                              b + first * kThreeSliceChunkBytes, first != 0,
-                              blocks_[pair.block].halves[half]);
+    kernels_.tiles->add_three_slices(
+        static_cast<int>(end - first), a + first * kThreeSliceChunkBytes,
+        b + first * kThreeSliceChunkBytes, first != 0, blocks_[pair.block].halves[half]);
   }
 
   void write(const PipelinedPair& of, int first, int end) {
@@ -91,7 +92,7 @@ PanelBytes bytes(int step, int, const KBlock& k_block) {
 
 void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   {
-    const TileRegisters registers(kernels);
+    const TileRegisters registers(*kernels.tiles);
     ThreeSliceTile(kernels, tile, scratch).compute();
   }
   compute_overflow(kernels, tile, scratch);

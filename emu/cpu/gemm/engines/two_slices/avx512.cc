@@ -1,4 +1,4 @@
-// Two slices by AVX-512, and what tiles would do with them.
+// Two slices by AVX-512: split, recombined, and the products of residuals that they leave out.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
@@ -65,66 +65,66 @@ void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
 
 namespace {
 
-// What four tile instructions add: 16 x 64 bytes by 64 x 16, signed or not.
-void add_tile_products(const std::int8_t* a_high, const std::int8_t* a_low,
-                       const std::int8_t* b_high, const std::int8_t* b_low, TwoSliceSums& sums) {
-  for (int m = 0; m < kTileLanes; ++m) {
-    for (int n = 0; n < kTileLanes; ++n) {
-      for (int c = 0; c < kChunk; ++c) {
-        const int at_a = m * kChunk + c;
-        const int at_b = c / 4 * kTileLanes * 4 + n * 4 + c % 4;
-        const int al = static_cast<std::uint8_t>(a_low[at_a]);
-        const int bl = static_cast<std::uint8_t>(b_low[at_b]);
-        sums[0][m][n] += a_high[at_a] * b_high[at_b];
-        sums[1][m][n] += a_high[at_a] * bl + al * b_high[at_b];
-        sums[2][m][n] += al * bl;
-      }
-    }
+// Byte `at % 4` of 16 dwords of each slice, joined to integers.
+__m512i integers(__m512i high, __m512i low, unsigned at) {
+  const unsigned bits = 8 * (at % 4);
+  const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - bits));
+  const __m128i down = _mm_cvtsi32_si128(static_cast<int>(bits));
+  const __m512i h = _mm512_srai_epi32(_mm512_sll_epi32(high, up), 24);
+  const __m512i l = _mm512_and_si512(_mm512_srl_epi32(low, down), _mm512_set1_epi32(0xFF));
+  return _mm512_add_epi32(_mm512_slli_epi32(h, 8), l);
+}
+
+void add_16(__m512d value, __m512i words, const double* scale, double* y) {
+  for (int i = 0; i < 2; ++i) {
+    const __m256i part =
+        i == 0 ? _mm512_castsi512_si256(words) : _mm512_extracti64x4_epi64(words, 1);
+    const __m512d x = _mm512_mul_pd(_mm512_cvtepi32_pd(part), _mm512_loadu_pd(scale + 8 * i));
+    _mm512_storeu_pd(y + 8 * i, _mm512_fmadd_pd(value, x, _mm512_loadu_pd(y + 8 * i)));
   }
 }
 
-void clear(TwoSliceSums& sums) {
-  for (auto& slice : sums) {
-    for (auto& row : slice) {
-      for (std::int32_t& x : row) x = 0;
-    }
-  }
+// Element `at` of a run of 16 lanes of A.
+__m512i integers_of_a(const std::int8_t* run, unsigned at) {
+  const __m512i lanes =
+      _mm512_slli_epi32(_mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), 6);
+  const std::int8_t* from = run + at / kChunk * kTileBytes + at % kChunk / 4 * 4;
+  const __m512i high = _mm512_i32gather_epi32(lanes, from + tile_of_a(0, 0), 1);
+  const __m512i low = _mm512_i32gather_epi32(lanes, from + tile_of_a(1, 0), 1);
+  return integers(high, low, at);
 }
 
-void add_chunk_of(int half, int i, const std::int8_t* a, const std::int8_t* b, TwoSliceSums& sums) {
-  const int chunk = i % kChunks;
-  const std::int8_t* run_a = a + i / kChunks * kRunBytes;
-  const std::int8_t* run_b = b + i / kChunks * 2 * kRunBytes;
-  add_tile_products(run_a + tile_of_a(0, chunk), run_a + tile_of_a(1, chunk),
-                    run_b + tile_of_b(half, 0, chunk), run_b + tile_of_b(half, 1, chunk), sums);
-}
-
-void add_chunk(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
-               TwoSliceSums* halves) noexcept {
-  if (chunk == chunks) return;
-  for (int half = 0; half < kMaxNr / kTileLanes; ++half) {
-    if (chunk == 0) clear(halves[half]);
-    add_chunk_of(half, chunk, a, b, halves[half]);
-  }
-}
-
-void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-                    TwoSliceSums& sums) noexcept {
-  clear(sums);
-  if (range.blocks != ChunkRange::both) {
-    std::int8_t tiles[2][kTileBytes];
-    avx512_slices_of_block(a, range, tiles);
-    return add_tile_products(tiles[0], tiles[1], b + tile_of_b(half, 0, range.first),
-                             b + tile_of_b(half, 1, range.first), sums);
-  }
-  for (int i = 0; i < range.count; ++i) add_chunk_of(half, i, a, b, sums);
+// Element `at` of a run of the 16 lanes of a half of B.
+__m512i integers_of_b(const std::int8_t* run, int half, unsigned at) {
+  const std::int8_t* from = run + at / 4 * 64;  // chunks of one slice follow each other
+  return integers(_mm512_loadu_si512(from + tile_of_b(half, 0, 0)),
+                  _mm512_loadu_si512(from + tile_of_b(half, 1, 0)), at);
 }
 
 }  // namespace
 
-const TwoSliceKernels& two_slices_layout_kernels() {
-  static constexpr TwoSliceKernels kernels = {portable_encode_slices, sum_two_slices, add_chunk};
-  return kernels;
+void avx512_add_residuals_of_a(const Residual* residuals, int count, const std::int32_t* run,
+                               const double* scale_b, double* c) noexcept {
+  const auto* b = reinterpret_cast<const std::int8_t*>(run);
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    const double* scale = scale_b + residual.at / kBlock * kMaxNr;
+    double* row = c + residual.lane * kMaxNr;
+    for (int half = 0; half < 2; ++half) {
+      add_16(_mm512_set1_pd(residual.value), integers_of_b(b, half, residual.at), scale + 16 * half,
+             row + 16 * half);
+    }
+  }
+}
+
+void avx512_add_residuals_of_b(int, const Residual* residuals, int count, const std::int32_t* run,
+                               const double* scale_a, double* d) noexcept {
+  const auto* a = reinterpret_cast<const std::int8_t*>(run);
+  for (int i = 0; i < count; ++i) {
+    const Residual& residual = residuals[i];
+    add_16(_mm512_set1_pd(residual.value), integers_of_a(a, residual.at),
+           scale_a + residual.at / kBlock * kMaxMr, d + residual.lane * kMaxMr);
+  }
 }
 
 }  // namespace mxo::cpu

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+#include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/exact/integer_unit.h"
 
 namespace mxo::cpu {
@@ -103,7 +103,7 @@ class TwoSlicePacker : IntegerPacker {
     const int chunks = runs * kChunks;
     if (!line.is_special()) {
       SliceTally& tally = line.tally;
-      kernels_.slices->encode(table_, chunks, codes, line.scales.shift, to, tally);
+      kernels_.tiles->encode_two_slices(table_, chunks, codes, line.scales.shift, to, tally);
       // The next span, to L2: K-vectors are too many for the processor to follow.
       for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk, 0, 2);
       if (!tally.special) return find_residuals(lane, runs);
@@ -201,7 +201,7 @@ class TwoSlicePacker : IntegerPacker {
     SliceTally& tally = line.tally;
     tally.residual[1] = 0;
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
-    kernels_.slices->encode(table_, chunks, codes, line.scales.shift + block, to, tally);
+    kernels_.tiles->encode_two_slices(table_, chunks, codes, line.scales.shift + block, to, tally);
     if (tally.special) {
       mark_special(lane, has_nan(codes));
       return clear(to, kChunks);

@@ -1,6 +1,5 @@
-// The tables of magnitudes, and the encoder of two slices in plain C++.
+// The tables of magnitudes.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
@@ -54,33 +53,6 @@ const SliceTable& slice_table(Dtype dtype) {
     case Dtype::e4m3fnuz: return tables[1];
     case Dtype::e5m2: return tables[2];
     default: return tables[3];
-  }
-}
-
-void portable_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
-                            const std::uint8_t* shift, const SliceTarget& to,
-                            SliceTally& tally) noexcept {
-  tally.special = false;
-  std::memset(tally.residual, 0, sizeof(std::uint64_t) * static_cast<std::size_t>(chunks));
-  for (int c = 0; c < chunks * kChunk; ++c) {
-    const int magnitude = codes[c] & 0x7F;
-    const bool negative = codes[c] >= 0x80;
-    if (magnitude > table.max_finite || (table.nan_minus_0 && codes[c] == 0x80)) {
-      tally.special = true;
-    }
-    const ShiftedSlices& slices = table.shifted[shift[c / kBlock]];
-    const int integer = 256 * slices.high[magnitude] + slices.low[magnitude];
-    const int x = negative ? -integer : integer;
-    const int at = to.place(c / kChunk) + c % kChunk;
-    to.high[at] = static_cast<std::int8_t>(x >> 8);
-    to.low[at] = static_cast<std::int8_t>(x & 0xFF);
-    const std::uint32_t above = slices.high[magnitude] + 1u;
-    tally.squares[c % kChunk / 4] += above * above;
-    std::uint8_t& min_magnitude = tally.min_magnitude[c % 64];
-    min_magnitude = std::min(min_magnitude, static_cast<std::uint8_t>(magnitude - 1));
-    if (magnitude != 0 && magnitude < slices.residual_below) {
-      tally.residual[c / 64] |= std::uint64_t{1} << c % 64;
-    }
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/gemm/engines/two_slices/pair.h"
 #include "emu/cpu/gemm/tiles/integer_pair.h"
 #include "emu/cpu/gemm/tiles/pair_rows.h"
@@ -18,7 +19,7 @@ void add_two_slices(const Kernels& kernels, const IntegerPair& pair, const RunRa
     const auto* a = reinterpret_cast<const std::int8_t*>(pair.data_a(block / kRunBlocks));
     const auto* b = reinterpret_cast<const std::int8_t*>(pair.data_b(block / kRunBlocks));
     alignas(64) TwoSliceSums slices;
-    kernels.slices->sum(half, range, a, b, slices);
+    kernels.tiles->sum_two_slices(half, range, a, b, slices);
     avx512_add_recombined(slices, half, pair.scales_a(block), pair.scales_b(block), sums);
   };
   const Index first = runs.first * kRunBlocks;
@@ -36,6 +37,7 @@ void add_two_slices(const Kernels& kernels, const IntegerPair& pair, const RunRa
 }
 
 void sum_two_slices(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
+  const TileRegisters registers(*kernels.tiles);
   sum_integers(kernels, tile, scratch, span_runs(tile.product().form), kMaxNr / kTileLanes,
                [&kernels](const IntegerPair& pair, const RunRange& runs, int half, double* sums) {
                  add_two_slices(kernels, pair, runs, half, sums);
@@ -58,7 +60,7 @@ class SpanTile {
 
   void compute() {
     {
-      const TileRegisters registers(kernels_);
+      const TileRegisters registers(*kernels_.tiles);
       pipeline_pairs(
           tile_, chunks_ + 1, [this](int i, int j) { return direct(i, j); },
           [this](const PipelinedPair& pair, int chunk) { add(pair, chunk); },
@@ -73,7 +75,7 @@ class SpanTile {
   bool direct(int i, int j) const { return tile_.a[i].direct && tile_.b[j].direct; }
 
   void add(const PipelinedPair& pair, int chunk) {
-    kernels_.slices->add_chunk(
+    kernels_.tiles->add_two_slices(
         chunk, chunks_, static_cast<const std::int8_t*>(tile_.a[pair.a].data),
         static_cast<const std::int8_t*>(tile_.b[pair.b].data), blocks_[pair.block].halves);
   }

@@ -82,25 +82,7 @@ struct ChunkRange {
 /// low * low, one [16][16] each.
 using TwoSliceSums = std::int32_t[3][kTileLanes][kTileLanes];
 
-/// The loops that know of slices; a table that has them does without place_a, place_b, dot_int16
-/// and add_scaled.
-struct TwoSliceKernels {
-  /// Chunks of codes from the start of a run on; block b's scale is 2^shift[b] below the span's,
-  /// shift at most kMostSpread.
-  void (*encode)(const SliceTable& table, int chunks, const std::uint8_t* codes,
-                 const std::uint8_t* shift, const SliceTarget& to, SliceTally& tally) noexcept;
-  /// The sums of 16 lanes of A with a half of B.
-  void (*sum)(int half, const ChunkRange& range, const std::int8_t* a, const std::int8_t* b,
-              TwoSliceSums& sums) noexcept;
-  /// The same of both halves in steps, `chunk` from 0 to `chunks`, between which the tiles keep
-  /// what there is and the caller does other work; the last one leaves the sums in `halves`.
-  void (*add_chunk)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
-                    TwoSliceSums* halves) noexcept;
-};
-
-void portable_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
-                            const std::uint8_t* shift, const SliceTarget& to,
-                            SliceTally& tally) noexcept;
+/// TileKernels::encode_two_slices.
 void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t* codes,
                         const std::uint8_t* shift, const SliceTarget& to,
                         SliceTally& tally) noexcept;
@@ -128,8 +110,5 @@ class TwoSlicePair;
 /// Rows [first, end) of a pair's sums to bf16.
 void avx512_round_two_slices(int first, int end, const TwoSlicePair& pair,
                              RoundedRows& to) noexcept;
-/// What tiles would do, in plain C++.
-const TwoSliceKernels& two_slices_layout_kernels();
-extern const Engine kTwoSlicesEngine;
 
 }  // namespace mxo::cpu

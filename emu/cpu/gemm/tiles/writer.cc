@@ -1,5 +1,5 @@
 // From sums to rounded outputs; those that failed the rounding test go to fixed point.
-#include "emu/cpu/gemm/tiles/tile_write.h"
+#include "emu/cpu/gemm/tiles/writer.h"
 
 #include <algorithm>
 #include <bit>

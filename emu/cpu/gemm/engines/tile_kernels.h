@@ -1,0 +1,58 @@
+// The loops that tile registers do: AMX, or whoever spells its instructions out.
+#pragma once
+
+#include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
+#include "emu/cpu/gemm/engines/three_slices/three_slices.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
+
+namespace mxo::cpu {
+
+struct TileKernels {
+  /// A thread calls begin before the loops below and end after them; either may be null.
+  void (*begin)() noexcept;
+  void (*end)() noexcept;
+  /// Chunks of codes from the start of a run on; block b's scale is 2^shift[b] below the span's,
+  /// shift at most kMaxSpread.
+  void (*encode_two_slices)(const SliceTable& table, int chunks, const std::uint8_t* codes,
+                            const std::uint8_t* shift, const SliceTarget& to,
+                            SliceTally& tally) noexcept;
+  /// The sums of 16 lanes of A with a half of B.
+  void (*sum_two_slices)(int half, const ChunkRange& range, const std::int8_t* a,
+                         const std::int8_t* b, TwoSliceSums& sums) noexcept;
+  /// The same of both halves in steps, `chunk` from 0 to `chunks`, between which the tiles keep
+  /// what there is and the caller does other work; the last one leaves the sums in `halves`.
+  void (*add_two_slices)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
+                         TwoSliceSums* halves) noexcept;
+  /// 16 x 16 products of three slices over chunks, `more`: added to `sums`.
+  void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
+                           ThreeSliceSums& sums) noexcept;
+  /// Step 0 sums the products of each of `blocks` blocks of a pair, every addition rounded once to
+  /// f32, in some order; after step 1 all are in `sums`.
+  void (*add_bf16)(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
+                   BlockSums* sums) noexcept;
+  /// Adds the blocks' sums and rounds, rows [first, end); of a K-vector's errors `residuals` and
+  /// `lower` are what add_k_vector was given.
+  void (*round_bf16)(int first, int end, int blocks, const BlockSums* sums, const KVectorErrors& a,
+                     const KVectorErrors& b, RoundedRows& to) noexcept;
+};
+
+/// The table of AVX-512 with the engines of tile registers.
+Kernels with_tiles(Isa isa, const TileKernels& tiles);
+
+/// A thread's tile registers between begin and end.
+class TileRegisters {
+ public:
+  explicit TileRegisters(const TileKernels& tiles) : tiles_(tiles) {
+    if (tiles_.begin != nullptr) tiles_.begin();
+  }
+  ~TileRegisters() {
+    if (tiles_.end != nullptr) tiles_.end();
+  }
+  TileRegisters(const TileRegisters&) = delete;
+  TileRegisters& operator=(const TileRegisters&) = delete;
+
+ private:
+  const TileKernels& tiles_;
+};
+
+}  // namespace mxo::cpu
