@@ -9,7 +9,7 @@
 
 #include "emu/backends.h"
 #include "emu/cpu/gemm/multiply.h"
-#include "emu/cpu/gemm/pack/codes.h"
+#include "emu/exact/code_tables.h"
 #include "emu/exact/rounding.h"
 #include "emu/exact/rounding_test.h"
 #include "formats/tensor.h"

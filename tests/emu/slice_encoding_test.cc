@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "emu/cpu/gemm/pack/codes.h"
+#include "emu/exact/code_tables.h"
 #include "tests/support/tile_emulation.h"
 
 namespace mxo {

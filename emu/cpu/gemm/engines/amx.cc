@@ -1,9 +1,26 @@
-// The loops on AMX tiles of bytes and of bf16.
+// Tables with tile registers, and the loops on those of AMX.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
 #include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/target_region.h"
+
+namespace mxo::cpu {
+
+Kernels with_tiles(Isa isa, const TileKernels& tiles) {
+  static const Engine* const engines[] = {&kThreeSlicesEngine, &kBf16Engine, &kTwoSlicesEngine,
+                                          nullptr};
+  Kernels k = avx512_kernels();
+  k.isa = isa;
+  k.mr_integers = kTileLanes;
+  k.tile_engines = engines;
+  k.tiles = &tiles;
+  k.add_residuals_of_a = avx512_add_residuals_of_a;
+  k.add_residuals_of_b = avx512_add_residuals_of_b;
+  return k;
+}
+
+}  // namespace mxo::cpu
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma,avx512bf16,amx-tile,amx-int8,amx-bf16")
 namespace mxo::cpu {

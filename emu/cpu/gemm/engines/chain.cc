@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 #include "emu/cpu/gemm/tiles/engine.h"
+#include "emu/exact/code_tables.h"
 
 namespace mxo::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "emu/cpu/isa.h"
-#include "formats/dtype.h"
+#include "emu/exact/code_tables.h"
 
 namespace mxo::cpu {
 
@@ -36,19 +36,11 @@ struct EncodedRun {
   bool special = false;              ///< holds a NaN or an infinity; the integers are zero
 };
 
-/// An 8-bit format as encode_int16 wants it.
-struct CodeFormat {
-  int mantissa_bits;
-  int bias;
-  int max_finite;  ///< magnitudes above are NaN or infinite
-  bool nan_minus_0;
-};
-
 /// What the integer of an element leaves: `value` is the residual times the scale.
 struct Residual {
   double value;
   std::uint32_t lane;
-  std::uint32_t at;  ///< in the run; of three slices in all of K
+  std::uint32_t at;  ///< in the run, or in all of K
 };
 
 /// What one row of outputs ends with; of the K-vectors of a panel there are arrays (ColumnEnds).

@@ -1,14 +1,9 @@
 // What the packers of integer panels share: the scales of a run, residuals, and bounds.
 #pragma once
 
-#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 
 namespace mxo::cpu {
-
-/// Blocks whose scales differ by more than this keep units of their own: beyond, the residuals of
-/// the small ones cost more than a flush for each block.
-inline constexpr int kMaxSpread = 5;
 
 /// The scales of some neighbouring blocks of one K-vector: block b's is 2^(top - shift[b]) * value.
 struct BlockScales {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "emu/cpu/gemm/kernels/kernels.h"
@@ -68,22 +69,25 @@ struct MicroPanel {
   void* data = nullptr;  ///< as kernels.h says, the kc block rounded up to blocks
   double* scales =
       nullptr;  ///< int16: [block][scale_step], weight of the last bit of a K-vector's integers
-  std::uint8_t* split = nullptr;  ///< int16: [run] 1 if its blocks differ in unit
-  std::uint32_t* residual_begin =
-      nullptr;                      ///< int16: [run + 1], three slices: [lane + 1], into residuals
-  std::vector<Residual> residuals;  ///< of each run or lane by rising `at`
-  bool residual_overflow = false;   ///< too many residuals; the integers are not to be used
-  bool direct = false;              ///< int16: sums may be rounded in f32, by `errors`
-  double unit[kMaxNr];              ///< bf16, three slices, direct: of each K-vector
-  KVectorErrors errors;             ///< bf16, three slices, direct
-  /// Direct: the residuals in the order of their lanes, and where in it each lane's begin.
-  std::uint8_t by_lane[kMaxDirectResiduals];
-  std::uint8_t lane_begin[kMaxNr + 1];
+  std::uint8_t* split = nullptr;            ///< int16: [run] 1 if its blocks differ in unit
+  std::uint32_t* residual_begin = nullptr;  ///< int16: [run + 1], into residuals
+  std::vector<Residual> residuals;          ///< int16: of each run by rising `at`
+  bool residual_overflow = false;           ///< too many residuals; the integers are not to be used
+  bool direct = false;                      ///< int16: sums may be rounded in f32, by `errors`
+  double unit[kMaxNr];                      ///< bf16, three slices, direct: of each K-vector
+  KVectorErrors errors;                     ///< bf16, three slices, direct
+  /// Three slices, direct: the residuals of one lane after the other, `at` in all of K, and where
+  /// each lane's begin.
+  std::vector<Residual> by_lane;
+  std::uint32_t lane_begin[kMaxNr + 1];
   std::uint32_t specials =
       0;  ///< bf16, three slices: bit of each K-vector with a NaN or an infinity
   KVectorBound bound[kMaxNr];
   ColumnEnds ends;  ///< of its K-vectors, once all of K is packed
 
+  std::span<const Residual> residuals_of(int lane) const {
+    return {by_lane.data() + lane_begin[lane], by_lane.data() + lane_begin[lane + 1]};
+  }
   RowEnd row_end(int lane) const {
     return {ends.reach[lane], ends.norm[lane], ends.roundings[lane], ends.scale[lane]};
   }

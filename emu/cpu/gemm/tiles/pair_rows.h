@@ -8,10 +8,6 @@
 
 namespace mxo::cpu {
 
-/// The bf16 of output (m, n) of a pair, if its sum in f64 passes the rounding test.
-bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double sum,
-               std::uint16_t& bits);
-
 /// Rounds rows [first, end) of a pair's sums by round(first, end, to) and writes them.
 /// sum_of(m, n) is one sum in f64, with no more roundings than the K-vectors' bounds count.
 template <typename Round, typename SumOf>

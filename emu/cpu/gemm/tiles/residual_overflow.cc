@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/scratch.h"
 #include "emu/cpu/gemm/tiles/writer.h"
+#include "emu/exact/code_tables.h"
 
 namespace mxo::cpu {
 namespace {

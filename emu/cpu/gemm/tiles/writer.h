@@ -81,6 +81,10 @@ class Writer {
   bool streams_;
 };
 
+/// The bf16 of output (m, n) of a pair, if its sum in f64 passes the rounding test.
+bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double sum,
+               std::uint16_t& bits);
+
 /// Outputs of row m of a pair that failed every rounding test, a bit for each column: to fixed
 /// point.
 void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,

@@ -26,15 +26,6 @@ struct alignas(64) BlockSums {
   F32Sums halves[kMaxNr / kTileLanes];
 };
 
-/// The magnitudes of a format as bf16.
-struct alignas(64) Bf16Table {
-  std::uint16_t words[128];
-  int max_finite;
-  int mantissa_bits;
-  bool nan_minus_0;
-};
-const Bf16Table& bf16_table(Dtype dtype);
-
 /// What some blocks of up to 32 neighbouring K-vectors amount to.
 struct Bf16Tally {
   alignas(64) float squares[kMaxNr] = {};      ///< of the elements

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
-#include "emu/cpu/gemm/pack/codes.h"
 #include "emu/cpu/gemm/pack/integer_packer.h"
 #include "emu/exact/integer_unit.h"
 
@@ -148,29 +147,6 @@ class Bf16Packer {
 };
 
 }  // namespace
-
-const Bf16Table& bf16_table(Dtype dtype) {
-  static const auto make = [](Dtype format) {
-    const float* values = code_values(format);
-    Bf16Table table = {};
-    table.nan_minus_0 = std::isnan(values[0x80]);
-    table.mantissa_bits =
-        visit_minifloat8(format, [](auto tag) { return decltype(tag)::type::spec.mantissa_bits; });
-    for (int code = 0; code < 128 && std::isfinite(values[code]); ++code) {
-      table.words[code] = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(values[code]) >> 16);
-      table.max_finite = code;
-    }
-    return table;
-  };
-  static const Bf16Table tables[] = {make(Dtype::e4m3), make(Dtype::e4m3fnuz), make(Dtype::e5m2),
-                                     make(Dtype::e5m2fnuz)};
-  switch (dtype) {
-    case Dtype::e4m3: return tables[0];
-    case Dtype::e4m3fnuz: return tables[1];
-    case Dtype::e5m2: return tables[2];
-    default: return tables[3];
-  }
-}
 
 void pack_bf16(const Kernels& kernels, const Product& product, const Factor& factor,
                const KBlock& k_block, MicroPanel& panel, PackScratch& scratch) {

@@ -82,10 +82,11 @@ struct ThreeSlices16 {
 };
 
 template <bool kResiduals>
-void round_three_slices(int first, int end, const ThreeSliceSums* halves, const KVectorErrors& a,
-                        const KVectorErrors& b, RoundedRows& to) {
-  const ThreeSlices16<kResiduals> left{halves[0], 0, a, b};
-  const ThreeSlices16<kResiduals> right{halves[1], kTileLanes, a, b};
+void round_three_slices(int first, int end, const SlicePair<ThreeSlices>& pair, RoundedRows& to) {
+  const KVectorErrors& a = pair.errors_of_a();
+  const KVectorErrors& b = pair.errors_of_b();
+  const ThreeSlices16<kResiduals> left{pair.half(0), 0, a, b};
+  const ThreeSlices16<kResiduals> right{pair.half(1), kTileLanes, a, b};
   const auto round = [&](int m, std::uint32_t wanted) __attribute__((always_inline)) {
     return row_of(left.round(m), right.round(m), wanted);
   };
@@ -94,12 +95,12 @@ void round_three_slices(int first, int end, const ThreeSliceSums* halves, const 
 
 }  // namespace
 
-void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
-                               const KVectorErrors& a, const KVectorErrors& b,
-                               RoundedRows& to) noexcept {
-  if ((a.with_residuals | b.with_residuals) != 0)
-    return round_three_slices<true>(first, end, halves, a, b, to);
-  round_three_slices<false>(first, end, halves, a, b, to);
+void ThreeSlices::round(int first, int end, const SlicePair<ThreeSlices>& pair,
+                        RoundedRows& to) noexcept {
+  if ((pair.errors_of_a().with_residuals | pair.errors_of_b().with_residuals) != 0) {
+    return round_three_slices<true>(first, end, pair, to);
+  }
+  round_three_slices<false>(first, end, pair, to);
 }
 
 }  // namespace mxo::cpu

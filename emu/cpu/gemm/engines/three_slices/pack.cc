@@ -58,7 +58,7 @@ class ThreeSlicePacker {
         is_b_(panel.scale_step == kMaxNr) {}
 
   void pack() {
-    panel_.residuals.clear();
+    panel_.by_lane.clear();
     panel_.specials = 0;
     find_units();
     for (int lane = panel_.width; lane < panel_.step && is_b_; ++lane) {
@@ -68,7 +68,7 @@ class ThreeSlicePacker {
         static_cast<std::size_t>(panel_.width * k_block_.count / kOverflowShare + 64);
     for (Index run = 0; run < k_block_.runs() && !crowded_; ++run) {
       pack_run(run);
-      crowded_ = panel_.residuals.size() > max_residuals;
+      crowded_ = panel_.by_lane.size() > max_residuals;
     }
     end();
   }
@@ -160,30 +160,29 @@ class ThreeSlicePacker {
         const double residual = scaled - std::trunc(scaled);
         line.roundings += 6;
         line.residuals += std::abs(residual);
-        panel_.residuals.push_back({std::ldexp(residual, line.unit),
-                                    static_cast<std::uint32_t>(lane),
-                                    static_cast<std::uint32_t>(run * kRun + at)});
+        panel_.by_lane.push_back({std::ldexp(residual, line.unit), static_cast<std::uint32_t>(lane),
+                                  static_cast<std::uint32_t>(run * kRun + at)});
       }
     }
   }
 
   void end() {
-    if (crowded_) panel_.residuals.clear();
+    if (crowded_) panel_.by_lane.clear();
     panel_.residual_overflow = crowded_;
-    std::stable_sort(panel_.residuals.begin(), panel_.residuals.end(),
+    std::stable_sort(panel_.by_lane.begin(), panel_.by_lane.end(),
                      [](const Residual& a, const Residual& b) { return a.lane < b.lane; });
     panel_.errors = {};
     panel_.errors.max_magnitude = (kMaxThreeSliceInteger + 1) / 16.0f;
     std::uint32_t end = 0;
     for (int lane = 0; lane < kMaxNr; ++lane) {
-      panel_.residual_begin[lane] = end;
-      while (end < panel_.residuals.size() &&
-             panel_.residuals[end].lane <= static_cast<unsigned>(lane)) {
+      panel_.lane_begin[lane] = end;
+      while (end < panel_.by_lane.size() &&
+             panel_.by_lane[end].lane <= static_cast<unsigned>(lane)) {
         ++end;
       }
-      if (lane < panel_.width) end_k_vector(lane, end - panel_.residual_begin[lane]);
+      if (lane < panel_.width) end_k_vector(lane, end - panel_.lane_begin[lane]);
     }
-    panel_.residual_begin[kMaxNr] = end;
+    panel_.lane_begin[kMaxNr] = end;
   }
 
   /// docs/exact_product.md, "Sums rounded in binary32".

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "emu/cpu/gemm/tiles/engine.h"
+#include "emu/cpu/gemm/tiles/slice_pair.h"
 
 namespace mxo::cpu {
 
@@ -47,9 +48,30 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
 
 void pack_three_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                        const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-/// Rows [first, end) of a pair's sums to bf16.
-void avx512_round_three_slices(int first, int end, const ThreeSliceSums* halves,
-                               const KVectorErrors& a, const KVectorErrors& b,
-                               RoundedRows& to) noexcept;
+/// What SlicePair wants to know.
+struct ThreeSlices {
+  using Sums = ThreeSliceSums;
+  static std::int64_t recombined(const Sums& sums, int m, int n) {
+    return mxo::recombined(kSliceSums, [&](int i) { return std::int64_t{sums[i][m][n]}; });
+  }
+  static int integer_of_a(const MicroPanel& a, int lane, int at) {
+    return integer(static_cast<const std::int8_t*>(a.data) + at / kChunk * kThreeSliceChunkBytes +
+                   lane * kChunk + slice_place(at % kChunk));
+  }
+  static int integer_of_b(const MicroPanel& b, Index runs, int lane, int at) {
+    const Index chunk = lane / kTileLanes * runs * kChunks + at / kChunk;
+    return integer(static_cast<const std::int8_t*>(b.data) + chunk * kThreeSliceChunkBytes +
+                   place_in_tile_of_b(lane, slice_place(at % kChunk)));
+  }
+  static void round(int first, int end, const SlicePair<ThreeSlices>& pair,
+                    RoundedRows& to) noexcept;
+
+ private:
+  /// Slices lie kTileBytes apart from the lowest on.
+  static int integer(const std::int8_t* lowest) {
+    return static_cast<int>(
+        mxo::recombined(kSlices, [=](int i) { return std::int64_t{lowest[i * kTileBytes]}; }));
+  }
+};
 
 }  // namespace mxo::cpu

@@ -2,9 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "emu/cpu/gemm/engines/three_slices/pair.h"
 #include "emu/cpu/gemm/engines/tile_kernels.h"
-#include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/gemm/tiles/writer.h"
 #include "emu/cpu/simd/streaming.h"
 
@@ -67,15 +65,8 @@ class ThreeSliceTile {
   }
 
   void write(const PipelinedPair& of, int first, int end) {
-    const MicroPanel& a = tile_.a[of.a];
-    const MicroPanel& b = tile_.b[of.b];
-    const ThreeSliceSums* halves = blocks_[of.block].halves;
-    const ThreeSlicePair pair(tile_.k_block, a, b, halves);
-    const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      avx512_round_three_slices(begin, end_row, halves, a.errors, b.errors, to);
-    };
-    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
-    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
+    SlicePair<ThreeSlices>(tile_.k_block, tile_.a[of.a], tile_.b[of.b], blocks_[of.block].halves)
+        .write(writer_, first, end, scratch_);
   }
 
   const Kernels& kernels_;
@@ -87,7 +78,7 @@ class ThreeSliceTile {
 };
 
 PanelBytes bytes(int step, int, const KBlock& k_block) {
-  return {whole_lines(k_block.runs() * kRun * kSlices * step), 0, whole_lines((kMaxNr + 1) * 4)};
+  return {whole_lines(k_block.runs() * kRun * kSlices * step)};
 }
 
 void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {

@@ -276,14 +276,19 @@ class TwoSlicePacker : IntegerPacker {
   }
 
   void order_residuals() {
-    std::uint8_t(&begin)[kMaxNr + 1] = panel_.lane_begin;
+    std::uint32_t(&begin)[kMaxNr + 1] = panel_.lane_begin;
     std::memset(begin, 0, sizeof(begin));
     for (const Residual& residual : panel_.residuals) ++begin[residual.lane + 1];
     for (int lane = 0; lane < kMaxNr; ++lane) begin[lane + 1] += begin[lane];
-    std::uint8_t next[kMaxNr];
+    std::uint32_t next[kMaxNr];
     std::memcpy(next, begin, sizeof(next));
-    for (std::size_t i = 0; i < panel_.residuals.size(); ++i) {
-      panel_.by_lane[next[panel_.residuals[i].lane]++] = static_cast<std::uint8_t>(i);
+    panel_.by_lane.resize(panel_.residuals.size());
+    std::uint32_t run = 0;
+    for (std::uint32_t i = 0; i < panel_.residuals.size(); ++i) {
+      while (i >= panel_.residual_begin[run + 1]) ++run;
+      Residual& to = panel_.by_lane[next[panel_.residuals[i].lane]++];
+      to = panel_.residuals[i];
+      to.at += run * kRun;
     }
   }
 

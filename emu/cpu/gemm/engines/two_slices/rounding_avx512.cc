@@ -2,7 +2,7 @@
 // are added only where the most that they could add would matter.
 #include <bit>
 
-#include "emu/cpu/gemm/engines/two_slices/pair.h"
+#include "emu/cpu/gemm/engines/two_slices/two_slices.h"
 #include "emu/cpu/gemm/tiles/rounded_row_avx512.h"
 
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
@@ -17,7 +17,7 @@ struct TwoSlices16 {
   __mmask16 columns;  // that have residuals
   __m512 of_columns;  // what those add at most
 
-  TwoSlices16(const TwoSlicePair& pair, int half)
+  TwoSlices16(const SlicePair<TwoSlices>& pair, int half)
       : sums(pair.half(half)),
         a(pair.errors_of_a()),
         b(pair.errors_of_b()),
@@ -92,7 +92,7 @@ template <bool kDeep, bool kResiduals>
 
 /// The row again, with the residuals of the outputs that are near.
 template <bool kDeep>
-RoundedRow add_residuals(const TwoSlicePair& pair, int row, std::uint32_t near) {
+RoundedRow add_residuals(const SlicePair<TwoSlices>& pair, int row, std::uint32_t near) {
   alignas(64) float residuals[kMaxNr] = {};
   pair.sum_residuals(row, near, residuals);
   const auto half = [&](int i) {
@@ -109,7 +109,7 @@ RoundedRow add_residuals(const TwoSlicePair& pair, int row, std::uint32_t near) 
 }
 
 template <bool kDeep, bool kResiduals>
-void round_two_slices(int first, int end, const TwoSlicePair& pair, RoundedRows& to) {
+void round_two_slices(int first, int end, const SlicePair<TwoSlices>& pair, RoundedRows& to) {
   const TwoSlices16 left(pair, 0);
   const TwoSlices16 right(pair, 1);
   const RowScale scale(0, left.a, left.b);
@@ -135,13 +135,14 @@ void round_two_slices(int first, int end, const TwoSlicePair& pair, RoundedRows&
 
 }  // namespace
 
-void avx512_round_two_slices(int first, int end, const TwoSlicePair& pair,
-                             RoundedRows& to) noexcept {
+void TwoSlices::round(int first, int end, const SlicePair<TwoSlices>& pair,
+                      RoundedRows& to) noexcept {
+  const bool deep = pair.k_extent() > 256;  // sums may exceed 2^24 in the lowest slice
   if ((pair.errors_of_a().with_residuals | pair.errors_of_b().with_residuals) != 0) {
-    if (pair.is_deep()) return round_two_slices<true, true>(first, end, pair, to);
+    if (deep) return round_two_slices<true, true>(first, end, pair, to);
     return round_two_slices<false, true>(first, end, pair, to);
   }
-  if (pair.is_deep()) return round_two_slices<true, false>(first, end, pair, to);
+  if (deep) return round_two_slices<true, false>(first, end, pair, to);
   round_two_slices<false, false>(first, end, pair, to);
 }
 

@@ -5,9 +5,7 @@
 #include <cstring>
 
 #include "emu/cpu/gemm/engines/tile_kernels.h"
-#include "emu/cpu/gemm/engines/two_slices/pair.h"
 #include "emu/cpu/gemm/tiles/integer_pair.h"
-#include "emu/cpu/gemm/tiles/pair_rows.h"
 #include "emu/cpu/simd/streaming.h"
 
 namespace mxo::cpu {
@@ -82,14 +80,8 @@ class SpanTile {
 
   void write(const PipelinedPair& of, int first, int end) {
     if (first == end) return;
-    const MicroPanel& a = tile_.a[of.a];
-    const MicroPanel& b = tile_.b[of.b];
-    const TwoSlicePair pair(tile_.k_block, a, b, blocks_[of.block].halves);
-    const auto round = [&](int begin, int end_row, RoundedRows& to) {
-      avx512_round_two_slices(begin, end_row, pair, to);
-    };
-    const auto sum_of = [&](int m, int n) { return pair.sum(m, n); };
-    write_rows(writer_, a, b, first, end, round, sum_of, scratch_.rows, scratch_.stages);
+    SlicePair<TwoSlices>(tile_.k_block, tile_.a[of.a], tile_.b[of.b], blocks_[of.block].halves)
+        .write(writer_, first, end, scratch_);
   }
 
   const Kernels& kernels_;

@@ -3,7 +3,7 @@
 //
 // An integer x is 256 * high + low, high signed, low not.  A run of A is [slice][chunk][lane][64],
 // tiles of 16 lanes by 64 elements.  A run of B is [half][slice][chunk][16][16 lanes][4]: tiles of
-// 64 elements by 16 lanes, four neighbours in a dword.  Plane 0 is the high one.
+// 64 elements by 16 lanes, four neighbours in a dword.  Slice 0 is the high one.
 //
 // Sums of the slices' products stay below 2^31 for 2^15 elements, so that tiles are emptied once a
 // span: some runs in which each K-vector has one unit, the greatest magnitude of its format at the
@@ -14,6 +14,7 @@
 
 #include "emu/cpu/gemm/pack/integer_packer.h"
 #include "emu/cpu/gemm/tiles/engine.h"
+#include "emu/cpu/gemm/tiles/slice_pair.h"
 
 namespace mxo::cpu {
 
@@ -22,28 +23,6 @@ constexpr int tile_of_b(int half, int slice, int chunk) {
   return ((half * 2 + slice) * kChunks + chunk) * kTileBytes;
 }
 inline constexpr int kRunBytes = 2 * kChunks * kTileBytes;  ///< of A; of B twice as many
-
-/// The magnitudes of a format under a scale 2^shift below the greatest of the span.
-struct alignas(64) ShiftedSlices {
-  std::uint8_t high[128];  ///< |value| * 2^-(unit + shift), cut to an integer
-  std::uint8_t low[128];
-  std::uint8_t lowered[kBlock];  ///< shift << mantissa_bits: so much less is the exponent field
-  std::uint8_t residual_below;   ///< magnitudes from here on are integers
-};
-struct SliceTable {
-  ShiftedSlices shifted[kMaxSpread + 1];
-  /// A magnitude that is an integer, less `lowered`, is one of shift 0.  Of those the high byte is
-  /// 0 below 64, so that six bits tell it; the low byte is 0 but for 64 neighbours, which
-  /// low_offset takes to 64, and they are found by their low six bits, too.
-  std::uint8_t high[64];
-  std::uint8_t low[64];
-  std::uint8_t low_offset;
-  int unit;        ///< exponent of the integers' unit
-  int max_finite;  ///< magnitudes above are NaN or infinite
-  int mantissa_bits;
-  bool nan_minus_0;
-};
-const SliceTable& slice_table(Dtype dtype);
 
 /// What one span of a K-vector amounts to, and in `residual` and `special` the last call alone.
 struct alignas(64) SliceTally {
@@ -106,9 +85,28 @@ void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
 
 void pack_two_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                      const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-class TwoSlicePair;
-/// Rows [first, end) of a pair's sums to bf16.
-void avx512_round_two_slices(int first, int end, const TwoSlicePair& pair,
-                             RoundedRows& to) noexcept;
+/// What SlicePair wants to know.
+struct TwoSlices {
+  using Sums = TwoSliceSums;
+  static std::int64_t recombined(const Sums& sums, int m, int n) {
+    return mxo::recombined(3, [&](int i) { return std::int64_t{sums[2 - i][m][n]}; });
+  }
+  static int integer_of_a(const MicroPanel& a, int lane, int at) {
+    const auto* tiles = static_cast<const std::int8_t*>(a.data) + at / kRun * kRunBytes;
+    const int place = lane * kChunk + at % kChunk;
+    const int chunk = at % kRun / kChunk;
+    return 256 * tiles[tile_of_a(0, chunk) + place] +
+           static_cast<std::uint8_t>(tiles[tile_of_a(1, chunk) + place]);
+  }
+  static int integer_of_b(const MicroPanel& b, Index, int lane, int at) {
+    const auto* tiles = static_cast<const std::int8_t*>(b.data) + at / kRun * 2 * kRunBytes;
+    const int chunk = at % kRun / kChunk;
+    const int half = lane / kTileLanes;
+    const int place = place_in_tile_of_b(lane, at % kChunk);
+    return 256 * tiles[tile_of_b(half, 0, chunk) + place] +
+           static_cast<std::uint8_t>(tiles[tile_of_b(half, 1, chunk) + place]);
+  }
+  static void round(int first, int end, const SlicePair<TwoSlices>& pair, RoundedRows& to) noexcept;
+};
 
 }  // namespace mxo::cpu
