@@ -80,10 +80,10 @@ class Reducer {
     if (given) {
       actual = *given;
     } else if (!run(whole_, actual)) {
-      throw Error(Fault::argument, "reduce: the command gave no outputs of the whole case");
+      throw Error(Fault::argument, "the command gave no outputs of the whole case");
     }
     const auto failure = failure_of(whole_, actual, options_.gate);
-    if (!failure) throw Error(Fault::argument, "reduce: every output passes, nothing to reduce");
+    if (!failure) throw Error(Fault::argument, "every output passes, nothing to reduce");
     best_ = {whole_, std::move(actual)};
     failure_ = *failure;
     KeptUnits one = one_element();

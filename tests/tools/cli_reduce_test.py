@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""mxo reduce and mxo audit: commands of the user's on cases and faults.
+
+Usage: cli_reduce_test.py MXO [unittest arguments].
+"""
+import json
+import sys
+import unittest
+
+from cli_case import BAD_INPUT, DISAGREE, MXO, Case
+import safetensors as st
+
+# A kernel that is right but for one bit of rows that begin with a negative number, in tall tensors.
+KERNEL = '''
+import pathlib, subprocess, sys
+sys.path.insert(0, {tests!r})
+import safetensors as st
+mxo, source, target = sys.argv[1:]
+given = st.decode(pathlib.Path(source).read_bytes())
+operands = pathlib.Path(target + ".in.safetensors")
+operands.write_bytes(st.encode({{"x": given["x"]}}))
+subprocess.run([mxo, "run", "swiglu", "--input", operands, "--output", target, "--quiet"],
+               check=True)
+dtype, shape, x = given["x"]
+kind, extents, y = st.decode(pathlib.Path(target).read_bytes())["y"]
+y = bytearray(y)
+for row in range(shape[0]):
+    if x[row * shape[1] * 4 + 3] & 0x80 and shape[0] > 3:
+        y[row * extents[1] * 4] ^= 1
+pathlib.Path(target).write_bytes(st.encode({{"y": (kind, extents, bytes(y))}}))
+'''
+
+
+class Reduce(Case):
+    def case(self):
+        self.ok("generate", self.here / "suite", "--suite", "activation", "--level", 0)
+        return self.here / "suite/cases/swiglu.plain.f32.none.safetensors"
+
+    def test_a_kernel_is_run_on_slices_until_none_is_smaller(self):
+        kernel = self.here / "kernel.py"
+        kernel.write_text(KERNEL.format(tests=sys.path[0]))
+        command = f"{sys.executable} {kernel} {MXO} {{in}} {{out}}"
+        out = self.ok("reduce", self.case(), "--output", self.here / "small", "--command", command)
+        self.assertIn("R 33 to 4", out)
+        self.assertIn("F 64 to 1", out)
+        self.ok("compare", self.here / "small", self.here / "small/actual", code=DISAGREE)
+
+    def test_outputs_alone_are_cut_to_one_element(self):
+        case = self.case()
+        dtype, shape, y = st.decode(case.read_bytes())["y"]
+        y = bytearray(y)
+        y[(20 * 64 + 9) * 4] ^= 4
+        mine = self.path("mine.safetensors", st.encode({"y": (dtype, shape, bytes(y))}))
+        out = self.ok("reduce", case, mine, "--output", self.here / "small")
+        self.assertIn("R 33 to 1", out)
+        small = st.decode(next((self.here / "small/cases").iterdir()).read_bytes())
+        self.assertEqual(small["x"][1], [1, 2])
+        self.refused("reduce", case, mine, "--output", self.here / "small", says="not an empty directory")
+
+    def test_what_cannot_be_reduced_is_refused(self):
+        case = self.case()
+        self.refused("reduce", case, "--output", self.here / "small", says="ACTUAL")
+        self.refused("reduce", case, case, "--output", self.here / "small", says="passes")
+        self.refused("reduce", case, "--output", self.here / "small", "--command", "k {in}",
+                     says="{out}")
+
+
+class Audit(Case):
+    def test_a_gate_of_ours_and_one_of_the_users(self):
+        strict = json.loads(self.ok("audit", "--gate", "bits", "--row", 35, "--json"))
+        self.assertEqual((strict["schema"], strict["faults"], strict["missed"]),
+                         ("mxo-audit/1", 2, 0))
+        out = self.ok("audit", "--gate", "sqnr=0", "--row", 35, code=DISAGREE)
+        self.assertIn("2 of 2 faults get through", out)
+        own = f"{MXO} compare {{expected}} {{actual}} --quiet"
+        self.assertIn("0 of 2", self.ok("audit", "--command", own, "--row", 35))
+        self.assertIn("2 of 2", self.ok("audit", "--command", "true {expected} {actual}",
+                                        "--row", 35, code=DISAGREE))
+
+    def test_a_gate_is_needed_and_only_one(self):
+        self.refused("audit", code=BAD_INPUT, says="--gate")
+        self.refused("audit", "--gate", "bits", "--row", 99, code=BAD_INPUT, says="--row")
+
+
+if __name__ == "__main__":
+    unittest.main()
