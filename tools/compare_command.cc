@@ -7,10 +7,13 @@
 
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "formats/nearest_name.h"
+#include "golden/explain/explain.h"
 #include "golden/files/output_file.h"
 #include "golden/files/read_tensors.h"
+#include "golden/suites/reduce.h"
 #include "golden/suites/repeat.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
@@ -78,6 +81,55 @@ CallGiven call_given(const Options& options) {
   return given;
 }
 
+/// Failures of a suite that are explained for a page: each may take a second.
+constexpr int kMostExplained = 20;
+constexpr Index kLargestExplained = Index{1} << 22;
+
+/// Why cases of a suite fail, for those who read a page.
+void explain_failures(Report& report, const Options& options, const Settings& settings) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (!fs::is_directory(options.expected, error)) return;
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  const std::unique_ptr<World> world = make_in_process_world();
+  int explained = 0;
+  for (CaseVerdict& verdict : report.cases) {
+    Index elements = 0;
+    for (const TensorVerdict& output : verdict.outputs) elements += output.all.elements;
+    if (verdict.outcome != Outcome::fail || elements > kLargestExplained) continue;
+    if (explained++ == kMostExplained) return;
+    const bool suite = fs::is_regular_file(fs::path(options.actual) / kManifestName, error);
+    const fs::path actual = suite ? case_file(options.actual, verdict.id)
+                                  : fs::path(options.actual) / (verdict.id + ".safetensors");
+    try {
+      const WholeCase whole = read_whole_case(case_file(options.expected, verdict.id));
+      Call call = make_call(whole.item.op, whole.inputs, Parameters(whole.item.parameters));
+      call.world = world.get();
+      verdict.explanation =
+          explain(*backend, call, whole.expected, read_tensors(actual).tensors).sentence();
+    } catch (const Error& refused) {
+      verdict.explanation = std::string("not explained: ") + refused.what();
+    }
+  }
+}
+
+/// The command line that repeats a comparison, reports left out.
+std::string command_of(const Options& options) {
+  std::string text = "mxo compare " + options.expected + " " + options.actual;
+  const auto add = [&text](const char* name, const std::string& value) {
+    if (!value.empty()) text += std::string(" ") + name + " " + value;
+  };
+  if (options.gate != "bits") add("--gate", options.gate);
+  add("--sum", options.sum);
+  add("--op", options.op);
+  for (const std::string& input : options.inputs) add("--input", input);
+  for (const std::string& setting : options.settings) add("--set", setting);
+  add("--sentinel", options.sentinel);
+  add("--only", options.report.only);
+  if (options.nan_bits) text += " --nan-bits";
+  return text;
+}
+
 /// Runs against each other, and nothing expected of them.
 int compare_runs(const Options& options, const Settings& settings) {
   if (!options.report.junit.empty() || !options.report.html.empty()) {
@@ -118,7 +170,9 @@ int compare_to_expected(const Options& options, const Settings& settings) {
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = compare(options.expected, options.actual, how, bar.callback(), given);
+    report = compare(options.expected, options.actual, how, bar.callback(), given,
+                     CaseFilter(options.report.only));
+    if (!options.report.html.empty()) explain_failures(report, options, settings);
   }
   return deliver(report, options.report, settings);
 }
@@ -152,7 +206,10 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
       throw CLI::RequiredError("EXPECTED and ACTUAL, or --repeat with two or more outputs,");
     }
   });
-  return [options, &settings] { return compare_to_expected(*options, settings); };
+  return [options, &settings] {
+    options->report.command = command_of(*options);
+    return compare_to_expected(*options, settings);
+  };
 }
 
 }  // namespace

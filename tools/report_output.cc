@@ -2,9 +2,11 @@
 #include "tools/report_output.h"
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 
 #include <fmt/core.h>
+#include <mxoracle/version.h>
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
@@ -24,12 +26,25 @@ bool write_to(const std::string& path, const std::string& text) {
   return false;
 }
 
+/// "2026-01-31 12:00:00 UTC".
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return text;
+}
+
 }  // namespace
 
 void ReportOptions::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the report as JSON; - is stdout, instead of the table");
   app.add_option("--junit", junit, "write the report as JUnit XML; - is stdout");
   app.add_option("--html", html, "write the report as one self-contained page; - is stdout");
+  app.add_option(
+      "--only", only,
+      "of a suite, the cases with op=, id=, flag= or a parameter: op=quantize,format=e4m3");
 }
 
 void ReportOptions::keep(const std::vector<std::string>& judged) const {
@@ -49,7 +64,10 @@ void ReportOptions::keep(const std::vector<std::string>& judged) const {
   }
 }
 
-int deliver(const Report& report, const ReportOptions& options, const Settings& settings) {
+int deliver(Report report, const ReportOptions& options, const Settings& settings) {
+  report.command = options.command;
+  report.version = kVersion;
+  report.date = utc_now();
   bool spoke = false;
   if (!options.json.empty()) spoke = write_to(options.json, json_report(report)) || spoke;
   if (!options.junit.empty()) spoke = write_to(options.junit, junit_report(report)) || spoke;

@@ -14,6 +14,8 @@ struct ReportOptions {
   std::string json;
   std::string junit;
   std::string html;
+  std::string only;     ///< of a suite: CaseFilter
+  std::string command;  ///< that repeats the report
 
   void add_to(CLI::App& app);
   /// Throws Error(argument) if a report would replace one of the files it is about, or two reports
@@ -21,8 +23,8 @@ struct ReportOptions {
   void keep(const std::vector<std::string>& judged) const;
 };
 
-/// Writes the files, prints the table (quiet: only if something did not pass), and returns the
-/// exit code of the verdict.
-int deliver(const Report& report, const ReportOptions& options, const Settings& settings);
+/// Dates the report, writes the files, prints the table (quiet: only if something did not pass),
+/// and returns the exit code of the verdict.
+int deliver(Report report, const ReportOptions& options, const Settings& settings);
 
 }  // namespace mxo::tools

@@ -1,11 +1,14 @@
 #!/bin/sh
 # Installs what a build needs and this machine lacks (Debian 12 packages).
+# With --browser also the one that looks at the pages of reports.
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
 packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3-dev libomp-dev
 libgtest-dev libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev
 liblzma-dev libopenmpi-dev openmpi-bin"
+
+[ "${1:-}" = "--browser" ] && packages="$packages chromium fonts-dejavu-core"
 
 missing=""
 for package in $packages; do

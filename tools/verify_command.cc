@@ -21,7 +21,8 @@ int verify_suite(const Options& options, const Settings& settings) {
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = verify(options.directory, *backend, *world, bar.callback());
+    report = verify(options.directory, *backend, *world, bar.callback(),
+                    CaseFilter(options.report.only));
   }
   return deliver(report, options.report, settings);
 }
@@ -30,7 +31,10 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<Options>();
   app.add_option("DIR", options->directory, "a directory that mxo generate wrote")->required();
   options->report.add_to(app);
-  return [options, &settings] { return verify_suite(*options, settings); };
+  return [options, &settings] {
+    options->report.command = "mxo verify " + options->directory;
+    return verify_suite(*options, settings);
+  };
 }
 
 }  // namespace

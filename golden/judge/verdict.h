@@ -93,6 +93,7 @@ struct CaseVerdict {
   Outcome outcome = Outcome::pass;
   std::string reason;
   std::vector<TensorVerdict> outputs;
+  std::string explanation = {};  ///< why it fails, where somebody asked
 };
 
 /// Everything one `compare` or `verify` has to say.
@@ -100,6 +101,9 @@ struct Report {
   std::string title;  ///< "verify DIR", "compare EXPECTED ACTUAL"
   std::string gate;
   std::vector<CaseVerdict> cases;
+  std::string command = {};  ///< that repeats it; empty: unknown
+  std::string version = {};  ///< of the program that judged
+  std::string date = {};     ///< when, "2026-01-31 12:00:00 UTC"
 
   /// The gravest of all cases; INVALID where nothing at all was compared.
   Outcome outcome() const;

@@ -1,156 +1,197 @@
 // A report for a browser: one file, nothing fetched.
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
+#include "golden/reports/html_figures.h"
+#include "golden/reports/html_style.h"
+#include "golden/reports/html_text.h"
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
 namespace {
 
-constexpr std::string_view kStyle =
-    "body{font:14px system-ui,sans-serif;margin:2em;color:#222;max-width:70em}"
-    "table{border-collapse:collapse}td,th{padding:.25em .7em;text-align:left;"
-    "border-bottom:1px solid #ddd}.PASS{color:#080}.FAIL,.INVALID{color:#b00;font-weight:600}"
-    ".NOT_RUN{color:#a60}.NOT_OWED{color:#067}code{font-size:13px}svg{background:#f6f6f6}";
+/// Failures whose details are on the page; the others have their line in the table.
+constexpr std::size_t kMostDetails = 60;
+constexpr std::size_t kMostGroups = 512;
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else
-      out += c;
+using Cases = std::vector<const CaseVerdict*>;
+
+std::string verdict_cell(Outcome outcome) {
+  const std::string name(name_of(outcome));
+  return "<td class=\"" + name + "\">" + name + "</td>";
+}
+
+std::string cell(const std::string& text) { return "<td class=\"n\">" + text + "</td>"; }
+
+/// What the filter reads of a case.
+std::string attributes(const CaseVerdict& verdict) {
+  std::string text = verdict.id + " " + verdict.op + " " + verdict.reason;
+  for (const TensorVerdict& tensor : verdict.outputs)
+    text += " " + tensor.name + " " + tensor.reason;
+  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
+  return " data-verdict=\"" + std::string(name_of(verdict.outcome)) + "\" data-text=\"" +
+         escaped(text) + "\"";
+}
+
+bool is_bad(const CaseVerdict& verdict) {
+  return verdict.outcome != Outcome::pass && verdict.outcome != Outcome::not_owed;
+}
+
+/// The gravest first, else as they came.
+Cases in_order(const Report& report) {
+  Cases cases;
+  for (const CaseVerdict& verdict : report.cases) cases.push_back(&verdict);
+  std::stable_sort(cases.begin(), cases.end(), [](const CaseVerdict* a, const CaseVerdict* b) {
+    return a->outcome != b->outcome && graver(a->outcome, b->outcome) == a->outcome;
+  });
+  return cases;
+}
+
+std::string totals(const Report& report) {
+  std::string text = "<div class=\"totals\">";
+  for (const Outcome outcome :
+       {Outcome::fail, Outcome::invalid, Outcome::not_run, Outcome::pass, Outcome::not_owed}) {
+    const std::string name(name_of(outcome));
+    text += "<label class=\"" + name + "\"><b>" + std::to_string(report.count(outcome)) + "</b>" +
+            name + " <input type=\"checkbox\" value=\"" + name + "\" checked></label>";
   }
-  return out;
+  return text +
+         "</div>\n<p><input type=\"search\" id=\"filter\" placeholder=\"filter: words of a "
+         "case, operator, output or reason\" aria-label=\"filter\"> <span class=\"soft\">"
+         "<span id=\"shown\">" +
+         std::to_string(report.cases.size()) + "</span> of " + std::to_string(report.cases.size()) +
+         " cases</span></p>\n";
 }
 
-std::string rectangle(double x, double y, double w, double h, const std::string& fill,
-                      const std::string& title) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "<rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\" fill=\"%s\">", x, y, w, h,
-                fill.c_str());
-  return std::string(text) + "<title>" + title + "</title></rect>";
+/// One row a case: its worst output speaks for it.
+std::string table_row(const CaseVerdict& verdict, const std::string& anchor) {
+  std::string text = "<tr" + attributes(verdict) + ">" + verdict_cell(verdict.outcome) + "<td>";
+  const std::string id = escaped(verdict.id);
+  text += anchor.empty() ? id : "<a href=\"#" + anchor + "\">" + id + "</a>";
+  text += "</td><td>" + escaped(verdict.op) + "</td>";
+  const TensorVerdict* worst = nullptr;
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    if (worst == nullptr || worse(tensor.all, worst->all)) worst = &tensor;
+  }
+  std::string reason = verdict.reason;
+  if (worst == nullptr) {
+    text += "<td></td><td></td><td></td><td></td>";
+  } else {
+    const Measures& m = worst->all;
+    text += "<td>" + escaped(worst->name) + "</td>" +
+            cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
+            cell(std::to_string(m.max_ulp)) + cell(decibel_text(m.sqnr));
+    if (reason.empty()) reason = worst->reason;
+  }
+  return text + "<td>" + escaped(reason) + "</td></tr>\n";
 }
 
-/// Share of a block that differs, white to red, on a root scale so that one element shows.
-std::string shade(double share) {
-  const int rest = static_cast<int>(235 * (1 - std::sqrt(std::min(1.0, share))));
-  char text[8];
-  std::snprintf(text, sizeof text, "#%02x%02x%02x", share > 0 ? 200 : 235, rest, rest);
+std::string group_table(const TensorVerdict& tensor) {
+  if (tensor.groups.empty()) return {};
+  const std::string word(group_word(tensor));
+  std::string text = "<h3>By " + word +
+                     "</h3>\n<div class=\"wide\"><table class=\"groups\"><tr><th>" + word +
+                     "<th>rows<th class=\"n\">differing<th class=\"n\">max ulp<th class=\"n\">max "
+                     "abs<th class=\"n\">SQNR</tr>\n";
+  for (std::size_t g = 0; g < std::min(tensor.groups.size(), kMostGroups); ++g) {
+    const Slice& group = tensor.groups[g];
+    const Measures& m = group.measures;
+    text += group.index == tensor.worst_group ? "<tr class=\"worst\">" : "<tr>";
+    text += "<td>" + std::to_string(group.index) + "</td><td>" + std::to_string(group.begin) +
+            " to " + std::to_string(group.end) + "</td>" +
+            cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
+            cell(std::to_string(m.max_ulp)) + cell(number_text(m.max_absolute)) +
+            cell(decibel_text(m.sqnr)) + "</tr>\n";
+  }
+  text += "</table></div>\n";
+  if (tensor.groups.size() > kMostGroups) {
+    text += "<p class=\"soft\">" + std::to_string(tensor.groups.size() - kMostGroups) +
+            " more are in the JSON report</p>\n";
+  }
   return text;
 }
 
-std::string heat_map(const HeatMap& heat) {
-  constexpr double cell = 9;
-  std::string svg = "<svg width=\"" + number_text(static_cast<double>(heat.columns) * cell) +
-                    "\" height=\"" + number_text(static_cast<double>(heat.rows) * cell) +
-                    "\" role=\"img\">";
-  const auto size = static_cast<double>(heat.row_step * heat.column_step);
-  for (Index r = 0; r < heat.rows; ++r) {
-    for (Index c = 0; c < heat.columns; ++c) {
-      const Index n = heat.differing[static_cast<std::size_t>(r * heat.columns + c)];
-      if (n == 0) continue;
-      svg += rectangle(static_cast<double>(c) * cell, static_cast<double>(r) * cell, cell - 1,
-                       cell - 1, shade(static_cast<double>(n) / size),
-                       "rows from " + std::to_string(r * heat.row_step) + ", columns from " +
-                           std::to_string(c * heat.column_step) + ": " + std::to_string(n) +
-                           " differ");
-    }
+std::string output_details(const TensorVerdict& tensor) {
+  const Measures& m = tensor.all;
+  std::string text =
+      "<h3>" + escaped(tensor.name) + "</h3>\n<p><span class=\"" +
+      std::string(name_of(tensor.outcome)) + "\">" + std::string(name_of(tensor.outcome)) +
+      "</span> " + std::string(name_of(tensor.format)) + " " + position_text(tensor.shape) + ": " +
+      std::to_string(m.differing) + " of " + std::to_string(m.elements) + " differ, max ulp " +
+      std::to_string(m.max_ulp) + ", max abs " + number_text(m.max_absolute) + ", SQNR " +
+      decibel_text(m.sqnr) +
+      (m.nan_one_sided > 0 ? ", NaN on one side " + std::to_string(m.nan_one_sided) + " times"
+                           : "") +
+      "</p>\n";
+  for (const std::string& said : {tensor.reason, tensor.note}) {
+    if (!said.empty()) text += "<p class=\"soft\">" + escaped(said) + "</p>\n";
   }
-  return svg + "</svg>";
-}
-
-std::string bucket_name(std::size_t bucket) {
-  if (bucket < 3) return std::to_string(bucket);
-  const auto power = [](std::size_t e) {
-    return number_text(std::ldexp(1.0, static_cast<int>(e)));
-  };
-  return number_text(std::ldexp(1.0, static_cast<int>(bucket) - 2) + 1) + "-" + power(bucket - 1);
-}
-
-std::string histogram(const std::vector<Index>& counts) {
-  constexpr double width = 28;
-  constexpr double height = 110;
-  const Index top = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-  std::string svg = "<svg width=\"" + number_text(static_cast<double>(counts.size()) * width) +
-                    "\" height=\"" + number_text(height + 4) + "\" role=\"img\">";
-  for (std::size_t b = 0; b < counts.size(); ++b) {
-    if (counts[b] == 0) continue;
-    // log scale: equal elements dwarf all others
-    const double h =
-        height * std::log1p(static_cast<double>(counts[b])) / std::log1p(static_cast<double>(top));
-    svg +=
-        rectangle(static_cast<double>(b) * width, height - h, width - 3, h,
-                  b == 0 ? "#7a7" : "#c55", bucket_name(b) + " ulp: " + std::to_string(counts[b]));
-  }
-  return svg + "</svg>";
-}
-
-std::string row(const CaseVerdict& verdict, const TensorVerdict* tensor) {
-  const Outcome outcome = tensor != nullptr ? tensor->outcome : verdict.outcome;
-  const std::string name(name_of(outcome));
-  std::string text = "<tr><td class=\"" + name + "\">" + name + "</td><td>" + escaped(verdict.id) +
-                     "</td><td>" + (tensor != nullptr ? escaped(tensor->name) : "") + "</td>";
-  if (tensor == nullptr)
-    return text + "<td colspan=\"6\">" + escaped(verdict.reason) + "</td></tr>\n";
-  const Measures& m = tensor->all;
-  for (const std::string& figure :
-       {std::to_string(m.elements), std::to_string(m.differing), std::to_string(m.max_ulp),
-        number_text(m.max_absolute), decibel_text(m.sqnr), escaped(tensor->reason)}) {
-    text += "<td>" + figure + "</td>";
-  }
-  return text + "</tr>\n";
-}
-
-std::string details(const CaseVerdict& verdict, const TensorVerdict& tensor) {
-  std::string text = "<h2>" + escaped(verdict.id) + " " + escaped(tensor.name) + "</h2>\n";
-  if (tensor.worst_group >= 0) {
-    const Slice& worst = tensor.groups[static_cast<std::size_t>(tensor.worst_group)];
-    text += "<p>Worst group: " + std::to_string(worst.index) + " (rows " +
-            std::to_string(worst.begin) + " to " + std::to_string(worst.end) + "), " +
-            std::to_string(worst.measures.differing) + " differ, SQNR " +
-            decibel_text(worst.measures.sqnr) + "</p>\n";
-  }
-  text += "<p>Differences by blocks of " + std::to_string(tensor.heat.row_step) +
-          " rows (down) x " + std::to_string(tensor.heat.column_step) + " columns (across)</p>\n" +
-          heat_map(tensor.heat) + "\n<p>Elements by distance in ulp: 0, 1, 2, 3-4, 5-8, ... " +
-          "(log scale; NaN on one side: " + std::to_string(tensor.all.nan_one_sided) + ")</p>\n" +
-          histogram(tensor.histogram) + "\n<table><tr><th>at<th>expected<th>found</tr>\n";
+  text += "<div class=\"wide\">" + heat_map_svg(tensor) + "</div>\n<div class=\"wide\">" +
+          histogram_svg(tensor) + "</div>\n" + group_table(tensor);
+  if (tensor.first.empty()) return text;
+  text += "<div class=\"wide\"><table class=\"first\"><tr><th>at<th>expected<th>found</tr>\n";
   for (const Difference& d : tensor.first) {
     text += "<tr><td>" + position_text(d.at) + "</td><td><code>" + bits_text(tensor, d.expected) +
             "</code></td><td><code>" + bits_text(tensor, d.actual) + "</code></td></tr>\n";
   }
-  return text + "</table>\n";
+  return text + "</table></div>\n";
+}
+
+std::string details(const CaseVerdict& verdict, const std::string& anchor) {
+  std::string text = "<section id=\"" + anchor + "\"" + attributes(verdict) + "><h2>" +
+                     escaped(verdict.id) + "</h2>\n<p><span class=\"" +
+                     std::string(name_of(verdict.outcome)) + "\">" +
+                     std::string(name_of(verdict.outcome)) + "</span> " + escaped(verdict.op) +
+                     " <a class=\"soft\" href=\"#top\">to the table</a></p>\n";
+  if (!verdict.reason.empty()) text += "<p>" + escaped(verdict.reason) + "</p>\n";
+  if (!verdict.explanation.empty()) {
+    text += "<p class=\"why\">" + escaped(verdict.explanation) + "</p>\n";
+  }
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    if (tensor.all.differing + tensor.all.violating > 0) text += output_details(tensor);
+  }
+  return text + "</section>\n";
+}
+
+std::string footer(const Report& report) {
+  std::string text = "<footer>";
+  if (!report.command.empty()) {
+    text += "<p>To repeat:</p><pre id=\"command\">" + escaped(report.command) + "</pre>";
+  }
+  text += "<p>mxo-report/1";
+  if (!report.version.empty()) text += ", mxoracle " + escaped(report.version);
+  if (!report.date.empty()) text += ", " + escaped(report.date);
+  return text + "</p></footer>\n";
 }
 
 }  // namespace
 
 std::string html_report(const Report& report) {
+  const std::string outcome(name_of(report.outcome()));
   std::string text =
-      "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>" + escaped(report.title) +
-      "</title><style>" + std::string(kStyle) + "</style>\n<h1>" + escaped(report.title) +
-      "</h1>\n<p>Gate " + escaped(report.gate) + ": <b class=\"" +
-      std::string(name_of(report.outcome())) + "\">" + std::string(name_of(report.outcome())) +
-      "</b></p>\n<table><tr><th>verdict<th>case<th>output<th>elements<th>differing"
-      "<th>max ulp<th>max abs<th>SQNR<th></tr>\n";
-  for (const CaseVerdict& verdict : report.cases) {
-    if (verdict.outputs.empty() || !verdict.reason.empty()) text += row(verdict, nullptr);
-    for (const TensorVerdict& tensor : verdict.outputs) text += row(verdict, &tensor);
-  }
-  text += "</table>\n";
-  for (const CaseVerdict& verdict : report.cases) {
-    for (const TensorVerdict& tensor : verdict.outputs) {
-      if (tensor.all.differing > 0) text += details(verdict, tensor);
+      "<!doctype html><html lang=\"en\" id=\"top\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width\"><title>" +
+      escaped(report.title) + "</title><style>" + std::string(kStyle) +
+      "</style></head>\n<body><h1>" + escaped(report.title) + "</h1>\n<p>Gate " +
+      escaped(report.gate) + ": <b id=\"outcome\" class=\"" + outcome + "\">" + outcome +
+      "</b></p>\n" + totals(report) +
+      "<div class=\"wide\"><table id=\"cases\"><tr><th>verdict<th>case<th>operator<th>worst output"
+      "<th class=\"n\">differing<th class=\"n\">max ulp<th class=\"n\">SQNR<th>reason</tr>\n";
+  const Cases cases = in_order(report);
+  std::string all_details;
+  std::size_t detailed = 0;
+  for (const CaseVerdict* verdict : cases) {
+    std::string anchor;
+    if (is_bad(*verdict) && !verdict->outputs.empty() && detailed < kMostDetails) {
+      anchor = "case-" + std::to_string(++detailed);
+      all_details += details(*verdict, anchor);
     }
+    text += table_row(*verdict, anchor);
   }
-  return text + "</html>\n";
+  text += "</table></div>\n" + all_details;
+  return text + footer(report) + "<script>" + std::string(kScript) + "</script></body></html>\n";
 }
 
 }  // namespace mxo

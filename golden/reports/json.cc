@@ -11,6 +11,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// A new field keeps it, a changed one does not.
+constexpr const char* kSchema = "mxo-report/1";
+
 /// JSON has no infinities: they are the strings "inf" and "-inf".
 Json number(double value) {
   if (std::isnan(value)) return "nan";
@@ -96,7 +99,11 @@ std::string reasons(const CaseVerdict& verdict) {
 }  // namespace
 
 std::string json_report(const Report& report) {
-  Json json{{"title", report.title},
+  Json json{{"schema", kSchema},
+            {"version", report.version},
+            {"date", report.date},
+            {"command", report.command},
+            {"title", report.title},
             {"gate", report.gate},
             {"verdict", name_of(report.outcome())},
             {"exit_code", report.exit_code()}};
@@ -110,6 +117,7 @@ std::string json_report(const Report& report) {
               {"op", verdict.op},
               {"verdict", name_of(verdict.outcome)},
               {"reason", verdict.reason},
+              {"explanation", verdict.explanation},
               {"outputs", Json::array()}};
     for (const TensorVerdict& tensor : verdict.outputs) {
       item["outputs"].push_back(tensor_json(tensor));
@@ -125,7 +133,11 @@ std::string junit_report(const Report& report) {
                              count(Outcome::fail) + "\" errors=\"" + count(Outcome::invalid) +
                              "\" skipped=\"" + count(Outcome::not_run) + "\"";
   std::string text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites " + totals +
-                     ">\n<testsuite name=\"" + escaped(report.title) + "\" " + totals + ">\n";
+                     ">\n<testsuite name=\"" + escaped(report.title) + "\" " + totals +
+                     ">\n<properties><property name=\"schema\" value=\"" + kSchema +
+                     "\"/><property name=\"version\" value=\"" + escaped(report.version) +
+                     "\"/><property name=\"command\" value=\"" + escaped(report.command) +
+                     "\"/></properties>\n";
   for (const CaseVerdict& verdict : report.cases) {
     text += "<testcase classname=\"" + escaped(verdict.op.empty() ? "file" : verdict.op) +
             "\" name=\"" + escaped(verdict.id) + "\"";

@@ -9,11 +9,14 @@ namespace mxo {
 
 enum class Colour : std::uint8_t { off, on };
 
-/// One line per output; for a failure the worst group and the first differences below it.
+/// Failures first, with the worst group and the first differences below; then, of several cases,
+/// what passed by operator.  Beyond forty failures the rest is counted.
 std::string table_report(const Report& report, Colour colour = Colour::off);
+/// Schema mxo-report/1 (docs/gates.md).
 std::string json_report(const Report& report);
 std::string junit_report(const Report& report);
-/// One self-contained page: verdict table, heat map by row block x column block, histogram.
+/// One self-contained page: totals, a filter, each case; of failures the explanation, the figures
+/// of every group or expert, the heat map of differences, their histogram, and how to repeat them.
 std::string html_report(const Report& report);
 
 }  // namespace mxo

@@ -1,12 +1,16 @@
 // A report for a terminal: one line per output, details below a failure.
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
 namespace {
+
+/// Cases that are told one by one.
+constexpr Index kMostTold = 40;
 
 std::string painted(Outcome outcome, Colour colour) {
   std::string text(name_of(outcome));
@@ -66,22 +70,78 @@ std::string figures(const TensorVerdict& tensor) {
   return tensor.note.empty() ? text : text + "; " + tensor.note;
 }
 
+/// Every output of a case, and what is wrong with it.
+std::string case_lines(const CaseVerdict& verdict, Colour colour) {
+  std::string text;
+  if (verdict.outputs.empty()) text += line(verdict.outcome, colour, verdict.id, verdict.reason);
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    text += line(tensor.outcome, colour, verdict.id + " " + tensor.name, figures(tensor));
+    if (tensor.all.differing + tensor.all.violating > 0) text += details(tensor);
+  }
+  // A case can be refused after some of its outputs were judged.
+  if (!verdict.outputs.empty() && !verdict.reason.empty()) {
+    text += line(verdict.outcome, colour, verdict.id, verdict.reason);
+  }
+  return text;
+}
+
+/// "PASS  quantize  96 cases, 1200000 elements", operators in the order in which they come.
+std::string counted(const Report& report, Outcome outcome, Index from, Colour colour) {
+  struct Count {
+    std::string op;
+    Index cases = 0;
+    Index elements = 0;
+    Index differing = 0;
+  };
+  std::vector<Count> counts;
+  Index seen = 0;
+  for (const CaseVerdict& verdict : report.cases) {
+    if (verdict.outcome != outcome || seen++ < from) continue;
+    auto at = std::find_if(counts.begin(), counts.end(),
+                           [&](const Count& count) { return count.op == verdict.op; });
+    if (at == counts.end()) at = counts.insert(at, Count{verdict.op});
+    ++at->cases;
+    for (const TensorVerdict& tensor : verdict.outputs) {
+      at->elements += tensor.all.elements;
+      at->differing += tensor.all.differing;
+    }
+  }
+  std::string text;
+  for (const Count& count : counts) {
+    text +=
+        line(outcome, colour, count.op,
+             std::string(from > 0 ? "and " : "") + std::to_string(count.cases) +
+                 (count.cases == 1 ? " case, " : " cases, ") + std::to_string(count.elements) +
+                 " elements" +
+                 (count.differing > 0 ? ", " + std::to_string(count.differing) + " differ" : ""));
+  }
+  return text;
+}
+
+/// What did not pass, one by one up to a number; then everything else by operator.
+std::string suite_lines(const Report& report, Colour colour) {
+  std::string text;
+  for (const Outcome outcome : {Outcome::invalid, Outcome::fail}) {
+    Index told = 0;
+    for (const CaseVerdict& verdict : report.cases) {
+      if (verdict.outcome == outcome && told++ < kMostTold) text += case_lines(verdict, colour);
+    }
+    if (told > kMostTold) text += counted(report, outcome, kMostTold, colour);
+  }
+  for (const Outcome outcome : {Outcome::not_run, Outcome::not_owed, Outcome::pass}) {
+    text += counted(report, outcome, 0, colour);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string table_report(const Report& report, Colour colour) {
   std::string text = one_line(report.title) + "  gate " + report.gate + "\n";
-  for (const CaseVerdict& verdict : report.cases) {
-    if (verdict.outputs.empty()) {
-      text += line(verdict.outcome, colour, verdict.id, verdict.reason);
-    }
-    for (const TensorVerdict& tensor : verdict.outputs) {
-      text += line(tensor.outcome, colour, verdict.id + " " + tensor.name, figures(tensor));
-      if (tensor.all.differing + tensor.all.violating > 0) text += details(tensor);
-    }
-    // A case can be refused after some of its outputs were judged.
-    if (!verdict.outputs.empty() && !verdict.reason.empty()) {
-      text += line(verdict.outcome, colour, verdict.id, verdict.reason);
-    }
+  if (report.cases.size() == 1) {
+    text += case_lines(report.cases.front(), colour);
+  } else {
+    text += suite_lines(report, colour);
   }
   const bool nothing = report.outcome() == Outcome::invalid && report.count(Outcome::invalid) == 0;
   if (nothing) text += line(Outcome::invalid, colour, "nothing was compared", "");

@@ -12,17 +12,6 @@
 namespace mxo {
 namespace {
 
-/// The value of a parameter the operator takes, given or default; empty where it takes none.
-std::string parameter_of(const SuiteCase& item, std::string_view key) {
-  for (const ParameterSpec& spec : catalogue_entry(item.op).parameters) {
-    if (spec.key != key) continue;
-    const auto given = item.parameters.find(key);
-    if (given != item.parameters.end()) return given->second;
-    return std::string(spec.values.substr(0, spec.values.find('|')));
-  }
-  return {};
-}
-
 std::string source_of(const SuiteCase& item, const std::string& sum) {
   if (!item.source.empty()) return item.source;
   if (sum.empty() || sum == "fma_chain") return "definition";
@@ -66,7 +55,7 @@ void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor)
   const std::string part = dot == name.npos ? name : name.substr(dot + 1);
   if (part == "scales") tensor.reinterpret_as(Dtype::e8m0);
   if (part != "codes") return;
-  std::string format = parameter_of(item, "format");
+  std::string format = parameter_of(item.op, item.parameters, "format");
   if (dot != name.npos) {
     const auto own = item.parameters.find("format_" + name.substr(0, dot));
     if (own != item.parameters.end()) format = own->second;
@@ -125,8 +114,8 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
   ManifestCase entry{.id = item.id,
                      .op = item.op,
                      .parameters = item.parameters,
-                     .profile = parameter_of(item, "rule"),
-                     .sum = parameter_of(item, "sum"),
+                     .profile = parameter_of(item.op, item.parameters, "rule"),
+                     .sum = parameter_of(item.op, item.parameters, "sum"),
                      .source = {},
                      .flags = item.flags,
                      .operands = {},

@@ -48,14 +48,15 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
 }
 
 Report compare_suite(const fs::path& expected, const fs::path& actual,
-                     const CompareOptions& options, const Progress& progress) {
+                     const CompareOptions& options, const Progress& progress,
+                     const CaseFilter& only) {
   std::error_code error;
   if (!fs::is_directory(actual, error)) {
     throw Error(Fault::file, actual.string() +
                                  ": needs a directory of <case id>.safetensors, since " +
                                  expected.string() + " is a suite");
   }
-  const Manifest manifest = read_manifest(expected);
+  const Manifest manifest = only.of(read_manifest(expected));
   const bool another_suite = fs::is_regular_file(actual / kManifestName, error);
   const auto actual_of = [&](const std::string& id) {
     return another_suite ? case_file(actual, id) : actual / (id + ".safetensors");
@@ -76,11 +77,11 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
 }  // namespace
 
 Report compare(const fs::path& expected, const fs::path& actual, const CompareOptions& options,
-               const Progress& progress, const CallGiven& given) {
+               const Progress& progress, const CallGiven& given, const CaseFilter& only) {
   std::error_code error;
   Report report;
   if (fs::is_directory(expected, error)) {
-    report = compare_suite(expected, actual, options, progress);
+    report = compare_suite(expected, actual, options, progress, only);
   } else {
     report.cases.push_back(compare_files(expected, actual, options, given));
   }

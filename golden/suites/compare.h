@@ -6,6 +6,7 @@
 #include "golden/judge/comparator.h"
 #include "golden/judge/progress.h"
 #include "golden/judge/verdict.h"
+#include "golden/suites/case_filter.h"
 #include "golden/suites/compare_files.h"
 
 namespace mxo {
@@ -15,10 +16,11 @@ namespace mxo {
 /// Cases in pairs that differ only in bytes nobody owns fail where their outputs differ.
 /// Otherwise both are files, safetensors or .npy: every tensor of `expected` must be in `actual`.
 /// If `expected` holds `group_ends`, it says the groups and which rows are owed.  Two .npy files
-/// are compared whatever their names; `given` is what the caller says of the call.
+/// are compared whatever their names; `given` is what the caller says of the call.  Of a suite, the
+/// cases that `only` takes.
 /// Throws Error(file), Error(argument).
 Report compare(const std::filesystem::path& expected, const std::filesystem::path& actual,
                const CompareOptions& options = {}, const Progress& progress = {},
-               const CallGiven& given = {});
+               const CallGiven& given = {}, const CaseFilter& only = {});
 
 }  // namespace mxo

@@ -34,6 +34,18 @@ constexpr Suite kSuites[] = {
 
 }  // namespace
 
+std::string parameter_of(std::string_view op,
+                         const std::map<std::string, std::string, std::less<>>& given,
+                         std::string_view key) {
+  for (const ParameterSpec& spec : catalogue_entry(op).parameters) {
+    if (spec.key != key) continue;
+    const auto at = given.find(key);
+    if (at != given.end()) return at->second;
+    return std::string(spec.values.substr(0, spec.values.find('|')));
+  }
+  return {};
+}
+
 std::span<const Suite> suites() { return kSuites; }
 
 std::vector<SuiteCase> suite_cases(std::string_view suite, int level) {

@@ -15,6 +15,12 @@
 
 namespace mxo {
 
+/// The value of a parameter that `op` takes, given or default; empty where it takes none.  Throws
+/// Error(argument) for an unknown operator.
+std::string parameter_of(std::string_view op,
+                         const std::map<std::string, std::string, std::less<>>& given,
+                         std::string_view key);
+
 /// One case as data.  `inputs` depends on nothing but its argument.
 struct SuiteCase {
   std::string id;  ///< append-only

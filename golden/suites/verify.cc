@@ -46,8 +46,8 @@ CaseVerdict verify_case(const std::filesystem::path& directory, const ManifestCa
 }  // namespace
 
 Report verify(const std::filesystem::path& directory, Backend& reference, World& world,
-              const Progress& progress) {
-  const Manifest manifest = read_manifest(directory);
+              const Progress& progress, const CaseFilter& only) {
+  const Manifest manifest = only.of(read_manifest(directory));
   Report report{.title = "verify " + directory.string(), .gate = "bits", .cases = {}};
   for (const ManifestCase& item : manifest.cases) {
     if (progress) {

@@ -5,6 +5,7 @@
 
 #include "golden/judge/progress.h"
 #include "golden/judge/verdict.h"
+#include "golden/suites/case_filter.h"
 #include "ops/backend.h"
 
 namespace mxo {
@@ -16,6 +17,6 @@ class World;
 /// the file expects; NOT_RUN where `reference` does not support the operator. Throws Error(file)
 /// where there is no manifest, or no readable one.
 Report verify(const std::filesystem::path& directory, Backend& reference, World& world,
-              const Progress& progress = {});
+              const Progress& progress = {}, const CaseFilter& only = {});
 
 }  // namespace mxo

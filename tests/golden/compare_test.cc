@@ -290,6 +290,60 @@ TEST(Reports, AreParseableJson) {
   EXPECT_EQ(output["first_differences"][0]["expected"], "0x40800000");
 }
 
+TEST(Reports, SayTheirSchemaVersionDateAndCommand) {
+  Report report = failing_report();
+  report.version = "1.2.3";
+  report.date = "2026-01-31 12:00:00 UTC";
+  report.command = "mxo compare a b";
+  const auto json = nlohmann::json::parse(json_report(report));
+  EXPECT_EQ(json["schema"], "mxo-report/1");
+  EXPECT_EQ(json["version"], "1.2.3");
+  EXPECT_EQ(json["command"], "mxo compare a b");
+  EXPECT_NE(junit_report(report).find("<property name=\"schema\" value=\"mxo-report/1\"/>"),
+            std::string::npos);
+  const std::string html = html_report(report);
+  for (const char* text : {"mxo-report/1, mxoracle 1.2.3, 2026-01-31 12:00:00 UTC",
+                           "<pre id=\"command\">mxo compare a b</pre>"}) {
+    EXPECT_NE(html.find(text), std::string::npos) << text;
+  }
+}
+
+TEST(Reports, TellFailuresFirstAndCountTheRest) {
+  Report report = failing_report();
+  for (int i = 0; i < 1000; ++i) {
+    CaseVerdict verdict{
+        "pass." + std::to_string(i), i % 2 == 0 ? "even" : "odd", Outcome::pass, "", {}};
+    verdict.outputs.emplace_back();
+    verdict.outputs[0].all.elements = 3;
+    report.cases.insert(report.cases.begin(), verdict);
+  }
+  for (int i = 0; i < 50; ++i) report.cases.push_back(report.cases[1000]);
+  const std::string table = table_report(report);
+  EXPECT_LT(std::count(table.begin(), table.end(), '\n'), 300);
+  EXPECT_LT(table.find("INVALID"), table.find("case.1 y"));
+  EXPECT_LT(table.find("case.1 y"), table.find("PASS"));
+  for (const char* text : {"500 cases, 1500 elements", "and 11 cases, 44 elements, 11 differ"}) {
+    EXPECT_NE(table.find(text), std::string::npos) << text << table;
+  }
+  const std::string html = html_report(report);
+  EXPECT_LT(html.find("case.3"), html.find("case.1"));
+  EXPECT_LT(html.find("case.1"), html.find("pass.1"));
+}
+
+TEST(Compare, TakesTheCasesThatAreAskedFor) {
+  const SuiteAndOutputs s;
+  const auto cases = [&](std::string_view only) {
+    return compare(s.suite, s.outputs, {}, {}, {}, CaseFilter(only)).cases.size();
+  };
+  const std::size_t all = s.manifest.cases.size();
+  EXPECT_EQ(cases(""), all);
+  EXPECT_EQ(cases("op=quantize") + cases("op=dequantize"), all);
+  EXPECT_EQ(cases("format=e4m3"), all);  // the default, too
+  EXPECT_EQ(cases("id=" + s.manifest.cases[0].id), 1u);
+  EXPECT_THROW(cases("op=nope"), Error);
+  EXPECT_THROW(cases("quantize"), Error);
+}
+
 TEST(Reports, EscapeMarkupInJunitAndHtml) {
   const std::string junit = junit_report(failing_report());
   EXPECT_NE(junit.find("name=\"compare &lt;a&gt; &amp; &quot;b&quot;\""), junit.npos) << junit;
@@ -298,6 +352,10 @@ TEST(Reports, EscapeMarkupInJunitAndHtml) {
   EXPECT_NE(html.find("compare &lt;a&gt; &amp;"), html.npos);
   EXPECT_NE(html.find("<rect"), html.npos);
   EXPECT_EQ(html.find("http"), html.npos) << "nothing may be fetched";
+  for (const char* kind : {"class=\"cell h", "class=\"group\"", "class=\"axis\"", "class=\"bar",
+                           "class=\"worst\"", "href=\"#case-1\"", "prefers-color-scheme:dark"}) {
+    EXPECT_NE(html.find(kind), html.npos) << kind;
+  }
 }
 
 TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
