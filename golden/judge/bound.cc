@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "formats/error.h"
+#include "golden/judge/element_bounds.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/rounding_step.h"
 
 namespace mxo {
 namespace {
@@ -14,20 +16,10 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// The next double above: makes the result of one rounded operation an upper bound.
-double up(double value) { return std::nextafter(value, kInfinity); }
-
 /// K u / (1 - K u), rounded upward; infinite where K u reaches 1.
 double gamma(Index k, double u) {
   const double ku = static_cast<double>(k) * u;  // exact: k below 2^53, u a power of two
   return ku >= 1 ? kInfinity : up(ku / (1 - ku));
-}
-
-/// Half a step of the type `out` at magnitudes up to `magnitude`, rounded to nearest.
-double half_step(Dtype out, double magnitude) {
-  const int precision = out == Dtype::bf16 ? 8 : out == Dtype::f16 ? 11 : 24;
-  const int least = out == Dtype::bf16 ? -134 : out == Dtype::f16 ? -25 : -150;
-  return up(up(magnitude * std::ldexp(1.0, -precision)) + std::ldexp(1.0, least));
 }
 
 /// One factor of the product, as doubles; every code * scale is exact in double.
@@ -120,6 +112,10 @@ class RowBound {
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           Dtype out, std::string_view sum) {
+  if (op == "swiglu" && output == "y") {
+    check_call(op, inputs, parameters);
+    return swiglu_bound(inputs, out);
+  }
   const bool mx = op == "grouped_matmul";
   if ((!mx && op != "grouped_matmul_bf16") || output != "y") return std::nullopt;
   check_call(op, inputs, parameters);

@@ -18,6 +18,8 @@ namespace mxo {
 /// double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which `allowed` includes; every
 /// step of `allowed` is rounded upward.  With `sum` = "exact" the first two terms are absent.
 ///
+/// y of swiglu has the bound of golden/judge/element_bounds.h, whatever `sum`.
+///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
 /// holds.  Nothing for an operator or output that sums nothing: it is held to bits.
 /// Throws Error(argument) for a `sum` without a bound; empty means an unknown kernel.  Throws what
