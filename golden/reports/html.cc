@@ -80,7 +80,7 @@ std::string table_row(const CaseVerdict& verdict, const std::string& anchor) {
     text += "<td></td><td></td><td></td><td></td>";
   } else {
     const Measures& m = worst->all;
-    text += "<td>" + escaped(worst->name) + "</td>" +
+    text += "<td>" + (m.differing > 0 ? escaped(worst->name) : "") + "</td>" +
             cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
             cell(std::to_string(m.max_ulp)) + cell(decibel_text(m.sqnr));
     if (reason.empty()) reason = worst->reason;
@@ -99,8 +99,10 @@ std::string group_table(const TensorVerdict& tensor) {
     const Slice& group = tensor.groups[g];
     const Measures& m = group.measures;
     text += group.index == tensor.worst_group ? "<tr class=\"worst\">" : "<tr>";
-    text += "<td>" + std::to_string(group.index) + "</td><td>" + std::to_string(group.begin) +
-            " to " + std::to_string(group.end) + "</td>" +
+    const std::string rows = group.begin == group.end ? "none"
+                                                      : std::to_string(group.begin) + " to " +
+                                                            std::to_string(group.end - 1);
+    text += "<td>" + std::to_string(group.index) + "</td><td>" + rows + "</td>" +
             cell(std::to_string(m.differing) + " of " + std::to_string(m.elements)) +
             cell(std::to_string(m.max_ulp)) + cell(number_text(m.max_absolute)) +
             cell(decibel_text(m.sqnr)) + "</tr>\n";

@@ -9,9 +9,11 @@
 namespace mxo {
 namespace {
 
-constexpr double kCell = 10;
-constexpr double kLeft = 64;  // of the field: row numbers
-constexpr double kTop = 36;   // column numbers
+constexpr double kLeastCell = 10;
+constexpr double kMostCell = 44;
+constexpr double kField = 420;  // that few blocks are stretched to
+constexpr double kLeft = 64;    // of the field: row numbers
+constexpr double kTop = 36;     // column numbers
 constexpr Index kMostGroupNames = 24;
 
 std::string number(double value) { return number_text(value); }
@@ -62,16 +64,19 @@ struct Field {
     Index elements = 1;
     for (const Index extent : tensor.shape) elements *= extent;
     rows = columns == 0 ? 0 : elements / columns;
+    const auto most = static_cast<double>(std::max<Index>({heat.rows, heat.columns, 1}));
+    cell = std::clamp(std::floor(kField / most), kLeastCell, kMostCell);
   }
-  double width() const { return static_cast<double>(heat.columns) * kCell; }
-  double height() const { return static_cast<double>(heat.rows) * kCell; }
+  double width() const { return static_cast<double>(heat.columns) * cell; }
+  double height() const { return static_cast<double>(heat.rows) * cell; }
   double y_of(Index row) const {
-    return kTop + static_cast<double>(row) / static_cast<double>(heat.row_step) * kCell;
+    return kTop + static_cast<double>(row) / static_cast<double>(heat.row_step) * cell;
   }
 
   const HeatMap& heat;
   Index rows = 0;
   Index columns = 0;
+  double cell = kLeastCell;  ///< side of a block
 };
 
 std::string cells(const Field& field) {
@@ -86,8 +91,8 @@ std::string cells(const Field& field) {
       const Index size = (std::min(row + heat.row_step, field.rows) - row) *
                          (std::min(column + heat.column_step, field.columns) - column);
       svg += rectangle("cell " + step_of(static_cast<double>(n) / static_cast<double>(size)),
-                       kLeft + static_cast<double>(c) * kCell,
-                       kTop + static_cast<double>(r) * kCell, kCell - 1, kCell - 1,
+                       kLeft + static_cast<double>(c) * field.cell,
+                       kTop + static_cast<double>(r) * field.cell, field.cell - 1, field.cell - 1,
                        from_to("rows", row, heat.row_step, field.rows) + ", " +
                            from_to("columns", column, heat.column_step, field.columns) + ": " +
                            std::to_string(n) + " of " + std::to_string(size) + " differ");
@@ -102,14 +107,14 @@ std::string axes(const Field& field) {
   std::string svg = line("axis", kLeft - 2, kTop, kLeft - 2, kTop + field.height()) +
                     line("axis", kLeft, kTop - 2, kLeft + field.width(), kTop - 2) +
                     text_at(kLeft, 12, "start", "column") + text_at(kLeft - 8, 12, "end", "row");
-  const Index row_tick = std::max<Index>(2, ceil_div(heat.rows, 8));
+  const Index row_tick = std::max<Index>(heat.rows > 8 ? 2 : 1, ceil_div(heat.rows, 8));
   for (Index r = 0; r < heat.rows; r += row_tick) {
-    svg += text_at(kLeft - 6, kTop + static_cast<double>(r) * kCell + 9, "end",
+    svg += text_at(kLeft - 6, kTop + static_cast<double>(r) * field.cell + 9, "end",
                    std::to_string(r * heat.row_step));
   }
-  const Index column_tick = std::max<Index>(6, ceil_div(heat.columns, 8));
+  const Index column_tick = std::max<Index>(field.cell > 40 ? 1 : 6, ceil_div(heat.columns, 8));
   for (Index c = 0; c < heat.columns; c += column_tick) {
-    svg += text_at(kLeft + static_cast<double>(c) * kCell, kTop - 7, "start",
+    svg += text_at(kLeft + static_cast<double>(c) * field.cell, kTop - 7, "start",
                    std::to_string(c * heat.column_step));
   }
   return svg;
@@ -118,11 +123,14 @@ std::string axes(const Field& field) {
 std::string group_lines(const Field& field, const TensorVerdict& tensor) {
   std::string svg;
   const auto count = static_cast<Index>(tensor.groups.size());
+  double named = 0;  // where the last name stands
   for (const Slice& group : tensor.groups) {
     const double end = field.y_of(std::min(group.end, field.rows));
     svg += line("group", kLeft, end, kLeft + field.width(), end);
-    if (count > kMostGroupNames || group.begin == group.end) continue;
-    svg += text_at(kLeft + field.width() + 6, (field.y_of(group.begin) + end) / 2 + 4, "start",
+    const double middle = (field.y_of(group.begin) + end) / 2 + 4;
+    if (count > kMostGroupNames || group.begin == group.end || middle < named + 12) continue;
+    named = middle;
+    svg += text_at(kLeft + field.width() + 6, middle, "start",
                    std::string(group_word(tensor)) + " " + std::to_string(group.index));
   }
   return svg;

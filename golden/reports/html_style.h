@@ -36,7 +36,7 @@ color:var(--ink);border:1px solid var(--line);border-radius:6px}
 table{border-collapse:collapse;margin:.5rem 0}
 th{color:var(--soft);font-weight:500;text-align:left}
 td,th{padding:.2rem .7rem .2rem 0;border-bottom:1px solid var(--line);vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}
+td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 tr.worst td{background:var(--card);font-weight:600}
 .why{border-left:3px solid var(--bad);padding:.3rem .8rem;background:var(--card);margin:.6rem 0}
 svg{display:block;max-width:none}svg text{fill:var(--soft);font:11px system-ui,sans-serif}

@@ -110,7 +110,7 @@ TEST(ElementBounds, LetTiesOfCodesGoEitherWayAndNothingElse) {
                                                                : 0; }),
             Outcome::pass);
   EXPECT_EQ(codes_by([](double above) { return above < 0 ? -1 : 0; }), Outcome::fail);  // truncated
-  EXPECT_EQ(codes_by([](double above) { return above > 0.49 && above < 0.5 ? 1 : 0; }),
+  EXPECT_EQ(codes_by([](double above) { return above > 0.4 && above < 0.5 ? 1 : 0; }),
             Outcome::fail);
 }
 

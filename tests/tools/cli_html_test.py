@@ -30,6 +30,9 @@ class Page(html.parser.HTMLParser):
         self.elements.append((tag, attributes))
         self.last = attributes.get("id")
 
+    def handle_endtag(self, tag):
+        self.last = None
+
     def handle_data(self, data):
         if self.last:
             self.text[self.last] = self.text.get(self.last, "") + data
