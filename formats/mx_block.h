@@ -3,6 +3,7 @@
 
 #include "formats/minifloat.h"
 #include "formats/mx_scale.h"
+#include "formats/rounding.h"
 #include "formats/tensor_view.h"
 
 namespace mxo {
@@ -16,6 +17,50 @@ MXO_HD constexpr std::uint32_t join_amax(std::uint32_t amax, float x, NanRule na
   const std::uint32_t magnitude = bit_cast<std::uint32_t>(x) & 0x7FFFFFFFu;
   if (nan == NanRule::ignore && magnitude > 0x7F800000u) return amax;
   return magnitude > amax ? magnitude : amax;
+}
+
+/// What a NaN element becomes.
+enum class NanCode : std::uint8_t {
+  nan,      ///< the NaN code
+  lowest,   ///< the code of -max: min(max(NaN, -max), max) as fminf and fmaxf have it
+  highest,  ///< the code of max: max(-max, min(NaN, max))
+};
+
+/// The sign of an element that is zero after scaling.
+enum class ZeroSign : std::uint8_t { kept, lost };
+
+/// How a scaled element becomes a code.
+struct ElementRule {
+  Rounding rounding = Rounding::even;
+  Overflow overflow = Overflow::saturate;
+  NanCode nan = NanCode::nan;
+  ZeroSign zero = ZeroSign::kept;
+  double fnuz_max = 0;  ///< e4m3fnuz: what elements are clamped to where it is not 240
+  friend constexpr bool operator==(const ElementRule&, const ElementRule&) = default;
+};
+
+template <FormatSpec S>
+MXO_HD constexpr Minifloat<S> encode_element(float scaled, const ElementRule& rule) {
+  constexpr float largest = decode(Minifloat<S>{static_cast<std::uint8_t>(S.max_finite())});
+  const bool clamps = S == kE4M3Fnuz && rule.fnuz_max > 0;
+  const float max = clamps ? static_cast<float>(rule.fnuz_max) : largest;
+  const std::uint32_t magnitude = bit_cast<std::uint32_t>(scaled) & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u && rule.nan != NanCode::nan) {
+    return encode<S>(rule.nan == NanCode::lowest ? -max : max);
+  }
+  if (clamps && scaled > max) scaled = max;
+  if (clamps && scaled < -max) scaled = -max;
+  if (magnitude == 0 && rule.zero == ZeroSign::lost) return {0};
+  if (rule.rounding == Rounding::even) return encode<S>(scaled, rule.overflow);
+  return encode_rounded<S>(scaled, rule.rounding, rule.overflow);
+}
+
+/// What elements are multiplied by under a scale: its reciprocal, but 0 for FF under
+/// InfinityRule::flush and for FE under saturate_flush.
+MXO_HD constexpr float factor_of(E8M0 scale, InfinityRule infinity) {
+  const bool zero = (scale.bits == 0xFF && infinity == InfinityRule::flush) ||
+                    (scale.bits == 0xFE && infinity == InfinityRule::saturate_flush);
+  return zero ? 0.0f : reciprocal(scale);
 }
 
 /// code = sat(fl32(x / scale)); a NaN scale makes every code 7F (80 in fnuz).

@@ -3,8 +3,9 @@
 
 #include <cstdint>
 
-#include "formats/format_spec.h"
 #include "formats/host_device.h"
+#include "formats/minifloat.h"
+#include "formats/scale_exponent.h"
 #include "formats/scale_profile.h"
 
 namespace mxo {
@@ -73,33 +74,50 @@ MXO_HD constexpr float max_reciprocal() {
   return static_cast<float>(power / significand);
 }
 
+/// An exponent as a code, from 0 to FE.
+MXO_HD constexpr E8M0 clamped_e8m0(int exponent) {
+  const int code = exponent + 127;
+  return {static_cast<std::uint8_t>(code < 0 ? 0 : code > 0xFE ? 0xFE : code)};
+}
+
 /// The shared scale of a block whose largest magnitude is `amax` >= 0 (or NaN).
 ///
 ///   floor  2^(floor(log2 amax) - emax)            ceil   2^(ceil(log2 amax) - emax)
 ///   even   floor of amax rounded half up to 1+m bits (1.5 of the torchao rules)
 ///   rceil  the descale of the profile, rounded up to a power of two
 ///
-/// Zero gives the least scale, 2^-127.  NaN gives FF; infinity what the profile says.
+/// Zero gives the least scale, 2^-127.  NaN gives FF, or what the profile says; so does infinity.
+/// A profile with an exponent rule of its own does not read `mode`.
 template <FormatSpec S>
 MXO_HD constexpr E8M0 shared_scale(float amax, ScaleMode mode, const ScaleProfile& profile) {
   const auto word = bit_cast<std::uint32_t>(amax);
-  if (word > 0x7F800000u) return {0xFF};
+  if (word > 0x7F800000u) return {profile.nan_scale};
   if (word == 0x7F800000u) {
-    return {static_cast<std::uint8_t>(profile.infinity == InfinityRule::nan ? 0xFF : 0xFE)};
+    const bool saturates = profile.infinity == InfinityRule::saturate ||
+                           profile.infinity == InfinityRule::saturate_flush;
+    return {static_cast<std::uint8_t>(saturates ? 0xFE : 0xFF)};
+  }
+  if (profile.exponent != ExponentRule::by_mode) {
+    return clamped_e8m0(scale_exponent<S>(amax, profile.exponent));
   }
   constexpr int emax = S.max_exponent();
+  const bool always = profile.up == SubnormalUp::always;
+  const auto rounded_up = [always](float quotient) {
+    if (always && quotient > 0.0f && quotient < 0x1p-126f) return E8M0{1};
+    return encode_e8m0(quotient, E8M0Rounding::up, false);
+  };
 
   if (mode == ScaleMode::rceil) {
     if (profile.descale == Descale::reciprocal_multiply) {
-      return encode_e8m0(amax * max_reciprocal<S>(), E8M0Rounding::up, false);
+      return rounded_up(amax * max_reciprocal<S>());
     }
-    constexpr float max =
-        static_cast<float>((1 << S.mantissa_bits) +
-                           (S.max_finite() & ((1 << S.mantissa_bits) - 1))) *
-        static_cast<float>(1 << (emax - S.mantissa_bits));
-    if (profile.descale == Descale::division) {
-      return encode_e8m0(amax / max, E8M0Rounding::up, false);
+    constexpr float max = static_cast<float>((1 << S.mantissa_bits) +
+                                             (S.max_finite() & ((1 << S.mantissa_bits) - 1))) *
+                          static_cast<float>(1 << (emax - S.mantissa_bits));
+    if (profile.descale == Descale::division_in_bf16) {
+      return rounded_up(decode(encode<kBF16>(amax / max)));
     }
+    if (profile.descale != Descale::exact) return rounded_up(amax / max);
     // exact: compare significands.  amax = significand * 2^(exponent - 23).
     constexpr std::uint32_t max_fraction =
         static_cast<std::uint32_t>(S.max_finite() & ((1 << S.mantissa_bits) - 1))
@@ -112,6 +130,9 @@ MXO_HD constexpr E8M0 shared_scale(float amax, ScaleMode mode, const ScaleProfil
   if (mode == ScaleMode::floor && profile.floor == FloorRule::multiply) {
     const float power = bit_cast<float>(static_cast<std::uint32_t>(127 - emax) << 23);
     return encode_e8m0(amax * power, E8M0Rounding::zero, false);
+  }
+  if (mode == ScaleMode::ceil && always) {
+    return rounded_up(amax * bit_cast<float>(static_cast<std::uint32_t>(127 - emax) << 23));
   }
   std::uint32_t exponent = word >> 23;
   if (mode == ScaleMode::even) {

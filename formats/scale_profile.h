@@ -13,12 +13,33 @@ enum class Descale : std::uint8_t {
   reciprocal_multiply,  ///< fl32(amax * fl32(1 / max))
   division,             ///< fl32(amax / max)
   exact,                ///< the real quotient
+  division_in_x,        ///< amax / max rounded to the type of x; named in `rule_for`
+  division_in_bf16,     ///< the same for x in bf16
+};
+
+/// Where the exponent of a scale comes from.  Logarithms are fl32(log2(.)): a little below a power
+/// of two they are the power's.
+enum class ExponentRule : std::uint8_t {
+  by_mode,           ///< as ScaleMode says
+  floor_quotient,    ///< floor(log2(fl32(amax / max))); 1 for a quotient of 0
+  nearest_quotient,  ///< the integer nearest to log2(fl32(amax / max)), as a real number
+  floor_amax,        ///< floor(log2(amax)), emax not subtracted
+  floor_log2,        ///< floor(log2(amax)) - emax
+  quarter,           ///< that of amax + 2^21 units of its binade's 2^23, less emax
+};
+
+/// What becomes of a quotient between 0 and 2^-126 that is rounded up.
+enum class SubnormalUp : std::uint8_t {
+  exact,   ///< 2^-127 up to 2^-127, else 2^-126
+  always,  ///< 2^-126: its fraction is not zero
 };
 
 /// The scale of a block whose amax is infinite.
 enum class InfinityRule : std::uint8_t {
-  nan,       ///< FF: the whole block becomes NaN
-  saturate,  ///< FE: infinities saturate, the rest is cast by 2^-127
+  nan,             ///< FF: the whole block becomes NaN
+  saturate,        ///< FE: infinities saturate, the rest is cast by 2^-127
+  flush,           ///< FF, and x is divided by infinity: zeros, and NaN where x is infinite
+  saturate_flush,  ///< FE, and x is multiplied by 0, what 2^-127 is where subnormals are flushed
 };
 
 /// Whether a NaN element reaches amax.
@@ -40,6 +61,9 @@ struct ScaleProfile {
   InfinityRule infinity = InfinityRule::nan;
   NanRule nan = NanRule::propagate;
   FloorRule floor = FloorRule::exponent_field;
+  ExponentRule exponent = ExponentRule::by_mode;
+  SubnormalUp up = SubnormalUp::exact;
+  std::uint8_t nan_scale = 0xFF;  ///< of a block whose amax is NaN
   friend constexpr bool operator==(const ScaleProfile&, const ScaleProfile&) = default;
 };
 

@@ -3,71 +3,81 @@
 
 #include <string_view>
 
-#include "formats/scaled_block.h"
+#include "formats/stack_rules.h"
 
 namespace mxo {
 
-/// How scales come from the largest magnitudes of blocks.  `mode` and `e8m0` say it for e8m0
-/// scales (formats/mx_scale.h), `f32` for f32 scales (formats/scaled_block.h).
+/// How scales come from the largest magnitudes of blocks, and codes from scaled elements.  `mode`
+/// and `e8m0` say it for e8m0 scales (formats/mx_scale.h), `f32` for f32 scales
+/// (formats/scaled_block.h), `element` for codes (formats/mx_block.h).
 struct ScaleRule {
   ScaleMode mode = ScaleMode::rceil;
   ScaleProfile e8m0 = kTorchao;
   F32ScaleRule f32 = {};
+  ElementRule element = {};
   friend constexpr bool operator==(const ScaleRule&, const ScaleRule&) = default;
 };
 
 /// A rule for e8m0 scales.
-MXO_HD constexpr ScaleRule mx_rule(ScaleMode mode, const ScaleProfile& profile = kTorchao) {
-  return {mode, profile, {}};
+MXO_HD constexpr ScaleRule mx_rule(ScaleMode mode, const ScaleProfile& profile = kTorchao,
+                                   const ElementRule& element = {}) {
+  return {mode, profile, {}, element};
 }
 /// A rule for f32 scales.
-MXO_HD constexpr ScaleRule f32_rule(const F32ScaleRule& rule) {
-  return {ScaleMode::rceil, kTorchao, rule};
+MXO_HD constexpr ScaleRule f32_rule(const F32ScaleRule& rule, const ElementRule& element = {}) {
+  return {ScaleMode::rceil, kTorchao, rule, element};
 }
 
-/// torchao block-wise training.  Its Triton kernels raise amax to epsilon before they widen it:
-/// another last bit where amax is below 1e-12.
-inline constexpr F32ScaleRule kTorchaoBlockwise{};
-/// torchao row-wise training.
-inline constexpr F32ScaleRule kTorchaoRowwise{.power_of_2 = PowerOfTwo::down};
-/// TransformerEngine Float8BlockScaling: power of two, epsilon 0; NaN does not reach amax, and Inf
-/// and zero have scale 1.
-inline constexpr F32ScaleRule kTeBlockwise{.quotient = Quotient::max_over_amax,
-                                           .power_of_2 = PowerOfTwo::down,
-                                           .epsilon = 0.0,
-                                           .floor = AmaxFloor::in_f32,
-                                           .nan = NanRule::ignore,
-                                           .zero = OddAmax::one,
-                                           .infinity = OddAmax::one,
-                                           .too_large = TooLarge::input_max};
-/// FP8-Flow-MoE: TransformerEngine's kernel with amax raised to 1e-10.
-inline constexpr F32ScaleRule kFlowBlockwise{.quotient = Quotient::max_over_amax,
-                                             .power_of_2 = PowerOfTwo::down,
-                                             .epsilon = 1e-10,
-                                             .floor = AmaxFloor::in_f32,
-                                             .nan = NanRule::ignore,
-                                             .zero = OddAmax::one,
-                                             .infinity = OddAmax::one,
-                                             .too_large = TooLarge::input_max};
+/// Scales by ScaleMode alone where they are e8m0, codes to nearest even: what fast kernels know.
+MXO_HD constexpr bool is_regular(const ScaleRule& rule) {
+  const ScaleProfile& p = rule.e8m0;
+  return rule.element == ElementRule{} && p.exponent == ExponentRule::by_mode &&
+         p.up == SubnormalUp::exact && p.infinity <= InfinityRule::saturate &&
+         p.nan_scale == 0xFF && p.descale <= Descale::exact;
+}
+
+/// The rule for x and codes of these types: what it says of the type of x becomes a number, and
+/// what it says of other codes is left out.
+MXO_HD constexpr ScaleRule rule_for(ScaleRule rule, Dtype x, Dtype codes) {
+  if (codes != Dtype::e4m3fnuz) rule.element.fnuz_max = 0;
+  if (rule.f32.floor == AmaxFloor::in_x) {
+    const auto epsilon = static_cast<float>(rule.f32.epsilon);
+    const float rounded = x == Dtype::bf16  ? decode(encode<kBF16>(epsilon))
+                          : x == Dtype::f16 ? decode(encode<kF16>(epsilon))
+                                            : epsilon;
+    rule.f32.epsilon = static_cast<double>(rounded);
+    rule.f32.floor = AmaxFloor::in_f32;
+  }
+  if (rule.e8m0.descale == Descale::division_in_x) {
+    rule.e8m0.descale = x == Dtype::bf16 ? Descale::division_in_bf16 : Descale::division;
+  }
+  return rule;
+}
 
 /// How a row is known.
 enum class RuleEvidence : std::uint8_t {
-  captured,  ///< outputs of the stack are repeated bit for bit
-  read,      ///< its source only
-  defined,   ///< by us
+  captured,   ///< outputs of its own code are repeated bit for bit
+  run,        ///< its expressions were run, not its file
+  read,       ///< its source only
+  published,  ///< a report of it only
+  defined,    ///< by us
 };
+inline constexpr const char* kEvidenceNames[] = {"captured", "run", "read", "published", "defined"};
 
 enum class ScaleType : std::uint8_t { e8m0, f32 };
 
-/// What one stack does for one type of scale, and for which blocks.
+/// What one stack does for one type of scale, and for which blocks.  Lists are as "1x128|128x128";
+/// an empty one is any.
 struct ScaleRuleRow {
   std::string_view name;
   ScaleType scale;
-  std::string_view blocks;  ///< "1x128|128x128"; empty: any
+  std::string_view blocks;
   ScaleRule rule;
   RuleEvidence evidence;
   std::string_view source;
-  PowerOfTwo up = PowerOfTwo::up;  ///< how its scales are raised to a power of two, where asked
+  std::string_view formats = "";             ///< of elements
+  std::string_view powers = "none|down|up";  ///< what power_of_2 may be, f32 scales
+  PowerOfTwo up = PowerOfTwo::up;            ///< how it is raised to a power of two, where asked
 };
 
 /// Every row; of those with one name and one type of scale, the first that has the block counts.
@@ -82,12 +92,72 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
      "TransformerEngine d0067d0, float_to_e8m0"},
     {"te", ScaleType::f32, "1x128|128x1|128x128", f32_rule(kTeBlockwise), RuleEvidence::read,
      "TransformerEngine d0067d0, Float8BlockScaling"},
+    {"te", ScaleType::f32, "RxK", f32_rule(kTeTensor), RuleEvidence::read,
+     "TransformerEngine d0067d0, current_scaling.cu", "", "none|down"},
     {"ocp", ScaleType::e8m0, "", mx_rule(ScaleMode::rceil, kOcp), RuleEvidence::defined,
      "OCP MX v1.0, 6.3, exact quotients"},
     {"torchao_cuda", ScaleType::e8m0, "", mx_rule(ScaleMode::rceil, kTorchaoCuda),
      RuleEvidence::read, "pytorch/ao 36027d8, CUDA and CuTeDSL kernels"},
     {"flow", ScaleType::f32, "1x128|128x1|128x128", f32_rule(kFlowBlockwise), RuleEvidence::read,
      "TransformerEngine-FP8FlowMoe 4c097bf3"},
+    {"deepgemm", ScaleType::f32, "1x128|128x128|128x1|1x32", f32_rule(kDeepGemm, kTorchCast),
+     RuleEvidence::captured, "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py", "e4m3",
+     "none|up", PowerOfTwo::up_clamped},
+    {"vllm", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kNativeGroup, kTorchClamp224),
+     RuleEvidence::run, "vllm, native_per_token_group_quant_fp8", "e4m3|e4m3fnuz", "none|up",
+     PowerOfTwo::up_log2},
+    {"vllm", ScaleType::f32, "1xK|RxK", f32_rule(kVllmToken, kTorchClamp224), RuleEvidence::run,
+     "vllm 014af6b, QuantFP8.forward_native", "e4m3|e4m3fnuz", "none"},
+    {"vllm_module", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kVllmModule, kTorchClamp224),
+     RuleEvidence::run, "vllm 014af6b, QuantFP8._quantize_group_native", "e4m3|e4m3fnuz", "none|up",
+     PowerOfTwo::up_log2},
+    {"vllm_cuda", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kVllmCudaGroup, kClampUpLast224),
+     RuleEvidence::read, "vllm 0f5257e, per_token_group_quant.cu", "e4m3|e4m3fnuz", "none|up"},
+    {"vllm_cuda", ScaleType::f32, "1xK", f32_rule(kVllmCudaToken, kClampDownLast224),
+     RuleEvidence::read, "vllm 096d3dc, common.cu", "e4m3|e4m3fnuz", "none"},
+    {"vllm_cuda", ScaleType::f32, "RxK", f32_rule(kVllmCudaTensor, kClampDownLast224),
+     RuleEvidence::read, "vllm 096d3dc, common.cu", "e4m3|e4m3fnuz", "none"},
+    {"sglang", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kNativeGroup, kTorchClamp224),
+     RuleEvidence::run, "sglang, native_per_token_group_quant_fp8", "e4m3|e4m3fnuz", "none|up",
+     PowerOfTwo::up_log2},
+    {"sglang_cuda", ScaleType::f32, "1x128|1x64", f32_rule(kSglangCudaGroup), RuleEvidence::read,
+     "sglang 00568d9, per_token_group_quant_8bit.cu", "e4m3", "none|up"},
+    {"sglang_cuda", ScaleType::f32, "1xK", f32_rule(kSglangCudaToken, kClampDownLast),
+     RuleEvidence::read, "sglang 0490047, per_token_quant_fp8.cu", "e4m3", "none"},
+    {"triton", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kTritonGroup, kClampUpLast224),
+     RuleEvidence::captured, "Triton 3.6 on an H200; vllm 007d500, _per_token_group_quant_fp8",
+     "e4m3|e4m3fnuz", "none|up", PowerOfTwo::up_log2},
+    {"fbgemm", ScaleType::f32, "1xK|1x128|128x128|256x256", f32_rule(kFbgemm, kTorchCast),
+     RuleEvidence::run, "pytorch/FBGEMM 5804658, fp8_gemm.py in torch", "e4m3|e4m3fnuz", "none"},
+    {"fbgemm_triton", ScaleType::f32, "1xK|1x128|128x128|256x256",
+     f32_rule(kFbgemmTriton, kClampDownLast), RuleEvidence::read,
+     "pytorch/FBGEMM 5804658, fp8_gemm.py; its div.full is off by a unit at times", "e4m3|e4m3fnuz",
+     "none"},
+    {"tilelang", ScaleType::f32, "1x128", f32_rule(kTileLang, kClampUpLast), RuleEvidence::read,
+     "tile-ai/tilelang 0973611, example_per_token_cast_to_fp8.py", "e4m3", "none"},
+    {"deepep", ScaleType::f32, "1x128", f32_rule(kDeepEp), RuleEvidence::read,
+     "deepseek-ai/DeepEP dd758ca, calculate_fp8_scales", "e4m3", "none|up"},
+    {"deepep_torch", ScaleType::f32, "1x128", f32_rule(kDeepEpTorch, kTorchCast),
+     RuleEvidence::captured, "deepseek-ai/DeepEP dd758ca, deep_ep/utils/math.py", "e4m3", "none"},
+    {"aiter", ScaleType::f32, "1xK|1x128", f32_rule(kAiter, kTorchCast), RuleEvidence::captured,
+     "ROCm/aiter e404860, pertoken_quant", "e4m3|e4m3fnuz", "none"},
+    {"aiter", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::rceil, kAiterMx, kTorchCast),
+     RuleEvidence::captured, "ROCm/aiter e404860, f32_to_mx_e8m0_scale", "e4m3|e4m3fnuz"},
+    {"aiter_hip", ScaleType::f32, "1x128|1x64|1x32", f32_rule(kAiterHip), RuleEvidence::read,
+     "ROCm/aiter e404860, quant_kernels.cu", "e4m3|e4m3fnuz", "none"},
+    {"aiter_triton", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::even, kAiterTritonMx),
+     RuleEvidence::run, "ROCm/aiter e404860, _mxfp8_quant_op", "e4m3"},
+    {"jax", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::rceil, kJaxMx), RuleEvidence::run,
+     "jax-ml/jax 055a883, scaled_matmul_stablehlo.py", "e4m3|e5m2"},
+    {"flashinfer", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::floor, kFlashinferMx),
+     RuleEvidence::captured, "flashinfer fb28d72, trace/templates/quantize.py", "e4m3"},
+    {"mlx", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::rceil, kMlxMx), RuleEvidence::read,
+     "ml-explore/mlx, fp8_e8m0 before mx_scale_round_up", "e4m3"},
+    {"vllm_53110", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::floor, kVllm53110),
+     RuleEvidence::published, "vllm-project/vllm#53110", "e4m3"},
+    {"microxcaling", ScaleType::e8m0, "",
+     mx_rule(ScaleMode::floor, kMicroxcaling, kMicroxcalingElement), RuleEvidence::captured,
+     "microsoft/microxcaling 7bc4195", "e4m3|e5m2"},
 };
 
 static_assert(f32_scale<kE4M3>(0.0f, kTorchaoRowwise, 1.0f).factor == 0x1p48f);

@@ -34,24 +34,38 @@ enum class PowerOfTwo : std::uint8_t {
 enum class AmaxFloor : std::uint8_t {
   after_widening,  ///< max(f64(amax), epsilon)
   in_f32,          ///< max(amax, fl32(epsilon))
+  in_x,            ///< the same with epsilon rounded to the type of x: `rule_for` makes it in_f32
 };
 
 /// What is stored for an amax that has no quotient.
 enum class OddAmax : std::uint8_t {
   as_computed,
-  one,  ///< scale 1
+  one,        ///< scale 1; also where a divisor comes out 0
+  no_factor,  ///< a divisor of 0 is stored, and x multiplied by 0
 };
 
 /// A multiplier beyond float's range.
 enum class TooLarge : std::uint8_t {
   infinite,
   input_max,  ///< the largest finite value of the type of x
+  float_max,  ///< of f32
+};
+
+/// d is at least 1 / (512 max).
+enum class LeastScale : std::uint8_t {
+  none,
+  before_power,  ///< before it becomes a power of two
+  after_power,   ///< afterwards, which makes it none
 };
 
 /// How an element becomes a code.
 enum class CodeScaling : std::uint8_t {
   multiply,  ///< sat(fl32(x * s)), or sat(fl32(x * fl32(1 / d)))
   divide,    ///< sat(fl32(x / d))
+  /// sat(fl32(x * fl32(max / amax))), d is stored only.  With powers of two the factor is 2^-e,
+  /// made from its bits: 254 less the exponent field, so that d infinite gives -infinity.
+  own_quotient,
+  own_reciprocal,  ///< the same with fl32(max * fl32(1 / amax))
 };
 
 /// What one stack does to find the f32 scale of a block and the codes.
@@ -69,8 +83,10 @@ struct F32ScaleRule {
   OddAmax infinity = OddAmax::as_computed;
   TooLarge too_large = TooLarge::infinite;
   CodeScaling code = CodeScaling::multiply;
-  double amax_max = 0;          ///< amax is lowered to it; 0: no bound
-  bool least_is_512th = false;  ///< d is at least 1 / (512 max)
+  double amax_max = 0;  ///< amax is lowered to it; 0: no bound
+  LeastScale least = LeastScale::none;
+  double power_floor = 0;  ///< d is raised to it before it becomes a power of two
+  double fnuz_max = 0;     ///< max of e4m3fnuz where it is not 240
 
   friend constexpr bool operator==(const F32ScaleRule&, const F32ScaleRule&) = default;
 };
@@ -127,8 +143,10 @@ MXO_HD constexpr float power_of_two(float scale, PowerOfTwo how) {
 /// `input_max` is the largest finite value of the type of x.
 template <FormatSpec S>
 MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float input_max) {
-  constexpr float max =
+  constexpr float largest =
       decode(Minifloat<S>{static_cast<typename Minifloat<S>::Bits>(S.max_finite())});
+  const float max =
+      S == kE4M3Fnuz && rule.fnuz_max > 0 ? static_cast<float>(rule.fnuz_max) : largest;
   constexpr std::uint32_t infinity = 0x7F800000u;
   const auto floor = static_cast<float>(rule.epsilon);
   const float raised = amax < floor ? floor : amax;  // a NaN stays
@@ -154,32 +172,60 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
       case Quotient::max_over_amax: scale = word == 0 ? bit_cast<float>(infinity) : max / a; break;
       case Quotient::max_times_reciprocal: scale = max * reciprocal_of(a); break;
       case Quotient::amax_over_max: scale = a / max; break;
-      case Quotient::amax_times_reciprocal: scale = a * max_reciprocal<S>(); break;
+      case Quotient::amax_times_reciprocal: scale = a * (1.0f / max); break;
     }
   }
-  if (rule.too_large == TooLarge::input_max && bit_cast<std::uint32_t>(scale) == infinity) {
-    scale = input_max;
+  if (rule.too_large != TooLarge::infinite && bit_cast<std::uint32_t>(scale) == infinity) {
+    scale = rule.too_large == TooLarge::input_max ? input_max : bit_cast<float>(0x7F7FFFFFu);
   }
-  if (rule.least_is_512th) {
-    constexpr float least = 1.0f / (512.0f * max);
-    scale = scale < least ? least : scale;
-  }
-  scale = power_of_two(scale, rule.power_of_2);
+  const bool divisor = !gives_multiplier(rule.quotient);
+  if (divisor && scale == 0.0f && rule.zero == OddAmax::one) scale = 1.0f;
+  const float least = 1.0f / (512.0f * max);
+  if (rule.least == LeastScale::before_power) scale = scale < least ? least : scale;
+  const bool power = rule.power_of_2 != PowerOfTwo::none;
+  const auto power_floor = static_cast<float>(rule.power_floor);
+  if (power) scale = power_of_two(scale < power_floor ? power_floor : scale, rule.power_of_2);
+  if (rule.least == LeastScale::after_power) scale = scale < least ? least : scale;
   if ((bit_cast<std::uint32_t>(scale) & 0x7FFFFFFFu) > infinity) {
     return {quiet_nan(), quiet_nan()};
   }
-  if (gives_multiplier(rule.quotient)) return {scale, reciprocal_of(scale)};
-  return {rule.code == CodeScaling::divide ? scale : reciprocal_of(scale), scale};
+  if (!divisor) return {scale, reciprocal_of(scale)};
+  if (scale == 0.0f && rule.zero == OddAmax::no_factor) return {0.0f, scale};
+  switch (rule.code) {
+    case CodeScaling::divide: return {scale, scale};
+    case CodeScaling::multiply: break;
+    case CodeScaling::own_quotient:
+    case CodeScaling::own_reciprocal: {
+      if (power) {
+        return {bit_cast<float>((254u - (bit_cast<std::uint32_t>(scale) >> 23)) << 23), scale};
+      }
+      const float inverse = reciprocal_of(a);
+      const float quotient = word == 0 ? inverse : max / a;
+      return {rule.code == CodeScaling::own_quotient ? quotient : max * inverse, scale};
+    }
+  }
+  return {reciprocal_of(scale), scale};
+}
+
+/// The scale of a block by a number that is given: the multiplier s of rules that store 1 / s, else
+/// the divisor d, which is stored.
+MXO_HD constexpr F32Scale given_scale(float number, const F32ScaleRule& rule) {
+  if (is_nan_word(bit_cast<std::uint32_t>(number))) return {quiet_nan(), quiet_nan()};
+  if (gives_multiplier(rule.quotient)) return {number, reciprocal_of(number)};
+  return {rule.code == CodeScaling::divide ? number : reciprocal_of(number), number};
+}
+
+/// fl32(x * factor), or fl32(x / factor).
+MXO_HD constexpr float scaled(float x, float factor, CodeScaling how) {
+  if (how != CodeScaling::divide) return x * factor;
+  // As IEEE division: 0 / 0 is NaN, the rest infinite.
+  return factor == 0.0f ? x * bit_cast<float>(0x7F800000u) : x / factor;
 }
 
 /// code = sat(fl32(x * factor)), or sat(fl32(x / factor)).
 template <FormatSpec S>
 MXO_HD constexpr Minifloat<S> scale_element(float x, float factor, CodeScaling how) {
-  if (how == CodeScaling::multiply) return encode<S>(x * factor, Overflow::saturate);
-  if (factor == 0.0f) {  // as IEEE division: 0 / 0 is NaN, the rest infinite
-    return encode<S>(x * bit_cast<float>(0x7F800000u), Overflow::saturate);
-  }
-  return encode<S>(x / factor, Overflow::saturate);
+  return encode<S>(scaled(x, factor, how), Overflow::saturate);
 }
 
 /// The product code * scale, exact but for one rounding to X.

@@ -10,6 +10,8 @@
   /* ops/quantize.h */                                  \
   X(Quantize, "quantize")                               \
   X(Dequantize, "dequantize")                           \
+  /* ops/delayed_scale.h */                             \
+  X(DelayedScale, "delayed_scale")                      \
   /* ops/scale_layouts.h */                             \
   X(SwizzleScales, "swizzle_scales")                    \
   X(UnswizzleScales, "unswizzle_scales")                \

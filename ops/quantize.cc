@@ -108,6 +108,16 @@ void check_quantize(const Check& check, const Backend& backend, const Quantize& 
   check_blocks(check, backend, op.x, op.to, op.group_ends);
   check_constant(check, "epsilon", op.rule.f32.epsilon);
   check_constant(check, "scale_max", op.rule.f32.amax_max);
+  const bool in_x =
+      op.to.scales.dtype == Dtype::e8m0 && op.rule.e8m0.descale == Descale::division_in_x;
+  if (in_x) check.dtype("x", op.x, {Dtype::f32, Dtype::bf16});
+  if (op.given.given()) {
+    check.that(op.to.scales.dtype == Dtype::f32, "given: found with e8m0 scales, needs f32 scales");
+    check.dtype("given", op.given, {Dtype::f32});
+    check.shape("given", op.given, {shape_of(op.to.scales).begin(), shape_of(op.to.scales).end()});
+    check.apart("codes", op.to.codes, "given", op.given);
+    check.apart("scales", op.to.scales, "given", op.given);
+  }
   check.apart("codes", op.to.codes, "x", op.x);
   check.apart("scales", op.to.scales, "x", op.x);
   check.apart("codes", op.to.codes, "scales", op.to.scales);
@@ -118,8 +128,11 @@ void check_quantize(const Check& check, const Backend& backend, const Quantize& 
 
 void quantize(Backend& backend, const Quantize& op) {
   check_quantize(Check("quantize"), backend, op);
+  const ScaleRule rule = rule_for(op.rule, op.x.dtype, op.to.codes.dtype);
   in_matrices(op.x, [&](auto part) {
-    Checked::run(backend, Quantize{part(op.x), op.group_ends, with_parts(op.to, part), op.rule});
+    const Operand given = op.given.given() ? part(op.given) : op.given;
+    Checked::run(backend,
+                 Quantize{part(op.x), op.group_ends, with_parts(op.to, part), rule, given});
   });
 }
 

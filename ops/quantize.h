@@ -13,13 +13,17 @@ class Check;
 /// For every block of r x c elements, where r and c are the extents of `to.block`:
 ///   amax = max |x_i| over the block, under `rule`
 ///   e8m0 scales:  scale = shared_scale(amax, rule.mode, rule.e8m0),
-///                 code_i = sat(fl32(x_i * 2^(127 - scale)))
-///   f32 scales:   f = f32_scale(amax, rule.f32),  scale = f.stored,
-///                 code_i = scale_element(x_i, f.factor)
+///                 v_i = fl32(x_i * factor_of(scale))
+///   f32 scales:   f = f32_scale(amax, rule.f32),  scale = f.stored,  v_i = scaled(x_i, f.factor)
+///   code_i = encode_element(v_i, rule.element): rounded to nearest even and saturated, unless the
+///            rule says otherwise
 ///
 ///   x           [.., R, K]  f32, bf16 or f16, rank 2 to 4, any strides
 ///   group_ends  i32 [E], optional: x is [R, K], and blocks of more than one row start again at
 ///               each group
+///   given       f32, shape of to.scales, optional: numbers to scale by, as `given_scale` reads
+///   them;
+///               then amax is not asked
 ///   to.codes    shape of x; e4m3, e4m3fnuz, e5m2 or e5m2fnuz
 ///   to.scales   e8m0 or f32 of shape_of_scales; with group_ends [at least G, ceil(K/c)], G the
 ///               sum of ceil(rows/r) over groups, or E where r is kWhole
@@ -36,13 +40,15 @@ class Check;
 /// NaN, Inf and zero: ScaleProfile in formats/scale_profile.h and F32ScaleRule in
 /// formats/scaled_block.h.
 /// Errors, before any byte is written: Error(shape) rank, extents, a block that does not divide,
-/// shared memory; Error(dtype); Error(argument) for a bound of the rule that is no float.
+/// shared memory; Error(dtype), also for x in f16 where the rule divides in the type of x;
+/// Error(argument) for a bound of the rule that is no float.
 /// Source: OCP MX v1.0, 6.3; docs/numerics.md.
 struct Quantize {
   Operand x;
   Operand group_ends;
   ScaledResult to;
   ScaleRule rule = {};
+  Operand given = {};
 };
 
 /// x_i = code_i * scale of its block, exactly, then rounded once to the type of x.

@@ -51,7 +51,9 @@ void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
   const Index f = check_input(check, op.x, op.probs, op.rounding);
   check_second_step(check, backend, op, f);
   check_apart(check, op.to, {}, {{"x", op.x}, {"probs", op.probs}});
-  Checked::run(backend, op);
+  SwigluQuantize asked = op;
+  asked.rule = rule_for(op.rule, op.rounding, op.to.codes.dtype);
+  Checked::run(backend, asked);
 }
 
 void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op) {
@@ -67,7 +69,9 @@ void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op
     check.shape("dprobs", op.dprobs, {op.x.extent[0]});
   }
   check_apart(check, op.to, op.dprobs, {{"x", op.x}, {"probs", op.probs}, {"dy", op.dy}});
-  Checked::run(backend, op);
+  SwigluQuantizeBackward asked = op;
+  asked.rule = rule_for(op.rule, op.rounding, op.to.codes.dtype);
+  Checked::run(backend, asked);
 }
 
 }  // namespace mxo

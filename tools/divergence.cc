@@ -70,7 +70,7 @@ void add_divergences(Dtype format, const NamedMode& mode, std::vector<Divergence
 std::vector<ScaleRuleRow> e8m0_rules() {
   std::vector<ScaleRuleRow> rows;
   for (const ScaleRuleRow& row : kScaleRules) {
-    if (row.scale == ScaleType::e8m0) rows.push_back(row);
+    if (row.scale == ScaleType::e8m0 && is_regular(row.rule)) rows.push_back(row);
   }
   return rows;
 }

@@ -1,4 +1,4 @@
-// Where rules for e8m0 scales give different bytes, found by asking them.
+// Where rules for e8m0 scales give different bytes in each mode, found by asking them.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Divergence {
   std::vector<ScaleAndCode> bytes;  ///< of amax = first, one per row of e8m0_rules()
 };
 
-/// The rows for e8m0 scales.
+/// The rows for e8m0 scales that leave the exponent to scale_mode, in every format.
 std::vector<ScaleRuleRow> e8m0_rules();
 
 /// Every disagreement over amax = 0 to infinity, for every mode and 8-bit format.

@@ -1,6 +1,8 @@
 // mxo list [ops|formats|rules|backends|communicators|suites|sums]: what there is, by name.
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -17,6 +19,8 @@
 #include "tools/commands.h"
 #include "tools/divergence.h"
 #include "tools/operators.h"
+#include "tools/profiles.h"
+#include "tools/rule_pairs.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
@@ -59,19 +63,79 @@ void list_formats() {
   }
 }
 
-const char* evidence_name(RuleEvidence evidence) {
-  constexpr const char* kNames[] = {"captured", "read", "defined"};
-  return kNames[static_cast<int>(evidence)];
+void list_rules() {
+  fmt::print("{:<14} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", "rule", "scale", "blocks", "formats",
+             "power_of_2", "evidence", "source");
+  for (const ScaleRuleRow& row : kScaleRules) {
+    const bool mx = row.scale == ScaleType::e8m0;
+    fmt::print("{:<14} {:<6} {:<29} {:<14} {:<13} {:<9} {}\n", row.name, mx ? "e8m0" : "f32",
+               row.blocks.empty() ? "any" : row.blocks, row.formats.empty() ? "any" : row.formats,
+               mx ? "" : row.powers, kEvidenceNames[static_cast<int>(row.evidence)], row.source);
+  }
+  fmt::print(
+      "\nmxo list rules --diverge prints where they differ, --diverge A B where two of them\n"
+      "do, --markdown what each gives, as docs/profiles.md.\n");
 }
 
-void list_rules() {
-  fmt::print("{:<14} {:<6} {:<22} {:<9} {}\n", "rule", "scale", "blocks", "evidence", "source");
-  for (const ScaleRuleRow& row : kScaleRules) {
-    fmt::print("{:<14} {:<6} {:<22} {:<9} {}\n", row.name,
-               row.scale == ScaleType::e8m0 ? "e8m0" : "f32",
-               row.blocks.empty() ? "any" : row.blocks, evidence_name(row.evidence), row.source);
+void print_pair(const RulePair& pair, std::size_t most_ranges) {
+  const bool mx = pair.power_of_2.empty();
+  const auto named = [](const ScaleRuleRow& row) {
+    return fmt::format("{}{}{}", row.name, row.blocks.empty() ? "" : " ", row.blocks);
+  };
+  fmt::print("{} and {}, {}, e4m3\n", named(*pair.a), named(*pair.b),
+             mx ? std::string("e8m0 scales, rceil")
+                : fmt::format("f32 scales, power_of_2={}", pair.power_of_2));
+  fmt::print("  scales part on {} of {} amaxes of {}\n", pair.amaxes, pair.of_amaxes,
+             mx ? "f32" : "bf16");
+  for (std::size_t i = 0; i < pair.ranges.size() && i < most_ranges; ++i) {
+    const AmaxRange& range = pair.ranges[i];
+    fmt::print("    {:08X}..{:08X} ({:.6g}): {}\n", range.first, range.last,
+               bit_cast<float>(range.first), scales_at(pair, range.first));
   }
-  fmt::print("\nmxo list rules --diverge prints every amax on which those for e8m0 differ.\n");
+  if (pair.ranges.size() > most_ranges) {
+    fmt::print("    and {} more ranges\n", pair.ranges.size() - most_ranges);
+  }
+  if (mx) return;
+  fmt::print("  codes part on {} of {} elements beside an amax from 1 to 2, scales equal\n",
+             pair.elements, pair.of_elements);
+  if (pair.elements == 0) return;
+  fmt::print("    amax {:.8g}, x {:.8g}: {}\n", pair.amax, pair.x,
+             codes_at(pair, pair.amax, pair.x));
+}
+
+void list_pairs() {
+  fmt::print(
+      "\nPairs of rules, e4m3: amaxes whose scales differ (e8m0, rceil: of {} f32 ones; f32\n"
+      "scales: of 32641 bf16 ones), and elements whose codes differ under equal scales.\n\n",
+      0x7F800001u);
+  fmt::print("{:<14} {:<14} {:<6} {:<6} {:>12} {:>8}\n", "rule", "rule", "scale", "power", "amaxes",
+             "elements");
+  for (const RulePair& pair : rule_pairs()) {
+    const bool mx = pair.power_of_2.empty();
+    fmt::print("{:<14} {:<14} {:<6} {:<6} {:>12} {:>8}\n", pair.a->name, pair.b->name,
+               mx ? "e8m0" : "f32", pair.power_of_2, pair.amaxes,
+               mx ? std::string() : std::to_string(pair.elements));
+  }
+}
+
+/// The name of a rule, or Error(argument) with the nearest.
+std::string_view rule_named(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (row.name == name) return row.name;
+    if (names.empty() || names.back() != row.name) names.push_back(row.name);
+  }
+  throw Error(Fault::argument, unknown_name("rule", name, names));
+}
+
+void list_pair(const std::string& a, const std::string& b) {
+  constexpr std::size_t kMostRanges = 20;
+  const std::vector<RulePair> pairs = rule_pairs(rule_named(a), rule_named(b));
+  if (pairs.empty()) {
+    throw Error(Fault::argument, "--diverge: found " + a + " and " + b +
+                                     ", needs two rules with one type of scale and power_of_2");
+  }
+  for (const RulePair& pair : pairs) print_pair(pair, kMostRanges);
 }
 
 void print_bytes(const std::vector<ScaleAndCode>& bytes) {
@@ -102,6 +166,7 @@ void list_divergences() {
     fmt::print("{:<47}", fmt::format("one {}: scale, code of a 1.0", odd));
     print_bytes(block.one);
   }
+  list_pairs();
 }
 
 void list_backends_here() {
@@ -130,7 +195,9 @@ void list_sums() {
 struct Options {
   std::string subject;
   std::string name;
+  std::string other;
   bool diverge = false;
+  bool markdown = false;
 };
 
 /// One subject of `mxo list`.
@@ -157,17 +224,28 @@ int list(const Options& options) {
     }
     return kAgree;
   }
-  if (options.diverge && options.subject != "rules") {
-    throw Error(Fault::argument, "--diverge: found '" + options.subject + "', needs rules");
+  for (const auto& [flag, given] :
+       {std::pair{"--diverge", options.diverge}, std::pair{"--markdown", options.markdown}}) {
+    if (given && options.subject != "rules") {
+      throw Error(Fault::argument,
+                  std::string(flag) + ": found '" + options.subject + "', needs rules");
+    }
   }
-  if (!options.name.empty() && options.subject != "ops") {
+  if (options.diverge && !options.name.empty() && options.other.empty()) {
+    throw Error(Fault::argument, "--diverge: found one rule, needs two, or none for all of them");
+  }
+  if (!options.name.empty() && options.subject != "ops" && !options.diverge) {
     throw Error(Fault::argument, "found '" + options.name + "', only list ops takes a name");
   }
   std::vector<std::string_view> names;
   for (const Subject& subject : kSubjects) {
     names.emplace_back(subject.name);
     if (options.subject != subject.name) continue;
-    if (options.diverge) {
+    if (options.markdown) {
+      fmt::print("{}", profiles_page());
+    } else if (options.diverge && !options.name.empty()) {
+      list_pair(options.name, options.other);
+    } else if (options.diverge) {
       list_divergences();
     } else if (!options.name.empty()) {
       describe_op(operator_named(options.name));
@@ -183,8 +261,11 @@ std::function<int()> prepare(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<Options>();
   app.add_option("SUBJECT", options->subject,
                  "ops, formats, rules, backends, communicators, suites or sums");
-  app.add_option("NAME", options->name, "one operator, in full");
-  app.add_flag("--diverge", options->diverge, "with rules: where they differ, with the bytes");
+  app.add_option("NAME", options->name, "one operator, in full; with --diverge a rule");
+  app.add_option("OTHER", options->other, "with --diverge: the second of two rules");
+  app.add_flag("--diverge", options->diverge,
+               "with rules: where they differ, all or the two named");
+  app.add_flag("--markdown", options->markdown, "with rules: docs/profiles.md");
   return [options] { return list(*options); };
 }
 

@@ -161,7 +161,8 @@ MxPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales, const Bl
 void CpuBackend::run(const Quantize& op) {
   if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
   const CodecKernels& codec = codec_kernels(isa());
-  if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends)) {
+  if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends) ||
+      !is_regular(op.rule)) {
     return quantize_bands(op, codec, threads());
   }
   const MxPlan plan =

@@ -25,7 +25,27 @@ struct Band {
   Index width;
   std::byte* scales;
   Index scale_stride;
+  const float* given = nullptr;  ///< of the first block; null where amax decides
+  Index given_stride = 0;
 };
+
+/// x of `count` neighbours, scaled by factors[i * step], as codes: the definition.
+struct ElementLoop {
+  CodeScaling how;
+  ElementRule rule;
+  void (*run)(const void* x, Index count, const float* factors, Index step, const ElementLoop& loop,
+              std::uint8_t* codes);
+};
+
+template <typename X, FormatSpec S>
+void write_elements(const void* x, Index count, const float* factors, Index step,
+                    const ElementLoop& loop, std::uint8_t* codes) {
+  const auto* from = static_cast<const X*>(x);
+  for (Index i = 0; i < count; ++i) {
+    const float v = scaled(to_float(from[i]), factors[i * step], loop.how);
+    codes[i] = encode_element<S>(v, loop.rule).bits;
+  }
+}
 
 /// What x is multiplied or divided by.
 using ChooseScale = float (*)(std::uint32_t amax, const ScaleRule& rule, float input_max,
@@ -35,7 +55,7 @@ template <FormatSpec S>
 float choose_e8m0(std::uint32_t amax, const ScaleRule& rule, float, std::byte* stored) {
   const E8M0 scale = shared_scale<S>(bit_cast<float>(amax), rule.mode, rule.e8m0);
   *stored = static_cast<std::byte>(scale.bits);
-  return reciprocal(scale);
+  return factor_of(scale, rule.e8m0.infinity);
 }
 
 template <FormatSpec S>
@@ -62,6 +82,11 @@ class BandQuantizer {
         rule_(op.rule) {
     const bool mx = op.to.scales.dtype == Dtype::e8m0;
     nan_ = mx ? op.rule.e8m0.nan : op.rule.f32.nan;
+    elements_.how = mx ? CodeScaling::multiply : op.rule.f32.code;
+    elements_.rule = op.rule.element;
+    rounds_even_ =
+        elements_.rule.rounding == Rounding::even && elements_.rule.zero == ZeroSign::kept;
+    usual_ = elements_.rule == ElementRule{};
     const QuantizeKernels& kernels =
         codec.quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
     const bool divides = !mx && op.rule.f32.code == CodeScaling::divide;
@@ -70,12 +95,21 @@ class BandQuantizer {
     visit_minifloat8(op.to.codes.dtype, [&](auto tag) {
       constexpr FormatSpec kSpec = decltype(tag)::type::spec;
       choose_ = mx ? choose_e8m0<kSpec> : choose_f32<kSpec>;
+      // Between the largest value and what overflows to NaN there is half a step, 2^-m of it.
+      constexpr auto kLargest = static_cast<std::uint8_t>(kSpec.max_finite());
+      const bool clamps = elements_.rule.fnuz_max > 0;
+      const float largest =
+          clamps ? static_cast<float>(elements_.rule.fnuz_max) : decode(Minifloat<kSpec>{kLargest});
+      in_range_ = largest * (1.0f + 0x1p-6f);
+      visit_wide_float(op.x.dtype, [&](auto wide) {
+        elements_.run = write_elements<typename decltype(wide)::type, kSpec>;
+      });
     });
   }
 
   void operator()(const Band& band) const {
     if (band.columns == 0) {  // a row without elements still has its scale
-      choose(0, band, 0);
+      choose({}, band, 0);
       return;
     }
     if (band.width == 1) return one_scale_per_column(band);
@@ -85,35 +119,82 @@ class BandQuantizer {
     }
   }
 
-  std::uint32_t amax_of(const Band& band, Index k, Index count) const {
-    std::uint32_t amax = 0;
-    for_runs(band, k, count,
-             [&](Index, Index, Index n, const void* x) { amax = input_.amax(x, n, amax, nan_); });
+  /// Under the rule; `seen` joins every NaN as well.
+  struct Amax {
+    std::uint32_t ruled = 0;
+    std::uint32_t seen = 0;
+  };
+  Amax amax_of(const Band& band, Index k, Index count) const {
+    const NanRule first = usual_ ? nan_ : NanRule::propagate;
+    Amax amax;
+    if (usual_ && band.given != nullptr) return amax;
+    amax.seen = amax_under(first, band, k, count);
+    const bool again = first != nan_ && is_nan_word(amax.seen);
+    amax.ruled = again ? amax_under(nan_, band, k, count) : amax.seen;
     return amax;
   }
 
-  float choose(std::uint32_t amax, const Band& band, Index block) const {
-    return choose_(amax, rule_, input_max_, band.scales + block * band.scale_stride * scale_bytes_);
+  /// What a block is scaled by, and whether kernels give its codes.
+  struct Chosen {
+    float factor;
+    bool by_kernel;
+  };
+  Chosen choose(const Amax& amax, const Band& band, Index block) const {
+    std::byte* stored = band.scales + block * band.scale_stride * scale_bytes_;
+    float factor = 0.0f;
+    if (band.given != nullptr) {
+      const F32Scale scale = given_scale(band.given[block * band.given_stride], rule_.f32);
+      *reinterpret_cast<float*>(stored) = scale.stored;
+      factor = scale.factor;
+    } else {
+      factor = choose_(amax.ruled, rule_, input_max_, stored);
+    }
+    return {factor, usual_ || (rounds_even_ && ordinary(amax.seen, factor))};
   }
 
-  void write_block(const Band& band, Index k, Index count, float factor) const {
+  void write_block(const Band& band, Index k, Index count, const Chosen& chosen) const {
     for_runs(band, k, count, [&](Index r, Index at, Index n, const void* x) {
-      write_codes(band, r, at, n, [&](std::uint8_t* codes) { run_(x, n, factor, codes); });
+      write_codes(band, r, at, n, [&](std::uint8_t* codes) {
+        if (chosen.by_kernel) return run_(x, n, chosen.factor, codes);
+        elements_.run(x, n, &chosen.factor, 0, elements_, codes);
+      });
     });
   }
 
  private:
+  std::uint32_t amax_under(NanRule nan, const Band& band, Index k, Index count) const {
+    std::uint32_t amax = 0;
+    for_runs(band, k, count,
+             [&](Index, Index, Index n, const void* x) { amax = input_.amax(x, n, amax, nan); });
+    return amax;
+  }
+
+  /// True if no element is NaN, infinite or beyond the largest code after scaling.
+  bool ordinary(std::uint32_t amax, float factor) const {
+    return scaled(bit_cast<float>(amax), factor, elements_.how) <= in_range_;
+  }
+
   void one_scale_per_column(const Band& band) const {
     for (Index k = 0; k < band.columns; k += kPanelColumns) {
       const Index count = std::min(kPanelColumns, band.columns - k);
       std::uint32_t amax[kPanelColumns] = {};
+      std::uint32_t seen[kPanelColumns] = {};
       float factors[kPanelColumns];
       for_runs(band, k, count, [&](Index, Index, Index n, const void* x) {
         input_.amax_columns(x, n, nan_, amax);
+        if (!usual_) input_.amax_columns(x, n, NanRule::propagate, seen);
       });
-      for (Index i = 0; i < count; ++i) factors[i] = choose(amax[i], band, k + i);
+      bool by_kernel = true;
+      for (Index i = 0; i < count; ++i) {
+        const Chosen chosen = choose({amax[i], seen[i]}, band, k + i);
+        factors[i] = chosen.factor;
+        by_kernel = by_kernel && chosen.by_kernel;
+      }
       for_runs(band, k, count, [&](Index r, Index at, Index n, const void* x) {
-        write_codes(band, r, at, n, [&](std::uint8_t* codes) { by_column_(x, n, factors, codes); });
+        write_codes(band, r, at, n, [&](std::uint8_t* codes) {
+          if (by_kernel) return by_column_(x, n, factors, codes);
+          elements_.run(x, n, factors, 1, elements_, codes);
+        });
       });
     }
   }
@@ -151,6 +232,10 @@ class BandQuantizer {
   float input_max_;
   ScaleRule rule_;
   NanRule nan_ = NanRule::propagate;
+  ElementLoop elements_{};
+  bool rounds_even_ = true;
+  bool usual_ = true;  ///< the element rule is the kernels' own
+  float in_range_ = 0.0f;
   void (*run_)(const void*, Index, float, std::uint8_t*) noexcept = nullptr;
   void (*by_column_)(const void*, Index, const float*, std::uint8_t*) noexcept = nullptr;
   ChooseScale choose_ = nullptr;
@@ -173,16 +258,19 @@ void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index 
     part.rows = std::min(kSliceRows, block.rows - r);
     return part;
   };
-  std::uint32_t amax = 0;
-#pragma omp parallel for num_threads(threads) schedule(static) reduction(max     \
-                                                                         : amax) \
+  std::uint32_t ruled = 0;
+  std::uint32_t seen = 0;
+#pragma omp parallel for num_threads(threads) schedule(static) reduction(max            \
+                                                                         : ruled, seen) \
     firstprivate(ieee_thread)
   for (Index i = 0; i < slices; ++i) {
-    amax = std::max(amax, quantize.amax_of(slice(i), 0, block.columns));
+    const auto amax = quantize.amax_of(slice(i), 0, block.columns);
+    ruled = std::max(ruled, amax.ruled);
+    seen = std::max(seen, amax.seen);
   }
-  const float factor = quantize.choose(amax, block, 0);
+  const auto chosen = quantize.choose({ruled, seen}, block, 0);
 #pragma omp parallel for num_threads(threads) schedule(static) firstprivate(ieee_thread)
-  for (Index i = 0; i < slices; ++i) quantize.write_block(slice(i), 0, block.columns, factor);
+  for (Index i = 0; i < slices; ++i) quantize.write_block(slice(i), 0, block.columns, chosen);
 }
 
 /// x, codes and scales of one call, its bands, and how columns are cut.
@@ -190,16 +278,18 @@ struct BandPlan {
   Plane x;
   Plane codes;
   Plane scales;
+  Plane given;
   Index width;  ///< of a block
   std::vector<BlockRows> bands;
   Index chunk;  ///< columns of a task: whole blocks
   Index chunks;
 
-  BandPlan(Plane wide, Plane small, Plane shared, const Operand& group_ends,
+  BandPlan(Plane wide, Plane small, Plane shared, Plane told, const Operand& group_ends,
            const BlockExtents& block)
       : x(wide),
         codes(small),
         scales(shared),
+        given(told),
         width(mxo::block_columns(block, wide.extent[2])),
         bands(block_rows(group_ends, wide.extent[1], block.rows)),
         chunk(std::max(width, kPanelColumns / width * width)) {
@@ -228,7 +318,11 @@ struct BandPlan {
             std::min(chunk, x.extent[2] - k),
             width,
             scales.at(e, rows.scales, k / width).data,
-            scales.stride[2]};
+            scales.stride[2],
+            given.data == nullptr
+                ? nullptr
+                : reinterpret_cast<const float*>(given.at(e, rows.scales, k / width).data),
+            given.stride[2]};
   }
 };
 
@@ -236,8 +330,8 @@ struct BandPlan {
 
 void quantize_bands(const Quantize& op, const CodecKernels& codec, int threads) {
   const BandQuantizer quantize(op, codec);
-  const BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales), op.group_ends,
-                      op.to.block);
+  const BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales),
+                      op.given.given() ? plane_of(op.given) : Plane{}, op.group_ends, op.to.block);
   const Index tasks = plan.tasks();
   if (tasks < threads && plan.chunks == 1 && plan.chunk == plan.width && plan.width > 1) {
     for (Index i = 0; i < tasks; ++i)
@@ -269,8 +363,8 @@ void decode_rounding_once(const std::uint8_t* codes, Index n, const float* scale
 
 void dequantize_bands(const Dequantize& op, const CodecKernels& codec, int threads) {
   constexpr Index kSliceRows = 64;
-  BandPlan plan(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), op.group_ends,
-                op.from.block);
+  BandPlan plan(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), Plane{},
+                op.group_ends, op.from.block);
   plan.slice(kSliceRows);
   const DecodeKernels& kernels =
       codec.decode[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];

@@ -46,6 +46,7 @@ class DeviceBackend : public Backend {
   void run(const Decode&) override;
   void run(const Quantize&) override;
   void run(const Dequantize&) override;
+  void run(const DelayedScale&) override;
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
   void run(const PadGroups&) override;

@@ -158,9 +158,10 @@ bool has_tiles(const BlockExtents& block) {
 void DeviceBackend::run(const Quantize& op) {
   const bool mx = op.to.scales.dtype == Dtype::e8m0;
   const bool wide = op.x.dtype != Dtype::f16;
-  const bool multiplies = !mx && op.rule.f32.code == CodeScaling::multiply;
+  const bool multiplies =
+      !mx && op.rule.f32.code != CodeScaling::divide && op.rule.element == ElementRule{};
   const BlockExtents& block = op.to.block;
-  if (wide && in_lines(op.x, op.to.scales.dtype, block, op.group_ends)) {
+  if (wide && in_lines(op.x, op.to.scales.dtype, block, op.group_ends) && is_regular(op.rule)) {
     const LineBlocks lines = lines_of(op);
     if (quantize_columns(stream(), lines) || quantize_rows(stream(), lines)) return;
     // Weights for the gradient come as a transposed view, blocks along what lies a row apart.
@@ -172,7 +173,7 @@ void DeviceBackend::run(const Quantize& op) {
     }
     return quantize_any(stream(), lines);
   }
-  if (wide && multiplies) {
+  if (wide && multiplies && !op.given.given()) {
     const bool grouped = op.group_ends.given();
     const bool whole_columns = block == kWholeColumn && grouped;
     if (block == kWholeRow || whole_columns) return quantize_lines(*this, op);

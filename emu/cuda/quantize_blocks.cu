@@ -38,22 +38,25 @@ struct BlockGrid {
 };
 
 template <typename X, typename Code>
-__device__ float choose(E8M0& stored, std::uint32_t amax, const ScaleRule& rule) {
+__device__ float choose(E8M0& stored, std::uint32_t amax, const float*, const ScaleRule& rule) {
   stored = shared_scale<Code::spec>(__uint_as_float(amax), rule.mode, rule.e8m0);
-  return reciprocal(stored);
+  return factor_of(stored, rule.e8m0.infinity);
 }
 template <typename X, typename Code>
-__device__ float choose(float& stored, std::uint32_t amax, const ScaleRule& rule) {
-  const F32Scale scale =
-      f32_scale<Code::spec>(__uint_as_float(amax), rule.f32, largest_finite<X>());
+__device__ float choose(float& stored, std::uint32_t amax, const float* given,
+                        const ScaleRule& rule) {
+  const F32Scale scale = given != nullptr ? given_scale(*given, rule.f32)
+                                          : f32_scale<Code::spec>(__uint_as_float(amax), rule.f32,
+                                                                  largest_finite<X>());
   stored = scale.stored;
   return scale.factor;
 }
 
 template <typename X, typename Code, typename Scale>
 __global__ void quantize_blocks_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
-                                       TensorView<Scale, 3> scales, BlockGrid grid, ScaleRule rule,
-                                       NanRule nan, CodeScaling how) {
+                                       TensorView<Scale, 3> scales,
+                                       TensorView<const float, 3> given, BlockGrid grid,
+                                       ScaleRule rule, NanRule nan, CodeScaling how) {
   __shared__ std::uint32_t top;
   __shared__ float factor;
   const Index j = static_cast<Index>(blockIdx.x) % grid.across;
@@ -72,12 +75,16 @@ __global__ void quantize_blocks_kernel(TensorView<const X, 3> x, TensorView<Code
   }
   atomicMax(&top, mine);
   __syncthreads();
-  if (threadIdx.x == 0) factor = choose<X, Code>(scales(e, i, j), top, rule);
+  if (threadIdx.x == 0) {
+    const float* told = given.data == nullptr ? nullptr : &given(e, i, j);
+    factor = choose<X, Code>(scales(e, i, j), top, told, rule);
+  }
   __syncthreads();
   for (Index at = threadIdx.x; at < n; at += blockDim.x) {
     const Index r = rows.first + at / columns;
     const Index k = first + at % columns;
-    codes(e, r, k) = scale_element<Code::spec>(to_float(x(e, r, k)), factor, how);
+    codes(e, r, k) =
+        encode_element<Code::spec>(scaled(to_float(x(e, r, k)), factor, how), rule.element);
   }
 }
 
@@ -145,12 +152,15 @@ void visit_scale(Dtype scale, Fn&& run) {
 void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
   if (op.to.storage == ScaleStorage::blocked) {
     throw Error(Fault::unsupported, "quantize: x: found " + describe(op.x) +
-                                        " with blocked scales, cuda needs f32 or bf16");
+                                        " with blocked scales, cuda needs f32 or bf16, and the "
+                                        "modes and roundings of torchao's, te's and ocp's rules");
   }
   const bool mx = op.to.scales.dtype == Dtype::e8m0;
   const NanRule nan = mx ? op.rule.e8m0.nan : op.rule.f32.nan;
   const CodeScaling how = mx ? CodeScaling::multiply : op.rule.f32.code;
   const Index scale_rows = op.to.scales.extent[op.to.scales.rank - 2];
+  const auto given =
+      op.given.given() ? batched<const float>(op.given) : TensorView<const float, 3>{};
   with_grid(backend, op.x, op.to.block, op.group_ends, scale_rows,
             [&](const BlockGrid& grid, unsigned blocks, cudaStream_t stream) {
               visit_quantized(op.x.dtype, op.to.codes.dtype, [&](auto wide, auto code) {
@@ -160,7 +170,7 @@ void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
                   using Scale = typename decltype(scale)::type;
                   quantize_blocks_kernel<X, Code, Scale><<<blocks, kThreads, 0, stream>>>(
                       batched<const X>(op.x), batched<Code>(op.to.codes),
-                      batched<Scale>(op.to.scales), grid, op.rule, nan, how);
+                      batched<Scale>(op.to.scales), given, grid, op.rule, nan, how);
                 });
               });
             });

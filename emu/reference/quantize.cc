@@ -23,19 +23,23 @@ auto scale_places(const ScaledResult& to, Index rows, Index columns) {
   };
 }
 
-/// Writes the scale, and returns how x becomes a code.
+/// Writes the scale, and returns how x becomes a code.  `given` is null where amax decides.
 template <typename X, typename Code>
-auto choose_scale(E8M0& stored, float amax, const ScaleRule& rule) {
+auto choose_scale(E8M0& stored, float amax, const float*, const ScaleRule& rule) {
   const E8M0 scale = shared_scale<Code::spec>(amax, rule.mode, rule.e8m0);
   stored = scale;
-  return [=](float x) { return quantize_element<Code::spec>(x, scale); };
+  const float factor = factor_of(scale, rule.e8m0.infinity);
+  return [=, &rule](float x) { return encode_element<Code::spec>(x * factor, rule.element); };
 }
 template <typename X, typename Code>
-auto choose_scale(float& stored, float amax, const ScaleRule& rule) {
-  const F32Scale scale = f32_scale<Code::spec>(amax, rule.f32, largest_finite<X>());
+auto choose_scale(float& stored, float amax, const float* given, const ScaleRule& rule) {
+  const F32Scale scale = given != nullptr
+                             ? given_scale(*given, rule.f32)
+                             : f32_scale<Code::spec>(amax, rule.f32, largest_finite<X>());
   stored = scale.stored;
-  const CodeScaling how = rule.f32.code;
-  return [=](float x) { return scale_element<Code::spec>(x, scale.factor, how); };
+  return [=, &rule](float x) {
+    return encode_element<Code::spec>(scaled(x, scale.factor, rule.f32.code), rule.element);
+  };
 }
 
 NanRule nan_rule(const ScaleRule& rule, Dtype scales) {
@@ -51,6 +55,8 @@ void quantize_blocks(const Quantize& op) {
   const Index across = blocks_of_row(op.to.block, columns);
   const auto scale_of = scale_places<Scale>(op.to, x.extent[1], across);
   const NanRule nan = nan_rule(op.rule, op.to.scales.dtype);
+  const bool told = op.given.given();
+  const auto given = told ? batched<const float>(op.given) : TensorView<const float, 3>{};
 
   for (Index e = 0; e < x.extent[0]; ++e) {
     for (const BlockRows& rows : block_rows(op.group_ends, x.extent[1], op.to.block.rows)) {
@@ -62,7 +68,8 @@ void quantize_blocks(const Quantize& op) {
           for (Index k = first; k < end; ++k) amax = join_amax(amax, to_float(x(e, r, k)), nan);
         }
         const auto code_of =
-            choose_scale<X, Code>(scale_of(e, rows.scales, j), bit_cast<float>(amax), op.rule);
+            choose_scale<X, Code>(scale_of(e, rows.scales, j), bit_cast<float>(amax),
+                                  told ? &given(e, rows.scales, j) : nullptr, op.rule);
         for (Index r = rows.first; r < rows.end; ++r) {
           for (Index k = first; k < end; ++k) codes(e, r, k) = code_of(to_float(x(e, r, k)));
         }

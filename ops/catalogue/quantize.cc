@@ -4,6 +4,7 @@
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
+#include "ops/delayed_scale.h"
 
 namespace mxo {
 namespace {
@@ -16,6 +17,8 @@ NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Par
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
   op.to = scaled_outputs("quantize", stage, set, stage.given("x").shape(), choice);
   op.rule = choice.rule;
+  if (stage.has("given")) op.given = stage.floats("given");
+  op.rule.element.rounding = rounding_of("quantize", set, choice.rule.element.rounding);
   quantize(stage.ready(), op);
   return stage.finish();
 }
@@ -50,12 +53,35 @@ NamedTensors call_dequantize(Backend& backend, const NamedViews& inputs, const P
   return stage.finish();
 }
 
+NamedTensors call_delayed_scale(Backend& backend, const NamedViews& inputs, const Parameters& set) {
+  Staging stage(backend, "delayed_scale", inputs);
+  DelayedScale op;
+  if (stage.has("x")) op.x = stage.floats("x");
+  op.history = stage.floats("history");
+  op.scale = stage.floats("scale");
+  op.format = set.format("format", "e4m3");
+  if (set.text("amax", "max") == "most_recent") op.choice = AmaxChoice::most_recent;
+  const Index margin = set.integer("margin", 0);
+  if (margin < -64 || margin > 64) {
+    throw Error(Fault::argument, "delayed_scale: margin: found " + std::to_string(margin) +
+                                     ", needs a number from -64 to 64");
+  }
+  op.margin = static_cast<int>(margin);
+  op.next_history = stage.output("next_history", Dtype::f32, stage.given("history").shape());
+  op.next_scale = stage.output("next_scale", Dtype::f32, {1});
+  delayed_scale(stage.ready(), op);
+  return stage.finish();
+}
+
 constexpr ParameterSpec kFormat{"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "the element format"};
 constexpr ParameterSpec kTranspose{"transpose", "false|true",
                                    "blocks of more than one row: last axes exchanged"};
 
 constexpr OperandSpec kEnds{"group_ends", "[E], blocks of rows start again", "i32", true};
-constexpr OperandSpec kQuantizeIn[] = {{"x", "[.., R, K]", "f32, bf16 or f16"}, kEnds};
+constexpr OperandSpec kQuantizeIn[] = {
+    {"x", "[.., R, K]", "f32, bf16 or f16"},
+    kEnds,
+    {"given", "[.., ceil(R/r), ceil(K/c)], to scale by: static scales", "f32", true}};
 constexpr OperandSpec kQuantizeOut[] = {{"codes", "[.., R, K]", "u8"},
                                         {"scales", "[.., ceil(R/r), ceil(K/c)]", "u8 or f32"}};
 constexpr ParameterSpec kQuantizeSet[] = {
@@ -67,6 +93,7 @@ constexpr ParameterSpec kQuantizeSet[] = {
     kPowerParameter,
     kEpsilonParameter,
     kScaleMaxParameter,
+    kRoundingParameter,
     kTranspose,
     {"scale_layout", "row_major|blocked", "blocked: 128x4 tiles, one matrix per expert"},
 };
@@ -78,11 +105,23 @@ constexpr ParameterSpec kDequantizeSet[] = {kFormat,
                                             kTranspose,
                                             {"out", "bf16|f32", "type of the result"}};
 
+constexpr OperandSpec kDelayedIn[] = {{"x", "[.., R, K]", "f32, bf16 or f16", true},
+                                      {"history", "[H], newest first, then oldest on", "f32"},
+                                      {"scale", "[1], what x is multiplied by", "f32"}};
+constexpr OperandSpec kDelayedOut[] = {{"next_history", "[H]", "f32"},
+                                       {"next_scale", "[1]", "f32"}};
+constexpr ParameterSpec kDelayedSet[] = {
+    kFormat,
+    {"amax", "max|most_recent", "which of the history counts"},
+    {"margin", "0", "the largest value counts as 2^-margin of itself"}};
+
 constexpr CatalogueEntry kEntries[] = {
     {"quantize", "high precision to 8-bit codes and a scale for each block", kQuantizeIn,
      kQuantizeOut, kQuantizeSet, call_quantize},
     {"dequantize", "codes and scales to bf16 or f32, one rounding", kDequantizeIn, kDequantizeOut,
      kDequantizeSet, call_dequantize},
+    {"delayed_scale", "the next step's scale of a tensor from a history of amax", kDelayedIn,
+     kDelayedOut, kDelayedSet, call_delayed_scale},
 };
 
 }  // namespace

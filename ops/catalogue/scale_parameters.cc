@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "formats/nearest_name.h"
 #include "ops/checked.h"
@@ -25,16 +26,18 @@ bool read_extent(std::string_view text, char whole, Index& extent) {
 ScaleType type_of(Dtype scale) { return scale == Dtype::e8m0 ? ScaleType::e8m0 : ScaleType::f32; }
 Dtype dtype_of(ScaleType type) { return type == ScaleType::e8m0 ? Dtype::e8m0 : Dtype::f32; }
 
-/// True if `blocks` of a row has this one.
-bool has_block(std::string_view blocks, const BlockExtents& block) {
-  const std::string name = name_of(block);
-  while (!blocks.empty()) {
-    const std::size_t bar = blocks.find('|');
-    if (blocks.substr(0, bar) == name) return true;
+/// True if a list of a row has this one, or is empty.
+bool lists(std::string_view list, std::string_view name) {
+  while (!list.empty()) {
+    const std::size_t bar = list.find('|');
+    if (list.substr(0, bar) == name) return true;
     if (bar == std::string_view::npos) return false;
-    blocks.remove_prefix(bar + 1);
+    list.remove_prefix(bar + 1);
   }
   return true;
+}
+bool has_block(std::string_view blocks, const BlockExtents& block) {
+  return lists(blocks, name_of(block));
 }
 
 /// True if a row of that name is `scale`d and has `block`.
@@ -44,6 +47,35 @@ const ScaleRuleRow* find_rule(std::string_view name, Dtype scale, const BlockExt
     if (fits && (row.blocks.empty() || has_block(row.blocks, block))) return &row;
   }
   return nullptr;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+/// What people type for a stack, and its name here.
+constexpr std::pair<std::string_view, std::string_view> kRuleSpellings[] = {
+    {"transformer_engine", "te"},
+    {"transformerengine", "te"},
+    {"ao", "torchao"},
+    {"deep_gemm", "deepgemm"},
+    {"deep_ep", "deepep"},
+    {"fp8_flow", "flow"},
+    {"sgl", "sglang"},
+    {"sgl_kernel", "sglang_cuda"},
+};
+
+/// The name of a rule as rows have it, or `text`.
+std::string_view canonical(std::string_view text) {
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (same_letters(row.name, text)) return row.name;
+  }
+  for (const auto& [typed, name] : kRuleSpellings) {
+    if (same_letters(typed, text)) return name;
+  }
+  return text;
 }
 
 std::vector<std::string_view> unique_names() {
@@ -83,8 +115,16 @@ BlockExtents default_block(std::string_view op, std::string_view rule, std::stri
   return first;
 }
 
+/// "rule=vllm"
+std::string rule_of(const ScaleRuleRow& row) { return "rule=" + std::string(row.name); }
+
 /// The rule's own kind of rounding where `name` is a direction that it has.
 PowerOfTwo power_named(std::string_view op, std::string_view name, const ScaleRuleRow& row) {
+  const bool known = name == "none" || name == "down" || name == "up";
+  if (known && !lists(row.powers, name)) {
+    refuse(op, rule_of(row) + ": power_of_2: found " + std::string(name) + ", needs one of " +
+                   std::string(row.powers));
+  }
   if (name == "none") return PowerOfTwo::none;
   if (name == "down") return PowerOfTwo::down;
   if (name == "up") return row.up;
@@ -99,6 +139,14 @@ void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRo
   }
   if (!mx && set.has("scale_mode")) {
     refuse(op, "scale_mode: found f32 scales, needs e8m0 scales");
+  }
+  if (set.has("scale_mode") && row.rule.e8m0.exponent != ExponentRule::by_mode) {
+    refuse(op, rule_of(row) + ": scale_mode: found with a rule that has its own exponent");
+  }
+  const std::string_view format = set.text("format", "e4m3");
+  if (!lists(row.formats, format)) {
+    refuse(op, rule_of(row) + ": format: found " + std::string(format) + ", needs one of " +
+                   std::string(row.formats));
   }
   rule.mode = scale_mode_of(set, row.rule.mode);
   if (set.has("power_of_2")) rule.f32.power_of_2 = power_named(op, set.text("power_of_2", ""), row);
@@ -119,8 +167,9 @@ BlockExtents block_named(std::string_view op, std::string_view text) {
                  ": needs rows x columns, as 1x32 or 128x128; 1xK a row, Rx1 a column, RxK all");
 }
 
-const ScaleRuleRow& scale_rule(std::string_view op, std::string_view name, Dtype scale,
+const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtype scale,
                                const BlockExtents& block) {
+  const std::string_view name = canonical(typed);
   if (!known(name)) {
     throw Error(Fault::argument,
                 with_nearest(std::string(op) + ": rule: found " + std::string(name), name,
@@ -133,7 +182,7 @@ const ScaleRuleRow& scale_rule(std::string_view op, std::string_view name, Dtype
 }
 
 ScaleChoice scale_choice(std::string_view op, const Parameters& set) {
-  const std::string_view name = set.text("rule", "torchao");
+  const std::string_view name = canonical(set.text("rule", "torchao"));
   const std::string_view type = set.text("scale", "");
   if (!type.empty() && type != "e8m0" && type != "f32") {
     refuse(op, "scale=" + std::string(type) + ": needs one of e8m0|f32");
@@ -161,6 +210,19 @@ ScaleMode scale_mode_of(const Parameters& set, ScaleMode fallback) {
   if (name == "floor") return ScaleMode::floor;
   if (name == "ceil") return ScaleMode::ceil;
   return name == "even" ? ScaleMode::even : ScaleMode::rceil;
+}
+
+Rounding rounding_of(std::string_view op, const Parameters& set, Rounding fallback) {
+  if (!set.has("rounding")) return fallback;
+  const std::string_view name = set.text("rounding", "");
+  std::vector<std::string_view> names;
+  for (const char* one : kRoundingNames) {
+    if (same_letters(name, one)) return static_cast<Rounding>(names.size());
+    names.emplace_back(one);
+  }
+  throw Error(Fault::argument,
+              with_nearest(std::string(op) + ": rounding: found " + std::string(name), name, names,
+                           "needs one of"));
 }
 
 Index row_blocks_of(const Operand& ends, Index height, Index rows) {

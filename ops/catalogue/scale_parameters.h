@@ -20,8 +20,9 @@ struct ScaleChoice {
 /// Reads block, scale, rule, scale_mode, power_of_2, epsilon and scale_max.  Where no block is
 /// given, 1x32, or the first one of the rule; where no type of scale is, e8m0 for blocks of 32
 /// elements and f32 for others, or the one that the rule has.
-/// Throws Error(argument): an unknown rule, with the nearest; a rule without that type of scale or
-/// block; a constant that the type of scale does not have.
+/// Names of rules are read in any case, and as people spell them ("transformer_engine").
+/// Throws Error(argument): an unknown rule, with the nearest; a rule without that type of scale,
+/// block, format or power of two; a constant that the type of scale does not have.
 ScaleChoice scale_choice(std::string_view op, const Parameters& set);
 
 /// The row of a rule for e8m0 scales of 1x32 blocks, or f32 scales of 1x128 blocks.
@@ -29,6 +30,9 @@ const ScaleRuleRow& scale_rule(std::string_view op, std::string_view name, Dtype
                                const BlockExtents& block);
 
 ScaleMode scale_mode_of(const Parameters& set, ScaleMode fallback = ScaleMode::rceil);
+
+/// The rounding of elements that a call names, or the rule's own.  Throws Error(argument).
+Rounding rounding_of(std::string_view op, const Parameters& set, Rounding fallback);
 
 /// Rows of scales of blocks of `height` rows, from ends that the host can read.  Ends that are out
 /// of order count for nothing here: the operator's own check names them.
@@ -50,6 +54,9 @@ inline constexpr ParameterSpec kModeParameter{"scale_mode", "rceil|floor|ceil|ev
                                               "e8m0 scales: how amax becomes a power of two"};
 inline constexpr ParameterSpec kPowerParameter{
     "power_of_2", "", "f32 scales: none, down or up; as the rule has it unless given"};
+inline constexpr ParameterSpec kRoundingParameter{
+    "rounding", "",
+    "of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's"};
 inline constexpr ParameterSpec kEpsilonParameter{"epsilon", "",
                                                  "f32 scales: floor of amax; the rule's"};
 inline constexpr ParameterSpec kScaleMaxParameter{"scale_max", "",

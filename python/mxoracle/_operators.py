@@ -10,6 +10,7 @@ __all__ = [
     "decode",
     "quantize",
     "dequantize",
+    "delayed_scale",
     "swizzle_scales",
     "unswizzle_scales",
     "grouped_matmul",
@@ -120,6 +121,7 @@ def decode(
 def quantize(
     x: Any,
     group_ends: Any = None,
+    given: Any = None,
     *,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block: str | int | float | None = None,
@@ -129,6 +131,7 @@ def quantize(
     power_of_2: str | int | float | None = None,
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
+    rounding: str | int | float | None = None,
     transpose: bool | None = None,
     scale_layout: Literal["row_major", "blocked"] | Any = None,
     backend: str = "cpu",
@@ -139,6 +142,7 @@ def quantize(
     Operands:
         x: [.., R, K], f32, bf16 or f16
         group_ends: [E], blocks of rows start again, i32; optional
+        given: [.., ceil(R/r), ceil(K/c)], to scale by: static scales, f32; optional
     Returns:
         codes: [.., R, K], u8
         scales: [.., ceil(R/r), ceil(K/c)], u8 or f32
@@ -151,6 +155,7 @@ def quantize(
         power_of_2: f32 scales: none, down or up; as the rule has it unless given
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
+        rounding: of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's
         transpose: blocks of more than one row: last axes exchanged (false, true)
         scale_layout: blocked: 128x4 tiles, one matrix per expert (row_major, blocked)
     One output is returned alone, several as a tuple in this order.
@@ -160,6 +165,7 @@ def quantize(
         {
             "x": x,
             "group_ends": group_ends,
+            "given": given,
         },
         backend=backend,
         threads=threads,
@@ -171,6 +177,7 @@ def quantize(
         power_of_2=power_of_2,
         epsilon=epsilon,
         scale_max=scale_max,
+        rounding=rounding,
         transpose=transpose,
         scale_layout=scale_layout,
     )
@@ -222,6 +229,48 @@ def dequantize(
         out=out,
     )
     return _in_order(outputs, ("x",))
+
+
+def delayed_scale(
+    history: Any,
+    scale: Any,
+    x: Any = None,
+    *,
+    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    amax: Literal["max", "most_recent"] | Any = None,
+    margin: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """The next step's scale of a tensor from a history of amax.
+
+    Operands:
+        x: [.., R, K], f32, bf16 or f16; optional
+        history: [H], newest first, then oldest on, f32
+        scale: [1], what x is multiplied by, f32
+    Returns:
+        next_history: [H], f32
+        next_scale: [1], f32
+    Parameters, the first value is the default:
+        format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        amax: which of the history counts (max, most_recent)
+        margin: the largest value counts as 2^-margin of itself (0)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "delayed_scale",
+        {
+            "x": x,
+            "history": history,
+            "scale": scale,
+        },
+        backend=backend,
+        threads=threads,
+        format=format,
+        amax=amax,
+        margin=margin,
+    )
+    return _in_order(outputs, ("next_history", "next_scale"))
 
 
 def swizzle_scales(

@@ -25,6 +25,8 @@ LIBRARY_ROWS = 16  # of a block-wise product; of each group 8
 LIBRARY_COLUMNS = {512: 256, 1024: 64, 7168: 32}  # by K
 LIBRARY_GROUP_COLUMNS = {512: 144, 1024: 144, 2048: 32}
 
+QUANTISER_ELEMENTS = 14336  # of x, by the Triton quantiser
+
 
 def read(path):
     data = path.read_bytes()
@@ -136,6 +138,16 @@ def pack_libraries(tensors):
     return out
 
 
+def pack_quantiser(tensors):
+    """The Triton quantiser of the same captures: the first rows of x, its codes and its scales."""
+    out = {}
+    for stem in (name[:-len(".tq.codes")] for name in tensors if name.endswith(".tq.codes")):
+        rows = range(QUANTISER_ELEMENTS // tensors[stem + ".x"][1][1])
+        for leaf in ("x", "tq.codes", "tq.scales"):
+            out[f"{stem}.{leaf}"] = rows_of(tensors[f"{stem}.{leaf}"], list(rows))
+    return out
+
+
 def pack_training(tensors):
     """Weights at the ends whole; in between, the SHA-256 of their bytes."""
     out, metadata = {}, {}
@@ -174,6 +186,8 @@ def main(source, target):
         elif name == "gemm_samples":
             tensors = pack_gemm_samples(tensors)
         elif name == "fp8_libraries":
+            quantiser = compressed(container(pack_quantiser(tensors), {}))
+            (target / "triton_quantiser.safetensors.xz").write_bytes(quantiser)
             tensors = pack_libraries(tensors)
         elif name == "training":
             tensors, metadata = pack_training(tensors)

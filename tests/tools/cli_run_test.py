@@ -105,6 +105,33 @@ class Run(Case):
         self.refused("run", "quantize", "--input", good, "--output",
                      self.path("no/such/folder/out"), says="no/such/folder")
 
+    def test_what_a_rule_does_not_have_is_refused(self):
+        good = self.path("in.safetensors", st.encode({"x": ramp(4, 128)}))
+        args = ("run", "quantize", "--input", good, "--output", self.path("out"))
+        wrong = {
+            ("rule=deepgem",): "did you mean deepgemm?",
+            ("rule=deepgemm", "scale=e8m0"): "found e8m0 scales",
+            ("rule=deepgemm", "block=1x64"): "of block 1x64, needs f32 scales of 1x128|",
+            ("rule=deepgemm", "format=e5m2"): "format: found e5m2, needs one of e4m3",
+            ("rule=deepgemm", "power_of_2=down"): "power_of_2: found down, needs one of none|up",
+            ("rule=vllm", "block=1xK", "power_of_2=up"): "needs one of none",
+            ("rule=flashinfer", "scale=f32"): "found f32 scales",
+            ("rule=flashinfer", "scale_mode=even"): "has its own exponent",
+            ("rule=te", "block=1x64", "scale=f32"): "needs e8m0 scales of any block",
+            ("rounding=od",): "did you mean odd?",
+            ("rounding=nearest",): "rounding: found nearest",
+        }
+        for settings, says in wrong.items():
+            flags = [word for setting in settings for word in ("--set", setting)]
+            self.refused(*args, *flags, says=says)
+        half = self.path("half.safetensors", st.encode({"x": ("F16", [1, 32], bytes(64))}))
+        self.refused("run", "quantize", "--input", half, "--output", self.path("out"),
+                     "--set", "rule=jax", says="x: found f16")
+        for settings in [("rule=DeepGEMM",), ("rule=transformer_engine",), ("format=e4m3fn",),
+                         ("format=mxfp8", "scale_mode=RCEIL"), ("rounding=Ties_Away",)]:
+            flags = [word for setting in settings for word in ("--set", setting)]
+            self.ok(*args, *flags)
+
     def test_what_this_machine_lacks_exits_4(self):
         good = self.path("in.safetensors", st.encode({"x": ramp()}))
         absent = [line.split()[0] for line in self.ok("list", "backends").splitlines()

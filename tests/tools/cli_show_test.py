@@ -7,6 +7,7 @@ import math
 import re
 import struct
 import unittest
+from pathlib import Path
 
 from cli_case import USAGE, Case, mxo
 
@@ -65,6 +66,24 @@ class List(Case):
                          ["FF", "FE", "FF", "FF"])
         finite = [key for key in rows if key[0] == "rceil" and key[2] != "7F800000"]
         self.assertEqual(len(finite), 4, "one finite amax per format")
+
+    def test_profiles_page_is_the_one_of_the_docs(self):
+        docs = Path(__file__).resolve().parents[2] / "docs" / "profiles.md"
+        self.assertEqual(self.ok("list", "rules", "--markdown"), docs.read_text())
+
+    def test_two_rules_part_where_they_say(self):
+        out = self.ok("list", "rules", "--diverge", "deepgemm", "vllm")
+        self.assertIn("f32 scales, power_of_2=none", out)
+        # DeepGEMM's floor of 1e-4 is above every amax up to it; NaN aside there is no other.
+        self.assertRegex(out, r"scales part on 14546 of 32641 amaxes of bf16")
+        self.assertRegex(out, r"codes part on [1-9]\d* of \d+ elements")
+        out = self.ok("list", "rules", "--diverge", "torchao", "ocp")
+        self.assertIn("scales part on 1 of 2139095041 amaxes", out)
+        self.assertIn("04600001..04600001 (2.63311e-36): 00 and 01", out)
+        self.refused("list", "rules", "--diverge", "torchao", "deepgem",
+                     says="did you mean deepgemm?")
+        self.refused("list", "rules", "--diverge", "torchao", says="needs two")
+        self.refused("list", "rules", "--diverge", "jax", "deepgemm", says="one type of scale")
 
     def test_unknown_names_are_bad_input(self):
         self.refused("list", "operators", says="there are")

@@ -1,0 +1,397 @@
+// The second writing of every stack's quantiser.
+#include "tests/support/stack_twins.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mxo::test {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Values of the codes 0 to 7F that are finite, and of no other.
+const std::vector<double>& values_of(Dtype format) {
+  static std::vector<std::vector<double>> tables(4);
+  std::vector<double>& table =
+      tables[static_cast<std::size_t>(format) - static_cast<std::size_t>(Dtype::e4m3)];
+  if (!table.empty()) return table;
+  const bool e5 = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
+  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
+  const int m = e5 ? 2 : 3;
+  const int bias = (e5 ? 15 : 7) + (fnuz ? 1 : 0);
+  const int finite = fnuz ? 128 : e5 ? 0x7C : 0x7F;
+  for (int code = 0; code < finite; ++code) {
+    const int field = code >> m;
+    const int fraction = code & ((1 << m) - 1);
+    table.push_back(field == 0 ? std::ldexp(fraction, 1 - bias - m)
+                               : std::ldexp((1 << m) + fraction, field - bias - m));
+  }
+  return table;
+}
+
+float largest(Dtype format) { return static_cast<float>(values_of(format).back()); }
+float fnuz_224(Dtype format) { return format == Dtype::e4m3fnuz ? 224.0f : largest(format); }
+
+/// max(NaN, a) as torch has it: NaN stays.
+float torch_amax(const Block& b) {
+  float amax = 0.0f;
+  for (const float x : b.x) {
+    if (std::isnan(x)) return x;
+    amax = std::max(amax, std::fabs(x));
+  }
+  return amax;
+}
+/// As fmaxf has it: NaN is dropped.
+float cuda_amax(const Block& b, float from = 0.0f) {
+  float amax = from;
+  for (const float x : b.x) amax = std::fmax(amax, std::fabs(x));
+  return amax;
+}
+
+/// torch.clamp(min=...) in f32: NaN stays.
+float torch_at_least(float v, float floor) { return std::isnan(v) || v > floor ? v : floor; }
+
+float in_type(float v, Dtype type) {
+  if (type == Dtype::bf16) return decode(encode<kBF16>(v));
+  return type == Dtype::f16 ? decode(encode<kF16>(v)) : v;
+}
+
+float up_by_log2(float v) { return std::exp2(std::ceil(std::log2(v))); }
+/// exp + (mantissa != 0), by frexp.
+float up_exactly(float v) {
+  if (std::isinf(v) || v == 0.0f) return v;
+  int e = 0;
+  return std::frexp(v, &e) == 0.5f ? v : std::ldexp(1.0f, e);
+}
+
+std::uint32_t bits_of(float v) { return bit_cast<std::uint32_t>(v); }
+
+/// torch's cast: no clamp before it.
+std::uint8_t torch_cast(float v, Dtype f) { return searched_code(v, f, false); }
+/// torch.clamp keeps NaN.
+std::uint8_t torch_clamped(float v, Dtype f, float max) {
+  return searched_code(std::isnan(v) ? v : std::min(std::max(v, -max), max), f, false);
+}
+/// fminf(fmaxf(v, -max), max).
+std::uint8_t clamped_up_last(float v, Dtype f, float max) {
+  return searched_code(std::fmin(std::fmax(v, -max), max), f, false);
+}
+/// fmaxf(-max, fminf(v, max)).
+std::uint8_t clamped_down_last(float v, Dtype f, float max) {
+  return searched_code(std::fmax(-max, std::fmin(v, max)), f, false);
+}
+/// The saturating conversion of the chip.
+std::uint8_t satfinite(float v, Dtype f) { return searched_code(v, f, true); }
+
+template <typename CodeOf>
+ScaledCodes with_codes(const Block& b, std::uint32_t scale, CodeOf code_of) {
+  ScaledCodes out{scale, {}};
+  for (const float x : b.x) out.codes.push_back(code_of(x));
+  return out;
+}
+
+ScaledCodes deepgemm(const Block& b, bool up) {
+  float sf = torch_at_least(torch_amax(b), 1e-4f) / 448.0f;
+  if (up) {  // ceil_to_ue8m0: on the bits, clamped to 1 .. 254
+    const std::uint32_t bits = bits_of(std::fabs(sf));
+    const std::uint32_t field = ((bits >> 23) & 0xFF) + ((bits & 0x7FFFFF) != 0 ? 1 : 0);
+    sf = bit_cast<float>(std::clamp(field, 1u, 254u) << 23);
+  }
+  return with_codes(b, bits_of(sf), [&](float x) { return torch_cast(x * (1.0f / sf), b.format); });
+}
+
+ScaledCodes native_group(const Block& b, bool up) {
+  const float max = fnuz_224(b.format);
+  const float floor = in_type(1e-10f, b.type);
+  float s = torch_at_least(torch_amax(b), floor) / max;
+  if (up) s = up_by_log2(s);
+  return with_codes(b, bits_of(s), [&](float x) { return torch_clamped(x / s, b.format, max); });
+}
+
+ScaledCodes vllm_token(const Block& b) {
+  const float max = fnuz_224(b.format);
+  const float s = torch_at_least(torch_amax(b) / max, 1.0f / (max * 512.0f));
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return torch_clamped(x * (1.0f / s), b.format, max); });
+}
+
+ScaledCodes vllm_module(const Block& b, bool up) {
+  const float max = fnuz_224(b.format);
+  float s = torch_amax(b) / max;
+  if (up) s = up_by_log2(s);
+  s = torch_at_least(s, 1.0f / (max * 512.0f));
+  return with_codes(b, bits_of(s), [&](float x) { return torch_clamped(x / s, b.format, max); });
+}
+
+ScaledCodes vllm_cuda_group(const Block& b, bool up) {
+  const float max = fnuz_224(b.format);
+  float s = cuda_amax(b, 1e-10f) / max;
+  if (up) s = up_exactly(std::fmax(std::fabs(s), 1e-10f));
+  return with_codes(b, bits_of(s), [&](float x) { return clamped_up_last(x / s, b.format, max); });
+}
+ScaledCodes vllm_cuda_token(const Block& b) {
+  const float max = fnuz_224(b.format);
+  const float s = std::fmax(cuda_amax(b) / max, 1.0f / (max * 512.0f));
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return clamped_down_last(x / s, b.format, max); });
+}
+ScaledCodes vllm_cuda_tensor(const Block& b) {
+  const float max = fnuz_224(b.format);
+  const float s = cuda_amax(b) / max;
+  const float inverse = s == 0.0f ? kInfinity : 1.0f / s;
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return clamped_down_last(x * inverse, b.format, max); });
+}
+
+/// calculate_fp8_scales of DeepEP, which SGLang's kernel has as well.
+ScaledCodes by_fp8_scales(const Block& b, float floor, bool up) {
+  const float amax = cuda_amax(b, floor);
+  const float inverse_max = 1.0f / 448.0f;
+  float scale = 448.0f / amax;
+  float scale_inv = amax * inverse_max;
+  if (up) {
+    const std::uint32_t bits = bits_of(amax * inverse_max);
+    const int exponent = static_cast<int>((bits >> 23) & 0xFF) - 127 + ((bits & 0x7FFFFF) != 0);
+    const auto power = [](int e) {
+      return bit_cast<float>(static_cast<std::uint32_t>(e + 127) << 23);
+    };
+    scale = power(-exponent);
+    scale_inv = power(exponent);
+  }
+  return with_codes(b, bits_of(scale_inv), [&](float x) { return satfinite(x * scale, b.format); });
+}
+
+ScaledCodes sglang_cuda_token(const Block& b) {
+  const float s = cuda_amax(b) / 448.0f;
+  const float inverse = s == 0.0f ? 0.0f : 1.0f / s;
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return clamped_down_last(x * inverse, b.format, 448.0f); });
+}
+
+ScaledCodes triton_group(const Block& b, bool up) {
+  const float max = fnuz_224(b.format);
+  float s = cuda_amax(b, 1e-10f) * (1.0f / max);
+  if (up) s = up_by_log2(s);
+  return with_codes(b, bits_of(s), [&](float x) { return clamped_up_last(x / s, b.format, max); });
+}
+
+ScaledCodes fbgemm(const Block& b) {
+  const float amax = torch_at_least(torch_amax(b), in_type(1e-12f, b.type));
+  const float inverse = amax == 0.0f ? kInfinity : 1.0f / amax;  // max / tensor in eager torch
+  float s = inverse * largest(b.format);
+  if (s == kInfinity) s = 1.0f;
+  const float stored = s == 0.0f ? kInfinity : 1.0f / s;
+  return with_codes(b, bits_of(stored), [&](float x) { return torch_cast(x * s, b.format); });
+}
+ScaledCodes fbgemm_triton(const Block& b) {
+  const float max = largest(b.format);
+  const float s = max / cuda_amax(b, 1e-12f);
+  const float stored = s == 0.0f ? kInfinity : 1.0f / s;
+  return with_codes(b, bits_of(stored),
+                    [&](float x) { return clamped_down_last(x * s, b.format, max); });
+}
+
+ScaledCodes tilelang(const Block& b) {
+  const float s = cuda_amax(b, 1e-4f) / 448.0f;
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return clamped_up_last(x / s, b.format, 448.0f); });
+}
+ScaledCodes deepep_torch(const Block& b) {
+  const float amax = torch_at_least(torch_amax(b), 1e-4f);
+  const float factor = (1.0f / amax) * 448.0f;
+  return with_codes(b, bits_of(amax / 448.0f),
+                    [&](float x) { return torch_cast(x * factor, b.format); });
+}
+
+ScaledCodes aiter(const Block& b) {
+  float s = torch_amax(b) / largest(b.format);
+  if (s == 0.0f) s = 1.0f;
+  return with_codes(b, bits_of(s), [&](float x) { return torch_cast(x / s, b.format); });
+}
+ScaledCodes aiter_hip(const Block& b) {
+  const float inverse_max = static_cast<float>(1.0 / static_cast<double>(largest(b.format)));
+  const float s = cuda_amax(b, 1e-10f) * inverse_max;
+  const float inverse = std::isinf(s) ? 0.0f : 1.0f / s;
+  return with_codes(b, bits_of(s), [&](float x) { return satfinite(x * inverse, b.format); });
+}
+
+ScaledCodes te_tensor(const Block& b) {
+  const float amax = cuda_amax(b);
+  float s = 1.0f;
+  if (std::isfinite(amax) && amax != 0.0f) {
+    s = largest(b.format) / amax;
+    if (std::isinf(s)) s = std::numeric_limits<float>::max();
+  }
+  return with_codes(b, bits_of(1.0f / s), [&](float x) { return satfinite(x * s, b.format); });
+}
+
+/// 2^(byte - 127), exact also where a float is subnormal.
+double scale_value(std::uint32_t byte) { return std::ldexp(1.0, static_cast<int>(byte) - 127); }
+/// x over a power of two, as an f32 division rounds it.
+float over(float x, std::uint32_t byte) {
+  return static_cast<float>(static_cast<double>(x) / scale_value(byte));
+}
+
+/// f32_to_mx_e8m0_scale: modes 0 floor, 1 rceil, 2 even, 3 ceil.
+template <int Mode>
+ScaledCodes aiter_mx(const Block& b) {
+  const bool fnuz = b.format == Dtype::e4m3fnuz;
+  const float power = fnuz ? 128.0f : 256.0f;
+  float v = torch_amax(b);
+  if (Mode == 2) v = bit_cast<float>((bits_of(v) + 0x80000u) & 0xFF800000u);
+  const std::uint32_t bits = bits_of(v / (Mode == 1 ? largest(b.format) : power));
+  std::uint32_t byte = (bits >> 23) & 0xFF;
+  const bool rises = Mode == 1 || Mode == 3;
+  if (rises && byte < 0xFF && (bits & 0x7FFFFF) != 0) ++byte;
+  return with_codes(b, byte, [&](float x) {
+    return byte == 0xFF ? searched_code(NAN, b.format, true) : torch_cast(over(x, byte), b.format);
+  });
+}
+
+ScaledCodes aiter_triton(const Block& b) {
+  const std::uint32_t raised = (bits_of(cuda_amax(b)) + 0x200000u) & 0xFF800000u;
+  const float unbiased = std::floor(std::log2(bit_cast<float>(raised))) - 8.0f;
+  const auto byte = static_cast<std::uint32_t>(std::clamp(unbiased, -127.0f, 127.0f) + 127.0f);
+  const float factor = byte == 0xFE ? 0.0f : 1.0f / static_cast<float>(scale_value(byte));
+  return with_codes(b, byte, [&](float x) { return satfinite(x * factor, b.format); });
+}
+
+ScaledCodes jax(const Block& b) {
+  const float max = largest(b.format);
+  const float quotient = in_type(torch_amax(b) / max, b.type);
+  const std::uint32_t bits = bits_of(std::fabs(quotient));
+  std::uint32_t field = bits >> 23;
+  const std::uint32_t fraction = bits & 0x7FFFFF;
+  if (fraction > 0 && field != 0xFE && !(field == 0 && fraction <= 0x400000)) ++field;
+  const std::uint32_t byte = field & 0xFF;  // a NaN wraps to 0
+  return with_codes(b, byte, [&](float x) {
+    const float v = byte == 0xFF ? x / kInfinity : over(x, byte);
+    return torch_clamped(v, b.format, max);
+  });
+}
+
+/// The byte of an exponent that may be out of range; NaN for an infinite or NaN amax.
+ScaledCodes by_exponent(const Block& b, float exponent) {
+  const float amax = torch_amax(b);
+  const bool odd = std::isnan(amax) || std::isinf(amax);
+  const auto byte =
+      odd ? 0xFFu : static_cast<std::uint32_t>(std::clamp(exponent, -127.0f, 127.0f) + 127.0f);
+  return with_codes(b, byte, [&](float x) {
+    return odd ? searched_code(NAN, b.format, true) : satfinite(over(x, byte), b.format);
+  });
+}
+ScaledCodes flashinfer(const Block& b) {
+  const float quotient = torch_amax(b) / 448.0f;
+  const float exponent = std::floor(std::log2(quotient > 0.0f ? quotient : 1.0f));
+  if (!std::isinf(quotient)) {
+    const auto byte = static_cast<std::uint32_t>(std::clamp(exponent, -127.0f, 127.0f) + 127.0f);
+    return with_codes(b, byte, [&](float x) { return satfinite(over(x, byte), b.format); });
+  }
+  return with_codes(b, 0xFF, [&](float x) { return satfinite(x / kInfinity, b.format); });
+}
+ScaledCodes mlx(const Block& b) {
+  const float quotient = torch_amax(b) / 448.0f;
+  return by_exponent(b, static_cast<float>(std::round(std::log2(static_cast<double>(quotient)))));
+}
+ScaledCodes vllm_53110(const Block& b) {
+  return by_exponent(b, std::floor(std::log2(torch_amax(b))));
+}
+
+ScaledCodes microxcaling(const Block& b) {
+  const float amax = torch_amax(b);
+  const bool e5 = b.format == Dtype::e5m2;
+  const float emax = e5 ? 15.0f : 8.0f;
+  const float exponent =
+      std::floor(std::log2(amax + (amax == 0.0f ? std::numeric_limits<float>::min() : 0.0f)));
+  const ScaledCodes base = by_exponent(b, exponent - emax);
+  if (base.scale == 0xFF) return base;
+  // _quantize_elemwise_core: sign(A) floor(|A| 2^m / 2^e + 0.5), saturated.
+  const double m = e5 ? 2 : 3;
+  const double least = e5 ? -14 : -6;
+  return with_codes(b, base.scale, [&](float x) -> std::uint8_t {
+    const double a = static_cast<double>(over(x, base.scale));
+    if (a == 0.0) return 0;
+    const double e = std::max(std::floor(std::log2(std::fabs(a))), least);
+    const double kept = std::floor(std::fabs(a) * std::exp2(m - e) + 0.5) * std::exp2(e - m);
+    const auto value = static_cast<float>(std::min(kept, static_cast<double>(largest(b.format))));
+    return static_cast<std::uint8_t>(searched_code(value, b.format, true) | (a < 0.0 ? 0x80 : 0));
+  });
+}
+
+constexpr const char* kBoth = "e4m3|e4m3fnuz";
+constexpr StackTwin kTwins[] = {
+    {"deepgemm", "1x128", "", "", "e4m3", [](const Block& b) { return deepgemm(b, false); }},
+    {"deepgemm", "128x128", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
+    {"DeepGEMM", "1x32", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
+    {"vllm", "1x128", "", "", kBoth, [](const Block& b) { return native_group(b, false); }},
+    {"vllm", "1x64", "up", "", kBoth, [](const Block& b) { return native_group(b, true); }},
+    {"sglang", "1x128", "", "", kBoth, [](const Block& b) { return native_group(b, false); }},
+    {"vllm", "1xK", "", "", kBoth, vllm_token},
+    {"vllm", "RxK", "", "", kBoth, vllm_token},
+    {"vllm_module", "1x128", "", "", kBoth, [](const Block& b) { return vllm_module(b, false); }},
+    {"vllm_module", "1x128", "up", "", kBoth, [](const Block& b) { return vllm_module(b, true); }},
+    {"vllm_cuda", "1x128", "", "", kBoth, [](const Block& b) { return vllm_cuda_group(b, false); }},
+    {"vllm_cuda", "1x64", "up", "", kBoth, [](const Block& b) { return vllm_cuda_group(b, true); }},
+    {"vllm_cuda", "1xK", "", "", kBoth, vllm_cuda_token},
+    {"vllm_cuda", "RxK", "", "", kBoth, vllm_cuda_tensor},
+    {"sglang_cuda", "1x128", "", "", "e4m3",
+     [](const Block& b) { return by_fp8_scales(b, 1e-10f, false); }},
+    {"sglang_cuda", "1x128", "up", "", "e4m3",
+     [](const Block& b) { return by_fp8_scales(b, 1e-10f, true); }},
+    {"sglang_cuda", "1xK", "", "", "e4m3", sglang_cuda_token},
+    {"triton", "1x128", "", "", kBoth, [](const Block& b) { return triton_group(b, false); }},
+    {"triton", "1x128", "up", "", kBoth, [](const Block& b) { return triton_group(b, true); }},
+    {"fbgemm", "1xK", "", "", kBoth, fbgemm},
+    {"fbgemm", "128x128", "", "", kBoth, fbgemm},
+    {"fbgemm_triton", "1xK", "", "", kBoth, fbgemm_triton},
+    {"tilelang", "1x128", "", "", "e4m3", tilelang},
+    {"deepep", "1x128", "", "", "e4m3",
+     [](const Block& b) { return by_fp8_scales(b, 1e-4f, false); }},
+    {"deepep", "1x128", "up", "", "e4m3",
+     [](const Block& b) { return by_fp8_scales(b, 1e-4f, true); }},
+    {"deepep_torch", "1x128", "", "", "e4m3", deepep_torch},
+    {"aiter", "1xK", "", "", kBoth, aiter},
+    {"aiter", "1x128", "", "", kBoth, aiter},
+    {"aiter_hip", "1x128", "", "", kBoth, aiter_hip},
+    {"te", "RxK", "", "", "e4m3|e5m2", te_tensor},
+    {"aiter", "1x32", "", "", kBoth, aiter_mx<1>},
+    {"aiter", "1x32", "", "floor", kBoth, aiter_mx<0>},
+    {"aiter", "1x32", "", "EVEN", kBoth, aiter_mx<2>},
+    {"aiter", "1x32", "", "ceil", kBoth, aiter_mx<3>},
+    {"aiter_triton", "1x32", "", "", "e4m3", aiter_triton},
+    {"jax", "1x32", "", "", "e4m3|e5m2", jax, false},
+    {"flashinfer", "1x32", "", "", "e4m3", flashinfer},
+    {"mlx", "1x32", "", "", "e4m3", mlx},
+    {"vllm_53110", "1x32", "", "", "e4m3", vllm_53110},
+    {"microxcaling", "1x32", "", "", "e4m3|e5m2", microxcaling},
+};
+
+}  // namespace
+
+std::uint8_t searched_code(float v, Dtype format, bool saturates) {
+  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
+  const std::uint8_t nan = fnuz ? 0x80 : 0x7F;
+  if (std::isnan(v)) return nan;
+  const std::vector<double>& values = values_of(format);
+  const double m = std::fabs(static_cast<double>(v));
+  const std::size_t last = values.size() - 1;
+  const double step = values[last] - values[last - 1];
+  const double overflow = values[last] + 0.5 * step;
+  std::size_t code = last;
+  if (m > overflow || (m == overflow && last % 2 != 0)) {
+    if (!saturates && format != Dtype::e5m2) return nan;
+    if (!saturates) code = 0x7C;
+  } else if (m < values[last]) {
+    const auto above = std::upper_bound(values.begin(), values.end(), m);
+    const auto low = static_cast<std::size_t>(above - values.begin()) - 1;
+    const double middle = 0.5 * (values[low] + values[low + 1]);
+    code = m > middle || (m == middle && low % 2 != 0) ? low + 1 : low;
+  }
+  if (fnuz && code == 0) return 0;
+  return static_cast<std::uint8_t>(code | (std::signbit(v) ? 0x80u : 0u));
+}
+
+std::span<const StackTwin> stack_twins() { return kTwins; }
+
+}  // namespace mxo::test
