@@ -288,7 +288,7 @@ constexpr Exhibit kExhibits[] = {
     {42, "aiter before #3212", "(amax + 0x200000), exponent - 8", "scale.rule", "", aiter_even},
     {43, "sgl-project/sglang#32616, #33533", "multiplier one unit in the last place high",
      "codes.rule", "", one_unit_high},
-    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "DeepGEMM",
+    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "deepgemm",
      deepgemm},
     {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16|codes.rule", "bf16",
      bf16_first},

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/recover/stack_names.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -105,6 +106,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
     words = exponent + ", twice that from a significand between " + number(below) + " and " +
             number(from) + " on";
   }
+  if (is_minifloat8(format)) words += stacks_that_give(amax, scales, format);
   const double threshold = high > low ? from : 4.0;
   return ScaleRuleFound{words, [low, threshold](float a) {
                           if (!usable(a)) return std::numeric_limits<float>::quiet_NaN();
@@ -148,6 +150,12 @@ constexpr Quotient kQuotients[] = {
 
 enum class Power : std::uint8_t { none, up, down, nearest };
 
+/// As --set power_of_2 has it.
+const char* power_name(Power power) {
+  constexpr const char* kNames[] = {"none", "up", "down", "nearest"};
+  return kNames[static_cast<int>(power)];
+}
+
 float to_power(float s, Power power) {
   if (power == Power::none || !(s > 0.0f)) return s;
   int e = 0;
@@ -162,26 +170,6 @@ constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
                                        ", cut to a power of two",
                                        ", rounded to the nearest power of two"};
 
-/// Whose quotient it is, the floor of amax they take, and whether they raise what is stored to a
-/// power of two, which hides most quotients' last bits.
-struct Stack {
-  const char* name;
-  int quotient;
-  double floor;
-  bool any = true;  ///< stores what the quotient gives
-  bool up = true;   ///< stores the power of two above it
-};
-constexpr Stack kStacks[] = {
-    {"DeepGEMM", 0, 1e-4},
-    {"vLLM", 0, 1e-10},
-    {"aiter", 0, 0.0, true, false},
-    {"Triton", 1, 1e-10},
-    {"torchao", 2, 1e-12},
-    {"TransformerEngine", 3, 0.0},
-    {"FP8-Flow", 3, 1e-10, false, true},
-    {"TileLang", 3, 1e-4, true, false},
-    {"FBGEMM", 4, 1e-12, true, false},
-};
 constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
 
 bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const Quotient& q,
@@ -191,23 +179,6 @@ bool gives(const std::vector<float>& amax, const std::vector<float>& scales, con
     if (to_power(q.of(std::max(amax[b], floor), max), power) != scales[b]) return false;
   }
   return true;
-}
-
-/// ": the rule of ...": every stack whose rule gives the same bits.
-std::string stacks_that_give(const std::vector<float>& amax, const std::vector<float>& scales,
-                             Power power, double max) {
-  std::string names;
-  int count = 0;
-  for (const Stack& stack : kStacks) {
-    const bool has = power == Power::none ? stack.any : power == Power::up && stack.up;
-    if (!has || !gives(amax, scales, kQuotients[stack.quotient], static_cast<float>(max),
-                       static_cast<float>(stack.floor), power)) {
-      continue;
-    }
-    names += (names.empty() ? ": the rule of " : " or ") + std::string(stack.name);
-    ++count;
-  }
-  return count > 1 ? names + ", which these blocks do not tell apart" : names;
 }
 
 }  // namespace
@@ -231,7 +202,8 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
         std::string words = "the stored scale is " + std::string(kQuotients[q].words);
         if (max != maxima.front()) words += " with max " + number(max);
         words += kPowerWords[static_cast<int>(power)];
-        if (max == maxima.front()) words += stacks_that_give(amax, scales, power, max);
+        if (max == maxima.front())
+          words += stacks_that_give(amax, scales, power_name(power), format);
         const float f = static_cast<float>(floors.front());
         return ScaleRuleFound{words, [of = kQuotients[q].of, max, f, power](float a) {
                                 return to_power(of(std::max(a, f), static_cast<float>(max)), power);
