@@ -20,6 +20,8 @@ struct V : Vectors<32> {
     return c + reinterpret_cast<I32>(
                    _mm256_madd_epi16(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
+  static F64 to_f64(I32OfF64 x) { return _mm256_cvtepi32_pd(reinterpret_cast<__m128i>(x)); }
+  static F32OfF64 to_f32(F64 x) { return _mm256_cvtpd_ps(x); }
   static I32 widened(const std::uint8_t* from) {
     return reinterpret_cast<I32>(_mm256_cvtepu8_epi32(_mm_loadu_si64(from)));
   }

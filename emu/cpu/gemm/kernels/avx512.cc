@@ -20,6 +20,8 @@ struct V : Vectors<64> {
     return c + reinterpret_cast<I32>(
                    _mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
   }
+  static F64 to_f64(I32OfF64 x) { return _mm512_cvtepi32_pd(reinterpret_cast<__m256i>(x)); }
+  static F32OfF64 to_f32(F64 x) { return _mm512_cvtpd_ps(x); }
   static I32 widened(const std::uint8_t* from) {
     return reinterpret_cast<I32>(
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));

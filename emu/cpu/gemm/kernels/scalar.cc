@@ -19,6 +19,8 @@ struct V : Vectors<16> {
   static I32 mul_add(I32 a, I32 b, I32 c) {
     return c + (a << 16 >> 16) * (b << 16 >> 16) + (a >> 16) * (b >> 16);
   }
+  static F64 to_f64(I32OfF64 x) { return __builtin_convertvector(x, F64); }
+  static F32OfF64 to_f32(F64 x) { return __builtin_convertvector(x, F32OfF64); }
   static I32 widened(const std::uint8_t* from) {
     const I32 lanes = {from[0], from[1], from[2], from[3]};
     return lanes;
