@@ -10,6 +10,7 @@
 #include "golden/judge/group_rows.h"
 #include "golden/judge/outputs.h"
 #include "tools/commands.h"
+#include "tools/log_probability_share.h"
 #include "tools/operators.h"
 
 namespace mxo::tools {
@@ -89,7 +90,7 @@ int judge_trace(const Options& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   Index count[3] = {};
   Index unkept = 0;
-  for (const TraceRecord& record : read_trace(options.trace)) {
+  for (const TraceRecord& record : read_trace(options.trace).records) {
     if (record.files.empty()) {
       ++unkept;
       continue;
@@ -120,8 +121,9 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
 }
 
 int diff_traces(const Options& options, const Settings& settings) {
-  const std::vector<TraceRecord> a = read_trace(options.trace);
-  const std::vector<TraceRecord> b = read_trace(options.other);
+  const Trace traces[] = {read_trace(options.trace), read_trace(options.other)};
+  const std::vector<TraceRecord>& a = traces[0].records;
+  const std::vector<TraceRecord>& b = traces[1].records;
   const std::size_t common = std::min(a.size(), b.size());
   for (std::size_t i = 0; i < common; ++i) {
     if (key(a[i]) != key(b[i])) {
@@ -147,6 +149,7 @@ int diff_traces(const Options& options, const Settings& settings) {
       const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
       print_side(*backend, options.trace, a[i]);
       print_side(*backend, options.other, b[i]);
+      print_share({options.trace, traces[0], a[i]}, {options.other, traces[1], b[i]});
       return kDisagree;
     }
   }

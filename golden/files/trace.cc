@@ -14,6 +14,25 @@ namespace {
 using Json = nlohmann::json;
 constexpr std::string_view kSchema = "mxo-trace/1";
 
+/// A file that the trace names.
+std::string name_of_file(std::string_view key, std::string file) {
+  if (file.empty() || file != std::filesystem::path(file).filename().string()) {
+    throw Error(Fault::file,
+                std::string(key) + ": found '" + file + "', needs names of files beside the trace");
+  }
+  return file;
+}
+
+TraceLogProbabilities log_probabilities_of(const Json& line) {
+  TraceLogProbabilities step;
+  step.sum = line.at("log_probabilities").get<double>();
+  for (const auto& [rows, gradient] : line.at("gradients").items()) {
+    step.gradients[rows] = {name_of_file("gradients", gradient.at("file").get<std::string>()),
+                            gradient.at("elements").get<Index>()};
+  }
+  return step;
+}
+
 TraceRecord record_of(const Json& line) {
   TraceRecord record;
   record.step = line.at("step").get<long>();
@@ -30,11 +49,7 @@ TraceRecord record_of(const Json& line) {
   record.output = line.at("output").get<std::string>();
   record.digest = line.at("digest").get<std::string>();
   record.files = line.at("rows").get<std::vector<std::string>>();
-  for (const std::string& file : record.files) {
-    if (file.empty() || file != std::filesystem::path(file).filename().string()) {
-      throw Error(Fault::file, "rows: found '" + file + "', needs names of files beside the trace");
-    }
-  }
+  for (const std::string& file : record.files) name_of_file("rows", file);
   return record;
 }
 
@@ -45,18 +60,20 @@ std::string TraceRecord::place() const {
          (module.empty() ? "no module" : module) + ", call " + std::to_string(call);
 }
 
-std::vector<TraceRecord> read_trace(const std::filesystem::path& directory) {
+Trace read_trace(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kTraceName;
   std::ifstream file(path);
   if (!file) throw Error(Fault::file, path.string() + ": cannot be read");
-  std::vector<TraceRecord> records;
+  Trace trace;
   std::string line;
   for (long number = 1; std::getline(file, line); ++number) {
     const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
     try {
       const Json json = Json::parse(line);
-      if (number > 1) {
-        records.push_back(record_of(json));
+      if (number > 1 && json.contains("log_probabilities")) {
+        trace.log_probabilities[json.at("step").get<long>()] = log_probabilities_of(json);
+      } else if (number > 1) {
+        trace.records.push_back(record_of(json));
       } else if (json.at("schema").get<std::string>() != kSchema) {
         throw Error(Fault::file, "found schema " + json.at("schema").dump() + ", needs \"" +
                                      std::string(kSchema) + "\"");
@@ -67,7 +84,7 @@ std::vector<TraceRecord> read_trace(const std::filesystem::path& directory) {
       throw Error(Fault::file, where + error.what());
     }
   }
-  return records;
+  return trace;
 }
 
 KeptRows read_kept_rows(const std::filesystem::path& directory, const TraceRecord& record,

@@ -28,11 +28,28 @@ struct TraceRecord {
   std::string place() const;
 };
 
+/// How the sum of a step's log-probabilities moves with the output of one product.
+struct TraceGradient {
+  std::string file;    ///< its partial derivatives by the elements kept, as "gradient"
+  Index elements = 0;  ///< of the whole output
+};
+
+/// The log-probabilities of one step.
+struct TraceLogProbabilities {
+  double sum = 0;
+  std::map<std::string, TraceGradient, std::less<>> gradients;  ///< by the file of a product's rows
+};
+
+struct Trace {
+  std::vector<TraceRecord> records;
+  std::map<long, TraceLogProbabilities> log_probabilities;  ///< by step
+};
+
 inline constexpr std::string_view kTraceName = "trace.jsonl";
 
-/// Reads `directory`/trace.jsonl: a line that says the schema, then one record a line.
-/// Throws Error(file) "path: line N: ...".
-std::vector<TraceRecord> read_trace(const std::filesystem::path& directory);
+/// Reads `directory`/trace.jsonl: a line that says the schema, then one record or one step's
+/// log-probabilities a line.  Throws Error(file) "path: line N: ...".
+Trace read_trace(const std::filesystem::path& directory);
 
 /// The kept rows in `file` of a record: operands of its operator, and its output apart.
 struct KeptRows {

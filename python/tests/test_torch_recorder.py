@@ -32,7 +32,8 @@ def record(folder, fault=None, rows=64, every=1):
         torch.nn.Linear(64, 96, bias=False), torch.nn.ReLU(), torch.nn.Linear(96, 32, bias=False)
     ).to(torch.bfloat16)
     optimizer = torch.optim.SGD(net.parameters(), 0.01)
-    with Nudge(-1 if fault is None else fault), mxt.Recorder(folder, rows=rows, every=every) as recorder:
+    recorder = mxt.Recorder(folder, rows=rows, every=every)
+    with Nudge(-1 if fault is None else fault), recorder:
         for _ in range(2):
             net(torch.randn(48, 64, dtype=torch.bfloat16)).float().square().mean().backward()
             optimizer.step()
@@ -69,6 +70,57 @@ def test_two_runs_part_at_the_first_fault(tmp_path):
     assert done.returncode == 1
     assert "part at step 1, aten::mm of Sequential.2, call 0: the same operands" in done.stdout
     assert "b: against the exact sum FAIL" in done.stdout
+
+
+def record_answers(folder, fault=None, rows=64, graph=True):
+    """One step of a model that gives log-probabilities."""
+    torch.manual_seed(0)
+    net = torch.nn.Sequential(
+        torch.nn.Linear(64, 48, bias=False), torch.nn.ReLU(), torch.nn.Linear(48, 16, bias=False)
+    ).to(torch.bfloat16)
+    x = torch.randn(24, 64, dtype=torch.bfloat16)
+    with Nudge(-1 if fault is None else fault), mxt.Recorder(folder, rows=rows) as recorder:
+        with torch.set_grad_enabled(graph):
+            said = net(x).float().log_softmax(-1)[:, 3]
+            recorder.log_probabilities(said)
+        if graph:
+            said.sum().neg().backward()
+        recorder.step()
+    return folder, float(said.detach().double().sum())
+
+
+@pytest.mark.parametrize("fault, layer", [(0, "Sequential.0"), (1, "Sequential.2")])
+def test_the_share_of_the_log_probabilities_is_told(fault, layer, tmp_path):
+    a, of_a = record_answers(tmp_path / "a")
+    b, of_b = record_answers(tmp_path / "b", fault, graph=False)  # as inference runs
+    for first, second, apart in ((a, b, of_b - of_a), (b, a, of_a - of_b)):
+        done = mxo("--diff", first, second)
+        assert f"part at step 0, aten::mm of {layer}, call 0" in done.stdout, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[-2].endswith(f"{apart:.3g} apart")
+        share = float(lines[-1].split(" to first order, ")[1].split(" %")[0])
+        assert 90 < share < 110, done.stdout
+
+
+def test_a_share_by_some_elements_says_so(tmp_path):
+    a, _ = record_answers(tmp_path / "a", rows=8)
+    b, _ = record_answers(tmp_path / "b", 1, rows=8)
+    assert mxo("--diff", a, b).stdout.rstrip().endswith("by 64 of its 384 elements")
+
+
+def test_a_share_that_nobody_can_know_is_not_told(tmp_path):
+    a, _ = record_answers(tmp_path / "a", graph=False)
+    b, _ = record_answers(tmp_path / "b", 1, graph=False)
+    assert "share is not known" in mxo("--diff", a, b).stdout
+    assert "log-prob" not in mxo("--diff", record(tmp_path / "c"), record(tmp_path / "d", 6)).stdout
+
+
+def test_telling_log_probabilities_adds_no_products(tmp_path):
+    folder, _ = record_answers(tmp_path / "a")
+    lines = [json.loads(line) for line in (folder / "trace.jsonl").read_text().splitlines()][1:]
+    places = [(line["operator"], line["module"]) for line in lines if "operator" in line]
+    assert len(places) == 5 and sum("backward" in module for _, module in places) == 3, places
+    assert mxo(folder).returncode == 0
 
 
 def test_rows_bound_what_is_kept(tmp_path):

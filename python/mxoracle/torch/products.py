@@ -125,6 +125,14 @@ class Product:
         return replace(few, inputs=inputs, actual=few.actual.index_select(1, columns))
 
 
+def corner_of(actual: Tensor, product: Product, rows: int) -> Tensor:
+    """Of a tensor in the shape of the output of `product`, the elements that `corner` keeps."""
+    part = actual.index_select(0, _spread(actual.shape[0], rows))
+    if product.op == "grouped_linear":
+        return part
+    return part.index_select(1, _spread(actual.shape[1], rows))
+
+
 def _spread(extent: int, count: int) -> Tensor:
     """`count` indices below `extent`, or all of them."""
     return torch.linspace(0, extent - 1, max(1, min(extent, count))).round().long().unique()

@@ -3,16 +3,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.utils._python_dispatch import _disable_current_modes
 
 from mxoracle import _judge
 from mxoracle._call import parameters
 from mxoracle._errors import Error
 from mxoracle.torch.judge import Watcher
-from mxoracle.torch.products import Product
+from mxoracle.torch.products import Judged, Product, corner_of
 
 
 def _digest(value: Any) -> str:
@@ -22,6 +26,14 @@ def _digest(value: Any) -> str:
         total.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         total.update(memoryview(tensor.contiguous().view(-1).view(torch.uint8).numpy()))
     return total.hexdigest()
+
+
+class _Kept(NamedTuple):
+    """A forward product of this step whose rows were kept."""
+
+    out: Tensor  # as autograd knows it
+    product: Product  # without its operands
+    file: str
 
 
 class Recorder(Watcher):
@@ -35,7 +47,8 @@ class Recorder(Watcher):
     trace.jsonl has a line a product: step, operator, module, SHA-256 of every operand and of the
     output.  Of one in `every` calls of an operator in a module, `rows` rows and columns of the
     output are kept with the operands they need.  `mxo judge trace` judges those on any machine,
-    without torch; `mxo judge --diff a b` says at which product two runs part.
+    without torch; `mxo judge --diff a b` says at which product two runs part, and where both told
+    their `log_probabilities`, how much of the difference is that product's.
     """
 
     def __init__(self, folder: str | Path, *, rows: int = 64, every: int = 1) -> None:
@@ -50,6 +63,8 @@ class Recorder(Watcher):
         self._number = 0
         self._kept: dict[tuple[str, str], int] = {}
         self._file: Any = None
+        self._out: Any = None
+        self._of_step: list[_Kept] = []
 
     def __enter__(self) -> Recorder:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -65,11 +80,48 @@ class Recorder(Watcher):
         """The next step begins: calls are counted anew."""
         self._step += 1
         self._calls.clear()
+        self._of_step.clear()
+
+    def log_probabilities(self, values: Tensor) -> None:
+        """The log-probabilities of this step: their sum, and where they have a graph (call it
+        before `backward`), its derivatives by the outputs of the forward products that are kept.
+        Until the next step those outputs stay in memory."""
+        gradients = {}
+        if values.requires_grad:
+            kept = [each for each in self._of_step if each.out.grad_fn is not None]
+            with _disable_current_modes():
+                slopes = torch.autograd.grad(
+                    values.double().sum(), [each.out for each in kept], retain_graph=True,
+                    allow_unused=True,
+                )  # fmt: skip
+                for each, slope in zip(kept, slopes):
+                    if slope is not None:
+                        gradients[each.file] = self._keep_gradient(each, slope.detach().cpu())
+        self._write(
+            {
+                "step": self._step,
+                "log_probabilities": float(values.detach().double().sum()),
+                "gradients": gradients,
+            }
+        )
+
+    def _keep_gradient(self, kept: _Kept, slope: Tensor) -> dict:
+        part = corner_of(slope.reshape(kept.product.actual.shape), kept.product, self._rows)
+        name = kept.file.replace(".safetensors", ".gradient.safetensors")
+        _judge.save(self.folder / name, {"gradient": part.float()})
+        return {"file": name, "elements": slope.numel()}
+
+    def _product(
+        self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
+    ) -> None:
+        self._out = out
+        super()._product(operator, rule, out, args, kwargs)
+        self._out = None
 
     def _write(self, line: dict) -> None:
         self._file.write(json.dumps(line) + "\n")
 
-    def _seen(self, operator: str, place: tuple[str, int], product: Product | None) -> None:
+    def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         if not isinstance(product, Product):
             return
         seen = self._kept.get((operator, place[0]), 0)
@@ -77,6 +129,8 @@ class Recorder(Watcher):
         keep = seen % self._keep_every == 0 and product.op and product.by_rows
         parts = product.forward() if keep else []
         files = [self._keep(part) for part in parts if part.actual.numel() > 0]
+        if len(files) == 1 and isinstance(self._out, Tensor) and not self._modules.is_bw:
+            self._of_step.append(_Kept(self._out, replace(product, inputs={}), files[0]))
         shown = (parts or [product])[0]
         self._write(
             {
