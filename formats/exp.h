@@ -90,6 +90,14 @@ MXO_HD constexpr DoublePair exp2_of_32nds(int j) {
   return {table.high[j], table.low[j]};
 }
 
+/// What the functions below give when our own flags compile them (formats/exp.cc).
+namespace library {
+MXO_HD DoublePair exp_pair(double x);
+MXO_HD float sigmoid_rn(float x);
+}  // namespace library
+
+inline namespace MXO_ARITHMETIC {
+
 /// exp(x) as a pair with a relative error below 2^-58, for |x| <= 110.
 ///
 /// x = n * ln2/32 + r with |r| <= ln2/64; exp(x) = 2^(n/32) * (1 + p), p = exp(r) - 1.  The upper
@@ -99,7 +107,7 @@ MXO_HD constexpr DoublePair exp2_of_32nds(int j) {
 /// The same bits whether or not a compiler contracts: a product that is added to something is
 /// either exact (n times a part of ln2/32, anything times a power of two) or a std::fma.
 MXO_HD inline DoublePair exp_pair(double x) {
-  MXO_AS_WRITTEN
+  if constexpr (MXO_THROUGH_LIBRARY) return library::exp_pair(x);
   constexpr double kPerStep = 0x1.71547652b82fep+5;  // 32 / ln2
   constexpr double kStepUpper = 0x1.62e42fefap-6;    // ln2 / 32 to 39 bits
   constexpr double kStepLower = 0x1.cf79abc9e4p-45;  // the next 40
@@ -143,7 +151,7 @@ MXO_HD inline float exp_rn(float x) {
 
 /// 1 / (1 + exp(-x)), correctly rounded (every float is checked by exp_exhaustive_test).
 MXO_HD inline float sigmoid_rn(float x) {
-  MXO_AS_WRITTEN
+  if constexpr (MXO_THROUGH_LIBRARY) return library::sigmoid_rn(x);
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (x > 30.0f) return 1.0f;  // 1 - e^-30 is nearer to 1 than half an ulp
   if (x < -104.0f) return 0.0f;
@@ -158,4 +166,5 @@ MXO_HD inline float sigmoid_rn(float x) {
   return round_pair({sum, std::fma(error, q, q - sum)});
 }
 
+}  // namespace MXO_ARITHMETIC
 }  // namespace mxo

@@ -18,12 +18,16 @@
 #define MXO_HD
 #endif
 
-// First in a function whose sums may not be reassociated: clang does not tell its headers of
-// -fassociative-math or -funsafe-math-optimizations.
-#if defined(__clang__)
-#define MXO_AS_WRITTEN _Pragma("clang fp reassociate(off)")
+// clang tells its headers nothing of -funsafe-math-optimizations and -fassociative-math, under
+// which it splits fused steps and moves brackets whatever a pragma says.  A host unit that it
+// compiles with flags we did not choose therefore calls the library for what computes in several
+// rounded steps.  The two kinds of unit name two functions, so that a linker does not mix them.
+#if defined(__clang__) && !defined(__CUDACC__) && !defined(MXO_ARITHMETIC_AS_WRITTEN)
+#define MXO_ARITHMETIC through_library
+#define MXO_THROUGH_LIBRARY true
 #else
-#define MXO_AS_WRITTEN
+#define MXO_ARITHMETIC in_line
+#define MXO_THROUGH_LIBRARY false
 #endif
 
 static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16,

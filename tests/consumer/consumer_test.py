@@ -102,27 +102,28 @@ class Outside:
     def fast_math(self):
         """Flags that change arithmetic are refused by name, or change nothing."""
         ours = must(self.a.sweep)
-        include = f"-I{self.a.prefix}/include"
-        lib = Path(self.a.prefix) / "lib"
-        objects = Path(self.a.work) / "fast"
-        objects.mkdir(parents=True, exist_ok=True)
-        said = []
-        for i, flags in enumerate(FAST):
-            code, text = run(self.a.compiler, "-std=c++20", "-O2", *self.a.flags.split(),
-                             *flags.split(), include, "-c",
-                             Path(self.a.source) / "tests/consumer/sweep.cc", "-o",
-                             objects / f"{i}.o")
-            if code != 0:
-                assert "mxoracle: this file is compiled with -ffast-math" in text, text
-                said.append(f"{flags}: refused")
-                continue
-            must(self.a.compiler, *self.a.flags.split(), objects / f"{i}.o",
-                 *(lib / f"libmxo_{floor}.a" for floor in ["emu", "ops", "formats"]), "-fopenmp",
-                 "-o", objects / "sweep")
-            assert must(objects / "sweep") == ours, f"{flags}: accepted, and other bits"
-            said.append(f"{flags}: the same bits")
-        assert all("refused" in s for s in said[:3]), said
+        compilers = [self.a.compiler]
+        if (clang := shutil.which("clang++")) and "clang" not in self.a.compiler:
+            compilers.append(clang)  # it tells its headers less of its flags than g++ does
+        said = [self.under(flags, compiler, ours) for compiler in compilers for flags in FAST]
+        assert all("refused" in s for s in said if "-ffast" in s or "-Ofast" in s), said
         print("\n".join(said))
+
+    def under(self, flags, compiler, ours):
+        lib = Path(self.a.prefix) / "lib"
+        made = Path(self.a.work) / "fast"
+        made.parent.mkdir(parents=True, exist_ok=True)
+        code, text = run(compiler, "-std=c++20", "-O2", *self.a.flags.split(), *flags.split(),
+                         f"-I{self.a.prefix}/include", "-c",
+                         Path(self.a.source) / "tests/consumer/sweep.cc", "-o", f"{made}.o")
+        if code != 0:
+            assert "mxoracle: this file is compiled with -ffast-math" in text, text
+            return f"{Path(compiler).name} {flags}: refused"
+        must(self.a.compiler, *self.a.flags.split(), f"{made}.o",
+             *(lib / f"libmxo_{floor}.a" for floor in ["emu", "ops", "formats"]), "-fopenmp",
+             "-o", made)
+        assert must(made) == ours, f"{compiler} {flags}: accepted, and other bits"
+        return f"{Path(compiler).name} {flags}: the same bits"
 
     def docs(self):
         """The program of docs/cpp.md passes a right kernel and fails a wrong one."""
@@ -174,7 +175,7 @@ class Outside:
         macros = must(self.a.compiler, "-std=c++20", "-dM", "-E", f"-I{root}", "-x", "c++", "-",
                       input="".join(f"#include <{n}>\n" for n in names))
         ours = sorted(set(re.findall(r"^#define (MXO\w*)", macros, re.MULTILINE)))
-        expected = ["MXO_AS_WRITTEN", "MXO_HD", "MXO_OPERATORS"]
+        expected = ["MXO_ARITHMETIC", "MXO_HD", "MXO_OPERATORS", "MXO_THROUGH_LIBRARY"]
         assert ours == expected, f"macros that users see: {ours}"
         floors = {n.split("/")[1] for n in names}
         assert floors == {"formats", "ops", "emu", "golden", "mxoracle.h", "version.h"}, floors
