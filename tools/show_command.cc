@@ -10,6 +10,7 @@
 #include "formats/mx_scale.h"
 #include "tools/codec.h"
 #include "tools/commands.h"
+#include "tools/show_function.h"
 
 namespace mxo::tools {
 namespace {
@@ -202,13 +203,19 @@ struct Options {
 
 std::function<int()> prepare(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<Options>();
-  app.add_option("FORMAT", options->format, "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32")
+  app.add_option("FORMAT", options->format,
+                 "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
+                 "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, each also with .ftz")
       ->required();
   app.add_option("VALUE", options->values,
                  "a code (0x7E), a decimal (3.5), a hex float (0x1.8p+1), inf, nan; write -- "
                  "before -inf")
       ->required();
   return [options] {
+    if (const ApproximateFunction* function = approximate_function(options->format)) {
+      for (const std::string& text : options->values) show_function(*function, text);
+      return kAgree;
+    }
     const Codec& codec = codec_named(options->format);
     for (const std::string& text : options->values) {
       is_code(text) ? show_code(codec, text) : show_value(codec, text);

@@ -160,6 +160,15 @@ class Show(Case):
             self.assertEqual(code_in(self.ok("show", name, value)), code, (name, value))
         self.assertEqual(code_in(self.ok("show", "e5m2", "--", "-inf")), 0xFB)
 
+    def test_functions_of_the_chip(self):
+        out = self.ok("show", "ex2.approx", "--", "0.3", "-1")
+        self.assertIn("result      0x3F9D9624", out)
+        self.assertIn("operand     0xBF800000 = -1", out)
+        self.assertIn("result      0x3F000000 = 0.5", out)
+        self.assertIn("error       +0.0000 ulp", out)
+        self.assertIn("0x7F800000", self.ok("show", "rcp.approx.ftz.f32", "0x1"))
+        self.refused("show", "ex2.approx", "0x1FFFFFFFF", says="needs the bits of an f32")
+
     def test_rounding_is_explained(self):
         out = self.ok("show", "e4m3", "3.3")
         self.assertIn("between     0x45 = 3.25 and 0x46 = 3.5", out)

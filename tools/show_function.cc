@@ -1,0 +1,74 @@
+// mxo show FUNCTION VALUE: what an approximate function of the chip returns, and how far off it is.
+#include "tools/show_function.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include <fmt/core.h>
+
+#include "formats/approximate.h"
+#include "formats/error.h"
+
+namespace mxo::tools {
+namespace {
+
+double reciprocal(double x) { return 1 / x; }
+double reciprocal_root(double x) { return 1 / std::sqrt(x); }
+double root(double x) { return std::sqrt(x); }
+double power_of_two(double x) { return std::exp2(x); }
+
+constexpr ApproximateFunction kFunctions[] = {
+    {"rcp.approx", rcp_approx, reciprocal},
+    {"rcp.approx.ftz", rcp_approx_ftz, reciprocal},
+    {"rsqrt.approx", rsqrt_approx, reciprocal_root},
+    {"rsqrt.approx.ftz", rsqrt_approx_ftz, reciprocal_root},
+    {"sqrt.approx", sqrt_approx, root},
+    {"sqrt.approx.ftz", sqrt_approx_ftz, root},
+    {"ex2.approx", ex2_approx, power_of_two},
+    {"ex2.approx.ftz", ex2_approx_ftz, power_of_two},
+};
+
+float operand(const std::string& text) {
+  const bool code = (text.starts_with("0x") || text.starts_with("0X")) &&
+                    text.find_first_of(".pP") == std::string::npos;
+  char* end = nullptr;
+  const unsigned long long word = code ? std::strtoull(text.c_str(), &end, 16) : 0;
+  const float number =
+      code ? bit_cast<float>(static_cast<std::uint32_t>(word)) : std::strtof(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || (code && (text.size() < 3 || word > 0xFFFFFFFFu))) {
+    throw Error(Fault::argument, "found '" + text +
+                                     "', needs the bits of an f32 (0x3E99999A), a decimal (0.3), "
+                                     "a hex float (0x1.8p+1), inf or nan");
+  }
+  return number;
+}
+
+std::string spelt(float x) {
+  return fmt::format("0x{:08X} = {:.160g}", bit_cast<std::uint32_t>(x), static_cast<double>(x));
+}
+
+}  // namespace
+
+const ApproximateFunction* approximate_function(const std::string& name) {
+  for (const ApproximateFunction& row : kFunctions) {
+    if (name == row.name || name == std::string(row.name) + ".f32") return &row;
+  }
+  return nullptr;
+}
+
+void show_function(const ApproximateFunction& function, const std::string& text) {
+  const float x = operand(text);
+  const float y = function.of(x);
+  const double exact = function.exact(static_cast<double>(x));
+  const auto nearest = static_cast<float>(exact);
+  fmt::print("{}.f32 of {} on Hopper (sm_90)\n", function.name, text);
+  fmt::print("  operand     {}\n  result      {}\n", spelt(x), spelt(y));
+  if (!std::isfinite(nearest) || !std::isfinite(y) || nearest == 0 || y == 0) return;
+  fmt::print("  nearest f32 {}\n", spelt(nearest));
+  const int exponent = std::max(std::ilogb(nearest), -126);
+  fmt::print("  error       {:+.4f} ulp\n",
+             std::ldexp(static_cast<double>(y) - exact, 23 - exponent));
+}
+
+}  // namespace mxo::tools

@@ -1,0 +1,21 @@
+// mxo show FUNCTION VALUE: what an approximate function of the chip returns, and how far off it is.
+#pragma once
+
+#include <string>
+
+namespace mxo::tools {
+
+struct ApproximateFunction {
+  const char* name;  // as PTX spells it, without .f32
+  float (*of)(float);
+  double (*exact)(double);
+};
+
+/// The row of that name, or null.
+const ApproximateFunction* approximate_function(const std::string& name);
+
+/// Prints operand, result and its distance from the exact value in units of the last place.  Throws
+/// Error (argument) for a text that is neither a number nor a code of eight hex digits at most.
+void show_function(const ApproximateFunction& function, const std::string& text);
+
+}  // namespace mxo::tools
