@@ -1,5 +1,8 @@
 // formats/ as device code: compiled, never run.  Every header of the floor, and its codecs.
 #include "formats/any_view.h"
+#include "formats/approximate.h"
+#include "formats/approximate_tables.h"
+#include "formats/delayed_scale.h"
 #include "formats/dtype.h"
 #include "formats/error.h"
 #include "formats/exp.h"
@@ -9,10 +12,13 @@
 #include "formats/mx_block.h"
 #include "formats/mx_scale.h"
 #include "formats/nearest_name.h"
+#include "formats/rounding.h"
+#include "formats/scale_exponent.h"
 #include "formats/scale_layout.h"
 #include "formats/scale_profile.h"
 #include "formats/scale_rules.h"
 #include "formats/scaled_block.h"
+#include "formats/stack_rules.h"
 #include "formats/tensor.h"
 #include "formats/tensor_view.h"
 
