@@ -1,33 +1,18 @@
 // Quantisers of blocks of any extents: bands of rows over threads, kernels over their rows.
 #include "emu/cpu/quantize_bands.h"
 
-#include <omp.h>
-
 #include <algorithm>
+#include <memory>
 #include <vector>
 
+#include "emu/cpu/bands.h"
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/mx_plan.h"
-#include "emu/reference/block_rows.h"
+#include "emu/cpu/short_blocks.h"
 #include "emu/reference/elements.h"
 
 namespace mxo::cpu {
 namespace {
-
-/// Rows that share scales, and the columns of one task.  A block of the band is `width` columns
-/// by all its rows; its scale lies at scales + block * scale_stride, in elements.
-struct Band {
-  Tile<std::byte> x;
-  Tile<std::byte> codes;
-  Index rows;
-  Index columns;
-  Index width;
-  std::byte* scales;
-  Index scale_stride;
-  const float* given = nullptr;  ///< of the first block; null where amax decides
-  Index given_stride = 0;
-};
 
 /// x of `count` neighbours, scaled by factors[i * step], as codes: the definition.
 struct ElementLoop {
@@ -71,6 +56,9 @@ float input_max_of(Dtype x) {
                             : largest_finite<F16>();
 }
 
+constexpr Index kShortBlock = 64;              // of one row: scaled with their neighbours
+constexpr Index kManyBlocks = Index{1} << 14;  // from which on steps are worth finding
+
 /// What every band of one call shares.
 class BandQuantizer {
  public:
@@ -90,19 +78,29 @@ class BandQuantizer {
     const QuantizeKernels& kernels =
         codec.quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
     const bool divides = !mx && op.rule.f32.code == CodeScaling::divide;
+    rounded_ = codec.quantize[format_index(op.to.codes.dtype)][0].scale_run;
+    goes_away_ = elements_.rule.rounding == Rounding::ties_away && !divides;
     run_ = divides ? kernels.divide_run : kernels.scale_run;
     by_column_ = divides ? kernels.divide_columns : kernels.scale_columns;
     visit_minifloat8(op.to.codes.dtype, [&](auto tag) {
       constexpr FormatSpec kSpec = decltype(tag)::type::spec;
       choose_ = mx ? choose_e8m0<kSpec> : choose_f32<kSpec>;
-      // Between the largest value and what overflows to NaN there is half a step, 2^-m of it.
+      // Kernels saturate; what turns NaN instead lies half a step, 2^-m of it, above the largest.
       constexpr auto kLargest = static_cast<std::uint8_t>(kSpec.max_finite());
       const bool clamps = elements_.rule.fnuz_max > 0;
       const float largest =
           clamps ? static_cast<float>(elements_.rule.fnuz_max) : decode(Minifloat<kSpec>{kLargest});
-      in_range_ = largest * (1.0f + 0x1p-6f);
+      const bool saturates = elements_.rule.overflow == Overflow::saturate && !clamps;
+      in_range_ = saturates ? largest_finite<float>() : largest * (1.0f + 0x1p-6f);
       visit_wide_float(op.x.dtype, [&](auto wide) {
-        elements_.run = write_elements<typename decltype(wide)::type, kSpec>;
+        using X = typename decltype(wide)::type;
+        elements_.run = write_elements<X, kSpec>;
+        short_amax_ = amax_of_run<X>;
+        off_ties_ = scale_off_ties<X>;
+      });
+      if (!mx || op.to.scales.elements() < kManyBlocks) return;
+      steps_ = std::make_unique<const ScaleSteps>([&](std::uint32_t amax) {
+        return shared_scale<kSpec>(bit_cast<float>(amax), rule_.mode, rule_.e8m0).bits;
       });
     });
   }
@@ -113,6 +111,10 @@ class BandQuantizer {
       return;
     }
     if (band.width == 1) return one_scale_per_column(band);
+    const bool packed = band.x.stride_k == 1 && band.codes.stride_k == 1;
+    if (band.rows == 1 && band.width <= kShortBlock && packed && band.given == nullptr) {
+      return short_blocks(band);
+    }
     for (Index k = 0; k < band.columns; k += band.width) {
       const Index count = std::min(band.width, band.columns - k);
       write_block(band, k, count, choose(amax_of(band, k, count), band, k / band.width));
@@ -169,9 +171,46 @@ class BandQuantizer {
     return amax;
   }
 
-  /// True if no element is NaN, infinite or beyond the largest code after scaling.
+  /// True if no element is NaN, infinite or beyond what kernels saturate after scaling.
   bool ordinary(std::uint32_t amax, float factor) const {
     return scaled(bit_cast<float>(amax), factor, elements_.how) <= in_range_;
+  }
+
+  /// Blocks of a few neighbours: their factors side by side, and one pass over the row.
+  void short_blocks(const Band& band) const {
+    for (Index k = 0; k < band.columns; k += kPanelColumns / band.width * band.width) {
+      const Index count = std::min(kPanelColumns / band.width * band.width, band.columns - k);
+      float factors[kPanelColumns];
+      const std::byte* x = band.x.data + k * static_cast<Index>(x_bytes_);
+      bool in_range = true;
+      for (Index at = 0; at < count; at += band.width) {
+        const Index n = std::min(band.width, count - at);
+        const std::uint32_t seen = short_amax_(x + at * static_cast<Index>(x_bytes_), n);
+        const Index block = (k + at) / band.width;
+        float factor = 0.0f;
+        if (steps_ != nullptr && seen < 0x7F800000u) {
+          const E8M0 scale{(*steps_)(seen)};
+          band.scales[block * band.scale_stride] = static_cast<std::byte>(scale.bits);
+          factor = factor_of(scale, rule_.e8m0.infinity);
+        } else {
+          const bool again = is_nan_word(seen) && nan_ == NanRule::ignore;
+          const std::uint32_t ruled = again ? amax_under(nan_, band, k + at, n) : seen;
+          factor = choose({ruled, seen}, band, block).factor;
+        }
+        in_range = in_range && (usual_ || ordinary(seen, factor));
+        std::fill_n(factors + at, n, factor);
+      }
+      auto* codes = reinterpret_cast<std::uint8_t*>(band.codes.data + k);
+      if (in_range && rounds_even_) {
+        by_column_(x, count, factors, codes);
+      } else if (in_range && goes_away_) {
+        float v[kPanelColumns];
+        off_ties_(x, count, factors, elements_.rule.zero, v);
+        rounded_(v, count, 1.0f, codes);
+      } else {
+        elements_.run(x, count, factors, 1, elements_, codes);
+      }
+    }
   }
 
   void one_scale_per_column(const Band& band) const {
@@ -234,16 +273,17 @@ class BandQuantizer {
   NanRule nan_ = NanRule::propagate;
   ElementLoop elements_{};
   bool rounds_even_ = true;
-  bool usual_ = true;  ///< the element rule is the kernels' own
+  bool usual_ = true;       ///< the element rule is the kernels' own
+  bool goes_away_ = false;  ///< ties away from zero, by the kernels after all
   float in_range_ = 0.0f;
+  std::uint32_t (*short_amax_)(const void*, Index) = nullptr;
+  void (*off_ties_)(const void*, Index, const float*, ZeroSign, float*) = nullptr;
+  void (*rounded_)(const void*, Index, float, std::uint8_t*) noexcept = nullptr;
+  std::unique_ptr<const ScaleSteps> steps_;
   void (*run_)(const void*, Index, float, std::uint8_t*) noexcept = nullptr;
   void (*by_column_)(const void*, Index, const float*, std::uint8_t*) noexcept = nullptr;
   ChooseScale choose_ = nullptr;
 };
-
-int team_of(Index tasks, int threads) {
-  return static_cast<int>(std::clamp<Index>(tasks, 1, threads));
-}
 
 /// Few blocks of many rows: threads share each block, first for its amax, then for its codes.
 void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index x_bytes,
@@ -273,59 +313,6 @@ void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index 
   for (Index i = 0; i < slices; ++i) quantize.write_block(slice(i), 0, block.columns, chosen);
 }
 
-/// x, codes and scales of one call, its bands, and how columns are cut.
-struct BandPlan {
-  Plane x;
-  Plane codes;
-  Plane scales;
-  Plane given;
-  Index width;  ///< of a block
-  std::vector<BlockRows> bands;
-  Index chunk;  ///< columns of a task: whole blocks
-  Index chunks;
-
-  BandPlan(Plane wide, Plane small, Plane shared, Plane told, const Operand& group_ends,
-           const BlockExtents& block)
-      : x(wide),
-        codes(small),
-        scales(shared),
-        given(told),
-        width(mxo::block_columns(block, wide.extent[2])),
-        bands(block_rows(group_ends, wide.extent[1], block.rows)),
-        chunk(std::max(width, kPanelColumns / width * width)) {
-    const bool empty_row = wide.extent[2] == 0 && block.columns == kWhole;
-    chunks = empty_row ? 1 : ceil_div(wide.extent[2], chunk);
-  }
-  /// Cuts bands into fewer rows each, where a band need not be seen whole.
-  void slice(Index rows) {
-    std::vector<BlockRows> slices;
-    for (const BlockRows& band : bands) {
-      for (Index r = band.first; r < band.end; r += rows) {
-        slices.push_back({r, std::min(r + rows, band.end), band.scales});
-      }
-    }
-    bands = std::move(slices);
-  }
-  Index tasks() const { return x.extent[0] * static_cast<Index>(bands.size()) * chunks; }
-  Band band(Index task) const {
-    const Index k = task % chunks * chunk;
-    const auto count = static_cast<Index>(bands.size());
-    const BlockRows& rows = bands[static_cast<std::size_t>(task / chunks % count)];
-    const Index e = task / chunks / count;
-    return {x.at(e, rows.first, k),
-            codes.at(e, rows.first, k),
-            rows.end - rows.first,
-            std::min(chunk, x.extent[2] - k),
-            width,
-            scales.at(e, rows.scales, k / width).data,
-            scales.stride[2],
-            given.data == nullptr
-                ? nullptr
-                : reinterpret_cast<const float*>(given.at(e, rows.scales, k / width).data),
-            given.stride[2]};
-  }
-};
-
 }  // namespace
 
 void quantize_bands(const Quantize& op, const CodecKernels& codec, int threads) {
@@ -341,75 +328,6 @@ void quantize_bands(const Quantize& op, const CodecKernels& codec, int threads) 
 #pragma omp parallel for num_threads(team_of(tasks, threads)) schedule(static) \
     firstprivate(ieee_thread)
   for (Index i = 0; i < tasks; ++i) quantize(plan.band(i));
-}
-
-namespace {
-
-/// True where code * scale is a normal float or zero, exactly: then its rounding is the only one.
-bool exact_in_f32(float scale) {
-  const auto word = bit_cast<std::uint32_t>(scale);
-  const std::uint32_t field = word >> 23;
-  return (word & 0x7FFFFFu) == 0 && field > 60 && field < 200;
-}
-
-template <typename X, typename Code>
-void decode_rounding_once(const std::uint8_t* codes, Index n, const float* scales, void* x) {
-  for (Index i = 0; i < n; ++i) {
-    static_cast<X*>(x)[i] = dequantize_element<X>(Code{codes[i]}, scales[i]);
-  }
-}
-
-}  // namespace
-
-void dequantize_bands(const Dequantize& op, const CodecKernels& codec, int threads) {
-  constexpr Index kSliceRows = 64;
-  BandPlan plan(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), Plane{},
-                op.group_ends, op.from.block);
-  plan.slice(kSliceRows);
-  const DecodeKernels& kernels =
-      codec.decode[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
-  const bool mx = op.from.scales.dtype == Dtype::e8m0;
-  const bool rounds_twice = !mx && op.x.dtype != Dtype::f32;
-  void (*once)(const std::uint8_t*, Index, const float*, void*) = nullptr;
-  visit_minifloat8(op.from.codes.dtype, [&](auto tag) {
-    once = decode_rounding_once<BF16, typename decltype(tag)::type>;
-  });
-  const auto size = static_cast<Index>(size_of(op.x.dtype));
-  const Index tasks = plan.tasks();
-#pragma omp parallel for num_threads(team_of(tasks, threads)) schedule(static) \
-    firstprivate(ieee_thread)
-  for (Index i = 0; i < tasks; ++i) {
-    const Band band = plan.band(i);
-    alignas(64) std::byte codes_copy[kPanelColumns];
-    alignas(64) std::byte x_copy[kPanelColumns * 4];
-    float scales[kPanelColumns];
-    for (Index k = 0; k < band.columns; k += kPanelColumns) {
-      const Index n = std::min(kPanelColumns, band.columns - k);
-      bool exact = true;
-      for (Index j = 0; j < n; ++j) {
-        const std::byte* stored =
-            band.scales + (k + j) / band.width * band.scale_stride * (mx ? 1 : 4);
-        scales[j] = mx ? decode(E8M0{static_cast<std::uint8_t>(*stored)})
-                       : *reinterpret_cast<const float*>(stored);
-        exact = exact && exact_in_f32(scales[j]);
-      }
-      const auto decode_row = rounds_twice && !exact ? once : kernels.columns;
-      for (Index r = 0; r < band.rows; ++r) {
-        std::byte* x = band.x.data + (r * band.x.stride_r + k * band.x.stride_k) * size;
-        const std::byte* codes =
-            band.codes.data + r * band.codes.stride_r + k * band.codes.stride_k;
-        if (band.codes.stride_k != 1) {
-          copy_tile({codes, 0, band.codes.stride_k}, {codes_copy, 0, 1}, 1, n, 1);
-          codes = codes_copy;
-        }
-        std::byte* to = band.x.stride_k == 1 ? x : x_copy;
-        decode_row(reinterpret_cast<const std::uint8_t*>(codes), n, scales, to);
-        if (to == x_copy) {
-          copy_tile({x_copy, 0, 1}, {x, 0, band.x.stride_k}, 1, n, static_cast<std::size_t>(size));
-        }
-      }
-    }
-  }
 }
 
 }  // namespace mxo::cpu
