@@ -23,6 +23,16 @@ Json operand_json(const ManifestOperand& operand) {
             {"shape", operand.shape},
             {"sha256", operand.sha256}};
   if (!operand.tensor.empty()) json["tensor"] = operand.tensor;
+  if (const SampledFrom& from = operand.sampled; from.given()) {
+    Json sampled{{"shape", from.shape}};
+    if (from.rows.empty()) {
+      sampled["values"] = from.values;
+    } else {
+      sampled["rows"] = from.rows;
+      sampled["stream"] = from.stream;
+    }
+    json["sampled"] = std::move(sampled);
+  }
   if (operand.role == Role::input) return json;
   const Expectation& expect = operand.expect;
   json["expect"] = name_of(expect.kind);
@@ -101,6 +111,13 @@ ManifestOperand parse_operand(const Json& json) {
   operand.shape = field<std::vector<Index>>(json, "shape");
   operand.sha256 = field<std::string>(json, "sha256");
   operand.tensor = field_or<std::string>(json, "tensor", "");
+  if (json.contains("sampled")) {
+    const Json& from = json["sampled"];
+    operand.sampled = {field<std::vector<Index>>(from, "shape"),
+                       field_or<std::vector<Index>>(from, "rows", {}),
+                       field_or<std::uint32_t>(from, "stream", 0),
+                       field_or<std::vector<Index>>(from, "values", {})};
+  }
   if (operand.role == Role::expected) operand.expect = parse_expectation(json);
   return operand;
 }

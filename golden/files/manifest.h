@@ -21,6 +21,15 @@ inline constexpr std::string_view kCasesFolder = "cases";
 
 enum class Role : std::uint8_t { input, expected };
 
+/// The whole of an operand of which a case holds some rows, or other values.
+struct SampledFrom {
+  std::vector<Index> shape;
+  std::vector<Index> rows;    ///< that the case holds, in its order; so of each output
+  std::uint32_t stream = 0;   ///< of the counter-based generator, by element of the whole
+  std::vector<Index> values;  ///< of all of group_ends
+  bool given() const { return !shape.empty(); }
+};
+
 struct ManifestOperand {
   std::string name;
   Role role = Role::input;
@@ -29,6 +38,7 @@ struct ManifestOperand {
   std::string sha256;  ///< of the elements, little endian
   std::string tensor;  ///< its name in the case file, where that is not `name`
   Expectation expect;  ///< of an expected operand
+  SampledFrom sampled = {};
 
   const std::string& stored_name() const { return tensor.empty() ? name : tensor; }
 };

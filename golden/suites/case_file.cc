@@ -65,7 +65,7 @@ void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor)
 }
 
 ManifestOperand describe(const std::string& name, Role role, const Tensor& tensor) {
-  return {name, role, tensor.dtype(), tensor.shape(), sha256(tensor.data(), tensor.bytes()),
+  return {name, role, tensor.dtype(), tensor.shape(), sha256(tensor.data(), tensor.bytes()), {},
           {},   {}};
 }
 
@@ -144,6 +144,8 @@ ManifestCase write_case(const std::filesystem::path& path, const SuiteCase& item
     name_format(item, name, tensor);
     ManifestOperand operand = describe(name, Role::input, tensor);
     if (outputs.contains(name)) operand.tensor = "input." + name;
+    const auto whole = item.sampled.find(name);
+    if (whole != item.sampled.end()) operand.sampled = whole->second;
     file.tensors.emplace(operand.stored_name(), std::move(tensor));
     entry.operands.push_back(std::move(operand));
   }

@@ -28,7 +28,7 @@ inline constexpr std::string_view kEdgeFlags[] = {
     // Bytes that nobody owns.
     kPoisonNan, kPoisonFinite,
     // Shapes.
-    "empty", "ragged", "random"};
+    "empty", "ragged", "random", "beyond_32_bits"};
 
 constexpr bool is_edge_flag(std::string_view flag) {
   return std::find(std::begin(kEdgeFlags), std::end(kEdgeFlags), flag) != std::end(kEdgeFlags);

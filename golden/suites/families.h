@@ -20,5 +20,6 @@ std::vector<SuiteCase> activation_cases(int level);
 std::vector<SuiteCase> transpose_cases(int level);
 std::vector<SuiteCase> moe_layer_cases(int level);
 std::vector<SuiteCase> poison_cases(int level);
+std::vector<SuiteCase> huge_cases(int level);
 
 }  // namespace mxo

@@ -53,6 +53,17 @@ Tensor InputStream::normal(std::string_view operand, Dtype dtype, std::vector<In
   return tensor;
 }
 
+Tensor InputStream::normal_rows(std::string_view operand, Dtype dtype, Index columns,
+                                const std::vector<Index>& rows) const {
+  Tensor tensor(dtype, {static_cast<Index>(rows.size()), columns});
+  const std::uint32_t s = stream(operand);
+  for (Index i = 0; i < tensor.elements(); ++i) {
+    const Index element = rows[static_cast<std::size_t>(i / columns)] * columns + i % columns;
+    store(tensor, i, bell(philox(static_cast<std::uint64_t>(element), s, seed_)));
+  }
+  return tensor;
+}
+
 Tensor InputStream::wide(std::string_view operand, Dtype dtype, std::vector<Index> shape,
                          int spread) const {
   Tensor tensor(dtype, std::move(shape));

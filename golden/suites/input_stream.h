@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "formats/tensor.h"
 #include "golden/suites/philox.h"
@@ -24,6 +25,9 @@ class InputStream {
   /// 16), standard deviation 0.82 * 2^exponent; exact in f32, rounded to bf16 or f16 if asked.
   Tensor normal(std::string_view operand, Dtype dtype, std::vector<Index> shape,
                 int exponent = 0) const;
+  /// Rows of normal(operand, dtype, {.., columns}), without the rest of it.
+  Tensor normal_rows(std::string_view operand, Dtype dtype, Index columns,
+                     const std::vector<Index>& rows) const;
   /// As normal with exponent 0, times 2^(word 3 mod 2^16 mod (2 spread + 1) - spread).
   Tensor wide(std::string_view operand, Dtype dtype, std::vector<Index> shape, int spread) const;
   /// Random bit patterns of the element type.

@@ -30,6 +30,8 @@ constexpr Suite kSuites[] = {
     {"moe_layer", "a layer across ranks, every step of it, forward and backward", moe_layer_cases},
     {"poison", "bytes that nobody owns, once NaN and once numbers: no result may tell them apart",
      poison_cases},
+    {"huge", "tensors beyond 2^31 elements: some rows of them, the rest from the generator",
+     huge_cases},
 };
 
 }  // namespace

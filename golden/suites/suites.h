@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "golden/files/expectation.h"
+#include "golden/files/manifest.h"
 #include "golden/suites/input_stream.h"
 #include "ops/catalogue.h"
 
@@ -30,6 +31,8 @@ struct SuiteCase {
   std::function<NamedTensors(const InputStream&)> inputs;
   std::string source = {};  ///< empty: exact, definition or model:<name>, by the sum named
   std::map<std::string, Expectation, std::less<>> expect = {};  ///< outputs not named: bit_exact
+  /// Inputs of which the case holds some rows of something larger.
+  std::map<std::string, SampledFrom, std::less<>> sampled = {};
 };
 
 struct Suite {

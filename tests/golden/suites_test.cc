@@ -14,6 +14,7 @@
 #include "golden/files/sha256.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
+#include "golden/suites/case_file.h"
 #include "golden/suites/edge_flags.h"
 #include "golden/suites/generate.h"
 #include "golden/suites/verify.h"
@@ -400,6 +401,41 @@ Index owed_differences(const SuiteCase& item, const NamedTensors& inputs, const 
     }
   }
   return count;
+}
+
+TEST(Suites, SampleRowsOfTensorsTooLargeForAFile) {
+  const InputStream in(9, "huge.cast");
+  const Tensor whole = in.normal("x", Dtype::bf16, {7, 40});
+  const Tensor rows = in.normal_rows("x", Dtype::bf16, 40, {5, 0});
+  EXPECT_EQ(std::memcmp(rows.data(), whole.data() + 5 * 80, 80), 0);
+  EXPECT_EQ(std::memcmp(rows.data() + 80, whole.data(), 80), 0);
+
+  const Scratch scratch;
+  const auto backend = make_cpu_backend({"best", 1});
+  generate(scratch / "a", {.suite = "huge", .level = 1, .seed = 9, .spelling = {}}, *backend,
+           ranks());
+  for (const ManifestCase& item : read_manifest(scratch / "a").cases) {
+    const StoredCase stored = read_case(scratch / "a", item);
+    for (const ManifestOperand& operand : item.operands) {
+      if (operand.name != "x" || operand.role != Role::input) continue;
+      const SampledFrom& from = operand.sampled;
+      ASSERT_EQ(from.shape.size(), 2u) << item.id;
+      EXPECT_GT(from.shape[0] * from.shape[1], Index{1} << 31);
+      EXPECT_EQ(static_cast<Index>(from.rows.size()), operand.shape[0]);
+      EXPECT_EQ(from.stream, InputStream(9, item.id).stream("x"));
+      // The first element of the last row, as the words of its number in the whole.
+      const Index last = operand.shape[0] - 1;
+      const Index element = from.rows[static_cast<std::size_t>(last)] * from.shape[1];
+      EXPECT_GT(element, Index{1} << 31);
+      const PhiloxWords words = philox(static_cast<std::uint64_t>(element), from.stream, 9);
+      std::int32_t sum = -262140;
+      for (const std::uint32_t word : words.word) {
+        sum += static_cast<std::int32_t>((word >> 16) + (word & 0xFFFFu));
+      }
+      const BF16 want = encode<kBF16>(static_cast<float>(sum) * 0x1p-16f);
+      EXPECT_EQ(stored.inputs.at("x").as<BF16>()[last * from.shape[1]].bits, want.bits);
+    }
+  }
 }
 
 TEST(Poison, ChangesNoOwedElementOfAnyOperator) {
