@@ -295,8 +295,12 @@ TEST(CheckCall, GivesTheOutputsOfTheCallWithoutComputing) {
   for (const SuiteCase& item : suite_cases("all", 0)) {
     const NamedTensors inputs = item.inputs(InputStream(1, item.id));
     const Parameters parameters(item.parameters);
-    const NamedTensors computed = call_operator(*backend, item.op, inputs, parameters);
+    const NamedTensors computed = call_operator(*backend, item.op, inputs, parameters, &ranks());
     const NamedTensors checked = check_call(item.op, inputs, parameters);
+    if (catalogue_entry(item.op).call_ranks != nullptr) {
+      EXPECT_TRUE(checked.empty()) << item.id;  // its outputs depend on what ranks send
+      continue;
+    }
     ASSERT_EQ(checked.size(), computed.size()) << item.id;
     for (const auto& [name, tensor] : computed) {
       ASSERT_TRUE(checked.contains(name)) << item.id << " " << name;
