@@ -1,5 +1,6 @@
 // Catalogue entries of routing, SwiGLU and the scaling-aware transpose.
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
 #include "ops/quantize.h"
@@ -83,13 +84,8 @@ NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Pa
   op.scales = stage.floats("scales");
   op.group_ends = stage.indices("group_ends");
   op.codes_out = stage.output("codes", Dtype::e4m3, {shape[1], shape[0]});
-  // The tiles of all groups, or without reading the ends the most there can be.
-  const Index most = ceil_div(shape[0], kScaledBlock) + op.group_ends.extent[0];
-  Index tiles = most;
-  if (backend.reads_host_memory()) {
-    Check("scaling_aware_transpose").group_ends(backend, op.group_ends, shape[0]);
-    tiles = row_blocks(op.group_ends, kScaledBlock);
-  }
+  // The same rows on every backend: the ends are read where the caller has them.
+  const Index tiles = row_blocks_of(stage.on_host("group_ends"), kScaledBlock, shape[0]);
   op.scales_out = stage.output("scales", Dtype::f32, {tiles, shape[1]});
   const std::string_view underflow = set.text("underflow", "round");
   if (underflow == "keep_mantissa") op.underflow = Underflow::keep_mantissa;
