@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "emu/communicators.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 
@@ -17,6 +18,7 @@ struct Options {
 
 int show(const Options& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  const std::unique_ptr<World> world = make_world("in_process");
   int named = 0;
   int tried = 0;
   if (options.markdown) {
@@ -24,7 +26,7 @@ int show(const Options& options, const Settings& settings) {
   }
   for (const Exhibit& exhibit : exhibits()) {
     if (options.row != 0 && exhibit.number != options.row) continue;
-    const Seen seen = look_at(*backend, exhibit, options.seed);
+    const Looked seen = look_at(*backend, *world, exhibit, options.seed);
     ++tried;
     named += seen.named;
     if (options.markdown) {

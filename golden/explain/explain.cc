@@ -104,6 +104,41 @@ void append(std::vector<Claim>& to, std::vector<Claim> more) {
   for (Claim& c : more) to.push_back(std::move(c));
 }
 
+/// What outputs say by themselves.
+std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outputs,
+                                    const NamedTensors& expected) {
+  std::vector<Claim> claims;
+  for (Output& o : outputs) {
+    append(claims, recover_stride(o));
+    append(claims, recover_padding(call, o, expected));
+    append(claims, recover_unwritten(o));
+    append(claims, recover_moved(o));
+    append(claims, recover_added(o));
+  }
+  append(claims, recover_quantiser(call, outputs));
+  return claims;
+}
+
+/// What altered calls give, measured ones first.
+std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector<Output>& outputs,
+                                 const Progress& progress) {
+  std::vector<Hypothesis> list;
+  for (const Output& o : outputs) {
+    add_measured_rows(call, o, list);
+    add_measured_scales(call, o, list);
+  }
+  for (Hypothesis& h : list) h.measured = true;
+  for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
+  return search(backend, call, outputs, std::move(list), progress);
+}
+
+/// Several causes, or one that only says what the output looks like.
+bool is_patchwork(const std::vector<Claim>& claims, Index left) {
+  if (claims.empty()) return false;
+  return claims.size() > 1 || left > 0 || claims.front().id == "never_written.nan" ||
+         claims.front().id == "never_written.zero" || claims.front().id.starts_with("rows.");
+}
+
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
   std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
@@ -160,26 +195,22 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   note(outputs.later);
   const Index considered = left_of(outputs.list);
 
-  std::vector<Claim> claims;
-  for (Output& o : outputs.list) {
-    append(claims, recover_stride(o));
-    append(claims, recover_padding(call, o, expected));
-    append(claims, recover_unwritten(o));
-    append(claims, recover_moved(o));
-  }
-  append(claims, recover_quantiser(call, outputs.list));
-  if (left_of(outputs.list) > 0) {
-    std::vector<Hypothesis> list;
-    for (const Output& o : outputs.list) {
-      add_measured_rows(call, o, list);
-      add_measured_scales(call, o, list);
-    }
-    for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
-    append(claims, search(backend, call, outputs.list, std::move(list), progress));
-  }
+  const std::vector<Output> untouched = outputs.list;
+  std::vector<Claim> claims = shown_by_outputs(call, outputs.list, expected);
+  if (left_of(outputs.list) > 0)
+    append(claims, shown_by_runs(backend, call, outputs.list, progress));
   for (Output& o : outputs.list) {
     append(claims, recover_order(o));
     append(claims, recover_mapped(o));
+  }
+  if (is_patchwork(claims, left_of(outputs.list))) {
+    // One cause that gives every bit says more than what several parts look like.
+    std::vector<Output> again = untouched;
+    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress);
+    if (left_of(again) == 0 && whole.size() == 1) {
+      claims = std::move(whole);
+      outputs.list = std::move(again);
+    }
   }
   std::stable_sort(claims.begin(), claims.end(),
                    [](const Claim& a, const Claim& b) { return a.elements > b.elements; });

@@ -30,6 +30,10 @@ struct Hypothesis {
   bool local = false;
   /// Rows or columns that alone are known to be altered; run there only, after everything else.
   Window only = {};
+  /// Follows from the output: tried first.
+  bool measured = false;
+  /// In place of the operator, on the altered call: what takes several calls, or none.
+  std::function<NamedTensors(Backend&, const Call&)> run = {};
 };
 
 /// Every hypothesis about `call`, most likely first: the last step, after what was measured.
@@ -40,5 +44,11 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 
 }  // namespace mxo

@@ -49,6 +49,8 @@ bool misread_scales(Call& call, const std::string& name, bool as_tiles) {
   return true;
 }
 
+constexpr Index kSquare = 64;
+
 /// The last two axes of `name` filled from a buffer that holds them the other way round.
 bool read_transposed(Call& call, const std::string& name) {
   if (!call.has(name) || call.input(name).rank() < 2) return false;
@@ -60,10 +62,16 @@ bool read_transposed(Call& call, const std::string& name) {
   Tensor seen(tensor.dtype(), tensor.shape());
   const Index matrix = rows * columns;
   for (Index at = 0; at < tensor.elements(); at += matrix) {
-    for (Index r = 0; r < rows; ++r) {
-      for (Index c = 0; c < columns; ++c) {
-        std::memcpy(seen.data() + static_cast<std::size_t>(at + r * columns + c) * size,
-                    tensor.data() + static_cast<std::size_t>(at + c * rows + r) * size, size);
+    // Squares, so that both sides of the exchange stay in the cache.
+    for (Index square = 0; square < ceil_div(rows, kSquare) * ceil_div(columns, kSquare);
+         ++square) {
+      const Index top = square / ceil_div(columns, kSquare) * kSquare;
+      const Index left = square % ceil_div(columns, kSquare) * kSquare;
+      for (Index r = top; r < std::min(rows, top + kSquare); ++r) {
+        for (Index c = left; c < std::min(columns, left + kSquare); ++c) {
+          std::memcpy(seen.data() + static_cast<std::size_t>(at + r * columns + c) * size,
+                      tensor.data() + static_cast<std::size_t>(at + c * rows + r) * size, size);
+        }
       }
     }
   }

@@ -16,9 +16,15 @@ void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, Re
                   std::move(rewrite)});
 }
 
+/// The output of a product, "y" or "dw".
+NamedTensors::iterator only_output(NamedTensors& out) {
+  const auto y = out.find("y");
+  return y != out.end() ? y : out.find("dw");
+}
+
 /// The f32 result cut to bf16, toward zero.
 bool truncate(const Call&, NamedTensors& out) {
-  const auto y = out.find("y");
+  const auto y = only_output(out);
   if (y == out.end() || y->second.dtype() != Dtype::f32) return false;
   Tensor cut(Dtype::bf16, y->second.shape());
   for (Index i = 0; i < cut.elements(); ++i) {
@@ -30,11 +36,23 @@ bool truncate(const Call&, NamedTensors& out) {
 }
 
 bool round_again(const Call&, NamedTensors& out) {
-  const auto y = out.find("y");
+  const auto y = only_output(out);
   if (y == out.end() || y->second.dtype() != Dtype::f32) return false;
   Tensor rounded(Dtype::bf16, y->second.shape());
   for (Index i = 0; i < rounded.elements(); ++i) {
     rounded.as<BF16>()[i] = encode<kBF16>(y->second.as<float>()[i]);
+  }
+  y->second = std::move(rounded);
+  return true;
+}
+
+bool round_by_f16(const Call&, NamedTensors& out) {
+  const auto y = only_output(out);
+  if (y == out.end() || y->second.dtype() != Dtype::f32) return false;
+  Tensor rounded(Dtype::bf16, y->second.shape());
+  for (Index i = 0; i < rounded.elements(); ++i) {
+    const float half = decode(encode<kF16>(y->second.as<float>()[i], Overflow::nonfinite));
+    rounded.as<BF16>()[i] = encode<kBF16>(half);
   }
   y->second = std::move(rounded);
   return true;
@@ -109,6 +127,8 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                  truncate);
     add_from_f32(list, "out=twice", "the sum is rounded to f32 before it is rounded to bf16",
                  round_again);
+    add_from_f32(list, "out=f16", "the sum is rounded to f16 before it is rounded to bf16",
+                 round_by_f16);
   }
   add(list, "silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu);
   add(list, "padding=stale", "padding rows hold the rows that follow instead of zeros",

@@ -185,6 +185,9 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   add_rules(call, list);
   add_blocks(call, list);
   for (const char* power : {"none", "down", "up"}) add_value(call, "power_of_2", power, list);
+  for (const char* rows : {"1", "8", "16", "32", "64", "128", "256"}) {
+    add_value(call, "alignment", rows, list);
+  }
   add_alternatives(call, "layout", list, [](const auto& other, const auto& now) {
     return "the layout is " + other + " rather than " + now;
   });
@@ -206,8 +209,14 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;
   add_rule_hypotheses(call, list);
   add_input_hypotheses(call, list);
+  add_code_hypotheses(call, list);
+  add_route_hypotheses(call, list);
+  add_activation_hypotheses(call, list);
+  add_rank_hypotheses(call, list);
+  add_scale_order_hypotheses(call, list);
   add_sum_hypotheses(call, list);
   add_output_hypotheses(call, list);
+  add_partial_hypotheses(call, list);
   return list;
 }
 

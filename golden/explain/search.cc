@@ -294,6 +294,11 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
   return {};
 }
 
+/// Tables of groups are small, and what can be altered in part is.
+bool alters_whole_operands(const Hypothesis& h) {
+  return h.stage == Stage::input && !h.local && !h.measured && !h.name.starts_with("group_ends");
+}
+
 Index left_of(const std::vector<Output>& outputs) {
   Index left = 0;
   for (const Output& o : outputs) left += o.left;
@@ -307,20 +312,31 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
   std::vector<Claim> claims;
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
+    const Index before = left_of(outputs);
     bench.choose(8, 64);
     std::vector<Candidate> found;
     std::vector<std::pair<double, const Hypothesis*>> near;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (progress) {
-        progress(static_cast<double>(i) / static_cast<double>(list.size()), list[i].name);
+    std::vector<Claim> settled;
+    // What alters whole operands comes last, and not at all where something else gives every bit.
+    for (const bool whole_operands : {false, true}) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const Hypothesis& h = list[i];
+        if (progress) progress(static_cast<double>(i) / static_cast<double>(list.size()), h.name);
+        if (!h.only.rows.empty() || !h.only.columns.empty()) continue;
+        if (alters_whole_operands(h) != whole_operands) continue;
+        auto trial = bench.run({&h});
+        if (!trial) continue;
+        near.emplace_back(trial->gain_db, &h);
+        if (promising(*trial)) found.push_back({{&h}, std::move(*trial)});
       }
-      if (!list[i].only.rows.empty() || !list[i].only.columns.empty()) continue;
-      auto trial = bench.run({&list[i]});
-      if (!trial) continue;
-      near.emplace_back(trial->gain_db, &list[i]);
-      if (promising(*trial)) found.push_back({{&list[i]}, std::move(*trial)});
+      const bool all =
+          std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
+      if (!all && !whole_operands && bench.windowed()) continue;
+      std::vector<Candidate> now = found;
+      settled = settle_best(bench, now);
+      if (!settled.empty()) break;
+      bench.choose(8, 64);
     }
-    std::vector<Claim> settled = settle_best(bench, found);
     if (settled.empty()) {
       // Pairs: whatever came nearest, with everything else.
       std::stable_sort(near.begin(), near.end(),
@@ -344,6 +360,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
     if (settled.empty()) settled = settle_sampled(bench, list);
     if (settled.empty()) break;
     claims.insert(claims.end(), settled.begin(), settled.end());
+    if (left_of(outputs) == before) break;
   }
   return claims;
 }

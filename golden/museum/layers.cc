@@ -1,4 +1,5 @@
 // Faults around the products: routing, movement, activation.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -58,10 +59,51 @@ Planted silu_rounded(Backend& b, std::uint64_t seed) {
   });
 }
 
+Call route_call(std::uint64_t seed) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 32}, seed));
+  return make_call("route", in, with({{"top_k", "4"}, {"groups", "8"}, {"limited_groups", "3"}}));
+}
+
+/// Groups of four experts ranked by their largest score alone.
+Planted groups_by_maximum(Backend& b, std::uint64_t seed) {
+  const Call call = route_call(seed);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Call one = call;
+    one.set = with({{"top_k", "32"}, {"normalize", "false"}});
+    const NamedTensors all = run_call(b, one);
+    std::memset(out.at("tokens_per_expert").data(), 0, out.at("tokens_per_expert").bytes());
+    for (Index t = 0; t < 96; ++t) {
+      // Experts come best first: a group's best is the first of it to come.
+      const auto* order = all.at("experts").as<std::int32_t>() + t * 32;
+      const float* scores = all.at("weights").as<float>() + t * 32;
+      std::vector<std::int32_t> groups;
+      for (Index i = 0; i < 32 && groups.size() < 3; ++i) {
+        const std::int32_t g = order[i] / 4;
+        if (std::find(groups.begin(), groups.end(), g) == groups.end()) groups.push_back(g);
+      }
+      std::vector<float> w;
+      for (Index i = 0; i < 32 && w.size() < 4; ++i) {
+        if (std::find(groups.begin(), groups.end(), order[i] / 4) == groups.end()) continue;
+        out.at("experts").as<std::int32_t>()[t * 4 + static_cast<Index>(w.size())] = order[i];
+        ++out.at("tokens_per_expert").as<std::int32_t>()[order[i]];
+        w.push_back(scores[i]);
+      }
+      float sum = 0.0f;
+      for (const float v : w) sum += v;
+      for (std::size_t s = 0; s < 4; ++s) {
+        out.at("weights").as<float>()[t * 4 + static_cast<Index>(s)] = w[s] / (sum + 1e-20f);
+      }
+    }
+  });
+}
+
 constexpr Exhibit kExhibits[] = {
     {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written",
      "never_written.padding", "pad rows", pad_rows_stale},
     {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", gate_and_up},
+    {48, "DeepSeek V2 against V3", "groups of experts score their maximum", "groups=best", "",
+     groups_by_maximum},
     {47, "eager torch", "silu is rounded to bf16 before the product", "silu=bf16", "",
      silu_rounded},
 };

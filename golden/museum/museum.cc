@@ -23,8 +23,8 @@ bool any_of(std::string_view text, std::string_view list, bool begins) {
 std::span<const Exhibit> exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> list;
-    for (const auto room :
-         {product_exhibits(), scale_exhibits(), quantiser_exhibits(), layer_exhibits()}) {
+    for (const auto room : {product_exhibits(), scale_exhibits(), range_exhibits(),
+                            quantiser_exhibits(), layer_exhibits(), rank_exhibits()}) {
       list.insert(list.end(), room.begin(), room.end());
     }
     return list;
@@ -32,9 +32,10 @@ std::span<const Exhibit> exhibits() {
   return all;
 }
 
-Seen look_at(Backend& backend, const Exhibit& exhibit, std::uint64_t seed) {
-  const Planted p = exhibit.plant(backend, seed);
-  Seen seen{explain(backend, p.call, p.expected, p.actual), false};
+Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
+  const Planted p = exhibit.plant_ranks != nullptr ? exhibit.plant_ranks(backend, world, seed)
+                                                   : exhibit.plant(backend, seed);
+  Looked seen{explain(backend, p.call, p.expected, p.actual), false};
   if (exhibit.names == "same") {
     seen.named = seen.explanation.verdict == ExplainVerdict::same &&
                  any_of(seen.explanation.pattern, exhibit.place, false);

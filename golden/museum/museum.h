@@ -27,21 +27,25 @@ struct Exhibit {
   /// What the place has to say: part of the sentence; empty: everywhere.
   std::string_view place;
   Planted (*plant)(Backend& backend, std::uint64_t seed);
+  /// In place of `plant`, of an operator that works on many ranks.
+  Planted (*plant_ranks)(Backend& backend, World& world, std::uint64_t seed) = nullptr;
 };
 
 std::span<const Exhibit> exhibits();
 
 /// An exhibit as explain sees it.
-struct Seen {
+struct Looked {
   Explanation explanation;
   bool named = false;  ///< the first cause is one of the names, in the place
 };
-Seen look_at(Backend& backend, const Exhibit& exhibit, std::uint64_t seed = 1);
+Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed = 1);
 
 // The rooms, one file each.
 std::span<const Exhibit> product_exhibits();
 std::span<const Exhibit> scale_exhibits();
 std::span<const Exhibit> quantiser_exhibits();
 std::span<const Exhibit> layer_exhibits();
+std::span<const Exhibit> rank_exhibits();
+std::span<const Exhibit> range_exhibits();
 
 }  // namespace mxo

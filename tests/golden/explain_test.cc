@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "emu/backends.h"
+#include "emu/communicators.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/museum.h"
 #include "golden/museum/operands.h"
@@ -163,9 +164,10 @@ class FaultOfARealKernel : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(FaultOfARealKernel, IsNamedFirstInItsPlace) {
   const auto backend = cpu();
+  const auto world = make_world("in_process");
   const Exhibit& exhibit = exhibits()[GetParam()];
   for (const std::uint64_t seed : {1u}) {
-    const Seen seen = look_at(*backend, exhibit, seed);
+    const Looked seen = look_at(*backend, *world, exhibit, seed);
     EXPECT_TRUE(seen.named) << exhibit.number << " " << exhibit.fault << ": "
                             << seen.explanation.sentence();
   }

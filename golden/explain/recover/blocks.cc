@@ -1,4 +1,4 @@
-// Shapes to block extents.
+// Shapes, groups and layouts to blocks.
 #include "golden/explain/recover/blocks.h"
 
 #include <algorithm>
@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "formats/dtype.h"
+#include "formats/scale_layout.h"
+#include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
@@ -19,6 +21,40 @@ Index extent_for(Index n, Index scales) {
   return scales == 1 ? std::max<Index>(n, 1) : 0;
 }
 
+float joined(float most, float v) {
+  if (!(std::fabs(v) <= std::numeric_limits<float>::max())) {
+    return std::numeric_limits<float>::quiet_NaN();
+  }
+  return v > most ? v : most;
+}
+
+/// fn(element, scale) for every element of a block.
+template <typename Fn>
+void each(const Blocks& b, Fn fn) {
+  for (Index i = 0; i < b.x->elements(); ++i) {
+    const Index s = b.scale_of(i);
+    if (s >= 0) fn(i, static_cast<std::size_t>(s));
+  }
+}
+
+/// Rows of groups in runs of 128 that begin anew at each group, or one run for a group.
+std::vector<Index> rows_of_groups(const std::vector<Index>& ends, Index rows, Index scale_rows) {
+  std::vector<Index> block_row(static_cast<std::size_t>(rows), -1);
+  const bool whole = scale_rows == static_cast<Index>(ends.size());
+  Index begin = 0;
+  Index tile = 0;
+  for (std::size_t g = 0; g < ends.size(); ++g) {
+    for (Index r = begin; r < std::min(ends[g], rows); ++r) {
+      block_row[static_cast<std::size_t>(r)] =
+          whole ? static_cast<Index>(g) : tile + (r - begin) / 128;
+    }
+    tile += ceil_div(ends[g] - begin, 128);
+    begin = ends[g];
+  }
+  if (!whole && tile > scale_rows) return {};
+  return block_row;
+}
+
 }  // namespace
 
 float Blocks::value(Index i) const {
@@ -27,20 +63,95 @@ float Blocks::value(Index i) const {
   return x->as<float>()[i];
 }
 
-std::vector<float> Blocks::amax() const {
-  std::vector<float> most(static_cast<std::size_t>(scales()));
-  for (Index i = 0; i < x->elements(); ++i) {
-    float& m = most[static_cast<std::size_t>(scale_of(i))];
-    const float v = std::fabs(value(i));
-    if (!(v <= std::numeric_limits<float>::max())) m = std::numeric_limits<float>::quiet_NaN();
-    if (v > m) m = v;
-  }
+Index Blocks::scale_of(Index i) const {
+  const Index r = i / columns;
+  const Index row = block_row[static_cast<std::size_t>(r % rows)];
+  if (row < 0) return -1;
+  const Index column = i % columns / block_columns;
+  const Index at = tiled ? blocked_offset(row, column, ceil_div(scale_columns, kTileColumns))
+                         : row * scale_columns + column;
+  return r / rows * matrix_scales + at;
+}
+
+Index Blocks::scales() const {
+  return x->elements() / std::max<Index>(rows * columns, 1) * matrix_scales;
+}
+
+std::vector<float> amax_of(const Blocks& blocks) {
+  std::vector<float> most(static_cast<std::size_t>(blocks.scales()));
+  each(blocks,
+       [&](Index i, std::size_t s) { most[s] = joined(most[s], std::fabs(blocks.value(i))); });
   return most;
 }
 
+std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>& amax) {
+  std::vector<AmaxWindow> list;
+  const auto gathered = [&](const char* words, auto takes) {
+    AmaxWindow w{words, std::vector<float>(amax.size())};
+    each(b, [&](Index i, std::size_t s) {
+      if (takes(i)) w.amax[s] = joined(w.amax[s], std::fabs(b.value(i)));
+    });
+    list.push_back(std::move(w));
+  };
+  const Index run = b.block_columns;
+  AmaxWindow largest{"the largest value of its block, whatever is negative", {}};
+  largest.amax.resize(amax.size());
+  AmaxWindow least{"the least value of its block, whatever is positive", {}};
+  least.amax.resize(amax.size());
+  each(b, [&](Index i, std::size_t s) {
+    largest.amax[s] = joined(largest.amax[s], std::max(b.value(i), 0.0f));
+    least.amax[s] = joined(least.amax[s], std::max(-b.value(i), 0.0f));
+  });
+  list.push_back(std::move(largest));
+  list.push_back(std::move(least));
+  if (run >= 4) {
+    gathered("the first half of its block", [run](Index i) { return i % run < run / 2; });
+    gathered("the second half of its block", [run](Index i) { return i % run >= run / 2; });
+    gathered("every second element of its block", [](Index i) { return i % 2 == 0; });
+    gathered("its block without the last element", [run](Index i) { return i % run != run - 1; });
+    gathered("its block without the first element", [run](Index i) { return i % run != 0; });
+    gathered("the first element of its block", [run](Index i) { return i % run == 0; });
+  }
+  // Those of other blocks: the largest of several, or a neighbour's.
+  const Index columns = b.scale_columns;
+  const auto from = [&](const char* words, auto sources) {
+    AmaxWindow w{words, std::vector<float>(amax.size())};
+    if (b.tiled) return;
+    for (Index s = 0; s < static_cast<Index>(amax.size()); ++s) {
+      for (const Index o : sources(s)) {
+        float& m = w.amax[static_cast<std::size_t>(s)];
+        m = joined(m, amax[static_cast<std::size_t>(o)]);
+      }
+    }
+    list.push_back(std::move(w));
+  };
+  const auto n = static_cast<Index>(amax.size());
+  using Sources = std::vector<Index>;
+  from("the block before", [columns](Index s) { return Sources{s % columns > 0 ? s - 1 : s}; });
+  from("the block after",
+       [columns](Index s) { return Sources{s % columns + 1 < columns ? s + 1 : s}; });
+  from("the same block of the row before",
+       [columns](Index s) { return Sources{s >= columns ? s - columns : s}; });
+  from("the same block of the row after",
+       [columns, n](Index s) { return Sources{s + columns < n ? s + columns : s}; });
+  for (const auto& [count, words] :
+       {std::pair{Index{2}, "two neighbouring blocks"},
+        std::pair{Index{4}, "four neighbouring blocks"}, std::pair{columns, "the whole row"}}) {
+    if (count < 2 || columns % count != 0) continue;
+    from(words, [count = count](Index s) {
+      Sources all;
+      for (Index i = 0; i < count; ++i) all.push_back(s / count * count + i);
+      return all;
+    });
+  }
+  float most = 0.0f;
+  for (const float v : amax) most = joined(most, v);
+  list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});
+  return list;
+}
+
 std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales) {
-  if (!call.op.starts_with("quantize") || !call.has("x") || call.has("group_ends"))
-    return std::nullopt;
+  if (!call.op.starts_with("quantize") || !call.has("x")) return std::nullopt;
   Blocks b;
   b.x = &call.input("x");
   const std::vector<Index>& shape = b.x->shape();
@@ -50,18 +161,28 @@ std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Ten
     return std::nullopt;
   b.columns = shape.back();
   b.rows = shape[shape.size() - 2];
-  if (scales.rank() + 1 == b.x->rank() && scales.shape().back() == b.rows) {
-    b.scale_rows = b.rows;  // one for a row
-    b.scale_columns = 1;
+  Index scale_rows = 0;
+  b.tiled = call.set.text("scale_layout", "row_major") == "blocked";
+  if (b.tiled) {
+    scale_rows = b.rows;
+    b.scale_columns = ceil_div(b.columns, Index{32});
+    b.matrix_scales = blocked_bytes(scale_rows, b.scale_columns);
+  } else if (scales.rank() + 1 == b.x->rank() && scales.shape().back() == b.rows) {
+    scale_rows = b.rows;  // one for a row
   } else if (scales.rank() == b.x->rank()) {
     b.scale_columns = scales.shape().back();
-    b.scale_rows = scales.shape()[scales.shape().size() - 2];
+    scale_rows = scales.shape()[scales.shape().size() - 2];
   } else {
     return std::nullopt;
   }
-  b.block_rows = extent_for(b.rows, b.scale_rows);
+  if (!b.tiled) b.matrix_scales = scale_rows * b.scale_columns;
   b.block_columns = extent_for(b.columns, b.scale_columns);
-  if (b.block_rows == 0 || b.block_columns == 0 || b.scales() != scales.elements())
+  if (call.has("group_ends")) {
+    b.block_row = rows_of_groups(group_ends_of(call.input("group_ends")), b.rows, scale_rows);
+  } else if (const Index block_rows = extent_for(b.rows, scale_rows); block_rows > 0) {
+    for (Index r = 0; r < b.rows; ++r) b.block_row.push_back(r / block_rows);
+  }
+  if (b.block_row.empty() || b.block_columns == 0 || b.scales() != scales.elements())
     return std::nullopt;
   return b;
 }

@@ -8,31 +8,36 @@
 
 namespace mxo {
 
-/// x [.., R, K] and the extents of its blocks, from the shapes of codes and scales.
+/// x [.., R, K] and which scale each element belongs to, from the shapes of codes and scales, the
+/// groups of rows, and the layout of the scales.
 struct Blocks {
   const Tensor* x = nullptr;
   Index rows = 0;     ///< R of one matrix
   Index columns = 0;  ///< K
-  Index block_rows = 1;
   Index block_columns = 1;
-  Index scale_rows = 1;
   Index scale_columns = 1;
+  Index matrix_scales = 0;       ///< scales of one matrix, padding of tiles included
+  std::vector<Index> block_row;  ///< of each row of a matrix; -1: it belongs to no group
+  bool tiled = false;            ///< scales lie in 128x4 tiles
 
   float value(Index i) const;
-  /// The scale that element i belongs to.
-  Index scale_of(Index i) const {
-    const Index r = i / columns;
-    return (r / rows * scale_rows + r % rows / block_rows) * scale_columns +
-           i % columns / block_columns;
-  }
-  Index scales() const {
-    return x->elements() / std::max<Index>(rows * columns, 1) * scale_rows * scale_columns;
-  }
-  /// Largest magnitude of every block; NaN where a value of it is no number.
-  std::vector<float> amax() const;
+  /// The scale that element i belongs to; -1: none.
+  Index scale_of(Index i) const;
+  Index scales() const;
 };
 
-/// None where shapes do not tell (swizzled scales, transposed codes, groups).
+/// A number for every scale: the largest magnitude of its block, or what else may have been taken
+/// for it.  NaN where a value of the block is none.
+std::vector<float> amax_of(const Blocks& blocks);
+
+/// What may have been taken in place of the largest magnitude of a block.
+struct AmaxWindow {
+  const char* words;  ///< "the block before"
+  std::vector<float> amax;
+};
+std::vector<AmaxWindow> other_windows(const Blocks& blocks, const std::vector<float>& amax);
+
+/// None where shapes do not tell (transposed codes).
 std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Tensor& scales);
 
 }  // namespace mxo

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "formats/scale_layout.h"
+#include "golden/explain/product.h"
 #include "golden/explain/recover/recover.h"
+#include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
@@ -81,14 +83,34 @@ Idle empty_experts(const Call& call, const Output& output) {
   return idle;
 }
 
-}  // namespace
+/// Rows of a product's output whose line of x or dy is all zeros.
+Idle zero_lines(const Call& call, const Output& output) {
+  Idle idle;
+  const std::optional<Product> p = product_of(call);
+  if (!p || output.name != p->output) return idle;
+  std::vector<std::uint8_t> rows(static_cast<std::size_t>(output.rows));
+  const ElementReader read(p->a.format);
+  bool any = false;
+  for (Index g = 0; g < p->groups(); ++g) {
+    for (Index i = p->first_line(g); i < p->last_line(g) && p->depth(g) > 0; ++i) {
+      bool zero = true;
+      for (Index d = 0; d < p->depth(g) && zero; ++d) {
+        const Index at = p->wgrad ? (p->begin(g) + d) * p->a_lines + i : i * p->k + d;
+        zero = read(bits_at(*p->a.codes, at)).value == 0.0;
+      }
+      if (zero) rows[static_cast<std::size_t>(p->output_row(g, i))] = 1;
+      any = any || zero;
+    }
+  }
+  if (!any) return idle;
+  idle.what = "lines of " + p->a.name + " that are zero";
+  idle.rows = std::move(rows);
+  return idle;
+}
 
-std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
-  if (output.left == 0) return {};
-  Idle idle = pad_rows(call, output, expected);
-  if (idle.rows.empty()) idle = empty_experts(call, output);
-  if (idle.rows.empty()) idle = tile_padding(call, output);
-  if (idle.rows.empty()) return {};
+/// The claim that idle rows hold what is old, if they do.
+std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
+  if (output.left == 0 || idle.rows.empty()) return {};
   const auto holds = [&](Index i) {
     return idle.holds(output, i) && output.marks[static_cast<std::size_t>(i)] == Mark::differs;
   };
@@ -124,6 +146,18 @@ std::vector<Claim> recover_padding(const Call& call, Output& output, const Named
   }
   for (const Index i : found) output.settle(i);
   return {claim};
+}
+
+}  // namespace
+
+std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
+  if (output.left == 0) return {};
+  std::vector<Claim> claims;
+  for (const Idle& idle : {pad_rows(call, output, expected), empty_experts(call, output),
+                           tile_padding(call, output), zero_lines(call, output)}) {
+    for (Claim& c : claim_idle(idle, output)) claims.push_back(std::move(c));
+  }
+  return claims;
 }
 
 }  // namespace mxo

@@ -220,6 +220,20 @@ std::vector<Cast> casts_of(const Blocks& b, const Tensor& scales, const std::vec
                       return static_cast<double>(rounded(b.value(i)) * (1.0f / f32(i)));
                     }});
   }
+  if (!b.tiled) {
+    const Index n = scales.elements();
+    const auto neighbour = [&](const char* words, Index by) {
+      list.push_back({words, [&b, &scales, by, n](Index i) {
+                        const Index s = b.scale_of(i) + by;
+                        return static_cast<double>(b.value(i)) /
+                               scale_value(scales, s < 0 || s >= n ? s - by : s);
+                      }});
+    };
+    neighbour("codes are made with the scale of the block before", -1);
+    neighbour("codes are made with the scale of the block after", 1);
+    neighbour("codes are made with the scale of the row before", -b.scale_columns);
+    neighbour("codes are made with the scale of the row after", b.scale_columns);
+  }
   for (const Multiplier& m : multipliers(format)) {
     list.push_back({"codes are made with " + m.words + ", before the scale was rounded",
                     [=, &b, &amax](Index i) {
@@ -241,28 +255,47 @@ Output* named(std::vector<Output>& outputs, std::string_view name) {
   return nullptr;
 }
 
-/// The scales of all blocks by a measured rule.
-std::optional<Claim> claim_scales(Output& scales, const std::vector<float>& amax, Dtype format) {
-  const Tensor& came = *scales.actual;
-  std::optional<ScaleRuleFound> rule;
-  const bool bytes = size_of(came.dtype()) == 1;
-  if (bytes) {
-    rule = e8m0_rule(amax, {came.as<std::uint8_t>(), came.as<std::uint8_t>() + came.elements()},
-                     format);
-  } else {
-    rule = f32_rule(amax, {came.as<float>(), came.as<float>() + came.elements()}, format);
+std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
+                                      Dtype format) {
+  if (size_of(scales.dtype()) == 1) {
+    const auto* bytes = scales.as<std::uint8_t>();
+    return e8m0_rule(amax, {bytes, bytes + scales.elements()}, format);
   }
-  if (!rule) return std::nullopt;
-  return claim_model(
-      scales,
-      [&](Index i) -> std::uint64_t {
-        const float s = rule->stored(amax[static_cast<std::size_t>(i)]);
-        if (std::isnan(s)) return scales.wanted(i);  // no number: the rule says nothing of it
-        if (!bytes) return bit_cast<std::uint32_t>(s);
-        return static_cast<std::uint64_t>(
-            std::clamp(std::log2(static_cast<double>(s)) + 127.0, 0.0, 254.0));
-      },
-      "scale.rule", rule->words);
+  return f32_rule(amax, {scales.as<float>(), scales.as<float>() + scales.elements()}, format);
+}
+
+/// The bits of a scale; those owed where it is no number, of which a rule says nothing.
+std::uint64_t scale_bits(const Output& scales, Index i, float s) {
+  if (std::isnan(s)) return scales.wanted(i);
+  if (size_of(scales.expected->dtype()) != 1) return bit_cast<std::uint32_t>(s);
+  return static_cast<std::uint64_t>(
+      std::clamp(std::log2(static_cast<double>(s)) + 127.0, 0.0, 254.0));
+}
+
+/// The scales of all blocks by a measured rule.
+std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
+                                  const std::vector<float>& amax, Dtype format) {
+  if (const auto rule = rule_of(amax, *scales.actual, format)) {
+    return claim_model(
+        scales,
+        [&](Index i) {
+          return scale_bits(scales, i, rule->stored(amax[static_cast<std::size_t>(i)]));
+        },
+        "scale.rule", rule->words);
+  }
+  // The rule is the one owed, of another amax.
+  const auto owed = rule_of(amax, *scales.expected, format);
+  if (!owed) return std::nullopt;
+  for (const AmaxWindow& window : other_windows(blocks, amax)) {
+    const auto claim = claim_model(
+        scales,
+        [&](Index i) {
+          return scale_bits(scales, i, owed->stored(window.amax[static_cast<std::size_t>(i)]));
+        },
+        "scale.amax", std::string("amax is that of ") + window.words, 8);
+    if (claim) return claim;
+  }
+  return std::nullopt;
 }
 
 std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tensor& scales,
@@ -273,6 +306,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
   for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
     std::vector<Pair> pairs;
     for (const Index i : sample) {
+      if (blocks.scale_of(i) < 0) continue;
       const double v = cast.value(i);
       const Element c = read(codes.came(i));
       if (!std::isfinite(v) || c.nan || c.infinite) continue;
@@ -289,6 +323,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
     const auto claim = claim_model(
         codes,
         [&](Index i) -> std::uint64_t {
+          if (blocks.scale_of(i) < 0) return codes.wanted(i);
           const double v = cast.value(i);
           const std::uint64_t came = codes.came(i);
           if (!std::isfinite(v)) return codes.wanted(i);
@@ -313,10 +348,11 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   if (!blocks) return {};
   const Dtype format = call.set.format("format", "e4m3");
   if (!is_minifloat8(format)) return {};
-  const std::vector<float> amax = blocks->amax();
+  const std::vector<float> amax = amax_of(*blocks);
   std::vector<Claim> claims;
   if (scales->left > 0) {
-    if (auto claim = claim_scales(*scales, amax, format)) claims.push_back(std::move(*claim));
+    if (auto claim = claim_scales(*scales, *blocks, amax, format))
+      claims.push_back(std::move(*claim));
   }
   if (codes->left > 0) {
     if (auto claim =

@@ -88,6 +88,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
     words = exponent;
     if (low == 0) words += ": no emax is subtracted";
     if (low == -emax) words += ": FLOOR";
+    if (low == -emax + 1) words += ": CEIL, where no amax is a power of two";
   } else if (named(-emax - 1, top)) {
     words = "the scale is 2^floor(log2(amax / " + number(largest(format)) + "))";
   } else if (named(-emax, top)) {

@@ -9,46 +9,14 @@
 #include <set>
 
 #include "golden/explain/name/places.h"
-#include "golden/explain/recover/effective.h"
+#include "golden/explain/recover/block_map.h"
+#include "golden/explain/recover/seen.h"
 
 namespace mxo {
 namespace {
 
 constexpr Index kLines = 12;
 constexpr std::size_t kMostOffsets = 256;
-constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
-
-/// The scales of one factor, as they were measured on some lines.
-struct Seen {
-  const Product& product;
-  Side side;
-  std::vector<Effective> lines;
-
-  const Factor& factor() const { return side == Side::a ? product.a : product.b; }
-  Index at(const Effective& e, Index block) const {
-    const Index d = block * product.block;
-    return side == Side::a ? product.scale_a(e.group, e.line, d)
-                           : product.scale_b(e.group, e.line, d);
-  }
-  /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
-  double value(const Effective& e, Index block) const {
-    const Index i = at(e, block);
-    if (i < 0 || !e.known(block)) return kUnknown;
-    const double given = scale_value(*factor().scales, i);
-    const double s = given * e.ratio[static_cast<std::size_t>(block)];
-    if (size_of(factor().scales->dtype()) != 1) return s;
-    if (!(s > 0.0)) return kUnknown;
-    return std::exp2(std::round(std::log2(s)));
-  }
-};
-
-bool same_scale(const Seen& seen, const Effective& e, Index block, double measured, double given) {
-  if (size_of(seen.factor().scales->dtype()) == 1) return measured == given;
-  const double error = std::abs(given / measured * e.ratio[static_cast<std::size_t>(block)] -
-                                e.ratio[static_cast<std::size_t>(block)]);
-  return error <= 5.0 * e.sigma[static_cast<std::size_t>(block)] +
-                      1e-4 * std::abs(e.ratio[static_cast<std::size_t>(block)]);
-}
 
 /// Where the scales of a line lie in the tensor, if they lie `step` apart from an offset.
 std::vector<Index> offsets_of(const Seen& seen, const Effective& e, Index step,
@@ -66,7 +34,7 @@ std::vector<Index> offsets_of(const Seen& seen, const Effective& e, Index step,
     if (o + step * known.back().first >= n) break;
     bool fits = true;
     for (const auto& [b, v] : known) {
-      fits = same_scale(seen, e, b, v, given[static_cast<std::size_t>(o + step * b)]);
+      fits = seen.may_be(e, b, given[static_cast<std::size_t>(o + step * b)]);
       if (!fits) break;
     }
     if (!fits) continue;
@@ -95,6 +63,7 @@ struct Strides {
   Index line;
   Index block;
   Index expert;  ///< 0: none
+  bool lines_are_columns = false;
 };
 
 std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
@@ -141,14 +110,11 @@ std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
       return text + " (" + f.name + ")";
     }
   }
-  const Index rows = own.line == 0 ? 0 : shift / own.line;
-  if (own.line != 0 && shift % own.line == 0 && rows != 0) {
-    return side_words(f) + " are those of " + std::to_string(std::abs(rows)) + " rows " +
-           (rows < 0 ? "before" : "after");
-  }
-  const Index blocks = own.block == 0 ? 0 : shift / own.block;
-  return side_words(f) + " are those of " + std::to_string(std::abs(blocks)) +
-         (std::abs(blocks) == 1 ? " block " : " blocks ") + (blocks < 0 ? "before" : "after");
+  const bool by_blocks = own.block > own.line ? shift % own.block == 0 : shift % own.line != 0;
+  const Index by = shift / std::max<Index>(1, by_blocks ? own.block : own.line);
+  const std::string noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
+  return side_words(f) + " are those of " + std::to_string(std::abs(by)) + " " + noun +
+         (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
 }
 
 Tensor reread(const Tensor& given, const std::function<Index(Index)>& source) {
@@ -174,7 +140,7 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
   const auto n = tensor.elements();
   const Index columns = tensor.rank() == 0 ? 1 : tensor.shape().back();
   const Index rows = tensor.rank() < 2 ? 1 : tensor.shape()[tensor.shape().size() - 2];
-  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0};
+  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0, p.wgrad};
   if (!p.wgrad && tensor.rank() == 3) own.expert = rows * columns;
   for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
     // Candidates: pairs of lines fix the slope; the others vote.
@@ -198,10 +164,33 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
     for (const Index slope : slopes) {
       // The number of a line is its own offset over its own stride.
       std::map<Index, std::map<Index, Index>> votes;
+      std::map<Index, std::size_t> of_all;
       for (const Line& line : lines) {
         const Index number = own.line == 0 ? 0 : line.own.offset / own.line;
-        for (const Index o : line.offsets) ++votes[line.own.group][o - slope * number];
+        for (const Index o : line.offsets) {
+          ++votes[line.own.group][o - slope * number];
+          ++of_all[o - slope * number];
+        }
       }
+      // One distance for all groups is said before one for each of them.
+      // Whole rows or blocks before distances that are neither.
+      const Index whole = std::max(own.line, own.block);
+      Index common = 0;
+      std::size_t most = 0;
+      bool plain = false;
+      for (const auto& [shift, count] : of_all) {
+        const bool now = shift % whole == 0;
+        const bool nearer = std::abs(shift) < std::abs(common);
+        const bool more = count > most || (count == most && nearer);
+        if (now == plain ? more : now ? count * 5 >= most * 4 : count * 4 > most * 5) {
+          most = count;
+          common = shift;
+          plain = now;
+        }
+      }
+      const bool one = most * 10 >= lines.size() * (plain ? 7 : 9);
+      // Few blocks of a group of a gradient fit by chance: there one distance is that of all.
+      if (p.wgrad && !one) continue;
       Affine map;
       map.slope = slope;
       map.step = step;
@@ -214,6 +203,10 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
             top = count;
             map.shift[g] = shift;
           }
+        }
+        if (one) {
+          map.shift[g] = common;
+          top = shifts.count(common) > 0 ? shifts.at(common) : 0;
         }
         map.lines += top;
       }
@@ -242,27 +235,38 @@ void add_sources(const Seen& seen, std::vector<Hypothesis>& list) {
       }
       return p.groups() - 1;
     };
-    list.push_back({name + "=source", words_of(best, own, seen.factor()), Stage::input,
-                    [name, best, own, n, group_of](Call& call) {
-                      const Tensor& from = call.input(name);
-                      if (from.elements() != n) return false;
-                      call.replace(name, reread(from, [&](Index i) {
-                                     const auto shift = best.shift.find(group_of(i));
-                                     const Index s = shift == best.shift.end()
-                                                         ? best.shift.begin()->second
-                                                         : shift->second;
-                                     const Index line = own.line == 0 ? 0
-                                                        : own.line > own.block
-                                                            ? i / own.line
-                                                            : i % std::max<Index>(own.block, 1);
-                                     const Index block = own.block == 0         ? 0
-                                                         : own.line > own.block ? i % own.line
-                                                                                : i / own.block;
-                                     const Index to = best.slope * line + s + best.step * block;
-                                     return (to % n + n) % n;
-                                   }));
-                      return true;
-                    }});
+    // A source beyond the ends of the tensor, or of an expert, comes round, or the line keeps its
+    // own.
+    enum class Beyond : std::uint8_t { wraps, wraps_in_expert, keeps };
+    for (const Beyond beyond : {Beyond::wraps, Beyond::wraps_in_expert, Beyond::keeps}) {
+      if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
+      const auto source = [best, own, n, group_of, beyond](Index i) {
+        const auto shift = best.shift.find(group_of(i));
+        const Index s = shift == best.shift.end() ? best.shift.begin()->second : shift->second;
+        const Index line = own.line == 0          ? 0
+                           : own.line > own.block ? i / own.line
+                                                  : i % std::max<Index>(own.block, 1);
+        const Index block = own.block == 0         ? 0
+                            : own.line > own.block ? i % own.line
+                                                   : i / own.block;
+        const Index to = best.slope * line + s + best.step * block;
+        const Index extent = own.expert > 0 && beyond != Beyond::wraps ? own.expert : n;
+        const Index first = i / extent * extent;
+        const bool inside = to >= first && to < first + extent;
+        if (beyond == Beyond::keeps)
+          return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
+        if (beyond == Beyond::wraps_in_expert)
+          return first + ((to - first) % extent + extent) % extent;
+        return (to % n + n) % n;
+      };
+      list.push_back({name + "=source", words_of(best, own, seen.factor()), Stage::input,
+                      [name, n, source](Call& call) {
+                        const Tensor& from = call.input(name);
+                        if (from.elements() != n) return false;
+                        call.replace(name, reread(from, source));
+                        return true;
+                      }});
+    }
     return;
   }
 }
@@ -274,12 +278,19 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   if (!p || output.name != p->output || output.left == 0) return;
   for (const Side side : {Side::a, Side::b}) {
     Seen seen{*p, side, measure(*p, output, side, kLines)};
+    if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
     if (seen.lines.empty()) continue;
     // Both sides say the same of what the whole depth shares; the first says it.
     if (side == Side::a || list.empty()) add_measured_depth(*p, seen.lines, list);
     if (seen.factor().scales == nullptr || seen.at(seen.lines.front(), 0) < 0) continue;
+    if (seen.at(seen.lines.front(), 0) ==
+        seen.at(seen.lines.front(), static_cast<Index>(seen.lines.front().ratio.size()) - 1)) {
+      add_line_sources(seen, list);
+      continue;
+    }
     add_sources(seen, list);
+    add_block_map(seen, list);
     // The scales themselves, on the lines that were measured: last, if nothing names them.
     std::map<Index, double> values;
     for (const Effective& e : seen.lines) {

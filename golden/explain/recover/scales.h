@@ -18,6 +18,11 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
 void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
                         std::vector<Hypothesis>& list);
 
+/// Which block of x met which block of w, where some of the lines measured are no sum over blocks
+/// that meet their own.
+void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,
+                          std::vector<Hypothesis>& list);
+
 /// "the scales of x".
 std::string side_words(const Factor& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.

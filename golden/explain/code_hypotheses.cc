@@ -1,0 +1,129 @@
+// Codes of a product's operands that a kernel decodes, orders or addresses in another way.
+#include <algorithm>
+#include <cstring>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+void add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+         std::function<bool(Call&)> alter, bool local) {
+  list.push_back({std::move(name), std::move(phrase), Stage::input, std::move(alter), {}, local});
+}
+
+/// Every code below the least normal magnitude becomes zero.
+bool flush_subnormals(Call& call, const std::string& name, Dtype format) {
+  if (!is_minifloat8(format)) return false;
+  const bool wide = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
+  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
+  const int least_normal = wide ? 4 : 8;
+  Tensor codes = call.input(name);
+  bool any = false;
+  for (Index i = 0; i < codes.elements(); ++i) {
+    auto& c = codes.as<std::uint8_t>()[i];
+    const int magnitude = c & 0x7F;
+    if (magnitude == 0 || magnitude >= least_normal) continue;
+    c = fnuz ? std::uint8_t{0} : static_cast<std::uint8_t>(c & 0x80);
+    any = true;
+  }
+  if (any) call.replace(name, std::move(codes));
+  return any;
+}
+
+/// Elements along the last axis taken from elsewhere in runs of `run`.
+bool reorder(Call& call, const std::string& name, Index run, Index (*source)(Index, Index)) {
+  const Tensor& given = call.input(name);
+  if (given.rank() < 2 || given.shape().back() % run != 0) return false;
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index from = i / run * run + source(i % run, run);
+    std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
+                given.data() + static_cast<std::size_t>(from) * size, size);
+  }
+  call.replace(name, std::move(seen));
+  return true;
+}
+
+Index reversed(Index i, Index run) { return run - 1 - i; }
+Index halves(Index i, Index run) { return (i + run / 2) % run; }
+Index interleaved(Index i, Index run) { return i % 2 * (run / 2) + i / 2; }
+Index apart(Index i, Index run) { return i < run / 2 ? 2 * i : 2 * (i - run / 2) + 1; }
+
+struct Lanes {
+  const char* id;
+  const char* phrase;
+  Index (*source)(Index, Index);
+  Index least;
+};
+constexpr Lanes kLanes[] = {
+    {"reversed", "reversed in runs of", reversed, 2},
+    {"halves", "taken with halves exchanged in runs of", halves, 4},
+    {"interleaved", "taken with halves interleaved in runs of", interleaved, 4},
+    {"apart", "taken with even and odd ones set apart in runs of", apart, 4},
+};
+
+/// Rows that begin `stride` elements apart in a buffer that holds them `columns` apart.
+bool restride(Call& call, const std::string& name, Index stride) {
+  const Tensor& given = call.input(name);
+  if (given.rank() < 2) return false;
+  const Index columns = given.shape().back();
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  for (Index r = 0; r < given.elements() / columns; ++r) {
+    const Index from = r * stride;
+    if (from < 0 || from >= given.elements()) break;
+    const Index n = std::min(columns, given.elements() - from);
+    std::memcpy(seen.data() + static_cast<std::size_t>(r * columns) * size,
+                given.data() + static_cast<std::size_t>(from) * size,
+                static_cast<std::size_t>(n) * size);
+  }
+  call.replace(name, std::move(seen));
+  return true;
+}
+
+}  // namespace
+
+void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> product = product_of(call);
+  if (!product) return;
+  for (const Factor* f : {&product->a, &product->b}) {
+    const std::string name = f->codes_name;
+    add(
+        list, name + "=flushed", "subnormal codes of " + f->name + " are read as zero",
+        [name, format = f->format](Call& c) { return flush_subnormals(c, name, format); }, true);
+    if (product->wgrad) continue;  // neighbours along the last axis are lines, not depth
+    for (const Lanes& lanes : kLanes) {
+      for (const Index run : {2, 4, 8, 16, 32, 64}) {
+        if (run < lanes.least) continue;
+        const std::string every = std::to_string(run);
+        add(
+            list, name + "=" + lanes.id + "_" + every,
+            f->name + " is " + lanes.phrase + " " + every + " along K",
+            [name, run, source = lanes.source](Call& c) { return reorder(c, name, run, source); },
+            true);
+      }
+    }
+    const Index k = f->codes->shape().back();
+    std::vector<Index> strides;
+    for (const Index more : {1, 8, 16, 32, 64, 128}) {
+      strides.push_back(k + more);
+      if (k > more) strides.push_back(k - more);
+      if (more > 1) strides.push_back(round_up(k, more));
+    }
+    std::sort(strides.begin(), strides.end());
+    strides.erase(std::unique(strides.begin(), strides.end()), strides.end());
+    for (const Index stride : strides) {
+      if (stride == k) continue;
+      add(
+          list, name + "=stride",
+          "rows of " + f->name + " are read " + std::to_string(stride) +
+              " elements apart rather than " + std::to_string(k),
+          [name, stride](Call& c) { return restride(c, name, stride); }, false);
+    }
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,128 @@
+// Rows that travel between ranks: how slots are summed, and what becomes of scales on the way.
+#include <cstring>
+
+#include "golden/explain/hypotheses.h"
+
+namespace mxo {
+namespace {
+
+Index slots_of(const Call& call) {
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".experts") && tensor->rank() == 2) return tensor->extent(1);
+  }
+  return 0;
+}
+
+/// Rows [T, D] of one slot of every token, as they came back: a sum in which every other slot
+/// weighs nothing.
+NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
+  Call one = call;
+  one.op = "combine";
+  for (const auto& [name, tensor] : call.inputs) {
+    const std::size_t dot = name.find('.');
+    const std::string rank = name.substr(0, dot + 1);
+    if (name.ends_with(".dy")) {
+      one.inputs.erase(name);
+      one.inputs.insert_or_assign(rank + "y", tensor);
+    }
+    if (!name.ends_with(".experts")) continue;
+    Tensor weights(Dtype::f32, tensor->shape());
+    for (Index i = 0; i < weights.elements(); ++i) {
+      weights.as<float>()[i] = i % tensor->extent(1) == slot ? 1.0f : 0.0f;
+    }
+    one.replace(rank + "weights", std::move(weights));
+  }
+  return run_call(backend, one);
+}
+
+enum class Order : std::uint8_t { ascending, descending };
+
+/// The sum over slots, in bf16 after every slot (`narrow`) or at the end.
+enum class Sum : std::uint8_t { f32, bf16, bf16_products };
+
+NamedTensors summed(Backend& backend, const Call& call, Sum sum, Order order) {
+  const Index slots = slots_of(call);
+  NamedTensors total;
+  std::map<std::string, std::vector<float>, std::less<>> sums;
+  for (Index i = 0; i < slots; ++i) {
+    const Index slot = order == Order::ascending ? i : slots - 1 - i;
+    for (auto& [name, rows] : rows_of_slot(backend, call, slot)) {
+      const std::string rank = name.substr(0, name.find('.') + 1);
+      std::vector<float>& acc = sums[rank];
+      acc.resize(static_cast<std::size_t>(rows.elements()));
+      const bool weighed = call.op == "combine" && call.has(rank + "weights");
+      for (Index e = 0; e < rows.elements(); ++e) {
+        float v = decode(rows.as<BF16>()[e]);
+        if (weighed) {
+          v *= call.input(rank + "weights").as<float>()[e / rows.shape().back() * slots + slot];
+        }
+        if (sum == Sum::bf16_products) v = decode(encode<kBF16>(v));
+        float& a = acc[static_cast<std::size_t>(e)];
+        a += v;
+        if (sum != Sum::f32) a = decode(encode<kBF16>(a));
+      }
+      if (i + 1 < slots) continue;
+      Tensor out(Dtype::bf16, rows.shape());
+      for (Index e = 0; e < out.elements(); ++e) {
+        out.as<BF16>()[e] = encode<kBF16>(acc[static_cast<std::size_t>(e)]);
+      }
+      total.emplace(rank + (call.op == "combine" ? "out" : "dx"), std::move(out));
+    }
+  }
+  return total;
+}
+
+void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, Sum sum,
+         Order order) {
+  Hypothesis h{std::move(name), std::move(phrase), Stage::sum};
+  h.run = [sum, order](Backend& b, const Call& c) { return summed(b, c, sum, order); };
+  list.push_back(std::move(h));
+}
+
+/// Codes without their scales, quantised once more: what is sent instead.
+bool quantize_again(Backend& backend, Call& call) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".codes")) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    const std::string rank = name.substr(0, name.size() - 5);
+    Call decode{"decode", {}, {}, nullptr};
+    decode.set.set("format", std::string(call.set.text("format", "e4m3")));
+    decode.replace("codes", call.input(name));
+    Call quantize{"quantize", {}, {}, nullptr};
+    NamedTensors values = run_call(backend, decode);
+    quantize.replace("x", std::move(values.begin()->second));
+    quantize.set.set("format", std::string(call.set.text("format", "e4m3")));
+    if (size_of(call.input(rank + "scales").dtype()) == 4) quantize.set.set("block", "1x128");
+    NamedTensors parts = run_call(backend, quantize);
+    call.replace(name, std::move(parts.at("codes")));
+    call.replace(rank + "scales", std::move(parts.at("scales")));
+  }
+  return !names.empty();
+}
+
+}  // namespace
+
+void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op == "dispatch") {
+    Hypothesis h{"scales=again", "scales are thrown away and codes are quantised once more",
+                 Stage::input};
+    h.run = [](Backend& b, const Call& c) {
+      Call altered = c;
+      return quantize_again(b, altered) ? run_call(b, altered) : NamedTensors{};
+    };
+    list.push_back(std::move(h));
+  }
+  if (call.op != "combine" && call.op != "dispatch_backward") return;
+  if (slots_of(call) < 2) return;
+  add(list, "slots=bf16", "slots are added up in bf16", Sum::bf16, Order::ascending);
+  add(list, "slots=bf16_products", "weighed rows are rounded to bf16 and added up in bf16",
+      Sum::bf16_products, Order::ascending);
+  add(list, "slots=reversed", "slots are added up from the last to the first", Sum::f32,
+      Order::descending);
+  add(list, "slots=bf16_reversed", "slots are added up in bf16, from the last to the first",
+      Sum::bf16, Order::descending);
+}
+
+}  // namespace mxo

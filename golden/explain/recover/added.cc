@@ -1,0 +1,118 @@
+// Rows that hold the sum of what they are owed and what another row is owed.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "golden/explain/recover/recover.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 24;   ///< that are looked at
+constexpr Index kProbe = 16;  ///< elements of a row that are tried first
+constexpr Index kLeastRows = 4;
+
+class Sums {
+ public:
+  explicit Sums(const Output& o) : o_(o), read_(o.expected->dtype()) {
+    switch (o.expected->dtype()) {
+      case Dtype::bf16: half_ = 0x1p-8; break;
+      case Dtype::f16: half_ = 0x1p-11; break;
+      default: half_ = 0x1p-23; break;
+    }
+  }
+  /// Whether element i is the sum of what is owed there and at `other`, each of the three rounded.
+  bool holds(Index i, Index other) const {
+    const double own = read_(o_.wanted(i)).value;
+    const double more = read_(o_.wanted(other)).value;
+    const double came = read_(o_.came(i)).value;
+    const double bound = half_ * (std::abs(own) + std::abs(more) + std::abs(came));
+    return std::abs(came - own - more) <= bound;
+  }
+  /// That the sum is another value than the one owed, by more than rounding.
+  bool tells(Index i, Index other) const {
+    const double own = read_(o_.wanted(i)).value;
+    const double more = read_(o_.wanted(other)).value;
+    return std::abs(more) > 4.0 * half_ * std::abs(own);
+  }
+  bool row_holds(Index r, Index from, Index columns) const {
+    Index told = 0;
+    for (Index c = 0; c < columns; ++c) {
+      if (!holds(r * o_.columns + c, from * o_.columns + c)) return false;
+      told += tells(r * o_.columns + c, from * o_.columns + c);
+    }
+    return told * 4 > columns;
+  }
+
+ private:
+  const Output& o_;
+  ElementReader read_;
+  double half_ = 0;
+};
+
+}  // namespace
+
+std::vector<Claim> recover_added(Output& output) {
+  if (output.left == 0 || output.columns < 4 || !is_wide_float(output.expected->dtype())) return {};
+  std::vector<Index> failing;
+  for (Index r = 0; r < output.owed; ++r) {
+    Index left = 0;
+    for (Index c = 0; c < output.columns; ++c) left += output.mark(r, c) == Mark::differs;
+    if (left * 2 > output.columns) failing.push_back(r);
+  }
+  const auto n = static_cast<Index>(failing.size());
+  if (n < kLeastRows) return {};
+  const Sums sums(output);
+  const Index probe = std::min(kProbe, output.columns);
+  std::map<Index, Index> votes;
+  for (Index i = 0; i < std::min(n, kRows); ++i) {
+    const Index r = failing[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)];
+    for (Index from = 0; from < output.owed; ++from) {
+      if (sums.row_holds(r, from, probe) && sums.row_holds(r, from, output.columns)) {
+        ++votes[from - r];
+        break;
+      }
+    }
+  }
+  std::vector<Claim> claims;
+  for (const auto& [by, count] : votes) {
+    // A row added to itself is a factor of two, whatever made it.
+    if (count < 2 || by == 0) continue;
+    std::vector<std::uint8_t> good(static_cast<std::size_t>(output.rows));
+    Index rows = 0;
+    for (const Index r : failing) {
+      if (r + by < 0 || r + by >= output.owed) continue;
+      if (!sums.row_holds(r, r + by, output.columns)) continue;
+      good[static_cast<std::size_t>(r)] = 1;
+      ++rows;
+    }
+    if (rows < kLeastRows) continue;
+    const auto holds = [&](Index i) {
+      return good[static_cast<std::size_t>(i / output.columns)] != 0 &&
+             output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    };
+    const Place place = place_of(output, holds);
+    std::string source = std::to_string(std::abs(by)) + (by < 0 ? " rows before" : " rows after");
+    if (output.group == "expert" && !output.ends.empty() && by % output.ends.front() == 0) {
+      const Index experts = std::abs(by) / output.ends.front();
+      source = std::to_string(experts) + (experts == 1 ? " expert" : " experts") +
+               (by < 0 ? " before" : " after");
+    }
+    Claim claim;
+    claim.id = "rows.added";
+    claim.sentence = place.words + " hold their own sum and that of " + source +
+                     ": accumulators that were not cleared, or a row added twice";
+    claim.where = place.where;
+    claim.elements = static_cast<double>(place.elements);
+    std::vector<Index> found;
+    for (Index i = 0; i < output.rows * output.columns; ++i) {
+      if (holds(i)) found.push_back(i);
+    }
+    for (const Index i : found) output.settle(i);
+    claims.push_back(std::move(claim));
+  }
+  return claims;
+}
+
+}  // namespace mxo

@@ -1,0 +1,16 @@
+// Which block's scale each block along the depth was multiplied by.
+#pragma once
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/recover/seen.h"
+
+namespace mxo {
+
+/// The map from blocks to the blocks whose scales they took, the same on all measured lines: stuck,
+/// restarted, first of every few, exchanged, or block by block.
+void add_block_map(const Seen& seen, std::vector<Hypothesis>& list);
+
+/// The lines whose scales were taken, where one scale covers the whole depth of a line.
+void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list);
+
+}  // namespace mxo

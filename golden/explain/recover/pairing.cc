@@ -1,0 +1,288 @@
+// Which block of one side each block of the other was multiplied with, along K.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "golden/explain/name/places.h"
+#include "golden/explain/recover/scales.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 6;
+constexpr Index kColumns = 256;
+constexpr Index kMostBlocks = 64;
+constexpr double kFits = 0.003;  ///< of the root mean square that may be left: bf16 and its sums
+
+/// Block `a` of x with block `b` of w.
+struct Pair {
+  std::size_t a;
+  std::size_t b;
+};
+
+/// Products of every block of some rows of x with every block of some lines of w, and what came.
+class Pairing {
+ public:
+  Pairing(const Product& p, const Output& y, Index g, const std::vector<Index>& rows, Index block)
+      : blocks_(static_cast<std::size_t>(ceil_div(p.k, block))) {
+    const ElementReader read(y.expected->dtype());
+    std::vector<std::vector<double>> lines;
+    std::vector<Index> columns;
+    const Index step = std::max<Index>(1, p.n / kColumns);
+    for (Index j = 0; j < p.n; j += step) {
+      columns.push_back(j);
+      lines.push_back(p.line_b(g, j));
+    }
+    columns_ = columns.size();
+    for (const Index r : rows) {
+      const std::vector<double> x = p.line_a(g, r);
+      std::vector<double> came;
+      std::vector<double> products(blocks_ * blocks_ * columns_);
+      bool finite = true;
+      for (std::size_t c = 0; c < columns_; ++c) {
+        const Element e = read(y.came(r * y.columns + columns[c]));
+        finite = finite && std::isfinite(e.value) && !e.nan && !e.infinite;
+        came.push_back(e.value);
+        for (std::size_t a = 0; a < blocks_; ++a) {
+          for (std::size_t b = 0; b < blocks_; ++b) {
+            products[(a * blocks_ + b) * columns_ + c] = dot(x, lines[c], a, b, block);
+          }
+        }
+      }
+      double square = 0.0;
+      for (const double v : came) square += v * v;
+      if (!finite || square == 0.0) continue;
+      // Loud rows count no more than others.
+      const double gain = std::sqrt(static_cast<double>(columns_) / square);
+      for (double& v : came) v *= gain;
+      for (double& v : products) v *= gain;
+      came_.push_back(came);
+      left_.push_back(std::move(came));
+      products_.push_back(std::move(products));
+    }
+  }
+
+  /// Pairs that give what came, greedily; empty if they do not.
+  std::vector<Pair> pairs() {
+    std::vector<Pair> chosen;
+    const double all = squares(came_);
+    if (came_.empty() || all == 0.0) return {};
+    while (squares(left_) > kFits * kFits * all) {
+      if (chosen.size() > blocks_ + blocks_ / 4 + 1) return {};
+      double most = 0.0;
+      Pair best{0, 0};
+      for (std::size_t a = 0; a < blocks_; ++a) {
+        for (std::size_t b = 0; b < blocks_; ++b) {
+          const double gain = gain_of({a, b});
+          if (gain > most) {
+            most = gain;
+            best = {a, b};
+          }
+        }
+      }
+      const bool again = std::any_of(chosen.begin(), chosen.end(),
+                                     [&](const Pair& p) { return p.a == best.a && p.b == best.b; });
+      if (most == 0.0 || again) return {};
+      chosen.push_back(best);
+      for (std::size_t r = 0; r < came_.size(); ++r) {
+        if (!refit(r, chosen)) return {};
+      }
+    }
+    return chosen;
+  }
+
+  std::size_t blocks() const { return blocks_; }
+
+ private:
+  static double dot(const std::vector<double>& x, const std::vector<double>& w, std::size_t a,
+                    std::size_t b, Index block) {
+    const auto run = static_cast<std::size_t>(block);
+    double sum = 0.0;
+    for (std::size_t d = 0; d < run; ++d) {
+      if (a * run + d < x.size() && b * run + d < w.size()) sum += x[a * run + d] * w[b * run + d];
+    }
+    return std::isfinite(sum) ? sum : 0.0;
+  }
+
+  static double squares(const std::vector<std::vector<double>>& rows) {
+    double sum = 0.0;
+    for (const auto& row : rows) {
+      for (const double v : row) sum += v * v;
+    }
+    return sum;
+  }
+
+  const double* of(std::size_t row, const Pair& p) const {
+    return &products_[row][(p.a * blocks_ + p.b) * columns_];
+  }
+
+  double gain_of(const Pair& p) const {
+    double gain = 0.0;
+    for (std::size_t r = 0; r < came_.size(); ++r) {
+      const double* v = of(r, p);
+      double with = 0.0;
+      double own = 0.0;
+      for (std::size_t c = 0; c < columns_; ++c) {
+        with += v[c] * left_[r][c];
+        own += v[c] * v[c];
+      }
+      if (own > 0.0) gain += with * with / own;
+    }
+    return gain;
+  }
+
+  /// What is left of a row when the chosen pairs take all they can.
+  bool refit(std::size_t row, const std::vector<Pair>& chosen) {
+    const std::size_t n = chosen.size();
+    std::vector<double> matrix(n * n);
+    std::vector<double> x(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double* a = of(row, chosen[i]);
+      for (std::size_t c = 0; c < columns_; ++c) x[i] += a[c] * came_[row][c];
+      for (std::size_t j = 0; j <= i; ++j) {
+        const double* b = of(row, chosen[j]);
+        for (std::size_t c = 0; c < columns_; ++c) matrix[i * n + j] += a[c] * b[c];
+      }
+      matrix[i * n + i] = matrix[i * n + i] > 0.0 ? matrix[i * n + i] * (1.0 + 1e-12) : 1.0;
+    }
+    std::vector<double> inverse;
+    if (!solve(matrix, x, inverse)) return false;
+    for (std::size_t c = 0; c < columns_; ++c) {
+      double v = came_[row][c];
+      for (std::size_t i = 0; i < n; ++i) v -= x[i] * of(row, chosen[i])[c];
+      left_[row][c] = v;
+    }
+    return true;
+  }
+
+  std::size_t blocks_ = 0;
+  std::size_t columns_ = 0;
+  std::vector<std::vector<double>> came_;
+  std::vector<std::vector<double>> left_;
+  std::vector<std::vector<double>> products_;
+};
+
+/// Runs of K of a tensor taken from elsewhere: run b from source[b]; -1: zero.
+bool take_runs(Call& call, const std::string& name, const std::vector<Index>& source, Index run) {
+  const Tensor& given = call.input(name);
+  const Index columns = given.shape().back();
+  Tensor taken = given;
+  const std::size_t size = size_of(given.dtype());
+  for (Index r = 0; r < given.elements() / columns; ++r) {
+    for (Index b = 0; b < static_cast<Index>(source.size()); ++b) {
+      const Index from = source[static_cast<std::size_t>(b)];
+      if (from == b) continue;
+      const Index n = std::min(run, columns - std::max(b, from) * run);
+      std::byte* to = taken.data() + static_cast<std::size_t>(r * columns + b * run) * size;
+      if (from < 0) {
+        std::memset(to, 0, static_cast<std::size_t>(std::min(run, columns - b * run)) * size);
+      } else if (n > 0) {
+        std::memcpy(to, given.data() + static_cast<std::size_t>(r * columns + from * run) * size,
+                    static_cast<std::size_t>(n) * size);
+      }
+    }
+  }
+  call.replace(name, std::move(taken));
+  return true;
+}
+
+std::string run_words(Index b, Index block) {
+  return std::to_string(b * block) + " to " + std::to_string((b + 1) * block - 1);
+}
+
+/// "k = 96 to 127 of x meet k = 160 to 191 of w, ...": block b of w met block source[b] of x.
+std::string words_of(const std::vector<Index>& source, Index block) {
+  std::string text;
+  std::size_t told = 0;
+  std::size_t moved = 0;
+  for (std::size_t b = 0; b < source.size(); ++b) {
+    const auto own = static_cast<Index>(b);
+    if (source[b] == own) continue;
+    ++moved;
+    if (told == 4) continue;
+    ++told;
+    text += text.empty() ? "k = " : ", k = ";
+    text += source[b] < 0
+                ? run_words(own, block) + " of w meet nothing"
+                : run_words(source[b], block) + " of x meet k = " + run_words(own, block) + " of w";
+  }
+  if (moved > told) text += ", and so on for " + std::to_string(moved) + " blocks";
+  return text;
+}
+
+}  // namespace
+
+void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,
+                          std::vector<Hypothesis>& list) {
+  const bool all_fit =
+      std::all_of(lines.begin(), lines.end(), [](const Effective& e) { return e.misfit < kFits; });
+  if (p.wgrad || p.k < 2 || all_fit) return;
+  // Rows of one group: the group with the most that fail.
+  std::vector<Index> rows;
+  Index group = 0;
+  for (Index g = 0; g < p.groups(); ++g) {
+    std::vector<Index> failing;
+    for (Index r = p.begin(g); r < p.end(g); ++r) {
+      Index left = 0;
+      for (Index c = 0; c < y.columns; ++c) left += y.mark(r, c) == Mark::differs;
+      if (left * 2 > y.columns) failing.push_back(r);
+    }
+    if (failing.size() <= rows.size()) continue;
+    rows = std::move(failing);
+    group = g;
+  }
+  if (rows.size() < 2) return;
+  std::vector<Index> kept;
+  const auto n = static_cast<Index>(rows.size());
+  for (Index i = 0; i < std::min(n, kRows); ++i) {
+    kept.push_back(rows[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)]);
+  }
+  Index block = p.block;
+  while (ceil_div(p.k, block) > kMostBlocks) block *= 2;
+  if (ceil_div(p.k, block) < 2) return;
+  Pairing pairing(p, y, group, kept, block);
+  const std::vector<Pair> pairs = pairing.pairs();
+  if (pairs.empty()) return;
+  std::vector<Index> x_of(pairing.blocks(), -1);  // of block b of w: the block of x
+  std::vector<Index> w_of(pairing.blocks(), -1);
+  bool moved = false;
+  for (const Pair& pair : pairs) {
+    if (x_of[pair.b] >= 0) return;
+    x_of[pair.b] = static_cast<Index>(pair.a);
+    w_of[pair.a] = static_cast<Index>(pair.b);
+    moved = moved || pair.a != pair.b;
+  }
+  if (!moved) return;
+  const std::string words = words_of(x_of, block);
+  struct Moved {
+    const Factor& factor;
+    const std::vector<Index>& source;
+    const char* id;
+  };
+  for (const Moved& m : {Moved{p.a, x_of, "x=blocks"}, Moved{p.b, w_of, "w=blocks"}}) {
+    const Factor& f = m.factor;
+    const bool scaled =
+        f.scales != nullptr && f.scales->rank() == f.codes->rank() && f.scales->shape().back() > 1;
+    Index run = scaled ? ceil_div(p.k, f.scales->shape().back()) : 0;
+    if (scaled && block % run != 0) continue;
+    if (scaled) run = block / run;
+    for (const bool with : {true, false}) {
+      if (with && !scaled) continue;
+      list.push_back({m.id,
+                      words + (!scaled ? ""
+                               : with  ? ", with their scales"
+                                       : ", without their scales"),
+                      Stage::input,
+                      [codes = f.codes_name, scales = f.scales_name, source = m.source, block, run,
+                       with](Call& c) {
+                        return take_runs(c, codes, source, block) &&
+                               (!with || take_runs(c, scales, source, run));
+                      },
+                      {},
+                      true});
+    }
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,24 @@
+// The scales of one factor as a product shows them.
+#pragma once
+
+#include "golden/explain/recover/effective.h"
+
+namespace mxo {
+
+/// The scales of one factor, as they were measured on some lines.
+struct Seen {
+  const Product& product;
+  Side side;
+  std::vector<Effective> lines;
+
+  const Factor& factor() const { return side == Side::a ? product.a : product.b; }
+  /// Where the scale of a block of a group's line lies in the tensor of scales, or -1.
+  Index at(Index group, Index line, Index block) const;
+  Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
+  /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
+  double value(const Effective& e, Index block) const;
+  /// Whether a block was taken with the scale `given`; true where that is not known.
+  bool may_be(const Effective& e, Index block, double given) const;
+};
+
+}  // namespace mxo

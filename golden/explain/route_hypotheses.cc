@@ -1,0 +1,163 @@
+// Routers that score, choose or weigh in another way, from the scores of the operator itself.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "golden/explain/hypotheses.h"
+
+namespace mxo {
+namespace {
+
+enum class GroupScore : std::uint8_t { two_best, best, sum };
+
+/// How a router departs from the definition.
+struct Router {
+  bool bias_in_weights = false;
+  bool bias_left_out = false;
+  bool ties_to_higher = false;
+  bool by_index = false;      ///< slots in the order of experts
+  bool softmax_last = false;  ///< softmax of the chosen logits alone
+  GroupScore groups = GroupScore::two_best;
+  Index skipped = 0;  ///< best experts that are passed over
+};
+
+/// Scores [T, E] of the call: every expert's weight, as it is before it is divided or scaled.
+std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) {
+  Call all = call;
+  all.inputs.erase("bias");
+  all.set = {};
+  all.set.set("score", std::string(call.set.text("score", "softmax")));
+  all.set.set("top_k", std::to_string(experts));
+  all.set.set("normalize", "false");
+  const NamedTensors out = run_call(backend, all);
+  const Tensor& order = out.at("experts");
+  std::vector<float> scores(static_cast<std::size_t>(order.elements()));
+  for (Index i = 0; i < order.elements(); ++i) {
+    const Index at = i / experts * experts + order.as<std::int32_t>()[i];
+    scores[static_cast<std::size_t>(at)] = out.at("weights").as<float>()[i];
+  }
+  return scores;
+}
+
+float group_score(std::vector<float> choices, GroupScore how) {
+  std::sort(choices.begin(), choices.end(), std::greater<>());
+  if (how == GroupScore::best || choices.size() == 1) return choices.front();
+  if (how == GroupScore::two_best) return choices[0] + choices[1];
+  return std::accumulate(choices.begin(), choices.end(), 0.0f);
+}
+
+NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
+  const Tensor& logits = call.input("logits");
+  const Index tokens = logits.extent(0);
+  const Index experts = logits.extent(1);
+  const Index k = call.set.integer("top_k", 1);
+  const Index groups = call.set.integer("groups", 1);
+  const Index limited = call.set.integer("limited_groups", groups);
+  const Index run = experts / groups;
+  const auto factor = static_cast<float>(call.set.real("scale", 1.0));
+  const std::vector<float> scores = scores_of(backend, call, experts);
+  const bool biased = call.has("bias") && !rule.bias_left_out;
+  Tensor chosen(Dtype::i32, {tokens, k});
+  Tensor weights(Dtype::f32, {tokens, k});
+  Tensor counts(Dtype::i32, {experts});
+  for (Index t = 0; t < tokens; ++t) {
+    std::vector<float> choice(static_cast<std::size_t>(experts));
+    for (Index e = 0; e < experts; ++e) {
+      choice[static_cast<std::size_t>(e)] = scores[static_cast<std::size_t>(t * experts + e)] +
+                                            (biased ? call.input("bias").as<float>()[e] : 0.0f);
+    }
+    std::vector<Index> best(static_cast<std::size_t>(groups));
+    std::iota(best.begin(), best.end(), Index{0});
+    std::vector<float> of_group;
+    for (Index g = 0; g < groups; ++g) {
+      of_group.push_back(
+          group_score({choice.begin() + g * run, choice.begin() + (g + 1) * run}, rule.groups));
+    }
+    std::stable_sort(best.begin(), best.end(), [&](Index a, Index b) {
+      return of_group[static_cast<std::size_t>(a)] > of_group[static_cast<std::size_t>(b)];
+    });
+    std::vector<Index> order;
+    for (Index e = 0; e < experts; ++e) {
+      const bool stays =
+          std::find(best.begin(), best.begin() + limited, e / run) != best.begin() + limited;
+      if (stays) order.push_back(e);
+    }
+    if (rule.ties_to_higher) std::reverse(order.begin(), order.end());
+    std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) {
+      return choice[static_cast<std::size_t>(a)] > choice[static_cast<std::size_t>(b)];
+    });
+    if (static_cast<Index>(order.size()) < k + rule.skipped) return {};
+    order.erase(order.begin(), order.begin() + rule.skipped);
+    order.resize(static_cast<std::size_t>(k));
+    if (rule.by_index) std::sort(order.begin(), order.end());
+    std::vector<float> w;
+    for (const Index e : order) {
+      w.push_back(rule.bias_in_weights ? choice[static_cast<std::size_t>(e)]
+                                       : scores[static_cast<std::size_t>(t * experts + e)]);
+    }
+    float sum = 0.0f;
+    for (const float v : w) sum += v;
+    for (Index s = 0; s < k; ++s) {
+      const auto at = static_cast<std::size_t>(s);
+      const float share = call.set.flag("normalize", true) ? w[at] / (sum + 1e-20f) : w[at];
+      chosen.as<std::int32_t>()[t * k + s] = static_cast<std::int32_t>(order[at]);
+      weights.as<float>()[t * k + s] = share * factor;
+      ++counts.as<std::int32_t>()[order[at]];
+    }
+  }
+  NamedTensors out;
+  out.emplace("experts", std::move(chosen));
+  out.emplace("weights", std::move(weights));
+  out.emplace("tokens_per_expert", std::move(counts));
+  return out;
+}
+
+void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, const Router& rule) {
+  Hypothesis h{std::move(name), std::move(phrase), Stage::rule};
+  h.run = [rule](Backend& b, const Call& c) { return routed(b, c, rule); };
+  list.push_back(std::move(h));
+}
+
+void add_setting(std::vector<Hypothesis>& list, const std::string& key, const std::string& value,
+                 const std::string& id, std::string phrase) {
+  list.push_back({id, std::move(phrase), Stage::rule, [key, value](Call& c) {
+                    c.set.set(key, value);
+                    return true;
+                  }});
+}
+
+}  // namespace
+
+void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op != "route" || !call.has("logits") || call.input("logits").rank() != 2) return;
+  const Index experts = call.input("logits").extent(1);
+  const Index groups = call.set.integer("groups", 1);
+  if (groups < 1 || experts % groups != 0) return;
+  const auto rule = [&](std::string name, std::string phrase, auto edit) {
+    Router r;
+    edit(r);
+    add(list, std::move(name), std::move(phrase), r);
+  };
+  if (groups > 1) {
+    rule("groups=best", "a group of experts scores its largest choice rather than its two largest",
+         [](Router& r) { r.groups = GroupScore::best; });
+    rule("groups=sum", "a group of experts scores the sum of all its choices",
+         [](Router& r) { r.groups = GroupScore::sum; });
+    add_setting(list, "limited_groups", std::to_string(groups), "groups=unlimited",
+                "experts are chosen from all groups");
+  }
+  if (call.has("bias")) {
+    rule("bias=left_out", "the bias is left out", [](Router& r) { r.bias_left_out = true; });
+    rule("bias=in_weights", "the bias is added to the weights, too",
+         [](Router& r) { r.bias_in_weights = true; });
+  }
+  rule("top_k=skips", "the best expert is passed over: choices begin with the second",
+       [](Router& r) { r.skipped = 1; });
+  rule("top_k=by_index", "slots are in the order of experts rather than of their scores",
+       [](Router& r) { r.by_index = true; });
+  rule("ties=higher", "ties go to the higher expert", [](Router& r) { r.ties_to_higher = true; });
+  add_setting(list, "scale", "1", "scale=left_out", "the factor of the weights is left out");
+}
+
+}  // namespace mxo

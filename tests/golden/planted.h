@@ -1,0 +1,60 @@
+// Faults in a table: a name, what explain has to say, and how they are planted.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "emu/backends.h"
+#include "golden/explain/explain.h"
+#include "golden/museum/operands.h"
+
+namespace mxo {
+
+struct PlantedFault {
+  const char* what;
+  const char* ids;    ///< beginnings of the id that has to come first, separated by '|'
+  const char* words;  ///< parts of its sentence, one of which has to be there
+  std::function<Planted(Backend&)> plant;
+};
+
+/// `call`, its answer, and the answer where `edit` is done to the operands named.
+inline Planted altered(Backend& b, const Call& call, std::initializer_list<const char*> names,
+                       const std::function<void(Tensor&, const Tensor&)>& edit) {
+  Call wrong = call;
+  for (const char* name : names) {
+    Tensor t = call.input(name);
+    edit(t, call.input(name));
+    wrong.replace(name, std::move(t));
+  }
+  return planted(b, call, wrong);
+}
+
+inline bool has_one(std::string_view text, std::string_view list, bool begins) {
+  while (true) {
+    const std::size_t bar = list.find('|');
+    const std::string_view one = list.substr(0, bar);
+    if (begins ? text.starts_with(one) : text.find(one) != std::string_view::npos) return true;
+    if (bar == std::string_view::npos) return false;
+    list = list.substr(bar + 1);
+  }
+}
+
+inline void expect_named(std::span<const PlantedFault> faults) {
+  const auto backend = make_cpu_backend();
+  for (const PlantedFault& fault : faults) {
+    const Planted p = fault.plant(*backend);
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    if (e.causes.empty()) {
+      ADD_FAILURE() << fault.what << ": " << e.sentence();
+      continue;
+    }
+    const Cause& first = e.causes.front();
+    EXPECT_TRUE(has_one(first.id, fault.ids, true) && has_one(first.sentence, fault.words, false))
+        << fault.what << ": " << first.id << ": " << e.sentence();
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,305 @@
+// Faults around the products that are in no museum: each has to be named.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "golden/suites/philox.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+Call quantize(const char* block, std::uint64_t seed = 7) {
+  NamedTensors in;
+  in.emplace("x", random_floats({96, 512}, seed));
+  return make_call("quantize", in, with({{"block", block}}));
+}
+
+/// Codes and scales of x whose blocks took their amax elsewhere: `made` has the amax of each block.
+Planted of_amax(Backend& b, const Call& call, const std::function<float(Index)>& amax) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const float* x = call.input("x").as<float>();
+    for (Index s = 0; s < out.at("scales").elements(); ++s) {
+      const int byte = static_cast<int>(std::ceil(std::log2(static_cast<double>(amax(s)) / 448.0)));
+      out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte + 127);
+      for (Index i = s * 32; i < s * 32 + 32; ++i) {
+        out.at("codes").as<std::uint8_t>()[i] =
+            encode<kE4M3>(std::ldexp(x[i], -byte), Overflow::saturate).bits;
+      }
+    }
+  });
+}
+
+float largest_of(const Call& call, Index from, Index n) {
+  float most = 0.0f;
+  for (Index i = from; i < from + n; ++i)
+    most = std::max(most, std::fabs(call.input("x").as<float>()[i]));
+  return most;
+}
+
+Call route(std::uint64_t seed, bool bias, const char* normalize = "true") {
+  NamedTensors in;
+  in.emplace("logits", random_floats({64, 16}, seed));
+  if (bias) {
+    Tensor b = random_floats({16}, seed + 1);
+    for (Index i = 0; i < 16; ++i) b.as<float>()[i] *= 0.05f;
+    in.emplace("bias", std::move(b));
+  }
+  return make_call("route", in,
+                   with({{"top_k", "4"}, {"score", "sigmoid"}, {"normalize", normalize}}));
+}
+
+Call swiglu(std::uint64_t seed) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, seed));
+  return make_call("swiglu", in, with({{"rounding", "bf16"}}));
+}
+
+/// y of swiglu by a function of gate and up.
+Planted activation(Backend& b, float (*of)(float, float)) {
+  const Call call = swiglu(7);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const BF16* x = call.input("x").as<BF16>();
+    for (Index i = 0; i < out.at("y").elements(); ++i) {
+      out.at("y").as<BF16>()[i] = encode<kBF16>(
+          of(decode(x[i / 128 * 256 + i % 128]), decode(x[i / 128 * 256 + 128 + i % 128])));
+    }
+  });
+}
+
+float sigmoid(float a) {
+  return static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(a))));
+}
+
+Planted with_setting(Backend& b, const Call& call, const char* key, const char* value) {
+  Call wrong = call;
+  wrong.set.set(key, value);
+  return planted(b, call, wrong);
+}
+
+const PlantedFault kFaults[] = {
+    {"amax without absolute values", "scale.amax", "whatever is negative",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call, [&](Index s) {
+         float most = 0.0f;
+         for (Index i = s * 32; i < s * 32 + 32; ++i)
+           most = std::max(most, call.input("x").as<float>()[i]);
+         return most;
+       });
+     }},
+    {"amax of the block before", "scale.amax", "block before",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call,
+                      [&](Index s) { return largest_of(call, (s % 16 > 0 ? s - 1 : s) * 32, 32); });
+     }},
+    {"one amax for the whole row", "scale.amax", "whole row",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call, [&](Index s) { return largest_of(call, s / 16 * 512, 512); });
+     }},
+    {"one amax for the whole tensor", "scale.amax", "whole tensor",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call, [&](Index) { return largest_of(call, 0, 96 * 512); });
+     }},
+    {"amax of half the block", "scale.amax", "first half",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call, [&](Index s) { return largest_of(call, s * 32, 16); });
+     }},
+    {"FLOOR for RCEIL", "scale.rule", "FLOOR",
+     [](Backend& b) { return with_setting(b, quantize("1x32"), "scale_mode", "floor"); }},
+    {"CEIL for RCEIL", "scale.rule", "CEIL",
+     [](Backend& b) { return with_setting(b, quantize("1x32"), "scale_mode", "ceil"); }},
+    {"FLOOR for RCEIL, scales in tiles", "scale.rule", "FLOOR",
+     [](Backend& b) {
+       Call call = quantize("1x32");
+       call.set.set("scale_layout", "blocked");
+       return with_setting(b, call, "scale_mode", "floor");
+     }},
+    {"FLOOR for RCEIL, blocks down", "scale.rule", "FLOOR",
+     [](Backend& b) { return with_setting(b, quantize("32x1"), "scale_mode", "floor"); }},
+    {"codes made with the scale of the block before", "codes.rule", "block before",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         const float* x = call.input("x").as<float>();
+         for (Index i = 0; i < out.at("codes").elements(); ++i) {
+           const Index s = i / 32 > 0 ? i / 32 - 1 : 0;
+           const int byte = out.at("scales").as<std::uint8_t>()[s];
+           out.at("codes").as<std::uint8_t>()[i] =
+               encode<kE4M3>(std::ldexp(x[i], 127 - byte), Overflow::saturate).bits;
+         }
+       });
+     }},
+    {"codes rounded up", "codes.rule", "up, toward",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         const float* x = call.input("x").as<float>();
+         for (Index i = 0; i < out.at("codes").elements(); ++i) {
+           auto& c = out.at("codes").as<std::uint8_t>()[i];
+           const float v = std::ldexp(x[i], 127 - out.at("scales").as<std::uint8_t>()[i / 32]);
+           if (decode(E4M3{c}) < v) {
+             c = static_cast<std::uint8_t>(c == 0x80 ? 0 : (c & 0x80) != 0 ? c - 1 : c + 1);
+           }
+         }
+       });
+     }},
+    {"1 / 448 multiplied instead of divided", "scale.rule", "fl(1 / max)",
+     [](Backend& b) {
+       const Call call = quantize("1x128");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         const float* x = call.input("x").as<float>();
+         for (Index s = 0; s < out.at("scales").elements(); ++s) {
+           const float scale = largest_of(call, s * 128, 128) * (1.0f / 448.0f);
+           out.at("scales").as<float>()[s] = scale;
+           for (Index i = s * 128; i < s * 128 + 128; ++i) {
+             out.at("codes").as<std::uint8_t>()[i] =
+                 encode<kE4M3>(x[i] * (1.0f / scale), Overflow::saturate).bits;
+           }
+         }
+       });
+     }},
+    {"240 for 448", "scale.rule", "max 240",
+     [](Backend& b) {
+       const Call call = quantize("1x128");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         const float* x = call.input("x").as<float>();
+         for (Index s = 0; s < out.at("scales").elements(); ++s) {
+           const float scale = largest_of(call, s * 128, 128) / 240.0f;
+           out.at("scales").as<float>()[s] = scale;
+           for (Index i = s * 128; i < s * 128 + 128; ++i) {
+             out.at("codes").as<std::uint8_t>()[i] =
+                 encode<kE4M3>(x[i] * (1.0f / scale), Overflow::saturate).bits;
+           }
+         }
+       });
+     }},
+    {"the bias weighs, too", "bias=in_weights", "",
+     [](Backend& b) {
+       const Call call = route(7, true, "false");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 0; i < out.at("weights").elements(); ++i) {
+           out.at("weights").as<float>()[i] +=
+               call.input("bias").as<float>()[out.at("experts").as<std::int32_t>()[i]];
+         }
+       });
+     }},
+    {"the bias is left out", "bias=left_out", "",
+     [](Backend& b) {
+       const Call call = route(7, true);
+       Call wrong = call;
+       wrong.inputs.erase("bias");
+       return planted(b, call, wrong);
+     }},
+    {"weights are not divided by their sum", "normalize=false", "",
+     [](Backend& b) { return with_setting(b, route(7, false), "normalize", "false"); }},
+    {"softmax for sigmoid", "score=softmax", "",
+     [](Backend& b) { return with_setting(b, route(7, false), "score", "softmax"); }},
+    {"choices begin with the second best", "top_k=skips", "",
+     [](Backend& b) {
+       const Call call = route(7, false, "false");
+       Call five = call;
+       five.set.set("top_k", "5");
+       return spoiled(b, call, [&](NamedTensors& out) {
+         const NamedTensors more = run_call(b, five);
+         std::memset(out.at("tokens_per_expert").data(), 0, out.at("tokens_per_expert").bytes());
+         for (Index i = 0; i < 64 * 4; ++i) {
+           const Index from = i / 4 * 5 + 1 + i % 4;
+           const std::int32_t e = more.at("experts").as<std::int32_t>()[from];
+           out.at("experts").as<std::int32_t>()[i] = e;
+           out.at("weights").as<float>()[i] = more.at("weights").as<float>()[from];
+           ++out.at("tokens_per_expert").as<std::int32_t>()[e];
+         }
+       });
+     }},
+    {"gate and up are interleaved", "x=interleaved", "interleaved",
+     [](Backend& b) {
+       const Call call = swiglu(7);
+       Call wrong = call;
+       Tensor x = call.input("x");
+       for (Index i = 0; i < x.elements(); ++i) {
+         const Index c = i % 256;
+         x.as<BF16>()[i] =
+             call.input("x").as<BF16>()[i - c + (c < 128 ? 2 * c : 2 * (c - 128) + 1)];
+       }
+       wrong.replace("x", std::move(x));
+       return planted(b, call, wrong);
+     }},
+    {"silu is cut at 7, up is clamped", "activation=clamped_7", "7",
+     [](Backend& b) {
+       return activation(b, [](float a, float u) {
+         const float cut = std::min(a, 7.0f);
+         return cut * sigmoid(cut) * std::clamp(u, -7.0f, 7.0f);
+       });
+     }},
+    {"up is left out", "activation=gate_only", "",
+     [](Backend& b) { return activation(b, [](float a, float) { return a * sigmoid(a); }); }},
+    {"sigma for silu", "activation=glu", "",
+     [](Backend& b) { return activation(b, [](float a, float u) { return sigmoid(a) * u; }); }},
+    {"dequantised with the scale one step high", "value.power_of_2", "2^1",
+     [](Backend& b) {
+       const Call q = quantize("1x32");
+       NamedTensors parts = run_call(b, q);
+       const Call call = make_call("dequantize", parts, {});
+       return altered(b, call, {"scales"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) ++t.as<std::uint8_t>()[i];
+       });
+     }},
+    {"dequantised as fnuz", "format=e4m3fnuz|value.power_of_2", "",
+     [](Backend& b) {
+       NamedTensors parts = run_call(b, quantize("1x32"));
+       for (auto& [name, tensor] : parts) tensor.reinterpret_as(Dtype::u8);
+       const Call call = make_call("dequantize", parts, {});
+       return with_setting(b, call, "format", "e4m3fnuz");
+     }},
+    {"scales swizzled as if transposed", "order.", "",
+     [](Backend& b) {
+       NamedTensors in;
+       NamedTensors x;
+       x.emplace("x", random_floats({256, 256}, 3));
+       in.emplace("scales", call_operator(b, "quantize", x, {}).at("scales"));
+       const Call call = make_call("swizzle_scales", in, {});
+       return spoiled(b, call, [&](NamedTensors& out) {
+         std::memcpy(out.begin()->second.data(), call.input("scales").data(),
+                     out.begin()->second.bytes());
+       });
+     }},
+    {"rows gathered one index late", "rows.shifted", "1 after",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({80, 64}, 3));
+       Tensor indices(Dtype::i32, {80});
+       for (Index i = 0; i < 80; ++i) {
+         indices.as<std::int32_t>()[i] = static_cast<std::int32_t>((i * 37 + 11) % 80);
+       }
+       in.emplace("indices", std::move(indices));
+       const Call call = make_call("permute", in, {});
+       return spoiled(b, call, [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         std::memmove(row_of(y, 0), row_of(y, 1), y.bytes() - row_bytes(y));
+       });
+     }},
+    {"groups are padded to 16 rather than 32", "alignment=16", "16",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({100, 64}, 3));
+       in.emplace("group_ends", ends_of({17, 33, 70, 100}));
+       const Call call = make_call("pad_groups", in, {});
+       Planted p = with_setting(b, call, "alignment", "16");
+       // The buffer is as large as it was asked to be; what comes after the last group is zero.
+       Tensor wide(Dtype::bf16, p.expected.at("y").shape());
+       const Tensor& made = p.actual.at("y");
+       std::memcpy(wide.data(), made.data(), std::min(wide.bytes(), made.bytes()));
+       p.actual.insert_or_assign("y", std::move(wide));
+       return p;
+     }},
+};
+
+TEST(PlantedAroundProducts, AreNamed) { expect_named(kFaults); }
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,376 @@
+// Faults of products that are in no museum: each has to be named, in its place.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+/// Rows of x, w or scales along the last-but-one axis taken from elsewhere.
+void rows_from(Tensor& to, const Tensor& from, const std::function<Index(Index)>& source) {
+  Tensor copy = from;
+  const Index rows = to.elements() / to.shape().back();
+  for (Index r = 0; r < rows; ++r) {
+    const Index at = source(r);
+    if (at >= 0 && at < rows) std::memcpy(row_of(to, r), row_of(copy, at), row_bytes(to));
+  }
+}
+
+void elements_from(Tensor& to, const Tensor& from, const std::function<Index(Index)>& source) {
+  const std::size_t size = size_of(to.dtype());
+  for (Index i = 0; i < to.elements(); ++i) {
+    const Index at = source(i);
+    if (at < 0 || at >= from.elements()) continue;
+    std::memcpy(to.data() + static_cast<std::size_t>(i) * size,
+                from.data() + static_cast<std::size_t>(at) * size, size);
+  }
+}
+
+Call square(Backend& b) {
+  ProductSize size;
+  size.n = 256;
+  size.k = 256;
+  return mx_product(b, 7, size);
+}
+
+const PlantedFault kFaults[] = {
+    {"every group takes the next expert's weights", "w=other_expert", "next expert",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& f) {
+         const Index n = t.elements();
+         elements_from(t, f, [n](Index i) { return (i + n / 4) % n; });
+       });
+     }},
+    {"groups after an empty one take the expert before", "w=other_expert", "expert 2",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& f) {
+         const Index n = t.elements() / 4;
+         elements_from(t, f, [n](Index i) { return i / n == 3 ? i - n : i; });
+       });
+     }},
+    {"every group ends one row late", "group_ends", "1 row late",
+     [](Backend& b) {
+       Call wrong = mx_product(b, 7);
+       const Call call = wrong;
+       wrong.replace("group_ends", ends_of({71, 122, 122, 224}));
+       return planted(b, call, wrong);
+     }},
+    {"the last N tile is never written", "never_written", "columns 128 to 191",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         for (Index r = 0; r < y.extent(0); ++r) std::memset(row_of(y, r) + 256, 0, 128);
+       });
+     }},
+    {"the K tail is dropped in the last tile of M", "k.missing", "rows 192 to 223",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index r = 192; r < 224; ++r) std::memset(row_of(t, r) + 480, 0, 32);
+       });
+     }},
+    {"scales of w of the N tile before", "w.scales", "32 rows before",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return r - 32; });
+       });
+     }},
+    {"scales of w rolled by one row", "w.scales", "1 row",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return (r + 767) % 768; });
+       });
+     }},
+    {"scales of w rolled by one row within each expert", "w.scales", "1 row",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return r / 192 * 192 + (r + 191) % 192; });
+       });
+     }},
+    {"scales of x stuck at block 7 from block 8 on", "x.scales", "block 7",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 7); });
+       });
+     }},
+    {"scales of w stuck at block 3 from block 4 on", "w.scales", "block 3",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 3); });
+       });
+     }},
+    {"every second scale of x is that of the block before", "x.scales", "block",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i / 2 * 2; });
+       });
+     }},
+    {"scales of x restart every four blocks", "x.scales", "",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i / 16 * 16 + i % 4; });
+       });
+     }},
+    {"K blocks 3 and 5 of x are exchanged", "x=blocks|k.", "96 to 127",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
+         const Index run = t.shape().back() / 16;
+         elements_from(t, f, [run](Index i) {
+           const Index k = i / run % 16;
+           return k == 3 ? i + 2 * run : k == 5 ? i - 2 * run : i;
+         });
+       });
+     }},
+    {"K blocks of the codes of w exchanged in pairs", "w=blocks|k.|w.codes", "",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.codes"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i ^ 32; });
+       });
+     }},
+    {"codes of x are reversed in fours", "x.codes=reversed_4", "",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i ^ 3; });
+       });
+     }},
+    {"w is read transposed", "w.codes=transposed", "transposed",
+     [](Backend& b) {
+       return altered(b, square(b), {"w.codes"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) {
+           const Index k = i % 65536;
+           return i - k + k % 256 * 256 + k / 256;
+         });
+       });
+     }},
+    {"accumulators of the tile before are not cleared", "rows.added", "rows 64 to 127",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         call.set.set("out", "f32");
+         const NamedTensors wide = run_call(b, call);
+         const float* y = wide.at("y").as<float>();
+         for (Index i = 64 * 192; i < 128 * 192; ++i) {
+           out.at("y").as<BF16>()[i] = encode<kBF16>(y[i] + y[i - 64 * 192]);
+         }
+       });
+     }},
+    {"the result is added to itself", "value.power_of_2", "2^1",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         for (Index i = 0; i < out.at("y").elements(); ++i) {
+           BF16& y = out.at("y").as<BF16>()[i];
+           y = encode<kBF16>(2.0f * decode(y));
+         }
+       });
+     }},
+    {"the sum is rounded to f16 before bf16", "out=f16", "f16",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         call.set.set("out", "f32");
+         const NamedTensors wide = run_call(b, call);
+         for (Index i = 0; i < out.at("y").elements(); ++i) {
+           const float y = wide.at("y").as<float>()[i];
+           out.at("y").as<BF16>()[i] = encode<kBF16>(decode(encode<kF16>(y, Overflow::nonfinite)));
+         }
+       });
+     }},
+    {"partial sums of 128 are kept in bf16", "sum=bf16", "bf16",
+     [](Backend& b) {
+       const Call call = mx_product(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         std::vector<float> sums(static_cast<std::size_t>(out.at("y").elements()));
+         for (Index part = 0; part < 4; ++part) {
+           Call one = call;
+           one.set.set("out", "f32");
+           Tensor x = call.input("x.codes");
+           for (Index i = 0; i < x.elements(); ++i) {
+             if (i % 512 / 128 != part) x.as<std::uint8_t>()[i] = 0;
+           }
+           one.replace("x.codes", std::move(x));
+           const NamedTensors wide = run_call(b, one);
+           for (std::size_t i = 0; i < sums.size(); ++i) {
+             sums[i] = decode(encode<kBF16>(sums[i] + wide.at("y").as<float>()[i]));
+           }
+         }
+         for (std::size_t i = 0; i < sums.size(); ++i)
+           out.at("y").as<BF16>()[i] = encode<kBF16>(sums[i]);
+       });
+     }},
+    {"subnormal codes of x are read as zero", "x.codes=flushed", "subnormal",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) {
+           auto& c = t.as<std::uint8_t>()[i];
+           if ((c & 0x78) == 0) c = static_cast<std::uint8_t>(c & 0x80);
+         }
+       });
+     }},
+    {"x and w are read as fnuz", "format", "",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       for (const char* name : {"x.codes", "w.codes"}) {
+         Tensor codes = call.input(name);
+         codes.reinterpret_as(Dtype::u8);
+         call.replace(name, std::move(codes));
+       }
+       Call wrong = call;
+       wrong.set.set("format_x", "e4m3fnuz");
+       wrong.set.set("format_w", "e4m3fnuz");
+       return planted(b, call, wrong);
+     }},
+    {"x is read as e5m2", "format_x=e5m2", "e5m2",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       for (const char* name : {"x.codes", "w.codes"}) {
+         Tensor codes = call.input(name);
+         codes.reinterpret_as(Dtype::u8);
+         call.replace(name, std::move(codes));
+       }
+       Call wrong = call;
+       wrong.set.set("format_x", "e5m2");
+       return planted(b, call, wrong);
+     }},
+    {"scales of x with a bias of 126", "value.power_of_2|x.scales", "",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) ++t.as<std::uint8_t>()[i];
+       });
+     }},
+    {"rows of x at a stride 16 too long", "x=stride|x.codes=stride", "528",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor& f) {
+         const Index n = t.elements();
+         elements_from(t, f, [n](Index i) { return (i / 512 * 528 + i % 512) % n; });
+       });
+     }},
+    {"block-wise scales of w taken every 64 columns", "w.scales", "",
+     [](Backend& b) {
+       ProductSize size;
+       size.n = 512;
+       return altered(
+           b, blockwise_product(b, 7, size), {"w.scales"}, [](Tensor& t, const Tensor& f) {
+             rows_from(t, f, [](Index r) { return r / 4 * 4 + std::min<Index>(r % 4 + 1, 3); });
+           });
+     }},
+    {"row scales of the neighbour", "x.scales", "1 row",
+     [](Backend& b) {
+       return altered(b, rowwise_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i + 1; });
+       });
+     }},
+    {"the sum is cut to bf16", "out=truncated", "truncated",
+     [](Backend& b) {
+       Call call = mx_product(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         call.set.set("out", "f32");
+         const NamedTensors wide = run_call(b, call);
+         for (Index i = 0; i < out.at("y").elements(); ++i) {
+           out.at("y").as<std::uint16_t>()[i] =
+               static_cast<std::uint16_t>(wide.at("y").as<std::uint32_t>()[i] >> 16);
+         }
+       });
+     }},
+    {"half of K is missing", "k.missing", "k = 256 to 511",
+     [](Backend& b) {
+       return altered(b, bf16_product(7), {"x"}, [](Tensor& t, const Tensor&) {
+         for (Index r = 0; r < t.extent(0); ++r) std::memset(row_of(t, r) + 512, 0, 512);
+       });
+     }},
+    {"rows of x are gathered one late", "x=shifted", "1 after",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return r + 1; });
+       });
+     }},
+    {"scales of the wrong side", "scales=exchanged", "exchanged",
+     [](Backend& b) {
+       ProductSize size;
+       size.ends = {192};
+       size.rows = 192;
+       const Call call = mx_product(b, 7, size);
+       Call wrong = call;
+       Tensor x = call.input("x.scales");
+       Tensor w = call.input("w.scales");
+       std::memcpy(x.data(), call.input("w.scales").data(), x.bytes());
+       std::memcpy(w.data(), call.input("x.scales").data(), w.bytes());
+       wrong.replace("x.scales", std::move(x));
+       wrong.replace("w.scales", std::move(w));
+       return planted(b, call, wrong);
+     }},
+    // Gradients of weights.
+    {"a group's last 32 tokens are left out of dw", "k.missing|group_ends", "group 2|expert 2",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 7), {"dy.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index r = 128; r < 160; ++r) std::memset(row_of(t, r), 0, row_bytes(t));
+       });
+     }},
+    {"scales of x in dw rolled by one block", "x.scales", "block",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return (r + 9) % 10; });
+       });
+     }},
+    {"scales of dy in dw of the first block of each group", "dy.scales", "block",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor& f) {
+         rows_from(t, f, [](Index r) { return r < 3 ? 0 : r < 5 ? 3 : r < 9 ? 5 : r; });
+       });
+     }},
+    {"scales of dy of the column before", "dy.scales", "1 ",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i % 96 == 0 ? i : i - 1; });
+       });
+     }},
+    {"scales of dy are applied twice", "dy.scales=twice", "twice",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) {
+           auto& s = t.as<std::uint8_t>()[i];
+           s = static_cast<std::uint8_t>(2 * s - 127);
+         }
+       });
+     }},
+    {"dw is written transposed", "order.transposed", "column-major",
+     [](Backend& b) {
+       return spoiled(b, mx_wgrad(b, 7), [](NamedTensors& out) {
+         Tensor& t = out.at("dw");
+         const Tensor f = t;
+         elements_from(t, f, [](Index i) {
+           const Index k = i % (96 * 160);
+           return i - k + k % 96 * 160 + k / 96;
+         });
+       });
+     }},
+    {"dw of an expert is added to the one before", "rows.added", "expert",
+     [](Backend& b) {
+       Call call = mx_wgrad(b, 7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         call.set.set("out", "f32");
+         const NamedTensors wide = run_call(b, call);
+         const float* y = wide.at("dw").as<float>();
+         for (Index i = 3 * 96 * 160; i < 4 * 96 * 160; ++i) {
+           out.at("dw").as<BF16>()[i] = encode<kBF16>(y[i] + y[i - 96 * 160]);
+         }
+       });
+     }},
+    {"dw is summed by a chain of fma", "sum=", "fma_chain",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("dy", random_bf16({320, 96}, 7));
+       in.emplace("x", random_bf16({320, 160}, 8));
+       in.emplace("group_ends", ends_of({96, 96, 160, 320}));
+       Call bf = make_call("grouped_matmul_bf16_wgrad", in, with({{"out", "f32"}}));
+       Call wrong = bf;
+       wrong.set.set("sum", "fma_chain");
+       return planted(b, bf, wrong);
+     }},
+};
+
+TEST(PlantedInProducts, AreNamed) { expect_named(kFaults); }
+
+}  // namespace
+}  // namespace mxo
