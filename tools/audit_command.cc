@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
 #include "golden/reports/text.h"
@@ -77,6 +78,7 @@ int audit_gate(const Options& options, const Settings& settings) {
     own = [&options](const Planted& planted) { return own_gate_passes(options.command, planted); };
   }
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
+  const std::unique_ptr<World> world = make_world("in_process");
   std::vector<Audited> all;
   {
     ProgressBar bar(settings.quiet);
@@ -88,7 +90,7 @@ int audit_gate(const Options& options, const Settings& settings) {
         progress(static_cast<double>(&exhibit - rows.data()) / static_cast<double>(rows.size()),
                  exhibit.fault);
       }
-      all.push_back(audit(*backend, exhibit, options.seed, how, own));
+      all.push_back(audit(*backend, *world, exhibit, options.seed, how, own));
     }
   }
   if (all.empty()) {

@@ -38,9 +38,9 @@ bool passes(const std::vector<TensorVerdict>& verdicts) {
 
 }  // namespace
 
-Audited audit(Backend& backend, const Exhibit& exhibit, std::uint64_t seed,
+Audited audit(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed,
               const CompareOptions& options, const OwnGate& own) {
-  const Planted planted = exhibit.plant(backend, seed);
+  const Planted planted = plant(backend, world, exhibit, seed);
   const NamedTensors inputs = operands_of(planted.call);
   Audited result;
   result.exhibit = &exhibit;

@@ -26,7 +26,7 @@ struct Audited {
 using OwnGate = std::function<bool(const Planted& planted)>;
 
 /// Plants a fault and judges it by `options`, or by `own` where it is given.
-Audited audit(Backend& backend, const Exhibit& exhibit, std::uint64_t seed,
+Audited audit(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed,
               const CompareOptions& options, const OwnGate& own = {});
 
 }  // namespace mxo

@@ -32,9 +32,13 @@ std::span<const Exhibit> exhibits() {
   return all;
 }
 
+Planted plant(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
+  return exhibit.plant_ranks != nullptr ? exhibit.plant_ranks(backend, world, seed)
+                                        : exhibit.plant(backend, seed);
+}
+
 Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
-  const Planted p = exhibit.plant_ranks != nullptr ? exhibit.plant_ranks(backend, world, seed)
-                                                   : exhibit.plant(backend, seed);
+  const Planted p = plant(backend, world, exhibit, seed);
   Looked seen{explain(backend, p.call, p.expected, p.actual), false};
   if (exhibit.names == "same") {
     seen.named = seen.explanation.verdict == ExplainVerdict::same &&

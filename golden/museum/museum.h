@@ -33,6 +33,9 @@ struct Exhibit {
 
 std::span<const Exhibit> exhibits();
 
+/// The fault of an exhibit, planted.
+Planted plant(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed);
+
 /// An exhibit as explain sees it.
 struct Looked {
   Explanation explanation;

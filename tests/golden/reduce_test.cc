@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/museum/audit.h"
 #include "golden/museum/operands.h"
@@ -173,6 +174,7 @@ TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
 
 TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderFewDecibels) {
   const auto backend = make_cpu_backend({"best", 1});
+  const auto world = make_world("in_process");
   CompareOptions lax;
   lax.gate = parse_gate("sqnr=-1000");
   int rows = 0;
@@ -180,12 +182,12 @@ TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderFewDecibels) {
   for (const Exhibit& exhibit : exhibits()) {
     if (exhibit.number > 14) continue;
     ++rows;
-    const Audited strict = audit(*backend, exhibit, 1, {});
+    const Audited strict = audit(*backend, *world, exhibit, 1, {});
     EXPECT_FALSE(strict.missed()) << exhibit.fault;
     EXPECT_EQ(strict.passes, strict.harmless) << exhibit.fault;
-    missed += audit(*backend, exhibit, 1, lax).missed();
+    missed += audit(*backend, *world, exhibit, 1, lax).missed();
     const OwnGate all = [](const Planted&) { return true; };
-    EXPECT_EQ(audit(*backend, exhibit, 1, {}, all).missed(), !strict.harmless);
+    EXPECT_EQ(audit(*backend, *world, exhibit, 1, {}, all).missed(), !strict.harmless);
   }
   EXPECT_GT(rows, 10);
   EXPECT_GT(missed, 5);

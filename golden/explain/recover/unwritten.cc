@@ -84,11 +84,20 @@ std::vector<Claim> recover_unwritten(Output& output) {
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
   }
+  std::map<std::uint64_t, std::size_t> everywhere;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    const std::uint64_t bits = output.came(i);
+    const std::uint64_t fill = read(bits).nan ? kAnyNan : bits;
+    if (found.count(fill) > 0) ++everywhere[fill];
+  }
   for (const auto& [fill, elements] : found) {
+    // Among many scattered ones a few are neighbours by chance.
+    if (elements.size() * 2 < everywhere[fill]) continue;
     const bool plain = fill == 0 || fill == kAnyNan;
     if (!plain && is_scale(output)) continue;
     // A fill that is no NaN and no zero has to stand alone: a constant may have been computed.
-    if (static_cast<Index>(elements.size()) < std::min<Index>(8, output.columns)) continue;
+    if (elements.size() < 8) continue;
     const Place place = place_of(output, [&all = elements](Index i) {
       return std::binary_search(all.begin(), all.end(), i);
     });
