@@ -45,8 +45,9 @@ std::optional<Claim> claim_model(Output& output, const ElementModel& model, cons
     is_good[static_cast<std::size_t>(r)] = 1;
     fixed += here;
   }
-  if (fixed < std::max(least, std::min<Index>(output.left, 2)) && fixed != output.left)
-    return std::nullopt;
+  // What needs many elements to be told from chance needs them even where no others are left.
+  constexpr Index kMany = 8;
+  if (fixed < least && (least >= kMany || fixed != output.left)) return std::nullopt;
   if (fixed == 0) return std::nullopt;
   // A part must be most of what is left, or a block of rows too large for chance.
   if (!whole && fixed * 2 < output.left && (runs(good) > 1 || fixed < 64)) return std::nullopt;
