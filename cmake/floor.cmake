@@ -8,11 +8,19 @@ function(mxo_floor name)
   cmake_parse_arguments(floor "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
   list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
-  # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest.
+  # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest,
+  # or for 64-bit Arm a NAME_aarch64.cc.
+  list(FILTER sources EXCLUDE REGEX "^emu/cpu/lanes/")  # by lanes.cmake
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-    list(FILTER sources EXCLUDE REGEX "_portable\\.cc$")
+    list(FILTER sources EXCLUDE REGEX "_(portable|aarch64)\\.cc$")
   else()
     list(FILTER sources EXCLUDE REGEX "[_/](x86|avx2|avx512|avx512_vnni|vbmi|amx)\\.cc$")
+    set(arm ${sources})
+    list(FILTER arm INCLUDE REGEX "_aarch64\\.cc$")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+      list(TRANSFORM arm REPLACE "_aarch64\\.cc$" "_portable.cc")
+    endif()
+    list(REMOVE_ITEM sources ${arm})
   endif()
   add_library(mxo_${name} STATIC ${sources})
   add_library(mxo::${name} ALIAS mxo_${name})

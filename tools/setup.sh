@@ -6,7 +6,7 @@ set -eu
 
 packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3-dev libomp-dev
 libgtest-dev libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev
-liblzma-dev libopenmpi-dev openmpi-bin"
+liblzma-dev libhwy-dev libopenmpi-dev openmpi-bin"
 
 [ "${1:-}" = "--browser" ] && packages="$packages chromium fonts-dejavu-core"
 

@@ -53,7 +53,7 @@ struct EncodeKernel {
   void (*run)(const void* x, Index n, Overflow overflow, NanSign nan, std::uint8_t* codes) noexcept;
 };
 
-struct DecodeKernels {
+struct DecodeKernel {
   /// out[i] = decode(codes[i]) * multiplier, rounded to the output type.
   void (*run)(const std::uint8_t* codes, Index n, float multiplier, void* out) noexcept;
   /// out[i] = decode(codes[i]) * multipliers[i], rounded to the output type.
@@ -61,11 +61,13 @@ struct DecodeKernels {
 };
 
 /// Indexed by format_index() and input_index().
-struct CodecKernels {
+struct EncodeKernels {
   InputKernels input[3];           ///< f32, bf16, f16
   QuantizeKernels quantize[4][3];  ///< format, f32, bf16 or f16
   EncodeKernel encode[4][3];       ///< format, f32, bf16 or f16
-  DecodeKernels decode[4][2];      ///< format, to f32 or bf16
+};
+struct DecodeKernels {
+  DecodeKernel to[4][2];  ///< format, to f32 or bf16
 };
 
 /// e4m3, e4m3fnuz, e5m2, e5m2fnuz.
@@ -77,10 +79,10 @@ constexpr int input_index(Dtype input) {
   return input == Dtype::f32 ? 0 : input == Dtype::bf16 ? 1 : 2;
 }
 
-extern const CodecKernels kCodecScalar;
-extern const CodecKernels kCodecAvx2;
-extern const CodecKernels kCodecAvx512;
+extern const EncodeKernels kEncodeScalar;
+extern const DecodeKernels kDecodeScalar;
 
-const CodecKernels& codec_kernels(Isa isa);
+const EncodeKernels& encode_kernels(Isa isa);
+const DecodeKernels& decode_kernels(Isa isa);
 
 }  // namespace mxo::cpu

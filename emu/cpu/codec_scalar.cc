@@ -110,11 +110,11 @@ template <FormatSpec S, typename X>
 constexpr QuantizeKernels kQuantize{scale_run<S, X>,     divide_run<S, X>, divide_columns<S, X>,
                                     scale_columns<S, X>, mx_run<S, X>,     mx_panel<S, X>};
 template <FormatSpec S, typename X>
-constexpr DecodeKernels kDecode{decode_run<S, X>, decode_columns<S, X>};
+constexpr DecodeKernel kDecode{decode_run<S, X>, decode_columns<S, X>};
 
 }  // namespace
 
-const CodecKernels kCodecScalar{
+const EncodeKernels kEncodeScalar{
     {{amax<float>, amax_columns<float>},
      {amax<BF16>, amax_columns<BF16>},
      {amax<F16>, amax_columns<F16>}},
@@ -126,10 +126,13 @@ const CodecKernels kCodecScalar{
      {{encode_run<kE4M3Fnuz, float>}, {encode_run<kE4M3Fnuz, BF16>}, {encode_run<kE4M3Fnuz, F16>}},
      {{encode_run<kE5M2, float>}, {encode_run<kE5M2, BF16>}, {encode_run<kE5M2, F16>}},
      {{encode_run<kE5M2Fnuz, float>}, {encode_run<kE5M2Fnuz, BF16>}, {encode_run<kE5M2Fnuz, F16>}}},
-    {{kDecode<kE4M3, float>, kDecode<kE4M3, BF16>},
-     {kDecode<kE4M3Fnuz, float>, kDecode<kE4M3Fnuz, BF16>},
-     {kDecode<kE5M2, float>, kDecode<kE5M2, BF16>},
-     {kDecode<kE5M2Fnuz, float>, kDecode<kE5M2Fnuz, BF16>}},
 };
+
+const DecodeKernels kDecodeScalar{{
+    {kDecode<kE4M3, float>, kDecode<kE4M3, BF16>},
+    {kDecode<kE4M3Fnuz, float>, kDecode<kE4M3Fnuz, BF16>},
+    {kDecode<kE5M2, float>, kDecode<kE5M2, BF16>},
+    {kDecode<kE5M2Fnuz, float>, kDecode<kE5M2Fnuz, BF16>},
+}};
 
 }  // namespace mxo::cpu

@@ -72,7 +72,7 @@ void CpuBackend::run(const Encode& op) {
     return;
   }
   const EncodeKernel& kernel =
-      codec_kernels(isa()).encode[format_index(op.codes.dtype)][input_index(op.x.dtype)];
+      encode_kernels(isa()).encode[format_index(op.codes.dtype)][input_index(op.x.dtype)];
   for_each_run(op.x, op.codes, threads(), [&](const std::byte* from, Index n, std::byte* to) {
     kernel.run(from, n, op.overflow, op.nan, reinterpret_cast<std::uint8_t*>(to));
   });
@@ -87,7 +87,7 @@ void CpuBackend::run(const Decode& op) {
     });
     return;
   }
-  const DecodeKernels& kernels = codec_kernels(isa()).decode[format_index(op.codes.dtype)][0];
+  const DecodeKernel& kernels = decode_kernels(isa()).to[format_index(op.codes.dtype)][0];
   for_each_run(op.codes, op.x, threads(), [&](const std::byte* from, Index n, std::byte* to) {
     kernels.run(reinterpret_cast<const std::uint8_t*>(from), n, 1.0f, to);
   });

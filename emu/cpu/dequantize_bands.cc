@@ -26,13 +26,13 @@ void decode_rounding_once(const std::uint8_t* codes, Index n, const float* scale
 
 }  // namespace
 
-void dequantize_bands(const Dequantize& op, const CodecKernels& codec, int threads) {
+void dequantize_bands(const Dequantize& op, const DecodeKernels& codec, int threads) {
   constexpr Index kSliceRows = 64;
   BandPlan plan(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), Plane{},
                 op.group_ends, op.from.block);
   plan.slice(kSliceRows);
-  const DecodeKernels& kernels =
-      codec.decode[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
+  const DecodeKernel& kernels =
+      codec.to[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
   const bool mx = op.from.scales.dtype == Dtype::e8m0;
   const bool rounds_twice = !mx && op.x.dtype != Dtype::f32;
   void (*once)(const std::uint8_t*, Index, const float*, void*) = nullptr;

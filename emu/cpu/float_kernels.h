@@ -33,8 +33,6 @@ struct FloatKernels {
 constexpr int float_index(Dtype dtype) { return dtype == Dtype::f32 ? 0 : 1; }
 
 extern const FloatKernels kFloatScalar;
-extern const FloatKernels kFloatAvx2;
-extern const FloatKernels kFloatAvx512;
 
 const FloatKernels& float_kernels(Isa isa);
 

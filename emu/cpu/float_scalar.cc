@@ -54,7 +54,14 @@ void multiply(const void* x, const void* z, Index n, float* products) noexcept {
 }  // namespace
 
 const FloatKernels kFloatScalar = {
-#include "emu/cpu/float_table.inc"
+    {{gate<F32, F32>, gate<F32, BF16>}, {gate<BF16, F32>, gate<BF16, BF16>}},
+    {{{gradient<F32, F32, F32>, gradient<F32, F32, BF16>},
+      {gradient<F32, BF16, F32>, gradient<F32, BF16, BF16>}},
+     {{gradient<BF16, F32, F32>, gradient<BF16, F32, BF16>},
+      {gradient<BF16, BF16, F32>, gradient<BF16, BF16, BF16>}}},
+    {add_scaled<F32>, add_scaled<BF16>},
+    {{scale<F32, F32>, scale<F32, BF16>}, {scale<BF16, F32>, scale<BF16, BF16>}},
+    {{multiply<F32, F32>, multiply<F32, BF16>}, {multiply<BF16, F32>, multiply<BF16, BF16>}},
 };
 
 }  // namespace mxo::cpu

@@ -9,7 +9,8 @@
 namespace mxo::cpu {
 namespace {
 
-constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512_vnni", "amx"};
+constexpr std::string_view kNames[] = {"scalar", "avx2", "avx512", "avx512_vnni",
+                                       "amx",    "neon", "sve"};
 
 Isa machine_best() {
   static const Isa best = detect_isa();
@@ -20,7 +21,10 @@ Isa machine_best() {
 
 std::string_view name_of(Isa isa) { return kNames[static_cast<int>(isa)]; }
 
-bool machine_has(Isa isa) { return isa <= machine_best(); }
+bool machine_has(Isa isa) {
+  const bool same_processor = (isa >= Isa::neon) == (machine_best() >= Isa::neon);
+  return isa == Isa::scalar || (same_processor && isa <= machine_best());
+}
 
 Isa isa_named(std::string_view name) {
   if (name == "best") return best_isa();
@@ -43,7 +47,7 @@ Isa best_isa() {
 }
 
 std::vector<Isa> all_isas() {
-  return {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::amx};
+  return {Isa::scalar, Isa::avx2, Isa::avx512, Isa::avx512_vnni, Isa::amx, Isa::neon, Isa::sve};
 }
 
 std::vector<Isa> machine_isas() {

@@ -8,13 +8,15 @@
 
 namespace mxo::cpu {
 
-/// In rising order: a machine that has one has all before it.
+/// In rising order: a machine that has one has all of its processor before it, and scalar.
 enum class Isa : std::uint8_t {
   scalar,       ///< plain C++
-  avx2,         ///< AVX2, FMA, F16C (Haswell and later)
+  avx2,         ///< AVX2, FMA, F16C, BMI (Haswell and later)
   avx512,       ///< AVX-512 F, BW, VL, DQ (Skylake-X and later)
   avx512_vnni,  ///< and VNNI (Cascade Lake and later)
   amx,          ///< and AMX tiles with bf16 and int8 (Sapphire Rapids and later)
+  neon,         ///< 64-bit Arm
+  sve,          ///< and SVE, vectors of any length
 };
 
 std::string_view name_of(Isa isa);

@@ -44,8 +44,9 @@ Isa detect_isa() {
   constexpr unsigned long long kTiles = 0x60000;
   if (!bit(one.ecx, 27)) return Isa::scalar;  // OSXSAVE
   const unsigned long long state = enabled_state();
+  const bool bmi = bit(seven.ebx, 3) && bit(seven.ebx, 8);
   const bool avx2 =
-      bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5) && (state & kYmm) == kYmm;
+      bit(one.ecx, 12) && bit(one.ecx, 29) && bit(seven.ebx, 5) && bmi && (state & kYmm) == kYmm;
   if (!avx2) return Isa::scalar;
   const bool avx512 = bit(seven.ebx, 16) && bit(seven.ebx, 17) && bit(seven.ebx, 30) &&
                       bit(seven.ebx, 31) && (state & kZmm) == kZmm;

@@ -95,7 +95,7 @@ void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxR
   if (copies_scales) copy_tile(to_read(scales), final_scales, s.rows, s.columns, 1);
 }
 
-void dequantize_tile(const MxPlan& plan, const DecodeKernels& kernels, Index number,
+void dequantize_tile(const MxPlan& plan, const DecodeKernel& kernels, Index number,
                      std::byte* workspace) {
   const MxTile t(plan, number);
   const ScaleExtent s(plan, t);
@@ -160,7 +160,7 @@ MxPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales, const Bl
 
 void CpuBackend::run(const Quantize& op) {
   if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
-  const CodecKernels& codec = codec_kernels(isa());
+  const EncodeKernels& codec = encode_kernels(isa());
   if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends) ||
       !is_regular(op.rule)) {
     return quantize_bands(op, codec, threads());
@@ -189,14 +189,14 @@ void CpuBackend::quantize_and_swizzle(const Quantize& op) {
 }
 
 void CpuBackend::run(const Dequantize& op) {
-  const CodecKernels& codec = codec_kernels(isa());
+  const DecodeKernels& codec = decode_kernels(isa());
   if (op.from.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.from.block, op.group_ends)) {
     return dequantize_bands(op, codec, threads());
   }
   const MxPlan plan =
       plan_of(plane_of(op.x), plane_of(op.from.codes), plane_of(op.from.scales), op.from.block);
-  const DecodeKernels& kernels =
-      codec.decode[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
+  const DecodeKernel& kernels =
+      codec.to[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     dequantize_tile(plan, kernels, tile, workspace);
   });

@@ -62,7 +62,7 @@ constexpr Index kManyBlocks = Index{1} << 14;  // from which on steps are worth 
 /// What every band of one call shares.
 class BandQuantizer {
  public:
-  BandQuantizer(const Quantize& op, const CodecKernels& codec)
+  BandQuantizer(const Quantize& op, const EncodeKernels& codec)
       : input_(codec.input[input_index(op.x.dtype)]),
         x_bytes_(size_of(op.x.dtype)),
         scale_bytes_(static_cast<Index>(size_of(op.to.scales.dtype))),
@@ -315,7 +315,7 @@ void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index 
 
 }  // namespace
 
-void quantize_bands(const Quantize& op, const CodecKernels& codec, int threads) {
+void quantize_bands(const Quantize& op, const EncodeKernels& codec, int threads) {
   const BandQuantizer quantize(op, codec);
   const BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales),
                       op.given.given() ? plane_of(op.given) : Plane{}, op.group_ends, op.to.block);

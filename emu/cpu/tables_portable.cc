@@ -6,7 +6,8 @@
 
 namespace mxo::cpu {
 
-const CodecKernels& codec_kernels(Isa) { return kCodecScalar; }
+const EncodeKernels& encode_kernels(Isa) { return kEncodeScalar; }
+const DecodeKernels& decode_kernels(Isa) { return kDecodeScalar; }
 const FloatKernels& float_kernels(Isa) { return kFloatScalar; }
 const ModelKernels* model_kernels(Isa) { return nullptr; }
 const Kernels& kernels_of(Isa) { return scalar_kernels(); }

@@ -1,19 +1,39 @@
 // Which table of kernels each instruction set of x86 takes.
-#include "emu/cpu/codec_kernels.h"
-#include "emu/cpu/float_kernels.h"
 #include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/models/model_kernels.h"
 
 namespace mxo::cpu {
 
-const CodecKernels& codec_kernels(Isa isa) {
-  if (isa >= Isa::avx512) return kCodecAvx512;
-  return isa == Isa::avx2 ? kCodecAvx2 : kCodecScalar;
+namespace {
+
+/// The table of AVX-512, MX blocks of bf16 by its 16-bit lanes.
+EncodeKernels with_bf16_lanes() {
+  EncodeKernels table = N_AVX3::kEncodeKernels;
+  for (int format = 0; format < 4; ++format) {
+    QuantizeKernels& bf16 = table.quantize[format][input_index(Dtype::bf16)];
+    bf16.mx_run = N_AVX3::kMxBF16[format].run;
+    bf16.mx_panel = N_AVX3::kMxBF16[format].panel;
+  }
+  return table;
+}
+
+}  // namespace
+
+const EncodeKernels& encode_kernels(Isa isa) {
+  static const EncodeKernels avx512 = with_bf16_lanes();
+  if (isa >= Isa::avx512) return avx512;
+  return isa == Isa::avx2 ? N_AVX2::kEncodeKernels : kEncodeScalar;
+}
+
+const DecodeKernels& decode_kernels(Isa isa) {
+  if (isa >= Isa::avx512) return N_AVX3::kDecodeKernels;
+  return isa == Isa::avx2 ? N_AVX2::kDecodeKernels : kDecodeScalar;
 }
 
 const FloatKernels& float_kernels(Isa isa) {
-  if (isa >= Isa::avx512) return kFloatAvx512;
-  return isa == Isa::avx2 ? kFloatAvx2 : kFloatScalar;
+  if (isa >= Isa::avx512) return N_AVX3::kFloatKernels;
+  return isa == Isa::avx2 ? N_AVX2::kFloatKernels : kFloatScalar;
 }
 
 const ModelKernels* model_kernels(Isa isa) {
@@ -23,7 +43,9 @@ const ModelKernels* model_kernels(Isa isa) {
 
 const Kernels& kernels_of(Isa isa) {
   switch (isa) {
-    case Isa::scalar: return scalar_kernels();
+    case Isa::scalar:
+    case Isa::neon:
+    case Isa::sve: return scalar_kernels();
     case Isa::avx2: return avx2_kernels();
     case Isa::avx512: return avx512_kernels();
     case Isa::avx512_vnni: return avx512_vnni_kernels();

@@ -13,7 +13,7 @@ namespace {
 /// a * sigma(a) for 2^14 floats at a time.
 TEST(Swiglu, EveryFloatGivesTheSameSiluOnEveryInstructionSet) {
   constexpr Index kRun = 1 << 14;
-  constexpr cpu::Isa kSets[] = {cpu::Isa::avx2, cpu::Isa::avx512};
+  constexpr cpu::Isa kSets[] = {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::neon, cpu::Isa::sve};
   const std::vector<float> ones(kRun, 1.0f);
   const auto twin = cpu::float_kernels(cpu::Isa::scalar).gate[0][0];
   std::int64_t wrong[std::size(kSets)] = {};

@@ -1,0 +1,30 @@
+# Vector loops of the CPU by Highway: each source of emu/cpu/lanes becomes an object of mxo_emu for
+# each target of this processor.  Which of them runs is chosen at run time (emu/cpu/tables_*.cc);
+# users of the library need no Highway.
+find_path(MXO_HIGHWAY hwy/highway.h DOC "Highway's headers (libhwy-dev)" REQUIRED)
+mark_as_advanced(MXO_HIGHWAY)
+file(GLOB lanes CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} emu/cpu/lanes/*.cc)
+set(by_hand ${lanes})
+list(FILTER by_hand INCLUDE REGEX "_avx512\\.cc$")
+list(REMOVE_ITEM lanes ${by_hand})
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(lanes_targets AVX2 AVX3)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(lanes_targets NEON SVE)
+else()
+  set(lanes_targets "")  # plain C++ (tables_portable.cc)
+endif()
+foreach(target ${lanes_targets})
+  add_library(mxo_lanes_${target} OBJECT ${lanes})
+  if(target STREQUAL AVX3)
+    target_sources(mxo_lanes_${target} PRIVATE ${by_hand})
+  endif()
+  set_target_properties(mxo_lanes_${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_definitions(mxo_lanes_${target} PRIVATE MXO_LANES_TARGET=HWY_${target})
+  target_include_directories(mxo_lanes_${target} SYSTEM PRIVATE ${MXO_HIGHWAY})
+  target_link_libraries(mxo_lanes_${target} PRIVATE mxo_warnings)
+  # GCC 12 takes the deliberately undefined operand inside some AVX-512 intrinsics for a mistake.
+  target_compile_options(mxo_lanes_${target} PRIVATE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-uninitialized -Wno-maybe-uninitialized>)
+  target_sources(mxo_emu PRIVATE $<TARGET_OBJECTS:mxo_lanes_${target}>)
+endforeach()

@@ -1,0 +1,226 @@
+// MX quantisation of bf16 in 16-bit lanes of AVX-512: 32 elements a vector, integers only.  By
+// hand, because Highway 1.0.3 packs neither 16-bit lanes to bytes in order nor finds their maximum
+// in one instruction (bench/RESULTS.md).
+//
+// A block's code is a function of the bf16 magnitude and one number, its shift: the magnitude less
+// (scale - bias) << 7 has the exponent field of the code above the fraction.  This holds for
+// normal bf16.  Through the float lanes go blocks that hold Inf or NaN, blocks with a NaN scale,
+// and those whose scale byte is below kLeastScale: from there on the exponent field of a subnormal
+// bf16 lies so far below the normal range that all its bits are dropped, with or without an
+// implicit one.
+#include <immintrin.h>
+
+#include "emu/cpu/lanes/lanes.h"
+#include "emu/cpu/lanes/scale_lanes.h"
+#include "emu/cpu/lanes/tables.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mxo::cpu::N_AVX3 {
+namespace {
+
+using W = __m512i;
+
+/// The same of any block, in float lanes.
+template <FormatSpec S>
+const QuantizeKernels& in_float_lanes() {
+  constexpr int format =
+      (S.mantissa_bits == 2 ? 2 : 0) + (S.special == Special::nan_minus_0 ? 1 : 0);
+  constexpr int bf16 = input_index(Dtype::bf16);
+  return kEncodeKernels.quantize[format][bf16];
+}
+
+void store_line(std::uint8_t* to, W bytes, Stores stores) {
+  if (stores == Stores::streamed) {
+    _mm512_stream_si512(reinterpret_cast<W*>(to), bytes);
+  } else {
+    _mm512_storeu_si512(to, bytes);
+  }
+}
+
+template <FormatSpec S>
+constexpr int kLeastScale = S.bias + 1 + S.mantissa_bits;
+constexpr int kZeroShift = 0x7FFF;  // makes every magnitude of an all-zero block vanish
+
+/// The magnitudes of codes, one per 16-bit lane.
+template <FormatSpec S>
+W encode_halves(W word, W shift) {
+  constexpr int m = S.mantissa_bits;
+  const W magnitude = _mm512_and_si512(word, _mm512_set1_epi16(0x7FFF));
+  const W moved = _mm512_sub_epi16(magnitude, shift);
+  const W field = _mm512_srai_epi16(moved, 7);
+  // 1.fraction, 8 bits; kept bits 1 + m, one fewer for each binade below the normal range.
+  const W significand =
+      _mm512_ternarylogic_epi32(word, _mm512_set1_epi16(0x7F), _mm512_set1_epi16(0x80), 0xEA);
+  const W low = _mm512_min_epi16(field, _mm512_set1_epi16(1));
+  const W drop = _mm512_sub_epi16(_mm512_set1_epi16(8 - m), low);
+  const W odd = _mm512_and_si512(_mm512_srlv_epi16(significand, drop), _mm512_set1_epi16(1));
+  const W below_half =
+      _mm512_srlv_epi16(_mm512_set1_epi16(-1), _mm512_add_epi16(low, _mm512_set1_epi16(9 + m)));
+  const W rounded =
+      _mm512_srlv_epi16(_mm512_add_epi16(_mm512_add_epi16(significand, below_half), odd), drop);
+  // The kept bits of a normal result still carry the implicit one: hence the - 1.
+  const W base = _mm512_slli_epi16(
+      _mm512_sub_epi16(_mm512_max_epi16(field, _mm512_set1_epi16(1)), _mm512_set1_epi16(1)), m);
+  return _mm512_min_epi16(_mm512_add_epi16(base, rounded), _mm512_set1_epi16(S.max_finite()));
+}
+
+/// 64 codes of two vectors, the signs put back (fnuz: not on zeros).
+template <FormatSpec S>
+void store_halves_as_codes(std::uint8_t* to, W word0, W word1, W code0, W code1, Stores stores) {
+  W code = _mm512_packus_epi16(code0, code1);
+  // Signed saturation keeps the sign bit of a word in its byte.
+  const W signs = _mm512_and_si512(_mm512_packs_epi16(word0, word1), _mm512_set1_epi8(-0x80));
+  if constexpr (S.special == Special::nan_minus_0) {
+    code = _mm512_mask_or_epi32(code, 0xFFFF, code,
+                                _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(code, code), signs));
+  } else {
+    code = _mm512_or_si512(code, signs);
+  }
+  const W order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+  store_line(to, _mm512_permutexvar_epi64(order, code), stores);
+}
+
+/// Scale bytes of 32 blocks or columns with these magnitudes, their shifts, and which of them
+/// need the float lanes.
+template <FormatSpec S>
+struct HalfScales {
+  __m256i bytes;
+  W shifts;
+  __mmask32 special;
+};
+
+template <FormatSpec S>
+HalfScales<S> half_scales(W amax, const MxRule& rule) {
+  const W low = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_castsi512_si256(amax)), 16);
+  const W high = _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm512_extracti64x4_epi64(amax, 1)), 16);
+  const __m256i code0 = _mm512_cvtepi32_epi16(scale_lanes<S>(I{low}, rule).raw);
+  const __m256i code1 = _mm512_cvtepi32_epi16(scale_lanes<S>(I{high}, rule).raw);
+  const W code = _mm512_inserti64x4(_mm512_castsi256_si512(code0), code1, 1);
+  const __mmask32 zero = _mm512_testn_epi16_mask(amax, amax);
+  const __mmask32 tiny = _mm512_cmplt_epi16_mask(code, _mm512_set1_epi16(kLeastScale<S>));
+  const __mmask32 beyond = _mm512_cmpgt_epi16_mask(amax, _mm512_set1_epi16(0x7F7F)) |
+                           _mm512_cmpgt_epi16_mask(code, _mm512_set1_epi16(0xFE));
+  const W shifts = _mm512_slli_epi16(_mm512_sub_epi16(code, _mm512_set1_epi16(S.bias)), 7);
+  return {_mm512_cvtepi16_epi8(code),
+          _mm512_mask_blend_epi16(zero, shifts, _mm512_set1_epi16(kZeroShift)),
+          (tiny & ~zero) | beyond};
+}
+
+/// The largest 16-bit magnitude of a vector.
+std::uint32_t reduce_halves(W magnitude) {
+  const __m256i half =
+      _mm256_max_epu16(_mm512_castsi512_si256(magnitude), _mm512_extracti64x4_epi64(magnitude, 1));
+  const __m128i quarter =
+      _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  // phminposuw finds the least: so of the complement.
+  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi32(-1)));
+  return ~static_cast<std::uint32_t>(_mm_cvtsi128_si32(least)) & 0xFFFFu;
+}
+
+template <FormatSpec S>
+void mx_run_bf16(const void* from, Index blocks, Index block, const MxRule& rule,
+                 std::uint8_t* codes, std::uint8_t* scales, Stores stores) noexcept {
+  constexpr Index group = 32;  // blocks whose scales fill one vector
+  const auto* all = static_cast<const std::uint16_t*>(from);
+  const Index whole = block == kMxBlock ? blocks / group * group : 0;
+  for (Index first = 0; first < whole; first += group) {
+    const std::uint16_t* x = all + first * kMxBlock;
+    std::uint8_t* to = codes + first * kMxBlock;
+    alignas(64) std::uint16_t amax[group];
+    for (Index b = 0; b < group; ++b) {
+      const W word = _mm512_loadu_si512(x + b * kMxBlock);
+      amax[b] = static_cast<std::uint16_t>(
+          reduce_halves(_mm512_and_si512(word, _mm512_set1_epi16(0x7FFF))));
+    }
+    const HalfScales<S> scale = half_scales<S>(_mm512_load_si512(amax), rule);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(scales + first), scale.bytes);
+    alignas(64) std::uint16_t shifts[group];
+    _mm512_store_si512(shifts, scale.shifts);
+    for (Index b = 0; b < group; b += 2) {
+      // The next group, while this one computes: reading it is the other half of the work.
+      __builtin_prefetch(x + (group + b) * kMxBlock);
+      __builtin_prefetch(x + (group + b + 1) * kMxBlock);
+      const W word0 = _mm512_loadu_si512(x + b * kMxBlock);
+      const W word1 = _mm512_loadu_si512(x + (b + 1) * kMxBlock);
+      const W code0 = encode_halves<S>(word0, _mm512_set1_epi16(static_cast<short>(shifts[b])));
+      const W code1 = encode_halves<S>(word1, _mm512_set1_epi16(static_cast<short>(shifts[b + 1])));
+      store_halves_as_codes<S>(to + b * kMxBlock, word0, word1, code0, code1, stores);
+    }
+    for (std::uint32_t rest = scale.special; rest != 0; rest &= rest - 1) {
+      const auto b = static_cast<Index>(__builtin_ctz(rest));
+      in_float_lanes<S>().mx_run(x + b * kMxBlock, 1, kMxBlock, rule, to + b * kMxBlock,
+                                 scales + first + b, Stores::cached);
+    }
+  }
+  in_float_lanes<S>().mx_run(all + whole * block, blocks - whole, block, rule,
+                             codes + whole * block, scales + whole, Stores::cached);
+  if (stores == Stores::streamed) _mm_sfence();
+}
+
+template <FormatSpec S>
+void mx_panel_bf16(const void* from, Index x_stride, Index rows, Index columns, const MxRule& rule,
+                   std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
+                   const void* next) noexcept {
+  constexpr Index strip = 64;  // columns of one store
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  const Index whole = columns / strip * strip;
+  alignas(64) std::uint16_t amax[kPanelColumns] = {};
+  alignas(64) std::uint16_t shifts[kPanelColumns];
+  const W positive = _mm512_set1_epi16(0x7FFF);
+  for (Index r = 0; r < rows; r += 4) {
+    const Index step = rows - r < 4 ? rows - r : 4;
+    const std::uint16_t* row = x + r * x_stride;
+    for (Index k = 0; k < whole; k += 32) {
+      W top = _mm512_load_si512(amax + k);
+      for (Index i = 0; i < step; ++i) {
+        __builtin_prefetch(row + (i + kRowsAhead) * x_stride + k);
+        const W word = _mm512_loadu_si512(row + i * x_stride + k);
+        top = _mm512_max_epu16(top, _mm512_and_si512(word, positive));
+      }
+      _mm512_store_si512(amax + k, top);
+    }
+  }
+  std::uint64_t special[kPanelColumns / strip];
+  for (Index k = 0; k < whole; k += strip) {
+    special[k / strip] = 0;
+    for (Index half = 0; half < strip; half += 32) {
+      const HalfScales<S> scale = half_scales<S>(_mm512_load_si512(amax + k + half), rule);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(scales + k + half), scale.bytes);
+      _mm512_store_si512(shifts + k + half, scale.shifts);
+      special[k / strip] |= scale.special;
+    }
+  }
+  for (Index r = 0; r < rows; ++r) {
+    const std::uint16_t* row = x + r * x_stride;
+    const std::uint16_t* row_after = static_cast<const std::uint16_t*>(next) + r * x_stride;
+    for (Index k = 0; k < whole; k += strip) {
+      __builtin_prefetch(row_after + k);
+      __builtin_prefetch(row_after + k + 32);
+      const W word0 = _mm512_loadu_si512(row + k);
+      const W word1 = _mm512_loadu_si512(row + k + 32);
+      const W code0 = encode_halves<S>(word0, _mm512_load_si512(shifts + k));
+      const W code1 = encode_halves<S>(word1, _mm512_load_si512(shifts + k + 32));
+      store_halves_as_codes<S>(codes + r * codes_stride + k, word0, word1, code0, code1, stores);
+    }
+  }
+  for (Index k = 0; k < whole; k += strip) {
+    if (special[k / strip] == 0) continue;
+    in_float_lanes<S>().mx_panel(x + k, x_stride, rows, strip, rule, codes + k, codes_stride,
+                                 scales + k, Stores::cached, x + k);
+  }
+  if (whole < columns) {
+    in_float_lanes<S>().mx_panel(x + whole, x_stride, rows, columns - whole, rule, codes + whole,
+                                 codes_stride, scales + whole, Stores::cached, x + whole);
+  }
+  if (stores == Stores::streamed) _mm_sfence();
+}
+
+}  // namespace
+
+const MxKernels kMxBF16[4] = {{mx_run_bf16<kE4M3>, mx_panel_bf16<kE4M3>},
+                              {mx_run_bf16<kE4M3Fnuz>, mx_panel_bf16<kE4M3Fnuz>},
+                              {mx_run_bf16<kE5M2>, mx_panel_bf16<kE5M2>},
+                              {mx_run_bf16<kE5M2Fnuz>, mx_panel_bf16<kE5M2Fnuz>}};
+
+}  // namespace mxo::cpu::N_AVX3
+HWY_AFTER_NAMESPACE();
