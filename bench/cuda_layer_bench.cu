@@ -73,11 +73,11 @@ std::string what_of(std::string_view name, const RouterGradients& op) {
   return std::string(name) + (op.drouter.given() ? ", drouter " : ", dx ") + describe(op.dlogits);
 }
 std::string what_of(std::string_view, const GroupedMatmul& op) {
-  const char* name = op.scaling == Scaling::none ? "grouped_matmul bf16 " : "grouped_matmul fp8 ";
-  return name + describe(op.x);
+  const char* name = op.x.scaled() ? "grouped_matmul fp8 " : "grouped_matmul bf16 ";
+  return name + describe(op.x.codes);
 }
 std::string what_of(std::string_view, const GroupedMatmulWgrad& op) {
-  return (op.scaling == Scaling::none ? "wgrad bf16 " : "wgrad fp8 ") + describe(op.dy);
+  return (op.dy.scaled() ? "wgrad fp8 " : "wgrad bf16 ") + describe(op.dy.codes);
 }
 
 double elements(const Operand& x) { return static_cast<double>(x.elements()); }
@@ -86,10 +86,10 @@ double flop_of(const Op&) {
   return 0;
 }
 double flop_of(const GroupedMatmul& op) {
-  return 2.0 * elements(op.x) * static_cast<double>(op.w.extent[1]);
+  return 2.0 * elements(op.x.codes) * static_cast<double>(op.w.codes.extent[1]);
 }
 double flop_of(const GroupedMatmulWgrad& op) {
-  return 2.0 * elements(op.dy) * static_cast<double>(op.x.extent[1]);
+  return 2.0 * elements(op.dy.codes) * static_cast<double>(op.x.codes.extent[1]);
 }
 
 /// The device, with an event before and behind every operator that a layer calls.

@@ -20,7 +20,7 @@
 #include "formats/tensor.h"
 #include "ops/backend_tensor.h"
 #include "ops/grouped_matmul.h"
-#include "ops/quantize.h"
+#include "ops/linear_factor.h"
 
 namespace mxo::bench {
 namespace {
@@ -120,18 +120,6 @@ Operand grouped(Operand flat, Index groups) {
   return w;
 }
 
-Operand exchanged(Operand w) {
-  std::swap(w.extent[1], w.extent[2]);
-  std::swap(w.stride[1], w.stride[2]);
-  return w;
-}
-
-/// Codes of a matrix, and their scales.
-struct Codes {
-  BackendTensor codes;
-  BackendTensor scales;
-};
-
 enum class Pass { forward, dgrad, wgrad };
 
 struct Bench {
@@ -164,61 +152,40 @@ struct Bench {
                   reinterpret_cast<const std::byte*>(ends.data()), ends.size() * 4);
   }
 
-  /// A matrix as the product of `scaling` takes it, contracted along its rows' length or along its
-  /// columns' within groups.
-  Codes codes_of(const Operand& from, Scaling scaling, bool along_rows, bool weight) {
-    const Index rows = from.extent[0];
-    const Index columns = from.extent[1];
-    Codes to{{device, Dtype::e4m3, {rows, columns}}, {}};
-    BlockExtents block = along_rows ? kMxColumns : kMxRows;
-    ScaleRule rule;
-    if (scaling == Scaling::rowwise) {
-      block = along_rows ? kWholeRow : kWholeColumn;
-      rule = f32_rule(kTorchaoRowwise);
-    } else if (scaling == Scaling::blockwise) {
-      block = weight ? kSquareBlock : along_rows ? kRowBlock : kColumnBlock;
-      rule = f32_rule(kTorchaoBlockwise);
-    }
-    const Dtype scale = scaling == Scaling::mx ? Dtype::e8m0 : Dtype::f32;
-    const bool grouped = block == kWholeColumn;
-    const std::vector<Index> shape =
-        grouped ? std::vector<Index>{groups, columns} : shape_of_scales(shape_of(from), block);
-    to.scales = BackendTensor(device, scale, shape.data(), static_cast<int>(shape.size()));
-    Quantize op{from, {}, {to.codes.result(), to.scales.result(), block}, rule};
-    if (grouped) op.group_ends = group_ends.operand();
-    quantize(device, op);
-    return to;
+  /// A matrix as the product of `recipe` takes it, in its blocks along the rows' length or, within
+  /// groups, along the columns'.
+  OwnedScaledTensor scaled(const Operand& from, const LinearRecipe& recipe, bool along_rows,
+                           const BlockExtents& along) {
+    const BlockExtents block = along_rows ? along : BlockExtents{along.columns, along.rows};
+    const Operand ends = block == kWholeColumn ? group_ends.operand() : Operand{};
+    return quantized(device, from, ends, Dtype::e4m3, recipe.scale, block, recipe.rule);
   }
 
   /// One row of the table.
-  void row(const char* name, Pass pass, Scaling scaling, const Accumulation& sum, Dtype out) {
+  void row(const char* name, Pass pass, const LinearRecipe& recipe, const Accumulation& sum,
+           Dtype out) {
     if (std::string(name).find(only) == std::string::npos) return;
-    pass == Pass::wgrad ? wgrad(name, scaling, sum, out) : forward(name, pass, scaling, sum, out);
+    pass == Pass::wgrad ? wgrad(name, recipe, sum, out) : forward(name, pass, recipe, sum, out);
   }
 
-  void forward(const char* name, Pass pass, Scaling scaling, const Accumulation& sum, Dtype out) {
+  void forward(const char* name, Pass pass, const LinearRecipe& recipe, const Accumulation& sum,
+               Dtype out) {
     const bool back = pass == Pass::dgrad;  // dx = dy w: contracted over N
     const Operand rows = (back ? dy : x).operand();
-    Codes a;
-    Codes b;
+    OwnedScaledTensor a;
+    OwnedScaledTensor b;
     GroupedMatmul op;
-    op.x = rows;
-    op.w = grouped(w.operand(), groups);
-    if (scaling != Scaling::none) {
-      a = codes_of(rows, scaling, true, false);
-      b = codes_of(w.operand(), scaling, !back, true);
-      op.x = a.codes.operand();
-      op.x_scales = a.scales.operand();
-      op.w = grouped(b.codes.operand(), groups);
-      op.w_scales = grouped(b.scales.operand(), groups);
+    op.x = unscaled(rows);
+    op.w = unscaled(grouped(w.operand(), groups));
+    if (recipe.scaled()) {
+      a = scaled(rows, recipe, true, recipe.tokens);
+      b = scaled(w.operand(), recipe, !back, recipe.weight);
+      op.x = a.view();
+      op.w = {grouped(b.codes(), groups), grouped(b.scales(), groups), b.view().block};
     }
-    if (back) {
-      op.w = exchanged(op.w);
-      if (scaling == Scaling::mx) op.w_scales = exchanged(op.w_scales);
-    }
-    const Index columns = op.w.extent[1];
+    if (back) op.w = transposed(op.w);
+    const Index columns = op.w.codes.extent[1];
     BackendTensor y(device, out, {m, columns});
-    op.scaling = scaling;
     op.sum = sum;
     op.group_ends = group_ends.operand();
     op.y = y.result();
@@ -229,19 +196,19 @@ struct Bench {
     const auto end = static_cast<std::int32_t>(count);
     for (Index g = 0; g < groups; ++g) {
       const Index first = m / groups * g;
-      const Tensor lines = fetch(part(op.x, 0, first, count));
-      const Tensor weight = fetch(part(op.w, 0, g, 1));
+      const Tensor lines = fetch(part(op.x.codes, 0, first, count));
+      const Tensor weight = fetch(part(op.w.codes, 0, g, 1));
       Tensor line_scales(Dtype::f32, {0});
       Tensor weight_scales(Dtype::f32, {0});
       Tensor expected(out, {count, columns});
       GroupedMatmul sample = op;
-      sample.x = lines.operand();
-      sample.w = weight.operand();
-      if (scaling != Scaling::none) {
-        line_scales = fetch(part(op.x_scales, 0, first, count));
-        weight_scales = fetch(part(op.w_scales, 0, g, 1));
-        sample.x_scales = line_scales.operand();
-        sample.w_scales = weight_scales.operand();
+      sample.x.codes = lines.operand();
+      sample.w.codes = weight.operand();
+      if (recipe.scaled()) {
+        line_scales = fetch(part(op.x.scales, 0, first, count));
+        weight_scales = fetch(part(op.w.scales, 0, g, 1));
+        sample.x.scales = line_scales.operand();
+        sample.w.scales = weight_scales.operand();
       }
       sample.group_ends = Operand{&end, Dtype::i32, 1, {1}, {1}};
       sample.y = expected.result();
@@ -251,22 +218,19 @@ struct Bench {
     print(name, ms, wrong);
   }
 
-  void wgrad(const char* name, Scaling scaling, const Accumulation& sum, Dtype out) {
-    Codes a;
-    Codes b;
+  void wgrad(const char* name, const LinearRecipe& recipe, const Accumulation& sum, Dtype out) {
+    OwnedScaledTensor a;
+    OwnedScaledTensor b;
     GroupedMatmulWgrad op;
-    op.dy = dy.operand();
-    op.x = x.operand();
-    if (scaling != Scaling::none) {
-      a = codes_of(op.dy, scaling, false, false);
-      b = codes_of(op.x, scaling, false, false);
-      op.dy = a.codes.operand();
-      op.dy_scales = a.scales.operand();
-      op.x = b.codes.operand();
-      op.x_scales = b.scales.operand();
+    op.dy = unscaled(dy.operand());
+    op.x = unscaled(x.operand());
+    if (recipe.scaled()) {
+      a = scaled(dy.operand(), recipe, false, recipe.tokens);
+      b = scaled(x.operand(), recipe, false, recipe.tokens);
+      op.dy = a.view();
+      op.x = b.view();
     }
     BackendTensor dw(device, out, {groups, n, k});
-    op.scaling = scaling;
     op.sum = sum;
     op.group_ends = group_ends.operand();
     op.dw = dw.result();
@@ -274,28 +238,27 @@ struct Bench {
     Index wrong = 0;
     const Index size = m / groups;
     const auto end = static_cast<std::int32_t>(size);
-    const Index scale_rows = scaling == Scaling::mx        ? size / 32
-                             : scaling == Scaling::rowwise ? 1
-                                                           : size / 128;
+    const Index height = recipe.tokens.columns;
+    const Index scale_rows = height == kWhole ? 1 : size / height;
     const Index rows = std::min(checked, n);
     const Index columns = std::min(8 * checked, k);
     for (Index g = 0; g < groups; ++g) {
       const auto sample_of = [&](const Operand& from, Index first, Index count, Index lines) {
         return fetch(part(part(from, 0, first, count), 1, 0, lines));
       };
-      const Tensor of_dy = sample_of(op.dy, size * g, size, rows);
-      const Tensor of_x = sample_of(op.x, size * g, size, columns);
+      const Tensor of_dy = sample_of(op.dy.codes, size * g, size, rows);
+      const Tensor of_x = sample_of(op.x.codes, size * g, size, columns);
       Tensor dy_scales(Dtype::f32, {0});
       Tensor x_scales(Dtype::f32, {0});
       Tensor expected(out, {1, rows, columns});
       GroupedMatmulWgrad sample = op;
-      sample.dy = of_dy.operand();
-      sample.x = of_x.operand();
-      if (scaling != Scaling::none) {
-        dy_scales = sample_of(op.dy_scales, scale_rows * g, scale_rows, rows);
-        x_scales = sample_of(op.x_scales, scale_rows * g, scale_rows, columns);
-        sample.dy_scales = dy_scales.operand();
-        sample.x_scales = x_scales.operand();
+      sample.dy.codes = of_dy.operand();
+      sample.x.codes = of_x.operand();
+      if (recipe.scaled()) {
+        dy_scales = sample_of(op.dy.scales, scale_rows * g, scale_rows, rows);
+        x_scales = sample_of(op.x.scales, scale_rows * g, scale_rows, columns);
+        sample.dy.scales = dy_scales.operand();
+        sample.x.scales = x_scales.operand();
       }
       sample.group_ends = Operand{&end, Dtype::i32, 1, {1}, {1}};
       sample.dw = expected.result();
@@ -345,10 +308,10 @@ int main(int argc, char** argv) {
               static_cast<long long>(bench.k), static_cast<long long>(bench.n),
               static_cast<long long>(bench.groups));
   bench.make();
-  const auto mx = Scaling::mx;
-  const auto none = Scaling::none;
-  const auto rows = Scaling::rowwise;
-  const auto blocks = Scaling::blockwise;
+  const LinearRecipe& mx = linear_recipe_named("mxfp8_rceil");
+  const LinearRecipe& none = linear_recipe_named("bf16");
+  const LinearRecipe& rows = linear_recipe_named("fp8_rowwise");
+  const LinearRecipe& blocks = linear_recipe_named("fp8_blockwise");
   bench.row("exact, e4m3 + e8m0 -> bf16", Pass::forward, mx, kExact, Dtype::bf16);
   bench.row("exact, e4m3 + e8m0 -> f32", Pass::forward, mx, kExact, Dtype::f32);
   bench.row("exact dgrad, e4m3 + e8m0 -> bf16", Pass::dgrad, mx, kExact, Dtype::bf16);

@@ -39,9 +39,9 @@ struct Layer {
 void quantize_all(Backend& backend, const LinearRecipe& recipe, const Layer& layer) {
   constexpr Dtype format = Dtype::e4m3;
   const Operand ends = layer.ends.operand();
-  scaled_along_columns(backend, recipe, format, layer.x.operand(), FactorRole::tokens);
-  scaled_along_columns(backend, recipe, format, layer.w.operand(), FactorRole::weight);
-  scaled_along_columns(backend, recipe, format, layer.dy.operand(), FactorRole::tokens);
+  scaled_along_columns(backend, recipe, format, layer.x.operand(), recipe.tokens);
+  scaled_along_columns(backend, recipe, format, layer.w.operand(), recipe.weight);
+  scaled_along_columns(backend, recipe, format, layer.dy.operand(), recipe.tokens);
   scaled_along_rows_transposed(backend, recipe, format, layer.w.operand());
   scaled_along_tokens(backend, recipe, format, layer.dy.operand(), ends);
   scaled_along_tokens(backend, recipe, format, layer.x.operand(), ends);
@@ -77,7 +77,7 @@ void BM_Step(benchmark::State& state, const LinearRecipe& recipe) {
 
 void register_all() {
   for (const LinearRecipe& recipe : kLinearRecipes) {
-    if (recipe.scaling == Scaling::none) continue;
+    if (!recipe.scaled()) continue;
     benchmark::RegisterBenchmark(("grouped_linear/" + std::string(recipe.name)).c_str(),
                                  [recipe](benchmark::State& state) { BM_Step(state, recipe); })
         ->ArgNames({"T", "K", "N", "E"})

@@ -114,12 +114,17 @@ bool check_forward(const GroupedMatmul& op, const Shape& shape) {
       view.extent[axis] = count;
       return view;
     };
-    part.x = slice(op.x, 0, start + shape.rows[g] / 2, 1);
-    part.w = slice(slice(op.w, 0, static_cast<Index>(g), 1), 1, shape.n - columns, columns);
-    if (op.x_scales.given()) {
-      part.x_scales = slice(op.x_scales, 0, start + shape.rows[g] / 2, 1);
-      part.w_scales =
-          slice(slice(op.w_scales, 0, static_cast<Index>(g), 1), 1, shape.n - columns, columns);
+    const auto row = [&](const Operand& view) {
+      return slice(view, 0, start + shape.rows[g] / 2, 1);
+    };
+    const auto weight = [&](const Operand& view) {
+      return slice(slice(view, 0, static_cast<Index>(g), 1), 1, shape.n - columns, columns);
+    };
+    part.x.codes = row(op.x.codes);
+    part.w.codes = weight(op.w.codes);
+    if (op.x.scaled()) {
+      part.x.scales = row(op.x.scales);
+      part.w.scales = weight(op.w.scales);
     }
     Tensor ends(Dtype::i32, {1});
     ends.as<std::int32_t>()[0] = 1;
@@ -185,10 +190,8 @@ Quantized quantized(Backend& backend, const Tensor& x, const BlockExtents& block
 
 GroupedMatmul mx_product(const Quantized& x, const Quantized& w, const Tensor& ends, Tensor& y) {
   GroupedMatmul op;
-  op.x = x.codes.operand();
-  op.x_scales = x.scales.operand();
-  op.w = w.codes.operand();
-  op.w_scales = w.scales.operand();
+  op.x = {x.codes.operand(), x.scales.operand()};
+  op.w = {w.codes.operand(), w.scales.operand()};
   op.group_ends = ends.operand();
   op.y = y.result();
   return op;
@@ -254,10 +257,8 @@ void mx_passes(benchmark::State& state, const Shape& shape) {
   const GroupedMatmul forward = mx_product(x_k, w_k, ends, y);
   const GroupedMatmul dgrad = mx_product(dy_n, w_n, ends, dx);
   GroupedMatmulWgrad wgrad;
-  wgrad.dy = dy_r.codes.operand();
-  wgrad.dy_scales = dy_r.scales.operand();
-  wgrad.x = x_r.codes.operand();
-  wgrad.x_scales = x_r.scales.operand();
+  wgrad.dy = {dy_r.codes.operand(), dy_r.scales.operand(), kMxRows};
+  wgrad.x = {x_r.codes.operand(), x_r.scales.operand(), kMxRows};
   wgrad.group_ends = ends.operand();
   wgrad.dw = dw.result();
   Race race;
@@ -284,10 +285,9 @@ void bf16_forward(benchmark::State& state, const Shape& shape) {
   const Tensor ends = ends_of(shape);
   Tensor y(Dtype::bf16, {shape.m, shape.n});
   GroupedMatmul op;
-  op.x = xb.operand();
-  op.w = wb.operand();
+  op.x = unscaled(xb.operand());
+  op.w = unscaled(wb.operand());
   op.group_ends = ends.operand();
-  op.scaling = Scaling::none;
   op.y = y.result();
   grouped_matmul(*cpu, op);
   if (!check_forward(op, shape)) return state.SkipWithError("not the definition's bits");

@@ -1,7 +1,7 @@
 // Operators as products, and their groups one by one.
 #include "ops/contraction_view.h"
 
-#include <algorithm>
+#include <numeric>
 
 #include "formats/mx_block.h"
 #include "ops/fused_dot.h"
@@ -10,53 +10,63 @@
 namespace mxo {
 namespace {
 
-Index block_of(Scaling scaling) {
-  if (scaling == Scaling::mx) return kMxBlock;
-  return scaling == Scaling::blockwise ? kScaleTile : Factor::kWholeK;
+/// Extents of blocks as the view has them.
+Index extent_of(Index extent) { return extent == kWhole ? Factor::kWholeK : extent; }
+
+/// From a block to the next along `axis`; none where one scale holds for all.
+Index scale_step(const Operand& scales, int axis) {
+  const bool one = axis >= scales.rank || scales.extent[axis] == 1;
+  return one ? 0 : scales.stride[axis];
 }
 
-/// K-vectors along the last axis of codes [rows, K]; scales, if any, [rows, blocks].
-Factor rows_of(const Operand& codes, const Operand& scales, Scaling scaling) {
+/// K-vectors that share a scale; where all do, each may as well have its own.
+Index tile_of(Index extent, Index row_step) { return row_step == 0 ? 1 : extent_of(extent); }
+
+/// K-vectors along the last axis of a matrix [rows, K].
+Factor rows_of(const ScaledTensor& t) {
   Factor f;
-  f.codes = codes;
-  f.row_step = codes.stride[0];
-  f.step = codes.stride[1];
-  f.rows = codes.extent[0];
-  f.scales = scales;
-  f.scales_row_step = scales.stride[0];
-  f.scales_step = scales.stride[1];
-  f.block = block_of(scaling);
+  f.codes = t.codes;
+  f.row_step = t.codes.stride[0];
+  f.step = t.codes.stride[1];
+  f.rows = t.codes.extent[0];
+  f.scales = t.scales;
+  f.scales_row_step = scale_step(t.scales, 0);
+  f.scales_step = scale_step(t.scales, 1);
+  f.row_tile = tile_of(t.block.rows, f.scales_row_step);
+  f.block = extent_of(t.block.columns);
   f.rows_are_rows = true;
   return f;
 }
 
-/// The same in every group: codes [G, rows, K], scales [G, rows / row_tile, blocks].
-Factor batch_of(const Operand& codes, const Operand& scales, Scaling scaling) {
+/// The same in each matrix of a batch [G, rows, K].
+Factor batch_of(const ScaledTensor& t) {
   Factor f;
-  f.codes = codes;
-  f.group_step = codes.stride[0];
-  f.row_step = codes.stride[1];
-  f.step = codes.stride[2];
-  f.rows = codes.extent[1];
-  f.scales = scales;
-  f.scales_group_step = scales.stride[0];
-  f.scales_row_step = scales.stride[1];
-  f.scales_step = scales.stride[2];
-  f.block = block_of(scaling);
+  f.codes = t.codes;
+  f.group_step = t.codes.stride[0];
+  f.row_step = t.codes.stride[1];
+  f.step = t.codes.stride[2];
+  f.rows = t.codes.extent[1];
+  f.scales = t.scales;
+  f.scales_group_step = scale_step(t.scales, 0);
+  f.scales_row_step = scale_step(t.scales, 1);
+  f.scales_step = scale_step(t.scales, 2);
+  f.row_tile = tile_of(t.block.rows, f.scales_row_step);
+  f.block = extent_of(t.block.columns);
   return f;
 }
 
-/// Columns of codes [K of all groups, rows].
-Factor columns_of(const Operand& codes, const Operand& scales, Scaling scaling) {
+/// Columns of a matrix [K of all groups, rows]; blocks restart at each group.
+Factor columns_of(const ScaledTensor& t) {
   Factor f;
-  f.codes = codes;
-  f.row_step = codes.stride[1];
-  f.step = codes.stride[0];
-  f.rows = codes.extent[1];
-  f.scales = scales;
-  f.scales_row_step = scales.stride[1];
-  (scaling == Scaling::rowwise ? f.scales_group_step : f.scales_step) = scales.stride[0];
-  f.block = block_of(scaling);
+  f.codes = t.codes;
+  f.row_step = t.codes.stride[1];
+  f.step = t.codes.stride[0];
+  f.rows = t.codes.extent[1];
+  f.scales = t.scales;
+  f.scales_row_step = scale_step(t.scales, 1);
+  (t.block.rows == kWhole ? f.scales_group_step : f.scales_step) = scale_step(t.scales, 0);
+  f.row_tile = tile_of(t.block.columns, f.scales_row_step);
+  f.block = extent_of(t.block.rows);
   f.k_is_rows = true;
   return f;
 }
@@ -77,7 +87,7 @@ ScaleForm form_of(const ContractionView& v) {
     return fits && v.sum.fold == Fold::term ? ScaleForm::mx : ScaleForm::other;
   }
   if (!all([](const Factor& f) { return f.scales.dtype == Dtype::f32; })) return ScaleForm::other;
-  if (all([](const Factor& f) { return !f.blocked(); })) {
+  if (all([](const Factor& f) { return !f.blocked() && f.row_tile == 1; })) {
     return exact || (v.sum.fold == Fold::after && plain) ? ScaleForm::rowwise : ScaleForm::other;
   }
   const bool tiles = all([](const Factor& f) { return f.block == kScaleTile; }) &&
@@ -89,9 +99,7 @@ ScaleForm form_of(const ContractionView& v) {
 void settle(std::string_view op, ContractionView& v) {
   const bool numbers = (v.a.scaled() && v.a.scales.dtype == Dtype::f32) ||
                        (v.b.scaled() && v.b.scales.dtype == Dtype::f32);
-  const Index shared = shared_block(v.a, v.b);
-  v.sum = settled_sum(op, v.sum, v.a.scaled() || v.b.scaled(), numbers,
-                      shared == Factor::kWholeK ? 0 : shared);
+  v.sum = settled_sum(op, v.sum, v.a.scaled() || v.b.scaled(), numbers, shared_block(v.a, v.b));
   v.form = form_of(v);
 }
 
@@ -145,17 +153,29 @@ std::vector<ContractionView> groups_of(const ContractionView& v, const Operand& 
 }  // namespace
 
 Index shared_block(const Factor& a, const Factor& b) {
-  return std::min(a.blocked() ? a.block : Factor::kWholeK, b.blocked() ? b.block : Factor::kWholeK);
+  if (!a.blocked() || !b.blocked()) return a.blocked() ? a.block : b.blocked() ? b.block : 0;
+  return std::gcd(a.block, b.block);
+}
+
+bool scales_fit(const Operand& scales, std::span<const Index> needed) {
+  const int rank = static_cast<int>(needed.size());
+  if (scales.rank > rank) return false;
+  for (int i = 0; i < rank; ++i) {
+    const Index extent = i < scales.rank ? scales.extent[i] : 1;
+    const Index want = needed[static_cast<std::size_t>(i)];
+    const bool for_all = i == 0 && rank == 3 && extent == 1;
+    if (extent != want && !for_all) return false;
+  }
+  return true;
 }
 
 ContractionView contraction_of(const GroupedMatmul& op) {
   ContractionView v;
   v.sum = op.sum;
-  v.a = rows_of(op.x, op.x_scales, op.scaling);
-  v.b = batch_of(op.w, op.w_scales, op.scaling);
-  if (op.scaling == Scaling::blockwise) v.b.row_tile = kScaleTile;
-  v.groups = op.w.extent[0];
-  v.depth = op.x.extent[1];
+  v.a = rows_of(op.x);
+  v.b = batch_of(op.w);
+  v.groups = op.w.codes.extent[0];
+  v.depth = op.x.codes.extent[1];
   v.out = op.y;
   v.out_row_step = op.y.stride[0];
   v.out_column_step = op.y.stride[1];
@@ -166,10 +186,10 @@ ContractionView contraction_of(const GroupedMatmul& op) {
 ContractionView contraction_of(const GroupedMatmulWgrad& op) {
   ContractionView v;
   v.sum = op.sum;
-  v.a = columns_of(op.dy, op.dy_scales, op.scaling);
-  v.b = columns_of(op.x, op.x_scales, op.scaling);
+  v.a = columns_of(op.dy);
+  v.b = columns_of(op.x);
   v.groups = op.group_ends.extent[0];
-  v.depth = op.dy.extent[0];
+  v.depth = op.dy.codes.extent[0];
   v.out = op.dw;
   v.out_group_step = op.dw.stride[0];
   v.out_row_step = op.dw.stride[1];
@@ -181,9 +201,8 @@ ContractionView contraction_of(const GroupedMatmulWgrad& op) {
 ContractionView contraction_of(const FusedDot& op) {
   ContractionView v;
   v.sum = op.sum;
-  const Scaling scaling = op.a_scales.given() ? Scaling::mx : Scaling::none;
-  v.a = batch_of(op.a, op.a_scales, scaling);
-  v.b = batch_of(op.b, op.b_scales, scaling);
+  v.a = batch_of({op.a, op.a_scales, kMxColumns});
+  v.b = batch_of({op.b, op.b_scales, kMxColumns});
   v.groups = op.a.extent[0];
   v.depth = op.a.extent[2];
   v.c = op.c;

@@ -1,6 +1,7 @@
 // A product as its operands lie in memory: groups of K-vectors, and which scale a K index has.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "formats/any_view.h"
@@ -161,7 +162,12 @@ std::vector<ContractionView> products_of(const GroupedMatmul& op);
 std::vector<ContractionView> products_of(const GroupedMatmulWgrad& op);
 std::vector<ContractionView> products_of(const FusedDot& op);
 
-/// K indices that share a scale on both sides; Factor::kWholeK if no scale changes along K.
+/// K indices that share their scales on both sides, wherever blocks begin; 0 if no scale changes
+/// along K.
 Index shared_block(const Factor& a, const Factor& b);
+
+/// Whether scales of these extents stand for `needed`, one a block: axes of extent 1 may be left
+/// out at the end, and those before may be 1 where a scale holds for all.
+bool scales_fit(const Operand& scales, std::span<const Index> needed);
 
 }  // namespace mxo

@@ -4,6 +4,7 @@
 
 #include "ops/checked.h"
 #include "ops/elementwise.h"
+#include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
 #include "ops/pad_groups.h"
 #include "ops/quantize.h"
@@ -23,8 +24,7 @@ Index alignment_of(const GroupedLinear& op) {
 
 /// True if the weight gradient quantises blocks of 32 tokens.
 bool blocks_tokens(const GroupedLinear& op) {
-  return op.recipe.scaling == Scaling::mx && op.recipe.wgrad == WgradPrecision::quantized &&
-         !quantized_before(op);
+  return op.recipe.mx() && op.recipe.wgrad == WgradPrecision::quantized && !quantized_before(op);
 }
 
 void check_x(const Check& check, const GroupedLinear& op) {
@@ -34,7 +34,7 @@ void check_x(const Check& check, const GroupedLinear& op) {
     return;
   }
   check.that(!op.x.given(), "x: found both x and x.codes, needs one of them");
-  if (op.recipe.scaling != Scaling::mx) {
+  if (!op.recipe.mx()) {
     throw Error(Fault::unsupported, "grouped_linear: x.codes: found recipe " +
                                         std::string(op.recipe.name) +
                                         ", needs one of the mxfp8 recipes");
@@ -76,8 +76,8 @@ void check_operands(const Check& check, const Backend& backend, const GroupedLin
   check.rank("w", op.w, 3);
   check.dtype("w", op.w, {Dtype::bf16, Dtype::f32});
   check.shape("w", op.w, {op.w.extent[0], op.w.extent[1], k});
-  if (op.recipe.scaling == Scaling::mx) check.multiple("x", "K", k, kMxBlock);
-  if (op.recipe.scaling != Scaling::none && !is_minifloat8(op.format)) {
+  if (op.recipe.mx()) check.multiple("x", "K", k, kMxBlock);
+  if (op.recipe.scaled() && !is_minifloat8(op.format)) {
     throw Error(Fault::dtype, "grouped_linear: format: found " + std::string(name_of(op.format)) +
                                   ", needs an 8-bit float");
   }
@@ -110,17 +110,9 @@ void check_apart(const Check& check, std::string_view name, const Result& writte
   }
 }
 
-/// The scales as a product takes them: row-wise ones without the axis of one block.
-Operand product_scales(const ScaledTensor& factor) {
-  Operand scales = factor.scales;
-  if (factor.block.columns == kWhole && scales.given()) --scales.rank;
-  return scales;
-}
-
 GroupedMatmul product(const GroupedLinear& op, const ScaledTensor& x, const ScaledTensor& w,
                       const Result& y) {
-  return {x.codes,       product_scales(x), w.codes, product_scales(w),
-          op.group_ends, op.recipe.scaling, op.sum,  y};
+  return {x, w, op.group_ends, op.sum, y};
 }
 
 /// The first rows of a matrix.
@@ -162,7 +154,7 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
                const Result& dw) {
   const GroupedLinear& op = saved.call;
   LinearRecipe recipe = op.recipe;
-  if (wgrad_is_high(op)) recipe.scaling = Scaling::none;
+  if (wgrad_is_high(op)) recipe.scale = Dtype::bf16;
 
   BackendTensor dequantized;
   Operand x = wgrad_x(backend, saved, dequantized);
@@ -176,7 +168,7 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
     x = padded_x.rows.operand();
     dy = padded_dy.rows.operand();
     ends = padded_x.ends.operand();
-  } else if (recipe.scaling == Scaling::mx) {
+  } else if (recipe.mx()) {
     // Every group ends on a multiple of 32, so the rows cut off here belong to none.
     const Index whole = x.extent[0] / kMxBlock * kMxBlock;
     x = first_rows(x, whole);
@@ -184,15 +176,14 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
   }
   const OwnedScaledTensor qdy = scaled_along_tokens(backend, recipe, op.format, dy, ends);
   const OwnedScaledTensor qx = scaled_along_tokens(backend, recipe, op.format, x, ends);
-  grouped_matmul_wgrad(backend, {qdy.codes(), qdy.scales(), qx.codes(), qx.scales(), ends,
-                                 recipe.scaling, op.wgrad_sum, dw});
+  grouped_matmul_wgrad(backend, {qdy.view(), qx.view(), ends, op.wgrad_sum, dw});
 }
 
 }  // namespace
 
 OperandKind product_kind(const LinearRecipe& recipe, Dtype format) {
-  if (recipe.scaling == Scaling::none) return OperandKind::bf16;
-  return operand_kind(format, format, recipe.scaling == Scaling::mx);
+  if (!recipe.scaled()) return OperandKind::bf16;
+  return operand_kind(format, format, recipe.mx());
 }
 
 OperandKind wgrad_kind(const GroupedLinear& op) {
@@ -220,14 +211,13 @@ SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {
   OwnedScaledTensor x =
       quantized_before(op)
           ? OwnedScaledTensor::borrowed({op.x_codes, op.x_scales, kMxColumns})
-          : scaled_along_columns(backend, op.recipe, op.format, op.x, FactorRole::tokens);
-  OwnedScaledTensor w =
-      scaled_along_columns(backend, op.recipe, op.format, op.w, FactorRole::weight);
+          : scaled_along_columns(backend, op.recipe, op.format, op.x, op.recipe.tokens);
+  OwnedScaledTensor w = scaled_along_columns(backend, op.recipe, op.format, op.w, op.recipe.weight);
   grouped_matmul(backend, product(op, x.view(), w.view(), op.y));
   if (op.bias.given()) add_bias(backend, {to_read(op.y), op.bias, op.group_ends, op.y});
 
   SavedLinear saved{op, {}, {}};
-  if (op.recipe.scaling == Scaling::none) {
+  if (!op.recipe.scaled()) {
     saved.x_bf16 = x.take_codes();
     saved.w_bf16 = w.take_codes();
   }
@@ -246,7 +236,7 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
   check.dtype("dy", op.dy, {Dtype::bf16, Dtype::f32});
   check.shape("dy", op.dy, {rows, n});
   if (op.dx.given()) {
-    if (call.recipe.scaling == Scaling::mx) check.multiple("dy", "N", n, kMxBlock);
+    if (call.recipe.mx()) check.multiple("dy", "N", n, kMxBlock);
     check.dtype("dx", op.dx, {Dtype::bf16, Dtype::f32});
     check.shape("dx", op.dx, {rows, k});
     check_apart(check, "dx", op.dx, call, op.dy);
@@ -270,7 +260,7 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
 
   if (op.dx.given()) {
     const OwnedScaledTensor dy =
-        scaled_along_columns(backend, call.recipe, call.format, op.dy, FactorRole::tokens);
+        scaled_along_columns(backend, call.recipe, call.format, op.dy, call.recipe.tokens);
     const Operand weight = saved.w_bf16.given() ? saved.w_bf16.operand() : call.w;
     const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend, call.recipe, call.format, weight);

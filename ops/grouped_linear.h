@@ -3,6 +3,7 @@
 
 #include "ops/backend_tensor.h"
 #include "ops/linear_recipe.h"
+#include "ops/sums.h"
 
 namespace mxo {
 

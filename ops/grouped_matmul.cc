@@ -1,55 +1,69 @@
 // Checks of the grouped products.
 #include "ops/grouped_matmul.h"
 
-#include "formats/mx_block.h"
 #include "ops/checked.h"
+#include "ops/contraction_view.h"
 
 namespace mxo {
 namespace {
 
-/// The name of the operator as the catalogue has it, so that errors name what was asked.
-std::string_view forward_name(Scaling scaling) {
-  switch (scaling) {
-    case Scaling::mx: return "grouped_matmul";
-    case Scaling::none: return "grouped_matmul_bf16";
-    case Scaling::rowwise: return "grouped_matmul_rowwise";
-    case Scaling::blockwise: return "grouped_matmul_blockwise";
+std::string shape_text(const std::vector<Index>& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) {
+    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   }
-  return "grouped_matmul";
+  return text + "]";
 }
 
-std::string_view wgrad_name(Scaling scaling) {
-  switch (scaling) {
-    case Scaling::mx: return "grouped_matmul_wgrad";
-    case Scaling::none: return "grouped_matmul_bf16_wgrad";
-    case Scaling::rowwise: return "grouped_matmul_rowwise_wgrad";
-    case Scaling::blockwise: return "grouped_matmul_blockwise_wgrad";
-  }
-  return "grouped_matmul_wgrad";
-}
-
-/// One factor of the product: its name in messages ("x.codes", or "x" in bf16) and its parts.
+/// One side of the product: its name in messages ("x.codes", or "x" where it is plain).
 struct Side {
-  std::string codes_name;
+  Side(std::string_view n, const ScaledTensor& tensor)
+      : scales_name(std::string(n) + ".scales"),
+        codes_name(is_minifloat8(tensor.codes.dtype) ? std::string(n) + ".codes" : std::string(n)),
+        t(tensor) {}
   std::string scales_name;
-  const Operand& codes;
-  const Operand& scales;
+  std::string codes_name;
+  const ScaledTensor& t;
+
+  bool e8m0() const { return t.scaled() && t.scales.dtype == Dtype::e8m0; }
 };
 
-Side side(std::string_view name, Scaling scaling, const Operand& codes, const Operand& scales) {
-  const std::string n(name);
-  return {scaling == Scaling::none ? n : n + ".codes", n + ".scales", codes, scales};
-}
-
-void check_types(const Check& check, Scaling scaling, const Side& f) {
-  if (scaling == Scaling::none) {
-    check.dtype(f.codes_name, f.codes, {Dtype::bf16});
-    check.that(!f.scales.given(), f.scales_name + ": found " + describe(f.scales) +
-                                      ", needs none: bf16 operands have no scales");
+void check_types(const Check& check, const Side& side) {
+  check.dtype(side.codes_name, side.t.codes,
+              {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz, Dtype::bf16, Dtype::f16,
+               Dtype::f32});
+  if (!is_minifloat8(side.t.codes.dtype)) {
+    check.that(!side.t.scaled(), side.scales_name + ": found " + describe(side.t.scales) +
+                                     ", needs none: " + std::string(name_of(side.t.codes.dtype)) +
+                                     " operands have no scales");
     return;
   }
-  check.dtype(f.codes_name, f.codes, {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz});
-  check.dtype(f.scales_name, f.scales, {scaling == Scaling::mx ? Dtype::e8m0 : Dtype::f32});
+  check.that(side.t.scaled(),
+             side.scales_name + ": found none, needs the scales of " + describe(side.t.codes));
+  check.dtype(side.scales_name, side.t.scales, {Dtype::e8m0, Dtype::f32});
+  check.that(side.t.block.rows >= 0 && side.t.block.columns >= 0,
+             side.scales_name + ": found block " + name_of(side.t.block) +
+                 ", needs positive extents, or 0 for a whole axis");
+  check.that(side.t.storage == ScaleStorage::row_major,
+             side.scales_name + ": found blocked storage, needs row-major scales");
+}
+
+/// Scales have `needed` extents; the first axis may have more where `more_rows`.
+void check_scales(const Check& check, const Side& side, const std::vector<Index>& needed,
+                  bool more_rows = false) {
+  if (!side.t.scaled() || scales_fit(side.t.scales, needed)) return;
+  const Operand& scales = side.t.scales;
+  if (side.t.block == kWholeTensor && scales.elements() == 1) return;
+  const bool more = more_rows && scales.rank == 2 && scales.extent[0] > needed[0] &&
+                    scales.extent[1] == needed[1];
+  check.that(more, side.scales_name + ": found " + describe(scales) + ", needs " +
+                       shape_text(needed) + ", one for each block " + name_of(side.t.block) +
+                       " of " + describe(side.t.codes));
+}
+
+OperandKind kind_of(const Accumulation& sum, const Side& a, const Side& b) {
+  const bool terms = sum.fold == Fold::by_scales || sum.fold == Fold::term;
+  return operand_kind(a.t.codes.dtype, b.t.codes.dtype, a.e8m0() && b.e8m0() && terms);
 }
 
 void check_sum(const Backend& backend, std::string_view op, const Accumulation& sum,
@@ -63,105 +77,86 @@ void check_sum(const Backend& backend, std::string_view op, const Accumulation& 
 
 void check_apart(const Check& check, std::string_view name, const Result& out, const Side& a,
                  const Side& b, const Operand& ends) {
-  for (const Side* f : {&a, &b}) {
-    check.apart(name, out, f->codes_name, f->codes);
-    if (f->scales.given()) check.apart(name, out, f->scales_name, f->scales);
+  for (const Side* side : {&a, &b}) {
+    check.apart(name, out, side->codes_name, side->t.codes);
+    if (side->t.scaled()) check.apart(name, out, side->scales_name, side->t.scales);
   }
   check.apart(name, out, "group_ends", ends);
 }
 
-/// Scale rows of a blockwise wgrad, of groups on the host.
-Index tile_rows(const Operand& group_ends) {
-  const auto ends = group_ends.as<const std::int32_t, 1>();
-  Index tiles = 0;
-  Index start = 0;
-  for (Index g = 0; g < ends.extent[0]; ++g) {
-    tiles += ceil_div(ends(g) - start, kScaleTile);
-    start = ends(g);
-  }
-  return tiles;
+/// Rows that the blocks of e8m0 scales need ends of groups to be multiples of.
+Index aligned_rows(const Check& check, const Side& side) {
+  if (!side.e8m0() || side.t.block.rows == kWhole) return 1;
+  check.multiple(side.codes_name, "R", side.t.codes.extent[0], side.t.block.rows);
+  return side.t.block.rows;
+}
+
+/// Rows of scales of blocks that restart at each group.
+Index scale_rows(const Backend& backend, const Operand& group_ends, const ScaledTensor& t) {
+  if (!t.scaled()) return 0;
+  if (t.block.rows == kWhole) return group_ends.extent[0];
+  if (t.scales.dtype == Dtype::e8m0) return t.codes.extent[0] / t.block.rows;
+  // A device keeps its group ends to itself, and counts there.
+  return backend.reads_host_memory() ? row_blocks(group_ends, t.block.rows) : t.scales.extent[0];
 }
 
 }  // namespace
 
 void grouped_matmul(Backend& backend, const GroupedMatmul& op) {
-  const std::string_view name = forward_name(op.scaling);
-  const Check check(name);
-  const Side x = side("x", op.scaling, op.x, op.x_scales);
-  const Side w = side("w", op.scaling, op.w, op.w_scales);
-  check.rank(x.codes_name, x.codes, 2);
-  check.rank(w.codes_name, w.codes, 3);
-  check_types(check, op.scaling, x);
-  check_types(check, op.scaling, w);
-  const Index rows = x.codes.extent[0];
-  const Index k = x.codes.extent[1];
-  const Index groups = w.codes.extent[0];
-  const Index n = w.codes.extent[1];
-  if (op.scaling == Scaling::mx) check.multiple(x.codes_name, "K", k, kMxBlock);
-  check.shape(w.codes_name, w.codes, {groups, n, k});
-  switch (op.scaling) {
-    case Scaling::none: break;
-    case Scaling::mx:
-      check.shape(x.scales_name, x.scales, {rows, k / kMxBlock});
-      check.shape(w.scales_name, w.scales, {groups, n, k / kMxBlock});
-      break;
-    case Scaling::rowwise:
-      check.shape(x.scales_name, x.scales, {rows});
-      check.shape(w.scales_name, w.scales, {groups, n});
-      break;
-    case Scaling::blockwise:
-      check.shape(x.scales_name, x.scales, {rows, ceil_div(k, kScaleTile)});
-      check.shape(w.scales_name, w.scales,
-                  {groups, ceil_div(n, kScaleTile), ceil_div(k, kScaleTile)});
-      break;
+  const Check check("grouped_matmul");
+  const Side x("x", op.x);
+  const Side w("w", op.w);
+  check.rank(x.codes_name, op.x.codes, 2);
+  check.rank(w.codes_name, op.w.codes, 3);
+  check_types(check, x);
+  check_types(check, w);
+  const Index rows = op.x.codes.extent[0];
+  const Index k = op.x.codes.extent[1];
+  const Index groups = op.w.codes.extent[0];
+  const Index n = op.w.codes.extent[1];
+  check.shape(w.codes_name, op.w.codes, {groups, n, k});
+  for (const Side* side : {&x, &w}) {
+    const Index block = side->t.block.columns;
+    if (side->e8m0() && block != kWhole) check.multiple(side->codes_name, "K", k, block);
+    check_scales(check, *side, shape_of_scales(shape_of(side->t.codes), side->t.block));
   }
   check.group_ends(backend, op.group_ends, rows);
   check.shape("group_ends", op.group_ends, {groups});
   check.dtype("y", op.y, {Dtype::bf16, Dtype::f32});
   check.shape("y", op.y, {rows, n});
   check_apart(check, "y", op.y, x, w, op.group_ends);
-  check_sum(backend, name, op.sum, operand_kind(op.x.dtype, op.w.dtype, op.scaling == Scaling::mx));
+  check_sum(backend, "grouped_matmul", op.sum, kind_of(op.sum, x, w));
   contraction_of(op);  // throws where scales and fold contradict each other
   Checked::run(backend, op);
 }
 
 void grouped_matmul_wgrad(Backend& backend, const GroupedMatmulWgrad& op) {
-  const std::string_view name = wgrad_name(op.scaling);
-  const Check check(name);
-  const Side dy = side("dy", op.scaling, op.dy, op.dy_scales);
-  const Side x = side("x", op.scaling, op.x, op.x_scales);
-  check.rank(dy.codes_name, dy.codes, 2);
-  check.rank(x.codes_name, x.codes, 2);
-  check_types(check, op.scaling, dy);
-  check_types(check, op.scaling, x);
-  const Index rows = dy.codes.extent[0];
-  const Index n = dy.codes.extent[1];
-  const Index k = x.codes.extent[1];
-  check.shape(x.codes_name, x.codes, {rows, k});
-  if (op.scaling == Scaling::mx) check.multiple(dy.codes_name, "R", rows, kMxBlock);
-  check.group_ends(backend, op.group_ends, rows, op.scaling == Scaling::mx ? kMxBlock : 1);
+  const Check check("grouped_matmul_wgrad");
+  const Side dy("dy", op.dy);
+  const Side x("x", op.x);
+  check.rank(dy.codes_name, op.dy.codes, 2);
+  check.rank(x.codes_name, op.x.codes, 2);
+  check_types(check, dy);
+  check_types(check, x);
+  const Index rows = op.dy.codes.extent[0];
+  const Index n = op.dy.codes.extent[1];
+  const Index k = op.x.codes.extent[1];
+  check.shape(x.codes_name, op.x.codes, {rows, k});
+  check.group_ends(backend, op.group_ends, rows, aligned_rows(check, dy));
+  check.group_ends(backend, op.group_ends, rows, aligned_rows(check, x));
   const Index groups = op.group_ends.extent[0];
-  Index scale_rows = 0;
-  switch (op.scaling) {
-    case Scaling::none: break;
-    case Scaling::mx: scale_rows = rows / kMxBlock; break;
-    case Scaling::rowwise: scale_rows = groups; break;
-    case Scaling::blockwise:
-      // A device keeps its group ends to itself: there the two scales need only agree.
-      check.rank(dy.scales_name, dy.scales, 2);
-      scale_rows = backend.reads_host_memory() ? tile_rows(op.group_ends) : dy.scales.extent[0];
-      break;
-  }
-  if (op.scaling != Scaling::none) {
-    check.shape(dy.scales_name, dy.scales, {scale_rows, n});
-    check.shape(x.scales_name, x.scales, {scale_rows, k});
+  for (const Side* side : {&dy, &x}) {
+    if (!side->t.scaled()) continue;
+    check_scales(check, *side,
+                 shape_of_scales(shape_of(side->t.codes), side->t.block,
+                                 scale_rows(backend, op.group_ends, side->t)),
+                 side->t.block.rows != kWhole);
   }
   check.dtype("dw", op.dw, {Dtype::bf16, Dtype::f32});
   check.shape("dw", op.dw, {groups, n, k});
   check_apart(check, "dw", op.dw, dy, x, op.group_ends);
-  check_sum(backend, name, op.sum,
-            operand_kind(op.dy.dtype, op.x.dtype, op.scaling == Scaling::mx));
-  contraction_of(op);  // throws where scales and fold contradict each other
+  check_sum(backend, "grouped_matmul_wgrad", op.sum, kind_of(op.sum, dy, x));
+  contraction_of(op);
   Checked::run(backend, op);
 }
 

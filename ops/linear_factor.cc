@@ -1,19 +1,10 @@
-// Which blocks and which rule each scaling takes along each axis.
+// Operands of a product, scaled as a recipe says.
 #include "ops/linear_factor.h"
 
 #include "ops/elementwise.h"
 #include "ops/quantize.h"
 
 namespace mxo {
-namespace {
-
-OwnedScaledTensor mx(Backend& backend, const LinearRecipe& recipe, Dtype format, const Operand& x,
-                     const BlockExtents& block) {
-  return quantized(backend, x, {}, format, Dtype::e8m0, block, mx_rule(recipe.mode));
-}
-
-}  // namespace
-
 OwnedScaledTensor quantized(Backend& backend, const Operand& x, const Operand& group_ends,
                             Dtype format, Dtype scale, const BlockExtents& block,
                             const ScaleRule& rule) {
@@ -36,36 +27,23 @@ OwnedScaledTensor in_bf16(Backend& backend, const Operand& x) {
 }
 
 OwnedScaledTensor scaled_along_columns(Backend& backend, const LinearRecipe& recipe, Dtype format,
-                                       const Operand& x, FactorRole role) {
-  switch (recipe.scaling) {
-    case Scaling::none: return in_bf16(backend, x);
-    case Scaling::rowwise:
-      return quantized(backend, x, {}, format, Dtype::f32, kWholeRow, f32_rule(kTorchaoRowwise));
-    case Scaling::blockwise:
-      return quantized(backend, x, {}, format, Dtype::f32,
-                       role == FactorRole::weight ? kSquareBlock : kRowBlock,
-                       f32_rule(kTorchaoBlockwise));
-    case Scaling::mx: break;
-  }
-  return mx(backend, recipe, format, x, kMxColumns);
+                                       const Operand& x, const BlockExtents& block) {
+  if (!recipe.scaled()) return in_bf16(backend, x);
+  return quantized(backend, x, {}, format, recipe.scale, block, recipe.rule);
 }
 
 OwnedScaledTensor scaled_along_rows_transposed(Backend& backend, const LinearRecipe& recipe,
                                                Dtype format, const Operand& w) {
   // Scaling the columns of the transposed view writes codes row-major [E, K, N].
-  return scaled_along_columns(backend, recipe, format, transposed(w), FactorRole::weight);
+  return scaled_along_columns(backend, recipe, format, transposed(w), recipe.weight);
 }
 
 OwnedScaledTensor scaled_along_tokens(Backend& backend, const LinearRecipe& recipe, Dtype format,
                                       const Operand& x, const Operand& group_ends) {
-  if (recipe.scaling == Scaling::none) return in_bf16(backend, x);
-  if (recipe.scaling == Scaling::mx) return mx(backend, recipe, format, x, kMxRows);
-  if (recipe.scaling == Scaling::rowwise) {
-    return quantized(backend, x, group_ends, format, Dtype::f32, kWholeColumn,
-                     f32_rule(kTorchaoRowwise));
-  }
-  return quantized(backend, x, group_ends, format, Dtype::f32, kColumnBlock,
-                   f32_rule(kTorchaoBlockwise));
+  if (!recipe.scaled()) return in_bf16(backend, x);
+  // Groups end at multiples of a block of e8m0 scales: there blocks start again by themselves.
+  return quantized(backend, x, recipe.mx() ? Operand{} : group_ends, format, recipe.scale,
+                   {recipe.tokens.columns, recipe.tokens.rows}, recipe.rule);
 }
 
 }  // namespace mxo

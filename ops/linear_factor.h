@@ -7,16 +7,10 @@
 
 namespace mxo {
 
-/// Whether neighbouring rows share scales under Scaling::blockwise.
-enum class FactorRole : std::uint8_t {
-  tokens,  ///< 1x128 blocks
-  weight,  ///< 128x128 blocks
-};
-
-/// x [R, K] or [E, N, K], any strides, scaled along its last axis.  In bf16 there are no scales,
-/// and a bf16 tensor is not copied: then the result borrows it.
+/// x [R, K] or [E, N, K], any strides, scaled along its last axis in blocks of the recipe's tokens
+/// or weight.  In bf16 there are no scales, and a bf16 tensor is not copied: the result borrows it.
 OwnedScaledTensor scaled_along_columns(Backend& backend, const LinearRecipe& recipe, Dtype format,
-                                       const Operand& x, FactorRole role);
+                                       const Operand& x, const BlockExtents& block);
 
 /// w [E, N, K] scaled along N and transposed: a factor [E, K, N].
 OwnedScaledTensor scaled_along_rows_transposed(Backend& backend, const LinearRecipe& recipe,

@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "formats/mx_scale.h"
-#include "ops/grouped_matmul.h"
+#include "formats/scale_rules.h"
+#include "ops/scaled_tensor.h"
 
 namespace mxo {
 
@@ -17,21 +17,41 @@ enum class WgradPrecision : std::uint8_t {
 /// How the three products of a layer are scaled.  Equal values mean equal bits.
 struct LinearRecipe {
   std::string_view name;
-  Scaling scaling = Scaling::mx;
-  ScaleMode mode = ScaleMode::rceil;  ///< of mx scales
+  Dtype scale = Dtype::e8m0;         ///< type of scales; bf16: operands stay bf16, without scales
+  BlockExtents tokens = kMxColumns;  ///< blocks of x and dy, the contracted axis last
+  BlockExtents weight = kMxColumns;  ///< blocks of w, the same
+  ScaleRule rule = {};
   WgradPrecision wgrad = WgradPrecision::quantized;
   Index alignment = 16;  ///< of padded groups, unless the call says otherwise
+
+  constexpr bool scaled() const { return scale != Dtype::bf16; }
+  constexpr bool mx() const { return scale == Dtype::e8m0; }
 };
 
 // pytorch/ao 36027d8: moe_training config.py, fp8_grouped_mm.py and blockwise_fp8.
 inline constexpr LinearRecipe kLinearRecipes[] = {
-    {"mxfp8_rceil", Scaling::mx, ScaleMode::rceil, WgradPrecision::quantized, 32},
-    {"mxfp8_floor", Scaling::mx, ScaleMode::floor, WgradPrecision::quantized, 32},
-    {"mxfp8_rceil_wgrad_with_hp", Scaling::mx, ScaleMode::rceil, WgradPrecision::high, 32},
-    {"mxfp8_floor_wgrad_with_hp", Scaling::mx, ScaleMode::floor, WgradPrecision::high, 32},
-    {"fp8_rowwise", Scaling::rowwise, ScaleMode::rceil, WgradPrecision::quantized, 16},
-    {"fp8_blockwise", Scaling::blockwise, ScaleMode::rceil, WgradPrecision::quantized, 128},
-    {"bf16", Scaling::none, ScaleMode::rceil, WgradPrecision::high, 16},
+    {.name = "mxfp8_rceil", .rule = mx_rule(ScaleMode::rceil), .alignment = 32},
+    {.name = "mxfp8_floor", .rule = mx_rule(ScaleMode::floor), .alignment = 32},
+    {.name = "mxfp8_rceil_wgrad_with_hp",
+     .rule = mx_rule(ScaleMode::rceil),
+     .wgrad = WgradPrecision::high,
+     .alignment = 32},
+    {.name = "mxfp8_floor_wgrad_with_hp",
+     .rule = mx_rule(ScaleMode::floor),
+     .wgrad = WgradPrecision::high,
+     .alignment = 32},
+    {.name = "fp8_rowwise",
+     .scale = Dtype::f32,
+     .tokens = kWholeRow,
+     .weight = kWholeRow,
+     .rule = f32_rule(kTorchaoRowwise)},
+    {.name = "fp8_blockwise",
+     .scale = Dtype::f32,
+     .tokens = kRowBlock,
+     .weight = kSquareBlock,
+     .rule = f32_rule(kTorchaoBlockwise),
+     .alignment = 128},
+    {.name = "bf16", .scale = Dtype::bf16, .wgrad = WgradPrecision::high},
 };
 
 /// Throws Error(argument) naming the recipes there are.

@@ -1,6 +1,7 @@
 // Products in blocks of 128 whose operands over tokens are made by moving exponents.
 #include "ops/moe_flow.h"
 
+#include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
 #include "ops/moe_steps.h"
 #include "ops/scaling_aware_transpose.h"
@@ -22,8 +23,7 @@ OwnedScaledTensor weight(Backend& backend, const Operand& w) {
 /// y = x w^T, or x w where `w` is given transposed.
 void product(Backend& backend, const SavedMoeLayer& saved, const ScaledTensor& x,
              const ScaledTensor& w, const Result& y) {
-  grouped_matmul(backend, {x.codes, x.scales, w.codes, w.scales, saved.plan.group_ends.operand(),
-                           Scaling::blockwise, saved.call.sum, y});
+  grouped_matmul(backend, {x, w, saved.plan.group_ends.operand(), saved.call.sum, y});
 }
 
 /// Row-wise codes scaled along tokens instead, as a transposed view: codes [R, K] whose columns are
@@ -44,9 +44,11 @@ void weight_gradient(Backend& backend, const SavedMoeLayer& saved, const ScaledT
                      const ScaledTensor& x, const Result& dw) {
   const OwnedScaledTensor qdy = along_tokens(backend, saved, dy);
   const OwnedScaledTensor qx = along_tokens(backend, saved, x);
-  grouped_matmul_wgrad(
-      backend, {transposed(qdy.codes()), qdy.scales(), transposed(qx.codes()), qx.scales(),
-                saved.plan.group_ends.operand(), Scaling::blockwise, saved.call.wgrad_sum, dw});
+  const auto columns = [](const OwnedScaledTensor& q) {
+    return ScaledTensor{transposed(q.codes()), q.scales(), kColumnBlock};
+  };
+  grouped_matmul_wgrad(backend, {columns(qdy), columns(qx), saved.plan.group_ends.operand(),
+                                 saved.call.wgrad_sum, dw});
 }
 
 /// [rows, 1] as [rows].

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/checked.h"
+#include "ops/grouped_matmul.h"
 #include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
@@ -36,7 +37,7 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   check.dtype("y", op.y, {Dtype::bf16});
   check.shape("y", op.y, {op.x.extent[0], op.x.extent[1]});
   check.apart("y", op.y, "x", op.x);
-  if (op.pipeline == MoePipeline::mxfp8 && op.recipe.scaling != Scaling::mx) {
+  if (op.pipeline == MoePipeline::mxfp8 && !op.recipe.mx()) {
     throw Error(Fault::argument, "moe_layer: recipe: found " + std::string(op.recipe.name) +
                                      ", pipeline mxfp8 needs one of the mxfp8 recipes");
   }
@@ -59,14 +60,8 @@ void route_tokens(Backend& backend, SavedMoeLayer& saved) {
   const Index tokens = op.x.extent[0];
   saved.logits = BackendTensor(backend, Dtype::f32, {tokens, op.experts});
   const BackendTensor ends = one_group(backend, tokens);
-  grouped_matmul(backend, {op.x,
-                           {},
-                           as_one_group(op.router),
-                           {},
-                           ends.operand(),
-                           Scaling::none,
-                           kExact,
-                           saved.logits.result()});
+  grouped_matmul(backend, {unscaled(op.x), unscaled(as_one_group(op.router)), ends.operand(),
+                           kExact, saved.logits.result()});
   see(op, "logits", saved.logits.operand());
   saved.chosen = BackendTensor(backend, Dtype::i32, {tokens, op.top_k});
   saved.weights = BackendTensor(backend, Dtype::f32, {tokens, op.top_k});

@@ -1,5 +1,6 @@
 // The backward pass of a mixture-of-experts layer.
 #include "ops/checked.h"
+#include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
 #include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
@@ -115,14 +116,12 @@ class Backward {
     }
     const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend_, saved_.recipe, call_.format, call_.w2);
-    grouped_matmul(backend_, {dy.codes, dy.scales, w.codes(), w.scales(), call.group_ends,
-                              Scaling::mx, call_.sum, dact});
+    grouped_matmul(backend_, {dy, w.view(), call.group_ends, call_.sum, dact});
     if (!op_.dw2.given()) return;
     BackendTensor high(backend_, Dtype::bf16, dy.codes.extent, dy.codes.rank);
     dequantize(backend_, {dy, {}, high.result()});
-    grouped_matmul_wgrad(
-        backend_,
-        {high.operand(), {}, act, {}, call.group_ends, Scaling::none, call_.wgrad_sum, op_.dw2});
+    grouped_matmul_wgrad(backend_, {unscaled(high.operand()), unscaled(act), call.group_ends,
+                                    call_.wgrad_sum, op_.dw2});
   }
 
   /// Gradients of the weights that travelled with their rows.

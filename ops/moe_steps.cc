@@ -62,7 +62,7 @@ Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
   if (op.pipeline == MoePipeline::mxfp8) wire.precision = WirePrecision::mxfp8;
   if (op.pipeline == MoePipeline::flow) wire.precision = WirePrecision::fp8_blockwise;
   wire.format = op.format;
-  wire.rule.mode = recipe.mode;
+  wire.rule.mode = recipe.rule.mode;
   wire.placement = op.placement;
   return wire;
 }

@@ -56,7 +56,7 @@ template <typename Void>
 struct ScaledView {
   AnyView<Void> codes;
   AnyView<Void> scales;
-  BlockExtents block;
+  BlockExtents block = {};
   ScaleStorage storage = ScaleStorage::row_major;
 
   constexpr bool given() const { return codes.given(); }
@@ -65,6 +65,9 @@ struct ScaledView {
 
 using ScaledTensor = ScaledView<const void>;
 using ScaledResult = ScaledView<void>;
+
+/// A plain tensor: no scales.
+constexpr ScaledTensor unscaled(const Operand& tensor) { return {tensor, {}}; }
 
 /// The same memory, to be read.
 constexpr ScaledTensor to_read(const ScaledResult& result) {

@@ -268,7 +268,8 @@ Accumulation settled_sum(std::string_view op, Accumulation sum, bool scaled, boo
                               std::to_string(shared) + " k; needs x_then_w, joint or joint_add");
   }
   if (sum.block == 0 && !term && sum.fold != Fold::after) {
-    sum.block = static_cast<int>(shared != 0 && shared < 128 ? shared : 128);
+    const bool by_128 = shared == 0 || shared % 128 == 0;
+    sum.block = by_128 ? 128 : static_cast<int>(shared);
   }
   if (!term && shared != 0 && shared % sum.block != 0) {
     fail(Fault::argument, "sum.block: found " + std::to_string(sum.block) +

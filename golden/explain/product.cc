@@ -18,8 +18,7 @@ Factor factor_of(const Call& call, const std::string& name, const char* format_k
   f.codes = &call.input(f.codes_name);
   f.format = f.codes->dtype();
   if (f.codes_name != name) {
-    f.format = call.set.has(format_key) ? call.set.format(format_key, "e4m3")
-                                        : call.set.format("format", "e4m3");
+    f.format = call.set.format(format_key, "e4m3");
     f.scales_name = name + ".scales";
     if (call.has(f.scales_name)) f.scales = &call.input(f.scales_name);
   } else if (f.format == Dtype::u16) {

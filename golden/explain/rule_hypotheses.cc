@@ -178,7 +178,8 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
       const std::string_view side(key);
       return std::string(side == "format"     ? "the codes are"
                          : side == "format_x" ? "x is"
-                                              : "w is") +
+                         : side == "format_w" ? "w is"
+                                              : "dy is") +
              " taken as " + other + " rather than " + now;
     });
   }

@@ -16,11 +16,11 @@ constexpr Index kDepth = 2048;
 constexpr std::uint64_t kSeed = 20261120;
 
 constexpr ProbeKind kKinds[] = {
-    {"fp8", OperandKind::fp8, "grouped_matmul_rowwise", Dtype::e4m3,
+    {"fp8", OperandKind::fp8, "grouped_matmul", Dtype::e4m3,
      "y = x.codes w.codes^T of e4m3 codes with unit scales, to f32"},
-    {"fp8_fnuz", OperandKind::fp8_fnuz, "grouped_matmul_rowwise", Dtype::e4m3fnuz,
+    {"fp8_fnuz", OperandKind::fp8_fnuz, "grouped_matmul", Dtype::e4m3fnuz,
      "y = x.codes w.codes^T of e4m3fnuz codes with unit scales, to f32"},
-    {"bf16", OperandKind::bf16, "grouped_matmul_bf16", Dtype::bf16, "y = x w^T of bf16, to f32"},
+    {"bf16", OperandKind::bf16, "grouped_matmul", Dtype::bf16, "y = x w^T of bf16, to f32"},
     {"mx", OperandKind::mx, "grouped_matmul", Dtype::e4m3,
      "y = x w^T of e4m3 codes with one e8m0 scale per 32 k, to f32"},
 };
@@ -115,7 +115,9 @@ NamedTensors make_probe(const ProbeKind& kind) {
 
 Parameters probe_parameters(const ProbeKind& kind, Dtype out) {
   Parameters set;
-  if (kind.format != Dtype::bf16) set.set("format", name_of(kind.format));
+  for (const char* key : {"format_x", "format_w"}) {
+    if (kind.format != Dtype::bf16) set.set(key, name_of(kind.format));
+  }
   set.set("out", out == Dtype::bf16 ? "bf16" : "f32");
   return set;
 }

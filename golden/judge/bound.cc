@@ -25,41 +25,39 @@ double gamma(Index k, double u) {
 /// One factor of the product, as doubles; every code * scale is exact in double.
 struct Factor {
   std::vector<double> value;
-  Index rows = 0;  ///< of all groups
+  Index rows = 0;  ///< of a group of w, or all of x
   Index k = 0;
 };
 
-Factor mx_factor(const NamedTensors& inputs, const std::string& name, Dtype format) {
-  const Tensor& codes = inputs.at(name + ".codes");
-  const Tensor& scales = inputs.at(name + ".scales");
-  const ElementReader code_of(format);
-  const ElementReader scale_of(Dtype::e8m0);
+/// A plain operand, or one in blocks of 32 with e8m0 scales; nothing for any other.
+std::optional<Factor> factor_of(const NamedTensors& inputs, const std::string& name,
+                                const Parameters& set) {
+  const auto plain = inputs.find(name);
+  const bool coded = plain == inputs.end();
+  const Tensor& codes = coded ? inputs.at(name + ".codes") : plain->second;
+  const Dtype held = codes.dtype() == Dtype::u16 ? Dtype::bf16 : codes.dtype();
+  const bool bits = size_of(held) == 4 && !coded;  // i32 and u32 hold those of f32
+  const ElementReader code_of(coded  ? set.format("format_" + name, "e4m3")
+                              : bits ? Dtype::f32
+                                     : held);
   Factor factor;
   factor.k = codes.extent(codes.rank() - 1);
-  factor.rows = factor.k == 0 ? 0 : codes.elements() / factor.k;
+  factor.rows = codes.extent(codes.rank() - 2);
   factor.value.resize(static_cast<std::size_t>(codes.elements()));
   for (Index i = 0; i < codes.elements(); ++i) {
-    factor.value[static_cast<std::size_t>(i)] =
-        code_of(bits_at(codes, i)).value * scale_of(bits_at(scales, i / 32)).value;
+    factor.value[static_cast<std::size_t>(i)] = code_of(bits_at(codes, i)).value;
+  }
+  if (!coded) return factor;
+  const Tensor& scales = inputs.at(name + ".scales");
+  const bool blocks = size_of(scales.dtype()) == 1 && scales.rank() == codes.rank() &&
+                      scales.extent(scales.rank() - 1) * 32 == factor.k &&
+                      scales.elements() * 32 == codes.elements();
+  if (!blocks || set.text("block_" + name, "1x32") != "1x32") return std::nullopt;
+  const ElementReader scale_of(Dtype::e8m0);
+  for (Index i = 0; i < codes.elements(); ++i) {
+    factor.value[static_cast<std::size_t>(i)] *= scale_of(bits_at(scales, i / 32)).value;
   }
   return factor;
-}
-
-Factor bf16_factor(const NamedTensors& inputs, const std::string& name) {
-  const Tensor& x = inputs.at(name);
-  const ElementReader read(Dtype::bf16);
-  Factor factor;
-  factor.k = x.extent(x.rank() - 1);
-  factor.rows = factor.k == 0 ? 0 : x.elements() / factor.k;
-  factor.value.resize(static_cast<std::size_t>(x.elements()));
-  for (Index i = 0; i < x.elements(); ++i) {
-    factor.value[static_cast<std::size_t>(i)] = read(bits_at(x, i)).value;
-  }
-  return factor;
-}
-
-Dtype format_of(const Parameters& set, std::string_view key) {
-  return set.has(key) ? set.format(key, "e4m3") : set.format("format", "e4m3");
 }
 
 /// How far any f32 summation of `k` products may stray; absent for the exact sum.
@@ -86,7 +84,7 @@ class RowBound {
     double total = 0;
     double magnitude = 0;
     for (Index i = 0; i < k; ++i) {
-      const double product = x[i] * w[i];  // exact: 16 bits of significand at most
+      const double product = x[i] * w[i];  // exact: 48 bits of significand at most
       total += product;
       magnitude += std::fabs(product);
     }
@@ -116,30 +114,26 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
     check_call(op, inputs, parameters);
     return swiglu_bound(inputs, out);
   }
-  const bool mx = op == "grouped_matmul";
-  if ((!mx && op != "grouped_matmul_bf16") || output != "y") return std::nullopt;
+  if (op != "grouped_matmul" || output != "y") return std::nullopt;
   check_call(op, inputs, parameters);
-  const Factor x =
-      mx ? mx_factor(inputs, "x", format_of(parameters, "format_x")) : bf16_factor(inputs, "x");
-  const Factor w =
-      mx ? mx_factor(inputs, "w", format_of(parameters, "format_w")) : bf16_factor(inputs, "w");
+  const std::optional<Factor> x = factor_of(inputs, "x", parameters);
+  const std::optional<Factor> w = factor_of(inputs, "w", parameters);
+  if (!x || !w) return std::nullopt;
   const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
-  const Tensor& w_shape = inputs.at(mx ? "w.codes" : "w");
-  const Tensor& x_shape = inputs.at(mx ? "x.codes" : "x");
-  const Index n = w_shape.extent(1);
-  const Index rows = x_shape.extent(0);
+  const Index n = w->rows;
+  const Index rows = x->rows;
   ErrorBound bound;
   bound.exact.assign(static_cast<std::size_t>(rows * n), 0);
   bound.allowed.assign(static_cast<std::size_t>(rows * n), kInfinity);  // rows that are not owed
-  const RowBound row_bound(out, sum, x.k);
+  const RowBound row_bound(out, sum, x->k);
   Index r = 0;
   for (std::size_t g = 0; g < ends.size(); ++g) {
     for (; r < ends[g]; ++r) {
       for (Index j = 0; j < n; ++j) {
         const auto at = static_cast<std::size_t>(r * n + j);
-        row_bound.add(x.value.data() + r * x.k,
-                      w.value.data() + (static_cast<Index>(g) * n + j) * x.k, x.k, bound.exact[at],
-                      bound.allowed[at]);
+        row_bound.add(x->value.data() + r * x->k,
+                      w->value.data() + (static_cast<Index>(g) * n + j) * x->k, x->k,
+                      bound.exact[at], bound.allowed[at]);
       }
     }
   }

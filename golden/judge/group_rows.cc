@@ -16,9 +16,6 @@ struct RowOutput {
 // Outputs whose row or column r is the operator's row r, sorted by group.
 constexpr RowOutput kRowOutputs[] = {
     {"grouped_matmul", "y"},
-    {"grouped_matmul_bf16", "y"},
-    {"grouped_matmul_rowwise", "y"},
-    {"grouped_matmul_blockwise", "y"},
     {"grouped_linear", "y"},
     {"grouped_linear", "dx"},
     {"unpad_groups", "x"},

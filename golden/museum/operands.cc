@@ -83,7 +83,7 @@ Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& 
       quantized(backend, random_floats({experts(size), size.n, size.k}, seed + 1),
                 with({{"block", "128x128"}})));
   in.emplace("group_ends", ends_of(size.ends));
-  return make_call("grouped_matmul_blockwise", in, {});
+  return make_call("grouped_matmul", in, {});
 }
 
 Call rowwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
@@ -93,7 +93,7 @@ Call rowwise_product(Backend& backend, std::uint64_t seed, const ProductSize& si
   put(in, "w",
       one_a_row(quantized(backend, random_floats({experts(size), size.n, size.k}, seed + 1), set)));
   in.emplace("group_ends", ends_of(size.ends));
-  return make_call("grouped_matmul_rowwise", in, {});
+  return make_call("grouped_matmul", in, {});
 }
 
 Call bf16_product(std::uint64_t seed, const ProductSize& size) {
@@ -101,7 +101,7 @@ Call bf16_product(std::uint64_t seed, const ProductSize& size) {
   in.emplace("x", random_bf16({size.rows, size.k}, seed));
   in.emplace("w", random_bf16({experts(size), size.n, size.k}, seed + 1));
   in.emplace("group_ends", ends_of(size.ends));
-  return make_call("grouped_matmul_bf16", in, {});
+  return make_call("grouped_matmul", in, {});
 }
 
 Call mx_wgrad(Backend& backend, std::uint64_t seed) {

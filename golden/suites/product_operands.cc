@@ -157,7 +157,7 @@ NamedTensors ProductOperands::make(const InputStream& in) const {
   const Shape a_shape = wgrad ? Shape{shape.rows, shape.n} : Shape{shape.rows, shape.k};
   const Shape b_shape = wgrad ? Shape{shape.rows, shape.k} : Shape{groups, shape.n, shape.k};
 
-  if (op.find("bf16") != op.npos) {
+  if (scaling == ProductScales::none) {
     const auto add = [&](const std::string& name, const Shape& extent, bool is_first) {
       Tensor tensor =
           in.wide(name, Dtype::bf16, extent, numbers == Numbers::extreme_scales ? 60 : 8);
@@ -176,12 +176,12 @@ NamedTensors ProductOperands::make(const InputStream& in) const {
   }
   Shape a_scales;
   Shape b_scales;
-  const bool mx = op == "grouped_matmul" || op == "grouped_matmul_wgrad";
+  const bool mx = scaling == ProductScales::mx;
   if (mx) {
     const Index blocks = shape.rows / kMxBlock;
     a_scales = wgrad ? Shape{blocks, shape.n} : Shape{shape.rows, shape.k / kMxBlock};
     b_scales = wgrad ? Shape{blocks, shape.k} : Shape{groups, shape.n, shape.k / kMxBlock};
-  } else if (op.find("rowwise") != op.npos) {
+  } else if (scaling == ProductScales::rowwise) {
     a_scales = wgrad ? Shape{groups, shape.n} : Shape{shape.rows};
     b_scales = wgrad ? Shape{groups, shape.k} : Shape{groups, shape.n};
   } else {

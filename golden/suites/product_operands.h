@@ -28,9 +28,14 @@ enum class Numbers : std::uint8_t {
   extreme_scales,  ///< scale bytes 0, 1, 254, 255; f32 scales subnormal, huge, infinite, NaN, 0
 };
 
+/// How both operands are scaled: blocks of 32 with e8m0, bf16 without, rows and blocks of 128 with
+/// f32 scales.
+enum class ProductScales : std::uint8_t { mx, none, rowwise, blockwise };
+
 /// The inputs of one call of a grouped product.
 struct ProductOperands {
   std::string op;
+  ProductScales scaling;
   Dtype first;   ///< format of x, or of dy; without scales bf16 is meant
   Dtype second;  ///< format of w, or of x
   ProductShape shape;

@@ -64,19 +64,20 @@ constexpr Formats kFormats[] = {{"e4m3", "e4m3", 0},         {"e5m2", "e4m3", 1}
                                 {"e4m3fnuz", "e4m3fnuz", 1}, {"e5m2", "e5m2", 2},
                                 {"e4m3", "e5m2", 2},         {"e5m2fnuz", "e4m3fnuz", 2}};
 
-constexpr std::string_view kOperators[] = {
-    "grouped_matmul",           "grouped_matmul_wgrad",
-    "grouped_matmul_bf16",      "grouped_matmul_bf16_wgrad",
-    "grouped_matmul_rowwise",   "grouped_matmul_rowwise_wgrad",
-    "grouped_matmul_blockwise", "grouped_matmul_blockwise_wgrad"};
+constexpr std::string_view kOperators[] = {"grouped_matmul", "grouped_matmul_wgrad"};
+constexpr ProductScales kScales[] = {ProductScales::mx, ProductScales::none, ProductScales::rowwise,
+                                     ProductScales::blockwise};
 
-bool is_bf16(std::string_view op) { return op.find("bf16") != op.npos; }
+std::string_view name_of(ProductScales scales) {
+  constexpr std::string_view kNames[] = {"mx", "bf16", "rowwise", "blockwise"};
+  return kNames[static_cast<int>(scales)];
+}
 bool is_wgrad(std::string_view op) { return op.ends_with("wgrad"); }
 
 /// Whether MX can block the contracted axis of this shape.
-bool fits(std::string_view op, const ProductShape& shape) {
-  if (op == "grouped_matmul") return shape.k % 32 == 0;
-  if (op != "grouped_matmul_wgrad") return true;
+bool fits(std::string_view op, ProductScales scales, const ProductShape& shape) {
+  if (scales != ProductScales::mx) return true;
+  if (!is_wgrad(op)) return shape.k % 32 == 0;
   bool whole = shape.rows % 32 == 0;
   for (const std::int32_t end : shape.ends) whole = whole && end % 32 == 0;
   return whole;
@@ -84,6 +85,7 @@ bool fits(std::string_view op, const ProductShape& shape) {
 
 struct Case {
   std::string_view op;
+  ProductScales scales;
   Formats formats;
   std::string_view sum;
   std::string_view out;
@@ -91,19 +93,25 @@ struct Case {
 
 void add_product(std::vector<SuiteCase>& cases, const Case& c, std::string_view name,
                  const ProductShape& shape, Numbers numbers, std::vector<std::string> flags) {
-  if (!fits(c.op, shape)) return;
+  if (!fits(c.op, c.scales, shape)) return;
   Settings set{{"sum", std::string(c.sum)}, {"out", std::string(c.out)}};
   std::string id(c.op);
-  for (const std::string_view part : {name, c.sum, c.out}) (id += '.') += part;
-  if (!is_bf16(c.op)) {
+  for (const std::string_view part : {name_of(c.scales), name, c.sum, c.out}) (id += '.') += part;
+  if (c.scales != ProductScales::none) {
     ((id += '.') += c.formats.x) += '_';
     id += c.formats.w;
     // The first operand is x, or dy in the weight gradient, whose other operand is x.
     set.emplace(is_wgrad(c.op) ? "format_dy" : "format_x", std::string(c.formats.x));
     set.emplace(is_wgrad(c.op) ? "format_x" : "format_w", std::string(c.formats.w));
   }
-  const ProductOperands operands{std::string(c.op), dtype_named(c.formats.x),
-                                 dtype_named(c.formats.w), shape, numbers};
+  if (is_wgrad(c.op) &&
+      (c.scales == ProductScales::rowwise || c.scales == ProductScales::blockwise)) {
+    // As many blocks of 128 rows as groups: then shapes alone leave it open.
+    const char* block = c.scales == ProductScales::rowwise ? "Rx1" : "128x1";
+    for (const char* key : {"block_dy", "block_x"}) set.emplace(key, block);
+  }
+  const ProductOperands operands{std::string(c.op),        c.scales, dtype_named(c.formats.x),
+                                 dtype_named(c.formats.w), shape,    numbers};
   add_case(cases, std::move(id), std::string(c.op), std::move(set), std::move(flags),
            [operands](const InputStream& in) { return operands.make(in); });
 }
@@ -113,9 +121,9 @@ void add_machines(std::vector<SuiteCase>& cases) {
   for (const Index k : {96, 128, 160}) {
     for (const std::string_view sum : {"h200_wgmma_fast", "h200_wgmma_promote4", "ada_mma"}) {
       const std::string name = "k" + std::to_string(k);
-      for (const std::string_view op : {"grouped_matmul_rowwise", "grouped_matmul_bf16"}) {
-        if (is_bf16(op) && sum == "h200_wgmma_promote4") continue;
-        const Case c{op, kFormats[0], sum, "f32"};
+      for (const ProductScales scales : {ProductScales::rowwise, ProductScales::none}) {
+        if (scales == ProductScales::none && sum == "h200_wgmma_promote4") continue;
+        const Case c{"grouped_matmul", scales, kFormats[0], sum, "f32"};
         add_product(cases, c, name, {{5, 16}, 16, 24, k}, Numbers::plain,
                     {"promotion_interval", "random"});
         add_product(cases, c, name + ".one_giant_term", {{5, 16}, 16, 24, k}, Numbers::giant,
@@ -131,24 +139,30 @@ std::vector<SuiteCase> products_cases(int level) {
   std::vector<SuiteCase> cases;
   const std::vector<GroupCase> groups = group_cases();
   const ProductShape small{{32, 64}, 64, 12, 96};
-  for (const std::string_view op : kOperators) {
-    for (const Formats& formats : kFormats) {
-      if (formats.level > level || (is_bf16(op) && &formats != kFormats)) continue;
-      for (const std::string_view sum : {"exact", "fma_chain"}) {
-        for (const std::string_view out : {"bf16", "f32"}) {
-          const bool first = &formats == kFormats && sum == "exact";
-          if (level < 1 && !first) continue;
-          const Case c{op, formats, sum, out};
-          for (const GroupCase& group : groups) {
-            // Groups are walked with the first formats only; the others meet the plain one.
-            if (group.level > level || (!first && group.name != "plain")) continue;
-            add_product(cases, c, group.name, group.shape, Numbers::plain, group.flags);
-          }
-          for (const NumberCase& number : number_cases()) {
-            if (level < 1 && number.numbers != Numbers::cancelling) continue;
-            add_product(cases, c, number.name, small, number.numbers, number.flags);
-          }
+  const auto add_all = [&](std::string_view op, ProductScales scales, const Formats& formats) {
+    for (const std::string_view sum : {"exact", "fma_chain"}) {
+      for (const std::string_view out : {"bf16", "f32"}) {
+        const bool first = &formats == kFormats && sum == "exact";
+        if (level < 1 && !first) continue;
+        const Case c{op, scales, formats, sum, out};
+        for (const GroupCase& group : groups) {
+          // Groups are walked with the first formats only; the others meet the plain one.
+          if (group.level > level || (!first && group.name != "plain")) continue;
+          add_product(cases, c, group.name, group.shape, Numbers::plain, group.flags);
         }
+        for (const NumberCase& number : number_cases()) {
+          if (level < 1 && number.numbers != Numbers::cancelling) continue;
+          add_product(cases, c, number.name, small, number.numbers, number.flags);
+        }
+      }
+    }
+  };
+  for (const ProductScales scales : kScales) {
+    for (const std::string_view op : kOperators) {
+      for (const Formats& formats : kFormats) {
+        const bool plain = scales == ProductScales::none;
+        if (formats.level > level || (plain && &formats != kFormats)) continue;
+        add_all(op, scales, formats);
       }
     }
   }

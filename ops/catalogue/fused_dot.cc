@@ -9,21 +9,19 @@
 namespace mxo {
 namespace {
 
-/// Codes where the tensor holds bytes, bf16 or f16 where it holds two.  A format goes by the name
-/// of the operand or by what the other products call it.
-Operand operand(Staging& stage, const Parameters& set, std::string_view name, std::string_view key,
-                std::string_view alias) {
+/// Codes where the tensor holds bytes, bf16 or f16 where it holds two.
+Operand operand(Staging& stage, const Parameters& set, std::string_view name,
+                std::string_view key) {
   const Dtype dtype = stage.given(name).dtype();
   if (dtype == Dtype::u16 || is_wide_float(dtype)) return stage.floats(name);
-  if (!set.has(key)) key = set.has(alias) ? alias : "format";
   return stage.codes(name, set.format(key, "e4m3"));
 }
 
 NamedTensors call_fused_dot(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "fused_dot", inputs);
   FusedDot op;
-  op.a = operand(stage, set, "a", "format_a", "format_x");
-  op.b = operand(stage, set, "b", "format_b", "format_w");
+  op.a = operand(stage, set, "a", "format_a");
+  op.b = operand(stage, set, "b", "format_b");
   op.c = stage.floats("c");
   if (stage.has("a.scales")) op.a_scales = stage.scales("a.scales");
   if (stage.has("b.scales")) op.b_scales = stage.scales("b.scales");
@@ -49,11 +47,8 @@ constexpr OperandSpec kIn[] = {{"a", "[B, M, K]", kTypes},
                                {"b.scales", "[B, N, K/32]", "u8 (e8m0)", true}};
 constexpr OperandSpec kOut[] = {{"d", "[B, M, N]", "f32"}};
 constexpr std::string_view kFormats = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
-constexpr auto kSet = with_sum_parameters({{"format", kFormats, "format of codes a and b"},
-                                           {"format_a", kFormats, "format of a, if it differs"},
-                                           {"format_b", kFormats, "format of b, if it differs"},
-                                           {"format_x", kFormats, "the same as format_a"},
-                                           {"format_w", kFormats, "the same as format_b"}});
+constexpr auto kSet = with_sum_parameters(
+    {{"format_a", kFormats, "format of codes a"}, {"format_b", kFormats, "format of codes b"}});
 
 constexpr CatalogueEntry kEntries[] = {
     {"fused_dot", "d = a b^T + c on a matrix unit, one instruction or a chain", kIn, kOut, kSet,

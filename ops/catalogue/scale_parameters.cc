@@ -156,14 +156,14 @@ void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRo
 
 }  // namespace
 
-BlockExtents block_named(std::string_view op, std::string_view text) {
+BlockExtents block_named(std::string_view op, std::string_view text, std::string_view key) {
   const std::size_t by = text.find('x');
   BlockExtents block;
   if (by != std::string_view::npos && read_extent(text.substr(0, by), 'R', block.rows) &&
       read_extent(text.substr(by + 1), 'K', block.columns)) {
     return block;
   }
-  refuse(op, "block=" + std::string(text) +
+  refuse(op, std::string(key) + "=" + std::string(text) +
                  ": needs rows x columns, as 1x32 or 128x128; 1xK a row, Rx1 a column, RxK all");
 }
 

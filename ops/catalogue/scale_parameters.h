@@ -8,7 +8,8 @@
 namespace mxo {
 
 /// "1x32", "128x128", "1xK", "Rx1", "RxK".  Throws Error(argument).
-BlockExtents block_named(std::string_view op, std::string_view text);
+BlockExtents block_named(std::string_view op, std::string_view text,
+                         std::string_view key = "block");
 
 /// What a call says of its scales.
 struct ScaleChoice {

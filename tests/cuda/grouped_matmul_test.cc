@@ -16,6 +16,7 @@ using test::GemmCase;
 using test::GemmSpec;
 using test::Layout;
 using test::Pass;
+using test::Scales;
 
 class CudaProducts : public testing::Test {
  protected:
@@ -42,15 +43,49 @@ class CudaProducts : public testing::Test {
 
 /// What the operands of `spec` are to a sum.
 OperandKind kind_of(const GemmSpec& spec) {
-  const bool none = spec.scaling == Scaling::none;
+  const bool none = spec.scales == Scales::none;
   return operand_kind(none ? Dtype::bf16 : spec.a, none ? Dtype::bf16 : spec.b,
-                      spec.scaling == Scaling::mx);
+                      spec.scales == Scales::mx);
 }
 
 TEST_F(CudaProducts, OfHostileShapesHaveTheBytesOfCpu) {
   for (const GemmSpec& spec : test::hostile_specs(3)) {
     for (const Accumulation& sum : {kExact, kFmaChain}) {
       EXPECT_EQ(differing(spec, sum), 0) << sum.name << ", " << describe(spec);
+    }
+  }
+}
+
+/// Sides that differ, and blocks that no fast path has.
+TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
+  std::uint64_t seed = 5;
+  for (const Scales scales : test::kMixedScales) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      for (const Fill fill : {Fill::moderate, Fill::wide, Fill::special}) {
+        GemmSpec spec;
+        spec.scales = scales;
+        spec.pass = pass;
+        spec.fill = fill;
+        spec.out = seed % 2 == 0 ? Dtype::f32 : Dtype::bf16;
+        spec.groups = {64, 0, 192};
+        spec.spare_rows = 64;
+        spec.n = 133;
+        spec.k = 192;
+        spec.layout = static_cast<Layout>(seed % 4);
+        spec.seed = ++seed;
+        for (const Accumulation& sum : {kExact, kFmaChain}) {
+          EXPECT_EQ(differing(spec, sum), 0) << sum.name << ", " << describe(spec);
+        }
+        const GemmCase gemm(spec);
+        const bool terms = gemm.a_side.type == Dtype::e8m0 && gemm.b_side.type == Dtype::e8m0;
+        for (const SumRow& row : sums()) {
+          const bool blocks_fit = row.sum.block == 0 || gemm.shared_block() % row.sum.block == 0;
+          const bool takes =
+              blocks_fit && row.kind == operand_kind(gemm.a_dtype, gemm.b_dtype, terms);
+          if (!is_machine(row.sum) || !takes) continue;
+          EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);
+        }
+      }
     }
   }
 }
@@ -68,11 +103,11 @@ TEST_F(CudaProducts, OfEveryMachineHaveTheBytesOfCpuOnHostileShapes) {
 std::vector<GemmSpec> large_specs() {
   std::vector<GemmSpec> all;
   std::uint64_t seed = 77;
-  for (const Scaling scaling : {Scaling::mx, Scaling::none, Scaling::rowwise, Scaling::blockwise}) {
+  for (const Scales scales : test::kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (const Fill fill : test::kFills) {
         GemmSpec spec;
-        spec.scaling = scaling;
+        spec.scales = scales;
         spec.pass = pass;
         spec.fill = fill;
         spec.a = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
@@ -149,7 +184,7 @@ TEST_F(CudaProducts, OfLinesOfEveryReachHaveTheBytesOfCpu) {
   for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       GemmSpec spec;
-      spec.scaling = Scaling::none;
+      spec.scales = Scales::none;
       spec.pass = pass;
       spec.out = out;
       spec.groups = {300, 150};
@@ -176,9 +211,9 @@ TEST_F(CudaProducts, OfLinesOfEveryReachHaveTheBytesOfCpu) {
 
 /// Sums that int32 does not hold at once, and lines that are too long for planes.
 TEST_F(CudaProducts, OfLongLinesHaveTheBytesOfCpu) {
-  const auto spec_of = [](Scaling scaling, Index length, Pass pass) {
+  const auto spec_of = [](Scales scales, Index length, Pass pass) {
     GemmSpec spec;
-    spec.scaling = scaling;
+    spec.scales = scales;
     spec.pass = pass;
     const bool forward = pass == Pass::forward;
     spec.out = forward ? Dtype::f32 : Dtype::bf16;
@@ -187,11 +222,11 @@ TEST_F(CudaProducts, OfLongLinesHaveTheBytesOfCpu) {
     spec.k = forward ? length : 16;
     return spec;
   };
-  std::vector<GemmSpec> all{spec_of(Scaling::none, (Index{1} << 20) + 32, Pass::forward)};
-  for (const Scaling scaling : {Scaling::mx, Scaling::none, Scaling::blockwise}) {
+  std::vector<GemmSpec> all{spec_of(Scales::none, (Index{1} << 20) + 32, Pass::forward)};
+  for (const Scales scales : {Scales::mx, Scales::none, Scales::blockwise}) {
     for (const Index length : {Index{43648}, Index{50016}}) {
       for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-        all.push_back(spec_of(scaling, length, pass));
+        all.push_back(spec_of(scales, length, pass));
       }
     }
   }
@@ -214,7 +249,7 @@ TEST_F(CudaProducts, OfMachinesWithSchedulesOfUsersHaveTheBytesOfCpu) {
   for (const Accumulation& sum : changed) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       GemmSpec spec;
-      spec.scaling = Scaling::rowwise;
+      spec.scales = Scales::rowwise;
       spec.pass = pass;
       spec.groups = {700, 129};
       spec.n = 150;
@@ -227,11 +262,11 @@ TEST_F(CudaProducts, OfMachinesWithSchedulesOfUsersHaveTheBytesOfCpu) {
 /// The card's own instruction and the model of it on the host, a million outputs each.
 TEST_F(CudaProducts, OfTheInstructionHaveTheBytesOfTheModelOverWholeMatrices) {
   for (const char* name : {"h200_wgmma_fast", "h200_wgmma_promote4"}) {
-    for (const Scaling scaling : {Scaling::rowwise, Scaling::none, Scaling::mx}) {
+    for (const Scales scales : {Scales::rowwise, Scales::none, Scales::mx}) {
       GemmSpec spec;
-      spec.scaling = scaling;
+      spec.scales = scales;
       spec.groups = {1000, 0, 24};
-      if (scaling == Scaling::mx) spec.groups = {992, 0, 32};
+      if (scales == Scales::mx) spec.groups = {992, 0, 32};
       spec.n = 1027;
       spec.k = 1056;
       spec.out = Dtype::f32;

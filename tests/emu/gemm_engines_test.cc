@@ -63,10 +63,8 @@ void expect_same_forward(const Multiply& multiply, const Tensor& x, const Tensor
     Tensor found(out, {x.extent(0), w.extent(1)});
     Tensor expected = found;
     GroupedMatmul op;
-    op.x = x.operand();
-    op.x_scales = xs.operand();
-    op.w = w.operand();
-    op.w_scales = ws.operand();
+    op.x = {x.operand(), xs.operand()};
+    op.w = {w.operand(), ws.operand()};
     op.group_ends = ends.operand();
     op.y = found.result();
     multiply(op);
@@ -161,10 +159,8 @@ TEST_P(GemmEngines, PackADepthInPartsWhereItIsTooLongForTheirMemory) {
   Tensor found(Dtype::f32, {2, 2, 1});
   Tensor expected = found;
   GroupedMatmulWgrad op;
-  op.dy = dy.operand();
-  op.dy_scales = dys.operand();
-  op.x = x.operand();
-  op.x_scales = xs.operand();
+  op.dy = {dy.operand(), dys.operand(), kMxRows};
+  op.x = {x.operand(), xs.operand(), kMxRows};
   op.group_ends = ends.operand();
   op.dw = found.result();
   grouped_matmul_wgrad(*cpu_, op);

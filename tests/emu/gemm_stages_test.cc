@@ -9,6 +9,7 @@
 
 #include "emu/cpu/gemm/multiply.h"
 #include "formats/tensor.h"
+#include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
 #include "tests/support/tile_emulation.h"
 
@@ -52,17 +53,15 @@ class GemmStages : public testing::TestWithParam<Row> {
     *ends.as<std::int32_t>() = static_cast<std::int32_t>(x.extent(0));
     Tensor y(out, {x.extent(0), w.extent(0)});
     GroupedMatmul op;
-    op.x = x.operand();
-    op.w = as_one_group(w.operand());
+    op.x = unscaled(x.operand());
+    op.w = unscaled(as_one_group(w.operand()));
     op.group_ends = ends.operand();
-    op.scaling = Scaling::none;
     op.y = y.result();
     Tensor scales[2];
     if (x.dtype() != Dtype::bf16) {
       for (int i = 0; i < 2; ++i) scales[i] = ones(i == 0 ? x : w, -1);
-      op.scaling = Scaling::mx;
-      op.x_scales = scales[0].operand();
-      op.w_scales = as_one_group(scales[1].operand());
+      op.x.scales = scales[0].operand();
+      op.w.scales = as_one_group(scales[1].operand());
     }
     return cpu::multiply(products_of(op), GetParam().kernels(), 2);
   }
@@ -72,10 +71,8 @@ class GemmStages : public testing::TestWithParam<Row> {
     Tensor dw(Dtype::bf16, {1, dy.extent(1), x.extent(1)});
     const Tensor scales[] = {ones(dy, -2), ones(x, -2)};
     GroupedMatmulWgrad op;
-    op.dy = dy.operand();
-    op.dy_scales = scales[0].operand();
-    op.x = x.operand();
-    op.x_scales = scales[1].operand();
+    op.dy = {dy.operand(), scales[0].operand(), kMxRows};
+    op.x = {x.operand(), scales[1].operand(), kMxRows};
     op.group_ends = ends.operand();
     op.dw = dw.result();
     return cpu::multiply(products_of(op), GetParam().kernels(), 2);

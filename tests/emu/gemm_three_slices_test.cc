@@ -18,12 +18,13 @@ using test::Fill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
+using test::Scales;
 
 class GemmDigits : public test::TileTables {};
 
 TEST_P(GemmDigits, GiveTheBytesOfTheDefinitionOnHostileProducts) {
   for (GemmSpec spec : test::hostile_specs(1)) {
-    if (spec.scaling != Scaling::none && spec.scaling != Scaling::mx) continue;
+    if (spec.scales != Scales::none && spec.scales != Scales::mx) continue;
     spec.out = Dtype::bf16;
     for (const Fill fill : test::kFills) {
       spec.fill = fill;

@@ -103,7 +103,7 @@ TEST_P(GroupedLinearOptions, TakesXThatWasQuantisedBefore) {
       expect_same(dynamic.at("dx"), found.at("dx"), "dx");
       const NamedTensors operands{
           {"dy", in.at("dy")}, {"x", dequantized}, {"group_ends", in.at("group_ends")}};
-      expect_same(run_one("grouped_matmul_bf16_wgrad", operands, {}, "dw"), found.at("dw"), "dw");
+      expect_same(run_one("grouped_matmul_wgrad", operands, {}, "dw"), found.at("dw"), "dw");
     }
   }
 }

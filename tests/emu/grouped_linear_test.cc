@@ -40,9 +40,8 @@ Tensor transposed_copy(const Tensor& w) {
   return t;
 }
 
-/// The operators of one scaling, by their names in the catalogue.
+/// How one recipe makes the operands of its products.
 struct Family {
-  std::string suffix;
   std::string quantizer;
   Setting along_k;
   Setting weight;
@@ -52,29 +51,17 @@ struct Family {
 Family family_of(const std::string& recipe) {
   if (recipe.starts_with("mxfp8")) {
     const std::string mode = recipe.starts_with("mxfp8_floor") ? "floor" : "rceil";
-    return {"",
-            "quantize",
+    return {"quantize",
             {{"scale_mode", mode}},
             {{"scale_mode", mode}},
             {{"scale_mode", mode}, {"block", "32x1"}}};
   }
   if (recipe == "fp8_rowwise")
-    return {"_rowwise", "quantize", {{"block", "1xK"}}, {{"block", "1xK"}}, {{"block", "Rx1"}}};
+    return {"quantize", {{"block", "1xK"}}, {{"block", "1xK"}}, {{"block", "Rx1"}}};
   if (recipe == "fp8_blockwise") {
-    return {"_blockwise",
-            "quantize",
-            {{"block", "1x128"}},
-            {{"block", "128x128"}},
-            {{"block", "128x1"}}};
+    return {"quantize", {{"block", "1x128"}}, {{"block", "128x128"}}, {{"block", "128x1"}}};
   }
-  return {"_bf16", "cast", {}, {}, {}};
-}
-
-/// [.., 1] as [..].
-Tensor without_last_axis(const Tensor& t) {
-  Tensor flat(t.dtype(), {t.shape().begin(), t.shape().end() - 1});
-  std::copy_n(t.data(), t.bytes(), flat.data());
-  return flat;
+  return {"cast", {}, {}, {}};
 }
 
 /// The layer as its definition says: groups padded first of all, everything computed on padded
@@ -133,17 +120,21 @@ class ByHand {
     }
     how.insert(formats_.begin(), formats_.end());
     NamedTensors in{{"x", x}};
-    if (ends != nullptr && !family_.suffix.empty()) in["group_ends"] = *ends;
+    if (ends != nullptr && !recipe_.starts_with("mxfp8")) in["group_ends"] = *ends;
     const NamedTensors q = call(backend_, family_.quantizer, in, how);
     operands[name + ".codes"] = q.at("codes");
-    Tensor scales = q.at("scales");
-    if (how["block"] == "1xK") scales = without_last_axis(scales);
-    operands[name + ".scales"] = scales;
+    operands[name + ".scales"] = q.at("scales");
   }
 
-  Setting with_formats() const {
+  /// Settings of the product of the operands `a` and `b`, of such formats and blocks.
+  Setting settings(const std::string& a, const Setting& how_a, const std::string& b,
+                   const Setting& how_b) const {
     Setting set = product_;
-    if (family_.quantizer != "cast") set.insert(formats_.begin(), formats_.end());
+    if (family_.quantizer == "cast") return set;
+    for (const auto& [side, how] : {std::pair{a, how_a}, std::pair{b, how_b}}) {
+      if (formats_.contains("format")) set["format_" + side] = formats_.at("format");
+      if (how.contains("block")) set["block_" + side] = how.at("block");
+    }
     return set;
   }
 
@@ -151,7 +142,9 @@ class ByHand {
     NamedTensors operands{{"group_ends", ends}};
     add(operands, "x", x, family_.along_k, nullptr);
     add(operands, "w", w, family_.weight, nullptr);
-    return call(backend_, "grouped_matmul" + family_.suffix, operands, with_formats()).at("y");
+    return call(backend_, "grouped_matmul", operands,
+                settings("x", family_.along_k, "w", family_.weight))
+        .at("y");
   }
 
   Tensor wgrad(const Tensor& dy, const Tensor& x, const Tensor& ends) {
@@ -160,9 +153,9 @@ class ByHand {
     NamedTensors operands{{"group_ends", ends}};
     add(operands, "dy", dy, family_.along_tokens, &ends);
     add(operands, "x", x, family_.along_tokens, &ends);
-    const Tensor dw =
-        call(backend_, "grouped_matmul" + family_.suffix + "_wgrad", operands, with_formats())
-            .at("dw");
+    const Tensor dw = call(backend_, "grouped_matmul_wgrad", operands,
+                           settings("dy", family_.along_tokens, "x", family_.along_tokens))
+                          .at("dw");
     family_ = kept;
     return dw;
   }

@@ -13,11 +13,12 @@ using test::Fill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
+using test::Scales;
 
 constexpr Dtype kFormats[] = {Dtype::e4m3, Dtype::e4m3fnuz, Dtype::e5m2, Dtype::e5m2fnuz};
 
 /// Every fill, pass and output type for one pair of formats; returns the number of results.
-Index check_pair(Scaling scaling, Dtype a, Dtype b, std::vector<Index> forward_groups,
+Index check_pair(Scales scales, Dtype a, Dtype b, std::vector<Index> forward_groups,
                  Index columns) {
   const auto reference = make_reference_backend();
   test::BigSum sum;
@@ -27,14 +28,14 @@ Index check_pair(Scaling scaling, Dtype a, Dtype b, std::vector<Index> forward_g
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       for (const Fill fill : test::kFills) {
         GemmSpec spec;
-        spec.scaling = scaling;
+        spec.scales = scales;
         spec.pass = pass;
         spec.a = a;
         spec.b = b;
         spec.out = out;
         spec.fill = fill;
         spec.seed = ++seed;
-        const bool blockwise = scaling == Scaling::blockwise;
+        const bool blockwise = scales == Scales::blockwise;
         if (pass == Pass::forward) {
           spec.groups = forward_groups;
           spec.n = columns;
@@ -54,12 +55,12 @@ Index check_pair(Scaling scaling, Dtype a, Dtype b, std::vector<Index> forward_g
   return results;
 }
 
-class ExactProducts : public testing::TestWithParam<Scaling> {};
+class ExactProducts : public testing::TestWithParam<Scales> {};
 
 TEST_P(ExactProducts, EqualTheBigNumberTwinForEveryPairOfFormats) {
   Index results = 0;
-  if (GetParam() == Scaling::none) {
-    results += check_pair(Scaling::none, Dtype::bf16, Dtype::bf16, {100, 0, 300}, 130);
+  if (GetParam() == Scales::none) {
+    results += check_pair(Scales::none, Dtype::bf16, Dtype::bf16, {100, 0, 300}, 130);
   } else {
     for (const Dtype a : kFormats) {
       for (const Dtype b : kFormats) results += check_pair(GetParam(), a, b, {3, 0, 21}, 30);
@@ -69,14 +70,14 @@ TEST_P(ExactProducts, EqualTheBigNumberTwinForEveryPairOfFormats) {
   RecordProperty("results", std::to_string(results));
 }
 
-std::string name_of_scaling(const testing::TestParamInfo<Scaling>& row) {
+std::string name_of_scaling(const testing::TestParamInfo<Scales>& row) {
   constexpr std::string_view names[] = {"Mx", "Bf16", "Rowwise", "Blockwise"};
   return std::string(names[static_cast<std::size_t>(row.param)]);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExactProducts,
-                         testing::Values(Scaling::mx, Scaling::none, Scaling::rowwise,
-                                         Scaling::blockwise),
+                         testing::Values(Scales::mx, Scales::none, Scales::rowwise,
+                                         Scales::blockwise),
                          name_of_scaling);
 
 }  // namespace

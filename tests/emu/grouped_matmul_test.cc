@@ -1,10 +1,11 @@
-// The grouped products of the reference backend against a big-number twin: a sample; the bulk
-// is grouped_matmul_exhaustive_test.cc.
+// The grouped products against a big-number twin: a sample, whose bulk is
+// grouped_matmul_exhaustive_test.cc, and sides that are scaled differently.
 #include "ops/grouped_matmul.h"
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "tests/support/contestants.h"
 #include "tests/support/gemm_cases.h"
 #include "tests/support/gemm_model.h"
 
@@ -15,9 +16,10 @@ using test::Fill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
+using test::Scales;
 
 struct Product {
-  Scaling scaling;
+  Scales scales;
   Pass pass;
 };
 
@@ -25,7 +27,7 @@ class GroupedMatmul : public testing::TestWithParam<Product> {
  protected:
   GemmSpec spec(Fill fill, Dtype out) const {
     GemmSpec s;
-    s.scaling = GetParam().scaling;
+    s.scales = GetParam().scales;
     s.pass = GetParam().pass;
     s.a = Dtype::e5m2;
     s.b = Dtype::e4m3;
@@ -62,22 +64,112 @@ TEST_P(GroupedMatmul, FmaChainRoundsAfterEveryStep) {
   }
 }
 
+/// Sides that differ, and blocks that no fast path has, on every backend of this machine.
+class MixedProducts : public testing::TestWithParam<Scales> {
+ protected:
+  static std::vector<GemmSpec> specs() {
+    std::vector<GemmSpec> all;
+    std::uint64_t seed = 40;
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      for (const Fill fill : {Fill::moderate, Fill::wide, Fill::cancelling, Fill::special}) {
+        for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
+          GemmSpec s;
+          s.scales = GetParam();
+          s.pass = pass;
+          s.fill = fill;
+          s.out = out;
+          const bool forward = pass == Pass::forward;
+          // Past one square of scales: of w, and of x in the middle of a group.
+          const bool wide = fill == Fill::moderate || fill == Fill::cancelling;
+          const std::vector<Index> rows =
+              wide ? std::vector<Index>{2, 0, 3} : std::vector<Index>{126, 0, 4};
+          s.groups = forward ? rows : std::vector<Index>{64, 0, 192};
+          s.spare_rows = forward ? 3 : 64;
+          s.n = !forward ? 6 : wide ? 133 : 5;
+          s.k = forward ? 192 : 5;
+          s.a = seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2;
+          s.b = seed % 3 == 0 ? Dtype::e5m2 : Dtype::e4m3;
+          s.layout = static_cast<test::Layout>(seed % 4);
+          s.seed = ++seed;
+          all.push_back(s);
+        }
+      }
+    }
+    return all;
+  }
+};
+
+TEST_P(MixedProducts, EqualTheBigNumberTwin) {
+  const auto reference = make_reference_backend();
+  test::BigSum sum;
+  for (const GemmSpec& spec : specs()) {
+    GemmCase gemm(spec);
+    gemm.run(*reference);
+    EXPECT_EQ(test::differences_from_exact(gemm, sum), "");
+    gemm.run(*reference, kFmaChain);
+    EXPECT_EQ(test::differences_from_fma_chain(gemm), "");
+  }
+}
+
+TEST_P(MixedProducts, HaveTheSameBytesOnTheCpu) {
+  const auto reference = make_reference_backend();
+  for (const test::Contestant& contestant :
+       {test::Contestant{"scalar", 1}, test::Contestant{"best", 2}}) {
+    const auto cpu = contestant.make();
+    for (const GemmSpec& spec : specs()) {
+      GemmCase gemm(spec);
+      for (const Accumulation& sum : {kExact, kFmaChain}) {
+        EXPECT_EQ(gemm.run(*reference, sum), gemm.run(*cpu, sum))
+            << sum.name << " " << contestant.name() << " " << describe(spec);
+      }
+    }
+  }
+}
+
+/// Codes with f32 scales, and e8m0 ones in the terms, as machines take them.
+TEST_P(MixedProducts, OfMachinesHaveTheSameBytesOnTheCpu) {
+  const auto reference = make_reference_backend();
+  const auto cpu = make_cpu_backend();
+  int compared = 0;
+  for (const GemmSpec& spec : specs()) {
+    GemmCase gemm(spec);
+    const auto e8m0 = [](const test::SideScales& side) {
+      return side.scaled() && side.type == Dtype::e8m0;
+    };
+    const OperandKind kind =
+        operand_kind(gemm.a_dtype, gemm.b_dtype, e8m0(gemm.a_side) && e8m0(gemm.b_side));
+    for (const SumRow& row : sums()) {
+      const bool blocks_fit = row.sum.block == 0 || gemm.shared_block() % row.sum.block == 0;
+      if (!is_machine(row.sum) || row.kind != kind || !blocks_fit) continue;
+      EXPECT_EQ(gemm.run(*reference, row.sum), gemm.run(*cpu, row.sum))
+          << row.name << " " << describe(spec);
+      ++compared;
+    }
+  }
+  const bool other = GetParam() == Scales::single || GetParam() == Scales::half_by_rows;
+  EXPECT_EQ(compared == 0, other);
+}
+
+std::string name_of_mix(const testing::TestParamInfo<Scales>& info) {
+  return std::string(test::name_of(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MixedProducts, testing::ValuesIn(test::kMixedScales), name_of_mix);
+
 std::string name_of_product(const testing::TestParamInfo<Product>& info) {
   constexpr std::string_view names[] = {"Mx", "Bf16", "Rowwise", "Blockwise"};
-  return std::string(names[static_cast<std::size_t>(info.param.scaling)]) +
+  return std::string(names[static_cast<std::size_t>(info.param.scales)]) +
          (info.param.pass == Pass::forward ? "Forward" : "Wgrad");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GroupedMatmul,
-                         testing::Values(Product{Scaling::mx, Pass::forward},
-                                         Product{Scaling::mx, Pass::wgrad},
-                                         Product{Scaling::none, Pass::forward},
-                                         Product{Scaling::none, Pass::wgrad},
-                                         Product{Scaling::rowwise, Pass::forward},
-                                         Product{Scaling::rowwise, Pass::wgrad},
-                                         Product{Scaling::blockwise, Pass::forward},
-                                         Product{Scaling::blockwise, Pass::wgrad}),
-                         name_of_product);
+INSTANTIATE_TEST_SUITE_P(
+    All, GroupedMatmul,
+    testing::Values(Product{Scales::mx, Pass::forward}, Product{Scales::mx, Pass::wgrad},
+                    Product{Scales::none, Pass::forward}, Product{Scales::none, Pass::wgrad},
+                    Product{Scales::rowwise, Pass::forward}, Product{Scales::rowwise, Pass::wgrad},
+                    Product{Scales::blockwise, Pass::forward},
+                    Product{Scales::blockwise, Pass::wgrad}),
+    name_of_product);
 
 }  // namespace
 }  // namespace mxo

@@ -80,7 +80,7 @@ class ByOperators {
   }
   Rows square(const Tensor& w) { return quantised(w, "128x128"); }
   Tensor product(const Rows& x, const Rows& w) {
-    return call("grouped_matmul_blockwise",
+    return call("grouped_matmul",
                 {{"x.codes", x.codes},
                  {"x.scales", x.scales},
                  {"w.codes", w.codes},
@@ -90,7 +90,7 @@ class ByOperators {
         .at("y");
   }
   Tensor wgrad(const Rows& dy, const Rows& x) {
-    return call("grouped_matmul_blockwise_wgrad",
+    return call("grouped_matmul_wgrad",
                 {{"dy.codes", dy.codes},
                  {"dy.scales", dy.scales},
                  {"x.codes", x.codes},

@@ -58,9 +58,9 @@ class ByOperators {
     Tensor w(Dtype::bf16, {1, router.extent(0), router.extent(1)});
     std::copy_n(router.data(), router.bytes(), w.data());
     const auto tokens = static_cast<std::int32_t>(x.extent(0));
-    logits_ = call("grouped_matmul_bf16",
-                   {{"x", x}, {"w", w}, {"group_ends", test::group_ends_of({tokens})}},
-                   {{"out", "f32"}})["y"];
+    logits_ =
+        call("grouped_matmul", {{"x", x}, {"w", w}, {"group_ends", test::group_ends_of({tokens})}},
+             {{"out", "f32"}})["y"];
     NamedTensors routed = call("route", {{"logits", logits_}}, {{"top_k", "2"}});
     experts_ = routed["experts"];
     weights_ = routed["weights"];
@@ -123,8 +123,8 @@ class ByOperators {
     const Tensor high =
         call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
              {})["x"];
-    out_["dw2"] = call("grouped_matmul_bf16_wgrad",
-                       {{"dy", high}, {"x", act_}, {"group_ends", ends_}}, {})["dw"];
+    out_["dw2"] =
+        call("grouped_matmul_wgrad", {{"dy", high}, {"x", act_}, {"group_ends", ends_}}, {})["dw"];
     return call("grouped_matmul",
                 {{"x.codes", dy["rank0.dy.codes"]},
                  {"x.scales", dy["rank0.dy.scales"]},

@@ -73,7 +73,7 @@ TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
                                 {"w.codes", qw},
                                 {"w.scales", retyped(file, rowwise + ".sw", Dtype::f32)},
                                 {"group_ends", ends}};
-      const Tensor y = call("grouped_matmul_rowwise", scaled, {sum}, "y");
+      const Tensor y = call("grouped_matmul", scaled, {sum}, "y");
       EXPECT_EQ(differing(retyped(file, rowwise + ".fast" + fast + ".y", Dtype::bf16), y, owed), 0)
           << rowwise << " fast " << fast;
 
@@ -83,14 +83,14 @@ TEST_P(SumsCaptures, PredictDenseRowwiseAndBf16ProductsOfTheLibrary) {
                                {"w.codes", w0},
                                {"w.scales", ones({1, qw.extent(1)})},
                                {"group_ends", ends_of({static_cast<std::int32_t>(qx.extent(0))})}};
-      const Tensor z = call("grouped_matmul_rowwise", plain, {sum, "out=f32"}, "y");
+      const Tensor z = call("grouped_matmul", plain, {sum, "out=f32"}, "y");
       EXPECT_EQ(differing(retyped(file, "dense." + n + ".fast" + fast + ".y", Dtype::f32), z), 0)
           << "dense." << n << " fast " << fast;
     }
     const NamedTensors bf16{{"x", retyped(file, "bf16." + n + ".x", Dtype::bf16)},
                             {"w", retyped(file, "bf16." + n + ".w", Dtype::bf16)},
                             {"group_ends", tensor_of(file, "bf16." + n + ".offs")}};
-    const Tensor y = call("grouped_matmul_bf16", bf16, {"sum=h200_wgmma_fast"}, "y");
+    const Tensor y = call("grouped_matmul", bf16, {"sum=h200_wgmma_fast"}, "y");
     const Tensor expected = retyped(file, "bf16." + n + ".y", Dtype::bf16);
     const Tensor& bf16_ends = bf16.find("group_ends")->second;
     const Index rows = bf16_ends.as<std::int32_t>()[bf16_ends.elements() - 1];
@@ -134,9 +134,9 @@ TEST_P(SumsCaptures, PredictEverySampleOfLargeProductsWithTheirSplits) {
           {"w.scales", fp8 ? ones({1, b.extent(0)})
                            : reshaped(tensor_of(file, operands + ".sb"), {1, b.extent(0)})},
           {"group_ends", ends}};
-      y = call("grouped_matmul_rowwise", in, set, "y");
+      y = call("grouped_matmul", in, set, "y");
     } else {
-      y = call("grouped_matmul_bf16", {{"x", a}, {"w", w}, {"group_ends", ends}}, set, "y");
+      y = call("grouped_matmul", {{"x", a}, {"w", w}, {"group_ends", ends}}, set, "y");
     }
     EXPECT_EQ(differing(captured, y), 0) << key;
     ++products;
@@ -157,8 +157,8 @@ TEST_P(SumsCaptures, FindTheSplitOfALibraryProductFromItsOutput) {
                           {"w.scales", ones({1, b.extent(0)})},
                           {"group_ends", ends_of({static_cast<std::int32_t>(a.extent(0))})},
                           {"y", tensor_of(file, "fp8.fast1." + shape + ".y")}};
-    const Tensor found = call("grouped_matmul_rowwise", in,
-                              {"sum=h200_wgmma_fast", "sum.split=auto", "out=f32"}, "splits");
+    const Tensor found =
+        call("grouped_matmul", in, {"sum=h200_wgmma_fast", "sum.split=auto", "out=f32"}, "splits");
     ASSERT_EQ(found.elements(), 1) << shape;
     EXPECT_EQ(found.as<std::int32_t>()[0], parts) << shape;
   }
@@ -252,7 +252,7 @@ TEST_P(SumsCaptures, PredictTheEmulatedGroupedProductAndBothItsGradients) {
 
       Tensor dw;
       if (wgrad_with_hp) {
-        dw = call("grouped_matmul_bf16_wgrad", {{"dy", dy}, {"x", x}, {"group_ends", ends}},
+        dw = call("grouped_matmul_wgrad", {{"dy", dy}, {"x", x}, {"group_ends", ends}},
                   {"sum=h200_wgmma_fast"}, "dw");
       } else {
         const auto [dy_rows, padded_ends] = padded(dy, ends);

@@ -96,7 +96,7 @@ TEST_P(SumsFolds, FoldChainsBlockByBlock) {
     for (const std::string_view fold : kFolds) {
       for (const Index block : {32, 64, 128}) {
         const Operands o(k, seed++);
-        const Tensor y = call("grouped_matmul_blockwise", o.in,
+        const Tensor y = call("grouped_matmul", o.in,
                               {"sum=fma_chain", "sum.fold=" + std::string(fold),
                                "sum.block=" + std::to_string(block)});
         const auto chain = [&](Index r, Index g, Index n, Index first, Index end) {
@@ -116,7 +116,7 @@ TEST_P(SumsFolds, FoldProductsOfAMachineBlockByBlock) {
   for (const std::string_view fold : kFolds) {
     for (const Index block : {64, 128}) {
       const Operands o(300, seed++);
-      const Tensor y = call("grouped_matmul_blockwise", o.in,
+      const Tensor y = call("grouped_matmul", o.in,
                             {"sum=triton_block_sm90", "sum.fold=" + std::string(fold),
                              "sum.block=" + std::to_string(block)});
       std::vector<Tensor> parts;
@@ -134,7 +134,7 @@ TEST_P(SumsFolds, FoldProductsOfAMachineBlockByBlock) {
           }
           in.emplace(name, std::move(cut));
         }
-        parts.push_back(call("grouped_matmul_rowwise", in, {"sum=h200_wgmma_fast"}));
+        parts.push_back(call("grouped_matmul", in, {"sum=h200_wgmma_fast"}));
       }
       const auto part = [&](Index r, Index, Index n, Index first, Index) {
         return parts[static_cast<std::size_t>(first / block)].as<float>()[r * kN + n];
@@ -154,7 +154,7 @@ TEST_P(SumsFolds, RefuseWhatScalesDoNotAllow) {
       {{"sum=h200_wgmma_fast", "sum.fold=term"}, "takes scales after its sums only"}};
   for (const auto& [set, message] : refused) {
     try {
-      call("grouped_matmul_blockwise", o.in, set);
+      call("grouped_matmul", o.in, set);
       ADD_FAILURE() << set.back();
     } catch (const Error& error) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();

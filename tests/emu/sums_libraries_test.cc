@@ -55,7 +55,7 @@ class SumsLibraries : public testing::TestWithParam<std::string> {
     const auto backend = make_backend(GetParam(), 2);
     set.push_back(leaf.ends_with(".f32") ? "out=f32" : "out=bf16");
     const NamedTensors out =
-        call_operator(*backend, "grouped_matmul_blockwise", operands_of(file, stem), settings(set));
+        call_operator(*backend, "grouped_matmul", operands_of(file, stem), settings(set));
     return differing(tensor_of(file, stem + "." + leaf), out.find("y")->second);
   }
 };

@@ -83,13 +83,13 @@ NamedTensors predict(const CapturedProduct& p, int split) {
   if (!p.fp8()) {
     in.emplace("x", std::move(x));
     in.emplace("w", std::move(w));
-    return call_operator(*cpu, "grouped_matmul_bf16", in, set);
+    return call_operator(*cpu, "grouped_matmul", in, set);
   }
   in.emplace("x.scales", ones({x.extent(0)}));
   in.emplace("w.scales", ones({1, w.extent(1)}));
   in.emplace("x.codes", std::move(x));
   in.emplace("w.codes", std::move(w));
-  return call_operator(*cpu, "grouped_matmul_rowwise", in, set);
+  return call_operator(*cpu, "grouped_matmul", in, set);
 }
 
 TEST(LibraryProducts, AreTheChainWithTheSplitTheLibraryReported) {

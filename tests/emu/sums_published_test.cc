@@ -107,7 +107,7 @@ TEST(SumsPublished, Fp8IntoF32) {
 
 TEST(SumsPublished, E5m2HasInfinitiesAndMixesWithE4m3) {
   for (const char* sum : {"sum=h200_wgmma_fast", "sum=ada_mma", "sum=b200_tcgen05"}) {
-    const std::vector<std::string> e5m2{sum, "format=e5m2"};
+    const std::vector<std::string> e5m2{sum, "format_a=e5m2", "format_b=e5m2"};
     expect_codes("7C", "3C", 0, 32, e5m2, 0x7F800000, "Inf");
     expect_codes("7C", "00", 0, 32, e5m2, 0x7FFFFFFF, "Inf * 0");
     expect_codes("7C FC", "3C 3C", 0, 32, e5m2, 0x7FFFFFFF, "Inf - Inf");
@@ -240,7 +240,7 @@ TEST(SumsPublished, Cdna3) {
       {"16x40", "16x40", 0x4B800000, 0x4B800008},
   };
   for (const Case& row : fp8) {
-    expect_codes(row.a, row.b, row.c, 32, {"sum=mi300_mfma", "format=e4m3fnuz"}, row.d, row.a);
+    expect_codes(row.a, row.b, row.c, 32, {"sum=mi300_mfma", "format_a=e4m3fnuz", "format_b=e4m3fnuz"}, row.d, row.a);
   }
 }
 
@@ -266,7 +266,7 @@ TEST(SumsPublished, CapturesOfOthers) {
       "B7 B9 39 41 36",
       "38 B9 36 34 BF 37 BE BC 2D B9 BA 40 A3 40 30 B5 BB 3F B9 38 B6 AE BC 3D 3E 3D AD "
       "A2 BE B6 29 9E",
-      0, 32, {"sum=h200_wgmma_fast", "format=e5m2"}, 0x403FDC00, "H200 wgmma e5m2");
+      0, 32, {"sum=h200_wgmma_fast", "format_a=e5m2", "format_b=e5m2"}, 0x403FDC00, "H200 wgmma e5m2");
   const Tensor wide_a =
       operand("3F7A 3F87 BEA6 3FBF BF3D 3EAD 3F80 3FE8 3F62 3F5D BF8C 3EB3 3CF1 3E9C 3F86 3F59",
               Dtype::bf16, 16);

@@ -202,7 +202,7 @@ TEST(Bound, RefusesOperandsThatTheOperatorWouldRefuse) {
   refuses("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {-1}));
   refuses("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {2, 1}));
   refuses("x.codes", Tensor(Dtype::u8, {64}));
-  refuses("x.scales", Tensor(Dtype::u8, {1, 1}));
+  refuses("x.scales", Tensor(Dtype::u8, {2, 3}));
   refuses("w.codes", Tensor(Dtype::u8, {1, 1, 64}));
 }
 

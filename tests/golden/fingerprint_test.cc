@@ -90,7 +90,7 @@ Call captured_product(const TensorFile& file, const std::string& operands, bool 
   in.emplace("group_ends", std::move(ends));
   Parameters set;
   set.set("out", fp8 ? "f32" : "bf16");
-  return make_call(fp8 ? "grouped_matmul_rowwise" : "grouped_matmul_bf16", in, set);
+  return make_call("grouped_matmul", in, set);
 }
 
 TEST(Fingerprint, RecoversTheSchedulesOfCapturedKernels) {

@@ -1,6 +1,7 @@
 // Grouped products that are hard to get right: shapes and memory.
 #include "tests/support/gemm_cases.h"
 
+#include <numeric>
 #include <sstream>
 #include <string_view>
 
@@ -9,7 +10,35 @@
 namespace mxo::test {
 namespace {
 
-constexpr std::string_view kScalings[] = {"mx", "bf16", "rowwise", "blockwise"};
+constexpr SideScales kMx{Dtype::e8m0, {1, 32}};
+constexpr SideScales kRow{Dtype::f32, {1, kWhole}};
+constexpr SideScales kBlock{Dtype::f32, {1, 128}};
+constexpr SideScales kSquare{Dtype::f32, {128, 128}};
+
+constexpr SideScales plain(Dtype type) { return {type, {-1, -1}}; }
+
+/// A row of the table of scales: their name, and the sides of a forward product.
+struct ScalesRow {
+  std::string_view name;
+  SideScales a;
+  SideScales b;
+};
+constexpr ScalesRow kScalesRows[] = {
+    {"mx", kMx, kMx},
+    {"bf16", plain(Dtype::bf16), plain(Dtype::bf16)},
+    {"rowwise", kRow, kRow},
+    {"blockwise", kBlock, kSquare},
+    {"f16", plain(Dtype::f16), plain(Dtype::f16)},
+    {"f32", plain(Dtype::f32), plain(Dtype::f32)},
+    {"f16_by_rows", plain(Dtype::f16), kRow},
+    {"rows_by_tensor", kRow, {Dtype::f32, kWholeTensor}},
+    {"rows_by_squares", kRow, kSquare},
+    {"blocks_by_blocks", kBlock, kBlock},
+    {"squares_by_blocks", kSquare, {Dtype::f32, {1, 64}}},
+    {"mx_by_rows", kMx, kRow},
+    {"mx_squares", {Dtype::e8m0, {32, 32}}, {Dtype::e8m0, {32, 32}}},
+    {"mx_by_64", kMx, {Dtype::e8m0, {1, 64}}},
+};
 constexpr std::string_view kFillNames[] = {"moderate", "wide",    "cancelling",
                                            "giant",    "special", "ties"};
 constexpr std::string_view kLayouts[] = {"packed", "padded", "exchanged", "reversed"};
@@ -21,10 +50,18 @@ std::size_t index(Enum value) {
 
 }  // namespace
 
+std::string_view name_of(Scales scales) { return kScalesRows[index(scales)].name; }
+
+std::pair<SideScales, SideScales> sides_of(Scales scales, Pass pass) {
+  const ScalesRow& row = kScalesRows[index(scales)];
+  if (scales == Scales::blockwise && pass == Pass::wgrad) return {kBlock, kBlock};
+  return {row.a, row.b};
+}
+
 std::string describe(const GemmSpec& s) {
   std::ostringstream text;
-  text << kScalings[index(s.scaling)] << (s.pass == Pass::forward ? " forward " : " wgrad ")
-       << name_of(s.a) << " x " << name_of(s.b) << " -> " << name_of(s.out) << ", groups";
+  text << name_of(s.scales) << (s.pass == Pass::forward ? " forward " : " wgrad ") << name_of(s.a)
+       << " x " << name_of(s.b) << " -> " << name_of(s.out) << ", groups";
   for (const Index rows : s.groups) text << ' ' << rows;
   text << " spare " << s.spare_rows << ", N " << s.n << ", K " << s.k << ", "
        << kFillNames[index(s.fill)] << ", " << kLayouts[index(s.layout)] << ", seed " << s.seed;
@@ -32,10 +69,11 @@ std::string describe(const GemmSpec& s) {
 }
 
 GemmCase::GemmCase(const GemmSpec& spec)
-    : a_dtype(spec.scaling == Scaling::none ? Dtype::bf16 : spec.a),
-      b_dtype(spec.scaling == Scaling::none ? Dtype::bf16 : spec.b),
-      scale_dtype(spec.scaling == Scaling::mx ? Dtype::e8m0 : Dtype::f32),
+    : a_side(sides_of(spec.scales, spec.pass).first),
+      b_side(sides_of(spec.scales, spec.pass).second),
       spec_(spec) {
+  a_dtype = a_side.scaled() ? spec.a : a_side.type;
+  b_dtype = b_side.scaled() ? spec.b : b_side.type;
   const auto groups = static_cast<Index>(spec.groups.size());
   const Index n = spec.n;
   const Index k = spec.k;
@@ -45,26 +83,22 @@ GemmCase::GemmCase(const GemmSpec& spec)
   b = forward ? GuardedTensor(b_dtype, {groups, n, k}, l) : GuardedTensor(b_dtype, {rows(), k}, l);
   out = forward ? GuardedTensor(spec.out, {rows(), n}, l)
                 : GuardedTensor(spec.out, {groups, n, k}, l);
-  const auto scales = [&](std::vector<Index> extent) {
-    return GuardedTensor(scale_dtype, std::move(extent), l);
+  const auto blocks = [](Index extent, Index block) {
+    return block == kWhole ? 1 : ceil_div(extent, block);
   };
-  switch (spec.scaling) {
-    case Scaling::none: break;
-    case Scaling::mx:
-      a_scales = forward ? scales({rows(), k / 32}) : scales({rows() / 32, n});
-      b_scales = forward ? scales({groups, n, k / 32}) : scales({rows() / 32, k});
-      break;
-    case Scaling::rowwise:
-      a_scales = forward ? scales({rows()}) : scales({groups, n});
-      b_scales = forward ? scales({groups, n}) : scales({groups, k});
-      break;
-    case Scaling::blockwise: {
-      const Index tiles = ceil_div(k, 128);
-      a_scales = forward ? scales({rows(), tiles}) : scales({first_tile(groups), n});
-      b_scales =
-          forward ? scales({groups, ceil_div(n, 128), tiles}) : scales({first_tile(groups), k});
-      break;
-    }
+  if (a_side.scaled()) {
+    a_scales = GuardedTensor(a_side.type,
+                             forward ? std::vector<Index>{blocks(rows(), a_side.block.rows),
+                                                          blocks(k, a_side.block.columns)}
+                                     : scales_of_rows(a_side, n),
+                             l);
+  }
+  if (b_side.scaled()) {
+    b_scales = GuardedTensor(b_side.type,
+                             forward ? std::vector<Index>{groups, blocks(n, b_side.block.rows),
+                                                          blocks(k, b_side.block.columns)}
+                                     : scales_of_rows(b_side, k),
+                             l);
   }
   ends = GuardedTensor(Dtype::i32, {groups}, l);
   for (Index g = 0; g < groups; ++g) {
@@ -75,25 +109,37 @@ GemmCase::GemmCase(const GemmSpec& spec)
 
 std::vector<std::byte> GemmCase::run(Backend& backend, const Accumulation& sum) {
   out.wipe();
-  const bool scaled = spec_.scaling != Scaling::none;
   GuardedCopy at_a(backend, a);
   GuardedCopy at_b(backend, b);
   GuardedCopy at_a_scales(backend, a_scales);
   GuardedCopy at_b_scales(backend, b_scales);
   GuardedCopy at_ends(backend, ends);
   GuardedCopy at_out(backend, out);
-  const Operand sa = scaled ? at_a_scales.operand() : Operand{};
-  const Operand sb = scaled ? at_b_scales.operand() : Operand{};
-  if (spec_.pass == Pass::forward) {
-    grouped_matmul(backend, {at_a.operand(), sa, at_b.operand(), sb, at_ends.operand(),
-                             spec_.scaling, sum, at_out.result()});
+  const bool forward = spec_.pass == Pass::forward;
+  const auto side = [&](GuardedCopy& codes, GuardedCopy& scales, const SideScales& of) {
+    if (!of.scaled()) return unscaled(codes.operand());
+    const BlockExtents across{of.block.columns, of.block.rows};
+    return ScaledTensor{codes.operand(), scales.operand(), forward ? of.block : across};
+  };
+  const ScaledTensor first = side(at_a, at_a_scales, a_side);
+  const ScaledTensor second = side(at_b, at_b_scales, b_side);
+  if (forward) {
+    grouped_matmul(backend, {first, second, at_ends.operand(), sum, at_out.result()});
   } else {
-    grouped_matmul_wgrad(backend, {at_a.operand(), sa, at_b.operand(), sb, at_ends.operand(),
-                                   spec_.scaling, sum, at_out.result()});
+    grouped_matmul_wgrad(backend, {first, second, at_ends.operand(), sum, at_out.result()});
   }
   backend.synchronize();
   at_out.read_back();
   return out.memory();
+}
+
+Index GemmCase::shared_block() const {
+  Index shared = 0;
+  for (const SideScales* side : {&a_side, &b_side}) {
+    const bool changes = side->scaled() && side->block.columns != kWhole;
+    if (changes) shared = std::gcd(shared, side->block.columns);
+  }
+  return shared;
 }
 
 Index GemmCase::start(Index g) const {
@@ -101,10 +147,27 @@ Index GemmCase::start(Index g) const {
   for (Index i = 0; i < g; ++i) row += spec_.groups[static_cast<std::size_t>(i)];
   return row;
 }
-Index GemmCase::first_tile(Index g) const {
-  Index tile = 0;
-  for (Index i = 0; i < g; ++i) tile += ceil_div(spec_.groups[static_cast<std::size_t>(i)], 128);
-  return tile;
+Index GemmCase::first_block(Index g, Index height) const {
+  Index block = 0;
+  for (Index i = 0; i < g; ++i) {
+    block += ceil_div(spec_.groups[static_cast<std::size_t>(i)], height);
+  }
+  return block;
+}
+std::vector<Index> GemmCase::scales_of_rows(const SideScales& side, Index lines) const {
+  const auto groups = static_cast<Index>(spec_.groups.size());
+  const Index height = side.block.columns;
+  const Index across = side.block.rows == kWhole ? 1 : ceil_div(lines, side.block.rows);
+  if (height == kWhole) return {groups, across};
+  // Groups end at multiples of a block of e8m0 scales, and rows beyond them have theirs.
+  return {side.type == Dtype::e8m0 ? rows() / height : first_block(groups, height), across};
+}
+Index GemmCase::scale_of_rows(const GuardedTensor& scales, const SideScales& side, Index g,
+                              Index line, Index c) const {
+  const Index height = side.block.columns;
+  const Index across = side.block.rows == kWhole ? 0 : line / side.block.rows;
+  if (height == kWhole) return scales.offset({g, across});
+  return scales.offset({first_block(g, height) + c / height, across});
 }
 Index GemmCase::rows() const {
   return start(static_cast<Index>(spec_.groups.size())) + spec_.spare_rows;
@@ -122,44 +185,24 @@ Index GemmCase::outputs() const {
 
 GemmCase::Place GemmCase::place_a(Index g, Index i, Index c) const {
   const Index s = start(g);
-  if (spec_.pass == Pass::forward) {
-    const Index code = a.offset({s + i, c});
-    switch (spec_.scaling) {
-      case Scaling::none: return {code, -1};
-      case Scaling::mx: return {code, a_scales.offset({s + i, c / 32})};
-      case Scaling::rowwise: return {code, a_scales.offset({s + i})};
-      case Scaling::blockwise: return {code, a_scales.offset({s + i, c / 128})};
-    }
+  if (spec_.pass == Pass::wgrad) {
+    return {a.offset({s + c, i}), a_side.scaled() ? scale_of_rows(a_scales, a_side, g, i, c) : -1};
   }
-  const Index code = a.offset({s + c, i});
-  switch (spec_.scaling) {
-    case Scaling::none: break;
-    case Scaling::mx: return {code, a_scales.offset({(s + c) / 32, i})};
-    case Scaling::rowwise: return {code, a_scales.offset({g, i})};
-    case Scaling::blockwise: return {code, a_scales.offset({first_tile(g) + c / 128, i})};
-  }
-  return {code, -1};
+  const Index code = a.offset({s + i, c});
+  if (!a_side.scaled()) return {code, -1};
+  return {code, a_scales.offset({(s + i) / a_side.block.rows,
+                                 a_side.block.columns == kWhole ? 0 : c / a_side.block.columns})};
 }
 
 GemmCase::Place GemmCase::place_b(Index g, Index j, Index c) const {
-  if (spec_.pass == Pass::forward) {
-    const Index code = b.offset({g, j, c});
-    switch (spec_.scaling) {
-      case Scaling::none: return {code, -1};
-      case Scaling::mx: return {code, b_scales.offset({g, j, c / 32})};
-      case Scaling::rowwise: return {code, b_scales.offset({g, j})};
-      case Scaling::blockwise: return {code, b_scales.offset({g, j / 128, c / 128})};
-    }
+  if (spec_.pass == Pass::wgrad) {
+    return {b.offset({start(g) + c, j}),
+            b_side.scaled() ? scale_of_rows(b_scales, b_side, g, j, c) : -1};
   }
-  const Index s = start(g);
-  const Index code = b.offset({s + c, j});
-  switch (spec_.scaling) {
-    case Scaling::none: break;
-    case Scaling::mx: return {code, b_scales.offset({(s + c) / 32, j})};
-    case Scaling::rowwise: return {code, b_scales.offset({g, j})};
-    case Scaling::blockwise: return {code, b_scales.offset({first_tile(g) + c / 128, j})};
-  }
-  return {code, -1};
+  const Index code = b.offset({g, j, c});
+  if (!b_side.scaled()) return {code, -1};
+  return {code, b_scales.offset({g, b_side.block.rows == kWhole ? 0 : j / b_side.block.rows,
+                                 b_side.block.columns == kWhole ? 0 : c / b_side.block.columns})};
 }
 
 Index GemmCase::place_out(Index g, Index i, Index j) const {
@@ -169,15 +212,15 @@ Index GemmCase::place_out(Index g, Index i, Index j) const {
 std::vector<GemmSpec> hostile_specs(int turns) {
   std::vector<GemmSpec> all;
   std::uint64_t seed = 1;
-  const auto add = [&](Scaling scaling, Pass pass, std::vector<Index> groups, Index spare, Index n,
+  const auto add = [&](Scales scales, Pass pass, std::vector<Index> groups, Index spare, Index n,
                        Index k) {
-    const bool mx = scaling == Scaling::mx;
+    const bool mx = scales == Scales::mx;
     if (mx && pass == Pass::wgrad) {
       for (Index& rows : groups) rows = round_up(rows, 32);
       spare = round_up(spare, 32);
     }
     GemmSpec s;
-    s.scaling = scaling;
+    s.scales = scales;
     s.pass = pass;
     s.groups = std::move(groups);
     s.spare_rows = spare;
@@ -194,20 +237,20 @@ std::vector<GemmSpec> hostile_specs(int turns) {
     all.push_back(std::move(s));
     ++seed;
   };
-  for (const Scaling scaling : {Scaling::mx, Scaling::none, Scaling::rowwise, Scaling::blockwise}) {
+  for (const Scales scales : kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
       for (int turn = 0; turn < turns; ++turn) {
-        add(scaling, pass, {1}, 0, 1, 32);                        // one row, one column, one block
-        add(scaling, pass, {0, 0, 37, 0, 1, 0}, 5, 17, 96);       // empties around; rows not owed
-        add(scaling, pass, {0, 40, 0}, 0, 33, 130);               // all rows in one group
-        add(scaling, pass, {3, 1, 2, 5, 1, 1, 7, 4}, 2, 40, 64);  // many small groups
-        add(scaling, pass, {65, 31, 129}, 33, 15, 33);            // ragged against every tile
-        add(scaling, pass, {4, 9}, 0, 130, 160);                  // past one 128 tile of N and K
-        add(scaling, pass, {2, 3}, 1, 5, 416);                    // long K
-        add(scaling, pass, {0, 0}, 4, 9, 32);                     // nothing is owed
-        add(scaling, pass, {4, 5}, 0, 6, 0);                      // K = 0
-        add(scaling, pass, {4, 5}, 0, 0, 32);                     // N = 0
-        add(scaling, pass, {}, 3, 4, 32);                         // no groups
+        add(scales, pass, {1}, 0, 1, 32);                        // one row, one column, one block
+        add(scales, pass, {0, 0, 37, 0, 1, 0}, 5, 17, 96);       // empties around; rows not owed
+        add(scales, pass, {0, 40, 0}, 0, 33, 130);               // all rows in one group
+        add(scales, pass, {3, 1, 2, 5, 1, 1, 7, 4}, 2, 40, 64);  // many small groups
+        add(scales, pass, {65, 31, 129}, 33, 15, 33);            // ragged against every tile
+        add(scales, pass, {4, 9}, 0, 130, 160);                  // past one 128 tile of N and K
+        add(scales, pass, {2, 3}, 1, 5, 416);                    // long K
+        add(scales, pass, {0, 0}, 4, 9, 32);                     // nothing is owed
+        add(scales, pass, {4, 5}, 0, 6, 0);                      // K = 0
+        add(scales, pass, {4, 5}, 0, 0, 32);                     // N = 0
+        add(scales, pass, {}, 3, 4, 32);                         // no groups
       }
     }
   }

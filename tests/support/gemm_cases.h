@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ops/backend.h"
@@ -11,6 +13,49 @@
 namespace mxo::test {
 
 enum class Pass : std::uint8_t { forward, wgrad };
+
+/// What the two sides of a product are.
+enum class Scales : std::uint8_t {
+  mx,         ///< codes, an e8m0 scale for 32 of K
+  none,       ///< bf16
+  rowwise,    ///< codes, an f32 scale for all of K
+  blockwise,  ///< codes, an f32 scale for 128 of K; w of a forward product: for 128x128
+  // Sides that differ, and blocks that no fast path has.
+  half,               ///< plain f16
+  single,             ///< plain f32
+  half_by_rows,       ///< plain f16; codes, f32 for all of K
+  rows_by_tensor,     ///< codes, f32 for all of K; codes, one f32 a tensor
+  rows_by_squares,    ///< codes, f32 for all of K; codes, f32 for 128x128
+  blocks_by_blocks,   ///< codes, f32 for 1x128 on both sides
+  squares_by_blocks,  ///< codes, f32 for 128x128; codes, f32 for 1x64
+  mx_by_rows,         ///< codes, e8m0 for 1x32; codes, f32 for all of K
+  mx_squares,         ///< codes, e8m0 for 32x32 on both sides
+  mx_by_64,           ///< codes, e8m0 for 1x32; codes, e8m0 for 1x64
+};
+inline constexpr Scales kUsualScales[] = {Scales::mx, Scales::none, Scales::rowwise,
+                                          Scales::blockwise};
+inline constexpr Scales kMixedScales[] = {Scales::half,
+                                          Scales::single,
+                                          Scales::half_by_rows,
+                                          Scales::rows_by_tensor,
+                                          Scales::rows_by_squares,
+                                          Scales::blocks_by_blocks,
+                                          Scales::squares_by_blocks,
+                                          Scales::mx_by_rows,
+                                          Scales::mx_squares,
+                                          Scales::mx_by_64};
+std::string_view name_of(Scales scales);
+
+/// One side: codes with scales of `type`, one for `block.rows` lines x `block.columns` of K; or
+/// plain elements of `type`.
+struct SideScales {
+  Dtype type;
+  BlockExtents block;
+
+  bool scaled() const { return block.rows >= 0; }
+};
+/// The sides of a product: x and w, or dy and x.
+std::pair<SideScales, SideScales> sides_of(Scales scales, Pass pass);
 
 /// What the numbers of a case are.
 enum class Fill : std::uint8_t {
@@ -26,10 +71,10 @@ inline constexpr Fill kFills[] = {Fill::moderate, Fill::wide,    Fill::cancellin
                                   Fill::giant,    Fill::special, Fill::ties};
 
 struct GemmSpec {
-  Scaling scaling = Scaling::mx;
+  Scales scales = Scales::mx;
   Pass pass = Pass::forward;
-  Dtype a = Dtype::e4m3;  ///< of x, in wgrad of dy; ignored without scales
-  Dtype b = Dtype::e4m3;  ///< of w, in wgrad of x
+  Dtype a = Dtype::e4m3;  ///< codes of x, in wgrad of dy; ignored without scales
+  Dtype b = Dtype::e4m3;  ///< codes of w, in wgrad of x
   Dtype out = Dtype::bf16;
   std::vector<Index> groups = {32, 64};  ///< rows of each
   Index spare_rows = 0;                  ///< rows beyond the last group
@@ -64,20 +109,27 @@ class GemmCase {
   Place place_b(Index g, Index j, Index c) const;
   Index place_out(Index g, Index i, Index j) const;
   Index outputs() const;
+  /// K indices that share their scales on both sides; 0: all.
+  Index shared_block() const;
 
   GuardedTensor a, a_scales, b, b_scales, ends, out;
-  Dtype a_dtype, b_dtype, scale_dtype;
+  Dtype a_dtype, b_dtype;
+  SideScales a_side, b_side;
 
  private:
   Index start(Index g) const;
-  Index first_tile(Index g) const;
+  /// Blocks of `height` rows in the groups before g.
+  Index first_block(Index g, Index height) const;
+  std::vector<Index> scales_of_rows(const SideScales& side, Index lines) const;
+  Index scale_of_rows(const GuardedTensor& scales, const SideScales& side, Index g, Index line,
+                      Index c) const;
   Index rows() const;
   GemmSpec spec_;
 };
 
-/// Shapes no blocking likes, in every scaling, pass and layout: empty groups, one row, K = 32,
-/// all rows in one group, rows beyond the last group, ragged edges, many small groups.
-/// Every turn meets them with other formats, outputs, numbers and memory.
+/// Shapes no blocking likes, in all usual scales, every pass and layout: empty groups, one row, K =
+/// 32, all rows in one group, rows beyond the last group, ragged edges, many small groups. Every
+/// turn meets them with other formats, outputs, numbers and memory.
 std::vector<GemmSpec> hostile_specs(int turns);
 
 }  // namespace mxo::test

@@ -15,16 +15,15 @@ struct Side {
   GuardedTensor& codes;
   GuardedTensor& scales;
   Dtype dtype;
-  Dtype scale_dtype;
+  const SideScales& how;
 };
 
 class Filler {
  public:
   explicit Filler(GemmCase& gemm)
       : gemm_(gemm),
-        a_{gemm.a, gemm.a_scales, gemm.a_dtype, gemm.scale_dtype},
-        b_{gemm.b, gemm.b_scales, gemm.b_dtype, gemm.scale_dtype},
-        scaled_(gemm.spec().scaling != Scaling::none),
+        a_{gemm.a, gemm.a_scales, gemm.a_dtype, gemm.a_side},
+        b_{gemm.b, gemm.b_scales, gemm.b_dtype, gemm.b_side},
         random_(gemm.spec().seed) {}
 
   void fill(Index g) {
@@ -59,18 +58,21 @@ class Filler {
     side(first).codes.set_bits(place(first, g, line, c).code, bits);
   }
   std::uint32_t scale(bool first, Index g, Index line, Index c) {
-    return scaled_ ? side(first).scales.bits(place(first, g, line, c).scale) : 0;
+    return side(first).how.scaled() ? side(first).scales.bits(place(first, g, line, c).scale) : 0;
   }
   void set_scale(bool first, Index g, Index line, Index c, std::uint32_t bits) {
-    if (scaled_) side(first).scales.set_bits(place(first, g, line, c).scale, bits);
+    if (side(first).how.scaled()) side(first).scales.set_bits(place(first, g, line, c).scale, bits);
   }
 
   std::uint32_t finite_code(Dtype dtype) {
-    if (dtype == Dtype::bf16) {
-      const bool wide = gemm_.spec().fill == Fill::wide;
-      const std::uint32_t field = wide ? draw(255) : 120 + draw(15);
-      return draw(2) << 15 | field << 7 | draw(128);
+    const bool wide = gemm_.spec().fill == Fill::wide;
+    if (dtype == Dtype::f16) {
+      const std::uint32_t field = wide ? draw(31) : 8 + draw(15);
+      return draw(2) << 15 | field << 10 | draw(1u << 10);
     }
+    const std::uint32_t field = wide ? draw(255) : 120 + draw(15);
+    if (dtype == Dtype::bf16) return draw(2) << 15 | field << 7 | draw(128);
+    if (dtype == Dtype::f32) return draw(2) << 31 | field << 23 | draw(1u << 23);
     for (;;) {
       const std::uint32_t bits = draw(256);
       if (std::isfinite(plain_value(dtype, bits))) return bits;
@@ -94,7 +96,7 @@ class Filler {
       set_code(first, g, line, c, finite_code(side(first).dtype));
       const bool head =
           c == 0 || place(first, g, line, c).scale != place(first, g, line, c - 1).scale;
-      if (head) set_scale(first, g, line, c, finite_scale(side(first).scale_dtype));
+      if (head) set_scale(first, g, line, c, finite_scale(side(first).how.type));
     }
   }
 
@@ -104,7 +106,7 @@ class Filler {
 
   /// Element c and its partner contribute opposite terms; one line in three keeps one odd term.
   void cancel(Index g, Index length) {
-    const Index block = gemm_.spec().scaling == Scaling::mx ? 32 : 128;
+    const Index block = gemm_.spec().scales == Scales::mx ? 32 : 128;
     const Index far = length >= 2 * block ? length / 2 / block * block : length / 2;
     for (const bool first : {true, false}) {
       const Index lines = first ? gemm_.lines_a(g) : gemm_.lines_b();
@@ -129,12 +131,12 @@ class Filler {
     const Index opposite = below(length);
     for (const bool first : {true, false}) {
       const Side& s = side(first);
-      const double top = s.dtype == Dtype::bf16 ? 0x1p60 : 128.0;
+      const double top = s.dtype == Dtype::bf16 || s.dtype == Dtype::f32 ? 0x1p60 : 128.0;
       const Index lines = first ? gemm_.lines_a(g) : gemm_.lines_b();
       for (Index line = 0; line < lines; ++line) {
         set_code(first, g, line, at, code_of(s.dtype, top));
         set_code(first, g, line, opposite, code_of(s.dtype, first || one_in(3) ? top : -top));
-        if (gemm_.spec().scaling == Scaling::mx) {
+        if (s.how.scaled() && s.how.type == Dtype::e8m0) {
           set_scale(first, g, line, at, 160);
           set_scale(first, g, line, opposite, 160);
         }
@@ -151,7 +153,13 @@ class Filler {
         if (one_in(4)) set_code(first, g, line, below(length), 0);
         if (!one_in(8)) continue;
         const Index c = below(length);
-        if (s.dtype == Dtype::bf16) {
+        if (s.dtype == Dtype::f32) {
+          constexpr std::uint32_t odd[] = {0x7F800000, 0xFF800000, 0x7FC00001, 1u << 31, 1};
+          set_code(first, g, line, c, odd[draw(5)]);
+        } else if (s.dtype == Dtype::f16) {
+          constexpr std::uint32_t odd[] = {0x7C00, 0xFC00, 0x7E01, 0x8000, 0x0001};
+          set_code(first, g, line, c, odd[draw(5)]);
+        } else if (s.dtype == Dtype::bf16) {
           constexpr std::uint32_t odd[] = {0x7F80, 0xFF80, 0x7FC1, 0x8000, 0x0001, 0xFFFF};
           set_code(first, g, line, c, odd[draw(6)]);
         } else {
@@ -162,7 +170,7 @@ class Filler {
         constexpr std::uint32_t e8m0[] = {0xFF, 0x00, 0xFE};
         constexpr std::uint32_t f32[] = {0x7F800000, 0xFF800000, 0x7FC00001, 0,
                                          0x80000000, 0x00000001, 0xBF800000};
-        set_scale(first, g, line, c, s.scale_dtype == Dtype::e8m0 ? e8m0[draw(3)] : f32[draw(7)]);
+        set_scale(first, g, line, c, s.how.type == Dtype::e8m0 ? e8m0[draw(3)] : f32[draw(7)]);
       }
     }
   }
@@ -170,7 +178,7 @@ class Filler {
   void set_power_scale(bool first, Index g, Index line, Index length, int exponent) {
     for (Index c = 0; c < length; ++c) {
       set_scale(first, g, line, c,
-                side(first).scale_dtype == Dtype::e8m0
+                side(first).how.type == Dtype::e8m0
                     ? static_cast<std::uint32_t>(exponent + 127)
                     : code_of(Dtype::f32, std::ldexp(1.0, exponent)));
     }
@@ -191,7 +199,7 @@ class Filler {
       const double sign = one_in(2) ? -1.0 : 1.0;
       for (Index c = 0; c < length; ++c) {
         double weight = c < kMost ? std::ldexp(sign, j_of(c)) : c == kMost ? sign / 256 : 0;
-        if (!scaled_) weight = std::ldexp(weight, b_exponent);
+        if (!b_.how.scaled()) weight = std::ldexp(weight, b_exponent);
         set_code(false, g, j, c, code_of(b_.dtype, weight));
       }
       set_power_scale(false, g, j, length, b_exponent);
@@ -210,7 +218,7 @@ class Filler {
         const bool on = c < bits && (c == 0 || c == bits - 1 || all_ones || one_in(2));
         const double beside = static_cast<double>(below(Index{3}) - 1) / 256;
         double value = on ? std::ldexp(1.0, i_of(c)) : c == kMost ? beside : 0.0;
-        if (!scaled_) value = std::ldexp(value, a_exponent);
+        if (!a_.how.scaled()) value = std::ldexp(value, a_exponent);
         set_code(true, g, i, c, code_of(a_.dtype, value));
       }
       set_power_scale(true, g, i, length, a_exponent);
@@ -220,7 +228,6 @@ class Filler {
   GemmCase& gemm_;
   Side a_;
   Side b_;
-  bool scaled_;
   std::mt19937_64 random_;
 };
 

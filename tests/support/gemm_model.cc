@@ -24,7 +24,7 @@ Line line_a(GemmCase& gemm, Index g, Index i) {
     const GemmCase::Place at = gemm.place_a(g, i, c);
     line.push_back(
         {plain_value(gemm.a_dtype, gemm.a.bits(at.code)),
-         at.scale < 0 ? 1.0 : plain_value(gemm.scale_dtype, gemm.a_scales.bits(at.scale))});
+         at.scale < 0 ? 1.0 : plain_value(gemm.a_side.type, gemm.a_scales.bits(at.scale))});
   }
   return line;
 }
@@ -35,25 +35,42 @@ Line line_b(GemmCase& gemm, Index g, Index j) {
     const GemmCase::Place at = gemm.place_b(g, j, c);
     line.push_back(
         {plain_value(gemm.b_dtype, gemm.b.bits(at.code)),
-         at.scale < 0 ? 1.0 : plain_value(gemm.scale_dtype, gemm.b_scales.bits(at.scale))});
+         at.scale < 0 ? 1.0 : plain_value(gemm.b_side.type, gemm.b_scales.bits(at.scale))});
   }
   return line;
 }
 
 float narrow(double value) { return static_cast<float>(value); }
 
-float chain(Scaling scaling, const Line& a, const Line& b) {
+/// Where the scales of two sides multiply: told a second time.
+struct Folds {
+  bool in_terms = false;
+  std::size_t block = 0;  ///< of a partial sum; 0: scales multiply the finished sum
+};
+
+Folds folds_of(const GemmCase& gemm) {
+  bool bytes = true;
+  for (const SideScales* side : {&gemm.a_side, &gemm.b_side}) {
+    bytes = bytes && (!side->scaled() || side->type == Dtype::e8m0);
+  }
+  const Index shared = gemm.shared_block();
+  if (bytes) return {true, 0};
+  return {false,
+          static_cast<std::size_t>(shared % 128 == 0 ? std::min<Index>(shared, 128) : shared)};
+}
+
+float chain(const Folds& folds, const Line& a, const Line& b) {
   const std::size_t length = a.size();
   float acc = 0.0f;
   if (length == 0) return acc;
-  if (scaling == Scaling::mx || scaling == Scaling::none) {
+  if (folds.in_terms) {
     for (std::size_t c = 0; c < length; ++c) {
       acc = big_fma(big_multiply(narrow(a[c].code), narrow(a[c].scale)),
                     big_multiply(narrow(b[c].code), narrow(b[c].scale)), acc);
     }
     return acc;
   }
-  const std::size_t tile = scaling == Scaling::rowwise ? length : 128;
+  const std::size_t tile = folds.block == 0 ? length : folds.block;
   float y = 0.0f;
   for (std::size_t first = 0; first < length; first += tile) {
     acc = 0.0f;
@@ -61,8 +78,8 @@ float chain(Scaling scaling, const Line& a, const Line& b) {
       acc = big_fma(narrow(a[c].code), narrow(b[c].code), acc);
     }
     const float scaled = big_multiply(acc, narrow(a[first].scale));
-    y = scaling == Scaling::rowwise ? big_multiply(scaled, narrow(b[first].scale))
-                                    : big_fma(scaled, narrow(b[first].scale), y);
+    y = folds.block == 0 ? big_multiply(scaled, narrow(b[first].scale))
+                         : big_fma(scaled, narrow(b[first].scale), y);
   }
   return y;
 }
@@ -114,8 +131,9 @@ std::string differences_from_exact(GemmCase& gemm, BigSum& sum) {
 }
 
 std::string differences_from_fma_chain(GemmCase& gemm) {
+  const Folds folds = folds_of(gemm);
   return differences(gemm, [&](const Line& a, const Line& b) {
-    return rounded(chain(gemm.spec().scaling, a, b), gemm.spec().out);
+    return rounded(chain(folds, a, b), gemm.spec().out);
   });
 }
 

@@ -28,6 +28,10 @@ double plain_value(Dtype dtype, std::uint32_t bits) {
   switch (dtype) {
     case Dtype::f32: return static_cast<double>(std::bit_cast<float>(bits));
     case Dtype::bf16: return static_cast<double>(std::bit_cast<float>(bits << 16));
+    case Dtype::f16:
+      if ((bits & 0x7FFF) > 0x7C00) return kNan;
+      if ((bits & 0x7FFF) == 0x7C00) return bits == 0x7C00 ? kInfinity : -kInfinity;
+      return sign_exponent_fraction(bits, 5, 10, 15);
     case Dtype::e8m0: return bits == 0xFF ? kNan : std::ldexp(1.0, static_cast<int>(bits) - 127);
     case Dtype::e4m3: return (bits & 0x7F) == 0x7F ? kNan : sign_exponent_fraction(bits, 4, 3, 7);
     case Dtype::e4m3fnuz: return bits == 0x80 ? kNan : sign_exponent_fraction(bits, 4, 3, 8);
@@ -48,7 +52,8 @@ std::uint32_t code_of(Dtype dtype, double value) {
   static std::map<Dtype, std::map<double, std::uint32_t>> tables;
   std::map<double, std::uint32_t>& table = tables[dtype];
   if (table.empty()) {
-    for (std::uint32_t bits = 0; bits < 256; ++bits) {
+    const std::uint32_t codes = dtype == Dtype::f16 ? 1u << 16 : 256;
+    for (std::uint32_t bits = 0; bits < codes; ++bits) {
       const double each = plain_value(dtype, bits);
       if (!std::isnan(each)) table.emplace(each, bits);  // +0 comes before -0 and stays
     }

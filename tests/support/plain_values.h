@@ -7,7 +7,7 @@
 
 namespace mxo::test {
 
-/// Exact; any small format, e8m0, bf16 or f32.  NaN and infinities as double has them.
+/// Exact; any small format, e8m0, bf16, f16 or f32.  NaN and infinities as double has them.
 double plain_value(Dtype dtype, std::uint32_t bits);
 /// The code whose value is `value`, which the format must hold.
 std::uint32_t code_of(Dtype dtype, double value);

@@ -15,6 +15,7 @@
 #include "emu/cpu/gemm/multiply.h"
 #include "emu/reference/reference_backend.h"
 #include "formats/tensor.h"
+#include "ops/grouped_matmul.h"
 #include "ops/moe_steps.h"
 #include "tests/support/tile_emulation.h"
 
@@ -66,10 +67,9 @@ class TileTables : public testing::TestWithParam<Table> {
     std::memset(found.data(), 0xA5, found.bytes());  // nothing that a result may leave
     Tensor expected = found;
     GroupedMatmulWgrad op;
-    op.dy = dy.operand();
-    op.x = x.operand();
+    op.dy = unscaled(dy.operand());
+    op.x = unscaled(x.operand());
     op.group_ends = ends.operand();
-    op.scaling = Scaling::none;
     op.dw = found.result();
     grouped_matmul_wgrad(*table_, op);
     op.dw = expected.result();
@@ -93,10 +93,8 @@ class TileTables : public testing::TestWithParam<Table> {
     Tensor found(Dtype::bf16, {x.extent(0), w.extent(0)});
     Tensor expected = found;
     GroupedMatmul op;
-    op.x = x.operand();
-    op.x_scales = x_scales.operand();
-    op.w = as_one_group(w.operand());
-    op.w_scales = as_one_group(w_scales.operand());
+    op.x = {x.operand(), x_scales.operand()};
+    op.w = {as_one_group(w.operand()), as_one_group(w_scales.operand())};
     op.group_ends = ends.operand();
     op.y = found.result();
     grouped_matmul(*table_, op);
@@ -115,10 +113,8 @@ class TileTables : public testing::TestWithParam<Table> {
     Tensor found(Dtype::bf16, {1, dy.extent(0), x.extent(0)});
     Tensor expected = found;
     GroupedMatmulWgrad op;
-    op.dy = across[0].operand();
-    op.dy_scales = across[1].operand();
-    op.x = across[2].operand();
-    op.x_scales = across[3].operand();
+    op.dy = {across[0].operand(), across[1].operand(), kMxRows};
+    op.x = {across[2].operand(), across[3].operand(), kMxRows};
     op.group_ends = ends.operand();
     op.dw = found.result();
     grouped_matmul_wgrad(*table_, op);

@@ -56,10 +56,9 @@ Tensor product(Backend& backend) {
   const BackendTensor large(backend, Dtype::u8, {Index{1} << 20});  // from the backend's pool
   BackendTensor y(backend, Dtype::f32, {96, 48});
   GroupedMatmul op;
-  op.x = x.operand();
-  op.w = w.operand();
+  op.x = unscaled(x.operand());
+  op.w = unscaled(w.operand());
   op.group_ends = ends.operand();
-  op.scaling = Scaling::none;
   op.y = y.result();
   grouped_matmul(backend, op);
   return on_host(backend, y.operand());

@@ -47,7 +47,7 @@ class Run(Case):
             self.assertEqual(st.decode(output.read_bytes()), want)
         self.assertEqual(self.quantize(("I32", shape, data)), want)
 
-    def test_formats_of_a_fused_dot_go_by_either_name(self):
+    def test_each_side_of_a_product_has_a_format(self):
         codes = {"a": ("U8", [1, 2, 32], bytes(range(64))),
                  "b": ("U8", [1, 3, 32], bytes(range(16, 112))),
                  "c": st.f32([1, 2, 3], [1.0] * 6)}
@@ -59,10 +59,11 @@ class Run(Case):
                     "sum=h200_wgmma_fast", "--set", a, "--set", b)
             return st.decode(out.read_bytes())["d"]
 
-        self.assertEqual(dot("format_a=e5m2", "format_b=e4m3"),
-                         dot("format_x=e5m2", "format_w=e4m3"))
-        self.assertNotEqual(dot("format_x=e5m2", "format_w=e4m3"),
-                            dot("format_x=e4m3", "format_w=e5m2"))
+        self.assertNotEqual(dot("format_a=e5m2", "format_b=e4m3"),
+                            dot("format_a=e4m3", "format_b=e5m2"))
+        for name in ("format", "format_x"):
+            self.refused("run", "fused_dot", "--input", source, "--output", self.here / "no",
+                         "--set", "sum=h200_wgmma_fast", "--set", f"{name}=e5m2", says=name)
 
     def test_native_dtypes_are_written_on_request(self):
         made = self.quantize(ramp(), "--native-dtypes")

@@ -29,12 +29,12 @@ TrainRecipe train_recipe_named(std::string_view name) {
                                      : base == kFlow ? "fp8_blockwise"
                                                      : base);
   if (base == kFnuz) found.format = Dtype::e4m3fnuz;
-  if (found.pipeline == MoePipeline::mxfp8 && found.linear.scaling != Scaling::mx) {
+  if (found.pipeline == MoePipeline::mxfp8 && !found.linear.mx()) {
     throw Error(Fault::argument, "recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
   }
   if (base == kFlow) found.pipeline = MoePipeline::flow;
-  if (found.linear.scaling == Scaling::none) found.pipeline = MoePipeline::bf16;
+  if (!found.linear.scaled()) found.pipeline = MoePipeline::bf16;
   return found;
 }
 

@@ -1,8 +1,9 @@
 // The spans of groups.
 #include "emu/cuda/gemm/problem.cuh"
 
+#include <numeric>
+
 #include "emu/cuda/cuda_check.cuh"
-#include "formats/mx_block.h"
 
 namespace mxo::cuda {
 namespace {
@@ -100,9 +101,11 @@ void plan_groups(DeviceBackend& backend, const ContractionView& view, const Oper
   SpanCounts counts{1, 0, 0, 0, 0};
   if (view.contracts_rows()) {
     const auto block = [](const Factor& f) { return f.blocked() ? f.block : 0; };
-    const bool aligned = view.form == ScaleForm::mx;
-    counts = {aligned ? kMxBlock : 1, block(view.a), block(view.b), view.a.scales.extent[0],
-              view.b.scales.extent[0]};
+    const auto aligned = [](const Factor& f) {
+      return f.blocked() && f.scales.dtype == Dtype::e8m0 ? f.block : 1;
+    };
+    counts = {std::lcm(aligned(view.a), aligned(view.b)), block(view.a), block(view.b),
+              view.a.scales.extent[0], view.b.scales.extent[0]};
   }
   plan_kernel<<<1, kScanThreads, 0, backend.stream()>>>(
       static_cast<const std::int32_t*>(ends.data), ends.stride[0], ends.extent[0],

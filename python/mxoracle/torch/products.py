@@ -171,7 +171,7 @@ _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
 
 def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
-    return _of_floats("grouped_matmul_bf16", {"x": x, "w": w}, ends, "y", actual)
+    return _of_floats("grouped_matmul", {"x": x, "w": w}, ends, "y", actual)
 
 
 def _of_floats(op: str, sides: dict, ends: Tensor, output: str, actual: Tensor) -> Product | None:
@@ -185,7 +185,7 @@ def _of_floats(op: str, sides: dict, ends: Tensor, output: str, actual: Tensor) 
 
 
 def _wgrad(dy: Tensor, x: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
-    return _of_floats("grouped_matmul_bf16_wgrad", {"dy": dy, "x": x}, ends, "dw", actual)
+    return _of_floats("grouped_matmul_wgrad", {"dy": dy, "x": x}, ends, "dw", actual)
 
 
 def _with_ones(x: Tensor) -> Tensor:
@@ -243,7 +243,7 @@ def _of_codes(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, found: Scales 
     if None in names or actual.dtype not in _FLOATS:
         return None
     inputs = {"x": (x, found.x), "w": (w, found.w.view(*w.shape[:2], *found.x.shape[1:]))}
-    op = {0: "grouped_matmul_rowwise", 32: "grouped_matmul"}.get(found.block, "")
+    op = "grouped_matmul" if found.block in (0, 32) else ""
     if actual.dtype == torch.float16:
         op = ""
     settings = {"format_x": names[0], "format_w": names[1], "out": _out(actual)}
