@@ -66,6 +66,8 @@ def joined_inputs(inputs: list) -> list:
     result = []
     for spec in inputs:
         name = spec["name"]
+        if name + ".codes" in names and name + ".scales" in names:
+            spec = {**spec, "optional": False}
         stem, _, part = name.rpartition(".")
         if stem and not stem.startswith("rank<p>") and part == "scales" and stem + ".codes" in names:
             continue

@@ -55,11 +55,10 @@ void name_format(const SuiteCase& item, const std::string& name, Tensor& tensor)
   const std::string part = dot == name.npos ? name : name.substr(dot + 1);
   if (part == "scales") tensor.reinterpret_as(Dtype::e8m0);
   if (part != "codes") return;
-  std::string format = parameter_of(item.op, item.parameters, "format");
-  if (dot != name.npos) {
-    const auto own = item.parameters.find("format_" + name.substr(0, dot));
-    if (own != item.parameters.end()) format = own->second;
-  }
+  std::string format;
+  if (dot != name.npos)
+    format = parameter_of(item.op, item.parameters, "format_" + name.substr(0, dot));
+  if (format.empty()) format = parameter_of(item.op, item.parameters, "format");
   if (format.empty()) format = fixed_format(item.op, name);
   if (!format.empty()) tensor.reinterpret_as(dtype_named(format));
 }

@@ -33,8 +33,14 @@ struct CallInFile {
   bool whole() const {
     if (op.empty()) return false;
     const auto& specs = catalogue_entry(op).inputs;
+    const auto here = [&](const std::string& name) { return inputs.find(name) != inputs.end(); };
     return std::all_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
-      return spec.optional || inputs.find(spec.name) != inputs.end();
+      const std::string name(spec.name);
+      // A plain operand or its codes, where the operator takes either.
+      const bool either = std::any_of(specs.begin(), specs.end(), [&](const OperandSpec& other) {
+        return other.name == name + ".codes";
+      });
+      return either ? here(name) || here(name + ".codes") : spec.optional || here(name);
     });
   }
 };

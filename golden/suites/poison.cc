@@ -67,21 +67,20 @@ void spoil_groups(NamedTensors& tensors, Poison poison) {
 
 std::vector<Pair> product_pairs() {
   std::vector<Pair> pairs;
-  for (const std::string op :
-       {"grouped_matmul", "grouped_matmul_wgrad", "grouped_matmul_bf16",
-        "grouped_matmul_bf16_wgrad", "grouped_matmul_rowwise", "grouped_matmul_rowwise_wgrad",
-        "grouped_matmul_blockwise", "grouped_matmul_blockwise_wgrad"}) {
-    pairs.push_back({op,
-                     op,
-                     {},
-                     [op](const InputStream& in, Poison poison) {
-                       const ProductOperands make{
-                           op, Dtype::e4m3, Dtype::e4m3, {kEnds, kRows, 20, 64}, Numbers::plain};
-                       NamedTensors tensors = make.make(in);
-                       spoil_groups(tensors, poison);
-                       return tensors;
-                     },
-                     {"rows_beyond_last_group", "empty_group"}});
+  for (const ProductScales scales : kProductScales) {
+    for (const std::string op : {"grouped_matmul", "grouped_matmul_wgrad"}) {
+      const ProductOperands make{
+          op, scales, Dtype::e4m3, Dtype::e4m3, {kEnds, kRows, 20, 64}, Numbers::plain};
+      pairs.push_back({op + "." + std::string(name_of(scales)),
+                       op,
+                       {},
+                       [make](const InputStream& in, Poison poison) {
+                         NamedTensors tensors = make.make(in);
+                         spoil_groups(tensors, poison);
+                         return tensors;
+                       },
+                       {"rows_beyond_last_group", "empty_group"}});
+    }
   }
   for (const std::string recipe : {"mxfp8_rceil", "fp8_rowwise", "fp8_blockwise", "bf16"}) {
     pairs.push_back({"linear." + recipe,

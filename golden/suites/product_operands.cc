@@ -145,6 +145,11 @@ void shape_numbers(Codes& codes, Numbers numbers, bool first) {
 
 }  // namespace
 
+std::string_view name_of(ProductScales scales) {
+  constexpr std::string_view kNames[] = {"mx", "bf16", "rowwise", "blockwise"};
+  return kNames[static_cast<int>(scales)];
+}
+
 NamedTensors ProductOperands::make(const InputStream& in) const {
   const bool wgrad = op.ends_with("wgrad");
   const auto groups = static_cast<Index>(shape.ends.size());

@@ -31,6 +31,10 @@ enum class Numbers : std::uint8_t {
 /// How both operands are scaled: blocks of 32 with e8m0, bf16 without, rows and blocks of 128 with
 /// f32 scales.
 enum class ProductScales : std::uint8_t { mx, none, rowwise, blockwise };
+inline constexpr ProductScales kProductScales[] = {
+    ProductScales::mx, ProductScales::none, ProductScales::rowwise, ProductScales::blockwise};
+/// "mx", "bf16", "rowwise", "blockwise".
+std::string_view name_of(ProductScales scales);
 
 /// The inputs of one call of a grouped product.
 struct ProductOperands {

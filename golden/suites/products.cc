@@ -65,13 +65,6 @@ constexpr Formats kFormats[] = {{"e4m3", "e4m3", 0},         {"e5m2", "e4m3", 1}
                                 {"e4m3", "e5m2", 2},         {"e5m2fnuz", "e4m3fnuz", 2}};
 
 constexpr std::string_view kOperators[] = {"grouped_matmul", "grouped_matmul_wgrad"};
-constexpr ProductScales kScales[] = {ProductScales::mx, ProductScales::none, ProductScales::rowwise,
-                                     ProductScales::blockwise};
-
-std::string_view name_of(ProductScales scales) {
-  constexpr std::string_view kNames[] = {"mx", "bf16", "rowwise", "blockwise"};
-  return kNames[static_cast<int>(scales)];
-}
 bool is_wgrad(std::string_view op) { return op.ends_with("wgrad"); }
 
 /// Whether MX can block the contracted axis of this shape.
@@ -157,7 +150,7 @@ std::vector<SuiteCase> products_cases(int level) {
       }
     }
   };
-  for (const ProductScales scales : kScales) {
+  for (const ProductScales scales : kProductScales) {
     for (const std::string_view op : kOperators) {
       for (const Formats& formats : kFormats) {
         const bool plain = scales == ProductScales::none;

@@ -81,7 +81,7 @@ TEST(Reduce, FindsAOneElementFaultOfALargeProductInFewRuns) {
 
 TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
   const auto backend = make_cpu_backend({"best", 1});
-  const WholeCase whole = whole_of(*backend, "grouped_matmul_bf16", product_operands(64, 48, 96));
+  const WholeCase whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
   // Wrong where the weight of (expert 2, column 17, k = 40) takes part.
   const std::uint16_t weight = whole.inputs.at("w").as<std::uint16_t>()[(2 * 48 + 17) * 96 + 40];
   const Kernel kernel = kernel_of(*backend, [weight](const WholeCase& slice, NamedTensors& out) {
@@ -108,7 +108,7 @@ TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
 
 TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
   const auto backend = make_cpu_backend({"best", 1});
-  const WholeCase whole = whole_of(*backend, "grouped_matmul_bf16", product_operands(64, 48, 96));
+  const WholeCase whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
   NamedTensors actual = whole.expected;
   actual.at("y").as<std::uint16_t>()[20 * 48 + 5] ^= 4;
   const Reduction small = reduce_case(*backend, whole, actual, {}, {});
