@@ -105,8 +105,8 @@ NamedTensors call_product_wgrad(Backend& b, const NamedViews& in, const Paramete
   return call_wgrad(b, "grouped_matmul_wgrad", in, set);
 }
 
-constexpr std::string_view kPlain = "bf16, f16 or f32; or";
-constexpr std::string_view kCodes = "u8 (the format), with";
+constexpr std::string_view kPlain = "bf16, f16 or f32; or codes and scales";
+constexpr std::string_view kCodes = "u8 (the format)";
 constexpr std::string_view kScales = "u8 (e8m0) or f32";
 
 constexpr OperandSpec kIn[] = {

@@ -15,12 +15,6 @@ __all__ = [
     "unswizzle_scales",
     "grouped_matmul",
     "grouped_matmul_wgrad",
-    "grouped_matmul_bf16",
-    "grouped_matmul_bf16_wgrad",
-    "grouped_matmul_rowwise",
-    "grouped_matmul_rowwise_wgrad",
-    "grouped_matmul_blockwise",
-    "grouped_matmul_blockwise_wgrad",
     "pad_groups",
     "unpad_groups",
     "permute_indices",
@@ -351,9 +345,10 @@ def grouped_matmul(
     group_ends: Any,
     y: Any = None,
     *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    block_x: str | int | float | None = None,
+    block_w: str | int | float | None = None,
     out: Literal["bf16", "f32"] | Any = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
@@ -368,20 +363,21 @@ def grouped_matmul(
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Y = x w^T per group, MX operands.
+    """Y = x w^T per group, of scaled or plain operands.
 
     Operands:
-        x: a pair: codes [R, K], scales [R, K/32], u8 (the format); u8 (e8m0)
-        w: a pair: codes [E, N, K], scales [E, N, K/32], u8 (the format); u8 (e8m0)
+        x: [R, K], bf16, f16 or f32; or codes and scales
+        w: [E, N, K], bf16, f16 or f32; or codes and scales
         group_ends: [E], i32 or i64
         y: [R, N], the output to find sum.split for, bf16 or f32; optional
     Returns:
         y: [R, N], bf16 or f32
         splits: [S], instead, with sum.split=auto, i32; where asked for
     Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_w: format of w.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
+        block_w: block of its scales (1x128, RxK, ..) where shapes leave it open
         out: type of the result (bf16, f32)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
@@ -405,9 +401,10 @@ def grouped_matmul(
         },
         backend=backend,
         threads=threads,
-        format=format,
         format_x=format_x,
         format_w=format_w,
+        block_x=block_x,
+        block_w=block_w,
         out=out,
         sum=sum,
         sum__chunk=sum__chunk,
@@ -429,10 +426,10 @@ def grouped_matmul_wgrad(
     group_ends: Any,
     y: Any = None,
     *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
+    block_dy: str | int | float | None = None,
+    block_x: str | int | float | None = None,
     out: Literal["bf16", "f32"] | Any = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
@@ -447,21 +444,21 @@ def grouped_matmul_wgrad(
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Dw = dy^T x per group, MX operands.
+    """Dw = dy^T x per group, of scaled or plain operands.
 
     Operands:
-        dy: a pair: codes [R, N], scales [R/32, N], u8 (the format); u8 (e8m0)
-        x: a pair: codes [R, K], scales [R/32, K], u8 (the format); u8 (e8m0)
+        dy: [R, N], bf16, f16 or f32; or codes and scales
+        x: [R, K], bf16, f16 or f32; or codes and scales
         group_ends: [E], i32 or i64
         y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
     Returns:
         dw: [E, N, K], bf16 or f32
         splits: [S], instead, with sum.split=auto, i32; where asked for
     Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_dy: format of dy.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_x: format of x.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        block_dy: block of its scales (1x128, RxK, ..) where shapes leave it open
+        block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
         out: type of the result (bf16, f32)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
@@ -485,466 +482,10 @@ def grouped_matmul_wgrad(
         },
         backend=backend,
         threads=threads,
-        format=format,
-        format_x=format_x,
         format_dy=format_dy,
-        format_w=format_w,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("dw", "splits"))
-
-
-def grouped_matmul_bf16(
-    x: Any,
-    w: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Y = x w^T per group, bf16 operands.
-
-    Operands:
-        x: [R, K], bf16
-        w: [E, N, K], bf16
-        group_ends: [E], i32 or i64
-        y: [R, N], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        y: [R, N], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_bf16",
-        {
-            "x": x,
-            "w": w,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("y", "splits"))
-
-
-def grouped_matmul_bf16_wgrad(
-    dy: Any,
-    x: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Dw = dy^T x per group, bf16 operands.
-
-    Operands:
-        dy: [R, N], bf16
-        x: [R, K], bf16
-        group_ends: [E], i32 or i64
-        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        dw: [E, N, K], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_bf16_wgrad",
-        {
-            "dy": dy,
-            "x": x,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("dw", "splits"))
-
-
-def grouped_matmul_rowwise(
-    x: Any,
-    w: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Y = x w^T per group, one f32 scale a row.
-
-    Operands:
-        x: a pair: codes [R, K], scales [R], u8 (the format); f32
-        w: a pair: codes [E, N, K], scales [E, N], u8 (the format); f32
-        group_ends: [E], i32 or i64
-        y: [R, N], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        y: [R, N], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_rowwise",
-        {
-            "x": x,
-            "w": w,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
         format_x=format_x,
-        format_w=format_w,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("y", "splits"))
-
-
-def grouped_matmul_rowwise_wgrad(
-    dy: Any,
-    x: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Dw = dy^T x per group, one f32 scale a column and group.
-
-    Operands:
-        dy: a pair: codes [R, N], scales [E, N], u8 (the format); f32
-        x: a pair: codes [R, K], scales [E, K], u8 (the format); f32
-        group_ends: [E], i32 or i64
-        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        dw: [E, N, K], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_rowwise_wgrad",
-        {
-            "dy": dy,
-            "x": x,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
-        format_x=format_x,
-        format_dy=format_dy,
-        format_w=format_w,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("dw", "splits"))
-
-
-def grouped_matmul_blockwise(
-    x: Any,
-    w: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Y = x w^T per group, f32 scales of 1x128 and 128x128 tiles.
-
-    Operands:
-        x: a pair: codes [R, K], scales [R, K/128], u8 (the format); f32
-        w: a pair: codes [E, N, K], scales [E, N/128, K/128], u8 (the format); f32
-        group_ends: [E], i32 or i64
-        y: [R, N], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        y: [R, N], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: format of w, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_blockwise",
-        {
-            "x": x,
-            "w": w,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
-        format_x=format_x,
-        format_w=format_w,
-        out=out,
-        sum=sum,
-        sum__chunk=sum__chunk,
-        sum__bits=sum__bits,
-        sum__output=sum__output,
-        sum__floor=sum__floor,
-        sum__promote=sum__promote,
-        sum__fold=sum__fold,
-        sum__block=sum__block,
-        sum__split=sum__split,
-        sum__tile=sum__tile,
-    )
-    return _in_order(outputs, ("y", "splits"))
-
-
-def grouped_matmul_blockwise_wgrad(
-    dy: Any,
-    x: Any,
-    group_ends: Any,
-    y: Any = None,
-    *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    out: Literal["bf16", "f32"] | Any = None,
-    sum: str | int | float | None = None,
-    sum__chunk: str | int | float | None = None,
-    sum__bits: str | int | float | None = None,
-    sum__output: str | int | float | None = None,
-    sum__floor: str | int | float | None = None,
-    sum__promote: str | int | float | None = None,
-    sum__fold: str | int | float | None = None,
-    sum__block: str | int | float | None = None,
-    sum__split: str | int | float | None = None,
-    sum__tile: str | int | float | None = None,
-    backend: str = "cpu",
-    threads: int | None = None,
-) -> Any:
-    """Dw = dy^T x per group, f32 scales of 128x1 tiles.
-
-    Operands:
-        dy: a pair: codes [R, N], scales [G, N], G = sum of ceil(rows/128), u8 (the format); f32
-        x: a pair: codes [R, K], scales [G, K], u8 (the format); f32
-        group_ends: [E], i32 or i64
-        y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
-    Returns:
-        dw: [E, N, K], bf16 or f32
-        splits: [S], instead, with sum.split=auto, i32; where asked for
-    Parameters, the first value is the default:
-        format: format of both operands (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: format of x, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_dy: format of dy, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: the same as format_dy: the operand that is not x (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        out: type of the result (bf16, f32)
-        sum: how products are summed: a name of `mxo list sums` (exact)
-        sum__chunk: k of one fused sum
-        sum__bits: fraction bits kept below the largest exponent of a chunk
-        sum__output: result of a chunk: rz_f32, rz_e8m13, rne_f16 or rne_f32
-        sum__floor: least value of the largest exponent
-        sum__promote: instructions between additions to an f32 sum; 0 never
-        sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
-        sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
-        sum__tile: k of a tile of the split
-    One output is returned alone, several as a tuple in this order.
-    """
-    outputs = run(
-        "grouped_matmul_blockwise_wgrad",
-        {
-            "dy": dy,
-            "x": x,
-            "group_ends": group_ends,
-            "y": y,
-        },
-        backend=backend,
-        threads=threads,
-        format=format,
-        format_x=format_x,
-        format_dy=format_dy,
-        format_w=format_w,
+        block_dy=block_dy,
+        block_x=block_x,
         out=out,
         sum=sum,
         sum__chunk=sum__chunk,
@@ -1518,11 +1059,8 @@ def fused_dot(
     a_scales: Any = None,
     b_scales: Any = None,
     *,
-    format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_a: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_b: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
-    format_w: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
     sum__bits: str | int | float | None = None,
@@ -1547,11 +1085,8 @@ def fused_dot(
     Returns:
         d: [B, M, N], f32
     Parameters, the first value is the default:
-        format: format of codes a and b (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_a: format of a, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_b: format of b, if it differs (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_x: the same as format_a (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        format_w: the same as format_b (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_a: format of codes a (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
+        format_b: format of codes b (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
@@ -1575,11 +1110,8 @@ def fused_dot(
         },
         backend=backend,
         threads=threads,
-        format=format,
         format_a=format_a,
         format_b=format_b,
-        format_x=format_x,
-        format_w=format_w,
         sum=sum,
         sum__chunk=sum__chunk,
         sum__bits=sum__bits,
@@ -1595,9 +1127,9 @@ def fused_dot(
 
 
 def grouped_linear(
+    x: Any,
     w: Any,
     group_ends: Any,
-    x: Any = None,
     bias: Any = None,
     dy: Any = None,
     *,
@@ -1626,7 +1158,7 @@ def grouped_linear(
     """An expert layer y = x w^T + bias in low precision, with its gradients.
 
     Operands:
-        x: [T, K], bf16 or f32; optional
+        x: [T, K], bf16 or f32
         w: [E, N, K], bf16 or f32
         group_ends: [E], i32
         bias: [N] or [E, N], bf16 or f32; optional
