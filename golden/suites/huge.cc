@@ -42,7 +42,7 @@ std::vector<SuiteCase> huge_cases(int level) {
   add_huge(cases, "swiglu", "swiglu", {{"rounding", "bf16"}}, x);
   add_huge(cases, "cast", "cast", {{"out", "f32"}}, x);
   // Rows of two experts; 70000 is the first of the second.
-  add_huge(cases, "product", "grouped_matmul_bf16", {}, [](const InputStream& in) {
+  add_huge(cases, "product", "grouped_matmul", {}, [](const InputStream& in) {
     NamedTensors tensors = one("x", rows_of_x(in));
     tensors.emplace("w", in.normal("w", Dtype::bf16, {2, 6, kColumns}));
     tensors.emplace("group_ends", integers({6, 11}));
