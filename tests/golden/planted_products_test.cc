@@ -363,7 +363,7 @@ const PlantedFault kFaults[] = {
        in.emplace("dy", random_bf16({320, 96}, 7));
        in.emplace("x", random_bf16({320, 160}, 8));
        in.emplace("group_ends", ends_of({96, 96, 160, 320}));
-       Call bf = make_call("grouped_matmul_bf16_wgrad", in, with({{"out", "f32"}}));
+       Call bf = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
        Call wrong = bf;
        wrong.set.set("sum", "fma_chain");
        return planted(b, bf, wrong);
