@@ -1,6 +1,7 @@
 // The scale of the next step from an amax of steps before.
 #pragma once
 
+#include "formats/rounded_once.h"
 #include "formats/scaled_block.h"
 
 namespace mxo {
@@ -20,7 +21,7 @@ MXO_HD constexpr float next_scale(float amax, float scale, float max) {
   constexpr std::uint32_t infinity = 0x7F800000u;
   const auto word = bit_cast<std::uint32_t>(amax);
   float next = scale;
-  if (word > 0 && word < infinity) next = max / amax;
+  if (word > 0 && word < infinity) next = div_rn(max, amax);
   return (bit_cast<std::uint32_t>(next) & 0x7FFFFFFFu) == infinity ? bit_cast<float>(0x7F7FFFFFu)
                                                                    : next;
 }

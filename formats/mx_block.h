@@ -3,6 +3,7 @@
 
 #include "formats/minifloat.h"
 #include "formats/mx_scale.h"
+#include "formats/rounded_once.h"
 #include "formats/rounding.h"
 #include "formats/tensor_view.h"
 
@@ -66,7 +67,7 @@ MXO_HD constexpr float factor_of(E8M0 scale, InfinityRule infinity) {
 /// code = sat(fl32(x / scale)); a NaN scale makes every code 7F (80 in fnuz).
 template <FormatSpec S>
 MXO_HD constexpr Minifloat<S> quantize_element(float x, E8M0 scale) {
-  return encode<S>(x * reciprocal(scale), Overflow::saturate);
+  return encode<S>(mul_rn(x, reciprocal(scale)), Overflow::saturate);
 }
 
 /// The exact product code * scale.  float holds every one of them: the least quantum of an 8-bit
@@ -74,7 +75,7 @@ MXO_HD constexpr Minifloat<S> quantize_element(float x, E8M0 scale) {
 /// float's range the product is infinite, also to a caller whose compiler would fuse a sum with it.
 template <FormatSpec S>
 MXO_HD constexpr float dequantize_f32(Minifloat<S> code, E8M0 scale) {
-  const float product = decode(code) * decode(scale);
+  const float product = mul_rn(decode(code), decode(scale));
   const auto word = bit_cast<std::uint32_t>(product);
   return (word & 0x7FFFFFFFu) == 0x7F800000u ? bit_cast<float>(word & 0xFF800000u) : product;
 }

@@ -5,6 +5,7 @@
 
 #include "formats/host_device.h"
 #include "formats/minifloat.h"
+#include "formats/rounded_once.h"
 #include "formats/scale_exponent.h"
 #include "formats/scale_profile.h"
 
@@ -71,7 +72,7 @@ MXO_HD constexpr float max_reciprocal() {
   constexpr double significand = (1 << S.mantissa_bits) + top;
   double power = 1.0;
   for (int i = 0; i < S.max_exponent() - S.mantissa_bits; ++i) power *= 0.5;
-  return static_cast<float>(power / significand);
+  return static_cast<float>(div_rn(power, significand));
 }
 
 /// An exponent as a code, from 0 to FE.
@@ -109,15 +110,15 @@ MXO_HD constexpr E8M0 shared_scale(float amax, ScaleMode mode, const ScaleProfil
 
   if (mode == ScaleMode::rceil) {
     if (profile.descale == Descale::reciprocal_multiply) {
-      return rounded_up(amax * max_reciprocal<S>());
+      return rounded_up(mul_rn(amax, max_reciprocal<S>()));
     }
     constexpr float max = static_cast<float>((1 << S.mantissa_bits) +
                                              (S.max_finite() & ((1 << S.mantissa_bits) - 1))) *
                           static_cast<float>(1 << (emax - S.mantissa_bits));
     if (profile.descale == Descale::division_in_bf16) {
-      return rounded_up(decode(encode<kBF16>(amax / max)));
+      return rounded_up(decode(encode<kBF16>(div_rn(amax, max))));
     }
-    if (profile.descale != Descale::exact) return rounded_up(amax / max);
+    if (profile.descale != Descale::exact) return rounded_up(div_rn(amax, max));
     // exact: compare significands.  amax = significand * 2^(exponent - 23).
     constexpr std::uint32_t max_fraction =
         static_cast<std::uint32_t>(S.max_finite() & ((1 << S.mantissa_bits) - 1))
@@ -129,10 +130,10 @@ MXO_HD constexpr E8M0 shared_scale(float amax, ScaleMode mode, const ScaleProfil
 
   if (mode == ScaleMode::floor && profile.floor == FloorRule::multiply) {
     const float power = bit_cast<float>(static_cast<std::uint32_t>(127 - emax) << 23);
-    return encode_e8m0(amax * power, E8M0Rounding::zero, false);
+    return encode_e8m0(mul_rn(amax, power), E8M0Rounding::zero, false);
   }
   if (mode == ScaleMode::ceil && always) {
-    return rounded_up(amax * bit_cast<float>(static_cast<std::uint32_t>(127 - emax) << 23));
+    return rounded_up(mul_rn(amax, bit_cast<float>(static_cast<std::uint32_t>(127 - emax) << 23)));
   }
   std::uint32_t exponent = word >> 23;
   if (mode == ScaleMode::even) {

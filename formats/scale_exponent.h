@@ -5,6 +5,7 @@
 
 #include "formats/format_spec.h"
 #include "formats/host_device.h"
+#include "formats/rounded_once.h"
 #include "formats/scale_profile.h"
 
 namespace mxo {
@@ -56,7 +57,7 @@ MXO_HD constexpr int scale_exponent(float amax, ExponentRule rule) {
   constexpr int top = S.max_finite() & ((1 << S.mantissa_bits) - 1);
   constexpr float max = static_cast<float>((1 << S.mantissa_bits) + top) *
                         static_cast<float>(1 << (emax - S.mantissa_bits));
-  const float quotient = amax / max;
+  const float quotient = div_rn(amax, max);
   switch (rule) {
     case ExponentRule::floor_quotient: return quotient > 0.0f ? floor_log2_f32(quotient) : 0;
     case ExponentRule::nearest_quotient: {

@@ -3,6 +3,7 @@
 
 #include "formats/dtype.h"
 #include "formats/mx_block.h"
+#include "formats/rounded_once.h"
 
 namespace mxo {
 
@@ -104,7 +105,7 @@ MXO_HD constexpr float quiet_nan() { return bit_cast<float>(0x7FC00000u); }
 MXO_HD constexpr float reciprocal_of(float x) {
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & 0x7FFFFFFFu) == 0) return bit_cast<float>(word | 0x7F800000u);
-  return 1.0f / x;
+  return div_rn(1.0f, x);
 }
 
 /// How many steps of 2^-23 above 2^exponent have a logarithm that rounds to `exponent` in f32:
@@ -166,13 +167,15 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
           wide = wide < rule.epsilon ? rule.epsilon : wide;
         }
         scale = wide == 0.0 ? bit_cast<float>(infinity)
-                            : static_cast<float>(static_cast<double>(max) / wide);
+                            : static_cast<float>(div_rn(static_cast<double>(max), wide));
         break;
       }
-      case Quotient::max_over_amax: scale = word == 0 ? bit_cast<float>(infinity) : max / a; break;
-      case Quotient::max_times_reciprocal: scale = max * reciprocal_of(a); break;
-      case Quotient::amax_over_max: scale = a / max; break;
-      case Quotient::amax_times_reciprocal: scale = a * (1.0f / max); break;
+      case Quotient::max_over_amax:
+        scale = word == 0 ? bit_cast<float>(infinity) : div_rn(max, a);
+        break;
+      case Quotient::max_times_reciprocal: scale = mul_rn(max, reciprocal_of(a)); break;
+      case Quotient::amax_over_max: scale = div_rn(a, max); break;
+      case Quotient::amax_times_reciprocal: scale = mul_rn(a, div_rn(1.0f, max)); break;
     }
   }
   if (rule.too_large != TooLarge::infinite && bit_cast<std::uint32_t>(scale) == infinity) {
@@ -180,7 +183,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
   }
   const bool divisor = !gives_multiplier(rule.quotient);
   if (divisor && scale == 0.0f && rule.zero == OddAmax::one) scale = 1.0f;
-  const float least = 1.0f / (512.0f * max);
+  const float least = div_rn(1.0f, 512.0f * max);
   if (rule.least == LeastScale::before_power) scale = scale < least ? least : scale;
   const bool power = rule.power_of_2 != PowerOfTwo::none;
   const auto power_floor = static_cast<float>(rule.power_floor);
@@ -200,8 +203,8 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
         return {bit_cast<float>((254u - (bit_cast<std::uint32_t>(scale) >> 23)) << 23), scale};
       }
       const float inverse = reciprocal_of(a);
-      const float quotient = word == 0 ? inverse : max / a;
-      return {rule.code == CodeScaling::own_quotient ? quotient : max * inverse, scale};
+      const float quotient = word == 0 ? inverse : div_rn(max, a);
+      return {rule.code == CodeScaling::own_quotient ? quotient : mul_rn(max, inverse), scale};
     }
   }
   return {reciprocal_of(scale), scale};
@@ -217,9 +220,9 @@ MXO_HD constexpr F32Scale given_scale(float number, const F32ScaleRule& rule) {
 
 /// fl32(x * factor), or fl32(x / factor).
 MXO_HD constexpr float scaled(float x, float factor, CodeScaling how) {
-  if (how != CodeScaling::divide) return x * factor;
+  if (how != CodeScaling::divide) return mul_rn(x, factor);
   // As IEEE division: 0 / 0 is NaN, the rest infinite.
-  return factor == 0.0f ? x * bit_cast<float>(0x7F800000u) : x / factor;
+  return factor == 0.0f ? mul_rn(x, bit_cast<float>(0x7F800000u)) : div_rn(x, factor);
 }
 
 /// code = sat(fl32(x * factor)), or sat(fl32(x / factor)).
@@ -232,7 +235,7 @@ MXO_HD constexpr Minifloat<S> scale_element(float x, float factor, CodeScaling h
 template <typename X, FormatSpec S>
 MXO_HD constexpr X dequantize_element(Minifloat<S> code, float scale) {
   const float value = decode(code);
-  const float nearest = value * scale;
+  const float nearest = mul_rn(value, scale);
   if constexpr (std::is_same_v<X, float>) {
     return is_nan_word(bit_cast<std::uint32_t>(nearest)) ? quiet_nan() : nearest;
   } else {

@@ -64,6 +64,28 @@ void add_alternatives(const Call& call, std::string_view key, std::vector<Hypoth
   }
 }
 
+/// Both sides of a product taken as another format.
+void add_formats_of_both(const Call& call, std::vector<Hypothesis>& list) {
+  const std::string other_side = values_of(call, "format_w").empty() ? "format_dy" : "format_w";
+  if (values_of(call, "format_x").empty() || values_of(call, other_side).empty()) return;
+  for (const std::string& other : values_of(call, "format_x")) {
+    if (call.set.text("format_x", "e4m3") == other || call.set.text(other_side, "e4m3") == other) {
+      continue;  // of one side only: above
+    }
+    list.push_back({"format=" + other,
+                    "both sides are taken as " + other,
+                    Stage::rule,
+                    [other, other_side](Call& c) {
+                      c.set.set("format_x", other);
+                      c.set.set(other_side, other);
+                      forget_formats(c);
+                      return true;
+                    },
+                    {},
+                    true});
+  }
+}
+
 bool takes(const Call& call, std::string_view key) {
   for (const ParameterSpec& spec : entry_of(call).parameters) {
     if (spec.key == key) return true;
@@ -183,6 +205,7 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
              " taken as " + other + " rather than " + now;
     });
   }
+  add_formats_of_both(call, list);
   add_rules(call, list);
   add_blocks(call, list);
   for (const char* power : {"none", "down", "up"}) add_value(call, "power_of_2", power, list);

@@ -1,0 +1,10 @@
+// Products and quotients for units that others compile with flags they do not tell us.
+#include "formats/rounded_once.h"
+
+namespace mxo::library {
+
+float mul_rn(float a, float b) { return a * b; }
+float div_rn(float a, float b) { return a / b; }
+double div_rn(double a, double b) { return a / b; }
+
+}  // namespace mxo::library
