@@ -20,7 +20,10 @@ foreach(target ${lanes_targets})
     target_sources(mxo_lanes_${target} PRIVATE ${by_hand})
   endif()
   set_target_properties(mxo_lanes_${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_compile_definitions(mxo_lanes_${target} PRIVATE MXO_LANES_TARGET=HWY_${target})
+  # No checks of Highway's own, which builds for debugging and sanitizers turn on: they are in its
+  # library, and that is not linked.
+  target_compile_definitions(mxo_lanes_${target} PRIVATE MXO_LANES_TARGET=HWY_${target}
+                             HWY_IS_DEBUG_BUILD=0)
   target_include_directories(mxo_lanes_${target} SYSTEM PRIVATE ${MXO_HIGHWAY})
   target_link_libraries(mxo_lanes_${target} PRIVATE mxo_warnings)
   # GCC 12 takes the deliberately undefined operand inside some AVX-512 intrinsics for a mistake.
