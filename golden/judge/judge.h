@@ -37,7 +37,7 @@ class Judge {
 
   const Owed& owed_;
   const Tensor& actual_;
-  const CompareOptions& options_;
+  const CompareOptions options_;
   ElementReader read_;
   bool scale_;
   Index columns_;
