@@ -1,0 +1,188 @@
+// Suites on disk that were damaged, forged or malformed: nothing wrong is accepted.
+#include "golden/suites/verify.h"
+
+#include <fstream>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "golden/files/sha256.h"
+#include "golden/suites/generate.h"
+#include "tests/golden/ranks.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+void replace_in(const fs::path& path, const std::string& from, const std::string& to) {
+  std::ostringstream held;
+  held << std::ifstream(path, std::ios::binary).rdbuf();
+  std::string text = held.str();
+  const std::size_t at = text.find(from);
+  ASSERT_NE(at, text.npos) << from;
+  text.replace(at, from.size(), to);
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A small suite to damage.
+fs::path small_suite(const Scratch& scratch) {
+  const fs::path path = scratch / "suite";
+  const auto backend = make_reference_backend();
+  generate(path, {.suite = "formats", .level = 0, .seed = 3, .spelling = {}}, *backend, ranks());
+  return path;
+}
+
+TEST(Verify, CallsADamagedFileInvalid) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  const fs::path file = case_file(suite, "decode.e4m3");
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekp(-1, std::ios::end);
+  bytes.put('\x55');
+  bytes.close();
+  const Report report = verify(suite, *backend, ranks());
+  EXPECT_EQ(report.count(Outcome::invalid), 1);
+  EXPECT_EQ(report.exit_code(), 3);
+  fs::remove(file);
+  EXPECT_EQ(verify(suite, *backend, ranks()).count(Outcome::invalid), 1);
+}
+
+TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  // Plant a wrong output byte and make the checksums right again.
+  const fs::path path = case_file(suite, "encode.e4m3.saturate.positive.boundaries");
+  TensorFile file = read_safetensors(path);
+  Tensor& codes = file.tensors.at("codes");
+  const std::string old_tensor = sha256(codes.data(), codes.bytes());
+  const std::string old_file = sha256_of_file(path);
+  codes.data()[100] ^= std::byte{1};
+  write_safetensors(path, file);
+  replace_in(suite / "manifest.json", old_tensor, sha256(codes.data(), codes.bytes()));
+  replace_in(suite / "manifest.json", old_file, sha256_of_file(path));
+  const Report report = verify(suite, *backend, ranks());
+  EXPECT_EQ(report.count(Outcome::fail), 1);
+  EXPECT_EQ(report.count(Outcome::invalid), 0);
+  EXPECT_EQ(report.exit_code(), 1);
+}
+
+TEST(Verify, RefusesAnotherMajorSchemaAndIgnoresUnknownFields) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  replace_in(suite / "manifest.json", "\"suite\"", "\"novel\": [{}], \"suite\"");
+  replace_in(suite / "manifest.json", "\"op\"", "\"novel\": null, \"op\"");
+  EXPECT_EQ(verify(suite, *backend, ranks()).exit_code(), 0);
+  replace_in(suite / "manifest.json", "mxo-vectors/1", "mxo-vectors/2");
+  EXPECT_THROW(verify(suite, *backend, ranks()), Error);
+}
+
+TEST(Verify, CallsASuiteWithoutCasesInvalid) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  std::ofstream(scratch / "manifest.json")
+      << R"({"schema":"mxo-vectors/1","suite":"s","level":0,"seed":0,"generator":"g","cases":[]})";
+  EXPECT_EQ(verify(scratch.path(), *backend, ranks()).exit_code(), 3);
+}
+
+/// Rewrites the manifest entry of a suite's only case.
+fs::path suite_of_one(const Scratch& scratch, const std::string& op, const TensorFile& file,
+                      std::vector<ManifestOperand> operands) {
+  const fs::path suite = scratch / "one";
+  fs::create_directories(suite / kCasesFolder);
+  write_safetensors(case_file(suite, "a"), file);
+  for (ManifestOperand& operand : operands) {
+    const Tensor& tensor = file.tensors.at(operand.name);
+    operand.format = tensor.dtype();
+    operand.shape = tensor.shape();
+    operand.sha256 = sha256(tensor.data(), tensor.bytes());
+  }
+  Manifest manifest;
+  manifest.cases.push_back({"a",
+                            op,
+                            {},
+                            "",
+                            "",
+                            "definition",
+                            {},
+                            std::move(operands),
+                            sha256_of_file(case_file(suite, "a"))});
+  std::ofstream(suite / kManifestName) << to_json(manifest);
+  return suite;
+}
+
+ManifestOperand operand_of(const std::string& name, Role role) {
+  return {name, role, Dtype::u8, {}, "", "", {}};
+}
+
+TEST(Verify, WantsEveryOutputAndNoOther) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  TensorFile file;
+  file.tensors.emplace("x", Tensor(Dtype::f32, {2, 32}));
+  for (auto& [name, tensor] : call_operator(*backend, "quantize", file.tensors, {})) {
+    file.tensors.emplace(name, std::move(tensor));
+  }
+  const ManifestOperand x = operand_of("x", Role::input);
+  const ManifestOperand codes = operand_of("codes", Role::expected);
+  const ManifestOperand scales = operand_of("scales", Role::expected);
+  const auto outcome = [&](std::vector<ManifestOperand> operands) {
+    return verify(suite_of_one(scratch, "quantize", file, std::move(operands)), *backend, ranks())
+        .outcome();
+  };
+  EXPECT_EQ(outcome({x, codes, scales}), Outcome::pass);
+  EXPECT_EQ(outcome({x, codes}), Outcome::invalid);
+  EXPECT_EQ(outcome({x}), Outcome::invalid);
+  EXPECT_EQ(outcome({}), Outcome::invalid);
+  EXPECT_EQ(outcome({x, codes, codes}), Outcome::invalid);
+  EXPECT_EQ(outcome({codes, scales}), Outcome::invalid);
+  ManifestOperand interval = codes;
+  interval.expect.kind = Expectation::Kind::interval;
+  EXPECT_THROW(outcome({x, interval, scales}), Error);
+  file.tensors.insert_or_assign("codes", Tensor(Dtype::e4m3, {2, 64}));
+  EXPECT_EQ(outcome({x, codes, scales}), Outcome::invalid);
+}
+
+TEST(Verify, RefusesMalformedManifestsInOneLine) {
+  const Scratch scratch;
+  const auto backend = make_reference_backend();
+  const std::string head = R"({"schema":"mxo-vectors/1","suite":"s","level":0,"seed":0,)"
+                           R"("generator":"g","cases":)";
+  const std::string item = R"({"id":"ID","op":"decode","parameters":{},"source":"exact",)"
+                           R"("flags":[],"operands":[],"sha256":""})";
+  const auto with_id = [&](const std::string& id) {
+    return std::string(item).replace(item.find("ID"), 2, id);
+  };
+  const std::pair<std::string, std::string> table[] = {
+      {"", "parse error"},
+      {"[]", "schema"},
+      {"{}", "\"schema\" is missing"},
+      {R"({"schema":1})", "type must be string"},
+      {head + "7}", "type must be array"},
+      {head + "[{}]}", "case 0: \"id\" is missing"},
+      {head + "[" + with_id("../../etc/x") + "]}", "case 0: id: found '../../etc/x'"},
+      {head + "[" + with_id(".x") + "]}", "case 0: id: found '.x'"},
+      {head + "[" + with_id("a") + "," + with_id("a") + "]}", "case 1: duplicate id a"},
+  };
+  for (const auto& [text, fault] : table) {
+    std::ofstream(scratch / "manifest.json") << text;
+    try {
+      verify(scratch.path(), *backend, ranks());
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(error.fault(), Fault::file);
+      EXPECT_NE(message.find(fault), message.npos) << message << " needs " << fault;
+      EXPECT_EQ(message.find('\n'), message.npos) << message;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo
