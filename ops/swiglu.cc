@@ -7,22 +7,23 @@ namespace mxo {
 namespace {
 
 /// x [R, 2F] and the optional probabilities of its rows; returns F.
-Index check_input(const Check& check, const Operand& x, const Operand& probs) {
+Index check_input(const Check& check, const Operand& x, const Operand& probs, const GateRule& gate) {
+  check_gate(check, gate);
   check.rank("x", x, 2);
   check.dtype("x", x, {Dtype::f32, Dtype::bf16});
-  check.multiple("x", "2F", x.extent[1], 2);
+  check.multiple("x", "2F", x.extent[1], halves_of(gate));
   if (probs.given()) {
     check.dtype("probs", probs, {Dtype::f32});
     check.shape("probs", probs, {x.extent[0]});
   }
-  return x.extent[1] / 2;
+  return x.extent[1] / halves_of(gate);
 }
 
 }  // namespace
 
 void swiglu(Backend& backend, const Swiglu& op) {
   const Check check("swiglu");
-  const Index f = check_input(check, op.x, op.probs);
+  const Index f = check_input(check, op.x, op.probs, op.gate);
   check.dtype("y", op.y, {Dtype::f32, Dtype::bf16});
   check.shape("y", op.y, {op.x.extent[0], f});
   check.apart("y", op.y, "x", op.x);
@@ -32,7 +33,7 @@ void swiglu(Backend& backend, const Swiglu& op) {
 
 void swiglu_backward(Backend& backend, const SwigluBackward& op) {
   const Check check("swiglu_backward");
-  const Index f = check_input(check, op.x, op.probs);
+  const Index f = check_input(check, op.x, op.probs, op.gate);
   check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
   check.dtype("dx", op.dx, {Dtype::f32, Dtype::bf16});

@@ -7,10 +7,12 @@ namespace mxo {
 namespace {
 
 /// Returns F.
-Index check_input(const Check& check, const Operand& x, const Operand& probs, Dtype rounding) {
+Index check_input(const Check& check, const Operand& x, const Operand& probs, Dtype rounding,
+                  const GateRule& gate) {
+  check_gate(check, gate);
   check.rank("x", x, 2);
   check.dtype("x", x, {Dtype::f32, Dtype::bf16});
-  check.multiple("x", "2F", x.extent[1], 2);
+  check.multiple("x", "2F", x.extent[1], halves_of(gate));
   if (probs.given()) {
     check.dtype("probs", probs, {Dtype::f32});
     check.shape("probs", probs, {x.extent[0]});
@@ -18,7 +20,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs, Dt
   Operand rounded;
   rounded.dtype = rounding;
   check.dtype("rounding", rounded, {Dtype::f32, Dtype::bf16});
-  return x.extent[1] / 2;
+  return x.extent[1] / halves_of(gate);
 }
 
 /// What Quantize asks, of a matrix that is not there yet.
@@ -48,7 +50,7 @@ void check_apart(const Check& check, const ScaledResult& to, const Result& dprob
 
 void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
   const Check check("swiglu_quantize");
-  const Index f = check_input(check, op.x, op.probs, op.rounding);
+  const Index f = check_input(check, op.x, op.probs, op.rounding, op.gate);
   check_second_step(check, backend, op, f);
   check_apart(check, op.to, {}, {{"x", op.x}, {"probs", op.probs}});
   SwigluQuantize asked = op;
@@ -58,10 +60,10 @@ void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
 
 void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op) {
   const Check check("swiglu_quantize_backward");
-  const Index f = check_input(check, op.x, op.probs, op.rounding);
+  const Index f = check_input(check, op.x, op.probs, op.rounding, op.gate);
   check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
-  check_second_step(check, backend, op, 2 * f);
+  check_second_step(check, backend, op, op.x.extent[1]);
   check.that(op.probs.given() == op.dprobs.given(),
              "dprobs: needs to be given exactly when probs is");
   if (op.dprobs.given()) {

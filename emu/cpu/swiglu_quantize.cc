@@ -46,9 +46,10 @@ View rows_from(View view, Index first) {
 
 void CpuBackend::run(const SwigluQuantize& op) {
   // A block of all rows cannot be cut, and one without elements still has a scale: both steps.
-  if (op.to.block.rows == kWhole || op.x.extent[1] == 0) return ReferenceBackend::run(op);
+  const bool whole = op.to.block.rows == kWhole || op.x.extent[1] == 0;
+  if (whole || !op.gate.plain()) return ReferenceBackend::run(op);
   const FloatKernels& kernels = float_kernels(isa());
-  const SwigluOperands in(op.x, op.probs);
+  const SwigluOperands in(op.x, op.probs, op.gate.halves);
   const QuantizedTiles tiles(op.to, op.group_ends, op.x.extent[0], in.width);
   const Index panel = std::min(tiles.panel(), in.width);
 #pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)
@@ -69,9 +70,10 @@ void CpuBackend::run(const SwigluQuantize& op) {
 }
 
 void CpuBackend::run(const SwigluQuantizeBackward& op) {
-  if (op.to.block.rows == kWhole || op.x.extent[1] == 0) return ReferenceBackend::run(op);
+  const bool whole = op.to.block.rows == kWhole || op.x.extent[1] == 0;
+  if (whole || op.gate != GateRule{}) return ReferenceBackend::run(op);
   const FloatKernels& kernels = float_kernels(isa());
-  const SwigluOperands in(op.x, op.probs);
+  const SwigluOperands in(op.x, op.probs, op.gate.halves);
   const ReadTile dy = tile_of(op.dy);
   const QuantizedTiles tiles(op.to, op.group_ends, op.x.extent[0], 2 * in.width);
   // Halves whose blocks are their own go panel by panel; else a row of both at once.

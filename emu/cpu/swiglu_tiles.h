@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <utility>
 
 #include "emu/cpu/swiglu_rows.h"
 #include "formats/any_view.h"
+#include "ops/gate_rule.h"
 
 namespace mxo::cpu {
 
@@ -16,6 +18,20 @@ inline WriteTile tile_of(const Result& matrix) {
   return {{static_cast<std::byte*>(matrix.data), matrix.stride[0], matrix.stride[1]}, matrix.dtype};
 }
 
+/// The two halves of a matrix [R, 2F].
+template <typename Byte>
+struct HalfTiles {
+  FloatTile<Byte> a;
+  FloatTile<Byte> b;
+
+  HalfTiles(const FloatTile<Byte>& x, Halves halves, Index width) : a(x), b(x.from(0, width)) {
+    if (halves == Halves::up_first) std::swap(a, b);
+    if (halves != Halves::interleaved) return;
+    b = x.from(0, 1);
+    for (FloatTile<Byte>* half : {&a, &b}) half->tile.stride_k *= 2;
+  }
+};
+
 /// x [R, 2F] as its gate and its up half, and the probabilities of its rows.
 struct SwigluOperands {
   Index width;  ///< F
@@ -23,8 +39,12 @@ struct SwigluOperands {
   ReadTile b;
   RowProbs probs;
 
-  SwigluOperands(const Operand& x, const Operand& p)
-      : width(x.extent[1] / 2), a(tile_of(x)), b(a.from(0, width)) {
+  SwigluOperands(const Operand& x, const Operand& p, Halves halves)
+      : SwigluOperands(HalfTiles(tile_of(x), halves, x.extent[1] / 2), x.extent[1] / 2, p) {}
+
+ private:
+  SwigluOperands(const HalfTiles<const std::byte>& of, Index columns, const Operand& p)
+      : width(columns), a(of.a), b(of.b) {
     if (p.given()) probs = {static_cast<const float*>(p.data), p.stride[0]};
   }
 };

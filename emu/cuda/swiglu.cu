@@ -75,6 +75,7 @@ void launch_each(cudaStream_t stream, Index rows, Index columns, const Each& eac
 }  // namespace
 
 void DeviceBackend::run(const Swiglu& op) {
+  if (op.gate != GateRule{}) lacks("swiglu of this gate");
   visit_f32_or_bf16(op.x.dtype, [&](auto from) {
     visit_f32_or_bf16(op.y.dtype, [&](auto to) {
       using X = typename decltype(from)::type;
@@ -87,6 +88,7 @@ void DeviceBackend::run(const Swiglu& op) {
 }
 
 void DeviceBackend::run(const SwigluBackward& op) {
+  if (op.gate != GateRule{}) lacks("swiglu_backward of this gate");
   const bool weighted = op.probs.given();
   const Index rows = op.dy.extent[0];
   const Index width = op.dy.extent[1];

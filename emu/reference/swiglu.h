@@ -2,10 +2,32 @@
 #pragma once
 
 #include "emu/reference/elementwise.h"
-#include "emu/reference/swiglu_elements.h"
+#include "emu/reference/gate_elements.h"
 #include "ops/swiglu.h"
 
 namespace mxo {
+
+/// The columns of x that hold a and b of column f of y; b is -1 where there is none.
+struct HalvesColumns {
+  Index a;
+  Index b;
+};
+inline HalvesColumns columns_of_halves(Halves halves, Index f, Index width) {
+  switch (halves) {
+    case Halves::gate_first: return {f, width + f};
+    case Halves::up_first: return {width + f, f};
+    case Halves::interleaved: return {2 * f, 2 * f + 1};
+    case Halves::gate_only: break;
+  }
+  return {f, -1};
+}
+
+/// Element (r, at) of x.
+template <typename T>
+GateElement gate_element(const GateRule& gate, const Matrix<T>& x, Index r,
+                         const HalvesColumns& at) {
+  return {gate, to_float(x(r, at.a)), at.b < 0 ? 1.0f : to_float(x(r, at.b))};
+}
 
 /// Calls run(row) with a function that does row r of the operator.
 template <typename Fn>
@@ -17,9 +39,10 @@ void visit_swiglu(const Swiglu& op, Fn&& run) {
       const auto y = op.y.as<Y, 2>();
       const auto probs = op.probs.as<const float, 1>();
       const bool weighted = op.probs.given();
-      run([=](Index r) {
+      run([=, &gate = op.gate](Index r) {
         for (Index f = 0; f < y.extent[1]; ++f) {
-          const float gated = swiglu_gated(to_float(x(r, f)), to_float(x(r, y.extent[1] + f)));
+          const HalvesColumns at = columns_of_halves(gate.halves, f, y.extent[1]);
+          const float gated = gate_element(gate, x, r, at).gated();
           y(r, f) = rounded<Y>(weighted ? gated * probs(r) : gated);
         }
       });
@@ -39,17 +62,17 @@ void visit_swiglu_backward(const SwigluBackward& op, Fn&& run) {
         const auto probs = op.probs.as<const float, 1>();
         const auto dprobs = op.dprobs.as<float, 1>();
         const bool weighted = op.probs.given();
-        run([=](Index r) {
+        run([=, &gate = op.gate](Index r) {
           const Index width = dy.extent[1];
           float total = 0.0f;
           for (Index f = 0; f < width; ++f) {
-            const float a = to_float(x(r, f));
-            const float b = to_float(x(r, width + f));
+            const HalvesColumns at = columns_of_halves(gate.halves, f, width);
+            const GateElement element = gate_element(gate, x, r, at);
             const float d = to_float(dy(r, f));
-            const SwigluGradient g = swiglu_gradient(a, b, weighted ? d * probs(r) : d);
-            dx(r, f) = rounded<D>(g.da);
-            dx(r, width + f) = rounded<D>(g.db);
-            if (weighted) total += swiglu_gated(a, b) * d;
+            const SwigluGradient g = element.gradient(weighted ? d * probs(r) : d);
+            dx(r, at.a) = rounded<D>(g.da);
+            if (at.b >= 0) dx(r, at.b) = rounded<D>(g.db);
+            if (weighted) total += element.gated() * d;
           }
           if (weighted) dprobs(r) = rounded<float>(total);
         });

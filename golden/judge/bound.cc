@@ -9,6 +9,7 @@
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/rounding_step.h"
+#include "ops/catalogue/gate_parameters.h"
 
 namespace mxo {
 namespace {
@@ -112,6 +113,7 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
                                           Dtype out, std::string_view sum) {
   if (op == "swiglu" && output == "y") {
     check_call(op, inputs, parameters);
+    if (gate_of(parameters) != GateRule{}) return std::nullopt;
     return swiglu_bound(inputs, out);
   }
   if (op != "grouped_matmul" || output != "y") return std::nullopt;

@@ -1,5 +1,6 @@
 // Catalogue entries of routing, SwiGLU and the scaling-aware transpose.
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/gate_parameters.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
@@ -54,7 +55,8 @@ NamedTensors call_swiglu(Backend& backend, const NamedViews& inputs, const Param
   Swiglu op;
   op.x = stage.floats("x");
   if (stage.has("probs")) op.probs = stage.floats("probs");
-  op.y = stage.output("y", rounding(set), {shape[0], shape[1] / 2});
+  op.gate = gate_of(set);
+  op.y = stage.output("y", rounding(set), {shape[0], shape[1] / halves_of(op.gate)});
   swiglu(stage.ready(), op);
   return stage.finish();
 }
@@ -66,6 +68,7 @@ NamedTensors call_swiglu_backward(Backend& backend, const NamedViews& inputs,
   SwigluBackward op;
   op.x = stage.floats("x");
   op.dy = stage.floats("dy");
+  op.gate = gate_of(set);
   op.dx = stage.output("dx", rounding(set), shape);
   if (stage.has("probs")) {
     op.probs = stage.floats("probs");
@@ -106,11 +109,17 @@ constexpr ParameterSpec kRouteSet[] = {
     {"normalize", "true|false", "divide the weights of a token by their sum"},
     {"scale", "1", "factor of the weights"},
 };
-constexpr OperandSpec kSwigluIn[] = {{"x", "[R, 2F], gate first", "f32 or bf16"},
+constexpr OperandSpec kSwigluIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"},
                                      {"probs", "[R]", "f32", true}};
 constexpr OperandSpec kSwigluOut[] = {{"y", "[R, F]", "f32 or bf16"}};
-constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result"}};
-constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], gate first", "f32 or bf16"},
+constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result"},
+                                        kActivationParameter,
+                                        kHalvesParameter,
+                                        kStepsParameter,
+                                        kAlphaParameter,
+                                        kLimitParameter,
+                                        kOffsetParameter};
+constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"},
                                        {"dy", "[R, F]", "f32 or bf16"},
                                        {"probs", "[R]", "f32", true}};
 constexpr OperandSpec kBackwardOut[] = {{"dx", "[R, 2F]", "f32 or bf16"},
@@ -125,8 +134,8 @@ constexpr ParameterSpec kTransposeSet[] = {
 
 constexpr CatalogueEntry kEntries[] = {
     {"route", "experts and weights of every token", kRouteIn, kRouteOut, kRouteSet, call_route},
-    {"swiglu", "gate activation (a * sigma(a)) * b * p", kSwigluIn, kSwigluOut, kSwigluSet,
-     call_swiglu},
+    {"swiglu", "gate activation (a * sigma(a)) * b * p, and those of other stacks", kSwigluIn,
+     kSwigluOut, kSwigluSet, call_swiglu},
     {"swiglu_backward", "gradients of swiglu", kBackwardIn, kBackwardOut, kSwigluSet,
      call_swiglu_backward},
     {"scaling_aware_transpose", "row-wise FP8 to column-wise FP8 by moving exponents", kTransposeIn,

@@ -2,6 +2,7 @@
 #include "ops/swiglu_quantize.h"
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/gate_parameters.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
@@ -39,7 +40,8 @@ NamedTensors call_forward(Backend& backend, const NamedViews& inputs, const Para
   op.x = stage.floats("x");
   if (stage.has("probs")) op.probs = stage.floats("probs");
   op.rounding = rounding(set);
-  quantize_into(op, stage, set, kName, {shape[0], shape[1] / 2});
+  op.gate = gate_of(set);
+  quantize_into(op, stage, set, kName, {shape[0], shape[1] / halves_of(op.gate)});
   swiglu_quantize(stage.ready(), op);
   return stage.finish();
 }
@@ -52,6 +54,7 @@ NamedTensors call_backward(Backend& backend, const NamedViews& inputs, const Par
   op.x = stage.floats("x");
   op.dy = stage.floats("dy");
   op.rounding = rounding(set);
+  op.gate = gate_of(set);
   quantize_into(op, stage, set, kName, shape);
   if (stage.has("probs")) {
     op.probs = stage.floats("probs");
@@ -61,7 +64,7 @@ NamedTensors call_backward(Backend& backend, const NamedViews& inputs, const Par
   return stage.finish();
 }
 
-constexpr OperandSpec kX{"x", "[R, 2F], gate first", "f32 or bf16"};
+constexpr OperandSpec kX{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"};
 constexpr OperandSpec kProbs{"probs", "[R]", "f32", true};
 constexpr OperandSpec kEnds{"group_ends", "[E], blocks of rows start again", "i32", true};
 constexpr OperandSpec kForwardIn[] = {kX, kProbs, kEnds};
@@ -82,6 +85,12 @@ constexpr ParameterSpec kSet[] = {
     kEpsilonParameter,
     kScaleMaxParameter,
     {"transpose", "false|true", "blocks of more than one row: axes exchanged"},
+    kActivationParameter,
+    kHalvesParameter,
+    kStepsParameter,
+    kAlphaParameter,
+    kLimitParameter,
+    kOffsetParameter,
 };
 
 constexpr CatalogueEntry kEntries[] = {

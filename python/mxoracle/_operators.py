@@ -724,18 +724,30 @@ def swiglu(
     probs: Any = None,
     *,
     rounding: Literal["none", "bf16"] | Any = None,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
+    halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
+    bf16_steps: Literal["none", "activation", "every"] | Any = None,
+    alpha: str | int | float | None = None,
+    limit: str | int | float | None = None,
+    up_offset: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
-    """Gate activation (a * sigma(a)) * b * p.
+    """Gate activation (a * sigma(a)) * b * p, and those of other stacks.
 
     Operands:
-        x: [R, 2F], gate first, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32 or bf16
         probs: [R], f32; optional
     Returns:
         y: [R, F], f32 or bf16
     Parameters, the first value is the default:
         rounding: of the result (none, bf16)
+        activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
+        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        alpha: of silu: a * sigma(alpha * a) (1)
+        limit: gate at most this, up between it and its negative; none unless given
+        up_offset: added to up (0)
     It is returned alone.
     """
     outputs = run(
@@ -747,6 +759,12 @@ def swiglu(
         backend=backend,
         threads=threads,
         rounding=rounding,
+        activation=activation,
+        halves=halves,
+        bf16_steps=bf16_steps,
+        alpha=alpha,
+        limit=limit,
+        up_offset=up_offset,
     )
     return _in_order(outputs, ("y",))
 
@@ -757,13 +775,19 @@ def swiglu_backward(
     probs: Any = None,
     *,
     rounding: Literal["none", "bf16"] | Any = None,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
+    halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
+    bf16_steps: Literal["none", "activation", "every"] | Any = None,
+    alpha: str | int | float | None = None,
+    limit: str | int | float | None = None,
+    up_offset: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
     """Gradients of swiglu.
 
     Operands:
-        x: [R, 2F], gate first, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32 or bf16
         dy: [R, F], f32 or bf16
         probs: [R], f32; optional
     Returns:
@@ -771,6 +795,12 @@ def swiglu_backward(
         dprobs: [R], f32; where asked for
     Parameters, the first value is the default:
         rounding: of the result (none, bf16)
+        activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
+        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        alpha: of silu: a * sigma(alpha * a) (1)
+        limit: gate at most this, up between it and its negative; none unless given
+        up_offset: added to up (0)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -783,6 +813,12 @@ def swiglu_backward(
         backend=backend,
         threads=threads,
         rounding=rounding,
+        activation=activation,
+        halves=halves,
+        bf16_steps=bf16_steps,
+        alpha=alpha,
+        limit=limit,
+        up_offset=up_offset,
     )
     return _in_order(outputs, ("dx", "dprobs"))
 
@@ -838,13 +874,19 @@ def swiglu_quantize(
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
     transpose: bool | None = None,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
+    halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
+    bf16_steps: Literal["none", "activation", "every"] | Any = None,
+    alpha: str | int | float | None = None,
+    limit: str | int | float | None = None,
+    up_offset: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
     """Swiglu and quantize in one pass.
 
     Operands:
-        x: [R, 2F], gate first, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32 or bf16
         probs: [R], f32; optional
         group_ends: [E], blocks of rows start again, i32; optional
     Returns:
@@ -861,6 +903,12 @@ def swiglu_quantize(
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
         transpose: blocks of more than one row: axes exchanged (false, true)
+        activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
+        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        alpha: of silu: a * sigma(alpha * a) (1)
+        limit: gate at most this, up between it and its negative; none unless given
+        up_offset: added to up (0)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -882,6 +930,12 @@ def swiglu_quantize(
         epsilon=epsilon,
         scale_max=scale_max,
         transpose=transpose,
+        activation=activation,
+        halves=halves,
+        bf16_steps=bf16_steps,
+        alpha=alpha,
+        limit=limit,
+        up_offset=up_offset,
     )
     return _in_order(outputs, ("codes", "scales"))
 
@@ -902,13 +956,19 @@ def swiglu_quantize_backward(
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
     transpose: bool | None = None,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
+    halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
+    bf16_steps: Literal["none", "activation", "every"] | Any = None,
+    alpha: str | int | float | None = None,
+    limit: str | int | float | None = None,
+    up_offset: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
     """Gradients of swiglu, quantised in the same pass.
 
     Operands:
-        x: [R, 2F], gate first, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32 or bf16
         dy: [R, F], f32 or bf16
         probs: [R], f32; optional
         group_ends: [E], blocks of rows start again, i32; optional
@@ -927,6 +987,12 @@ def swiglu_quantize_backward(
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
         transpose: blocks of more than one row: axes exchanged (false, true)
+        activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
+        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        alpha: of silu: a * sigma(alpha * a) (1)
+        limit: gate at most this, up between it and its negative; none unless given
+        up_offset: added to up (0)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -949,6 +1015,12 @@ def swiglu_quantize_backward(
         epsilon=epsilon,
         scale_max=scale_max,
         transpose=transpose,
+        activation=activation,
+        halves=halves,
+        bf16_steps=bf16_steps,
+        alpha=alpha,
+        limit=limit,
+        up_offset=up_offset,
     )
     return _in_order(outputs, ("codes", "scales", "dprobs"))
 

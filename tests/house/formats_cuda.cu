@@ -4,6 +4,7 @@
 #include "formats/approximate_tables.h"
 #include "formats/delayed_scale.h"
 #include "formats/dtype.h"
+#include "formats/erf.h"
 #include "formats/error.h"
 #include "formats/exp.h"
 #include "formats/format_spec.h"

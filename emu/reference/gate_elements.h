@@ -1,0 +1,118 @@
+// One element of a gate and of its gradients, whatever the gate.
+#pragma once
+
+#include <cmath>
+
+#include "emu/reference/swiglu_elements.h"
+#include "formats/erf.h"
+#include "formats/minifloat.h"
+#include "ops/gate_rule.h"
+
+namespace mxo {
+
+/// One element of Swiglu and SwigluBackward under any gate; a and b as they lie in x.
+class GateElement {
+ public:
+  GateElement(const GateRule& gate, float a, float b)
+      : gate_(gate),
+        a_(a > gate.limit ? gate.limit : a),
+        b_(b > gate.limit    ? gate.limit
+           : b < -gate.limit ? -gate.limit
+                             : b),
+        a_moves_(std::isinf(gate.limit) || a <= gate.limit),
+        b_moves_(std::isinf(gate.limit) || (b >= -gate.limit && b <= gate.limit)) {
+    if (gate.up_offset != 0.0f) b_ = every(b_ + gate.up_offset);  // -0 stays -0 without one
+    act_ = either(activation());
+  }
+
+  /// y before the probability.
+  float gated() const { return single() ? act_ : every(act_ * b_); }
+
+  /// The gradients of x for `g`, the gradient of what gated() is.
+  SwigluGradient gradient(float g) const {
+    if (gate_.plain()) return swiglu_gradient(a_, b_, g);
+    const float da = single() ? of_activation(g) : of_product(g);
+    return {a_moves_ ? da : 0.0f, b_moves_ ? g * act_ : 0.0f};
+  }
+
+ private:
+  static float bf16(float x) { return decode(encode<kBF16>(x)); }
+  float every(float x) const { return gate_.bf16_steps == Bf16Steps::every ? bf16(x) : x; }
+  float either(float x) const { return gate_.bf16_steps == Bf16Steps::none ? x : bf16(x); }
+  bool single() const { return gate_.halves == Halves::gate_only; }
+  /// sigma is a step of its own: x * sigmoid(alpha * x), where silu(x) is one.
+  bool scaled() const { return gate_.alpha != 1.0f; }
+  float angle() const { return scaled() ? every(gate_.alpha * a_) : a_; }
+  float sigma() const { return scaled() ? every(sigmoid_rn(angle())) : sigmoid_rn(a_); }
+
+  static constexpr float kRootHalf = 0.70710678118654752440f;       // sqrt(1/2)
+  static constexpr float kRootTwoOverPi = 0.79788456080286535588f;  // sqrt(2/pi)
+  static constexpr float kDensity = 0.39894228040143267794f;        // 1 / sqrt(2 pi)
+  static constexpr float kCube = 0.044715f;
+
+  float tanh_inner() const {
+    const float cube = (a_ * a_) * a_;
+    const float inner = kRootTwoOverPi * (a_ + kCube * cube);
+    return tanh_rn(inner);
+  }
+
+  float activation() const {
+    switch (gate_.activation) {
+      case Activation::silu: return a_ * sigma();
+      case Activation::gelu: return (a_ * 0.5f) * (1.0f + erf_rn(a_ * kRootHalf));
+      case Activation::gelu_tanh: return (0.5f * a_) * (1.0f + tanh_inner());
+      case Activation::relu_squared: break;
+    }
+    const float r = a_ < 0.0f ? 0.0f : a_;
+    return r * r;
+  }
+
+  /// d act / d a.
+  float slope() const {
+    switch (gate_.activation) {
+      case Activation::silu: {
+        const float s = sigma();
+        return s * (1.0f + angle() * (1.0f - s));
+      }
+      case Activation::gelu: {
+        const float half = 0.5f * (1.0f + erf_rn(a_ * kRootHalf));
+        const float density = exp_rn((-0.5f * a_) * a_) * kDensity;
+        return half + a_ * density;
+      }
+      case Activation::gelu_tanh: {
+        const float t = tanh_inner();
+        const float inner = kRootTwoOverPi * (1.0f + (3.0f * kCube) * (a_ * a_));
+        const float right = ((0.5f * a_) * (1.0f - t * t)) * inner;
+        return 0.5f * (1.0f + t) + right;
+      }
+      case Activation::relu_squared: break;
+    }
+    return 2.0f * (a_ < 0.0f ? 0.0f : a_);
+  }
+
+  float of_product(float g) const {
+    if (gate_.bf16_steps == Bf16Steps::none) return (g * slope()) * b_;
+    return of_activation(bf16(g * b_));
+  }
+  /// The gradient of a for h, that of act(a).
+  float of_activation(float h) const {
+    if (gate_.bf16_steps == Bf16Steps::none) return h * slope();
+    if (gate_.activation != Activation::silu) return h * slope();
+    const float s = sigma();
+    if (gate_.bf16_steps != Bf16Steps::every || !scaled()) {
+      return (h * s) * (1.0f + angle() * (1.0f - s));
+    }
+    const float direct = bf16(h * s);
+    const float of_sigma = bf16((bf16(h * a_) * (1.0f - s)) * s);
+    return direct + bf16(of_sigma * gate_.alpha);
+  }
+
+  const GateRule& gate_;
+  float a_;
+  float b_;
+  float act_ = 0.0f;
+  bool a_moves_;  ///< false where the limit holds it: its gradient is +0
+  bool b_moves_;
+};
+
+}  // namespace mxo

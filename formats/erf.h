@@ -1,0 +1,13 @@
+// The error function and the hyperbolic tangent of a float, correctly rounded, on the host.
+#pragma once
+
+namespace mxo {
+
+/// erf(x) = 2 / sqrt(pi) * the integral of exp(-t^2) over 0 .. x, rounded once to nearest even.
+/// erf(-0) is -0; NaN is the canonical one.
+float erf_rn(float x);
+
+/// tanh(x), rounded once to nearest even.  tanh(-0) is -0; NaN is the canonical one.
+float tanh_rn(float x);
+
+}  // namespace mxo

@@ -1,0 +1,23 @@
+// The `--set` keys of a gate.
+#pragma once
+
+#include "ops/gate_rule.h"
+#include "ops/parameters.h"
+
+namespace mxo {
+
+/// Reads activation, halves, bf16_steps, alpha, limit and up_offset.  Throws Error(argument).
+GateRule gate_of(const Parameters& set);
+
+inline constexpr ParameterSpec kActivationParameter{
+    "activation", "silu|gelu|gelu_tanh|relu_squared", "of the gate"};
+inline constexpr ParameterSpec kHalvesParameter{
+    "halves", "gate_first|up_first|interleaved|gate_only", "where gate and up lie in a row of x"};
+inline constexpr ParameterSpec kStepsParameter{"bf16_steps", "none|activation|every",
+                                               "what is rounded to bf16 before the result"};
+inline constexpr ParameterSpec kAlphaParameter{"alpha", "1", "of silu: a * sigma(alpha * a)"};
+inline constexpr ParameterSpec kLimitParameter{
+    "limit", "", "gate at most this, up between it and its negative; none unless given"};
+inline constexpr ParameterSpec kOffsetParameter{"up_offset", "0", "added to up"};
+
+}  // namespace mxo

@@ -1,0 +1,61 @@
+// What an expert's gate computes, as data: what each stack does between its two products.
+#pragma once
+
+#include <limits>
+
+#include "formats/tensor_view.h"
+
+namespace mxo {
+
+class Check;
+
+/// act(a), the left factor.  Every step is one f32 rounding; sigma, erf, tanh and exp are
+/// correctly rounded.
+enum class Activation : std::uint8_t {
+  silu,          ///< a * sigma(alpha * a)
+  gelu,          ///< (a * 0.5) * (1 + erf(a * sqrt(1/2)))
+  gelu_tanh,     ///< (a * 0.5) * (1 + tanh(sqrt(2/pi) * (a + 0.044715 * ((a * a) * a))))
+  relu_squared,  ///< r * r, r = max(a, 0)
+};
+
+/// Where a and b lie in a row of x.
+enum class Halves : std::uint8_t {
+  gate_first,   ///< a[f] = x[f], b[f] = x[F + f]
+  up_first,     ///< b[f] = x[f], a[f] = x[F + f]
+  interleaved,  ///< a[f] = x[2 f], b[f] = x[2 f + 1]
+  gate_only,    ///< a[f] = x[f], and no b: nothing is multiplied
+};
+
+/// Which steps before the result are rounded to bf16, as eager bf16 code rounds them.
+enum class Bf16Steps : std::uint8_t {
+  none,
+  activation,  ///< act(a)
+  every,       ///< alpha * a and sigma where alpha is not 1, act(a), b + up_offset, their product
+};
+
+/// silu of a half by the other half, unless a stack says otherwise.
+struct GateRule {
+  Activation activation = Activation::silu;
+  Halves halves = Halves::gate_first;
+  Bf16Steps bf16_steps = Bf16Steps::none;
+  float alpha = 1.0f;                                    ///< of silu only
+  float limit = std::numeric_limits<float>::infinity();  ///< a <= limit, -limit <= b <= limit
+  float up_offset = 0.0f;                                ///< is added to b
+
+  friend bool operator==(const GateRule&, const GateRule&) = default;
+  /// True where only the halves differ from silu(a) * b of two halves.
+  bool plain() const {
+    GateRule other = *this;
+    other.halves = Halves::gate_first;
+    return other == GateRule{} && halves != Halves::gate_only;
+  }
+};
+
+/// Columns of x for every column of y.
+inline Index halves_of(const GateRule& gate) { return gate.halves == Halves::gate_only ? 1 : 2; }
+
+/// Throws Error(argument): alpha, limit or up_offset is no number, alpha without silu, an offset
+/// without b, a limit that is not positive.
+void check_gate(const Check& check, const GateRule& gate);
+
+}  // namespace mxo

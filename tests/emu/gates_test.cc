@@ -1,0 +1,337 @@
+// Gates of other stacks against what their own code says, with sigma, erf and tanh by MPFR.
+#include <gtest/gtest.h>
+#include <mpfr.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+
+#include "emu/backends.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+namespace {
+
+using Settings = std::vector<std::pair<const char*, const char*>>;
+
+NamedTensors call(const char* backend, const char* op, const NamedTensors& in,
+                  const Settings& settings) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  return call_operator(*make_backend(backend, 2), op, in, set);
+}
+
+/// A function of one number to f32 through 200 bits.
+float through_mpfr(float x, const std::function<void(mpfr_t)>& compute) {
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_set_flt(t, x, MPFR_RNDN);
+  compute(t);
+  const float value = mpfr_get_flt(t, MPFR_RNDN);
+  mpfr_clear(t);
+  return value;
+}
+float sigmoid(float x) {
+  return through_mpfr(x, [](mpfr_t t) {
+    mpfr_neg(t, t, MPFR_RNDN);
+    mpfr_exp(t, t, MPFR_RNDN);
+    mpfr_add_ui(t, t, 1, MPFR_RNDN);
+    mpfr_ui_div(t, 1, t, MPFR_RNDN);
+  });
+}
+float erf_of(float x) {
+  return through_mpfr(x, [](mpfr_t t) { mpfr_erf(t, t, MPFR_RNDN); });
+}
+float tanh_of(float x) {
+  return through_mpfr(x, [](mpfr_t t) { mpfr_tanh(t, t, MPFR_RNDN); });
+}
+/// To bf16 and back, by integers.
+float bf16(float x) {
+  auto word = bit_cast<std::uint32_t>(x);
+  word += 0x7FFFu + (word >> 16 & 1u);
+  return bit_cast<float>(word & 0xFFFF0000u);
+}
+
+/// F.gelu of torch in f32.
+float gelu(float x) {
+  volatile float scaled = x * 0.707106781186547524401f;
+  volatile float one = 1.0f + erf_of(scaled);
+  volatile float half = x * 0.5f;
+  return half * one;
+}
+float gelu_tanh(float x) {
+  volatile float square = x * x;
+  volatile float cube = square * x;
+  volatile float term = 0.044715f * cube;
+  volatile float sum = x + term;
+  volatile float inner = 0.797884560802865355880f * sum;
+  volatile float one = 1.0f + tanh_of(inner);
+  volatile float half = 0.5f * x;
+  return half * one;
+}
+float relu_squared(float x) { return std::max(x, 0.0f) * std::max(x, 0.0f); }
+
+/// swiglu of gpt-oss, torch/model.py, in f32 or with every torch operation in bf16.
+float gpt_oss(float gate, float up, const std::function<float(float)>& stored) {
+  gate = std::min(gate, 7.0f);
+  up = std::clamp(up, -7.0f, 7.0f);
+  volatile float angle = stored(1.702f * gate);
+  volatile float sigma = stored(sigmoid(angle));
+  volatile float glu = stored(gate * sigma);
+  volatile float linear = stored(up + 1.0f);
+  return stored(glu * linear);
+}
+float kept(float x) { return x; }
+
+struct GateCase {
+  const char* name;
+  Settings settings;
+  std::function<float(float, float)> of;  ///< gate and up to what the probability multiplies
+};
+
+const std::vector<GateCase>& gate_cases() {
+  static const Settings oss = {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
+  static const auto with = [](Settings settings, std::pair<const char*, const char*> more) {
+    settings.push_back(more);
+    return settings;
+  };
+  static const std::vector<GateCase> cases = {
+      {"vllm_silu_and_mul",
+       {{"bf16_steps", "activation"}},
+       [](float a, float b) { return bf16(a * sigmoid(a)) * b; }},
+      {"gpt_oss", oss, [](float a, float b) { return gpt_oss(a, b, kept); }},
+      {"gpt_oss_eager", with(oss, {"bf16_steps", "every"}),
+       [](float a, float b) { return gpt_oss(a, b, bf16); }},
+      {"gelu", {{"activation", "gelu"}}, [](float a, float b) { return gelu(a) * b; }},
+      {"gelu_eager",
+       {{"activation", "gelu"}, {"bf16_steps", "every"}},
+       [](float a, float b) { return bf16(bf16(gelu(a)) * b); }},
+      {"gelu_tanh",
+       {{"activation", "gelu_tanh"}},
+       [](float a, float b) { return gelu_tanh(a) * b; }},
+      {"relu_squared",
+       {{"activation", "relu_squared"}},
+       [](float a, float b) { return relu_squared(a) * b; }},
+  };
+  return cases;
+}
+
+constexpr Index kRows = 37;
+constexpr Index kWidth = 64;
+
+Tensor random(std::vector<Index> shape, unsigned seed, float spread, Dtype dtype = Dtype::f32) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal(0.0f, spread);
+  Tensor t(dtype, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    const float value = normal(engine);
+    if (dtype == Dtype::bf16) {
+      t.as<BF16>()[i] = encode<kBF16>(value);
+    } else {
+      t.as<float>()[i] = value;
+    }
+  }
+  return t;
+}
+float at(const Tensor& t, Index i) {
+  return t.dtype() == Dtype::bf16 ? decode(t.as<BF16>()[i]) : t.as<float>()[i];
+}
+
+void expect_same(const NamedTensors& a, const NamedTensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a) {
+    const Tensor& other = b.at(name);
+    ASSERT_EQ(tensor.shape(), other.shape());
+    EXPECT_EQ(std::memcmp(tensor.data(), other.data(), tensor.bytes()), 0) << name;
+  }
+}
+
+/// The columns of x that hold a and b.
+std::pair<Index, Index> places(std::string_view halves, Index f) {
+  if (halves == "up_first") return {kWidth + f, f};
+  if (halves == "interleaved") return {2 * f, 2 * f + 1};
+  return {f, kWidth + f};
+}
+
+TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
+  NamedTensors in;
+  in.emplace("x", random({kRows, 2 * kWidth}, 1, 4.0f, Dtype::bf16));
+  in.emplace("probs", random({kRows}, 2, 1.0f));
+  for (const GateCase& c : gate_cases()) {
+    for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
+      Settings set = c.settings;
+      set.emplace_back("halves", halves);
+      const NamedTensors out = call("reference", "swiglu", in, set);
+      for (Index i = 0; i < kRows * kWidth; ++i) {
+        const auto [a, b] = places(halves, i % kWidth);
+        const Index row = i / kWidth * 2 * kWidth;
+        volatile float gated = c.of(at(in.at("x"), row + a), at(in.at("x"), row + b));
+        ASSERT_EQ(at(out.at("y"), i), gated * at(in.at("probs"), i / kWidth))
+            << c.name << " " << halves << " " << i;
+      }
+      for (const char* backend : {"cpu", "cpu:scalar"}) {
+        expect_same(out, call(backend, "swiglu", in, set));
+      }
+    }
+  }
+}
+
+TEST(Gates, AGateWithoutUpMultipliesNothing) {
+  NamedTensors in;
+  in.emplace("x", random({kRows, kWidth}, 3, 4.0f));
+  const Settings set = {{"activation", "relu_squared"}, {"halves", "gate_only"}};
+  const NamedTensors out = call("cpu", "swiglu", in, set);
+  ASSERT_EQ(out.at("y").shape(), (std::vector<Index>{kRows, kWidth}));
+  for (Index i = 0; i < kRows * kWidth; ++i) {
+    ASSERT_EQ(at(out.at("y"), i), relu_squared(at(in.at("x"), i)));
+  }
+  in.emplace("dy", random({kRows, kWidth}, 4, 1.0f));
+  const NamedTensors back = call("reference", "swiglu_backward", in, set);
+  for (Index i = 0; i < kRows * kWidth; ++i) {
+    ASSERT_EQ(at(back.at("dx"), i),
+              at(in.at("dy"), i) * (2.0f * std::max(at(in.at("x"), i), 0.0f)));
+  }
+  expect_same(back, call("cpu", "swiglu_backward", in, set));
+}
+
+/// The smooth functions in double, for differences.
+double real(std::string_view name, double a, double b) {
+  if (name == "gpt_oss") {
+    a = std::min(a, 7.0);
+    return a / (1 + std::exp(-1.702 * a)) * (std::clamp(b, -7.0, 7.0) + 1);
+  }
+  if (name == "gelu") return 0.5 * a * (1 + std::erf(a * std::sqrt(0.5))) * b;
+  if (name == "gelu_tanh") {
+    const double inner = std::sqrt(2 / M_PI) * (a + 0.044715 * a * a * a);
+    return 0.5 * a * (1 + std::tanh(inner)) * b;
+  }
+  return std::pow(std::max(a, 0.0), 2) * b;
+}
+
+TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
+  NamedTensors in;
+  in.emplace("x", random({kRows, 2 * kWidth}, 5, 4.0f));
+  in.emplace("dy", random({kRows, kWidth}, 6, 1.0f));
+  in.emplace("probs", random({kRows}, 7, 1.0f));
+  for (const GateCase& c : gate_cases()) {
+    const std::string name = c.name;
+    if (name != "gpt_oss" && name != "gelu" && name != "gelu_tanh" && name != "relu_squared") {
+      continue;
+    }
+    for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
+      Settings set = c.settings;
+      set.emplace_back("halves", halves);
+      const NamedTensors out = call("reference", "swiglu_backward", in, set);
+      for (Index i = 0; i < kRows * kWidth; ++i) {
+        const Index row = i / kWidth * 2 * kWidth;
+        const auto [ia, ib] = places(halves, i % kWidth);
+        const double a = at(in.at("x"), row + ia);
+        const double b = at(in.at("x"), row + ib);
+        const double g = static_cast<double>(at(in.at("dy"), i)) * at(in.at("probs"), i / kWidth);
+        const double h = 1e-5;
+        const double da = g * (real(name, a + h, b) - real(name, a - h, b)) / (2 * h);
+        const double db = g * (real(name, a, b + h) - real(name, a, b - h)) / (2 * h);
+        EXPECT_NEAR(at(out.at("dx"), row + ia), da, 2e-5 * (1 + std::fabs(da))) << name;
+        EXPECT_NEAR(at(out.at("dx"), row + ib), db, 2e-5 * (1 + std::fabs(db))) << name;
+      }
+      for (const char* backend : {"cpu", "cpu:scalar"}) {
+        expect_same(out, call(backend, "swiglu_backward", in, set));
+      }
+    }
+  }
+}
+
+/// torch's autograd through eager bf16 code: every gradient is stored as bf16.
+TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
+  NamedTensors in;
+  in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, Dtype::bf16));
+  in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, Dtype::bf16));
+  const Settings oss = {{"alpha", "1.702"},
+                        {"limit", "7"},
+                        {"up_offset", "1"},
+                        {"bf16_steps", "every"},
+                        {"rounding", "bf16"}};
+  const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
+  const NamedTensors silu =
+      call("cpu", "swiglu_backward", in, {{"bf16_steps", "activation"}, {"rounding", "bf16"}});
+  for (Index i = 0; i < kRows * kWidth; ++i) {
+    const Index k = i / kWidth * 2 * kWidth + i % kWidth;
+    const float a = at(in.at("x"), k);
+    const float b = at(in.at("x"), k + kWidth);
+    const float g = at(in.at("dy"), i);
+    {
+      // silu_backward of torch: (h * s) * (1 + a * (1 - s)) in f32, stored once.
+      const float s = sigmoid(a);
+      volatile float h = bf16(g * b);
+      volatile float left = h * s;
+      volatile float turn = a * (1.0f - s);
+      ASSERT_EQ(at(silu.at("dx"), k), bf16(left * (1.0f + turn))) << i;
+      ASSERT_EQ(at(silu.at("dx"), k + kWidth), bf16(g * bf16(a * s))) << i;
+    }
+    const float gate = std::min(a, 7.0f);
+    const float linear = bf16(std::clamp(b, -7.0f, 7.0f) + 1.0f);
+    const float s = bf16(sigmoid(bf16(1.702f * gate)));
+    const float d_glu = bf16(g * linear);
+    const float d_sigma = bf16(d_glu * gate);
+    volatile float rest = d_sigma * (1.0f - s);  // sigmoid_backward: (g * (1 - y)) * y
+    const float d_angle = bf16(rest * s);
+    const float d_gate = bf16(bf16(d_glu * s) + bf16(d_angle * 1.702f));
+    ASSERT_EQ(at(eager.at("dx"), k), a <= 7.0f ? d_gate : 0.0f) << i;
+    ASSERT_EQ(at(eager.at("dx"), k + kWidth),
+              b >= -7.0f && b <= 7.0f ? bf16(g * bf16(gate * s)) : 0.0f)
+        << i;
+  }
+}
+
+TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
+  NamedTensors in;
+  in.emplace("x", random({kRows, 2 * kWidth}, 10, 3.0f, Dtype::bf16));
+  const Tensor dy = random({kRows, kWidth}, 11, 1.0f, Dtype::bf16);
+  for (const GateCase& c : gate_cases()) {
+    for (const char* halves : {"gate_first", "interleaved"}) {
+      Settings set = c.settings;
+      set.emplace_back("halves", halves);
+      set.emplace_back("rounding", "bf16");
+      for (const bool backward : {false, true}) {
+        NamedTensors operands = in;
+        if (backward) operands.emplace("dy", dy);
+        const NamedTensors between =
+            call("reference", backward ? "swiglu_backward" : "swiglu", operands, set);
+        const NamedTensors want =
+            call("reference", "quantize", {{"x", between.begin()->second}}, {{"block", "1x32"}});
+        Settings fused = set;
+        fused.emplace_back("block", "1x32");
+        for (const char* backend : {"reference", "cpu"}) {
+          expect_same(want, call(backend, backward ? "swiglu_quantize_backward" : "swiglu_quantize",
+                                 operands, fused));
+        }
+      }
+    }
+  }
+}
+
+std::string refusal(const Settings& settings) {
+  NamedTensors in;
+  in.emplace("x", random({2, 4}, 12, 1.0f));
+  try {
+    call("cpu", "swiglu", in, settings);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "it ran";
+}
+
+TEST(Gates, ConstantsThatAGateLacksAreRefused) {
+  EXPECT_EQ(refusal({{"alpha", "2"}, {"activation", "gelu"}}),
+            "swiglu: alpha: found with an activation that has none, needs silu");
+  EXPECT_EQ(refusal({{"limit", "0"}}), "swiglu: limit: found no positive number, needs one");
+  EXPECT_EQ(refusal({{"limit", "nan"}}), "swiglu: limit: found no positive number, needs one");
+  EXPECT_EQ(refusal({{"up_offset", "inf"}}),
+            "swiglu: up_offset: found no finite number, needs one");
+  EXPECT_EQ(refusal({{"up_offset", "1"}, {"halves", "gate_only"}}),
+            "swiglu: up_offset: found with halves=gate_only, needs two halves");
+}
+
+}  // namespace
+}  // namespace mxo
