@@ -1,9 +1,14 @@
-// mxo museum: faults that real kernels had, and what explain says of each.
+// mxo museum: faults that real kernels had, which case of the suites shows each, and what compare
+// and explain say of it.
 #include "golden/museum/museum.h"
+
+#include <set>
 
 #include <fmt/core.h>
 
 #include "emu/communicators.h"
+#include "formats/error.h"
+#include "golden/museum/trigger.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 
@@ -16,30 +21,49 @@ struct Options {
   bool markdown = false;
 };
 
+void print_row(const Exhibit& exhibit, const Looked& seen,
+               const std::optional<Triggered>& triggered) {
+  fmt::print("{:>2} {:5} {}\n         {}: {}\n", exhibit.number, seen.named ? "named" : "-",
+             exhibit.fault, exhibit.reports, seen.explanation.sentence());
+  if (triggered) {
+    fmt::print("         {}: {}: {}\n", triggered->suite, triggered->id, triggered->verdict);
+  } else {
+    fmt::print("         no case of a suite shows it\n");
+  }
+}
+
 int show(const Options& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   const std::unique_ptr<World> world = make_world("in_process");
-  int named = 0;
-  int tried = 0;
-  if (options.markdown) {
-    fmt::print("| # | report | fault | explain says |\n|---|---|---|---|\n");
-  }
+  std::vector<Exhibit> chosen;
   for (const Exhibit& exhibit : exhibits()) {
-    if (options.row != 0 && exhibit.number != options.row) continue;
-    const Looked seen = look_at(*backend, *world, exhibit, options.seed);
-    ++tried;
+    if (options.row == 0 || exhibit.number == options.row) chosen.push_back(exhibit);
+  }
+  if (chosen.empty()) {
+    throw Error(Fault::argument,
+                fmt::format("--row: found {}, needs a row of the museum", options.row));
+  }
+  const auto triggered = triggered_by_suites(*backend, *world, chosen);
+  std::size_t named = 0;
+  std::set<int> rows;
+  std::set<int> shown;
+  if (options.markdown) fmt::print("{}", markdown_head());
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const Looked seen = look_at(*backend, *world, chosen[i], options.seed);
     named += seen.named;
+    rows.insert(chosen[i].number);
+    if (triggered[i]) shown.insert(chosen[i].number);
     if (options.markdown) {
-      fmt::print("| {} | {} | {} | {} |\n", exhibit.number, exhibit.reports, exhibit.fault,
-                 seen.explanation.sentence());
+      fmt::print("{} {} |\n", markdown_row(chosen[i], triggered[i]), seen.explanation.sentence());
     } else {
-      fmt::print("{:>2} {:5} {}\n         {}: {}\n", exhibit.number, seen.named ? "named" : "-",
-                 exhibit.fault, exhibit.reports, seen.explanation.sentence());
+      print_row(chosen[i], seen, triggered[i]);
     }
   }
-  if (!options.markdown)
-    fmt::print("{} of {} faults named first and in their place\n", named, tried);
-  return named == tried ? kAgree : kDisagree;
+  if (!options.markdown) {
+    fmt::print("{} of {} faults named first and in their place; {} of {} rows shown by a suite\n",
+               named, chosen.size(), shown.size(), rows.size());
+  }
+  return named == chosen.size() ? kAgree : kDisagree;
 }
 
 std::function<int()> prepare(CLI::App& app, const Settings& settings) {
@@ -52,7 +76,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kMuseum{"museum", "faults that real kernels had, and what explain says of them",
-                      prepare};
+const Command kMuseum{
+    "museum", "faults that real kernels had, and what compare and explain say of them", prepare};
 
 }  // namespace mxo::tools

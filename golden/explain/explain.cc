@@ -139,6 +139,11 @@ bool is_patchwork(const std::vector<Claim>& claims, Index left) {
          claims.front().id == "never_written.zero" || claims.front().id.starts_with("rows.");
 }
 
+/// A tensor has one format: another one that gives the NaN of some rows only is no cause of it.
+bool is_format_of_a_part(const Claim& claim) {
+  return claim.id.starts_with("format") && !claim.where.rows.empty();
+}
+
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
   std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
@@ -207,7 +212,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     // One cause that gives every bit says more than what several parts look like.
     std::vector<Output> again = untouched;
     std::vector<Claim> whole = shown_by_runs(backend, call, again, progress);
-    if (left_of(again) == 0 && whole.size() == 1) {
+    if (left_of(again) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
       claims = std::move(whole);
       outputs.list = std::move(again);
     }

@@ -4,49 +4,17 @@
 #include <algorithm>
 #include <limits>
 
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/museum/judged.h"
 
 namespace mxo {
-namespace {
-
-NamedTensors operands_of(const Call& call) {
-  NamedTensors inputs;
-  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
-  return inputs;
-}
-
-std::vector<TensorVerdict> judged(const Planted& planted, const NamedTensors& inputs,
-                                  const CompareOptions& options) {
-  std::vector<OutputInQuestion> outputs;
-  for (const auto& [name, tensor] : planted.expected) {
-    OutputInQuestion output{name, {}, nullptr};
-    output.owed.expected = &tensor;
-    output.owed.format = tensor.dtype();
-    output.owed.groups = groups_of(planted.call.op, name, inputs, planted.call.set, tensor);
-    const auto at = planted.actual.find(name);
-    if (at != planted.actual.end()) output.actual = &at->second;
-    outputs.push_back(std::move(output));
-  }
-  return judge_outputs({planted.call.op, inputs, planted.call.set}, std::move(outputs), options);
-}
-
-bool passes(const std::vector<TensorVerdict>& verdicts) {
-  return std::none_of(verdicts.begin(), verdicts.end(),
-                      [](const TensorVerdict& v) { return v.outcome == Outcome::fail; });
-}
-
-}  // namespace
-
 Audited audit(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed,
               const CompareOptions& options, const OwnGate& own) {
   const Planted planted = plant(backend, world, exhibit, seed);
-  const NamedTensors inputs = operands_of(planted.call);
   Audited result;
   result.exhibit = &exhibit;
-  const auto bits = judged(planted, inputs, {});
-  result.harmless = passes(bits);
-  result.passes = own ? own(planted) : passes(judged(planted, inputs, options));
+  const auto bits = judged(planted);
+  result.harmless = all_pass(bits);
+  result.passes = own ? own(planted) : all_pass(judged(planted, options));
   result.sqnr = std::numeric_limits<double>::infinity();
   for (const TensorVerdict& verdict : bits) {
     result.sqnr = std::min(result.sqnr, verdict.all.sqnr);

@@ -3,28 +3,16 @@
 
 #include <vector>
 
+#include "formats/error.h"
+#include "golden/museum/alternatives.h"
+
 namespace mxo {
-namespace {
-
-/// True if `text` has one of the parts of `list`, separated by '|'.  `begins`: at its beginning.
-bool any_of(std::string_view text, std::string_view list, bool begins) {
-  if (list.empty()) return true;
-  while (true) {
-    const std::size_t bar = list.find('|');
-    const std::string_view one = list.substr(0, bar);
-    if (begins ? text.starts_with(one) : text.find(one) != std::string_view::npos) return true;
-    if (bar == std::string_view::npos) return false;
-    list = list.substr(bar + 1);
-  }
-}
-
-}  // namespace
-
 std::span<const Exhibit> exhibits() {
   static const std::vector<Exhibit> all = [] {
     std::vector<Exhibit> list;
-    for (const auto room : {product_exhibits(), scale_exhibits(), range_exhibits(),
-                            quantiser_exhibits(), layer_exhibits(), rank_exhibits()}) {
+    for (const auto room :
+         {product_exhibits(), scale_exhibits(), range_exhibits(), huge_exhibits(),
+          quantiser_exhibits(), quantised_tensor_exhibits(), layer_exhibits(), rank_exhibits()}) {
       list.insert(list.end(), room.begin(), room.end());
     }
     return list;
@@ -33,8 +21,15 @@ std::span<const Exhibit> exhibits() {
 }
 
 Planted plant(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
-  return exhibit.plant_ranks != nullptr ? exhibit.plant_ranks(backend, world, seed)
-                                        : exhibit.plant(backend, seed);
+  Planted planted{exhibit.operands(backend, world, seed), {}, {}};
+  planted.expected = run_call(backend, planted.call);
+  Answer wrong = exhibit.answer(backend, planted.call, planted.expected);
+  if (!wrong) {
+    throw Error(Fault::internal, "museum: row " + std::to_string(exhibit.number) +
+                                     " does not show in operands of its own");
+  }
+  planted.actual = std::move(*wrong);
+  return planted;
 }
 
 Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed) {
@@ -42,13 +37,13 @@ Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint
   Looked seen{explain(backend, p.call, p.expected, p.actual), false};
   if (exhibit.names == "same") {
     seen.named = seen.explanation.verdict == ExplainVerdict::same &&
-                 any_of(seen.explanation.pattern, exhibit.place, false);
+                 contains_one(seen.explanation.pattern, exhibit.place);
   } else if (exhibit.names == "unknown") {
     seen.named = seen.explanation.verdict == ExplainVerdict::unknown;
   } else if (!seen.explanation.causes.empty()) {
     const Cause& first = seen.explanation.causes.front();
     seen.named =
-        any_of(first.id, exhibit.names, true) && any_of(first.sentence, exhibit.place, false);
+        starts_with_one(first.id, exhibit.names) && contains_one(first.sentence, exhibit.place);
   }
   return seen;
 }

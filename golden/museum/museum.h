@@ -1,6 +1,7 @@
 // Faults that real kernels had, planted in right outputs.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -15,6 +16,9 @@ struct Planted {
   NamedTensors actual;
 };
 
+/// The outputs of a kernel; nothing where a call has none of what its fault spoils.
+using Answer = std::optional<NamedTensors>;
+
 /// One row: a public report and a fault as it had.
 struct Exhibit {
   int number;                ///< rows of one report share it
@@ -26,14 +30,16 @@ struct Exhibit {
   std::string_view names;
   /// What the place has to say: part of the sentence; empty: everywhere.
   std::string_view place;
-  Planted (*plant)(Backend& backend, std::uint64_t seed);
-  /// In place of `plant`, of an operator that works on many ranks.
-  Planted (*plant_ranks)(Backend& backend, World& world, std::uint64_t seed) = nullptr;
+  std::string_view op;  ///< whose kernel has the fault
+  /// Operands that it shows in.
+  Call (*operands)(Backend& backend, World& world, std::uint64_t seed);
+  /// What the faulty kernel makes of any call of `op`, whose right answer is `right`.
+  Answer (*answer)(Backend& backend, const Call& call, const NamedTensors& right);
 };
 
 std::span<const Exhibit> exhibits();
 
-/// The fault of an exhibit, planted.
+/// The fault of an exhibit, planted in operands of its own.
 Planted plant(Backend& backend, World& world, const Exhibit& exhibit, std::uint64_t seed);
 
 /// An exhibit as explain sees it.
@@ -47,8 +53,10 @@ Looked look_at(Backend& backend, World& world, const Exhibit& exhibit, std::uint
 std::span<const Exhibit> product_exhibits();
 std::span<const Exhibit> scale_exhibits();
 std::span<const Exhibit> quantiser_exhibits();
+std::span<const Exhibit> quantised_tensor_exhibits();
 std::span<const Exhibit> layer_exhibits();
 std::span<const Exhibit> rank_exhibits();
 std::span<const Exhibit> range_exhibits();
+std::span<const Exhibit> huge_exhibits();
 
 }  // namespace mxo

@@ -113,6 +113,25 @@ Call mx_wgrad(Backend& backend, std::uint64_t seed) {
   return make_call("grouped_matmul_wgrad", in, {});
 }
 
+Tensor coarse_floats(std::vector<Index> shape, std::uint64_t seed) {
+  Tensor x = random_floats(std::move(shape), seed);
+  for (Index i = 0; i < x.elements(); ++i) {
+    auto& word = x.as<std::uint32_t>()[i];
+    word &= 0xFFFC0000u;
+  }
+  return x;
+}
+
+Call rows_to_quantize(Backend&, World&, std::uint64_t seed) {
+  NamedTensors in;
+  in.emplace("x", coarse_floats({160, 256}, seed));
+  return make_call("quantize", in, {});
+}
+
+float value_of(const Tensor& x, Index i) {
+  return x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
+}
+
 Planted planted(Backend& backend, const Call& call, const Call& altered) {
   return {call, run_call(backend, call), run_call(backend, altered)};
 }

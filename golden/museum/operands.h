@@ -31,6 +31,13 @@ Call bf16_product(std::uint64_t seed, const ProductSize& size = {});
 /// Weight gradients: ends are multiples of 32, rows beyond the last one belong to nobody.
 Call mx_wgrad(Backend& backend, std::uint64_t seed);
 
+/// random_floats with six significant bits: ties between codes are met.
+Tensor coarse_floats(std::vector<Index> shape, std::uint64_t seed);
+/// quantize of 160 x 256 of them, as its parameters are by default.
+Call rows_to_quantize(Backend& backend, World& world, std::uint64_t seed);
+/// Element `i` of f32 or bf16.
+float value_of(const Tensor& x, Index i);
+
 /// `call`, its answer, and the answer of `altered`.
 Planted planted(Backend& backend, const Call& call, const Call& altered);
 /// `call`, its answer, and the same with `spoil` done to it.

@@ -1,48 +1,12 @@
 // Faults of quantisers and of what follows them.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
+#include "golden/museum/faults.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {
 namespace {
-
-/// Six significant bits: ties between codes are met.
-Tensor coarse(std::vector<Index> shape, std::uint64_t seed) {
-  Tensor x = random_floats(std::move(shape), seed);
-  for (Index i = 0; i < x.elements(); ++i) {
-    auto& word = x.as<std::uint32_t>()[i];
-    word &= 0xFFFC0000u;
-  }
-  return x;
-}
-
-Call quantize_call(std::uint64_t seed) {
-  NamedTensors in;
-  in.emplace("x", coarse({160, 256}, seed));
-  return make_call("quantize", in, {});
-}
-
-/// MX codes made by a rule of one's own: the scale byte of amax, and the code of a quotient.
-Planted by_rule(Backend& b, std::uint64_t seed, const std::function<int(float)>& byte_of,
-                const std::function<std::uint8_t(float)>& code_of) {
-  const Call call = quantize_call(seed);
-  return spoiled(b, call, [&](NamedTensors& out) {
-    const float* x = call.input("x").as<float>();
-    Tensor& codes = out.at("codes");
-    Tensor& scales = out.at("scales");
-    for (Index block = 0; block < scales.elements(); ++block) {
-      float amax = 0.0f;
-      for (Index i = block * 32; i < block * 32 + 32; ++i) amax = std::max(amax, std::fabs(x[i]));
-      const int byte = std::clamp(byte_of(amax), 0, 254);
-      scales.as<std::uint8_t>()[block] = static_cast<std::uint8_t>(byte);
-      for (Index i = block * 32; i < block * 32 + 32; ++i) {
-        codes.as<std::uint8_t>()[i] = code_of(std::ldexp(x[i], 127 - byte));
-      }
-    }
-  });
-}
 
 std::uint8_t nearest_even(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
 
@@ -67,65 +31,120 @@ std::uint8_t ties_away(float v) {
                                                           : low;
 }
 
-Planted no_emax(Backend& b, std::uint64_t seed) {
-  return by_rule(
-      b, seed, [](float a) { return exponent_of(a) + 127; }, nearest_even);
-}
-Planted nearest_exponent(Backend& b, std::uint64_t seed) {
-  return by_rule(
-      b, seed,
-      [](float a) {
-        return static_cast<int>(std::round(std::log2(static_cast<double>(a) / 448.0))) + 127;
-      },
-      nearest_even);
-}
-Planted floor_quotient(Backend& b, std::uint64_t seed) {
-  return by_rule(
-      b, seed,
-      [](float a) {
-        return static_cast<int>(std::floor(std::log2(static_cast<double>(a) / 448.0))) + 127;
-      },
-      nearest_even);
-}
-Planted away(Backend& b, std::uint64_t seed) { return by_rule(b, seed, rceil_byte, ties_away); }
-Planted cut(Backend& b, std::uint64_t seed) { return by_rule(b, seed, rceil_byte, truncated); }
-Planted clamped(Backend& b, std::uint64_t seed) {
-  return by_rule(b, seed, rceil_byte,
-                 [](float v) { return nearest_even(std::clamp(v, -256.0f, 256.0f)); });
-}
-Planted all_to_448(Backend& b, std::uint64_t seed) {
-  return by_rule(b, seed, rceil_byte, [](float v) {
-    return std::fabs(v) > 256.0f ? nearest_even(std::copysign(448.0f, v)) : nearest_even(v);
-  });
-}
-Planted flushed(Backend& b, std::uint64_t seed) {
-  return by_rule(b, seed, rceil_byte, [](float v) {
-    const std::uint8_t code = nearest_even(v);
-    return (code & 0x78) == 0 ? static_cast<std::uint8_t>(code & 0x80) : code;
-  });
-}
-Planted aiter_even(Backend& b, std::uint64_t seed) {
-  return by_rule(
-      b, seed,
-      [](float a) { return static_cast<int>((bit_cast<std::uint32_t>(a) + 0x200000u) >> 23) - 8; },
-      nearest_even);
-}
-Planted bf16_first(Backend& b, std::uint64_t seed) {
-  NamedTensors in;
-  in.emplace("x", random_floats({160, 256}, seed));
-  const Call call = make_call("quantize", in, {});
-  Call wrong = call;
-  Tensor x = call.input("x");
-  for (Index i = 0; i < x.elements(); ++i) {
-    x.as<float>()[i] = decode(encode<kBF16>(x.as<float>()[i]));
+/// How blocks become bytes: the scale byte of amax, and the code of a quotient.
+struct MxRule {
+  int (*byte_of)(float amax);
+  std::uint8_t (*code_of)(float quotient);
+};
+
+/// The codes of one block by a rule, and its scale; nothing where amax is no positive number.
+struct MxBlock {
+  std::uint8_t scale = 0;
+  std::uint8_t codes[32] = {};
+};
+std::optional<MxBlock> block_by(const MxRule& rule, const Tensor& x, Index begin) {
+  float amax = 0.0f;
+  for (Index i = begin; i < begin + 32; ++i) {
+    if (!std::isfinite(value_of(x, i))) return std::nullopt;
+    amax = std::max(amax, std::fabs(value_of(x, i)));
   }
-  wrong.replace("x", std::move(x));
-  return planted(b, call, wrong);
+  if (amax == 0.0f) return std::nullopt;
+  MxBlock block;
+  block.scale = static_cast<std::uint8_t>(std::clamp(rule.byte_of(amax), 0, 254));
+  for (Index i = 0; i < 32; ++i) {
+    block.codes[i] = rule.code_of(std::ldexp(value_of(x, begin + i), 127 - block.scale));
+  }
+  return block;
 }
 
-Call blockwise_call(std::uint64_t seed) {
+/// Blocks of e4m3 by a rule of one's own, where the usual rule gives the right answer.
+Answer by_rule(const Call& call, const NamedTensors& right, const MxRule& rule) {
+  const Tensor& x = call.input("x");
+  if (!has_defaults(call) || x.dtype() == Dtype::f16 || x.rank() == 0 ||
+      x.shape().back() % 32 != 0) {
+    return std::nullopt;
+  }
+  const MxRule usual{rceil_byte, nearest_even};
+  NamedTensors out = right;
+  std::uint8_t* codes = out.at("codes").as<std::uint8_t>();
+  std::uint8_t* scales = out.at("scales").as<std::uint8_t>();
+  for (Index b = 0; b * 32 < x.elements(); ++b) {
+    const auto sound = block_by(usual, x, b * 32);
+    if (!sound || sound->scale != scales[b] ||
+        !std::equal(sound->codes, sound->codes + 32, codes + b * 32)) {
+      continue;
+    }
+    const auto wrong = block_by(rule, x, b * 32);
+    scales[b] = wrong->scale;
+    std::copy(wrong->codes, wrong->codes + 32, codes + b * 32);
+  }
+  return out;
+}
+
+Answer no_emax(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {[](float a) { return exponent_of(a) + 127; }, nearest_even});
+}
+
+/// log2(amax / 448) as an exponent, rounded.
+template <double (*kRound)(double)>
+int quotient_byte(float amax) {
+  return static_cast<int>(kRound(std::log2(static_cast<double>(amax) / 448.0))) + 127;
+}
+Answer nearest_exponent(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {quotient_byte<std::round>, nearest_even});
+}
+Answer floor_quotient(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {quotient_byte<std::floor>, nearest_even});
+}
+Answer away(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {rceil_byte, ties_away});
+}
+Answer cut(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {rceil_byte, truncated});
+}
+Answer clamped(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {rceil_byte, [](float v) {
+                                 return nearest_even(std::clamp(v, -256.0f, 256.0f));
+                               }});
+}
+Answer all_to_448(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right,
+                 {rceil_byte, [](float v) {
+                    return nearest_even(std::fabs(v) > 256.0f ? std::copysign(448.0f, v) : v);
+                  }});
+}
+Answer flushed(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(call, right, {rceil_byte, [](float v) {
+                                 const std::uint8_t code = nearest_even(v);
+                                 return (code & 0x78) == 0 ? static_cast<std::uint8_t>(code & 0x80)
+                                                           : code;
+                               }});
+}
+Answer aiter_even(Backend&, const Call& call, const NamedTensors& right) {
+  return by_rule(
+      call, right,
+      {[](float a) { return static_cast<int>((bit_cast<std::uint32_t>(a) + 0x200000u) >> 23) - 8; },
+       nearest_even});
+}
+
+Call fine_operands(Backend&, World&, std::uint64_t seed) {
   NamedTensors in;
-  Tensor x = coarse({160, 512}, seed);
+  in.emplace("x", random_floats({160, 256}, seed));
+  return make_call("quantize", in, {});
+}
+
+Answer bf16_first(Backend& b, const Call& call, const NamedTensors&) {
+  return with_operand(b, call, "x", [](Tensor& x, const Tensor&) {
+    for (Index i = 0; x.dtype() == Dtype::f32 && i < x.elements(); ++i) {
+      x.as<float>()[i] = decode(encode<kBF16>(x.as<float>()[i]));
+    }
+    return x.dtype() == Dtype::f32;
+  });
+}
+
+Call blockwise_operands(Backend&, World&, std::uint64_t seed) {
+  NamedTensors in;
+  Tensor x = coarse_floats({160, 512}, seed);
   // In every second block the largest value makes the scale a power of two: ties are met.
   for (Index i = 128 * 5 + 9; i < x.elements(); i += 256) {
     x.as<float>()[i] = 448.0f * std::exp2(std::ceil(std::log2(200.0f)));
@@ -139,176 +158,92 @@ struct F32Rule {
   float stored;
   float factor;
 };
-Planted by_f32_rule(Backend& b, std::uint64_t seed, const std::function<F32Rule(float)>& rule) {
-  const Call call = blockwise_call(seed);
-  return spoiled(b, call, [&](NamedTensors& out) {
-    const float* x = call.input("x").as<float>();
-    for (Index block = 0; block < out.at("scales").elements(); ++block) {
-      float amax = 0.0f;
-      for (Index i = block * 128; i < block * 128 + 128; ++i)
-        amax = std::max(amax, std::fabs(x[i]));
-      const F32Rule r = rule(amax);
-      out.at("scales").as<float>()[block] = r.stored;
-      for (Index i = block * 128; i < block * 128 + 128; ++i) {
-        out.at("codes").as<std::uint8_t>()[i] = nearest_even(x[i] * r.factor);
-      }
+Answer by_f32_rule(const Call& call, const NamedTensors& right, F32Rule (*rule)(float amax)) {
+  const Tensor& x = call.input("x");
+  if (call.set.text("block", "1x32") != "1x128" || !has_defaults(call, {"block"}) ||
+      x.dtype() == Dtype::f16) {
+    return std::nullopt;
+  }
+  NamedTensors out = right;
+  const Index columns = x.shape().back();
+  const Index blocks = ceil_div(columns, Index{128});
+  for (Index b = 0; b < out.at("scales").elements(); ++b) {
+    const Index begin = b / blocks * columns + b % blocks * 128;
+    const Index end = std::min(begin + 128, (b / blocks + 1) * columns);
+    float amax = 0.0f;
+    bool finite = true;
+    for (Index i = begin; i < end; ++i) {
+      amax = std::max(amax, std::fabs(value_of(x, i)));
+      finite = finite && std::isfinite(value_of(x, i));
     }
-  });
+    // The floors of amax are not what goes wrong.
+    if (!finite || amax < 0x1p-10f) continue;
+    const F32Rule r = rule(amax);
+    out.at("scales").as<float>()[b] = r.stored;
+    for (Index i = begin; i < end; ++i) {
+      out.at("codes").as<std::uint8_t>()[i] = nearest_even(value_of(x, i) * r.factor);
+    }
+  }
+  return out;
 }
 
 float power_up(float s) { return std::exp2(std::ceil(std::log2(s))); }
 
-Planted rounded_afterwards(Backend& b, std::uint64_t seed) {
-  return by_f32_rule(b, seed, [](float a) {
+Answer rounded_afterwards(Backend&, const Call& call, const NamedTensors& right) {
+  return by_f32_rule(call, right, [](float a) {
     const float s = a / 448.0f;
     return F32Rule{power_up(s), 1.0f / s};
   });
 }
-Planted deepgemm(Backend& b, std::uint64_t seed) {
-  return by_f32_rule(b, seed, [](float a) {
+Answer deepgemm(Backend&, const Call& call, const NamedTensors& right) {
+  return by_f32_rule(call, right, [](float a) {
     const float s = std::max(a, 1e-4f) / 448.0f;
     return F32Rule{s, 1.0f / s};
   });
 }
-Planted inverse_stored(Backend& b, std::uint64_t seed) {
-  return by_f32_rule(b, seed, [](float a) {
+Answer inverse_stored(Backend&, const Call& call, const NamedTensors& right) {
+  return by_f32_rule(call, right, [](float a) {
     const float s = 448.0f / a;
     return F32Rule{s, s};
   });
 }
-Planted one_unit_high(Backend& b, std::uint64_t seed) {
-  return by_f32_rule(b, seed, [](float a) {
+Answer one_unit_high(Backend&, const Call& call, const NamedTensors& right) {
+  return by_f32_rule(call, right, [](float a) {
     const auto s = static_cast<float>(448.0 / static_cast<double>(a));
     return F32Rule{1.0f / s, std::nextafter(s, 1e30f)};
   });
 }
 
-Planted spoil_quantized(Backend& b, std::uint64_t seed, const std::string& name,
-                        const std::function<void(Tensor&)>& spoil) {
-  return spoiled(b, quantize_call(seed), [&](NamedTensors& out) { spoil(out.at(name)); });
-}
-
-Planted column_major(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "scales", [](Tensor& t) {
-    const Tensor from = t;
-    const Index rows = t.extent(0);
-    for (Index i = 0; i < t.elements(); ++i) {
-      t.as<std::uint8_t>()[i] = from.as<std::uint8_t>()[i % rows * t.extent(1) + i / rows];
-    }
-  });
-}
-Planted nibbles(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) {
-    for (Index i = 0; i < t.elements(); ++i) {
-      auto& c = t.as<std::uint8_t>()[i];
-      c = static_cast<std::uint8_t>(c << 4 | c >> 4);
-    }
-  });
-}
-Planted bytes(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) {
-    for (Index i = 0; i < t.elements(); i += 2) {
-      std::swap(t.as<std::uint8_t>()[i], t.as<std::uint8_t>()[i + 1]);
-    }
-  });
-}
-Planted lanes(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) {
-    for (Index i = 0; i < t.elements(); i += 32) {
-      std::reverse(t.as<std::uint8_t>() + i, t.as<std::uint8_t>() + i + 32);
-    }
-  });
-}
-Planted last_block_zero(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) {
-    for (Index r = 0; r < t.extent(0); ++r) std::memset(row_of(t, r) + 224, 0, 32);
-  });
-}
-Planted rows_shifted(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) {
-    std::memmove(row_of(t, 1), row_of(t, 0), t.bytes() - row_bytes(t));
-  });
-}
-Planted one_bit(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "codes", [](Tensor& t) { t.as<std::uint8_t>()[12345] ^= 8; });
-}
-Planted scales_high(Backend& b, std::uint64_t seed) {
-  return spoil_quantized(b, seed, "scales", [](Tensor& t) {
-    for (Index i = 0; i < t.elements(); ++i) ++t.as<std::uint8_t>()[i];
-  });
-}
-
-Planted zero_block_nan(Backend& b, std::uint64_t seed) {
-  Call call = quantize_call(seed);
-  Tensor x = call.input("x");
-  for (const Index block : {3, 70, 71, 900}) std::memset(x.as<float>() + block * 32, 0, 128);
-  call.replace("x", std::move(x));
-  return spoiled(b, call, [](NamedTensors& out) {
-    for (const Index block : {3, 70, 71, 900}) {
-      std::memset(out.at("codes").as<std::uint8_t>() + block * 32, 0x7F, 32);
-    }
-  });
-}
-
-Call blocked_call(std::uint64_t seed) {
-  Call call = quantize_call(seed);
-  call.set.set("scale_layout", "blocked");
-  return call;
-}
-Planted blocked_as_matrix(Backend& b, std::uint64_t seed) {
-  Planted p = spoiled(b, blocked_call(seed), [](NamedTensors&) {});
-  const NamedTensors linear = run_call(b, quantize_call(seed));
-  Tensor& scales = p.actual.at("scales");
-  std::memset(scales.data(), 0, scales.bytes());
-  std::memcpy(scales.data(), linear.at("scales").data(), linear.at("scales").bytes());
-  return p;
-}
-Planted padding_of_ones(Backend& b, std::uint64_t seed) {
-  return spoiled(b, blocked_call(seed), [](NamedTensors& out) {
-    Tensor& t = out.at("scales");
-    for (Index i = 0; i < t.elements(); ++i) {
-      auto& s = t.as<std::uint8_t>()[i];
-      if (s == 0) s = 0x7F;
-    }
-  });
-}
+constexpr std::string_view kOp = "quantize";
 
 constexpr Exhibit kExhibits[] = {
-    {30, "sgl-project/sglang#39628", "scales one too high", "scale.", "", scales_high},
     {37, "vllm-project/vllm#53110, #53668", "scale = floor(log2(amax)) + 127, no emax",
-     "scale.rule", "", no_emax},
-    {38, "MLX", "the nearest exponent", "scale.rule", "", nearest_exponent},
-    {38, "flashinfer trace reference", "floor(log2(amax/448))", "scale.rule", "", floor_quotient},
-    {39, "sgl-project/sglang#37140", "ties away from zero", "codes.rule", "away", away},
-    {39, "sgl-project/sglang#37140", "448 for everything above 256", "codes.rule", "256",
-     all_to_448},
-    {40, "casts without rounding", "codes are truncated", "codes.rule", "toward zero", cut},
+     "scale.rule", "", kOp, rows_to_quantize, no_emax},
+    {38, "MLX", "the nearest exponent", "scale.rule", "", kOp, rows_to_quantize, nearest_exponent},
+    {38, "flashinfer trace reference", "floor(log2(amax/448))", "scale.rule", "", kOp,
+     rows_to_quantize, floor_quotient},
+    {39, "sgl-project/sglang#37140", "ties away from zero", "codes.rule", "away", kOp,
+     rows_to_quantize, away},
+    {39, "sgl-project/sglang#37140", "448 for everything above 256", "codes.rule", "256", kOp,
+     rows_to_quantize, all_to_448},
+    {40, "casts without rounding", "codes are truncated", "codes.rule", "toward zero", kOp,
+     rows_to_quantize, cut},
     {41, "sgl-project/sglang#28418", "codes made with the f32 scale, scale rounded up afterwards",
-     "codes.rule|scale.rule", "", rounded_afterwards},
-    {42, "aiter before #3212", "(amax + 0x200000), exponent - 8", "scale.rule", "", aiter_even},
+     "codes.rule|scale.rule", "", kOp, blockwise_operands, rounded_afterwards},
+    {42, "aiter before #3212", "(amax + 0x200000), exponent - 8", "scale.rule", "", kOp,
+     rows_to_quantize, aiter_even},
     {43, "sgl-project/sglang#32616, #33533", "multiplier one unit in the last place high",
-     "codes.rule", "", one_unit_high},
-    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "deepgemm",
-     deepgemm},
-    {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16|codes.rule", "bf16",
-     bf16_first},
-    {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", inverse_stored},
-    {50, "layouts", "scales are written column-major", "order.transposed", "", column_major},
-    {50, "layouts", "blocked scales written as a matrix", "order.untiled", "", blocked_as_matrix},
-    {50, "layouts", "padding of blocked scales is 7F", "never_written.padding", "padding of tiles",
-     padding_of_ones},
-    {23, "huggingface/kernels-community#681", "0/0 on zero blocks", "never_written.nan", "codes",
-     zero_block_nan},
+     "codes.rule", "", kOp, blockwise_operands, one_unit_high},
+    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "deepgemm", kOp,
+     blockwise_operands, deepgemm},
+    {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16|codes.rule", "bf16", kOp,
+     fine_operands, bf16_first},
+    {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", kOp,
+     blockwise_operands, inverse_stored},
     {51, "one side only", "subnormal codes are flushed", "value.subnormals_flushed|codes.rule", "",
-     flushed},
-    {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", clamped},
-    {51, "one side only", "nibbles exchanged", "value.nibbles", "", nibbles},
-    {51, "one side only", "bytes exchanged", "order.reversed_2", "", bytes},
-    {51, "one side only", "lanes reversed", "order.reversed_32", "", lanes},
-    {51, "one side only", "last block zero", "never_written.zero", "columns 224 to 255",
-     last_block_zero},
-    {51, "one side only", "rows shifted by one", "rows.shifted", "1 before", rows_shifted},
-    {51, "one side only", "one bit", "bit.flipped", "bit 3", one_bit},
+     kOp, rows_to_quantize, flushed},
+    {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", kOp,
+     rows_to_quantize, clamped},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Faults of rows that travel between ranks.
 #include <cstring>
 
+#include "golden/museum/faults.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/philox.h"
 
@@ -53,31 +54,50 @@ Call rows_back(World& world, const char* op, const char* rows, std::uint64_t see
   return call;
 }
 
-Planted weighed(Backend& b, World& world, std::uint64_t seed, float (*weight)(float)) {
-  const Call call = rows_back(world, "combine", "y", seed, true);
+Call combine_operands(Backend&, World& world, std::uint64_t seed) {
+  return rows_back(world, "combine", "y", seed, true);
+}
+Call gradient_operands(Backend&, World& world, std::uint64_t seed) {
+  return rows_back(world, "dispatch_backward", "dy", seed, false);
+}
+Call combine_with_cold_rank(Backend&, World& world, std::uint64_t seed) {
+  return rows_back(world, "combine", "y", seed, true, 1);
+}
+Call gradient_with_cold_rank(Backend&, World& world, std::uint64_t seed) {
+  return rows_back(world, "dispatch_backward", "dy", seed, false, 1);
+}
+
+int ranks_of(const Call& call) {
+  int p = 0;
+  while (call.has(rank(p) + "experts")) ++p;
+  return p;
+}
+
+Answer weighed(Backend& b, const Call& call, float (*weight)(float)) {
   Call wrong = call;
-  for (int p = 0; p < kRanks; ++p) {
+  for (int p = 0; p < ranks_of(call); ++p) {
+    if (!call.has(rank(p) + "weights")) return std::nullopt;
     Tensor w = call.input(rank(p) + "weights");
     for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = weight(w.as<float>()[i]);
     wrong.replace(rank(p) + "weights", std::move(w));
   }
-  return planted(b, call, wrong);
+  return run_call(b, wrong);
 }
 
-Planted weights_twice(Backend& b, World& world, std::uint64_t seed) {
-  return weighed(b, world, seed, [](float w) { return w * w; });
+Answer weights_twice(Backend& b, const Call& call, const NamedTensors&) {
+  return weighed(b, call, [](float w) { return w * w; });
 }
-Planted weights_left_out(Backend& b, World& world, std::uint64_t seed) {
-  return weighed(b, world, seed, [](float) { return 1.0f; });
+Answer weights_left_out(Backend& b, const Call& call, const NamedTensors&) {
+  return weighed(b, call, [](float) { return 1.0f; });
 }
 
 /// Rows [T, D] of one slot, by a sum in which the other slots weigh nothing.
 NamedTensors slot_rows(Backend& b, const Call& call, Index slot) {
   Call one = call;
   one.op = "combine";
-  for (int p = 0; p < kRanks; ++p) {
-    Tensor w(Dtype::f32, {kTokens, kSlots});
-    for (Index i = slot; i < w.elements(); i += kSlots) w.as<float>()[i] = 1.0f;
+  for (int p = 0; p < ranks_of(call); ++p) {
+    Tensor w(Dtype::f32, call.input(rank(p) + "experts").shape());
+    for (Index i = slot; i < w.elements(); i += w.extent(1)) w.as<float>()[i] = 1.0f;
     one.replace(rank(p) + "weights", std::move(w));
     one.replace(rank(p) + "y", call.input(rank(p) + "dy"));
     one.inputs.erase(rank(p) + "dy");
@@ -85,38 +105,42 @@ NamedTensors slot_rows(Backend& b, const Call& call, Index slot) {
   return run_call(b, one);
 }
 
-Planted slots_in_bf16(Backend& b, World& world, std::uint64_t seed) {
-  const Call call = rows_back(world, "dispatch_backward", "dy", seed, false);
-  return spoiled(b, call, [&](NamedTensors& out) {
-    std::vector<NamedTensors> slots;
-    for (Index s = 0; s < kSlots; ++s) slots.push_back(slot_rows(b, call, s));
-    for (int p = 0; p < kRanks; ++p) {
-      Tensor& dx = out.at(rank(p) + "dx");
-      for (Index i = 0; i < dx.elements(); ++i) {
-        float sum = 0.0f;
-        for (const NamedTensors& rows : slots) {
-          sum = decode(encode<kBF16>(sum + decode(rows.at(rank(p) + "out").as<BF16>()[i])));
-        }
-        dx.as<BF16>()[i] = encode<kBF16>(sum);
+Answer slots_in_bf16(Backend& b, const Call& call, const NamedTensors& right) {
+  NamedTensors out = right;
+  std::vector<NamedTensors> slots;
+  for (Index s = 0; s < call.input("rank0.experts").extent(1); ++s) {
+    slots.push_back(slot_rows(b, call, s));
+  }
+  for (int p = 0; p < ranks_of(call); ++p) {
+    Tensor& dx = out.at(rank(p) + "dx");
+    for (Index i = 0; i < dx.elements(); ++i) {
+      float sum = 0.0f;
+      for (const NamedTensors& rows : slots) {
+        sum = decode(encode<kBF16>(sum + decode(rows.at(rank(p) + "out").as<BF16>()[i])));
       }
+      dx.as<BF16>()[i] = encode<kBF16>(sum);
     }
-  });
+  }
+  return out;
 }
 
-Planted cold_rank(Backend& b, World& world, std::uint64_t seed) {
-  const Call call = rows_back(world, "combine", "y", seed, true, 1);
-  return spoiled(b, call, [](NamedTensors& out) {
-    Tensor& y = out.at("rank1.out");
-    std::memset(y.data(), 0xFF, y.bytes());
-  });
+/// The tokens of a rank whose experts got no row: `to` is filled with `byte`.
+Answer cold_rank_filled(const Call& call, const NamedTensors& right, const std::string& from,
+                        const std::string& to, int byte) {
+  NamedTensors out = right;
+  for (int p = 0; p < ranks_of(call); ++p) {
+    Tensor& t = out.at(rank(p) + to);
+    if (call.input(rank(p) + from).elements() != 0 || t.elements() == 0) continue;
+    std::memset(t.data(), byte, t.bytes());
+    return out;
+  }
+  return std::nullopt;
 }
-
-Planted cold_rank_backward(Backend& b, World& world, std::uint64_t seed) {
-  const Call call = rows_back(world, "dispatch_backward", "dy", seed, false, 1);
-  return spoiled(b, call, [](NamedTensors& out) {
-    Tensor& y = out.at("rank1.dx");
-    std::memset(y.data(), 0, y.bytes());
-  });
+Answer cold_rank(Backend&, const Call& call, const NamedTensors& right) {
+  return cold_rank_filled(call, right, "y", "out", 0xFF);
+}
+Answer cold_rank_backward(Backend&, const Call& call, const NamedTensors& right) {
+  return cold_rank_filled(call, right, "dy", "dx", 0);
 }
 
 NamedTensors quantized(Backend& b, Tensor x) {
@@ -125,45 +149,53 @@ NamedTensors quantized(Backend& b, Tensor x) {
   return call_operator(b, "quantize", in, {});
 }
 
-Planted scales_thrown_away(Backend& b, World& world, std::uint64_t seed) {
+Call codes_to_dispatch(Backend& b, World& world, std::uint64_t seed) {
   NamedTensors in;
-  NamedTensors wrong_in;
   for (int p = 0; p < kRanks; ++p) {
     const auto own = seed + static_cast<std::uint64_t>(p);
     NamedTensors parts = quantized(b, random_floats({kTokens, kColumns}, own));
-    Tensor values(Dtype::f32, {kTokens, kColumns});
+    for (const char* name : {"codes", "scales"}) in.emplace(rank(p) + name, parts.at(name));
+    in.emplace(rank(p) + "experts", random_experts(own, kRanks));
+  }
+  Call call = make_call("dispatch", in, with({{"experts", std::to_string(kExperts)}}));
+  call.world = &world;
+  return call;
+}
+
+Answer scales_thrown_away(Backend& b, const Call& call, const NamedTensors& right) {
+  if (call.set.text("format", "e4m3") != "e4m3") return std::nullopt;
+  NamedTensors out = right;
+  for (int p = 0; p < ranks_of(call); ++p) {
+    const auto codes = right.find(rank(p) + "codes");
+    if (codes == right.end() ||
+        right.at(rank(p) + "scales").elements() * 32 != codes->second.elements()) {
+      return std::nullopt;
+    }
+    Tensor values(Dtype::f32, codes->second.shape());
     for (Index i = 0; i < values.elements(); ++i) {
-      values.as<float>()[i] = decode(E4M3{parts.at("codes").as<std::uint8_t>()[i]});
+      values.as<float>()[i] = decode(E4M3{codes->second.as<std::uint8_t>()[i]});
     }
     NamedTensors again = quantized(b, std::move(values));
-    for (const char* name : {"codes", "scales"}) {
-      in.emplace(rank(p) + name, parts.at(name));
-      wrong_in.emplace(rank(p) + name, again.at(name));
-    }
-    in.emplace(rank(p) + "experts", random_experts(own, kRanks));
-    wrong_in.emplace(rank(p) + "experts", random_experts(own, kRanks));
+    for (const char* name : {"codes", "scales"}) out.at(rank(p) + name) = std::move(again.at(name));
   }
-  const Parameters set = with({{"experts", std::to_string(kExperts)}});
-  Call call = make_call("dispatch", in, set);
-  Call wrong = make_call("dispatch", wrong_in, set);
-  call.world = wrong.world = &world;
-  return planted(b, call, wrong);
+  return out;
 }
 
 constexpr Exhibit kExhibits[] = {
     {16, "vllm-project/vllm#43694", "router weights are applied twice", "weights=twice", "",
-     nullptr, weights_twice},
+     "combine", combine_operands, weights_twice},
     {16, "sgl-project/sglang#33669", "router weights are not applied at all", "weights=left_out",
-     "", nullptr, weights_left_out},
+     "", "combine", combine_operands, weights_left_out},
     {28, "sgl-project/sglang#31529",
      "scales of dispatched rows are thrown away, codes quantised again", "scales=again", "",
-     nullptr, scales_thrown_away},
+     "dispatch", codes_to_dispatch, scales_thrown_away},
     {31, "ROCm/Megatron-LM#155", "a rank without tokens breaks combine", "never_written.nan",
-     "rank1.out", nullptr, cold_rank},
+     "rank1.out", "combine", combine_with_cold_rank, cold_rank},
     {31, "NVIDIA/Megatron-LM#3626", "a rank without tokens breaks the gradient of dispatch",
-     "never_written.zero", "rank1.dx", nullptr, cold_rank_backward},
+     "never_written.zero", "rank1.dx", "dispatch_backward", gradient_with_cold_rank,
+     cold_rank_backward},
     {33, "NVIDIA/TransformerEngine#1336", "unpermute's gradient is summed in bf16", "slots=bf16",
-     "", nullptr, slots_in_bf16},
+     "", "dispatch_backward", gradient_operands, slots_in_bf16},
 };
 
 }  // namespace

@@ -1,21 +1,18 @@
 // Faults of the scales of products.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "golden/museum/faults.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {
 namespace {
 
-/// `call` with the bytes of one operand edited.
-template <typename Fn>
-Planted with_operand(Backend& b, const Call& call, const std::string& name, Fn edit) {
-  Call wrong = call;
-  Tensor t = call.input(name);
-  edit(t, call.input(name));
-  wrong.replace(name, std::move(t));
-  return planted(b, call, wrong);
+Call mx_operands(Backend& b, World&, std::uint64_t seed) { return mx_product(b, seed); }
+Call blockwise_operands(Backend& b, World&, std::uint64_t seed) {
+  return blockwise_product(b, seed);
 }
 
 void each(Tensor& to, const Tensor& from, const std::function<Index(Index)>& source) {
@@ -28,88 +25,124 @@ void each(Tensor& to, const Tensor& from, const std::function<Index(Index)>& sou
   }
 }
 
-Planted twice_from_second_wave(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor&) {
+bool is_e8m0(const Tensor& t) { return size_of(t.dtype()) == 1; }
+
+/// The scales of x edited where they are a matrix [R, blocks].
+Answer with_scales_of_x(Backend& b, const Call& call,
+                        const std::function<bool(Tensor&, const Tensor&)>& edit) {
+  return with_operand(b, call, "x.scales", [&](Tensor& t, const Tensor& from) {
+    return from.rank() == 2 && from.elements() > 0 && edit(t, from);
+  });
+}
+
+/// The scales of w edited where they are [E, .., blocks].
+Answer with_scales_of_w(Backend& b, const Call& call,
+                        const std::function<bool(Tensor&, const Tensor&)>& edit) {
+  return with_operand(b, call, "w.scales", [&](Tensor& t, const Tensor& from) {
+    return from.rank() == 3 && from.elements() > 0 && edit(t, from);
+  });
+}
+
+Answer twice_from_second_wave(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor&) {
+    if (!is_e8m0(t) || t.extent(0) <= 128) return false;
     for (Index i = 128 * t.extent(1); i < t.elements(); ++i) {
       auto& s = t.as<std::uint8_t>()[i];
-      s = static_cast<std::uint8_t>(2 * s - 127);
+      if (s != 0xFF) s = static_cast<std::uint8_t>(std::clamp(2 * s - 127, 0, 254));
     }
+    return true;
   });
 }
 
-Planted rolled(Backend& b, std::uint64_t seed, Index by) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [by](Tensor& t, const Tensor& from) {
+Answer rolled(Backend& b, const Call& call, Index by) {
+  return with_scales_of_x(b, call, [by](Tensor& t, const Tensor& from) {
     const Index n = t.elements();
     each(t, from, [&](Index i) { return (i - by * t.extent(1) + n) % n; });
+    return t.extent(0) > by;
   });
 }
-Planted rolled_32(Backend& b, std::uint64_t seed) { return rolled(b, seed, 32); }
-Planted rolled_128(Backend& b, std::uint64_t seed) { return rolled(b, seed, 128); }
+Answer rolled_32(Backend& b, const Call& call, const NamedTensors&) { return rolled(b, call, 32); }
+Answer rolled_128(Backend& b, const Call& call, const NamedTensors&) {
+  return rolled(b, call, 128);
+}
 
-Planted first_slice(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor& from) {
+Answer first_slice(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor& from) {
     each(t, from, [&](Index i) { return i / t.extent(1) * t.extent(1); });
+    return t.extent(1) > 1;
   });
 }
 
-Planted first_slice_w(Backend& b, std::uint64_t seed) {
-  return with_operand(b, blockwise_product(b, seed), "w.scales", [](Tensor& t, const Tensor& from) {
+Answer first_slice_w(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_w(b, call, [](Tensor& t, const Tensor& from) {
     each(t, from, [&](Index i) { return i / t.extent(2) * t.extent(2); });
+    return t.extent(2) > 1;
   });
 }
 
-Planted expert_0(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "w.scales", [](Tensor& t, const Tensor& from) {
+Answer expert_0(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_w(b, call, [](Tensor& t, const Tensor& from) {
     each(t, from, [&](Index i) { return i % (t.extent(1) * t.extent(2)); });
+    return t.extent(0) > 1;
   });
 }
 
-Planted one_expert(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "w.scales", [](Tensor& t, const Tensor& from) {
+Answer one_expert(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_w(b, call, [](Tensor& t, const Tensor& from) {
     const Index expert = t.extent(1) * t.extent(2);
     each(t, from, [&](Index i) { return i / expert == 1 ? i - expert : i; });
+    return t.extent(0) > 1;
   });
 }
 
-Planted stale_row(Backend& b, std::uint64_t seed) {
-  const Call call = mx_product(b, seed);
-  Planted p = with_operand(b, call, "x.scales", [](Tensor& t, const Tensor& from) {
-    each(t, from, [&](Index i) { return i / t.extent(1) == 37 ? i - t.extent(1) : i; });
+/// Only the first tile of N sees the stale scales of one row.
+Answer stale_row(Backend& b, const Call& call, const NamedTensors& right) {
+  Index row = 0;
+  Answer wrong = with_scales_of_x(b, call, [&](Tensor& t, const Tensor& from) {
+    row = std::min<Index>(37, t.extent(0) - 1);
+    each(t, from, [&](Index i) { return i / t.extent(1) == row ? i - t.extent(1) : i; });
+    return row > 0;
   });
-  // Only the first tile of N saw the stale scales.
-  Tensor& y = p.actual.at("y");
-  Tensor right = p.expected.at("y");
+  if (!wrong || right.at("y").extent(1) <= 128) return std::nullopt;
+  Tensor& y = wrong->at("y");
+  Tensor sound = right.at("y");
   const std::size_t tile = 128 * size_of(y.dtype());
-  std::memcpy(row_of(y, 37) + tile, row_of(right, 37) + tile, row_bytes(y) - tile);
-  return p;
+  std::memcpy(row_of(y, row) + tile, row_of(sound, row) + tile, row_bytes(y) - tile);
+  return wrong;
 }
 
-Planted last_tile(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor& from) {
-    each(t, from, [&](Index i) { return i / t.extent(1) >= 192 ? i - 64 * t.extent(1) : i; });
+/// Tiles of M are 64 rows.
+Answer last_tile(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor& from) {
+    const Index whole = t.extent(0) / 64 * 64;
+    each(t, from, [&](Index i) { return i / t.extent(1) >= whole ? i - 64 * t.extent(1) : i; });
+    return whole > 0 && whole < t.extent(0);
   });
 }
 
-Planted powers(Backend& b, std::uint64_t seed, bool up) {
-  Call call = blockwise_product(b, seed);
+Answer powers(Backend& b, const Call& call, float (*round)(float)) {
   Call wrong = call;
   for (const char* name : {"x.scales", "w.scales"}) {
+    if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return std::nullopt;
     Tensor t = call.input(name);
     for (Index i = 0; i < t.elements(); ++i) {
       float& s = t.as<float>()[i];
-      s = std::exp2(up ? std::ceil(std::log2(s)) : std::floor(std::log2(s)));
+      if (std::isnormal(s)) s = std::exp2(round(std::log2(s)));
     }
     wrong.replace(name, std::move(t));
   }
-  return planted(b, call, wrong);
+  return run_call(b, wrong);
 }
-Planted powers_up(Backend& b, std::uint64_t seed) { return powers(b, seed, true); }
-Planted powers_down(Backend& b, std::uint64_t seed) { return powers(b, seed, false); }
+Answer powers_up(Backend& b, const Call& call, const NamedTensors&) {
+  return powers(b, call, [](float log) { return std::ceil(log); });
+}
+Answer powers_down(Backend& b, const Call& call, const NamedTensors&) {
+  return powers(b, call, [](float log) { return std::floor(log); });
+}
 
-Planted byte_0(Backend& b, std::uint64_t seed) {
+Call operands_with_byte_0(Backend& b, World&, std::uint64_t seed) {
   Call call = mx_product(b, seed);
   Tensor scales = call.input("x.scales");
-  Tensor codes = call.input("x.codes");
   Tensor w = call.input("w.scales");
   // Scales of w are large enough for products of 2^-127 to be seen.
   for (Index i = 0; i < w.elements(); ++i) {
@@ -120,93 +153,121 @@ Planted byte_0(Backend& b, std::uint64_t seed) {
     auto& s = scales.as<std::uint8_t>()[i];
     s = i % 5 == 2 ? 0 : static_cast<std::uint8_t>(i % 3);
   }
-  call.replace("x.scales", scales);
+  call.replace("x.scales", std::move(scales));
   call.replace("w.scales", std::move(w));
-  Call wrong = call;
-  for (Index i = 0; i < codes.elements(); ++i) {
-    if (scales.as<std::uint8_t>()[i / 32] == 0) codes.as<std::uint8_t>()[i] = 0;
-  }
-  wrong.replace("x.codes", std::move(codes));
-  return planted(b, call, wrong);
+  return call;
 }
 
-Planted transposed(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor& from) {
+Answer byte_0(Backend& b, const Call& call, const NamedTensors&) {
+  if (!call.has("x.scales") || !is_e8m0(call.input("x.scales"))) return std::nullopt;
+  const Tensor& scales = call.input("x.scales");
+  return with_operand(b, call, "x.codes", [&](Tensor& codes, const Tensor&) {
+    if (codes.elements() != scales.elements() * 32) return false;
+    for (Index i = 0; i < codes.elements(); ++i) {
+      if (scales.as<std::uint8_t>()[i / 32] == 0) codes.as<std::uint8_t>()[i] = 0;
+    }
+    return true;
+  });
+}
+
+Answer transposed(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor& from) {
     const Index rows = t.extent(0);
     const Index columns = t.extent(1);
     each(t, from, [&](Index i) { return i % columns * rows + i / columns; });
+    return rows > 1 && columns > 1;
   });
 }
 
-Planted padded_stride(Backend& b, std::uint64_t seed) {
+Call operands_to_pad(Backend& b, World&, std::uint64_t seed) {
   ProductSize size;
   size.k = 416;  // 13 scales a row, 16 with padding
-  return with_operand(b, mx_product(b, seed, size), "x.scales", [](Tensor& t, const Tensor& from) {
+  return mx_product(b, seed, size);
+}
+
+Answer padded_stride(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor& from) {
     const Index columns = t.extent(1);
-    each(t, from, [&](Index i) { return (i / columns * 16 + i % columns) % t.elements(); });
+    const Index stride = round_up(columns, Index{4});
+    each(t, from, [&](Index i) { return (i / columns * stride + i % columns) % t.elements(); });
+    return stride != columns;
   });
 }
 
-Planted fnuz(Backend& b, std::uint64_t seed) {
+Call plain_bytes(Backend& b, World&, std::uint64_t seed) {
   Call call = mx_product(b, seed);
   for (const char* name : {"x.codes", "w.codes"}) {
     Tensor codes = call.input(name);
     codes.reinterpret_as(Dtype::u8);
     call.replace(name, std::move(codes));
   }
+  return call;
+}
+
+Answer fnuz(Backend& b, const Call& call, const NamedTensors&) {
+  if (!call.has("x.codes") || call.input("x.codes").dtype() != Dtype::u8 ||
+      call.set.text("format_x", "e4m3") != "e4m3") {
+    return std::nullopt;
+  }
   Call wrong = call;
   wrong.set.set("format_x", "e4m3fnuz");
-  return planted(b, call, wrong);
+  return run_call(b, wrong);
 }
 
 /// Scales packed as four of an int32 whose fraction bits were kept: they spill into the byte above.
-Planted fraction_bits(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales", [](Tensor& t, const Tensor&) {
+Answer fraction_bits(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor&) {
+    if (!is_e8m0(t)) return false;
     for (Index i = 0; i < t.elements(); ++i) {
       if (i % 4 != 0) t.as<std::uint8_t>()[i] |= static_cast<std::uint8_t>(1u << (i % 3));
     }
+    return true;
   });
 }
 
-Planted left_out(Backend& b, std::uint64_t seed) {
-  return with_operand(b, mx_product(b, seed), "x.scales",
-                      [](Tensor& t, const Tensor&) { std::memset(t.data(), 127, t.bytes()); });
+Answer left_out(Backend& b, const Call& call, const NamedTensors&) {
+  return with_scales_of_x(b, call, [](Tensor& t, const Tensor&) {
+    if (is_e8m0(t)) std::memset(t.data(), 127, t.bytes());
+    return is_e8m0(t);
+  });
 }
+
+constexpr std::string_view kOp = "grouped_matmul";
 
 constexpr Exhibit kExhibits[] = {
     {7, "flashinfer-ai/flashinfer#3103", "one expert reads another's scales", "w.scales",
-     "expert 0", one_expert},
+     "expert 0", kOp, mx_operands, one_expert},
     {9, "NVIDIA/cutlass#3596", "A's scales are applied twice from the second wave of M on",
-     "x.scales=twice", "rows 128 to 223", twice_from_second_wave},
+     "x.scales=twice", "rows 128 to 223", kOp, mx_operands, twice_from_second_wave},
     {10, "NVIDIA/cutlass#3394", "scale rows of another tile, 32 rows away", "x.scales",
-     "32 rows before", rolled_32},
+     "32 rows before", kOp, mx_operands, rolled_32},
     {10, "NVIDIA/cutlass#3394", "scale rows of another tile, 128 rows away", "x.scales",
-     "128 rows before|96 rows after", rolled_128},
+     "128 rows before|96 rows after", kOp, mx_operands, rolled_128},
     {11, "mlc-ai/TIRx-kernels#5", "every K block uses the first scale slice of x", "x.scales",
-     "every K block of x takes the scale of block 0", first_slice},
+     "every K block of x takes the scale of block 0", kOp, mx_operands, first_slice},
     {11, "mlc-ai/TIRx-kernels#5", "every K block uses the first scale slice of w", "w.scales",
-     "every K block of w takes the scale of block 0", first_slice_w},
+     "every K block of w takes the scale of block 0", kOp, blockwise_operands, first_slice_w},
     {12, "flashinfer-ai/flashinfer#4396, #3944, #4409", "one row of one N tile has stale scales",
-     "x.scales", "columns 0 to 127 of row 37", stale_row},
+     "x.scales", "columns 0 to 127 of row 37", kOp, mx_operands, stale_row},
     {13, "NVIDIA/cutlass#2154", "the last partial tile of M keeps old scales", "x.scales",
-     "rows 192 to 223", last_tile},
+     "rows 192 to 223", kOp, mx_operands, last_tile},
     {14, "NVIDIA/TransformerEngine#1128", "every expert has expert 0's weight scales", "w.scales",
-     "expert 0", expert_0},
+     "expert 0", kOp, mx_operands, expert_0},
     {15, "huggingface/transformers#47030", "f32 scales rounded up to powers of two afterwards",
-     "scales=up", "", powers_up},
+     "scales=up", "", kOp, blockwise_operands, powers_up},
     {15, "sgl-project/sglang#28418, #39193", "f32 scales cut to powers of two afterwards",
-     "scales=down", "", powers_down},
+     "scales=down", "", kOp, blockwise_operands, powers_down},
     {18, "triton-lang/triton#11624, #11737", "scale byte 0 is read as 0", "x.scales=byte_0", "",
-     byte_0},
+     kOp, operands_with_byte_0, byte_0},
     {26, "sgl-project/sglang#25733", "packing of UE8M0 keeps mantissa bits", "x.scales=other", "",
-     fraction_bits},
+     kOp, mx_operands, fraction_bits},
     {27, "sgl-project/sglang#29038", "scales are group-major where rows are token-major",
-     "x.scales", "wrong axis", transposed},
-    {29, "ROCm/aiter#2900", "scales at a padded stride", "x.scales", "16 apart rather than 13",
-     padded_stride},
+     "x.scales", "wrong axis", kOp, mx_operands, transposed},
+    {29, "ROCm/aiter#2900", "scales at a padded stride", "x.scales", "16 apart rather than 13", kOp,
+     operands_to_pad, padded_stride},
     {30, "sgl-project/sglang#39628, pytorch/ao#4130", "codes are read as fnuz", "format_x=e4m3fnuz",
-     "", fnuz},
-    {51, "one side only", "x is not scaled", "x.scales=left_out", "", left_out},
+     "", kOp, plain_bytes, fnuz},
+    {51, "one side only", "x is not scaled", "x.scales=left_out", "", kOp, mx_operands, left_out},
 };
 
 }  // namespace

@@ -143,6 +143,10 @@ std::vector<SuiteCase> products_cases(int level) {
           if (group.level > level || (!first && group.name != "plain")) continue;
           add_product(cases, c, group.name, group.shape, Numbers::plain, group.flags);
         }
+        if (level >= 1 && first) {
+          add_product(cases, c, "one_tile.zero_lines", {{128}, 128, 24, 32}, Numbers::zero_lines,
+                      {"all_rows_to_one_group", "zero_block"});
+        }
         for (const NumberCase& number : number_cases()) {
           if (level < 1 && number.numbers != Numbers::cancelling) continue;
           add_product(cases, c, number.name, small, number.numbers, number.flags);

@@ -93,6 +93,20 @@ void add_shapes(std::vector<SuiteCase>& cases, int level) {
   }
 }
 
+/// Scales in 128x4 tiles, which they do not fill: one matrix, and one of each expert.
+void add_blocked(std::vector<SuiteCase>& cases) {
+  Choice c;
+  Settings set = c.settings();
+  set.emplace("scale_layout", "blocked");
+  for (const auto& [name, shape] : {std::pair{"blocked", std::vector<Index>{200, 224}},
+                                    std::pair{"blocked_experts", std::vector<Index>{2, 40, 96}}}) {
+    add_case(cases, c.id(name), "quantize", set, {"ragged", "random"},
+             [c, shape = shape](const InputStream& in) {
+               return one("x", in.wide("x", c.dtype, shape, 4));
+             });
+  }
+}
+
 /// Every code under every scale byte: codes [256, 256], scales [256, 8].
 NamedTensors every_product() {
   Tensor codes(Dtype::u8, {256, 256});
@@ -151,6 +165,7 @@ std::vector<SuiteCase> quantize_cases(int level) {
     }
   }
   add_shapes(cases, level);
+  if (level >= 1) add_blocked(cases);
   add_dequantize(cases, level);
   return cases;
 }

@@ -2,13 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "emu/backends.h"
-#include "emu/communicators.h"
 #include "golden/explain/explain.h"
-#include "golden/museum/museum.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/philox.h"
 
@@ -143,38 +139,6 @@ TEST(Explain, ReadsAFlatTensor) {
   p.actual.insert_or_assign("y", flat);
   EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
 }
-
-TEST(Museum, IsTheOneOfTheDocs) {
-  std::ifstream file(std::string(MXO_TEST_DATA) + "/../../docs/museum.md");
-  std::string docs((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  std::size_t rows = 0;
-  for (const Exhibit& exhibit : exhibits()) {
-    const std::string row = "| " + std::to_string(exhibit.number) + " | " +
-                            std::string(exhibit.reports) + " | " + std::string(exhibit.fault) +
-                            " |";
-    const std::size_t at = docs.find(row);
-    ASSERT_NE(at, std::string::npos) << row;
-    docs.erase(at, row.size());
-    ++rows;
-  }
-  EXPECT_EQ(rows, exhibits().size());
-}
-
-class FaultOfARealKernel : public testing::TestWithParam<std::size_t> {};
-
-TEST_P(FaultOfARealKernel, IsNamedFirstInItsPlace) {
-  const auto backend = cpu();
-  const auto world = make_world("in_process");
-  const Exhibit& exhibit = exhibits()[GetParam()];
-  for (const std::uint64_t seed : {1u}) {
-    const Looked seen = look_at(*backend, *world, exhibit, seed);
-    EXPECT_TRUE(seen.named) << exhibit.number << " " << exhibit.fault << ": "
-                            << seen.explanation.sentence();
-  }
-}
-
-INSTANTIATE_TEST_SUITE_P(Museum, FaultOfARealKernel,
-                         testing::Range(std::size_t{0}, exhibits().size()));
 
 }  // namespace
 }  // namespace mxo

@@ -9,6 +9,7 @@
 
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
+#include "golden/museum/alternatives.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {
@@ -32,16 +33,6 @@ inline Planted altered(Backend& b, const Call& call, std::initializer_list<const
   return planted(b, call, wrong);
 }
 
-inline bool has_one(std::string_view text, std::string_view list, bool begins) {
-  while (true) {
-    const std::size_t bar = list.find('|');
-    const std::string_view one = list.substr(0, bar);
-    if (begins ? text.starts_with(one) : text.find(one) != std::string_view::npos) return true;
-    if (bar == std::string_view::npos) return false;
-    list = list.substr(bar + 1);
-  }
-}
-
 inline void expect_named(std::span<const PlantedFault> faults) {
   const auto backend = make_cpu_backend();
   for (const PlantedFault& fault : faults) {
@@ -52,7 +43,7 @@ inline void expect_named(std::span<const PlantedFault> faults) {
       continue;
     }
     const Cause& first = e.causes.front();
-    EXPECT_TRUE(has_one(first.id, fault.ids, true) && has_one(first.sentence, fault.words, false))
+    EXPECT_TRUE(starts_with_one(first.id, fault.ids) && contains_one(first.sentence, fault.words))
         << fault.what << ": " << first.id << ": " << e.sentence();
   }
 }
