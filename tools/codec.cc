@@ -60,13 +60,4 @@ constexpr Codec kCodecs[] = {
 
 std::span<const Codec> codecs() { return kCodecs; }
 
-const Codec& codec_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const Codec& codec : kCodecs) {
-    if (codec.name == name) return codec;
-    names.emplace_back(codec.name);
-  }
-  throw Error(Fault::argument, unknown_name("format", name, names));
-}
-
 }  // namespace mxo::tools

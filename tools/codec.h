@@ -29,7 +29,5 @@ struct Codec {
 
 /// e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32.
 std::span<const Codec> codecs();
-/// Throws Error(argument) naming the formats there are.
-const Codec& codec_named(std::string_view name);
 
 }  // namespace mxo::tools

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "formats/mx_scale.h"
+#include "formats/nearest_name.h"
 #include "tools/codec.h"
 #include "tools/commands.h"
 #include "tools/show_function.h"
@@ -194,6 +195,17 @@ void show_code(const Codec& codec, const std::string& text) {
 bool is_code(const std::string& text) {
   return (text.starts_with("0x") || text.starts_with("0X")) &&
          text.find_first_of(".pP") == std::string::npos;
+}
+
+/// Throws Error(argument) naming the formats and the functions there are.
+const Codec& codec_named(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const Codec& codec : codecs()) {
+    if (codec.name == name) return codec;
+    names.emplace_back(codec.name);
+  }
+  for (const std::string_view function : approximate_function_names()) names.push_back(function);
+  throw Error(Fault::argument, unknown_name("format or function", name, names));
 }
 
 struct Options {

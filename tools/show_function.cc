@@ -57,6 +57,12 @@ const ApproximateFunction* approximate_function(const std::string& name) {
   return nullptr;
 }
 
+std::vector<std::string_view> approximate_function_names() {
+  std::vector<std::string_view> names;
+  for (const ApproximateFunction& row : kFunctions) names.emplace_back(row.name);
+  return names;
+}
+
 void show_function(const ApproximateFunction& function, const std::string& text) {
   const float x = operand(text);
   const float y = function.of(x);

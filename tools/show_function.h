@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace mxo::tools {
 
@@ -13,6 +15,9 @@ struct ApproximateFunction {
 
 /// The row of that name, or null.
 const ApproximateFunction* approximate_function(const std::string& name);
+
+/// The names of all of them.
+std::vector<std::string_view> approximate_function_names();
 
 /// Prints operand, result and its distance from the exact value in units of the last place.  Throws
 /// Error (argument) for a text that is neither a number nor a code of eight hex digits at most.

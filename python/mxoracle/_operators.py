@@ -20,6 +20,15 @@ __all__ = [
     "permute_indices",
     "permute",
     "unpermute",
+    "rows_to_groups",
+    "groups_to_rows",
+    "groups_to_masked",
+    "masked_to_groups",
+    "map_experts",
+    "mask_to_experts",
+    "experts_to_mask",
+    "moe_align_block_size",
+    "blocks_to_experts",
     "route",
     "swiglu",
     "swiglu_backward",
@@ -668,6 +677,329 @@ def unpermute(
         rows=rows,
     )
     return _in_order(outputs, ("x",))
+
+
+def rows_to_groups(
+    m_indices: Any,
+    *,
+    experts: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """The group of every row, as DeepGEMM has it, to ends of groups.
+
+    Operands:
+        m_indices: [M], -1 is padding, i32
+    Returns:
+        group_ends: [E], i32
+    Parameters, the first value is the default:
+        experts: E, how many experts there are
+    It is returned alone.
+    """
+    outputs = run(
+        "rows_to_groups",
+        {
+            "m_indices": m_indices,
+        },
+        backend=backend,
+        threads=threads,
+        experts=experts,
+    )
+    return _in_order(outputs, ("group_ends",))
+
+
+def groups_to_rows(
+    group_ends: Any,
+    counts: Any = None,
+    *,
+    rows: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Ends of groups to the group of every row.
+
+    Operands:
+        group_ends: [E], i32
+        counts: [E], rows that are no padding, i32; optional
+    Returns:
+        m_indices: [M], -1 is padding, i32
+    Parameters, the first value is the default:
+        rows: M
+    It is returned alone.
+    """
+    outputs = run(
+        "groups_to_rows",
+        {
+            "group_ends": group_ends,
+            "counts": counts,
+        },
+        backend=backend,
+        threads=threads,
+        rows=rows,
+    )
+    return _in_order(outputs, ("m_indices",))
+
+
+def groups_to_masked(
+    x: Any,
+    group_ends: Any,
+    *,
+    max_rows: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Rows of groups to a matrix for each group, and how many it has.
+
+    Operands:
+        x: [R, D], any
+        group_ends: [E], i32
+    Returns:
+        y: [E, M, D], the type of x
+        counts: [E], i32
+    Parameters, the first value is the default:
+        max_rows: M, rows of each matrix
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "groups_to_masked",
+        {
+            "x": x,
+            "group_ends": group_ends,
+        },
+        backend=backend,
+        threads=threads,
+        max_rows=max_rows,
+    )
+    return _in_order(outputs, ("y", "counts"))
+
+
+def masked_to_groups(
+    y: Any,
+    counts: Any,
+    *,
+    rows: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """A matrix for each group to rows one after another.
+
+    Operands:
+        y: [E, M, D], any
+        counts: [E], i32
+    Returns:
+        x: [R, D], the type of y
+        group_ends: [E], i32
+    Parameters, the first value is the default:
+        rows: R; without it, E M
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "masked_to_groups",
+        {
+            "y": y,
+            "counts": counts,
+        },
+        backend=backend,
+        threads=threads,
+        rows=rows,
+    )
+    return _in_order(outputs, ("x", "group_ends"))
+
+
+def map_experts(
+    experts: Any,
+    expert_map: Any = None,
+    weights: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    capacity: str | int | float | None = None,
+    drop: Literal["position", "weight"] | Any = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Experts of this rank, those beyond a capacity dropped.
+
+    Operands:
+        experts: [T, k], -1 is none, i32
+        expert_map: [G], -1 or an expert of this rank, i32; optional
+        weights: [T, k], with drop=weight, f32; optional
+    Returns:
+        local: [T, k], i32
+        tokens_per_expert: [E], i32
+    Parameters, the first value is the default:
+        experts_: E, how many experts there are
+        capacity: most slots of an expert; no bound unless given
+        drop: what goes first: later slots, or smaller weights (position, weight)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "map_experts",
+        {
+            "experts": experts,
+            "expert_map": expert_map,
+            "weights": weights,
+        },
+        backend=backend,
+        threads=threads,
+        experts=experts_,
+        capacity=capacity,
+        drop=drop,
+    )
+    return _in_order(outputs, ("local", "tokens_per_expert"))
+
+
+def mask_to_experts(
+    mask: Any,
+    probs: Any = None,
+    *,
+    top_k: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """A routing mask to the experts of every token.
+
+    Operands:
+        mask: [T, E], 0 or 1, u8
+        probs: [T, E], f32; optional
+    Returns:
+        experts: [T, k], -1 is none, i32
+        weights: [T, k], f32; where asked for
+    Parameters, the first value is the default:
+        top_k: slots of a token
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "mask_to_experts",
+        {
+            "mask": mask,
+            "probs": probs,
+        },
+        backend=backend,
+        threads=threads,
+        top_k=top_k,
+    )
+    return _in_order(outputs, ("experts", "weights"))
+
+
+def experts_to_mask(
+    experts: Any,
+    weights: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """The experts of every token to a routing mask.
+
+    Operands:
+        experts: [T, k], -1 is none, i32
+        weights: [T, k], f32; optional
+    Returns:
+        mask: [T, E], 0 or 1, u8
+        probs: [T, E], f32; where asked for
+    Parameters, the first value is the default:
+        experts_: E, how many experts there are
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "experts_to_mask",
+        {
+            "experts": experts,
+            "weights": weights,
+        },
+        backend=backend,
+        threads=threads,
+        experts=experts_,
+    )
+    return _in_order(outputs, ("mask", "probs"))
+
+
+def moe_align_block_size(
+    experts: Any,
+    expert_map: Any = None,
+    *,
+    experts_: str | int | float | None = None,
+    block: str | int | float | None = None,
+    pad_sorted_ids: bool | None = None,
+    length: str | int | float | None = None,
+    unused: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Slots by expert in blocks, as vLLM and SGLang have them.
+
+    Operands:
+        experts: [T, k], -1 is none, i32
+        expert_map: [E], -1 or more, i32; optional
+    Returns:
+        sorted_token_ids: [L], T k is padding, i32
+        expert_ids: [ceil(L/block)], i32
+        num_tokens_post_pad: [1], i32
+        group_ends: [E], i32
+    Parameters, the first value is the default:
+        experts_: E, how many experts there are
+        block: rows of a block (64)
+        pad_sorted_ids: L a multiple of block (false, true)
+        length: L; T k + E (block - 1) unless given
+        unused: expert of blocks past the last, 0 or -1 (0)
+    One output is returned alone, several as a tuple in this order.
+    """
+    outputs = run(
+        "moe_align_block_size",
+        {
+            "experts": experts,
+            "expert_map": expert_map,
+        },
+        backend=backend,
+        threads=threads,
+        experts=experts_,
+        block=block,
+        pad_sorted_ids=pad_sorted_ids,
+        length=length,
+        unused=unused,
+    )
+    return _in_order(outputs, ("sorted_token_ids", "expert_ids", "num_tokens_post_pad", "group_ends"))
+
+
+def blocks_to_experts(
+    sorted_token_ids: Any,
+    expert_ids: Any,
+    num_tokens_post_pad: Any,
+    *,
+    block: str | int | float | None = None,
+    tokens: str | int | float | None = None,
+    top_k: str | int | float | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Aligned blocks to the experts of every token.
+
+    Operands:
+        sorted_token_ids: [L], T k is padding, i32
+        expert_ids: [ceil(L/block)], i32
+        num_tokens_post_pad: [1], i32
+    Returns:
+        experts: [T, k], -1 is none, i32
+    Parameters, the first value is the default:
+        block: rows of a block (64)
+        tokens: T
+        top_k: slots of a token (1)
+    It is returned alone.
+    """
+    outputs = run(
+        "blocks_to_experts",
+        {
+            "sorted_token_ids": sorted_token_ids,
+            "expert_ids": expert_ids,
+            "num_tokens_post_pad": num_tokens_post_pad,
+        },
+        backend=backend,
+        threads=threads,
+        block=block,
+        tokens=tokens,
+        top_k=top_k,
+    )
+    return _in_order(outputs, ("experts",))
 
 
 def route(

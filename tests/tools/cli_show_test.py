@@ -186,7 +186,9 @@ class Show(Case):
         self.assertIn("next above  none", self.ok("show", "e4m3", "0x7E"))
 
     def test_bad_values_are_bad_input(self):
-        self.refused("show", "e3m4", "1", says="unknown format 'e3m4'")
+        self.refused("show", "e3m4", "1", says="unknown format or function 'e3m4'")
+        self.refused("show", "ex2.aprox", "1", says="did you mean ex2.approx?")
+        self.refused("show", "sin", "1", says="rcp.approx, rcp.approx.ftz, rsqrt.approx")
         self.refused("show", "e4m3", "0x1FF", says="0xFF")
         self.refused("show", "e4m3", "0x", says="hex code")
         self.refused("show", "e4m3", "1.2.3", says="'1.2.3'")

@@ -1,0 +1,307 @@
+// Rows and experts under other stacks' names, against those stacks' own statements.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "emu/backends.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+namespace {
+
+using Settings = std::vector<std::pair<const char*, std::string>>;
+using Ints = std::vector<std::int32_t>;
+
+NamedTensors call(const char* op, const NamedTensors& in, const Settings& settings) {
+  Parameters set;
+  for (const auto& [key, value] : settings) set.set(key, value);
+  const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
+  const NamedTensors again = call_operator(*make_backend("reference"), op, in, set);
+  for (const auto& [name, tensor] : out) {
+    EXPECT_EQ(std::memcmp(tensor.data(), again.at(name).data(), tensor.bytes()), 0) << op << name;
+  }
+  return out;
+}
+
+Tensor ints(const Ints& values, std::vector<Index> shape) {
+  Tensor t(Dtype::i32, std::move(shape));
+  std::copy(values.begin(), values.end(), t.as<std::int32_t>());
+  return t;
+}
+Tensor ints(const Ints& values) { return ints(values, {static_cast<Index>(values.size())}); }
+Ints values_of(const Tensor& t) {
+  return {t.as<std::int32_t>(), t.as<std::int32_t>() + t.elements()};
+}
+
+std::string refusal(const char* op, const NamedTensors& in, const Settings& settings) {
+  try {
+    call(op, in, settings);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "it ran";
+}
+
+/// DeepGEMM's test of the contiguous layout: groups aligned, m_indices[start:actual] = e and
+/// m_indices[actual:aligned] = -1.
+TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 50; ++round) {
+    const Index alignment = round % 2 == 0 ? 128 : 8;
+    Ints rows, counts, ends;
+    const int groups = 1 + static_cast<int>(random() % 6);
+    for (int e = 0; e < groups; ++e) {
+      const auto count = static_cast<Index>(random() % 20);
+      counts.push_back(static_cast<std::int32_t>(count));
+      for (Index i = 0; i < round_up(count, alignment); ++i) rows.push_back(i < count ? e : -1);
+      ends.push_back(static_cast<std::int32_t>(rows.size()));
+    }
+    const auto all = static_cast<Index>(rows.size());
+    const NamedTensors back =
+        call("groups_to_rows", {{"group_ends", ints(ends)}, {"counts", ints(counts)}},
+             {{"rows", std::to_string(all)}});
+    EXPECT_EQ(values_of(back.at("m_indices")), rows);
+    // The last group ends at its last row: what is behind belongs to none.
+    const NamedTensors there =
+        call("rows_to_groups", {{"m_indices", ints(rows)}}, {{"experts", std::to_string(groups)}});
+    Ints want(ends.size(), 0);
+    const auto last = std::find_if(rows.rbegin(), rows.rend(), [](int e) { return e >= 0; });
+    for (std::size_t e = 0; e < want.size(); ++e) {
+      want[e] = std::min(ends[e], static_cast<std::int32_t>(rows.rend() - last));
+    }
+    EXPECT_EQ(values_of(there.at("group_ends")), want);
+  }
+}
+
+TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
+  for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32}) {
+    const Ints counts = {3, 0, 5, 1};
+    const Index width = 7;
+    Tensor x(dtype, {9, width});
+    for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i % 119 + 1);
+    const NamedTensors masked = call(
+        "groups_to_masked", {{"x", x}, {"group_ends", ints({3, 3, 8, 9})}}, {{"max_rows", "6"}});
+    EXPECT_EQ(values_of(masked.at("counts")), counts);
+    const Tensor& y = masked.at("y");
+    ASSERT_EQ(y.shape(), (std::vector<Index>{4, 6, width}));
+    const std::size_t row = x.bytes() / 9;
+    std::size_t from = 0;
+    for (std::size_t e = 0; e < 4; ++e) {
+      for (std::size_t i = 0; i < 6; ++i) {
+        const std::byte* at = y.data() + (e * 6 + i) * row;
+        const bool owned = i < static_cast<std::size_t>(counts[e]);
+        for (std::size_t b = 0; b < row; ++b) {
+          ASSERT_EQ(at[b], owned ? x.data()[from * row + b] : std::byte{0});
+        }
+        from += owned;
+      }
+    }
+    const NamedTensors back =
+        call("masked_to_groups", {{"y", y}, {"counts", ints(counts)}}, {{"rows", "9"}});
+    EXPECT_EQ(values_of(back.at("group_ends")), (Ints{3, 3, 8, 9}));
+    EXPECT_EQ(std::memcmp(back.at("x").data(), x.data(), x.bytes()), 0);
+  }
+}
+
+/// The example in the docstring of vLLM's moe_align_block_size, whose experts count from 1.
+TEST(ExpertMaps, TheExampleOfVllmIsAligned) {
+  const Tensor experts = ints({2, 3, 4, 1, 2, 4, 1, 3, 4, 1, 2, 3}, {4, 3});
+  const NamedTensors out = call("moe_align_block_size", {{"experts", experts}},
+                                {{"experts", "5"}, {"block", "4"}, {"length", "16"}});
+  EXPECT_EQ(values_of(out.at("sorted_token_ids")),
+            (Ints{3, 6, 9, 12, 0, 4, 10, 12, 1, 7, 11, 12, 2, 5, 8, 12}));
+  EXPECT_EQ(values_of(out.at("expert_ids")), (Ints{1, 2, 3, 4}));
+  EXPECT_EQ(values_of(out.at("num_tokens_post_pad")), Ints{16});
+  EXPECT_EQ(values_of(out.at("group_ends")), (Ints{0, 4, 8, 12, 16}));
+}
+
+/// What vLLM's test takes as golden: a stable sort by expert, blocks counted, zeros in the rest.
+TEST(ExpertMaps, AlignedBlocksAreAStableSortByExpert) {
+  std::mt19937 random(2);
+  for (int round = 0; round < 60; ++round) {
+    const auto tokens = static_cast<Index>(random() % 40);
+    const auto k = static_cast<Index>(1 + random() % 4);
+    const int experts = 4 + static_cast<int>(random() % 9);
+    const auto block = static_cast<Index>(1 + random() % 16);
+    const bool mapped = round % 3 == 1;
+    Ints ids(static_cast<std::size_t>(tokens * k));
+    for (auto& id : ids) id = static_cast<std::int32_t>(random() % static_cast<unsigned>(experts));
+    if (round % 4 == 3) std::replace(ids.begin(), ids.end(), 2, -1);
+    Ints map(static_cast<std::size_t>(experts));
+    for (int e = 0; e < experts; ++e) map[static_cast<std::size_t>(e)] = e % 2 == 0 ? e / 2 : -1;
+
+    Ints order(ids.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](auto i, auto j) {
+      return ids[static_cast<std::size_t>(i)] < ids[static_cast<std::size_t>(j)];
+    });
+    const Index length = round_up(tokens * k + experts * (block - 1), block);
+    Ints sorted(static_cast<std::size_t>(length), static_cast<std::int32_t>(ids.size()));
+    Ints blocks(static_cast<std::size_t>(length / block), 0);
+    std::size_t row = 0;
+    std::size_t at = static_cast<std::size_t>(std::count(ids.begin(), ids.end(), -1));
+    for (int e = 0; e < experts; ++e) {
+      const std::size_t first = row;
+      while (at < order.size() && ids[static_cast<std::size_t>(order[at])] == e) {
+        sorted[row++] = order[at++];
+      }
+      while (row % static_cast<std::size_t>(block) != 0) ++row;
+      for (std::size_t r = first; r < row; r += static_cast<std::size_t>(block)) {
+        blocks[r / static_cast<std::size_t>(block)] = e;
+      }
+    }
+    if (mapped) {
+      for (auto& e : blocks) e = map[static_cast<std::size_t>(e)];
+    }
+    NamedTensors in{{"experts", ints(ids, {tokens, k})}};
+    if (mapped) in.emplace("expert_map", ints(map));
+    const NamedTensors out = call("moe_align_block_size", in,
+                                  {{"experts", std::to_string(experts)},
+                                   {"block", std::to_string(block)},
+                                   {"pad_sorted_ids", "true"}});
+    ASSERT_EQ(values_of(out.at("sorted_token_ids")), sorted) << round;
+    ASSERT_EQ(values_of(out.at("expert_ids")), blocks) << round;
+    ASSERT_EQ(values_of(out.at("num_tokens_post_pad")), Ints{static_cast<std::int32_t>(row)});
+
+    NamedTensors aligned = out;
+    aligned.erase("group_ends");
+    const NamedTensors back = call("blocks_to_experts", aligned,
+                                   {{"block", std::to_string(block)},
+                                    {"tokens", std::to_string(tokens)},
+                                    {"top_k", std::to_string(k)}});
+    Ints local = ids;
+    for (auto& id : local) {
+      if (mapped && id >= 0) id = map[static_cast<std::size_t>(id)];
+    }
+    ASSERT_EQ(values_of(back.at("experts")), local) << round;
+  }
+}
+
+TEST(ExpertMaps, CapacityKeepsTheFirstOrTheHeaviestSlots) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 60; ++round) {
+    const Index tokens = 30;
+    const Index k = 3;
+    Ints ids(static_cast<std::size_t>(tokens * k));
+    std::vector<float> weights(ids.size());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = static_cast<std::int32_t>(random() % 7) - 1;
+      weights[i] = static_cast<float>(random() % 5);  // with ties
+      if (random() % 11 == 0) weights[i] = NAN;
+    }
+    const Ints map = {2, -1, 0, 1, -1, 3};
+    const auto capacity = static_cast<std::size_t>(random() % 8);
+    const bool heavy = round % 2 == 0;
+    // By expert, the best first; what is beyond the capacity goes.
+    std::map<int, std::vector<std::size_t>> slots;
+    Ints want(ids.size(), -1);
+    Ints counts(4, 0);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const int e = ids[i] < 0 ? -1 : map[static_cast<std::size_t>(ids[i])];
+      if (e >= 0) slots[e].push_back(i);
+    }
+    for (auto& [e, list] : slots) {
+      while (list.size() > capacity) {
+        auto worst = list.end() - 1;
+        for (auto i = list.begin(); heavy && i != list.end(); ++i) {
+          const auto rank = [&](auto s) { return std::isnan(weights[*s]) ? -1.0f : weights[*s]; };
+          if (rank(i) < rank(worst) || (rank(i) == rank(worst) && *i > *worst)) worst = i;
+        }
+        list.erase(worst);
+      }
+      for (const std::size_t i : list) want[i] = e;
+      counts[static_cast<std::size_t>(e)] = static_cast<std::int32_t>(list.size());
+    }
+    NamedTensors in{{"experts", ints(ids, {tokens, k})}, {"expert_map", ints(map)}};
+    if (heavy) {
+      Tensor w(Dtype::f32, {tokens, k});
+      std::copy(weights.begin(), weights.end(), w.as<float>());
+      in.emplace("weights", w);
+    }
+    const NamedTensors out = call("map_experts", in,
+                                  {{"experts", "4"},
+                                   {"capacity", std::to_string(capacity)},
+                                   {"drop", heavy ? "weight" : "position"}});
+    ASSERT_EQ(values_of(out.at("local")), want) << round;
+    ASSERT_EQ(values_of(out.at("tokens_per_expert")), counts) << round;
+  }
+}
+
+TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
+  Tensor mask(Dtype::u8, {3, 4});
+  const std::uint8_t kMask[] = {1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 0};
+  std::memcpy(mask.data(), kMask, sizeof kMask);
+  Tensor probs(Dtype::f32, {3, 4});
+  for (Index i = 0; i < 12; ++i)
+    probs.as<float>()[i] = kMask[i] != 0 ? static_cast<float>(i) + 1 : 0;
+  const NamedTensors slots =
+      call("mask_to_experts", {{"mask", mask}, {"probs", probs}}, {{"top_k", "3"}});
+  EXPECT_EQ(values_of(slots.at("experts")), (Ints{0, 3, -1, -1, -1, -1, 1, 2, -1}));
+  const float want[] = {1, 4, 0, 0, 0, 0, 10, 11, 0};
+  EXPECT_EQ(std::memcmp(slots.at("weights").data(), want, sizeof want), 0);
+  const NamedTensors back = call("experts_to_mask", slots, {{"experts", "4"}});
+  EXPECT_EQ(std::memcmp(back.at("mask").data(), kMask, sizeof kMask), 0);
+  EXPECT_EQ(std::memcmp(back.at("probs").data(), probs.data(), probs.bytes()), 0);
+}
+
+TEST(RowMaps, HostileInputIsRefusedInALine) {
+  const Tensor counts = ints({1, 2});
+  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({0, 2, 1})}}, {{"experts", "3"}}),
+            "rows_to_groups: m_indices: entry 2 is 1, needs -1 or a group from 2 to 2");
+  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({-2})}}, {{"experts", "3"}}),
+            "rows_to_groups: m_indices: entry 0 is -2, needs -1 or a group from 0 to 2");
+  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({0})}}, {}),
+            "rows_to_groups: experts: missing, needs 0 to 1048576");
+  EXPECT_EQ(refusal("groups_to_rows", {{"group_ends", ints({1, 2})}, {"counts", counts}},
+                    {{"rows", "4"}}),
+            "groups_to_rows: counts: entry 1 is 2, needs 0 to 1");
+  EXPECT_EQ(
+      refusal("masked_to_groups", {{"y", Tensor(Dtype::u8, {2, 1, 4})}, {"counts", counts}}, {}),
+      "masked_to_groups: counts: entry 1 is 2, needs 0 to 1");
+  EXPECT_EQ(refusal("masked_to_groups", {{"y", Tensor(Dtype::u8, {2, 2, 4})}, {"counts", counts}},
+                    {{"rows", "2"}}),
+            "masked_to_groups: rows: found 2, needs at least the 3 that are counted");
+  EXPECT_EQ(
+      refusal("groups_to_masked", {{"x", Tensor(Dtype::u8, {9, 4})}, {"group_ends", ints({2, 9})}},
+              {{"max_rows", "6"}}),
+      "groups_to_masked: max_rows: found 6, needs the 7 rows of group 1");
+}
+
+TEST(ExpertMaps, HostileInputIsRefusedInALine) {
+  const Tensor experts = ints({0, 4}, {1, 2});
+  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "4"}}),
+            "map_experts: experts: entry (0, 1) is 4, needs -1 or an expert below 4");
+  EXPECT_EQ(refusal("map_experts", {{"experts", experts}, {"expert_map", ints({0, 1, 2, 3, 9})}},
+                    {{"experts", "4"}}),
+            "map_experts: expert_map: entry 4 is 9, needs -1 or an expert below 4");
+  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "5"}, {"capacity", "-1"}}),
+            "map_experts: capacity: found -1, needs no negative number");
+  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "5"}, {"drop", "weight"}}),
+            "map_experts: weights: needs to be given exactly when drop is weight");
+  Tensor mask(Dtype::u8, {1, 2});
+  mask.as<std::uint8_t>()[1] = 2;
+  EXPECT_EQ(refusal("mask_to_experts", {{"mask", mask}}, {{"top_k", "2"}}),
+            "mask_to_experts: mask: entry (0, 1) is 2, needs 0 or 1");
+  EXPECT_EQ(
+      refusal("experts_to_mask", {{"experts", ints({1, 1}, {1, 2})}}, {{"experts", "2"}}),
+      "experts_to_mask: experts: entry (0, 1) is 1, named before; needs distinct experts of a "
+      "token");
+  EXPECT_EQ(refusal("moe_align_block_size", {{"experts", experts}},
+                    {{"experts", "5"}, {"block", "4"}, {"length", "7"}}),
+            "moe_align_block_size: length: found 7, needs at least 8, in 32 bits");
+  const NamedTensors blocks{{"sorted_token_ids", ints({0, 0, 2, 2})},
+                            {"expert_ids", ints({1})},
+                            {"num_tokens_post_pad", ints({4})}};
+  EXPECT_EQ(
+      refusal("blocks_to_experts", blocks, {{"block", "4"}, {"tokens", "2"}}),
+      "blocks_to_experts: sorted_token_ids: entry 1 is 0, a slot named before; needs distinct "
+      "slots");
+}
+
+}  // namespace
+}  // namespace mxo
