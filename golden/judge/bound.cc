@@ -1,14 +1,16 @@
-// The certified bound of the grouped products.
+// Certified bounds of what is summed.
 #include "golden/judge/bound.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "formats/error.h"
 #include "golden/judge/element_bounds.h"
-#include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
+#include "golden/judge/product_factor.h"
 #include "golden/judge/rounding_step.h"
+#include "golden/judge/slots_bound.h"
+#include "golden/judge/sum_error.h"
 #include "ops/catalogue/gate_parameters.h"
 
 namespace mxo {
@@ -16,130 +18,207 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
+constexpr double kU = 0x1p-24;
 
-/// K u / (1 - K u), rounded upward; infinite where K u reaches 1.
-double gamma(Index k, double u) {
-  const double ku = static_cast<double>(k) * u;  // exact: k below 2^53, u a power of two
-  return ku >= 1 ? kInfinity : up(ku / (1 - ku));
+/// Which sum ACTUAL claims: an unknown kernel, or a row of `mxo list sums` with the parameters of
+/// the call where it asks for the same.
+std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
+                                    const Parameters& set, const ProductFactor& a,
+                                    const ProductFactor& b) {
+  if (name.empty()) return std::nullopt;
+  Parameters chosen = set;
+  if (set.text("sum", "exact") != name) {
+    chosen = {};
+    chosen.set("sum", name);
+  }
+  const bool numbers = a.scales != nullptr || b.scales != nullptr;
+  const bool scaled = numbers || a.blocks_of_32 || b.blocks_of_32;
+  const OperandKind kind = operand_kind(a.type, b.type, a.blocks_of_32 || b.blocks_of_32);
+  const Accumulation sum = sum_from(chosen, kind);
+  if (is_machine(sum)) require_machine_takes(op, sum, kind);
+  const bool along = a.blocks > 1 || b.blocks > 1;
+  return settled_sum(op, sum, scaled, numbers, along ? 128 : 0);
 }
 
-/// One factor of the product, as doubles; every code * scale is exact in double.
-struct Factor {
-  std::vector<double> value;
-  Index rows = 0;  ///< of a group of w, or all of x
-  Index k = 0;
-};
-
-/// A plain operand, or one in blocks of 32 with e8m0 scales; nothing for any other.
-std::optional<Factor> factor_of(const NamedTensors& inputs, const std::string& name,
-                                const Parameters& set) {
-  const auto plain = inputs.find(name);
-  const bool coded = plain == inputs.end();
-  const Tensor& codes = coded ? inputs.at(name + ".codes") : plain->second;
-  const Dtype held = codes.dtype() == Dtype::u16 ? Dtype::bf16 : codes.dtype();
-  const bool bits = size_of(held) == 4 && !coded;  // i32 and u32 hold those of f32
-  const ElementReader code_of(coded  ? set.format("format_" + name, "e4m3")
-                              : bits ? Dtype::f32
-                                     : held);
-  Factor factor;
-  factor.k = codes.extent(codes.rank() - 1);
-  factor.rows = codes.extent(codes.rank() - 2);
-  factor.value.resize(static_cast<std::size_t>(codes.elements()));
-  for (Index i = 0; i < codes.elements(); ++i) {
-    factor.value[static_cast<std::size_t>(i)] = code_of(bits_at(codes, i)).value;
-  }
-  if (!coded) return factor;
-  const Tensor& scales = inputs.at(name + ".scales");
-  const bool blocks = size_of(scales.dtype()) == 1 && scales.rank() == codes.rank() &&
-                      scales.extent(scales.rank() - 1) * 32 == factor.k &&
-                      scales.elements() * 32 == codes.elements();
-  if (!blocks || set.text("block_" + name, "1x32") != "1x32") return std::nullopt;
-  const ElementReader scale_of(Dtype::e8m0);
-  for (Index i = 0; i < codes.elements(); ++i) {
-    factor.value[static_cast<std::size_t>(i)] *= scale_of(bits_at(scales, i / 32)).value;
-  }
-  return factor;
-}
-
-/// How far any f32 summation of `k` products may stray; absent for the exact sum.
-struct SumError {
-  double relative = 0;  ///< of sum |x w|
-  double absolute = 0;
-};
-
-SumError sum_error(std::string_view sum, Index k) {
-  if (sum == "exact") return {};
-  if (!sum.empty() && sum != "fma_chain") {
-    throw Error(Fault::argument, "gate bound: no bound is known for sum=" + std::string(sum) +
-                                     "; there are exact, fma_chain, and none for any f32 order");
-  }
-  return {gamma(k, 0x1p-24), up(static_cast<double>(k) * 0x1p-149)};
-}
-
-class RowBound {
+/// One output: blocks of products that share their scales, in any fold.
+class ProductBound {
  public:
-  RowBound(Dtype out, std::string_view sum, Index k)
-      : out_(out), error_(sum_error(sum, k)), gamma_double_(gamma(k, 0x1p-53)) {}
+  ProductBound(Dtype out, const std::optional<Accumulation>& sum, bool scaled)
+      : out_(out), sum_(sum), scaled_(scaled) {}
 
-  void add(const double* x, const double* w, Index k, double& exact, double& allowed) const {
+  /// Lines of `k` elements, cut into blocks of `block` k.
+  void prepare(Index k, Index block) {
+    k_ = k;
+    block_ = std::max<Index>(block, 1);
+    error_ = error_of(std::min(k, block_));
+    gamma_double_ = gamma_of(std::min(k, block_) + 4, 0x1p-53);
+    // Every restart inside a block of scales is scaled and added on its own.
+    const Index blocks = ceil_div(k, block_);
+    const Index restarts = sum_ && sum_->block > 0 ? ceil_div(block_, Index{sum_->block}) : 1;
+    pieces_ = static_cast<double>(blocks * restarts + (sum_ ? sum_->split : 1));
+  }
+
+  template <typename ScaleX, typename ScaleW>
+  void add(const double* x, const double* w, const double* bx, const double* bw, ScaleX scale_x,
+           ScaleW scale_w, double& exact, double& allowed) const {
     double total = 0;
-    double magnitude = 0;
-    for (Index i = 0; i < k; ++i) {
-      const double product = x[i] * w[i];  // exact: 48 bits of significand at most
-      total += product;
-      magnitude += std::fabs(product);
+    double reach = 0;  // of the exact sum, by magnitudes
+    double stray = 0;
+    bool finite = true;
+    bool overflows = false;
+    for (Index b = 0; b * block_ < k_ || b == 0; ++b) {
+      double sum = 0;
+      double magnitude = 0;
+      double binade = 0;
+      for (Index i = b * block_; i < std::min(k_, (b + 1) * block_); ++i) {
+        const double product = x[i] * w[i];
+        sum += product;
+        magnitude += std::fabs(product);
+        binade = std::max(binade, bx[i] * bw[i]);
+      }
+      // magnitude itself was rounded.
+      const double a = up(magnitude * up(1 + gamma_double_));
+      double error = up(error_(a, binade) + up(a * gamma_double_));
+      const double sx = scale_x(b);
+      const double sw = scale_w(b);
+      finite = finite && std::isfinite(magnitude) && std::isfinite(sx) && std::isfinite(sw);
+      const double s = std::fabs(sx * sw);
+      total += sum * (sx * sw);
+      reach = up(reach + up(a * s));
+      if (scaled_ && is_exact()) {
+        error = up(error * up(s));
+      } else if (scaled_) {
+        const double p = up(a + error);
+        overflows = overflows || up(p * std::fabs(sx)) > kMost || up(p * std::fabs(sw)) > kMost ||
+                    s > kMost || up(p * s) > kMost;
+        error = up(up(error * up(s)) + folded(p, s, std::fabs(sx) + std::fabs(sw)));
+      }
+      stray = up(stray + error);
     }
-    exact = std::isfinite(magnitude) ? total : kNaN;
-    // magnitude itself was rounded k times.
-    const double a = up(magnitude * up(1 + gamma_double_));
-    const double stray = up(up(a * up(error_.relative + gamma_double_)) + error_.absolute);
-    const double reach = up(std::fabs(total) + stray);
+    if (scaled_) {
+      if (!is_exact()) stray = up(stray + up(pieces_ * up(up(up(reach + stray) * kU) + 0x1p-149)));
+      stray = up(stray + up(reach * (pieces_ + 4) * 0x1p-52));  // of `total`, a double
+    }
+    exact = finite ? total : kNaN;
+    const double most = up(std::fabs(total) + stray);
     // Beyond f32's range an intermediate sum may overflow: nothing can be promised.
-    allowed = reach > static_cast<double>(std::numeric_limits<float>::max())
-                  ? kInfinity
-                  : up(stray + half_step(out_, reach));
+    overflows = overflows || std::isinf(stray) || up(reach + stray) > kMost;
+    allowed = overflows ? kInfinity : up(stray + half_step(out_, most));
   }
 
  private:
+  /// Roundings of p * sx * sw, however it is folded: three, each with its underflow.
+  double folded(double p, double s, double scales) const {
+    const double relative = up(up(p * s) * up(3 * kU * (1 + 0x1p-20)));
+    return up(relative + up(pieces_ * 0x1p-149 * up(up(p + scales) + 2)));
+  }
+
+  bool is_exact() const { return sum_ && sum_->family == SumFamily::exact; }
+
+  SumError error_of(Index k) const {
+    return sum_ ? SumError::of(*sum_, k) : SumError::any_order(k);
+  }
+
   Dtype out_;
-  SumError error_;
-  double gamma_double_;
+  std::optional<Accumulation> sum_;
+  bool scaled_;
+  Index k_ = 0;
+  Index block_ = 0;
+  SumError error_ = SumError::any_order(0);
+  double gamma_double_ = 0;
+  double pieces_ = 1;
 };
+
+ErrorBound unowed(Index elements) {
+  ErrorBound bound;
+  bound.exact.assign(static_cast<std::size_t>(elements), 0);
+  bound.allowed.assign(static_cast<std::size_t>(elements), kInfinity);
+  return bound;
+}
+
+std::optional<ErrorBound> forward_bound(const NamedTensors& inputs, const Parameters& set,
+                                        Dtype out, std::string_view name) {
+  std::optional<ProductFactor> x = factor_of_rows(inputs, "x", set);
+  std::optional<ProductFactor> w = factor_of_rows(inputs, "w", set);
+  if (!x || !w) return std::nullopt;
+  const auto sum = claimed("grouped_matmul", name, set, *x, *w);
+  const bool scaled = x->scales != nullptr || w->scales != nullptr;
+  if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
+    for (ProductFactor* factor : {&*x, &*w}) {
+      if (factor->blocks_of_32) dequantise_to_bf16(*factor);
+    }
+  }
+  const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
+  const Index n = w->lines;
+  ErrorBound bound = unowed(x->lines * n);
+  ProductBound product(out, sum, scaled);
+  product.prepare(x->k, scaled ? std::min(x->block_k, w->block_k) : x->k);
+  Index r = 0;
+  for (std::size_t group = 0; group < ends.size(); ++group) {
+    const auto g = static_cast<Index>(group);
+    for (; r < ends[group]; ++r) {
+      for (Index j = 0; j < n; ++j) {
+        const auto at = static_cast<std::size_t>(r * n + j);
+        const Index line = g * n + j;
+        product.add(
+            x->values_of(r), w->values_of(line), x->binades_of(r), w->binades_of(line),
+            [&](Index b) { return x->scale(0, r, b); }, [&](Index b) { return w->scale(g, j, b); },
+            bound.exact[at], bound.allowed[at]);
+      }
+    }
+  }
+  return bound;
+}
+
+std::optional<ErrorBound> gradient_bound(const NamedTensors& inputs, const Parameters& set,
+                                         Dtype out, std::string_view name) {
+  std::optional<ProductFactor> dy = factor_of_columns(inputs, "dy", set);
+  std::optional<ProductFactor> x = factor_of_columns(inputs, "x", set);
+  if (!dy || !x) return std::nullopt;
+  const auto sum = claimed("grouped_matmul_wgrad", name, set, *dy, *x);
+  if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
+    for (ProductFactor* factor : {&*dy, &*x}) {
+      if (factor->blocks_of_32) dequantise_to_bf16(*factor);
+    }
+  }
+  const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
+  ErrorBound bound = unowed(static_cast<Index>(ends.size()) * dy->lines * x->lines);
+  ProductBound product(out, sum, false);
+  const auto one = [](Index) { return 1.0; };
+  std::size_t at = 0;
+  Index begin = 0;
+  for (const Index end : ends) {
+    product.prepare(end - begin, end - begin);
+    for (Index n = 0; n < dy->lines; ++n) {
+      for (Index k = 0; k < x->lines; ++k, ++at) {
+        product.add(dy->values_of(n) + begin, x->values_of(k) + begin, dy->binades_of(n) + begin,
+                    x->binades_of(k) + begin, one, one, bound.exact[at], bound.allowed[at]);
+      }
+    }
+    begin = end;
+  }
+  return bound;
+}
 
 }  // namespace
 
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           Dtype out, std::string_view sum) {
-  if (op == "swiglu" && output == "y") {
-    check_call(op, inputs, parameters);
+  const bool forward = op == "grouped_matmul" && output == "y";
+  const bool gradient = op == "grouped_matmul_wgrad" && output == "dw";
+  const bool slots = sums_slots(op, output);
+  const bool gate = op == "swiglu" && output == "y";
+  if (!forward && !gradient && !slots && !gate) return std::nullopt;
+  check_call(op, inputs, parameters);
+  if (gate) {
     if (gate_of(parameters) != GateRule{}) return std::nullopt;
     return swiglu_bound(inputs, out);
   }
-  if (op != "grouped_matmul" || output != "y") return std::nullopt;
-  check_call(op, inputs, parameters);
-  const std::optional<Factor> x = factor_of(inputs, "x", parameters);
-  const std::optional<Factor> w = factor_of(inputs, "w", parameters);
-  if (!x || !w) return std::nullopt;
-  const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
-  const Index n = w->rows;
-  const Index rows = x->rows;
-  ErrorBound bound;
-  bound.exact.assign(static_cast<std::size_t>(rows * n), 0);
-  bound.allowed.assign(static_cast<std::size_t>(rows * n), kInfinity);  // rows that are not owed
-  const RowBound row_bound(out, sum, x->k);
-  Index r = 0;
-  for (std::size_t g = 0; g < ends.size(); ++g) {
-    for (; r < ends[g]; ++r) {
-      for (Index j = 0; j < n; ++j) {
-        const auto at = static_cast<std::size_t>(r * n + j);
-        row_bound.add(x->value.data() + r * x->k,
-                      w->value.data() + (static_cast<Index>(g) * n + j) * x->k, x->k,
-                      bound.exact[at], bound.allowed[at]);
-      }
-    }
-  }
-  return bound;
+  if (slots) return slots_bound(op, output, inputs, parameters, out);
+  return forward ? forward_bound(inputs, parameters, out, sum)
+                 : gradient_bound(inputs, parameters, out, sum);
 }
 
 }  // namespace mxo

@@ -1,4 +1,4 @@
-// The certified bound: how far a product may be from the real number, element by element.
+// The certified bound: how far a sum may be from the real number, element by element.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,26 @@ namespace mxo {
 
 /// For output `output` of operator `op` called on `inputs`, of element type `out`:
 ///
-///   |out - exact| <= gamma_K * sum_k |x_k w_k| + K * 2^-149 + half a step of the output
+///   |out - exact| <= stray + half a step of the output
 ///
+/// `stray` follows from `sum`.  Empty, an unknown kernel: gamma_K * sum_k |x_k w_k| + K * 2^-149,
 /// gamma_K = K u / (1 - K u), u = 2^-24: any order of f32 additions, each rounded to nearest
-/// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1 and 4.2).  `exact` is a
-/// double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which `allowed` includes; every
-/// step of `allowed` is rounded upward.  With `sum` = "exact" the first two terms are absent.
+/// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1 and 4.2).  "exact": 0. The
+/// name of a matrix unit (`mxo list sums`): what its chunks cut off at most, in any order of K;
+/// with the parameters sum.* of the call, where the call names the same sum.  f32 scales of rows or
+/// of blocks of 128 add the roundings of any fold.  docs/gates.md derives all of it.
 ///
-/// y of swiglu has the bound of golden/judge/element_bounds.h, whatever `sum`.
+/// `exact` is a double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which `allowed`
+/// includes; every step of `allowed` is rounded upward.
+///
+/// y of grouped_matmul, dw of grouped_matmul_wgrad (plain or MX), out of combine, dx of
+/// dispatch_backward; y of swiglu has the bound of golden/judge/element_bounds.h.
 ///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
-/// holds.  Nothing for an operator or output that sums nothing: it is held to bits.
-/// Throws Error(argument) for a `sum` without a bound; empty means an unknown kernel.  Throws what
-/// the operator would for operands that it does not take.
+/// holds.  Nothing for an operator or output that sums nothing, or scales of another block: it is
+/// held to bits.  Throws Error(argument) for a `sum` that nobody knows, Error(unsupported) for one
+/// that does not take such operands, and what the operator would for operands that it does not
+/// take.
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           Dtype out, std::string_view sum);

@@ -95,6 +95,18 @@ std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
   return pairs;
 }
 
+/// The bound of one output, or nothing where it is held to bits.
+std::optional<ErrorBound> bound_of(const CallInQuestion& call, const OutputInQuestion& output,
+                                   const Owed& owed, std::string_view sum) {
+  const bool codes = call.op == "quantize" && output.name == "codes";
+  auto bound =
+      codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
+            : certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format, sum);
+  const auto elements = static_cast<std::size_t>(owed.expected->elements());
+  if (bound && bound->exact.size() != elements) bound.reset();
+  return bound;
+}
+
 /// What the user may want to know of a failure: the least gate with a reason that lets it pass.
 std::string suggestion(const CallInQuestion& call, const OutputInQuestion& output,
                        const CompareOptions& options, const TensorVerdict& failed) {
@@ -107,12 +119,12 @@ std::string suggestion(const CallInQuestion& call, const OutputInQuestion& outpu
   Owed owed = output.owed;
   how.gate = parse_gate("bound");
   try {
-    const auto bound =
-        certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format, "");
-    if (bound && bound->exact.size() == static_cast<std::size_t>(owed.expected->elements())) {
+    const auto bound = bound_of(call, output, owed, "");
+    if (bound) {
       owed.bound = &*bound;
-      const std::string why =
-          call.op == "swiglu" ? "an exp within two units in the last place" : "any-order f32";
+      const std::string why = call.op == "swiglu"     ? "an exp within two units in the last place"
+                              : call.op == "quantize" ? "what an f32 quotient may move a tie"
+                                                      : "any-order f32";
       return passes(owed) ? "differences are within " + why + ": --gate bound passes" : "";
     }
   } catch (const Error&) {
@@ -131,13 +143,8 @@ TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& outp
   CompareOptions how = options;
   std::optional<ErrorBound> bound;
   if (options.gate.kind == Gate::Kind::bound) {
-    bound = certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format,
-                            options.sum);
-    const auto elements = static_cast<std::size_t>(output.owed.expected->elements());
-    if (call.op == "quantize" && output.name == "codes") {
-      bound = quantize_bound(call.inputs, call.parameters, owed, *output.actual);
-    }
-    if (bound && bound->exact.size() == elements) owed.bound = &*bound;
+    bound = bound_of(call, output, owed, options.sum);
+    if (bound) owed.bound = &*bound;
   } else if (to_bits) {
     how.gate = Gate{};
   }

@@ -4,8 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/judge/comparator.h"
+#include "golden/museum/judged.h"
+#include "golden/suites/suites.h"
+#include "tests/golden/bound_sums.h"
 #include "tests/golden/product_inputs.h"
 
 namespace mxo {
@@ -49,6 +53,158 @@ TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {
   Tensor far = y;
   far.as<float>()[0] += static_cast<float>(1.1 * bound->allowed[0]);
   EXPECT_EQ(compare_tensor("y", owed, far, options).outcome, Outcome::fail);
+}
+
+/// Ten million of them are in the exhaustive tier.
+TEST(Bound, HoldsSumsOfEveryOrderAndMachine) {
+  const auto backend = make_cpu_backend();
+  Held held;
+  for (std::uint64_t round = 0; round < 4; ++round) hold_round(*backend, round, held);
+  EXPECT_EQ(held.outside, 0) << held.worst << " by " << held.nearest;
+  EXPECT_GT(held.sums, 250'000);
+  for (const SumRow& row : sums()) EXPECT_TRUE(held.who.contains(name_of(row))) << name_of(row);
+  EXPECT_GT(held.nearest, 0.05);  // a bound that nothing comes near says little
+}
+
+TEST(Bound, RefusesAMachineOfFewerBits) {
+  const auto backend = make_cpu_backend();
+  Call call = operands_of_kind(*backend, OperandKind::fp8, 160, 1, false);
+  call.set.set("out", "f32");
+  call.set.set("sum", "h200_wgmma_fast");
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  const Tensor y = run_call(*backend, call).at("y");
+  const auto outside = [&](const char* sum) {
+    Held held;
+    held.see(y, *certified_bound(call.op, "y", inputs, call.set, Dtype::f32, sum), sum);
+    return held.outside;
+  };
+  EXPECT_EQ(outside("h200_wgmma_fast"), 0);
+  EXPECT_EQ(outside("h200_wgmma_promote4"), 0);  // of the same bits: a looser schedule is inside
+  EXPECT_GT(outside("b200_tcgen05"), 0);
+  EXPECT_GT(outside("exact"), 0);
+}
+
+TEST(Bound, HoldsWeightGradientsAndRefusesALostRow) {
+  const auto backend = make_cpu_backend();
+  Call call = mx_wgrad(*backend, 5);
+  call.set.set("out", "f32");
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  const auto held_by = [&](const char* claim) {
+    Held held;
+    const Tensor dw = run_call(*backend, call).at("dw");
+    held.see(dw, *certified_bound(call.op, "dw", inputs, call.set, Dtype::f32, claim), claim);
+    EXPECT_EQ(held.sums, dw.elements());
+    return held.outside;
+  };
+  EXPECT_EQ(held_by("exact"), 0);
+  call.set.set("sum", "fma_chain");
+  EXPECT_EQ(held_by(""), 0);
+  EXPECT_GT(held_by("exact"), 0);
+  call.replace("group_ends", ends_of({96, 96, 128, 288}));
+  EXPECT_GT(held_by(""), 0);
+}
+
+/// out of combine and dx of dispatch_backward; rows are found by the routing alone.
+TEST(Bound, HoldsSumsOfSlotsInEveryCase) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  Held held;
+  for (const SuiteCase& item : suite_cases("exchange", 1)) {
+    const NamedTensors inputs = item.inputs(InputStream(3, item.id));
+    const Parameters set(item.parameters);
+    for (const auto& [name, tensor] : call_operator(*backend, item.op, inputs, set, &*world)) {
+      const auto bound = certified_bound(item.op, name, inputs, set, tensor.dtype(), "");
+      if (bound) held.see(tensor, *bound, item.id + " " + name);
+    }
+  }
+  EXPECT_EQ(held.outside, 0) << held.worst << " by " << held.nearest;
+  EXPECT_GT(held.sums, 10'000);
+}
+
+TEST(Bound, RefusesSlotsSummedInBf16AndWeightsTwice) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  CompareOptions options;
+  options.gate = parse_gate("bound");
+  for (const Exhibit& exhibit : rank_exhibits()) {
+    if (exhibit.op != "combine" && exhibit.op != "dispatch_backward") continue;
+    const Planted p = plant(*backend, *world, exhibit, 1);
+    EXPECT_FALSE(all_pass(judged(p, options))) << exhibit.fault;
+  }
+}
+
+TEST(Bound, RefusesRoutingThatItsRowsContradict) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  const auto refuses = [&](const std::string& name, Tensor tensor) {
+    NamedTensors inputs;
+    for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
+    inputs.insert_or_assign(name, std::move(tensor));
+    EXPECT_THROW(certified_bound("combine", "rank0.out", inputs, call.set, Dtype::bf16, ""), Error)
+        << name;
+  };
+  refuses("rank0.y", Tensor(Dtype::bf16, {3, 64}));
+  refuses("rank1.y", Tensor(Dtype::bf16, {120, 32}));
+  refuses("rank0.weights", Tensor(Dtype::f32, {40, 2}));
+  Tensor experts = call.input("rank1.experts");
+  experts.as<std::int32_t>()[0] = 8;
+  refuses("rank1.experts", experts);
+  experts.as<std::int32_t>()[0] = -1;
+  refuses("rank1.experts", std::move(experts));
+}
+
+/// Slots added the other way round: no bits, but a sum of f32.
+TEST(Bound, IsSuggestedForSlotsInAnotherOrder) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  Planted p{call, run_call(*backend, call), {}};
+  p.actual = p.expected;
+  std::vector<NamedTensors> slots;
+  for (Index s = 0; s < 3; ++s) {
+    Call one = call;
+    for (const char* rank : {"rank0.", "rank1."}) {
+      Tensor w(Dtype::f32, {40, 3});
+      for (Index i = s; i < w.elements(); i += 3) w.as<float>()[i] = 1.0f;
+      one.replace(std::string(rank) + "weights", std::move(w));
+    }
+    slots.push_back(run_call(*backend, one));
+  }
+  for (const std::string rank : {"rank0.", "rank1."}) {
+    const float* w = call.input(rank + "weights").as<float>();
+    Tensor& out = p.actual.at(rank + "out");
+    for (Index i = 0; i < out.elements(); ++i) {
+      float sum = 0.0f;
+      for (Index s = 2; s >= 0; --s) {
+        const auto slot = static_cast<std::size_t>(s);
+        sum += decode(slots[slot].at(rank + "out").as<BF16>()[i]) * w[i / 64 * 3 + s];
+      }
+      out.as<BF16>()[i] = encode<kBF16>(sum);
+    }
+  }
+  const auto verdicts = judged(p);
+  ASSERT_FALSE(all_pass(verdicts));
+  for (const TensorVerdict& verdict : verdicts) {
+    if (verdict.outcome != Outcome::fail) continue;
+    EXPECT_EQ(verdict.note, "differences are within any-order f32: --gate bound passes");
+  }
+}
+
+TEST(Bound, IsSuggestedForTiesOfAQuantiser) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  for (const Exhibit& exhibit : quantiser_exhibits()) {
+    const bool ties = exhibit.fault == "ties away from zero";
+    if (!ties && exhibit.fault != "codes are truncated") continue;
+    for (const TensorVerdict& verdict : judged(plant(*backend, *world, exhibit, 1))) {
+      if (verdict.name != "codes") continue;
+      EXPECT_EQ(verdict.note.find("--gate bound passes") != std::string::npos, ties)
+          << exhibit.fault << ": " << verdict.note;
+    }
+  }
 }
 
 TEST(Bound, RefusesOperandsThatTheOperatorWouldRefuse) {

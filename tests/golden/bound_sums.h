@@ -1,0 +1,167 @@
+// Sums of every machine and in every order against their certified bound.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "formats/error.h"
+#include "golden/judge/bound.h"
+#include "golden/judge/elements.h"
+#include "golden/museum/operands.h"
+#include "ops/sums.h"
+
+namespace mxo {
+
+/// Sums that were held against their bound.
+struct Held {
+  Index sums = 0;
+  Index outside = 0;
+  double nearest = 0;  ///< largest error as a part of what is allowed
+  std::string worst;   ///< what was furthest outside
+  std::set<std::string> who;
+
+  void see(double found, double exact, double allowed, const std::string& what) {
+    if (!std::isfinite(exact) || !std::isfinite(allowed)) return;
+    ++sums;
+    who.insert(what);
+    const double part = std::fabs(found - exact) / allowed;
+    if (!(part <= 1)) ++outside;
+    if (part > nearest) worst = what;
+    nearest = std::max(nearest, part);
+  }
+  void see(const Tensor& found, const ErrorBound& bound, const std::string& what) {
+    const ElementReader read(found.dtype());
+    for (Index i = 0; i < found.elements(); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      see(read(bits_at(found, i)).value, bound.exact[at], bound.allowed[at], what);
+    }
+  }
+};
+
+/// Operands of a kind, 64 x 64 outputs of `k` products; `small`: results near the least numbers.
+inline Call operands_of_kind(Backend& b, OperandKind kind, Index k, std::uint64_t seed,
+                             bool small) {
+  ProductSize size;
+  size.ends = {40, 64};
+  size.rows = 64;
+  size.n = 64;
+  size.k = k;
+  const bool fnuz = kind == OperandKind::fp8_fnuz || kind == OperandKind::mx_fnuz;
+  Call call;
+  if (kind == OperandKind::mx || kind == OperandKind::mx_fnuz) {
+    call = mx_product(b, seed, size);
+  } else if (kind == OperandKind::fp8 || kind == OperandKind::fp8_fnuz) {
+    call = k % 256 == 128 ? blockwise_product(b, seed, size) : rowwise_product(b, seed, size);
+  } else {
+    call = bf16_product(seed, size);
+  }
+  for (const char* side : {"x", "w"}) {
+    const std::string codes = std::string(side) + ".codes";
+    const std::string scales = std::string(side) + ".scales";
+    if (call.has(codes)) {
+      Tensor t = call.input(codes);
+      t.reinterpret_as(Dtype::u8);
+      call.replace(codes, std::move(t));
+      if (fnuz) call.set.set("format_" + std::string(side), "e4m3fnuz");
+      Tensor s = call.input(scales);
+      for (Index i = 0; small && i < s.elements(); ++i) {
+        if (s.dtype() == Dtype::f32) s.as<float>()[i] *= 0x1p-68f;
+        if (s.dtype() != Dtype::f32) s.as<std::uint8_t>()[i] -= 68;
+      }
+      call.replace(scales, std::move(s));
+      continue;
+    }
+    const Tensor& plain = call.input(side);
+    Tensor t(kind == OperandKind::f16 ? Dtype::f16 : Dtype::bf16, plain.shape());
+    for (Index i = 0; i < t.elements(); ++i) {
+      const float v = decode(plain.as<BF16>()[i]) * (small ? 0x1p-68f : 1.0f);
+      if (t.dtype() == Dtype::f16) {
+        t.as<F16>()[i] = encode<kF16>(v);
+      } else {
+        t.as<BF16>()[i] = encode<kBF16>(v);
+      }
+    }
+    call.replace(side, std::move(t));
+  }
+  return call;
+}
+
+inline std::string name_of(const SumRow& row) {
+  return std::string(row.name) + " " + std::string(row.operands);
+}
+
+/// One product by the machine of `row`, if it takes such operands.
+inline void hold_machine(Backend& b, const SumRow& row, Index k, std::uint64_t seed, bool small,
+                         Held& held) {
+  const OperandKind kind = row.kind == OperandKind::other ? OperandKind::mx : row.kind;
+  Call call = operands_of_kind(b, kind, k, seed, small);
+  call.set.set("sum", row.name);
+  call.set.set("out", seed % 3 == 0 ? "bf16" : "f32");
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  try {
+    const NamedTensors out = run_call(b, call);
+    const Tensor& y = out.at("y");
+    const auto bound = certified_bound(call.op, "y", inputs, call.set, y.dtype(), row.name);
+    held.see(y, *bound, name_of(row));
+  } catch (const Error& error) {
+    if (error.fault() != Fault::unsupported && error.fault() != Fault::argument) throw;
+  }
+}
+
+/// The sum of terms in some order of f32 additions: a tree drawn by chance.
+inline float sum_in_some_order(std::vector<float> terms, std::mt19937_64& random) {
+  while (terms.size() > 1) {
+    const std::size_t i = random() % terms.size();
+    std::swap(terms[i], terms.back());
+    const float a = terms.back();
+    terms.pop_back();
+    terms[random() % 4 == 0 ? terms.size() - 1 : random() % terms.size()] += a;
+  }
+  return terms.empty() ? 0.0f : terms.front();
+}
+
+/// One bf16 product whose outputs are summed in orders of their own, products rounded or fused.
+inline void hold_orders(Backend& b, Index k, std::uint64_t seed, bool small, Held& held) {
+  const Call call = operands_of_kind(b, OperandKind::bf16, k, seed, small);
+  NamedTensors inputs;
+  for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
+  const auto bound = certified_bound(call.op, "y", inputs, call.set, Dtype::f32, "");
+  std::mt19937_64 random(seed);
+  const BF16* x = call.input("x").as<BF16>();
+  const BF16* w = call.input("w").as<BF16>();
+  for (Index r = 0; r < 64; ++r) {
+    for (Index n = 0; n < 64; ++n) {
+      const Index line = ((r >= 40 ? 64 : 0) + n) * k;
+      std::vector<Index> order(static_cast<std::size_t>(k));
+      std::iota(order.begin(), order.end(), Index{0});
+      float sum = 0.0f;
+      if (random() % 2 == 0) {
+        std::shuffle(order.begin(), order.end(), random);
+        for (const Index i : order) sum = std::fma(decode(x[r * k + i]), decode(w[line + i]), sum);
+      } else {
+        std::vector<float> terms;
+        for (const Index i : order) terms.push_back(decode(x[r * k + i]) * decode(w[line + i]));
+        sum = sum_in_some_order(std::move(terms), random);
+      }
+      const auto at = static_cast<std::size_t>(r * 64 + n);
+      held.see(static_cast<double>(sum), bound->exact[at], bound->allowed[at], "orders");
+    }
+  }
+}
+
+/// Every machine and orders by chance, one product each.
+inline void hold_round(Backend& b, std::uint64_t round, Held& held) {
+  const Index depths[] = {32, 96, 128, 160, 384, 512};
+  const Index k = depths[round % 6];
+  const bool small = round % 4 == 3;
+  for (const SumRow& row : sums()) hold_machine(b, row, k, round + 1, small, held);
+  hold_orders(b, k, round + 1, small, held);
+}
+
+}  // namespace mxo
