@@ -46,25 +46,12 @@ Tensor of_list(const std::vector<float>& list) {
   return t;
 }
 
-/// SHA-256 over every name, text and element but the checksum's own.
-std::string checksum(const TensorFile& file) {
-  std::string all;
-  for (const auto& [key, value] : file.metadata) {
-    if (key != kChecksum)
-      all += sha256(key.data(), key.size()) + sha256(value.data(), value.size());
-  }
-  for (const auto& [name, tensor] : file.tensors) {
-    all += sha256(name.data(), name.size()) + sha256(tensor.data(), tensor.bytes());
-    for (const Index extent : tensor.shape()) all += "," + std::to_string(extent);
-  }
-  return sha256(all.data(), all.size());
-}
-
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path), file_(read_safetensors(path)) {
     if (text(kKind) != kCheckpoint) fail("is no checkpoint of mxo train");
-    if (text(kChecksum) != checksum(file_)) fail("its checksum does not hold: the file is damaged");
+    if (text(kChecksum) != checkpoint_checksum(file_))
+      fail("its checksum does not hold: the file is damaged");
   }
 
   void check(const Identity& identity) const {
@@ -104,6 +91,19 @@ class Reader {
 
 }  // namespace
 
+std::string checkpoint_checksum(const TensorFile& file) {
+  std::string all;
+  for (const auto& [key, value] : file.metadata) {
+    if (key != kChecksum)
+      all += sha256(key.data(), key.size()) + sha256(value.data(), value.size());
+  }
+  for (const auto& [name, tensor] : file.tensors) {
+    all += sha256(name.data(), name.size()) + sha256(tensor.data(), tensor.bytes());
+    for (const Index extent : tensor.shape()) all += "," + std::to_string(extent);
+  }
+  return sha256(all.data(), all.size());
+}
+
 void write_checkpoint(const std::filesystem::path& path, Communicator& communicator,
                       const Identity& identity, const Parameters& parameters,
                       const History& history) {
@@ -120,7 +120,7 @@ void write_checkpoint(const std::filesystem::path& path, Communicator& communica
     file.metadata.insert(identity.begin(), identity.end());
     file.metadata[kKind] = kCheckpoint;
     file.metadata[kDigests] = digest_csv(history.digests.rows());
-    file.metadata[kChecksum] = checksum(file);
+    file.metadata[kChecksum] = checkpoint_checksum(file);
     write_safetensors(path, file);
   }
   communicator.barrier();

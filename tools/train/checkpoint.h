@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "golden/files/tensor_file.h"
 #include "ops/communicator.h"
 #include "tools/train/history.h"
 #include "tools/train/parameters.h"
@@ -13,6 +14,9 @@ namespace mxo::tools {
 
 /// What must be the same for a run to go on: options, recipe, text.
 using Identity = std::map<std::string, std::string>;
+
+/// SHA-256 over every name, text, shape and element of a checkpoint but the checksum's own.
+std::string checkpoint_checksum(const TensorFile& file);
 
 /// Writes one safetensors file: every parameter whole ("value.<name>", "mean.", "square."), the
 /// history, the identity, a checksum of all of it; the file is complete or the one before it still
