@@ -33,7 +33,10 @@ struct CallInFile {
   bool whole() const {
     if (op.empty()) return false;
     const auto& specs = catalogue_entry(op).inputs;
-    const auto here = [&](const std::string& name) { return inputs.find(name) != inputs.end(); };
+    const auto here = [&](const std::string& spec) {
+      return std::any_of(inputs.begin(), inputs.end(),
+                         [&](const auto& operand) { return names_operand(spec, operand.first); });
+    };
     return std::all_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
       const std::string name(spec.name);
       // A plain operand or its codes, where the operator takes either.
@@ -63,8 +66,9 @@ void take_operands(const TensorFile& file, CallInFile& call) {
     if (!input && call.is_output(stored) && stored != "group_ends") continue;
     const std::string name = input ? stored.substr(moved.size()) : stored;
     const auto& specs = catalogue_entry(call.op).inputs;
-    const bool taken = std::any_of(specs.begin(), specs.end(),
-                                   [&](const OperandSpec& spec) { return spec.name == name; });
+    const bool taken = std::any_of(specs.begin(), specs.end(), [&](const OperandSpec& spec) {
+      return names_operand(spec.name, name);
+    });
     if (taken) call.inputs.emplace(name, tensor);
   }
 }

@@ -12,8 +12,8 @@ namespace mxo {
 
 class Scratch {
  public:
-  Scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "mxo-test-XXXXXX").string();
+  explicit Scratch(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "mxo-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw Error(Fault::internal, "no scratch directory");
     path_ = name;
   }
