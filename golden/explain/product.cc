@@ -62,6 +62,16 @@ Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Ind
   return (tiles_before(p, g) + d / 128) * columns + line;
 }
 
+/// Whether the scales of `f` have a line for each of its own, as everything here indexes them: an
+/// operator also takes one for all, or for several lines.
+bool has_scale_lines(const Product& p, const Factor& f, Index lines) {
+  if (f.scales == nullptr) return true;
+  const Tensor& s = *f.scales;
+  if (p.wgrad) return s.rank() == 2 && s.extent(1) == lines;
+  if (&f == &p.a) return (s.rank() == 1 || s.rank() == 2) && s.extent(0) == lines;
+  return (s.rank() == 2 || s.rank() == 3) && s.extent(0) == p.groups() && s.extent(1) > 0;
+}
+
 }  // namespace
 
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) {
@@ -112,6 +122,7 @@ std::optional<Product> product_of(const Call& call) {
       (p.wgrad && b.extent(0) != a.extent(0))) {
     return std::nullopt;
   }
+  if (!has_scale_lines(p, p.a, p.a_lines) || !has_scale_lines(p, p.b, p.n)) return std::nullopt;
   if (p.wgrad) {
     p.block = is_mx(p.a) || p.a.scales == nullptr ? 32 : 128;
   } else if (p.a.scales != nullptr && p.a.scales->rank() == 2 && p.a.scales->extent(1) > 1) {

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "golden/files/input_file.h"
+#include "golden/files/whole_number.h"
 
 namespace mxo {
 namespace {
@@ -66,6 +67,7 @@ T field(const Json& object, const char* key) {
   if (at == object.end()) {
     throw Error(Fault::file, std::string("\"") + key + "\" is missing");
   }
+  WholeNumbers<T>::check(*at, key);
   return at->get<T>();
 }
 

@@ -1,18 +1,24 @@
 // What a recorder wrote of a running model: every product's digests, and rows of some.
 #include "golden/files/trace.h"
 
-#include <fstream>
-
 #include <nlohmann/json.hpp>
 
 #include "formats/error.h"
+#include "golden/files/input_file.h"
 #include "golden/files/safetensors.h"
+#include "golden/files/whole_number.h"
 
 namespace mxo {
 namespace {
 
 using Json = nlohmann::json;
 constexpr std::string_view kSchema = "mxo-trace/1";
+
+template <typename T>
+T whole_number(const Json& line, const char* key) {
+  WholeNumbers<T>::check(line.at(key), key);
+  return line.at(key).get<T>();
+}
 
 /// A file that the trace names.
 std::string name_of_file(std::string_view key, std::string file) {
@@ -28,17 +34,17 @@ TraceLogProbabilities log_probabilities_of(const Json& line) {
   step.sum = line.at("log_probabilities").get<double>();
   for (const auto& [rows, gradient] : line.at("gradients").items()) {
     step.gradients[rows] = {name_of_file("gradients", gradient.at("file").get<std::string>()),
-                            gradient.at("elements").get<Index>()};
+                            whole_number<Index>(gradient, "elements")};
   }
   return step;
 }
 
 TraceRecord record_of(const Json& line) {
   TraceRecord record;
-  record.step = line.at("step").get<long>();
+  record.step = whole_number<long>(line, "step");
   record.op_name = line.at("operator").get<std::string>();
   record.module = line.at("module").get<std::string>();
-  record.call = line.at("call").get<long>();
+  record.call = whole_number<long>(line, "call");
   record.op = line.at("op").get<std::string>();
   for (const auto& [key, value] : line.at("parameters").items()) {
     record.parameters.set(key, value.get<std::string>());
@@ -62,16 +68,15 @@ std::string TraceRecord::place() const {
 
 Trace read_trace(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / kTraceName;
-  std::ifstream file(path);
-  if (!file) throw Error(Fault::file, path.string() + ": cannot be read");
+  InputFile file = open_input(path);
   Trace trace;
   std::string line;
-  for (long number = 1; std::getline(file, line); ++number) {
+  for (long number = 1; std::getline(file.stream, line); ++number) {
     const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
     try {
       const Json json = Json::parse(line);
       if (number > 1 && json.contains("log_probabilities")) {
-        trace.log_probabilities[json.at("step").get<long>()] = log_probabilities_of(json);
+        trace.log_probabilities[whole_number<long>(json, "step")] = log_probabilities_of(json);
       } else if (number > 1) {
         trace.records.push_back(record_of(json));
       } else if (json.at("schema").get<std::string>() != kSchema) {

@@ -99,7 +99,7 @@ def main():
         write_cases(mxo, Path(folder))
     put("npy", "f4", st.npy("<f4", (2, 3), bytes(24)))
     put("npy", "fortran", st.npy("<f2", (2, 2), bytes(range(8))).replace(b"False", b"True "))
-    y = {"y": st.f32([4, 4], [float(i) for i in range(16)])}
+    y = {"y": st.f32([3, 2], [float(i) for i in range(6)])}
     for kind in range(4):  # the first byte says which operands
         put("fingerprint", str(kind), bytes([kind]) + st.encode(y))
     for kind in range(3):  # 0: bytes are changed, 1: signed again, 2: not

@@ -1,0 +1,67 @@
+// What fuzz targets found, as calls that anybody can read.
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "golden/explain/explain.h"
+#include "golden/files/manifest.h"
+#include "golden/files/output_file.h"
+#include "golden/files/trace.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+std::string manifest_of(const std::string& level, const std::string& seed) {
+  return R"({"schema": "mxo-vectors/1", "suite": "s", "level": )" + level + R"(, "seed": )" + seed +
+         R"(, "generator": "g", "cases": []})";
+}
+
+TEST(FoundByFuzzing, ManifestNumbersAreWholeAndFit) {
+  EXPECT_EQ(parse_manifest(manifest_of("1", "18446744073709551615"), "m").seed, ~0ull);
+  for (const char* bad : {"88888888888888888888888888888", "1e47", "-1", "0.5", "\"1\"", "true"}) {
+    EXPECT_THROW(parse_manifest(manifest_of("0", bad), "m"), Error) << bad;
+    EXPECT_THROW(parse_manifest(manifest_of(bad, "0"), "m"), Error) << bad;
+  }
+  EXPECT_THROW(parse_manifest(manifest_of("4294967296", "0"), "m"), Error);
+}
+
+TEST(FoundByFuzzing, TraceNumbersAreWholeAndFit) {
+  const Scratch scratch;
+  write_text_file(scratch / "trace.jsonl",
+                  "{\"schema\": \"mxo-trace/1\"}\n"
+                  R"({"step": 1e47, "log_probabilities": 0, "gradients": {}})"
+                  "\n");
+  EXPECT_THROW(read_trace(scratch.path()), Error);
+}
+
+TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
+  NamedTensors inputs;
+  inputs.emplace("x.codes", Tensor(Dtype::e4m3, {3, 32}));
+  inputs.emplace("x.scales", Tensor(Dtype::e8m0, {3, 1}));
+  inputs.emplace("w.codes", Tensor(Dtype::e4m3, {2, 3, 32}));
+  inputs.emplace("w.scales", Tensor(Dtype::e8m0, {1}));
+  inputs.emplace("group_ends", Tensor(Dtype::i32, {2}));
+  inputs.at("group_ends").as<std::int32_t>()[0] = 1;
+  inputs.at("group_ends").as<std::int32_t>()[1] = 3;
+  for (const char* name : {"x.codes", "w.codes"}) {
+    Tensor& codes = inputs.at(name);
+    for (std::size_t i = 0; i < codes.bytes(); ++i) {
+      codes.data()[i] = static_cast<std::byte>(i * 11 % 112);
+    }
+  }
+  for (const char* name : {"x.scales", "w.scales"}) {
+    std::memset(inputs.at(name).data(), 127, inputs.at(name).bytes());
+  }
+  const auto backend = make_cpu_backend({.threads = 1});
+  const Call call = make_call("grouped_matmul", inputs, {});
+  const NamedTensors expected = run_call(*backend, call);
+  NamedTensors actual = expected;
+  actual.at("y").as<std::uint16_t>()[4] ^= 0x100;
+  const Explanation why = explain(*backend, call, expected, actual);
+  EXPECT_EQ(why.differing, 1);
+  EXPECT_NE(why.verdict, ExplainVerdict::same);
+}
+
+}  // namespace
+}  // namespace mxo
