@@ -206,6 +206,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     append(claims, shown_by_runs(backend, call, outputs.list, progress));
   for (Output& o : outputs.list) {
     append(claims, recover_order(o));
+    append(claims, recover_factors(o));
     append(claims, recover_mapped(o));
   }
   if (is_patchwork(claims, left_of(outputs.list))) {

@@ -229,6 +229,11 @@ class Settling {
   std::string words_;
 };
 
+bool same_operand(const Hypothesis& a, const Hypothesis& b) {
+  return a.stage == Stage::input && b.stage == Stage::input &&
+         a.name.substr(0, a.name.find('=')) == b.name.substr(0, b.name.find('='));
+}
+
 /// The best of those that still fit on a wider window.
 std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
   std::stable_sort(found.begin(), found.end(), better);
@@ -254,8 +259,8 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
         found[i].hypotheses.size() > found.front().hypotheses.size()) {
       break;
     }
-    // Operands misread in two ways that come to the same are one cause: the first says it best.
-    if (found[i].hypotheses.front()->stage == Stage::input) continue;
+    // An operand misread in two ways that come to the same is one cause: the first says it best.
+    if (same_operand(*found[i].hypotheses.front(), *found.front().hypotheses.front())) continue;
     claims.front().sentence += "; as well if " + phrase_of(found[i].hypotheses);
     ++alike;
   }

@@ -29,6 +29,11 @@ void elements_from(Tensor& to, const Tensor& from, const std::function<Index(Ind
   }
 }
 
+void scale_by(Tensor& y, Index i, float factor) {
+  BF16& element = y.as<BF16>()[i];
+  element = encode<kBF16>(factor * decode(element));
+}
+
 Call square(Backend& b) {
   ProductSize size;
   size.n = 256;
@@ -163,6 +168,42 @@ const PlantedFault kFaults[] = {
            BF16& y = out.at("y").as<BF16>()[i];
            y = encode<kBF16>(2.0f * decode(y));
          }
+       });
+     }},
+    {"one group comes out twice as large", "value.power_of_2", "group 1 of y",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         for (Index i = 70 * 192; i < 121 * 192; ++i) scale_by(out.at("y"), i, 2.0f);
+       });
+     }},
+    {"odd columns come out halved", "value.power_of_2", "every 2nd column from 1",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         for (Index i = 1; i < out.at("y").elements(); i += 2) scale_by(out.at("y"), i, 0.5f);
+       });
+     }},
+    {"every row has a factor of its own", "value.power_of_2", "every row is multiplied",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         for (Index i = 0; i < out.at("y").elements(); ++i) {
+           scale_by(out.at("y"), i, std::ldexp(1.0f, static_cast<int>(i / 192 * 7 % 11) - 5));
+         }
+       });
+     }},
+    {"ReLU is fused", "value.relu", "negative values",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 7), [](NamedTensors& out) {
+         for (Index i = 0; i < out.at("y").elements(); ++i) {
+           BF16& y = out.at("y").as<BF16>()[i];
+           if (decode(y) < 0.0f) y = BF16{};
+         }
+       });
+     }},
+    {"neighbours of w exchanged say the same of x", "x.codes=reversed_2",
+     "as well if w is reversed",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 7), {"w.codes"}, [](Tensor& t, const Tensor& f) {
+         elements_from(t, f, [](Index i) { return i ^ 1; });
        });
      }},
     {"the sum is rounded to f16 before bf16", "out=f16", "f16",

@@ -38,7 +38,8 @@ std::vector<Index> remainders(const std::vector<Index>& sorted, Index period) {
     if (n + 2 < periods || periods < 3) return {};
     kept.push_back(i);
   }
-  return kept;
+  // All remainders are no period.
+  return static_cast<Index>(kept.size()) == period ? std::vector<Index>{} : kept;
 }
 
 constexpr Index kPeriods[] = {2, 4, 8, 16, 32, 64, 128, 256};

@@ -10,6 +10,10 @@ namespace mxo {
 /// restarted, first of every few, exchanged, or block by block.
 void add_block_map(const Seen& seen, std::vector<Hypothesis>& list);
 
+/// Which of the given scales each line took, blocks and lines at one stride: those of another row,
+/// block, expert, axis or stride.
+void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list);
+
 /// The lines whose scales were taken, where one scale covers the whole depth of a line.
 void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list);
 

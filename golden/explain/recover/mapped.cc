@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <map>
 
 #include "golden/explain/recover/model.h"
@@ -81,6 +82,8 @@ void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector
                   [&read](std::uint64_t w) { return read(w).nan ? 0 : w; }});
   list.push_back({"value.minus_zero", "negative zeros lose their sign",
                   [f](std::uint64_t w) { return w == f.sign() ? 0 : w; }});
+  list.push_back({"value.relu", "negative values are written as zero (ReLU)",
+                  [f, &read](std::uint64_t w) { return w & f.sign() && !read(w).nan ? 0 : w; }, 8});
   list.push_back(
       {"value.sign_lost", "signs are lost", [f](std::uint64_t w) { return f.magnitude(w); }});
   list.push_back({"value.negated", "every value is negated",
@@ -165,14 +168,21 @@ void add_measured(const Output& output, const FloatLayout& f, const ElementReade
   }
 }
 
-void add_saturation(const Output& output, const FloatLayout& f, std::vector<ValueMap>& list) {
+std::string in_decimal(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+void add_saturation(const Output& output, const FloatLayout& f, const ElementReader& read,
+                    std::vector<ValueMap>& list) {
   std::uint64_t most = 0;
   for (Index i = 0; i < output.owed * output.columns; ++i) {
     if (output.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
     most = std::max(most, f.magnitude(output.came(i)));
   }
   list.push_back(
-      {"value.clamped", "values are clamped at code " + std::to_string(most),
+      {"value.clamped", "values are clamped at " + in_decimal(read(most).value),
        [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
 }
 
@@ -210,7 +220,7 @@ std::vector<Claim> recover_mapped(Output& output) {
   std::vector<ValueMap> list;
   if (f.bits > 0) {
     add_float_maps(f, read, list);
-    add_saturation(output, f, list);
+    add_saturation(output, f, read, list);
   }
   add_measured(output, f, read, list);
   const std::size_t bytes = size_of(dtype);

@@ -1,0 +1,270 @@
+// Which of the given scales each line took: a map of lines and blocks.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "golden/explain/recover/block_map.h"
+#include "golden/explain/recover/scales.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kMostOffsets = 256;
+
+/// Where the scales of a line lie in the tensor, if they lie `step` apart from an offset.
+std::vector<Index> offsets_of(const Seen& seen, const Effective& e, Index step,
+                              const std::vector<double>& given) {
+  const auto blocks = static_cast<Index>(e.ratio.size());
+  std::vector<std::pair<Index, double>> known;
+  for (Index b = 0; b < blocks; ++b) {
+    const double v = seen.value(e, b);
+    if (!std::isnan(v)) known.emplace_back(b, v);
+  }
+  std::vector<Index> found;
+  if (known.size() < 2) return found;
+  const auto n = static_cast<Index>(given.size());
+  for (Index o = 0; o < n; ++o) {
+    if (o + step * known.back().first >= n) break;
+    bool fits = true;
+    for (const auto& [b, v] : known) {
+      fits = seen.may_be(e, b, given[static_cast<std::size_t>(o + step * b)]);
+      if (!fits) break;
+    }
+    if (!fits) continue;
+    found.push_back(o);
+    if (found.size() > kMostOffsets) break;
+  }
+  return found;
+}
+
+/// A line's own place among the scales: its number, and the group it belongs to.
+struct Own {
+  Index offset;  ///< of block 0
+  Index group;
+};
+
+/// seen = slope * line + shift[group] + step * block, in elements of the tensor of scales.
+struct Affine {
+  Index slope = 0;
+  Index step = 0;
+  std::map<Index, Index> shift;
+  Index lines = 0;  ///< that agree
+};
+
+/// Words for a map, given the distance between the scales of neighbouring lines and blocks.
+struct Strides {
+  Index line;
+  Index block;
+  Index expert;  ///< 0: none
+  bool lines_are_columns = false;
+};
+
+std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
+  const auto all_equal = [&](auto fn) {
+    return std::all_of(map.shift.begin(), map.shift.end(), fn);
+  };
+  const Index shift = map.shift.begin()->second;
+  if (map.step == 0) {
+    if (map.slope == own.line && all_equal([&](const auto& s) { return s.second == shift; })) {
+      return "every K block of " + f.name + " takes the scale of block " +
+             std::to_string(shift / std::max<Index>(own.block, 1));
+    }
+    return "all of " + f.name + " takes one scale for every K block of a line";
+  }
+  if (map.step != own.block) {
+    return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
+           " apart rather than " + std::to_string(own.block) + ")";
+  }
+  if (map.slope == 0) {
+    return "every line of " + f.name + " takes the scales of line " +
+           std::to_string(shift / std::max<Index>(own.line, 1));
+  }
+  if (map.slope != own.line) {
+    return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
+           std::to_string(own.line);
+  }
+  if (own.expert > 0) {
+    std::string text;
+    std::set<Index> sources;
+    for (const auto& [g, s] : map.shift) {
+      if (s % own.expert != 0 || s == 0) {
+        text.clear();
+        break;
+      }
+      sources.insert(g + s / own.expert);
+      text += (text.empty() ? "" : " and ") + std::string("expert ") + std::to_string(g) +
+              " takes the scales of expert " + std::to_string(g + s / own.expert);
+    }
+    if (!text.empty()) {
+      if (sources.size() == 1 && map.shift.size() > 1) {
+        return "every expert takes the scales of " + f.name + " of expert " +
+               std::to_string(*sources.begin());
+      }
+      return text + " (" + f.name + ")";
+    }
+  }
+  const bool by_blocks = own.block > own.line ? shift % own.block == 0 : shift % own.line != 0;
+  const Index by = shift / std::max<Index>(1, by_blocks ? own.block : own.line);
+  const std::string noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
+  return side_words(f) + " are those of " + std::to_string(std::abs(by)) + " " + noun +
+         (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
+}
+
+Tensor reread(const Tensor& given, const std::function<Index(Index)>& source) {
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  const Index n = given.elements();
+  for (Index i = 0; i < n; ++i) {
+    const Index from = source(i);
+    if (from < 0 || from >= n || from == i) continue;
+    std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
+                given.data() + static_cast<std::size_t>(from) * size, size);
+  }
+  return seen;
+}
+
+}  // namespace
+
+void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+  const Tensor& tensor = *seen.factor().scales;
+  const Product& p = seen.product;
+  std::vector<double> given(static_cast<std::size_t>(tensor.elements()));
+  for (std::size_t i = 0; i < given.size(); ++i)
+    given[i] = scale_value(tensor, static_cast<Index>(i));
+  const auto n = tensor.elements();
+  const Index columns = tensor.rank() == 0 ? 1 : tensor.shape().back();
+  const Index rows = tensor.rank() < 2 ? 1 : tensor.shape()[tensor.shape().size() - 2];
+  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0, p.wgrad};
+  if (!p.wgrad && tensor.rank() == 3) own.expert = rows * columns;
+  for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
+    // Candidates: pairs of lines fix the slope; the others vote.
+    struct Line {
+      Own own;
+      std::vector<Index> offsets;
+    };
+    std::vector<Line> lines;
+    for (const Effective& e : seen.lines) {
+      std::vector<Index> offsets = offsets_of(seen, e, step, given);
+      if (offsets.empty() || offsets.size() > kMostOffsets) continue;
+      lines.push_back({{seen.at(e, 0), e.group}, std::move(offsets)});
+    }
+    if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
+    // One line alone says nothing of slopes: it must have one source, or its own slope.
+    std::set<Index> slopes{
+        own.line,    0, 1, round_up(own.line, 4), round_up(own.line, 8), round_up(own.line, 16),
+        own.line + 1};
+    Affine best;
+    if (lines.size() == 1 || step == 0) slopes = {own.line};
+    for (const Index slope : slopes) {
+      // The number of a line is its own offset over its own stride.
+      std::map<Index, std::map<Index, Index>> votes;
+      std::map<Index, std::size_t> of_all;
+      for (const Line& line : lines) {
+        const Index number = own.line == 0 ? 0 : line.own.offset / own.line;
+        for (const Index o : line.offsets) {
+          ++votes[line.own.group][o - slope * number];
+          ++of_all[o - slope * number];
+        }
+      }
+      // One distance for all groups is said before one for each of them.
+      // Whole rows or blocks before distances that are neither.
+      const Index whole = std::max(own.line, own.block);
+      Index common = 0;
+      std::size_t most = 0;
+      bool plain = false;
+      for (const auto& [shift, count] : of_all) {
+        const bool now = shift % whole == 0;
+        const bool nearer = std::abs(shift) < std::abs(common);
+        const bool more = count > most || (count == most && nearer);
+        if (now == plain ? more : now ? count * 5 >= most * 4 : count * 4 > most * 5) {
+          most = count;
+          common = shift;
+          plain = now;
+        }
+      }
+      const bool one = most * 10 >= lines.size() * (plain ? 7 : 9);
+      // Few blocks of a group of a gradient fit by chance: there one distance is that of all.
+      if (p.wgrad && !one) continue;
+      Affine map;
+      map.slope = slope;
+      map.step = step;
+      for (const auto& [g, shifts] : votes) {
+        Index top = 0;
+        for (const auto& [shift, count] : shifts) {
+          // Of equals the nearest to where the line itself lies.
+          const bool nearer = count == top && std::abs(shift) < std::abs(map.shift[g]);
+          if (count > top || nearer) {
+            top = count;
+            map.shift[g] = shift;
+          }
+        }
+        if (one) {
+          map.shift[g] = common;
+          top = shifts.count(common) > 0 ? shifts.at(common) : 0;
+        }
+        map.lines += top;
+      }
+      const bool identity = slope == own.line && step == own.block &&
+                            std::all_of(map.shift.begin(), map.shift.end(),
+                                        [](const auto& s) { return s.second == 0; });
+      if (!identity && map.lines > best.lines) best = map;
+    }
+    // One scale for all blocks of a line is one of its own blocks, or no source at all.
+    if (step == 0 && (best.shift.begin()->second < 0 ||
+                      best.shift.begin()->second >=
+                          own.block * static_cast<Index>(seen.lines.front().ratio.size()))) {
+      continue;
+    }
+    if (best.lines < std::min<Index>(2, static_cast<Index>(lines.size())) ||
+        best.lines * 2 < static_cast<Index>(lines.size())) {
+      continue;
+    }
+    const std::string name = seen.factor().scales_name;
+    const auto group_of = [p, own, columns](Index i) -> Index {
+      if (own.expert > 0) return i / own.expert;
+      const Index row = i / std::max<Index>(columns, 1);
+      for (Index g = 0; g < p.groups(); ++g) {
+        const Index end = p.wgrad ? ceil_div(p.end(g), p.block) : p.end(g);
+        if (row < end) return g;
+      }
+      return p.groups() - 1;
+    };
+    // A source beyond the ends of the tensor, or of an expert, comes round, or the line keeps its
+    // own.
+    enum class Beyond : std::uint8_t { wraps, wraps_in_expert, keeps };
+    for (const Beyond beyond : {Beyond::wraps, Beyond::wraps_in_expert, Beyond::keeps}) {
+      if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
+      const auto source = [best, own, n, group_of, beyond](Index i) {
+        const auto shift = best.shift.find(group_of(i));
+        const Index s = shift == best.shift.end() ? best.shift.begin()->second : shift->second;
+        const Index line = own.line == 0          ? 0
+                           : own.line > own.block ? i / own.line
+                                                  : i % std::max<Index>(own.block, 1);
+        const Index block = own.block == 0         ? 0
+                            : own.line > own.block ? i % own.line
+                                                   : i / own.block;
+        const Index to = best.slope * line + s + best.step * block;
+        const Index extent = own.expert > 0 && beyond != Beyond::wraps ? own.expert : n;
+        const Index first = i / extent * extent;
+        const bool inside = to >= first && to < first + extent;
+        if (beyond == Beyond::keeps)
+          return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
+        if (beyond == Beyond::wraps_in_expert)
+          return first + ((to - first) % extent + extent) % extent;
+        return (to % n + n) % n;
+      };
+      list.push_back({name + "=source", words_of(best, own, seen.factor()), Stage::input,
+                      [name, n, source](Call& call) {
+                        const Tensor& from = call.input(name);
+                        if (from.elements() != n) return false;
+                        call.replace(name, reread(from, source));
+                        return true;
+                      }});
+    }
+    return;
+  }
+}
+
+}  // namespace mxo
