@@ -19,6 +19,8 @@
 namespace mxo {
 namespace {
 
+constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bits is worth a word
+
 struct Outputs {
   std::vector<Output> list;
   std::vector<std::string> missing;
@@ -121,7 +123,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
 
 /// What altered calls give, measured ones first.
 std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                                 const Progress& progress) {
+                                 const Progress& progress, Nearest& nearest) {
   std::vector<Hypothesis> list;
   for (const Output& o : outputs) {
     add_measured_rows(call, o, list);
@@ -129,7 +131,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   }
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
-  return search(backend, call, outputs, std::move(list), progress);
+  return search(backend, call, outputs, std::move(list), progress, nearest);
 }
 
 /// Several causes, or one that only says what the output looks like.
@@ -201,9 +203,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   const Index considered = left_of(outputs.list);
 
   const std::vector<Output> untouched = outputs.list;
+  Nearest nearest;
   std::vector<Claim> claims = shown_by_outputs(call, outputs.list, expected);
   if (left_of(outputs.list) > 0)
-    append(claims, shown_by_runs(backend, call, outputs.list, progress));
+    append(claims, shown_by_runs(backend, call, outputs.list, progress, nearest));
   for (Output& o : outputs.list) {
     append(claims, recover_order(o));
     append(claims, recover_factors(o));
@@ -212,7 +215,7 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   if (is_patchwork(claims, left_of(outputs.list))) {
     // One cause that gives every bit says more than what several parts look like.
     std::vector<Output> again = untouched;
-    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress);
+    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress, nearest);
     if (left_of(again) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
       claims = std::move(whole);
       outputs.list = std::move(again);
@@ -229,6 +232,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
               : e.causes.empty() ? ExplainVerdict::unknown
                                  : ExplainVerdict::partly;
   for (const Output& o : outputs.list) note(pattern_of(o));
+  if (e.verdict == ExplainVerdict::unknown && nearest.gain_db >= kNearDb) {
+    note(std::to_string(std::lround(nearest.gain_db)) + " dB nearer, but not these bits, if " +
+         nearest.phrase);
+  }
   return e;
 }
 

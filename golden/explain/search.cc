@@ -313,7 +313,8 @@ Index left_of(const std::vector<Output>& outputs) {
 }  // namespace
 
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress) {
+                          std::vector<Hypothesis> list, const Progress& progress,
+                          Nearest& nearest) {
   std::vector<Claim> claims;
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
@@ -332,6 +333,8 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         auto trial = bench.run({&h});
         if (!trial) continue;
         near.emplace_back(trial->gain_db, &h);
+        if (claims.empty() && trial->gain_db > nearest.gain_db)
+          nearest = {h.phrase, trial->gain_db};
         if (promising(*trial)) found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =

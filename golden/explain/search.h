@@ -8,9 +8,16 @@
 
 namespace mxo {
 
+/// A hypothesis that gives no bits, but comes nearest to them.
+struct Nearest {
+  std::string phrase;
+  double gain_db = 0;  ///< signal to noise of it less that of what is owed
+};
+
 /// Runs every hypothesis, alone and then in pairs, on the elements that are left, and settles
-/// what the best ones explain.
+/// what the best ones explain.  Where they explain nothing, `nearest` is the one that comes
+/// nearest.
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress);
+                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest);
 
 }  // namespace mxo

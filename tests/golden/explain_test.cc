@@ -1,6 +1,7 @@
 // Planted causes must come back first and in their place; what has no cause gets no name.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "emu/backends.h"
@@ -37,6 +38,26 @@ TEST(Explain, GivesNoNameToNoise) {
     EXPECT_TRUE(e.causes.empty()) << e.sentence();
     EXPECT_NE(e.pattern, "");
   }
+}
+
+/// Another gate in an arithmetic of its own: no bits, so no cause, but a word on what it resembles.
+TEST(Explain, SaysWhatComesNearestWithoutNamingIt) {
+  const auto backend = cpu();
+  NamedTensors in;
+  in.emplace("x", random_floats({24, 128}, 5));
+  const Planted p = spoiled(*backend, make_call("swiglu", in, {}), [&](NamedTensors& out) {
+    const float* x = in.at("x").as<float>();
+    for (Index i = 0; i < out.at("y").elements(); ++i) {
+      const double a = x[i / 64 * 128 + i % 64];
+      const double b = x[i / 64 * 128 + 64 + i % 64];
+      out.at("y").as<float>()[i] = static_cast<float>(a * b / (1.0 + std::exp(-b)));
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << e.sentence();
+  EXPECT_NE(e.pattern.find("dB nearer, but not these bits, if gate and up are exchanged"),
+            std::string::npos)
+      << e.sentence();
 }
 
 /// A rule of scales is named with every stack that has it.
