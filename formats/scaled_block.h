@@ -1,17 +1,20 @@
 // FP8 with an f32 scale per block of any extents: the scale from amax, and the code from the scale.
 #pragma once
 
+#include "formats/approximate.h"
 #include "formats/dtype.h"
 #include "formats/mx_block.h"
 #include "formats/rounded_once.h"
 
 namespace mxo {
 
-/// How a block's amax becomes a scale.  The first three give a multiplier s, what x is multiplied
-/// by, and store fl32(1 / s); the others give a divisor d, and store it.
+/// How a block's amax becomes a scale.  The first four give a multiplier s, what x is multiplied
+/// by, and store fl32(1 / s), or div_full(1, s) for the one of Triton; the others give a divisor d,
+/// and store it.
 enum class Quotient : std::uint8_t {
   max_over_amax_f64,      ///< s = f32(f64(max) / f64(amax))
   max_over_amax,          ///< s = fl32(max / amax)
+  max_div_full_amax,      ///< s = div_full(max, amax) of formats/approximate.h
   max_times_reciprocal,   ///< s = fl32(max * fl32(1 / amax))
   amax_over_max,          ///< d = fl32(amax / max)
   amax_times_reciprocal,  ///< d = fl32(amax * fl32(1 / max))
@@ -173,6 +176,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
       case Quotient::max_over_amax:
         scale = word == 0 ? bit_cast<float>(infinity) : div_rn(max, a);
         break;
+      case Quotient::max_div_full_amax: scale = div_full(max, a); break;
       case Quotient::max_times_reciprocal: scale = mul_rn(max, reciprocal_of(a)); break;
       case Quotient::amax_over_max: scale = div_rn(a, max); break;
       case Quotient::amax_times_reciprocal: scale = mul_rn(a, div_rn(1.0f, max)); break;
@@ -192,6 +196,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
   if ((bit_cast<std::uint32_t>(scale) & 0x7FFFFFFFu) > infinity) {
     return {quiet_nan(), quiet_nan()};
   }
+  if (rule.quotient == Quotient::max_div_full_amax) return {scale, div_full(1.0f, scale)};
   if (!divisor) return {scale, reciprocal_of(scale)};
   if (scale == 0.0f && rule.zero == OddAmax::no_factor) return {0.0f, scale};
   switch (rule.code) {

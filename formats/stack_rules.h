@@ -118,8 +118,8 @@ inline constexpr F32ScaleRule kFbgemm{.quotient = Quotient::max_times_reciprocal
                                       .epsilon = 1e-12,
                                       .floor = AmaxFloor::in_x,
                                       .zero = OddAmax::one};
-/// Its Triton kernels.
-inline constexpr F32ScaleRule kFbgemmTriton{.quotient = Quotient::max_over_amax,
+/// Its Triton kernels, whose divisions are div.full.
+inline constexpr F32ScaleRule kFbgemmTriton{.quotient = Quotient::max_div_full_amax,
                                             .epsilon = 1e-12,
                                             .floor = AmaxFloor::in_f32,
                                             .nan = NanRule::ignore};
@@ -159,7 +159,8 @@ inline constexpr ScaleProfile kAiterMx{
 inline constexpr ScaleProfile kAiterTritonMx{.infinity = InfinityRule::saturate_flush,
                                              .nan = NanRule::ignore,
                                              .exponent = ExponentRule::quarter};
-/// JAX block-scaled quantize: a NaN wraps to byte 0.
+/// JAX block-scaled quantize, as a GPU computes it: a NaN wraps to byte 0.  XLA on a CPU flushes
+/// subnormal scales.
 inline constexpr ScaleProfile kJaxMx{
     .descale = Descale::division_in_x, .infinity = InfinityRule::flush, .nan_scale = 0};
 /// flashinfer's trace reference on a GPU; on a CPU the exponent of an infinity is -127.

@@ -34,6 +34,7 @@ std::string stored_words(const F32ScaleRule& rule) {
   switch (rule.quotient) {
     case Quotient::max_over_amax_f64: text = "`fl(1/s)`, s = f32(f64(max) / f64(amax))"; break;
     case Quotient::max_over_amax: text = "`fl(1/s)`, s = `fl(max/amax)`"; break;
+    case Quotient::max_div_full_amax: text = "`div_full(1, s)`, s = `div_full(max, amax)`"; break;
     case Quotient::max_times_reciprocal: text = "`fl(1/s)`, s = `fl(max * fl(1/amax))`"; break;
     case Quotient::amax_over_max: text = "d = `fl(amax/max)`"; break;
     case Quotient::amax_times_reciprocal: text = "d = `fl(amax * fl(1/max))`"; break;
@@ -155,8 +156,8 @@ a test holds it against the rows. `mxo list rules --diverge A B` says where two 
 *Evidence*: `captured`, outputs of the stack's own code are repeated bit for bit; `run`, its
 expressions were run, not its file; `read`, its source; `published`, a report; `defined`, by us.
 A second writing of every row (`tests/support/stack_twins.cc`) agrees with it in every bit. Where a
-kernel's compiler decides (Triton's `div.full`, Metal's logarithm), divisions are correctly rounded
-here, and log2 rounds to the nearest f32, unless the row was captured.
+kernel's compiler decides (Metal's logarithm; Triton's `div.full`, but for FBGEMM's), divisions are
+correctly rounded here, and log2 rounds to the nearest f32, unless the row was captured.
 
 *Edges* are what the rule gives in e4m3 for f32: for blocks of zeros, of 1e-12 and of 2^-127 the
 scale and the code; for a block of 1.0 with one NaN or one infinity the scale, the code of that

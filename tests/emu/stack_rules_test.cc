@@ -305,5 +305,30 @@ TEST(RecordedQuantisers, AreRepeatedToTheBit) {
   EXPECT_EQ(tensors, file.tensors.size());
 }
 
+/// Its own file, run on that H100, gave 19 scales of 111 that true divisions do not give; only that
+/// count was kept.
+TEST(RecordedQuantisers, FbgemmInTritonDividesAsItsGpu) {
+  const TensorFile& file = capture("stack_quantisers");
+  Index parted = 0;
+  for (const std::string type : {"f32", "bf16", "f16"}) {
+    const Tensor x = tensor_of(file, "x." + type);
+    const NamedTensors out = call_operator(*make_backend("cpu", 2), "quantize", {{"x", x}},
+                                           settings({"rule=fbgemm_triton", "block=1xK"}));
+    visit_wide_float(x.dtype(), [&](auto tag) {
+      using X = typename decltype(tag)::type;
+      for (Index r = 0; r < x.extent(0); ++r) {
+        float amax = 1e-12f;
+        for (Index k = 0; k < x.extent(1); ++k) {
+          amax = std::fmax(amax, std::fabs(to_float(x.as<X>()[r * x.extent(1) + k])));
+        }
+        const float divided = 1.0f / (448.0f / amax);
+        parted += bit_cast<std::uint32_t>(divided) !=
+                  bit_cast<std::uint32_t>(out.at("scales").as<float>()[r]);
+      }
+    });
+  }
+  EXPECT_EQ(parted, 19);
+}
+
 }  // namespace
 }  // namespace mxo::test

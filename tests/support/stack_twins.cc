@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "formats/approximate.h"
+
 namespace mxo::test {
 namespace {
 
@@ -186,9 +188,8 @@ ScaledCodes fbgemm(const Block& b) {
 }
 ScaledCodes fbgemm_triton(const Block& b) {
   const float max = largest(b.format);
-  const float s = max / cuda_amax(b, 1e-12f);
-  const float stored = s == 0.0f ? kInfinity : 1.0f / s;
-  return with_codes(b, bits_of(stored),
+  const float s = div_full(max, cuda_amax(b, 1e-12f));  // Triton's a / b
+  return with_codes(b, bits_of(div_full(1.0f, s)),
                     [&](float x) { return clamped_down_last(x * s, b.format, max); });
 }
 
