@@ -9,6 +9,7 @@ class Backend;
 
 /// acc = +0;  for s = 0 .. k-1 ascending: acc = acc + fl(rows[slots[t, s], d] * weights[t, s])
 /// out[t, d] = round(acc)                           every step one f32 rounding
+/// With `steps` bf16 every product and every sum is rounded once more, to bf16.
 ///
 ///   rows     [R, D]  bf16 or f32
 ///   slots    i32 [T, k]  a row of `rows`, or -1: nothing is added
@@ -17,12 +18,14 @@ class Backend;
 ///
 /// Any extent may be 0, any strides.  Errors, before any byte is written: Error(shape), also on an
 /// index out of range; Error(dtype).
-/// Source: torchtitan b5bcd76c (scores after the experts); the order of the sum is ours.
+/// Source: torchtitan b5bcd76c (scores after the experts); Megatron-Core, unpermute in bf16; the
+/// order of the sum is ours.
 struct CombineRows {
   Operand rows;
   Operand slots;
   Operand weights;
   Result out;
+  Dtype steps = Dtype::f32;
 };
 
 /// Gradients of CombineRows:

@@ -180,13 +180,13 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
 }
 
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                      const Operand& y, const Operand& weights, const Result& out) {
+                      const Operand& y, const Operand& weights, const Result& out, Dtype steps) {
   const Check check("combine");
   check_rows(check, "y", y, plan);
   check.rank("out", out, 2);
   check.shape("out", out, {plan.tokens, y.extent[1]});
   BackendTensor back = return_sent(backend, communicator, plan, y);
-  combine_rows(backend, {back.operand(), plan.slots.operand(), weights, out});
+  combine_rows(backend, {back.operand(), plan.slots.operand(), weights, out, steps});
   return back;
 }
 

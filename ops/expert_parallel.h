@@ -57,12 +57,13 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
 ///
 ///   y        bf16 [plan.rows, D], rows where dispatch put them
 ///   weights  f32 [T, k]; absent, rows are added as they are
-///   out      bf16 or f32 [T, D]
+///   out      bf16 or f32 [T, D];  steps as CombineRows
 /// Returns the rows as they came back, [T*k, D] in the order plan.slots names: what the backward
 /// pass needs for the gradients of the weights.
 /// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd.
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                      const Operand& y, const Operand& weights, const Result& out);
+                      const Operand& y, const Operand& weights, const Result& out,
+                      Dtype steps = Dtype::f32);
 
 /// Gradients of combine: drow = bf16(fl(dout[t] * weights[t, s])), sent as `wire` says, to where
 /// the experts left their rows; dweights[t, s] = sum over d ascending of fl(dout * row).

@@ -58,7 +58,7 @@ void see(const MoeLayer& op, std::string_view stage, const Operand& tensor) {
 void route_tokens(Backend& backend, SavedMoeLayer& saved) {
   const MoeLayer& op = saved.call;
   const Index tokens = op.x.extent[0];
-  saved.logits = BackendTensor(backend, Dtype::f32, {tokens, op.experts});
+  saved.logits = BackendTensor(backend, op.router_logits, {tokens, op.experts});
   const BackendTensor ends = one_group(backend, tokens);
   grouped_matmul(backend, {unscaled(op.x), unscaled(as_one_group(op.router)), ends.operand(),
                            kExact, saved.logits.result()});
@@ -75,7 +75,9 @@ void route_tokens(Backend& backend, SavedMoeLayer& saved) {
                   op.groups,
                   op.limited_groups,
                   op.normalize,
-                  op.scale});
+                  op.scale,
+                  op.group_score,
+                  op.other_groups});
 }
 
 /// The weight of every row, at the expert.
@@ -153,8 +155,9 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   BackendTensor stacked(backend, Dtype::bf16, {shared ? 2 * tokens : 0, width});
   const Result combined = shared ? rows_of(stacked.result(), 0, tokens) : op.y;
   const bool weighs = op.scores == MoeScores::combine;
-  saved.returned = combine(backend, communicator, saved.plan, out.operand(),
-                           weighs ? saved.weights.operand() : Operand{}, combined);
+  saved.returned =
+      combine(backend, communicator, saved.plan, out.operand(),
+              weighs ? saved.weights.operand() : Operand{}, combined, op.combine_steps);
   see(op, "combined", to_read(combined));
   if (shared) {
     SharedExpert expert = open_shared(backend, op, saved.recipe, op.x);

@@ -32,7 +32,7 @@ inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permu
 using StageObserver = std::function<void(std::string_view stage, const Operand& tensor)>;
 
 /// One rank's part of
-///   logits = x router^T  exact, in f32;  experts, weights = route(logits)
+///   logits = x router^T  exact, in f32 or bf16;  experts, weights = route(logits)
 ///   u = dispatch(x);  h_e = u_e w1_e^T;  act = swiglu(h) [* weight];  o_e = act_e w2_e^T
 ///   y = combine(o) [+ shared(x)],  shared(x) = swiglu(x sw1^T) sw2^T
 ///
@@ -60,6 +60,10 @@ struct MoeLayer {
   Index limited_groups = 1;
   bool normalize = true;
   float scale = 1.0f;
+  GroupScore group_score = GroupScore::two_best;
+  OtherGroups other_groups = OtherGroups::excluded;
+  Dtype router_logits = Dtype::f32;  ///< or bf16: rounded once, as a bf16 linear layer stores them
+  Dtype combine_steps = Dtype::f32;  ///< of CombineRows
   MoePipeline pipeline = MoePipeline::mxfp8;
   MoeScores scores = MoeScores::combine;
   LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; bf16 and flow have their own

@@ -10,7 +10,7 @@ namespace mxo {
 void route(Backend& backend, const Route& op) {
   const Check check("route");
   check.rank("logits", op.logits, 2);
-  check.dtype("logits", op.logits, {Dtype::f32});
+  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16});
   const Index tokens = op.logits.extent[0];
   const Index experts = op.logits.extent[1];
   if (op.bias.given()) {
@@ -30,7 +30,8 @@ void route(Backend& backend, const Route& op) {
   in_range("groups", op.groups, 1, experts);
   check.multiple("groups", "the number of experts", experts, op.groups);
   in_range("limited_groups", op.limited_groups, 1, op.groups);
-  in_range("top_k", k, 1, experts / op.groups * op.limited_groups);
+  const bool all = op.other_groups == OtherGroups::zero;
+  in_range("top_k", k, 1, all ? experts : experts / op.groups * op.limited_groups);
   check.dtype("experts", op.experts, {Dtype::i32});
   check.dtype("weights", op.weights, {Dtype::f32});
   check.dtype("tokens_per_expert", op.tokens_per_expert, {Dtype::i32});

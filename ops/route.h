@@ -9,24 +9,36 @@ class Backend;
 
 enum class RouterScore : std::uint8_t { softmax, sigmoid };
 
+/// What a run of experts scores.
+enum class GroupScore : std::uint8_t {
+  two_best,  ///< the sum of its two largest choices, of its one in a run of one (DeepSeek-V3)
+  best,      ///< its largest choice (DeepSeek-V2)
+};
+
+/// What becomes of experts in runs that do not stay.
+enum class OtherGroups : std::uint8_t {
+  excluded,  ///< no choice: masked with -infinity
+  zero,      ///< a choice of +0, which is better than a negative one
+};
+
 /// For every token t, all in f32, sums ascending from +0:
 ///   s[e] = exp(x[e] - max x) / sum over e of exp(x[e] - max x)   (softmax)
 ///   s[e] = sigma(x[e])                                           (sigmoid)
 ///   choice[e] = s[e] + bias[e]                                   (bias decides, never weighs)
-/// With `groups` > 1 experts fall into equal runs; a run scores the sum of its two largest
-/// choices (of its one, in a run of one) and only the `limited_groups` best runs stay.
-/// The `top_k` largest choices that stay are the experts, largest first, ties to the lower
-/// index, NaN last.  With `normalize`, w = s / (sum over the slots of s + 1e-20); then
-/// weights = w * `scale`.
+/// With `groups` > 1 experts fall into equal runs; a run scores as `group_score` says and only the
+/// `limited_groups` best runs stay; `other_groups` says what the others' choices are.  The `top_k`
+/// largest choices that stay are the experts, largest first, ties to the lower index, NaN last.
+/// With `normalize`, w = s / (sum over the slots of s + 1e-20); then weights = w * `scale`.
 ///
-///   logits             f32 [T, E]        bias  f32 [E], optional
+///   logits             f32 or bf16 [T, E]  bias  f32 [E], optional
 ///   experts            i32 [T, k]        weights  f32 [T, k]
 ///   tokens_per_expert  i32 [E]           how many slots name expert e
 ///
 /// T may be 0.  exp and sigma are correctly rounded (formats/exp.h).
 /// Errors, before any byte is written: Error(shape), Error(dtype), Error(argument) for top_k,
 /// groups or limited_groups out of range.
-/// Source: torchtitan b5bcd76c, MoE router; the sums' order is ours.
+/// Source: torchtitan b5bcd76c, MoE router; DeepSeek-V2 and -V3, MoEGate, also as transformers and
+/// vLLM have it (masked with 0 or -infinity); the sums' order is ours.
 struct Route {
   Operand logits;
   Operand bias;
@@ -38,6 +50,8 @@ struct Route {
   Index limited_groups = 1;
   bool normalize = true;
   float scale = 1.0f;
+  GroupScore group_score = GroupScore::two_best;
+  OtherGroups other_groups = OtherGroups::excluded;
 };
 
 void route(Backend& backend, const Route& op);

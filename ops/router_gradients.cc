@@ -8,7 +8,7 @@ namespace mxo {
 void route_backward(Backend& backend, const RouteBackward& op) {
   const Check check("route_backward");
   check.rank("logits", op.logits, 2);
-  check.dtype("logits", op.logits, {Dtype::f32});
+  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16});
   check.rank("experts", op.experts, 2);
   check.dtype("experts", op.experts, {Dtype::i32});
   check.shape("experts", op.experts, {op.logits.extent[0], op.experts.extent[1]});

@@ -12,7 +12,7 @@ namespace mxo {
 ///   sigmoid: dlogits_e = ds_e * (s_e * (1 - s_e)), 0 if not chosen
 /// The choice itself has no gradient.
 ///
-///   logits  f32 [T, E];  experts  i32 [T, k], Route's answer;  dweights  f32 [T, k]
+///   logits  f32 or bf16 [T, E];  experts  i32 [T, k], Route's answer;  dweights  f32 [T, k]
 ///   dlogits  f32 [T, E]
 ///
 /// T may be 0.  Errors, before any byte is written: Error(shape), also on an expert out of range;

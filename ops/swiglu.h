@@ -11,7 +11,8 @@ class Backend;
 /// With x[r, :] = [a | b], s = sigma(a) correctly rounded, every step one f32 rounding:
 ///   y[r, f] = ((a[f] * s[f]) * b[f]) * probs[r]
 /// and under another gate, with a = min(a, limit), b = min(max(b, -limit), limit) + up_offset (NaN
-/// stays NaN; an offset of 0 adds nothing) and the act and the roundings to bf16 of ops/gate_rule.h:
+/// stays NaN; an offset of 0 adds nothing) and the act and the roundings to bf16 of
+/// ops/gate_rule.h:
 ///   y[r, f] = (act(a[f]) * b[f]) * probs[r],  or  act(a[f]) * probs[r]  where there is no b
 ///
 ///   x      [R, 2F]  f32 or bf16, gate a first unless `gate` says otherwise; [R, F] without b

@@ -123,6 +123,7 @@ struct RowOfMatrix {
 }  // namespace
 
 void DeviceBackend::run(const CombineRows& op) {
+  if (op.steps != Dtype::f32) lacks("combine_rows in bf16");
   if (op.out.elements() == 0) return;
   const Slots slots{op.slots.as<const std::int32_t, 2>(), op.weights.as<const float, 2>(),
                     op.weights.given(), op.rows.extent[0], faults()};

@@ -196,6 +196,10 @@ __global__ void __launch_bounds__(kWarps * 32)
 }  // namespace
 
 void DeviceBackend::run(const Route& op) {
+  if (op.group_score != GroupScore::two_best || op.other_groups != OtherGroups::excluded) {
+    lacks("route with these groups");
+  }
+  if (op.logits.dtype != Dtype::f32) lacks("route of bf16 logits");
   const auto counts = op.tokens_per_expert.as<std::int32_t, 1>();
   clear_kernel<<<blocks_for(counts.extent[0]), kThreads, 0, stream()>>>(counts);
   check_launch("route");
@@ -223,6 +227,7 @@ void DeviceBackend::run(const Route& op) {
 }
 
 void DeviceBackend::run(const RouteBackward& op) {
+  if (op.logits.dtype != Dtype::f32) lacks("route_backward of bf16 logits");
   const Index tokens = op.logits.extent[0];
   const Index experts = op.logits.extent[1];
   if (tokens == 0 || experts == 0) return;

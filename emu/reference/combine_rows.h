@@ -21,6 +21,8 @@ void visit_combine(const CombineRows& op, Fn&& run) {
       const auto weights = op.weights.as<const float, 2>();
       const auto out = op.out.as<Y, 2>();
       const bool weighted = op.weights.given();
+      const bool narrow = op.steps == Dtype::bf16;
+      const auto step = [narrow](float x) { return narrow ? to_float(from_float<BF16>(x)) : x; };
       run([=](Index t) {
         constexpr Index kStrip = 256;
         for (Index first = 0; first < out.extent[1]; first += kStrip) {
@@ -30,7 +32,9 @@ void visit_combine(const CombineRows& op, Fn&& run) {
             const Index row = slots(t, s);
             if (row < 0) continue;
             const float weight = weighted ? weights(t, s) : 1.0f;  // a product by 1 is exact
-            for (Index d = first; d < past; ++d) acc[d - first] += to_float(rows(row, d)) * weight;
+            for (Index d = first; d < past; ++d) {
+              acc[d - first] = step(acc[d - first] + step(to_float(rows(row, d)) * weight));
+            }
           }
           for (Index d = first; d < past; ++d) out(t, d) = rounded<Y>(acc[d - first]);
         }

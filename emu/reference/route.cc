@@ -20,8 +20,8 @@ bool before(float a, float b, Index i, Index j) {
   return a != b ? a > b : i < j;
 }
 
-/// The sum of the two largest choices of a run; NaN counts as the smallest.
-float group_score(const float* choice, Index count) {
+/// The largest choice of a run, or the sum of its two largest; NaN counts as the smallest.
+float group_score(const float* choice, Index count, GroupScore kind) {
   float first = -INFINITY;
   float second = -INFINITY;
   for (Index i = 0; i < count; ++i) {
@@ -32,7 +32,7 @@ float group_score(const float* choice, Index count) {
       second = choice[i];
     }
   }
-  return count == 1 ? first : first + second;
+  return count == 1 || kind == GroupScore::best ? first : first + second;
 }
 
 /// Puts the `count` best of `order` first, in order.
@@ -51,11 +51,18 @@ void admit(const Route& op, RouteScratch& s) {
   const Index run = experts / op.groups;
   s.group.resize(static_cast<std::size_t>(op.groups));
   for (Index g = 0; g < op.groups; ++g) {
-    s.group[static_cast<std::size_t>(g)] = group_score(s.choice.data() + g * run, run);
+    s.group[static_cast<std::size_t>(g)] =
+        group_score(s.choice.data() + g * run, run, op.group_score);
   }
   std::vector<Index> runs(static_cast<std::size_t>(op.groups));
   std::iota(runs.begin(), runs.end(), Index{0});
   take_best(runs, op.limited_groups, s.group);
+  if (op.other_groups == OtherGroups::zero) {
+    for (Index g = op.limited_groups; g < op.groups; ++g) {
+      std::fill_n(s.choice.begin() + runs[static_cast<std::size_t>(g)] * run, run, 0.0f);
+    }
+    return;
+  }
   s.order.clear();
   for (Index g = 0; g < op.limited_groups; ++g) {
     for (Index i = 0; i < run; ++i) s.order.push_back(runs[static_cast<std::size_t>(g)] * run + i);
@@ -64,20 +71,22 @@ void admit(const Route& op, RouteScratch& s) {
 
 }  // namespace
 
-void score_token(const Matrix<const float>& logits, RouterScore kind, Index t,
-                 std::vector<float>& score) {
-  const Index experts = logits.extent[1];
+void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<float>& score) {
+  visit_f32_or_bf16(logits.dtype, [&](auto tag) {
+    const auto logit = logits.as<const typename decltype(tag)::type, 2>();
+    for (std::size_t e = 0; e < score.size(); ++e) {
+      score[e] = to_float(logit(t, static_cast<Index>(e)));
+    }
+  });
   if (kind == RouterScore::sigmoid) {
-    for (Index e = 0; e < experts; ++e)
-      score[static_cast<std::size_t>(e)] = sigmoid_rn(logits(t, e));
+    for (float& value : score) value = sigmoid_rn(value);
     return;
   }
-  float top = logits(t, 0);
-  for (Index e = 1; e < experts; ++e) top = logits(t, e) > top ? logits(t, e) : top;
+  float top = score[0];
+  for (const float value : score) top = value > top ? value : top;
   float sum = 0.0f;
-  for (Index e = 0; e < experts; ++e) {
-    const float value = exp_rn(logits(t, e) - top);
-    score[static_cast<std::size_t>(e)] = value;
+  for (float& value : score) {
+    value = exp_rn(value - top);
     sum += value;
   }
   for (float& value : score) value /= sum;
@@ -87,7 +96,7 @@ void route_token(const Route& op, Index t, RouteScratch& s) {
   const Index experts = op.logits.extent[1];
   const Index k = op.experts.extent[1];
   s.score.resize(static_cast<std::size_t>(experts));
-  score_token(op.logits.as<const float, 2>(), op.score, t, s.score);
+  score_token(op.logits, op.score, t, s.score);
   s.choice = s.score;
   if (op.bias.given()) {
     const auto bias = op.bias.as<const float, 1>();

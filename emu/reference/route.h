@@ -16,8 +16,7 @@ struct RouteScratch {
 };
 
 /// The scores of token t into `score`, which has room for them.
-void score_token(const Matrix<const float>& logits, RouterScore kind, Index t,
-                 std::vector<float>& score);
+void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<float>& score);
 
 /// Writes experts[t, :] and weights[t, :].
 void route_token(const Route& op, Index t, RouteScratch& scratch);

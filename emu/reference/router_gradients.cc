@@ -24,12 +24,11 @@ void through_weights(const RouteBackward& op, const std::vector<float>& s, std::
 }  // namespace
 
 void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& score) {
-  const auto logits = op.logits.as<const float, 2>();
   const auto experts = op.experts.as<const std::int32_t, 2>();
   const auto dweights = op.dweights.as<const float, 2>();
   const auto dlogits = op.dlogits.as<float, 2>();
-  score.resize(static_cast<std::size_t>(logits.extent[1]));
-  if (!score.empty()) score_token(logits, op.score, t, score);
+  score.resize(static_cast<std::size_t>(op.logits.extent[1]));
+  if (!score.empty()) score_token(op.logits, op.score, t, score);
 
   std::vector<float> s;  // of the slots
   std::vector<float> ds;
@@ -42,7 +41,7 @@ void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& 
   float dot = 0.0f;
   for (std::size_t j = 0; j < s.size(); ++j) dot += ds[j] * s[j];
   const bool softmax = op.score == RouterScore::softmax;
-  for (Index e = 0; e < logits.extent[1]; ++e) {
+  for (Index e = 0; e < op.logits.extent[1]; ++e) {
     const float value = score[static_cast<std::size_t>(e)];
     dlogits(t, e) = softmax ? rounded<float>(value * (0.0f - dot)) : 0.0f;
   }

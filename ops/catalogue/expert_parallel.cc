@@ -33,7 +33,8 @@ class RankCall {
         communicator_(communicator),
         inputs_(inputs_of_rank(inputs, communicator.rank())),
         stage_(backend, op, inputs_),
-        wire_(wire_of(op, set)) {
+        wire_(wire_of(op, set)),
+        steps_(set.text("steps", "f32") == "bf16" ? Dtype::bf16 : Dtype::f32) {
     const Index experts = set.integer("experts", 0);
     const bool padded = set.text("layout", "rank_major") == "expert_major_padded";
     plan_ = plan_experts(backend, communicator, stage_.indices("experts"), experts,
@@ -74,7 +75,7 @@ class RankCall {
   NamedTensors combined() {
     const Operand y = stage_.floats("y");
     BackendTensor result(backend_, Dtype::bf16, {plan_.tokens, y.extent[1]});
-    combine(backend_, communicator_, plan_, y, weights(), result.result());
+    combine(backend_, communicator_, plan_, y, weights(), result.result(), steps_);
     NamedTensors out;
     out.emplace("out", on_host(backend_, result.operand()));
     return out;
@@ -114,6 +115,7 @@ class RankCall {
   NamedViews inputs_;
   Staging stage_;
   Wire wire_;
+  Dtype steps_;  // of combine
   ExpertPlan plan_;
 };
 
@@ -182,6 +184,12 @@ constexpr ParameterSpec kSet[] = {
     {"scale_mode", "rceil|floor|ceil|even", "of scales"},
     {"rule", "", "of scales: torchao, or flow with fp8_blockwise, unless given"},
 };
+constexpr ParameterSpec kCombineSet[] = {
+    kSet[0], kSet[1],
+    kSet[2], kSet[3],
+    kSet[4], kSet[5],
+    kSet[6], kSet[7],
+    kSet[8], {"steps", "f32|bf16", "what products and sums are rounded to"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"dispatch", "rows to the ranks of their experts", kDispatchIn, kDispatchOut, kSet, nullptr,
@@ -189,7 +197,7 @@ constexpr CatalogueEntry kEntries[] = {
     {"dispatch_backward", "gradient of dispatch: rows back, summed by slots", kDispatchBackwardIn,
      kDispatchBackwardOut, kSet, nullptr, call_dispatch_backward},
     {"combine", "rows back to their tokens, weighted and summed by slots", kCombineIn, kCombineOut,
-     kSet, nullptr, call_combine},
+     kCombineSet, nullptr, call_combine},
     {"combine_backward", "gradients of combine", kCombineBackwardIn, kCombineBackwardOut, kSet,
      nullptr, call_combine_backward},
 };

@@ -53,6 +53,10 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   op.limited_groups = set.integer("limited_groups", op.groups);
   op.normalize = set.flag("normalize", true);
   op.scale = static_cast<float>(set.real("scale", 1.0));
+  if (set.text("group_score", "two_best") == "best") op.group_score = GroupScore::best;
+  if (set.text("other_groups", "excluded") == "zero") op.other_groups = OtherGroups::zero;
+  if (set.text("router_logits", "f32") == "bf16") op.router_logits = Dtype::bf16;
+  if (set.text("combine_steps", "f32") == "bf16") op.combine_steps = Dtype::bf16;
   op.pipeline = pipeline_of(set);
   if (set.text("scores", "combine") == "swiglu") op.scores = MoeScores::swiglu;
   op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
@@ -227,8 +231,12 @@ constexpr auto kSet = with_sum_parameters({
     {"score", "softmax|sigmoid", "of the router"},
     {"groups", "1", "of experts"},
     {"limited_groups", "", "groups a token may choose from; all if not given"},
+    {"group_score", "two_best|best", "of a group: the sum of its two best, or its best"},
+    {"other_groups", "excluded|zero", "experts of groups that go: none to choose, or scored 0"},
     {"normalize", "true|false", "weights of a token add up to scale"},
     {"scale", "1", "of weights"},
+    {"router_logits", "f32|bf16", "what the exact logits are rounded to"},
+    {"combine_steps", "f32|bf16", "what products and sums of combine are rounded to"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
     {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
     {"recompute", "false|true", "backward computes h and act again; the same bits"},

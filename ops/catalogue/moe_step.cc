@@ -41,6 +41,8 @@ NamedTensors call_route(Backend& backend, const NamedViews& inputs, const Parame
   op.limited_groups = set.integer("limited_groups", op.groups);
   op.normalize = set.flag("normalize", true);
   op.scale = static_cast<float>(set.real("scale", 1.0));
+  if (set.text("group_score", "two_best") == "best") op.group_score = GroupScore::best;
+  if (set.text("other_groups", "excluded") == "zero") op.other_groups = OtherGroups::zero;
   route(stage.ready(), op);
   return stage.finish();
 }
@@ -97,7 +99,8 @@ NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Pa
   return stage.finish();
 }
 
-constexpr OperandSpec kRouteIn[] = {{"logits", "[T, E]", "f32"}, {"bias", "[E]", "f32", true}};
+constexpr OperandSpec kRouteIn[] = {{"logits", "[T, E]", "f32 or bf16"},
+                                    {"bias", "[E]", "f32", true}};
 constexpr OperandSpec kRouteOut[] = {{"experts", "[T, k]", "i32"},
                                      {"weights", "[T, k]", "f32"},
                                      {"tokens_per_expert", "[E]", "i32"}};
@@ -105,7 +108,9 @@ constexpr ParameterSpec kRouteSet[] = {
     {"top_k", "1", "experts of a token"},
     {"score", "softmax|sigmoid", "of a logit"},
     {"groups", "1", "equal runs of experts"},
-    {"limited_groups", "", "runs that stay, by the sum of their two best; all unless given"},
+    {"limited_groups", "", "runs that stay; all unless given"},
+    {"group_score", "two_best|best", "of a run: the sum of its two best, or its best"},
+    {"other_groups", "excluded|zero", "experts of runs that go: none to choose, or scored 0"},
     {"normalize", "true|false", "divide the weights of a token by their sum"},
     {"scale", "1", "factor of the weights"},
 };

@@ -9,7 +9,31 @@
 namespace mxo {
 namespace {
 
+/// quantize with row-major scales, and these in the layout that the call names.
+NamedTensors quantize_and_lay_out(Backend& backend, const NamedViews& inputs, const Parameters& set,
+                                  std::string_view layout) {
+  if (inputs.result("scales") != nullptr) {
+    throw Error(Fault::argument,
+                "quantize: scales: found memory to write to, needs row-major or "
+                "blocked scales for that");
+  }
+  auto rest = set.all();
+  rest.erase("scale_layout");
+  NamedTensors out = call_operator(backend, "quantize", inputs, Parameters(std::move(rest)));
+  Tensor& scales = out.at("scales");
+  Parameters how;
+  const bool experts = layout == "blocked" && scales.shape().size() == 3;
+  how.set("layout", experts ? "per_group_3d" : layout);
+  scales = call_operator(backend, "swizzle_scales", {{"scales", scales}}, how).at("blocked");
+  return out;
+}
+
 NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
+  const std::string_view layout = set.text("scale_layout", "row_major");
+  const bool turns = set.flag("transpose", false);
+  if (layout != "row_major" && (layout != "blocked" || turns)) {
+    return quantize_and_lay_out(backend, inputs, set, layout);
+  }
   Staging stage(backend, "quantize", inputs);
   const ScaleChoice choice = scale_choice("quantize", set);
   Quantize op;
@@ -95,7 +119,8 @@ constexpr ParameterSpec kQuantizeSet[] = {
     kScaleMaxParameter,
     kRoundingParameter,
     kTranspose,
-    {"scale_layout", "row_major|blocked", "blocked: 128x4 tiles, one matrix per expert"},
+    {"scale_layout", "row_major|blocked|mn_major_tma|cublas_1x128|packed_ue8m0|tiles_8x4",
+     "blocked: 128x4 tiles, one matrix per expert; others as swizzle_scales"},
 };
 constexpr OperandSpec kDequantizeIn[] = {kQuantizeOut[0], kQuantizeOut[1], kEnds};
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};

@@ -1,9 +1,12 @@
 // Catalogue entries of swizzle_scales and unswizzle_scales.
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/staging.h"
 #include "ops/checked.h"
+#include "ops/packed_scales.h"
 #include "ops/scale_layouts.h"
 
 namespace mxo {
@@ -15,7 +18,46 @@ ScaleLayout layout_named(std::string_view name) {
   return name == "per_group_3d" ? ScaleLayout::per_group_3d : ScaleLayout::blocked;
 }
 
+/// A layout that no backend has: the host's.
+std::optional<PackedLayout> packed_named(std::string_view name) {
+  if (name == "mn_major_tma") return PackedLayout::mn_major_tma;
+  if (name == "cublas_1x128") return PackedLayout::cublas_1x128;
+  if (name == "packed_ue8m0") return PackedLayout::packed_ue8m0;
+  if (name == "tiles_8x4") return PackedLayout::tiles_8x4;
+  return std::nullopt;
+}
+
+void on_the_host(std::string_view op, const Backend& backend, const Parameters& set) {
+  if (backend.reads_host_memory()) return;
+  throw Error(Fault::unsupported, std::string(backend.name()) + ": " + std::string(op) +
+                                      " with layout " + std::string(set.text("layout", "")) +
+                                      " is not available on this backend; reference and cpu have "
+                                      "every operator");
+}
+
+NamedTensors call_pack(Backend& backend, const NamedViews& inputs, const Parameters& set,
+                       PackedLayout layout) {
+  constexpr std::string_view kOp = "swizzle_scales";
+  on_the_host(kOp, backend, set);
+  Staging stage(backend, kOp, inputs);
+  const PlacedOperand& given = stage.given("scales");
+  Check(kOp).rank("scales", given.view, 2, 3);
+  const bool bytes = given.dtype() == Dtype::u8 || given.dtype() == Dtype::e8m0;
+  const bool floats =
+      packed_dtype(layout) == Dtype::f32 || (layout == PackedLayout::packed_ue8m0 && !bytes);
+  PackScales op;
+  op.layout = layout;
+  op.scales = floats ? stage.floats("scales") : stage.scales("scales");
+  op.packed = stage.output("blocked", packed_dtype(layout), packed_shape(layout, given.shape()));
+  stage.ready();
+  pack_scales(op);
+  return stage.finish();
+}
+
 NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
+  if (const auto packed = packed_named(set.text("layout", ""))) {
+    return call_pack(backend, inputs, set, *packed);
+  }
   Staging stage(backend, "swizzle_scales", inputs);
   const std::vector<Index> shape = stage.given("scales").shape();
   const Check check("swizzle_scales");
@@ -31,24 +73,73 @@ NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Para
   return stage.finish();
 }
 
-NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
-  Staging stage(backend, "unswizzle_scales", inputs);
-  UnswizzleScales op;
-  op.layout = layout_named(set.text("layout", "blocked"));
-  op.blocked = stage.codes("blocked", Dtype::u8);
-  if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
+/// Rows and columns of the scales that a call of unswizzle_scales asks for, at most `most`.
+std::vector<Index> shape_set(const Parameters& set, Index most) {
   if (!set.has("rows") || !set.has("columns")) {
     throw Error(Fault::argument, "unswizzle_scales: rows and columns: missing, both are needed");
   }
   std::vector<Index> shape = {set.integer("rows", 0), set.integer("columns", 0)};
   for (const Index extent : shape) {
-    // The blocked bytes are as many as the scales at least: a larger extent is no request.
-    if (extent < 0 || extent > std::max<Index>(stage.given("blocked").elements(), 1)) {
+    if (extent < 0 || extent > most) {
       throw Error(Fault::argument, "unswizzle_scales: rows, columns: found " +
                                        std::to_string(extent) + ", needs an extent of 'blocked'");
     }
   }
+  return shape;
+}
+
+NamedTensors call_unpack(Backend& backend, const NamedViews& inputs, const Parameters& set,
+                         PackedLayout layout) {
+  constexpr std::string_view kOp = "unswizzle_scales";
+  on_the_host(kOp, backend, set);
+  Staging stage(backend, kOp, inputs);
+  std::vector<Index> shape = shape_set(set, std::numeric_limits<std::int32_t>::max());
+  const PlacedOperand& given = stage.given("blocked");
+  if (layout == PackedLayout::mn_major_tma || layout == PackedLayout::packed_ue8m0) {
+    if (given.shape().size() == 3) shape.insert(shape.begin(), given.extent(0));
+  }
+  UnpackScales op;
+  op.layout = layout;
+  const bool floats = packed_dtype(layout) == Dtype::f32;
+  op.packed = floats                              ? stage.floats("blocked")
+              : layout == PackedLayout::tiles_8x4 ? stage.codes("blocked", Dtype::u8)
+                                                  : stage.indices("blocked");
+  Check(kOp).shape("blocked", op.packed, packed_shape(layout, shape));
+  op.scales = stage.output("scales", floats ? Dtype::f32 : Dtype::u8, shape);
+  stage.ready();
+  unpack_scales(op);
+  return stage.finish();
+}
+
+/// torchao returns tiles as a matrix of their bytes, too: [rup(R, 128), rup(C, 4)], of each expert.
+Operand flattened(Operand blocked, ScaleLayout layout, const std::vector<Index>& shape) {
+  const bool experts = layout == ScaleLayout::per_group_3d;
+  if ((layout != ScaleLayout::blocked && !experts) || !blocked.contiguous()) return blocked;
+  const int first = experts ? 1 : 0;
+  if (blocked.rank != first + 2) return blocked;
+  if (blocked.extent[first] != round_up(shape[shape.size() - 2], kTileRows) ||
+      blocked.extent[first + 1] != round_up(shape.back(), kTileColumns)) {
+    return blocked;
+  }
+  blocked.rank = first + 1;
+  blocked.extent[first] *= blocked.extent[first + 1];
+  blocked.stride[first] = 1;
+  return blocked;
+}
+
+NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
+  if (const auto packed = packed_named(set.text("layout", ""))) {
+    return call_unpack(backend, inputs, set, *packed);
+  }
+  Staging stage(backend, "unswizzle_scales", inputs);
+  UnswizzleScales op;
+  op.layout = layout_named(set.text("layout", "blocked"));
+  op.blocked = stage.codes("blocked", Dtype::u8);
+  if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
+  // The blocked bytes are as many as the scales at least: a larger extent is no request.
+  std::vector<Index> shape = shape_set(set, std::max<Index>(stage.given("blocked").elements(), 1));
   if (op.layout == ScaleLayout::per_group_3d) shape.insert(shape.begin(), op.blocked.extent[0]);
+  op.blocked = flattened(op.blocked, op.layout, shape);
   const Check check("unswizzle_scales");
   check.shape("blocked", op.blocked, blocked_shape(op.layout, shape, op.group_ends.extent[0]));
   op.scales = stage.output("scales", Dtype::u8, shape);
@@ -56,11 +147,15 @@ NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Pa
   return stage.finish();
 }
 
-constexpr ParameterSpec kLayout{"layout", "blocked|m_groups|k_groups|per_group_3d",
-                                "how the 128x4 tiles of several matrices lie"};
+constexpr ParameterSpec kLayout{
+    "layout",
+    "blocked|m_groups|k_groups|per_group_3d|mn_major_tma|cublas_1x128|"
+    "packed_ue8m0|tiles_8x4",
+    "how the 128x4 tiles of several matrices lie; or another library's"};
 constexpr OperandSpec kEnds{"group_ends", "[G], m_groups: rows, k_groups: columns", "i32", true};
-constexpr OperandSpec kScales{"scales", "[R, C] or [E, R, C]", "u8 (e8m0)"};
-constexpr OperandSpec kBlocked{"blocked", "flat, or the layout's upper bound", "u8"};
+constexpr OperandSpec kScales{"scales", "[R, C] or [E, R, C]", "u8 (e8m0), or f32"};
+constexpr OperandSpec kBlocked{"blocked", "flat, a matrix, or as the layout has it",
+                               "u8, f32 or i32"};
 
 constexpr OperandSpec kSwizzleIn[] = {kScales, kEnds};
 constexpr OperandSpec kSwizzleOut[] = {kBlocked};

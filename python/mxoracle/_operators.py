@@ -136,7 +136,10 @@ def quantize(
     scale_max: str | int | float | None = None,
     rounding: str | int | float | None = None,
     transpose: bool | None = None,
-    scale_layout: Literal["row_major", "blocked"] | Any = None,
+    scale_layout: Literal[
+        "row_major", "blocked", "mn_major_tma", "cublas_1x128", "packed_ue8m0", "tiles_8x4",
+    ]
+    | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
@@ -160,7 +163,8 @@ def quantize(
         scale_max: f32 scales: bound of amax; the rule's
         rounding: of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's
         transpose: blocks of more than one row: last axes exchanged (false, true)
-        scale_layout: blocked: 128x4 tiles, one matrix per expert (row_major, blocked)
+        scale_layout: blocked: 128x4 tiles, one matrix per expert; others as swizzle_scales
+            (row_major, blocked, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -280,20 +284,24 @@ def swizzle_scales(
     scales: Any,
     group_ends: Any = None,
     *,
-    layout: Literal["blocked", "m_groups", "k_groups", "per_group_3d"] | Any = None,
+    layout: Literal[
+        "blocked", "m_groups", "k_groups", "per_group_3d", "mn_major_tma", "cublas_1x128",
+            "packed_ue8m0", "tiles_8x4",
+    ]
+    | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
     """Scale bytes to 128x4 tiles, padding 0.
 
     Operands:
-        scales: [R, C] or [E, R, C], u8 (e8m0)
+        scales: [R, C] or [E, R, C], u8 (e8m0), or f32
         group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
     Returns:
-        blocked: flat, or the layout's upper bound, u8
+        blocked: flat, a matrix, or as the layout has it, u8, f32 or i32
     Parameters, the first value is the default:
-        layout: how the 128x4 tiles of several matrices lie (blocked, m_groups, k_groups,
-            per_group_3d)
+        layout: how the 128x4 tiles of several matrices lie; or another library's (blocked,
+            m_groups, k_groups, per_group_3d, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
     It is returned alone.
     """
     outputs = run(
@@ -313,7 +321,11 @@ def unswizzle_scales(
     blocked: Any,
     group_ends: Any = None,
     *,
-    layout: Literal["blocked", "m_groups", "k_groups", "per_group_3d"] | Any = None,
+    layout: Literal[
+        "blocked", "m_groups", "k_groups", "per_group_3d", "mn_major_tma", "cublas_1x128",
+            "packed_ue8m0", "tiles_8x4",
+    ]
+    | Any = None,
     rows: str | int | float | None = None,
     columns: str | int | float | None = None,
     backend: str = "cpu",
@@ -322,13 +334,13 @@ def unswizzle_scales(
     """128x4 tiles to scale bytes.
 
     Operands:
-        blocked: flat, or the layout's upper bound, u8
+        blocked: flat, a matrix, or as the layout has it, u8, f32 or i32
         group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
     Returns:
-        scales: [R, C] or [E, R, C], u8 (e8m0)
+        scales: [R, C] or [E, R, C], u8 (e8m0), or f32
     Parameters, the first value is the default:
-        layout: how the 128x4 tiles of several matrices lie (blocked, m_groups, k_groups,
-            per_group_3d)
+        layout: how the 128x4 tiles of several matrices lie; or another library's (blocked,
+            m_groups, k_groups, per_group_3d, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
         rows: rows of scales
         columns: columns of scales
     It is returned alone.
@@ -1010,6 +1022,8 @@ def route(
     score: Literal["softmax", "sigmoid"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
+    group_score: Literal["two_best", "best"] | Any = None,
+    other_groups: Literal["excluded", "zero"] | Any = None,
     normalize: bool | None = None,
     scale: str | int | float | None = None,
     backend: str = "cpu",
@@ -1018,7 +1032,7 @@ def route(
     """Experts and weights of every token.
 
     Operands:
-        logits: [T, E], f32
+        logits: [T, E], f32 or bf16
         bias: [E], f32; optional
     Returns:
         experts: [T, k], i32
@@ -1028,7 +1042,9 @@ def route(
         top_k: experts of a token (1)
         score: of a logit (softmax, sigmoid)
         groups: equal runs of experts (1)
-        limited_groups: runs that stay, by the sum of their two best; all unless given
+        limited_groups: runs that stay; all unless given
+        group_score: of a run: the sum of its two best, or its best (two_best, best)
+        other_groups: experts of runs that go: none to choose, or scored 0 (excluded, zero)
         normalize: divide the weights of a token by their sum (true, false)
         scale: factor of the weights (1)
     One output is returned alone, several as a tuple in this order.
@@ -1045,6 +1061,8 @@ def route(
         score=score,
         groups=groups,
         limited_groups=limited_groups,
+        group_score=group_score,
+        other_groups=other_groups,
         normalize=normalize,
         scale=scale,
     )
@@ -1766,6 +1784,7 @@ def combine(
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
     rule: str | int | float | None = None,
+    steps: Literal["f32", "bf16"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1788,6 +1807,7 @@ def combine(
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
+        steps: what products and sums are rounded to (f32, bf16)
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1811,6 +1831,7 @@ def combine(
         format=format,
         scale_mode=scale_mode,
         rule=rule,
+        steps=steps,
     )
     return outputs
 
@@ -1905,8 +1926,12 @@ def moe_layer(
     score: Literal["softmax", "sigmoid"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
+    group_score: Literal["two_best", "best"] | Any = None,
+    other_groups: Literal["excluded", "zero"] | Any = None,
     normalize: bool | None = None,
     scale: str | int | float | None = None,
+    router_logits: Literal["f32", "bf16"] | Any = None,
+    combine_steps: Literal["f32", "bf16"] | Any = None,
     alignment: str | int | float | None = None,
     placement: Literal["fused", "unfused"] | Any = None,
     recompute: bool | None = None,
@@ -1955,8 +1980,12 @@ def moe_layer(
         score: of the router (softmax, sigmoid)
         groups: of experts (1)
         limited_groups: groups a token may choose from; all if not given
+        group_score: of a group: the sum of its two best, or its best (two_best, best)
+        other_groups: experts of groups that go: none to choose, or scored 0 (excluded, zero)
         normalize: weights of a token add up to scale (true, false)
         scale: of weights (1)
+        router_logits: what the exact logits are rounded to (f32, bf16)
+        combine_steps: what products and sums of combine are rounded to (f32, bf16)
         alignment: rows that an expert's padded rows are a multiple of (32)
         placement: how rows reach their place; the same bytes (fused, unfused)
         recompute: backward computes h and act again; the same bits (false, true)
@@ -1997,8 +2026,12 @@ def moe_layer(
         score=score,
         groups=groups,
         limited_groups=limited_groups,
+        group_score=group_score,
+        other_groups=other_groups,
         normalize=normalize,
         scale=scale,
+        router_logits=router_logits,
+        combine_steps=combine_steps,
         alignment=alignment,
         placement=placement,
         recompute=recompute,

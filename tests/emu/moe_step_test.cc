@@ -9,6 +9,7 @@
 #include <random>
 
 #include "emu/backends.h"
+#include "emu/communicators.h"
 #include "ops/catalogue.h"
 #include "ops/scaling_aware_transpose.h"
 #include "ops/swiglu.h"
@@ -210,6 +211,121 @@ TEST(Route, KeepsOnlyTheBestRunsOfExpertsAndWeighsWithoutTheBias) {
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(out.at("weights").as<float>()[i], s[i] / (sum + 1e-20f) * 2.5f);
   }
+}
+
+/// MoEGate of DeepSeek-V3 as transformers has it, in double where order decides: scores of groups
+/// by their two best or their best, the others masked with 0 or -infinity, weights of the scores.
+std::vector<std::int32_t> experts_by_masks(const std::vector<float>& score,
+                                           const std::vector<float>& bias, int groups, int stay,
+                                           int k, bool best, float masked) {
+  const std::size_t run = score.size() / static_cast<std::size_t>(groups);
+  std::vector<float> choice(score.size());
+  for (std::size_t e = 0; e < score.size(); ++e) choice[e] = score[e] + bias[e];
+  std::vector<std::pair<float, int>> order;
+  for (int g = 0; g < groups; ++g) {
+    std::vector<float> of(choice.begin() + g * static_cast<std::ptrdiff_t>(run),
+                          choice.begin() + (g + 1) * static_cast<std::ptrdiff_t>(run));
+    std::sort(of.rbegin(), of.rend());
+    order.emplace_back(best ? of[0] : of[0] + of[1], -g);
+  }
+  std::sort(order.rbegin(), order.rend());
+  for (int i = stay; i < groups; ++i) {
+    const auto g = static_cast<std::size_t>(-order[static_cast<std::size_t>(i)].second);
+    for (std::size_t e = g * run; e < (g + 1) * run; ++e) choice[e] = masked;
+  }
+  std::vector<std::pair<float, int>> all;
+  for (std::size_t e = 0; e < choice.size(); ++e) all.emplace_back(choice[e], -static_cast<int>(e));
+  std::sort(all.rbegin(), all.rend());
+  std::vector<std::int32_t> experts;
+  for (int i = 0; i < k; ++i) experts.push_back(-all[static_cast<std::size_t>(i)].second);
+  return experts;
+}
+
+TEST(Route, GroupsOfDeepSeekAreScoredAndMaskedAsItsModelsDo) {
+  const Index tokens = 200;
+  const Index experts = 32;
+  NamedTensors in;
+  in.emplace("logits", random_floats({tokens, experts}, 21, 2.0f));
+  in.emplace("bias", random_floats({experts}, 22, 1.0f));  // choices may be negative
+  std::vector<float> bias(in.at("bias").as<float>(), in.at("bias").as<float>() + experts);
+  for (const bool best : {false, true}) {
+    for (const bool zero : {false, true}) {
+      const NamedTensors out = call("reference", "route", in,
+                                    {{"top_k", "6"},
+                                     {"score", "sigmoid"},
+                                     {"groups", "8"},
+                                     {"limited_groups", "3"},
+                                     {"group_score", best ? "best" : "two_best"},
+                                     {"other_groups", zero ? "zero" : "excluded"}});
+      for (Index t = 0; t < tokens; ++t) {
+        std::vector<float> score;
+        for (Index e = 0; e < experts; ++e) {
+          score.push_back(sigma_by_mpfr(in.at("logits").as<float>()[t * experts + e]));
+        }
+        const auto want = experts_by_masks(score, bias, 8, 3, 6, best, zero ? 0.0f : -INFINITY);
+        const std::int32_t* got = out.at("experts").as<std::int32_t>() + t * 6;
+        ASSERT_TRUE(std::equal(want.begin(), want.end(), got)) << t << best << zero;
+      }
+      EXPECT_TRUE(same_bytes(out, call("cpu", "route", in,
+                                       {{"top_k", "6"},
+                                        {"score", "sigmoid"},
+                                        {"groups", "8"},
+                                        {"limited_groups", "3"},
+                                        {"group_score", best ? "best" : "two_best"},
+                                        {"other_groups", zero ? "zero" : "excluded"}})));
+    }
+  }
+}
+
+TEST(Route, LogitsInBf16AreTheirValues) {
+  NamedTensors wide;
+  NamedTensors narrow;
+  const Tensor logits = random_floats({50, 16}, 23, 2.0f);
+  narrow.emplace("logits", call("cpu", "cast", {{"x", logits}}, {}).at("y"));
+  wide.emplace("logits",
+               call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
+  for (const char* backend : {"cpu", "reference"}) {
+    EXPECT_TRUE(same_bytes(call(backend, "route", narrow, {{"top_k", "4"}}),
+                           call("reference", "route", wide, {{"top_k", "4"}})));
+  }
+}
+
+TEST(Combine, InBf16RoundsEveryProductAndEverySum) {
+  const Index tokens = 40;
+  const Index width = 24;
+  NamedTensors in;
+  in.emplace(
+      "rank0.y",
+      call("cpu", "cast", {{"x", random_floats({tokens * 3, width}, 25, 2.0f)}}, {}).at("y"));
+  in.emplace("rank0.weights", random_floats({tokens, 3}, 26, 1.0f));
+  Tensor experts(Dtype::i32, {tokens, 3});
+  for (Index i = 0; i < experts.elements(); ++i) {
+    experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 3);
+  }
+  in.emplace("rank0.experts", experts);
+  const auto combined = [&](const char* backend, const char* steps) {
+    Parameters set;
+    set.set("experts", "3");
+    set.set("steps", steps);
+    set.set("precision", "bf16");
+    const auto world = make_world("in_process");
+    return call_operator(*make_backend(backend, 2), "combine", in, set, world.get());
+  };
+  const NamedTensors out = combined("reference", "bf16");
+  const auto bf16 = [](float v) { return decode(encode<kBF16>(v)); };
+  // Expert by expert, token by token: the row of slot s of token t is s * tokens + t.
+  for (Index t = 0; t < tokens; ++t) {
+    for (Index d = 0; d < width; ++d) {
+      float acc = 0.0f;
+      for (Index s = 0; s < 3; ++s) {
+        const float row = decode(in.at("rank0.y").as<BF16>()[(s * tokens + t) * width + d]);
+        acc = bf16(acc + bf16(row * in.at("rank0.weights").as<float>()[t * 3 + s]));
+      }
+      ASSERT_EQ(decode(out.at("rank0.out").as<BF16>()[t * width + d]), acc) << t << " " << d;
+    }
+  }
+  EXPECT_TRUE(same_bytes(out, combined("cpu", "bf16")));
+  EXPECT_FALSE(same_bytes(out, combined("cpu", "f32")));
 }
 
 TEST(Route, GivesTheSameBytesFromOneThreadAndFromTwo) {

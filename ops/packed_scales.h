@@ -1,0 +1,51 @@
+// Scales as other libraries lay them out besides the 128x4 tiles, and back: on the host, without a
+// backend.
+#pragma once
+
+#include <vector>
+
+#include "formats/any_view.h"
+
+namespace mxo {
+
+/// Where scale (m, k) lies; R4 and C4 are rows and columns rounded up to 4.
+enum class PackedLayout : std::uint8_t {
+  mn_major_tma,  ///< f32 [.., C, R4]: element (k, m)
+  cublas_1x128,  ///< the same of one matrix: cuBLAS's scales of 1x128 blocks
+  packed_ue8m0,  ///< i32 [.., C4 / 4, R4]: byte k % 4, from the lowest, of element (k / 4, m)
+  tiles_8x4,     ///< u8 [R8 * C4]: byte ((m / 8) * C4 / 4 + k / 4) * 32 + m % 8 * 4 + k % 4
+};
+
+/// packed = scales in that layout; what no scale fills is 0.
+///
+///   scales  [R, C], or [E, R, C] for mn_major_tma and packed_ue8m0; any strides
+///           f32 for mn_major_tma and cublas_1x128; e8m0, u8 or f32, whose exponent field is taken,
+///           for packed_ue8m0; e8m0 or u8 for tiles_8x4
+///   packed  as the layout says, contiguous
+///
+/// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
+/// Thread-safe on operands of its own.
+/// Source: DeepGEMM 54e2261, get_mn_major_tma_aligned_tensor and .._packed_ue8m0_tensor;
+/// TransformerEngine, GEMM-ready 1x128 scales; TensorRT-LLM and flashinfer, the 8x4 layout of scale
+/// factors.
+struct PackScales {
+  Operand scales;
+  Result packed;
+  PackedLayout layout = PackedLayout::mn_major_tma;
+};
+
+/// The inverse; padding is not read.  packed_ue8m0 gives bytes.  Operands and errors as PackScales.
+struct UnpackScales {
+  Operand packed;
+  Result scales;
+  PackedLayout layout = PackedLayout::mn_major_tma;
+};
+
+/// The shape and the element type of `packed` for scales of shape `scales`.
+std::vector<Index> packed_shape(PackedLayout layout, const std::vector<Index>& scales);
+Dtype packed_dtype(PackedLayout layout);
+
+void pack_scales(const PackScales& op);
+void unpack_scales(const UnpackScales& op);
+
+}  // namespace mxo
