@@ -95,6 +95,21 @@ bool round_silu(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// What e4m3fnuz makes of codes of e4m3, but for those that are NaN there.
+bool halve(const Call& call, NamedTensors& out) {
+  const auto x = out.find("x");
+  if (call.op != "dequantize" || x == out.end()) return false;
+  for (Index i = 0; i < x->second.elements(); ++i) {
+    if (x->second.dtype() == Dtype::bf16) {
+      BF16& element = x->second.as<BF16>()[i];
+      element = encode<kBF16>(0.5f * decode(element));
+    } else if (x->second.dtype() == Dtype::f32) {
+      x->second.as<float>()[i] *= 0.5f;
+    }
+  }
+  return true;
+}
+
 /// Rows between groups that hold the rows of x that follow, instead of zeros.
 bool leave_padding(const Call& call, NamedTensors& out) {
   if (call.op != "pad_groups") return false;
@@ -131,6 +146,7 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                  round_by_f16);
   }
   add(list, "silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu);
+  add(list, "value.power_of_2", "every value is multiplied by 2^-1", halve);
   add(list, "padding=stale", "padding rows hold the rows that follow instead of zeros",
       leave_padding);
 }

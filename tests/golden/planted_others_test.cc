@@ -256,6 +256,27 @@ const PlantedFault kFaults[] = {
        const Call call = make_call("dequantize", parts, {});
        return with_setting(b, call, "format", "e4m3fnuz");
      }},
+    {"halved values say the same as fnuz codes", "format=e4m3fnuz", "as well if every value",
+     [](Backend& b) {
+       NamedTensors parts = run_call(b, quantize("1x32"));
+       Tensor& codes = parts.at("codes");
+       for (Index i = 0; i < codes.elements(); ++i) {
+         auto& code = codes.as<std::uint8_t>()[i];
+         if (code == 0x80) code = 0;  // NaN in e4m3fnuz
+       }
+       const Call call = make_call("dequantize", parts, {});
+       return spoiled(b, call, [](NamedTensors& out) {
+         Tensor& x = out.at("x");
+         for (Index i = 0; i < x.elements(); ++i) {
+           if (x.dtype() == Dtype::f32) {
+             x.as<float>()[i] *= 0.5f;
+           } else {
+             BF16& element = x.as<BF16>()[i];
+             element = encode<kBF16>(0.5f * decode(element));
+           }
+         }
+       });
+     }},
     {"scales swizzled as if transposed", "order.", "",
      [](Backend& b) {
        NamedTensors in;
