@@ -32,6 +32,8 @@ ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Pa
     hints.block = scale_choice(op, set).block;
     if (set.flag("transpose", false)) std::swap(hints.block->rows, hints.block->columns);
   }
+  const std::string_view layout = set.text("scale_layout", "row_major");
+  hints.packed = layout != "row_major" && layout != "blocked";
   hints.turned = op == "scaling_aware_transpose";
   const auto ends = inputs.find("group_ends");
   if (ends != inputs.end()) hints.group_ends = group_ends_of(ends->second);
@@ -42,7 +44,7 @@ ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Pa
 std::optional<ScaleMap> ScaleMap::of(const std::vector<Index>& codes,
                                      const std::vector<Index>& scales, Dtype scale_type,
                                      const ScaleHints& hints) {
-  if (codes.empty() || elements_of(codes) == 0) return std::nullopt;
+  if (hints.packed || codes.empty() || elements_of(codes) == 0) return std::nullopt;
   ScaleMap map;
   map.turned_ = hints.turned;
   map.columns_ = codes.back();

@@ -16,6 +16,7 @@ struct ScaleHints {
   std::optional<BlockExtents> block;  ///< of elements that share a scale; else 1, 32, 128 or all
   bool turned = false;                ///< codes are the transpose of what the scales were made for
   std::vector<Index> group_ends;      ///< empty: none
+  bool packed = false;                ///< scales lie as another library's: no map knows them
 };
 
 /// Hints from the operator that made the tensor and its call.

@@ -135,6 +135,24 @@ TEST(Bound, RefusesSlotsSummedInBf16AndWeightsTwice) {
   }
 }
 
+TEST(Bound, IsNoneForRoundedSlotsAndOtherGates) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  NamedTensors inputs;
+  for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
+  Parameters set = call.set;
+  EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  set.set("steps", "bf16");
+  EXPECT_FALSE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  NamedTensors x;
+  x.emplace("x", Tensor(Dtype::f32, {2, 8}));
+  Parameters gelu;
+  gelu.set("activation", "gelu");
+  EXPECT_TRUE(certified_bound("swiglu", "y", x, {}, Dtype::f32, ""));
+  EXPECT_FALSE(certified_bound("swiglu", "y", x, gelu, Dtype::f32, ""));
+}
+
 TEST(Bound, RefusesRoutingThatItsRowsContradict) {
   const auto backend = make_cpu_backend();
   const auto world = make_world("in_process");

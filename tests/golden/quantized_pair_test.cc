@@ -145,6 +145,15 @@ TEST(ScaleMap, RefusesScalesOfAnotherTensor) {
   EXPECT_FALSE(ScaleMap::of({}, {}, Dtype::e8m0, {}));
 }
 
+TEST(ScaleMap, RefusesScalesInTheLayoutOfAnotherLibrary) {
+  for (const char* layout : {"tiles_8x4", "packed_ue8m0"}) {  // as many bytes as tiles of 128x4
+    const Quantised q("quantize", only_x({128, 128}), {{"scale_layout", layout}});
+    EXPECT_FALSE(ScaleMap::of(q.codes().shape(), q.scales().shape(), q.scales().dtype(),
+                              scale_hints(q.op, q.inputs, q.set)))
+        << layout;
+  }
+}
+
 TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
   const Quantised q("quantize", only_x({64, 128}), {});
   NamedTensors actual = q.outputs;

@@ -162,7 +162,11 @@ std::optional<Blocks> blocks_of(const Call& call, const Output& codes, const Ten
   b.columns = shape.back();
   b.rows = shape[shape.size() - 2];
   Index scale_rows = 0;
-  b.tiled = call.set.text("scale_layout", "row_major") == "blocked";
+  const std::string_view layout = call.set.text("scale_layout", "row_major");
+  b.tiled = layout == "blocked";
+  if ((layout != "row_major" && !b.tiled) || (b.tiled && call.set.flag("transpose", false))) {
+    return std::nullopt;
+  }
   if (b.tiled) {
     scale_rows = b.rows;
     b.scale_columns = ceil_div(b.columns, Index{32});
