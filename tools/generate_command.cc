@@ -5,6 +5,7 @@
 #include "golden/suites/generate.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
+#include "tools/without_sign.h"
 
 namespace mxo::tools {
 namespace {
@@ -39,7 +40,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
   app.add_option("--level", options->suite.level, "0 smoke, 1 CI, 2 exhaustive")
       ->capture_default_str();
   app.add_option("--seed", options->suite.seed, "same seed, same bytes")
-      ->check(CLI::NonNegativeNumber)
+      ->check(without_sign)
       ->capture_default_str();
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
   return [options, &settings] { return generate_suite(*options, settings); };

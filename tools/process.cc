@@ -57,6 +57,9 @@ void take_closed_descriptors() {
   }
 }
 
+/// A limit of the size of files is an error of the write that meets it, not the end.
+void outlive_file_limits() { std::signal(SIGXFSZ, SIG_IGN); }
+
 void wait_for_signals() {
   sigset_t stops;
   sigset_t before;
@@ -83,6 +86,7 @@ void guard_process() {
   take_closed_descriptors();
   std::set_terminate(on_terminate);
   std::atexit(on_exit);
+  outlive_file_limits();
   wait_for_signals();
 }
 

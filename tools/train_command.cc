@@ -7,6 +7,7 @@
 #include "tools/terminal.h"
 #include "tools/train/compare.h"
 #include "tools/train/replay.h"
+#include "tools/without_sign.h"
 
 namespace mxo::tools {
 namespace {
@@ -138,7 +139,7 @@ void add_run_options(CLI::App& app, Options& options) {
   app.add_option("--text", options.texts,
                  "files to learn from; default: the licences of Debian's common-licenses");
   app.add_option("--steps", o.steps)->capture_default_str();
-  app.add_option("--seed", o.seed)->check(CLI::NonNegativeNumber)->capture_default_str();
+  app.add_option("--seed", o.seed)->check(without_sign)->capture_default_str();
   app.add_option("--tokens", o.tokens, "of a step")->capture_default_str();
   app.add_option("--context", o.context, "tokens of a sequence")->capture_default_str();
   app.add_option("--layers", o.layers)->capture_default_str();

@@ -303,7 +303,7 @@ class MutatedCases {
       if (why.verdict != ExplainVerdict::same) return;
       const auto owed = written(item.op, inputs, Parameters(item.parameters));
       for (const auto& [name, tensor] : outputs) {
-        if (!expected.contains(name)) continue;
+        if (!expected.contains(name) || tensor.elements() == 0) continue;
         EXPECT_TRUE(slow::same(expected.at(name), expected.at(name).dtype(), tensor, owed.at(name)))
             << name << " was explained as the same";
       }

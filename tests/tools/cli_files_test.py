@@ -134,13 +134,15 @@ class Outputs(Case):
                        check=False, stderr=subprocess.DEVNULL)
         self.assertEqual(sorted(st.decode(out.read_bytes())), ["codes", "scales"])
 
-    def test_a_full_disk_leaves_the_old_file(self):
+    def test_a_limit_of_file_size_leaves_the_old_file(self):
         out = self.path("o.safetensors", b"old")
-        signal_ignored = {"restore_signals": False}
+        before = sorted(p.name for p in self.here.iterdir())
         done = limited("run", "quantize", "--input", self.x, "--output", out,
-                       limits={resource.RLIMIT_FSIZE: 100}, **signal_ignored)
-        self.assertNotEqual(done.returncode, 0)
+                       limits={resource.RLIMIT_FSIZE: 100})
+        self.assertEqual(done.returncode, BAD_INPUT)
+        self.assertRegex(done.stderr, r"\Amxo run: [^\n]+File too large\n\Z")
         self.assertEqual(out.read_bytes(), b"old")
+        self.assertEqual(before, sorted(p.name for p in self.here.iterdir()))
 
     def test_signals_leave_nothing_behind(self):
         for stop in [signal.SIGINT, signal.SIGTERM]:
@@ -166,8 +168,9 @@ class Limits(Case):
     def test_usage_errors_are_one_line(self):
         self.refused("run", code=USAGE, says="OP")
         self.refused("compare", "a", "b", "--gates", "bits", code=USAGE)
-        self.refused("generate", self.here / "s", "--seed", "-1", code=USAGE, says="seed")
-        self.refused("train", "--seed", "-1", code=USAGE, says="seed")
+        self.refused("generate", self.here / "s", "--seed", "-1", code=USAGE,
+                     says=["seed", "needs a whole number from 0 to 18446744073709551615 (see --help)\n"])
+        self.refused("train", "--seed", "-1", code=USAGE, says=["seed", "needs a whole number"])
 
     def test_training_refuses_numbers_that_are_none(self):
         for option in ["learning-rate", "weight-decay", "clip"]:
