@@ -1,0 +1,160 @@
+// Conditions of the judge that broken copies of it (tools/mutate.py) could change without a test
+// noticing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "golden/judge/judge.h"
+#include "golden/judge/outputs.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Owed owe(const Tensor& expected) {
+  Owed owed;
+  owed.expected = &expected;
+  owed.format = expected.dtype();
+  return owed;
+}
+
+CompareOptions gated(std::string_view gate) {
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  return options;
+}
+
+TEST(JudgeEdges, NoColumnsOwedIsNothingOwed) {
+  const Tensor x = floats({2, 2}, {1, 2, 3, 4});
+  const Tensor y = floats({2, 2}, {5, 6, 7, 8});
+  Owed owed = owe(x);
+  owed.groups.owed_columns = 0;
+  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_owed);
+  owed.groups.owed_columns = 1;
+  EXPECT_EQ(compare_tensor("y", owed, y).all.elements, 2);
+}
+
+TEST(JudgeEdges, ColumnsOfNoGroupAreNamed) {
+  const Tensor x = floats({2, 3}, {1, 2, 3, 4, 5, 6});
+  Owed owed = owe(x);
+  const auto note = [&](Index columns) {
+    owed.groups.owed_columns = columns;
+    return compare_tensor("y", owed, x).note;
+  };
+  EXPECT_EQ(note(3), "");
+  EXPECT_EQ(note(2), "column 2 belongs to no group and holds numbers: not compared");
+  EXPECT_EQ(note(0), "columns 0 to 2 belong to no group and hold numbers: not compared");
+}
+
+TEST(JudgeEdges, NanHasNoDistance) {
+  const Tensor x = floats({2}, {1, kNaN});
+  const Tensor y = floats({2}, {kNaN, 1});
+  EXPECT_EQ(compare_tensor("y", owe(x), y).all.max_ulp, 0u);
+  const Owed owed = owe(x);
+  const Judge judge(owed, y, {});
+  EXPECT_EQ(judge.at(0).distance, 0u);
+  EXPECT_EQ(judge.at(1).distance, 0u);
+}
+
+TEST(JudgeEdges, IntervalsHoldTheirEnds) {
+  const Tensor lo = floats({4}, {1, 1, 1, 1});
+  const Tensor hi = floats({4}, {2, 2, 2, 2});
+  const Tensor y = floats({4}, {1, 2, 0.5, 2.5});
+  Owed owed = owe(lo);
+  owed.expectation.kind = Expectation::Kind::interval;
+  owed.lo = &lo;
+  owed.hi = &hi;
+  const TensorVerdict verdict = compare_tensor("y", owed, y);
+  EXPECT_EQ(verdict.all.differing, 2);
+  EXPECT_EQ(verdict.first[0].at, std::vector<Index>{2});
+  EXPECT_EQ(verdict.first[1].at, std::vector<Index>{3});
+}
+
+TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
+  const Tensor x = floats({2}, {1, 2});
+  const Tensor y = floats({2}, {1, 3});
+  const TensorVerdict bits = compare_tensor("dw", owe(x), y);
+  EXPECT_EQ(bits.name, "dw");
+  EXPECT_EQ(bits.reason, "1 of 2 refused");
+  EXPECT_EQ(compare_tensor("dw", owe(x), y, gated("bound")).reason,
+            "1 of 2 refused (held to bits: no sum)");
+  const ErrorBound bound{{1, 2}, {0, 0.5}};
+  Owed owed = owe(x);
+  owed.bound = &bound;
+  EXPECT_EQ(compare_tensor("dw", owed, y, gated("bound")).reason, "1 of 2 refused");
+}
+
+TEST(JudgeEdges, ASentinelOfARightTensorIsNotNamed) {
+  Tensor x(Dtype::f32, {2});
+  std::memset(x.data(), 0x3F, x.bytes());
+  CompareOptions options;
+  options.sentinel = std::uint8_t{0x3F};
+  EXPECT_EQ(compare_tensor("y", owe(x), x, options).note, "");
+}
+
+TEST(JudgeEdges, InfinityOnOneSideIsAnInfiniteError) {
+  const TensorVerdict verdict =
+      compare_tensor("y", owe(floats({2}, {1, 2})), floats({2}, {1, kInf}));
+  EXPECT_TRUE(std::isinf(verdict.all.max_absolute));
+  EXPECT_TRUE(std::isinf(verdict.all.max_relative));
+  EXPECT_EQ(verdict.all.inf_one_sided, 1);
+}
+
+TEST(JudgeEdges, RelativeErrorsAreOfTheExpectedValue) {
+  const Tensor one = floats({1}, {1});
+  EXPECT_EQ(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.max_relative, 0.5);
+}
+
+/// A product of one row and one column whose sum is 3.
+struct Product {
+  NamedTensors inputs;
+  Parameters set;
+  Tensor expected = floats({1, 1}, {3});
+  Product() {
+    inputs.emplace("x", Tensor(Dtype::bf16, {1, 3}));
+    inputs.emplace("w", Tensor(Dtype::bf16, {1, 1, 3}));
+    inputs.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {1}));
+    for (const char* name : {"x", "w"}) {
+      for (int i = 0; i < 3; ++i) inputs.at(name).as<std::uint16_t>()[i] = 0x3F80;
+    }
+    set.set("out", "f32");
+  }
+  TensorVerdict judge(const Tensor& actual, std::string_view gate = "bits") const {
+    return judge_outputs({"grouped_matmul", inputs, set}, {{"y", owe(expected), &actual}},
+                         gated(gate))
+        .front();
+  }
+};
+
+TEST(JudgeEdges, AFailureNamesTheGateThatWouldPass) {
+  const Product product;
+  const Tensor near = floats({1, 1}, {std::nextafter(3.0f, 4.0f)});
+  EXPECT_NE(product.judge(near).note.find("--gate bound passes"), std::string::npos);
+  EXPECT_EQ(product.judge(near, "bound").outcome, Outcome::pass);
+  // Not for what is right, too far, not a number, or judged by that gate.
+  EXPECT_EQ(product.judge(product.expected).note, "");
+  EXPECT_EQ(product.judge(floats({1, 1}, {4})).note, "");
+  EXPECT_EQ(product.judge(floats({1, 1}, {kNaN})).note, "");
+  EXPECT_EQ(product.judge(floats({1, 1}, {kInf})).note, "");
+  EXPECT_EQ(product.judge(floats({1, 1}, {4}), "bound").outcome, Outcome::fail);
+  EXPECT_EQ(product.judge(floats({1, 1}, {4}), "bound").note, "");
+}
+
+TEST(JudgeEdges, OneStepIsNamedWhereNothingIsKnownOfTheCall) {
+  const Tensor expected = floats({2}, {1, 2});
+  const auto note = [&](const Tensor& actual) {
+    return judge_outputs({"", {}, {}}, {{"y", owe(expected), &actual}}, {}).front().note;
+  };
+  const float next = std::nextafter(2.0f, 3.0f);
+  EXPECT_NE(note(floats({2}, {1, next})).find("--gate ulp=1 passes"), std::string::npos);
+  EXPECT_EQ(note(floats({2}, {1, std::nextafter(next, 3.0f)})), "");
+  EXPECT_EQ(note(floats({2}, {kNaN, next})), "");
+}
+
+}  // namespace
+}  // namespace mxo
