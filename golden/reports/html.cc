@@ -3,7 +3,6 @@
 
 #include "golden/reports/html_figures.h"
 #include "golden/reports/html_style.h"
-#include "golden/reports/html_text.h"
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 

@@ -73,20 +73,6 @@ Json tensor_json(const TensorVerdict& tensor) {
   return json;
 }
 
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 && c != '\n' ? '?' : c;
-    }
-  }
-  return out;
-}
-
 std::string reasons(const CaseVerdict& verdict) {
   std::string text = verdict.reason;
   for (const TensorVerdict& tensor : verdict.outputs) {

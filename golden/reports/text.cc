@@ -33,9 +33,9 @@ std::string one_line(std::string_view text) {
     const std::size_t length = utf8_length(text.substr(i));
     const auto byte = static_cast<unsigned char>(text[i]);
     if (length == 0 || byte < 0x20 || byte == 0x7F) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02X", byte);
-      line += escaped;
+      char hex[8];
+      std::snprintf(hex, sizeof hex, "\\x%02X", byte);
+      line += hex;
       ++i;
     } else {
       line += text.substr(i, length);
@@ -43,6 +43,25 @@ std::string one_line(std::string_view text) {
     }
   }
   return line;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    for (const char c : one_line(text.substr(0, end))) {
+      switch (c) {
+        case '&': out += "&amp;"; break;
+        case '<': out += "&lt;"; break;
+        case '>': out += "&gt;"; break;
+        case '"': out += "&quot;"; break;
+        default: out += c;
+      }
+    }
+    if (end == std::string_view::npos) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::string number_text(double value) {

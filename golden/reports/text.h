@@ -13,6 +13,9 @@ namespace mxo {
 /// (a malformed file may be quoted) become \xNN.
 std::string one_line(std::string_view text);
 
+/// The same for HTML and XML, in text and in attributes in double quotes; lines stay lines.
+std::string escaped(std::string_view text);
+
 std::string number_text(double value);
 /// "31.20 dB", "+inf", "-inf".
 std::string decibel_text(double value);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "golden/judge/comparator.h"
+#include "golden/reports/text.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -51,6 +52,25 @@ TEST(Reports, SayWhatFailedAndWhere) {
   }
   EXPECT_EQ(table.find('\x1b'), table.npos);
   EXPECT_NE(table_report(report, Colour::on).find("\x1b[31mFAIL"), std::string::npos);
+}
+
+/// A name from a malformed file: markup, an escape sequence, a byte that is no UTF-8.
+TEST(Reports, WriteNoControlCharacterOfAHostileName) {
+  Report report = failing_report();
+  report.cases[0].outputs[0].name = "y\x1b[31m<script>\"&\x80\x01";
+  report.cases[0].reason = "first line\nsecond \x07";
+  for (const std::string& page : {html_report(report), junit_report(report)}) {
+    EXPECT_EQ(page.find("<script>\"&"), page.npos);
+    EXPECT_NE(page.find("second \\x07"), page.npos);
+    const auto control = [](char c) {
+      const auto byte = static_cast<unsigned char>(c);
+      return (byte < 0x20 && c != '\n') || byte == 0x7F || byte >= 0x80;
+    };
+    EXPECT_TRUE(std::none_of(page.begin(), page.end(), control));
+  }
+  EXPECT_NE(html_report(report).find("y\\x1B[31m&lt;script&gt;&quot;&amp;\\x80\\x01"),
+            std::string::npos);
+  EXPECT_EQ(escaped("a\n<b>"), "a\n&lt;b&gt;");
 }
 
 TEST(Reports, AreParseableJson) {
