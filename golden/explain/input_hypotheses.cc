@@ -160,12 +160,15 @@ bool move_end(Call& call, Index g, Index by) {
   return true;
 }
 
+/// False where an end between the first row and the last would leave them.
 bool shift_ends(Call& call, Index by) {
   Tensor ends = call.input("group_ends");
   auto* end = ends.as<std::int32_t>();
   for (Index g = 0; g + 1 < ends.elements(); ++g) {  // the last end stays: all rows are owed
     const Index last = end[ends.elements() - 1];
-    end[g] = static_cast<std::int32_t>(std::clamp<Index>(end[g] + by, 0, last));
+    if (end[g] == (by < 0 ? 0 : last)) continue;
+    if (end[g] + by < 0 || end[g] + by > last) return false;
+    end[g] = static_cast<std::int32_t>(end[g] + by);
   }
   call.replace("group_ends", std::move(ends));
   return true;

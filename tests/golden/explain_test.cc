@@ -60,6 +60,36 @@ TEST(Explain, SaysWhatComesNearestWithoutNamingIt) {
       << e.sentence();
 }
 
+TEST(Explain, SaysAFactorThatIsNoPowerOfTwo) {
+  const auto backend = cpu();
+  const Planted p = spoiled(*backend, bf16_product(3), [](NamedTensors& out) {
+    for (Index i = 0; i < out.at("y").elements(); ++i) {
+      BF16& y = out.at("y").as<BF16>()[i];
+      y = encode<kBF16>(decode(y) / 96.0f);
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << e.sentence();
+  EXPECT_NE(e.pattern.find("nearly what is owed times 0.01042"), std::string::npos) << e.sentence();
+}
+
+/// Gradients that run on from expert to expert are no groups that end before their first row.
+TEST(Explain, MovesNoEndOutOfTheRows) {
+  const auto backend = cpu();
+  NamedTensors in;
+  in.emplace("dy", random_floats({96, 48}, 7));
+  in.emplace("x", random_floats({96, 64}, 8));
+  in.emplace("group_ends", ends_of({32, 64, 96}));
+  const Call call = make_call("grouped_matmul_wgrad", in, {});
+  const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+    Call all = call;
+    all.replace("group_ends", ends_of({0, 0, 96}));
+    out.at("dw") = run_call(*backend, all).at("dw");
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.sentence().find("groups end"), std::string::npos) << e.sentence();
+}
+
 /// A rule of scales is named with every stack that has it.
 TEST(Explain, NamesTheStackOfAScaleRule) {
   const auto backend = cpu();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 
 #include "golden/explain/name/places.h"
 #include "golden/judge/elements.h"
@@ -25,6 +26,11 @@ struct Figures {
   std::uint64_t bits = 0;  ///< that ever differ
   double signal = 0;
   double noise = 0;
+  double came = 0;   ///< sum of squares
+  double cross = 0;  ///< sum of products of what is owed and what came
+  /// What came is nearly this multiple of what is owed; `far` is the rest of it, as a share.
+  double factor() const { return cross / signal; }
+  double far() const { return 1.0 - cross * cross / (signal * came); }
 };
 
 Figures figures_of(const Output& output) {
@@ -52,6 +58,8 @@ Figures figures_of(const Output& output) {
     if (want.infinite || came.infinite) continue;
     f.signal += want.value * want.value;
     f.noise += (want.value - came.value) * (want.value - came.value);
+    f.came += came.value * came.value;
+    f.cross += want.value * came.value;
   }
   return f;
 }
@@ -102,6 +110,12 @@ std::string pattern_of(const Output& output) {
       const double db = 10.0 * std::log10(f.signal / f.noise);
       std::string figure = std::to_string(db);
       add(text, figure.substr(0, figure.find('.') + 2) + " dB among them");
+      constexpr double kNearly = 1e-4;  // 40 dB
+      if (f.n >= 16 && f.came > 0 && f.far() < kNearly && std::abs(f.factor() - 1.0) > 0.02) {
+        char factor[32];
+        std::snprintf(factor, sizeof factor, "%.4g", f.factor());
+        add(text, std::string("they are nearly what is owed times ") + factor);
+      }
     }
   }
   return text;
