@@ -6,6 +6,7 @@
 #include "golden/judge/outputs.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
+#include "golden/suites/other_results.h"
 #include "golden/suites/poison_pairs.h"
 
 namespace mxo {
@@ -19,7 +20,7 @@ const Tensor* tensor_or_null(const TensorFile& file, const std::string& name) {
 }
 
 CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const ManifestCase& item,
-                         const CompareOptions& options) {
+                         const OtherResults& others, const CompareOptions& options) {
   CaseVerdict verdict{item.id, item.op, Outcome::not_owed, {}, {}};
   try {
     const StoredCase stored = read_case(suite, item);
@@ -37,8 +38,15 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
           {operand.name, stored.owed(item, operand), tensor_or_null(outputs, operand.name)});
     }
     const Parameters parameters(item.parameters);
-    take(verdict,
-         judge_outputs({item.op, stored.inputs, parameters}, std::move(questions), options));
+    auto verdicts =
+        judge_outputs({item.op, stored.inputs, parameters}, std::move(questions), options);
+    for (TensorVerdict& output : verdicts) {
+      const Tensor* wrong = tensor_or_null(outputs, output.name);
+      if (output.outcome != Outcome::fail || wrong == nullptr) continue;
+      const std::string other = others.find(item.id, *wrong);
+      if (!other.empty()) output.note += (output.note.empty() ? "" : "; ") + other;
+    }
+    take(verdict, std::move(verdicts));
   } catch (const Error& error) {
     if (error.fault() == Fault::argument) throw;  // the caller's gate or sum, not the files
     verdict.outcome = Outcome::invalid;
@@ -61,6 +69,7 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
   const auto actual_of = [&](const std::string& id) {
     return another_suite ? case_file(actual, id) : actual / (id + ".safetensors");
   };
+  const OtherResults others(manifest);
   Report report;
   for (const ManifestCase& item : manifest.cases) {
     if (progress) {
@@ -68,7 +77,7 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
           static_cast<double>(report.cases.size()) / static_cast<double>(manifest.cases.size()),
           item.id);
     }
-    report.cases.push_back(compare_case(expected, actual_of(item.id), item, options));
+    report.cases.push_back(compare_case(expected, actual_of(item.id), item, others, options));
   }
   compare_poison_pairs(expected, manifest, actual_of, report);
   return report;

@@ -1,6 +1,7 @@
 // Files against files, suites against directories.
 #include "golden/suites/compare.h"
 
+#include <cstring>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -68,6 +69,33 @@ TEST(Compare, JudgesASuiteCaseByCase) {
   report = compare(s.suite, s.outputs);
   EXPECT_EQ(report.cases[2].outcome, Outcome::invalid);
   EXPECT_EQ(report.exit_code(), 3);
+}
+
+/// A kernel that returns one buffer twice: the first result is read after the second call.
+TEST(Compare, NamesTheCaseWhoseResultOverwroteAnother) {
+  const SuiteAndOutputs s;
+  const std::string& id = s.manifest.cases[0].id;
+  std::string other;
+  for (const ManifestCase& item : s.manifest.cases) {
+    const TensorFile file = read_safetensors(s.output(item.id));
+    const TensorFile first = read_safetensors(s.output(id));
+    const auto& [name, tensor] = *first.tensors.begin();
+    const auto at = file.tensors.find(name);
+    if (at == file.tensors.end() || at->second.shape() != tensor.shape()) continue;
+    const bool same = std::memcmp(at->second.data(), tensor.data(), tensor.bytes()) == 0;
+    if (!same) other = item.id;
+  }
+  ASSERT_NE(other, "");
+  fs::copy_file(s.output(other), s.output(id), fs::copy_options::overwrite_existing);
+  const Report report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[0].outcome, Outcome::fail);
+  std::string notes;
+  for (const TensorVerdict& output : report.cases[0].outputs) notes += output.note;
+  EXPECT_NE(notes.find("holds what is expected of quantize."), notes.npos) << notes;
+  EXPECT_EQ(notes.find(id), notes.npos) << notes;
+  s.damage(id);
+  EXPECT_EQ(compare(s.suite, s.outputs).cases[0].outputs[0].note.find("holds what"),
+            std::string::npos);
 }
 
 TEST(Compare, CallsAMalformedActualInvalidAndAMissingTensorAFailure) {
