@@ -7,7 +7,8 @@ namespace mxo {
 namespace {
 
 /// x [R, 2F] and the optional probabilities of its rows; returns F.
-Index check_input(const Check& check, const Operand& x, const Operand& probs, const GateRule& gate) {
+Index check_input(const Check& check, const Operand& x, const Operand& probs,
+                  const GateRule& gate) {
   check_gate(check, gate);
   check.rank("x", x, 2);
   check.dtype("x", x, {Dtype::f32, Dtype::bf16});

@@ -215,7 +215,8 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   add_alternatives(call, "layout", list, [](const auto& other, const auto& now) {
     return "the layout is " + other + " rather than " + now;
   });
-  for (const char* key : {"overflow", "rounding", "underflow", "score", "normalize"}) {
+  for (const char* key :
+       {"overflow", "rounding", "underflow", "score", "normalize", "other_groups"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });
