@@ -47,7 +47,7 @@ Known known_case(const std::filesystem::path& path) {
       if (size_of(tensor.dtype()) == size_of(operand.format)) tensor.reinterpret_as(operand.format);
       known.expected.emplace(operand.name, std::move(tensor));
     }
-    known.call = make_call(item.op, stored.inputs, Parameters(item.parameters));
+    known.call = make_call(item.op, std::move(stored.inputs), Parameters(item.parameters));
     return known;
   }
   throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
@@ -59,9 +59,9 @@ Known known_call(const Options& options, Backend& backend, World& world) {
   Parameters set;
   for (const std::string& assignment : options.settings) set.set(assignment);
   const std::string_view op = operator_named(options.op).name;
-  const NamedTensors operands = read_tensors(options.expected).tensors;
+  NamedTensors operands = read_tensors(options.expected).tensors;
   check_call(op, operands, set);
-  known.call = make_call(op, operands, set);
+  known.call = make_call(op, std::move(operands), set);
   known.call.world = &world;
   known.expected = run_call(backend, known.call);
   return known;

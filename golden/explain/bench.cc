@@ -76,41 +76,55 @@ double Bench::work(Index rows, Index columns) const {
 
 Window Bench::failing() const {
   const Output& y = outputs_.front();
-  std::vector<std::uint8_t> bad_row(static_cast<std::size_t>(product_->a_lines));
-  std::vector<std::uint8_t> bad_column(static_cast<std::size_t>(y.columns));
+  std::vector<std::uint8_t> bad(static_cast<std::size_t>(product_->a_lines));
   for (Index r = 0; r < y.owed; ++r) {
-    for (Index c = 0; c < y.columns; ++c) {
-      if (y.mark(r, c) != Mark::differs) continue;
-      bad_row[static_cast<std::size_t>(r % product_->a_lines)] = 1;
-      bad_column[static_cast<std::size_t>(c)] = 1;
+    if (y.differs_in(r * y.columns, y.columns)) {
+      bad[static_cast<std::size_t>(r % product_->a_lines)] = 1;
     }
   }
   Window window;
   for (Index r = 0; r < product_->a_lines; ++r) {
-    if (bad_row[static_cast<std::size_t>(r)]) window.rows.push_back(r);
+    if (bad[static_cast<std::size_t>(r)]) window.rows.push_back(r);
   }
-  for (Index c = 0; c < y.columns; ++c) {
-    if (bad_column[static_cast<std::size_t>(c)]) window.columns.push_back(c);
-  }
+  window.columns = failing_columns(window.rows);
   return window;
+}
+
+std::vector<Index> Bench::failing_columns(const std::vector<Index>& rows) const {
+  const Output& y = outputs_.front();
+  std::vector<std::uint8_t> bad(static_cast<std::size_t>(y.columns));
+  for (const Index line : rows) {
+    for (Index r = line; r < y.owed; r += product_->a_lines) {
+      for (Index c = 0; c < y.columns; ++c) {
+        bad[static_cast<std::size_t>(c)] |= y.mark(r, c) == Mark::differs;
+      }
+    }
+  }
+  std::vector<Index> columns;
+  for (Index c = 0; c < y.columns; ++c) {
+    if (bad[static_cast<std::size_t>(c)]) columns.push_back(c);
+  }
+  return columns;
 }
 
 void Bench::choose(Index rows, Index columns) {
   if (by_rows_) {
     whole_ = false;
-    std::set<Index> bad;
-    for (const Output& o : outputs_) {
-      for (Index i = 0; i < o.owed * o.columns; ++i) {
-        if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) bad.insert(i / o.columns);
-      }
+    std::vector<Index> bad;
+    for (Index r = 0; r < outputs_.front().owed; ++r) {
+      const auto fails = [r](const Output& o) { return o.differs_in(r * o.columns, o.columns); };
+      if (std::any_of(outputs_.begin(), outputs_.end(), fails)) bad.push_back(r);
     }
-    window_.rows = spread({bad.begin(), bad.end()}, outputs_.front().owed, rows);
+    window_.rows = spread(bad, outputs_.front().owed, rows);
   }
   if (!product_) return;
   const Window bad = failing();
   const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().owed;
-  window_ = {spread(bad.rows, lines, rows),
-             whole_columns(*product_, spread(bad.columns, product_->n, columns), 2 * columns)};
+  window_.rows = spread(bad.rows, lines, rows);
+  // Where few elements fail, columns are those that do in the rows that were taken.
+  std::vector<Index> own = failing_columns(window_.rows);
+  if (own.empty()) own = bad.columns;
+  window_.columns = whole_columns(*product_, spread(own, product_->n, columns), 2 * columns);
 }
 
 void Bench::choose(Window window) {

@@ -31,6 +31,8 @@ class Bench {
   const Window& window() const { return window_; }
   /// Failing rows and columns of a product, as they are now.
   Window failing() const;
+  /// Of these columns, those that fail in one of some rows.
+  std::vector<Index> failing_columns(const std::vector<Index>& rows) const;
   bool windowed() const { return product_.has_value(); }
   /// From here on the whole is run, however much it is.
   void choose_whole() { whole_ = true; }

@@ -21,11 +21,11 @@ Tensor narrowed(const Tensor& wide) {
 
 }  // namespace
 
-Call make_call(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
+Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) {
   Call call{std::string(op), {}, set, nullptr};
-  for (const auto& [name, tensor] : inputs) {
-    call.replace(name,
-                 name == "group_ends" && tensor.dtype() == Dtype::i64 ? narrowed(tensor) : tensor);
+  for (auto& [name, tensor] : inputs) {
+    const bool wide = name == "group_ends" && tensor.dtype() == Dtype::i64;
+    call.replace(name, wide ? narrowed(tensor) : std::move(tensor));
   }
   return call;
 }

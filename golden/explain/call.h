@@ -24,7 +24,7 @@ struct Call {
 };
 
 /// i64 group_ends become i32.
-Call make_call(std::string_view op, const NamedTensors& inputs, const Parameters& set);
+Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set);
 NamedTensors run_call(Backend& backend, const Call& call);
 
 }  // namespace mxo

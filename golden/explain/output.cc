@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -38,6 +39,11 @@ struct Tally {
 };
 
 }  // namespace
+
+bool Output::differs_in(Index first, Index n) const {
+  return std::memchr(marks.data() + first, static_cast<int>(Mark::differs),
+                     static_cast<std::size_t>(n)) != nullptr;
+}
 
 std::uint64_t Output::wanted(Index i) const { return bits_at(*expected, i); }
 std::uint64_t Output::came(Index i) const { return bits_at(*actual, i); }

@@ -38,6 +38,8 @@ struct Output {
     left -= m == Mark::differs;
     if (m == Mark::differs) m = Mark::settled;
   }
+  /// Whether one of `n` neighbours differs and is not explained.
+  bool differs_in(Index first, Index n) const;
   std::uint64_t wanted(Index i) const;
   std::uint64_t came(Index i) const;
 };

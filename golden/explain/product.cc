@@ -72,6 +72,22 @@ bool has_scale_lines(const Product& p, const Factor& f, Index lines) {
   return (s.rank() == 2 || s.rank() == 3) && s.extent(0) == p.groups() && s.extent(1) > 0;
 }
 
+/// `depth` values from element `first` on, `step` apart; scale(d): the index of the scale of d.
+template <typename Scale>
+std::vector<double> line(const Factor& f, Index depth, Index first, Index step, Scale scale) {
+  std::vector<double> values(static_cast<std::size_t>(depth));
+  const ElementReader read(f.format);
+  Index last = -1;
+  double by = 1.0;
+  for (Index d = 0; d < depth; ++d) {
+    const Index at = scale(d);
+    if (at != last) by = at < 0 ? 1.0 : scale_value(*f.scales, at);
+    last = at;
+    values[static_cast<std::size_t>(d)] = read(bits_at(*f.codes, first + d * step)).value * by;
+  }
+  return values;
+}
+
 }  // namespace
 
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) {
@@ -96,8 +112,8 @@ Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) 
 }
 
 double scale_value(const Tensor& scales, Index i) {
-  const Dtype type = size_of(scales.dtype()) == 1 ? Dtype::e8m0 : Dtype::f32;
-  return ElementReader(type)(bits_at(scales, i)).value;
+  if (size_of(scales.dtype()) != 1) return static_cast<double>(scales.as<float>()[i]);
+  return static_cast<double>(decode(E8M0{scales.as<std::uint8_t>()[i]}));
 }
 
 std::optional<Product> product_of(const Call& call) {
@@ -152,27 +168,13 @@ Index Product::scale_b(Index g, Index j, Index d) const {
 }
 
 std::vector<double> Product::line_a(Index g, Index i) const {
-  std::vector<double> values(static_cast<std::size_t>(depth(g)));
-  const ElementReader read(a.format);
-  for (Index d = 0; d < depth(g); ++d) {
-    const Index at = wgrad ? (begin(g) + d) * a_lines + i : i * k + d;
-    const Index scale = scale_a(g, i, d);
-    values[static_cast<std::size_t>(d)] =
-        read(bits_at(*a.codes, at)).value * (scale < 0 ? 1.0 : scale_value(*a.scales, scale));
-  }
-  return values;
+  return line(a, depth(g), wgrad ? begin(g) * a_lines + i : i * k, wgrad ? a_lines : 1,
+              [&](Index d) { return scale_a(g, i, d); });
 }
 
 std::vector<double> Product::line_b(Index g, Index j) const {
-  std::vector<double> values(static_cast<std::size_t>(depth(g)));
-  const ElementReader read(b.format);
-  for (Index d = 0; d < depth(g); ++d) {
-    const Index at = wgrad ? (begin(g) + d) * n + j : (g * n + j) * k + d;
-    const Index scale = scale_b(g, j, d);
-    values[static_cast<std::size_t>(d)] =
-        read(bits_at(*b.codes, at)).value * (scale < 0 ? 1.0 : scale_value(*b.scales, scale));
-  }
-  return values;
+  return line(b, depth(g), wgrad ? begin(g) * n + j : (g * n + j) * k, wgrad ? n : 1,
+              [&](Index d) { return scale_b(g, j, d); });
 }
 
 std::vector<Index> output_rows(const Product& product, const Window& window) {

@@ -29,25 +29,43 @@ double given_at(const Seen& seen, const Effective& e, Index block) {
   return i < 0 ? std::nan("") : scale_value(*seen.factor().scales, i);
 }
 
-bool inside(const Effective& e, Index block) {
-  return block >= 0 && block < static_cast<Index>(e.ratio.size());
-}
-
 /// Measured scales that a map gives, and those among them that the identity does not.
 struct Fit {
   std::size_t wrong = 0;
   std::size_t telling = 0;
 };
 
-Fit fit_of(const Seen& seen, const Map& map) {
-  Fit fit;
+/// The blocks of one line: what each was given, and what it may have been taken with.
+struct Line {
+  std::vector<double> given;
+  std::vector<std::optional<Seen::Range>> taken;
+};
+
+std::vector<Line> lines_of(const Seen& seen) {
+  std::vector<Line> lines;
   for (const Effective& e : seen.lines) {
+    Line line;
     for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
-      if (std::isnan(seen.value(e, b))) continue;
-      const Index from = inside(e, map(b)) ? map(b) : b;
-      if (!seen.may_be(e, b, given_at(seen, e, from))) {
+      line.given.push_back(given_at(seen, e, b));
+      line.taken.push_back(seen.range(e, b));
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+Fit fit_of(const std::vector<Line>& lines, const Map& map) {
+  Fit fit;
+  for (const Line& line : lines) {
+    const auto blocks = static_cast<Index>(line.given.size());
+    for (Index b = 0; b < blocks; ++b) {
+      const auto own = static_cast<std::size_t>(b);
+      if (!line.taken[own]) continue;
+      const Index to = map(b);
+      const std::size_t from = to >= 0 && to < blocks ? static_cast<std::size_t>(to) : own;
+      if (!line.taken[own]->holds(line.given[from])) {
         ++fit.wrong;
-      } else if (!seen.may_be(e, b, given_at(seen, e, b))) {
+      } else if (!line.taken[own]->holds(line.given[own])) {
         ++fit.telling;
       }
     }
@@ -102,18 +120,20 @@ std::vector<Candidate> simple_maps(const std::string& name, Index blocks) {
 }
 
 /// Each block's own source, where one and only one block's scales are those that were measured.
-std::optional<Candidate> free_map(const Seen& seen, Index blocks) {
+std::optional<Candidate> free_map(const std::vector<Line>& lines, const std::string& name,
+                                  Index blocks) {
   std::vector<Index> source(static_cast<std::size_t>(blocks));
   std::vector<Index> moved;
   for (Index b = 0; b < blocks; ++b) {
     source[static_cast<std::size_t>(b)] = b;
     std::vector<Index> fits;
     for (Index from = 0; from < blocks; ++from) {
-      bool all = true;
-      for (const Effective& e : seen.lines) {
-        all = all &&
-              (!inside(e, b) || !inside(e, from) || seen.may_be(e, b, given_at(seen, e, from)));
-      }
+      const auto own = static_cast<std::size_t>(b);
+      const auto other = static_cast<std::size_t>(from);
+      const bool all = std::all_of(lines.begin(), lines.end(), [&](const Line& line) {
+        return std::max(own, other) >= line.given.size() || !line.taken[own] ||
+               line.taken[own]->holds(line.given[other]);
+      });
       if (all) fits.push_back(from);
     }
     if (std::find(fits.begin(), fits.end(), b) != fits.end()) continue;
@@ -125,7 +145,7 @@ std::optional<Candidate> free_map(const Seen& seen, Index blocks) {
   std::string text;
   for (std::size_t i = 0; i < std::min(moved.size(), kListed); ++i) {
     text += (text.empty() ? "" : ", ") + std::string("K block ") + std::to_string(moved[i]) +
-            " of " + seen.factor().name + " takes the scale of block " +
+            " of " + name + " takes the scale of block " +
             std::to_string(source[static_cast<std::size_t>(moved[i])]);
   }
   if (moved.size() > kListed) {
@@ -171,10 +191,11 @@ void add_block_map(const Seen& seen, std::vector<Hypothesis>& list) {
   const Index blocks = blocks_of(seen);
   if (blocks < 2) return;
   std::vector<Candidate> maps = simple_maps(seen.factor().name, blocks);
-  if (auto own = free_map(seen, blocks)) maps.push_back(std::move(*own));
+  const std::vector<Line> lines = lines_of(seen);
+  if (auto own = free_map(lines, seen.factor().name, blocks)) maps.push_back(std::move(*own));
   std::size_t added = 0;
   for (Candidate& c : maps) {
-    const Fit fit = fit_of(seen, c.map);
+    const Fit fit = fit_of(lines, c.map);
     // A line or two may be measured wrongly; what is confirmed is the output.
     if (fit.telling < kLeast || fit.wrong * 10 > fit.telling) continue;
     list.push_back(

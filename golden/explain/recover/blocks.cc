@@ -28,12 +28,16 @@ float joined(float most, float v) {
   return v > most ? v : most;
 }
 
-/// fn(element, scale) for every element of a block.
+/// fn(element, value, scale) for every element of a block.
 template <typename Fn>
 void each(const Blocks& b, Fn fn) {
-  for (Index i = 0; i < b.x->elements(); ++i) {
-    const Index s = b.scale_of(i);
-    if (s >= 0) fn(i, static_cast<std::size_t>(s));
+  for (Index first = 0; first < b.x->elements(); first += b.columns) {
+    for (Index c = 0; c < b.columns; c += b.block_columns) {
+      const Index s = b.scale_of(first + c);
+      if (s < 0) continue;
+      const Index end = first + std::min(c + b.block_columns, b.columns);
+      for (Index i = first + c; i < end; ++i) fn(i, b.value(i), static_cast<std::size_t>(s));
+    }
   }
 }
 
@@ -79,8 +83,7 @@ Index Blocks::scales() const {
 
 std::vector<float> amax_of(const Blocks& blocks) {
   std::vector<float> most(static_cast<std::size_t>(blocks.scales()));
-  each(blocks,
-       [&](Index i, std::size_t s) { most[s] = joined(most[s], std::fabs(blocks.value(i))); });
+  each(blocks, [&](Index, float v, std::size_t s) { most[s] = joined(most[s], std::fabs(v)); });
   return most;
 }
 
@@ -88,8 +91,8 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   std::vector<AmaxWindow> list;
   const auto gathered = [&](const char* words, auto takes) {
     AmaxWindow w{words, std::vector<float>(amax.size())};
-    each(b, [&](Index i, std::size_t s) {
-      if (takes(i)) w.amax[s] = joined(w.amax[s], std::fabs(b.value(i)));
+    each(b, [&](Index i, float v, std::size_t s) {
+      if (takes(i)) w.amax[s] = joined(w.amax[s], std::fabs(v));
     });
     list.push_back(std::move(w));
   };
@@ -98,9 +101,9 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   largest.amax.resize(amax.size());
   AmaxWindow least{"the least value of its block, whatever is positive", {}};
   least.amax.resize(amax.size());
-  each(b, [&](Index i, std::size_t s) {
-    largest.amax[s] = joined(largest.amax[s], std::max(b.value(i), 0.0f));
-    least.amax[s] = joined(least.amax[s], std::max(-b.value(i), 0.0f));
+  each(b, [&](Index, float v, std::size_t s) {
+    largest.amax[s] = joined(largest.amax[s], std::max(v, 0.0f));
+    least.amax[s] = joined(least.amax[s], std::max(-v, 0.0f));
   });
   list.push_back(std::move(largest));
   list.push_back(std::move(least));

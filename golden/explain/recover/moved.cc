@@ -1,5 +1,6 @@
 // Rows and tiles of an output that lie somewhere else in it.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <string_view>
@@ -24,16 +25,31 @@ bool plain(std::string_view bytes, std::size_t size) {
   return std::memcmp(bytes.data(), bytes.data() + size, bytes.size() - size) == 0;
 }
 
-/// Where pieces of the expected output lie; pieces that occur twice are nobody's name.
+/// A few bits of both ends of a piece.
+std::size_t mark_of(std::string_view bytes) {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+  std::memcpy(&first, bytes.data(), sizeof first);
+  std::memcpy(&last, bytes.data() + bytes.size() - sizeof last, sizeof last);
+  const std::uint64_t mixed = (first ^ (last << 23 | last >> 41)) * 0x9E3779B97F4A7C15;
+  return static_cast<std::size_t>(mixed >> 32);
+}
+
+/// Where pieces of the expected output lie; pieces that occur twice are nobody's name.  Those
+/// that are like none of the pieces asked for are left out.
 class Index_of_pieces {
  public:
-  Index_of_pieces(const Output& output, Index width) : width_(width) {
+  Index_of_pieces(const Output& output, Index width, const std::vector<Index>& asked)
+      : width_(width) {
     const std::size_t size = size_of(output.expected->dtype());
+    const std::size_t marks = std::bit_ceil(asked.size() * 16 + 1);
+    std::vector<bool> marked(marks);
+    for (const Index at : asked) marked[mark_of(piece(*output.actual, at, width)) % marks] = true;
     for (Index r = 0; r < output.owed; ++r) {
       for (Index c = 0; c + width <= output.columns; c += width) {
         const Index at = r * output.columns + c;
         const std::string_view bytes = piece(*output.expected, at, width);
-        if (plain(bytes, size)) continue;
+        if (!marked[mark_of(bytes) % marks] || plain(bytes, size)) continue;
         const auto [entry, fresh] = where_.try_emplace(bytes, at);
         if (!fresh && entry->second >= 0) entry->second = -1;
       }
@@ -87,24 +103,23 @@ std::string distance_in_words(const Output& output, Index by) {
 
 /// Claims of the pieces of `width` that were found, grouped by distance, then by source.
 std::vector<Claim> claims_of(Output& output, Index width) {
-  const Index_of_pieces index(output, width);
-  std::map<Index, std::vector<Index>> by_distance;
-  std::map<Index, std::vector<Index>> by_source;
-  std::vector<Index> all;
+  std::vector<Index> failing;
   for (Index r = 0; r < output.owed; ++r) {
     for (Index c = 0; c + width <= output.columns; c += width) {
       const Index at = r * output.columns + c;
-      bool differs = false;
-      for (Index i = 0; i < width; ++i) {
-        differs = differs || output.marks[static_cast<std::size_t>(at + i)] == Mark::differs;
-      }
-      if (!differs) continue;
-      const Index from = index.source(output, at);
-      if (from < 0 || from == at) continue;
-      by_distance[from - at].push_back(at);
-      by_source[from].push_back(at);
-      all.push_back(at);
+      if (output.differs_in(at, width)) failing.push_back(at);
     }
+  }
+  const Index_of_pieces index(output, width, failing);
+  std::map<Index, std::vector<Index>> by_distance;
+  std::map<Index, std::vector<Index>> by_source;
+  std::vector<Index> all;
+  for (const Index at : failing) {
+    const Index from = index.source(output, at);
+    if (from < 0 || from == at) continue;
+    by_distance[from - at].push_back(at);
+    by_source[from].push_back(at);
+    all.push_back(at);
   }
   std::vector<Claim> claims;
   const auto settle = [&](const std::vector<Index>& pieces) {

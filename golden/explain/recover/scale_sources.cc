@@ -17,21 +17,21 @@ constexpr std::size_t kMostOffsets = 256;
 std::vector<Index> offsets_of(const Seen& seen, const Effective& e, Index step,
                               const std::vector<double>& given) {
   const auto blocks = static_cast<Index>(e.ratio.size());
-  std::vector<std::pair<Index, double>> known;
+  struct Known {
+    Index at;
+    Seen::Range range;
+  };
+  std::vector<Known> known;
   for (Index b = 0; b < blocks; ++b) {
-    const double v = seen.value(e, b);
-    if (!std::isnan(v)) known.emplace_back(b, v);
+    if (const auto range = seen.range(e, b)) known.push_back({step * b, *range});
   }
   std::vector<Index> found;
   if (known.size() < 2) return found;
   const auto n = static_cast<Index>(given.size());
-  for (Index o = 0; o < n; ++o) {
-    if (o + step * known.back().first >= n) break;
-    bool fits = true;
-    for (const auto& [b, v] : known) {
-      fits = seen.may_be(e, b, given[static_cast<std::size_t>(o + step * b)]);
-      if (!fits) break;
-    }
+  for (Index o = 0; o + known.back().at < n; ++o) {
+    const bool fits = std::all_of(known.begin(), known.end(), [&](const Known& k) {
+      return k.range.holds(given[static_cast<std::size_t>(o + k.at)]);
+    });
     if (!fits) continue;
     found.push_back(o);
     if (found.size() > kMostOffsets) break;

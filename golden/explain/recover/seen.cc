@@ -21,13 +21,19 @@ double Seen::value(const Effective& e, Index block) const {
   return std::exp2(std::round(std::log2(s)));
 }
 
-bool Seen::may_be(const Effective& e, Index block, double given) const {
+std::optional<Seen::Range> Seen::range(const Effective& e, Index block) const {
   const double measured = value(e, block);
-  if (std::isnan(measured)) return true;
-  if (size_of(factor().scales->dtype()) == 1) return measured == given;
+  if (std::isnan(measured)) return std::nullopt;
+  if (size_of(factor().scales->dtype()) == 1) return Range{measured, measured};
   const auto b = static_cast<std::size_t>(block);
-  const double error = std::abs(given / measured * e.ratio[b] - e.ratio[b]);
-  return error <= 5.0 * e.sigma[b] + 1e-4 * std::abs(e.ratio[b]);
+  const double ratio = std::abs(e.ratio[b]);
+  const double within = std::abs(measured) * (5.0 * e.sigma[b] / ratio + 1e-4);
+  return Range{measured - within, measured + within};
+}
+
+bool Seen::may_be(const Effective& e, Index block, double given) const {
+  const std::optional<Range> known = range(e, block);
+  return !known || known->holds(given);
 }
 
 }  // namespace mxo

@@ -1,6 +1,8 @@
 // The scales of one factor as a product shows them.
 #pragma once
 
+#include <optional>
+
 #include "golden/explain/recover/effective.h"
 
 namespace mxo {
@@ -17,6 +19,14 @@ struct Seen {
   Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
   /// The scale of a block as measured, on the grid of its type; NaN where it is unknown.
   double value(const Effective& e, Index block) const;
+  /// Scales that a block may have been taken with.
+  struct Range {
+    double from;
+    double to;
+    bool holds(double given) const { return given >= from && given <= to; }
+  };
+  /// None where nothing is known of the block.
+  std::optional<Range> range(const Effective& e, Index block) const;
   /// Whether a block was taken with the scale `given`; true where that is not known.
   bool may_be(const Effective& e, Index block, double given) const;
 };

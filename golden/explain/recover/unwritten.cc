@@ -33,34 +33,97 @@ std::string fill_in_words(Dtype dtype, std::uint64_t fill) {
 /// Elements of runs, by fill.
 using Runs = std::map<std::uint64_t, std::vector<Index>>;
 
-/// Adds the runs of one row or one column: `n` elements from `at`, `step` apart.
-void add_runs(const Output& output, const ElementReader& read, Index at, Index n, Index step,
-              Index least, Runs& found) {
-  const auto fill_at = [&](Index i) {
-    const std::uint64_t bits = output.came(at + i * step);
-    return read(bits).nan ? kAnyNan : bits;
-  };
-  Index begin = 0;
-  while (begin < n) {
-    const std::uint64_t fill = fill_at(begin);
-    Index end = begin + 1;
-    bool varied = false;
-    Index differs = 0;
-    const std::uint64_t first = output.wanted(at + begin * step);
-    for (Index i = begin; i < n && (i == begin || fill_at(i) == fill); ++i) {
-      end = i + 1;
-      varied = varied || output.wanted(at + i * step) != first;
-      differs += output.marks[static_cast<std::size_t>(at + i * step)] == Mark::differs;
+/// Neighbours that hold one fill, as far as they have been walked.
+struct Run {
+  std::uint64_t fill = 0;
+  std::uint64_t wanted = 0;  ///< where it begins
+  Index length = 0;
+  Index differs = 0;
+  bool varied = false;  ///< not all of it is owed the same
+};
+
+/// One row or column: elements from `at`, `step` apart, given one after the other.
+class Walk {
+ public:
+  Walk(Index at, Index step, Index least) : at_(at), step_(step), least_(least) {}
+  void take(std::uint64_t fill, std::uint64_t wanted, bool differs, const Output& output,
+            Runs& found) {
+    if (run_.length == 0 || fill != run_.fill) {
+      close(output, found);
+      run_ = {fill, wanted, 0, 0, false};
     }
-    const bool plain = fill == 0 || fill == kAnyNan;
-    if (end - begin >= least && differs * 2 > end - begin && (varied || plain)) {
-      for (Index i = begin; i < end; ++i) {
-        const Index e = at + i * step;
-        if (output.marks[static_cast<std::size_t>(e)] == Mark::differs) found[fill].push_back(e);
+    ++run_.length;
+    run_.differs += differs;
+    run_.varied = run_.varied || wanted != run_.wanted;
+  }
+  void close(const Output& output, Runs& found) {
+    const bool plain = run_.fill == 0 || run_.fill == kAnyNan;
+    if (run_.length >= least_ && run_.differs * 2 > run_.length && (run_.varied || plain)) {
+      for (Index i = 0; i < run_.length; ++i) {
+        const Index e = at_ + i * step_;
+        if (output.marks[static_cast<std::size_t>(e)] == Mark::differs) {
+          found[run_.fill].push_back(e);
+        }
       }
     }
-    begin = end;
+    at_ += run_.length * step_;
+    run_.length = 0;
   }
+
+ private:
+  Index at_;
+  Index step_;
+  Index least_;
+  Run run_;
+};
+
+/// Bits as fills: of types of two bytes and fewer from a table.
+class Fills {
+ public:
+  explicit Fills(Dtype dtype) : read_(dtype), narrow_(size_of(dtype) <= 2) {
+    if (!narrow_) return;
+    nan_.resize(std::size_t{1} << (8 * size_of(dtype)));
+    for (std::size_t bits = 0; bits < nan_.size(); ++bits) nan_[bits] = read_(bits).nan;
+  }
+  std::uint64_t operator()(std::uint64_t bits) const {
+    const bool nan = narrow_ ? nan_[static_cast<std::size_t>(bits)] != 0 : read_(bits).nan;
+    return nan ? kAnyNan : bits;
+  }
+
+ private:
+  ElementReader read_;
+  bool narrow_;
+  std::vector<std::uint8_t> nan_;
+};
+
+/// Runs along rows into `along`, down columns into `down`; no columns if `least_down` is 0.
+template <typename Word>
+void walk(const Output& output, Index least_down, Runs& along, Runs& down) {
+  const Fills fill_of(output.expected->dtype());
+  const Word* came = output.actual->as<Word>();
+  const Word* wanted = output.expected->as<Word>();
+  std::vector<Walk> columns;
+  for (Index c = 0; c < output.columns && least_down > 0; ++c) {
+    columns.emplace_back(c, output.columns, least_down);
+  }
+  const Index least = least_run(output);
+  for (Index r = 0; r < output.owed; ++r) {
+    const Index first = r * output.columns;
+    const bool fails = output.differs_in(first, output.columns);
+    if (!fails && columns.empty()) continue;
+    Walk row(first, 1, least);
+    for (Index c = 0; c < output.columns; ++c) {
+      const Index i = first + c;
+      const std::uint64_t fill = fill_of(came[i]);
+      const bool differs = output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+      if (fails) row.take(fill, wanted[i], differs, output, along);
+      if (!columns.empty()) {
+        columns[static_cast<std::size_t>(c)].take(fill, wanted[i], differs, output, down);
+      }
+    }
+    row.close(output, along);
+  }
+  for (Walk& column : columns) column.close(output, down);
 }
 
 }  // namespace
@@ -70,13 +133,13 @@ std::vector<Claim> recover_unwritten(Output& output) {
   if (output.left == 0 || output.expected->elements() < 16) return claims;
   const ElementReader read(output.expected->dtype());
   Runs found;
-  for (Index r = 0; r < output.owed; ++r) {
-    add_runs(output, read, r * output.columns, output.columns, 1, least_run(output), found);
-  }
   Runs down;
-  const Index least = std::max<Index>(16, output.owed / 4);
-  for (Index c = 0; c < output.columns && output.owed >= 16; ++c) {
-    add_runs(output, read, c, output.owed, output.columns, least, down);
+  const Index least_down = output.owed >= 16 ? std::max<Index>(16, output.owed / 4) : 0;
+  switch (size_of(output.expected->dtype())) {
+    case 1: walk<std::uint8_t>(output, least_down, found, down); break;
+    case 2: walk<std::uint16_t>(output, least_down, found, down); break;
+    case 4: walk<std::uint32_t>(output, least_down, found, down); break;
+    default: walk<std::uint64_t>(output, least_down, found, down); break;
   }
   for (auto& [fill, elements] : down) {
     std::vector<Index>& all = found[fill];
