@@ -135,13 +135,32 @@ void Bench::choose(Window window) {
   window_ = std::move(window);
 }
 
-std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
+Window Bench::widened(Window window) const {
+  if (product_) window.columns = whole_columns(*product_, window.columns, product_->n);
+  return window;
+}
+
+std::optional<Call> Bench::altered(const std::vector<const Hypothesis*>& hypotheses) const {
   Call altered = call_;
-  NamedTensors out;
   try {
     for (const Hypothesis* h : hypotheses) {
       if ((!product_ || !h->local) && !h->alter(altered)) return std::nullopt;
     }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  return altered;
+}
+
+std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
+  std::optional<Call> call = altered(hypotheses);
+  if (!call) return std::nullopt;
+  return run(hypotheses, std::move(*call));
+}
+
+std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered) {
+  NamedTensors out;
+  try {
     if (product_) {
       const std::optional<Product> now = product_of(altered);
       if (!now) return std::nullopt;

@@ -29,6 +29,10 @@ class Bench {
   /// This window, its columns widened where several share a scale.
   void choose(Window window);
   const Window& window() const { return window_; }
+  /// This window and no other.
+  void take(Window window) { window_ = std::move(window); }
+  /// A window widened to all columns that share a scale with one of its own.
+  Window widened(Window window) const;
   /// Failing rows and columns of a product, as they are now.
   Window failing() const;
   /// Of these columns, those that fail in one of some rows.
@@ -40,8 +44,15 @@ class Bench {
   /// Multiply-adds of a window.
   double work(Index rows, Index columns) const;
 
+  /// The call with everything altered that no slice of it can alter as well.
+  /// None where a hypothesis does not apply.
+  std::optional<Call> altered(const std::vector<const Hypothesis*>& hypotheses) const;
   /// None where a hypothesis does not apply, or gives no valid call.
   std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses);
+  /// The same of a call that is altered already.
+  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses, Call altered);
+  /// Multiply-adds of one-byte codes, or of wider operands.
+  bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 
   std::vector<Output>& outputs() { return outputs_; }
 

@@ -208,7 +208,10 @@ Tensor sliced_result(const Tensor& y, const Window& window) {
 Call sliced(const Call& call, const Product& product, const Window& window) {
   Call part = call;
   const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
-    if (!name.empty() && call.has(name)) part.replace(name, gathered(call.input(name), axis, kept));
+    if (name.empty() || !call.has(name)) return;
+    const Tensor& whole = call.input(name);
+    if (static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
+    part.replace(name, gathered(whole, axis, kept));
   };
   if (product.wgrad) {
     for (const auto& [factor, kept] :

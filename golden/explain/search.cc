@@ -8,12 +8,15 @@
 namespace mxo {
 namespace {
 
-constexpr int kRounds = 4;         ///< causes that take hold of different elements
-constexpr double kTallWork = 3e9;  ///< multiply-adds of a confirmation
-constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
-constexpr Index kLeast = 8;        ///< elements that a cause must explain
-constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
-constexpr std::size_t kBases = 4;  ///< of pairs
+constexpr int kRounds = 4;             ///< causes that take hold of different elements
+constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
+constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
+constexpr double kHostWork = 2e8;      ///< the same of sums that are added up here
+constexpr double kPieceWork = 1e6;     ///< what a run costs besides
+constexpr Index kMostRuns = 6;         ///< of window rows, for a part to be a place
+constexpr Index kLeast = 8;            ///< elements that a cause must explain
+constexpr double kNear = 3.0;          ///< dB nearer that make a hypothesis part of a pair
+constexpr std::size_t kBases = 4;      ///< of pairs
 
 using Hypotheses = std::vector<const Hypothesis*>;
 
@@ -96,6 +99,12 @@ Window credited(const Trial& trial, std::size_t output) {
   return window;
 }
 
+/// What a verdict rests on where not everything was computed.
+std::string judged_on(Index examined, Index failing) {
+  return " (judged on " + std::to_string(examined) + " of the " + std::to_string(failing) +
+         " elements that differ)";
+}
+
 /// At most `most` of a list, spread over it.
 void thin(std::vector<Index>& indices, Index most) {
   const auto n = static_cast<Index>(indices.size());
@@ -162,9 +171,84 @@ class Settling {
     if (rest) words_ += (words_.empty() ? ", in " : " and ") + place.words;
   }
 
+  /// Elements that fail, in pieces of neighbouring rows with the columns that fail in these.
+  std::vector<Window> pieces() const {
+    const Window bad = bench_.failing();
+    const double box =
+        static_cast<double>(bad.rows.size()) * static_cast<double>(bad.columns.size());
+    const bool dense = static_cast<double>(bench_.outputs().front().left) > 0.05 * box;
+    const std::size_t height = dense ? 1024 : 8;
+    std::vector<Window> list;
+    for (std::size_t at = 0; at < bad.rows.size(); at += height) {
+      const std::size_t end = std::min(at + height, bad.rows.size());
+      Window piece;
+      piece.rows.assign(bad.rows.begin() + static_cast<std::ptrdiff_t>(at),
+                        bad.rows.begin() + static_cast<std::ptrdiff_t>(end));
+      piece.columns = bench_.failing_columns(piece.rows);
+      list.push_back(bench_.widened(std::move(piece)));
+    }
+    return list;
+  }
+
+  /// Multiply-adds that may be spent on every element that fails.
+  double most_work(const Call& altered) const {
+    for (const Hypothesis* h : candidate_->hypotheses) {
+      if (h->run) return kHostWork;
+    }
+    if (altered.set.text("sum", "exact") != "exact") return kTallWork;
+    return bench_.narrow() ? kExactWork : kExactWork / 8;
+  }
+
+  /// Every element that fails is computed with the cause, if the work allows.
+  bool settle_each() {
+    const std::optional<Call> altered = bench_.altered(candidate_->hypotheses);
+    if (!altered) return false;
+    const std::vector<Window> list = pieces();
+    double work = 0.0;
+    for (const Window& piece : list) {
+      work += kPieceWork + bench_.work(static_cast<Index>(piece.rows.size()),
+                                       static_cast<Index>(piece.columns.size()));
+    }
+    if (list.empty() || work > most_work(*altered)) return false;
+    Output& output = bench_.outputs().front();
+    std::vector<std::uint8_t> fixed(output.marks.size());
+    bool all = true;
+    for (const Window& piece : list) {
+      bench_.take(piece);
+      const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, *altered);
+      if (!trial) return false;
+      const Patch& patch = trial->patches.front();
+      const Credit& c = trial->credits.front();
+      all = all && trial->broken == 0;
+      for (std::size_t i = 0; i < c.mask.size(); ++i) {
+        if (!c.mask[i]) continue;
+        const Index row = patch.rows[i / patch.columns.size()];
+        const Index column = patch.columns[i % patch.columns.size()];
+        fixed[static_cast<std::size_t>(row * output.columns + column)] = 1;
+      }
+    }
+    // Another sum or rounding is that of every element, or of none.
+    const bool of_all = std::any_of(
+        candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
+        [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
+    if (of_all && !all) return true;
+    const Place place =
+        place_of(output, [&](Index i) { return fixed[static_cast<std::size_t>(i)] != 0; });
+    if (place.elements == 0) return true;
+    say(place, !all || place.elements < output.differing ||
+                   static_cast<Index>(place.rows.size()) < output.owed);
+    for (std::size_t i = 0; i < fixed.size(); ++i) {
+      if (fixed[i]) output.settle(static_cast<Index>(i));
+    }
+    elements_ = place.elements;
+    return true;
+  }
+
   /// A window was run: its rows and columns are extended over all that fail, each on its own.
   void settle_window() {
+    if (settle_each()) return;
     Output& output = bench_.outputs().front();
+    const Index failing = output.left;
     const Window bad = bench_.failing();
     std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
     std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
@@ -175,7 +259,6 @@ class Settling {
       width /= 2;
     thin(tall.columns, width);
     thin(tall.rows, static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
-    sampled_ = tall.rows.size() < bad.rows.size();
     const std::optional<Trial> down = run(tall);
     if (!down) return;
     const Window rows = credited(*down, 0);
@@ -194,6 +277,7 @@ class Settling {
              1, 16));
     const std::optional<Trial> across = run(wide);
     if (!across) return;
+    sampled_ = true;
     const bool all = down->all() && across->all();
     for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
     const auto holds = [&](Index i) {
@@ -210,6 +294,7 @@ class Settling {
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (const Index i : found) output.settle(i);
     elements_ = static_cast<Index>(found.size());
+    words_ += judged_on(std::min(down->seen + across->seen, failing), failing);
   }
 
   static Index lines(const Output& output) {
@@ -286,7 +371,7 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
     });
     Claim claim;
     claim.id = h.name;
-    claim.sentence = h.phrase + ", in " + place.words;
+    claim.sentence = h.phrase + ", in " + place.words + judged_on(trial->seen, output.left);
     claim.where = place.where;
     claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
                      static_cast<double>(trial->seen);

@@ -7,10 +7,63 @@
 #include "golden/explain/recover/scales.h"
 
 namespace mxo {
+namespace {
+
+/// Rows of x of one group, from the first to the last but one named.
+struct Rows {
+  Index first;
+  Index last;
+};
+
+/// Blocks of a group that all measured lines of it miss.
+void add_depth_of_groups(const Product& p, const std::vector<Effective>& lines,
+                         std::vector<Hypothesis>& list) {
+  std::vector<Rows> missing;
+  std::vector<Index> rows;
+  for (Index g = 0; g < p.groups(); ++g) {
+    for (Index b = 0; b < ceil_div(p.depth(g), p.block); ++b) {
+      Index zero = 0;
+      Index known = 0;
+      for (const Effective& e : lines) {
+        const auto at = static_cast<std::size_t>(b);
+        if (e.group != g || at >= e.ratio.size() || e.sigma[at] > 0.1) continue;
+        ++known;
+        zero += std::abs(e.ratio[at]) < 0.1;
+      }
+      if (known == 0 || zero * 4 <= known * 3) continue;
+      const Index first = p.begin(g) + b * p.block;
+      missing.push_back({first, std::min(first + p.block, p.end(g))});
+      for (Index r = missing.back().first; r < missing.back().last; ++r) rows.push_back(r);
+    }
+  }
+  if (missing.empty() || static_cast<Index>(rows.size()) == p.ends.back()) return;
+  list.push_back({"k.missing",
+                  "the products of " + ranges_in_words("row", rows) + " of " + p.a.name + " and " +
+                      p.b.name + " are left out",
+                  Stage::input,
+                  [name = p.a.codes_name, missing](Call& c) {
+                    Tensor codes = c.input(name);
+                    const std::size_t row =
+                        codes.extent(0) == 0
+                            ? 0
+                            : codes.bytes() / static_cast<std::size_t>(codes.extent(0));
+                    for (const Rows& r : missing) {
+                      std::memset(codes.data() + static_cast<std::size_t>(r.first) * row, 0,
+                                  static_cast<std::size_t>(r.last - r.first) * row);
+                    }
+                    c.replace(name, std::move(codes));
+                    return true;
+                  },
+                  {},
+                  true});
+}
+
+}  // namespace
 
 void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
                         std::vector<Hypothesis>& list) {
-  if (lines.empty() || p.wgrad) return;
+  if (lines.empty()) return;
+  if (p.wgrad) return add_depth_of_groups(p, lines, list);
   const std::size_t blocks = lines.front().ratio.size();
   std::vector<Index> missing;
   std::vector<Index> twice;

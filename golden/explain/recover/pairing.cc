@@ -25,7 +25,7 @@ struct Pair {
 class Pairing {
  public:
   Pairing(const Product& p, const Output& y, Index g, const std::vector<Index>& rows, Index block)
-      : blocks_(static_cast<std::size_t>(ceil_div(p.k, block))) {
+      : blocks_(static_cast<std::size_t>(ceil_div(p.depth(g), block))) {
     const ElementReader read(y.expected->dtype());
     std::vector<std::vector<double>> lines;
     std::vector<Index> columns;
@@ -41,7 +41,7 @@ class Pairing {
       std::vector<double> products(blocks_ * blocks_ * columns_);
       bool finite = true;
       for (std::size_t c = 0; c < columns_; ++c) {
-        const Element e = read(y.came(r * y.columns + columns[c]));
+        const Element e = read(y.came(p.output_row(g, r) * y.columns + columns[c]));
         finite = finite && std::isfinite(e.value) && !e.nan && !e.infinite;
         came.push_back(e.value);
         for (std::size_t a = 0; a < blocks_; ++a) {
@@ -187,12 +187,41 @@ bool take_runs(Call& call, const std::string& name, const std::vector<Index>& so
   return true;
 }
 
+/// The same of rows of a gradient's operand, in every group that has these runs.
+bool take_rows(Call& call, const std::string& name, const std::vector<Index>& source, Index run,
+               const std::vector<Index>& begins) {
+  const Tensor& given = call.input(name);
+  const Index rows = given.extent(0);
+  if (rows == 0) return false;
+  Tensor taken = given;
+  const std::size_t row = given.bytes() / static_cast<std::size_t>(rows);
+  for (std::size_t g = 0; g + 1 < begins.size(); ++g) {
+    for (Index b = 0; b < static_cast<Index>(source.size()); ++b) {
+      const Index from = source[static_cast<std::size_t>(b)];
+      const Index n = std::min(run, begins[g + 1] - begins[g] - std::max(b, from) * run);
+      if (from == b || n <= 0) continue;
+      std::byte* to = taken.data() + static_cast<std::size_t>(begins[g] + b * run) * row;
+      if (from < 0) {
+        std::memset(to, 0, static_cast<std::size_t>(n) * row);
+      } else {
+        std::memcpy(to, given.data() + static_cast<std::size_t>(begins[g] + from * run) * row,
+                    static_cast<std::size_t>(n) * row);
+      }
+    }
+  }
+  call.replace(name, std::move(taken));
+  return true;
+}
+
 std::string run_words(Index b, Index block) {
   return std::to_string(b * block) + " to " + std::to_string((b + 1) * block - 1);
 }
 
 /// "k = 96 to 127 of x meet k = 160 to 191 of w, ...": block b of w met block source[b] of x.
-std::string words_of(const std::vector<Index>& source, Index block) {
+std::string words_of(const Product& p, const std::vector<Index>& source, Index block) {
+  const std::string depth = p.wgrad ? "rows " : "k = ";
+  const std::string a = " of " + p.a.name;
+  const std::string b_side = " of " + p.b.name;
   std::string text;
   std::size_t told = 0;
   std::size_t moved = 0;
@@ -202,13 +231,13 @@ std::string words_of(const std::vector<Index>& source, Index block) {
     ++moved;
     if (told == 4) continue;
     ++told;
-    text += text.empty() ? "k = " : ", k = ";
-    text += source[b] < 0
-                ? run_words(own, block) + " of w meet nothing"
-                : run_words(source[b], block) + " of x meet k = " + run_words(own, block) + " of w";
+    text += (text.empty() ? "" : ", ") + depth;
+    text += source[b] < 0 ? run_words(own, block) + b_side + " meet nothing"
+                          : run_words(source[b], block) + a + " meet " + depth +
+                                run_words(own, block) + b_side;
   }
   if (moved > told) text += ", and so on for " + std::to_string(moved) + " blocks";
-  return text;
+  return p.wgrad ? text + " (rows of each group)" : text;
 }
 
 }  // namespace
@@ -217,15 +246,17 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
                           std::vector<Hypothesis>& list) {
   const bool all_fit =
       std::all_of(lines.begin(), lines.end(), [](const Effective& e) { return e.misfit < kFits; });
-  if (p.wgrad || p.k < 2 || all_fit) return;
+  if (p.k < 2 || all_fit) return;
   // Rows of one group: the group with the most that fail.
   std::vector<Index> rows;
   Index group = 0;
   for (Index g = 0; g < p.groups(); ++g) {
     std::vector<Index> failing;
-    for (Index r = p.begin(g); r < p.end(g); ++r) {
+    for (Index r = p.first_line(g); r < p.last_line(g) && p.depth(g) > 0; ++r) {
       Index left = 0;
-      for (Index c = 0; c < y.columns; ++c) left += y.mark(r, c) == Mark::differs;
+      for (Index c = 0; c < y.columns; ++c) {
+        left += y.mark(p.output_row(g, r), c) == Mark::differs;
+      }
       if (left * 2 > y.columns) failing.push_back(r);
     }
     if (failing.size() <= rows.size()) continue;
@@ -239,8 +270,8 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
     kept.push_back(rows[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)]);
   }
   Index block = p.block;
-  while (ceil_div(p.k, block) > kMostBlocks) block *= 2;
-  if (ceil_div(p.k, block) < 2) return;
+  while (ceil_div(p.depth(group), block) > kMostBlocks) block *= 2;
+  if (ceil_div(p.depth(group), block) < 2) return;
   Pairing pairing(p, y, group, kept, block);
   const std::vector<Pair> pairs = pairing.pairs();
   if (pairs.empty()) return;
@@ -254,17 +285,25 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
     moved = moved || pair.a != pair.b;
   }
   if (!moved) return;
-  const std::string words = words_of(x_of, block);
+  const std::string words = words_of(p, x_of, block);
   struct Moved {
     const Factor& factor;
     const std::vector<Index>& source;
-    const char* id;
+    const std::string& id;
   };
-  for (const Moved& m : {Moved{p.a, x_of, "x=blocks"}, Moved{p.b, w_of, "w=blocks"}}) {
+  const std::string a_id = p.a.name + "=blocks";
+  const std::string b_id = p.b.name + "=blocks";
+  std::vector<Index> begins{0};
+  begins.insert(begins.end(), p.ends.begin(), p.ends.end());
+  for (const Moved& m : {Moved{p.a, x_of, a_id}, Moved{p.b, w_of, b_id}}) {
     const Factor& f = m.factor;
-    const bool scaled =
-        f.scales != nullptr && f.scales->rank() == f.codes->rank() && f.scales->shape().back() > 1;
-    Index run = scaled ? ceil_div(p.k, f.scales->shape().back()) : 0;
+    const bool bytes = f.scales != nullptr && size_of(f.scales->dtype()) == 1;
+    const bool whole =
+        std::all_of(begins.begin(), begins.end(), [](Index begin) { return begin % 32 == 0; });
+    const bool scaled = p.wgrad ? bytes && whole
+                                : f.scales != nullptr && f.scales->rank() == f.codes->rank() &&
+                                      f.scales->shape().back() > 1;
+    Index run = !scaled ? 0 : p.wgrad ? 32 : ceil_div(p.k, f.scales->shape().back());
     if (scaled && block % run != 0) continue;
     if (scaled) run = block / run;
     for (const bool with : {true, false}) {
@@ -275,7 +314,13 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
                                        : ", without their scales"),
                       Stage::input,
                       [codes = f.codes_name, scales = f.scales_name, source = m.source, block, run,
-                       with](Call& c) {
+                       with, begins, wgrad = p.wgrad](Call& c) {
+                        if (wgrad) {
+                          std::vector<Index> of_scales = begins;
+                          for (Index& begin : of_scales) begin /= 32;
+                          return take_rows(c, codes, source, block, begins) &&
+                                 (!with || take_rows(c, scales, source, run, of_scales));
+                        }
                         return take_runs(c, codes, source, block) &&
                                (!with || take_runs(c, scales, source, run));
                       },

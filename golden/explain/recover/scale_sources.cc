@@ -184,7 +184,7 @@ void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
           plain = now;
         }
       }
-      const bool one = most * 10 >= lines.size() * (plain ? 7 : 9);
+      const bool one = most * 10 >= lines.size() * 7;
       // Few blocks of a group of a gradient fit by chance: there one distance is that of all.
       if (p.wgrad && !one) continue;
       Affine map;
@@ -233,10 +233,12 @@ void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
     };
     // A source beyond the ends of the tensor, or of an expert, comes round, or the line keeps its
     // own.
-    enum class Beyond : std::uint8_t { wraps, wraps_in_expert, keeps };
-    for (const Beyond beyond : {Beyond::wraps, Beyond::wraps_in_expert, Beyond::keeps}) {
+    enum class Beyond : std::uint8_t { wraps, wraps_in_row, wraps_in_expert, keeps };
+    for (const Beyond beyond :
+         {Beyond::wraps, Beyond::wraps_in_row, Beyond::wraps_in_expert, Beyond::keeps}) {
+      if (beyond == Beyond::wraps_in_row && !own.lines_are_columns) continue;
       if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
-      const auto source = [best, own, n, group_of, beyond](Index i) {
+      const auto source = [best, own, n, columns, group_of, beyond](Index i) {
         const auto shift = best.shift.find(group_of(i));
         const Index s = shift == best.shift.end() ? best.shift.begin()->second : shift->second;
         const Index line = own.line == 0          ? 0
@@ -251,6 +253,9 @@ void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
         const bool inside = to >= first && to < first + extent;
         if (beyond == Beyond::keeps)
           return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
+        if (beyond == Beyond::wraps_in_row && best.step == own.block) {
+          return i / columns * columns + ((i % columns + s) % columns + columns) % columns;
+        }
         if (beyond == Beyond::wraps_in_expert)
           return first + ((to - first) % extent + extent) % extent;
         return (to % n + n) % n;
