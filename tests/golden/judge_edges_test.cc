@@ -110,6 +110,16 @@ TEST(JudgeEdges, RelativeErrorsAreOfTheExpectedValue) {
   EXPECT_EQ(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.max_relative, 0.5);
 }
 
+TEST(JudgeEdges, ZerosHaveFiguresToo) {
+  const Tensor zero = floats({2}, {0, 0});
+  const Measures same = compare_tensor("y", owe(zero), zero).all;
+  EXPECT_EQ(same.calc_diff, 0);
+  EXPECT_EQ(same.cosine, 1);
+  const Measures other = compare_tensor("y", owe(zero), floats({2}, {1, 0})).all;
+  EXPECT_EQ(other.calc_diff, 1);
+  EXPECT_EQ(other.cosine, 0);
+}
+
 /// A product of one row and one column whose sum is 3.
 struct Product {
   NamedTensors inputs;

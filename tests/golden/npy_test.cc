@@ -67,6 +67,24 @@ TEST(Npy, TakesScalarsVectorsAndBitsOfForeignTypes) {
   EXPECT_EQ(read("<i8", "(0, 4)", 0).elements(), 0);
 }
 
+TEST(Npy, NeedsEveryKeyOfTheHeader) {
+  const Scratch scratch;
+  const auto refused = [&](const std::string& header) {
+    std::ofstream(scratch / "x.npy", std::ios::binary) << npy(header, shorts({1}));
+    EXPECT_THROW(read_npy(scratch / "x.npy"), Error) << header;
+  };
+  const std::string descr = "'descr': '<i2', ";
+  const std::string order = "'fortran_order': False, ";
+  const std::string shape = "'shape': (1,), ";
+  std::ofstream(scratch / "x.npy", std::ios::binary)
+      << npy("{" + descr + order + shape + "}", shorts({1}));
+  EXPECT_EQ(read_npy(scratch / "x.npy").as<std::int16_t>()[0], 1);
+  refused("{" + order + shape + "}");
+  refused("{" + descr + shape + "}");
+  refused("{" + descr + order + "}");
+  refused("{" + descr + order + shape + shape + "}");
+}
+
 TEST(Npy, RefusesEveryMalformedFile) {
   const auto with = [](const std::string& descr, const std::string& shape) {
     return npy("{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + "}",
