@@ -51,6 +51,27 @@ TEST(JudgeEdges, ColumnsOfNoGroupAreNamed) {
   EXPECT_EQ(note(0), "columns 0 to 2 belong to no group and hold numbers: not compared");
 }
 
+TEST(JudgeEdges, RowsOfNoGroupAreNamedByWhatTheyHold) {
+  const auto note = [](const Tensor& x) {
+    Owed owed = owe(x);
+    owed.groups.owed_rows = 1;
+    return compare_tensor("y", owed, x).note;
+  };
+  EXPECT_EQ(note(floats({2, 1}, {1, 0})),
+            "row 1 belongs to no group and holds zeros: not compared");
+  EXPECT_EQ(note(floats({2, 1}, {0, 1})),
+            "row 1 belongs to no group and holds numbers: not compared");
+  EXPECT_EQ(note(floats({1}, {1})), "");
+  EXPECT_EQ(note(Tensor(Dtype::f32, {3, 0})), "");
+}
+
+TEST(JudgeEdges, AMissingOutputFails) {
+  const Tensor x = floats({1}, {1});
+  const TensorVerdict verdict = judge_outputs({"", {}, {}}, {{"y", owe(x), nullptr}}, {}).front();
+  EXPECT_EQ(verdict.outcome, Outcome::fail);
+  EXPECT_EQ(verdict.reason, "ACTUAL has no tensor of this name");
+}
+
 TEST(JudgeEdges, NanHasNoDistance) {
   const Tensor x = floats({2}, {1, kNaN});
   const Tensor y = floats({2}, {kNaN, 1});
