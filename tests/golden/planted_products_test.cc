@@ -296,6 +296,15 @@ const PlantedFault kFaults[] = {
              rows_from(t, f, [](Index r) { return r / 4 * 4 + std::min<Index>(r % 4 + 1, 3); });
            });
      }},
+    {"experts of one block row exchange scales", "w.scales=source",
+     "expert 0 takes the scales of expert 3",
+     [](Backend& b) {
+       ProductSize size;
+       size.n = 128;
+       return altered(
+           b, blockwise_product(b, 7, size), {"w.scales"},
+           [](Tensor& t, const Tensor& f) { rows_from(t, f, [](Index r) { return 3 - r; }); });
+     }},
     {"row scales of the neighbour", "x.scales", "1 row",
      [](Backend& b) {
        return altered(b, rowwise_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {

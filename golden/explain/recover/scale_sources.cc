@@ -77,9 +77,18 @@ std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
     return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
            " apart rather than " + std::to_string(own.block) + ")";
   }
+  // Groups that agree are said at once, others one by one.
+  const auto by_groups = [&](const std::string& start, auto of_shift) {
+    if (all_equal([&](const auto& g) { return g.second == shift; })) return start + of_shift(shift);
+    std::string text;
+    for (const auto& [g, by] : map.shift) {
+      text += (text.empty() ? "" : ", ") + start + of_shift(by) + " in group " + std::to_string(g);
+    }
+    return text;
+  };
   if (map.slope == 0) {
-    return "every line of " + f.name + " takes the scales of line " +
-           std::to_string(shift / std::max<Index>(own.line, 1));
+    return by_groups("every line of " + f.name + " takes the scales of line ",
+                     [&](Index s) { return std::to_string(s / std::max<Index>(own.line, 1)); });
   }
   if (map.slope != own.line) {
     return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
@@ -105,11 +114,13 @@ std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
       return text + " (" + f.name + ")";
     }
   }
-  const bool by_blocks = own.block > own.line ? shift % own.block == 0 : shift % own.line != 0;
-  const Index by = shift / std::max<Index>(1, by_blocks ? own.block : own.line);
-  const std::string noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
-  return side_words(f) + " are those of " + std::to_string(std::abs(by)) + " " + noun +
-         (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
+  return by_groups(side_words(f) + " are those of ", [&](Index s) {
+    const bool by_blocks = own.block > own.line ? s % own.block == 0 : s % own.line != 0;
+    const Index by = s / std::max<Index>(1, by_blocks ? own.block : own.line);
+    const std::string noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
+    return std::to_string(std::abs(by)) + " " + noun + (std::abs(by) == 1 ? " " : "s ") +
+           (by < 0 ? "before" : "after");
+  });
 }
 
 Tensor reread(const Tensor& given, const std::function<Index(Index)>& source) {
@@ -152,7 +163,8 @@ void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
     }
     if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
     // One line alone says nothing of slopes: it must have one source, or its own slope.
-    std::set<Index> slopes{
+    // The line's own first: of slopes that say the same it is kept.
+    std::vector<Index> slopes{
         own.line,    0, 1, round_up(own.line, 4), round_up(own.line, 8), round_up(own.line, 16),
         own.line + 1};
     Affine best;
