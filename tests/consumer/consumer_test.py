@@ -83,11 +83,15 @@ class Outside:
         assert code != 0 and "teapot" in text, "an unknown component was found"
 
     def embedded(self):
-        program, _ = self.build("embedded", "embedded", f"-DMXORACLE={self.a.source}")
+        self.inside("embedded", "-DFETCHED=OFF")
+        self.inside("fetched", "-DFETCHED=ON")
+
+    def inside(self, name, way):
+        program, _ = self.build(name, "embedded", f"-DMXORACLE={self.a.source}", way)
         must(program)
-        code, text = run("cmake", "--install", program.parent, "--prefix",
-                         Path(self.a.work) / "parents")
-        there = [p.name for p in (Path(self.a.work) / "parents").rglob("*") if p.is_file()]
+        parents = Path(self.a.work) / f"parents_{name}"
+        code, text = run("cmake", "--install", program.parent, "--prefix", parents)
+        there = [p.name for p in parents.rglob("*") if p.is_file()]
         assert code == 0 and there == ["consumer"], f"installed beside the parent: {there} {text}"
 
     def contraction(self):
