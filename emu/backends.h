@@ -1,4 +1,5 @@
 // Every machine we can run on.  Plain C++: no CUDA type crosses this line.
+// Thread safety: backends may be made, used and dropped by any threads at once (ops/backend.h).
 #pragma once
 
 #include <memory>

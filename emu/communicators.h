@@ -1,4 +1,5 @@
 // Every way ranks can reach each other.  Plain C++: no MPI or NCCL type crosses this line.
+// Thread safety: any threads at once; of what is made, ops/communicator.h.
 #pragma once
 
 #include <memory>

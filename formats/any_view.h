@@ -1,4 +1,5 @@
 // A tensor whose element type and rank are known at run time only: the operands of operators.
+// Thread safety: values; what they point to is as its owner says.
 #pragma once
 
 #include <string>

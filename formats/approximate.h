@@ -1,4 +1,5 @@
 // rcp, rsqrt, sqrt, ex2 .approx and div.full of f32 as Hopper computes them (sm_90), every bit.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cfloat>

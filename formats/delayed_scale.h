@@ -1,4 +1,5 @@
 // The scale of the next step from an amax of steps before.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/rounded_once.h"

@@ -1,4 +1,5 @@
 // The run-time tag of an element type, and the table of what each one is.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstddef>

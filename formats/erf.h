@@ -1,4 +1,5 @@
 // The error function and the hyperbolic tangent of a float, correctly rounded, on the host.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 namespace mxo {

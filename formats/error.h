@@ -1,4 +1,5 @@
 // The only exception this library throws.
+// Thread safety: values; any threads at once.
 #pragma once
 
 #include <cstdint>

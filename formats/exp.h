@@ -1,4 +1,5 @@
 // exp and the logistic function of a float, correctly rounded: the same bits on host and device.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cmath>

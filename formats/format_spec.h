@@ -1,4 +1,5 @@
 // What distinguishes one small float from another, as plain values.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

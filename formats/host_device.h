@@ -1,4 +1,5 @@
 // The one place that knows which compiler is reading us, and whether its flags leave floats alone.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cfloat>

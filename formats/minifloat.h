@@ -1,4 +1,5 @@
 // Encoding and decoding of floats of 8 and 16 bits, identical on host and device.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // One MX block: the definition of quantise and dequantise, element by element.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/minifloat.h"

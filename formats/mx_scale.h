@@ -1,4 +1,5 @@
 // E8M0, and how the largest magnitude of a block becomes one.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

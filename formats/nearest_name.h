@@ -1,4 +1,5 @@
 // What to say of a name that nobody has: which one it may be a slip of, and which there are.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string>

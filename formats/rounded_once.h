@@ -1,4 +1,5 @@
 // Products and quotients that no flag of a user's compiler may split, join or turn round.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/host_device.h"

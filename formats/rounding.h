@@ -1,4 +1,5 @@
 // Roundings to an 8-bit code besides nearest even.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/minifloat.h"

@@ -1,4 +1,5 @@
 // Exponents of e8m0 scales by the rules of stacks that take a logarithm.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Index maps of scale storage: row-major, and the 128x4 tiles that block-scaled MMAs read.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/tensor_view.h"

@@ -1,4 +1,5 @@
 // What real stacks do differently when they choose a scale, as named data.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The rules by which stacks make scales and codes, as rows of data.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string_view>

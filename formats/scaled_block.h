@@ -1,4 +1,5 @@
 // FP8 with an f32 scale per block of any extents: the scale from amax, and the code from the scale.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/approximate.h"

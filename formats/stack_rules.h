@@ -1,4 +1,5 @@
 // What each stack does to scale a block, as constants: the rows of formats/scale_rules.h name them.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include "formats/scaled_block.h"

@@ -1,4 +1,5 @@
 // Owning, aligned, row-major host storage that hands out views.
+// Thread safety: as a vector's: any threads read at once, or one writes.
 #pragma once
 
 #include <cstddef>

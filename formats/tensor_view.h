@@ -1,4 +1,5 @@
 // A pointer with a shape.  Owns nothing, checks nothing in the inner loop.
+// Thread safety: values; what they point to is as its owner says.
 #pragma once
 
 #include <cstdint>

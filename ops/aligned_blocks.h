@@ -1,5 +1,6 @@
 // Slots by expert in blocks, as vLLM and SGLang have them, and back: on the host, without a
 // backend.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,5 +1,8 @@
 // What a machine must be able to do.  Callers use the functions in ops/*.h, which check their
 // arguments; a backend may take them as checked.
+// Thread safety: any threads may call operators on one backend of a CPU at once, where no call
+// writes what another reads or writes, and on several backends; a CUDA backend is one stream: one
+// thread at a time.  What allocate gave may be released by any thread.
 #pragma once
 
 #include <cstddef>

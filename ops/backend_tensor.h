@@ -1,4 +1,5 @@
 // A contiguous tensor in a backend's own memory.
+// Thread safety: as a vector's: any threads read at once, or one writes.
 #pragma once
 
 #include <initializer_list>

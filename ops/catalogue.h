@@ -1,5 +1,6 @@
 // Every operator by name: its operands, its parameters, and how to call it on views of tensors.
 // The command line, the suites and Python all come in through this table.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <span>

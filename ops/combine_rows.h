@@ -1,4 +1,5 @@
 // A token's rows into one, in the order of its slots, and the gradients of that.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,5 +1,6 @@
 // Moving rows between ranks.  Moves bytes, never adds: a sum whose order is up to the library
 // cannot be bit-exact, so sums happen in a Backend, in rank order.
+// Thread safety: a World runs one run at a time; a Communicator belongs to the thread of its rank.
 #pragma once
 
 #include <cstddef>

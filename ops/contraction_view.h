@@ -1,4 +1,5 @@
 // A product as its operands lie in memory: groups of K-vectors, and which scale a K index has.
+// Thread safety: values; what they point to is as its owner says.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
 // Element by element: to a small format and back.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

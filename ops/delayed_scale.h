@@ -1,4 +1,5 @@
 // Delayed scaling: a scale for the next step from the largest magnitudes of steps before.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

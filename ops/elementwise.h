@@ -1,4 +1,5 @@
 // The small operators a layer needs between its products.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,5 +1,6 @@
 // Experts of tokens as other stacks name them: maps, capacities, masks; on the host, without a
 // backend.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <limits>

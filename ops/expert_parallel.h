@@ -1,6 +1,7 @@
 // Rows to the experts that were chosen for them, across ranks, and back; and the gradients.
 //
 // Every function is collective: all ranks of the communicator call it, each for its own tokens.
+// Thread safety: each rank calls from its own thread (ops/communicator.h).
 #pragma once
 
 #include "ops/expert_plan.h"

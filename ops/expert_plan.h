@@ -1,4 +1,5 @@
 // Where every selected row of a step goes: what dispatch, combine and their gradients share.
+// Thread safety: each rank calls from its own thread (ops/communicator.h).
 #pragma once
 
 #include <vector>

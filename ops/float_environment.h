@@ -1,4 +1,5 @@
 // Arithmetic as written: a process with flush-to-zero or contraction cannot be an oracle.
+// Thread safety: looks at the calling thread; any threads at once.
 #pragma once
 
 namespace mxo {

@@ -1,4 +1,5 @@
 // A backend that has another one do the work.
+// Thread safety: that of the backend behind it.
 #pragma once
 
 #include <functional>

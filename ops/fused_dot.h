@@ -1,4 +1,5 @@
 // One instruction of a matrix unit, or a chain of them.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,4 +1,5 @@
 // What an expert's gate computes, as data: what each stack does between its two products.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <limits>

@@ -1,4 +1,5 @@
 // A linear layer of many experts, differentiable, from high precision in to high precision out.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "ops/backend_tensor.h"

@@ -1,4 +1,5 @@
 // Matrix products over groups of rows: forward (and dgrad), and the weight gradient.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "ops/scaled_tensor.h"

@@ -1,4 +1,5 @@
 // The named ways to train a grouped linear layer in low precision.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
 // The casting-free pipeline: activations are cast to FP8 twice a pass and move as codes between.
+// Thread safety: each rank calls from its own thread (ops/communicator.h).
 #pragma once
 
 #include "ops/moe_layer.h"

@@ -1,4 +1,5 @@
 // A mixture-of-experts layer across ranks: forward, backward, and the saved tensors between them.
+// Thread safety: each rank calls from its own thread (ops/communicator.h).
 #pragma once
 
 #include <functional>

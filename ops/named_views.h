@@ -1,4 +1,5 @@
 // The operands of a call by name: views of anyone's memory, with any strides.
+// Thread safety: values; what they point to is as its owner says.
 #pragma once
 
 #include <initializer_list>

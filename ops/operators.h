@@ -1,4 +1,5 @@
 // The one list of operators.  Whatever runs over all of them is generated from it.
+// Thread safety: as ops/backend.h says of operators.
 #pragma once
 
 /// X(struct, name), by the header that defines them.  A user of the list says what X is, as

@@ -1,4 +1,5 @@
 // A scaled tensor with the memory it lies in.
+// Thread safety: as a vector's: any threads read at once, or one writes.
 #pragma once
 
 #include "ops/backend_tensor.h"

@@ -1,4 +1,5 @@
 // Groups of rows moved apart so that each starts on a multiple, and moved back.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,4 +1,5 @@
 // The --set key=value pairs of one operator call, typed and checked.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
 // Rows into expert order, groups padded, and back.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

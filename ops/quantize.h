@@ -1,4 +1,5 @@
 // High precision to 8-bit codes with one scale a block, and back.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,4 +1,5 @@
 // Which experts a token goes to, and with what weight.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

@@ -1,4 +1,5 @@
 // The way back through the router: from gradients of weights to those of logits, tokens and gate.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "ops/route.h"

@@ -1,4 +1,5 @@
 // Rows of groups as other stacks name them, to group_ends and back: on the host, without a backend.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

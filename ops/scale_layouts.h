@@ -1,4 +1,5 @@
 // Scale bytes into the 128x4 tiles that block-scaled matrix units read, and back.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <vector>

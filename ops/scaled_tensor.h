@@ -1,4 +1,5 @@
 // Codes with the scales of their blocks: what quantisers write and products read.
+// Thread safety: values; what they point to is as its owner says.
 #pragma once
 
 #include <initializer_list>

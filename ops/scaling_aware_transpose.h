@@ -1,4 +1,5 @@
 // Row-wise FP8 to column-wise FP8 without leaving FP8: exponents move, nothing is requantised.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

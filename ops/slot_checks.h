@@ -1,4 +1,5 @@
 // Words of the checks of experts, masks and blocks.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <limits>

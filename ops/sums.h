@@ -1,4 +1,5 @@
 // How a dot product is summed, as data.  Part of the question, not of the answer.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The gate activation of an expert, forward and backward.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"

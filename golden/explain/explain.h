@@ -1,4 +1,5 @@
 // Why an output is not the expected one: measured from the output and the operands.
+// Thread safety: any threads at once; a call uses its backend from one thread.
 #pragma once
 
 #include <string>
@@ -42,7 +43,6 @@ struct Explanation {
 /// `pattern`.  A tensor may come flat or in two dimensions.  Of an operator of many steps the
 /// first step that differs is explained.
 /// Errors: those of the operator; Error(shape) if an actual tensor has another size.
-/// One call uses `backend` from one thread.
 Explanation explain(Backend& backend, const Call& call, const NamedTensors& expected,
                     const NamedTensors& actual, const Progress& progress = {});
 

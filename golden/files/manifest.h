@@ -1,4 +1,5 @@
 // manifest.json: what a suite on disk is, and the checksum of everything in it.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <cstdint>

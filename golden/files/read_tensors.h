@@ -1,4 +1,5 @@
 // Tensor files of either kind.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <filesystem>

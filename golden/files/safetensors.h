@@ -1,4 +1,5 @@
 // Reading and writing safetensors files.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,5 @@
 // SHA-256 (FIPS 180-4), as lower-case hexadecimal text.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Which accumulations give the bits of a product.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string>

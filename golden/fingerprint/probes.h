@@ -1,4 +1,5 @@
 // Operands whose products tell how a matrix unit adds.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <span>

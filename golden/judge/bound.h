@@ -1,4 +1,5 @@
 // The certified bound: how far a sum may be from the real number, element by element.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
 // One tensor against another: verdict, figures and where it differs.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // All outputs of one call against what is owed, as one judgement.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string>

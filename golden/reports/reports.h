@@ -1,4 +1,5 @@
 // A report as text: for a terminal, a program, a CI server, a browser.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // One case on disk: written from a call, read back against its manifest entry.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <filesystem>

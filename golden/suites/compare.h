@@ -1,4 +1,5 @@
 // EXPECTED against ACTUAL: two files, or a suite and a directory of outputs.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <filesystem>

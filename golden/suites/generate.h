@@ -1,4 +1,5 @@
 // Writing a suite to disk.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The named suites: which cases there are, with which inputs, and why.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

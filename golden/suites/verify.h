@@ -1,4 +1,5 @@
 // Holding a suite on disk against its checksums and against the definition.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
 #pragma once
 
 #include <filesystem>
