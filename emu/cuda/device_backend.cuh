@@ -22,7 +22,7 @@ class DeviceBackend : public Backend {
 
   std::string_view name() const override { return name_; }
   bool honours(const Accumulation& how) const override;
-  /// Rank r has device r, from this one on and round about.
+  /// Rank r has the r-th device counted from this one, modulo the number of devices.
   std::unique_ptr<Backend> for_rank(int rank) const override;
   bool reads_host_memory() const override { return false; }
   std::byte* allocate(std::size_t bytes) override;

@@ -1,13 +1,13 @@
-// Blocks that read the same K-vectors, held at the same place of them.
+// Keeps thread blocks that read the same K-vectors at the same place in them.
 #pragma once
 
 #include <cstdint>
 
 namespace mxo::cuda {
 
-/// Keeps blocks that share K-vectors abreast, so that those are fetched to L2 once: a
-/// block does not run ahead of the mean of all.  It is a matter of time alone; a block that has
-/// waited in vain, because others have less to do, waits no more.
+/// A block that is ahead of the mean of all blocks waits, so that shared K-vectors are fetched to
+/// L2 once.  Results do not depend on it.  A block that reaches the limit of polls stops pacing
+/// itself: the others have less work and will not catch up.
 class Pace {
  public:
   /// `arrivals` of all blocks together, zero at the start.

@@ -43,7 +43,8 @@ struct Residual {
   std::uint32_t at;  ///< in the run, or in all of K
 };
 
-/// What one row of outputs ends with; of the K-vectors of a panel there are arrays (ColumnEnds).
+/// What the rounding test of a row of outputs needs to know of its K-vector; for the K-vectors of
+/// the columns the same as arrays (ColumnEnds).
 struct RowEnd {
   double reach;  ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
   double norm;   ///< at least the Euclidean norm of the K-vector; infinite: the rounding test fails
