@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <span>
 #include <string>
 
 #include "emu/backends.h"
@@ -33,19 +32,14 @@ inline Planted altered(Backend& b, const Call& call, std::initializer_list<const
   return planted(b, call, wrong);
 }
 
-inline void expect_named(std::span<const PlantedFault> faults) {
+inline void expect_named(const PlantedFault& fault) {
   const auto backend = make_cpu_backend();
-  for (const PlantedFault& fault : faults) {
-    const Planted p = fault.plant(*backend);
-    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
-    if (e.causes.empty()) {
-      ADD_FAILURE() << fault.what << ": " << e.sentence();
-      continue;
-    }
-    const Cause& first = e.causes.front();
-    EXPECT_TRUE(starts_with_one(first.id, fault.ids) && contains_one(first.sentence, fault.words))
-        << fault.what << ": " << first.id << ": " << e.sentence();
-  }
+  const Planted p = fault.plant(*backend);
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_FALSE(e.causes.empty()) << fault.what << ": " << e.sentence();
+  const Cause& first = e.causes.front();
+  EXPECT_TRUE(starts_with_one(first.id, fault.ids) && contains_one(first.sentence, fault.words))
+      << fault.what << ": " << first.id << ": " << e.sentence();
 }
 
 }  // namespace mxo

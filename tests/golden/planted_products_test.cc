@@ -420,7 +420,12 @@ const PlantedFault kFaults[] = {
      }},
 };
 
-TEST(PlantedInProducts, AreNamed) { expect_named(kFaults); }
+class PlantedInProducts : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInProducts, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInProducts,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
 
 }  // namespace
 }  // namespace mxo
