@@ -1,5 +1,6 @@
 // Scales as other libraries lay them out besides the 128x4 tiles, and back: on the host, without a
 // backend.
+// Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include <vector>
