@@ -196,7 +196,7 @@ std::optional<Claim> flipped_bit(Output& output) {
     mask = bits;
   }
   // Neighbours differ in the last bit by rounding alone.
-  if (std::countr_zero(mask) == 0 && output.left > 1) return std::nullopt;
+  if (std::countr_zero(mask) == 0 && output.differing > 1) return std::nullopt;
   const Place place = place_of(
       output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
   Claim claim;

@@ -57,10 +57,11 @@ class Pairing {
       const double gain = std::sqrt(static_cast<double>(columns_) / square);
       for (double& v : came) v *= gain;
       for (double& v : products) v *= gain;
-      came_.push_back(came);
-      left_.push_back(std::move(came));
+      came_.push_back(std::move(came));
       products_.push_back(std::move(products));
     }
+    level_columns();
+    left_ = came_;
   }
 
   /// Pairs that give what came, greedily; empty if they do not.
@@ -95,6 +96,20 @@ class Pairing {
   std::size_t blocks() const { return blocks_; }
 
  private:
+  /// Loud columns count no more than others, either.
+  void level_columns() {
+    for (std::size_t c = 0; c < columns_; ++c) {
+      double square = 0.0;
+      for (const auto& row : came_) square += row[c] * row[c];
+      if (square == 0.0) continue;
+      const double gain = 1.0 / std::sqrt(square);
+      for (auto& row : came_) row[c] *= gain;
+      for (auto& row : products_) {
+        for (std::size_t at = c; at < row.size(); at += columns_) row[at] *= gain;
+      }
+    }
+  }
+
   static double dot(const std::vector<double>& x, const std::vector<double>& w, std::size_t a,
                     std::size_t b, Index block) {
     const auto run = static_cast<std::size_t>(block);

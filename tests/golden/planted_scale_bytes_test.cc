@@ -1,0 +1,93 @@
+// Faults that few elements show: scale byte 255 as a number, and a sum that is nearly the exact
+// one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kBlock = 5;  ///< of K, whose scale is byte 255
+
+bool chosen(Index row) { return row % 40 == 3; }
+
+/// A product with byte 255 in one block of every 40th row of x; scales of w are small.
+Call with_nan_bytes(Backend& b) {
+  Call call = mx_product(b, 7);
+  Tensor x = call.input("x.scales");
+  for (Index r = 0; r < x.extent(0); ++r) {
+    if (chosen(r)) x.as<std::uint8_t>()[r * x.extent(1) + kBlock] = 255;
+  }
+  Tensor w = call.input("w.scales");
+  for (Index i = 0; i < w.elements(); ++i) {
+    auto& byte = w.as<std::uint8_t>()[i];
+    byte = static_cast<std::uint8_t>(std::max(byte - 40, 2));
+  }
+  call.replace("x.scales", std::move(x));
+  call.replace("w.scales", std::move(w));
+  return call;
+}
+
+/// Half of every scale of x, byte 255 being 2^128, and twice the output.
+Planted as_power(Backend& b) {
+  Call call = with_nan_bytes(b);
+  Tensor halves = call.input("x.scales");
+  for (Index i = 0; i < halves.elements(); ++i) --halves.as<std::uint8_t>()[i];
+  Call half = call;
+  half.replace("x.scales", std::move(halves));
+  Planted p = planted(b, call, half);
+  Tensor& y = p.actual.at("y");
+  for (Index i = 0; i < y.elements(); ++i) {
+    y.as<BF16>()[i] = encode<kBF16>(2.0f * decode(y.as<BF16>()[i]));
+  }
+  return p;
+}
+
+/// Rows with byte 255 are infinite, with the sign of what that block alone gives.
+Planted as_infinity(Backend& b) {
+  const Call call = with_nan_bytes(b);
+  Call alone = call;
+  Tensor codes = call.input("x.codes");
+  Tensor scales = call.input("x.scales");
+  for (Index r = 0; r < codes.extent(0); ++r) {
+    if (!chosen(r)) continue;
+    scales.as<std::uint8_t>()[r * scales.extent(1) + kBlock] = 127;
+    for (Index k = 0; k < codes.extent(1); ++k) {
+      if (k / 32 != kBlock) codes.as<std::uint8_t>()[r * codes.extent(1) + k] = 0;
+    }
+  }
+  alone.replace("x.codes", std::move(codes));
+  alone.replace("x.scales", std::move(scales));
+  Planted p = planted(b, call, alone);
+  Tensor& y = p.actual.at("y");
+  for (Index i = 0; i < y.elements(); ++i) {
+    if (!chosen(i / y.extent(1))) continue;
+    y.as<BF16>()[i] = encode<kBF16>(std::copysign(HUGE_VALF, decode(y.as<BF16>()[i])));
+  }
+  return p;
+}
+
+const PlantedFault kFaults[] = {
+    {"scale byte 255 of x is 2^128", "x.scales=byte_255", "2^128", as_power},
+    {"scale byte 255 of x is infinity", "x.scales=byte_255_infinite", "infinity", as_infinity},
+    {"a sum that few elements show", "sum=", "h200_wgmma_fast",
+     [](Backend& b) {
+       ProductSize size;
+       size.rows = 1024;
+       size.n = 2048;
+       size.k = 256;
+       size.ends = {500, 1024};
+       const Call call = mx_product(b, 7, size);
+       Call wrong = call;
+       wrong.set.set("sum", "h200_wgmma_fast");
+       return planted(b, call, wrong);
+     }},
+};
+
+TEST(PlantedInFewElements, AreNamed) { expect_named(kFaults); }
+
+}  // namespace
+}  // namespace mxo
