@@ -68,7 +68,12 @@ const PlantedFault kFaults[] = {
      }},
 };
 
-TEST(PlantedInGradients, AreNamed) { expect_named(kFaults); }
+class PlantedInGradients : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInGradients, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInGradients,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
 
 }  // namespace
 }  // namespace mxo

@@ -87,7 +87,12 @@ const PlantedFault kFaults[] = {
      }},
 };
 
-TEST(PlantedInFewElements, AreNamed) { expect_named(kFaults); }
+class PlantedInFewElements : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInFewElements, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInFewElements,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
 
 }  // namespace
 }  // namespace mxo
