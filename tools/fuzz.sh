@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs every libFuzzer target of the preset asan for so many seconds, as many at a time as there are
-# cores.  A crash, a leak, an input of more than 10 seconds or 2 GB is a failure; its input stays.
+# cores.  A crash, a leak, an input of more than 25 seconds or 2 GB is a failure; its input stays.
+# FUZZ_SEED=N repeats a run as far as the time goes; CI does, so that luck does not fail it.
 #   tools/fuzz.sh SECONDS [TARGET...]   as  tools/fuzz.sh 600 npy case
 # What is found beyond tests/fuzz/corpus goes to build/fuzz/<target> and is where the next run starts.
 set -eu
@@ -20,7 +21,7 @@ export KMP_HOT_TEAMS_MAX_LEVEL=0 OMP_NUM_THREADS=1
 
 one() {
   mkdir -p "$work/$1"
-  if ! "$binaries/fuzz_$1" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+  if ! "$binaries/fuzz_$1" -max_total_time="$seconds" -timeout=25 -rss_limit_mb=2048 -seed="${FUZZ_SEED:-0}" \
       -artifact_prefix="$work/$1-" -print_final_stats=1 "$work/$1" "$PWD/tests/fuzz/corpus/$1" \
       >"$work/$1.log" 2>&1; then
     echo "fuzz: $1: FAILED"
