@@ -3,27 +3,16 @@
 
 #include <algorithm>
 
-#include "golden/explain/bench.h"
+#include "golden/explain/settling.h"
 
 namespace mxo {
 namespace {
 
-constexpr int kRounds = 4;             ///< causes that take hold of different elements
-constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
-constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
-constexpr double kHostWork = 2e8;      ///< the same of sums that are added up here
-constexpr double kPieceWork = 1e6;     ///< what a run costs besides
-constexpr Index kMostRuns = 6;         ///< of window rows, for a part to be a place
-constexpr Index kLeast = 8;            ///< elements that a cause must explain
-constexpr double kNear = 3.0;          ///< dB nearer that make a hypothesis part of a pair
-constexpr std::size_t kBases = 4;      ///< of pairs
-
-using Hypotheses = std::vector<const Hypothesis*>;
-
-struct Candidate {
-  Hypotheses hypotheses;
-  Trial trial;
-};
+constexpr int kRounds = 4;         ///< causes that take hold of different elements
+constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
+constexpr Index kLeast = 8;        ///< elements that a cause must explain
+constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
+constexpr std::size_t kBases = 4;  ///< of pairs
 
 /// Turns from rows that a model explains to rows that it does not.
 bool is_a_place(const Trial& trial) {
@@ -58,18 +47,6 @@ bool better(const Candidate& a, const Candidate& b) {
   return a.trial.fixed > b.trial.fixed;
 }
 
-std::string phrase_of(const Hypotheses& hypotheses) {
-  std::string text;
-  for (const Hypothesis* h : hypotheses) text += (text.empty() ? "" : " and ") + h->phrase;
-  return text;
-}
-
-std::string name_of(const Hypotheses& hypotheses) {
-  std::string text;
-  for (const Hypothesis* h : hypotheses) text += (text.empty() ? "" : "+") + h->name;
-  return text;
-}
-
 /// Two of one stage exclude each other, but operands can be misread on both sides.
 bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage != b.stage) return true;
@@ -78,245 +55,13 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
          a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
 }
 
-/// Rows and columns of a patch that are credited.
-Window credited(const Trial& trial, std::size_t output) {
-  const Patch& patch = trial.patches[output];
-  const Credit& c = trial.credits[output];
-  Window window;
-  std::vector<std::uint8_t> column(patch.columns.size());
-  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-    bool any = false;
-    for (std::size_t j = 0; j < patch.columns.size(); ++j) {
-      if (!c.mask[r * patch.columns.size() + j]) continue;
-      any = true;
-      column[j] = 1;
-    }
-    if (any) window.rows.push_back(patch.rows[r]);
-  }
-  for (std::size_t j = 0; j < patch.columns.size(); ++j) {
-    if (column[j]) window.columns.push_back(patch.columns[j]);
-  }
-  return window;
-}
-
-/// What a verdict rests on where not everything was computed.
-std::string judged_on(Index examined, Index failing) {
-  return " (judged on " + std::to_string(examined) + " of the " + std::to_string(failing) +
-         " elements that differ)";
-}
-
-/// At most `most` of a list, spread over it.
-void thin(std::vector<Index>& indices, Index most) {
-  const auto n = static_cast<Index>(indices.size());
-  if (n <= most) return;
-  std::vector<Index> kept;
-  for (Index i = 0; i < most; ++i) kept.push_back(indices[static_cast<std::size_t>(i * n / most)]);
-  indices = std::move(kept);
-}
-
-/// What is settled, and in which words.
-class Settling {
- public:
-  Settling(Bench& bench, const Candidate& candidate) : bench_(bench), candidate_(&candidate) {}
-
-  std::vector<Claim> claims() {
-    std::vector<Claim> found;
-    Candidate confirmed;
-    if (bench_.by_rows()) {
-      bench_.choose_whole();
-      auto trial = bench_.run(candidate_->hypotheses);
-      if (!trial) return {};
-      confirmed = {candidate_->hypotheses, std::move(*trial)};
-      candidate_ = &confirmed;
-    }
-    if (!bench_.windowed()) {
-      for (std::size_t o = 0; o < bench_.outputs().size(); ++o) settle_run(o);
-    } else {
-      settle_window();
-    }
-    if (elements_ == 0) return {};
-    Claim claim;
-    claim.id = name_of(candidate_->hypotheses);
-    claim.where = where_;
-    claim.elements = static_cast<double>(elements_);
-    claim.sampled = sampled_;
-    claim.sentence = phrase_of(candidate_->hypotheses) + words_;
-    found.push_back(std::move(claim));
-    return found;
-  }
-
- private:
-  /// The whole was run: its credit is what is explained.
-  void settle_run(std::size_t o) {
-    Output& output = bench_.outputs()[o];
-    const Credit& c = candidate_->trial.credits[o];
-    if (c.fixed == 0) return;
-    const bool rest = c.fixed < output.left;
-    const Place place = place_of(output, [&](Index i) {
-      return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
-    });
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      if (c.mask[static_cast<std::size_t>(i)]) output.settle(i);
-    }
-    say(place, rest);
-    elements_ += c.fixed;
-  }
-
-  void say(const Place& place, bool rest) {
-    if (where_.tensor.empty()) {
-      where_ = place.where;
-    } else if (where_.tensor != place.where.tensor) {
-      where_.tensor += ", " + place.where.tensor;
-    }
-    if (rest) words_ += (words_.empty() ? ", in " : " and ") + place.words;
-  }
-
-  /// Elements that fail, in pieces of neighbouring rows with the columns that fail in these.
-  std::vector<Window> pieces() const {
-    const Window bad = bench_.failing();
-    const double box =
-        static_cast<double>(bad.rows.size()) * static_cast<double>(bad.columns.size());
-    const bool dense = static_cast<double>(bench_.outputs().front().left) > 0.05 * box;
-    const std::size_t height = dense ? 1024 : 8;
-    std::vector<Window> list;
-    for (std::size_t at = 0; at < bad.rows.size(); at += height) {
-      const std::size_t end = std::min(at + height, bad.rows.size());
-      Window piece;
-      piece.rows.assign(bad.rows.begin() + static_cast<std::ptrdiff_t>(at),
-                        bad.rows.begin() + static_cast<std::ptrdiff_t>(end));
-      piece.columns = bench_.failing_columns(piece.rows);
-      list.push_back(bench_.widened(std::move(piece)));
-    }
-    return list;
-  }
-
-  /// Multiply-adds that may be spent on every element that fails.
-  double most_work(const Call& altered) const {
-    for (const Hypothesis* h : candidate_->hypotheses) {
-      if (h->run) return kHostWork;
-    }
-    if (altered.set.text("sum", "exact") != "exact") return kTallWork;
-    return bench_.narrow() ? kExactWork : kExactWork / 8;
-  }
-
-  /// Every element that fails is computed with the cause, if the work allows.
-  bool settle_each() {
-    const std::optional<Call> altered = bench_.altered(candidate_->hypotheses);
-    if (!altered) return false;
-    const std::vector<Window> list = pieces();
-    double work = 0.0;
-    for (const Window& piece : list) {
-      work += kPieceWork + bench_.work(static_cast<Index>(piece.rows.size()),
-                                       static_cast<Index>(piece.columns.size()));
-    }
-    if (list.empty() || work > most_work(*altered)) return false;
-    Output& output = bench_.outputs().front();
-    std::vector<std::uint8_t> fixed(output.marks.size());
-    bool all = true;
-    for (const Window& piece : list) {
-      bench_.take(piece);
-      const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, *altered);
-      if (!trial) return false;
-      const Patch& patch = trial->patches.front();
-      const Credit& c = trial->credits.front();
-      all = all && trial->broken == 0;
-      for (std::size_t i = 0; i < c.mask.size(); ++i) {
-        if (!c.mask[i]) continue;
-        const Index row = patch.rows[i / patch.columns.size()];
-        const Index column = patch.columns[i % patch.columns.size()];
-        fixed[static_cast<std::size_t>(row * output.columns + column)] = 1;
-      }
-    }
-    // Another sum or rounding is that of every element, or of none.
-    const bool of_all = std::any_of(
-        candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
-        [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
-    if (of_all && !all) return true;
-    const Place place =
-        place_of(output, [&](Index i) { return fixed[static_cast<std::size_t>(i)] != 0; });
-    if (place.elements == 0) return true;
-    say(place, !all || place.elements < output.differing ||
-                   static_cast<Index>(place.rows.size()) < output.owed);
-    for (std::size_t i = 0; i < fixed.size(); ++i) {
-      if (fixed[i]) output.settle(static_cast<Index>(i));
-    }
-    elements_ = place.elements;
-    return true;
-  }
-
-  /// A window was run: its rows and columns are extended over all that fail, each on its own.
-  void settle_window() {
-    if (settle_each()) return;
-    Output& output = bench_.outputs().front();
-    const Index failing = output.left;
-    const Window bad = bench_.failing();
-    std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
-    std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
-    // All failing rows in some columns, as far as the work allows.
-    Window tall = bad;
-    Index width = 32;
-    while (width > 4 && bench_.work(static_cast<Index>(bad.rows.size()), width) > kTallWork)
-      width /= 2;
-    thin(tall.columns, width);
-    thin(tall.rows, static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
-    const std::optional<Trial> down = run(tall);
-    if (!down) return;
-    const Window rows = credited(*down, 0);
-    for (const Index r : rows.rows) row[static_cast<std::size_t>(r)] = 1;
-    // Some of those rows in all columns.
-    Window wide = bad;
-    wide.rows.clear();
-    for (const Index r : rows.rows) {
-      const Index line = r % lines(output);
-      if (wide.rows.empty() || wide.rows.back() < line) wide.rows.push_back(line);
-    }
-    thin(wide.rows,
-         std::clamp<Index>(
-             static_cast<Index>(
-                 kTallWork / std::max(1.0, bench_.work(1, static_cast<Index>(bad.columns.size())))),
-             1, 16));
-    const std::optional<Trial> across = run(wide);
-    if (!across) return;
-    sampled_ = true;
-    const bool all = down->all() && across->all();
-    for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
-    const auto holds = [&](Index i) {
-      return output.marks[static_cast<std::size_t>(i)] == Mark::differs &&
-             (all || (row[static_cast<std::size_t>(i / output.columns)] != 0 &&
-                      column[static_cast<std::size_t>(i % output.columns)] != 0));
-    };
-    const Place place = place_of(output, holds);
-    std::vector<Index> found;
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      if (holds(i)) found.push_back(i);
-    }
-    say(place, !all || place.elements < output.differing ||
-                   static_cast<Index>(place.rows.size()) < output.owed);
-    for (const Index i : found) output.settle(i);
-    elements_ = static_cast<Index>(found.size());
-    words_ += judged_on(std::min(down->seen + across->seen, failing), failing);
-  }
-
-  static Index lines(const Output& output) {
-    return output.group == "expert" && !output.ends.empty() ? output.ends.front() : output.rows;
-  }
-
-  std::optional<Trial> run(const Window& window) {
-    bench_.choose(window);
-    return bench_.run(candidate_->hypotheses);
-  }
-
-  Bench& bench_;
-  const Candidate* candidate_;
-  Index elements_ = 0;
-  bool sampled_ = false;
-  Where where_;
-  std::string words_;
-};
-
-bool same_operand(const Hypothesis& a, const Hypothesis& b) {
-  return a.stage == Stage::input && b.stage == Stage::input &&
-         a.name.substr(0, a.name.find('=')) == b.name.substr(0, b.name.find('='));
+/// Operands misread in two ways that come to the same are one cause: the first says it best, unless
+/// it is the order of K, which either operand may have.  What holds in a part holds in the whole
+/// only if it is local.
+bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
+  if (h.stage != Stage::input) return true;
+  const auto operand = [](const Hypothesis& x) { return x.name.substr(0, x.name.find('=')); };
+  return first.stage == Stage::input && h.local && first.local && operand(h) != operand(first);
 }
 
 /// The best of those that still fit on a wider window.
@@ -336,7 +81,7 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
   }
   if (found.empty()) return {};
   // What cannot be told apart on the data shares a sentence.
-  std::vector<Claim> claims = Settling(bench, found.front()).claims();
+  std::vector<Claim> claims = settle(bench, found.front());
   if (claims.empty()) return claims;
   int alike = 0;
   for (std::size_t i = 1; i < found.size() && alike < 3; ++i) {
@@ -344,8 +89,8 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
         found[i].hypotheses.size() > found.front().hypotheses.size()) {
       break;
     }
-    // An operand misread in two ways that come to the same is one cause: the first says it best.
-    if (same_operand(*found[i].hypotheses.front(), *found.front().hypotheses.front())) continue;
+    const Hypothesis& first = *found.front().hypotheses.front();
+    if (!is_another_cause(*found[i].hypotheses.front(), first)) continue;
     claims.front().sentence += "; as well if " + phrase_of(found[i].hypotheses);
     ++alike;
   }

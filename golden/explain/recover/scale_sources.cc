@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "golden/explain/name/places.h"
 #include "golden/explain/recover/block_map.h"
 #include "golden/explain/recover/scales.h"
 
@@ -77,12 +78,15 @@ std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
     return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
            " apart rather than " + std::to_string(own.block) + ")";
   }
-  // Groups that agree are said at once, others one by one.
+  // Groups that agree are said together.
   const auto by_groups = [&](const std::string& start, auto of_shift) {
-    if (all_equal([&](const auto& g) { return g.second == shift; })) return start + of_shift(shift);
+    std::map<Index, std::vector<Index>> groups;
+    for (const auto& [g, by] : map.shift) groups[by].push_back(g);
+    if (groups.size() == 1) return start + of_shift(shift);
     std::string text;
-    for (const auto& [g, by] : map.shift) {
-      text += (text.empty() ? "" : ", ") + start + of_shift(by) + " in group " + std::to_string(g);
+    for (const auto& [by, list] : groups) {
+      text +=
+          (text.empty() ? start : ", ") + of_shift(by) + " in " + ranges_in_words("group", list);
     }
     return text;
   };
@@ -114,12 +118,12 @@ std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
       return text + " (" + f.name + ")";
     }
   }
-  return by_groups(side_words(f) + " are those of ", [&](Index s) {
+  return by_groups(side_words(f) + " are ", [&](Index s) {
     const bool by_blocks = own.block > own.line ? s % own.block == 0 : s % own.line != 0;
     const Index by = s / std::max<Index>(1, by_blocks ? own.block : own.line);
     const std::string noun = by_blocks ? "block" : own.lines_are_columns ? "column" : "row";
-    return std::to_string(std::abs(by)) + " " + noun + (std::abs(by) == 1 ? " " : "s ") +
-           (by < 0 ? "before" : "after");
+    return "those of " + std::to_string(std::abs(by)) + " " + noun +
+           (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
   });
 }
 

@@ -1,0 +1,29 @@
+// A candidate confirmed on the elements that fail: which of them it explains, in which words.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "golden/explain/bench.h"
+#include "golden/explain/claim.h"
+
+namespace mxo {
+
+using Hypotheses = std::vector<const Hypothesis*>;
+
+struct Candidate {
+  Hypotheses hypotheses;
+  Trial trial;
+};
+
+std::string phrase_of(const Hypotheses& hypotheses);
+/// At most `most` of a list, spread over it.
+void thin(std::vector<Index>& indices, Index most);
+/// What a verdict rests on where not everything was computed.
+std::string judged_on(Index examined, Index failing);
+
+/// Settles what the candidate explains: every element that fails is computed with it, or, beyond a
+/// limit of work, some rows and columns of them.  Empty if nothing is left of it.
+std::vector<Claim> settle(Bench& bench, const Candidate& candidate);
+
+}  // namespace mxo
