@@ -91,7 +91,9 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
     }
     const Hypothesis& first = *found.front().hypotheses.front();
     if (!is_another_cause(*found[i].hypotheses.front(), first)) continue;
-    claims.front().sentence += "; as well if " + phrase_of(found[i].hypotheses);
+    const std::string phrase = phrase_of(found[i].hypotheses);
+    if (claims.front().sentence.find(phrase) != std::string::npos) continue;
+    claims.front().sentence += "; as well if " + phrase;
     ++alike;
   }
   return claims;

@@ -111,7 +111,8 @@ std::string pattern_of(const Output& output) {
       std::string figure = std::to_string(db);
       add(text, figure.substr(0, figure.find('.') + 2) + " dB among them");
       constexpr double kNearly = 1e-4;  // 40 dB
-      if (f.n >= 16 && f.came > 0 && f.far() < kNearly && std::abs(f.factor() - 1.0) > 0.02) {
+      if (is_wide_float(output.expected->dtype()) && f.n >= 16 && f.came > 0 && f.far() < kNearly &&
+          std::abs(f.factor() - 1.0) > 0.02) {
         char factor[32];
         std::snprintf(factor, sizeof factor, "%.4g", f.factor());
         add(text, std::string("they are nearly what is owed times ") + factor);

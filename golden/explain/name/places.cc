@@ -115,6 +115,10 @@ std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sor
          std::to_string(sorted.front()) + " and " + std::to_string(sorted.back());
 }
 
+bool Place::one() const {
+  return words.starts_with("row ") || words.starts_with("column ") || words.starts_with("element ");
+}
+
 Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index> columns) {
   Place place;
   place.where.tensor = output.name;

@@ -33,6 +33,10 @@ struct Place {
   Index elements = 0;
   /// "rows 28 to 31 of group 0", "columns 0 to 127 of row 3", "all of y".
   std::string words;
+  /// That `words` are of one row, column or element.
+  bool one() const;
+  /// The verb after `words`.
+  std::string_view hold() const { return one() ? " holds " : " hold "; }
 };
 
 /// The place of the elements that `holds`, or an empty one if there are none.

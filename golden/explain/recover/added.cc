@@ -101,7 +101,8 @@ std::vector<Claim> recover_added(Output& output) {
     }
     Claim claim;
     claim.id = "rows.added";
-    claim.sentence = place.words + " hold their own sum and that of " + source +
+    claim.sentence = place.words + std::string(place.hold()) + (place.one() ? "its" : "their") +
+                     " own sum and that of " + source +
                      ": accumulators that were not cleared, or a row added twice";
     claim.where = place.where;
     claim.elements = static_cast<double>(place.elements);

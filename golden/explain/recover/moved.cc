@@ -67,7 +67,7 @@ class Index_of_pieces {
 };
 
 Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,
-                 std::string id, const std::string& how) {
+                 std::string id, const std::function<std::string(const Place&)>& what) {
   std::vector<Index> sorted = pieces;
   std::sort(sorted.begin(), sorted.end());
   Index elements = 0;
@@ -84,21 +84,22 @@ Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index w
   }
   Claim claim;
   claim.id = std::move(id);
-  claim.sentence = place.words + " " + how;
+  claim.sentence = place.words + what(place);
   claim.where = place.where;
   claim.elements = static_cast<double>(elements);
   return claim;
 }
 
-std::string distance_in_words(const Output& output, Index by) {
+std::string distance_in_words(const Output& output, Index by, const Place& place) {
   const Index rows = by / output.columns;
   const Index columns = by % output.columns;
   if (columns != 0) {
-    return "hold what is owed " + std::to_string(by < 0 ? -by : by) + " elements " +
-           (by < 0 ? "before" : "after");
+    return std::string(place.hold()) + "what is owed " + std::to_string(by < 0 ? -by : by) +
+           " elements " + (by < 0 ? "before" : "after");
   }
-  return "hold the rows " + std::to_string(rows < 0 ? -rows : rows) +
-         (rows < 0 ? " before" : " after") + " them";
+  return std::string(place.hold()) + (place.one() ? "the row " : "the rows ") +
+         std::to_string(rows < 0 ? -rows : rows) + (rows < 0 ? " before " : " after ") +
+         (place.one() ? "it" : "them");
 }
 
 /// Claims of the pieces of `width` that were found, grouped by distance, then by source.
@@ -139,8 +140,11 @@ std::vector<Claim> claims_of(Output& output, Index width) {
   for (const auto& [source, pieces] : by_source) {
     if (pieces.size() < 2) continue;
     const std::vector<Index> kept = fresh(pieces);
-    claims.push_back(claim_rows(output, kept, width, "rows.repeated",
-                                "repeat row " + std::to_string(source / output.columns)));
+    claims.push_back(
+        claim_rows(output, kept, width, "rows.repeated", [&, source = source](const Place& place) {
+          return (place.one() ? " repeats row " : " repeat row ") +
+                 std::to_string(source / output.columns);
+        }));
   }
   std::vector<Index> scattered;
   std::vector<std::pair<Index, std::vector<Index>>> distances(by_distance.begin(),
@@ -154,12 +158,14 @@ std::vector<Claim> claims_of(Output& output, Index width) {
       scattered.insert(scattered.end(), kept.begin(), kept.end());
       continue;
     }
-    claims.push_back(
-        claim_rows(output, kept, width, "rows.shifted", distance_in_words(output, by)));
+    claims.push_back(claim_rows(
+        output, kept, width, "rows.shifted",
+        [&, by = by](const Place& place) { return distance_in_words(output, by, place); }));
   }
   if (!scattered.empty()) {
-    claims.push_back(claim_rows(output, scattered, width, "rows.permuted",
-                                "hold other rows of the output, in another order"));
+    claims.push_back(claim_rows(output, scattered, width, "rows.permuted", [](const Place& place) {
+      return std::string(place.hold()) + "other rows of the output, in another order";
+    }));
   }
   settle(all);
   return claims;

@@ -168,7 +168,8 @@ std::vector<Claim> recover_unwritten(Output& output) {
     claim.id = fill == kAnyNan ? "never_written.nan"
                : fill == 0     ? "never_written.zero"
                                : "never_written.fill";
-    claim.sentence = place.words + " hold " + fill_in_words(output.expected->dtype(), fill) +
+    claim.sentence = place.words + std::string(place.hold()) +
+                     fill_in_words(output.expected->dtype(), fill) +
                      (fill == kAnyNan ? ": never written, or made of a NaN that was read"
                       : fill == 0     ? ": never written, or cleared"
                                       : ": the fill of the buffer, never written");
