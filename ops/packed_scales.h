@@ -26,9 +26,9 @@ enum class PackedLayout : std::uint8_t {
 ///
 /// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
 /// Thread-safe on operands of its own.
-/// Source: DeepGEMM 54e2261, get_mn_major_tma_aligned_tensor and .._packed_ue8m0_tensor;
-/// TransformerEngine, GEMM-ready 1x128 scales; TensorRT-LLM and flashinfer, the 8x4 layout of scale
-/// factors.
+/// Source, read: DeepGEMM 54e2261, csrc/jit_kernels/impls/smxx_layout.hpp and tests/test_layout.py;
+/// flashinfer, index map of SfLayout.layout_8x4 in its torch reference.  Published, not verified:
+/// TransformerEngine's GEMM-ready 1x128 scales.
 struct PackScales {
   Operand scales;
   Result packed;
