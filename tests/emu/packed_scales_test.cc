@@ -1,6 +1,7 @@
 // Layouts of scales of other libraries against the way those libraries make them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -125,7 +126,8 @@ TEST(PackedScales, TilesOfEightRowsFollowEachOther) {
         call("swizzle_scales", {{"scales", scales}}, {{"layout", "tiles_8x4"}});
     const Tensor& got = packed.at("blocked");
     ASSERT_EQ(got.bytes(), want.size());
-    EXPECT_EQ(std::memcmp(got.data(), want.data(), want.size()), 0);
+    const auto* bytes = got.as<std::uint8_t>();
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), bytes));
     expect_same(
         scales,
         call("unswizzle_scales", packed, unpacked("tiles_8x4", rows, columns)).at("scales"));
