@@ -90,16 +90,14 @@ auto* row_of(const View& view, Index i, Index j = 0) {
 void write_ends(const RowsToGroups& op) {
   const auto group = op.m_indices.as<const std::int32_t, 1>();
   const auto ends = op.group_ends.as<std::int32_t, 1>();
-  std::int32_t past = 0;  // the last row that names a group
+  Index e = 0;
+  std::int32_t end = 0;  // of the rows that name a group
   for (Index r = 0; r < group.extent[0]; ++r) {
-    if (group(r) >= 0) past = static_cast<std::int32_t>(r + 1);
+    if (group(r) < 0) continue;
+    for (; e < group(r); ++e) ends(e) = static_cast<std::int32_t>(r);
+    end = static_cast<std::int32_t>(r + 1);
   }
-  for (Index e = 0; e < ends.extent[0]; ++e) {
-    ends(e) = past;
-    for (Index r = group.extent[0] - 1; r >= 0; --r) {
-      if (group(r) > e) ends(e) = static_cast<std::int32_t>(r);
-    }
-  }
+  for (; e < ends.extent[0]; ++e) ends(e) = end;
 }
 
 void write_rows(const GroupsToRows& op) {
@@ -109,8 +107,8 @@ void write_rows(const GroupsToRows& op) {
   for (Index r = 0; r < group.extent[0]; ++r) group(r) = -1;
   Index first = 0;
   for (Index e = 0; e < ends.extent[0]; ++e) {
-    const Index past = op.counts.given() ? first + counts(e) : ends(e);
-    for (Index r = first; r < past; ++r) group(r) = static_cast<std::int32_t>(e);
+    const Index end = op.counts.given() ? first + counts(e) : ends(e);
+    for (Index r = first; r < end; ++r) group(r) = static_cast<std::int32_t>(e);
     first = ends(e);
   }
 }
