@@ -14,8 +14,24 @@
 namespace mxo {
 
 enum class Dtype : std::uint8_t {
-  f64, f32, f16, bf16, e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0,
-  u8, i8, u16, i16, u32, i32, u64, i64, boolean,
+  f64,
+  f32,
+  f16,
+  bf16,
+  e4m3,
+  e4m3fnuz,
+  e5m2,
+  e5m2fnuz,
+  e8m0,
+  u8,
+  i8,
+  u16,
+  i16,
+  u32,
+  i32,
+  u64,
+  i64,
+  boolean,
 };
 
 /// One row of the table of element types.

@@ -42,9 +42,9 @@ MXO_HD constexpr Minifloat<S> make_nan(std::uint32_t sign = 0) {
   using Bits = typename Minifloat<S>::Bits;
   if constexpr (S.special == Special::nan_minus_0) return {static_cast<Bits>(1u << S.sign_shift())};
   constexpr std::uint32_t all_ones = (1u << S.sign_shift()) - 1;
-  constexpr std::uint32_t quiet =
-      S.bits() == 16 ? static_cast<std::uint32_t>(S.max_finite()) + 1 + (1u << (S.mantissa_bits - 1))
-                     : all_ones;
+  constexpr std::uint32_t quiet = S.bits() == 16 ? static_cast<std::uint32_t>(S.max_finite()) + 1 +
+                                                       (1u << (S.mantissa_bits - 1))
+                                                 : all_ones;
   return {static_cast<Bits>(sign << S.sign_shift() | quiet)};
 }
 
@@ -57,8 +57,7 @@ MXO_HD constexpr bool is_nan(Minifloat<S> x) {
 
 template <FormatSpec S>
 MXO_HD constexpr bool is_infinite(Minifloat<S> x) {
-  return S.special == Special::ieee &&
-         (x.bits & ((1 << S.sign_shift()) - 1)) == S.max_finite() + 1;
+  return S.special == Special::ieee && (x.bits & ((1 << S.sign_shift()) - 1)) == S.max_finite() + 1;
 }
 
 /// The exact value of `x`; every code of every spec fits a float.  NaN gives 7FC00000.

@@ -22,8 +22,8 @@ enum class ScaleLayout : std::uint8_t {
 /// tiles a row.  A tile is 32 rows x 16 bytes: row % 32 chooses the 16-byte line, row / 32 % 4
 /// the word in it, column % 4 the byte.  (torchao to_blocked; cuBLAS block-scaling layout.)
 MXO_HD constexpr Index blocked_offset(Index row, Index column, Index column_tiles) {
-  return ((row / kTileRows) * column_tiles + column / kTileColumns) * kTileBytes +
-         (row % 32) * 16 + (row % kTileRows) / 32 * kTileColumns + column % kTileColumns;
+  return ((row / kTileRows) * column_tiles + column / kTileColumns) * kTileBytes + (row % 32) * 16 +
+         (row % kTileRows) / 32 * kTileColumns + column % kTileColumns;
 }
 
 /// Bytes of a blocked matrix, padding included.

@@ -22,8 +22,7 @@ struct TensorView {
   Index stride[Rank] = {};
 
   template <typename... I>
-    requires(sizeof...(I) == Rank)
-  MXO_HD constexpr T& operator()(I... index) const {
+  requires(sizeof...(I) == Rank) MXO_HD constexpr T& operator()(I... index) const {
     Index offset = 0;
     int axis = 0;
     ((offset += static_cast<Index>(index) * stride[axis++]), ...);

@@ -6,8 +6,9 @@ namespace mxo::tools {
 
 /// To be called once, first.  A closed standard descriptor is taken, so that no file can become
 /// it; SIGINT, SIGTERM and SIGHUP remove unfinished files before they end the process; a file that
-/// grows beyond its limit is an error of its write; an exception that escapes a thread (memory that ran out inside a parallel loop) is one line and an
-/// exit code; and a library that ends the process does not do so with the code of a verdict.
+/// grows beyond its limit is an error of its write; an exception that escapes a thread (memory that
+/// ran out inside a parallel loop) is one line and an exit code; and a library that ends the
+/// process does not do so with the code of a verdict.
 void guard_process();
 
 /// The last thing: brings stdout out.  Returns `code`, or kBadInput with one line on stderr if
