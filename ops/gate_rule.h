@@ -2,8 +2,10 @@
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
+#include <cmath>
 #include <limits>
 
+#include "formats/host_device.h"
 #include "formats/tensor_view.h"
 
 namespace mxo {
@@ -45,10 +47,9 @@ struct GateRule {
 
   friend bool operator==(const GateRule&, const GateRule&) = default;
   /// True where only the halves differ from silu(a) * b of two halves.
-  bool plain() const {
-    GateRule other = *this;
-    other.halves = Halves::gate_first;
-    return other == GateRule{} && halves != Halves::gate_only;
+  MXO_HD bool plain() const {
+    return activation == Activation::silu && halves != Halves::gate_only &&
+           bf16_steps == Bf16Steps::none && alpha == 1.0f && std::isinf(limit) && up_offset == 0.0f;
   }
 };
 

@@ -25,8 +25,18 @@ struct Slots {
   __device__ float weight_of(Index t, Index s) const { return weighted ? weight(t, s) : 1.0f; }
 };
 
+/// What every product and every sum is rounded to once more.
+template <typename Step>
+__device__ float stepped(float x) {
+  if constexpr (std::is_same_v<Step, float>) {
+    return x;
+  } else {
+    return as_float(canonical<Step>(x));
+  }
+}
+
 /// N columns of one token a thread, slots ascending.
-template <int N, typename R, typename Y>
+template <int N, typename Step, typename R, typename Y>
 __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out) {
   const Index strips = ceil_div(out.extent[1] / N, blockDim.x);
   const Index t = static_cast<Index>(blockIdx.x) / strips;
@@ -52,7 +62,9 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
     for (int a = 0; a < kAhead; ++a) {
       if (row[a] < 0) continue;
 #pragma unroll
-      for (int i = 0; i < N; ++i) acc[i] += as_float(x[a].v[i]) * weight[a];
+      for (int i = 0; i < N; ++i) {
+        acc[i] = stepped<Step>(acc[i] + stepped<Step>(as_float(x[a].v[i]) * weight[a]));
+      }
     }
   }
   Pack<Y, N> y;
@@ -61,12 +73,12 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
   *reinterpret_cast<Pack<Y, N>*>(&out(t, d)) = y;
 }
 
-template <int N, typename R, typename Y>
+template <int N, typename Step, typename R, typename Y>
 void launch_combine(cudaStream_t stream, const CombineRows& op, const Slots& slots) {
   const Index words = op.out.extent[1] / N;
   const int threads = static_cast<int>(std::min<Index>(round_up(words, 32), kThreads));
   const Index blocks = op.out.extent[0] * ceil_div(words, threads);
-  combine_kernel<N><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+  combine_kernel<N, Step><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
       op.rows.as<const R, 2>(), slots, op.out.as<Y, 2>());
 }
 
@@ -123,22 +135,24 @@ struct RowOfMatrix {
 }  // namespace
 
 void DeviceBackend::run(const CombineRows& op) {
-  if (op.steps != Dtype::f32) lacks("combine_rows in bf16");
   if (op.out.elements() == 0) return;
   const Slots slots{op.slots.as<const std::int32_t, 2>(), op.weights.as<const float, 2>(),
                     op.weights.given(), op.rows.extent[0], faults()};
+  constexpr int kNeighbours = 8;
+  const bool packs =
+      op.out.extent[1] % kNeighbours == 0 && rows_aligned(op.rows, 16) && rows_aligned(op.out, 16);
   visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
     visit_f32_or_bf16(op.out.dtype, [&](auto to) {
-      using R = typename decltype(from)::type;
-      using Y = typename decltype(to)::type;
-      constexpr int kNeighbours = 8;
-      const bool packs = op.out.extent[1] % kNeighbours == 0 && rows_aligned(op.rows, 16) &&
-                         rows_aligned(op.out, 16);
-      if (packs) {
-        launch_combine<kNeighbours, R, Y>(stream(), op, slots);
-      } else {
-        launch_combine<1, R, Y>(stream(), op, slots);
-      }
+      visit_f32_or_bf16(op.steps, [&](auto step) {
+        using R = typename decltype(from)::type;
+        using Y = typename decltype(to)::type;
+        using Step = typename decltype(step)::type;
+        if (packs) {
+          launch_combine<kNeighbours, Step, R, Y>(stream(), op, slots);
+        } else {
+          launch_combine<1, Step, R, Y>(stream(), op, slots);
+        }
+      });
     });
   });
   check_launch("combine_rows");

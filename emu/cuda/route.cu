@@ -2,6 +2,7 @@
 #include "emu/cuda/canonical.cuh"
 #include "emu/cuda/launch.cuh"
 #include "emu/cuda/scores.cuh"
+#include "emu/reference/elementwise.h"
 #include "ops/route.h"
 #include "ops/router_gradients.h"
 
@@ -38,8 +39,9 @@ __device__ Index best_of(const std::uint32_t* key, Index count) {
   return __reduce_min_sync(kWarp, mine);
 }
 
+template <typename T>
 struct RoutePlan {
-  Matrix<const float> logits;
+  Matrix<const T> logits;
   TensorView<const float, 1> bias;
   bool biased;
   Matrix<std::int32_t> experts;
@@ -49,14 +51,18 @@ struct RoutePlan {
   Index groups, limited_groups;
   bool normalize;
   float scale;
+  GroupScore group_score;
+  OtherGroups other_groups;
 };
 
-__device__ float choice_of(const RoutePlan& plan, const float* score, Index e) {
+template <typename T>
+__device__ float choice_of(const RoutePlan<T>& plan, const float* score, Index e) {
   return plan.biased ? score[e] + plan.bias(e) : score[e];
 }
 
-/// The sum of the two largest choices of a run; NaN counts as the smallest.
-__device__ float run_score(const RoutePlan& plan, const float* score, Index first, Index count) {
+/// The largest choice of a run, or the sum of its two largest; NaN counts as the smallest.
+template <typename T>
+__device__ float run_score(const RoutePlan<T>& plan, const float* score, Index first, Index count) {
   float best = -INFINITY;
   float second = -INFINITY;
   for (Index e = first; e < first + count; ++e) {
@@ -68,17 +74,19 @@ __device__ float run_score(const RoutePlan& plan, const float* score, Index firs
       second = choice;
     }
   }
-  return count == 1 ? best : best + second;
+  return count == 1 || plan.group_score == GroupScore::best ? best : best + second;
 }
 
 /// Keys of the experts that may be chosen.
-__device__ void admit(const RoutePlan& plan, const float* score, std::uint32_t* key,
+template <typename T>
+__device__ void admit(const RoutePlan<T>& plan, const float* score, std::uint32_t* key,
                       std::uint32_t* run_key) {
   const Index experts = plan.logits.extent[1];
   const Index lane = threadIdx.x % 32;
   const bool all = plan.limited_groups == plan.groups;
+  const std::uint32_t others = plan.other_groups == OtherGroups::zero ? key_of(0.0f) : 0;
   for (Index e = lane; e < experts; e += 32) {
-    key[e] = all ? key_of(choice_of(plan, score, e)) : 0;
+    key[e] = all ? key_of(choice_of(plan, score, e)) : others;
   }
   __syncwarp();
   if (all) return;
@@ -97,8 +105,9 @@ __device__ void admit(const RoutePlan& plan, const float* score, std::uint32_t* 
   }
 }
 
+template <typename T>
 __global__ void __launch_bounds__(kWarps * 32)
-    route_kernel(RoutePlan plan, float* scores, std::uint32_t* keys, std::uint32_t* run_keys) {
+    route_kernel(RoutePlan<T> plan, float* scores, std::uint32_t* keys, std::uint32_t* run_keys) {
   const Index experts = plan.logits.extent[1];
   const Index k = plan.experts.extent[1];
   const Index warp = grid_thread() / 32;
@@ -133,8 +142,9 @@ __global__ void clear_kernel(TensorView<std::int32_t, 1> words) {
   for (Index i = grid_thread(); i < words.extent[0]; i += step) words(i) = 0;
 }
 
+template <typename T>
 struct BackwardPlan {
-  Matrix<const float> logits;
+  Matrix<const T> logits;
   Matrix<const std::int32_t> experts;
   Matrix<const float> dweights;
   Matrix<float> dlogits;
@@ -152,8 +162,9 @@ struct BackwardPlan {
   }
 };
 
+template <typename T>
 __global__ void __launch_bounds__(kWarps * 32)
-    route_backward_kernel(BackwardPlan plan, float* scores) {
+    route_backward_kernel(BackwardPlan<T> plan, float* scores) {
   const Index experts = plan.logits.extent[1];
   const Index k = plan.experts.extent[1];
   const Index lane = threadIdx.x % 32;
@@ -196,53 +207,56 @@ __global__ void __launch_bounds__(kWarps * 32)
 }  // namespace
 
 void DeviceBackend::run(const Route& op) {
-  if (op.group_score != GroupScore::two_best || op.other_groups != OtherGroups::excluded) {
-    lacks("route with these groups");
-  }
-  if (op.logits.dtype != Dtype::f32) lacks("route of bf16 logits");
   const auto counts = op.tokens_per_expert.as<std::int32_t, 1>();
   clear_kernel<<<blocks_for(counts.extent[0]), kThreads, 0, stream()>>>(counts);
   check_launch("route");
   const Index tokens = op.logits.extent[0];
   const Index experts = op.logits.extent[1];
   if (tokens == 0) return;
-  const RoutePlan plan{op.logits.as<const float, 2>(),
-                       op.bias.as<const float, 1>(),
-                       op.bias.given(),
-                       op.experts.as<std::int32_t, 2>(),
-                       op.weights.as<float, 2>(),
-                       counts,
-                       op.score,
-                       op.groups,
-                       op.limited_groups,
-                       op.normalize,
-                       op.scale};
   const Index blocks = std::min(ceil_div(tokens, kWarps), kMostBlocks);
   const Scratch<float> scores(*this, blocks * kWarps * experts);
   const Scratch<std::uint32_t> keys(*this, blocks * kWarps * experts);
   const Scratch<std::uint32_t> run_keys(*this, blocks * kWarps * op.groups);
-  route_kernel<<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream()>>>(
-      plan, scores.data(), keys.data(), run_keys.data());
+  visit_f32_or_bf16(op.logits.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const RoutePlan<T> plan{op.logits.as<const T, 2>(),
+                            op.bias.as<const float, 1>(),
+                            op.bias.given(),
+                            op.experts.as<std::int32_t, 2>(),
+                            op.weights.as<float, 2>(),
+                            counts,
+                            op.score,
+                            op.groups,
+                            op.limited_groups,
+                            op.normalize,
+                            op.scale,
+                            op.group_score,
+                            op.other_groups};
+    route_kernel<<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream()>>>(
+        plan, scores.data(), keys.data(), run_keys.data());
+  });
   check_launch("route");
 }
 
 void DeviceBackend::run(const RouteBackward& op) {
-  if (op.logits.dtype != Dtype::f32) lacks("route_backward of bf16 logits");
   const Index tokens = op.logits.extent[0];
   const Index experts = op.logits.extent[1];
   if (tokens == 0 || experts == 0) return;
-  const BackwardPlan plan{op.logits.as<const float, 2>(),
-                          op.experts.as<const std::int32_t, 2>(),
-                          op.dweights.as<const float, 2>(),
-                          op.dlogits.as<float, 2>(),
-                          op.score,
-                          op.normalize,
-                          op.scale,
-                          faults()};
   const Index blocks = std::min(ceil_div(tokens, kWarps), kMostBlocks);
   const Scratch<float> scores(*this, blocks * kWarps * experts);
-  route_backward_kernel<<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream()>>>(plan,
-                                                                                     scores.data());
+  visit_f32_or_bf16(op.logits.dtype, [&](auto type) {
+    using T = typename decltype(type)::type;
+    const BackwardPlan<T> plan{op.logits.as<const T, 2>(),
+                               op.experts.as<const std::int32_t, 2>(),
+                               op.dweights.as<const float, 2>(),
+                               op.dlogits.as<float, 2>(),
+                               op.score,
+                               op.normalize,
+                               op.scale,
+                               faults()};
+    route_backward_kernel<<<static_cast<unsigned>(blocks), kWarps * 32, 0, stream()>>>(
+        plan, scores.data());
+  });
   check_launch("route_backward");
 }
 

@@ -1,6 +1,7 @@
 // The router's scores of one token, by one warp, with the sums of the definition.
 #pragma once
 
+#include "emu/cuda/canonical.cuh"
 #include "formats/exp.h"
 #include "ops/route.h"
 
@@ -15,9 +16,10 @@ __device__ inline float add_in_order(float sum, float value, int count) {
 }
 
 /// score[e] for e = lane, lane + 32, ..; `logits` is one row of E.
-__device__ inline void score_row(const TensorView<const float, 1>& logits, RouterScore kind,
-                                 float* score) {
-  const Index experts = logits.extent[0];
+template <typename T>
+__device__ void score_row(const TensorView<const T, 1>& row, RouterScore kind, float* score) {
+  const Index experts = row.extent[0];
+  const auto logits = [&](Index e) { return as_float(row(e)); };
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (kind == RouterScore::sigmoid) {
     for (Index e = lane; e < experts; e += 32) score[e] = sigmoid_rn(logits(e));

@@ -3,50 +3,95 @@
 #include "emu/cuda/launch.cuh"
 #include "emu/cuda/row_sums.cuh"
 #include "emu/reference/elementwise.h"
-#include "emu/reference/swiglu_elements.h"
+#include "emu/reference/gate_elements.h"
 #include "ops/swiglu.h"
 
 namespace mxo::cuda {
 namespace {
 
-template <typename X, typename Y>
-struct Forward {
+/// Element (r, f) of the gate: of a plain one in few registers, of any other by its rule.
+template <typename X>
+struct Gate {
   Matrix<const X> x;
+  Index width;
+
+  __device__ float gated(Index r, Index f) const {
+    return swiglu_gated(as_float(x(r, f)), as_float(x(r, width + f)));
+  }
+  __device__ HalvesColumns columns(Index f) const { return {f, width + f}; }
+  __device__ SwigluGradient gradient(Index r, Index f, float g) const {
+    return swiglu_gradient(as_float(x(r, f)), as_float(x(r, width + f)), g);
+  }
+};
+template <typename X>
+struct RuledGate {
+  Matrix<const X> x;
+  Index width;
+  GateRule rule;
+
+  __device__ GateElement element(Index r, Index f) const {
+    const HalvesColumns at = columns(f);
+    return {rule, as_float(x(r, at.a)), at.b < 0 ? 1.0f : as_float(x(r, at.b))};
+  }
+  __device__ float gated(Index r, Index f) const { return element(r, f).gated(); }
+  __device__ HalvesColumns columns(Index f) const {
+    return columns_of_halves(rule.halves, f, width);
+  }
+  __device__ SwigluGradient gradient(Index r, Index f, float g) const {
+    return element(r, f).gradient(g);
+  }
+};
+
+/// Calls run(gate) with the gate of an operator.
+template <typename Fn>
+void visit_gate(const Operand& x, const GateRule& rule, Index width, Fn&& run) {
+  visit_f32_or_bf16(x.dtype, [&](auto from) {
+    using X = typename decltype(from)::type;
+    if (rule == GateRule{}) {
+      run(Gate<X>{x.as<const X, 2>(), width});
+    } else {
+      run(RuledGate<X>{x.as<const X, 2>(), width, rule});
+    }
+  });
+}
+
+template <typename Gate, typename Y>
+struct Forward {
+  Gate gate;
   TensorView<const float, 1> probs;
   bool weighted;
   Matrix<Y> y;
 
   __device__ void operator()(Index r, Index f) const {
-    const float gated = swiglu_gated(as_float(x(r, f)), as_float(x(r, y.extent[1] + f)));
+    const float gated = gate.gated(r, f);
     y(r, f) = canonical<Y>(weighted ? gated * probs(r) : gated);
   }
 };
 
-template <typename X, typename Dy, typename Dx>
+template <typename Gate, typename Dy, typename Dx>
 struct Gradients {
-  Matrix<const X> x;
+  Gate gate;
   Matrix<const Dy> dy;
   TensorView<const float, 1> probs;
   bool weighted;
   Matrix<Dx> dx;
 
   __device__ void operator()(Index r, Index f) const {
-    const Index width = dy.extent[1];
     const float d = as_float(dy(r, f));
-    const SwigluGradient g =
-        swiglu_gradient(as_float(x(r, f)), as_float(x(r, width + f)), weighted ? d * probs(r) : d);
-    dx(r, f) = canonical<Dx>(g.da);
-    dx(r, width + f) = canonical<Dx>(g.db);
+    const SwigluGradient g = gate.gradient(r, f, weighted ? d * probs(r) : d);
+    const HalvesColumns at = gate.columns(f);
+    dx(r, at.a) = canonical<Dx>(g.da);
+    if (at.b >= 0) dx(r, at.b) = canonical<Dx>(g.db);
   }
 };
 
-/// A term of dprobs: ((a * s) * b) * dy.
-template <typename X, typename Dy>
+/// A term of dprobs: what the gate gave, times dy.
+template <typename Gate, typename Dy>
 struct ProbabilityTerm {
-  Matrix<const X> x;
+  Gate gate;
   Matrix<const Dy> dy;
   __device__ float operator()(Index r, Index f) const {
-    return swiglu_gated(as_float(x(r, f)), as_float(x(r, dy.extent[1] + f))) * as_float(dy(r, f));
+    return gate.gated(r, f) * as_float(dy(r, f));
   }
 };
 
@@ -75,37 +120,33 @@ void launch_each(cudaStream_t stream, Index rows, Index columns, const Each& eac
 }  // namespace
 
 void DeviceBackend::run(const Swiglu& op) {
-  if (op.gate != GateRule{}) lacks("swiglu of this gate");
-  visit_f32_or_bf16(op.x.dtype, [&](auto from) {
+  const Index width = op.y.extent[1];
+  visit_gate(op.x, op.gate, width, [&](auto gate) {
     visit_f32_or_bf16(op.y.dtype, [&](auto to) {
-      using X = typename decltype(from)::type;
       using Y = typename decltype(to)::type;
-      launch_each(stream(), op.y.extent[0], op.y.extent[1],
-                  Forward<X, Y>{op.x.as<const X, 2>(), op.probs.as<const float, 1>(),
-                                op.probs.given(), op.y.as<Y, 2>()});
+      launch_each(stream(), op.y.extent[0], width,
+                  Forward<decltype(gate), Y>{gate, op.probs.as<const float, 1>(), op.probs.given(),
+                                             op.y.as<Y, 2>()});
     });
   });
 }
 
 void DeviceBackend::run(const SwigluBackward& op) {
-  if (op.gate != GateRule{}) lacks("swiglu_backward of this gate");
   const bool weighted = op.probs.given();
   const Index rows = op.dy.extent[0];
   const Index width = op.dy.extent[1];
-  visit_f32_or_bf16(op.x.dtype, [&](auto from) {
+  visit_gate(op.x, op.gate, width, [&](auto gate) {
     visit_f32_or_bf16(op.dy.dtype, [&](auto gradient) {
-      using X = typename decltype(from)::type;
       using Dy = typename decltype(gradient)::type;
-      const auto x = op.x.as<const X, 2>();
       const auto dy = op.dy.as<const Dy, 2>();
       visit_f32_or_bf16(op.dx.dtype, [&](auto to) {
         using Dx = typename decltype(to)::type;
         launch_each(stream(), rows, width,
-                    Gradients<X, Dy, Dx>{x, dy, op.probs.as<const float, 1>(), weighted,
-                                         op.dx.as<Dx, 2>()});
+                    Gradients<decltype(gate), Dy, Dx>{gate, dy, op.probs.as<const float, 1>(),
+                                                      weighted, op.dx.as<Dx, 2>()});
       });
       if (weighted && rows > 0) {
-        sum_rows(stream(), rows, width, ProbabilityTerm<X, Dy>{x, dy},
+        sum_rows(stream(), rows, width, ProbabilityTerm<decltype(gate), Dy>{gate, dy},
                  RowOfVector{op.dprobs.as<float, 1>()});
       }
     });

@@ -8,16 +8,14 @@
 namespace mxo::cuda {
 
 void DeviceBackend::run(const SwigluQuantize& op) {
-  if (op.gate != GateRule{}) lacks("swiglu_quantize of this gate");
-  BackendTensor y(*this, op.rounding, {op.x.extent[0], op.x.extent[1] / 2});
-  run(Swiglu{op.x, op.probs, y.result()});
+  BackendTensor y(*this, op.rounding, {op.x.extent[0], op.x.extent[1] / halves_of(op.gate)});
+  run(Swiglu{op.x, op.probs, y.result(), op.gate});
   run(Quantize{y.operand(), op.group_ends, op.to, op.rule});
 }
 
 void DeviceBackend::run(const SwigluQuantizeBackward& op) {
-  if (op.gate != GateRule{}) lacks("swiglu_quantize_backward of this gate");
   BackendTensor dx(*this, op.rounding, {op.x.extent[0], op.x.extent[1]});
-  run(SwigluBackward{op.x, op.probs, op.dy, dx.result(), op.dprobs});
+  run(SwigluBackward{op.x, op.probs, op.dy, dx.result(), op.dprobs, op.gate});
   run(Quantize{dx.operand(), op.group_ends, op.to, op.rule});
 }
 

@@ -1,4 +1,4 @@
-// One element of a gate and of its gradients, whatever the gate.
+// One element of a gate and of its gradients, whatever the gate, shared by host and device.
 #pragma once
 
 #include <cmath>
@@ -10,10 +10,25 @@
 
 namespace mxo {
 
+/// The columns of x that hold a and b of column f of y; b is -1 where there is none.
+struct HalvesColumns {
+  Index a;
+  Index b;
+};
+MXO_HD inline HalvesColumns columns_of_halves(Halves halves, Index f, Index width) {
+  switch (halves) {
+    case Halves::gate_first: return {f, width + f};
+    case Halves::up_first: return {width + f, f};
+    case Halves::interleaved: return {2 * f, 2 * f + 1};
+    case Halves::gate_only: break;
+  }
+  return {f, -1};
+}
+
 /// One element of Swiglu and SwigluBackward under any gate; a and b as they lie in x.
 class GateElement {
  public:
-  GateElement(const GateRule& gate, float a, float b)
+  MXO_HD GateElement(const GateRule& gate, float a, float b)
       : gate_(gate),
         a_(a > gate.limit ? gate.limit : a),
         b_(b > gate.limit    ? gate.limit
@@ -26,37 +41,37 @@ class GateElement {
   }
 
   /// y before the probability.
-  float gated() const { return single() ? act_ : every(act_ * b_); }
+  MXO_HD float gated() const { return single() ? act_ : every(act_ * b_); }
 
   /// The gradients of x for `g`, the gradient of what gated() is.
-  SwigluGradient gradient(float g) const {
+  MXO_HD SwigluGradient gradient(float g) const {
     if (gate_.plain()) return swiglu_gradient(a_, b_, g);
     const float da = single() ? of_activation(g) : of_product(g);
     return {a_moves_ ? da : 0.0f, b_moves_ ? g * act_ : 0.0f};
   }
 
  private:
-  static float bf16(float x) { return decode(encode<kBF16>(x)); }
-  float every(float x) const { return gate_.bf16_steps == Bf16Steps::every ? bf16(x) : x; }
-  float either(float x) const { return gate_.bf16_steps == Bf16Steps::none ? x : bf16(x); }
-  bool single() const { return gate_.halves == Halves::gate_only; }
+  MXO_HD static float bf16(float x) { return decode(encode<kBF16>(x)); }
+  MXO_HD float every(float x) const { return gate_.bf16_steps == Bf16Steps::every ? bf16(x) : x; }
+  MXO_HD float either(float x) const { return gate_.bf16_steps == Bf16Steps::none ? x : bf16(x); }
+  MXO_HD bool single() const { return gate_.halves == Halves::gate_only; }
   /// sigma is a step of its own: x * sigmoid(alpha * x), where silu(x) is one.
-  bool scaled() const { return gate_.alpha != 1.0f; }
-  float angle() const { return scaled() ? every(gate_.alpha * a_) : a_; }
-  float sigma() const { return scaled() ? every(sigmoid_rn(angle())) : sigmoid_rn(a_); }
+  MXO_HD bool scaled() const { return gate_.alpha != 1.0f; }
+  MXO_HD float angle() const { return scaled() ? every(gate_.alpha * a_) : a_; }
+  MXO_HD float sigma() const { return scaled() ? every(sigmoid_rn(angle())) : sigmoid_rn(a_); }
 
   static constexpr float kRootHalf = 0.70710678118654752440f;       // sqrt(1/2)
   static constexpr float kRootTwoOverPi = 0.79788456080286535588f;  // sqrt(2/pi)
   static constexpr float kDensity = 0.39894228040143267794f;        // 1 / sqrt(2 pi)
   static constexpr float kCube = 0.044715f;
 
-  float tanh_inner() const {
+  MXO_HD float tanh_inner() const {
     const float cube = (a_ * a_) * a_;
     const float inner = kRootTwoOverPi * (a_ + kCube * cube);
     return tanh_rn(inner);
   }
 
-  float activation() const {
+  MXO_HD float activation() const {
     switch (gate_.activation) {
       case Activation::silu: return a_ * sigma();
       case Activation::gelu: return (a_ * 0.5f) * (1.0f + erf_rn(a_ * kRootHalf));
@@ -68,7 +83,7 @@ class GateElement {
   }
 
   /// d act / d a.
-  float slope() const {
+  MXO_HD float slope() const {
     switch (gate_.activation) {
       case Activation::silu: {
         const float s = sigma();
@@ -90,12 +105,12 @@ class GateElement {
     return 2.0f * (a_ < 0.0f ? 0.0f : a_);
   }
 
-  float of_product(float g) const {
+  MXO_HD float of_product(float g) const {
     if (gate_.bf16_steps == Bf16Steps::none) return (g * slope()) * b_;
     return of_activation(bf16(g * b_));
   }
   /// The gradient of a for h, that of act(a).
-  float of_activation(float h) const {
+  MXO_HD float of_activation(float h) const {
     if (gate_.bf16_steps == Bf16Steps::none) return h * slope();
     if (gate_.activation != Activation::silu) return h * slope();
     const float s = sigma();

@@ -7,21 +7,6 @@
 
 namespace mxo {
 
-/// The columns of x that hold a and b of column f of y; b is -1 where there is none.
-struct HalvesColumns {
-  Index a;
-  Index b;
-};
-inline HalvesColumns columns_of_halves(Halves halves, Index f, Index width) {
-  switch (halves) {
-    case Halves::gate_first: return {f, width + f};
-    case Halves::up_first: return {width + f, f};
-    case Halves::interleaved: return {2 * f, 2 * f + 1};
-    case Halves::gate_only: break;
-  }
-  return {f, -1};
-}
-
 /// Element (r, at) of x.
 template <typename T>
 GateElement gate_element(const GateRule& gate, const Matrix<T>& x, Index r,

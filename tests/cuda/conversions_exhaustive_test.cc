@@ -1,6 +1,7 @@
-// Every float there is through the device's converters and its exp, against the host's.
+// Every float there is through the device's converters, its exp and its erf, against the host's.
 #include <cstring>
 
+#include "formats/erf.h"
 #include "formats/exp.h"
 #include "ops/convert.h"
 #include "ops/elementwise.h"
@@ -55,7 +56,7 @@ TEST_F(CudaEveryFloat, RoundsToBf16AsOnTheHost) {
   compare<BF16>(Dtype::bf16, run, [](float x) { return encode<kBF16>(x); });
 }
 
-TEST_F(CudaEveryFloat, HasTheHostsExpAndSigma) {
+TEST_F(CudaEveryFloat, HasTheHostsExpSigmaErfAndTanh) {
   const auto by = [&](test::FloatFunction function) {
     return [&, function](const Operand& x, const Result& y) {
       device_->synchronize();
@@ -65,6 +66,8 @@ TEST_F(CudaEveryFloat, HasTheHostsExpAndSigma) {
   };
   compare<float>(Dtype::f32, by(test::FloatFunction::exp), exp_rn);
   compare<float>(Dtype::f32, by(test::FloatFunction::sigma), sigmoid_rn);
+  compare<float>(Dtype::f32, by(test::FloatFunction::erf), erf_rn);
+  compare<float>(Dtype::f32, by(test::FloatFunction::tanh), tanh_rn);
 }
 
 }  // namespace

@@ -1,18 +1,29 @@
-// Functions of formats/exp.h run by the device, without an operator around them.
+// Functions of formats/exp.h and formats/erf.h run by the device, without an operator around them.
 #include "tests/cuda/float_functions.h"
 
 #include <stdexcept>
 
+#include "formats/erf.h"
 #include "formats/exp.h"
 
 namespace mxo::test {
 namespace {
 
+__device__ float value_of(FloatFunction function, float x) {
+  switch (function) {
+    case FloatFunction::exp: return exp_rn(x);
+    case FloatFunction::sigma: return sigmoid_rn(x);
+    case FloatFunction::erf: return erf_rn(x);
+    case FloatFunction::tanh: break;
+  }
+  return tanh_rn(x);
+}
+
 __global__ void apply(FloatFunction function, const float* x, float* y, std::int64_t count) {
   const auto step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (auto i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step) {
-    y[i] = function == FloatFunction::exp ? exp_rn(x[i]) : sigmoid_rn(x[i]);
+    y[i] = value_of(function, x[i]);
   }
 }
 
