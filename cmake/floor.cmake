@@ -10,7 +10,7 @@ function(mxo_floor name)
   list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
   # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest,
   # or for 64-bit Arm a NAME_aarch64.cc.
-  list(FILTER sources EXCLUDE REGEX "^emu/cpu/lanes/")  # by lanes.cmake
+  list(FILTER sources EXCLUDE REGEX "^emu/cpu/(gemm/)?lanes/")  # by lanes.cmake
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     list(FILTER sources EXCLUDE REGEX "_(portable|aarch64)\\.cc$")
   else()

@@ -1,24 +1,16 @@
-# Vector loops of the CPU by Highway: each source of emu/cpu/lanes becomes an object of mxo_emu for
-# each target of this processor.  Which of them runs is chosen at run time (emu/cpu/tables_*.cc);
-# users of the library need no Highway.
+# Vector loops of the CPU by Highway: each source of the folders named lanes becomes an object of
+# mxo_emu for each target of this processor.  Which of them runs is chosen at run time
+# (emu/cpu/tables_*.cc); users of the library need no Highway.
 find_path(MXO_HIGHWAY hwy/highway.h DOC "Highway's headers (libhwy-dev)" REQUIRED)
 mark_as_advanced(MXO_HIGHWAY)
 file(GLOB lanes CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} emu/cpu/lanes/*.cc)
+file(GLOB products CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} emu/cpu/gemm/lanes/*.cc)
 set(by_hand ${lanes})
 list(FILTER by_hand INCLUDE REGEX "_avx512\\.cc$")
 list(REMOVE_ITEM lanes ${by_hand})
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(lanes_targets AVX2 AVX3)
-elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  set(lanes_targets NEON SVE)
-else()
-  set(lanes_targets "")  # plain C++ (tables_portable.cc)
-endif()
-foreach(target ${lanes_targets})
-  add_library(mxo_lanes_${target} OBJECT ${lanes})
-  if(target STREQUAL AVX3)
-    target_sources(mxo_lanes_${target} PRIVATE ${by_hand})
-  endif()
+
+function(mxo_lanes target)
+  add_library(mxo_lanes_${target} OBJECT ${ARGN})
   set_target_properties(mxo_lanes_${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
   # No checks of Highway's own, which builds for debugging and sanitizers turn on: they are in its
   # library, and that is not linked.
@@ -32,4 +24,13 @@ foreach(target ${lanes_targets})
   target_compile_options(mxo_lanes_${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-uninitialized -Wno-maybe-uninitialized>)
   target_sources(mxo_emu PRIVATE $<TARGET_OBJECTS:mxo_lanes_${target}>)
-endforeach()
+endfunction()
+
+mxo_lanes(EMU128 ${products})  # plain C++, for every machine
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  mxo_lanes(AVX2 ${lanes} ${products})
+  mxo_lanes(AVX3 ${lanes} ${products} ${by_hand})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  mxo_lanes(NEON ${lanes} ${products})
+  mxo_lanes(SVE ${lanes})
+endif()

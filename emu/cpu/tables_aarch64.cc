@@ -1,5 +1,5 @@
 // Which table of kernels each instruction set of 64-bit Arm takes.
-#include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/gemm/lanes/tables.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/models/model_kernels.h"
 
@@ -21,6 +21,12 @@ const FloatKernels& float_kernels(Isa isa) {
 }
 
 const ModelKernels* model_kernels(Isa) { return nullptr; }
-const Kernels& kernels_of(Isa) { return scalar_kernels(); }
+
+/// A register tile is an array of vectors, which those of SVE cannot be: products take NEON's.
+const Kernels& kernels_of(Isa isa) {
+  static const Kernels scalar = N_EMU128::kernels(Isa::scalar);
+  static const Kernels neon = N_NEON::kernels(Isa::neon);
+  return isa == Isa::scalar ? scalar : neon;
+}
 
 }  // namespace mxo::cpu

@@ -1,7 +1,7 @@
 // Where there is one instruction set, its tables: no machine here has another.
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/float_kernels.h"
-#include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/gemm/lanes/tables.h"
 #include "emu/cpu/models/model_kernels.h"
 
 namespace mxo::cpu {
@@ -10,6 +10,10 @@ const EncodeKernels& encode_kernels(Isa) { return kEncodeScalar; }
 const DecodeKernels& decode_kernels(Isa) { return kDecodeScalar; }
 const FloatKernels& float_kernels(Isa) { return kFloatScalar; }
 const ModelKernels* model_kernels(Isa) { return nullptr; }
-const Kernels& kernels_of(Isa) { return scalar_kernels(); }
+
+const Kernels& kernels_of(Isa) {
+  static const Kernels scalar = N_EMU128::kernels(Isa::scalar);
+  return scalar;
+}
 
 }  // namespace mxo::cpu

@@ -1,5 +1,5 @@
 // Which table of kernels each instruction set of x86 takes.
-#include "emu/cpu/gemm/kernels/kernels.h"
+#include "emu/cpu/gemm/lanes/tables.h"
 #include "emu/cpu/lanes/tables.h"
 #include "emu/cpu/models/model_kernels.h"
 
@@ -41,17 +41,27 @@ const ModelKernels* model_kernels(Isa isa) {
   return isa == Isa::avx2 ? &kModelsAvx2 : nullptr;
 }
 
+/// Each is made when it is first asked for: a table's own code is for its machines, too.
 const Kernels& kernels_of(Isa isa) {
-  switch (isa) {
-    case Isa::scalar:
-    case Isa::neon:
-    case Isa::sve: return scalar_kernels();
-    case Isa::avx2: return avx2_kernels();
-    case Isa::avx512: return avx512_kernels();
-    case Isa::avx512_vnni: return avx512_vnni_kernels();
-    case Isa::amx: break;
+  if (isa == Isa::amx) return amx_kernels();
+  if (isa == Isa::avx512_vnni) {
+    static const Kernels vnni = [] {
+      Kernels table = N_AVX3::kernels(Isa::avx512_vnni);
+      table.dot_int16 = avx512_vnni_dot_int16;
+      return table;
+    }();
+    return vnni;
   }
-  return amx_kernels();
+  if (isa == Isa::avx512) {
+    static const Kernels avx512 = N_AVX3::kernels(Isa::avx512);
+    return avx512;
+  }
+  if (isa == Isa::avx2) {
+    static const Kernels avx2 = N_AVX2::kernels(Isa::avx2);
+    return avx2;
+  }
+  static const Kernels scalar = N_EMU128::kernels(Isa::scalar);
+  return scalar;
 }
 
 }  // namespace mxo::cpu

@@ -3,6 +3,6 @@
 
 namespace mxo::test {
 
-const cpu::Kernels& amx_layout_kernels() { return cpu::scalar_kernels(); }
+const cpu::Kernels& amx_layout_kernels() { return cpu::kernels_of(cpu::Isa::scalar); }
 
 }  // namespace mxo::test

@@ -10,7 +10,7 @@ namespace mxo::cpu {
 Kernels with_tiles(Isa isa, const TileKernels& tiles) {
   static const Engine* const engines[] = {&kThreeSlicesEngine, &kBf16Engine, &kTwoSlicesEngine,
                                           nullptr};
-  Kernels k = avx512_kernels();
+  Kernels k = kernels_of(Isa::avx512);
   k.isa = isa;
   k.mr_integers = kTileLanes;
   k.tile_engines = engines;

@@ -113,11 +113,11 @@ struct Kernels {
   const TileKernels* tiles = nullptr;  ///< engines/tile_kernels.h
 };
 
-const Kernels& scalar_kernels();
-const Kernels& avx2_kernels();
-const Kernels& avx512_kernels();
-const Kernels& avx512_vnni_kernels();
-const Kernels& amx_kernels();
+/// Of a set that this machine has.
 const Kernels& kernels_of(Isa isa);
+const Kernels& amx_kernels();
+/// Kernels::dot_int16 of MR 12 and NR 32.
+void avx512_vnni_dot_int16(int width, int block, int blocks, const std::int32_t* a,
+                           const std::int32_t* b, std::int32_t* sums) noexcept;
 
 }  // namespace mxo::cpu
