@@ -8,11 +8,13 @@ Usage: tools/mutate.py --tests GLOB [--filter FILTER] [--sample N --seed S] [--j
 Each mutant flips a comparison, a boundary, a logical operator or a constant, or deletes a
 statement, in a copy: the source tree is only read.  The copy is compiled without optimisation, with
 the flags of build/release, and linked before the libraries there with the objects of the tests
-named (golden_test, ops_test, emu_test and formats_test must be built).  A mutant whose tests pass
-has survived and is printed.
+named (golden_test, ops_test, emu_test and formats_test must be built).  Of a header the tests named
+are compiled instead, and only what they include of it is judged.  A mutant whose tests pass has
+survived and is printed; --again takes that print and runs these alone, after new tests.
 """
 import argparse
 import json
+import os
 import random
 import re
 import shlex
@@ -24,6 +26,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARIES = ["-lgtest", "-lgtest_main", "-lcrypto", "-llzma", "-lmpfr", "-lgmp", "-lpthread"]
+
+# At run time, so that many mutants are one program; never where the compiler computes.
+CHOICE = """#include <cstdlib>
+inline const int mxo_mutant = std::getenv("MXO_MUTANT") ? std::atoi(std::getenv("MXO_MUTANT")) : 0;
+constexpr bool mxo_is(int n) { return !__builtin_is_constant_evaluated() && mxo_mutant == n; }"""
 
 # What is replaced by what; the text before and behind must not make it another token.
 SWAPS = [
@@ -41,6 +48,10 @@ STATEMENT = re.compile(r"^\s+[^/#\s].*;\s*$")
 KEPT = re.compile(r"^\s*(return|using|throw|break|continue|const|constexpr|static|auto|template|"
                   r"struct|class|enum|namespace|public|private|default|case|#)|^\s*[\w:<>,\s*&]+ "
                   r"\w+(_)?( = .*|\{.*\})?;|\boverride\b|\bdelete;")
+
+
+DECLARES = re.compile(r"(const|constexpr|static|using|struct|class|enum|case|default|template)\b|"
+                      r"(?!return|throw)[\w:<>,\s*&]+ \w+_?( = .*|\{.*\}|\(.*\))?;$")
 
 
 def code_of(line):
@@ -65,12 +76,86 @@ def mutants_of(path):
             yield number, line, ""
 
 
-def run(command, timeout):
-    """The exit status; 124 where it took too long."""
+def code_of_kept(line):
+    """The line without its comment, its strings kept."""
+    return line[:len(code_of(line))].strip()
+
+
+def closing(text, begin):
+    """Where the parenthesis that opens at BEGIN closes; -1 if it does not."""
+    depth = 0
+    for at in range(begin, len(text)):
+        depth += (text[at] in "([{") - (text[at] in ")]}")
+        if depth == 0:
+            return at
+    return -1
+
+
+def parts_of(text):
+    """A statement as (before, expression, behind), of which a mutant may change the expression."""
+    blank = code_of(text)
+    head = re.match(r"\s*(?:\} else )?(?:if|while) \(", blank)
+    if head:
+        end = closing(blank, head.end() - 1)
+        if end > 0 and ";" not in blank[head.end():end] and blank[end + 1:].strip() == "{":
+            return text[:head.end()], text[head.end():end], text[end:]
+    head = re.match(r"\s*for \([^;]*; ", blank)
+    if head:
+        end = blank.find(";", head.end())
+        if end > 0:
+            return text[:head.end()], text[head.end():end], text[end:]
+    head = re.match(r"\s*(?:const )?[\w:<>]+ \w+ = (?=[^={].*;\s*$)", blank)
+    if head and not re.match(r"\s*(static|constexpr|using|auto&)", blank):
+        end = blank.rindex(";")
+        return text[:head.end()], text[head.end():end], text[end:]
+    return None
+
+
+def switched(text, variants):
+    """TEXT, one statement, as the variant whose number is set, and the numbers that it knows: those
+    of expressions, or of statements that declare nothing."""
+    blank = code_of(text).strip()
+    parts = parts_of(text)
+    if parts:
+        before, expression, behind = parts
+        choice, known = f"({expression})", []
+        for number, variant in variants:
+            if variant.startswith(before) and variant.endswith(behind):
+                inner = variant[len(before):len(variant) - len(behind)]
+                choice = f"(mxo_is({number}) ? ({inner}) : {choice})"
+                known.append(number)
+        return before + choice + behind, known
+    if not blank.endswith(";") or blank.startswith(("}", "else")) or DECLARES.match(blank):
+        return text, []
+    chain = " else ".join(f"if (mxo_is({number})) {{ {variant} }}" for number, variant in variants)
+    return f"{chain} else {{ {text} }}", [number for number, _ in variants]
+
+
+def statements_of(lines):
+    """(first line, end) of every statement: up to a line that ends with ;, { or } and has as many
+    closing parentheses as opening ones."""
+    begin = depth = 0
+    for at, line in enumerate(lines):
+        code = code_of(line).rstrip()
+        if begin == at and (not code or code.lstrip().startswith("#")):
+            begin = at + 1
+            continue
+        depth += sum(c in "([" for c in code) - sum(c in ")]" for c in code)
+        if depth <= 0 and (code.endswith((";", "{", "}", ":", ">"))):
+            yield begin, at + 1
+            begin, depth = at + 1, 0
+
+
+def run(command, seconds=600, **more):
+    """The exit status and what was said; not 0 where it took more seconds of a core, or 8 GB."""
+    limits = ["prlimit", f"--cpu={seconds}", "--as=8000000000"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", **more}
     try:
-        return subprocess.run(command, capture_output=True, check=False, timeout=timeout).returncode
+        done = subprocess.run([*limits, *command], capture_output=True, check=False, text=True,
+                              errors="replace", env=environment, timeout=60 * seconds)
     except subprocess.TimeoutExpired:
-        return 124
+        return 124, ""
+    return done.returncode, done.stderr
 
 
 class Judge:
@@ -80,32 +165,136 @@ class Judge:
         self.options = options
         self.build = ROOT / "build/release"
         commands = json.loads((self.build / "compile_commands.json").read_text())
-        self.flags = {str(Path(c["file"]).relative_to(ROOT)): shlex.split(c["command"])
+        self.flags = {str(Path(c["file"]).relative_to(ROOT)): self.plain(shlex.split(c["command"]))
                       for c in commands if Path(c["file"]).is_relative_to(ROOT)}
         self.tests = [o for name in options.tests
                       for o in sorted(self.build.glob(f"tests/CMakeFiles/*_test.dir/{name}.cc.o"))]
         if not self.tests:
             sys.exit(f"mutate: no object of {options.tests} in build/release")
 
-    def fate(self, path, text):
+    @staticmethod
+    def plain(command):
+        """A compiler's command line without its files, warnings and optimisation."""
+        kept = [f for f in command if not f.startswith(("-O", "-W", "-o")) and f != "-c"]
+        return [*(f for f in kept if not f.endswith((".o", ".cc"))), "-O0", "-w"]
+
+    def prepare(self, path, folder):
+        """Compiles what PATH includes once: most of a copy's time."""
+        self.headers = Path(folder) / "headers.h"
+        self.path = path
+        if path.suffix == ".h":
+            return
+        lines = (ROOT / path).read_text().splitlines()
+        self.headers.write_text("\n".join(x for x in lines if x.startswith("#include")) + "\n")
+        run([*self.flags[str(path)], "-x", "c++-header", self.headers, "-o",
+             f"{self.headers}.gch"])
+
+    def objects(self, text, folder):
+        """The commands that compile what the mutant changes, and their objects."""
+        if self.path.suffix == ".cc":
+            source, made = folder / self.path.name, folder / "m.o"
+            source.write_text(text)
+            return [([*self.flags[str(self.path)], "-iquote", ROOT / self.path.parent, "-include",
+                      self.headers, "-c", source, "-o", made], made)], self.tests
+        # A header goes before the tree's own, and into the tests alone.
+        source = folder / self.path
+        source.parent.mkdir(parents=True)
+        source.write_text(text)
+        commands = []
+        for test in self.tests:
+            name = str(test).split("_test.dir/")[1].removesuffix(".o")
+            made = folder / f"{Path(name).stem}.o"
+            flags = self.flags[f"tests/{name}"]
+            commands.append(([flags[0], f"-I{folder}", *flags[1:], "-c",
+                              ROOT / "tests" / name, "-o", made], made))
+        return commands, []
+
+    def link(self, text, folder):
+        """The tests with TEXT for the file, or nothing where it does not compile."""
+        commands, tests = self.objects(text, folder)
+        for command, _ in commands:
+            status, said = run(command)
+            if status != 0:
+                return None, said
+        libraries = [self.build / f"{name}.a" for name in
+                     ("tests/libmxo_test_support", "libmxo_golden", "libmxo_emu", "libmxo_ops",
+                      "libmxo_formats")]
+        status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", "-o", folder / "test",
+                            *(o for _, o in commands), *tests, *libraries, *LIBRARIES])
+        return (folder / "test" if status == 0 else None), said
+
+    def passes(self, test, mutant=0):
+        """Whether the tests pass with one mutant set."""
+        return run([test, "--gtest_fail_fast", f"--gtest_filter={self.options.filter}"],
+                   self.options.timeout, MXO_MUTANT=str(mutant))[0] == 0
+
+    def fate(self, text):
         """'killed', 'survived', or 'no code' where it does not compile."""
         with tempfile.TemporaryDirectory() as folder:
-            source, made, test = (Path(folder) / name for name in (path.name, "m.o", "test"))
-            source.write_text(text)
-            flags = [f for f in self.flags[str(path)] if not f.startswith(("-O", "-W", "-o"))]
-            flags = [f for f in flags if not f.endswith((".o", ".cc")) and f != "-c"]
-            if run([*flags, "-O0", "-w", "-iquote", ROOT / path.parent, "-c", source, "-o", made],
-                   600) != 0:
+            test, _ = self.link(text, Path(folder))
+            if test is None:
                 return "no code"
-            libraries = [self.build / f"{name}.a" for name in
-                         ("tests/libmxo_test_support", "libmxo_golden", "libmxo_emu", "libmxo_ops",
-                          "libmxo_formats")]
-            if run(["g++", "-fopenmp", "-fuse-ld=gold", "-o", test, *self.tests, made, *libraries,
-                    *LIBRARIES], 600) != 0:
-                return "no code"
-            passes = run([test, "--gtest_fail_fast", f"--gtest_filter={self.options.filter}"],
-                         self.options.timeout) == 0
-            return "survived" if passes else "killed"
+            return "survived" if self.passes(test) else "killed"
+
+    def all_in_one(self, mutants, lines, folder):
+        """One program of all mutants that a number can choose at run time, and these."""
+        chosen = {}
+        for begin, end in statements_of(lines):
+            whole = " ".join(code_of_kept(x) for x in lines[begin:end])
+            variants = []
+            for at, (number, _, new) in enumerate(mutants):
+                if begin <= number < end:
+                    changed = [*lines[begin:number], new, *lines[number + 1:end]]
+                    variants.append((at + 1, " ".join(code_of_kept(x) for x in changed)))
+            text, known = switched(whole, variants) if variants else (whole, [])
+            if known:
+                chosen[begin] = (end, text, {at - 1 for at in known})
+        for _ in range(12):
+            text = [CHOICE, f'#line 1 "{self.path}"']
+            at = 0
+            while at < len(lines):
+                if at in chosen:
+                    end, statement, _ = chosen[at]
+                    text += [f'#line {at + 1} "switched"', statement,
+                             f'#line {end + 1} "{self.path}"']
+                    at = end
+                else:
+                    text.append(lines[at])
+                    at += 1
+            test, said = self.link("\n".join(text), folder)
+            if test is not None:
+                return test, set().union(*(which for _, _, which in chosen.values()))
+            errors = {int(n) - 1 for n in re.findall(r":(\d+):\d+: error", said)}
+            faulty = {max((b for b in chosen if b <= e), default=-1) for e in errors} - {-1}
+            if not faulty:
+                break
+            for line in faulty:
+                del chosen[line]
+        return None, set()
+
+    def judge(self, mutants, lines):
+        """The fates of all; a survivor is printed when it is found."""
+        with tempfile.TemporaryDirectory() as folder:
+            test, together = self.all_in_one(mutants, lines, Path(folder))
+            if test is not None and not self.passes(test):
+                test, together = None, set()
+
+            def one(item):
+                at, (number, old, new) = item
+                if at in together:
+                    fate = "survived" if self.passes(test, at + 1) else "killed"
+                else:
+                    fate = self.fate("\n".join([*lines[:number], new, *lines[number + 1:]]))
+                if fate == "survived":
+                    print(f"{self.path}:{number + 1}: {shown(old, new)}", flush=True)
+                return fate
+            with ThreadPoolExecutor(self.options.jobs) as pool:
+                return list(pool.map(one, enumerate(mutants)))
+
+
+def shown(old, new):
+    """A mutant in words."""
+    return f"{old.strip()}  ->  {new.strip() or '(deleted)'}"
 
 
 def main():
@@ -113,29 +302,30 @@ def main():
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--tests", nargs="+", required=True, help="as golden/bound_test; wildcards")
     parser.add_argument("--filter", default="*", help="of GoogleTest")
-    parser.add_argument("--timeout", type=float, default=120, help="of a run; too long is a kill")
+    parser.add_argument("--timeout", type=int, default=20,
+                        help="seconds of a core for a run; too long is a kill")
     parser.add_argument("--sample", type=int, default=0, help="so many of each file; 0: all")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--again", type=Path, help="only the survivors that this report names")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     judge = Judge(options)
     draw = random.Random(options.seed)
     total = {"killed": 0, "survived": 0}
+    survivors = options.again.read_text() if options.again else None
     for path in options.files:
         text = (ROOT / path).read_text()
-        if judge.fate(path, text) != "survived":
-            sys.exit(f"mutate: {path} as it is does not build or its tests fail")
-        mutants = list(mutants_of(ROOT / path))
-        found = len(mutants)
-        if 0 < options.sample < found:
-            mutants = sorted(draw.sample(mutants, options.sample))
-        lines = text.split("\n")
-        copies = ["\n".join([*lines[:n], new, *lines[n + 1:]]) for n, _, new in mutants]
-        with ThreadPoolExecutor(options.jobs) as pool:
-            fates = list(pool.map(lambda copy: judge.fate(path, copy), copies))
-        for (number, old, new), fate in zip(mutants, fates):
-            if fate == "survived":
-                print(f"{path}:{number + 1}: {old.strip()}  ->  {new.strip() or '(deleted)'}")
+        with tempfile.TemporaryDirectory() as folder:
+            judge.prepare(path, folder)
+            if judge.fate(text) != "survived":
+                sys.exit(f"mutate: {path} as it is does not build or its tests fail")
+            mutants = list(mutants_of(ROOT / path))
+            found = len(mutants)
+            if survivors is not None:
+                mutants = [m for m in mutants if f": {shown(*m[1:])}\n" in survivors]
+            elif 0 < options.sample < found:
+                mutants = sorted(draw.sample(mutants, options.sample))
+            fates = judge.judge(mutants, text.split("\n"))
         counts = {fate: fates.count(fate) for fate in ("killed", "survived", "no code")}
         print(f"{path}: {counts['killed']} killed, {counts['survived']} survived, "
               f"{counts['no code']} no code, of {found} mutants {len(mutants)} tried", flush=True)

@@ -219,6 +219,55 @@ TEST(GroupRows, AreColumnsOfATransposedOutput) {
   EXPECT_TRUE(groups.ends.empty());
 }
 
+TEST(GroupRows, AreReadOfRisingI32OrI64Alone) {
+  using Ends = std::vector<Index>;
+  EXPECT_EQ(group_ends_of(tensor_from<std::int32_t>(Dtype::i32, {3}, {0, 2, 2})), (Ends{0, 2, 2}));
+  EXPECT_EQ(group_ends_of(tensor_from<std::int64_t>(Dtype::i64, {2}, {1, 3})), (Ends{1, 3}));
+  EXPECT_EQ(group_ends_of(tensor_from<std::int32_t>(Dtype::i32, {2}, {2, 1})), Ends{});
+  EXPECT_EQ(group_ends_of(tensor_from<std::int32_t>(Dtype::i32, {2}, {-1, 1})), Ends{});
+  EXPECT_EQ(group_ends_of(tensor_from<std::int32_t>(Dtype::i32, {2, 1}, {1, 2})), Ends{});
+  EXPECT_EQ(group_ends_of(floats({2}, {1, 2})), Ends{});
+}
+
+TEST(GroupRows, AreThoseOfTheOutputsThatHaveThem) {
+  struct Row {
+    const char* op;
+    const char* output;
+    std::string_view set;  // name=value, or nothing
+    Index rows, columns;
+  };
+  NamedTensors inputs;
+  inputs.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 2}));
+  const Tensor tensor(Dtype::f32, {3, 4});
+  for (const Row& row :
+       {Row{"grouped_linear", "dx", "", 2, -1}, Row{"grouped_linear", "dw", "", -1, -1},
+        Row{"quantize", "codes", "transpose=false", 2, -1},
+        Row{"quantize", "codes", "transpose=true", -1, 2},
+        Row{"unswizzle_scales", "scales", "layout=k_groups", -1, 2},
+        Row{"unswizzle_scales", "scales", "layout=blocked", 2, -1},
+        Row{"scaling_aware_transpose", "codes", "", -1, 2}, Row{"permute", "y", "", -1, -1}}) {
+    Parameters set;
+    if (!row.set.empty()) set.set(row.set);
+    const Groups groups = groups_of(row.op, row.output, inputs, set, tensor);
+    EXPECT_EQ(groups.owed_rows, row.rows) << row.op << " " << row.output << " " << row.set;
+    EXPECT_EQ(groups.owed_columns, row.columns) << row.op << " " << row.output << " " << row.set;
+    EXPECT_EQ(groups.ends.size(), row.rows == 2 ? 2u : 0u) << row.op;
+    EXPECT_EQ(groups_of(row.op, row.output, {}, set, tensor).owed_rows, -1);
+    EXPECT_EQ(groups_of(row.op, row.output, inputs, set, Tensor(Dtype::f32, {3})).owed_rows, -1);
+  }
+  const auto rows_of = [&](Index rows) {
+    return groups_of("dequantize", "x", inputs, {}, Tensor(Dtype::f32, {rows, 4})).owed_rows;
+  };
+  EXPECT_EQ(rows_of(2), 2);
+  EXPECT_EQ(rows_of(1), -1);  // ends past the last row are none
+  const auto columns_of = [&](Index columns) {
+    const Tensor turned(Dtype::u8, {4, columns});
+    return groups_of("scaling_aware_transpose", "codes", inputs, {}, turned).owed_columns;
+  };
+  EXPECT_EQ(columns_of(2), 2);
+  EXPECT_EQ(columns_of(1), -1);
+}
+
 TEST(Comparator, AdmitsSetsAndIntervals) {
   const Tensor x = tensor_from<std::uint8_t>(Dtype::u8, {3}, {1, 2, 3});
   Owed owed = owe(x, Dtype::u8);

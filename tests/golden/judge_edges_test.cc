@@ -49,6 +49,11 @@ TEST(JudgeEdges, ColumnsOfNoGroupAreNamed) {
   EXPECT_EQ(note(3), "");
   EXPECT_EQ(note(2), "column 2 belongs to no group and holds numbers: not compared");
   EXPECT_EQ(note(0), "columns 0 to 2 belong to no group and hold numbers: not compared");
+  owed.groups.owed_columns = 2;
+  EXPECT_EQ(compare_tensor("y", owed, floats({2, 3}, {1, 2, 0, 4, 5, 0})).note,
+            "column 2 belongs to no group and holds zeros: not compared");
+  EXPECT_EQ(compare_tensor("y", owed, floats({2, 3}, {1, 2, 5, 4, 5, 0})).note,
+            "column 2 belongs to no group and holds numbers: not compared");
 }
 
 TEST(JudgeEdges, RowsOfNoGroupAreNamedByWhatTheyHold) {
@@ -62,6 +67,11 @@ TEST(JudgeEdges, RowsOfNoGroupAreNamedByWhatTheyHold) {
   EXPECT_EQ(note(floats({2, 1}, {0, 1})),
             "row 1 belongs to no group and holds numbers: not compared");
   EXPECT_EQ(note(floats({1}, {1})), "");
+  const Tensor y = floats({2, 1}, {1, 2});
+  Owed none = owe(y);
+  none.groups.owed_rows = 0;
+  EXPECT_EQ(compare_tensor("y", none, y).note,
+            "rows 0 to 1 belong to no group and hold numbers: not compared");
   EXPECT_EQ(note(Tensor(Dtype::f32, {3, 0})), "");
 }
 

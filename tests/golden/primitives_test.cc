@@ -65,10 +65,11 @@ TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
   for (const char* text : {"bits", "ulp=3", "sqnr=40.5", "bound"}) {
     EXPECT_EQ(to_text(parse_gate(text)), text);
   }
-  for (const char* text :
-       {"", "bit", "ulp", "ulp=", "ulp=-1", "ulp=1x", "sqnr=nan", "sqnr=", "bits=1", "bound=2"}) {
+  for (const char* text : {"", "bit", "ulp", "ulp=", "ulp=-1", "ulp=1x", "sqnr=nan", "sqnr=inf",
+                           "sqnr=", "bits=1", "bound=2"}) {
     EXPECT_THROW(parse_gate(text), Error) << text;
   }
+  EXPECT_EQ(parse_gate(std::string_view("ulp=123").substr(0, 6)).ulp, 12u);
 }
 
 TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
@@ -79,6 +80,7 @@ TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
   };
   using enum Outcome;
   EXPECT_EQ(code({}), 3);
+  EXPECT_EQ(exit_code(not_owed), 0);
   EXPECT_EQ(code({pass, not_owed}), 0);
   EXPECT_EQ(code({pass, not_run}), 5);
   EXPECT_EQ(code({not_run, fail, pass}), 1);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
+#include "formats/minifloat.h"
 #include "golden/judge/outputs.h"
 #include "tests/golden/tensors.h"
 
@@ -152,6 +153,67 @@ TEST(ScaleMap, RefusesScalesInTheLayoutOfAnotherLibrary) {
                               scale_hints(q.op, q.inputs, q.set)))
         << layout;
   }
+}
+
+TEST(QuantizedPair, ScalesAreNamedAfterTheirCodes) {
+  EXPECT_EQ(scales_name("codes"), "scales");
+  EXPECT_EQ(scales_name("rank0.dy.codes"), "rank0.dy.scales");
+  EXPECT_EQ(scales_name("y"), "");
+  EXPECT_EQ(scales_name("mycodes"), "");
+}
+
+TEST(QuantizedPair, DistancesAreStepsOfTheExpectedScale) {
+  struct Row {
+    float expected, actual;  // codes; ACTUAL's scale is twice the expected one
+    std::uint64_t steps;
+  };
+  for (const Row& row : {Row{1, 0.5f, 0}, Row{1, 0.75f, 4}, Row{1.5f, 1, 4}, Row{0.5f, 1, 16},
+                         Row{-1, 0.25f, 104}, Row{1, -0.25f, 104}, Row{0, 1, 64}, Row{1, 0, 56},
+                         Row{0x1p-9f, 0x1p-9f, 1}, Row{-448, -448, 8}}) {
+    const Tensor one = tensor_from<std::uint8_t>(Dtype::e8m0, {1, 1}, {127});
+    const Tensor two = tensor_from<std::uint8_t>(Dtype::e8m0, {1, 1}, {128});
+    const Tensor want =
+        tensor_from<std::uint8_t>(Dtype::e4m3, {1, 1}, {encode<kE4M3>(row.expected).bits});
+    const Tensor have =
+        tensor_from<std::uint8_t>(Dtype::e4m3, {1, 1}, {encode<kE4M3>(row.actual).bits});
+    const QuantizedPair pair(Dtype::e4m3, Dtype::e8m0,
+                             *ScaleMap::of({1, 1}, {1, 1}, Dtype::e8m0, {}), one, two);
+    const ElementReader read(Dtype::e4m3);
+    const auto values = pair.at(0, read(bits_at(want, 0)), read(bits_at(have, 0)));
+    EXPECT_EQ(values.distance, row.steps) << row.expected << " and 2 * " << row.actual;
+    EXPECT_EQ(values.actual.value, 2 * static_cast<double>(row.actual));
+  }
+}
+
+TEST(QuantizedPair, NanHasNoDistanceAtAll) {
+  const Tensor one = tensor_from<std::uint8_t>(Dtype::e8m0, {1, 1}, {127});
+  const Tensor two = tensor_from<std::uint8_t>(Dtype::e8m0, {1, 1}, {128});
+  const QuantizedPair pair(Dtype::e4m3, Dtype::e8m0, *ScaleMap::of({1, 1}, {1, 1}, Dtype::e8m0, {}),
+                           one, two);
+  const ElementReader read(Dtype::e4m3);
+  EXPECT_EQ(pair.at(0, read(0x7F), read(0x38)).distance, 0u);
+  EXPECT_EQ(pair.at(0, read(0x38), read(0x7F)).distance, 0u);
+}
+
+TEST(QuantizedPair, CodesOfNoGroupStandForThemselves) {
+  const Quantised q("quantize", grouped_x({64, 32}, {32}), {{"block", "Rx1"}});
+  const QuantizedPair pair(Dtype::e4m3, Dtype::f32,
+                           *ScaleMap::of(q.codes().shape(), q.scales().shape(), Dtype::f32,
+                                         scale_hints(q.op, q.inputs, q.set)),
+                           q.scales(), q.scales());
+  const ElementReader read(Dtype::e4m3);
+  const auto values = pair.at(63 * 32, read(0x38), read(0x3A));
+  EXPECT_EQ(values.expected.value, 1);
+  EXPECT_EQ(values.actual.value, 1.25);
+  EXPECT_EQ(values.distance, 2u);
+}
+
+TEST(QuantizedPair, CodesUnderOneScaleAreCountedInSteps) {
+  const Quantised q("quantize", only_x({4, 64}), {});
+  NamedTensors actual = q.outputs;
+  actual.at("codes").as<std::uint8_t>()[5] -= 2;
+  EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::fail);
+  EXPECT_EQ(q.outcome(actual, "ulp=2"), Outcome::pass);
 }
 
 TEST(QuantizedPair, DoublingEveryScalePassesNoGate) {
