@@ -203,9 +203,13 @@ SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {
   const Check check("grouped_linear");
   check_operands(check, backend, op);
   if (op.bias.given()) check_bias(check, "bias", op.bias, op);
-  check.dtype("y", op.y, {Dtype::bf16, Dtype::f32});
-  check.shape("y", op.y, {tokens_of(op).extent[0], op.w.extent[1]});
-  check_apart(check, "y", op.y, op, {});
+  if (op.y.given()) {
+    check.dtype("y", op.y, {Dtype::bf16, Dtype::f32});
+    check.shape("y", op.y, {tokens_of(op).extent[0], op.w.extent[1]});
+    check_apart(check, "y", op.y, op, {});
+  } else if (op.recipe.scaled()) {
+    return {op, {}, {}};  // the backward pass quantises along other axes
+  }
 
   // Padding would change no row of y: it matters only where tokens are contracted.
   OwnedScaledTensor x =
@@ -213,8 +217,10 @@ SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {
           ? OwnedScaledTensor::borrowed({op.x_codes, op.x_scales, kMxColumns})
           : scaled_along_columns(backend, op.recipe, op.format, op.x, op.recipe.tokens);
   OwnedScaledTensor w = scaled_along_columns(backend, op.recipe, op.format, op.w, op.recipe.weight);
-  grouped_matmul(backend, product(op, x.view(), w.view(), op.y));
-  if (op.bias.given()) add_bias(backend, {to_read(op.y), op.bias, op.group_ends, op.y});
+  if (op.y.given()) {
+    grouped_matmul(backend, product(op, x.view(), w.view(), op.y));
+    if (op.bias.given()) add_bias(backend, {to_read(op.y), op.bias, op.group_ends, op.y});
+  }
 
   SavedLinear saved{op, {}, {}};
   if (!op.recipe.scaled()) {

@@ -24,7 +24,8 @@ enum class GroupPadding : std::uint8_t {
 ///   w           [E, N, K]  bf16 or f32
 ///   group_ends  i32 [E]
 ///   bias        [N] or [E, N], bf16 or f32, or absent
-///   y           [T, N]     bf16 or f32; rows past the last end stay untouched
+///   y           [T, N]     bf16 or f32; rows past the last end stay untouched.  Or absent: then
+///                          nothing is computed but what the backward pass needs
 ///
 /// Any strides; any extent may be 0.  Errors, before any byte of y is written: Error(shape), also
 /// K not a multiple of 32 with the mxfp8 recipes; Error(dtype); Error(argument) for `alignment`;

@@ -11,7 +11,7 @@ extras=test
 venv=build/python/venv
 case "${1:-}" in
   "") ;;
-  --torch) extras=test,torch,examples venv=build/python/torch ;;
+  --torch) extras=test,torch,torchao,examples venv=build/python/torch ;;
   *) echo "usage: tools/python_test.sh [--torch]" >&2; exit 2 ;;
 esac
 

@@ -1,6 +1,9 @@
 // Catalogue entry of grouped_linear: forward, and backward where dy is given.
 #include "ops/grouped_linear.h"
 
+#include <algorithm>
+#include <sstream>
+
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/staging.h"
 #include "ops/catalogue/sum_parameters.h"
@@ -34,6 +37,28 @@ GroupedLinear call_of(Staging& stage, const Parameters& set) {
   return op;
 }
 
+/// The outputs that the parameter `only` names, as "dx,dw"; all of them where it is not given.
+class Wanted {
+ public:
+  explicit Wanted(const Parameters& set) {
+    std::istringstream list{std::string(set.text("only", ""))};
+    for (std::string name; std::getline(list, name, ',');) {
+      if (std::find(std::begin(kOutputs), std::end(kOutputs), name) == std::end(kOutputs)) {
+        throw Error(Fault::argument,
+                    "grouped_linear: only: found '" + name + "', needs some of y, dx, dw, dbias");
+      }
+      names_.push_back(name);
+    }
+  }
+  bool operator()(std::string_view output) const {
+    return names_.empty() || std::find(names_.begin(), names_.end(), output) != names_.end();
+  }
+
+ private:
+  static constexpr std::string_view kOutputs[] = {"y", "dx", "dw", "dbias"};
+  std::vector<std::string> names_;
+};
+
 NamedTensors call_linear(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, kOp, inputs);
   const Check check(kOp);
@@ -44,13 +69,16 @@ NamedTensors call_linear(Backend& backend, const NamedViews& inputs, const Param
   check.rank(coded ? "x.codes" : "x", x, 2);
   check.rank("w", op.w, 3);
   const Index tokens = x.extent[0];
-  op.y = stage.output("y", out, {tokens, op.w.extent[1]});
+  const Wanted wanted(set);
+  if (wanted("y")) op.y = stage.output("y", out, {tokens, op.w.extent[1]});
   GroupedLinearBackward back;
   if (stage.has("dy")) {
     back.dy = stage.floats("dy");
-    back.dx = stage.output("dx", out, {tokens, op.w.extent[2]});
-    back.dw = stage.output("dw", out, stage.given("w").shape());
-    if (op.bias.given()) back.dbias = stage.output("dbias", out, stage.given("bias").shape());
+    if (wanted("dx")) back.dx = stage.output("dx", out, {tokens, op.w.extent[2]});
+    if (wanted("dw")) back.dw = stage.output("dw", out, stage.given("w").shape());
+    if (op.bias.given() && wanted("dbias")) {
+      back.dbias = stage.output("dbias", out, stage.given("bias").shape());
+    }
   }
   const SavedLinear saved = grouped_linear(stage.ready(), op);
   if (back.dy.given()) grouped_linear_backward(backend, saved, back);
@@ -81,6 +109,7 @@ constexpr auto kSet = with_sum_parameters({
     {"out", "bf16|f32", "type of the results"},
     {"pad", "false|true", "pad groups where tokens are contracted"},
     {"alignment", "", "of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise"},
+    {"only", "", "outputs to compute, as dx,dw; all unless given"},
 });
 
 constexpr CatalogueEntry kEntries[] = {

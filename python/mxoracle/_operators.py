@@ -1564,6 +1564,7 @@ def grouped_linear(
     out: Literal["bf16", "f32"] | Any = None,
     pad: bool | None = None,
     alignment: str | int | float | None = None,
+    only: str | int | float | None = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
     sum__bits: str | int | float | None = None,
@@ -1597,6 +1598,7 @@ def grouped_linear(
         out: type of the results (bf16, f32)
         pad: pad groups where tokens are contracted (false, true)
         alignment: of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise
+        only: outputs to compute, as dx,dw; all unless given
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
@@ -1625,6 +1627,7 @@ def grouped_linear(
         out=out,
         pad=pad,
         alignment=alignment,
+        only=only,
         sum=sum,
         sum__chunk=sum__chunk,
         sum__bits=sum__bits,

@@ -110,3 +110,16 @@ def test_what_cannot_be_shown_is_refused(arguments, words):
     with pytest.raises(mxoracle.Error, match=words) as caught:
         mxoracle.show(*arguments)
     assert str(caught.value).startswith("show: ")
+
+
+def test_gradients_alone_are_those_beside_y(random):
+    wide = lambda *shape: random.standard_normal(shape).astype(ml_dtypes.bfloat16)  # noqa: E731
+    operands = {"x": wide(64, 64), "w": wide(2, 32, 64), "group_ends": np.array([32, 64], np.int32),
+                "dy": wide(64, 32)}  # fmt: skip
+    for recipe in ("mxfp8_rceil", "fp8_rowwise", "bf16"):
+        all_of_them = mxoracle.run("grouped_linear", operands, recipe=recipe)
+        some = mxoracle.run("grouped_linear", operands, recipe=recipe, only="dx,dw")
+        assert set(some) == {"dx", "dw"}
+        assert all(some[name].tobytes() == all_of_them[name].tobytes() for name in some)
+    with pytest.raises(mxoracle.Error, match="only: found 'dz'"):
+        mxoracle.run("grouped_linear", operands, only="dz")

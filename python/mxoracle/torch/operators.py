@@ -1,5 +1,6 @@
 """Operators of torch.library: shapes for tracing, gradients, the library's bits."""
-from typing import List, Optional, Tuple
+from collections.abc import Mapping
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -18,10 +19,17 @@ def _type(name: str) -> torch.dtype:
     return _TYPES[name]
 
 
+def _run(op: str, tensors: Mapping[str, Any], **parameters: Any) -> Mapping[str, Tensor]:
+    """On the GPU of the first operand, if it is on one."""
+    device = next(iter(tensors.values())).device
+    backend = str(device) if device.type == "cuda" else "cpu"
+    return run(op, tensors, backend=backend, **parameters)
+
+
 @custom_op("mxoracle::quantize", mutates_args=())
 def quantize(x: Tensor, format: str = "e4m3", scale_mode: str = "rceil") -> Tuple[Tensor, Tensor]:
     """Codes and e8m0 scales of blocks of 32 neighbours along the last axis."""
-    outputs = run("quantize", {"x": x}, format=format, scale_mode=scale_mode)
+    outputs = _run("quantize", {"x": x}, format=format, scale_mode=scale_mode)
     return outputs["codes"], outputs["scales"]
 
 
@@ -34,7 +42,7 @@ def _(x, format="e4m3", scale_mode="rceil"):
 @custom_op("mxoracle::dequantize", mutates_args=())
 def dequantize(codes: Tensor, scales: Tensor, format: str = "e4m3", out: str = "bf16") -> Tensor:
     """The values of codes and e8m0 scales of blocks of 32 along the last axis, one rounding."""
-    return run("dequantize", {"codes": codes, "scales": scales}, format=format, out=out)["x"]
+    return _run("dequantize", {"codes": codes, "scales": scales}, format=format, out=out)["x"]
 
 
 @dequantize.register_fake
@@ -57,7 +65,7 @@ def grouped_linear(
     x [T, K], w [E, N, K], group_ends [E] i32; `pad` pads groups where tokens are contracted.  Its
     gradients are those of the recipe."""
     tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias}
-    return run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)["y"]
+    return _run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)["y"]
 
 
 @grouped_linear.register_fake
@@ -79,8 +87,9 @@ def grouped_linear_backward(
 ) -> List[Tensor]:
     """dx, dw and, where there is a bias, dbias."""
     tensors = {"x": x, "w": w, "group_ends": group_ends, "bias": bias, "dy": dy.contiguous()}
-    outputs = run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)
     wanted = [("dx", x), ("dw", w)] + ([("dbias", bias)] if bias is not None else [])
+    settings = {"recipe": recipe, "format": format, "out": out, "pad": pad}
+    outputs = _run("grouped_linear", tensors, **settings, only=",".join(name for name, _ in wanted))
     return [outputs[name].to(like.dtype) for name, like in wanted]
 
 
@@ -105,6 +114,65 @@ def _linear_gradients(ctx, dy):
 grouped_linear.register_autograd(_linear_gradients, setup_context=_keep_linear)
 
 
+@custom_op("mxoracle::grouped_linear_codes", mutates_args=())
+def grouped_linear_codes(
+    codes: Tensor,
+    scales: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    recipe: str = "mxfp8_rceil",
+    format: str = "e4m3",
+    out: str = "bf16",
+    pad: bool = False,
+) -> Tensor:
+    """`grouped_linear` of x that is quantised already, codes [T, K] with e8m0 scales [T, K/32].  Only
+    w has a gradient, in which the values of the codes stand for x in bf16."""
+    tensors = {"x.codes": codes, "x.scales": scales, "w": w, "group_ends": group_ends}
+    return _run("grouped_linear", tensors, recipe=recipe, format=format, out=out, pad=pad)["y"]
+
+
+@grouped_linear_codes.register_fake
+def _(codes, scales, w, ends, recipe="mxfp8_rceil", format="e4m3", out="bf16", pad=False):
+    return w.new_empty((codes.shape[0], w.shape[1]), dtype=_type(out))
+
+
+@custom_op("mxoracle::grouped_linear_codes_backward", mutates_args=())
+def grouped_linear_codes_backward(
+    dy: Tensor,
+    codes: Tensor,
+    scales: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    recipe: str,
+    format: str,
+    out: str,
+    pad: bool,
+) -> Tensor:
+    """dw."""
+    tensors = {"x.codes": codes, "x.scales": scales, "w": w, "group_ends": group_ends,
+               "dy": dy.contiguous()}  # fmt: skip
+    settings = {"recipe": recipe, "format": format, "out": out, "pad": pad}
+    return _run("grouped_linear", tensors, **settings, only="dw")["dw"].to(w.dtype)
+
+
+@grouped_linear_codes_backward.register_fake
+def _(dy, codes, scales, w, group_ends, recipe, format, out, pad):
+    return torch.empty_like(w)
+
+
+def _keep_codes(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:4])
+    ctx.settings = inputs[4:]
+
+
+def _codes_gradients(ctx, dy):
+    dw = grouped_linear_codes_backward(dy, *ctx.saved_tensors, *ctx.settings)
+    return None, None, dw, None, None, None, None, None
+
+
+grouped_linear_codes.register_autograd(_codes_gradients, setup_context=_keep_codes)
+
+
 @custom_op("mxoracle::moe_layer", mutates_args=())
 def moe_layer(
     x: Tensor,
@@ -120,7 +188,7 @@ def moe_layer(
     router [E, D], w1 [E, 2F, D], w2 [E, D, F], bf16."""
     tensors = {"x": x, "router": router, "w1": w1, "w2": w2}
     settings = {"top_k": top_k, "pipeline": pipeline, "score": score}
-    return run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))["y"]
+    return _run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))["y"]
 
 
 def _recipe(pipeline: str, recipe: str) -> dict:
@@ -147,7 +215,7 @@ def moe_layer_backward(
     """dx, drouter, dw1, dw2."""
     tensors = {"x": x, "router": router, "w1": w1, "w2": w2, "dy": dy.contiguous()}
     settings = {"top_k": top_k, "pipeline": pipeline, "score": score}
-    outputs = run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))
+    outputs = _run("moe_layer", tensors, **settings, **_recipe(pipeline, recipe))
     wanted = (("dx", x), ("drouter", router), ("dw1", w1), ("dw2", w2))
     return [outputs[name].to(like.dtype) for name, like in wanted]
 

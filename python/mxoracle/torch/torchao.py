@@ -9,18 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mxoracle._arrays import NAMES
+from mxoracle._arrays import NAMES, parts_of
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch.operators import grouped_linear
+from mxoracle.torch.operators import grouped_linear, grouped_linear_codes
 
 
 def _name(out: torch.dtype | None) -> str:
     return NAMES[str(out or torch.bfloat16).removeprefix("torch.")]
 
 
-def _plain(name: str, A: Any) -> None:
-    if type(A).__name__ == "MXTensor":
-        raise Unsupported(f"{name}: A: found an MXTensor, needs a tensor of high precision")
+def _codes_of(A: Any) -> tuple[Tensor, Tensor] | None:
+    """Codes and scales of an MXTensor."""
+    if type(A).__name__ != "MXTensor":
+        return None
+    if A.block_size != 32:
+        raise Unsupported(f"A: found an MXTensor with blocks of {A.block_size}, needs 32")
+    return parts_of(A)
 
 
 def to_mxfp8_then_scaled_grouped_mm(
@@ -34,9 +38,12 @@ def to_mxfp8_then_scaled_grouped_mm(
     scale_calculation_mode: Any = None,
     pad_token_groups_for_grouped_mm: bool = False,
 ) -> Tensor:
-    """torchao's function of this name: A [M, K], B_t [G, K, N], offs [G].  The products are the
-    exact sums, rounded once; kernel_preference has no say in them."""
-    _plain("to_mxfp8_then_scaled_grouped_mm", A)
+    """torchao's function of this name: A [M, K], also an MXTensor, B_t [G, K, N], offs [G].  The
+    products are the exact sums, rounded once; kernel_preference has no say in them."""
+    codes = _codes_of(A)
+    if codes is not None and not wgrad_with_hp:
+        raise Unsupported("A: found an MXTensor, needs wgrad_with_hp=True: its values in bf16 stand "
+                          "for A in the weight gradient")  # fmt: skip
     if offs is None:
         raise Error("to_mxfp8_then_scaled_grouped_mm: offs: missing, needs the ends of the groups")
     mode = str(getattr(scale_calculation_mode, "value", scale_calculation_mode or "rceil")).lower()
@@ -44,9 +51,11 @@ def to_mxfp8_then_scaled_grouped_mm(
         raise Unsupported(f"scale_calculation_mode: found {mode}, needs rceil or floor")
     recipe = f"mxfp8_{mode}" + ("_wgrad_with_hp" if wgrad_with_hp else "")
     w = B_t.transpose(-2, -1)
-    y = grouped_linear(
-        A, w, offs, None, recipe, "e4m3", _name(out_dtype), pad_token_groups_for_grouped_mm
-    )
+    settings = (recipe, "e4m3", _name(out_dtype), pad_token_groups_for_grouped_mm)
+    if codes is not None:
+        y = grouped_linear_codes(*codes, w, offs, *settings)
+    else:
+        y = grouped_linear(A, w, offs, None, *settings)
     return y if bias is None else y + bias.to(y.dtype)
 
 
