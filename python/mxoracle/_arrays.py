@@ -1,4 +1,5 @@
-"""Arrays of any framework as (element type, address, extents, strides), and outputs as arrays.
+"""Arrays of any framework as (name, element type, address, extents, strides, device), and outputs
+as arrays.
 
 Nothing is imported here that the caller has not imported: a type is known by the names of its
 bases, and a framework is looked up among the modules that are loaded.
@@ -22,6 +23,7 @@ NAMES = {
 _FRAMEWORK_NAMES = {ours: theirs for theirs, ours in NAMES.items()}
 # Where a framework has no type for an output: unsigned bits of the same size.
 _BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+HOST = -1  # where memory of the host lies; a GPU has its number
 _LETTERS = {"f64": "d", "f32": "f", "f16": "e", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
             "u16": "H", "bf16": "H", "u32": "I", "u64": "Q"}  # fmt: skip
 
@@ -59,11 +61,12 @@ def _read_numpy(name: str, array):
     interface = array.__array_interface__
     extents, strides = interface["shape"], interface["strides"]
     if strides is None:
-        return (name, ours, interface["data"][0], extents, _packed(extents)), array
+        return (name, ours, interface["data"][0], extents, _packed(extents), HOST), array
     size = dtype.itemsize
     if any(step % size for step in strides) or not array.flags.aligned:
         return _read_numpy(name, array.copy())
-    return (name, ours, interface["data"][0], extents, [step // size for step in strides]), array
+    strides = [step // size for step in strides]
+    return (name, ours, interface["data"][0], extents, strides, HOST), array
 
 
 def _read_masked(name: str, array):
@@ -84,10 +87,12 @@ def _learn_torch_types() -> None:
 def _read_torch(name: str, tensor):
     if not _torch_types:
         _learn_torch_types()
-    device = tensor.device.type
-    if device != "cpu":
-        raise _refuse(name, f"a tensor on {tensor.device}", "one on the cpu; pass .cpu()",
-                      "unsupported")
+    device = HOST
+    if tensor.device.type != "cpu":
+        if tensor.device.type != "cuda":
+            raise _refuse(name, f"a tensor on {tensor.device}", "one on the cpu; pass .cpu()",
+                          "unsupported")
+        device = tensor.device.index
     ours = _torch_types.get(tensor.dtype)
     if ours is None:
         raise _refuse(name, str(tensor.dtype), "one of " + ", ".join(_torch_types.values()))
@@ -104,7 +109,7 @@ def _read_torch(name: str, tensor):
     if address == 0 and 0 not in extents:
         raise _refuse(name, f"a {type(tensor).__name__} without memory of its own",
                       "a tensor with data", "unsupported")
-    return (name, ours, address, extents, tensor.stride()), tensor
+    return (name, ours, address, extents, tensor.stride(), device), tensor
 
 
 def _refuse_torch(what: str, needs: str):
@@ -128,7 +133,7 @@ def _read_foreign(name: str, value):
     except TypeError:
         raise _refuse(name, type(value).__name__,
                       "an array: numpy, torch, DLPack or the buffer protocol") from None
-    return (name, ours, address, extents, strides), keep
+    return (name, ours, address, extents, strides, HOST), keep
 
 
 _readers: dict = {}
@@ -149,8 +154,8 @@ def _reader_of(kind: type):
 
 
 def read(name: str, value):
-    """(name, element type, address, extents, strides in elements) of `value`, and what must be
-    kept alive while the address is used."""
+    """(name, element type, address, extents, strides in elements, device) of `value`, and what
+    must be kept alive while the address is used."""
     kind = type(value)
     reader = _readers.get(kind)
     if reader is None:
@@ -176,11 +181,28 @@ def is_torch(value) -> bool:
     return _reader_of(type(value)) is _read_torch or type(value).__name__ == "MXTensor"
 
 
-def _write_torch(dtype: str, extents, memory):
+def _torch_kind(dtype: str):
     torch = sys.modules["torch"]
     kind = getattr(torch, _FRAMEWORK_NAMES[dtype], None)
-    if kind is None:
-        kind = getattr(torch, _BITS[core().size_of(dtype)])
+    return getattr(torch, _BITS[core().size_of(dtype)]) if kind is None else kind
+
+
+def zeros_on(device: int, dtype: str, extents):
+    """A torch tensor on a GPU, for an output."""
+    torch = sys.modules["torch"]
+    bits = getattr(torch, _BITS[core().size_of(dtype)])
+    return torch.zeros(extents, dtype=bits, device=f"cuda:{device}").view(_torch_kind(dtype))
+
+
+def finished(device: int) -> None:
+    """Waits until what torch was told to do on this GPU is done, on the stream that the caller
+    uses."""
+    sys.modules["torch"].cuda.current_stream(device).synchronize()
+
+
+def _write_torch(dtype: str, extents, memory):
+    torch = sys.modules["torch"]
+    kind = _torch_kind(dtype)
     if 0 in extents:
         return torch.empty(extents, dtype=kind)
     return torch.frombuffer(memory, dtype=kind).view(extents)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mxoracle import _arrays
-from mxoracle._errors import Error
-from mxoracle._library import engine
+from mxoracle._errors import Error, Unsupported
+from mxoracle._library import core, engine
 
 
 def text_of(key: str, value: Any) -> str:
@@ -47,6 +47,7 @@ class Operands:
         self.kept: list = []
         self.torch = False
         self.elements = 0
+        self.devices: set[int] = set()  # the GPUs that some of them lie on
 
     def add(self, name: str, value: Any) -> None:
         parts = _arrays.parts_of(value)
@@ -55,6 +56,8 @@ class Operands:
             self.add(name + ".scales", parts[1])
             return
         view, keep = _arrays.read(name, value)
+        if view[5] != _arrays.HOST:
+            self.devices.add(view[5])
         self.views.append(view)
         self.kept.append(keep)
         self.elements += math.prod(view[3])
@@ -89,8 +92,9 @@ def run(
 ) -> dict[str, Any]:
     """Calls operator `op` on `tensors`, operands under their names, and returns its outputs.
 
-    Operands are numpy arrays (ml_dtypes included), torch CPU tensors with any strides, or anything
-    that speaks DLPack or the buffer protocol; a pair (codes, scales) under the name "x" stands for
+    Operands are numpy arrays (ml_dtypes included), torch tensors with any strides, or anything
+    that speaks DLPack or the buffer protocol; tensors on a GPU go to its backend, "cuda:0", where
+    they lie, and the outputs are there; a pair (codes, scales) under the name "x" stands for
     "x.codes" and "x.scales".  Outputs are torch tensors where an operand is one, else numpy arrays;
     their memory is theirs.  Parameters are those of `mxo list ops OP`, with `__` for a dot
     (`sum__fold="joint"`); None is not passed, a dtype stands for its format.
@@ -110,12 +114,55 @@ def run(
             if value is not None
         }
     given = operands(tensors, ranks, bool(rows))
+    if given.devices:
+        arrays = _run_on_gpu(op, given, backend, threads, parameters(params))
+        return _by_rank(arrays, ranks) if rows else arrays
     if threads is None and not traits.sums and given.elements <= _SMALL:
         threads = 1
     outputs = engine(backend, threads).run(op, given.views, parameters(params))
     write = _arrays.writer(given.torch)
     arrays = {name: write(dtype, extents, memory) for name, dtype, extents, memory in outputs}
     return _by_rank(arrays, ranks) if rows else arrays
+
+
+def _run_on_gpu(
+    op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str]
+) -> dict[str, Any]:
+    """Operands where they lie on a GPU, and outputs beside them.  Torch's current stream is waited
+    for before the call, which returns when the backend's own is done: work before and after it is
+    in order."""
+    for view, tensor in zip(given.views, given.kept):
+        if view[5] != _arrays.HOST and backend != f"cuda:{view[5]}":
+            raise Unsupported(f"{view[0]}: found a tensor on {tensor.device} and backend {backend}, "
+                              f"needs backend=\"cuda:{view[5]}\", or one on the cpu")  # fmt: skip
+    device = min(given.devices)
+    called = engine(backend, threads)
+    results = {
+        name: _arrays.zeros_on(device, dtype, extents)
+        for name, dtype, extents in _outputs_of(op, given, params)
+    }
+    homes = [_arrays.read(name, tensor)[0] for name, tensor in results.items()]
+    _arrays.finished(device)
+    write = _arrays.writer(True)
+    for name, dtype, extents, memory in called.run(op, given.views, params, homes):
+        results[name] = write(dtype, extents, memory).to(f"cuda:{device}")
+    return results
+
+
+def _outputs_of(op: str, given: Operands, params: dict[str, str]) -> list:
+    """(name, element type, extents) of the outputs, where operands tell them.  Ends of groups,
+    indices and scales are looked at on the host; of the others only the shapes count."""
+    if params.get("sum.split") == "auto":
+        return []
+    asked = Operands()
+    for view, tensor in zip(given.views, given.kept):
+        if view[5] == _arrays.HOST:
+            asked.views.append(view)
+        elif view[1] in ("i32", "i64") or view[0].endswith("scales"):
+            asked.add(view[0], tensor.cpu())
+        else:
+            asked.add(view[0], tensor.new_empty(tensor.shape, device="cpu"))
+    return core().outputs_of(op, asked.views, params)
 
 
 # Elements below which waking a team of threads costs more than it saves; the bits are the same.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mxoracle import _arrays
-from mxoracle._call import operands, parameters
+from mxoracle._call import Operands, operands, parameters
 from mxoracle._errors import Error
 from mxoracle._library import core, engine
 
@@ -86,6 +86,17 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     return lines
 
 
+def _on_host(tensors: Mapping[str, Any]) -> Operands:
+    """Operands where the judge can read them: copies of what lies on a GPU."""
+    given = operands(tensors)
+    if not given.devices:
+        return given
+    copied = Operands()
+    for view, value in zip(given.views, given.kept):
+        copied.add(view[0], value.cpu() if view[5] != _arrays.HOST else value)
+    return copied
+
+
 def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
     """Holds `actual` against `expected`: two arrays, or two dicts of arrays under the same names.
 
@@ -97,7 +108,7 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
     missing = [name for name in expected if name not in actual]
     if missing:
         raise Error(f"compare: actual: found no {', '.join(missing)}, needs every expected tensor")
-    want, have = operands(expected), operands({name: actual[name] for name in expected})
+    want, have = _on_host(expected), _on_host({name: actual[name] for name in expected})
     return Comparison(core().compare(want.views, have.views, gate), gate, want.torch)
 
 
@@ -119,7 +130,7 @@ def judge(
     """
     if not outputs:
         raise Error(f"{op}: outputs: found none, needs at least one to judge")
-    given, have = operands(inputs), operands(outputs)
+    given, have = _on_host(inputs), _on_host(outputs)
     judgement = core().judge(
         engine(backend, threads), op, given.views, parameters(params), have.views, gate, claimed_sum
     )
@@ -128,8 +139,8 @@ def judge(
 
 def has_bound(op: str, output: str, inputs: Mapping[str, Any], actual: Any, **params: Any) -> bool:
     """True if this output of the call has a certified bound; gate "bound" holds others to bits."""
-    kind = operands({output: actual}).views[0][1]
-    return core().has_bound(op, output, operands(inputs).views, parameters(params), kind)
+    kind = _on_host({output: actual}).views[0][1]
+    return core().has_bound(op, output, _on_host(inputs).views, parameters(params), kind)
 
 
 @dataclass
@@ -167,7 +178,7 @@ def explain(
 
     None if `seconds` were not enough.
     """
-    given, have = operands(inputs), operands(actual)
+    given, have = _on_host(inputs), _on_host(actual)
     found = core().explain(
         engine(backend, threads), op, given.views, parameters(params), have.views,
         min(seconds, 1e6),
@@ -177,7 +188,7 @@ def explain(
 
 def save(path: str | Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] = {}) -> None:
     """Writes `tensors` as a safetensors file that `mxo` reads."""
-    core().save(str(path), operands(tensors).views, dict(metadata))
+    core().save(str(path), _on_host(tensors).views, dict(metadata))
 
 
 def load(path: str | Path) -> dict[str, Any]:

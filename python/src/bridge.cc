@@ -30,7 +30,10 @@ void gather(std::byte* to, const std::byte* from, const Index* extent, const Ind
 }
 
 Tensor tensor_from(const ArrayIn& array) {
-  const auto& [name, dtype, address, extents, strides] = array;
+  const auto& [name, dtype, address, extents, strides, device] = array;
+  if (device >= 0) {
+    throw Error(Fault::unsupported, name + ": found memory of a GPU, needs the host's");
+  }
   if (extents.size() != strides.size()) {
     throw Error(Fault::shape, name + ": found " + std::to_string(strides.size()) +
                                   " strides, needs one for each of " +
@@ -56,6 +59,34 @@ Tensor tensor_from(const ArrayIn& array) {
   return tensor;
 }
 
+/// The memory of `array` as it lies.
+template <typename Void>
+PlacedView<Void> view_of(const ArrayIn& array) {
+  const auto& [name, dtype, address, extents, strides, device] = array;
+  if (extents.empty() || extents.size() > kMaxRank || extents.size() != strides.size()) {
+    throw Error(Fault::shape, name + ": found a tensor of rank " + std::to_string(extents.size()) +
+                                  ", needs 1 to " + std::to_string(kMaxRank));
+  }
+  AnyView<Void> view;
+  view.dtype = dtype_of(dtype);
+  view.data = reinterpret_cast<Void*>(address);
+  view.rank = static_cast<int>(extents.size());
+  std::copy(extents.begin(), extents.end(), view.extent);
+  std::copy(strides.begin(), strides.end(), view.stride);
+  return {view, device >= 0 ? mxo::Memory::backend : mxo::Memory::host};
+}
+
+bool aligned(const ArrayIn& array) {
+  return std::get<2>(array) % size_of(dtype_of(std::get<1>(array))) == 0;
+}
+
+void require_aligned(const ArrayIn& array) {
+  if (aligned(array)) return;
+  throw Error(Fault::unsupported, std::get<0>(array) +
+                                      ": found an address that is no multiple of " +
+                                      "its element's size, needs one that is");
+}
+
 }  // namespace
 
 Dtype dtype_of(const std::string& name) {
@@ -75,26 +106,23 @@ OperandsIn operands_from(const std::vector<ArrayIn>& arrays) {
   OperandsIn operands;
   operands.copies.reserve(arrays.size());
   for (const ArrayIn& array : arrays) {
-    const auto& [name, dtype, address, extents, strides] = array;
-    if (extents.empty() || extents.size() > kMaxRank || extents.size() != strides.size()) {
-      throw Error(Fault::shape, name + ": found a tensor of rank " +
-                                    std::to_string(extents.size()) + ", needs 1 to " +
-                                    std::to_string(kMaxRank));
-    }
-    Operand view;
-    view.dtype = dtype_of(dtype);
-    if (address % size_of(view.dtype) != 0) {
-      operands.copies.push_back(tensor_from(array));
-      operands.views.set(name, operands.copies.back());
+    const PlacedOperand view = view_of<const void>(array);
+    const std::string& name = std::get<0>(array);
+    if (view.memory == mxo::Memory::host && !aligned(array)) {
+      operands.views.set(name, operands.copies.emplace_back(tensor_from(array)));
       continue;
     }
-    view.data = reinterpret_cast<const void*>(address);
-    view.rank = static_cast<int>(extents.size());
-    std::copy(extents.begin(), extents.end(), view.extent);
-    std::copy(strides.begin(), strides.end(), view.stride);
+    require_aligned(array);
     operands.views.set(name, view);
   }
   return operands;
+}
+
+void write_to(NamedViews& views, const std::vector<ArrayIn>& arrays) {
+  for (const ArrayIn& array : arrays) {
+    require_aligned(array);
+    views.write_to(std::get<0>(array), view_of<void>(array));
+  }
 }
 
 nb::list arrays_from(NamedTensors tensors) {

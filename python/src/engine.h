@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "ops/backend.h"
@@ -16,19 +17,23 @@ class Engine {
   /// `threads` 0: as many as OpenMP would take.
   Engine(const std::string& backend, int threads);
 
-  /// The outputs of one call.  Runs without the interpreter's lock, in IEEE arithmetic.
+  /// The outputs of one call that `results` has no memory for.  Runs without the interpreter's
+  /// lock, in IEEE arithmetic.
   nanobind::list run(const std::string& op, const std::vector<ArrayIn>& inputs,
-                     const nanobind::dict& set);
+                     const nanobind::dict& set, const std::vector<ArrayIn>& results);
 
   /// The same between views, without touching Python; the caller has set the arithmetic.
   NamedTensors call(const std::string& op, const NamedViews& inputs, const Parameters& set);
 
+  /// The backend for one thread at a time: a GPU's is one stream.  Of a CPU nothing is held.
+  std::unique_lock<std::mutex> turn();
   Backend& backend() { return *backend_; }
   int threads() const { return threads_; }
 
  private:
   std::unique_ptr<Backend> backend_;
   int threads_;
+  std::mutex turn_;
 };
 
 void bind_engine(nanobind::module_& module);

@@ -198,6 +198,7 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
     const nb::gil_scoped_release release;
     const FloatState ieee(engine.threads());
     const Call call = make_call(op, tensors_from(inputs), parameters);
+    const auto mine = engine.turn();
     found = explain(engine.backend(), call, run_call(engine.backend(), call), tensors_from(actual),
                     until(seconds));
   } catch (const OutOfTime&) {

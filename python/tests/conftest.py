@@ -1,6 +1,12 @@
 """Arrays that several tests use."""
+import functools
+import lzma
+from pathlib import Path
+
 import numpy
 import pytest
+
+import mxoracle
 
 pytest_plugins = ["pytester"]
 
@@ -8,3 +14,16 @@ pytest_plugins = ["pytester"]
 @pytest.fixture
 def random():
     return numpy.random.default_rng(1)
+
+
+@pytest.fixture(scope="session")
+def capture(tmp_path_factory):
+    """The tensors of a file of tests/data, what real software and a real GPU returned."""
+
+    def read(name):
+        packed = Path(__file__).parents[2] / "tests" / "data" / f"{name}.safetensors.xz"
+        plain = tmp_path_factory.mktemp("data") / f"{name}.safetensors"
+        plain.write_bytes(lzma.decompress(packed.read_bytes()))
+        return mxoracle.load(plain)
+
+    return functools.cache(read)

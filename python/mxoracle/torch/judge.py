@@ -7,18 +7,19 @@ import inspect
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.module_tracker import ModuleTracker
 
 from mxoracle import _judge
 from mxoracle._errors import Error
-from mxoracle._tables import operators
+from mxoracle._tables import list_sums, operators
+from mxoracle.torch import machines
 from mxoracle.torch.products import RULES, Judged, Product, as_bf16
 
 GATES = ("bits", "bound", "bits|bound")
@@ -39,8 +40,8 @@ class Row:
     call: int  # of this operator in this module, from 0
     verdict: str  # "bits", "bound", "FAIL" or "unjudged"
     elements: int  # of the output that were held against the library
-    differing: int  # of those, not the bits of the exact sum
-    cause: str  # of a failure, or why it is unjudged
+    differing: int  # of those, not the bits of the sum
+    cause: str  # of a failure, or why it is unjudged, or as whose sum it has its bits
 
     def __str__(self) -> str:
         figures = f"{self.differing} of {self.elements} differ"
@@ -99,11 +100,14 @@ class Watcher(TorchDispatchMode):
         place = self._place(operator)
         if place is None:
             return
+        device = machines.device_of(tree_leaves((args, kwargs)))
         args, kwargs, out = tree_map_only(
             Tensor, lambda tensor: tensor.detach().cpu(), (args, kwargs, out)
         )
         found = rule(out, *args, **kwargs)
         for product in found if isinstance(found, list) else [found]:
+            if isinstance(product, Product):
+                product = replace(product, device=device)
             name = f"{operator} {product.output}" if isinstance(found, list) else operator
             self._seen(name, place, product)
 
@@ -160,12 +164,14 @@ class Judge(Watcher):
         model(batch).sum().backward()
     print(judge)
 
-    gate: "bits": every output has the bits of `sum`, by default of the exact sum, rounded once.
+    gate: "bits": every output has the bits of `sum`, rounded once.
         "bound": it is within the certified bound of a sum in f32, in any order.  "bits|bound": bits
         first, and the bound where they fail.
     every: one of so many calls of an operator in a module is judged.
     max_macs: a larger product is judged on evenly spread rows of its output of so many products.
-    sum: how the machine adds (`mxo list sums`).
+    sum: how the machine adds (`mxo list sums`), "exact" included.  None: what ran on a CPU is held
+        to the exact sum, what ran on a GPU to that and to the sums that are known of it.  In how
+        many parts a machine cuts K is found.
     against: "recipe": `mxoracle.torch.grouped_linear` is held against the library in its recipe;
         "bf16": against the product of its operands in bf16, which it stands for.
     explain_seconds: how long a cause is looked for; 0: not at all.
@@ -185,6 +191,8 @@ class Judge(Watcher):
             raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
         if against not in AGAINST:
             raise Error(f"Judge: against: found '{against}', needs one of {', '.join(AGAINST)}")
+        if sum is not None and sum not in list_sums():
+            raise Error(f"Judge: sum: found '{sum}', needs a name of mxoracle.list_sums()")
         if every < 1 or max_macs < 1:
             raise Error("Judge: found every or max_macs below 1, needs at least 1")
         self.gate = gate
@@ -192,7 +200,8 @@ class Judge(Watcher):
         self.against = against
         self.rows: list[Row] = []
         self.unjudged: Counter[str] = Counter()
-        self._settings = {"backend": backend, "threads": threads, "sum": sum}
+        self._settings = {"backend": backend, "threads": threads}
+        self._sum = sum
         self._explain_seconds = explain_seconds
 
     def __enter__(self) -> Judge:
@@ -246,16 +255,25 @@ class Judge(Watcher):
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
         return "\n".join(lines)
 
+    def _machine(self, product: Product) -> dict[str, Any] | None:
+        """The machine's sum that gives the bits of `product`."""
+        names = (self._sum,) if self._sum else machines.sums_of(product.device)
+        names = tuple(name for name in names if name != "exact")
+        if not names or self.gate == "bound" or not _sums(product.op or "grouped_matmul"):
+            return None
+        return machines.sum_found(product, names, self._settings)
+
     def _by_reals(self, operator: str, place: tuple[str, int], product: Judged) -> Row:
         """What the catalogue has no operator for, against sums of doubles."""
-        asked = self._settings["sum"] not in (None, "exact")
-        if self.gate == "bits" and (asked or not product.bits):
-            why = f"no model of sum={self._settings['sum']} for these types" if asked else (
-                "only a bound is known")  # fmt: skip
-            return Row(operator, *place, "unjudged", 0, 0, why)
+        if self.gate == "bits" and not product.bits:
+            return Row(operator, *place, "unjudged", 0, 0, "only a bound is known")
         held = product.held()
-        if held.differing == 0 and product.bits and self.gate != "bound":
+        exact = product.bits and self._sum in (None, "exact")
+        if held.differing == 0 and exact and self.gate != "bound":
             return Row(operator, *place, "bits", held.elements, 0, "")
+        how = self._machine(product) if isinstance(product, Product) else None
+        if how is not None:
+            return Row(operator, *place, "bits", held.elements, 0, machines.words(how))
         inside = held.beyond == 0 and self.gate != "bits"
         cause = f"{held.beyond} beyond the bound, at most by {held.worst:.3g} times"
         cause = "" if inside else cause
@@ -263,11 +281,8 @@ class Judge(Watcher):
                    cause)  # fmt: skip
 
     def _judge(self, operator: str, place: tuple[str, int], product: Product) -> None:
-        parts = [
-            (part.op, part.inputs, {part.output: part.actual}) for part in product.forward()
-        ]
         self.hold(operator, place, product.op, product.inputs, {product.output: product.actual},
-                  product.parameters, parts, product)  # fmt: skip
+                  product.parameters, product)  # fmt: skip
 
     def hold(
         self,
@@ -277,21 +292,25 @@ class Judge(Watcher):
         inputs: Mapping[str, Any],
         outputs: Mapping[str, Any],
         parameters: Mapping[str, Any],
-        parts: list[tuple[str, Mapping, Mapping]] | None = None,
         product: Product | None = None,
     ) -> None:
-        """Judges the outputs of one call of operator `op` and keeps the row.  `parts`: the calls
-        whose bounds hold for it, if not its own; `product`: what sums of doubles may bound."""
-        settings = {key: value for key, value in self._settings.items() if value is not None}
-        if "sum" in settings and not _sums(op):
-            del settings["sum"]
-        call = {**settings, **parameters}
-        cause = ""
+        """Judges the outputs of one call of operator `op` and keeps the row.  `product`: what sums
+        of machines and of doubles may be held against."""
+        call = {**self._settings, **parameters}
+        asked = {**call, "sum": self._sum} if self._sum and _sums(op) else call
+        if product is None:
+            call = asked
+        cause, how, beyond = "", None, 0
         try:
             exact = _judge.judge(op, inputs, outputs, gate="bits", **call)
-            verdict = "bits" if exact else "FAIL"
-            if self.gate != "bits" and not exact:
-                verdict = _bound_verdict(parts or [(op, inputs, outputs)], call)
+            enough = product is None or self._sum in (None, "exact")
+            verdict = "bits" if exact and enough else "FAIL"
+            if product is not None and verdict == "FAIL":
+                how = self._machine(product)
+            if how is not None:
+                verdict, cause = "bits", machines.words(how)
+            elif verdict == "FAIL" and self.gate != "bits":
+                verdict, beyond = _bound_verdict(op, inputs, outputs, call)
                 if verdict == "unjudged" and product is not None and product.real() is not None:
                     verdict = "FAIL" if product.held().beyond else "bound"
         except Error as error:
@@ -300,12 +319,14 @@ class Judge(Watcher):
         if verdict == "unjudged":
             cause = "bits differ, and no bound is known"
         if verdict == "FAIL" and self._explain_seconds > 0:
-            cause = self._cause(op, inputs, outputs, call)
+            cause = self._cause(op, inputs, outputs, asked)
         elif verdict == "FAIL":
             worst = min(output["sqnr"] for output in exact.outputs)
             cause = f"{worst:.1f} dB from the exact sum" if worst == worst else ""
         elements = sum(output["elements"] for output in exact.outputs)
-        differing = sum(output["differing"] for output in exact.outputs)
+        differing = sum(output["differing"] for output in exact.outputs) if how is None else 0
+        if verdict == "FAIL" and 0 < beyond < differing:
+            cause = f"{beyond} beyond the bound; {cause}"
         self.rows.append(Row(operator, *place, verdict, elements, differing, cause))
 
     def _cause(self, op: str, inputs: Mapping, outputs: Mapping, call: Mapping) -> str:
@@ -316,18 +337,21 @@ class Judge(Watcher):
         return found.sentence if found else f"no cause found in {self._explain_seconds:g} s"
 
 
-def _bound_verdict(parts: list[tuple[str, Mapping, Mapping]], call: Mapping[str, Any]) -> str:
-    """"bound" where every part is within its bound, "unjudged" where one that differs has none but
-    could have one: a product."""
-    for op, inputs, outputs in parts:
-        if _judge.judge(op, inputs, outputs, gate="bound", **call):
-            continue
-        plain = {key: value for key, value in call.items() if key not in ("backend", "threads")}
-        bounded = all(
-            _judge.has_bound(op, name, inputs, actual, **plain) for name, actual in outputs.items()
-        )
-        return "FAIL" if bounded or not _sums(op) else "unjudged"
-    return "bound"
+def _bound_verdict(
+    op: str, inputs: Mapping, outputs: Mapping, call: Mapping[str, Any]
+) -> tuple[str, int]:
+    """"bound" where all is within its bound, "unjudged" where an output that differs has none but
+    could have one: that of a product; and how many elements are beyond."""
+    held = _judge.judge(op, inputs, outputs, gate="bound", **call)
+    if held:
+        return "bound", 0
+    plain = {key: value for key, value in call.items() if key not in ("backend", "threads")}
+    bounded = all(
+        _judge.has_bound(op, name, inputs, actual, **plain) for name, actual in outputs.items()
+    )
+    if not bounded:
+        return ("unjudged" if _sums(op) else "FAIL"), 0
+    return "FAIL", sum(output["violating"] for output in held.outputs)
 
 
 @functools.cache

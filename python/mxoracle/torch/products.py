@@ -23,14 +23,17 @@ aten = torch.ops.aten
 class Product:
     """One product: y[r, n] = sum over k of x[r, k] w[g, n, k], or its weight gradient
     dw[g, n, k] = sum over the rows r of group g of dy[r, n] x[r, k].  Without an operator `op` the
-    catalogue does not know its types, and it is held against sums of doubles."""
+    catalogue does not write its type, and it is held against sums of doubles."""
 
     op: str
     inputs: dict[str, Any]
     output: str
     actual: Tensor
     parameters: dict[str, Any]
-    bits: bool = True  # its real sum, rounded once, is what is owed
+    biased: bool = False  # the last k is a bias, 1 times itself
+    device: torch.device = torch.device("cpu")  # that computed it
+
+    bits = True  # its real sum, rounded once, is what is owed
 
     @property
     def macs(self) -> int:
@@ -54,7 +57,7 @@ class Product:
 
     def held(self) -> Held:
         """Against sums of doubles."""
-        parts = [hold(part.actual, part.real()) for part in self.forward()]
+        parts = [hold(part.actual, part.real()) for part in self._groups()]
         return Held(
             sum(part.elements for part in parts),
             sum(part.differing for part in parts),
@@ -62,17 +65,15 @@ class Product:
             max((part.worst for part in parts), default=0.0),
         )
 
-    def forward(self) -> list[Product]:
-        """As products that have a bound: a weight gradient is one product a group, of its rows."""
+    def _groups(self) -> list[Product]:
+        """As forward products: a weight gradient is one a group, of its rows."""
         if self.output != "dw":
             return [self]
         parts, start = [], 0
         for group, end in enumerate(self.inputs["group_ends"].tolist()):
-            dy, x = self.inputs["dy"][start:end], self.inputs["x"][start:end]
-            if end <= start:  # a group without rows has zeros
-                dy, x = dy.new_zeros((1, dy.shape[1])), x.new_zeros((1, x.shape[1]))
+            dy, x = (_of_group(self.inputs[name], start, end) for name in ("dy", "x"))
             parts.append(_plain(dy.t(), x.t()[None], _ends(dy.shape[1]), self.actual[group]))
-            start = end
+            start = max(start, end)
         return parts
 
     @property
@@ -96,13 +97,7 @@ class Product:
             return self
         rows = _spread(extent, count)
         side = "dy" if self.output == "dw" else "x"
-        inputs = dict(self.inputs)
-        part = inputs[side]
-        inputs[side] = (
-            tuple(_rows_of(each, rows, axis) for each in part)
-            if isinstance(part, tuple)
-            else part.index_select(axis, rows)
-        )
+        inputs = {**self.inputs, side: _lines(self.inputs[side], rows, axis)}
         if axis == 0:
             ends = inputs["group_ends"].long()
             inputs["group_ends"] = torch.searchsorted(rows, ends).to(torch.int32)
@@ -114,23 +109,20 @@ class Product:
         few = self.of_rows(rows)
         if self.op == "grouped_linear":
             return few
-        columns = _spread(few.actual.shape[-1], rows)
-        w = few.inputs["w"]
-        inputs = dict(few.inputs)
-        inputs["w"] = (
-            tuple(_rows_of(each, columns, 1) for each in w)
-            if isinstance(w, tuple)
-            else w.index_select(1, columns)
-        )
-        return replace(few, inputs=inputs, actual=few.actual.index_select(1, columns))
+        last = few.actual.dim() - 1
+        columns = _spread(few.actual.shape[last], rows)
+        side = "x" if self.output == "dw" else "w"
+        inputs = {**few.inputs, side: _lines(few.inputs[side], columns, 1)}
+        return replace(few, inputs=inputs, actual=few.actual.index_select(last, columns))
 
 
 def corner_of(actual: Tensor, product: Product, rows: int) -> Tensor:
     """Of a tensor in the shape of the output of `product`, the elements that `corner` keeps."""
-    part = actual.index_select(0, _spread(actual.shape[0], rows))
+    first, last = actual.dim() - 2, actual.dim() - 1
+    part = actual.index_select(first, _spread(actual.shape[first], rows))
     if product.op == "grouped_linear":
         return part
-    return part.index_select(1, _spread(actual.shape[1], rows))
+    return part.index_select(last, _spread(actual.shape[last], rows))
 
 
 def _spread(extent: int, count: int) -> Tensor:
@@ -138,10 +130,17 @@ def _spread(extent: int, count: int) -> Tensor:
     return torch.linspace(0, extent - 1, max(1, min(extent, count))).round().long().unique()
 
 
-def _rows_of(part: Tensor, rows: Tensor, axis: int) -> Tensor:
-    return part.view(torch.uint8 if part.element_size() == 1 else part.dtype).index_select(
-        axis, rows
-    ).view(part.dtype)  # fmt: skip
+def _lines(side: Any, lines: Tensor, axis: int) -> Any:
+    """Some rows (axis 0) or columns (axis 1) of an operand, and their scales."""
+    if isinstance(side, tuple):
+        return tuple(_lines(part, lines, axis) for part in side)
+    bits = side.view(torch.uint8) if side.element_size() == 1 else side
+    return bits.index_select(axis, lines).view(side.dtype)
+
+
+def _of_group(side: Tensor, start: int, end: int) -> Tensor:
+    """The rows of one group, as a contraction of at least one term; without scales."""
+    return side[start:end] if end > start else side.new_zeros((1, side.shape[1]))
 
 
 def _ends(rows: int, groups: int = 1) -> Tensor:
@@ -170,18 +169,22 @@ def _doubles(side: Any) -> tuple[Tensor, Tensor]:
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
 
+def _written(op: str, actual: Tensor) -> str:
+    """The operator, where it writes that type."""
+    return "" if actual.dtype == torch.float16 else op
+
+
 def _plain(x: Tensor, w: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
     return _of_floats("grouped_matmul", {"x": x, "w": w}, ends, "y", actual)
 
 
 def _of_floats(op: str, sides: dict, ends: Tensor, output: str, actual: Tensor) -> Product | None:
-    """Of operands without scales; under no operator where the catalogue does not multiply them."""
+    """Of operands without scales."""
     kinds = {side.dtype for side in sides.values()}
     if not kinds <= set(_FLOATS) or actual.dtype not in _FLOATS:
         return None
-    known = kinds == {torch.bfloat16} and actual.dtype != torch.float16
     inputs = {**sides, "group_ends": ends}
-    return Product(op if known else "", inputs, output, actual, {"out": _out(actual)})
+    return Product(_written(op, actual), inputs, output, actual, {"out": _out(actual)})
 
 
 def _wgrad(dy: Tensor, x: Tensor, ends: Tensor, actual: Tensor) -> Product | None:
@@ -206,7 +209,8 @@ def _addmm(
     if a.shape[0] > 1 and bias.stride(0) != 0:
         return None
     w = torch.cat([b.t(), bias[:1].t()], -1)
-    return _plain(_with_ones(a), w[None], _ends(a.shape[0]), actual)
+    product = _plain(_with_ones(a), w[None], _ends(a.shape[0]), actual)
+    return product and replace(product, biased=True)
 
 
 def _mv(actual: Tensor, a: Tensor, v: Tensor) -> Product | None:
@@ -239,15 +243,28 @@ def _of_codes(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, found: Scales 
     """y of codes x [R, K] and w [E, N, K]."""
     if found is None or bias is not None or scale_result is not None:
         return None
-    names = [NAMES.get(str(side.dtype).removeprefix("torch.")) for side in (x, w)]
-    if None in names or actual.dtype not in _FLOATS:
-        return None
-    inputs = {"x": (x, found.x), "w": (w, found.w.view(*w.shape[:2], *found.x.shape[1:]))}
-    op = "grouped_matmul" if found.block in (0, 32) else ""
-    if actual.dtype == torch.float16:
-        op = ""
-    settings = {"format_x": names[0], "format_w": names[1], "out": _out(actual)}
-    return Product(op, {**inputs, "group_ends": ends}, "y", actual, settings, bits=bool(op))
+    w_scales = found.w.view(*w.shape[:2], *found.x.shape[1:])
+    return _scaled("grouped_matmul", "y", actual, ends, found.block,
+                   {"x": (x, found.x), "w": (w, w_scales)})  # fmt: skip
+
+
+_BLOCKS = {0: "1xK", 32: "1x32", 128: "1x128"}
+
+
+def _scaled(op: str, output: str, actual: Tensor, ends: Tensor, block: int,
+            sides: dict[str, tuple]) -> Product | None:  # fmt: skip
+    """Of codes and their scales; rows of a weight gradient share a scale in each group."""
+    settings: dict[str, Any] = {"out": _out(actual)} if actual.dtype in _FLOATS else {}
+    for name, (codes, _) in sides.items():
+        kind = NAMES.get(str(codes.dtype).removeprefix("torch."), "")
+        if kind not in _FORMATS or not settings or (output == "dw" and not _written(op, actual)):
+            return None
+        settings["format_" + name] = kind
+        settings["block_" + name] = "Rx1" if output == "dw" else _BLOCKS[block]
+    return Product(_written(op, actual), {**sides, "group_ends": ends}, output, actual, settings)
+
+
+_FORMATS = ("e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz")
 
 
 def _scaled_mm(
@@ -271,8 +288,19 @@ def _scaled_grouped_mm(
     actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, offs=None, bias=None,
     scale_result=None, out_dtype=None, use_fast_accum=False,
 ) -> Product | None:  # fmt: skip
-    if offs is None or a.dim() != 2 or b.dim() != 3:
+    if offs is None and a.dim() == 3 and b.dim() == 3:
+        found = scaled.of_batches(a, b, scale_a, scale_b)
+        ends = _ends(a.shape[0] * a.shape[1], a.shape[0])
+        return _of_codes(actual.flatten(0, 1), a.flatten(0, 1), b.transpose(1, 2), ends, found,
+                         bias, scale_result)  # fmt: skip
+    if offs is None or a.dim() != 2:
         return None
+    if b.dim() == 2:
+        found = scaled.of_contracted_groups(a, b, scale_a, scale_b, offs)
+        if found is None or bias is not None or scale_result is not None:
+            return None
+        return _scaled("grouped_matmul_wgrad", "dw", actual, offs, 0,
+                       {"dy": (a.t(), found.x), "x": (b, found.w)})  # fmt: skip
     found = scaled.of_groups(a, b, scale_a, scale_b, offs)
     return _of_codes(actual, a, b.transpose(1, 2), offs, found, bias, scale_result)
 
@@ -306,6 +334,17 @@ def _linear_backward(actual: list[Tensor], dy: Tensor, x: Tensor, w: Tensor, end
             for name, part in zip(names, actual)]  # fmt: skip
 
 
+def _linear_codes(actual: Tensor, codes: Tensor, scales: Tensor, w: Tensor, ends: Tensor,
+                  *settings: Any) -> Product:  # fmt: skip
+    return _linear(actual, (codes, scales), w, ends, None, *settings)
+
+
+def _linear_codes_backward(actual: Tensor, dy: Tensor, codes: Tensor, scales: Tensor, w: Tensor,
+                           ends: Tensor, *settings: Any) -> Product:  # fmt: skip
+    forward = _linear(actual, (codes, scales), w, ends, None, *settings)
+    return replace(forward, inputs={**forward.inputs, "dy": dy}, output="dw")
+
+
 def as_bf16(product: Product) -> Product | None:
     """An expert layer's product as that of its operands in bf16, whatever its recipe rounds them
     to; None where there is no such: a bias, a sum of columns, operands in f32."""
@@ -313,7 +352,7 @@ def as_bf16(product: Product) -> Product | None:
         return product
     x, w, ends = (product.inputs[name] for name in ("x", "w", "group_ends"))
     dy = product.inputs.get("dy")
-    sides = [side.dtype for side in (x, w, dy) if side is not None]
+    sides = [getattr(side, "dtype", None) for side in (x, w, dy) if side is not None]
     if any(kind != torch.bfloat16 for kind in sides) or "bias" in product.inputs:
         return None
     if product.output == "y":
@@ -358,6 +397,8 @@ Judged = Product | Attention
 RULES: dict[Any, Callable[..., Judged | list[Product] | None]] = {
     torch.ops.mxoracle.grouped_linear.default: _linear,
     torch.ops.mxoracle.grouped_linear_backward.default: _linear_backward,
+    torch.ops.mxoracle.grouped_linear_codes.default: _linear_codes,
+    torch.ops.mxoracle.grouped_linear_codes_backward.default: _linear_codes_backward,
 }
 for _name, _rule in {
     "mm": _mm, "addmm": _addmm, "bmm": _bmm, "mv": _mv, "dot": _dot, "_scaled_mm": _scaled_mm,

@@ -127,21 +127,19 @@ class Recorder(Watcher):
         seen = self._kept.get((operator, place[0]), 0)
         self._kept[operator, place[0]] = seen + 1
         keep = seen % self._keep_every == 0 and product.op and product.by_rows
-        parts = product.forward() if keep else []
-        files = [self._keep(part) for part in parts if part.actual.numel() > 0]
-        if len(files) == 1 and isinstance(self._out, Tensor) and not self._modules.is_bw:
+        files = [self._keep(product)] if keep and product.actual.numel() > 0 else []
+        if files and isinstance(self._out, Tensor) and not self._modules.is_bw:
             self._of_step.append(_Kept(self._out, replace(product, inputs={}), files[0]))
-        shown = (parts or [product])[0]
         self._write(
             {
                 "step": self._step,
                 "operator": operator,
                 "module": place[0],
                 "call": place[1],
-                "op": shown.op,
-                "parameters": parameters(shown.parameters),
+                "op": product.op,
+                "parameters": parameters(product.parameters),
                 "inputs": {name: _digest(value) for name, value in product.inputs.items()},
-                "output": shown.output,
+                "output": product.output,
                 "digest": _digest(product.actual),
                 "rows": files,
             }

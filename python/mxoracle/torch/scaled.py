@@ -134,3 +134,25 @@ def of_groups(
         start, at = end, at + size
     parts.append(torch.zeros(rows - start, _ceil(k, 32), dtype=torch.uint8))
     return Scales(32, torch.cat(parts), torch.stack(w))
+
+
+def of_batches(a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor) -> Scales | None:
+    """`_scaled_grouped_mm` of a [E, M, K] and b [E, K, N]: a scale a row of each."""
+    (groups, m, _), n = a.shape, b.shape[2]
+    if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
+        return None
+    fit = scale_a.shape == (groups, m) and scale_b.shape == (groups, n)
+    return Scales(0, scale_a.flatten(), scale_b) if fit else None
+
+
+def of_contracted_groups(
+    a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, ends: Tensor
+) -> Scales | None:
+    """`_scaled_grouped_mm` of a [N, R] and b [R, K], contracted over the rows R of each group: a
+    scale a row of a and a column of b in each group, as [E, N] and [E, K]."""
+    groups = ends.shape[0]
+    if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
+        return None
+    if scale_a.shape != (groups * a.shape[0],) or scale_b.shape != (groups * b.shape[1],):
+        return None
+    return Scales(0, scale_a.view(groups, -1), scale_b.view(groups, -1))
