@@ -148,20 +148,11 @@ struct ByFloats {
   }
 };
 
-/// What decides the unit of some blocks.
-struct Size {
-  F norm2;
-  I max_magnitude;  // bits of f32
-
-  HWY_INLINE void add(F squares, I magnitude) {
-    norm2 = hn::Add(norm2, squares);
-    max_magnitude = hn::Max(max_magnitude, magnitude);
-  }
-  HWY_INLINE int unit(float& all_norm2) const {
-    all_norm2 = hn::GetLane(hn::SumOfLanes(kFloats, norm2)) * kRoundedUp;
-    return unit_exponent(all_norm2, hn::GetLane(floats(hn::MaxOfLanes(kInts, max_magnitude))));
-  }
-};
+/// The unit of some blocks, whose squares and greatest magnitudes (bits of f32) are given by lanes.
+HWY_API int unit_of(F squares, I max_magnitude, float& norm2) {
+  norm2 = hn::GetLane(hn::SumOfLanes(kFloats, squares)) * kRoundedUp;
+  return unit_exponent(norm2, hn::GetLane(floats(hn::MaxOfLanes(kInts, max_magnitude))));
+}
 
 template <typename Values>
 HWY_FLATTEN void encode_run(const CodeFormat& format, const std::uint8_t* codes,
@@ -176,8 +167,10 @@ HWY_FLATTEN void encode_run(const CodeFormat& format, const std::uint8_t* codes,
   const Values values(format);
   constexpr int kOfBlock = kBlock / kLanes;
   F x[kRunBlocks * kOfBlock];
-  Size sizes[kRunBlocks];
-  for (Size& size : sizes) size = {hn::Zero(kFloats), hn::Zero(kInts)};
+  F squares[kRunBlocks];
+  I max_magnitude[kRunBlocks];
+  for (int b = 0; b < kRunBlocks; ++b) squares[b] = hn::Zero(kFloats);
+  for (int b = 0; b < kRunBlocks; ++b) max_magnitude[b] = hn::Zero(kInts);
 #pragma GCC unroll 32
   for (int i = 0; i < kRunBlocks * kOfBlock; i += 2) {
     const int b = i / kOfBlock;
@@ -185,15 +178,21 @@ HWY_FLATTEN void encode_run(const CodeFormat& format, const std::uint8_t* codes,
     values(codes + i * kLanes, x[i], x[i + 1]);
     x[i] = hn::Mul(x[i], scale);
     x[i + 1] = hn::Mul(x[i + 1], scale);
-    sizes[b].add(hn::MulAdd(x[i], x[i], hn::Mul(x[i + 1], x[i + 1])),
-                 hn::Max(magnitude_of(bits(x[i])), magnitude_of(bits(x[i + 1]))));
+    squares[b] = hn::Add(squares[b], hn::MulAdd(x[i], x[i], hn::Mul(x[i + 1], x[i + 1])));
+    max_magnitude[b] =
+        hn::Max(max_magnitude[b], hn::Max(magnitude_of(bits(x[i])), magnitude_of(bits(x[i + 1]))));
   }
   if (joint) {
-    for (int b = 1; b < kRunBlocks; ++b) sizes[0].add(sizes[b].norm2, sizes[b].max_magnitude);
-    run.exponent[0] = sizes[0].unit(run.norm2[0]);
+    for (int b = 1; b < kRunBlocks; ++b) {
+      squares[0] = hn::Add(squares[0], squares[b]);
+      max_magnitude[0] = hn::Max(max_magnitude[0], max_magnitude[b]);
+    }
+    run.exponent[0] = unit_of(squares[0], max_magnitude[0], run.norm2[0]);
     for (int b = 1; b < kRunBlocks; ++b) run.exponent[b] = run.exponent[0];
   } else {
-    for (int b = 0; b < kRunBlocks; ++b) run.exponent[b] = sizes[b].unit(run.norm2[b]);
+    for (int b = 0; b < kRunBlocks; ++b) {
+      run.exponent[b] = unit_of(squares[b], max_magnitude[b], run.norm2[b]);
+    }
   }
   constexpr hn::Repartition<std::int16_t, decltype(kInts)> words;
   auto* to = reinterpret_cast<std::int16_t*>(pairs);
