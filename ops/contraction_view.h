@@ -109,7 +109,7 @@ struct Factor {
     return v;
   }
   /// K-vector i of a factor that is one group's.
-  KVector line(Index i) const { return vector({}, i); }
+  KVector k_vector(Index i) const { return vector({}, i); }
 };
 
 /// K indices that share a scale under ScaleForm::blockwise.

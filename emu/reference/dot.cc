@@ -64,8 +64,8 @@ float fma_chain_dot(const Accumulation& sum, const KVector& a, const KVector& b,
 }
 
 void write_dot(const ContractionView& product, Index i, Index j) {
-  const KVector a = product.a.line(i);
-  const KVector b = product.b.line(j);
+  const KVector a = product.a.k_vector(i);
+  const KVector b = product.b.k_vector(j);
   const Index at = product.out_at({}, i, j);
   if (product.out.dtype == Dtype::f32) {
     static_cast<float*>(product.out.data)[at] = dot<float>(product.sum, a, b, product.depth);

@@ -18,17 +18,17 @@ DotOperand as_bf16(DotOperand x, int fraction) {
 
 }  // namespace
 
-OperandReader::OperandReader(const ContractionView& product, const Factor& lines)
+OperandReader::OperandReader(const ContractionView& product, const Factor& factor)
     : product_(product),
-      lines_(lines),
+      factor_(factor),
       way_(Way::table),
-      fraction_(fraction_bits(operand_type(product, lines))) {
-  const Dtype dtype = lines.codes.dtype;
+      fraction_(fraction_bits(operand_type(product, factor))) {
+  const Dtype dtype = factor.codes.dtype;
   if (dtype == Dtype::bf16 || dtype == Dtype::f16) {
     way_ = dtype == Dtype::bf16 ? Way::bf16 : Way::f16;
     return;
   }
-  if (scales_in_terms(product, lines)) {
+  if (scales_in_terms(product, factor)) {
     way_ =
         product.sum.scales == ScalePlace::exponent ? Way::scales_in_exponent : Way::folded_scales;
   }
@@ -47,37 +47,37 @@ DotOperand OperandReader::scaled(std::uint8_t code, E8M0 scale, Index i, Index k
   const bool plain = x.kind == DotOperand::Kind::finite && scale.bits != 0xFF;
   const bool normal = x.significand == 0 || (exponent >= -126 && exponent <= 127);
   if (!plain || (way_ == Way::folded_scales && !normal)) {
-    return machine_operand(product_, lines_, i, k);
+    return machine_operand(product_, factor_, i, k);
   }
   if (x.significand != 0) x.exponent = static_cast<std::int16_t>(exponent);
   return x;
 }
 
 void OperandReader::read(Index i, std::span<const Index> ks, DotOperand* out) const {
-  const Index base = lines_.code_at({}, i, 0);
+  const Index base = factor_.code_at({}, i, 0);
   const auto each = [&](auto&& element) {
     for (std::size_t t = 0; t < ks.size(); ++t) {
-      out[t] = ks[t] < 0 ? DotOperand{} : element(ks[t], base + ks[t] * lines_.step);
+      out[t] = ks[t] < 0 ? DotOperand{} : element(ks[t], base + ks[t] * factor_.step);
     }
   };
-  const auto* bytes = static_cast<const std::uint8_t*>(lines_.codes.data);
+  const auto* bytes = static_cast<const std::uint8_t*>(factor_.codes.data);
   switch (way_) {
     case Way::table: return each([&](Index, Index at) { return table_[bytes[at]]; });
     case Way::bf16: {
-      const auto* words = static_cast<const BF16*>(lines_.codes.data);
+      const auto* words = static_cast<const BF16*>(factor_.codes.data);
       return each([&](Index, Index at) { return dot_operand(words[at]); });
     }
     case Way::f16: {
-      const auto* words = static_cast<const F16*>(lines_.codes.data);
+      const auto* words = static_cast<const F16*>(factor_.codes.data);
       return each([&](Index, Index at) { return dot_operand(words[at]); });
     }
     case Way::folded_scales:
     case Way::scales_in_exponent: {
-      const auto* scales = static_cast<const E8M0*>(lines_.scales.data);
-      const KVector line = lines_.line(i);
+      const auto* scales = static_cast<const E8M0*>(factor_.scales.data);
+      const KVector vector = factor_.k_vector(i);
       return each([&](Index k, Index at) {
-        return scaled(bytes[at], scales[line.scales_start + k / line.block * line.scales_step], i,
-                      k);
+        return scaled(bytes[at],
+                      scales[vector.scales_start + k / vector.block * vector.scales_step], i, k);
       });
     }
   }

@@ -10,29 +10,29 @@
 
 namespace mxo::cpu {
 
-/// Reads lines of one factor, element by element as machine_operand does.
+/// Reads the K-vectors of one factor, element by element as machine_operand does.
 class OperandReader {
  public:
-  OperandReader(const ContractionView& product, const Factor& lines);
-  /// out[t] is element ks[t] of line i; -1 gives a zero.
+  OperandReader(const ContractionView& product, const Factor& factor);
+  /// out[t] is element ks[t] of K-vector i; -1 gives a zero.
   void read(Index i, std::span<const Index> ks, DotOperand* out) const;
   int fraction() const { return fraction_; }
   /// The operand of every code, where nothing but the code decides it; else empty.
   std::span<const DotOperand> table() const {
     return way_ == Way::table ? std::span<const DotOperand>(table_) : std::span<const DotOperand>();
   }
-  /// Codes of line i; element k lies k * k_step() on.
+  /// Codes of K-vector i; element k lies k * k_step() on.
   const std::uint8_t* bytes(Index i) const {
-    return static_cast<const std::uint8_t*>(lines_.codes.data) + lines_.code_at({}, i, 0);
+    return static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.code_at({}, i, 0);
   }
-  Index k_step() const { return lines_.step; }
+  Index k_step() const { return factor_.step; }
 
  private:
   DotOperand scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const;
 
   enum class Way : std::uint8_t { table, bf16, f16, folded_scales, scales_in_exponent };
   const ContractionView& product_;
-  const Factor& lines_;
+  const Factor& factor_;
   Way way_;
   std::vector<DotOperand> table_;  ///< of 8-bit codes; as bf16 where scales are folded in
   int fraction_;
@@ -57,7 +57,7 @@ ModelValue<Real> model_value(const DotOperand& x, int fraction) {
           static_cast<typename ModelLayout<Real>::Exponent>(x.exponent), false};
 }
 
-/// Lines of one factor as ModelValues.
+/// K-vectors of one factor as ModelValues.
 template <typename Real>
 class ValueReader {
  public:
@@ -90,11 +90,11 @@ class ValueReader {
 
 /// A row over one chunk.  True if it holds a NaN or an infinity.
 template <typename Real>
-bool pack_row(std::span<const ModelValue<Real>> line, ModelElement<Real>* row) {
+bool pack_row(std::span<const ModelValue<Real>> vector, ModelElement<Real>* row) {
   constexpr bool kBytes = sizeof(typename ModelLayout<Real>::Exponent) == 1;
   bool special = false;
-  for (std::size_t t = 0; t < line.size(); ++t) {
-    const ModelValue<Real>& x = line[t];
+  for (std::size_t t = 0; t < vector.size(); ++t) {
+    const ModelValue<Real>& x = vector[t];
     const auto field = static_cast<std::uint32_t>(x.exponent);
     const std::uint32_t repeated =
         kBytes ? (field & 0xFF) * 0x01010101u : (field & 0xFFFF) * 0x00010001u;
@@ -107,13 +107,13 @@ bool pack_row(std::span<const ModelValue<Real>> line, ModelElement<Real>* row) {
 
 /// Column `column` of a panel over one chunk.  True if it holds a NaN or an infinity.
 template <typename Real>
-bool pack_column(std::span<const ModelValue<Real>> line, bool signs_apart, int column, Real* values,
-                 typename ModelLayout<Real>::Exponent* exponents) {
+bool pack_column(std::span<const ModelValue<Real>> vector, bool signs_apart, int column,
+                 Real* values, typename ModelLayout<Real>::Exponent* exponents) {
   constexpr int kColumns = ModelLayout<Real>::columns;
   bool special = false;
   Real* at = values + column;
   exponents += column;
-  for (const ModelValue<Real>& x : line) {
+  for (const ModelValue<Real>& x : vector) {
     at[0] = signs_apart && x.value < 0 ? Real{0} : x.value;
     if (signs_apart) at[kColumns] = x.value < 0 ? x.value : Real{0};
     *exponents = x.exponent;

@@ -64,7 +64,7 @@ void run_vectors(const ContractionView& product, const ModelKernels& kernels,
 
   std::vector<ModelElement<Real>> packed_a(rows * terms);
   std::vector<std::uint8_t> special_rows(rows);
-  std::vector<ModelValue<Real>> line(terms);
+  std::vector<ModelValue<Real>> vector(terms);
   ValueReader<Real> a_values(a, schedule.chunk);
   ValueReader<Real> b_values(b, schedule.chunk);
   CacheLines<Real> packed_b(terms * 2 * kColumns);
@@ -88,20 +88,20 @@ void run_vectors(const ContractionView& product, const ModelKernels& kernels,
   for (Index step = 0; step < schedule.chunks(); ++step) {
     const std::span<const Index> ks(schedule.k.data() + step * schedule.chunk, terms);
     for (std::size_t r = 0; r < rows; ++r) {
-      a_values.read(tile.row + static_cast<Index>(r), ks, line.data());
-      special_rows[r] = pack_row<Real>(line, &packed_a[r * terms]);
+      a_values.read(tile.row + static_cast<Index>(r), ks, vector.data());
+      special_rows[r] = pack_row<Real>(vector, &packed_a[r * terms]);
     }
     for (Index j = 0; j < tile.columns; j += kColumns) {
       const Index width = std::min<Index>(kColumns, tile.columns - j);
       std::uint64_t odd = 0;
       for (int column = 0; column < kColumns; ++column) {
         if (column < width) {
-          b_values.read(tile.column + j + column, ks, line.data());
+          b_values.read(tile.column + j + column, ks, vector.data());
         } else {
-          std::fill(line.begin(), line.end(), ModelValue<Real>{});
+          std::fill(vector.begin(), vector.end(), ModelValue<Real>{});
         }
-        const bool special =
-            pack_column<Real>(line, kernels.signs_apart, column, packed_b.data(), exponents.data());
+        const bool special = pack_column<Real>(vector, kernels.signs_apart, column, packed_b.data(),
+                                               exponents.data());
         odd |= static_cast<std::uint64_t>(special) << column;
       }
       for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;

@@ -30,10 +30,10 @@ void pack(const Kernels& kernels, const Product& product, const Factor& factor,
       }
       const float* decoded = code_values(factor.codes.dtype);
       const std::uint8_t* codes = scratch.codes.lane(lane);
-      const KVector line = factor.line(panel.first + lane);
+      const KVector vector = factor.k_vector(panel.first + lane);
       const bool scaled = product.form == ScaleForm::mx;
       for (int c = 0; c < count; c += kBlock) {
-        const float scale = scaled ? line.scale(start + c) : 1.0f;
+        const float scale = scaled ? vector.scale(start + c) : 1.0f;
         for (int i = c; i < c + kBlock; ++i) values[i] = decoded[codes[i]] * scale;
       }
     }
@@ -47,9 +47,9 @@ void pack(const Kernels& kernels, const Product& product, const Factor& factor,
 void add_scaled_chain(const Kernels& kernels, const Product& product, const MicroPanel& a,
                       const MicroPanel& b, Index at, const float* p, float* y) {
   for (int m = 0; m < a.width; ++m) {
-    const float scale_a = product.a.line(a.first + m).scale(at);
+    const float scale_a = product.a.k_vector(a.first + m).scale(at);
     for (int n = 0; n < b.width; ++n) {
-      const float scale_b = product.b.line(b.first + n).scale(at);
+      const float scale_b = product.b.k_vector(b.first + n).scale(at);
       float& out = y[m * kernels.nr + n];
       out = std::fma(p[m * kernels.nr + n] * scale_a, scale_b, out);
     }
@@ -87,7 +87,8 @@ void write_chain(const Kernels& kernels, const Product& product, const MicroPane
     for (int n = 0; n < b.width; ++n) {
       float value = sums[m * kernels.nr + n];
       if (product.form == ScaleForm::rowwise) {
-        value = value * product.a.line(a.first + m).scale(0) * product.b.line(b.first + n).scale(0);
+        value = value * product.a.k_vector(a.first + m).scale(0) *
+                product.b.k_vector(b.first + n).scale(0);
       }
       writer.put_f32(a.first + m, b.first + n, value);
     }

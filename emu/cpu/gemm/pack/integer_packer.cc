@@ -29,17 +29,17 @@ void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, i
                  BlockScales& s) {
   s = {0, 0, {}, true, 1.0f, false, false};
   if (form == ScaleForm::none || form == ScaleForm::rowwise) return;
-  const Index line = factor.scales_start +
-                     (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
+  const Index first = factor.scales_start +
+                      (factor.row_tile == 1 ? row : row / kScaleTile) * factor.scales_row_step;
   if (form == ScaleForm::blockwise) {
-    const Index tile = line + start / kScaleTile * factor.scales_step;
+    const Index tile = first + start / kScaleTile * factor.scales_step;
     s.value = static_cast<const float*>(factor.scales.data)[tile];
     s.nan = std::isnan(s.value);
     s.infinite = std::isinf(s.value);
     s.min_scale = last_place(s.value);
     return;
   }
-  const Index at = line + start / kMxBlock * factor.scales_step;
+  const Index at = first + start / kMxBlock * factor.scales_step;
   const auto* bytes = static_cast<const std::uint8_t*>(factor.scales.data) + at;
   __builtin_prefetch(bytes + BlockScales::kMax);
   std::uint8_t max_scale = 0;

@@ -18,7 +18,7 @@ RowEnd end_of(const Product& product, const Factor& factor, const MicroPanel& pa
   const KVectorBound& bound = panel.bound[lane];
   RowEnd end{0.0, 0.0, bound.roundings, 1.0};
   if (product.form == ScaleForm::rowwise) {
-    end.scale = static_cast<double>(factor.line(panel.first + lane).scale(0));
+    end.scale = static_cast<double>(factor.k_vector(panel.first + lane).scale(0));
   }
   if (bound.special || !std::isfinite(end.scale)) return {kUnbounded, kUnbounded, 0.0, 1.0};
   if (bound.quantum == KVectorBound::kNone) return end;  // all zero

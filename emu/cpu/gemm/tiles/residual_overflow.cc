@@ -35,15 +35,15 @@ void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel
     if (panel.bound[lane].special) continue;
     double* to = out + lane / half_lanes * kRun * half_lanes + lane % half_lanes;
     if (words) {
-      alignas(64) float line[kRun];
-      widen_words(scratch.words.lane(lane), line);
-      for (int i = 0; i < count; ++i) to[i * half_lanes] = static_cast<double>(line[i]);
+      alignas(64) float wide[kRun];
+      widen_words(scratch.words.lane(lane), wide);
+      for (int i = 0; i < count; ++i) to[i * half_lanes] = static_cast<double>(wide[i]);
       continue;
     }
     const std::uint8_t* codes = scratch.codes.lane(lane);
-    const KVector line = factor.line(panel.first + lane);
+    const KVector vector = factor.k_vector(panel.first + lane);
     for (int c = 0; c < count; c += kBlock) {
-      const double scale = scaled ? static_cast<double>(line.scale(start + c)) : 1.0;
+      const double scale = scaled ? static_cast<double>(vector.scale(start + c)) : 1.0;
       for (int i = c; i < c + kBlock; ++i) {
         to[i * half_lanes] = static_cast<double>(values[codes[i]]) * scale;
       }

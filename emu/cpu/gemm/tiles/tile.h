@@ -59,8 +59,8 @@ struct KcTile {
 };
 
 /// Rows [first, end) of 32 sums each, rounded to bf16.  A row all of whose sums passed the rounding
-/// test goes to out + row * step, around the caches if `streams`, which wants lines of 64 bytes;
-/// another, or all if `out` is null, to left[row], its failed sums marked in failed[row].
+/// test goes to out + row * step, around the caches if `streams`, where rows must begin on cache
+/// lines; another, or all if `out` is null, to left[row], its failed sums marked in failed[row].
 struct RoundedRows {
   std::uint16_t* out;
   std::int64_t step;

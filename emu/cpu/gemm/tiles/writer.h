@@ -60,7 +60,8 @@ class Writer {
   }
   void put_nan(Index row, Index column) const { put(row, column, wide_ ? 0x7FC00000u : 0x7FC0u); }
   void put_exact(Index row, Index column) const {
-    const ExactSum sum = exact_dot(product_.a.line(row), product_.b.line(column), product_.depth);
+    const ExactSum sum =
+        exact_dot(product_.a.k_vector(row), product_.b.k_vector(column), product_.depth);
     put(row, column,
         wide_ ? bit_cast<std::uint32_t>(sum.round_to_f32()) : sum.round_to_bf16().bits);
   }

@@ -91,9 +91,9 @@ class ThreeSlicePacker {
       find_max_magnitudes<kTileLanes>(from, factor_.step, k_block_.count, max_magnitude);
     } else {
       for (int lane = 0; lane < panel_.width; ++lane) {
-        const std::int16_t* line = from + lane * factor_.row_step;
-        for (Index c = 0; c < k_block_.count; ++c, line += factor_.step) {
-          max_magnitude[lane] = std::max(max_magnitude[lane], magnitude(*line));
+        const std::int16_t* vector = from + lane * factor_.row_step;
+        for (Index c = 0; c < k_block_.count; ++c, vector += factor_.step) {
+          max_magnitude[lane] = std::max(max_magnitude[lane], magnitude(*vector));
         }
       }
     }
@@ -139,28 +139,29 @@ class ThreeSlicePacker {
   }
 
   void pack_k_vector(Index run, int chunks, int lane, const ThreeSliceTarget& to) {
-    KVector& line = k_vectors_[lane];
+    KVector& vector = k_vectors_[lane];
     alignas(64) float x[kRun];
     const std::uint16_t* words = scratch_.words.lane(lane);
     for (int c = 0; c < kRun; ++c) {
       x[c] = bit_cast<float>(static_cast<std::uint32_t>(words[c]) << 16);
     }
-    avx512_encode_three_slices(chunks, x, -line.unit, to, line.tally);
+    avx512_encode_three_slices(chunks, x, -vector.unit, to, vector.tally);
     if (panel_.bound[lane].special) return;
-    const std::uint64_t last = chunks > 1 ? line.tally.residual[1] : 0;
-    if ((line.tally.residual[0] | last) != 0) keep_residuals(run, chunks, lane, x);
+    const std::uint64_t last = chunks > 1 ? vector.tally.residual[1] : 0;
+    if ((vector.tally.residual[0] | last) != 0) keep_residuals(run, chunks, lane, x);
   }
 
   void keep_residuals(Index run, int chunks, int lane, const float* x) {
-    KVector& line = k_vectors_[lane];
+    KVector& vector = k_vectors_[lane];
     for (int word = 0; word < chunks; ++word) {
-      for (std::uint64_t left = line.tally.residual[word]; left != 0; left &= left - 1) {
+      for (std::uint64_t left = vector.tally.residual[word]; left != 0; left &= left - 1) {
         const int at = word * kChunk + std::countr_zero(left);
-        const double scaled = std::ldexp(static_cast<double>(x[at]), -line.unit);
+        const double scaled = std::ldexp(static_cast<double>(x[at]), -vector.unit);
         const double residual = scaled - std::trunc(scaled);
-        line.roundings += 6;
-        line.residuals += std::abs(residual);
-        panel_.by_lane.push_back({std::ldexp(residual, line.unit), static_cast<std::uint32_t>(lane),
+        vector.roundings += 6;
+        vector.residuals += std::abs(residual);
+        panel_.by_lane.push_back({std::ldexp(residual, vector.unit),
+                                  static_cast<std::uint32_t>(lane),
                                   static_cast<std::uint32_t>(run * kRun + at)});
       }
     }
@@ -187,22 +188,22 @@ class ThreeSlicePacker {
 
   /// docs/exact_product.md, "Sums rounded in binary32".
   void end_k_vector(int lane, std::uint32_t residuals) {
-    const KVector& line = k_vectors_[lane];
+    const KVector& vector = k_vectors_[lane];
     KVectorBound& bound = panel_.bound[lane];
-    panel_.unit[lane] = power_f64(line.unit);
-    double squares = sum_of(line.tally.squares);
+    panel_.unit[lane] = power_f64(vector.unit);
+    double squares = sum_of(vector.tally.squares);
     panel_.specials |= (bound.special ? 1u : 0u) << lane;
     if (bound.special || (squares == 0.0 && residuals == 0 && !crowded_)) return;
-    if (line.unit < kMinUnit || line.unit > kMaxUnit) panel_.residual_overflow = true;
+    if (vector.unit < kMinUnit || vector.unit > kMaxUnit) panel_.residual_overflow = true;
     const double unit = panel_.unit[lane];
     const auto count = static_cast<double>(k_block_.count);
     if (crowded_) squares = count * 0x1p46;  // some runs were not looked at
     const double norm = std::sqrt(squares) * (1.0 + 0x1p-10) + 1.0;
     bound.norm2 = norm * norm * unit * unit;
-    bound.quantum = residuals == 0 && !crowded_ ? line.unit : kFarQuantum;
-    bound.roundings = count + line.roundings + 8;
+    bound.quantum = residuals == 0 && !crowded_ ? vector.unit : kFarQuantum;
+    bound.roundings = count + vector.roundings + 8;
     const double low = 0x8080 * std::sqrt(count);
-    panel_.errors.add_k_vector(lane, line.unit, line.residuals / 16,
+    panel_.errors.add_k_vector(lane, vector.unit, vector.residuals / 16,
                                5.5 * 0x1p-32 * low * (norm + 1.5 * low) + 33.0 * count);
   }
 

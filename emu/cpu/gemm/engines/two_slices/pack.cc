@@ -99,11 +99,11 @@ class TwoSlicePacker : IntegerPacker {
   }
 
   void pack_whole_k_vector(int lane, int runs, const std::uint8_t* codes, const SliceTarget& to) {
-    KVector& line = k_vectors_[lane];
+    KVector& vector = k_vectors_[lane];
     const int chunks = runs * kChunks;
-    if (!line.is_special()) {
-      SliceTally& tally = line.tally;
-      kernels_.tiles->encode_two_slices(table_, chunks, codes, line.scales.shift, to, tally);
+    if (!vector.is_special()) {
+      SliceTally& tally = vector.tally;
+      kernels_.tiles->encode_two_slices(table_, chunks, codes, vector.scales.shift, to, tally);
       // The next span, to L2: K-vectors are too many for the processor to follow.
       for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk, 0, 2);
       if (!tally.special) return find_residuals(lane, runs);
@@ -161,15 +161,16 @@ class TwoSlicePacker : IntegerPacker {
   }
 
   void begin_span(int lane, Index first, int blocks) {
-    KVector& line = k_vectors_[lane];
+    KVector& vector = k_vectors_[lane];
     read_scales(product_.form, factor_, panel_.first + lane, k_block_.start + first * kRun, blocks,
-                line.scales);
-    if (line.scales.nan || line.scales.infinite) mark_special(lane, line.scales.nan);
-    line.weight = power_f64(table_.unit + line.scales.top) * static_cast<double>(line.scales.value);
-    weights_[lane] = line.is_special() ? 0.0 : line.weight;
-    all_joint_ = all_joint_ && line.scales.joint;
-    line.squares = 0;
-    line.tally.clear();
+                vector.scales);
+    if (vector.scales.nan || vector.scales.infinite) mark_special(lane, vector.scales.nan);
+    vector.weight =
+        power_f64(table_.unit + vector.scales.top) * static_cast<double>(vector.scales.value);
+    weights_[lane] = vector.is_special() ? 0.0 : vector.weight;
+    all_joint_ = all_joint_ && vector.scales.joint;
+    vector.squares = 0;
+    vector.tally.clear();
   }
 
   void pack_run(Index run, int block) {
@@ -190,23 +191,24 @@ class TwoSlicePacker : IntegerPacker {
   }
 
   void pack_k_vector(Index run, int block, int count, int lane, const SliceTarget& to) {
-    KVector& line = k_vectors_[lane];
-    if (line.is_special()) return clear(to, kChunks);
-    if (!line.scales.joint) {
+    KVector& vector = k_vectors_[lane];
+    if (vector.is_special()) return clear(to, kChunks);
+    if (!vector.scales.joint) {
       pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.k_vectors[lane]));
       panel_.split[run] = 1;
       return avx512_split_pairs(scratch_.k_vectors[lane], to);
     }
     const std::uint8_t* codes = scratch_.codes.lane(lane);
-    SliceTally& tally = line.tally;
+    SliceTally& tally = vector.tally;
     tally.residual[1] = 0;
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
-    kernels_.tiles->encode_two_slices(table_, chunks, codes, line.scales.shift + block, to, tally);
+    kernels_.tiles->encode_two_slices(table_, chunks, codes, vector.scales.shift + block, to,
+                                      tally);
     if (tally.special) {
       mark_special(lane, has_nan(codes));
       return clear(to, kChunks);
     }
-    for (int b = 0; b < kRunBlocks && !all_joint_; ++b) weight_at(run, b, lane) = line.weight;
+    for (int b = 0; b < kRunBlocks && !all_joint_; ++b) weight_at(run, b, lane) = vector.weight;
     if ((tally.residual[0] | tally.residual[1]) != 0)
       keep_residuals_of(lane, block, codes, tally.residual);
   }
@@ -214,12 +216,12 @@ class TwoSlicePacker : IntegerPacker {
   /// Of a run from block `block` of the span on.
   void keep_residuals_of(int lane, int block, const std::uint8_t* codes,
                          const std::uint64_t* candidates) {
-    const KVector& line = k_vectors_[lane];
+    const KVector& vector = k_vectors_[lane];
     int exponent[kRunBlocks];
     double weight[kRunBlocks];
     for (int b = 0; b < kRunBlocks; ++b) {
-      exponent[b] = table_.unit + line.scales.shift[block + b];
-      weight[b] = line.weight;
+      exponent[b] = table_.unit + vector.scales.shift[block + b];
+      weight[b] = vector.weight;
     }
     keep_residuals(lane, candidates, codes, exponent, weight);
   }
@@ -234,22 +236,22 @@ class TwoSlicePacker : IntegerPacker {
   /// Blocks of a split span have units of their own in every K-vector: the sums ask for one weight
   /// each, which a joint K-vector repeats.
   void end_span(int lane, Index first, Index end) {
-    KVector& line = k_vectors_[lane];
-    const SliceTally& tally = line.tally;
-    if (!line.scales.joint) {
+    KVector& vector = k_vectors_[lane];
+    const SliceTally& tally = vector.tally;
+    if (!vector.scales.joint) {
       for (Index run = first; run < end; ++run) panel_.split[run] = 1;
       return;
     }
     std::uint8_t min_magnitude = 255;  // as vector code
     for (const std::uint8_t x : tally.min_magnitude) min_magnitude = std::min(min_magnitude, x);
-    if (min_magnitude == 255 || line.is_special()) return;
+    if (min_magnitude == 255 || vector.is_special()) return;
     KVectorBound& bound = panel_.bound[lane];
     bound.quantum =
-        std::min(bound.quantum, quantum_of(format_, min_magnitude + 1) + line.scales.min_scale);
-    const double scale = power_f64(line.scales.top) * static_cast<double>(line.scales.value);
-    line.squares = 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0) *
-                   power_f64(2 * table_.unit);
-    bound.norm2 += line.squares * scale * scale;
+        std::min(bound.quantum, quantum_of(format_, min_magnitude + 1) + vector.scales.min_scale);
+    const double scale = power_f64(vector.scales.top) * static_cast<double>(vector.scales.value);
+    vector.squares = 65536.0 * std::accumulate(tally.squares, tally.squares + 16, 0) *
+                     power_f64(2 * table_.unit);
+    bound.norm2 += vector.squares * scale * scale;
   }
 
   /// docs/exact_product.md, "Sums rounded in binary32".
@@ -263,11 +265,11 @@ class TwoSlicePacker : IntegerPacker {
         static_cast<double>(values_[table_.max_finite]) * power_f64(-table_.unit);
     panel_.errors.max_magnitude = static_cast<float>(max_magnitude);
     for (int lane = 0; lane < panel_.width; ++lane) {
-      const KVector& line = k_vectors_[lane];
-      const int unit = table_.unit + line.scales.top;
-      if (panel_.bound[lane].special || !line.scales.joint) return;
-      panel_.unit[lane] = line.weight;
-      if (line.squares == 0.0) continue;
+      const KVector& vector = k_vectors_[lane];
+      const int unit = table_.unit + vector.scales.top;
+      if (panel_.bound[lane].special || !vector.scales.joint) return;
+      panel_.unit[lane] = vector.weight;
+      if (vector.squares == 0.0) continue;
       if (unit < kMinUnit || unit > kMaxUnit) return;
       panel_.errors.add_k_vector(lane, unit, residuals_[lane], 0.0);
     }
