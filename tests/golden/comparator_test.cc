@@ -151,6 +151,22 @@ TEST(Comparator, NamesTheWorstGroupAndNeverAveragesItAway) {
   EXPECT_EQ(compare_tensor("y", owed, y, gated("sqnr=10")).worst_group, 2);
 }
 
+TEST(Comparator, MatricesOfThreeAxesAreGroups) {
+  const auto groups = [](std::vector<Index> shape) {
+    const Tensor x(Dtype::f32, std::move(shape));
+    std::vector<std::pair<Index, Index>> rows;
+    for (const Slice& group : compare_floats(x, x).groups)
+      rows.emplace_back(group.begin, group.end);
+    return rows;
+  };
+  using Rows = std::vector<std::pair<Index, Index>>;
+  EXPECT_EQ(groups({2, 3, 4}), (Rows{{0, 3}, {3, 6}}));
+  EXPECT_EQ(groups({1, 1, 4}), (Rows{{0, 1}}));
+  EXPECT_EQ(groups({2, 2, 3, 4}), (Rows{{0, 6}, {6, 12}}));
+  EXPECT_EQ(groups({6, 4}), Rows{});
+  EXPECT_EQ(groups({2, 0, 4}), Rows{});
+}
+
 TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
   const Tensor y = floats({3, 2}, {1, 2, 3, 4, kNaN, 0});

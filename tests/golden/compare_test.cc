@@ -53,11 +53,14 @@ TEST(Compare, JudgesASuiteCaseByCase) {
   const SuiteAndOutputs s;
   Report report = compare(s.suite, s.outputs);
   EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(report.title, "compare " + s.suite.string() + " " + s.outputs.string());
+  EXPECT_EQ(report.gate, "bits");
   EXPECT_EQ(report.count(Outcome::pass), static_cast<Index>(s.manifest.cases.size()));
 
   fs::remove(s.output(s.manifest.cases[0].id));
   report = compare(s.suite, s.outputs);
   EXPECT_EQ(report.cases[0].outcome, Outcome::not_run);
+  EXPECT_EQ(report.cases[0].reason, s.output(s.manifest.cases[0].id).string() + ": no such file");
   EXPECT_EQ(report.exit_code(), 5);
 
   s.damage(s.manifest.cases[1].id);
@@ -68,6 +71,7 @@ TEST(Compare, JudgesASuiteCaseByCase) {
   std::ofstream(case_file(s.suite, s.manifest.cases[2].id)) << "damaged";
   report = compare(s.suite, s.outputs);
   EXPECT_EQ(report.cases[2].outcome, Outcome::invalid);
+  EXPECT_NE(report.cases[2].reason, "");
   EXPECT_EQ(report.exit_code(), 3);
 }
 

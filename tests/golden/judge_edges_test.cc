@@ -80,6 +80,9 @@ TEST(JudgeEdges, AMissingOutputFails) {
   const TensorVerdict verdict = judge_outputs({"", {}, {}}, {{"y", owe(x), nullptr}}, {}).front();
   EXPECT_EQ(verdict.outcome, Outcome::fail);
   EXPECT_EQ(verdict.reason, "ACTUAL has no tensor of this name");
+  EXPECT_EQ(verdict.name, "y");
+  EXPECT_EQ(verdict.format, Dtype::f32);
+  EXPECT_EQ(verdict.shape, std::vector<Index>{1});
 }
 
 TEST(JudgeEdges, NanHasNoDistance) {
@@ -118,6 +121,8 @@ TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
   Owed owed = owe(x);
   owed.bound = &bound;
   EXPECT_EQ(compare_tensor("dw", owed, y, gated("bound")).reason, "1 of 2 refused");
+  const Tensor edge = floats({2}, {1, 2.5});
+  EXPECT_EQ(compare_tensor("dw", owed, edge, gated("bound")).outcome, Outcome::pass);
 }
 
 TEST(JudgeEdges, ASentinelOfARightTensorIsNotNamed) {
@@ -139,6 +144,7 @@ TEST(JudgeEdges, InfinityOnOneSideIsAnInfiniteError) {
 TEST(JudgeEdges, RelativeErrorsAreOfTheExpectedValue) {
   const Tensor one = floats({1}, {1});
   EXPECT_EQ(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.max_relative, 0.5);
+  EXPECT_NEAR(compare_tensor("y", owe(one), floats({1}, {1.5f})).all.sqnr, 6.0206, 1e-4);
 }
 
 TEST(JudgeEdges, ZerosHaveFiguresToo) {
@@ -177,6 +183,9 @@ TEST(JudgeEdges, AFailureNamesTheGateThatWouldPass) {
   const Tensor near = floats({1, 1}, {std::nextafter(3.0f, 4.0f)});
   EXPECT_NE(product.judge(near).note.find("--gate bound passes"), std::string::npos);
   EXPECT_EQ(product.judge(near, "bound").outcome, Outcome::pass);
+  const Tensor two = floats({1, 1}, {std::nextafter(near.as<float>()[0], 4.0f)});
+  EXPECT_EQ(product.judge(two, "ulp=1").outcome, Outcome::fail);
+  EXPECT_EQ(product.judge(two, "ulp=1").note, "");
   // Not for what is right, too far, not a number, or judged by that gate.
   EXPECT_EQ(product.judge(product.expected).note, "");
   EXPECT_EQ(product.judge(floats({1, 1}, {4})).note, "");
@@ -195,6 +204,19 @@ TEST(JudgeEdges, OneStepIsNamedWhereNothingIsKnownOfTheCall) {
   EXPECT_NE(note(floats({2}, {1, next})).find("--gate ulp=1 passes"), std::string::npos);
   EXPECT_EQ(note(floats({2}, {1, std::nextafter(next, 3.0f)})), "");
   EXPECT_EQ(note(floats({2}, {kNaN, next})), "");
+  const Tensor most = floats({1}, {std::numeric_limits<float>::max()});
+  const Tensor infinite = floats({1}, {kInf});  // one step away
+  EXPECT_EQ(judge_outputs({"", {}, {}}, {{"y", owe(most), &infinite}}, {}).front().note, "");
+}
+
+TEST(JudgeEdges, GatesAreSuggestedUpTo65536Elements) {
+  for (const Index elements : {Index{1} << 16, (Index{1} << 16) + 1}) {
+    const Tensor zeros(Dtype::f32, {elements});
+    Tensor actual(Dtype::f32, {elements});
+    actual.as<std::uint32_t>()[7] = 1;
+    const auto verdict = judge_outputs({"", {}, {}}, {{"y", owe(zeros), &actual}}, {}).front();
+    EXPECT_EQ(verdict.note.empty(), elements > 1 << 16);
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Codes and scales as one tensor: where each scale lies, and gates on what the pair stands for.
 #include "golden/judge/quantized_pair.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -31,6 +32,7 @@ struct Quantised {
   NamedTensors inputs;
   Parameters set;
   NamedTensors outputs;
+  Groups groups = {};  // of the codes
 
   Quantised(std::string name, NamedTensors in, const Settings& settings)
       : op(std::move(name)), inputs(std::move(in)), set(settings) {
@@ -45,7 +47,9 @@ struct Quantised {
       Owed owed;
       owed.expected = &tensor;
       owed.format = tensor.dtype();
-      questions.push_back({name, owed, &actual.at(name)});
+      if (name == "codes") owed.groups = groups;
+      const auto at = actual.find(name);
+      questions.push_back({name, owed, at == actual.end() ? nullptr : &at->second});
     }
     CompareOptions options;
     options.gate = parse_gate(gate);
@@ -241,6 +245,45 @@ TEST(QuantizedPair, OtherBytesOfTheSameValuesAreNoDistance) {
   EXPECT_EQ(q.outcome(actual, "ulp=8"), Outcome::pass);
 }
 
+/// The scales as `dtype` stores their bytes.
+void store_scales(Quantised& q, Dtype dtype) {
+  Tensor stored(dtype, q.scales().shape());
+  std::copy_n(q.scales().data(), stored.bytes(), stored.data());
+  q.outputs.insert_or_assign("scales", std::move(stored));
+}
+
+TEST(QuantizedPair, F32ScalesAndBytesAreJudgedByValueToo) {
+  for (const Dtype dtype : {Dtype::f32, Dtype::u32}) {
+    Quantised q("quantize", only_x({32, 256}), {{"block", "1x128"}});
+    store_scales(q, dtype);
+    NamedTensors actual = q.outputs;
+    actual.at("scales").as<std::uint32_t>()[1] += 1u << 23;  // twice
+    EXPECT_EQ(q.outcome(actual, "ulp=7"), Outcome::fail) << name_of(dtype);
+    for (Index i = 128; i < 256; ++i) actual.at("codes").as<std::uint8_t>()[i] -= 8;
+    EXPECT_EQ(q.outcome(actual, "bits"), Outcome::fail) << name_of(dtype);
+    EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass) << name_of(dtype);
+  }
+  Quantised q("quantize", only_x({32, 64}), {{"scale_mode", "floor"}});
+  store_scales(q, Dtype::u8);
+  NamedTensors actual = q.outputs;
+  ++actual.at("scales").as<std::uint8_t>()[0];
+  EXPECT_EQ(q.outcome(actual, "ulp=7"), Outcome::fail);
+  for (Index i = 0; i < 32; ++i) actual.at("codes").as<std::uint8_t>()[i] -= 8;
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
+}
+
+TEST(QuantizedPair, ScalesOfCodesNotOwedAreHeldToBits) {
+  Quantised q("quantize", only_x({4, 64}), {{"scale_mode", "floor"}});
+  q.groups.owed_rows = 2;
+  NamedTensors owed = q.outputs;
+  ++owed.at("scales").as<std::uint8_t>()[3];
+  for (Index i = 96; i < 128; ++i) owed.at("codes").as<std::uint8_t>()[i] -= 8;
+  EXPECT_EQ(q.outcome(owed, "ulp=0"), Outcome::pass);
+  NamedTensors beyond = q.outputs;
+  ++beyond.at("scales").as<std::uint8_t>()[6];
+  EXPECT_EQ(q.outcome(beyond, "ulp=0"), Outcome::fail);
+}
+
 TEST(QuantizedPair, TransposedScalesHaveTheirTrueFigure) {
   const Quantised q("quantize", only_x({4, 128}), {});
   NamedTensors actual = q.outputs;
@@ -251,6 +294,11 @@ TEST(QuantizedPair, TransposedScalesHaveTheirTrueFigure) {
   EXPECT_EQ(verdicts[0].outcome, Outcome::fail);
   EXPECT_LT(verdicts[0].all.sqnr, 3);
   EXPECT_EQ(verdicts[1].all.sqnr, verdicts[0].all.sqnr);
+  EXPECT_EQ(verdicts[1].all.calc_diff, verdicts[0].all.calc_diff);
+  EXPECT_EQ(verdicts[1].all.cosine, verdicts[0].all.cosine);
+  EXPECT_EQ(verdicts[1].all.max_absolute, verdicts[0].all.max_absolute);
+  EXPECT_EQ(verdicts[1].all.max_relative, verdicts[0].all.max_relative);
+  EXPECT_EQ(verdicts[1].note, "judged through the values of codes");
 }
 
 TEST(QuantizedPair, BytesThatNoCodeUsesAreHeldToBits) {
@@ -272,14 +320,42 @@ TEST(QuantizedPair, NanOnOneSideFailsAndOnBothPasses) {
   EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
 }
 
-TEST(QuantizedPair, AFalseShapeIsHeldToBitsAndSaid) {
-  Quantised q("quantize", only_x({64, 128}), {});
-  q.outputs.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
+TEST(QuantizedPair, OneElementIsAPair) {
+  const Quantised q("quantize", only_x({1, 1}), {{"block", "1x128"}});
   NamedTensors actual = q.outputs;
+  actual.at("scales").as<float>()[0] *= 2;
+  actual.at("codes").as<std::uint8_t>()[0] -= 8;
+  EXPECT_EQ(q.outcome(actual, "ulp=0"), Outcome::pass);
+}
+
+TEST(QuantizedPair, PartsThatMakeNoPairAreHeldToBits) {
+  Quantised q("quantize", only_x({64, 128}), {});
+  NamedTensors actual = q.outputs;
+  ++actual.at("codes").as<std::uint8_t>()[0];
+  const auto note = [&](const char* gate) {
+    const TensorVerdict codes = q.against(actual, gate)[0];
+    EXPECT_EQ(codes.outcome, Outcome::fail) << gate;
+    return codes.note;
+  };
+  EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::pass);
+  actual.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
+  EXPECT_EQ(note("ulp=1"),
+            "codes and scales held to bits: a part of it is missing or has another shape");
+  actual.erase("scales");
+  EXPECT_EQ(note("bits"),
+            "codes and scales held to bits: a part of it is missing or has another shape");
+  actual.emplace("scales", Tensor(Dtype::e8m0, {64, 3}));
+  q.outputs.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
+  EXPECT_EQ(note("bits"),
+            "codes and scales held to bits: the shapes of codes and scales do not fit");
   ++actual.at("scales").as<std::uint8_t>()[0];
-  const auto verdicts = q.against(actual, "ulp=1");
-  EXPECT_EQ(verdicts[1].outcome, Outcome::fail);
-  EXPECT_NE(verdicts[0].note.find("held to bits"), std::string::npos);
+  EXPECT_EQ(q.against(actual, "ulp=1")[1].outcome, Outcome::fail);
+  EXPECT_EQ(q.against(actual, "ulp=1")[1].note,
+            "codes and scales held to bits: the shapes of codes and scales do not fit");
+  Tensor bytes(Dtype::u8, q.codes().shape());
+  std::copy_n(q.codes().data(), bytes.bytes(), bytes.data());
+  q.outputs.insert_or_assign("codes", std::move(bytes));
+  EXPECT_EQ(note("bits"), "codes and scales held to bits: no file names the format of the codes");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Suites on disk that were damaged, forged or malformed: nothing wrong is accepted.
 #include "golden/suites/verify.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -48,8 +49,29 @@ TEST(Verify, CallsADamagedFileInvalid) {
   const Report report = verify(suite, *backend, ranks());
   EXPECT_EQ(report.count(Outcome::invalid), 1);
   EXPECT_EQ(report.exit_code(), 3);
+  for (const CaseVerdict& verdict : report.cases) {
+    EXPECT_EQ(verdict.reason.empty(), verdict.outcome != Outcome::invalid) << verdict.id;
+  }
   fs::remove(file);
   EXPECT_EQ(verify(suite, *backend, ranks()).count(Outcome::invalid), 1);
+}
+
+TEST(Verify, SaysHowFarItIs) {
+  const Scratch scratch;
+  const fs::path suite = small_suite(scratch);
+  const auto backend = make_reference_backend();
+  std::vector<double> parts;
+  std::string last;
+  const Report report = verify(suite, *backend, ranks(), [&](double part, std::string_view what) {
+    parts.push_back(part);
+    last = what;
+  });
+  ASSERT_EQ(parts.size(), report.cases.size() + 1);
+  EXPECT_TRUE(std::is_sorted(parts.begin(), parts.end()));
+  EXPECT_EQ(parts.front(), 0);
+  EXPECT_EQ(parts[1], 1 / static_cast<double>(report.cases.size()));
+  EXPECT_EQ(parts.back(), 1);
+  EXPECT_EQ(last, "done");
 }
 
 TEST(Verify, FailsAWrongExpectationWhoseChecksumsHold) {

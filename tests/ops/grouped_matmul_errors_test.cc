@@ -209,6 +209,124 @@ TEST(GroupedMatmulErrors, NameTheBackendAndTheSumItDoesNotHonour) {
   }
 }
 
+/// What a caller of C++ may get wrong in one field, where no catalogue stands before the operator.
+template <typename Op>
+struct WrongField {
+  const char* operand;
+  void (*spoil)(Op&);
+};
+
+std::string complaint_of(const auto& op, void (*call)(Backend&, decltype(op))) {
+  Unreachable backend;
+  try {
+    call(backend, op);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no complaint";
+}
+
+TEST(GroupedMatmulErrors, RefuseEveryWrongFieldOfTheForward) {
+  Tensor x(Dtype::e4m3, {64, 256}), w(Dtype::e4m3, {2, 130, 256});
+  Tensor x_scales(Dtype::f32, {64, 2}), w_scales(Dtype::f32, {2, 2, 2}), y(Dtype::bf16, {64, 130});
+  Tensor group_ends = ends({32, 64});
+  GroupedMatmul good;
+  good.x = {x.operand(), x_scales.operand(), {1, 128}, ScaleStorage::row_major};
+  good.w = {w.operand(), w_scales.operand(), {128, 128}, ScaleStorage::row_major};
+  good.group_ends = group_ends.operand();
+  good.y = y.result();
+  EXPECT_EQ(complaint_of(good, grouped_matmul), "no complaint");
+  using Op = GroupedMatmul;
+  for (const auto& [operand, spoil] : std::initializer_list<WrongField<Op>>{
+           {"x.codes", [](Op& op) { op.x.codes.rank = 1; }},
+           {"x.codes", [](Op& op) { op.x.codes.rank = 3; }},
+           {"w.codes", [](Op& op) { op.w.codes.rank = 2; }},
+           {"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
+           {"w", [](Op& op) { op.w.codes.dtype = Dtype::u64; }},
+           {"w.codes", [](Op& op) { op.w.codes.extent[2] = 255; }},
+           {"x.scales", [](Op& op) { op.x.scales = {}; }},
+           {"x.scales", [](Op& op) { op.x.scales.dtype = Dtype::bf16; }},
+           {"x.scales", [](Op& op) { op.x.block.rows = -1; }},
+           {"w.scales", [](Op& op) { op.w.block.columns = -1; }},
+           {"w.scales", [](Op& op) { op.w.storage = ScaleStorage::blocked; }},
+           {"x.scales", [](Op& op) { op.x.scales.extent[0] = 65; }},
+           {"x.scales",
+            [](Op& op) {
+              op.x.block = {1, 64};
+            }},
+           {"w.scales", [](Op& op) { op.w.block = kWholeTensor; }},
+           {"group_ends", [](Op& op) { op.group_ends.extent[0] = 1; }},
+           {"group_ends", [](Op& op) { op.group_ends.dtype = Dtype::f32; }},
+           {"y", [](Op& op) { op.y.dtype = Dtype::f16; }},
+           {"y", [](Op& op) { op.y.extent[0] = 63; }},
+           {"y", [](Op& op) { op.y.extent[1] = 131; }},
+           {"y", [](Op& op) { op.y.rank = 1; }}}) {
+    GroupedMatmul bad = good;
+    spoil(bad);
+    const std::string text = complaint_of(bad, grouped_matmul);
+    EXPECT_EQ(text.find("grouped_matmul: " + std::string(operand) + ": "), 0u) << text;
+  }
+}
+
+TEST(GroupedMatmulErrors, RefuseEveryWrongFieldOfTheWeightGradient) {
+  Tensor dy(Dtype::e4m3, {64, 130}), x(Dtype::e4m3, {64, 256}), dw(Dtype::bf16, {2, 130, 256});
+  Tensor dy_scales(Dtype::e8m0, {2, 130}), x_scales(Dtype::e8m0, {2, 256});
+  Tensor group_ends = ends({32, 64});
+  GroupedMatmulWgrad good;
+  good.dy = {dy.operand(), dy_scales.operand(), {32, 1}, ScaleStorage::row_major};
+  good.x = {x.operand(), x_scales.operand(), {32, 1}, ScaleStorage::row_major};
+  good.group_ends = group_ends.operand();
+  good.dw = dw.result();
+  EXPECT_EQ(complaint_of(good, grouped_matmul_wgrad), "no complaint");
+  using Op = GroupedMatmulWgrad;
+  for (const auto& [operand, spoil] : std::initializer_list<WrongField<Op>>{
+           {"dy.codes", [](Op& op) { op.dy.codes.rank = 3; }},
+           {"x.codes", [](Op& op) { op.x.codes.rank = 3; }},
+           {"dy", [](Op& op) { op.dy.codes.dtype = Dtype::i32; }},
+           {"x", [](Op& op) { op.x.codes.dtype = Dtype::i32; }},
+           {"x.codes", [](Op& op) { op.x.codes.extent[0] = 96; }},
+           {"dy.codes", [](Op& op) { op.dy.block.rows = 48; }},
+           {"group_ends", [](Op& op) { op.dy.block.rows = 64; }},
+           {"group_ends", [](Op& op) { op.x.block.rows = 64; }},
+           {"dy.scales", [](Op& op) { op.dy.scales.extent[1] = 129; }},
+           {"x.scales", [](Op& op) { op.x.scales.extent[0] = 1; }},
+           {"x.scales", [](Op& op) { op.x.scales = {}; }},
+           {"group_ends", [](Op& op) { op.group_ends.rank = 2; }},
+           {"dw", [](Op& op) { op.dw.dtype = Dtype::f16; }},
+           {"dw", [](Op& op) { op.dw.extent[0] = 1; }},
+           {"dw", [](Op& op) { op.dw.rank = 2; }}}) {
+    GroupedMatmulWgrad bad = good;
+    spoil(bad);
+    const std::string text = complaint_of(bad, grouped_matmul_wgrad);
+    EXPECT_EQ(text.find("grouped_matmul_wgrad: " + std::string(operand) + ": "), 0u) << text;
+  }
+}
+
+TEST(GroupedMatmulErrors, ResultsLieApartFromEveryOperand) {
+  Tensor x(Dtype::e4m3, {32, 32}), w(Dtype::e4m3, {1, 32, 32}), scales(Dtype::e8m0, {32, 1});
+  Tensor y(Dtype::bf16, {32, 32}), group_ends = ends({32});
+  GroupedMatmul good;
+  good.x = {x.operand(), scales.operand(), {1, 32}, ScaleStorage::row_major};
+  good.w = {w.operand(), {}, {1, 32}, ScaleStorage::row_major};
+  Tensor w_scales(Dtype::e8m0, {1, 32, 1});
+  good.w.scales = w_scales.operand();
+  good.group_ends = group_ends.operand();
+  good.y = y.result();
+  EXPECT_EQ(complaint_of(good, grouped_matmul), "no complaint");
+  for (Operand GroupedMatmul::*operand : {&GroupedMatmul::group_ends}) {
+    GroupedMatmul bad = good;
+    bad.y.data = const_cast<void*>((bad.*operand).data);
+    EXPECT_NE(complaint_of(bad, grouped_matmul), "no complaint");
+  }
+  for (ScaledTensor GroupedMatmul::*side : {&GroupedMatmul::x, &GroupedMatmul::w}) {
+    for (Operand ScaledTensor::*part : {&ScaledTensor::codes, &ScaledTensor::scales}) {
+      GroupedMatmul bad = good;
+      bad.y.data = const_cast<void*>((bad.*side.*part).data);
+      EXPECT_NE(complaint_of(bad, grouped_matmul), "no complaint");
+    }
+  }
+}
+
 TEST(GroupedMatmulErrors, RefuseResultsOverOperandsAndWrongTypes) {
   Unreachable backend;
   Tensor x(Dtype::bf16, {4, 8});

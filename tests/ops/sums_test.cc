@@ -58,6 +58,66 @@ TEST(Sums, KeysReplaceTheFieldsOfTheMachine) {
             sum_named("h200_wgmma_promote4", OperandKind::fp8));
 }
 
+TEST(Sums, KeysTakeTheirEndsAndNothingBeyond) {
+  struct Row {
+    const char* key;
+    Index least, most;
+  };
+  for (const Row& row :
+       {Row{"sum.chunk", 1, 1024}, Row{"sum.bits", 1, 40}, Row{"sum.floor", -1000, 0},
+        Row{"sum.promote", 0, 1 << 24}, Row{"sum.split", 1, 4096}, Row{"sum.block", 0, 1 << 24}}) {
+    const auto takes = [&](Index value) {
+      const std::string set = std::string(row.key) + "=" + std::to_string(value);
+      try {
+        sum_from(settings({"sum=ada_mma", set}), OperandKind::fp8);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    EXPECT_TRUE(takes(row.least) && takes(row.most)) << row.key;
+    EXPECT_FALSE(takes(row.least - 1) || takes(row.most + 1)) << row.key;
+  }
+  const Accumulation one =
+      sum_from(settings({"sum=ada_mma", "sum.chunk=1", "sum.tile=1024"}), OperandKind::fp8);
+  EXPECT_EQ(one.tile, 1024);
+  const Accumulation longer = sum_from(settings({"sum=ada_mma", "sum.chunk=24"}), OperandKind::fp8);
+  EXPECT_EQ(longer.instruction, 24);
+  EXPECT_EQ(longer.tile % 24, 0) << "a tile holds whole instructions";
+}
+
+TEST(Sums, OutputsAreMantissasAndRoundings) {
+  struct Row {
+    const char* name;
+    int mantissa;
+    StepRounding rounding;
+  };
+  for (const Row& row : {Row{"rz_f32", 23, StepRounding::toward_zero},
+                         Row{"rne_f32", 23, StepRounding::nearest_even},
+                         Row{"rz_e8m13", 13, StepRounding::toward_zero},
+                         Row{"rne_f16", 10, StepRounding::nearest_even}}) {
+    const Accumulation sum = sum_from(
+        settings({"sum=ada_mma", std::string("sum.output=") + row.name}), OperandKind::fp8);
+    EXPECT_EQ(sum.mantissa, row.mantissa) << row.name;
+    EXPECT_EQ(sum.rounding, row.rounding) << row.name;
+  }
+}
+
+TEST(Sums, KindsAreThoseOfBothOperands) {
+  const auto of = [](Dtype a, Dtype b) { return operand_kind(a, b, false); };
+  EXPECT_EQ(of(Dtype::bf16, Dtype::bf16), OperandKind::bf16);
+  EXPECT_EQ(of(Dtype::f16, Dtype::f16), OperandKind::f16);
+  EXPECT_EQ(of(Dtype::e4m3, Dtype::e5m2), OperandKind::fp8);
+  EXPECT_EQ(of(Dtype::e4m3fnuz, Dtype::e5m2fnuz), OperandKind::fp8_fnuz);
+  for (const auto& [a, b] :
+       {std::pair{Dtype::bf16, Dtype::f16}, std::pair{Dtype::bf16, Dtype::e4m3},
+        std::pair{Dtype::f32, Dtype::bf16}, std::pair{Dtype::f32, Dtype::f32},
+        std::pair{Dtype::e4m3, Dtype::e4m3fnuz}}) {
+    EXPECT_EQ(of(a, b), OperandKind::other) << name_of(a) << " " << name_of(b);
+    EXPECT_EQ(of(b, a), OperandKind::other) << name_of(a) << " " << name_of(b);
+  }
+}
+
 struct Refusal {
   std::vector<std::string> set;
   OperandKind kind;
