@@ -14,6 +14,10 @@ from mxoracle._errors import Error, Unsupported
 from mxoracle.torch.operators import grouped_linear, grouped_linear_codes
 
 
+class Refused(Unsupported, AssertionError):
+    """What torchao asserts."""
+
+
 def _name(out: torch.dtype | None) -> str:
     return NAMES[str(out or torch.bfloat16).removeprefix("torch.")]
 
@@ -42,8 +46,8 @@ def to_mxfp8_then_scaled_grouped_mm(
     products are the exact sums, rounded once; kernel_preference has no say in them."""
     codes = _codes_of(A)
     if codes is not None and not wgrad_with_hp:
-        raise Unsupported("A: found an MXTensor, needs wgrad_with_hp=True: its values in bf16 stand "
-                          "for A in the weight gradient")  # fmt: skip
+        raise Refused("A: found an MXTensor, needs wgrad_with_hp=True: its values in bf16 stand for A "
+                      "in the weight gradient")  # fmt: skip
     if offs is None:
         raise Error("to_mxfp8_then_scaled_grouped_mm: offs: missing, needs the ends of the groups")
     mode = str(getattr(scale_calculation_mode, "value", scale_calculation_mode or "rceil")).lower()
