@@ -48,10 +48,11 @@ TEST_P(Elementwise, GivesTheBytesOfTheDefinitionAtAnyLength) {
           cast(backend, {.x = x.operand(), .y = y.result()});
         });
         expect_same(out, {5, columns}, [&](Backend& backend, Tensor& y) {
-          add_bias(backend, {.y = x.operand(), .bias = bias.operand(), .out = y.result()});
+          add_bias(backend,
+                   {.y = x.operand(), .bias = bias.operand(), .group_ends = {}, .out = y.result()});
         });
         expect_same(out, {columns}, [&](Backend& backend, Tensor& sum) {
-          column_sum(backend, {.x = x.operand(), .sum = sum.result()});
+          column_sum(backend, {.x = x.operand(), .group_ends = {}, .sum = sum.result()});
         });
       }
     }
@@ -66,10 +67,10 @@ TEST_P(Elementwise, TakesRowsThatLieAcrossMemory) {
   std::swap(across.stride[0], across.stride[1]);
   const Tensor bias = any_bits(Dtype::f32, {37}, random);
   expect_same(Dtype::f32, {9, 37}, [&](Backend& backend, Tensor& y) {
-    add_bias(backend, {.y = across, .bias = bias.operand(), .out = y.result()});
+    add_bias(backend, {.y = across, .bias = bias.operand(), .group_ends = {}, .out = y.result()});
   });
   expect_same(Dtype::f32, {37}, [&](Backend& backend, Tensor& sum) {
-    column_sum(backend, {.x = across, .sum = sum.result()});
+    column_sum(backend, {.x = across, .group_ends = {}, .sum = sum.result()});
   });
 }
 
