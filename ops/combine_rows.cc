@@ -80,6 +80,7 @@ void combine_rows_backward(Backend& backend, const CombineRowsBackward& op) {
     check.apart("drows", op.drows, "rows", op.rows);
     check.apart("drows", op.drows, "weights", op.weights);
     check.apart("dweights", op.dweights, "rows", op.rows);
+    check.apart("dweights", op.dweights, "slots", op.slots);
     check.apart("dweights", op.dweights, "dout", op.dout);
     check.apart("dweights", op.dweights, "weights", op.weights);
     check.apart("dweights", op.dweights, "drows", op.drows);

@@ -28,6 +28,7 @@ void route_backward(Backend& backend, const RouteBackward& op) {
     }
   }
   check.apart("dlogits", op.dlogits, "logits", op.logits);
+  check.apart("dlogits", op.dlogits, "experts", op.experts);
   check.apart("dlogits", op.dlogits, "dweights", op.dweights);
   Checked::run(backend, op);
 }
@@ -53,6 +54,11 @@ void router_gradients(Backend& backend, const RouterGradients& op) {
     check.shape("drouter", op.drouter, {op.dlogits.extent[1], op.drouter.extent[1]});
     check.apart("drouter", op.drouter, "dlogits", op.dlogits);
     check.apart("drouter", op.drouter, "x", op.x);
+  }
+  if (op.dx.given() && op.drouter.given()) {
+    check.apart("dx", op.dx, "x", op.x);
+    check.apart("drouter", op.drouter, "router", op.router);
+    check.apart("dx", op.dx, "drouter", op.drouter);
   }
   Checked::run(backend, op);
 }

@@ -157,6 +157,38 @@ TEST(JudgeEdges, ZerosHaveFiguresToo) {
   EXPECT_EQ(other.cosine, 0);
 }
 
+TEST(JudgeEdges, HistogramsCountStepsByPowersOfTwo) {
+  Tensor x(Dtype::f32, {8});
+  Tensor y(Dtype::f32, {8});
+  for (std::uint32_t i = 0; i < 6; ++i) y.as<std::uint32_t>()[i] = i;  // 0 to 5 steps
+  y.as<float>()[6] = kNaN;
+  x.as<float>()[7] = kNaN;
+  EXPECT_EQ(compare_tensor("y", owe(x), y).histogram, (std::vector<Index>{1, 1, 1, 2, 1}));
+}
+
+TEST(JudgeEdges, TheFirstGroupMayBeTheWorst) {
+  const Tensor x = floats({2, 1, 1}, {10, 10});
+  const Tensor y = floats({2, 1, 1}, {11, 10});  // 20 dB
+  const TensorVerdict verdict = compare_tensor("y", owe(x), y);
+  EXPECT_EQ(verdict.shape, x.shape());
+  EXPECT_EQ(verdict.worst_group, 0);
+  EXPECT_EQ(verdict.groups[0].measures.differing, 1);
+  EXPECT_EQ(verdict.reason, "1 of 2 refused, worst group 0");
+  EXPECT_EQ(compare_tensor("y", owe(x), y, gated("sqnr=20")).outcome, Outcome::pass);
+  EXPECT_EQ(compare_tensor("y", owe(x), y, gated("sqnr=20.01")).outcome, Outcome::fail);
+}
+
+TEST(JudgeEdges, UnwrittenElementsNeedASentinel) {
+  Tensor one(Dtype::f32, {});
+  one.as<float>()[0] = 1;
+  const Tensor zero(Dtype::f32, {});
+  EXPECT_EQ(compare_tensor("y", owe(one), zero).note, "");
+  CompareOptions options;
+  options.sentinel = std::uint8_t{0};
+  EXPECT_EQ(compare_tensor("y", owe(one), zero, options).note,
+            "1 element in row 0 still holds 00 00 00 00: never written");
+}
+
 /// A product of one row and one column whose sum is 3.
 struct Product {
   NamedTensors inputs;

@@ -1,0 +1,228 @@
+// Operators called from C++ with one field wrong: refused by name, and before anything runs.
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "formats/tensor.h"
+#include "ops/backend.h"
+#include "ops/combine_rows.h"
+#include "ops/convert.h"
+#include "ops/elementwise.h"
+#include "ops/pad_groups.h"
+#include "ops/permute.h"
+#include "ops/route.h"
+#include "ops/router_gradients.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+namespace {
+
+/// Has no operator: what passes the checks is refused as unsupported, and nothing else is.
+class Bare : public Backend {
+ public:
+  std::string_view name() const override { return "bare"; }
+  bool honours(const Accumulation&) const override { return true; }
+};
+
+/// One call that is right, under the names of its operands and results.
+template <typename Op>
+struct RightCall {
+  std::string name;
+  void (*call)(Backend&, const Op&);
+  Op op;
+  std::vector<std::pair<std::string, Operand Op::*>> reads;
+  std::vector<std::pair<std::string, Result Op::*>> writes;
+  std::set<std::string> free = {};  ///< "x.0": an axis that no other field repeats; "y=x": in place
+
+  std::string complaint(const Op& changed) const {
+    Bare bare;
+    try {
+      call(bare, changed);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::unsupported) return error.what();
+    }
+    return "";
+  }
+
+  void expect_refused(const Op& changed, const std::string& what) const {
+    EXPECT_EQ(complaint(changed).find(name + ": "), 0u) << name << ": " << what;
+  }
+
+  template <typename View>
+  void spoil_field(const std::string& field, View Op::*member) const {
+    Op bad = op;
+    (bad.*member).rank -= 1;  // of one axis none is left: an operand that is not given
+    if ((bad.*member).rank > 0) expect_refused(bad, field + " of one axis less");
+    bad = op;
+    View& longer = bad.*member;
+    longer.extent[longer.rank] = longer.stride[longer.rank] = 1;
+    longer.rank += 1;
+    expect_refused(bad, field + " of one axis more");
+    bad = op;
+    (bad.*member).dtype = Dtype::boolean;
+    expect_refused(bad, field + " of another type");
+    for (int axis = 0; axis < (op.*member).rank; ++axis) {
+      if (free.contains(field + "." + std::to_string(axis))) continue;
+      bad = op;
+      (bad.*member).extent[axis] -= 1;
+      expect_refused(bad, field + " shorter along axis " + std::to_string(axis));
+    }
+  }
+
+  template <typename View>
+  void lay_over(const std::string& written, Result Op::*to, const std::string& other,
+                View Op::*from) const {
+    if (written == other || free.contains(written + "=" + other)) return;
+    Op bad = op;
+    (bad.*to).data = const_cast<void*>(static_cast<const void*>((bad.*from).data));
+    EXPECT_NE(complaint(bad).find("shares memory"), std::string::npos)
+        << name << ": " << written << " over " << other;
+  }
+
+  void expect_that_checks_see_all() const {
+    EXPECT_EQ(complaint(op), "") << name;
+    for (const auto& [field, member] : reads) spoil_field(field, member);
+    for (const auto& [field, member] : writes) {
+      spoil_field(field, member);
+      for (const auto& [other, from] : reads) lay_over(field, member, other, from);
+      for (const auto& [other, from] : writes) lay_over(field, member, other, from);
+    }
+  }
+};
+
+TEST(WrongFields, OfElementwiseOperatorsAreRefused) {
+  Tensor x(Dtype::f32, {6, 8}), other(Dtype::bf16, {6, 8}), codes(Dtype::e4m3, {6, 8});
+  Tensor bias(Dtype::f32, {2, 8}), ends(Dtype::i32, {2});
+  RightCall<Cast>{"cast", cast, {x.operand(), other.result()}, {{"x", &Cast::x}}, {{"y", &Cast::y}}}
+      .expect_that_checks_see_all();
+  RightCall<Encode>{"encode",
+                    encode,
+                    {x.operand(), codes.result()},
+                    {{"x", &Encode::x}},
+                    {{"codes", &Encode::codes}}}
+      .expect_that_checks_see_all();
+  RightCall<Decode>{"decode",
+                    decode,
+                    {codes.operand(), x.result()},
+                    {{"codes", &Decode::codes}},
+                    {{"x", &Decode::x}}}
+      .expect_that_checks_see_all();
+  RightCall<AddBias>{
+      "add_bias",
+      add_bias,
+      {x.operand(), bias.operand(), ends.operand(), other.result()},
+      {{"y", &AddBias::y}, {"bias", &AddBias::bias}, {"group_ends", &AddBias::group_ends}},
+      {{"out", &AddBias::out}}}
+      .expect_that_checks_see_all();
+  RightCall<ColumnSum>{"column_sum",
+                       column_sum,
+                       {x.operand(), ends.operand(), bias.result()},
+                       {{"x", &ColumnSum::x}, {"group_ends", &ColumnSum::group_ends}},
+                       {{"sum", &ColumnSum::sum}},
+                       {"x.0"}}
+      .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfGatesAreRefused) {
+  Tensor x(Dtype::bf16, {4, 12}), probs(Dtype::f32, {4}), y(Dtype::bf16, {4, 6});
+  Tensor dx(Dtype::bf16, {4, 12}), dprobs(Dtype::f32, {4});
+  RightCall<Swiglu>{"swiglu",
+                    swiglu,
+                    {x.operand(), probs.operand(), y.result()},
+                    {{"x", &Swiglu::x}, {"probs", &Swiglu::probs}},
+                    {{"y", &Swiglu::y}}}
+      .expect_that_checks_see_all();
+  using Back = SwigluBackward;
+  RightCall<Back>{"swiglu_backward",
+                  swiglu_backward,
+                  {x.operand(), probs.operand(), y.operand(), dx.result(), dprobs.result()},
+                  {{"x", &Back::x}, {"probs", &Back::probs}, {"dy", &Back::dy}},
+                  {{"dx", &Back::dx}, {"dprobs", &Back::dprobs}}}
+      .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfRoutersAreRefused) {
+  Tensor logits(Dtype::f32, {5, 8}), bias(Dtype::f32, {8}), experts(Dtype::i32, {5, 2});
+  Tensor weights(Dtype::f32, {5, 2}), counts(Dtype::i32, {8}), dlogits(Dtype::f32, {5, 8});
+  for (Index i = 0; i < 10; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 2);
+  RightCall<Route>{
+      "route",
+      route,
+      {logits.operand(), bias.operand(), experts.result(), weights.result(), counts.result()},
+      {{"logits", &Route::logits}, {"bias", &Route::bias}},
+      {{"experts", &Route::experts},
+       {"weights", &Route::weights},
+       {"tokens_per_expert", &Route::tokens_per_expert}}}
+      .expect_that_checks_see_all();
+  using Back = RouteBackward;
+  RightCall<Back>{
+      "route_backward",
+      route_backward,
+      {logits.operand(), experts.operand(), weights.operand(), dlogits.result()},
+      {{"logits", &Back::logits}, {"experts", &Back::experts}, {"dweights", &Back::dweights}},
+      {{"dlogits", &Back::dlogits}}}
+      .expect_that_checks_see_all();
+  Tensor router(Dtype::bf16, {8, 6}), x(Dtype::bf16, {5, 6});
+  Tensor dx(Dtype::f32, {5, 6}), drouter(Dtype::f32, {8, 6});
+  using Both = RouterGradients;
+  RightCall<Both>{"router_gradients",
+                  router_gradients,
+                  {dlogits.operand(), router.operand(), x.operand(), dx.result(), drouter.result()},
+                  {{"dlogits", &Both::dlogits}, {"router", &Both::router}, {"x", &Both::x}},
+                  {{"dx", &Both::dx}, {"drouter", &Both::drouter}}}
+      .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfCombinedRowsAreRefused) {
+  Tensor rows(Dtype::bf16, {7, 4}), slots(Dtype::i32, {3, 2}), weights(Dtype::f32, {3, 2});
+  Tensor out(Dtype::bf16, {3, 4}), drows(Dtype::bf16, {7, 4}), dweights(Dtype::f32, {3, 2});
+  for (Index i = 0; i < 6; ++i) slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
+  RightCall<CombineRows>{"combine_rows",
+                         combine_rows,
+                         {rows.operand(), slots.operand(), weights.operand(), out.result()},
+                         {{"rows", &CombineRows::rows},
+                          {"slots", &CombineRows::slots},
+                          {"weights", &CombineRows::weights}},
+                         {{"out", &CombineRows::out}},
+                         {"rows.0"}}
+      .expect_that_checks_see_all();
+  using Back = CombineRowsBackward;
+  RightCall<Back>{"combine_rows_backward",
+                  combine_rows_backward,
+                  {rows.operand(), slots.operand(), weights.operand(), out.operand(),
+                   drows.result(), dweights.result()},
+                  {{"rows", &Back::rows},
+                   {"slots", &Back::slots},
+                   {"weights", &Back::weights},
+                   {"dout", &Back::dout}},
+                  {{"drows", &Back::drows}, {"dweights", &Back::dweights}}}
+      .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfPaddedGroupsAreRefused) {
+  Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {96, 4});
+  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
+  RightCall<PadGroups>{"pad_groups",
+                       pad_groups,
+                       {x.operand(), ends.operand(), y.result(), starts.result(), past.result()},
+                       {{"x", &PadGroups::x}, {"group_ends", &PadGroups::group_ends}},
+                       {{"y", &PadGroups::y},
+                        {"padded_starts", &PadGroups::padded_starts},
+                        {"padded_ends", &PadGroups::padded_ends}},
+                       {"x.0"}}  // 5 rows are padded to as many
+      .expect_that_checks_see_all();
+  RightCall<UnpadGroups>{"unpad_groups",
+                         unpad_groups,
+                         {y.operand(), ends.operand(), starts.operand(), x.result()},
+                         {{"y", &UnpadGroups::y},
+                          {"group_ends", &UnpadGroups::group_ends},
+                          {"padded_starts", &UnpadGroups::padded_starts}},
+                         {{"x", &UnpadGroups::x}},
+                         {"x.0", "y.0"}}
+      .expect_that_checks_see_all();
+}
+
+}  // namespace
+}  // namespace mxo
