@@ -1,11 +1,14 @@
 """Operands and outputs: every type, layout and framework, and what is refused."""
 import array
+import subprocess
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle import _arrays
+from mxoracle._command import program
 
 
 def same(a, b):
@@ -114,3 +117,32 @@ def test_what_cannot_be_read_is_refused(value, words):
         mxoracle.encode(value)
     assert str(caught.value).startswith("x: found ") and "needs" in str(caught.value)
     assert caught.value.fault == "dtype"
+
+
+LAYOUTS = {
+    "plain": lambda x: x,
+    "transposed": lambda x: x.T.copy().T,
+    "strided": lambda x: x.repeat(2, 0)[::2],
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_bytes_are_those_of_the_command(random, tmp_path, dtype, layout):
+    x = LAYOUTS[layout](random.standard_normal((32, 64)).astype(dtype))
+    source, target = tmp_path / "x.safetensors", tmp_path / "y.safetensors"
+    mxoracle.save(source, {"x": x})
+    command = [program(), "run", "quantize", "--input", str(source), "--output", str(target)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    outputs = mxoracle.run("quantize", {"x": x})
+    for name, want in mxoracle.load(target).items():
+        assert outputs[name].tobytes() == want.tobytes(), name
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_operands_are_read_where_they_lie(random, layout):
+    x = LAYOUTS[layout](random.standard_normal((32, 64)).astype(np.float32))
+    view, kept = _arrays.read("x", x)
+    assert view[2] == x.ctypes.data and kept is x and view[3] == x.shape
+    assert [step * x.itemsize for step in view[4]] == list(x.strides)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle import _arrays
 
 torch = pytest.importorskip("torch")
 
@@ -104,6 +105,14 @@ def test_tensors_whose_storage_is_gone_are_refused():
     x.untyped_storage().resize_(0)
     with pytest.raises(mxoracle.Error, match="without memory"):
         mxoracle.encode(x)
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed", "strided"])
+def test_operands_are_read_where_they_lie(layout):
+    x = torch.randn(64, 96)
+    x = {"plain": x, "transposed": x.T, "strided": x[::2, ::3]}[layout]
+    view, kept = _arrays.read("x", x)
+    assert view[2] == x.data_ptr() and kept is x and tuple(view[4]) == x.stride()
 
 
 def runs(code):
