@@ -51,6 +51,11 @@ struct BandPlan {
     const bool empty_row = wide.extent[2] == 0 && block.columns == kWhole;
     chunks = empty_row ? 1 : ceil_div(wide.extent[2], chunk);
   }
+  /// Tasks of up to `columns` columns.
+  void widen(Index columns) {
+    chunk = std::max(chunk, columns / width * width);
+    if (x.extent[2] > 0) chunks = ceil_div(x.extent[2], chunk);
+  }
   /// Cuts bands into fewer rows each, where a band need not be seen whole.
   void slice(Index rows) {
     std::vector<BlockRows> slices;

@@ -49,6 +49,26 @@ struct QuantizeKernels {
                    const void* next) noexcept;
 };
 
+/// How WordKernels make a code: sat(fl32(x * factor)) or sat(fl32(x / factor)), to nearest even or
+/// with ties away from zero, zeros of either sign or of one.
+enum class WordRule : std::uint8_t { multiply, divide, ties_away, ties_away_unsigned_zero };
+
+/// Blocks of finite bf16, neighbours in a row, and finite factors, of divide not 0.
+struct WordKernels {
+  /// top[b] = the largest magnitude of block b as bits of bf16, every NaN above infinity.
+  void (*amax)(const void* x, Index blocks, Index width, std::uint16_t* top) noexcept;
+  /// top[k] joined with column k; the stride in elements.  Also of NaN.
+  void (*amax_columns)(const void* x, Index stride, Index rows, Index columns,
+                       std::uint16_t* top) noexcept;
+  /// Codes of blocks of `width` neighbours, one factor each.  Streamed stores need codes at a
+  /// multiple of 64 bytes, and finish_streams() after them.
+  void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
+                    std::uint8_t* codes, Stores stores) noexcept;
+  /// Codes of n neighbours with a factor each.
+  void (*columns[4])(const void* x, Index n, const float* factors, std::uint8_t* codes,
+                     Stores stores) noexcept;
+};
+
 struct EncodeKernel {
   void (*run)(const void* x, Index n, Overflow overflow, NanSign nan, std::uint8_t* codes) noexcept;
 };
@@ -62,9 +82,10 @@ struct DecodeKernel {
 
 /// Indexed by format_index() and input_index().
 struct EncodeKernels {
-  InputKernels input[3];           ///< f32, bf16, f16
-  QuantizeKernels quantize[4][3];  ///< format, f32, bf16 or f16
-  EncodeKernel encode[4][3];       ///< format, f32, bf16 or f16
+  InputKernels input[3];               ///< f32, bf16, f16
+  QuantizeKernels quantize[4][3];      ///< format, f32, bf16 or f16
+  EncodeKernel encode[4][3];           ///< format, f32, bf16 or f16
+  const WordKernels* words = nullptr;  ///< by format; null where there are none
 };
 struct DecodeKernels {
   DecodeKernel to[4][2];  ///< format, to f32 or bf16

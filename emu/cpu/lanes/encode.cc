@@ -340,6 +340,7 @@ const EncodeKernels kEncodeKernels{
      {kEncode<kE4M3Fnuz, FromF32>, kEncode<kE4M3Fnuz, FromBF16>, kEncode<kE4M3Fnuz, FromF16>},
      {kEncode<kE5M2, FromF32>, kEncode<kE5M2, FromBF16>, kEncode<kE5M2, FromF16>},
      {kEncode<kE5M2Fnuz, FromF32>, kEncode<kE5M2Fnuz, FromBF16>, kEncode<kE5M2Fnuz, FromF16>}},
+    kWordKernels,
 };
 
 }  // namespace mxo::cpu::HWY_NAMESPACE

@@ -13,22 +13,26 @@ struct MxKernels {
 }  // namespace mxo::cpu
 namespace mxo::cpu::N_AVX2 {
 extern const EncodeKernels kEncodeKernels;
+extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_AVX2
 namespace mxo::cpu::N_AVX3 {
 extern const EncodeKernels kEncodeKernels;
-extern const MxKernels kMxBF16[4];  ///< by format_index()
+extern const WordKernels kWordKernels[4];  ///< by format_index()
+extern const MxKernels kMxBF16[4];         ///< by format_index()
 extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_AVX3
 namespace mxo::cpu::N_NEON {
 extern const EncodeKernels kEncodeKernels;
+extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_NEON
 namespace mxo::cpu::N_SVE {
 extern const EncodeKernels kEncodeKernels;
+extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_SVE

@@ -1,0 +1,289 @@
+// Codes of bf16 under any finite factor, in 16-bit lanes: a product keeps its upper 16 bits and, in
+// the last of them, whether any lower one is set.  What rounding to 5 bits or fewer asks of a float
+// is all there, and half as many vectors hold it.
+#include <hwy/cache_control.h>
+
+#include "emu/cpu/lanes/lanes.h"
+#include "emu/cpu/lanes/tables.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace mxo::cpu::HWY_NAMESPACE {
+namespace {
+
+constexpr hn::Repartition<std::uint16_t, decltype(kInts)> kShorts;
+constexpr hn::RebindToSigned<decltype(kShorts)> kSigned;
+using H = hn::Vec<decltype(kShorts)>;
+
+HWY_API Index shorts() { return 2 * lanes(); }
+HWY_API H all_shorts(int value) { return hn::Set(kShorts, static_cast<std::uint16_t>(value)); }
+HWY_API H shorts_of(I a) { return hn::BitCast(kShorts, a); }
+HWY_API I shift_left_half(I a) { return hn::ShiftLeft<16>(a); }
+
+/// Elements 0, 2, 4, ... of a vector of bf16, and 1, 3, 5, ...
+HWY_API F even_of(H x) { return floats(shift_left_half(hn::BitCast(kInts, x))); }
+HWY_API F odd_of(H x) {
+  return floats(hn::And(hn::BitCast(kInts, x), all(static_cast<int>(0xFFFF0000u))));
+}
+/// Even elements and odd ones from the lower halves of lanes.
+HWY_API H interleave_lower(I even, I odd) {
+  return hn::OddEven(shorts_of(shift_left_half(odd)), shorts_of(even));
+}
+
+/// v = x * by, x / by; with ties away from zero the last bit of v is set: what was a tie is none,
+/// and nothing else changes, since no code and no tie has that bit.
+template <WordRule rule>
+HWY_INLINE F scaled(F x, F by) {
+  if constexpr (rule == WordRule::divide) return hn::Div(x, by);
+  const F v = hn::Mul(x, by);
+  if constexpr (rule == WordRule::multiply) return v;
+  const I word = bits(v);
+  const I off_tie = hn::Or(word, all(1));
+  if constexpr (rule == WordRule::ties_away) return floats(off_tie);
+  return floats(hn::IfThenElseZero(hn::Gt(magnitude_of(word), all(0)), off_tie));
+}
+
+/// One code per 16-bit lane of scaled elements that are no NaN.
+template <FormatSpec S>
+HWY_INLINE H codes_of(F even, F odd) {
+  constexpr int drop = 7 - S.mantissa_bits;
+  constexpr int rebias = (127 - S.bias) << 7;
+  constexpr int least_normal = (S.min_exponent() + 127) << 7;
+  constexpr int half_quantum = (S.quantum_exponent() - 1 + 127) << 7;
+  constexpr int magic = (23 + S.quantum_exponent() + 127) << 23;
+
+  const H high = hn::OddEven(shorts_of(bits(odd)), shorts_of(shift_right<16>(bits(even))));
+  const H low = interleave_lower(bits(even), bits(odd));
+  const H magnitude = hn::And(hn::Or(high, hn::Min(low, all_shorts(1))), all_shorts(0x7FFF));
+  const H last = hn::And(hn::ShiftRight<drop>(magnitude), all_shorts(1));
+  const H above = hn::SaturatedSub(magnitude, all_shorts(rebias - ((1 << (drop - 1)) - 1)));
+  H code = hn::ShiftRight<drop>(hn::Add(above, last));
+  // Subnormal codes, where there are any: the float adder rounds to the format's quantum.  Below
+  // half of that `code` is 0 already.
+  const auto from_half =
+      hn::BitCast(kSigned, hn::Sub(magnitude, all_shorts(half_quantum - 0x8000)));
+  const auto subnormal = hn::Gt(
+      hn::Set(kSigned, static_cast<std::int16_t>(least_normal - half_quantum - 0x8000)), from_half);
+  if (HWY_UNLIKELY(!hn::AllFalse(kSigned, subnormal))) {
+    const auto rounded = [](F v) HWY_ATTR {
+      const F sum = hn::Add(floats(magnitude_of(bits(v))), floats(all(magic)));
+      return hn::Sub(bits(sum), all(magic));
+    };
+    const H steps = interleave_lower(rounded(even), rounded(odd));
+    code = hn::IfThenElse(hn::RebindMask(kShorts, subnormal), steps, code);
+  }
+  code = hn::Min(code, all_shorts(S.max_finite()));
+  H sign = hn::And(hn::ShiftRight<8>(high), all_shorts(0x80));
+  if constexpr (S.special == Special::nan_minus_0) {
+    sign = hn::IfThenZeroElse(hn::Eq(code, all_shorts(0)), sign);
+  }
+  return hn::Or(code, sign);
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_INLINE H scaled_codes(H x, F even, F odd) {
+  return codes_of<S>(scaled<rule>(even_of(x), even), scaled<rule>(odd_of(x), odd));
+}
+
+HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) {
+  auto bytes = hn::Zero(kBytes);
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    alignas(32) static constexpr std::uint8_t kUnmix[32] = {
+        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15,
+        0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
+    alignas(32) static constexpr std::int32_t kOrder[8] = {0, 1, 4, 5, 2, 3, 6, 7};
+    const auto mixed = hn::BitCast(kBytes, hn::Or(first, hn::ShiftLeft<8>(second)));
+    const auto blocks = hn::TableLookupBytes(mixed, hn::Load(kBytes, kUnmix));
+    bytes = hn::BitCast(kBytes, hn::TableLookupLanes(hn::BitCast(kInts, blocks),
+                                                     hn::SetTableIndices(kInts, kOrder)));
+  } else {
+    bytes = hn::ConcatEven(kBytes, hn::BitCast(kBytes, second), hn::BitCast(kBytes, first));
+  }
+  if (stores == Stores::streamed) {
+    hn::Stream(bytes, kBytes, to);
+  } else {
+    hn::StoreU(bytes, kBytes, to);
+  }
+}
+
+constexpr Index kMaxShorts = 2 * kMaxLanes;
+
+/// Calls step(from, to, i) on every two vectors of n elements, the last ones through copies.
+template <typename Step>
+HWY_INLINE void in_pairs(const std::uint16_t* x, Index n, std::uint8_t* codes, Step step) {
+  const Index pair = 2 * shorts();
+  Index i = 0;
+  for (; i + pair <= n; i += pair) step(x + i, codes + i, i);
+  if (i == n) return;
+  alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
+  alignas(64) std::uint8_t out[2 * kMaxShorts];
+  __builtin_memcpy(padded, x + i, static_cast<std::size_t>(n - i) * 2);
+  step(padded, out, i);
+  __builtin_memcpy(codes + i, out, static_cast<std::size_t>(n - i));
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const float* factors,
+                             std::uint8_t* codes, Stores stores) noexcept {
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  const Index step = shorts();
+  const Index ahead = blocks * width;  // the next row, or what follows in this one
+  if (width == step) {
+    Index b = 0;
+    for (; b + 2 <= blocks; b += 2) {
+      const std::uint16_t* at = x + b * step;
+      __builtin_prefetch(at + ahead);
+      __builtin_prefetch(at + ahead + step);
+      const F first = hn::Set(kFloats, factors[b]);
+      const F second = hn::Set(kFloats, factors[b + 1]);
+      store_codes(codes + b * step, scaled_codes<S, rule>(hn::LoadU(kShorts, at), first, first),
+                  scaled_codes<S, rule>(hn::LoadU(kShorts, at + step), second, second), stores);
+    }
+    x += b * step;
+    codes += b * step;
+    factors += b;
+    blocks -= b;
+  }
+  for (Index b = 0; b < blocks; ++b) {
+    const float factor = factors[b];
+    const Stores way = width % (2 * step) == 0 ? stores : Stores::cached;
+    in_pairs(x + b * width, width, codes + b * width,
+             [=](const std::uint16_t* at, std::uint8_t* to, Index) HWY_ATTR {
+               const F by = hn::Set(kFloats, factor);
+               __builtin_prefetch(at + ahead);
+               __builtin_prefetch(at + ahead + step);
+               store_codes(to, scaled_codes<S, rule>(hn::LoadU(kShorts, at), by, by),
+                           scaled_codes<S, rule>(hn::LoadU(kShorts, at + step), by, by), way);
+             });
+  }
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_columns(const void* from, Index n, const float* factors, std::uint8_t* codes,
+                              Stores stores) noexcept {
+  in_pairs(static_cast<const std::uint16_t*>(from), n, codes,
+           [=](const std::uint16_t* at, std::uint8_t* to, Index i) HWY_ATTR {
+             const Index step = lanes();
+             __builtin_prefetch(at + n);  // the next panel
+             __builtin_prefetch(at + n + 2 * step);
+             alignas(64) float padded[2 * kMaxShorts];
+             const float* by = factors + i;
+             const bool whole = n - i >= 4 * step;
+             if (!whole) {
+               for (Index j = 0; j < 4 * step; ++j) padded[j] = j < n - i ? by[j] : 1.0f;
+               by = padded;
+             }
+             const auto codes_at = [=](Index v) HWY_ATTR {
+               const F a = hn::LoadU(kFloats, by + v * step);
+               const F b = hn::LoadU(kFloats, by + (v + 1) * step);
+               return scaled_codes<S, rule>(hn::LoadU(kShorts, at + v * step),
+                                            hn::ConcatEven(kFloats, b, a),
+                                            hn::ConcatOdd(kFloats, b, a));
+             };
+             store_codes(to, codes_at(0), codes_at(2), whole ? stores : Stores::cached);
+           });
+}
+
+HWY_INLINE H joined(H top, const std::uint16_t* x) {
+  return hn::Max(top, hn::And(hn::LoadU(kShorts, x), all_shorts(0x7FFF)));
+}
+
+/// The largest magnitudes of each lane over a block.
+HWY_INLINE H lanes_of_block(const std::uint16_t* x, Index width) {
+  const Index step = shorts();
+  H best = hn::Zero(kShorts);
+  H other = best;
+  Index i = 0;
+  for (; i + 2 * step <= width; i += 2 * step) {
+    best = joined(best, x + i);
+    other = joined(other, x + i + step);
+  }
+  best = hn::Max(best, other);
+  if (i + step <= width) {
+    best = joined(best, x + i);
+    i += step;
+  }
+  if (i < width) {
+    alignas(64) std::uint16_t padded[kMaxShorts] = {};
+    __builtin_memcpy(padded, x + i, static_cast<std::size_t>(width - i) * 2);
+    best = joined(best, padded);
+  }
+  return best;
+}
+
+/// a and b with half as many lanes each, which alternate in units of a lane of `d`.
+template <typename D>
+HWY_INLINE H folded(D d, H a, H b) {
+  const auto lower = hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b));
+  const auto upper = hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b));
+  return hn::Max(hn::BitCast(kShorts, lower), hn::BitCast(kShorts, upper));
+}
+
+/// Eight blocks at a time: three foldings leave one lane of each in every 16 bytes.
+HWY_FLATTEN void amax_blocks(const void* from, Index blocks, Index width,
+                             std::uint16_t* top) noexcept {
+  constexpr Index kTogether = 8;
+  constexpr hn::Repartition<std::uint32_t, decltype(kInts)> pairs;
+  constexpr hn::Repartition<std::uint64_t, decltype(kInts)> fours;
+  constexpr hn::CappedTag<std::uint16_t, kTogether> one_each;
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  Index b = 0;
+  for (; b + kTogether <= blocks; b += kTogether, x += kTogether * width) {
+    const auto two = [=](Index i) HWY_ATTR {
+      return folded(kShorts, lanes_of_block(x + i * width, width),
+                    lanes_of_block(x + (i + 1) * width, width));
+    };
+    const auto four = [=](Index i) HWY_ATTR { return folded(pairs, two(i), two(i + 2)); };
+    alignas(64) std::uint16_t parts[kMaxShorts];
+    hn::Store(folded(fours, four(0), four(4)), kShorts, parts);
+    auto best = hn::Load(one_each, parts);
+    for (Index i = kTogether; i < shorts(); i += kTogether) {
+      best = hn::Max(best, hn::Load(one_each, parts + i));
+    }
+    hn::StoreU(best, one_each, top + b);
+  }
+  for (; b < blocks; ++b, x += width) {
+    top[b] = hn::GetLane(hn::MaxOfLanes(kShorts, lanes_of_block(x, width)));
+  }
+}
+
+HWY_FLATTEN void amax_columns(const void* from, Index stride, Index rows, Index columns,
+                              std::uint16_t* top) noexcept {
+  constexpr Index kTogether = 4;  // rows
+  const Index step = shorts();
+  for (Index r = 0; r < rows; r += kTogether) {
+    const auto* x = static_cast<const std::uint16_t*>(from) + r * stride;
+    const Index count = rows - r < kTogether ? rows - r : kTogether;
+    Index k = 0;
+    for (; k + step <= columns; k += step) {
+      H best = hn::LoadU(kShorts, top + k);
+      for (Index i = 0; i < count; ++i) {
+        __builtin_prefetch(x + (i + kRowsAhead) * stride + k);
+        best = joined(best, x + i * stride + k);
+      }
+      hn::StoreU(best, kShorts, top + k);
+    }
+    for (; k < columns; ++k) {
+      for (Index i = 0; i < count; ++i) {
+        const auto word = static_cast<std::uint16_t>(x[i * stride + k] & 0x7FFF);
+        if (word > top[k]) top[k] = word;
+      }
+    }
+  }
+}
+
+template <FormatSpec S>
+constexpr WordKernels kTable{
+    amax_blocks,
+    amax_columns,
+    {code_blocks<S, WordRule::multiply>, code_blocks<S, WordRule::divide>,
+     code_blocks<S, WordRule::ties_away>, code_blocks<S, WordRule::ties_away_unsigned_zero>},
+    {code_columns<S, WordRule::multiply>, code_columns<S, WordRule::divide>,
+     code_columns<S, WordRule::ties_away>, code_columns<S, WordRule::ties_away_unsigned_zero>}};
+
+}  // namespace
+
+const WordKernels kWordKernels[4] = {kTable<kE4M3>, kTable<kE4M3Fnuz>, kTable<kE5M2>,
+                                     kTable<kE5M2Fnuz>};
+
+}  // namespace mxo::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
