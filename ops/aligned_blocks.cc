@@ -1,4 +1,4 @@
-// Slots in aligned blocks: checks, and loops over slots.
+// Checks of slots in aligned blocks.
 #include "ops/aligned_blocks.h"
 
 #include <vector>
@@ -47,54 +47,9 @@ void check_blocks(const Check& check, const BlocksToExperts& op) {
   }
 }
 
-void write_blocks(const MoeAlignBlockSize& op) {
-  const auto experts = op.experts.as<const std::int32_t, 2>();
-  const auto map = op.expert_map.as<const std::int32_t, 1>();
-  const auto ids = op.sorted_token_ids.as<std::int32_t, 1>();
-  const auto blocks = op.expert_ids.as<std::int32_t, 1>();
-  const auto ends = op.group_ends.as<std::int32_t, 1>();
-  const Index k = experts.extent[1];
-  const auto named = [&](std::int32_t e) { return e >= 0 && op.expert_map.given() ? map(e) : e; };
-  for (Index i = 0; i < ids.extent[0]; ++i) {
-    ids(i) = static_cast<std::int32_t>(experts.extent[0] * k);
-  }
-  Index row = 0;
-  for (Index e = 0; e < ends.extent[0]; ++e) {
-    const Index first = row;
-    for (Index slot = 0; slot < experts.extent[0] * k; ++slot) {
-      if (experts(slot / k, slot % k) == e) ids(row++) = static_cast<std::int32_t>(slot);
-    }
-    row = first + round_up(row - first, op.block);
-    for (Index b = first / op.block; b < row / op.block; ++b) {
-      blocks(b) = named(static_cast<std::int32_t>(e));
-    }
-    ends(e) = static_cast<std::int32_t>(row);
-  }
-  const bool any = ends.extent[0] > 0;  // without experts there is none to name
-  for (Index b = row / op.block; b < blocks.extent[0]; ++b) {
-    const auto unused = static_cast<std::int32_t>(op.unused);
-    blocks(b) = any ? named(unused) : unused;
-  }
-  op.num_tokens_post_pad.as<std::int32_t, 1>()(0) = static_cast<std::int32_t>(row);
-}
-
-void write_slots(const BlocksToExperts& op) {
-  const auto ids = op.sorted_token_ids.as<const std::int32_t, 1>();
-  const auto blocks = op.expert_ids.as<const std::int32_t, 1>();
-  const auto experts = op.experts.as<std::int32_t, 2>();
-  const Index k = experts.extent[1];
-  for (Index t = 0; t < experts.extent[0]; ++t) {
-    for (Index s = 0; s < k; ++s) experts(t, s) = -1;
-  }
-  const std::int32_t rows = op.num_tokens_post_pad.as<const std::int32_t, 1>()(0);
-  for (Index i = 0; i < rows; ++i) {
-    if (ids(i) < op.experts.elements()) experts(ids(i) / k, ids(i) % k) = blocks(i / op.block);
-  }
-}
-
 }  // namespace
 
-void moe_align_block_size(const MoeAlignBlockSize& op) {
+void moe_align_block_size(Backend& backend, const MoeAlignBlockSize& op) {
   const Check check("moe_align_block_size");
   check_block(check, op.block);
   if (op.unused != 0 && op.unused != -1) {
@@ -114,22 +69,24 @@ void moe_align_block_size(const MoeAlignBlockSize& op) {
     check.dtype("expert_map", op.expert_map, {Dtype::i32});
     check.shape("expert_map", op.expert_map, {experts});
   }
-  check_experts(check, op.experts, experts);
-  if (op.expert_map.given()) check_map(check, op.expert_map, kMostSlots);
-  const Index rows = aligned_rows(op);
-  check.that(rows <= length && rows <= kMostSlots, "length: found " + std::to_string(length) +
-                                                       ", needs at least " + std::to_string(rows) +
-                                                       ", in 32 bits");
+  if (backend.reads_host_memory()) {
+    check_experts(check, op.experts, experts);
+    if (op.expert_map.given()) check_map(check, op.expert_map, kMostSlots);
+    const Index rows = aligned_rows(op);
+    check.that(rows <= length && rows <= kMostSlots, "length: found " + std::to_string(length) +
+                                                         ", needs at least " +
+                                                         std::to_string(rows) + ", in 32 bits");
+  }
   check_apart(check,
               {{"sorted_token_ids", op.sorted_token_ids},
                {"expert_ids", op.expert_ids},
                {"num_tokens_post_pad", op.num_tokens_post_pad},
                {"group_ends", op.group_ends}},
               {{"experts", op.experts}, {"expert_map", op.expert_map}});
-  write_blocks(op);
+  Checked::run(backend, op);
 }
 
-void blocks_to_experts(const BlocksToExperts& op) {
+void blocks_to_experts(Backend& backend, const BlocksToExperts& op) {
   const Check check("blocks_to_experts");
   check_block(check, op.block);
   check_slots(check, "experts", op.experts);
@@ -140,12 +97,12 @@ void blocks_to_experts(const BlocksToExperts& op) {
   check.shape("expert_ids", op.expert_ids, {ceil_div(op.sorted_token_ids.extent[0], op.block)});
   check.dtype("num_tokens_post_pad", op.num_tokens_post_pad, {Dtype::i32});
   check.shape("num_tokens_post_pad", op.num_tokens_post_pad, {1});
-  check_blocks(check, op);
+  if (backend.reads_host_memory()) check_blocks(check, op);
   check_apart(check, {{"experts", op.experts}},
               {{"sorted_token_ids", op.sorted_token_ids},
                {"expert_ids", op.expert_ids},
                {"num_tokens_post_pad", op.num_tokens_post_pad}});
-  write_slots(op);
+  Checked::run(backend, op);
 }
 
 }  // namespace mxo

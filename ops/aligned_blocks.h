@@ -1,11 +1,12 @@
-// Slots by expert in blocks, as vLLM and SGLang have them, and back: on the host, without a
-// backend.
+// Slots by expert in blocks, as vLLM and SGLang have them, and back.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"
 
 namespace mxo {
+
+class Backend;
 
 /// Slots sorted by expert, every expert's padded to blocks.  With n[e] slots that name e and
 /// group_ends[e] = sum over f <= e of n[f] rounded up to B:
@@ -52,8 +53,7 @@ struct BlocksToExperts {
   Index block = 1;
 };
 
-/// Memory of the host; thread-safe on operands of its own.
-void moe_align_block_size(const MoeAlignBlockSize& op);
-void blocks_to_experts(const BlocksToExperts& op);
+void moe_align_block_size(Backend& backend, const MoeAlignBlockSize& op);
+void blocks_to_experts(Backend& backend, const BlocksToExperts& op);
 
 }  // namespace mxo

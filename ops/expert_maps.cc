@@ -1,9 +1,6 @@
-// Maps of experts and masks: their checks, and loops over slots.
+// Checks of maps of experts and of masks.
 #include "ops/expert_maps.h"
 
-#include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "ops/slot_checks.h"
@@ -55,81 +52,9 @@ void check_distinct(const Check& check, const Operand& operand, Index experts) {
   }
 }
 
-/// A weight as it is; every NaN is the canonical one.
-float canonical(float weight) { return std::isnan(weight) ? bit_cast<float>(0x7FC00000u) : weight; }
-
-/// All slots, in the order in which they take their places.
-std::vector<Index> slots_in_order(const MapExperts& op) {
-  std::vector<Index> order(static_cast<std::size_t>(op.experts.elements()));
-  std::iota(order.begin(), order.end(), Index{0});
-  if (op.drop == CapacityDrop::position) return order;
-  const auto weight = op.weights.as<const float, 2>();
-  const Index k = weight.extent[1];
-  std::stable_sort(order.begin(), order.end(), [&](Index i, Index j) {
-    const float a = weight(i / k, i % k);
-    const float b = weight(j / k, j % k);
-    return std::isnan(b) ? !std::isnan(a) : a > b;
-  });
-  return order;
-}
-
-void write_local(const MapExperts& op) {
-  const auto experts = op.experts.as<const std::int32_t, 2>();
-  const auto map = op.expert_map.as<const std::int32_t, 1>();
-  const auto local = op.local.as<std::int32_t, 2>();
-  const auto counts = op.tokens_per_expert.as<std::int32_t, 1>();
-  for (Index e = 0; e < counts.extent[0]; ++e) counts(e) = 0;
-  const Index k = experts.extent[1];
-  for (const Index slot : slots_in_order(op)) {
-    const std::int32_t given = experts(slot / k, slot % k);
-    const std::int32_t e = given < 0 || !op.expert_map.given() ? given : map(given);
-    const bool stays = e >= 0 && counts(e) < op.capacity;
-    local(slot / k, slot % k) = stays ? e : -1;
-    if (stays) ++counts(e);
-  }
-}
-
-void write_experts(const MaskToExperts& op) {
-  const auto mask = op.mask.as<const std::uint8_t, 2>();
-  const auto probs = op.probs.as<const float, 2>();
-  const auto experts = op.experts.as<std::int32_t, 2>();
-  const auto weights = op.weights.as<float, 2>();
-  for (Index t = 0; t < mask.extent[0]; ++t) {
-    Index s = 0;
-    for (Index e = 0; e < mask.extent[1]; ++e) {
-      if (mask(t, e) == 0) continue;
-      experts(t, s) = static_cast<std::int32_t>(e);
-      if (op.probs.given()) weights(t, s) = canonical(probs(t, e));
-      ++s;
-    }
-    for (; s < experts.extent[1]; ++s) {
-      experts(t, s) = -1;
-      if (op.probs.given()) weights(t, s) = 0.0f;
-    }
-  }
-}
-
-void write_mask(const ExpertsToMask& op) {
-  const auto experts = op.experts.as<const std::int32_t, 2>();
-  const auto weights = op.weights.as<const float, 2>();
-  const auto mask = op.mask.as<std::uint8_t, 2>();
-  const auto probs = op.probs.as<float, 2>();
-  for (Index t = 0; t < mask.extent[0]; ++t) {
-    for (Index e = 0; e < mask.extent[1]; ++e) {
-      mask(t, e) = 0;
-      if (op.probs.given()) probs(t, e) = 0.0f;
-    }
-    for (Index s = 0; s < experts.extent[1]; ++s) {
-      if (experts(t, s) < 0) continue;
-      mask(t, experts(t, s)) = 1;
-      if (op.probs.given()) probs(t, experts(t, s)) = canonical(weights(t, s));
-    }
-  }
-}
-
 }  // namespace
 
-void map_experts(const MapExperts& op) {
+void map_experts(Backend& backend, const MapExperts& op) {
   const Check check("map_experts");
   check_slots(check, "experts", op.experts);
   check_slots(check, "local", op.local);
@@ -153,14 +78,16 @@ void map_experts(const MapExperts& op) {
     check.rank("expert_map", op.expert_map, 1);
     check.dtype("expert_map", op.expert_map, {Dtype::i32});
   }
-  if (op.expert_map.given()) check_map(check, op.expert_map, experts);
-  check_experts(check, op.experts, op.expert_map.given() ? op.expert_map.extent[0] : experts);
+  if (backend.reads_host_memory()) {
+    if (op.expert_map.given()) check_map(check, op.expert_map, experts);
+    check_experts(check, op.experts, op.expert_map.given() ? op.expert_map.extent[0] : experts);
+  }
   check_apart(check, {{"local", op.local}, {"tokens_per_expert", op.tokens_per_expert}},
               {{"experts", op.experts}, {"expert_map", op.expert_map}, {"weights", op.weights}});
-  write_local(op);
+  Checked::run(backend, op);
 }
 
-void mask_to_experts(const MaskToExperts& op) {
+void mask_to_experts(Backend& backend, const MaskToExperts& op) {
   const Check check("mask_to_experts");
   check.rank("mask", op.mask, 2);
   check.dtype("mask", op.mask, {Dtype::u8});
@@ -170,13 +97,13 @@ void mask_to_experts(const MaskToExperts& op) {
   check.shape("experts", op.experts, {tokens, k});
   check_weights(check, "probs", op.probs, {tokens, op.mask.extent[1]}, "weights", op.weights,
                 {tokens, k});
-  check_mask(check, op);
+  if (backend.reads_host_memory()) check_mask(check, op);
   check_apart(check, {{"experts", op.experts}, {"weights", op.weights}},
               {{"mask", op.mask}, {"probs", op.probs}});
-  write_experts(op);
+  Checked::run(backend, op);
 }
 
-void experts_to_mask(const ExpertsToMask& op) {
+void experts_to_mask(Backend& backend, const ExpertsToMask& op) {
   const Check check("experts_to_mask");
   check_slots(check, "experts", op.experts);
   const Index tokens = op.experts.extent[0];
@@ -186,11 +113,13 @@ void experts_to_mask(const ExpertsToMask& op) {
   check.shape("mask", op.mask, {tokens, experts});
   check_weights(check, "weights", op.weights, {tokens, op.experts.extent[1]}, "probs", op.probs,
                 {tokens, experts});
-  check_experts(check, op.experts, experts);
-  check_distinct(check, op.experts, experts);
+  if (backend.reads_host_memory()) {
+    check_experts(check, op.experts, experts);
+    check_distinct(check, op.experts, experts);
+  }
   check_apart(check, {{"mask", op.mask}, {"probs", op.probs}},
               {{"experts", op.experts}, {"weights", op.weights}});
-  write_mask(op);
+  Checked::run(backend, op);
 }
 
 }  // namespace mxo

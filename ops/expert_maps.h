@@ -1,5 +1,4 @@
-// Experts of tokens as other stacks name them: maps, capacities, masks; on the host, without a
-// backend.
+// Experts of tokens as other stacks name them: maps, capacities, masks.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
@@ -8,6 +7,8 @@
 #include "formats/any_view.h"
 
 namespace mxo {
+
+class Backend;
 
 /// Which slots stay where an expert has room for fewer than name it.
 enum class CapacityDrop : std::uint8_t {
@@ -64,9 +65,8 @@ struct ExpertsToMask {
   Result probs;
 };
 
-/// Memory of the host; thread-safe on operands of its own.
-void map_experts(const MapExperts& op);
-void mask_to_experts(const MaskToExperts& op);
-void experts_to_mask(const ExpertsToMask& op);
+void map_experts(Backend& backend, const MapExperts& op);
+void mask_to_experts(Backend& backend, const MaskToExperts& op);
+void experts_to_mask(Backend& backend, const ExpertsToMask& op);
 
 }  // namespace mxo

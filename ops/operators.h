@@ -16,6 +16,9 @@
   /* ops/scale_layouts.h */                             \
   X(SwizzleScales, "swizzle_scales")                    \
   X(UnswizzleScales, "unswizzle_scales")                \
+  /* ops/packed_scales.h */                             \
+  X(PackScales, "pack_scales")                          \
+  X(UnpackScales, "unpack_scales")                      \
   /* ops/pad_groups.h */                                \
   X(PadGroups, "pad_groups")                            \
   X(UnpadGroups, "unpad_groups")                        \
@@ -23,6 +26,18 @@
   X(PermuteIndices, "permute_indices")                  \
   X(Permute, "permute")                                 \
   X(Unpermute, "unpermute")                             \
+  /* ops/row_maps.h */                                  \
+  X(RowsToGroups, "rows_to_groups")                     \
+  X(GroupsToRows, "groups_to_rows")                     \
+  X(GroupsToMasked, "groups_to_masked")                 \
+  X(MaskedToGroups, "masked_to_groups")                 \
+  /* ops/expert_maps.h */                               \
+  X(MapExperts, "map_experts")                          \
+  X(MaskToExperts, "mask_to_experts")                   \
+  X(ExpertsToMask, "experts_to_mask")                   \
+  /* ops/aligned_blocks.h */                            \
+  X(MoeAlignBlockSize, "moe_align_block_size")          \
+  X(BlocksToExperts, "blocks_to_experts")               \
   /* ops/grouped_matmul.h */                            \
   X(GroupedMatmul, "grouped_matmul")                    \
   X(GroupedMatmulWgrad, "grouped_matmul_wgrad")         \

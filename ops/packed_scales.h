@@ -1,5 +1,4 @@
-// Scales as other libraries lay them out besides the 128x4 tiles, and back: on the host, without a
-// backend.
+// Scales as other libraries lay them out besides the 128x4 tiles, and back.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
@@ -8,6 +7,8 @@
 #include "formats/any_view.h"
 
 namespace mxo {
+
+class Backend;
 
 /// Where scale (m, k) lies; R4 and C4 are rows and columns rounded up to 4.
 enum class PackedLayout : std::uint8_t {
@@ -25,7 +26,6 @@ enum class PackedLayout : std::uint8_t {
 ///   packed  as the layout says, contiguous
 ///
 /// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).
-/// Thread-safe on operands of its own.
 /// Source, read: DeepGEMM 54e2261, csrc/jit_kernels/impls/smxx_layout.hpp and tests/test_layout.py;
 /// flashinfer, index map of SfLayout.layout_8x4 in its torch reference.  Published, not verified:
 /// TransformerEngine's GEMM-ready 1x128 scales.
@@ -46,7 +46,7 @@ struct UnpackScales {
 std::vector<Index> packed_shape(PackedLayout layout, const std::vector<Index>& scales);
 Dtype packed_dtype(PackedLayout layout);
 
-void pack_scales(const PackScales& op);
-void unpack_scales(const UnpackScales& op);
+void pack_scales(Backend& backend, const PackScales& op);
+void unpack_scales(Backend& backend, const UnpackScales& op);
 
 }  // namespace mxo

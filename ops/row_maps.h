@@ -1,10 +1,12 @@
-// Rows of groups as other stacks name them, to group_ends and back: on the host, without a backend.
+// Rows of groups as other stacks name them, to group_ends and back.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
 #include "formats/any_view.h"
 
 namespace mxo {
+
+class Backend;
 
 /// A row's group to ends of groups:
 ///   group_ends[e] = the first row r with m_indices[r] > e; where there is none, one past the last
@@ -71,10 +73,9 @@ struct MaskedToGroups {
   Result group_ends;
 };
 
-/// Memory of the host; thread-safe on operands of its own.
-void rows_to_groups(const RowsToGroups& op);
-void groups_to_rows(const GroupsToRows& op);
-void groups_to_masked(const GroupsToMasked& op);
-void masked_to_groups(const MaskedToGroups& op);
+void rows_to_groups(Backend& backend, const RowsToGroups& op);
+void groups_to_rows(Backend& backend, const GroupsToRows& op);
+void groups_to_masked(Backend& backend, const GroupsToMasked& op);
+void masked_to_groups(Backend& backend, const MaskedToGroups& op);
 
 }  // namespace mxo

@@ -23,14 +23,6 @@ Index extent_of(std::string_view op, const Staging& stage, std::string_view name
   return operand.extent(axis);
 }
 
-/// These maps are not run by a backend: their operands lie where the host reads them.
-void on_the_host(std::string_view op, const Backend& backend) {
-  if (backend.reads_host_memory()) return;
-  throw Error(Fault::unsupported, std::string(backend.name()) + ": " + std::string(op) +
-                                      " is not available on this backend; reference and cpu "
-                                      "have every operator");
-}
-
 /// A number that must be given unless it has a fallback, at most `most`.
 Index number(std::string_view op, const Parameters& set, std::string_view key, Index most,
              Index fallback = -1) {
@@ -43,33 +35,28 @@ Index number(std::string_view op, const Parameters& set, std::string_view key, I
 
 NamedTensors call_rows_to_groups(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "rows_to_groups";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   RowsToGroups op;
   op.m_indices = stage.indices("m_indices");
   op.group_ends =
       stage.output("group_ends", Dtype::i32, {number(kOp, set, "experts", kMostExperts)});
-  stage.ready();
-  rows_to_groups(op);
+  rows_to_groups(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_groups_to_rows(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "groups_to_rows";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   GroupsToRows op;
   op.group_ends = stage.indices("group_ends");
   if (stage.has("counts")) op.counts = stage.indices("counts");
   op.m_indices = stage.output("m_indices", Dtype::i32, {number(kOp, set, "rows", kMost)});
-  stage.ready();
-  groups_to_rows(op);
+  groups_to_rows(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_groups_to_masked(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "groups_to_masked";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   GroupsToMasked op;
   const Index columns = extent_of(kOp, stage, "x", 2, 1);
@@ -78,14 +65,12 @@ NamedTensors call_groups_to_masked(Backend& backend, const NamedViews& in, const
   op.group_ends = stage.indices("group_ends");
   op.y = stage.output("y", op.x.dtype, {groups, number(kOp, set, "max_rows", kMost), columns});
   op.counts = stage.output("counts", Dtype::i32, {groups});
-  stage.ready();
-  groups_to_masked(op);
+  groups_to_masked(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_masked_to_groups(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "masked_to_groups";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   MaskedToGroups op;
   const Index groups = extent_of(kOp, stage, "y", 3, 0);
@@ -95,14 +80,12 @@ NamedTensors call_masked_to_groups(Backend& backend, const NamedViews& in, const
   op.x = stage.output("x", op.y.dtype,
                       {number(kOp, set, "rows", kMost, room), extent_of(kOp, stage, "y", 3, 2)});
   op.group_ends = stage.output("group_ends", Dtype::i32, {groups});
-  stage.ready();
-  masked_to_groups(op);
+  masked_to_groups(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_map_experts(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "map_experts";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   MapExperts op;
   op.experts = stage.indices("experts");
@@ -113,14 +96,12 @@ NamedTensors call_map_experts(Backend& backend, const NamedViews& in, const Para
   op.local = stage.output("local", Dtype::i32, stage.given("experts").shape());
   op.tokens_per_expert =
       stage.output("tokens_per_expert", Dtype::i32, {number(kOp, set, "experts", kMostExperts)});
-  stage.ready();
-  map_experts(op);
+  map_experts(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_mask_to_experts(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "mask_to_experts";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   MaskToExperts op;
   const Index tokens = extent_of(kOp, stage, "mask", 2, 0);
@@ -131,14 +112,12 @@ NamedTensors call_mask_to_experts(Backend& backend, const NamedViews& in, const 
     op.probs = stage.floats("probs");
     op.weights = stage.output("weights", Dtype::f32, {tokens, k});
   }
-  stage.ready();
-  mask_to_experts(op);
+  mask_to_experts(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_experts_to_mask(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "experts_to_mask";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   ExpertsToMask op;
   const Index tokens = extent_of(kOp, stage, "experts", 2, 0);
@@ -149,14 +128,12 @@ NamedTensors call_experts_to_mask(Backend& backend, const NamedViews& in, const 
     op.weights = stage.floats("weights");
     op.probs = stage.output("probs", Dtype::f32, {tokens, experts});
   }
-  stage.ready();
-  experts_to_mask(op);
+  experts_to_mask(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_align(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "moe_align_block_size";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   MoeAlignBlockSize op;
   const Index slots =
@@ -173,14 +150,12 @@ NamedTensors call_align(Backend& backend, const NamedViews& in, const Parameters
   op.expert_ids = stage.output("expert_ids", Dtype::i32, {ceil_div(length, op.block)});
   op.num_tokens_post_pad = stage.output("num_tokens_post_pad", Dtype::i32, {1});
   op.group_ends = stage.output("group_ends", Dtype::i32, {experts});
-  stage.ready();
-  moe_align_block_size(op);
+  moe_align_block_size(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_blocks_to_experts(Backend& backend, const NamedViews& in, const Parameters& set) {
   constexpr std::string_view kOp = "blocks_to_experts";
-  on_the_host(kOp, backend);
   Staging stage(backend, kOp, in);
   BlocksToExperts op;
   const Index room = extent_of(kOp, stage, "sorted_token_ids", 1, 0);
@@ -190,8 +165,7 @@ NamedTensors call_blocks_to_experts(Backend& backend, const NamedViews& in, cons
   op.expert_ids = stage.indices("expert_ids");
   op.num_tokens_post_pad = stage.indices("num_tokens_post_pad");
   op.experts = stage.output("experts", Dtype::i32, {number(kOp, set, "tokens", room), k});
-  stage.ready();
-  blocks_to_experts(op);
+  blocks_to_experts(stage.ready(), op);
   return stage.finish();
 }
 

@@ -18,7 +18,7 @@ ScaleLayout layout_named(std::string_view name) {
   return name == "per_group_3d" ? ScaleLayout::per_group_3d : ScaleLayout::blocked;
 }
 
-/// A layout that no backend has: the host's.
+/// A layout of another library.
 std::optional<PackedLayout> packed_named(std::string_view name) {
   if (name == "mn_major_tma") return PackedLayout::mn_major_tma;
   if (name == "cublas_1x128") return PackedLayout::cublas_1x128;
@@ -27,18 +27,8 @@ std::optional<PackedLayout> packed_named(std::string_view name) {
   return std::nullopt;
 }
 
-void on_the_host(std::string_view op, const Backend& backend, const Parameters& set) {
-  if (backend.reads_host_memory()) return;
-  throw Error(Fault::unsupported, std::string(backend.name()) + ": " + std::string(op) +
-                                      " with layout " + std::string(set.text("layout", "")) +
-                                      " is not available on this backend; reference and cpu have "
-                                      "every operator");
-}
-
-NamedTensors call_pack(Backend& backend, const NamedViews& inputs, const Parameters& set,
-                       PackedLayout layout) {
+NamedTensors call_pack(Backend& backend, const NamedViews& inputs, PackedLayout layout) {
   constexpr std::string_view kOp = "swizzle_scales";
-  on_the_host(kOp, backend, set);
   Staging stage(backend, kOp, inputs);
   const PlacedOperand& given = stage.given("scales");
   Check(kOp).rank("scales", given.view, 2, 3);
@@ -49,14 +39,13 @@ NamedTensors call_pack(Backend& backend, const NamedViews& inputs, const Paramet
   op.layout = layout;
   op.scales = floats ? stage.floats("scales") : stage.scales("scales");
   op.packed = stage.output("blocked", packed_dtype(layout), packed_shape(layout, given.shape()));
-  stage.ready();
-  pack_scales(op);
+  pack_scales(stage.ready(), op);
   return stage.finish();
 }
 
 NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   if (const auto packed = packed_named(set.text("layout", ""))) {
-    return call_pack(backend, inputs, set, *packed);
+    return call_pack(backend, inputs, *packed);
   }
   Staging stage(backend, "swizzle_scales", inputs);
   const std::vector<Index> shape = stage.given("scales").shape();
@@ -91,7 +80,6 @@ std::vector<Index> shape_set(const Parameters& set, Index most) {
 NamedTensors call_unpack(Backend& backend, const NamedViews& inputs, const Parameters& set,
                          PackedLayout layout) {
   constexpr std::string_view kOp = "unswizzle_scales";
-  on_the_host(kOp, backend, set);
   Staging stage(backend, kOp, inputs);
   std::vector<Index> shape = shape_set(set, std::numeric_limits<std::int32_t>::max());
   const PlacedOperand& given = stage.given("blocked");
@@ -106,8 +94,7 @@ NamedTensors call_unpack(Backend& backend, const NamedViews& inputs, const Param
                                                   : stage.indices("blocked");
   Check(kOp).shape("blocked", op.packed, packed_shape(layout, shape));
   op.scales = stage.output("scales", floats ? Dtype::f32 : Dtype::u8, shape);
-  stage.ready();
-  unpack_scales(op);
+  unpack_scales(stage.ready(), op);
   return stage.finish();
 }
 

@@ -7,6 +7,7 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "tests/support/far_backend.h"
 
 namespace mxo {
 namespace {
@@ -16,7 +17,13 @@ using Settings = std::vector<std::pair<const char*, std::string>>;
 NamedTensors call(const char* op, const NamedTensors& in, const Settings& settings) {
   Parameters set;
   for (const auto& [key, value] : settings) set.set(key, value);
-  return call_operator(*make_backend("cpu", 2), op, in, set);
+  const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
+  test::FarBackend far;
+  const NamedTensors there = call_operator(far, op, in, set);
+  for (const auto& [name, tensor] : out) {
+    EXPECT_EQ(std::memcmp(tensor.data(), there.at(name).data(), tensor.bytes()), 0) << op << name;
+  }
+  return out;
 }
 
 Tensor random_bytes(std::vector<Index> shape, unsigned seed) {

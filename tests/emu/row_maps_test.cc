@@ -10,6 +10,7 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "tests/support/far_backend.h"
 
 namespace mxo {
 namespace {
@@ -21,9 +22,12 @@ NamedTensors call(const char* op, const NamedTensors& in, const Settings& settin
   Parameters set;
   for (const auto& [key, value] : settings) set.set(key, value);
   const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
-  const NamedTensors again = call_operator(*make_backend("reference"), op, in, set);
-  for (const auto& [name, tensor] : out) {
-    EXPECT_EQ(std::memcmp(tensor.data(), again.at(name).data(), tensor.bytes()), 0) << op << name;
+  test::FarBackend far;
+  for (const NamedTensors& again : {call_operator(*make_backend("reference"), op, in, set),
+                                    call_operator(far, op, in, set)}) {
+    for (const auto& [name, tensor] : out) {
+      EXPECT_EQ(std::memcmp(tensor.data(), again.at(name).data(), tensor.bytes()), 0) << op << name;
+    }
   }
   return out;
 }
