@@ -31,17 +31,18 @@ TEST(Elements, IntegersAreFiniteNumbersOfTheirRange) {
 TEST(Elements, NeighboursDifferByOneStep) {
   const auto steps = [](Dtype type, std::uint64_t below, std::uint64_t above) {
     const ElementReader read(type);
-    return read(above).order - read(below).order;
+    EXPECT_LE(read(below).order, read(above).order) << name_of(type);
+    return ulp_distance(read(below).order, read(above).order);
   };
-  EXPECT_EQ(steps(Dtype::u64, (1ull << 63) - 1, 1ull << 63), 1);
-  EXPECT_EQ(steps(Dtype::u64, 0, 1), 1);
-  EXPECT_EQ(steps(Dtype::i64, ~0ull, 0), 1);
-  EXPECT_EQ(steps(Dtype::f64, 1ull << 63, 0), 0);
-  EXPECT_EQ(steps(Dtype::f64, (1ull << 63) + 1, 1), 2);
-  EXPECT_EQ(steps(Dtype::f32, 0x80000001, 0), 1);
-  EXPECT_EQ(steps(Dtype::bf16, 0x8001, 1), 2);
-  EXPECT_EQ(steps(Dtype::e4m3, 0x81, 0), 1);
-  EXPECT_EQ(steps(Dtype::e8m0, 127, 128), 1);
+  EXPECT_EQ(steps(Dtype::u64, (1ull << 63) - 1, 1ull << 63), 1u);
+  EXPECT_EQ(steps(Dtype::u64, 0, 1), 1u);
+  EXPECT_EQ(steps(Dtype::i64, ~0ull, 0), 1u);
+  EXPECT_EQ(steps(Dtype::f64, 1ull << 63, 0), 0u);
+  EXPECT_EQ(steps(Dtype::f64, (1ull << 63) + 1, 1), 2u);
+  EXPECT_EQ(steps(Dtype::f32, 0x80000001, 0), 1u);
+  EXPECT_EQ(steps(Dtype::bf16, 0x8001, 1), 2u);
+  EXPECT_EQ(steps(Dtype::e4m3, 0x81, 0), 1u);
+  EXPECT_EQ(steps(Dtype::e8m0, 127, 128), 1u);
 }
 
 TEST(Elements, InfinityAndNanAreMarked) {

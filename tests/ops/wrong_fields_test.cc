@@ -201,6 +201,34 @@ TEST(WrongFields, OfCombinedRowsAreRefused) {
       .expect_that_checks_see_all();
 }
 
+TEST(WrongFields, SlotsNameRowsOnceOrNone) {
+  Tensor rows(Dtype::bf16, {3, 4}), slots(Dtype::i32, {2, 1}), out(Dtype::bf16, {2, 4});
+  Bare bare;
+  const auto refused = [&](std::int32_t first, std::int32_t second, bool gradient) {
+    slots.as<std::int32_t>()[0] = first;
+    slots.as<std::int32_t>()[1] = second;
+    try {
+      if (gradient) {
+        combine_rows_backward(bare, {{}, slots.operand(), {}, out.operand(), rows.result(), {}});
+      } else {
+        combine_rows(bare, {rows.operand(), slots.operand(), {}, out.result()});
+      }
+    } catch (const Error& error) {
+      return error.fault() != Fault::unsupported;
+    }
+    return false;
+  };
+  for (const bool gradient : {false, true}) {
+    EXPECT_FALSE(refused(-1, 2, gradient));
+    EXPECT_FALSE(refused(-1, -1, gradient));
+    for (const std::int32_t bad : {-2, 3}) {
+      EXPECT_TRUE(refused(bad, 0, gradient)) << bad;
+      EXPECT_TRUE(refused(0, bad, gradient)) << bad;
+    }
+    EXPECT_EQ(refused(1, 1, gradient), gradient) << "a gradient has one place";
+  }
+}
+
 TEST(WrongFields, OfPaddedGroupsAreRefused) {
   Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {96, 4});
   Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
