@@ -47,6 +47,69 @@ bool reorder(Call& call, const std::string& name, Index run, Index (*source)(Ind
   return true;
 }
 
+/// The same of whole rows: the depth of a gradient.
+bool reorder_rows(Call& call, const std::string& name, Index run, Index (*source)(Index, Index)) {
+  const Tensor& given = call.input(name);
+  if (given.rank() != 2) return false;
+  std::vector<Index> kept;
+  for (Index r = 0; r < given.extent(0); ++r) {
+    const Index from = r / run * run + source(r % run, run);
+    kept.push_back(from < given.extent(0) ? from : r);
+  }
+  call.replace(name, gathered(given, 0, kept));
+  return true;
+}
+
+/// Tiles [height, width] of the last two axes read from a buffer that holds each column-major.
+bool transpose_tiles(Call& call, const std::string& name, Index height, Index width) {
+  const Tensor& given = call.input(name);
+  if (given.rank() < 2) return false;
+  const Index columns = given.shape().back();
+  const Index rows = given.shape()[given.shape().size() - 2];
+  if (rows < height || columns < width) return false;
+  Tensor seen = given;
+  const std::size_t size = size_of(given.dtype());
+  const auto at = [size](Index i) { return static_cast<std::size_t>(i) * size; };
+  for (Index first = 0; first < given.elements(); first += rows * columns) {
+    for (Index top = 0; top + height <= rows; top += height) {
+      for (Index left = 0; left + width <= columns; left += width) {
+        const Index corner = first + top * columns + left;
+        for (Index k = 0; k < height * width; ++k) {
+          const Index from = k % height * width + k / height;
+          std::memcpy(seen.data() + at(corner + k / width * columns + k % width),
+                      given.data() + at(corner + from / width * columns + from % width), size);
+        }
+      }
+    }
+  }
+  call.replace(name, std::move(seen));
+  return true;
+}
+
+struct TileShape {
+  Index height;
+  Index width;
+};
+constexpr TileShape kTileShapes[] = {
+    {4, 4},   {8, 8},   {16, 16}, {32, 32},  {64, 64},  {128, 128}, {128, 4},
+    {4, 128}, {16, 4},  {4, 16},  {8, 4},    {4, 8},    {16, 8},    {8, 16},
+    {32, 16}, {16, 32}, {32, 8},  {8, 32},   {64, 32},  {32, 64},   {64, 16},
+    {16, 64}, {128, 8}, {8, 128}, {128, 16}, {16, 128}, {128, 32},  {32, 128}};
+
+void add_tiles(const Factor& f, std::vector<Hypothesis>& list) {
+  for (const TileShape& tile : kTileShapes) {
+    const std::string shape = std::to_string(tile.height) + " x " + std::to_string(tile.width);
+    add(
+        list, f.codes_name + "=tiles_transposed",
+        "tiles of " + shape + " of " + f.codes_name +
+            (tile.height == tile.width ? " are transposed" : " are read column-major"),
+        [name = f.codes_name, tile](Call& c) {
+          return transpose_tiles(c, name, tile.height, tile.width);
+        },
+        false);
+  }
+}
+
 Index reversed(Index i, Index run) { return run - 1 - i; }
 Index halves(Index i, Index run) { return (i + run / 2) % run; }
 Index interleaved(Index i, Index run) { return i % 2 * (run / 2) + i / 2; }
@@ -94,18 +157,23 @@ void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     add(
         list, name + "=flushed", "subnormal codes of " + f->name + " are read as zero",
         [name, format = f->format](Call& c) { return flush_subnormals(c, name, format); }, true);
-    if (product->wgrad) continue;  // neighbours along the last axis are lines, not depth
+    const bool rows = product->wgrad;  // the depth of a gradient
     for (const Lanes& lanes : kLanes) {
       for (const Index run : {2, 4, 8, 16, 32, 64}) {
         if (run < lanes.least) continue;
         const std::string every = std::to_string(run);
         add(
             list, name + "=" + lanes.id + "_" + every,
-            f->name + " is " + lanes.phrase + " " + every + " along K",
-            [name, run, source = lanes.source](Call& c) { return reorder(c, name, run, source); },
+            (rows ? "rows of " + name + " are " : f->name + " is ") + lanes.phrase + " " + every +
+                (rows ? "" : " along K"),
+            [name, run, source = lanes.source, rows](Call& c) {
+              return rows ? reorder_rows(c, name, run, source) : reorder(c, name, run, source);
+            },
             true);
       }
     }
+    add_tiles(*f, list);
+    if (rows) continue;
     const Index k = f->codes->shape().back();
     std::vector<Index> strides;
     for (const Index more : {1, 8, 16, 32, 64, 128}) {

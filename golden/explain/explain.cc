@@ -13,6 +13,7 @@
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/search.h"
+#include "golden/explain/steps.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/step_order.h"
 
@@ -131,6 +132,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
     append(claims, recover_stride(o));
     append(claims, recover_padding(call, o, expected));
     append(claims, recover_unwritten(o));
+    append(claims, recover_permuted(o));
     append(claims, recover_moved(o));
     append(claims, recover_added(o));
   }
@@ -151,6 +153,101 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   return search(backend, call, outputs, std::move(list), progress, nearest);
 }
 
+/// What was found out, and the outputs with what it explains settled.
+struct Shown {
+  std::vector<Claim> claims;
+  std::vector<Output> outputs;
+  Nearest nearest;
+  std::string pattern;  ///< of what the steps of an operator leave open
+  double judged() const {
+    double sum = 0.0;
+    for (const Claim& c : claims) sum += c.judged();
+    return sum;
+  }
+};
+
+/// Whether `call` gives the outputs that are owed.
+bool gives(Backend& backend, const Call& call, const NamedTensors& owed) {
+  try {
+    NamedTensors made = run_call(backend, call);
+    return std::all_of(owed.begin(), owed.end(), [&](const auto& entry) {
+      const auto at = made.find(entry.first);
+      return at != made.end() &&
+             make_output(call, entry.first, entry.second, at->second).differing == 0;
+    });
+  } catch (const Error&) {
+    return false;  // it is not the call that made them
+  }
+}
+
+/// Causes in the one call that made an output of an operator of many steps, and its other outputs.
+void show_step(Backend& backend, const StepCall& step, Output& output, Shown& shown,
+               const Progress& progress) {
+  NamedTensors owed;
+  NamedTensors came;
+  std::vector<Output*> own;
+  for (const StepCall::Same& same : step.outputs) {
+    for (Output& o : shown.outputs) {
+      if (o.name != same.own) continue;
+      owed.emplace(same.inner, *o.expected);
+      came.emplace(same.inner, *o.actual);
+      own.push_back(&o);
+    }
+  }
+  if (!gives(backend, step.call, owed)) return;
+  const Explanation inner = explain(backend, step.call, owed, came, progress);
+  if (inner.causes.empty()) return;
+  double rest = 0.0;
+  for (const Output* o : own) rest += static_cast<double>(o->left);
+  const std::string prefix = output.name + " as " + step.call.op + ": ";
+  for (const Cause& cause : inner.causes) {
+    Claim claim{cause.id, prefix + cause.sentence, cause.where};
+    claim.where.tensor = output.name;
+    claim.elements = cause.share * static_cast<double>(inner.differing);
+    rest -= claim.elements;
+    shown.claims.push_back(std::move(claim));
+  }
+  if (inner.verdict == ExplainVerdict::explained) rest = 0.0;
+  if (rest >= 1.0) shown.pattern += (shown.pattern.empty() ? "" : "; ") + prefix + inner.pattern;
+  for (Output* o : own) {
+    for (std::size_t i = 0; i < o->marks.size(); ++i) o->settle(static_cast<Index>(i));
+  }
+}
+
+/// An output that is bit for bit what other casts of the operands give.
+bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown& shown) {
+  for (const StepAlternative& other : step_alternatives(backend, call, output.name)) {
+    NamedTensors came;
+    came.emplace(other.step.outputs.front().inner, *output.actual);
+    if (!gives(backend, other.step.call, came)) continue;
+    Claim claim{other.id, output.name + ": operands are " + other.phrase, {}};
+    claim.where.tensor = output.name;
+    claim.elements = static_cast<double>(output.left);
+    for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+    shown.claims.push_back(std::move(claim));
+    return true;
+  }
+  return false;
+}
+
+/// The outputs of an operator of many steps, each as the call that made it.
+Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                     const NamedTensors& expected, const Progress& progress) {
+  Shown shown{{}, outputs, {}, {}};
+  for (Output& o : shown.outputs) {
+    if (o.left == 0) continue;
+    try {
+      if (show_other_casts(backend, call, o, shown)) continue;
+      for (const StepCall& step : step_calls(backend, call, expected, o.name)) {
+        if (o.left > 0) show_step(backend, step, o, shown, progress);
+      }
+    } catch (const Error&) {
+      continue;  // the operands of the step are not there, or none that it takes
+    }
+  }
+  return shown;
+}
+
 /// Several causes, or one that only says what the output looks like.
 bool is_patchwork(const std::vector<Claim>& claims, Index left) {
   if (claims.empty()) return false;
@@ -167,6 +264,41 @@ std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
   std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
   return text.substr(0, text.find('.') + 2) + " %";
+}
+
+/// As if nothing had been explained yet.
+void forget(Output& output) {
+  for (Mark& m : output.marks) {
+    if (m == Mark::settled) m = Mark::differs;
+  }
+  output.left = output.differing;
+}
+
+/// What outputs and altered calls say of the operator as a whole.
+Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output> outputs,
+                         const NamedTensors& expected, const Progress& progress) {
+  Shown shown{{}, std::move(outputs), {}, {}};
+  std::vector<Claim>& claims = shown.claims;
+  claims = shown_by_outputs(call, shown.outputs, expected);
+  if (left_of(shown.outputs) > 0)
+    append(claims, shown_by_runs(backend, call, shown.outputs, progress, shown.nearest));
+  for (Output& o : shown.outputs) {
+    append(claims, recover_order(o));
+    append(claims, recover_tiles(o));
+    append(claims, recover_factors(o));
+    append(claims, recover_mapped(o));
+  }
+  if (is_patchwork(claims, left_of(shown.outputs))) {
+    // One cause that gives every bit says more than what several parts look like.
+    std::vector<Output> again = shown.outputs;
+    for (Output& o : again) forget(o);
+    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress, shown.nearest);
+    if (left_of(again) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
+      claims = std::move(whole);
+      shown.outputs = std::move(again);
+    }
+  }
+  return shown;
 }
 
 }  // namespace
@@ -219,39 +351,36 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   note(outputs.later);
   const Index considered = left_of(outputs.list);
 
-  const std::vector<Output> untouched = outputs.list;
-  Nearest nearest;
-  std::vector<Claim> claims = shown_by_outputs(call, outputs.list, expected);
-  if (left_of(outputs.list) > 0)
-    append(claims, shown_by_runs(backend, call, outputs.list, progress, nearest));
-  for (Output& o : outputs.list) {
-    append(claims, recover_order(o));
-    append(claims, recover_factors(o));
-    append(claims, recover_mapped(o));
+  Shown shown;
+  if (has_steps(call)) {
+    shown = shown_by_steps(backend, call, outputs.list, expected, progress);
   }
-  if (is_patchwork(claims, left_of(outputs.list))) {
-    // One cause that gives every bit says more than what several parts look like.
-    std::vector<Output> again = untouched;
-    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress, nearest);
-    if (left_of(again) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
-      claims = std::move(whole);
-      outputs.list = std::move(again);
-    }
+  if (shown.claims.empty() || left_of(shown.outputs) > 0 || !shown.pattern.empty()) {
+    Shown measured = shown_by_measuring(backend, call, std::move(outputs.list), expected, progress);
+    if (shown.claims.empty() || measured.judged() > shown.judged()) shown = std::move(measured);
   }
+  std::vector<Claim>& claims = shown.claims;
   std::stable_sort(claims.begin(), claims.end(),
-                   [](const Claim& a, const Claim& b) { return a.elements > b.elements; });
+                   [](const Claim& a, const Claim& b) { return a.judged() > b.judged(); });
+  double not_judged = 0.0;
   for (Claim& c : claims) {
+    not_judged += c.elements - c.judged();
     e.causes.push_back({std::move(c.id), std::move(c.sentence),
-                        std::min(1.0, c.elements / static_cast<double>(considered)), c.where});
+                        std::min(1.0, c.judged() / static_cast<double>(considered)), c.where});
   }
-  const Index left = left_of(outputs.list);
-  e.verdict = left == 0          ? ExplainVerdict::explained
+  const bool all = left_of(shown.outputs) == 0 && shown.pattern.empty() && not_judged < 1.0;
+  e.verdict = all                ? ExplainVerdict::explained
               : e.causes.empty() ? ExplainVerdict::unknown
                                  : ExplainVerdict::partly;
-  for (const Output& o : outputs.list) note(pattern_of(o));
-  if (e.verdict == ExplainVerdict::unknown && nearest.gain_db >= kNearDb) {
-    note(std::to_string(std::lround(nearest.gain_db)) + " dB nearer, but not these bits, if " +
-         nearest.phrase);
+  if (not_judged >= 1.0) {
+    note(std::to_string(std::llround(not_judged)) +
+         " more elements that differ were too many to compute with their cause");
+  }
+  for (const Output& o : shown.outputs) note(pattern_of(o));
+  note(shown.pattern);
+  if (e.verdict == ExplainVerdict::unknown && shown.nearest.gain_db >= kNearDb) {
+    note(std::to_string(std::lround(shown.nearest.gain_db)) +
+         " dB nearer, but not these bits, if " + shown.nearest.phrase);
   }
   return e;
 }

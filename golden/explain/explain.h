@@ -13,8 +13,8 @@ namespace mxo {
 
 enum class ExplainVerdict : std::uint8_t {
   same,       ///< every bit is the one owed
-  explained,  ///< causes that were confirmed explain every differing element
-  partly,     ///< they explain some
+  explained,  ///< every differing element was computed with a cause and holds what it gives
+  partly,     ///< some were, and do; others were not computed, or hold something else
   unknown,    ///< none explains any; `pattern` says what the differences look like
 };
 std::string_view name_of(ExplainVerdict verdict);
@@ -23,7 +23,7 @@ std::string_view name_of(ExplainVerdict verdict);
 struct Cause {
   std::string id;        ///< stable, for programs: "never_written.nan"
   std::string sentence;  ///< what happened and where
-  double share = 0;      ///< of the differing elements; estimated where a sample was run
+  double share = 0;      ///< of the differing elements: those that were computed and hold it
   Where where;
 };
 

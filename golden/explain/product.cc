@@ -55,6 +55,7 @@ Index tiles_before(const Product& p, Index g) {
 
 /// Scale index of column `line`, depth `d` rows into group `g`, of a factor of a gradient.
 Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Index d) {
+  if (f.scales != nullptr && f.scales->elements() == 1) return 0;
   if (f.scales == nullptr || f.scales->rank() != 2) return -1;
   const Index columns = f.scales->extent(1);
   if (is_mx(f)) return (p.begin(g) + d) / p.block * columns + line;
@@ -67,6 +68,7 @@ Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Ind
 bool has_scale_lines(const Product& p, const Factor& f, Index lines) {
   if (f.scales == nullptr) return true;
   const Tensor& s = *f.scales;
+  if (s.elements() == 1) return true;
   if (p.wgrad) return s.rank() == 2 && s.extent(1) == lines;
   if (&f == &p.a) return (s.rank() == 1 || s.rank() == 2) && s.extent(0) == lines;
   return (s.rank() == 2 || s.rank() == 3) && s.extent(0) == p.groups() && s.extent(1) > 0;
@@ -153,6 +155,7 @@ Index Product::scale_a(Index g, Index i, Index d) const {
   if (wgrad) return gradient_scale(*this, a, g, i, d);
   if (a.scales == nullptr) return -1;
   const Tensor& s = *a.scales;
+  if (s.elements() == 1) return 0;
   if (s.rank() == 1) return i < s.extent(0) ? i : -1;
   return i * s.extent(1) + d / block_of(k, s.extent(1));
 }
@@ -161,6 +164,7 @@ Index Product::scale_b(Index g, Index j, Index d) const {
   if (wgrad) return gradient_scale(*this, b, g, j, d);
   if (b.scales == nullptr) return -1;
   const Tensor& s = *b.scales;
+  if (s.elements() == 1) return 0;
   if (s.rank() == 2) return g * s.extent(1) + j / shared(n, s.extent(1));
   if (s.rank() != 3) return -1;
   const Index lines = s.extent(1) == n ? 1 : block_of(n, s.extent(1));
@@ -210,7 +214,8 @@ Call sliced(const Call& call, const Product& product, const Window& window) {
   const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
     if (name.empty() || !call.has(name)) return;
     const Tensor& whole = call.input(name);
-    if (static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
+    const bool one = name.ends_with(".scales") && whole.elements() == 1;
+    if (one || static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
     part.replace(name, gathered(whole, axis, kept));
   };
   if (product.wgrad) {

@@ -216,7 +216,7 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     return "the layout is " + other + " rather than " + now;
   });
   for (const char* key :
-       {"overflow", "rounding", "underflow", "score", "normalize", "other_groups"}) {
+       {"overflow", "rounding", "underflow", "score", "normalize", "other_groups", "group_score"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });
@@ -228,6 +228,16 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   list.push_back({"no_saturation", "values beyond the largest code do not saturate", Stage::output,
                   [](Call&) { return true; },
                   [](const Call& c, NamedTensors& out) { return leave_out_saturation(c, out); }});
+}
+
+void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  for (const char* key :
+       {"recipe", "pad", "activation", "halves", "bf16_steps", "steps", "combine_steps", "scores",
+        "router_logits", "pipeline", "precision", "over"}) {
+    add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
+      return std::string(key) + " is " + other + " rather than " + now;
+    });
+  }
 }
 
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
@@ -242,6 +252,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_sum_hypotheses(call, list);
   add_output_hypotheses(call, list);
   add_partial_hypotheses(call, list);
+  add_setting_hypotheses(call, list);
   return list;
 }
 

@@ -122,7 +122,7 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
     claim.where = place.where;
     claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
                      static_cast<double>(trial->seen);
-    claim.sampled = true;
+    claim.confirmed = static_cast<double>(trial->fixed);
     if (trial->fixed == trial->seen) {
       for (Index i = 0; i < output.rows * output.columns; ++i) output.settle(i);
     }
@@ -135,6 +135,9 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
 bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && !h.measured && !h.name.starts_with("group_ends");
 }
+
+/// Another sum or rounding is that of every element: not of those that another cause leaves.
+bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
 
 Index left_of(const std::vector<Output>& outputs) {
   Index left = 0;
@@ -162,6 +165,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         if (progress) progress(static_cast<double>(i) / static_cast<double>(list.size()), h.name);
         if (!h.only.rows.empty() || !h.only.columns.empty()) continue;
         if (alters_whole_operands(h) != whole_operands) continue;
+        if (round > 0 && is_of_all(h)) continue;
         auto trial = bench.run({&h});
         if (!trial) continue;
         near.emplace_back(trial->gain_db, &h);
@@ -189,6 +193,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           const Hypothesis* first = near[b].second;
           const Hypothesis* second = other;
           if (first == second || !combine(*first, *second)) continue;
+          if (round > 0 && (is_of_all(*first) || is_of_all(*second))) continue;
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
           if (trial && promising(*trial)) pairs.push_back({{first, second}, std::move(*trial)});

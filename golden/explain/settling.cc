@@ -63,7 +63,7 @@ class Settling {
     claim.id = name_of(candidate_->hypotheses);
     claim.where = where_;
     claim.elements = static_cast<double>(elements_);
-    claim.sampled = sampled_;
+    claim.confirmed = confirmed_;
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
     found.push_back(std::move(claim));
     return found;
@@ -201,7 +201,6 @@ class Settling {
              1, 16));
     const std::optional<Trial> across = run(wide);
     if (!across) return;
-    sampled_ = true;
     const bool all = down->all() && across->all();
     for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
     const auto holds = [&](Index i) {
@@ -218,7 +217,23 @@ class Settling {
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (const Index i : found) output.settle(i);
     elements_ = static_cast<Index>(found.size());
+    confirmed_ = static_cast<double>(computed(output, {&*down, &*across}));
     words_ += judged_on(std::min(down->seen + across->seen, failing), failing);
+  }
+
+  /// Elements that one of the runs gave.
+  static Index computed(const Output& output, std::initializer_list<const Trial*> runs) {
+    std::vector<std::uint8_t> given(output.marks.size());
+    for (const Trial* run : runs) {
+      const Patch& patch = run->patches.front();
+      const Credit& c = run->credits.front();
+      for (std::size_t i = 0; i < c.mask.size(); ++i) {
+        const Index row = patch.rows[i / patch.columns.size()];
+        const Index column = patch.columns[i % patch.columns.size()];
+        given[static_cast<std::size_t>(row * output.columns + column)] |= c.mask[i];
+      }
+    }
+    return std::count(given.begin(), given.end(), std::uint8_t{1});
   }
 
   static Index lines(const Output& output) {
@@ -233,7 +248,7 @@ class Settling {
   Bench& bench_;
   const Candidate* candidate_;
   Index elements_ = 0;
-  bool sampled_ = false;
+  double confirmed_ = -1;
   Where where_;
   std::string words_;
 };

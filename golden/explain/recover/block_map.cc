@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "golden/explain/name/permutation.h"
+
 namespace mxo {
 namespace {
 
@@ -119,6 +121,30 @@ std::vector<Candidate> simple_maps(const std::string& name, Index blocks) {
   return list;
 }
 
+/// Maps that come again every few blocks.
+std::vector<Candidate> periodic_maps(const std::vector<Line>& lines, const std::string& name,
+                                     Index blocks) {
+  const auto fits = [&](Index period, Index i, Index j) {
+    if (period > blocks) return false;
+    for (const Line& line : lines) {
+      for (std::size_t b = static_cast<std::size_t>(i); b < line.given.size();
+           b += static_cast<std::size_t>(period)) {
+        const std::size_t from = b - static_cast<std::size_t>(i) + static_cast<std::size_t>(j);
+        if (from >= line.given.size() || !line.taken[b]) continue;
+        if (!line.taken[b]->holds(line.given[from])) return false;
+      }
+    }
+    return true;
+  };
+  std::vector<Candidate> list;
+  for (const Permutation& p : permutations_of(fits)) {
+    if (2 * p.period() > blocks && !p.has_name()) continue;
+    list.push_back({"the scales of the K blocks of " + name + " are taken " + p.words(),
+                    [p](Index b) { return p.from(b); }});
+  }
+  return list;
+}
+
 /// Each block's own source, where one and only one block's scales are those that were measured.
 std::optional<Candidate> free_map(const std::vector<Line>& lines, const std::string& name,
                                   Index blocks) {
@@ -192,6 +218,8 @@ void add_block_map(const Seen& seen, std::vector<Hypothesis>& list) {
   if (blocks < 2) return;
   std::vector<Candidate> maps = simple_maps(seen.factor().name, blocks);
   const std::vector<Line> lines = lines_of(seen);
+  for (Candidate& c : periodic_maps(lines, seen.factor().name, blocks))
+    maps.push_back(std::move(c));
   if (auto own = free_map(lines, seen.factor().name, blocks)) maps.push_back(std::move(*own));
   std::size_t added = 0;
   for (Candidate& c : maps) {

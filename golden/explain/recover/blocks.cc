@@ -147,6 +147,13 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
       return all;
     });
   }
+  if (n > columns && n / columns <= 256) {
+    from("its column in all rows of blocks", [columns, n](Index s) {
+      Sources all;
+      for (Index i = s % columns; i < n; i += columns) all.push_back(i);
+      return all;
+    });
+  }
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
   list.push_back({"the whole tensor", std::vector<float>(amax.size(), most)});

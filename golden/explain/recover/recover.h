@@ -21,6 +21,10 @@ std::vector<Claim> recover_added(Output& output);
 std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.
 std::vector<Claim> recover_order(Output& output);
+/// Rows or columns in an order that comes again every few: exchanged in pairs, reversed in fours.
+std::vector<Claim> recover_permuted(Output& output);
+/// Tiles that are transposed.
+std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
 std::vector<Claim> recover_factors(Output& output);
 /// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.

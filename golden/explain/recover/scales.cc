@@ -36,11 +36,9 @@ Spread spread_of(const Seen& seen) {
   return spread;
 }
 
-}  // namespace
-
-void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
-  const std::optional<Product> p = product_of(call);
-  if (!p || output.name != p->output || output.left == 0) return;
+/// What the scales that were measured on some lines say.
+void add_seen_scales(const std::optional<Product>& p, const Output& output,
+                     std::vector<Hypothesis>& list) {
   for (const Side side : {Side::a, Side::b}) {
     Seen seen{*p, side, measure(*p, output, side, kLines)};
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
@@ -80,23 +78,33 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
       std::sort(lines->begin(), lines->end());
       lines->erase(std::unique(lines->begin(), lines->end()), lines->end());
     }
-    list.push_back(
-        {name + "=other",
-         side_words(seen.factor()) + " are others than were given, and none of them (old ones?)",
-         Stage::input,
-         [name, values](Call& c) {
-           Tensor scales = c.input(name);
-           for (const auto& [i, v] : values) {
-             scales.as<std::uint8_t>()[i] =
-                 static_cast<std::uint8_t>(std::clamp(std::log2(v) + 127.0, 0.0, 254.0));
-           }
-           c.replace(name, std::move(scales));
-           return true;
-         },
-         {},
-         false,
-         std::move(only)});
+    list.push_back({name + "=other",
+                    side_words(seen.factor()) +
+                        " are not those that were given: values of other places, or old ones",
+                    Stage::input,
+                    [name, values](Call& c) {
+                      Tensor scales = c.input(name);
+                      for (const auto& [i, v] : values) {
+                        scales.as<std::uint8_t>()[i] =
+                            static_cast<std::uint8_t>(std::clamp(std::log2(v) + 127.0, 0.0, 254.0));
+                      }
+                      c.replace(name, std::move(scales));
+                      return true;
+                    },
+                    {},
+                    false,
+                    std::move(only)});
   }
+}
+
+}  // namespace
+
+void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || output.name != p->output || output.left == 0) return;
+  add_seen_scales(p, output, list);
+  add_measured_lines(*p, output, list);
+  add_depth_shifts(*p, output, list);
 }
 
 }  // namespace mxo

@@ -23,6 +23,13 @@ void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
 void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,
                           std::vector<Hypothesis>& list);
 
+/// Lines that took the codes, the scales or both of other lines: at one distance, or in an order
+/// that comes again every few.
+void add_measured_lines(const Product& p, const Output& output, std::vector<Hypothesis>& list);
+
+/// One side whose codes were read early or late along the depth.
+void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list);
+
 /// "the scales of x".
 std::string side_words(const Factor& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.

@@ -1,0 +1,237 @@
+// A mixture-of-experts layer as router, exchange, layers of experts and gates.
+#include <algorithm>
+#include <cstring>
+
+#include "golden/explain/steps.h"
+
+namespace mxo {
+namespace {
+
+/// A layer across ranks with every step that it owes.
+class Layer {
+ public:
+  Layer(Backend& backend, const Call& call, const NamedTensors& expected)
+      : backend_(backend), call_(call), expected_(expected) {
+    while (call.has(rank(ranks_) + "x")) ++ranks_;
+    experts_ = call.input("router").extent(0);
+  }
+
+  std::vector<StepCall> steps(const std::string& name) {
+    const std::size_t dot = name.find('.');
+    const bool of_rank = name.starts_with("rank") && dot != std::string::npos;
+    std::string step = of_rank ? name.substr(dot + 1) : name;
+    for (const std::string part : {".codes", ".scales"}) {
+      if (step.ends_with(part)) step.resize(step.size() - part.size());
+    }
+    if (!of_rank && (name == "dw1" || name == "dw2")) return gradient(name);
+    if (!of_rank) return {};
+    const Index p = std::stoll(name.substr(4, dot - 4));
+    if (step == "logits") return {logits(p)};
+    if (step == "permuted") return {dispatched("expert_major_padded", step)};
+    if (step == "dispatched") return {dispatched("rank_major", step)};
+    if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
+    if (step == "expert_out") return {linear(p, "act", "w2", "expert_out", false)};
+    if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
+    if (step == "dpermuted") return {linear(p, "dh", "w1", "dpermuted", true)};
+    if (step == "act") return {gate(p, "swiglu", "act", "y")};
+    if (step == "dh") return {gate(p, "swiglu_backward", "dh", "dx")};
+    if (step == "combined") return {combined()};
+    return {};
+  }
+
+ private:
+  static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
+  const Tensor& owed(const std::string& name) const { return expected_.at(name); }
+  bool has(const std::string& name) const { return expected_.count(name) > 0; }
+
+  void copy(Call& to, std::initializer_list<const char*> keys) const {
+    for (const char* key : keys) {
+      if (call_.set.has(key)) to.set.set(key, std::string(call_.set.text(key, "")));
+    }
+  }
+  void copy_sums(Call& to) const {
+    for (const auto& [key, value] : call_.set.all()) {
+      if (key == "sum" || key.starts_with("sum.")) to.set.set(key, value);
+    }
+  }
+
+  NamedTensors routed(Index p) const {
+    Call route{"route", {}, {}, nullptr};
+    copy(route, {"top_k", "score", "groups", "limited_groups", "group_score", "other_groups",
+                 "normalize", "scale"});
+    route.replace("logits", owed(rank(p) + "logits"));
+    return run_call(backend_, route);
+  }
+
+  Call exchange(const char* op) const {
+    Call made{op, {}, {}, call_.world};
+    copy(made, {"alignment", "placement", "format"});
+    made.set.set("experts", std::to_string(experts_));
+    const std::string pipeline(call_.set.text("pipeline", "mxfp8"));
+    made.set.set("precision", pipeline == "mxfp8"  ? "mxfp8"
+                              : pipeline == "flow" ? "fp8_blockwise"
+                                                   : "bf16");
+    if (call_.set.text("recipe", "mxfp8_rceil").find("floor") != std::string_view::npos) {
+      made.set.set("scale_mode", "floor");
+    }
+    for (Index p = 0; p < ranks_; ++p) {
+      NamedTensors chosen = routed(p);
+      made.replace(rank(p) + "experts", std::move(chosen.at("experts")));
+    }
+    return made;
+  }
+
+  StepCall logits(Index p) const {
+    Call product{"grouped_matmul", {}, {}, nullptr};
+    product.replace("x", call_.input(rank(p) + "x"));
+    const Tensor& router = call_.input("router");
+    Tensor w(router.dtype(), {1, router.extent(0), router.extent(1)});
+    std::copy_n(router.data(), router.bytes(), w.data());
+    product.replace("w", std::move(w));
+    Tensor ends(Dtype::i32, {1});
+    ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(call_.input(rank(p) + "x").extent(0));
+    product.replace("group_ends", std::move(ends));
+    product.set.set("out", "f32");
+    return {std::move(product), {{rank(p) + "logits", "y"}}};
+  }
+
+  StepCall dispatched(const char* layout, const std::string& step) const {
+    Call made = exchange("dispatch");
+    made.set.set("layout", layout);
+    StepCall result;
+    for (Index p = 0; p < ranks_; ++p) {
+      made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
+      for (const char* part : {"", ".codes", ".scales"}) {
+        const std::string own = rank(p) + step + part;
+        if (has(own)) result.outputs.push_back({own, rank(p) + (*part ? part + 1 : "x")});
+      }
+    }
+    result.call = std::move(made);
+    return result;
+  }
+
+  /// Ends of the padded rows of this rank's experts.
+  Tensor ends_of(Index p) const {
+    Call made = exchange("dispatch");
+    made.set.set("layout", "expert_major_padded");
+    for (Index q = 0; q < ranks_; ++q) made.replace(rank(q) + "x", call_.input(rank(q) + "x"));
+    NamedTensors out = run_call(backend_, made);
+    return std::move(out.at(rank(p) + "group_ends"));
+  }
+
+  /// This rank's experts of w [E, ...].
+  Tensor experts_of(const Tensor& w, Index p) const {
+    std::vector<Index> shape = w.shape();
+    shape[0] = experts_ / ranks_;
+    Tensor part(w.dtype(), shape);
+    std::memcpy(part.data(), w.data() + static_cast<std::size_t>(p) * part.bytes(), part.bytes());
+    return part;
+  }
+
+  StepCall linear(Index p, const char* from, const char* weights, const char* to,
+                  bool backward) const {
+    Call made{"grouped_linear", {}, {}, nullptr};
+    copy(made, {"recipe", "format"});
+    copy_sums(made);
+    if (call_.set.text("pipeline", "mxfp8") == "bf16") made.set.set("recipe", "bf16");
+    const std::string rows = rank(p) + from;
+    if (has(rows)) {
+      made.replace("x", owed(rows));
+    } else {
+      made.replace("x.codes", owed(rows + ".codes"));
+      made.replace("x.scales", owed(rows + ".scales"));
+    }
+    Tensor w = experts_of(call_.input(weights), p);
+    made.replace("w", backward ? transposed(w) : std::move(w));
+    made.replace("group_ends", ends_of(p));
+    return {std::move(made), {{rank(p) + to, "y"}}};
+  }
+
+  StepCall gate(Index p, const char* op, const char* to, const char* inner) const {
+    Call made{op, {}, {}, nullptr};
+    made.set.set("rounding", "bf16");
+    made.replace("x", owed(rank(p) + "h"));
+    if (std::string_view(op) == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
+    return {std::move(made), {{rank(p) + to, inner}}};
+  }
+
+  StepCall combined() const {
+    Call made = exchange("combine");
+    if (call_.set.has("combine_steps")) {
+      made.set.set("steps", std::string(call_.set.text("combine_steps", "f32")));
+    }
+    made.set.set("layout", "expert_major_padded");
+    StepCall result;
+    for (Index p = 0; p < ranks_; ++p) {
+      made.replace(rank(p) + "y", owed(rank(p) + "expert_out"));
+      NamedTensors chosen = routed(p);
+      if (call_.set.text("scores", "combine") == "combine") {
+        made.replace(rank(p) + "weights", std::move(chosen.at("weights")));
+      }
+      result.outputs.push_back({rank(p) + "combined", rank(p) + "out"});
+    }
+    result.call = std::move(made);
+    return result;
+  }
+
+  /// bf16 values of rows that are codes, or the rows.
+  Tensor values(const std::string& name) const {
+    if (has(name)) return owed(name);
+    Call made{"dequantize", {}, {}, nullptr};
+    copy(made, {"format"});
+    made.replace("codes", owed(name + ".codes"));
+    made.replace("scales", owed(name + ".scales"));
+    NamedTensors out = run_call(backend_, made);
+    return std::move(out.begin()->second);
+  }
+
+  /// Rows of all ranks one behind the other.
+  Tensor stacked(const std::string& step) const {
+    std::vector<Tensor> parts;
+    Index rows = 0;
+    for (Index p = 0; p < ranks_; ++p) {
+      parts.push_back(values(rank(p) + step));
+      rows += parts.back().extent(0);
+    }
+    Tensor all(parts.front().dtype(), {rows, parts.front().extent(1)});
+    std::byte* to = all.data();
+    for (const Tensor& part : parts) to = std::copy_n(part.data(), part.bytes(), to);
+    return all;
+  }
+
+  /// dw1 and dw2 in high precision, over the rows of all ranks.
+  std::vector<StepCall> gradient(const std::string& name) const {
+    Call made{"grouped_matmul_wgrad", {}, {}, nullptr};
+    copy_sums(made);
+    made.replace("dy", stacked(name == "dw2" ? "dexpert_out" : "dh"));
+    made.replace("x", stacked(name == "dw2" ? "act" : "permuted"));
+    const Index local = experts_ / ranks_;
+    Tensor ends(Dtype::i32, {experts_});
+    Index begin = 0;
+    for (Index p = 0; p < ranks_; ++p) {
+      const Tensor own = ends_of(p);
+      for (Index e = 0; e < local; ++e) {
+        ends.as<std::int32_t>()[p * local + e] =
+            static_cast<std::int32_t>(begin + own.as<std::int32_t>()[e]);
+      }
+      begin += values(rank(p) + "act").extent(0);
+    }
+    made.replace("group_ends", std::move(ends));
+    return {{std::move(made), {{name, "dw"}}}};
+  }
+
+  Backend& backend_;
+  const Call& call_;
+  const NamedTensors& expected_;
+  Index ranks_ = 0;
+  Index experts_ = 0;
+};
+
+}  // namespace
+
+std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
+                                  const std::string& name) {
+  return Layer(backend, call, expected).steps(name);
+}
+
+}  // namespace mxo

@@ -1,0 +1,49 @@
+// Operators of many steps as the calls that they are made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "golden/explain/call.h"
+
+namespace mxo {
+
+/// A call whose outputs are outputs of another call.
+struct StepCall {
+  Call call;
+  struct Same {
+    std::string own;    ///< in the other call
+    std::string inner;  ///< in this one
+  };
+  std::vector<Same> outputs;
+};
+
+/// Whether an operator is made of calls of others.
+inline bool has_steps(const Call& call) {
+  return call.op == "grouped_linear" || call.op == "moe_layer";
+}
+
+/// The call that makes output `name` of `call` from its operands and from `expected`, the outputs
+/// that are owed; none where the operator has one step, or the step is not known as a call.
+/// That it gives what is owed is for the caller to check.
+std::vector<StepCall> step_calls(Backend& backend, const Call& call, const NamedTensors& expected,
+                                 const std::string& name);
+
+/// The same of calls that differ from it in how their operands are cast.
+struct StepAlternative {
+  std::string id;
+  std::string phrase;
+  StepCall step;
+};
+std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& call,
+                                               const std::string& name);
+
+/// The parts of it: a layer of experts with its gradients, and the layer with router and exchange.
+std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name);
+std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
+                                  const std::string& name);
+
+/// The last two axes exchanged.
+Tensor transposed(const Tensor& tensor);
+
+}  // namespace mxo
