@@ -60,8 +60,14 @@ bool reorder_rows(Call& call, const std::string& name, Index run, Index (*source
   return true;
 }
 
-/// Tiles [height, width] of the last two axes read from a buffer that holds each column-major.
-bool transpose_tiles(Call& call, const std::string& name, Index height, Index width) {
+/// Where element k of a tile [height, width] is read, where it lies column-major or is taken so.
+using TileOrder = Index (*)(Index k, Index height, Index width);
+Index column_major(Index k, Index height, Index width) { return k % height * width + k / height; }
+Index row_major(Index k, Index height, Index width) { return k % width * height + k / width; }
+
+/// Tiles [height, width] of the last two axes in another order.
+bool transpose_tiles(Call& call, const std::string& name, Index height, Index width,
+                     TileOrder order) {
   const Tensor& given = call.input(name);
   if (given.rank() < 2) return false;
   const Index columns = given.shape().back();
@@ -75,7 +81,7 @@ bool transpose_tiles(Call& call, const std::string& name, Index height, Index wi
       for (Index left = 0; left + width <= columns; left += width) {
         const Index corner = first + top * columns + left;
         for (Index k = 0; k < height * width; ++k) {
-          const Index from = k % height * width + k / height;
+          const Index from = order(k, height, width);
           std::memcpy(seen.data() + at(corner + k / width * columns + k % width),
                       given.data() + at(corner + from / width * columns + from % width), size);
         }
@@ -99,14 +105,20 @@ constexpr TileShape kTileShapes[] = {
 void add_tiles(const Factor& f, std::vector<Hypothesis>& list) {
   for (const TileShape& tile : kTileShapes) {
     const std::string shape = std::to_string(tile.height) + " x " + std::to_string(tile.width);
-    add(
-        list, f.codes_name + "=tiles_transposed",
-        "tiles of " + shape + " of " + f.codes_name +
-            (tile.height == tile.width ? " are transposed" : " are read column-major"),
-        [name = f.codes_name, tile](Call& c) {
-          return transpose_tiles(c, name, tile.height, tile.width);
-        },
-        false);
+    for (const TileOrder order : {column_major, row_major}) {
+      const bool square = tile.height == tile.width;
+      if (square && order == row_major) continue;  // the same
+      add(
+          list, f.codes_name + "=tiles_transposed",
+          "tiles of " + shape + " of " + f.codes_name +
+              (square                  ? " are transposed"
+               : order == column_major ? " are read column-major"
+                                       : " lie column-major"),
+          [name = f.codes_name, tile, order](Call& c) {
+            return transpose_tiles(c, name, tile.height, tile.width, order);
+          },
+          false);
+    }
   }
 }
 

@@ -132,7 +132,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
     append(claims, recover_stride(o));
     append(claims, recover_padding(call, o, expected));
     append(claims, recover_unwritten(o));
-    append(claims, recover_permuted(o));
+    append(claims, recover_row_order(o));
     append(claims, recover_moved(o));
     append(claims, recover_added(o));
   }
@@ -284,6 +284,7 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
     append(claims, shown_by_runs(backend, call, shown.outputs, progress, shown.nearest));
   for (Output& o : shown.outputs) {
     append(claims, recover_order(o));
+    append(claims, recover_column_order(o));
     append(claims, recover_tiles(o));
     append(claims, recover_factors(o));
     append(claims, recover_mapped(o));

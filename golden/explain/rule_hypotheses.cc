@@ -216,7 +216,7 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     return "the layout is " + other + " rather than " + now;
   });
   for (const char* key :
-       {"overflow", "rounding", "underflow", "score", "normalize", "other_groups", "group_score"}) {
+       {"overflow", "rounding", "underflow", "score", "normalize", "other_groups"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });
@@ -232,8 +232,8 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
 
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   for (const char* key :
-       {"recipe", "pad", "activation", "halves", "bf16_steps", "steps", "combine_steps", "scores",
-        "router_logits", "pipeline", "precision", "over"}) {
+       {"group_score", "recipe", "pad", "activation", "halves", "bf16_steps", "steps",
+        "combine_steps", "scores", "router_logits", "pipeline", "precision", "over"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });

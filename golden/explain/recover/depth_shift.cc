@@ -14,8 +14,8 @@ constexpr Index kMostShift = 64;
 constexpr double kFit = 0.01;  ///< of the root mean square
 
 /// What is read beyond the ends of the depth.
-enum class Beyond : std::uint8_t { neighbour, zero, wraps };
-constexpr Beyond kBeyond[] = {Beyond::neighbour, Beyond::zero, Beyond::wraps};
+enum class Beyond : std::uint8_t { neighbour, round, zero, wraps };
+constexpr Beyond kBeyond[] = {Beyond::neighbour, Beyond::round, Beyond::zero, Beyond::wraps};
 
 /// An element of the output that differs.
 struct At {
@@ -101,7 +101,8 @@ std::string words_of(const Factor& f, const Shift& s, bool wgrad) {
          (wgrad ? (by == 1 ? " row " : " rows ") : (by == 1 ? " element " : " elements ")) +
          (s.by < 0 ? "before" : "after") + " their place along " + (wgrad ? "the rows" : "K") +
          (f.scales == nullptr ? "" : ", their scales are not") +
-         (s.beyond == Beyond::zero    ? ", zeros beyond the end"
+         (s.beyond == Beyond::round   ? ", coming round at the end of the tensor"
+          : s.beyond == Beyond::zero  ? ", zeros beyond the end"
           : s.beyond == Beyond::wraps ? ", coming round at the end"
                                       : "");
 }
@@ -148,7 +149,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
         // Beyond the end anything may be read: as much as there usually is.
         double square = 0.0;
         for (const double c : codes[e]) square += c * c;
-        const double may = 9.0 * edge * square / static_cast<double>(std::max<Index>(depth, 1));
+        const double may = 36.0 * edge * square / static_cast<double>(std::max<Index>(depth, 1));
         const double off = std::max(0.0, std::abs(sample[e].came - inside) - std::sqrt(may));
         noise += off * off;
         signal += sample[e].came * sample[e].came;

@@ -65,15 +65,16 @@ std::optional<Claim> claim_lines(Output& output, bool rows) {
   return std::nullopt;
 }
 
+std::vector<Claim> claims_of(Output& output, bool rows) {
+  if (output.left < kLeast || output.left != output.differing) return {};
+  auto claim = claim_lines(output, rows);
+  return claim ? std::vector<Claim>{std::move(*claim)} : std::vector<Claim>{};
+}
+
 }  // namespace
 
-std::vector<Claim> recover_permuted(Output& output) {
-  std::vector<Claim> claims;
-  for (const bool rows : {true, false}) {
-    if (output.left < kLeast || output.left != output.differing) return claims;
-    if (auto claim = claim_lines(output, rows)) claims.push_back(std::move(*claim));
-  }
-  return claims;
-}
+std::vector<Claim> recover_row_order(Output& output) { return claims_of(output, true); }
+
+std::vector<Claim> recover_column_order(Output& output) { return claims_of(output, false); }
 
 }  // namespace mxo

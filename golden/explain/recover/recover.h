@@ -22,7 +22,8 @@ std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.
 std::vector<Claim> recover_order(Output& output);
 /// Rows or columns in an order that comes again every few: exchanged in pairs, reversed in fours.
-std::vector<Claim> recover_permuted(Output& output);
+std::vector<Claim> recover_row_order(Output& output);
+std::vector<Claim> recover_column_order(Output& output);
 /// Tiles that are transposed.
 std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
