@@ -22,6 +22,7 @@
 #include "ops/quantize.h"
 #include "ops/scale_layouts.h"
 #include "ops/swiglu.h"
+#include "ops/swiglu_quantize.h"
 
 namespace mxo::bench {
 namespace {
@@ -300,6 +301,22 @@ void steps(cuda::DeviceBackend& backend, Table& table, Index rows, Index width) 
             [&](HostTwin& twin) {
               return Swiglu{twin.in(gate.x), {}, twin.out(gate.y)};
             });
+  BackendTensor codes(backend, Dtype::e4m3, {rows, width});
+  BackendTensor scales(backend, Dtype::e8m0, {rows, width / 32});
+  for (const Dtype rounding : {Dtype::f32, Dtype::bf16}) {
+    const SwigluQuantize cast{
+        x.operand(), {}, {}, rounding, {codes.result(), scales.result(), kMxColumns}};
+    table.row(std::string("swiglu_quantize, y in ") + std::string(name_of(rounding)) + " " + shape,
+              bytes_of(x.operand()) + bytes_of(codes.operand()) + bytes_of(scales.operand()),
+              swiglu_quantize, cast, [&](HostTwin& twin) {
+                return SwigluQuantize{
+                    twin.in(cast.x),
+                    {},
+                    {},
+                    rounding,
+                    {twin.out(cast.to.codes), twin.out(cast.to.scales), kMxColumns}};
+              });
+  }
   constexpr Index kSlots = 8;
   const Index tokens = rows / kSlots;
   std::vector<std::int32_t> order(static_cast<std::size_t>(rows));

@@ -78,7 +78,8 @@ Accumulation sum_from(const Parameters& set, OperandKind kind) {
   sum.exponent_floor = bounded(set, "sum.floor", sum.exponent_floor, -1000, 0);
   sum.promote = bounded(set, "sum.promote", sum.promote, 0, kMaxK);
   sum.tile = bounded(set, "sum.tile", sum.tile, 1, kMaxK);
-  if (set.text("sum.split", "") != "auto") {
+  const std::string_view split = set.text("sum.split", "");
+  if (split != "auto" && split != "table") {
     sum.split = bounded(set, "sum.split", sum.split, 1, 4096);
   }
   if (set.has("sum.tile") && sum.tile % sum.instruction != 0) {

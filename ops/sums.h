@@ -143,9 +143,9 @@ std::span<const SumRow> sums();
 Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::other);
 
 /// The sum that `sum` names, with sum.fold, sum.block, sum.chunk, sum.bits, sum.output, sum.floor,
-/// sum.promote, sum.split and sum.tile put in place of the machine's.  sum.split=auto counts as 1.
-/// Throws as sum_named, and Error(argument) where a value is out of range or the sum has no
-/// such parameter.
+/// sum.promote, sum.split and sum.tile put in place of the machine's.  sum.split=auto and =table
+/// count as 1. Throws as sum_named, and Error(argument) where a value is out of range or the sum
+/// has no such parameter.
 Accumulation sum_from(const Parameters& parameters, OperandKind kind);
 
 /// Throws Error(unsupported) if the machine `sum` cannot take operands of `kind` at all: mixed
@@ -162,7 +162,8 @@ inline constexpr ParameterSpec kSumParameters[] = {
     {"sum.promote", "", "instructions between additions to an f32 sum; 0 never"},
     {"sum.fold", "", "where scales multiply: term, x_then_w, joint, joint_add or after"},
     {"sum.block", "", "k of a partial sum that restarts; 0 as the scales have it"},
-    {"sum.split", "", "parts K is cut into; auto reports those that give the operand y"},
+    {"sum.split", "",
+     "parts K is cut into; auto reports those that give the operand y, table has cuBLASLt's"},
     {"sum.tile", "", "k of a tile of the split"},
 };
 

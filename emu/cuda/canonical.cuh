@@ -30,4 +30,11 @@ __device__ inline T canonical(float x) {
   }
 }
 
+/// Two floats rounded to bf16, the first in the low half; of a NaN 7FFF.
+__device__ inline std::uint32_t bf16_pair(float first, float second) {
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+}
+
 }  // namespace mxo::cuda

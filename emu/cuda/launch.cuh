@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/device_backend.cuh"
@@ -48,6 +49,19 @@ bool rows_aligned(const AnyView<Void>& view, std::uintptr_t bytes) {
     if (view.stride[axis] * size % static_cast<Index>(bytes) != 0) return false;
   }
   return width * size % static_cast<Index>(bytes) == 0;
+}
+
+/// Elements from one row to the next where that is the same for all rows of all matrices, else
+/// nothing; rows have neighbouring elements.
+template <typename Void>
+std::optional<Index> row_pitch(const AnyView<Void>& view) {
+  const Index pitch = view.rank >= 2 ? view.stride[view.rank - 2] : 0;
+  Index step = pitch;
+  for (int axis = view.rank - 2; axis >= 0; --axis) {
+    if (view.extent[axis] != 1 && view.stride[axis] != step) return std::nullopt;
+    step *= view.extent[axis];
+  }
+  return pitch;
 }
 
 /// N neighbours that are read or written in words of up to 16 bytes.

@@ -82,17 +82,67 @@ LineBlocks through_transposed(const LineBlocks& op) {
 
 constexpr int kNeighbours = 8;  // of which a block of 32 is a multiple
 
-/// Contiguous tensors, blocks of 32 along the last axis: eight neighbours a thread.
+/// True if one of four codes is a NaN.
+template <typename Code>
+__device__ bool any_nan(std::uint32_t codes) {
+  constexpr unsigned first = std::is_same_v<Code, E4M3> ? 0x7F : 0x7D;  // magnitudes from here on
+  return (((codes & 0x7F7F7F7Fu) + (0x80 - first) * 0x01010101u) & 0x80808080u) != 0;
+}
+
+/// Eight codes by one scale.  By pairs, in the chip's converters, where no NaN can be.
 template <typename X, typename Code>
-__global__ void dequantize_packs_kernel(const Code* codes, const E8M0* scales, X* x, Index packs) {
-  const Index step = grid_threads();
-  for (Index i = grid_thread(); i < packs; i += step) {
-    const auto code = reinterpret_cast<const Pack<Code, kNeighbours>*>(codes)[i];
-    const E8M0 scale = scales[i / (kMxBlock / kNeighbours)];
-    Pack<X, kNeighbours> value;
+__device__ Pack<X, kNeighbours> dequantized_pack(const Pack<Code, kNeighbours>& code, E8M0 scale) {
+  Pack<X, kNeighbours> value;
+  if constexpr (std::is_same_v<Code, E4M3> || std::is_same_v<Code, E5M2>) {
+    constexpr auto kind = std::is_same_v<Code, E4M3> ? __NV_E4M3 : __NV_E5M2;
+    const auto words = bit_cast<uint2>(code);
+    if (scale.bits != 0xFF && !any_nan<Code>(words.x) && !any_nan<Code>(words.y)) {
+      const float factor = decode(scale);
 #pragma unroll
-    for (int j = 0; j < kNeighbours; ++j) value.v[j] = dequantized<X>(code.v[j], scale);
-    reinterpret_cast<Pack<X, kNeighbours>*>(x)[i] = value;
+      for (int j = 0; j < kNeighbours; j += 2) {
+        const std::uint32_t word = j < 4 ? words.x : words.y;
+        const __half2_raw pair = __nv_cvt_fp8x2_to_halfraw2(
+            static_cast<__nv_fp8x2_storage_t>(word >> (j % 4 * 8)), kind);
+        const float2 both = __half22float2(pair);
+        if constexpr (std::is_same_v<X, float>) {
+          value.v[j] = both.x * factor;
+          value.v[j + 1] = both.y * factor;
+        } else {
+          const std::uint32_t rounded = bf16_pair(both.x * factor, both.y * factor);
+          value.v[j].bits = static_cast<std::uint16_t>(rounded);
+          value.v[j + 1].bits = static_cast<std::uint16_t>(rounded >> 16);
+        }
+      }
+      return value;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kNeighbours; ++j) value.v[j] = dequantized<X>(code.v[j], scale);
+  return value;
+}
+
+constexpr int kPacks = 4;  // of a thread, all under way before the first is used
+
+/// Contiguous tensors, blocks of 32 along the last axis: packs of eight neighbours, those of
+/// neighbouring threads side by side.
+template <typename X, typename Code>
+__global__ void __launch_bounds__(kThreads)
+    dequantize_packs_kernel(const Code* codes, const E8M0* scales, X* x, Index packs) {
+  const Index first = static_cast<Index>(blockIdx.x) * (kPacks * kThreads) + threadIdx.x;
+  Pack<Code, kNeighbours> code[kPacks];
+  E8M0 scale[kPacks];
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const Index i = first + p * kThreads;
+    if (i >= packs) continue;
+    code[p] = reinterpret_cast<const Pack<Code, kNeighbours>*>(codes)[i];
+    scale[p] = scales[i / (kMxBlock / kNeighbours)];
+  }
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const Index i = first + p * kThreads;
+    if (i >= packs) continue;
+    reinterpret_cast<Pack<X, kNeighbours>*>(x)[i] = dequantized_pack<X>(code[p], scale[p]);
   }
 }
 
@@ -177,6 +227,7 @@ void DeviceBackend::run(const Quantize& op) {
     const bool grouped = op.group_ends.given();
     const bool whole_columns = block == kWholeColumn && grouped;
     if (block == kWholeRow || whole_columns) return quantize_lines(*this, op);
+    if (quantize_row_blocks(stream(), op)) return;
     if (has_tiles(block) && (!grouped || block == kColumnBlock)) return quantize_tiles(*this, op);
   }
   quantize_blocks(*this, op);
@@ -197,10 +248,10 @@ void DeviceBackend::run(const Dequantize& op) {
     using Code = typename decltype(code)::type;
     const Index n = op.x.elements();
     if (packs) {
-      dequantize_packs_kernel<<<blocks_for(n / kNeighbours), kThreads, 0, stream()>>>(
-          static_cast<const Code*>(op.from.codes.data),
-          static_cast<const E8M0*>(op.from.scales.data), static_cast<X*>(op.x.data),
-          n / kNeighbours);
+      dequantize_packs_kernel<<<blocks_for(n / kNeighbours, kPacks * kThreads), kThreads, 0,
+                                stream()>>>(static_cast<const Code*>(op.from.codes.data),
+                                            static_cast<const E8M0*>(op.from.scales.data),
+                                            static_cast<X*>(op.x.data), n / kNeighbours);
     } else {
       dequantize_any_kernel<<<blocks_for(n), kThreads, 0, stream()>>>(
           batched<const Code>(op.from.codes), batched<const E8M0>(op.from.scales), batched<X>(op.x),

@@ -45,6 +45,8 @@ void quantize_any(cudaStream_t stream, const LineBlocks& op);
 // f32 scales of x in f32 or bf16, by a rule that multiplies.
 /// A whole row a scale, or a whole column of a group.
 void quantize_lines(DeviceBackend& backend, const Quantize& op);
+/// Blocks of 1x128 in rows of whole words; says whether it took the call.
+bool quantize_row_blocks(cudaStream_t stream, const Quantize& op);
 /// Blocks of 1x128, 128x1 and 128x128.
 void quantize_tiles(DeviceBackend& backend, const Quantize& op);
 

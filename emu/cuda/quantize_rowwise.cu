@@ -14,51 +14,60 @@ struct RowRule {
   float input_max;
 };
 
-/// The multiplier of the row from the magnitudes of its threads; the scale is stored.
-template <typename Code>
-__device__ float row_multiplier(std::uint32_t amax, Result scales, const RowRule& how) {
-  __shared__ std::uint32_t top[kThreads / 32];
+/// The multiplier of the row from the magnitudes of its threads; the scale goes to stored().
+template <typename Code, int Threads, typename Stored>
+__device__ float row_multiplier(std::uint32_t amax, const RowRule& how, Stored stored) {
+  __shared__ std::uint32_t top[Threads / 32];
   __shared__ F32Scale scale;
   amax = __reduce_max_sync(0xFFFFFFFFu, amax);
   if (threadIdx.x % 32 == 0) top[threadIdx.x / 32] = amax;
   __syncthreads();
   if (threadIdx.x == 0) {
 #pragma unroll
-    for (int w = 1; w < kThreads / 32; ++w) amax = max(amax, top[w]);
+    for (int w = 1; w < Threads / 32; ++w) amax = max(amax, top[w]);
     scale = f32_scale<Code::spec>(__uint_as_float(amax), how.rule, how.input_max);
   }
   __syncthreads();
-  if (threadIdx.x == 32) {  // the others do not wait for it
-    static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)] = scale.stored;
-  }
+  if (threadIdx.x == 32) stored() = scale.stored;  // the others do not wait for it
   return scale.factor;
 }
 
-/// A block of threads for each row, which stays in registers; rows_aligned() operands.
-template <int Held, typename X, typename Code>
-__global__ void __launch_bounds__(kThreads)
-    quantize_held_row_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes, Result scales,
-                             RowRule how) {
+/// Where rows lie that follow each other at one distance: 64-bit divisions in a kernel took a
+/// quarter of its time.
+template <typename X, typename Code>
+struct Rows {
+  const X* x;
+  Index x_pitch;
+  Code* codes;
+  Index codes_pitch;
+  float* scales;
+  Index scales_pitch;
+  Index width;
+};
+
+/// A block of threads for each row, which stays in registers; rows_aligned() operands.  Few threads
+/// with much of the row each: more rows are under way while others wait for their scale.
+template <int Threads, int Held, typename X, typename Code>
+__global__ void __launch_bounds__(Threads)
+    quantize_held_row_kernel(Rows<X, Code> rows, RowRule how) {
   constexpr int kNeighbours = 8;
-  const Index width = x.extent[2];
-  const unsigned matrix = blockIdx.x / static_cast<unsigned>(x.extent[1]);
-  const unsigned row = blockIdx.x % static_cast<unsigned>(x.extent[1]);
-  const X* from = &x(matrix, row, 0);
-  auto* to = reinterpret_cast<std::uint8_t*>(&codes(matrix, row, 0));
+  const X* from = rows.x + blockIdx.x * rows.x_pitch;
+  auto* to = reinterpret_cast<std::uint8_t*>(rows.codes + blockIdx.x * rows.codes_pitch);
   Eight<X> eight[Held];
 #pragma unroll
   for (int i = 0; i < Held; ++i) {
-    const Index k = (i * kThreads + static_cast<int>(threadIdx.x)) * kNeighbours;
-    if (k < width) eight[i].load(from + k);
+    const Index k = (i * Threads + static_cast<int>(threadIdx.x)) * kNeighbours;
+    if (k < rows.width) eight[i].load(from + k);
   }
   std::uint32_t amax = 0;
 #pragma unroll
   for (int i = 0; i < Held; ++i) amax = max(amax, eight[i].amax(how.rule.nan));
-  const float multiplier = row_multiplier<Code>(amax, scales, how);
+  const float multiplier = row_multiplier<Code, Threads>(
+      amax, how, [&]() -> float& { return rows.scales[blockIdx.x * rows.scales_pitch]; });
 #pragma unroll
   for (int i = 0; i < Held; ++i) {
-    const Index k = (i * kThreads + static_cast<int>(threadIdx.x)) * kNeighbours;
-    if (k < width) store_codes<Code>(eight[i], multiplier, to + k);
+    const Index k = (i * Threads + static_cast<int>(threadIdx.x)) * kNeighbours;
+    if (k < rows.width) store_codes<Code>(eight[i], multiplier, to + k);
   }
 }
 
@@ -82,7 +91,9 @@ __global__ void __launch_bounds__(kThreads)
   for (Index k = threadIdx.x; k < width; k += kThreads) {
     amax = join_amax(amax, as_float(from[k * x.stride[last]]), how.rule.nan);
   }
-  const float multiplier = row_multiplier<Code>(amax, scales, how);
+  const float multiplier = row_multiplier<Code, kThreads>(amax, how, [&]() -> float& {
+    return static_cast<float*>(scales.data)[device_offset(scales, blockIdx.x)];
+  });
   for (Index k = threadIdx.x; k < width; k += kThreads) {
     to[k * codes.stride[last]] =
         saturated_code<Code>(as_float(from[k * x.stride[last]]) * multiplier);
@@ -168,7 +179,11 @@ void quantize_lines(DeviceBackend& backend, const Quantize& op) {
   cudaStream_t stream = backend.stream();
   const Index rows = op.to.scales.elements();
   const Index width = op.x.extent[op.x.rank - 1];
-  const bool whole = width > 0 && rows_aligned(op.x, 16) && rows_aligned(op.to.codes, 8);
+  const std::optional<Index> x_pitch = row_pitch(op.x);
+  const std::optional<Index> codes_pitch = row_pitch(op.to.codes);
+  const std::optional<Index> scales_pitch = row_pitch(op.to.scales);
+  const bool whole = width > 0 && x_pitch && codes_pitch && scales_pitch &&
+                     rows_aligned(op.x, 16) && rows_aligned(op.to.codes, 8);
   visit_f32_or_bf16(op.x.dtype, op.to.codes.dtype, [&](auto wide, auto code) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
@@ -176,12 +191,22 @@ void quantize_lines(DeviceBackend& backend, const Quantize& op) {
     if (rows == 0) return;
     const auto blocks = static_cast<unsigned>(rows);
     const RowRule how{op.rule.f32, largest_finite<X>()};
-    const auto held = [&](auto kernel) {
-      kernel<<<blocks, kThreads, 0, stream>>>(batched<const X>(op.x), batched<Code>(op.to.codes),
-                                              op.to.scales, how);
-    };
-    if (whole && width <= kThreads * 8) return held(quantize_held_row_kernel<1, X, Code>);
-    if (whole && width <= kThreads * 32) return held(quantize_held_row_kernel<4, X, Code>);
+    if (whole) {
+      const Rows<X, Code> at{static_cast<const X*>(op.x.data),
+                             *x_pitch,
+                             static_cast<Code*>(op.to.codes.data),
+                             *codes_pitch,
+                             static_cast<float*>(op.to.scales.data),
+                             *scales_pitch,
+                             width};
+      const auto held = [&](auto kernel, unsigned threads) {
+        kernel<<<blocks, threads, 0, stream>>>(at, how);
+      };
+      if (width <= 64 * 32) return held(quantize_held_row_kernel<64, 4, X, Code>, 64);
+      if (width <= 128 * 32) return held(quantize_held_row_kernel<128, 4, X, Code>, 128);
+      if (width <= 128 * 64) return held(quantize_held_row_kernel<128, 8, X, Code>, 128);
+      if (width <= 256 * 64) return held(quantize_held_row_kernel<256, 8, X, Code>, 256);
+    }
     quantize_row_kernel<X, Code>
         <<<blocks, kThreads, 0, stream>>>(op.x, op.to.codes, op.to.scales, how);
   });

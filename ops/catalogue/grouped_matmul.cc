@@ -3,6 +3,7 @@
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/product_blocks.h"
 #include "ops/catalogue/split_search.h"
+#include "ops/catalogue/split_table.h"
 #include "ops/catalogue/staging.h"
 #include "ops/catalogue/sum_parameters.h"
 #include "ops/checked.h"
@@ -73,6 +74,7 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedVi
   op.y = stage.output(
       "y", set.format("out", "bf16"),
       {extent_of(check, "x", op.x.codes, 2, 0), extent_of(check, "w", op.w.codes, 3, 1)});
+  if (wants_split_table(set)) op.sum.split = split_by_table(name, op);
   grouped_matmul(stage.ready(), op);
   return stage.finish();
 }
@@ -81,6 +83,10 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedView
                         const Parameters& set) {
   if (wants_split_search(name, inputs, set)) {
     return fitting_splits(backend, name, inputs, set, "dw", call_wgrad);
+  }
+  if (wants_split_table(set)) {
+    throw Error(Fault::unsupported,
+                std::string(name) + ": sum.split: found table, which has no weight gradients");
   }
   Staging stage(backend, name, inputs);
   const Check check(name);

@@ -1,8 +1,11 @@
 // What cuBLASLt on an H200 returned for whole products, predicted from the split it reported.
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "ops/library_splits.h"
 #include "tests/support/captures.h"
 #include "tools/capture/product_operands.h"
 
@@ -23,9 +26,9 @@ Index setting(const std::string& text, const std::string& key) {
   return std::stoll(text.substr(text.find(key + "=") + key.size() + 1));
 }
 
-std::vector<CapturedProduct> captured_products() {
+std::vector<CapturedProduct> captured_products(std::string_view file) {
   std::vector<CapturedProduct> products;
-  for (const auto& [name, text] : test::capture("h200_library_products").metadata) {
+  for (const auto& [name, text] : test::capture(file).metadata) {
     if (text.find("splitk=") == std::string::npos) continue;
     CapturedProduct p;
     p.name = name;
@@ -92,20 +95,100 @@ NamedTensors predict(const CapturedProduct& p, int split) {
   return call_operator(*cpu, "grouped_matmul", in, set);
 }
 
+void expect_predicted(std::string_view file, const CapturedProduct& p, int split) {
+  const Tensor& want = test::tensor_of(test::capture(file), p.name + ".y");
+  const NamedTensors out = predict(p, split);
+  const Tensor& y = out.find("y")->second;
+  ASSERT_EQ(y.bytes(), want.bytes()) << p.name;
+  EXPECT_EQ(std::memcmp(y.data(), want.data(), y.bytes()), 0) << p.name << " split " << split;
+}
+
 TEST(LibraryProducts, AreTheChainWithTheSplitTheLibraryReported) {
-  const auto products = captured_products();
+  const auto products = captured_products("h200_library_products");
   ASSERT_EQ(products.size(), 42u);
+  for (const CapturedProduct& p : products) expect_predicted("h200_library_products", p, p.split);
+}
+
+TEST(LibraryProducts, DrawnAtRandomAreTheChainWithTheTablesSplit) {
+  const auto products = captured_products("h200_drawn_products");
+  ASSERT_EQ(products.size(), 98u);
+  int cut = 0;
   for (const CapturedProduct& p : products) {
-    const Tensor& want = test::tensor_of(test::capture("h200_library_products"), p.name + ".y");
-    const NamedTensors out = predict(p, p.split);
-    const Tensor& y = out.find("y")->second;
-    ASSERT_EQ(y.bytes(), want.bytes()) << p.name;
-    EXPECT_EQ(std::memcmp(y.data(), want.data(), y.bytes()), 0) << p.name << " split " << p.split;
+    const LibraryProduct kind = !p.fp8()       ? LibraryProduct::bf16
+                                : p.promoted() ? LibraryProduct::fp8_promoted_f32
+                                               : LibraryProduct::fp8_fast_f32;
+    const std::optional<int> parts = library_parts(kind, p.m, p.n, p.k);
+    ASSERT_TRUE(parts.has_value()) << p.name;
+    EXPECT_EQ(*parts, p.split) << p.name;
+    expect_predicted("h200_drawn_products", p, *parts);
+    cut += *parts > 1;
   }
+  EXPECT_EQ(cut, 33);
+}
+
+/// y of a dense product of small random numbers.
+Tensor dense(Index m, Index n, Index k, const char* split, const char* out) {
+  NamedTensors in;
+  Tensor ends(Dtype::i32, {1});
+  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(m);
+  in.emplace("group_ends", std::move(ends));
+  std::minstd_rand random(7);
+  for (const auto& [name, shape] :
+       {std::pair<const char*, std::vector<Index>>{"x", {m, k}}, {"w", {1, n, k}}}) {
+    Tensor t(Dtype::bf16, shape);
+    for (Index i = 0; i < t.elements(); ++i) {
+      t.as<BF16>()[i] = encode<kBF16>(static_cast<float>(random() % 2001) / 1000.0f - 1.0f);
+    }
+    in.emplace(name, std::move(t));
+  }
+  Parameters set;
+  set.set("sum", "h200_wgmma_fast");
+  set.set("sum.split", split);
+  set.set("out", out);
+  return call_operator(*make_cpu_backend(), "grouped_matmul", in, set).find("y")->second;
+}
+
+TEST(LibraryProducts, OfTheTableAreCutAsItSays) {
+  ASSERT_EQ(library_parts(LibraryProduct::bf16, 8, 128, 4096), 3);
+  const Tensor y = dense(8, 128, 4096, "table", "bf16");
+  const auto same = [&](const char* split) {
+    return std::memcmp(y.data(), dense(8, 128, 4096, split, "bf16").data(), y.bytes()) == 0;
+  };
+  EXPECT_TRUE(same("3"));
+  EXPECT_FALSE(same("1"));
+}
+
+TEST(LibraryProducts, HaveARowForTheShapesThatWereAsked) {
+  EXPECT_EQ(library_parts(LibraryProduct::bf16, 11, 5120, 8192), 3);
+  EXPECT_EQ(library_parts(LibraryProduct::bf16, 131072, 5120, 8192), 1);
+  EXPECT_EQ(library_parts(LibraryProduct::bf16, 131073, 5120, 8192), std::nullopt);
+  EXPECT_EQ(library_parts(LibraryProduct::bf16, 0, 5120, 8192), std::nullopt);
+  EXPECT_EQ(library_parts(LibraryProduct::fp8_blockwise, 6, 128, 7168), std::nullopt);
+  // Its outputs say so, too: fp8_libraries.
+  EXPECT_EQ(library_parts(LibraryProduct::fp8_blockwise_f32, 64, 128, 7168), 2);
+  EXPECT_EQ(library_parts(LibraryProduct::fp8_fast, 64, 130, 7168), std::nullopt);
+}
+
+TEST(LibraryProducts, WithoutARowOfTheTableAreRefused) {
+  const auto message = [](auto call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::unsupported);
+      return error.what();
+    }
+    return "taken";
+  };
+  EXPECT_NE(message([] {
+              dense(8, 100, 64, "table", "bf16");
+            }).find("no N x K of M x N x K 8 x 100 x 64"),
+            std::string::npos);
+  EXPECT_NE(message([] { dense(8, 128, 2048, "table", "f32"); }).find("one matrix of bf16"),
+            std::string::npos);
 }
 
 TEST(LibraryProducts, AWrongSplitIsSeen) {
-  for (const CapturedProduct& p : captured_products()) {
+  for (const CapturedProduct& p : captured_products("h200_library_products")) {
     if (p.name != "fp8.fast1.64x16384x512") continue;
     const NamedTensors out = predict(p, 1);
     const Tensor& y = out.find("y")->second;

@@ -1,11 +1,17 @@
-// mxo_capture OUT_DIR: what this GPU's matrix units and its library return, as safetensors.
+// mxo_capture OUT_DIR [splits]: what this GPU's matrix units and its library return, as
+// safetensors; or in how many parts the library sums K, as text, and products of shapes drawn at
+// random.
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <random>
 
 #include "golden/files/safetensors.h"
 #include "tools/capture/cuda_call.h"
 #include "tools/capture/library_gemm.h"
+#include "tools/capture/library_splits.h"
 #include "tools/capture/matrix_unit.cuh"
 #include "tools/capture/operand_styles.h"
 
@@ -71,18 +77,63 @@ constexpr Product kProducts[] = {
     {32, 8192, 5120},   {16, 18432, 7168},
 };
 
-int run(const std::filesystem::path& directory) {
+/// The card, its driver, and the versions of CUDA and its library.
+std::map<std::string, std::string> provenance() {
   cudaDeviceProp card{};
   check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+  return {{"device", card.name},
+          {"cuda_driver", std::to_string(driver)},
+          {"cuda_runtime", std::to_string(runtime)},
+          {"cublaslt", std::to_string(cublasLtGetVersion())}};
+}
+
+constexpr int kDrawn = 100;
+
+/// Rows from 1 to 4096, evenly by their logarithm: few rows are where K is split.
+Product drawn(std::mt19937& random) {
+  std::uniform_real_distribution<double> log_rows(0.0, 12.0);
+  constexpr Product kLayers[] = {{0, 7168, 2048}, {0, 2048, 7168},  {0, 7168, 4096},
+                                 {0, 5120, 1536}, {0, 1408, 2048},  {0, 4096, 3072},
+                                 {0, 2048, 1536}, {0, 8192, 5120},  {0, 14336, 4096},
+                                 {0, 2880, 5760}, {0, 16384, 7168}, {0, 7168, 128}};
+  Product p = kLayers[random() % std::size(kLayers)];
+  p.m = static_cast<std::int64_t>(std::lround(std::exp2(log_rows(random))));
+  return p;
+}
+
+int run_splits(const std::filesystem::path& directory) {
+  std::filesystem::create_directories(directory);
+  TensorFile products;
+  for (const auto& [key, value] : provenance()) products.metadata[key] = value;
+  const std::string path = (directory / "library_splits.txt").string();
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> text(std::fopen(path.c_str(), "w"),
+                                                             std::fclose);
+  if (!text) throw Error(Fault::file, path + ": cannot be written");
+  for (const auto& [key, value] : provenance()) {
+    std::fprintf(text.get(), "# %s %s\n", key.c_str(), value.c_str());
+  }
+  write_splits(text.get());
+  std::mt19937 random(1);
+  for (std::uint64_t i = 0; i < kDrawn; ++i) {
+    constexpr Kind kKinds[] = {Kind::fp8_fast, Kind::fp8_promoted, Kind::bf16};
+    const Product product = drawn(random);
+    try {
+      capture_product(kKinds[i % 3], product, 1000 + 2 * i, products);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::unsupported) throw;
+    }
+  }
+  write_safetensors(directory / "drawn_products.safetensors", products);
+  return 0;
+}
+
+int run(const std::filesystem::path& directory) {
   TensorFile units, products;
   for (TensorFile* file : {&units, &products}) {
-    file->metadata["device"] = card.name;
-    file->metadata["cuda_driver"] = std::to_string(driver);
-    file->metadata["cuda_runtime"] = std::to_string(runtime);
-    file->metadata["cublaslt"] = std::to_string(cublasLtGetVersion());
+    for (const auto& [key, value] : provenance()) file->metadata[key] = value;
   }
   for (int i = 0; i < static_cast<int>(std::size(kUnits)); ++i) {
     capture_unit(i, kUnits[i].rows == 64 ? 4 : 16, units);
@@ -108,12 +159,13 @@ int run(const std::filesystem::path& directory) {
 }  // namespace mxo::capture
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::fprintf(stderr, "usage: mxo_capture OUT_DIR\n");
+  const bool splits = argc == 3 && std::strcmp(argv[2], "splits") == 0;
+  if (argc != 2 && !splits) {
+    std::fprintf(stderr, "usage: mxo_capture OUT_DIR [splits]\n");
     return 2;
   }
   try {
-    return mxo::capture::run(argv[1]);
+    return splits ? mxo::capture::run_splits(argv[1]) : mxo::capture::run(argv[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mxo_capture: %s\n", error.what());
     return 4;

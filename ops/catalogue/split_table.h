@@ -1,0 +1,18 @@
+// sum.split=table: the parts that cuBLASLt's heuristics name for a product.
+#pragma once
+
+#include <string_view>
+
+#include "ops/catalogue.h"
+#include "ops/grouped_matmul.h"
+
+namespace mxo {
+
+bool wants_split_table(const Parameters& set);
+
+/// The parts of one dense product, of all rows of x by the one matrix of w.  Throws
+/// Error(unsupported) where the table has no such product: another kind, several matrices, an N x K
+/// or number of rows that it does not list.
+int split_by_table(std::string_view name, const GroupedMatmul& op);
+
+}  // namespace mxo
