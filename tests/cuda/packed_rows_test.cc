@@ -46,6 +46,7 @@ TEST_F(CudaPackedRows, WholeRowsOfEveryLengthAgree) {
 }
 
 TEST_F(CudaPackedRows, BlocksOf128WithFloatScalesAgree) {
+  const std::vector<Lie> lies = test::lies();
   std::uint32_t seed = 1400;
   for (const auto& shape : {std::vector<Index>{1, 8},
                             {1, 1024},
@@ -57,7 +58,7 @@ TEST_F(CudaPackedRows, BlocksOf128WithFloatScalesAgree) {
     for (const F32ScaleRule& rule : {kTorchaoBlockwise, kTeBlockwise, kFlowBlockwise}) {
       for (const Dtype wide : kWide) {
         for (const Fill how : kFills) {
-          const Lie& lie = test::lies()[++seed % test::lies().size()];
+          const Lie& lie = lies[++seed % lies.size()];
           Strided x = filled(wide, shape, {"contiguous"}, how, seed);
           Strided codes(seed % 2 == 0 ? Dtype::e4m3 : Dtype::e5m2fnuz, shape, {"contiguous"});
           Strided scales(Dtype::f32, shape_of_scales(shape, kRowBlock), lie);
