@@ -78,10 +78,7 @@ Accumulation sum_from(const Parameters& set, OperandKind kind) {
   sum.exponent_floor = bounded(set, "sum.floor", sum.exponent_floor, -1000, 0);
   sum.promote = bounded(set, "sum.promote", sum.promote, 0, kMaxK);
   sum.tile = bounded(set, "sum.tile", sum.tile, 1, kMaxK);
-  const std::string_view split = set.text("sum.split", "");
-  if (split != "auto" && split != "table") {
-    sum.split = bounded(set, "sum.split", sum.split, 1, 4096);
-  }
+  sum.split = bounded(set, "sum.split", sum.split, 1, 4096);
   if (set.has("sum.tile") && sum.tile % sum.instruction != 0) {
     throw Error(Fault::argument, "sum.tile: found " + std::to_string(sum.tile) +
                                      ", needs a multiple of the " +

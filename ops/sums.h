@@ -143,9 +143,9 @@ std::span<const SumRow> sums();
 Accumulation sum_named(std::string_view name, OperandKind kind = OperandKind::other);
 
 /// The sum that `sum` names, with sum.fold, sum.block, sum.chunk, sum.bits, sum.output, sum.floor,
-/// sum.promote, sum.split and sum.tile put in place of the machine's.  sum.split=auto and =table
-/// count as 1. Throws as sum_named, and Error(argument) where a value is out of range or the sum
-/// has no such parameter.
+/// sum.promote, sum.split and sum.tile put in place of the machine's.  Throws as sum_named, and
+/// Error(argument) where a value is out of range or no number (sum.split=auto and =table are for
+/// who has an output or a shape), or the sum has no such parameter.
 Accumulation sum_from(const Parameters& parameters, OperandKind kind);
 
 /// Throws Error(unsupported) if the machine `sum` cannot take operands of `kind` at all: mixed

@@ -42,13 +42,15 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
   return t;
 }
 
-/// The sum, for the kind of operands that it multiplies.
+/// The sum, for the kind of operands that it multiplies; the parts of a table are filled in later.
 Accumulation sum_for(const Parameters& set, const ScaledTensor& a, const ScaledTensor& b) {
   const auto e8m0 = [](const ScaledTensor& t) {
     return t.scaled() && t.scales.dtype == Dtype::e8m0;
   };
   const std::string_view fold = set.text("sum.fold", "term");
-  return sum_from(set,
+  Parameters numbers = set;
+  if (wants_split_table(set)) numbers.set("sum.split", "1");
+  return sum_from(numbers,
                   operand_kind(a.codes.dtype, b.codes.dtype, e8m0(a) && e8m0(b) && fold == "term"));
 }
 

@@ -408,7 +408,8 @@ def grouped_matmul(
         sum__promote: instructions between additions to an f32 sum; 0 never
         sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
         sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__split: parts K is cut into; auto reports those that give the operand y, table has
+            cuBLASLt's
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -489,7 +490,8 @@ def grouped_matmul_wgrad(
         sum__promote: instructions between additions to an f32 sum; 0 never
         sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
         sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__split: parts K is cut into; auto reports those that give the operand y, table has
+            cuBLASLt's
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -1517,7 +1519,8 @@ def fused_dot(
         sum__promote: instructions between additions to an f32 sum; 0 never
         sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
         sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__split: parts K is cut into; auto reports those that give the operand y, table has
+            cuBLASLt's
         sum__tile: k of a tile of the split
     It is returned alone.
     """
@@ -1607,7 +1610,8 @@ def grouped_linear(
         sum__promote: instructions between additions to an f32 sum; 0 never
         sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
         sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__split: parts K is cut into; auto reports those that give the operand y, table has
+            cuBLASLt's
         sum__tile: k of a tile of the split
     One output is returned alone, several as a tuple in this order.
     """
@@ -2001,7 +2005,8 @@ def moe_layer(
         sum__promote: instructions between additions to an f32 sum; 0 never
         sum__fold: where scales multiply: term, x_then_w, joint, joint_add or after
         sum__block: k of a partial sum that restarts; 0 as the scales have it
-        sum__split: parts K is cut into; auto reports those that give the operand y
+        sum__split: parts K is cut into; auto reports those that give the operand y, table has
+            cuBLASLt's
         sum__tile: k of a tile of the split
 
     An operand of each rank is a list, with one rank the tensor itself.

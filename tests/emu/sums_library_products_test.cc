@@ -6,6 +6,7 @@
 #include "emu/backends.h"
 #include "ops/catalogue.h"
 #include "ops/library_splits.h"
+#include "ops/sums.h"
 #include "tests/support/captures.h"
 #include "tools/capture/product_operands.h"
 
@@ -185,6 +186,15 @@ TEST(LibraryProducts, WithoutARowOfTheTableAreRefused) {
             std::string::npos);
   EXPECT_NE(message([] { dense(8, 128, 2048, "table", "f32"); }).find("one matrix of bf16"),
             std::string::npos);
+}
+
+TEST(LibraryProducts, WhoHasNoShapeRefusesTheTable) {
+  for (const char* split : {"auto", "table"}) {
+    Parameters set;
+    set.set("sum", "h200_wgmma_fast");
+    set.set("sum.split", split);
+    EXPECT_THROW(sum_from(set, OperandKind::bf16), Error) << split;
+  }
 }
 
 TEST(LibraryProducts, AWrongSplitIsSeen) {
