@@ -69,7 +69,7 @@ void BandQuantizer::word_panel(const Band& band, Index k, Index columns) const {
   std::uint16_t top[kPanelColumns];
   const std::byte* x = words_at(band, 0, k);
   alignas(64) std::uint16_t by_column[kTallColumns];
-  if (band.rows > 1) {
+  if (band.rows != 1) {  // of no rows the largest is 0
     std::fill_n(by_column, columns, std::uint16_t{0});
     words_->amax_columns(x, band.x.stride_r, band.rows, columns, by_column);
     x = reinterpret_cast<const std::byte*>(by_column);
