@@ -134,6 +134,62 @@ def test_groups_are_judged(kind):
         assert verdict(rule, wrong, arguments).verdict == "FAIL"
 
 
+@pytest.mark.parametrize("out", [torch.bfloat16, torch.float32])
+def test_groups_that_are_contracted_are_judged_in_blocks(out):
+    torch.manual_seed(10)
+    ends, spans = torch.tensor([64, 64, 160], dtype=torch.int32), ((0, 64), (64, 64), (64, 160))
+    a, b = codes(N, 160), codes(K, 160)  # of [N, R] and [K, R]
+    x, w = powers(N, 160), powers(K, 160)
+    tiled = []
+    for side in (x, w):
+        parts = [to_blocked(side[:, s // 32 : e // 32].contiguous()) for s, e in spans if e > s]
+        flat = torch.cat([part.reshape(-1).view(torch.uint8) for part in parts])
+        tiled.append(flat.view(torch.float8_e8m0fnu))
+    sides = a.double() * wide(x, 32, 160), b.double() * wide(w, 32, 160)
+    right = torch.stack([sides[0][:, s:e] @ sides[1][:, s:e].t() for s, e in spans])
+    rule = RULES[aten._scaled_grouped_mm.default]
+    arguments = (a, b.t(), *tiled, ends)
+    dw = right.to(out)
+    assert verdict(rule, dw, arguments).verdict == "bits"
+    for change in ((0, 3, 4), (1, 0, 0), (2, 15, 7)):
+        wrong = dw.clone()
+        wrong[change] += 0.02 * dw.abs().max()
+        assert verdict(rule, wrong, arguments).verdict == "FAIL", change
+
+
+@pytest.mark.skipif(not hasattr(torch, "float4_e2m1fn_x2"), reason="this torch has no FP4")
+@pytest.mark.parametrize("kind", ["v1 1x16", "v2 1x16", "v2 1x16 and all", "v2 1x32"])
+def test_fp4_is_judged(kind):
+    torch.manual_seed(11)
+    table = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    nibbles = [torch.randint(16, (rows, K)) for rows in (M, N)]
+    packed = [(part[:, ::2] | part[:, 1::2] << 4).to(torch.uint8).view(torch.float4_e2m1fn_x2)
+              for part in nibbles]  # fmt: skip
+    block = 32 if "1x32" in kind else 16
+    if block == 32:
+        scales = [powers(rows) for rows in (M, N)]
+    else:
+        scales = [(torch.rand(rows, K // 16) + 0.1).to(torch.float8_e4m3fn) for rows in (M, N)]
+    sides = [table[part].double() * wide(scale, block) for part, scale in zip(nibbles, scales)]
+    tiled = [to_blocked(scale).view(scale.dtype) for scale in scales]
+    a, b = packed[0], packed[1].t()
+    if kind.startswith("v1"):
+        rule, arguments = RULES[aten._scaled_mm.default], (a, b, *tiled)
+    else:
+        factors = [torch.tensor([0.37]), torch.tensor([1.9])] if "all" in kind else []
+        given = [[part, *factors[i : i + 1]] for i, part in enumerate(tiled)]
+        recipe = [3 if block == 32 else 2] + [0] * ("all" in kind)
+        rule = RULES[aten._scaled_mm_v2.default]
+        arguments = (a, b, given[0], recipe, [1], given[1], recipe, [1], None, torch.bfloat16)
+        sides = [side * float(f) for side, f in zip(sides, factors or (1, 1))]
+    y = (sides[0] @ sides[1].t()).bfloat16()
+    row = verdict(rule, y, arguments)
+    assert row.verdict in (("bits", "bound") if "all" in kind else ("bits",)), row
+    assert row.elements == M * N
+    y[3, 5] += 0.02 * y.abs().max()
+    assert verdict(rule, y, arguments).verdict == "FAIL"
+
+
 @pytest.mark.parametrize("rows, k", [(1, 32), (130, 160), (256, 512)])
 def test_tiles_of_scales_are_read_back(rows, k):
     scales = torch.randint(256, (rows, k // 32), dtype=torch.uint8)

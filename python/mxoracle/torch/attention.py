@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -99,3 +100,33 @@ class Attention:
         wrong = actual.double() != sums.to(actual.dtype).double()
         worst = float(distance.max()) if distance.numel() else 0.0
         return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst)
+
+
+_FLOATS = (torch.bfloat16, torch.float16, torch.float32)
+
+
+def _of(actual: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float,
+        causal: bool, scale: float | None) -> Attention | None:  # fmt: skip
+    """One call without dropout; else there is no rule."""
+    out = actual[0]
+    floats = all(part.dtype in _FLOATS for part in (q, k, v, out))
+    if dropout != 0 or not floats or q.dim() != 4 or (causal and q.shape[-2] != k.shape[-2]):
+        return None
+    if k.shape[1] != q.shape[1]:  # heads that share keys
+        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], 1) for part in (k, v))
+    return Attention(q, k, v, mask, causal, q.shape[-1] ** -0.5 if scale is None else scale, out)
+
+
+def flash(actual, q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
+          attn_mask=None, scale=None):  # fmt: skip
+    return _of(actual, q, k, v, attn_mask, dropout_p, is_causal, scale)
+
+
+def efficient(actual, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
+              return_debug_mask=False, *, scale=None):  # fmt: skip
+    return _of(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)
+
+
+def overrideable(actual, q, k, v, attn_bias=None, dropout_p=0.0, is_causal=False,
+                 return_debug_mask=False, *, scale=None):  # fmt: skip
+    return _of(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)

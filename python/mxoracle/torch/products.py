@@ -11,9 +11,9 @@ from torch import Tensor
 
 import mxoracle.torch.operators  # noqa: F401  # defines torch.ops.mxoracle
 from mxoracle._arrays import NAMES
-from mxoracle.torch import scaled
+from mxoracle.torch import attention, fp4, scaled
 from mxoracle.torch.attention import Attention
-from mxoracle.torch.reals import Held, RealProduct, hold
+from mxoracle.torch.reals import Held, RealProduct, doubles, hold
 from mxoracle.torch.scaled import Scales
 
 aten = torch.ops.aten
@@ -47,7 +47,7 @@ class Product:
         """Its factors as doubles; None for what is more than one product."""
         if self.output != "y" or self.op == "grouped_linear":
             return None
-        x, w = (_doubles(self.inputs[name]) for name in ("x", "w"))
+        x, w = (doubles(self.inputs[name]) for name in ("x", "w"))
         scales = sum(isinstance(self.inputs[name], tuple) for name in ("x", "w"))
         sizes = [float(side[1].abs().nan_to_num().max()) for side in (x, w) if side[1].numel()]
         factor = max(1.0, math.prod(sizes))
@@ -151,21 +151,6 @@ def _out(actual: Tensor) -> str:
     return NAMES[str(actual.dtype).removeprefix("torch.")]
 
 
-def _doubles(side: Any) -> tuple[Tensor, Tensor]:
-    """An operand as doubles, and its scales: one a row, or a row of them for blocks along K."""
-    if not isinstance(side, tuple):
-        return side.double(), torch.ones((), dtype=torch.float64)
-    codes, scales = side
-    if scales.dtype == torch.uint8:
-        scales = scales.view(torch.float8_e8m0fnu).float()
-    scales = scales.double()
-    if scales.dim() < codes.dim():
-        return codes.double() * scales.unsqueeze(-1), scales
-    block = 32 if side[1].dtype == torch.uint8 else 128
-    wide = scales.repeat_interleave(block, -1)[..., : codes.shape[-1]]
-    return codes.double() * wide, scales
-
-
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -249,6 +234,7 @@ def _of_codes(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, found: Scales 
 
 
 _BLOCKS = {0: "1xK", 32: "1x32", 128: "1x128"}
+_ROW_BLOCKS = {0: "Rx1", 32: "32x1"}
 
 
 def _scaled(op: str, output: str, actual: Tensor, ends: Tensor, block: int,
@@ -260,17 +246,34 @@ def _scaled(op: str, output: str, actual: Tensor, ends: Tensor, block: int,
         if kind not in _FORMATS or not settings or (output == "dw" and not _written(op, actual)):
             return None
         settings["format_" + name] = kind
-        settings["block_" + name] = "Rx1" if output == "dw" else _BLOCKS[block]
+        settings["block_" + name] = (_ROW_BLOCKS if output == "dw" else _BLOCKS)[block]
     return Product(_written(op, actual), {**sides, "group_ends": ends}, output, actual, settings)
 
 
 _FORMATS = ("e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz")
 
 
+def _of_fp4(actual: Tensor, x: fp4.Side | None, w: fp4.Side | None, bias: Any) -> Product | None:
+    """Of numbers of bf16; with a factor for all of a side it is held against sums of doubles."""
+    if x is None or w is None or bias is not None:
+        return None
+    plain = _plain(x.values, w.values[None], _ends(actual.shape[0]), actual)
+    if plain is None or (x.factor is None and w.factor is None):
+        return plain
+    one = torch.ones(1)
+    x_scales = (one if x.factor is None else x.factor).expand(len(x.values))
+    w_scales = (one if w.factor is None else w.factor).expand(1, len(w.values))
+    sides = {"x": (x.values, x_scales), "w": (w.values[None], w_scales)}
+    return replace(plain, op="", inputs={**plain.inputs, **sides})
+
+
 def _scaled_mm(
     actual: Tensor, a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, bias=None,
     scale_result=None, out_dtype=None, use_fast_accum=False,
 ) -> Product | None:  # fmt: skip
+    if a.dtype == fp4.PACKED and b.dtype == fp4.PACKED:
+        sides = fp4.of_v1(a, scale_a), fp4.of_v1(b.t(), scale_b)
+        return None if scale_result is not None else _of_fp4(actual, *sides, bias)
     found = scaled.of_v1(a, b, scale_a, scale_b)
     return _of_codes(actual, a, b.t()[None], _ends(a.shape[0]), found, bias, scale_result)
 
@@ -280,6 +283,9 @@ def _scaled_mm_v2(
     scale_b: list, recipe_b: list, swizzle_b: list, bias=None, out_dtype=None,
     contraction_dim=(), use_fast_accum=False,
 ) -> Product | None:  # fmt: skip
+    if a.dtype == fp4.PACKED and b.dtype == fp4.PACKED:
+        x = fp4.of_v2(a, scale_a, recipe_a, swizzle_a)
+        return _of_fp4(actual, x, fp4.of_v2(b.t(), scale_b, recipe_b, swizzle_b), bias)
     found = scaled.of_v2(a, b, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b)
     return _of_codes(actual, a, b.t()[None], _ends(a.shape[0]), found, bias)
 
@@ -299,7 +305,7 @@ def _scaled_grouped_mm(
         found = scaled.of_contracted_groups(a, b, scale_a, scale_b, offs)
         if found is None or bias is not None or scale_result is not None:
             return None
-        return _scaled("grouped_matmul_wgrad", "dw", actual, offs, 0,
+        return _scaled("grouped_matmul_wgrad", "dw", actual, offs, found.block,
                        {"dy": (a.t(), found.x), "x": (b, found.w)})  # fmt: skip
     found = scaled.of_groups(a, b, scale_a, scale_b, offs)
     return _of_codes(actual, a, b.transpose(1, 2), offs, found, bias, scale_result)
@@ -362,32 +368,6 @@ def as_bf16(product: Product) -> Product | None:
     return _wgrad(dy, x, ends, product.actual)
 
 
-def _attention(actual: Any, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float,
-               causal: bool, scale: float | None) -> Attention | None:  # fmt: skip
-    out = actual[0]
-    floats = all(part.dtype in _FLOATS for part in (q, k, v, out))
-    if dropout != 0 or not floats or q.dim() != 4 or (causal and q.shape[-2] != k.shape[-2]):
-        return None
-    if k.shape[1] != q.shape[1]:  # heads that share keys
-        k, v = (part.repeat_interleave(q.shape[1] // part.shape[1], 1) for part in (k, v))
-    return Attention(q, k, v, mask, causal, q.shape[-1] ** -0.5 if scale is None else scale, out)
-
-
-def _flash(actual, q, k, v, dropout_p=0.0, is_causal=False, return_debug_mask=False, *,
-           attn_mask=None, scale=None):  # fmt: skip
-    return _attention(actual, q, k, v, attn_mask, dropout_p, is_causal, scale)
-
-
-def _efficient(actual, q, k, v, attn_bias, compute_log_sumexp, dropout_p=0.0, is_causal=False,
-               return_debug_mask=False, *, scale=None):  # fmt: skip
-    return _attention(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)
-
-
-def _overrideable(actual, q, k, v, attn_bias=None, dropout_p=0.0, is_causal=False,
-                  return_debug_mask=False, *, scale=None):  # fmt: skip
-    return _attention(actual, q, k, v, attn_bias, dropout_p, is_causal, scale)
-
-
 def _into(rule: Callable) -> Callable:
     """The rule of an operator that writes its result into `out`."""
     return lambda actual, *args, out, **options: rule(actual, *args, **options)
@@ -404,11 +384,11 @@ for _name, _rule in {
     "mm": _mm, "addmm": _addmm, "bmm": _bmm, "mv": _mv, "dot": _dot, "_scaled_mm": _scaled_mm,
     "_scaled_mm_v2": _scaled_mm_v2, "_scaled_grouped_mm": _scaled_grouped_mm,
     "_scaled_grouped_mm_v2": _scaled_grouped_mm_v2, "_grouped_mm": _grouped_mm,
-    "_scaled_dot_product_flash_attention": _flash,
-    "_scaled_dot_product_flash_attention_for_cpu": _flash,
-    "_scaled_dot_product_efficient_attention": _efficient,
-    "_scaled_dot_product_cudnn_attention": _efficient,
-    "_scaled_dot_product_fused_attention_overrideable": _overrideable,
+    "_scaled_dot_product_flash_attention": attention.flash,
+    "_scaled_dot_product_flash_attention_for_cpu": attention.flash,
+    "_scaled_dot_product_efficient_attention": attention.efficient,
+    "_scaled_dot_product_cudnn_attention": attention.efficient,
+    "_scaled_dot_product_fused_attention_overrideable": attention.overrideable,
 }.items():  # fmt: skip
     _operator = getattr(aten, _name, None)  # not every torch has all of them
     if _operator is not None:

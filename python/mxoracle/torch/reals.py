@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -166,3 +167,18 @@ def hold(actual: Tensor, product: RealProduct) -> Held:
         wrong = wrongly_rounded(actual, product, total, error)
     worst = float(distance.max()) if distance.numel() else 0.0
     return Held(actual.numel(), int(wrong.sum()), int(beyond.sum()), worst)
+
+
+def doubles(side: Any) -> tuple[Tensor, Tensor]:
+    """An operand as doubles, and its scales: one a row, or a row of them for blocks along K."""
+    if not isinstance(side, tuple):
+        return side.double(), torch.ones((), dtype=torch.float64)
+    codes, scales = side
+    if scales.dtype == torch.uint8:
+        scales = scales.view(torch.float8_e8m0fnu).float()
+    scales = scales.double()
+    if scales.dim() < codes.dim():
+        return codes.double() * scales.unsqueeze(-1), scales
+    block = 32 if side[1].dtype == torch.uint8 else 128
+    wide = scales.repeat_interleave(block, -1)[..., : codes.shape[-1]]
+    return codes.double() * wide, scales

@@ -29,16 +29,25 @@ def _ceil(value: int, step: int) -> int:
 
 def blocked_bytes(rows: int, k: int) -> int:
     """Of one matrix's e8m0 scales in tiles of 128 x 4."""
-    return _ceil(rows, 128) * 128 * _ceil(_ceil(k, 32), 4) * 4
+    return _tiled_bytes(rows, _ceil(k, 32))
+
+
+def _tiled_bytes(rows: int, columns: int) -> int:
+    return _ceil(rows, 128) * 128 * _ceil(columns, 4) * 4
+
+
+def untiled(scales: Tensor, rows: int, columns: int) -> Tensor | None:
+    """The bytes of scales in tiles of 128 x 4, as block-scaled matrix units read them, in rows."""
+    if scales.numel() != _tiled_bytes(rows, columns):
+        return None
+    down, across = _ceil(rows, 128), _ceil(columns, 4)
+    tiles = scales.reshape(-1).view(torch.uint8).view(down, across, 32, 4, 4)
+    return tiles.permute(0, 3, 2, 1, 4).reshape(down * 128, across * 4)[:rows, :columns]
 
 
 def from_blocked(scales: Tensor, rows: int, k: int) -> Tensor | None:
-    """e8m0 scales in tiles of 128 x 4, as block-scaled matrix units read them, in rows."""
-    if scales.numel() != blocked_bytes(rows, k):
-        return None
-    down, across = _ceil(rows, 128), _ceil(_ceil(k, 32), 4)
-    tiles = scales.reshape(-1).view(torch.uint8).view(down, across, 32, 4, 4)
-    return tiles.permute(0, 3, 2, 1, 4).reshape(down * 128, across * 4)[:rows, : _ceil(k, 32)]
+    """The same of e8m0 scales of blocks of 32 along K."""
+    return untiled(scales, rows, _ceil(k, 32))
 
 
 def _blocks(scales: Tensor, rows: int) -> Tensor:
@@ -149,10 +158,29 @@ def of_contracted_groups(
     a: Tensor, b: Tensor, scale_a: Tensor, scale_b: Tensor, ends: Tensor
 ) -> Scales | None:
     """`_scaled_grouped_mm` of a [N, R] and b [R, K], contracted over the rows R of each group: a
-    scale a row of a and a column of b in each group, as [E, N] and [E, K]."""
+    scale a row of a and a column of b in each group, as [E, N] and [E, K]; or one of 32 rows, which
+    start anew in each group and are tiled on their own, as [blocks, N] and [blocks, K]."""
     groups = ends.shape[0]
+    if {scale_a.dtype, scale_b.dtype} == {torch.float8_e8m0fnu}:
+        sides = [_of_blocks_of_rows(scales, columns, ends)
+                 for scales, columns in ((scale_a, a.shape[0]), (scale_b, b.shape[1]))]  # fmt: skip
+        return None if sides[0] is None or sides[1] is None else Scales(32, *sides)
     if scale_a.dtype != torch.float32 or scale_b.dtype != torch.float32:
         return None
     if scale_a.shape != (groups * a.shape[0],) or scale_b.shape != (groups * b.shape[1],):
         return None
     return Scales(0, scale_a.view(groups, -1), scale_b.view(groups, -1))
+
+
+def _of_blocks_of_rows(scales: Tensor, columns: int, ends: Tensor) -> Tensor | None:
+    """[blocks of all groups, columns] of tiles that hold [columns, blocks] of each group."""
+    parts, start, at = [torch.zeros(0, columns, dtype=torch.uint8)], 0, 0
+    flat = scales.reshape(-1)
+    for end in ends.tolist():
+        size = blocked_bytes(columns, end - start)
+        if end < start or at + size > flat.numel():
+            return None
+        if end > start:
+            parts.append(from_blocked(flat[at : at + size], columns, end - start).t())
+        start, at = end, at + size
+    return torch.cat(parts)
