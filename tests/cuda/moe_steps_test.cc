@@ -13,6 +13,7 @@ namespace mxo {
 namespace {
 
 using test::Fill;
+using test::filled;
 using test::Inputs;
 using test::Lie;
 using test::Outputs;
@@ -21,13 +22,6 @@ using test::Strided;
 class CudaMoeSteps : public test::OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
-
-Strided filled(Dtype dtype, const std::vector<Index>& shape, const Lie& lie, Fill how,
-               std::uint32_t seed) {
-  Strided tensor(dtype, shape, lie);
-  fill(tensor, how, seed);
-  return tensor;
-}
 
 TEST_F(CudaMoeSteps, CastAgrees) {
   std::uint32_t seed = 1;

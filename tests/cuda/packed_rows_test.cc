@@ -7,6 +7,7 @@ namespace mxo {
 namespace {
 
 using test::Fill;
+using test::filled;
 using test::Inputs;
 using test::Lie;
 using test::Outputs;
@@ -16,13 +17,6 @@ class CudaPackedRows : public test::OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
 constexpr Fill kFills[] = {Fill::noise, Fill::edges, Fill::anything};
-
-Strided filled(Dtype dtype, const std::vector<Index>& shape, const Lie& lie, Fill how,
-               std::uint32_t seed) {
-  Strided tensor(dtype, shape, lie);
-  fill(tensor, how, seed);
-  return tensor;
-}
 
 TEST_F(CudaPackedRows, WholeRowsOfEveryLengthAgree) {
   std::uint32_t seed = 1300;

@@ -8,6 +8,7 @@ namespace mxo {
 namespace {
 
 using test::Fill;
+using test::filled;
 using test::Inputs;
 using test::Lie;
 using test::Outputs;
@@ -16,13 +17,6 @@ using test::Strided;
 class CudaStackSteps : public test::OnDevice {};
 
 constexpr Dtype kWide[] = {Dtype::bf16, Dtype::f32};
-
-Strided filled(Dtype dtype, const std::vector<Index>& shape, const Lie& lie, Fill how,
-               std::uint32_t seed) {
-  Strided tensor(dtype, shape, lie);
-  fill(tensor, how, seed);
-  return tensor;
-}
 
 /// Every activation with every lie of the halves and every rounding; alpha, limit and offset as
 /// gpt-oss has them where the rule takes them.

@@ -98,6 +98,14 @@ class OnDevice : public testing::Test {
   std::unique_ptr<Backend> host_;
 };
 
+/// A tensor that lies as `lie` says, with numbers of `how`.
+inline Strided filled(Dtype dtype, const std::vector<Index>& shape, const Lie& lie, Fill how,
+                      std::uint32_t seed) {
+  Strided tensor(dtype, shape, lie);
+  fill(tensor, how, seed);
+  return tensor;
+}
+
 /// A contiguous or strided tensor of 32-bit integers.
 inline Strided integers(const std::vector<std::int32_t>& values, const Lie& lie = {"contiguous"}) {
   Strided tensor(Dtype::i32, {static_cast<Index>(values.size())}, lie);
