@@ -31,7 +31,7 @@ inline constexpr std::string_view kLibrary = "cuBLASLt 13.1.1 on an H200";
 /// Source: cublasLtMatmulAlgoGetHeuristic, CUBLASLT_ALGO_CONFIG_SPLITK_NUM; no product is needed.
 std::optional<int> library_parts(LibraryProduct kind, Index m, Index n, Index k);
 
-/// True if the table has N x K, whatever M.
-bool library_was_asked(LibraryProduct kind, Index n, Index k);
+/// True if the table has N x K, whatever the kind and M.
+bool library_was_asked(Index n, Index k);
 
 }  // namespace mxo

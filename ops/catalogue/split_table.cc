@@ -46,11 +46,11 @@ int split_by_table(std::string_view name, const GroupedMatmul& op) {
   if (parts) return *parts;
   const std::string shape =
       std::to_string(m) + " x " + std::to_string(n) + " x " + std::to_string(k);
-  throw Error(Fault::unsupported,
-              start + (library_was_asked(*kind, n, k)
-                           ? "in which the library has no product of M x N x K " + shape
-                           : "which has no N x K of M x N x K " + shape +
-                                 "; sum.split=auto finds the parts from an output"));
+  throw Error(
+      Fault::unsupported,
+      start + (library_was_asked(n, k) ? "in which the library has no product of M x N x K " + shape
+                                       : "which has no N x K of M x N x K " + shape +
+                                             "; sum.split=auto finds the parts from an output"));
 }
 
 }  // namespace mxo

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
-"""Writes ops/library_splits_data.h from what `mxo_capture OUT_DIR splits` recorded.
+"""Writes the two tables of ops/library_splits.cc from what `mxo_capture OUT_DIR splits` recorded.
 
-    tools/capture/splits_table.py OUT_DIR/library_splits.txt > ops/library_splits_data.h
+    tools/capture/splits_table.py OUT_DIR/library_splits.txt
+    clang-format -i ops/library_split_steps.h ops/library_split_layers.h
 """
 import sys
+from pathlib import Path
+
+OPS = Path(__file__).parents[2] / "ops"
 
 
 def read(path):
@@ -36,33 +40,51 @@ def main(path):
     for kind, n, k, steps in lines:
         if "blockwise" in kind:
             steps = by_fours(steps)
+        if [parts for _, parts in steps] == [1]:
+            continue  # never cut
         layers.append((kind, n, k, len(words), len(steps)))
         words += [rows * 16 + parts for rows, parts in steps]
-    print(f"""// In how many parts cuBLASLt {provenance['cublaslt']} sums K on an {provenance['device']}: written by
-// tools/capture/splits_table.py from the answers of its heuristics.
+    shapes = sorted({(n, k) for _, n, k, _ in lines})
+    assert len(shapes) * len({kind for kind, *_ in lines}) == len(lines)
+    library = f"cuBLASLt {provenance['cublaslt']} on an {provenance['device']}"
+    write("library_split_steps.h", f"""// For how many rows {library} sums K in how many parts: written by
+// tools/capture/splits_table.py.
 #pragma once
 
 #include <cstdint>
 
-#include "ops/library_splits.h"
-
-namespace mxo {{
-
-/// Words first .. first + count - 1 are the steps of one kind of product and one N x K.
-struct LibraryLayer {{
-  LibraryProduct kind;
-  std::int32_t n, k;
-  std::int32_t first, count;
-}};
+namespace mxo::library_splits {{
 
 /// rows * 16 + parts: the parts hold from these rows on.
-inline constexpr std::uint32_t kLibrarySteps[] = {{""")
-    for at in range(0, len(words), 12):
-        print("    " + " ".join(f"{word}," for word in words[at:at + 12]))
-    print("};\n\ninline constexpr LibraryLayer kLibraryLayers[] = {")
-    for kind, n, k, first, count in layers:
-        print(f"    {{LibraryProduct::{kind}, {n}, {k}, {first}, {count}}},")
-    print("};\n\n}  // namespace mxo")
+inline constexpr std::uint32_t kSteps[] = {{
+""", " ".join(f"{word}," for word in words))
+    write("library_split_layers.h", f"""// Which products {library} was asked for, and which of them it cuts: written by
+// tools/capture/splits_table.py.
+#pragma once
+
+#include "ops/library_splits.h"
+
+namespace mxo::library_splits {{
+
+using enum LibraryProduct;
+
+/// Every N x K that was asked, of every kind.
+struct Shape {{
+  std::int32_t n, k;
+}};
+inline constexpr Shape kAsked[] = {{{" ".join(f"{{{n}, {k}}}," for n, k in shapes)}}};
+
+/// Those that are cut for some number of rows: first .. first + count - 1 of kSteps.
+struct Layer {{
+  LibraryProduct kind;
+  std::int32_t n, k, first, count;
+}};
+inline constexpr Layer kLayers[] = {{
+""", " ".join("{%s, %d, %d, %d, %d}," % layer for layer in layers))
+
+
+def write(name, head, table):
+    (OPS / name).write_text(head + table + "\n};\n\n}  // namespace mxo::library_splits\n")
 
 
 if __name__ == "__main__":
