@@ -24,6 +24,7 @@ function(mxo_lanes target)
   target_compile_options(mxo_lanes_${target} PRIVATE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-uninitialized -Wno-maybe-uninitialized>)
   target_sources(mxo_emu PRIVATE $<TARGET_OBJECTS:mxo_lanes_${target}>)
+  set(mxo_lanes_objects ${mxo_lanes_objects} mxo_lanes_${target} PARENT_SCOPE)
 endfunction()
 
 mxo_lanes(EMU128 ${products})  # plain C++, for every machine

