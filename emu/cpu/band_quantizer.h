@@ -9,7 +9,7 @@
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/factor_table.h"
 #include "emu/cpu/short_blocks.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 #include "ops/quantize.h"
 
 namespace mxo::cpu {
@@ -167,7 +167,7 @@ class BandQuantizer {
         const Index n = std::min(kPanelColumns, k + count - at);
         const std::byte* x = band.x.data + (r * band.x.stride_r + at * band.x.stride_k) * size;
         if (band.x.stride_k != 1) {
-          copy_tile({x, 0, band.x.stride_k}, {copy, 0, 1}, 1, n, x_bytes_);
+          copy_row(x, band.x.stride_k, copy, 1, n, x_bytes_);
           x = copy;
         }
         use(r, at, n, x);
@@ -181,7 +181,7 @@ class BandQuantizer {
     if (band.codes.stride_k == 1) return write(reinterpret_cast<std::uint8_t*>(codes));
     alignas(64) std::byte copy[kPanelColumns];
     write(reinterpret_cast<std::uint8_t*>(copy));
-    copy_tile({copy, 0, 1}, {codes, 0, band.codes.stride_k}, 1, n, 1);
+    copy_row(copy, 1, codes, band.codes.stride_k, n, 1);
   }
 
   const InputKernels& input_;

@@ -64,13 +64,13 @@ void dequantize_bands(const Dequantize& op, const DecodeKernels& codec, int thre
         const std::byte* codes =
             band.codes.data + r * band.codes.stride_r + k * band.codes.stride_k;
         if (band.codes.stride_k != 1) {
-          copy_tile({codes, 0, band.codes.stride_k}, {codes_copy, 0, 1}, 1, n, 1);
+          copy_row(codes, band.codes.stride_k, codes_copy, 1, n, 1);
           codes = codes_copy;
         }
         std::byte* to = band.x.stride_k == 1 ? x : x_copy;
         decode_row(reinterpret_cast<const std::uint8_t*>(codes), n, scales, to);
         if (to == x_copy) {
-          copy_tile({x_copy, 0, 1}, {x, 0, band.x.stride_k}, 1, n, static_cast<std::size_t>(size));
+          copy_row(x_copy, 1, x, band.x.stride_k, n, static_cast<std::size_t>(size));
         }
       }
     }

@@ -50,8 +50,8 @@ struct ScaleExtent {
   }
 };
 
-void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxRule& rule,
-                   Index number, std::byte* workspace) {
+void quantize_tile(const MxPlan& plan, const LayoutKernels& layouts, const QuantizeKernels& kernels,
+                   const MxRule& rule, Index number, std::byte* workspace) {
   const MxTile t(plan, number);
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
@@ -61,7 +61,7 @@ void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxR
   Tile<std::byte> x = plan.x.at(t.expert, t.row, t.column);
   if (plan.copies_x) {
     const Tile<std::byte> copy = plan.x_copy(workspace);
-    copy_tile(to_read(x), copy, t.rows, t.columns, static_cast<std::size_t>(size));
+    copy_tile(layouts, to_read(x), copy, t.rows, t.columns, static_cast<std::size_t>(size));
     x = copy;
   }
   const Tile<std::byte> codes = plan.copies_codes ? plan.codes_copy(workspace) : final_codes;
@@ -91,12 +91,13 @@ void quantize_tile(const MxPlan& plan, const QuantizeKernels& kernels, const MxR
                        bytes(scales.data + b * scales.stride_r), stores, next);
     }
   }
-  if (plan.copies_codes) copy_tile(to_read(codes), final_codes, t.rows, t.columns, 1, large);
-  if (copies_scales) copy_tile(to_read(scales), final_scales, s.rows, s.columns, 1);
+  if (plan.copies_codes)
+    copy_tile(layouts, to_read(codes), final_codes, t.rows, t.columns, 1, large);
+  if (copies_scales) copy_tile(layouts, to_read(scales), final_scales, s.rows, s.columns, 1);
 }
 
-void dequantize_tile(const MxPlan& plan, const DecodeKernel& kernels, Index number,
-                     std::byte* workspace) {
+void dequantize_tile(const MxPlan& plan, const LayoutKernels& layouts, const DecodeKernel& kernels,
+                     Index number, std::byte* workspace) {
   const MxTile t(plan, number);
   const ScaleExtent s(plan, t);
   const Index size = plan.x.element_bytes;
@@ -105,7 +106,7 @@ void dequantize_tile(const MxPlan& plan, const DecodeKernel& kernels, Index numb
   const Tile<std::byte> scales = plan.scales.at(t.expert, s.row, s.column);
   if (plan.copies_codes) {
     const Tile<std::byte> copy = plan.codes_copy(workspace);
-    copy_tile(to_read(codes), copy, t.rows, t.columns, 1);
+    copy_tile(layouts, to_read(codes), copy, t.rows, t.columns, 1);
     codes = copy;
   }
   const Tile<std::byte> x = plan.copies_x ? plan.x_copy(workspace) : final_x;
@@ -133,7 +134,7 @@ void dequantize_tile(const MxPlan& plan, const DecodeKernel& kernels, Index numb
     }
   }
   if (plan.copies_x) {
-    copy_tile(to_read(x), final_x, t.rows, t.columns, static_cast<std::size_t>(size));
+    copy_tile(layouts, to_read(x), final_x, t.rows, t.columns, static_cast<std::size_t>(size));
   }
 }
 
@@ -171,7 +172,7 @@ void CpuBackend::run(const Quantize& op) {
       codec.quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
   const MxRule rule{op.rule.mode, op.rule.e8m0};
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
-    quantize_tile(plan, kernels, rule, tile, workspace);
+    quantize_tile(plan, layout_kernels(isa()), kernels, rule, tile, workspace);
   });
 }
 
@@ -198,7 +199,7 @@ void CpuBackend::run(const Dequantize& op) {
   const DecodeKernel& kernels =
       codec.to[format_index(op.from.codes.dtype)][input_index(op.x.dtype)];
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
-    dequantize_tile(plan, kernels, tile, workspace);
+    dequantize_tile(plan, layout_kernels(isa()), kernels, tile, workspace);
   });
 }
 

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 namespace {

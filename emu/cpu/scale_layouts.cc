@@ -7,7 +7,7 @@
 
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/simd/interleave.h"
+#include "emu/cpu/layout_kernels.h"
 #include "emu/reference/blocked_parts.h"
 #include "emu/reference/elements.h"
 
@@ -35,28 +35,7 @@ std::vector<TileRow> tile_rows(ScaleLayout layout, const Operand& scales,
 }
 
 constexpr Index kFourTiles = 4 * kTileColumns;
-using Words = Vector16<std::uint32_t>;
-
-/// Four whole tiles: rows r, r + 32, r + 64, r + 96 give line r of each tile, one word from each.
-void swizzle_four(const std::uint8_t* scales, Index stride, std::uint8_t* tiles) {
-  for (Index r = 0; r < 32; ++r) {
-    Words line[4];
-    for (int i = 0; i < 4; ++i) line[i] = Words::load(scales + (r + 32 * i) * stride);
-    transpose_vectors(line);
-    for (int i = 0; i < 4; ++i) line[i].store(tiles + i * kTileBytes + r * 16);
-  }
-}
-
-void unswizzle_four(const std::uint8_t* tiles, std::uint8_t* scales, Index stride) {
-  for (Index r = 0; r < 32; ++r) {
-    Words line[4];
-    for (int i = 0; i < 4; ++i) line[i] = Words::load(tiles + i * kTileBytes + r * 16);
-    transpose_vectors(line);
-    for (int i = 0; i < 4; ++i) line[i].store(scales + (r + 32 * i) * stride);
-  }
-}
-
-/// Columns of a tile row that swizzle_four and unswizzle_four may take.
+/// Columns of a tile row that the kernels may take.
 Index whole_columns(const TileRow& t, Index column_stride) {
   return column_stride == 1 && t.rows == kTileRows ? t.columns / kFourTiles * kFourTiles : 0;
 }
@@ -67,6 +46,7 @@ void CpuBackend::run(const SwizzleScales& op) {
   const auto scales = batched<const std::uint8_t>(op.scales);
   auto* blocked = static_cast<std::uint8_t*>(op.blocked.data);
   const std::vector<TileRow> work = tile_rows(op.layout, op.scales, op.group_ends);
+  const LayoutKernels& kernels = layout_kernels(isa());
   const auto count = static_cast<Index>(work.size());
   const auto team = static_cast<int>(std::clamp<Index>(count, 1, threads()));
   Index used = 0;
@@ -77,9 +57,8 @@ void CpuBackend::run(const SwizzleScales& op) {
     const Index tiles = ceil_div(t.columns, kTileColumns);
     const Index whole = whole_columns(t, scales.stride[2]);
     std::uint8_t* out = blocked + t.base;
-    for (Index c = 0; c < whole; c += kFourTiles) {
-      swizzle_four(&scales(t.expert, t.row, t.column + c), scales.stride[1],
-                   out + c / kTileColumns * kTileBytes);
+    if (whole > 0) {
+      kernels.swizzle(&scales(t.expert, t.row, t.column), scales.stride[1], whole, out);
     }
     const Index done = whole / kTileColumns * kTileBytes;
     std::memset(out + done, 0, static_cast<std::size_t>(tiles * kTileBytes - done));
@@ -98,6 +77,7 @@ void CpuBackend::run(const UnswizzleScales& op) {
   const auto scales = batched<std::uint8_t>(op.scales);
   const auto* blocked = static_cast<const std::uint8_t*>(op.blocked.data);
   const std::vector<TileRow> work = tile_rows(op.layout, to_read(op.scales), op.group_ends);
+  const LayoutKernels& kernels = layout_kernels(isa());
   const auto count = static_cast<Index>(work.size());
   const auto team = static_cast<int>(std::clamp<Index>(count, 1, threads()));
 #pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
@@ -106,9 +86,8 @@ void CpuBackend::run(const UnswizzleScales& op) {
     const Index tiles = ceil_div(t.columns, kTileColumns);
     const Index whole = whole_columns(t, scales.stride[2]);
     const std::uint8_t* in = blocked + t.base;
-    for (Index c = 0; c < whole; c += kFourTiles) {
-      unswizzle_four(in + c / kTileColumns * kTileBytes, &scales(t.expert, t.row, t.column + c),
-                     scales.stride[1]);
+    if (whole > 0) {
+      kernels.unswizzle(in, whole, &scales(t.expert, t.row, t.column), scales.stride[1]);
     }
     for (Index r = 0; r < t.rows; ++r) {
       for (Index c = whole; c < t.columns; ++c) {

@@ -34,8 +34,8 @@ const ShiftTable& table_of(Underflow underflow) {
   return tables[static_cast<int>(underflow)];
 }
 
-void transpose_quickly(const ScalingAwareTranspose& op, const ShiftTable& table,
-                       const TransposeTile& rows, Index block) {
+void transpose_quickly(const ScalingAwareTranspose& op, const LayoutKernels& layouts,
+                       const ShiftTable& table, const TransposeTile& rows, Index block) {
   const auto scales = op.scales.as<const float, 2>();
   const auto scales_out = op.scales_out.as<float, 2>();
   const Index first = block * kScaledBlock;
@@ -48,8 +48,8 @@ void transpose_quickly(const ScalingAwareTranspose& op, const ShiftTable& table,
   alignas(64) std::byte tile[kScaledBlock * kScaledBlock];
   const auto* from = static_cast<const std::byte*>(op.codes.data) +
                      rows.first * op.codes.stride[0] + first * op.codes.stride[1];
-  copy_tile({from, op.codes.stride[0], op.codes.stride[1]}, {tile, kScaledBlock, 1}, height,
-            columns, 1);
+  copy_tile(layouts, {from, op.codes.stride[0], op.codes.stride[1]}, {tile, kScaledBlock, 1},
+            height, columns, 1);
   for (Index r = 0; r < height; ++r) {
     const int shift = exponent_field(top) - exponent_field(scales(rows.first + r, block));
     if (shift == 0 && op.underflow == Underflow::round) continue;  // every code stays
@@ -61,8 +61,8 @@ void transpose_quickly(const ScalingAwareTranspose& op, const ShiftTable& table,
   }
   auto* to = static_cast<std::byte*>(op.codes_out.data) + first * op.codes_out.stride[0] +
              rows.first * op.codes_out.stride[1];
-  copy_tile({tile, 1, kScaledBlock}, {to, op.codes_out.stride[0], op.codes_out.stride[1]}, columns,
-            height, 1);
+  copy_tile(layouts, {tile, 1, kScaledBlock}, {to, op.codes_out.stride[0], op.codes_out.stride[1]},
+            columns, height, 1);
 }
 
 }  // namespace
@@ -70,12 +70,13 @@ void transpose_quickly(const ScalingAwareTranspose& op, const ShiftTable& table,
 void CpuBackend::run(const ScalingAwareTranspose& op) {
   std::vector<TransposeTile> tiles;
   for_each_tile(op.group_ends, [&](const TransposeTile& tile) { tiles.push_back(tile); });
+  const LayoutKernels& layouts = layout_kernels(isa());
   const ShiftTable& table = table_of(op.underflow);
   const Index blocks = op.scales.extent[1];
   const Index work = static_cast<Index>(tiles.size()) * blocks;
 #pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
   for (Index i = 0; i < work; ++i) {
-    transpose_quickly(op, table, tiles[static_cast<std::size_t>(i / blocks)], i % blocks);
+    transpose_quickly(op, layouts, table, tiles[static_cast<std::size_t>(i / blocks)], i % blocks);
   }
 }
 

@@ -14,7 +14,7 @@ class StripIn {
  public:
   StripIn(const ReadTile& from, Index r, Index k, Index n) : at_(from.from(r, k).tile.data) {
     if (from.tile.stride_k == 1) return;
-    copy_tile({at_, 0, from.tile.stride_k}, {copy_, 0, 1}, 1, n, size_of(from.dtype));
+    copy_row(at_, from.tile.stride_k, copy_, 1, n, size_of(from.dtype));
     at_ = copy_;
   }
   const std::byte* data() const { return at_; }
@@ -30,7 +30,7 @@ class StripOut {
   std::byte* data() { return in_place() ? to_.tile.data : copy_; }
   void finish() {
     if (in_place()) return;
-    copy_tile({copy_, 0, 1}, {to_.tile.data, 0, to_.tile.stride_k}, 1, n_, size_of(to_.dtype));
+    copy_row(copy_, 1, to_.tile.data, to_.tile.stride_k, n_, size_of(to_.dtype));
   }
 
  private:

@@ -36,6 +36,11 @@ const FloatKernels& float_kernels(Isa isa) {
   return isa == Isa::avx2 ? N_AVX2::kFloatKernels : kFloatScalar;
 }
 
+const LayoutKernels& layout_kernels(Isa isa) {
+  if (isa >= Isa::avx512) return N_AVX3::kLayoutKernels;
+  return isa == Isa::avx2 ? N_AVX2::kLayoutKernels : N_EMU128::kLayoutKernels;
+}
+
 const ModelKernels* model_kernels(Isa isa) {
   if (isa >= Isa::avx512) return &kModelsAvx512;
   return isa == Isa::avx2 ? &kModelsAvx2 : nullptr;

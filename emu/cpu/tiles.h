@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "formats/tensor_view.h"
+#include "emu/cpu/layout_kernels.h"
 
 namespace mxo::cpu {
 
@@ -16,11 +16,12 @@ struct Tile {
   Index stride_k = 1;
 };
 
-/// Cached: through the caches.  Streamed: around them, for results larger than they are.
-enum class Stores : std::uint8_t { cached, streamed };
-
-/// to(r, k) = from(r, k) for elements of 1, 2 or 4 bytes.  Only bytes that are transposed stream.
-void copy_tile(Tile<const std::byte> from, Tile<std::byte> to, Index rows, Index columns,
-               std::size_t element_bytes, Stores stores = Stores::cached);
+/// to(r, k) = from(r, k) for elements of 1, 2 or 4 bytes.  Only what is transposed streams.
+void copy_tile(const LayoutKernels& kernels, Tile<const std::byte> from, Tile<std::byte> to,
+               Index rows, Index columns, std::size_t element_bytes,
+               Stores stores = Stores::cached);
+/// to[i * to_step] = from[i * from_step] likewise.
+void copy_row(const std::byte* from, Index from_step, std::byte* to, Index to_step, Index n,
+              std::size_t element_bytes);
 
 }  // namespace mxo::cpu

@@ -3,6 +3,7 @@
 
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/float_kernels.h"
+#include "emu/cpu/layout_kernels.h"
 
 namespace mxo::cpu {
 /// Of a QuantizeKernels those that AVX-512 does in 16-bit lanes.
@@ -11,13 +12,18 @@ struct MxKernels {
   decltype(QuantizeKernels::mx_panel) panel;
 };
 }  // namespace mxo::cpu
+namespace mxo::cpu::N_EMU128 {
+extern const LayoutKernels kLayoutKernels;
+}
 namespace mxo::cpu::N_AVX2 {
+extern const LayoutKernels kLayoutKernels;
 extern const EncodeKernels kEncodeKernels;
 extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_AVX2
 namespace mxo::cpu::N_AVX3 {
+extern const LayoutKernels kLayoutKernels;
 extern const EncodeKernels kEncodeKernels;
 extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const MxKernels kMxBF16[4];         ///< by format_index()
@@ -25,6 +31,7 @@ extern const DecodeKernels kDecodeKernels;
 extern const FloatKernels kFloatKernels;
 }  // namespace mxo::cpu::N_AVX3
 namespace mxo::cpu::N_NEON {
+extern const LayoutKernels kLayoutKernels;
 extern const EncodeKernels kEncodeKernels;
 extern const WordKernels kWordKernels[4];  ///< by format_index()
 extern const DecodeKernels kDecodeKernels;

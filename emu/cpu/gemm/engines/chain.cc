@@ -18,9 +18,9 @@ void pack(const Kernels& kernels, const Product& product, const Factor& factor,
     const Index start = k_block.start + run * kRun;
     const int count = k_block.run_count(run);
     if (product.form == ScaleForm::none) {
-      scratch.words.fetch(factor, panel.first, panel.width, start, count);
+      scratch.words.fetch(kernels.isa, factor, panel.first, panel.width, start, count);
     } else {
-      scratch.codes.fetch(factor, panel.first, panel.width, start, count);
+      scratch.codes.fetch(kernels.isa, factor, panel.first, panel.width, start, count);
     }
     for (int lane = 0; lane < panel.width; ++lane) {
       auto* values = reinterpret_cast<float*>(scratch.k_vectors[lane]);

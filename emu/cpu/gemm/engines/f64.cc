@@ -19,7 +19,8 @@ void pack(const Kernels& kernels, const Product&, const Factor& factor, const KB
   }
   for (Index run = 0; run < k_block.runs(); ++run) {
     const int count = k_block.run_count(run);
-    scratch.words.fetch(factor, panel.first, panel.width, k_block.start + run * kRun, count);
+    scratch.words.fetch(kernels.isa, factor, panel.first, panel.width, k_block.start + run * kRun,
+                        count);
     for (int lane = 0; lane < panel.width; ++lane) {
       auto* values = reinterpret_cast<float*>(scratch.k_vectors[lane]);
       const int max_magnitude = widen_words(scratch.words.lane(lane), values);

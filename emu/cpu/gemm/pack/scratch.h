@@ -12,7 +12,7 @@ namespace mxo::cpu {
 template <typename Element>
 class Fetched {
  public:
-  void fetch(const Factor& factor, Index first, int lanes, Index start, int count);
+  void fetch(Isa isa, const Factor& factor, Index first, int lanes, Index start, int count);
   const Element* lane(int i) const {
     // The next run: K-vectors are too many for the processor to follow by itself, and to be asked
     // for all at once.

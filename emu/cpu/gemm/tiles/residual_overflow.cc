@@ -20,13 +20,14 @@ int lanes_of(const Kernels& kernels, const MicroPanel& a) {
 }
 
 /// One run of a panel as f64 values, code times scale; a special K-vector gives zeros.
-void pack_run_f64(const Product& product, const Factor& factor, const MicroPanel& panel,
-                  Index start, int count, int half_lanes, double* out, PackScratch& scratch) {
+void pack_run_f64(const Kernels& kernels, const Product& product, const Factor& factor,
+                  const MicroPanel& panel, Index start, int count, int half_lanes, double* out,
+                  PackScratch& scratch) {
   const bool words = product.form == ScaleForm::none;
   if (words) {
-    scratch.words.fetch(factor, panel.first, panel.width, start, count);
+    scratch.words.fetch(kernels.isa, factor, panel.first, panel.width, start, count);
   } else {
-    scratch.codes.fetch(factor, panel.first, panel.width, start, count);
+    scratch.codes.fetch(kernels.isa, factor, panel.first, panel.width, start, count);
   }
   const float* values = words ? nullptr : code_values(factor.codes.dtype);
   const bool scaled = !words && product.form != ScaleForm::rowwise;
@@ -64,13 +65,15 @@ void sum_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scrat
     const Index start = tile.k_block.start + run * kRun;
     const int count = tile.k_block.run_count(run);
     for (int i = 0; i < tile.tall(); ++i) {
-      pack_run_f64(product, product.a, tile.a[i], start, count, lanes_of(kernels, tile.a[i]),
-                   scratch.overflow_a.data() + i * kOverflowStep, *scratch.pack);
+      pack_run_f64(kernels, product, product.a, tile.a[i], start, count,
+                   lanes_of(kernels, tile.a[i]), scratch.overflow_a.data() + i * kOverflowStep,
+                   *scratch.pack);
     }
     for (int j = 0; j < tile.wide(); ++j) {
       const MicroPanel& b = tile.b[j];
       if (!b.residual_overflow && !any_a) continue;
-      pack_run_f64(product, product.b, b, start, count, half, scratch.overflow_b, *scratch.pack);
+      pack_run_f64(kernels, product, product.b, b, start, count, half, scratch.overflow_b,
+                   *scratch.pack);
       for (int i = 0; i < tile.tall(); ++i) {
         const MicroPanel& a = tile.a[i];
         if (!a.residual_overflow && !b.residual_overflow) continue;

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "emu/cpu/ieee_thread.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 #include "emu/exact/rounding.h"
 #include "emu/exact/rounding_test.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "emu/cpu/gemm/tiles/tile.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 #include "emu/reference/dot.h"
 
 namespace mxo::cpu {

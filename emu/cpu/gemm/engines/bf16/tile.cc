@@ -2,7 +2,7 @@
 #include "emu/cpu/gemm/engines/tile_kernels.h"
 
 #include "emu/cpu/gemm/tiles/pair_rows.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 namespace {

@@ -30,7 +30,8 @@ class PairPacker : IntegerPacker {
  private:
   void pack_run(Index run) {
     const int count = k_block_.run_count(run);
-    scratch_.codes.fetch(factor_, panel_.first, panel_.width, k_block_.start + run * kRun, count);
+    scratch_.codes.fetch(kernels_.isa, factor_, panel_.first, panel_.width,
+                         k_block_.start + run * kRun, count);
     for (int lane = 0; lane < panel_.width; ++lane) {
       pack_pairs(run, count, lane, reinterpret_cast<std::int32_t*>(scratch_.k_vectors[lane]));
     }

@@ -115,7 +115,7 @@ class ThreeSlicePacker {
   void pack_run(Index run) {
     const int count = k_block_.run_count(run);
     const Index start = k_block_.start + run * kRun;
-    scratch_.words.fetch(factor_, panel_.first, panel_.width, start, count);
+    scratch_.words.fetch(kernels_.isa, factor_, panel_.first, panel_.width, start, count);
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     auto* to = static_cast<std::int8_t*>(panel_.data) + run * kChunks * kThreeSliceChunkBytes;
     for (int lane = 0; lane < panel_.width; ++lane) {

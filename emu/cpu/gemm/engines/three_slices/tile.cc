@@ -4,7 +4,7 @@
 
 #include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/gemm/tiles/writer.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 namespace {

@@ -175,7 +175,8 @@ class TwoSlicePacker : IntegerPacker {
 
   void pack_run(Index run, int block) {
     const int count = k_block_.run_count(run);
-    scratch_.codes.fetch(factor_, panel_.first, panel_.width, k_block_.start + run * kRun, count);
+    scratch_.codes.fetch(kernels_.isa, factor_, panel_.first, panel_.width,
+                         k_block_.start + run * kRun, count);
     std::int8_t* to = run_data(run);
     const auto chunks = static_cast<int>(ceil_div(count, kChunk));
     auto& slices = scratch_.slices;

@@ -6,7 +6,7 @@
 
 #include "emu/cpu/gemm/engines/tile_kernels.h"
 #include "emu/cpu/gemm/tiles/integer_pair.h"
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 namespace {

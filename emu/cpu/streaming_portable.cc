@@ -1,7 +1,7 @@
 // Where there are no stores around the caches, plain ones.
 #include <cstring>
 
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "emu/cpu/simd/streaming.h"
+#include "emu/cpu/streaming.h"
 
 namespace mxo::cpu {
 namespace {
