@@ -64,11 +64,28 @@ HWY_FLATTEN void widen(int width, int k_extent, const float* in, int in_step, do
 /// A bit for each of at most 32 lanes.
 template <typename Tag, typename Mask>
 HWY_API std::uint32_t bits_of_mask(Tag tag, Mask mask) {
-  std::uint8_t bits[8] = {};
-  hn::StoreMaskBits(tag, mask, bits);
-  std::uint32_t word;
-  __builtin_memcpy(&word, bits, sizeof word);
+  std::uint32_t word = 0;
+  if constexpr (HWY_TARGET == HWY_EMU128) {  // without a jump for each lane
+    for (std::size_t i = 0; i < hn::MaxLanes(tag); ++i) {
+      word |= static_cast<std::uint32_t>(mask.bits[i] & 1u) << i;
+    }
+  } else {
+    std::uint8_t bits[8] = {};
+    hn::StoreMaskBits(tag, mask, bits);
+    __builtin_memcpy(&word, bits, sizeof word);
+  }
   return word;
+}
+
+/// Towards zero, of less than 2^31.
+template <typename Vector>
+HWY_API Vector truncated(Vector x) {
+  if constexpr (HWY_TARGET == HWY_EMU128) {  // likewise
+    for (float& lane : x.raw) lane = static_cast<float>(static_cast<std::int32_t>(lane));
+    return x;
+  } else {
+    return hn::Trunc(x);
+  }
 }
 
 /// The least of all bytes.
@@ -204,7 +221,7 @@ HWY_FLATTEN void encode_run(const CodeFormat& format, const std::uint8_t* codes,
     // The integer plus 1.5 * 2^23 has it in its low bits.
     const auto integer = [&](F unscaled, int first) HWY_ATTR {
       const F in_units = hn::Mul(unscaled, inverse);
-      const F cut = hn::Trunc(in_units);
+      const F cut = truncated(in_units);
       residual[b] |= std::uint64_t{bits_of_mask(kFloats, hn::Ne(cut, in_units))}
                      << (first * kLanes % kBlock);
       return hn::BitCast(words, hn::Add(cut, hn::Set(kFloats, 0x1.8p23f)));

@@ -27,13 +27,12 @@ HWY_API Vector fused(Vector a, Vector b, Vector c) {
   if constexpr (HWY_NATIVE_FMA) {
     return hn::MulAdd(a, b, c);
   } else {
-    const hn::DFromV<Vector> tag;
-    HWY_ALIGN hn::TFromD<decltype(tag)> x[kLanes], y[kLanes], z[kLanes];
-    hn::Store(a, tag, x);
-    hn::Store(b, tag, y);
-    hn::Store(c, tag, z);
-    for (std::size_t i = 0; i < hn::MaxLanes(tag); ++i) z[i] = std::fma(x[i], y[i], z[i]);
-    return hn::Load(tag, z);
+    constexpr int kCount = hn::MaxLanes(hn::DFromV<Vector>());
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) {
+      c.raw[i] = std::fma(a.raw[i], b.raw[i], c.raw[i]);
+    }
+    return c;
   }
 }
 
