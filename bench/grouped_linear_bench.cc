@@ -39,9 +39,9 @@ struct Layer {
 void quantize_all(Backend& backend, const LinearRecipe& recipe, const Layer& layer) {
   constexpr Dtype format = Dtype::e4m3;
   const Operand ends = layer.ends.operand();
-  scaled_along_columns(backend, recipe, format, layer.x.operand(), recipe.tokens);
-  scaled_along_columns(backend, recipe, format, layer.w.operand(), recipe.weight);
-  scaled_along_columns(backend, recipe, format, layer.dy.operand(), recipe.tokens);
+  scaled_along_columns(backend, recipe, format, layer.x.operand(), LinearSide::tokens);
+  scaled_along_columns(backend, recipe, format, layer.w.operand(), LinearSide::weight);
+  scaled_along_columns(backend, recipe, format, layer.dy.operand(), LinearSide::tokens);
   scaled_along_rows_transposed(backend, recipe, format, layer.w.operand());
   scaled_along_tokens(backend, recipe, format, layer.dy.operand(), ends);
   scaled_along_tokens(backend, recipe, format, layer.x.operand(), ends);

@@ -34,16 +34,16 @@ void check_x(const Check& check, const GroupedLinear& op) {
     return;
   }
   check.that(!op.x.given(), "x: found both x and x.codes, needs one of them");
-  if (!op.recipe.mx()) {
+  if (op.recipe.tokens.columns == kWhole || !op.recipe.scaled()) {
     throw Error(Fault::unsupported, "grouped_linear: x.codes: found recipe " +
                                         std::string(op.recipe.name) +
-                                        ", needs one of the mxfp8 recipes");
+                                        ", needs one that scales blocks of a row");
   }
   check.rank("x.codes", op.x_codes, 2);
   check.dtype("x.codes", op.x_codes, {op.format});
-  check.dtype("x.scales", op.x_scales, {Dtype::e8m0});
-  check.multiple("x.codes", "K", op.x_codes.extent[1], kMxBlock);
-  check.shape("x.scales", op.x_scales, {op.x_codes.extent[0], op.x_codes.extent[1] / kMxBlock});
+  check.dtype("x.scales", op.x_scales, {op.recipe.scale});
+  if (op.recipe.mx()) check.multiple("x.codes", "K", op.x_codes.extent[1], kMxBlock);
+  check.shape("x.scales", op.x_scales, shape_of_scales(shape_of(op.x_codes), op.recipe.tokens));
 }
 
 void check_padding(const GroupedLinear& op) {
@@ -81,6 +81,7 @@ void check_operands(const Check& check, const Backend& backend, const GroupedLin
     throw Error(Fault::dtype, "grouped_linear: format: found " + std::string(name_of(op.format)) +
                                   ", needs an 8-bit float");
   }
+  require_recipe_takes("grouped_linear", op.recipe, op.format);
   check.group_ends(backend, op.group_ends, tokens_of(op).extent[0]);
   check.shape("group_ends", op.group_ends, {op.w.extent[0]});
   check_padding(op);
@@ -146,7 +147,8 @@ Operand wgrad_x(Backend& backend, const SavedLinear& saved, BackendTensor& dequa
   if (!quantized_before(saved.call)) return saved.call.x;
   const Operand& codes = saved.call.x_codes;
   dequantized = BackendTensor(backend, Dtype::bf16, {codes.extent[0], codes.extent[1]});
-  dequantize(backend, {{codes, saved.call.x_scales, kMxColumns}, {}, dequantized.result()});
+  dequantize(backend,
+             {{codes, saved.call.x_scales, saved.call.recipe.tokens}, {}, dequantized.result()});
   return dequantized.operand();
 }
 
@@ -190,6 +192,12 @@ OperandKind wgrad_kind(const GroupedLinear& op) {
   return wgrad_is_high(op) ? OperandKind::bf16 : product_kind(op.recipe, op.format);
 }
 
+void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype format) {
+  if (format != Dtype::e4m3fnuz || recipe.fnuz) return;
+  throw Error(Fault::argument, std::string(op) + ": format: found e4m3fnuz, recipe " +
+                                   std::string(recipe.name) + " needs e4m3");
+}
+
 const LinearRecipe& linear_recipe_named(std::string_view name) {
   std::vector<std::string_view> known;
   for (const LinearRecipe& recipe : kLinearRecipes) {
@@ -214,9 +222,10 @@ SavedLinear grouped_linear(Backend& backend, const GroupedLinear& op) {
   // Padding would change no row of y: it matters only where tokens are contracted.
   OwnedScaledTensor x =
       quantized_before(op)
-          ? OwnedScaledTensor::borrowed({op.x_codes, op.x_scales, kMxColumns})
-          : scaled_along_columns(backend, op.recipe, op.format, op.x, op.recipe.tokens);
-  OwnedScaledTensor w = scaled_along_columns(backend, op.recipe, op.format, op.w, op.recipe.weight);
+          ? OwnedScaledTensor::borrowed({op.x_codes, op.x_scales, op.recipe.tokens})
+          : scaled_along_columns(backend, op.recipe, op.format, op.x, LinearSide::tokens);
+  OwnedScaledTensor w =
+      scaled_along_columns(backend, op.recipe, op.format, op.w, LinearSide::weight);
   if (op.y.given()) {
     grouped_matmul(backend, product(op, x.view(), w.view(), op.y));
     if (op.bias.given()) add_bias(backend, {to_read(op.y), op.bias, op.group_ends, op.y});
@@ -266,7 +275,7 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
 
   if (op.dx.given()) {
     const OwnedScaledTensor dy =
-        scaled_along_columns(backend, call.recipe, call.format, op.dy, call.recipe.tokens);
+        scaled_along_columns(backend, call.recipe, call.format, op.dy, LinearSide::tokens);
     const Operand weight = saved.w_bf16.given() ? saved.w_bf16.operand() : call.w;
     const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend, call.recipe, call.format, weight);

@@ -17,10 +17,12 @@ enum class GroupPadding : std::uint8_t {
 /// y = round(f32(y) + f32(bias)) where there is a bias.  q quantises along the contracted axis and
 /// is what the recipe says; bf16 rounds f32 operands to bf16.
 ///
-///   x           [T, K]     bf16 or f32; f32 is quantised as f32.  Or, with the mxfp8 recipes,
+///   x           [T, K]     bf16 or f32; f32 is quantised as f32.  Or, where the recipe scales
+///                          blocks of a row,
 ///   x_codes     [T, K]     of `format`, and
-///   x_scales    [T, K/32]  e8m0: x already quantised along K.  Its dequantised bf16 values then
-///                          stand for x in the weight gradient, which stays in high precision
+///   x_scales    [T, K/32] e8m0 or [T, ceil(K/128)] f32: x already quantised along K.  Its
+///                          dequantised bf16 values then stand for x in the weight gradient, which
+///                          stays in high precision
 ///   w           [E, N, K]  bf16 or f32
 ///   group_ends  i32 [E]
 ///   bias        [N] or [E, N], bf16 or f32, or absent

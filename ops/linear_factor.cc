@@ -27,15 +27,17 @@ OwnedScaledTensor in_bf16(Backend& backend, const Operand& x) {
 }
 
 OwnedScaledTensor scaled_along_columns(Backend& backend, const LinearRecipe& recipe, Dtype format,
-                                       const Operand& x, const BlockExtents& block) {
+                                       const Operand& x, LinearSide side) {
   if (!recipe.scaled()) return in_bf16(backend, x);
-  return quantized(backend, x, {}, format, recipe.scale, block, recipe.rule);
+  const bool weight = side == LinearSide::weight;
+  return quantized(backend, x, {}, format, recipe.scale, weight ? recipe.weight : recipe.tokens,
+                   weight ? recipe.rule_of_weight() : recipe.rule);
 }
 
 OwnedScaledTensor scaled_along_rows_transposed(Backend& backend, const LinearRecipe& recipe,
                                                Dtype format, const Operand& w) {
   // Scaling the columns of the transposed view writes codes row-major [E, K, N].
-  return scaled_along_columns(backend, recipe, format, transposed(w), recipe.weight);
+  return scaled_along_columns(backend, recipe, format, transposed(w), LinearSide::weight);
 }
 
 OwnedScaledTensor scaled_along_tokens(Backend& backend, const LinearRecipe& recipe, Dtype format,

@@ -7,10 +7,13 @@
 
 namespace mxo {
 
-/// x [R, K] or [E, N, K], any strides, scaled along its last axis in blocks of the recipe's tokens
-/// or weight.  In bf16 there are no scales, and a bf16 tensor is not copied: the result borrows it.
+/// Which operand of a product: it has its own blocks, and may have its own rule.
+enum class LinearSide : std::uint8_t { tokens, weight };
+
+/// x [R, K] or [E, N, K], any strides, scaled along its last axis as the recipe scales that side.
+/// In bf16 there are no scales, and a bf16 tensor is not copied: the result borrows it.
 OwnedScaledTensor scaled_along_columns(Backend& backend, const LinearRecipe& recipe, Dtype format,
-                                       const Operand& x, const BlockExtents& block);
+                                       const Operand& x, LinearSide side);
 
 /// w [E, N, K] scaled along N and transposed: a factor [E, K, N].
 OwnedScaledTensor scaled_along_rows_transposed(Backend& backend, const LinearRecipe& recipe,

@@ -68,10 +68,14 @@ void flow_activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& 
   h = zeros(backend, Dtype::bf16, {rows, width});
   const OwnedScaledTensor w = weight(backend, saved.call.w1);
   product(backend, saved, saved.u.view(), w.view(), h.result());
-  act = rows_for(backend, rows, width / 2);
-  swiglu_quantize(
-      backend,
-      {h.operand(), row_weights(saved), {}, Dtype::f32, act.result(), f32_rule(kFlowBlockwise)});
+  act = rows_for(backend, rows, features_of(saved.call, saved.call.w1));
+  swiglu_quantize(backend, {h.operand(),
+                            row_weights(saved),
+                            {},
+                            Dtype::f32,
+                            act.result(),
+                            f32_rule(kFlowBlockwise),
+                            saved.call.gate});
 }
 
 void flow_second(Backend& backend, const SavedMoeLayer& saved, const OwnedScaledTensor& act,
@@ -84,7 +88,7 @@ void flow_backward(Backend& backend, const SavedMoeLayer& saved, const FlowBackw
   const MoeLayer& call = saved.call;
   const Index rows = saved.plan.rows;
   const Index width = call.w1.extent[1];
-  BackendTensor dact = zeros(backend, Dtype::bf16, {rows, width / 2});
+  BackendTensor dact = zeros(backend, Dtype::bf16, {rows, features_of(call, call.w1)});
   {
     const OwnedScaledTensor w = weight(backend, call.w2);
     product(backend, saved, op.dy.view(), transposed(w.view()), dact.result());
@@ -101,7 +105,8 @@ void flow_backward(Backend& backend, const SavedMoeLayer& saved, const FlowBackw
                                      Dtype::f32,
                                      dh.result(),
                                      f32_rule(kFlowBlockwise),
-                                     op.drow_weights});
+                                     op.drow_weights,
+                                     call.gate});
   if (call.observe) {
     call.observe("dh.codes", dh.codes());
     call.observe("dh.scales", dh.scales());

@@ -5,12 +5,18 @@
 
 #include "ops/checked.h"
 #include "ops/grouped_matmul.h"
+#include "ops/linear_factor.h"
 #include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
 
 namespace mxo {
 namespace {
+
+void check_halves(const Check& check, const MoeLayer& op, std::string_view name,
+                  std::string_view axis, Index rows) {
+  if (halves_of(op.gate) == 2) check.multiple(name, axis, rows, 2);
+}
 
 void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   check.rank("x", op.x, 2);
@@ -22,25 +28,37 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   check.rank("w2", op.w2, 3);
   check.dtype("w1", op.w1, {Dtype::bf16, Dtype::f32});
   check.dtype("w2", op.w2, {Dtype::bf16, Dtype::f32});
-  check.multiple("w1", "2F", op.w1.extent[1], 2);
+  check_gate(check, op.gate);
+  check_halves(check, op, "w1", "2F", op.w1.extent[1]);
   const Index local = op.experts / std::max(ranks, 1);
   check.shape("w1", op.w1, {local, op.w1.extent[1], op.x.extent[1]});
-  check.shape("w2", op.w2, {local, op.x.extent[1], op.w1.extent[1] / 2});
+  check.shape("w2", op.w2, {local, op.x.extent[1], features_of(op, op.w1)});
   check.that(op.shared_w1.given() == op.shared_w2.given(),
              "shared.w2: needs to be given exactly when shared.w1 is");
   if (op.shared_w1.given()) {
     check.rank("shared.w1", op.shared_w1, 2);
-    check.multiple("shared.w1", "2S", op.shared_w1.extent[0], 2);
+    check_halves(check, op, "shared.w1", "2S", op.shared_w1.extent[0]);
     check.shape("shared.w1", op.shared_w1, {op.shared_w1.extent[0], op.x.extent[1]});
-    check.shape("shared.w2", op.shared_w2, {op.x.extent[1], op.shared_w1.extent[0] / 2});
+    check.shape("shared.w2", op.shared_w2, {op.x.extent[1], features_of(op, op.shared_w1)});
   }
   check.dtype("y", op.y, {Dtype::bf16});
   check.shape("y", op.y, {op.x.extent[0], op.x.extent[1]});
   check.apart("y", op.y, "x", op.x);
+  const auto refuse_recipe = [&](const char* needs) {
+    throw Error(Fault::argument,
+                "moe_layer: recipe: found " + std::string(op.recipe.name) + ", " + needs);
+  };
   if (op.pipeline == MoePipeline::mxfp8 && !op.recipe.mx()) {
-    throw Error(Fault::argument, "moe_layer: recipe: found " + std::string(op.recipe.name) +
-                                     ", pipeline mxfp8 needs one of the mxfp8 recipes");
+    refuse_recipe("pipeline mxfp8 needs one of the mxfp8 recipes");
   }
+  if (op.pipeline == MoePipeline::fp8_blockwise && op.recipe.tokens != kRowBlock) {
+    refuse_recipe("pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up");
+  }
+  if (op.alignment < 1) {
+    throw Error(Fault::argument, "moe_layer: alignment: found " + std::to_string(op.alignment) +
+                                     ", needs a positive number");
+  }
+  require_recipe_takes("moe_layer", op.recipe, op.format);
   if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3) {
     check.fail(Fault::argument,
                "format: found " + std::string(name_of(op.format)) + ", pipeline flow needs e4m3");
@@ -66,18 +84,27 @@ void route_tokens(Backend& backend, SavedMoeLayer& saved) {
   saved.chosen = BackendTensor(backend, Dtype::i32, {tokens, op.top_k});
   saved.weights = BackendTensor(backend, Dtype::f32, {tokens, op.top_k});
   BackendTensor counts(backend, Dtype::i32, {op.experts});
-  route(backend, {saved.logits.operand(),
-                  {},
-                  saved.chosen.result(),
-                  saved.weights.result(),
-                  counts.result(),
-                  op.score,
-                  op.groups,
-                  op.limited_groups,
-                  op.normalize,
-                  op.scale,
-                  op.group_score,
-                  op.other_groups});
+  route(backend, {saved.logits.operand(), op.router_bias, saved.chosen.result(),
+                  saved.weights.result(), counts.result(), op.score, op.groups, op.limited_groups,
+                  op.normalize, op.scale, op.group_score, op.other_groups});
+  see(op, "experts", saved.chosen.operand());
+  see(op, "weights", saved.weights.operand());
+}
+
+void see_scaled(const MoeLayer& op, const std::string& stage, const OwnedScaledTensor& tensor) {
+  see(op, stage + ".codes", tensor.codes());
+  see(op, stage + ".scales", tensor.scales());
+}
+
+/// x where it is, or as the codes that will travel.
+OwnedScaledTensor before_dispatch(Backend& backend, const MoeLayer& op,
+                                  const LinearRecipe& recipe) {
+  if (op.pipeline != MoePipeline::fp8_blockwise) {
+    return OwnedScaledTensor::borrowed({op.x, {}, {}});
+  }
+  OwnedScaledTensor x = scaled_along_columns(backend, recipe, op.format, op.x, LinearSide::tokens);
+  see_scaled(op, "quantized", x);
+  return x;
 }
 
 /// The weight of every row, at the expert.
@@ -116,8 +143,7 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
   if (op.pipeline == MoePipeline::flow) {
     flow_activate(backend, saved, saved.h, saved.act_codes);
     see(op, "h", saved.h.operand());
-    see(op, "act.codes", saved.act_codes.codes());
-    see(op, "act.scales", saved.act_codes.scales());
+    see_scaled(op, "act", saved.act_codes);
     flow_second(backend, saved, saved.act_codes, out);
     return;
   }
@@ -125,6 +151,14 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
   see(op, "h", saved.h.operand());
   see(op, "act", saved.act.operand());
   GroupedLinear second = second_product(saved, saved.act.operand());
+  OwnedScaledTensor codes;
+  if (op.pipeline == MoePipeline::fp8_blockwise) {
+    codes = scaled_along_columns(backend, saved.recipe, op.format, second.x, LinearSide::tokens);
+    see_scaled(op, "act", codes);
+    second.x = {};
+    second.x_codes = codes.codes();
+    second.x_scales = codes.scales();
+  }
   second.y = out;
   grouped_linear(backend, second);
 }
@@ -143,7 +177,10 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   saved.plan = plan_experts(backend, communicator, saved.chosen.operand(), op.experts,
                             std::max(op.alignment, saved.recipe.alignment),
                             DispatchLayout::expert_major_padded);
-  saved.u = dispatch(backend, communicator, saved.plan, {op.x, {}, {}}, wire_of(op, saved.recipe));
+  {
+    const OwnedScaledTensor x = before_dispatch(backend, op, saved.recipe);
+    saved.u = dispatch(backend, communicator, saved.plan, x.view(), wire_of(op, saved.recipe));
+  }
   see_rows(backend, op, saved.plan, saved.u.view());
   if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ops/expert_parallel.h"
+#include "ops/gate_rule.h"
 #include "ops/grouped_linear.h"
 #include "ops/route.h"
 
@@ -17,6 +18,7 @@ enum class MoePipeline : std::uint8_t {
   bf16,            ///< bf16 throughout
   quantize_after,  ///< bf16 travels; the grouped products quantise what they take
   flow,            ///< codes with f32 scales of 1x128 blocks from before dispatch to combine
+  fp8_blockwise,   ///< quantised before dispatch in 1x128 blocks; gradients travel in bf16
 };
 
 /// Where a token's weights multiply.
@@ -25,7 +27,9 @@ enum class MoeScores : std::uint8_t {
   swiglu,   ///< the activations, at the expert: weights travel with their rows
 };
 
-/// The tensors between two steps, in order; the gradients are named "d" and the stage.
+/// The tensors between two steps, in order; the gradients are named "d" and the stage.  A stage of
+/// codes is two, ".codes" and ".scales".  Seen, too: experts and weights after logits; in
+/// fp8_blockwise x as it will travel, "quantized", and the codes of act beside act.
 inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permuted", "h",
                                                   "act",    "expert_out", "combined"};
 
@@ -33,23 +37,25 @@ inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permu
 using StageObserver = std::function<void(std::string_view stage, const Operand& tensor)>;
 
 /// One rank's part of
-///   logits = x router^T  exact, in f32 or bf16;  experts, weights = route(logits)
-///   u = dispatch(x);  h_e = u_e w1_e^T;  act = swiglu(h) [* weight];  o_e = act_e w2_e^T
-///   y = combine(o) [+ shared(x)],  shared(x) = swiglu(x sw1^T) sw2^T
+///   logits = x router^T  exact, in f32 or bf16;  experts, weights = route(logits [, bias])
+///   u = dispatch(x);  h_e = u_e w1_e^T;  act = gate(h) [* weight];  o_e = act_e w2_e^T
+///   y = combine(o) [+ shared(x)],  shared(x) = gate(x sw1^T) sw2^T
 ///
 ///   x         bf16 [T, D], this rank's tokens; ranks hold consecutive runs of the global tokens
-///   router    bf16 [E, D]
+///   router    bf16 [E, D];  router_bias  f32 [E], optional: decides, never weighs
 ///   w1        bf16 or f32 [E/P, 2F, D], this rank's experts;  w2  [E/P, D, F]
 ///   shared_w1 bf16 or f32 [2S, D], shared_w2 [D, S]; both or neither
+///   gate      of experts and shared expert; one without an up half has w1 [E/P, F, D]
 ///   y         bf16 [T, D]
 ///
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
-/// for pipeline mxfp8 with a recipe that is not mxfp8, or flow with another format than e4m3.
+/// for a pipeline with a recipe or a format that it does not have, and a gate as check_gate.
 /// Source: torchtitan b5bcd76c; pytorch/ao 36027d8, ep; FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
+  Operand router_bias;
   Operand w1;
   Operand w2;
   Operand shared_w1;
@@ -67,6 +73,7 @@ struct MoeLayer {
   Dtype combine_steps = Dtype::f32;  ///< of CombineRows
   MoePipeline pipeline = MoePipeline::mxfp8;
   MoeScores scores = MoeScores::combine;
+  GateRule gate = {};
   LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; bf16 and flow have their own
   Dtype format = Dtype::e4m3;
   Index alignment = 32;
@@ -79,7 +86,9 @@ struct MoeLayer {
 };
 
 /// The recipe of the experts' products: the call's, unless its pipeline has its own.
-const LinearRecipe& moe_recipe(const MoeLayer& op);
+LinearRecipe moe_recipe(const MoeLayer& op);
+/// F of a first product's weights [.., 2F, D], or [.., F, D] under a gate without an up half.
+Index features_of(const MoeLayer& op, const Operand& w1);
 /// What the experts' weight gradients are sums over.
 OperandKind moe_wgrad_kind(const MoeLayer& op);
 

@@ -43,10 +43,10 @@ class Backward {
   }
 
   OwnedScaledTensor through_combine() {
-    OwnedScaledTensor dy =
-        combine_backward(backend_, communicator_, saved_.plan, saved_.returned.operand(),
-                         weighs() ? saved_.weights.operand() : Operand{}, op_.dy,
-                         weighs() ? dweights_.result() : Result{}, wire_of(call_, saved_.recipe));
+    OwnedScaledTensor dy = combine_backward(
+        backend_, communicator_, saved_.plan, saved_.returned.operand(),
+        weighs() ? saved_.weights.operand() : Operand{}, op_.dy,
+        weighs() ? dweights_.result() : Result{}, gradient_wire_of(call_, saved_.recipe));
     const bool scaled = dy.view().scaled();
     see(scaled ? "dexpert_out.codes" : "dexpert_out", dy.codes());
     if (scaled) see("dexpert_out.scales", dy.scales());
@@ -69,11 +69,11 @@ class Backward {
     Result dprobs = drow_weights.result();
     dprobs.rank = 1;
     if (weighs()) {
-      swiglu_backward(backend_, {h_rows, {}, dact.operand(), dh.result(), {}});
+      swiglu_backward(backend_, {h_rows, {}, dact.operand(), dh.result(), {}, call_.gate});
     } else {
       Operand probs = saved_.row_weights.operand();
       probs.rank = 1;
-      swiglu_backward(backend_, {h_rows, probs, dact.operand(), dh.result(), dprobs});
+      swiglu_backward(backend_, {h_rows, probs, dact.operand(), dh.result(), dprobs, call_.gate});
       return_weights(drow_weights.operand());
     }
     see("dh", dh.operand());
@@ -166,7 +166,7 @@ class Backward {
         backend_, {s.second, {}, {}},
         {dy.rows.operand(), dact.result(), one_group_or_none(op_.dshared_w2), {}});
     BackendTensor dh(backend_, Dtype::bf16, {all.extent[0], s.h.operand().extent[1]});
-    swiglu_backward(backend_, {s.h.operand(), {}, dact.operand(), dh.result(), {}});
+    swiglu_backward(backend_, {s.h.operand(), {}, dact.operand(), dh.result(), {}, call_.gate});
     BackendTensor dx_all(backend_, Dtype::f32, {all.extent[0], all.extent[1]});
     grouped_linear_backward(backend_, {s.first, {}, {}},
                             {dh.operand(), dx_all.result(), one_group_or_none(op_.dshared_w1), {}});

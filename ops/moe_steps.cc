@@ -43,9 +43,17 @@ BackendTensor one_group(Backend& backend, Index rows) {
   return ends;
 }
 
-const LinearRecipe& moe_recipe(const MoeLayer& op) {
+LinearRecipe moe_recipe(const MoeLayer& op) {
   if (op.pipeline == MoePipeline::bf16) return linear_recipe_named("bf16");
-  return op.pipeline == MoePipeline::flow ? linear_recipe_named("fp8_blockwise") : op.recipe;
+  if (op.pipeline == MoePipeline::flow) return linear_recipe_named("fp8_blockwise");
+  LinearRecipe recipe = op.recipe;
+  // Rows that came as codes have lost what a cast along tokens would need.
+  if (op.pipeline == MoePipeline::fp8_blockwise) recipe.wgrad = WgradPrecision::high;
+  return recipe;
+}
+
+Index features_of(const MoeLayer& op, const Operand& w1) {
+  return w1.extent[w1.rank - 2] / halves_of(op.gate);
 }
 
 OperandKind moe_wgrad_kind(const MoeLayer& op) {
@@ -60,10 +68,18 @@ Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
   Wire wire;
   wire.precision = WirePrecision::bf16;
   if (op.pipeline == MoePipeline::mxfp8) wire.precision = WirePrecision::mxfp8;
-  if (op.pipeline == MoePipeline::flow) wire.precision = WirePrecision::fp8_blockwise;
+  const bool blockwise =
+      op.pipeline == MoePipeline::flow || op.pipeline == MoePipeline::fp8_blockwise;
+  if (blockwise) wire.precision = WirePrecision::fp8_blockwise;
   wire.format = op.format;
   wire.rule.mode = recipe.rule.mode;
   wire.placement = op.placement;
+  return wire;
+}
+
+Wire gradient_wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
+  Wire wire = wire_of(op, recipe);
+  if (op.pipeline == MoePipeline::fp8_blockwise) wire.precision = WirePrecision::bf16;
   return wire;
 }
 
@@ -104,13 +120,13 @@ void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, Ba
   GroupedLinear first = first_product(saved);
   first.y = h.result();
   grouped_linear(backend, first);
-  act = BackendTensor(backend, Dtype::bf16, {rows, width / 2});
+  act = BackendTensor(backend, Dtype::bf16, {rows, features_of(saved.call, saved.call.w1)});
   Operand probs;
   if (saved.row_weights.given()) {
     probs = saved.row_weights.operand();
     probs.rank = 1;  // [rows, 1] as [rows]
   }
-  swiglu(backend, {h.operand(), probs, act.result()});
+  swiglu(backend, {h.operand(), probs, act.result(), saved.call.gate});
 }
 
 SharedExpert open_shared(Backend& backend, const MoeLayer& op, const LinearRecipe& recipe,
@@ -132,8 +148,8 @@ SharedExpert open_shared(Backend& backend, const MoeLayer& op, const LinearRecip
       wgrad_kind(s.first) == product_kind(recipe, op.format) ? op.sum : op.wgrad_sum;
   s.first.y = s.h.result();
   grouped_linear(backend, s.first);
-  s.act = BackendTensor(backend, Dtype::bf16, {tokens, width / 2});
-  swiglu(backend, {s.h.operand(), {}, s.act.result()});
+  s.act = BackendTensor(backend, Dtype::bf16, {tokens, features_of(op, op.shared_w1)});
+  swiglu(backend, {s.h.operand(), {}, s.act.result(), op.gate});
   s.second = s.first;
   s.second.x = s.act.operand();
   s.second.w = as_one_group(op.shared_w2);

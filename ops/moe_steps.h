@@ -24,8 +24,9 @@ AnyView<Void> rows_of(AnyView<Void> matrix, Index first, Index count) {
   return matrix;
 }
 
-/// What tokens are sent as, forward and backward.
+/// What tokens are sent as, and what gradients of combine are.
 Wire wire_of(const MoeLayer& op, const LinearRecipe& recipe);
+Wire gradient_wire_of(const MoeLayer& op, const LinearRecipe& recipe);
 
 /// The experts' first and second product; y not yet set.
 GroupedLinear first_product(const SavedMoeLayer& saved);

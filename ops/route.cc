@@ -1,6 +1,7 @@
 // Checks of route.
 #include "ops/route.h"
 
+#include <cmath>
 #include <limits>
 
 #include "ops/checked.h"
@@ -32,6 +33,9 @@ void route(Backend& backend, const Route& op) {
   in_range("limited_groups", op.limited_groups, 1, op.groups);
   const bool all = op.other_groups == OtherGroups::zero;
   in_range("top_k", k, 1, all ? experts : experts / op.groups * op.limited_groups);
+  if (!std::isfinite(op.scale)) {
+    throw Error(Fault::argument, "route: scale: found no finite number, needs one");
+  }
   check.dtype("experts", op.experts, {Dtype::i32});
   check.dtype("weights", op.weights, {Dtype::f32});
   check.dtype("tokens_per_expert", op.tokens_per_expert, {Dtype::i32});

@@ -37,7 +37,7 @@ enum class OtherGroups : std::uint8_t {
 ///
 /// T may be 0.  exp and sigma are correctly rounded (formats/exp.h).
 /// Errors, before any byte is written: Error(shape), Error(dtype), Error(argument) for top_k,
-/// groups or limited_groups out of range.
+/// groups or limited_groups out of range and a scale that is no finite number.
 /// Source: torchtitan b5bcd76c, MoE router; DeepSeek-V2 and -V3, MoEGate, also as transformers and
 /// vLLM have it (masked with 0 or -infinity); the sums' order is ours.
 struct Route {

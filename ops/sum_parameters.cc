@@ -42,8 +42,9 @@ Fold fold_named(std::string_view name) {
   for (const Fold fold : {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after}) {
     if (name_of(fold) == name) return fold;
   }
-  throw Error(Fault::argument, "sum.fold: found '" + std::string(name) +
-                                   "', needs one of term, x_then_w, joint, joint_add, after");
+  throw Error(Fault::argument,
+              with_nearest("sum.fold: found '" + std::string(name) + "'", name,
+                           {"term", "x_then_w", "joint", "joint_add", "after"}, "needs one of"));
 }
 
 }  // namespace

@@ -27,12 +27,15 @@ class Layer {
     if (!of_rank) return {};
     const Index p = std::stoll(name.substr(4, dot - 4));
     if (step == "logits") return {logits(p)};
+    if (step == "experts" || step == "weights") return {route_step(p)};
+    if (step == "quantized") return {cast(call_.input(rank(p) + "x"), rank(p) + step)};
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
     if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
     if (step == "expert_out") return {linear(p, "act", "w2", "expert_out", false)};
     if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
     if (step == "dpermuted") return {linear(p, "dh", "w1", "dpermuted", true)};
+    if (name.ends_with("act.codes") || name.ends_with("act.scales")) return coded_act(p);
     if (step == "act") return {gate(p, "swiglu", "act", "y")};
     if (step == "dh") return {gate(p, "swiglu_backward", "dh", "dx")};
     if (step == "combined") return {combined()};
@@ -55,22 +58,44 @@ class Layer {
     }
   }
 
-  NamedTensors routed(Index p) const {
+  Call route_call(Index p) const {
     Call route{"route", {}, {}, nullptr};
     copy(route, {"top_k", "score", "groups", "limited_groups", "group_score", "other_groups",
                  "normalize", "scale"});
     route.replace("logits", owed(rank(p) + "logits"));
-    return run_call(backend_, route);
+    if (call_.has("router.bias")) route.replace("bias", call_.input("router.bias"));
+    return route;
+  }
+  NamedTensors routed(Index p) const { return run_call(backend_, route_call(p)); }
+  StepCall route_step(Index p) const {
+    return {route_call(p), {{rank(p) + "experts", "experts"}, {rank(p) + "weights", "weights"}}};
+  }
+
+  std::string pipeline() const { return std::string(call_.set.text("pipeline", "mxfp8")); }
+  const LinearRecipe& recipe() const {
+    return linear_recipe_named(call_.set.text("recipe", "mxfp8_rceil"));
+  }
+
+  /// Codes and scales of rows, as the recipe casts tokens.
+  StepCall cast(const Tensor& rows, const std::string& stage) const {
+    Call made = cast_call(recipe(), LinearSide::tokens, false);
+    copy(made, {"format"});
+    made.replace("x", rows);
+    return {std::move(made), {{stage + ".codes", "codes"}, {stage + ".scales", "scales"}}};
+  }
+  std::vector<StepCall> coded_act(Index p) const {
+    if (has(rank(p) + "act")) return {cast(owed(rank(p) + "act"), rank(p) + "act")};
+    return {};
   }
 
   Call exchange(const char* op) const {
     Call made{op, {}, {}, call_.world};
     copy(made, {"alignment", "placement", "format"});
     made.set.set("experts", std::to_string(experts_));
-    const std::string pipeline(call_.set.text("pipeline", "mxfp8"));
-    made.set.set("precision", pipeline == "mxfp8"  ? "mxfp8"
-                              : pipeline == "flow" ? "fp8_blockwise"
-                                                   : "bf16");
+    const bool blockwise = pipeline() == "flow" || pipeline() == "fp8_blockwise";
+    made.set.set("precision", pipeline() == "mxfp8" ? "mxfp8"
+                              : blockwise           ? "fp8_blockwise"
+                                                    : "bf16");
     if (call_.set.text("recipe", "mxfp8_rceil").find("floor") != std::string_view::npos) {
       made.set.set("scale_mode", "floor");
     }
@@ -91,7 +116,7 @@ class Layer {
     Tensor ends(Dtype::i32, {1});
     ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(call_.input(rank(p) + "x").extent(0));
     product.replace("group_ends", std::move(ends));
-    product.set.set("out", "f32");
+    product.set.set("out", std::string(call_.set.text("router_logits", "f32")));
     return {std::move(product), {{rank(p) + "logits", "y"}}};
   }
 
@@ -100,7 +125,12 @@ class Layer {
     made.set.set("layout", layout);
     StepCall result;
     for (Index p = 0; p < ranks_; ++p) {
-      made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
+      if (has(rank(p) + "quantized.codes")) {
+        made.replace(rank(p) + "codes", owed(rank(p) + "quantized.codes"));
+        made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
+      } else {
+        made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
+      }
       for (const char* part : {"", ".codes", ".scales"}) {
         const std::string own = rank(p) + step + part;
         if (has(own)) result.outputs.push_back({own, rank(p) + (*part ? part + 1 : "x")});
@@ -150,6 +180,7 @@ class Layer {
   StepCall gate(Index p, const char* op, const char* to, const char* inner) const {
     Call made{op, {}, {}, nullptr};
     made.set.set("rounding", "bf16");
+    copy(made, {"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"});
     made.replace("x", owed(rank(p) + "h"));
     if (std::string_view(op) == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
     return {std::move(made), {{rank(p) + to, inner}}};

@@ -3,7 +3,6 @@
 
 #include "formats/error.h"
 #include "golden/explain/steps.h"
-#include "ops/linear_recipe.h"
 
 namespace mxo {
 namespace {
@@ -18,9 +17,29 @@ std::string name_of_block(const BlockExtents& block, bool down) {
   return down ? columns + "x" + rows : rows + "x" + columns;
 }
 
+/// The row of a recipe's rule for f32 scales, and how it raises them, as --set has them.
+void name_rule(Call& quantize, const F32ScaleRule& rule, const BlockExtents& block) {
+  const auto of_other_power = [&](const ScaleRuleRow& row) {
+    F32ScaleRule same = row.rule.f32;
+    same.power_of_2 = rule.power_of_2;
+    return same == rule;
+  };
+  for (const ScaleRuleRow& row : kScaleRules) {
+    const bool has_block = row.blocks.find(name_of(block)) != std::string_view::npos;
+    if (row.scale != ScaleType::f32 || !(has_block || row.blocks.empty())) continue;
+    if (!of_other_power(row)) continue;
+    quantize.set.set("rule", std::string(row.name));
+    if (rule.power_of_2 == row.rule.f32.power_of_2) return;
+    quantize.set.set("power_of_2", rule.power_of_2 == PowerOfTwo::none   ? "none"
+                                   : rule.power_of_2 == PowerOfTwo::down ? "down"
+                                                                         : "up");
+    return;
+  }
+}
+
 /// Adds operand `name` to a product: cast by the recipe, blocks along the last axis or down.
 void put(Backend& backend, Call& product, const std::string& name, Tensor x, const Call& linear,
-         const LinearRecipe& recipe, const BlockExtents& block, bool down) {
+         const LinearRecipe& recipe, LinearSide side, bool down) {
   if (!recipe.scaled()) {
     if (x.dtype() == Dtype::f32) {
       Call cast{"cast", {}, {}, nullptr};
@@ -31,13 +50,8 @@ void put(Backend& backend, Call& product, const std::string& name, Tensor x, con
     product.replace(name, std::move(x));
     return;
   }
-  Call quantize{"quantize", {}, {}, nullptr};
+  Call quantize = cast_call(recipe, side, down);
   quantize.set.set("format", std::string(linear.set.text("format", "e4m3")));
-  quantize.set.set("block", name_of_block(block, down));
-  if (recipe.mx()) {
-    const bool floor = recipe.name.find("floor") != std::string_view::npos;
-    quantize.set.set("scale_mode", floor ? "floor" : "rceil");
-  }
   if (down && !recipe.mx()) quantize.replace("group_ends", linear.input("group_ends"));
   quantize.replace("x", std::move(x));
   NamedTensors made = run_call(backend, quantize);
@@ -64,12 +78,26 @@ Call product_call(const Call& linear, const char* op, bool wgrad) {
 Call forward(Backend& backend, const Call& linear, const LinearRecipe& recipe, Tensor rows,
              Tensor weights) {
   Call product = product_call(linear, "grouped_matmul", false);
-  put(backend, product, "x", std::move(rows), linear, recipe, recipe.tokens, false);
-  put(backend, product, "w", std::move(weights), linear, recipe, recipe.weight, false);
+  put(backend, product, "x", std::move(rows), linear, recipe, LinearSide::tokens, false);
+  put(backend, product, "w", std::move(weights), linear, recipe, LinearSide::weight, false);
   return product;
 }
 
 }  // namespace
+
+Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down) {
+  const bool weight = side == LinearSide::weight;
+  const BlockExtents& block = weight ? recipe.weight : recipe.tokens;
+  Call quantize{"quantize", {}, {}, nullptr};
+  quantize.set.set("block", name_of_block(block, down));
+  if (!recipe.mx()) {
+    name_rule(quantize, weight ? recipe.rule_of_weight().f32 : recipe.rule.f32, block);
+  } else {
+    const bool floor = recipe.name.find("floor") != std::string_view::npos;
+    quantize.set.set("scale_mode", floor ? "floor" : "rceil");
+  }
+  return quantize;
+}
 
 Tensor transposed(const Tensor& tensor) {
   std::vector<Index> shape = tensor.shape();
@@ -97,7 +125,7 @@ std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std
       Call product = product_call(call, "grouped_matmul", false);
       product.replace("x.codes", call.input("x.codes"));
       product.replace("x.scales", call.input("x.scales"));
-      put(backend, product, "w", call.input("w"), call, recipe, recipe.weight, false);
+      put(backend, product, "w", call.input("w"), call, recipe, LinearSide::weight, false);
       return one(std::move(product), "y");
     }
     return one(forward(backend, call, recipe, call.input("x"), call.input("w")), "y");
@@ -110,7 +138,7 @@ std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std
     if (recipe.wgrad == WgradPrecision::high) of_tokens.scale = Dtype::bf16;
     Call product = product_call(call, "grouped_matmul_wgrad", true);
     for (const char* side : {"dy", "x"}) {
-      put(backend, product, side, call.input(side), call, of_tokens, recipe.tokens, true);
+      put(backend, product, side, call.input(side), call, of_tokens, LinearSide::tokens, true);
     }
     return one(std::move(product), "dw");
   }

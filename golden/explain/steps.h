@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "ops/linear_factor.h"
 
 namespace mxo {
 
@@ -42,6 +43,9 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
 std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name);
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name);
+
+/// The cast of one operand of a recipe, without the operand; `down` along its rows.
+Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down);
 
 /// The last two axes exchanged.
 Tensor transposed(const Tensor& tensor);

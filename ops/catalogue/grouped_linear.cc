@@ -27,7 +27,7 @@ GroupedLinear call_of(Staging& stage, const Parameters& set) {
   }
   if (stage.has("x.codes")) {
     op.x_codes = stage.codes("x.codes", op.format);
-    op.x_scales = stage.scales("x.scales");
+    op.x_scales = op.recipe.mx() ? stage.scales("x.scales") : stage.floats("x.scales");
   }
   if (stage.has("x") || !stage.has("x.codes")) op.x = stage.floats("x");
   op.w = stage.floats("w");
@@ -88,7 +88,7 @@ NamedTensors call_linear(Backend& backend, const NamedViews& inputs, const Param
 constexpr OperandSpec kIn[] = {
     {"x", "[T, K]", "bf16 or f32", true},
     {"x.codes", "[T, K], in place of x", "u8", true},
-    {"x.scales", "[T, K/32]", "u8 (e8m0)", true},
+    {"x.scales", "[T, K/32], or [T, ceil(K/128)] of f32", "u8 (e8m0) or f32", true},
     {"w", "[E, N, K]", "bf16 or f32"},
     {"group_ends", "[E]", "i32"},
     {"bias", "[N] or [E, N]", "bf16 or f32", true},
@@ -103,7 +103,7 @@ constexpr OperandSpec kOut[] = {
 constexpr auto kSet = with_sum_parameters({
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
-     "fp8_blockwise|bf16",
+     "fp8_blockwise|vllm|vllm_up|bf16",
      "how the three products are scaled"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"out", "bf16|f32", "type of the results"},

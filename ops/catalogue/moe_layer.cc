@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/gate_parameters.h"
 #include "ops/catalogue/ranks.h"
 #include "ops/catalogue/sum_parameters.h"
 #include "ops/checked.h"
@@ -22,7 +23,8 @@ struct Named {
 constexpr Named<MoePipeline> kPipelines[] = {{"mxfp8", MoePipeline::mxfp8},
                                              {"bf16", MoePipeline::bf16},
                                              {"quantize_after", MoePipeline::quantize_after},
-                                             {"flow", MoePipeline::flow}};
+                                             {"flow", MoePipeline::flow},
+                                             {"fp8_blockwise", MoePipeline::fp8_blockwise}};
 
 MoePipeline pipeline_of(const Parameters& set) {
   const std::string_view name = set.text("pipeline", "mxfp8");
@@ -36,6 +38,7 @@ MoePipeline pipeline_of(const Parameters& set) {
 MoeLayer layer_of(Staging& stage, const Parameters& set) {
   MoeLayer op;
   op.router = stage.floats("router");
+  if (stage.has("router.bias")) op.router_bias = stage.floats("router.bias");
   op.w1 = stage.floats("w1");
   op.w2 = stage.floats("w2");
   if (stage.has("shared.w1")) op.shared_w1 = stage.floats("shared.w1");
@@ -58,13 +61,13 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   if (set.text("router_logits", "f32") == "bf16") op.router_logits = Dtype::bf16;
   if (set.text("combine_steps", "f32") == "bf16") op.combine_steps = Dtype::bf16;
   op.pipeline = pipeline_of(set);
+  op.gate = gate_of(set);
   if (set.text("scores", "combine") == "swiglu") op.scores = MoeScores::swiglu;
   op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
   op.format = set.format("format", "e4m3");
   op.alignment = set.integer("alignment", 32);
   if (set.text("placement", "fused") == "unfused") op.placement = Placement::unfused;
   op.sum = sum_from(set, product_kind(moe_recipe(op), op.format));
-  op.wgrad_sum = sum_from(set, moe_wgrad_kind(op));
   op.recompute = set.flag("recompute", false);
   return op;
 }
@@ -78,7 +81,10 @@ class RankCall {
     op_ = layer_of(stage_, set);
     const std::string rank = "rank" + std::to_string(communicator.rank()) + ".";
     op_.x = stage_.floats(rank + "x");
-    if (stage_.has(rank + "dy")) dy_ = stage_.floats(rank + "dy");
+    if (stage_.has(rank + "dy")) {
+      dy_ = stage_.floats(rank + "dy");
+      op_.wgrad_sum = sum_from(set, moe_wgrad_kind(op_));
+    }
     const Index local = op_.experts / communicator.size();
     op_.w1 = rows_of(op_.w1, communicator.rank() * local, local);
     op_.w2 = rows_of(op_.w2, communicator.rank() * local, local);
@@ -203,7 +209,8 @@ NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& in
 constexpr OperandSpec kIn[] = {
     {"rank<p>.x", "[T_p, D]", "bf16"},
     {"router", "[E, D]", "bf16"},
-    {"w1", "[E, 2F, D]", "bf16 or f32"},
+    {"router.bias", "[E]; decides, never weighs", "f32", true},
+    {"w1", "[E, 2F, D], or [E, F, D] with halves=gate_only", "bf16 or f32"},
     {"w2", "[E, D, F]", "bf16 or f32"},
     {"shared.w1", "[2S, D]", "bf16 or f32", true},
     {"shared.w2", "[D, S]", "bf16 or f32", true},
@@ -217,15 +224,16 @@ constexpr OperandSpec kOut[] = {
     {"dw2", "[E, D, F], with dy", "bf16", true},
     {"shared.dw1", "[2S, D], with dy", "bf16", true},
     {"shared.dw2", "[D, S], with dy", "bf16", true},
-    {"rank<p>.STAGE", "every step's tensor, with keep_stages", "f32, bf16 or u8", true},
+    {"rank<p>.STAGE", "every step's tensor, with keep_stages", "f32, bf16, i32 or u8", true},
 };
 constexpr auto kSet = with_sum_parameters({
     {"top_k", "1", "experts of a token"},
-    {"pipeline", "mxfp8|bf16|quantize_after|flow", "what travels, and where it is quantised"},
+    {"pipeline", "mxfp8|bf16|quantize_after|flow|fp8_blockwise",
+     "what travels, and where it is quantised"},
     {"scores", "combine|swiglu", "where a token's weights multiply"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
-     "fp8_blockwise|bf16",
+     "fp8_blockwise|vllm|vllm_up|bf16",
      "how the experts' products are scaled; pipelines bf16 and flow have their own"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"score", "softmax|sigmoid", "of the router"},
@@ -235,6 +243,12 @@ constexpr auto kSet = with_sum_parameters({
     {"other_groups", "excluded|zero", "experts of groups that go: none to choose, or scored 0"},
     {"normalize", "true|false", "weights of a token add up to scale"},
     {"scale", "1", "of weights"},
+    kActivationParameter,
+    kHalvesParameter,
+    kStepsParameter,
+    kAlphaParameter,
+    kLimitParameter,
+    kOffsetParameter,
     {"router_logits", "f32|bf16", "what the exact logits are rounded to"},
     {"combine_steps", "f32|bf16", "what products and sums of combine are rounded to"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
@@ -244,9 +258,10 @@ constexpr auto kSet = with_sum_parameters({
 });
 
 constexpr std::string_view kSteps[] = {
-    "logits", "dispatched",  "permuted",    "h",       "act",        "expert_out", "combined",
-    "y",      "dcombined",   "dexpert_out", "dact",    "dw2",        "dh",         "dpermuted",
-    "dw1",    "ddispatched", "dlogits",     "drouter", "shared.dw2", "shared.dw1", "dx"};
+    "logits",      "experts", "weights",    "quantized",  "dispatched", "permuted",
+    "h",           "act",     "expert_out", "combined",   "y",          "dcombined",
+    "dexpert_out", "dact",    "dw2",        "dh",         "dpermuted",  "dw1",
+    "ddispatched", "dlogits", "drouter",    "shared.dw2", "shared.dw1", "dx"};
 
 constexpr CatalogueEntry kEntries[] = {
     {kOp, "a mixture-of-experts layer across ranks, with its gradients", kIn, kOut, kSet, nullptr,

@@ -1560,7 +1560,7 @@ def grouped_linear(
     *,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
-            "fp8_rowwise", "fp8_blockwise", "bf16",
+            "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16",
     ]
     | Any = None,
     format: Literal["e4m3", "e4m3fnuz"] | Any = None,
@@ -1596,7 +1596,8 @@ def grouped_linear(
         dbias: shape of bias, with dy, bf16 or f32
     Parameters, the first value is the default:
         recipe: how the three products are scaled (mxfp8_rceil, mxfp8_floor,
-            mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp, fp8_rowwise, fp8_blockwise, bf16)
+            mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp, fp8_rowwise, fp8_blockwise, vllm,
+            vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
         out: type of the results (bf16, f32)
         pad: pad groups where tokens are contracted (false, true)
@@ -1917,16 +1918,17 @@ def moe_layer(
     router: Any,
     w1: Any,
     w2: Any,
+    router_bias: Any = None,
     shared_w1: Any = None,
     shared_w2: Any = None,
     dy: Any = None,
     *,
     top_k: str | int | float | None = None,
-    pipeline: Literal["mxfp8", "bf16", "quantize_after", "flow"] | Any = None,
+    pipeline: Literal["mxfp8", "bf16", "quantize_after", "flow", "fp8_blockwise"] | Any = None,
     scores: Literal["combine", "swiglu"] | Any = None,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
-            "fp8_rowwise", "fp8_blockwise", "bf16",
+            "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16",
     ]
     | Any = None,
     format: Literal["e4m3", "e4m3fnuz"] | Any = None,
@@ -1937,6 +1939,12 @@ def moe_layer(
     other_groups: Literal["excluded", "zero"] | Any = None,
     normalize: bool | None = None,
     scale: str | int | float | None = None,
+    activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
+    halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
+    bf16_steps: Literal["none", "activation", "every"] | Any = None,
+    alpha: str | int | float | None = None,
+    limit: str | int | float | None = None,
+    up_offset: str | int | float | None = None,
     router_logits: Literal["f32", "bf16"] | Any = None,
     combine_steps: Literal["f32", "bf16"] | Any = None,
     alignment: str | int | float | None = None,
@@ -1962,7 +1970,8 @@ def moe_layer(
     Operands:
         x: [T_p, D], bf16
         router: [E, D], bf16
-        w1: [E, 2F, D], bf16 or f32
+        router_bias: [E]; decides, never weighs, f32; optional
+        w1: [E, 2F, D], or [E, F, D] with halves=gate_only, bf16 or f32
         w2: [E, D, F], bf16 or f32
         shared_w1: [2S, D], bf16 or f32; optional
         shared_w2: [D, S], bf16 or f32; optional
@@ -1975,14 +1984,15 @@ def moe_layer(
         dw2: [E, D, F], with dy, bf16; where asked for
         shared.dw1: [2S, D], with dy, bf16; where asked for
         shared.dw2: [D, S], with dy, bf16; where asked for
-        STAGE: every step's tensor, with keep_stages, f32, bf16 or u8; where asked for
+        STAGE: every step's tensor, with keep_stages, f32, bf16, i32 or u8; where asked for
     Parameters, the first value is the default:
         top_k: experts of a token (1)
-        pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow)
+        pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow,
+            fp8_blockwise)
         scores: where a token's weights multiply (combine, swiglu)
         recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
-            fp8_rowwise, fp8_blockwise, bf16)
+            fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
         score: of the router (softmax, sigmoid)
         groups: of experts (1)
@@ -1991,6 +2001,12 @@ def moe_layer(
         other_groups: experts of groups that go: none to choose, or scored 0 (excluded, zero)
         normalize: weights of a token add up to scale (true, false)
         scale: of weights (1)
+        activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
+        halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
+        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        alpha: of silu: a * sigma(alpha * a) (1)
+        limit: gate at most this, up between it and its negative; none unless given
+        up_offset: added to up (0)
         router_logits: what the exact logits are rounded to (f32, bf16)
         combine_steps: what products and sums of combine are rounded to (f32, bf16)
         alignment: rows that an expert's padded rows are a multiple of (32)
@@ -2017,6 +2033,7 @@ def moe_layer(
         {
             "x": x,
             "router": router,
+            "router.bias": router_bias,
             "w1": w1,
             "w2": w2,
             "shared.w1": shared_w1,
@@ -2038,6 +2055,12 @@ def moe_layer(
         other_groups=other_groups,
         normalize=normalize,
         scale=scale,
+        activation=activation,
+        halves=halves,
+        bf16_steps=bf16_steps,
+        alpha=alpha,
+        limit=limit,
+        up_offset=up_offset,
         router_logits=router_logits,
         combine_steps=combine_steps,
         alignment=alignment,

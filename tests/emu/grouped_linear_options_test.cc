@@ -265,12 +265,16 @@ const Offence kOffences[] = {
      [](NamedTensors&, Setting& set) {
        set = {{"format", "e5m2"}};
      }},
+    {"format: found e4m3fnuz, recipe vllm needs e4m3", Fault::argument,
+     [](NamedTensors&, Setting& set) {
+       set = {{"recipe", "vllm"}, {"format", "e4m3fnuz"}};
+     }},
     {"x: found both x and x.codes", Fault::shape,
      [](NamedTensors& in, Setting&) {
        in["x.codes"] = Tensor(Dtype::u8, {128, 64});
        in["x.scales"] = Tensor(Dtype::u8, {128, 2});
      }},
-    {"x.codes: found recipe fp8_rowwise, needs one of the mxfp8 recipes", Fault::unsupported,
+    {"x.codes: found recipe fp8_rowwise, needs one that scales blocks of a row", Fault::unsupported,
      [](NamedTensors& in, Setting& set) {
        in.erase("x");
        in["x.codes"] = Tensor(Dtype::u8, {128, 64});

@@ -61,6 +61,13 @@ Family family_of(const std::string& recipe) {
   if (recipe == "fp8_blockwise") {
     return {"quantize", {{"block", "1x128"}}, {{"block", "128x128"}}, {{"block", "128x1"}}};
   }
+  if (recipe.starts_with("vllm")) {
+    const std::string power = recipe == "vllm" ? "none" : "up";
+    return {"quantize",
+            {{"block", "1x128"}, {"rule", "vllm"}, {"power_of_2", power}},
+            {{"block", "128x128"}, {"rule", "deepgemm"}, {"power_of_2", power}},
+            {}};
+  }
   return {"cast", {}, {}, {}};
 }
 
@@ -149,7 +156,8 @@ class ByHand {
 
   Tensor wgrad(const Tensor& dy, const Tensor& x, const Tensor& ends) {
     const Family kept = family_;
-    if (recipe_.ends_with("_wgrad_with_hp")) family_ = family_of("bf16");
+    const bool high = recipe_.ends_with("_wgrad_with_hp") || recipe_.starts_with("vllm");
+    if (high) family_ = family_of("bf16");
     NamedTensors operands{{"group_ends", ends}};
     add(operands, "dy", dy, family_.along_tokens, &ends);
     add(operands, "x", x, family_.along_tokens, &ends);
@@ -215,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, GroupedLinearRecipes, testing::ValuesIn(kLinea
 /// The default alignment of operators.md, stated here once more.
 std::string default_alignment(const std::string& recipe) {
   if (recipe.starts_with("mxfp8")) return "32";
-  return recipe == "fp8_blockwise" ? "128" : "16";
+  return recipe == "fp8_blockwise" || recipe.starts_with("vllm") ? "128" : "16";
 }
 
 TEST_P(GroupedLinearRecipes, IsItsOperatorsPutTogetherByHand) {
@@ -223,6 +231,7 @@ TEST_P(GroupedLinearRecipes, IsItsOperatorsPutTogetherByHand) {
   const std::string recipe(GetParam().name);
   for (const Shape& shape : kShapes) {
     for (const Variant& v : kVariants) {
+      if (v.format == "e4m3fnuz" && !GetParam().fnuz) continue;
       const NamedTensors found = call(*backend, "grouped_linear", inputs_of(shape, v.dtype, 7),
                                       {{"recipe", recipe},
                                        {"format", v.format},

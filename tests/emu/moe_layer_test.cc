@@ -103,6 +103,29 @@ TEST_P(MoeLayers, KeepsEveryStageAndItsGradient) {
   }
 }
 
+TEST(MoeLayer, TakesAGateWithoutAnUpHalf) {
+  NamedTensors in = moe_inputs({}, 13);
+  in["w1"] = test::random_floats(Dtype::bf16, {8, 96, 64}, 3, 1);
+  const auto cpu = make_backend("cpu", 2);
+  for (const char* pipeline : {"mxfp8", "flow", "bf16"}) {
+    const NamedTensors out = run_moe(*cpu, in,
+                                     parameters({{"top_k", "2"},
+                                                 {"pipeline", pipeline},
+                                                 {"activation", "relu_squared"},
+                                                 {"halves", "gate_only"},
+                                                 {"keep_stages", "true"}}));
+    const Tensor& h = out.at("rank0.h");
+    EXPECT_EQ(h.extent(1), 96);
+    if (pipeline == std::string("flow")) continue;  // its activations are codes
+    const Tensor& act = out.at("rank0.act");
+    ASSERT_EQ(act.shape(), h.shape());
+    for (Index i = 0; i < h.elements(); ++i) {
+      const float r = std::max(test::get(h, i), 0.0f);
+      ASSERT_EQ(test::get(act, i), decode(encode<kBF16>(r * r))) << i;
+    }
+  }
+}
+
 TEST(MoeLayer, TakesNoTokensAtAll) {
   MoeShape s;
   s.shared = 32;
@@ -154,6 +177,34 @@ const Mistake kMistakes[] = {
        set.set("format", "e4m3fnuz");
      },
      "moe_layer: format: found e4m3fnuz, pipeline flow needs e4m3"},
+    {"a recipe without blocks of rows",
+     [](NamedTensors&, Parameters& set) { set.set("pipeline", "fp8_blockwise"); },
+     "recipe: found mxfp8_rceil, pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up"},
+    {"a format that the recipe's rule has not",
+     [](NamedTensors&, Parameters& set) {
+       set.set("pipeline", "fp8_blockwise");
+       set.set("recipe", "vllm");
+       set.set("format", "e4m3fnuz");
+     },
+     "moe_layer: format: found e4m3fnuz, recipe vllm needs e4m3"},
+    {"no alignment", [](NamedTensors&, Parameters& set) { set.set("alignment", "-1"); },
+     "moe_layer: alignment: found -1, needs a positive number"},
+    {"weights times NaN", [](NamedTensors&, Parameters& set) { set.set("scale", "nan"); },
+     "route: scale: found no finite number"},
+    {"an alpha of a gate that has none",
+     [](NamedTensors&, Parameters& set) {
+       set.set("activation", "gelu");
+       set.set("alpha", "2");
+     },
+     "moe_layer: alpha: found with an activation that has none"},
+    {"a gate whose weights are half as wide",
+     [](NamedTensors&, Parameters& set) { set.set("halves", "gate_only"); },
+     "moe_layer: w2: found bf16 [4, 64, 96], needs [4, 64, 192]"},
+    {"a bias for other experts",
+     [](NamedTensors& in, Parameters&) { in["router.bias"] = Tensor(Dtype::f32, {7}); },
+     "route: bias: found f32 [7], needs [8]"},
+    {"a sum that is close to one",
+     [](NamedTensors&, Parameters& set) { set.set("sum.fold", "jont"); }, "did you mean joint?"},
     {"a pipeline that is none", [](NamedTensors&, Parameters& set) { set.set("pipeline", "int4"); },
      "pipeline"},
 };

@@ -4,8 +4,10 @@
 Usage: cli_moe_test.py MXO [unittest arguments].
 """
 import lzma
+import math
 import random
 import re
+import shlex
 import subprocess
 import time
 import unittest
@@ -74,6 +76,22 @@ class MoeLayer(Case):
         self.assertIn("the first step to differ is rank1.act", out)
         fails = re.findall(r"FAIL\s+\S+ (\S+)", out)
         self.assertEqual(fails[:4], ["rank1.act", "rank0.expert_out", "rank0.y", "dw1"])
+
+    def test_the_layer_of_the_documentation_prints_what_it_says(self):
+        page = (Path(__file__).parents[2] / "docs" / "moe_layer.md").read_text()
+        command, printed = re.search(r"```sh\n(mxo run .*?)```\n```text\n(.*?)```", page,
+                                     re.S).groups()
+        draw = random.Random(6)
+        shapes = {"router": [8, 256], "w1": [8, 256, 256], "w2": [8, 256, 128],
+                  "shared.w1": [256, 256], "shared.w2": [256, 128], "rank0.x": [24, 256]}
+        rows = {columns: st.normal_bf16(draw, [1, columns], .3)[2] for columns in (128, 256)}
+        tensors = {name: (dtype, shape, rows[shape[-1]] * (math.prod(shape) // shape[-1]))
+                   for name, shape in shapes.items() for dtype in ["BF16"]}
+        tensors["router.bias"] = st.f32([8], [i / 8 for i in range(8)])
+        self.path("layer.safetensors", st.encode(tensors))
+        words = [self.here / word if word.endswith(".safetensors") else word
+                 for word in shlex.split(command.replace("\\\n", " "))[1:]]
+        self.assertEqual(self.ok(*words).rstrip().splitlines(), printed.splitlines())
 
     def test_only_the_layer_has_stages_to_keep(self):
         self.refused("run", "swiglu", "--input", self.source, "--output", self.here / "out",

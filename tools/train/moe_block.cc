@@ -90,8 +90,9 @@ std::vector<Matrix<float>> MoeBlock::backward(const std::vector<Matrix<float>>& 
 
 /// Rows as they came from the wire are left out: their order depends on the number of ranks.
 void MoeBlock::record(StageRecorder& stages) {
-  constexpr std::string_view kOfTokens[] = {"logits", "combined", "dcombined", "dlogits",
-                                            "ddispatched"};
+  constexpr std::string_view kOfTokens[] = {"logits",          "experts",          "weights",
+                                            "quantized.codes", "quantized.scales", "combined",
+                                            "dcombined",       "dlogits",          "ddispatched"};
   for (const auto& [stage, tensor] : seen_) {
     if (stage.starts_with("dispatched")) continue;
     const std::string name = name_ + "." + stage;
