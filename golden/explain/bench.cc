@@ -153,23 +153,41 @@ std::optional<Call> Bench::altered(const std::vector<const Hypothesis*>& hypothe
 }
 
 std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
-  std::optional<Call> call = altered(hypotheses);
+  // What is only read elsewhere is read as the slice needs it.
+  std::vector<const Hypothesis*> rest;
+  std::vector<const Reading*> readings;
+  for (const Hypothesis* h : hypotheses) {
+    if (h->readings.empty() || !slices()) {
+      rest.push_back(h);
+      continue;
+    }
+    for (const Reading& reading : h->readings) {
+      if (!applies(reading, call_)) return std::nullopt;
+      readings.push_back(&reading);
+    }
+  }
+  std::optional<Call> call = altered(rest);
   if (!call) return std::nullopt;
-  return run(hypotheses, std::move(*call));
+  return run(hypotheses, std::move(*call), readings);
 }
 
-std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered) {
+std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
+                                const std::vector<const Reading*>& readings) {
   NamedTensors out;
   try {
     if (product_) {
       const std::optional<Product> now = product_of(altered);
       if (!now) return std::nullopt;
-      altered = sliced(altered, *now, window_);
+      altered = sliced(altered, *now, window_, readings);
       for (const Hypothesis* h : hypotheses) {
         if (h->local && !h->alter(altered)) return std::nullopt;
       }
     }
-    if (by_rows_ && !whole_) altered.replace("x", gathered(altered.input("x"), 0, window_.rows));
+    if (by_rows_ && !whole_) {
+      const Tensor& x = altered.input("x");
+      altered.replace("x", readings.empty() ? gathered(x, 0, window_.rows)
+                                            : read_gathered(*readings.front(), x, 0, window_.rows));
+    }
     const auto own = std::find_if(hypotheses.begin(), hypotheses.end(),
                                   [](const Hypothesis* h) { return h->run != nullptr; });
     out = own == hypotheses.end() ? run_call(backend_, altered) : (*own)->run(backend_, altered);
@@ -205,6 +223,7 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     if (c.seen > 0) trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    patch.model = Tensor(patch.model.dtype(), {0});
     trial.patches.push_back(std::move(patch));
     trial.credits.push_back(std::move(c));
   }

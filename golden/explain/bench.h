@@ -30,7 +30,10 @@ class Bench {
   void choose(Window window);
   const Window& window() const { return window_; }
   /// This window and no other.
-  void take(Window window) { window_ = std::move(window); }
+  void take(Window window) {
+    whole_ = false;
+    window_ = std::move(window);
+  }
   /// A window widened to all columns that share a scale with one of its own.
   Window widened(Window window) const;
   /// Failing rows and columns of a product, as they are now.
@@ -50,13 +53,17 @@ class Bench {
   /// None where a hypothesis does not apply, or gives no valid call.
   std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses);
   /// The same of a call that is altered already.
-  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses, Call altered);
+  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
+                           const std::vector<const Reading*>& readings = {});
   /// Multiply-adds of one-byte codes, or of wider operands.
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 
   std::vector<Output>& outputs() { return outputs_; }
 
  private:
+  /// Whether only some lines of operands are needed.
+  bool slices() const { return product_.has_value() || (by_rows_ && !whole_); }
+
   Backend& backend_;
   const Call& call_;
   std::vector<Output>& outputs_;

@@ -1,5 +1,6 @@
 // Codes of a product's operands that a kernel decodes, orders or addresses in another way.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "golden/explain/hypotheses.h"
@@ -60,36 +61,39 @@ bool reorder_rows(Call& call, const std::string& name, Index run, Index (*source
   return true;
 }
 
-/// Where element k of a tile [height, width] is read, where it lies column-major or is taken so.
-using TileOrder = Index (*)(Index k, Index height, Index width);
-Index column_major(Index k, Index height, Index width) { return k % height * width + k / height; }
-Index row_major(Index k, Index height, Index width) { return k % width * height + k / width; }
+/// Where element (row, column) of a tile is read, where it lies column-major or is taken so.  Both
+/// extents are powers of two.
+struct InTile {
+  Index row;
+  Index column;
+};
+using TileOrder = InTile (*)(InTile at, Index height, Index width);
+InTile column_major(InTile at, Index height, Index width) {
+  const Index k = at.row * width + at.column;
+  return {k & (height - 1), k >> std::countr_zero(static_cast<std::uint64_t>(height))};
+}
+InTile row_major(InTile at, Index height, Index width) {
+  const Index k = at.row * width + at.column;
+  const Index from =
+      (k & (width - 1)) * height + (k >> std::countr_zero(static_cast<std::uint64_t>(width)));
+  return {from >> std::countr_zero(static_cast<std::uint64_t>(width)), from & (width - 1)};
+}
 
 /// Tiles [height, width] of the last two axes in another order.
-bool transpose_tiles(Call& call, const std::string& name, Index height, Index width,
-                     TileOrder order) {
-  const Tensor& given = call.input(name);
-  if (given.rank() < 2) return false;
-  const Index columns = given.shape().back();
-  const Index rows = given.shape()[given.shape().size() - 2];
-  if (rows < height || columns < width) return false;
-  Tensor seen = given;
-  const std::size_t size = size_of(given.dtype());
-  const auto at = [size](Index i) { return static_cast<std::size_t>(i) * size; };
-  for (Index first = 0; first < given.elements(); first += rows * columns) {
-    for (Index top = 0; top + height <= rows; top += height) {
-      for (Index left = 0; left + width <= columns; left += width) {
-        const Index corner = first + top * columns + left;
-        for (Index k = 0; k < height * width; ++k) {
-          const Index from = order(k, height, width);
-          std::memcpy(seen.data() + at(corner + k / width * columns + k % width),
-                      given.data() + at(corner + from / width * columns + from % width), size);
+template <TileOrder order>
+Reading read_tiles(const std::string& name, Index height, Index width) {
+  return make_reading(
+      name, [height, width](const Matrices& m) { return m.rows >= height && m.columns >= width; },
+      [height, width](const Matrices& m, Index matrix, Index row, Index column) {
+        const Index top = row & ~(height - 1);
+        const Index left = column & ~(width - 1);
+        const Index first = matrix * m.rows * m.columns;
+        if (top + height > m.rows || left + width > m.columns) {
+          return first + row * m.columns + column;
         }
-      }
-    }
-  }
-  call.replace(name, std::move(seen));
-  return true;
+        const InTile from = order({row - top, column - left}, height, width);
+        return first + (top + from.row) * m.columns + left + from.column;
+      });
 }
 
 struct TileShape {
@@ -105,20 +109,16 @@ constexpr TileShape kTileShapes[] = {
 void add_tiles(const Factor& f, std::vector<Hypothesis>& list) {
   for (const TileShape& tile : kTileShapes) {
     const std::string shape = std::to_string(tile.height) + " x " + std::to_string(tile.width);
-    for (const TileOrder order : {column_major, row_major}) {
-      const bool square = tile.height == tile.width;
-      if (square && order == row_major) continue;  // the same
-      add(
-          list, f.codes_name + "=tiles_transposed",
-          "tiles of " + shape + " of " + f.codes_name +
-              (square                  ? " are transposed"
-               : order == column_major ? " are read column-major"
-                                       : " lie column-major"),
-          [name = f.codes_name, tile, order](Call& c) {
-            return transpose_tiles(c, name, tile.height, tile.width, order);
-          },
-          false);
-    }
+    const bool square = tile.height == tile.width;
+    const auto add_order = [&](const char* words, Reading reading) {
+      list.push_back(read_elsewhere(f.codes_name + "=tiles_transposed",
+                                    "tiles of " + shape + " of " + f.codes_name + words,
+                                    {std::move(reading)}));
+    };
+    add_order(square ? " are transposed" : " are read column-major",
+              read_tiles<column_major>(f.codes_name, tile.height, tile.width));
+    if (square) continue;  // the other way is the same
+    add_order(" lie column-major", read_tiles<row_major>(f.codes_name, tile.height, tile.width));
   }
 }
 
@@ -141,22 +141,14 @@ constexpr Lanes kLanes[] = {
 };
 
 /// Rows that begin `stride` elements apart in a buffer that holds them `columns` apart.
-bool restride(Call& call, const std::string& name, Index stride) {
-  const Tensor& given = call.input(name);
-  if (given.rank() < 2) return false;
-  const Index columns = given.shape().back();
-  Tensor seen = given;
-  const std::size_t size = size_of(given.dtype());
-  for (Index r = 0; r < given.elements() / columns; ++r) {
-    const Index from = r * stride;
-    if (from < 0 || from >= given.elements()) break;
-    const Index n = std::min(columns, given.elements() - from);
-    std::memcpy(seen.data() + static_cast<std::size_t>(r * columns) * size,
-                given.data() + static_cast<std::size_t>(from) * size,
-                static_cast<std::size_t>(n) * size);
-  }
-  call.replace(name, std::move(seen));
-  return true;
+Reading read_at_stride(const std::string& name, Index stride) {
+  return make_reading(
+      name, [](const Matrices&) { return true; },
+      [stride](const Matrices& m, Index matrix, Index row, Index column) {
+        const Index line = matrix * m.rows + row;
+        const Index from = line * stride + column;
+        return from < m.elements ? from : line * m.columns + column;
+      });
 }
 
 }  // namespace
@@ -197,11 +189,10 @@ void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     strides.erase(std::unique(strides.begin(), strides.end()), strides.end());
     for (const Index stride : strides) {
       if (stride == k) continue;
-      add(
-          list, name + "=stride",
-          "rows of " + f->name + " are read " + std::to_string(stride) +
-              " elements apart rather than " + std::to_string(k),
-          [name, stride](Call& c) { return restride(c, name, stride); }, false);
+      list.push_back(read_elsewhere(name + "=stride",
+                                    "rows of " + f->name + " are read " + std::to_string(stride) +
+                                        " elements apart rather than " + std::to_string(k),
+                                    {read_at_stride(name, stride)}));
     }
   }
 }

@@ -142,7 +142,8 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
 
 /// What altered calls give, measured ones first.
 std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                                 const Progress& progress, Nearest& nearest) {
+                                 const Progress& progress, Nearest& nearest,
+                                 Extent extent = Extent::part) {
   std::vector<Hypothesis> list;
   for (const Output& o : outputs) {
     add_measured_rows(call, o, list);
@@ -150,7 +151,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   }
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
-  return search(backend, call, outputs, std::move(list), progress, nearest);
+  return search(backend, call, outputs, std::move(list), progress, nearest, extent);
 }
 
 /// What was found out, and the outputs with what it explains settled.
@@ -266,12 +267,48 @@ std::string percent(double share) {
   return text.substr(0, text.find('.') + 2) + " %";
 }
 
-/// As if nothing had been explained yet.
-void forget(Output& output) {
-  for (Mark& m : output.marks) {
-    if (m == Mark::settled) m = Mark::differs;
+/// What is settled of some outputs, to come back to.
+class Settled {
+ public:
+  explicit Settled(const std::vector<Output>& outputs) {
+    for (const Output& o : outputs) {
+      std::vector<bool>& settled = settled_.emplace_back(o.marks.size());
+      for (std::size_t i = 0; i < settled.size(); ++i) settled[i] = o.marks[i] == Mark::settled;
+    }
   }
-  output.left = output.differing;
+  void restore(std::vector<Output>& outputs) const {
+    forget(outputs);
+    for (std::size_t n = 0; n < outputs.size(); ++n) {
+      for (std::size_t i = 0; i < settled_[n].size(); ++i) {
+        if (settled_[n][i]) outputs[n].settle(static_cast<Index>(i));
+      }
+    }
+  }
+  /// As if nothing had been explained yet.
+  static void forget(std::vector<Output>& outputs) {
+    for (Output& o : outputs) {
+      for (Mark& m : o.marks) {
+        if (m == Mark::settled) m = Mark::differs;
+      }
+      o.left = o.differing;
+    }
+  }
+
+ private:
+  std::vector<std::vector<bool>> settled_;
+};
+
+/// The one order of one output that gives every element that differs; empty if there is none.
+std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
+  std::vector<Output*> wrong;
+  for (Output& o : outputs) {
+    if (o.left > 0) wrong.push_back(&o);
+  }
+  if (wrong.size() != 1) return {};
+  std::vector<Claim> claims = recover_order(*wrong.front());
+  if (wrong.front()->left == 0 && claims.size() == 1) return claims;
+  Settled::forget(outputs);
+  return {};
 }
 
 /// What outputs and altered calls say of the operator as a whole.
@@ -291,12 +328,16 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
   }
   if (is_patchwork(claims, left_of(shown.outputs))) {
     // One cause that gives every bit says more than what several parts look like.
-    std::vector<Output> again = shown.outputs;
-    for (Output& o : again) forget(o);
-    std::vector<Claim> whole = shown_by_runs(backend, call, again, progress, shown.nearest);
-    if (left_of(again) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
+    const Settled settled(shown.outputs);
+    Settled::forget(shown.outputs);
+    std::vector<Claim> whole = shown_as_one_order(shown.outputs);
+    if (whole.empty()) {
+      whole = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest, Extent::all);
+    }
+    if (left_of(shown.outputs) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
       claims = std::move(whole);
-      shown.outputs = std::move(again);
+    } else {
+      settled.restore(shown.outputs);
     }
   }
   return shown;

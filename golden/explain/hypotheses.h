@@ -7,6 +7,7 @@
 
 #include "golden/explain/call.h"
 #include "golden/explain/product.h"
+#include "golden/explain/reading.h"
 
 namespace mxo {
 
@@ -32,9 +33,14 @@ struct Hypothesis {
   Window only = {};
   /// Follows from the output: tried first.
   bool measured = false;
+  /// What `alter` does, where it only reads operands from elsewhere: a slice is read on its own.
+  std::vector<Reading> readings = {};
   /// In place of the operator, on the altered call: what takes several calls, or none.
   std::function<NamedTensors(Backend&, const Call&)> run = {};
 };
+
+/// A hypothesis that operands are read from elsewhere.
+Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings);
 
 /// Every hypothesis about `call`, most likely first: the last step, after what was measured.
 std::vector<Hypothesis> hypotheses_about(const Call& call);

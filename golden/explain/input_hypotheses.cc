@@ -49,36 +49,6 @@ bool misread_scales(Call& call, const std::string& name, bool as_tiles) {
   return true;
 }
 
-constexpr Index kSquare = 64;
-
-/// The last two axes of `name` filled from a buffer that holds them the other way round.
-bool read_transposed(Call& call, const std::string& name) {
-  if (!call.has(name) || call.input(name).rank() < 2) return false;
-  const Tensor& tensor = call.input(name);
-  const std::size_t size = size_of(tensor.dtype());
-  const Index columns = tensor.shape().back();
-  const Index rows = tensor.shape()[tensor.shape().size() - 2];
-  if (rows < 2 || columns < 2) return false;
-  Tensor seen(tensor.dtype(), tensor.shape());
-  const Index matrix = rows * columns;
-  for (Index at = 0; at < tensor.elements(); at += matrix) {
-    // Squares, so that both sides of the exchange stay in the cache.
-    for (Index square = 0; square < ceil_div(rows, kSquare) * ceil_div(columns, kSquare);
-         ++square) {
-      const Index top = square / ceil_div(columns, kSquare) * kSquare;
-      const Index left = square % ceil_div(columns, kSquare) * kSquare;
-      for (Index r = top; r < std::min(rows, top + kSquare); ++r) {
-        for (Index c = left; c < std::min(columns, left + kSquare); ++c) {
-          std::memcpy(seen.data() + static_cast<std::size_t>(at + r * columns + c) * size,
-                      tensor.data() + static_cast<std::size_t>(at + c * rows + r) * size, size);
-        }
-      }
-    }
-  }
-  call.replace(name, std::move(seen));
-  return true;
-}
-
 /// The bytes of each side's scales read for the other's, as far as they reach.
 bool exchange_scales(Call& call) {
   if (!call.has("x.scales") || !call.has("w.scales")) return false;
@@ -259,9 +229,8 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.has("x") && !product) {
     add(list, "x=bf16", "x is rounded to bf16 first", round_input, false);
     if (call.input("x").rank() >= 2) {
-      add(
-          list, "x=transposed", "x is read transposed",
-          [](Call& c) { return read_transposed(c, "x"); }, false);
+      list.push_back(
+          read_elsewhere("x=transposed", "x is read transposed", {read_transposed("x")}));
     }
   }
   if (call.op.starts_with("swiglu") && call.has("x")) {
@@ -275,9 +244,8 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   add_ends(call, list);
   add_weights(call, list);
   if (call.op == "dequantize") {
-    add(
-        list, "scales=transposed", "scales are read along the wrong axis",
-        [](Call& c) { return read_transposed(c, "scales"); }, false);
+    list.push_back(read_elsewhere("scales=transposed", "scales are read along the wrong axis",
+                                  {read_transposed("scales")}));
   }
   if (!product) return;
   for (const Factor* f : {&product->a, &product->b}) {
@@ -291,10 +259,9 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
           list, scales + "=tiles_as_linear",
           "the scales of " + f->name + " are swizzled once more than they are read back",
           [scales](Call& c) { return misread_scales(c, scales, false); }, false);
-      add(
-          list, scales + "=transposed",
-          "the scales of " + f->name + " are read along the wrong axis",
-          [scales](Call& c) { return read_transposed(c, scales); }, false);
+      list.push_back(read_elsewhere(scales + "=transposed",
+                                    "the scales of " + f->name + " are read along the wrong axis",
+                                    {read_transposed(scales)}));
       for (const bool all : {true, false}) {
         add(
             list, scales + (all ? "=first_block" : "=block_before"),
@@ -315,9 +282,8 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
             true);
       }
     }
-    add(
-        list, f->codes_name + "=transposed", f->name + " is read transposed",
-        [codes = f->codes_name](Call& c) { return read_transposed(c, codes); }, false);
+    list.push_back(read_elsewhere(f->codes_name + "=transposed", f->name + " is read transposed",
+                                  {read_transposed(f->codes_name)}));
   }
   if (product->a.scales == nullptr || product->b.scales == nullptr) return;
   const std::string a = product->a.scales_name;
@@ -343,9 +309,9 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
         return stale_blocks(c, a, true, wgrad) && stale_blocks(c, b, true, wgrad);
       },
       false);
-  add(
-      list, "scales=transposed", "the scales of both sides are read along the wrong axis",
-      [a, b](Call& c) { return read_transposed(c, a) && read_transposed(c, b); }, false);
+  list.push_back(read_elsewhere("scales=transposed",
+                                "the scales of both sides are read along the wrong axis",
+                                {read_transposed(a), read_transposed(b)}));
   if (size_of(product->a.scales->dtype()) == 1) return;
   for (const bool up : {true, false}) {
     add(

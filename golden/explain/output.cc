@@ -33,9 +33,9 @@ double decibels(double signal, double noise) {
 
 /// The elements of one unit of a patch, as far as a credit is concerned.
 struct Tally {
-  Index wrong = 0;    ///< the model is not what came
-  Index fixed = 0;    ///< differs, not settled, and the model is what came
-  Index altered = 0;  ///< the model is not what is owed
+  std::uint32_t wrong = 0;    ///< the model is not what came
+  std::uint32_t fixed = 0;    ///< differs, not settled, and the model is what came
+  std::uint32_t altered = 0;  ///< the model is not what is owed
 };
 
 }  // namespace
@@ -105,6 +105,7 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   double noise_before = 0.0;
   double noise_after = 0.0;
   std::vector<Tally> tallies;
+  tallies.reserve(static_cast<std::size_t>(rows * ceil_div(columns, std::max<Index>(unit, 1))));
   for (Index i = 0; i < rows; ++i) {
     for (Index j = 0; j < columns; ++j) {
       if (j % std::max<Index>(unit, 1) == 0) tallies.push_back({});
@@ -115,6 +116,7 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
       if (mark == Mark::settled) continue;
       const std::uint64_t came = output.came(at);
       const std::uint64_t model = bits_at(patch.model, i * columns + j);
+      if (mark == Mark::same && model == came) continue;
       const Element x = read(came);
       const Element m = read(model);
       const bool fits = model == came || (m.nan && x.nan);

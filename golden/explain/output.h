@@ -52,7 +52,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
 struct Patch {
   std::vector<Index> rows;
   std::vector<Index> columns;
-  Tensor model;  ///< the type of the output
+  Tensor model;  ///< the type of the output; of a trial that was judged, nothing
 };
 
 /// What a model gets right of the elements that still differ.

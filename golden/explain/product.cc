@@ -209,11 +209,18 @@ Tensor sliced_result(const Tensor& y, const Window& window) {
   return gathered(gathered(y, 0, window.rows), 1, window.columns);
 }
 
-Call sliced(const Call& call, const Product& product, const Window& window) {
+Call sliced(const Call& call, const Product& product, const Window& window,
+            const std::vector<const Reading*>& readings) {
   Call part = call;
   const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
     if (name.empty() || !call.has(name)) return;
     const Tensor& whole = call.input(name);
+    const auto reading = std::find_if(readings.begin(), readings.end(),
+                                      [&name](const Reading* r) { return r->operand == name; });
+    if (reading != readings.end()) {
+      part.replace(name, read_gathered(**reading, whole, axis, kept));
+      return;
+    }
     const bool one = name.ends_with(".scales") && whole.elements() == 1;
     if (one || static_cast<Index>(kept.size()) == whole.extent(axis)) return;  // all of it: shared
     part.replace(name, gathered(whole, axis, kept));

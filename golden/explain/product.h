@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/explain/reading.h"
 
 namespace mxo {
 
@@ -65,8 +66,9 @@ struct Window {
 
 /// `tensor` with the indices `kept` of axis `axis` only.
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept);
-/// The product of the kept lines only; group_ends follow.
-Call sliced(const Call& call, const Product& product, const Window& window);
+/// The product of the kept lines only, with operands read as `readings` say; group_ends follow.
+Call sliced(const Call& call, const Product& product, const Window& window,
+            const std::vector<const Reading*>& readings = {});
 /// The kept part of the output of a forward product.
 Tensor sliced_result(const Tensor& y, const Window& window);
 /// Rows of the output matrix that a window keeps.

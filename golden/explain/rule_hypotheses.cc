@@ -240,6 +240,16 @@ void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
 }
 
+Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Reading> readings) {
+  Hypothesis h{std::move(name), std::move(phrase), Stage::input};
+  h.alter = [readings](Call& call) {
+    return std::all_of(readings.begin(), readings.end(),
+                       [&call](const Reading& r) { return read_whole(call, r); });
+  };
+  h.readings = std::move(readings);
+  return h;
+}
+
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;
   add_rule_hypotheses(call, list);

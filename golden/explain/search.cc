@@ -139,6 +139,33 @@ bool alters_whole_operands(const Hypothesis& h) {
 /// Another sum or rounding is that of every element: not of those that another cause leaves.
 bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
 
+/// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
+/// of a machine costs more than any other hypothesis, and most of them fail at once.
+class Windows {
+ public:
+  Windows(Bench& bench, Extent extent) : bench_(bench), all_(extent == Extent::all) {
+    bench.choose(2, 16);
+    few_ = bench.window();
+    bench.choose(8, 64);
+    some_ = bench.window();
+  }
+  std::optional<Trial> run(const Hypothesis& h) {
+    if (bench_.windowed() && (all_ || is_of_all(h))) {
+      bench_.take(few_);
+      auto trial = bench_.run({&h});
+      if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
+    }
+    bench_.take(some_);
+    return bench_.run({&h});
+  }
+
+ private:
+  Bench& bench_;
+  bool all_;
+  Window few_;
+  Window some_;
+};
+
 Index left_of(const std::vector<Output>& outputs) {
   Index left = 0;
   for (const Output& o : outputs) left += o.left;
@@ -148,13 +175,13 @@ Index left_of(const std::vector<Output>& outputs) {
 }  // namespace
 
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress,
-                          Nearest& nearest) {
+                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
+                          Extent extent) {
   std::vector<Claim> claims;
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
     const Index before = left_of(outputs);
-    bench.choose(8, 64);
+    Windows windows(bench, extent);
     std::vector<Candidate> found;
     std::vector<std::pair<double, const Hypothesis*>> near;
     std::vector<Claim> settled;
@@ -166,7 +193,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         if (!h.only.rows.empty() || !h.only.columns.empty()) continue;
         if (alters_whole_operands(h) != whole_operands) continue;
         if (round > 0 && is_of_all(h)) continue;
-        auto trial = bench.run({&h});
+        auto trial = windows.run(h);
         if (!trial) continue;
         near.emplace_back(trial->gain_db, &h);
         if (claims.empty() && trial->gain_db > nearest.gain_db)
@@ -179,7 +206,6 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       std::vector<Candidate> now = found;
       settled = settle_best(bench, now);
       if (!settled.empty()) break;
-      bench.choose(8, 64);
     }
     if (settled.empty()) {
       // Pairs: whatever came nearest, with everything else.

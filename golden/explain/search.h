@@ -14,10 +14,14 @@ struct Nearest {
   double gain_db = 0;  ///< signal to noise of it less that of what is owed
 };
 
+/// What is looked for: causes of any part, or only of everything that fails.
+enum class Extent : std::uint8_t { part, all };
+
 /// Runs every hypothesis, alone and then in pairs, on the elements that are left, and settles
 /// what the best ones explain.  Where they explain nothing, `nearest` is the one that comes
 /// nearest.
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
-                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest);
+                          std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
+                          Extent extent = Extent::part);
 
 }  // namespace mxo

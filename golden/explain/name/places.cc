@@ -156,27 +156,12 @@ Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index>
   return place;
 }
 
-Place place_of(const Output& output, const std::function<bool(Index)>& holds) {
-  std::vector<Index> rows;
-  std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.columns));
-  Index elements = 0;
-  for (Index r = 0; r < output.rows; ++r) {
-    bool any = false;
-    for (Index c = 0; c < output.columns; ++c) {
-      if (!holds(r * output.columns + c)) continue;
-      any = true;
-      ++elements;
-      seen[static_cast<std::size_t>(c)] = 1;
-    }
-    if (any) rows.push_back(r);
+std::vector<Index> marked(const std::vector<std::uint8_t>& marks) {
+  std::vector<Index> found;
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    if (marks[i]) found.push_back(static_cast<Index>(i));
   }
-  std::vector<Index> columns;
-  for (Index c = 0; c < output.columns; ++c) {
-    if (seen[static_cast<std::size_t>(c)]) columns.push_back(c);
-  }
-  Place place = place_of(output, std::move(rows), std::move(columns));
-  place.elements = elements;
-  return place;
+  return found;
 }
 
 }  // namespace mxo

@@ -1,7 +1,6 @@
 // Where elements lie, in words: groups, rows, columns, blocks.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,9 +38,29 @@ struct Place {
   std::string_view hold() const { return one() ? " holds " : " hold "; }
 };
 
-/// The place of the elements that `holds`, or an empty one if there are none.
-Place place_of(const Output& output, const std::function<bool(Index)>& holds);
 /// The place of whole rows and columns.
 Place place_of(const Output& output, std::vector<Index> rows, std::vector<Index> columns);
+/// Indices that are marked.
+std::vector<Index> marked(const std::vector<std::uint8_t>& marks);
+
+/// The place of the elements that `holds`, or an empty one if there are none.
+template <typename Holds>
+Place place_of(const Output& output, const Holds& holds) {
+  std::vector<Index> rows;
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.columns));
+  Index elements = 0;
+  for (Index r = 0; r < output.rows; ++r) {
+    const Index before = elements;
+    for (Index c = 0; c < output.columns; ++c) {
+      if (!holds(r * output.columns + c)) continue;
+      ++elements;
+      seen[static_cast<std::size_t>(c)] = 1;
+    }
+    if (elements > before) rows.push_back(r);
+  }
+  Place place = place_of(output, std::move(rows), marked(seen));
+  place.elements = elements;
+  return place;
+}
 
 }  // namespace mxo

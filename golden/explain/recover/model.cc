@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "golden/judge/elements.h"
-
 namespace mxo {
 namespace {
 
@@ -12,35 +10,22 @@ constexpr Index kMostRuns = 8;  ///< of rows, for a cause to be called a place
 
 }  // namespace
 
-std::optional<Claim> claim_model(Output& output, const ElementModel& model, const std::string& id,
-                                 const std::string& phrase, Index least) {
-  const ElementReader read(output.expected->dtype());
+std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index row)>& fit,
+                                const std::string& id, const std::string& phrase, Index least) {
   std::vector<Index> good;  // rows
   std::vector<std::uint8_t> is_good(static_cast<std::size_t>(output.rows));
   Index fixed = 0;
   bool whole = true;
   Index hopeless = 0;
   for (Index r = 0; r < output.owed; ++r) {
-    Index here = 0;
-    Index altered = 0;
-    bool fits = true;
-    for (Index c = 0; c < output.columns && fits; ++c) {
-      const Index i = r * output.columns + c;
-      const Mark mark = output.marks[static_cast<std::size_t>(i)];
-      if (mark == Mark::settled) continue;
-      const std::uint64_t m = model(i);
-      const std::uint64_t came = output.came(i);
-      fits = m == came || (read(m).nan && read(came).nan);
-      here += mark == Mark::differs;
-      altered += mark == Mark::differs;
-    }
+    const auto [fits, here] = fit(r);
     whole = whole && fits;
     if (!fits) {
       // A model that fails from the first rows on is not looked at to the end.
       if (++hopeless > 4096 && fixed == 0) return std::nullopt;
       continue;
     }
-    if (altered == 0) continue;
+    if (here == 0) continue;
     good.push_back(r);
     is_good[static_cast<std::size_t>(r)] = 1;
     fixed += here;
@@ -58,8 +43,8 @@ std::optional<Claim> claim_model(Output& output, const ElementModel& model, cons
     return is_good[static_cast<std::size_t>(i / output.columns)] != 0 &&
            output.marks[static_cast<std::size_t>(i)] == Mark::differs;
   });
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (is_good[static_cast<std::size_t>(i / output.columns)]) output.settle(i);
+  for (const Index r : good) {
+    for (Index c = 0; c < output.columns; ++c) output.settle(r * output.columns + c);
   }
   Claim claim;
   claim.id = id;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <unordered_map>
@@ -45,11 +46,14 @@ class Index_of_pieces {
     const std::size_t marks = std::bit_ceil(asked.size() * 16 + 1);
     std::vector<bool> marked(marks);
     for (const Index at : asked) marked[mark_of(piece(*output.actual, at, width)) % marks] = true;
+    known_.resize(marks);
     for (Index r = 0; r < output.owed; ++r) {
       for (Index c = 0; c + width <= output.columns; c += width) {
         const Index at = r * output.columns + c;
         const std::string_view bytes = piece(*output.expected, at, width);
-        if (!marked[mark_of(bytes) % marks] || plain(bytes, size)) continue;
+        const std::size_t mark = mark_of(bytes) % marks;
+        if (!marked[mark] || plain(bytes, size)) continue;
+        known_[mark] = true;
         const auto [entry, fresh] = where_.try_emplace(bytes, at);
         if (!fresh && entry->second >= 0) entry->second = -1;
       }
@@ -57,31 +61,31 @@ class Index_of_pieces {
   }
   /// The place of the piece that came at `at`, or -1.
   Index source(const Output& output, Index at) const {
-    const auto found = where_.find(piece(*output.actual, at, width_));
+    const std::string_view bytes = piece(*output.actual, at, width_);
+    if (!known_[mark_of(bytes) % known_.size()]) return -1;
+    const auto found = where_.find(bytes);
     return found == where_.end() ? -1 : found->second;
   }
 
  private:
   Index width_;
+  std::vector<bool> known_;  ///< marks of pieces in `where_`
   std::unordered_map<std::string_view, Index> where_;
 };
 
 Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,
                  std::string id, const std::function<std::string(const Place&)>& what) {
-  std::vector<Index> sorted = pieces;
-  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
+  std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
   Index elements = 0;
-  const Place place = place_of(output, [&](Index i) {
-    const Index c = i % output.columns;
-    const Index at = i - c + c / width * width;
-    return c / width * width + width <= output.columns &&
-           std::binary_search(sorted.begin(), sorted.end(), at);
-  });
   for (const Index at : pieces) {
+    row[static_cast<std::size_t>(at / output.columns)] = 1;
     for (Index i = 0; i < width; ++i) {
+      column[static_cast<std::size_t>(at % output.columns + i)] = 1;
       elements += output.marks[static_cast<std::size_t>(at + i)] == Mark::differs;
     }
   }
+  const Place place = place_of(output, marked(row), marked(column));
   Claim claim;
   claim.id = std::move(id);
   claim.sentence = place.words + what(place);
@@ -123,6 +127,7 @@ std::vector<Claim> claims_of(Output& output, Index width) {
     all.push_back(at);
   }
   std::vector<Claim> claims;
+  if (all.empty()) return claims;
   const auto settle = [&](const std::vector<Index>& pieces) {
     for (const Index at : pieces) {
       for (Index i = 0; i < width; ++i) output.settle(at + i);

@@ -73,6 +73,15 @@ void add_lanes(const Output& output, std::vector<Order>& list) {
   }
 }
 
+/// Which element of a matrix of whole tiles lies at byte `k` of its 128x4 tiles.
+Index linear_index(Index k, Index columns) {
+  const Index tiles = columns / kTileColumns;
+  const Index tile = k / kTileBytes;
+  const Index in = k % kTileBytes;
+  const Index row = tile / tiles * kTileRows + in / 16 + in % 16 / kTileColumns * 32;
+  return row * columns + tile % tiles * kTileColumns + in % kTileColumns;
+}
+
 void add_matrices(const Output& output, std::vector<Order>& list) {
   const Index columns = output.columns;
   const Index rows = matrix_rows(output);
@@ -89,13 +98,9 @@ void add_matrices(const Output& output, std::vector<Order>& list) {
     // The other way of a tiled order: which element of the matrix lies at each byte.
     const Index tiles = ceil_div(columns, kTileColumns);
     if (rows % kTileRows == 0 && columns % kTileColumns == 0) {
-      auto inverse = std::make_shared<std::vector<Index>>(static_cast<std::size_t>(matrix));
-      for (Index k = 0; k < matrix; ++k) {
-        (*inverse)[static_cast<std::size_t>(blocked_offset(k / columns, k % columns, tiles))] = k;
-      }
       list.push_back({"order.tiles", "it is written in 128x4 tiles", [=](Index i) {
                         const Index k = i % matrix;
-                        return i - k + (*inverse)[static_cast<std::size_t>(k)];
+                        return i - k + linear_index(k, columns);
                       }});
       list.push_back(
           {"order.untiled", "it is written as if its 128x4 tiles were rows", [=](Index i) {

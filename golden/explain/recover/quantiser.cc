@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "golden/explain/product.h"
 #include "golden/explain/recover/blocks.h"
+#include "golden/explain/recover/code_rule.h"
 #include "golden/explain/recover/model.h"
 #include "golden/explain/recover/scale_rule.h"
 #include "golden/judge/elements.h"
@@ -14,161 +14,34 @@
 namespace mxo {
 namespace {
 
-enum class Rounding : std::uint8_t { even, away_ties, zero_ties, zero, away, down, up };
-
-constexpr const char* kRoundingWords[] = {
-    "to nearest, ties to even",
-    "to nearest, ties away from zero",
-    "to nearest, ties toward zero",
-    "toward zero (truncated)",
-    "away from zero",
-    "down, toward minus infinity",
-    "up, toward plus infinity",
-};
-
-/// Magnitudes of a format in the order of their codes.
-class Grid {
- public:
-  explicit Grid(Dtype format) {
-    const ElementReader read(format);
-    for (std::uint64_t c = 0; c < 128; ++c) {
-      const Element e = read(c);
-      if (e.nan || e.infinite) break;
-      values_.push_back(e.value);
-    }
-    fnuz_ = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
-    normal_ = format == Dtype::e4m3 || format == Dtype::e4m3fnuz ? 8 : 4;
-  }
-  std::size_t top() const { return values_.size() - 1; }
-  double value(std::size_t code) const { return values_[code]; }
-  double least_normal() const { return values_[normal_]; }
-  bool fnuz() const { return fnuz_; }
-
-  /// The magnitude code of |v|, saturated.
-  std::size_t round(double v, Rounding rounding) const {
-    const double m = std::abs(v);
-    if (m >= values_.back()) return top();
-    const auto above = std::upper_bound(values_.begin(), values_.end(), m);
-    const auto low = static_cast<std::size_t>(above - values_.begin()) - 1;
-    if (values_[low] == m) return low;
-    const double half = 0.5 * (values_[low] + values_[low + 1]);
-    switch (rounding) {
-      case Rounding::even: return m > half || (m == half && (low & 1) != 0) ? low + 1 : low;
-      case Rounding::away_ties: return m >= half ? low + 1 : low;
-      case Rounding::zero_ties: return m > half ? low + 1 : low;
-      case Rounding::zero: return low;
-      case Rounding::away: return low + 1;
-      case Rounding::down: return v < 0 ? low + 1 : low;
-      case Rounding::up: break;
-    }
-    return v < 0 ? low : low + 1;
-  }
-
- private:
-  std::vector<double> values_;
-  std::size_t normal_ = 1;
-  bool fnuz_ = false;
+/// Neighbours in a row that share a scale.
+struct BlockRun {
+  Index first;
+  Index count;
+  Index scale;
 };
 
 /// What x becomes before it is rounded.
 struct Cast {
   std::string words;  ///< empty: as the operator is defined
-  std::function<double(Index)> value;
-};
+  std::function<void(const BlockRun&, double* values)> run;
 
-/// A rule of codes, measured.
-struct CodeRule {
-  Rounding rounding = Rounding::even;
-  std::size_t clamp = 0;  ///< largest code
-  double jump = 0;        ///< magnitudes above become the largest code; 0: none do
-  bool flush = false;     ///< codes below the least normal one are zero
-  bool usual(const Grid& g) const {
-    return rounding == Rounding::even && clamp == g.top() && jump == 0 && !flush;
-  }
-  std::size_t code(const Grid& g, double v) const {
-    const std::size_t c = std::min(g.round(v, rounding), clamp);
-    if (jump > 0 && std::abs(v) > jump) return g.top();
-    if (flush && g.value(c) < g.least_normal()) return 0;
-    return c;
-  }
-  std::string words(const Grid& g) const {
-    std::string text;
-    const auto add = [&text](const std::string& more) {
-      text += (text.empty() ? "" : "; ") + more;
-    };
-    if (rounding != Rounding::even) {
-      add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
-    }
-    const auto number = [](double v) {
-      std::string n = std::to_string(v);
-      while (n.back() == '0') n.pop_back();
-      if (n.back() == '.') n.pop_back();
-      return n;
-    };
-    if (clamp != g.top()) add("codes are clamped at " + number(g.value(clamp)));
-    if (jump > 0) add("everything above " + number(jump) + " becomes " + number(g.value(g.top())));
-    if (flush) add("subnormal codes are flushed to zero");
-    return text;
+  double value(Index i, Index scale) const {
+    double v = 0.0;
+    run({i, 1, scale}, &v);
+    return v;
   }
 };
 
-/// A pair that the rule has to give.
-struct Pair {
-  double v;
-  std::size_t code;
-};
-
-std::optional<CodeRule> fit(const Grid& g, const std::vector<Pair>& pairs) {
-  std::size_t most = 0;
-  for (const Pair& p : pairs) most = std::max(most, p.code);
-  const double normal = g.least_normal();
-  for (const Rounding rounding : {Rounding::even, Rounding::away_ties, Rounding::zero_ties,
-                                  Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
-    CodeRule rule{rounding, g.top(), 0, false};
-    Index wrong = 0;
-    double least_wrong = std::numeric_limits<double>::infinity();
-    bool only_top = true;
-    bool only_clamped = true;
-    bool low_fits = true;
-    Index low_wrong = 0;
-    for (const Pair& p : pairs) {
-      const std::size_t c = g.round(p.v, rounding);
-      if (c == p.code) continue;
-      if (g.value(c) < normal && p.code == 0) {
-        ++low_wrong;
-        continue;
-      }
-      ++wrong;
-      low_fits = low_fits && std::abs(p.v) >= 2 * normal;
-      least_wrong = std::min(least_wrong, std::abs(p.v));
-      only_top = only_top && p.code == g.top();
-      only_clamped = only_clamped && p.code == most && c > most;
-    }
-    rule.flush = low_wrong > 0;
-    if (wrong > 0 && low_fits && only_clamped) {
-      rule.clamp = most;
-    } else if (wrong > 0 && low_fits && only_top) {
-      // The largest magnitude that still has its own code bounds where the jump begins.
-      double kept = 0.0;
-      for (const Pair& p : pairs) {
-        if (p.code != g.top() && std::abs(p.v) < least_wrong) kept = std::max(kept, std::abs(p.v));
-      }
-      double jump = kept;
-      for (std::size_t c = 0; c <= g.top(); ++c) {
-        if (g.value(c) >= kept && g.value(c) < least_wrong) {
-          jump = g.value(c);
-          break;
-        }
-      }
-      rule.jump = jump;
-    } else if (wrong > 0) {
-      continue;
-    }
-    const bool all = std::all_of(pairs.begin(), pairs.end(),
-                                 [&](const Pair& p) { return rule.code(g, p.v) == p.code; });
-    if (all) return rule;
-  }
-  return std::nullopt;
+/// A cast whose `by(scale)` gives what turns a value of such a block into the one that is rounded.
+template <typename By>
+Cast make_cast(std::string words, const Blocks& b, By by) {
+  return {std::move(words), [&b, by](const BlockRun& run, double* values) {
+            const auto turned = by(run.scale);
+            for (Index i = 0; i < run.count; ++i) {
+              values[i] = static_cast<double>(turned(b.value(run.first + i)));
+            }
+          }};
 }
 
 /// Elements from blocks in which codes are left, and from some others.
@@ -192,42 +65,45 @@ std::vector<Index> sample_of(const Output& codes, Index most) {
 std::vector<Cast> casts_of(const Blocks& b, const Tensor& scales, const std::vector<float>& amax,
                            Dtype format) {
   std::vector<Cast> list;
-  const auto at = [&b](Index i) { return static_cast<std::size_t>(b.scale_of(i)); };
-  const auto scale = [&b, &scales](Index i) { return scale_value(scales, b.scale_of(i)); };
   const auto rounded = [](float v) { return decode(encode<kBF16>(v)); };
+  const auto divided = [&scales](Index s) {
+    return [by = scale_value(scales, s)](float v) { return static_cast<double>(v) / by; };
+  };
   if (size_of(scales.dtype()) == 1) {
-    list.push_back({"", [=, &b](Index i) { return static_cast<double>(b.value(i)) / scale(i); }});
-    list.push_back({"x is rounded to bf16 before the cast", [=, &b](Index i) {
-                      return static_cast<double>(rounded(b.value(i))) / scale(i);
-                    }});
+    list.push_back(make_cast("", b, divided));
+    list.push_back(make_cast("x is rounded to bf16 before the cast", b, [=](Index s) {
+      return [=, by = divided(s)](float v) { return by(rounded(v)); };
+    }));
   } else {
-    const auto f32 = [scale](Index i) { return static_cast<float>(scale(i)); };
+    const auto scale = [&scales](Index s) { return static_cast<float>(scale_value(scales, s)); };
+    const auto times = [](auto factor) {
+      return [factor](Index s) { return [by = factor(s)](float v) { return v * by; }; };
+    };
+    const auto inverse = [scale](Index s) { return 1.0f / scale(s); };
+    list.push_back(make_cast("", b, times(inverse)));
     list.push_back(
-        {"", [=, &b](Index i) { return static_cast<double>(b.value(i) * (1.0f / f32(i))); }});
-    list.push_back({"x is divided by the stored scale rather than multiplied",
-                    [=, &b](Index i) { return static_cast<double>(b.value(i) / f32(i)); }});
-    list.push_back({"x is multiplied by the stored number, which is no scale but its inverse",
-                    [=, &b](Index i) { return static_cast<double>(b.value(i) * f32(i)); }});
+        make_cast("x is divided by the stored scale rather than multiplied", b,
+                  [scale](Index s) { return [by = scale(s)](float v) { return v / by; }; }));
     list.push_back(
-        {"x is multiplied by one unit in the last place more than 1 / scale", [=, &b](Index i) {
-           return static_cast<double>(b.value(i) * std::nextafter(1.0f / f32(i), 1e38f));
-         }});
+        make_cast("x is multiplied by the stored number, which is no scale but its inverse", b,
+                  times(scale)));
     list.push_back(
-        {"x is multiplied by one unit in the last place less than 1 / scale", [=, &b](Index i) {
-           return static_cast<double>(b.value(i) * std::nextafter(1.0f / f32(i), 0.0f));
-         }});
-    list.push_back({"x is rounded to bf16 before the cast", [=, &b](Index i) {
-                      return static_cast<double>(rounded(b.value(i)) * (1.0f / f32(i)));
-                    }});
+        make_cast("x is multiplied by one unit in the last place more than 1 / scale", b,
+                  times([inverse](Index s) { return std::nextafter(inverse(s), 1e38f); })));
+    list.push_back(
+        make_cast("x is multiplied by one unit in the last place less than 1 / scale", b,
+                  times([inverse](Index s) { return std::nextafter(inverse(s), 0.0f); })));
+    list.push_back(make_cast("x is rounded to bf16 before the cast", b, [=](Index s) {
+      return [=, by = inverse(s)](float v) { return rounded(v) * by; };
+    }));
   }
   if (!b.tiled) {
     const Index n = scales.elements();
     const auto neighbour = [&](const char* words, Index by) {
-      list.push_back({words, [&b, &scales, by, n](Index i) {
-                        const Index s = b.scale_of(i) + by;
-                        return static_cast<double>(b.value(i)) /
-                               scale_value(scales, s < 0 || s >= n ? s - by : s);
-                      }});
+      list.push_back(make_cast(words, b, [divided, by, n](Index own) {
+        const Index s = own + by;
+        return divided(s < 0 || s >= n ? own : s);
+      }));
     };
     neighbour("codes are made with the scale of the block before", -1);
     neighbour("codes are made with the scale of the block after", 1);
@@ -235,15 +111,18 @@ std::vector<Cast> casts_of(const Blocks& b, const Tensor& scales, const std::vec
     neighbour("codes are made with the scale of the row after", b.scale_columns);
   }
   for (const Multiplier& m : multipliers(format)) {
-    list.push_back({"codes are made with " + m.words + ", before the scale was rounded",
-                    [=, &b, &amax](Index i) {
-                      return static_cast<double>(b.value(i) * m.of_amax(amax[at(i)]));
-                    }});
-    list.push_back({"codes are made with one unit in the last place more than " + m.words,
-                    [=, &b, &amax](Index i) {
-                      return static_cast<double>(b.value(i) *
-                                                 std::nextafter(m.of_amax(amax[at(i)]), 1e38f));
-                    }});
+    const auto factor = [&amax, of = m.of_amax](Index s) {
+      return of(amax[static_cast<std::size_t>(s)]);
+    };
+    list.push_back(
+        make_cast("codes are made with " + m.words + ", before the scale was rounded", b,
+                  [factor](Index s) { return [by = factor(s)](float v) { return v * by; }; }));
+    list.push_back(make_cast("codes are made with one unit in the last place more than " + m.words,
+                             b, [factor](Index s) {
+                               return [by = std::nextafter(factor(s), 1e38f)](float v) {
+                                 return v * by;
+                               };
+                             }));
   }
   return list;
 }
@@ -298,16 +177,42 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
   return std::nullopt;
 }
 
+/// How the codes of a row fit a rule.
+RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Cast& cast,
+                  const CodeRule& rule, const Grid& grid) {
+  RowFit found;
+  std::vector<double> values(static_cast<std::size_t>(blocks.block_columns));
+  const auto* came = codes.actual->as<std::uint8_t>();
+  for (Index c = 0; c < codes.columns; c += blocks.block_columns) {
+    const Index first = row * codes.columns + c;
+    const Index count = std::min(blocks.block_columns, codes.columns - c);
+    const Index scale = blocks.scale_of(first);
+    if (scale >= 0) cast.run({first, count, scale}, values.data());
+    for (Index i = 0; i < count; ++i) {
+      const Mark mark = codes.marks[static_cast<std::size_t>(first + i)];
+      if (mark == Mark::settled) continue;
+      const double v = values[static_cast<std::size_t>(i)];
+      const std::uint64_t code = came[first + i];
+      const bool fits =
+          scale < 0 || !std::isfinite(v) ? mark == Mark::same : rule.gives(grid, v, code);
+      if (!fits) return {false, 0};
+      found.fixed += mark == Mark::differs;
+    }
+  }
+  return found;
+}
+
 std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tensor& scales,
                                  const std::vector<float>& amax, Dtype format, bool scales_differ) {
   const Grid grid(format);
   const ElementReader read(format);
   const std::vector<Index> sample = sample_of(codes, 16384);
   for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
-    std::vector<Pair> pairs;
+    std::vector<CodePair> pairs;
     for (const Index i : sample) {
-      if (blocks.scale_of(i) < 0) continue;
-      const double v = cast.value(i);
+      const Index s = blocks.scale_of(i);
+      if (s < 0) continue;
+      const double v = cast.value(i, s);
       const Element c = read(codes.came(i));
       if (!std::isfinite(v) || c.nan || c.infinite) continue;
       pairs.push_back({v, static_cast<std::size_t>(codes.came(i) & 0x7F)});
@@ -320,19 +225,9 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
     if (!more.empty()) words += (words.empty() ? "" : "; ") + more;
     const bool usual = words.empty();
     if (usual && !scales_differ) return std::nullopt;
-    const auto claim = claim_model(
-        codes,
-        [&](Index i) -> std::uint64_t {
-          if (blocks.scale_of(i) < 0) return codes.wanted(i);
-          const double v = cast.value(i);
-          const std::uint64_t came = codes.came(i);
-          if (!std::isfinite(v)) return codes.wanted(i);
-          const std::size_t c = rule->code(grid, v);
-          if (c == 0 && rule->flush && (came & 0x7F) == 0 && !grid.fnuz()) return came;
-          const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
-          return c == 0 && grid.fnuz() ? 0 : c | sign;
-        },
-        usual ? "codes.follow" : "codes.rule", usual ? "codes follow from the scales" : words);
+    const auto claim = claim_fits(
+        codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, *rule, grid); },
+        usual ? "codes.follow" : "codes.rule", usual ? "codes follow from the scales" : words, 2);
     if (claim) return claim;
   }
   return std::nullopt;

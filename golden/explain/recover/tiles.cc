@@ -76,15 +76,19 @@ struct Tiling {
   Index elements = 0;  ///< that differ, in them
 };
 
-Tiling fitting(const Output& output, const std::vector<Tile>& tiles, Order order) {
-  Tiling found{{}, order, 0};
-  for (const Tile& tile : tiles) {
-    const Index here = fixed(output, tile, order);
+/// Tiles like `tile`, from it on beside each other up to column `end`.
+void add_fitting(const Output& o, Tile tile, Index end, Tiling& found) {
+  // Most tiles fail in their second element.
+  const Index second = found.order(1, tile.height, tile.width);
+  const Index source = second / tile.width * o.columns + second % tile.width;
+  for (; tile.column + tile.width <= end; tile.column += tile.width) {
+    const Index first = tile.row * o.columns + tile.column;
+    if (o.came(first + 1) != o.wanted(first + source)) continue;
+    const Index here = fixed(o, tile, found.order);
     if (here < kLeastInTile) continue;
     found.elements += here;
     found.tiles.push_back(tile);
   }
-  return found;
 }
 
 Claim claim_of(Output& output, const Tiling& tiling) {
@@ -123,28 +127,31 @@ constexpr Index kSides[] = {4, 8, 16, 32, 64, 128};
 std::vector<Claim> recover_tiles(Output& output) {
   if (output.left < kLeast) return {};
   Tiling best;
-  const auto consider = [&](const std::vector<Tile>& tiles) {
-    for (const Order order : {column_major, row_major}) {
-      Tiling found = fitting(output, tiles, order);
-      if (found.elements > best.elements) best = std::move(found);
-    }
+  const auto consider = [&best](Tiling found) {
+    if (found.elements > best.elements) best = std::move(found);
   };
   for (const bool of_groups : {false, true}) {
+    if (of_groups && (output.ends.size() < 2 || output.group == "expert")) continue;  // the same
     for (const Index height : kSides) {
       for (const Index width : kSides) {
-        std::vector<Tile> tiles;
-        for (const Index row : tops(output, height, of_groups)) {
-          if (!output.differs_in(row * output.columns, height * output.columns)) continue;
-          for (Index c = 0; c + width <= output.columns; c += width) {
-            tiles.push_back({row, c, height, width});
+        for (const Order order : {column_major, row_major}) {
+          Tiling found{{}, order, 0};
+          for (const Index row : tops(output, height, of_groups)) {
+            if (!output.differs_in(row * output.columns, height * output.columns)) continue;
+            add_fitting(output, {row, 0, height, width}, output.columns, found);
           }
+          consider(std::move(found));
         }
-        consider(tiles);
       }
     }
   }
   const Tile all = bounds(output);
-  if (all.height >= 2 && all.width >= 2) consider({all});
+  for (const Order order : {column_major, row_major}) {
+    if (all.height < 2 || all.width < 2) break;
+    Tiling found{{}, order, 0};
+    add_fitting(output, all, all.column + all.width, found);
+    consider(std::move(found));
+  }
   if (best.elements < kLeast) return {};
   return {claim_of(output, best)};
 }

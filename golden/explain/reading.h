@@ -1,0 +1,74 @@
+// An operand whose elements are read from elsewhere: all of it, or some lines without the rest.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "golden/explain/call.h"
+
+namespace mxo {
+
+/// Matrices of the last two axes of a tensor.
+struct Matrices {
+  Index rows;
+  Index columns;
+  Index elements;  ///< of the tensor
+};
+Matrices matrices_of(const Tensor& tensor);
+
+/// Elements of one row of one matrix.
+struct Cells {
+  Index matrix;
+  Index row;
+  std::span<const Index> columns;
+};
+
+struct Reading {
+  std::string operand;
+  std::function<bool(const Matrices&)> applies;  ///< never asked of a tensor of one axis
+  /// Writes what a kernel sees as `cells`, one after the other.
+  std::function<void(const Tensor&, const Cells&, std::byte* to)> read;
+};
+
+/// A reading that sees as element (row, column) of a matrix the one at
+/// source(matrices, matrix, row, column), an index in the whole tensor.
+template <typename Source>
+Reading make_reading(std::string operand, std::function<bool(const Matrices&)> applies,
+                     Source source) {
+  const auto read = [source](const Tensor& given, const Cells& cells, std::byte* to) {
+    const Matrices m = matrices_of(given);
+    const std::size_t size = size_of(given.dtype());
+    const std::byte* from = given.data();
+    const auto copied = [&](auto bytes) {
+      for (const Index c : cells.columns) {
+        const Index i = source(m, cells.matrix, cells.row, c);
+        std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
+        to += bytes;
+      }
+    };
+    if (size == 1) {
+      copied(std::integral_constant<std::size_t, 1>{});
+    } else if (size == 2) {
+      copied(std::integral_constant<std::size_t, 2>{});
+    } else {
+      copied(size);
+    }
+  };
+  return {std::move(operand), std::move(applies), read};
+}
+
+/// Whether the operand is there and can be read so.
+bool applies(const Reading& reading, const Call& call);
+/// The operand as it is read; false where the reading does not apply.
+bool read_whole(Call& call, const Reading& reading);
+/// The indices `kept` of axis `axis` of it only.
+Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
+                     const std::vector<Index>& kept);
+
+/// The last two axes of an operand from a buffer that holds them the other way round.
+Reading read_transposed(std::string operand);
+
+}  // namespace mxo

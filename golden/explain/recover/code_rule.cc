@@ -1,0 +1,110 @@
+// Roundings, clamps and flushes against pairs.
+#include "golden/explain/recover/code_rule.h"
+
+#include <limits>
+
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr const char* kRoundingWords[] = {
+    "to nearest, ties to even",
+    "to nearest, ties away from zero",
+    "to nearest, ties toward zero",
+    "toward zero (truncated)",
+    "away from zero",
+    "down, toward minus infinity",
+    "up, toward plus infinity",
+};
+
+}  // namespace
+
+Grid::Grid(Dtype format) {
+  const ElementReader read(format);
+  for (std::uint64_t c = 0; c < 128; ++c) {
+    const Element e = read(c);
+    if (e.nan || e.infinite) break;
+    values_.push_back(e.value);
+  }
+  fnuz_ = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
+  normal_ = format == Dtype::e4m3 || format == Dtype::e4m3fnuz ? 8 : 4;
+  for (std::uint64_t key = key_of(values_[1]); key <= key_of(values_.back()); ++key) {
+    const auto least = bit_cast<double>(key << kKeyShift);
+    const auto above = std::upper_bound(values_.begin(), values_.end(), least);
+    low_.push_back(static_cast<std::uint8_t>(above - values_.begin() - 1));
+  }
+}
+
+std::string CodeRule::words(const Grid& g) const {
+  std::string text;
+  const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+  if (rounding != Rounding::even) {
+    add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
+  }
+  const auto number = [](double v) {
+    std::string n = std::to_string(v);
+    while (n.back() == '0') n.pop_back();
+    if (n.back() == '.') n.pop_back();
+    return n;
+  };
+  if (clamp != g.top()) add("codes are clamped at " + number(g.value(clamp)));
+  if (jump > 0) add("everything above " + number(jump) + " becomes " + number(g.value(g.top())));
+  if (flush) add("subnormal codes are flushed to zero");
+  return text;
+}
+
+std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
+  std::size_t most = 0;
+  for (const CodePair& p : pairs) most = std::max(most, p.code);
+  const double normal = g.least_normal();
+  for (const Rounding rounding : {Rounding::even, Rounding::away_ties, Rounding::zero_ties,
+                                  Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
+    CodeRule rule{rounding, g.top(), 0, false};
+    Index wrong = 0;
+    double least_wrong = std::numeric_limits<double>::infinity();
+    bool only_top = true;
+    bool only_clamped = true;
+    bool low_fits = true;
+    Index low_wrong = 0;
+    for (const CodePair& p : pairs) {
+      const std::size_t c = g.round(p.v, rounding);
+      if (c == p.code) continue;
+      if (g.value(c) < normal && p.code == 0) {
+        ++low_wrong;
+        continue;
+      }
+      ++wrong;
+      low_fits = low_fits && std::abs(p.v) >= 2 * normal;
+      least_wrong = std::min(least_wrong, std::abs(p.v));
+      only_top = only_top && p.code == g.top();
+      only_clamped = only_clamped && p.code == most && c > most;
+    }
+    rule.flush = low_wrong > 0;
+    if (wrong > 0 && low_fits && only_clamped) {
+      rule.clamp = most;
+    } else if (wrong > 0 && low_fits && only_top) {
+      // The largest magnitude that still has its own code bounds where the jump begins.
+      double kept = 0.0;
+      for (const CodePair& p : pairs) {
+        if (p.code != g.top() && std::abs(p.v) < least_wrong) kept = std::max(kept, std::abs(p.v));
+      }
+      double jump = kept;
+      for (std::size_t c = 0; c <= g.top(); ++c) {
+        if (g.value(c) >= kept && g.value(c) < least_wrong) {
+          jump = g.value(c);
+          break;
+        }
+      }
+      rule.jump = jump;
+    } else if (wrong > 0) {
+      continue;
+    }
+    const bool all = std::all_of(pairs.begin(), pairs.end(),
+                                 [&](const CodePair& p) { return rule.code(g, p.v) == p.code; });
+    if (all) return rule;
+  }
+  return std::nullopt;
+}
+
+}  // namespace mxo

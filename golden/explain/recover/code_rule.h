@@ -1,0 +1,89 @@
+// How a value becomes a code of eight bits, measured from pairs of both.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/dtype.h"
+#include "formats/host_device.h"
+
+namespace mxo {
+
+enum class Rounding : std::uint8_t { even, away_ties, zero_ties, zero, away, down, up };
+
+/// Magnitudes of a format in the order of their codes.
+class Grid {
+ public:
+  explicit Grid(Dtype format);
+  std::size_t top() const { return values_.size() - 1; }
+  double value(std::size_t code) const { return values_[code]; }
+  double least_normal() const { return values_[normal_]; }
+  bool fnuz() const { return fnuz_; }
+
+  /// The magnitude code of |v|, saturated.
+  std::size_t round(double v, Rounding rounding) const {
+    const double m = std::abs(v);
+    if (m >= values_.back()) return top();
+    const std::size_t low = m < values_[1] ? 0 : low_[key_of(m) - key_of(values_[1])];
+    if (values_[low] == m) return low;
+    const double half = 0.5 * (values_[low] + values_[low + 1]);
+    switch (rounding) {
+      case Rounding::even: return m > half || (m == half && (low & 1) != 0) ? low + 1 : low;
+      case Rounding::away_ties: return m >= half ? low + 1 : low;
+      case Rounding::zero_ties: return m > half ? low + 1 : low;
+      case Rounding::zero: return low;
+      case Rounding::away: return low + 1;
+      case Rounding::down: return v < 0 ? low + 1 : low;
+      case Rounding::up: break;
+    }
+    return v < 0 ? low : low + 1;
+  }
+
+ private:
+  /// No magnitude of eight bits has more than three fraction bits: numbers that agree in these and
+  /// in the exponent lie between the same two.
+  static constexpr int kKeyShift = 52 - 3;
+  static std::uint64_t key_of(double m) { return bit_cast<std::uint64_t>(m) >> kKeyShift; }
+
+  std::vector<double> values_;
+  std::vector<std::uint8_t> low_;  ///< code at or below, by key
+  std::size_t normal_ = 1;
+  bool fnuz_ = false;
+};
+
+/// A rule of codes, measured.
+struct CodeRule {
+  Rounding rounding = Rounding::even;
+  std::size_t clamp = 0;  ///< largest code
+  double jump = 0;        ///< magnitudes above become the largest code; 0: none do
+  bool flush = false;     ///< codes below the least normal one are zero
+  std::size_t code(const Grid& g, double v) const {
+    const std::size_t c = std::min(g.round(v, rounding), clamp);
+    if (jump > 0 && std::abs(v) > jump) return g.top();
+    if (flush && g.value(c) < g.least_normal()) return 0;
+    return c;
+  }
+  /// Whether `v` may become `code`, sign and all.
+  bool gives(const Grid& g, double v, std::uint64_t came) const {
+    const std::size_t c = code(g, v);
+    if (c == 0 && (came & 0x7F) == 0 && flush && !g.fnuz()) return true;
+    const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
+    return came == (c == 0 && g.fnuz() ? 0 : c | sign);
+  }
+  /// What is unusual about it.
+  std::string words(const Grid& g) const;
+};
+
+/// A pair that the rule has to give.
+struct CodePair {
+  double v;
+  std::size_t code;
+};
+
+/// The rule that gives every pair.
+std::optional<CodeRule> fit(const Grid& grid, const std::vector<CodePair>& pairs);
+
+}  // namespace mxo
