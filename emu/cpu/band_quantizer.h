@@ -134,8 +134,12 @@ class BandQuantizer {
   }
 
   std::uint32_t amax_of_words(const Band& band, Index k, Index count) const;
-  BlockFactor word_factor(std::uint16_t amax) const;
-  void store_scale(const Band& band, Index block, std::uint32_t stored) const;
+  BlockFactor make_word_factor(std::uint16_t top) const;
+  template <typename Stored>
+  bool word_factors(const std::uint16_t* top, Index n, Stored* scales, Index step,
+                    float* factors) const;
+  bool word_factors(const Band& band, Index first, const std::uint16_t* top, Index n,
+                    float* factors) const;
   void word_blocks(const Band& band) const;
   void word_panel(const Band& band, Index k, Index columns) const;
   void word_panel_singly(const Band& band, Index k, Index columns, const float* factors) const;

@@ -10,6 +10,8 @@ namespace {
 constexpr Index kTallColumns = 512;  // of a panel of many rows: it stays in second caches
 constexpr Index kTallRows = 512;     // no panel of more stays there
 
+constexpr Index kRowsToCome = 4;  // to fetch meanwhile
+
 std::uint32_t wide(std::uint16_t word) { return std::uint32_t{word} << 16; }
 
 }  // namespace
@@ -24,26 +26,42 @@ std::uint32_t BandQuantizer::amax_of_words(const Band& band, Index k, Index coun
   return wide(top);
 }
 
-/// What a block of finite elements is scaled by; its factor is NaN where words do not give its
-/// codes.
-BlockFactor BandQuantizer::word_factor(std::uint16_t amax) const {
-  const auto make = [this](std::uint16_t top) {
-    alignas(4) std::byte stored[4] = {};
-    const float factor = choose_(wide(top), rule_, input_max_, stored);
-    BlockFactor made{factor, bit_cast<std::uint32_t>(stored)};
-    const bool fits = usual_ || ordinary(wide(top), factor);
-    if (!fits || !suits_words(wide(top), factor)) made.factor = quiet_nan();
-    return made;
-  };
-  return table_ ? table_->at(amax, make) : make(amax);
+/// What a block is scaled by; its factor is NaN where words do not give its codes, and its scale
+/// is not to be relied on then.
+BlockFactor BandQuantizer::make_word_factor(std::uint16_t top) const {
+  if (!is_finite_word(wide(top))) return {quiet_nan(), 0};
+  alignas(4) std::byte stored[4] = {};
+  const float factor = choose_(wide(top), rule_, input_max_, stored);
+  const bool fits = usual_ || ordinary(wide(top), factor);
+  const bool suits = fits && suits_words(wide(top), factor);
+  return {suits ? factor : quiet_nan(), bit_cast<std::uint32_t>(stored)};
 }
-void BandQuantizer::store_scale(const Band& band, Index block, std::uint32_t stored) const {
-  std::byte* to = band.scales + block * band.scale_stride * scale_bytes_;
-  if (scale_bytes_ == 4) {
-    std::memcpy(to, &stored, 4);
-  } else {
-    *to = static_cast<std::byte>(stored);
+
+/// Stores the scales of n blocks; their factors, and whether words give the codes of all.
+template <typename Stored>
+bool BandQuantizer::word_factors(const std::uint16_t* top, Index n, Stored* scales, Index step,
+                                 float* factors) const {
+  const auto make = [this](std::uint16_t amax) { return make_word_factor(amax); };
+  bool every = true;
+  for (Index b = 0; b < n; ++b) {
+    const BlockFactor chosen = table_ ? table_->at(top[b], make) : make(top[b]);
+    if constexpr (sizeof(Stored) == 4) {
+      scales[b * step] = bit_cast<Stored>(chosen.stored);
+    } else {
+      scales[b * step] = static_cast<Stored>(chosen.stored);
+    }
+    factors[b] = chosen.factor;
+    every = every && chosen.factor == chosen.factor;
   }
+  return every;
+}
+bool BandQuantizer::word_factors(const Band& band, Index first, const std::uint16_t* top, Index n,
+                                 float* factors) const {
+  std::byte* to = band.scales + first * band.scale_stride * scale_bytes_;
+  if (scale_bytes_ == 4) {
+    return word_factors(top, n, reinterpret_cast<float*>(to), band.scale_stride, factors);
+  }
+  return word_factors(top, n, reinterpret_cast<std::uint8_t*>(to), band.scale_stride, factors);
 }
 
 /// Blocks of several columns, panel by panel: amax, scales, codes.
@@ -77,19 +95,9 @@ void BandQuantizer::word_panel(const Band& band, Index k, Index columns) const {
   words_->amax(x, whole, band.width, top);
   if (rest > 0) words_->amax(x + whole * band.width * 2, 1, rest, top + whole);
 
-  const Index first = k / band.width;
   float factors[kPanelColumns];
-  bool every = true;
-  for (Index b = 0; b < whole + (rest > 0 ? 1 : 0); ++b) {
-    if (is_finite_word(wide(top[b]))) {
-      const BlockFactor chosen = word_factor(top[b]);
-      store_scale(band, first + b, chosen.stored);
-      factors[b] = chosen.factor;
-    } else {
-      factors[b] = quiet_nan();
-    }
-    every = every && factors[b] == factors[b];
-  }
+  const Index blocks = whole + (rest > 0 ? 1 : 0);
+  const bool every = word_factors(band, k / band.width, top, blocks, factors);
   const Stores stores = stores_of(band, band.width);
   if (!every) return word_panel_singly(band, k, columns, factors);
   for (Index r = 0; r < band.rows; ++r) {
@@ -123,24 +131,18 @@ void BandQuantizer::word_columns(const Band& band) const {
     float factors[kPanelColumns];
     std::fill_n(top, count, std::uint16_t{0});
     words_->amax_columns(words_at(band, 0, k), band.x.stride_r, band.rows, count, top);
-    bool every = true;
-    for (Index i = 0; i < count && every; ++i) {
-      every = is_finite_word(wide(top[i]));
-      if (!every) break;
-      const BlockFactor chosen = word_factor(top[i]);
-      store_scale(band, k + i, chosen.stored);
-      factors[i] = chosen.factor;
-      every = factors[i] == factors[i];
-    }
+    const bool every = word_factors(band, k, top, count, factors);
     if (!every) {
       one_scale_per_column(band, k, count);
       continue;
     }
     const Stores stores = stores_of(band, kCacheLine);
+    // What is read next: the panel beside this one, or where rows are too many to stay near, rows.
+    const Index ahead = band.rows <= kTallRows ? count : kRowsToCome * band.x.stride_r;
     for (Index r = 0; r < band.rows; ++r) {
       auto* codes = reinterpret_cast<std::uint8_t*>(band.codes.data + r * band.codes.stride_r + k);
-      words_->columns[static_cast<int>(word_rule_)](words_at(band, r, k), count, factors, codes,
-                                                    stores);
+      words_->columns[static_cast<int>(word_rule_)](words_at(band, r, k), count, ahead, factors,
+                                                    codes, stores);
     }
   }
 }

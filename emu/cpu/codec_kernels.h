@@ -64,8 +64,8 @@ struct WordKernels {
   /// multiple of 64 bytes, and finish_streams() after them.
   void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
                     std::uint8_t* codes, Stores stores) noexcept;
-  /// Codes of n neighbours with a factor each.
-  void (*columns[4])(const void* x, Index n, const float* factors, std::uint8_t* codes,
+  /// Codes of n neighbours with a factor each; what lies `ahead` of each is fetched meanwhile.
+  void (*columns[4])(const void* x, Index n, Index ahead, const float* factors, std::uint8_t* codes,
                      Stores stores) noexcept;
 };
 

@@ -15,28 +15,30 @@ struct BlockFactor {
   std::uint32_t stored;
 };
 
-/// Factors by the magnitude of a finite bf16, each made when it is first asked for.  Any threads
-/// at once: two that miss make the same entry.
+/// Factors by the magnitude of a bf16, each made when it is first asked for.  Any threads at once:
+/// two that miss make the same entry.
 class FactorTable {
  public:
   FactorTable() : entries_(std::make_unique<std::atomic<std::uint64_t>[]>(kEntries)) {}
 
   /// make(amax) where amax has not been asked for.  An entry of zeros is made each time.
   template <typename Make>
-  BlockFactor at(std::uint16_t amax, Make make) const {
-    std::atomic<std::uint64_t>& entry = entries_[amax];
-    std::uint64_t word = entry.load(std::memory_order_relaxed);
-    if (word == 0) {
-      const BlockFactor made = make(amax);
-      word = std::uint64_t{bit_cast<std::uint32_t>(made.factor)} << 32 | made.stored;
-      entry.store(word, std::memory_order_relaxed);
+  BlockFactor at(std::uint16_t amax, const Make& make) const {
+    const std::uint64_t word = entries_[amax].load(std::memory_order_relaxed);
+    if (word == 0) [[unlikely]] {
+      return keep(amax, make(amax));
     }
     return {bit_cast<float>(static_cast<std::uint32_t>(word >> 32)),
             static_cast<std::uint32_t>(word)};
   }
 
  private:
-  static constexpr std::size_t kEntries = 0x7F80;
+  static constexpr std::size_t kEntries = 0x8000;
+  BlockFactor keep(std::uint16_t amax, const BlockFactor& made) const {
+    const std::uint64_t factor = bit_cast<std::uint32_t>(made.factor);
+    entries_[amax].store(factor << 32 | made.stored, std::memory_order_relaxed);
+    return made;
+  }
   std::unique_ptr<std::atomic<std::uint64_t>[]> entries_;
 };
 

@@ -67,7 +67,8 @@ TEST(WordKernels, GiveTheDefinitionsCodeOfEveryFiniteWord) {
           std::vector<std::uint8_t> by_column(words.size());
           const std::vector<float> same(words.size(), factor);
           table.blocks[rule](words.data(), 1, n, &factor, got.data(), cpu::Stores::cached);
-          table.columns[rule](words.data(), n, same.data(), by_column.data(), cpu::Stores::cached);
+          table.columns[rule](words.data(), n, n, same.data(), by_column.data(),
+                              cpu::Stores::cached);
           for (std::size_t i = 0; i < words.size(); ++i) {
             const std::uint8_t want =
                 code_of(format, static_cast<WordRule>(rule), words[i], factor);

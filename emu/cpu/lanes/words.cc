@@ -107,18 +107,24 @@ HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) 
 
 constexpr Index kMaxShorts = 2 * kMaxLanes;
 
-/// Calls step(from, to, i) on every two vectors of n elements, the last ones through copies.
-template <typename Step>
-HWY_INLINE void in_pairs(const std::uint16_t* x, Index n, std::uint8_t* codes, Step step) {
-  const Index pair = 2 * shorts();
-  Index i = 0;
-  for (; i + pair <= n; i += pair) step(x + i, codes + i, i);
-  if (i == n) return;
+/// Codes of two vectors of a block.
+template <FormatSpec S, WordRule rule>
+HWY_INLINE void code_pair(const std::uint16_t* x, F first, F second, std::uint8_t* codes,
+                          Stores stores) {
+  const H a = hn::LoadU(kShorts, x);
+  const H b = hn::LoadU(kShorts, x + shorts());
+  store_codes(codes, scaled_codes<S, rule>(a, first, first),
+              scaled_codes<S, rule>(b, second, second), stores);
+}
+
+/// The same of n elements, fewer than two vectors.
+template <FormatSpec S, WordRule rule>
+HWY_INLINE void code_rest(const std::uint16_t* x, Index n, F by, std::uint8_t* codes) {
   alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
   alignas(64) std::uint8_t out[2 * kMaxShorts];
-  __builtin_memcpy(padded, x + i, static_cast<std::size_t>(n - i) * 2);
-  step(padded, out, i);
-  __builtin_memcpy(codes + i, out, static_cast<std::size_t>(n - i));
+  __builtin_memcpy(padded, x, static_cast<std::size_t>(n) * 2);
+  code_pair<S, rule>(padded, by, by, out, Stores::cached);
+  __builtin_memcpy(codes, out, static_cast<std::size_t>(n));
 }
 
 template <FormatSpec S, WordRule rule>
@@ -127,60 +133,64 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
   const auto* x = static_cast<const std::uint16_t*>(from);
   const Index step = shorts();
   const Index ahead = blocks * width;  // the next row, or what follows in this one
+  const auto fetch = [=](const std::uint16_t* at) HWY_ATTR {
+    __builtin_prefetch(at + ahead);
+    __builtin_prefetch(at + ahead + step);
+  };
+  Index b = 0;
   if (width == step) {
-    Index b = 0;
-    for (; b + 2 <= blocks; b += 2) {
-      const std::uint16_t* at = x + b * step;
-      __builtin_prefetch(at + ahead);
-      __builtin_prefetch(at + ahead + step);
+    for (; b + 2 <= blocks; b += 2, x += 2 * step, codes += 2 * step) {
+      fetch(x);
       const F first = hn::Set(kFloats, factors[b]);
       const F second = hn::Set(kFloats, factors[b + 1]);
-      store_codes(codes + b * step, scaled_codes<S, rule>(hn::LoadU(kShorts, at), first, first),
-                  scaled_codes<S, rule>(hn::LoadU(kShorts, at + step), second, second), stores);
+      code_pair<S, rule>(x, first, second, codes, stores);
     }
-    x += b * step;
-    codes += b * step;
-    factors += b;
-    blocks -= b;
   }
-  for (Index b = 0; b < blocks; ++b) {
-    const float factor = factors[b];
-    const Stores way = width % (2 * step) == 0 ? stores : Stores::cached;
-    in_pairs(x + b * width, width, codes + b * width,
-             [=](const std::uint16_t* at, std::uint8_t* to, Index) HWY_ATTR {
-               const F by = hn::Set(kFloats, factor);
-               __builtin_prefetch(at + ahead);
-               __builtin_prefetch(at + ahead + step);
-               store_codes(to, scaled_codes<S, rule>(hn::LoadU(kShorts, at), by, by),
-                           scaled_codes<S, rule>(hn::LoadU(kShorts, at + step), by, by), way);
-             });
+  const Stores way = width % (2 * step) == 0 ? stores : Stores::cached;
+  for (; b < blocks; ++b, x += width, codes += width) {
+    const F by = hn::Set(kFloats, factors[b]);
+    Index i = 0;
+    for (; i + 2 * step <= width; i += 2 * step) {
+      fetch(x + i);
+      code_pair<S, rule>(x + i, by, by, codes + i, way);
+    }
+    if (i < width) code_rest<S, rule>(x + i, width - i, by, codes + i);
   }
 }
 
+/// Two vectors of columns with a factor each.
 template <FormatSpec S, WordRule rule>
-HWY_FLATTEN void code_columns(const void* from, Index n, const float* factors, std::uint8_t* codes,
-                              Stores stores) noexcept {
-  in_pairs(static_cast<const std::uint16_t*>(from), n, codes,
-           [=](const std::uint16_t* at, std::uint8_t* to, Index i) HWY_ATTR {
-             const Index step = lanes();
-             __builtin_prefetch(at + n);  // the next panel
-             __builtin_prefetch(at + n + 2 * step);
-             alignas(64) float padded[2 * kMaxShorts];
-             const float* by = factors + i;
-             const bool whole = n - i >= 4 * step;
-             if (!whole) {
-               for (Index j = 0; j < 4 * step; ++j) padded[j] = j < n - i ? by[j] : 1.0f;
-               by = padded;
-             }
-             const auto codes_at = [=](Index v) HWY_ATTR {
-               const F a = hn::LoadU(kFloats, by + v * step);
-               const F b = hn::LoadU(kFloats, by + (v + 1) * step);
-               return scaled_codes<S, rule>(hn::LoadU(kShorts, at + v * step),
-                                            hn::ConcatEven(kFloats, b, a),
-                                            hn::ConcatOdd(kFloats, b, a));
-             };
-             store_codes(to, codes_at(0), codes_at(2), whole ? stores : Stores::cached);
-           });
+HWY_INLINE void code_columns_pair(const std::uint16_t* x, const float* factors, std::uint8_t* codes,
+                                  Stores stores) {
+  const Index step = lanes();
+  const auto codes_at = [=](Index v) HWY_ATTR {
+    const F a = hn::LoadU(kFloats, factors + v * step);
+    const F b = hn::LoadU(kFloats, factors + (v + 1) * step);
+    return scaled_codes<S, rule>(hn::LoadU(kShorts, x + v * step), hn::ConcatEven(kFloats, b, a),
+                                 hn::ConcatOdd(kFloats, b, a));
+  };
+  store_codes(codes, codes_at(0), codes_at(2), stores);
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_columns(const void* from, Index n, Index ahead, const float* factors,
+                              std::uint8_t* codes, Stores stores) noexcept {
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  const Index step = shorts();
+  Index i = 0;
+  for (; i + 2 * step <= n; i += 2 * step) {
+    __builtin_prefetch(x + i + ahead);
+    __builtin_prefetch(x + i + ahead + step);
+    code_columns_pair<S, rule>(x + i, factors + i, codes + i, stores);
+  }
+  if (i == n) return;
+  alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
+  alignas(64) std::uint8_t out[2 * kMaxShorts];
+  alignas(64) float by[2 * kMaxShorts];
+  __builtin_memcpy(padded, x + i, static_cast<std::size_t>(n - i) * 2);
+  for (Index j = 0; j < 2 * step; ++j) by[j] = i + j < n ? factors[i + j] : 1.0f;
+  code_columns_pair<S, rule>(padded, by, out, Stores::cached);
+  __builtin_memcpy(codes + i, out, static_cast<std::size_t>(n - i));
 }
 
 HWY_INLINE H joined(H top, const std::uint16_t* x) {
