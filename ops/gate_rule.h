@@ -36,6 +36,13 @@ enum class Bf16Steps : std::uint8_t {
   every,       ///< alpha * a and sigma where alpha is not 1, act(a), b + up_offset, their product
 };
 
+/// Where silu's exponential and its division come from.
+enum class GateArithmetic : std::uint8_t {
+  rounded,               ///< sigma correctly rounded
+  triton_sm90,           ///< a * tl.sigmoid(alpha * a) as Triton compiles it for an H100 or H200
+  triton_sm90_quotient,  ///< a / (1 + tl.exp(-(alpha * a))), likewise
+};
+
 /// silu of a half by the other half, unless a stack says otherwise.
 struct GateRule {
   Activation activation = Activation::silu;
@@ -44,20 +51,24 @@ struct GateRule {
   float alpha = 1.0f;                                    ///< of silu only
   float limit = std::numeric_limits<float>::infinity();  ///< a <= limit, -limit <= b <= limit
   float up_offset = 0.0f;                                ///< is added to b
+  GateArithmetic arithmetic = GateArithmetic::rounded;   ///< of silu, forward
 
   friend bool operator==(const GateRule&, const GateRule&) = default;
   /// True where only the halves differ from silu(a) * b of two halves.
   MXO_HD bool plain() const {
     return activation == Activation::silu && halves != Halves::gate_only &&
-           bf16_steps == Bf16Steps::none && alpha == 1.0f && std::isinf(limit) && up_offset == 0.0f;
+           bf16_steps == Bf16Steps::none && alpha == 1.0f && std::isinf(limit) &&
+           up_offset == 0.0f && arithmetic == GateArithmetic::rounded;
   }
 };
 
 /// Columns of x for every column of y.
 inline Index halves_of(const GateRule& gate) { return gate.halves == Halves::gate_only ? 1 : 2; }
 
-/// Throws Error(argument): alpha, limit or up_offset is no number, alpha without silu, an offset
-/// without b, a limit that is not positive.
+/// Throws Error(argument): alpha, limit or up_offset is no number, alpha or a machine's arithmetic
+/// without silu, an offset without b, a limit that is not positive.
 void check_gate(const Check& check, const GateRule& gate);
+/// Throws Error(argument): a machine's arithmetic, which is known of forward only.
+void check_gradients_gate(const Check& check, const GateRule& gate);
 
 }  // namespace mxo

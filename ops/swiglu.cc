@@ -35,6 +35,7 @@ void swiglu(Backend& backend, const Swiglu& op) {
 void swiglu_backward(Backend& backend, const SwigluBackward& op) {
   const Check check("swiglu_backward");
   const Index f = check_input(check, op.x, op.probs, op.gate);
+  check_gradients_gate(check, op.gate);
   check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
   check.dtype("dx", op.dx, {Dtype::f32, Dtype::bf16});

@@ -24,7 +24,8 @@ class Backend;
 /// Error(dtype), Error(argument) as check_gate.
 /// Source: arXiv:2002.05202 (SwiGLU); the order of products is FP8-Flow-MoE's (4c097bf3).  Gates:
 /// openai/gpt-oss torch/model.py (alpha, limit, up + 1); torch ActivationGeluKernel.cu, both
-/// forms; vLLM silu_and_mul (bf16_steps=activation).
+/// forms; vLLM silu_and_mul (bf16_steps=activation); kernels of Triton 3.6 on an H200 (arithmetic;
+/// tests/data, triton_kernels).
 struct Swiglu {
   Operand x;
   Operand probs;

@@ -61,6 +61,7 @@ void swiglu_quantize(Backend& backend, const SwigluQuantize& op) {
 void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op) {
   const Check check("swiglu_quantize_backward");
   const Index f = check_input(check, op.x, op.probs, op.rounding, op.gate);
+  check_gradients_gate(check, op.gate);
   check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
   check_second_step(check, backend, op, op.x.extent[1]);

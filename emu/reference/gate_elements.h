@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "emu/reference/swiglu_elements.h"
+#include "formats/approximate.h"
 #include "formats/erf.h"
 #include "formats/minifloat.h"
 #include "ops/gate_rule.h"
@@ -58,8 +59,16 @@ class GateElement {
   /// sigma is a step of its own: x * sigmoid(alpha * x), where silu(x) is one.
   MXO_HD bool scaled() const { return gate_.alpha != 1.0f; }
   MXO_HD float angle() const { return scaled() ? every(gate_.alpha * a_) : a_; }
-  MXO_HD float sigma() const { return scaled() ? every(sigmoid_rn(angle())) : sigmoid_rn(a_); }
+  MXO_HD float sigma() const {
+    const bool rounded = gate_.arithmetic == GateArithmetic::rounded;
+    const float s = rounded ? sigmoid_rn(angle()) : div_full(1.0f, divisor());
+    return scaled() ? every(s) : s;
+  }
 
+  /// 1 + exp(-angle) by Triton 3.6 for sm_90: tl.exp(x) is ex2.approx of x log2(e), a / b div.full.
+  MXO_HD float divisor() const { return 1.0f + ex2_approx(-angle() * kLog2E); }
+
+  static constexpr float kLog2E = 0x1.715476p+0f;
   static constexpr float kRootHalf = 0.70710678118654752440f;       // sqrt(1/2)
   static constexpr float kRootTwoOverPi = 0.79788456080286535588f;  // sqrt(2/pi)
   static constexpr float kDensity = 0.39894228040143267794f;        // 1 / sqrt(2 pi)
@@ -73,7 +82,11 @@ class GateElement {
 
   MXO_HD float activation() const {
     switch (gate_.activation) {
-      case Activation::silu: return a_ * sigma();
+      case Activation::silu:
+        if (gate_.arithmetic == GateArithmetic::triton_sm90_quotient) {
+          return div_full(a_, divisor());
+        }
+        return a_ * sigma();
       case Activation::gelu: return (a_ * 0.5f) * (1.0f + erf_rn(a_ * kRootHalf));
       case Activation::gelu_tanh: return (0.5f * a_) * (1.0f + tanh_inner());
       case Activation::relu_squared: break;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/approximate.h"
 #include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
 
@@ -9,6 +10,7 @@ namespace mxo {
 namespace {
 
 float silu(float a) { return a * sigmoid_rn(a); }
+float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
 
 struct Activation {
   const char* id;
@@ -36,6 +38,11 @@ constexpr Activation kActivations[] = {
     {"silu_of_product", "silu is taken of the product of gate and up",
      [](float a, float b) { return silu(a * b); }},
     {"both", "silu is taken of up, too", [](float a, float b) { return silu(a) * silu(b); }},
+    {"triton_sm90", "sigma is Triton's tl.sigmoid on Hopper (arithmetic=triton_sm90)",
+     [](float a, float b) { return (a * div_full(1.0f, triton_divisor(a))) * b; }},
+    {"triton_sm90_quotient",
+     "silu is a / (1 + tl.exp(-a)) by Triton on Hopper (arithmetic=triton_sm90_quotient)",
+     [](float a, float b) { return div_full(a, triton_divisor(a)) * b; }},
     {"up_first", "gate and up are multiplied before sigma is",
      [](float a, float b) { return a * b * sigmoid_rn(a); }},
 };

@@ -26,6 +26,7 @@ GateRule gate_of(const Parameters& set) {
   gate.alpha = static_cast<float>(set.real("alpha", gate.alpha));
   gate.limit = static_cast<float>(set.real("limit", gate.limit));
   gate.up_offset = static_cast<float>(set.real("up_offset", gate.up_offset));
+  gate.arithmetic = static_cast<GateArithmetic>(listed(set, kArithmeticParameter));
   return gate;
 }
 

@@ -1,12 +1,15 @@
 // The `--set` keys of a gate.
 #pragma once
 
+#include <span>
+
 #include "ops/gate_rule.h"
 #include "ops/parameters.h"
 
 namespace mxo {
 
-/// Reads activation, halves, bf16_steps, alpha, limit and up_offset.  Throws Error(argument).
+/// Reads activation, halves, bf16_steps, alpha, limit, up_offset and arithmetic.  Throws
+/// Error(argument).
 GateRule gate_of(const Parameters& set);
 
 inline constexpr ParameterSpec kActivationParameter{
@@ -19,5 +22,14 @@ inline constexpr ParameterSpec kAlphaParameter{"alpha", "1", "of silu: a * sigma
 inline constexpr ParameterSpec kLimitParameter{
     "limit", "", "gate at most this, up between it and its negative; none unless given"};
 inline constexpr ParameterSpec kOffsetParameter{"up_offset", "0", "added to up"};
+inline constexpr ParameterSpec kArithmeticParameter{
+    "arithmetic", "rounded|triton_sm90|triton_sm90_quotient",
+    "of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 + exp(-a)) on Hopper"};
+
+/// The parameters of gradients: those of forward without the last, which is kArithmeticParameter.
+template <std::size_t N>
+constexpr std::span<const ParameterSpec> without_arithmetic(const ParameterSpec (&set)[N]) {
+  return std::span(set).first(N - 1);
+}
 
 }  // namespace mxo

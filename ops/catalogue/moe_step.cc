@@ -123,7 +123,9 @@ constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result
                                         kStepsParameter,
                                         kAlphaParameter,
                                         kLimitParameter,
-                                        kOffsetParameter};
+                                        kOffsetParameter,
+                                        kArithmeticParameter};
+constexpr auto kSwigluBackwardSet = without_arithmetic(kSwigluSet);
 constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"},
                                        {"dy", "[R, F]", "f32 or bf16"},
                                        {"probs", "[R]", "f32", true}};
@@ -141,7 +143,7 @@ constexpr CatalogueEntry kEntries[] = {
     {"route", "experts and weights of every token", kRouteIn, kRouteOut, kRouteSet, call_route},
     {"swiglu", "gate activation (a * sigma(a)) * b * p, and those of other stacks", kSwigluIn,
      kSwigluOut, kSwigluSet, call_swiglu},
-    {"swiglu_backward", "gradients of swiglu", kBackwardIn, kBackwardOut, kSwigluSet,
+    {"swiglu_backward", "gradients of swiglu", kBackwardIn, kBackwardOut, kSwigluBackwardSet,
      call_swiglu_backward},
     {"scaling_aware_transpose", "row-wise FP8 to column-wise FP8 by moving exponents", kTransposeIn,
      kTransposeOut, kTransposeSet, call_transpose},

@@ -91,13 +91,14 @@ constexpr ParameterSpec kSet[] = {
     kAlphaParameter,
     kLimitParameter,
     kOffsetParameter,
+    kArithmeticParameter,
 };
 
 constexpr CatalogueEntry kEntries[] = {
     {"swiglu_quantize", "swiglu and quantize in one pass", kForwardIn, kForwardOut, kSet,
      call_forward},
     {"swiglu_quantize_backward", "gradients of swiglu, quantised in the same pass", kBackwardIn,
-     kBackwardOut, kSet, call_backward},
+     kBackwardOut, without_arithmetic(kSet), call_backward},
 };
 
 }  // namespace

@@ -1082,6 +1082,7 @@ def swiglu(
     alpha: str | int | float | None = None,
     limit: str | int | float | None = None,
     up_offset: str | int | float | None = None,
+    arithmetic: Literal["rounded", "triton_sm90", "triton_sm90_quotient"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
@@ -1100,6 +1101,8 @@ def swiglu(
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
+        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+            exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
     It is returned alone.
     """
     outputs = run(
@@ -1117,6 +1120,7 @@ def swiglu(
         alpha=alpha,
         limit=limit,
         up_offset=up_offset,
+        arithmetic=arithmetic,
     )
     return _in_order(outputs, ("y",))
 
@@ -1232,6 +1236,7 @@ def swiglu_quantize(
     alpha: str | int | float | None = None,
     limit: str | int | float | None = None,
     up_offset: str | int | float | None = None,
+    arithmetic: Literal["rounded", "triton_sm90", "triton_sm90_quotient"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
 ) -> Any:
@@ -1261,6 +1266,8 @@ def swiglu_quantize(
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
+        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+            exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
     One output is returned alone, several as a tuple in this order.
     """
     outputs = run(
@@ -1288,6 +1295,7 @@ def swiglu_quantize(
         alpha=alpha,
         limit=limit,
         up_offset=up_offset,
+        arithmetic=arithmetic,
     )
     return _in_order(outputs, ("codes", "scales"))
 

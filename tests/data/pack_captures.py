@@ -11,7 +11,7 @@ import struct
 import sys
 from pathlib import Path
 
-SIZE = {"F32": 4, "I32": 4, "U32": 4, "BF16": 2, "U16": 2, "U8": 1, "I64": 8,
+SIZE = {"F32": 4, "I32": 4, "U32": 4, "BF16": 2, "U16": 2, "F16": 2, "U8": 1, "I64": 8,
         "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1}
 WHOLE = ["h200_conversions", "torch_casts", "ml_dtypes_casts", "mx_single_element_exhaustive",
          "mx_blocks", "layouts", "h200_matrix_unit"]
@@ -25,6 +25,8 @@ LIBRARY_ROWS = 16  # of a block-wise product; of each group 8
 LIBRARY_COLUMNS = {512: 256, 1024: 64, 7168: 32}  # by K
 LIBRARY_GROUP_COLUMNS = {512: 144, 1024: 144, 2048: 32}
 
+GATE_ROWS = {"f32": 64, "bf16": 256, "f16": 64}  # of 256; of bf16 every value
+ROWS_OF_SUMS = 4   # of 16, of a softmax or a norm
 QUANTISER_ELEMENTS = 14336  # of x, by the Triton quantiser
 
 
@@ -148,6 +150,16 @@ def pack_quantiser(tensors):
     return out
 
 
+def pack_triton_kernels(tensors):
+    """The first rows; weights of a norm whole."""
+    out = {}
+    for name, tensor in tensors.items():
+        kernel, dtype = name.split(".")[:2]
+        rows = GATE_ROWS[dtype] if kernel == "silu_mul" else ROWS_OF_SUMS
+        out[name] = tensor if name.endswith(".w") else rows_of(tensor, range(rows))
+    return out
+
+
 def pack_training(tensors):
     """Weights at the ends whole; in between, the SHA-256 of their bytes."""
     out, metadata = {}, {}
@@ -179,7 +191,8 @@ def demo_files(tensors, folder):
 
 
 def main(source, target):
-    for name in WHOLE + ["grouped", "gemm_samples", "training", "fp8_libraries"]:
+    for name in WHOLE + ["grouped", "gemm_samples", "training", "fp8_libraries",
+                         "triton_kernels"]:
         tensors, metadata = read(source / f"{name}.safetensors")
         if name == "grouped":
             tensors = pack_grouped(tensors)
@@ -189,6 +202,8 @@ def main(source, target):
             quantiser = compressed(container(pack_quantiser(tensors), {}))
             (target / "triton_quantiser.safetensors.xz").write_bytes(quantiser)
             tensors = pack_libraries(tensors)
+        elif name == "triton_kernels":
+            tensors = pack_triton_kernels(tensors)
         elif name == "training":
             tensors, metadata = pack_training(tensors)
         elif name == "mx_blocks":

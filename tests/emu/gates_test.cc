@@ -331,6 +331,22 @@ TEST(Gates, ConstantsThatAGateLacksAreRefused) {
             "swiglu: up_offset: found no finite number, needs one");
   EXPECT_EQ(refusal({{"up_offset", "1"}, {"halves", "gate_only"}}),
             "swiglu: up_offset: found with halves=gate_only, needs two halves");
+  EXPECT_EQ(refusal({{"arithmetic", "triton_sm90"}, {"activation", "gelu"}}),
+            "swiglu: arithmetic: found Triton's with an activation other than silu, needs silu");
+  EXPECT_EQ(refusal({{"arithmetic", "triton"}}),
+            "swiglu: arithmetic: found triton, needs one of rounded, triton_sm90, "
+            "triton_sm90_quotient");
+}
+
+TEST(Gates, GradientsHaveNoMachinesArithmetic) {
+  const Tensor x = random({2, 4}, 12, 1.0f);
+  const Tensor dy = random({2, 2}, 13, 1.0f);
+  Tensor dx(Dtype::f32, {2, 4});
+  GateRule gate;
+  gate.arithmetic = GateArithmetic::triton_sm90;
+  const auto backend = make_backend("cpu");
+  EXPECT_THROW(swiglu_backward(*backend, {x.operand(), {}, dy.operand(), dx.result(), {}, gate}),
+               Error);
 }
 
 }  // namespace

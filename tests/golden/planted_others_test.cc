@@ -240,6 +240,12 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return activation(b, [](float a, float) { return a * sigmoid(a); }); }},
     {"sigma for silu", "activation=glu", "",
      [](Backend& b) { return activation(b, [](float a, float u) { return sigmoid(a) * u; }); }},
+    {"sigma is Triton's", "activation=triton_sm90", "Hopper",
+     [](Backend& b) {
+       Call call = swiglu(7);
+       call.set.set("rounding", "none");  // few last bits of f32 reach a bf16
+       return with_setting(b, call, "arithmetic", "triton_sm90");
+     }},
     {"dequantised with the scale one step high", "value.power_of_2", "2^1",
      [](Backend& b) {
        const Call q = quantize("1x32");
