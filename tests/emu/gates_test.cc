@@ -9,6 +9,7 @@
 
 #include "emu/backends.h"
 #include "ops/catalogue.h"
+#include "ops/swiglu.h"
 
 namespace mxo {
 namespace {
