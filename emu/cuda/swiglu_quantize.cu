@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 constexpr int kPacks = 2;
-constexpr int kGateThreads = 128;
+constexpr int kGateThreads = 64;
 
 /// True if the call was taken: the plain gate, MX blocks of whole rows, rules of torchao's family.
 bool run_in_one_pass(cudaStream_t stream, const SwigluQuantize& op) {
