@@ -82,6 +82,44 @@ TEST(WordKernels, GiveTheDefinitionsCodeOfEveryFiniteWord) {
   }
 }
 
+TEST(WordKernels, GiveTheDefinitionsCodesWhereMostAreSubnormal) {
+  constexpr Index kBlocks = 70;
+  std::mt19937 random(8);
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const EncodeKernels& kernels = cpu::encode_kernels(isa);
+    if (kernels.words == nullptr) continue;
+    for (const Dtype format : kFormats) {
+      const int least = format == Dtype::e4m3 || format == Dtype::e4m3fnuz ? -6 : -14;
+      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
+      for (const Index width : {32, 64, 75, 96, 128}) {
+        const auto n = static_cast<std::size_t>(kBlocks * width);
+        std::vector<std::uint16_t> words(n);
+        for (auto& word : words) {
+          const int exponent = least - 5 + static_cast<int>(random() % 6);
+          const auto v = static_cast<float>(
+              std::ldexp(static_cast<double>(128 + random() % 128), exponent - 7));
+          word = static_cast<std::uint16_t>(bit_cast<std::uint32_t>(v) >> 16 | random() << 15);
+          if (random() % 50 == 0) word &= 0x8000u;
+          if (random() % 50 == 0) word ^= 0x2000u;
+        }
+        std::vector<float> by(static_cast<std::size_t>(kBlocks));
+        for (float& f : by) f = static_cast<float>(random() % 64 + 32) * 0x1p-6f;
+        for (int rule = 0; rule < 4; ++rule) {
+          std::vector<std::uint8_t> got(n);
+          table.blocks[rule](words.data(), kBlocks, width, by.data(), got.data(),
+                             cpu::Stores::cached);
+          for (std::size_t i = 0; i < n; ++i) {
+            const float factor = by[i / static_cast<std::size_t>(width)];
+            ASSERT_EQ(got[i], code_of(format, static_cast<WordRule>(rule), words[i], factor))
+                << name_of(isa) << " " << name_of(format) << " rule " << rule << " width " << width
+                << " word " << words[i] << " factor " << factor;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(WordKernels, FindTheLargestMagnitudeOfBlocksOfAnyWidth) {
   std::mt19937 random(6);
   for (const cpu::Isa isa : cpu::machine_isas()) {

@@ -29,22 +29,21 @@ HWY_API H interleave_lower(I even, I odd) {
   return hn::OddEven(shorts_of(shift_left_half(odd)), shorts_of(even));
 }
 
-/// v = x * by, x / by; with ties away from zero the last bit of v is set: what was a tie is none,
-/// and nothing else changes, since no code and no tie has that bit.
+/// x * by or x / by.
 template <WordRule rule>
 HWY_INLINE F scaled(F x, F by) {
-  if constexpr (rule == WordRule::divide) return hn::Div(x, by);
-  const F v = hn::Mul(x, by);
-  if constexpr (rule == WordRule::multiply) return v;
-  const I word = bits(v);
-  const I off_tie = hn::Or(word, all(1));
-  if constexpr (rule == WordRule::ties_away) return floats(off_tie);
-  return floats(hn::IfThenElseZero(hn::Gt(magnitude_of(word), all(0)), off_tie));
+  return rule == WordRule::divide ? hn::Div(x, by) : hn::Mul(x, by);
 }
 
-/// One code per 16-bit lane of scaled elements that are no NaN.
-template <FormatSpec S>
+/// Whether elements whose codes are subnormal are so rare that a jump around them pays.
+enum class Subnormals : std::uint8_t { rare, common };
+
+/// One code per 16-bit lane of scaled elements that are no NaN.  With ties away from zero the last
+/// bit of each counts as set: what was a tie is none, and nothing else changes, since no code and
+/// no tie has that bit.
+template <FormatSpec S, WordRule rule, Subnormals subnormals>
 HWY_INLINE H codes_of(F even, F odd) {
+  constexpr bool away = rule >= WordRule::ties_away;
   constexpr int drop = 7 - S.mantissa_bits;
   constexpr int rebias = (127 - S.bias) << 7;
   constexpr int least_normal = (S.min_exponent() + 127) << 7;
@@ -53,7 +52,9 @@ HWY_INLINE H codes_of(F even, F odd) {
 
   const H high = hn::OddEven(shorts_of(bits(odd)), shorts_of(shift_right<16>(bits(even))));
   const H low = interleave_lower(bits(even), bits(odd));
-  const H magnitude = hn::And(hn::Or(high, hn::Min(low, all_shorts(1))), all_shorts(0x7FFF));
+  H below = all_shorts(1);
+  if constexpr (!away) below = hn::Min(low, below);
+  const H magnitude = hn::And(hn::Or(high, below), all_shorts(0x7FFF));
   const H last = hn::And(hn::ShiftRight<drop>(magnitude), all_shorts(1));
   const H above = hn::SaturatedSub(magnitude, all_shorts(rebias - ((1 << (drop - 1)) - 1)));
   H code = hn::ShiftRight<drop>(hn::Add(above, last));
@@ -63,25 +64,31 @@ HWY_INLINE H codes_of(F even, F odd) {
       hn::BitCast(kSigned, hn::Sub(magnitude, all_shorts(half_quantum - 0x8000)));
   const auto subnormal = hn::Gt(
       hn::Set(kSigned, static_cast<std::int16_t>(least_normal - half_quantum - 0x8000)), from_half);
-  if (HWY_UNLIKELY(!hn::AllFalse(kSigned, subnormal))) {
+  if (subnormals == Subnormals::common || HWY_UNLIKELY(!hn::AllFalse(kSigned, subnormal))) {
     const auto rounded = [](F v) HWY_ATTR {
-      const F sum = hn::Add(floats(magnitude_of(bits(v))), floats(all(magic)));
-      return hn::Sub(bits(sum), all(magic));
+      I word = magnitude_of(bits(v));
+      if constexpr (away) word = hn::Or(word, all(1));
+      return hn::Sub(bits(hn::Add(floats(word), floats(all(magic)))), all(magic));
     };
     const H steps = interleave_lower(rounded(even), rounded(odd));
     code = hn::IfThenElse(hn::RebindMask(kShorts, subnormal), steps, code);
   }
   code = hn::Min(code, all_shorts(S.max_finite()));
   H sign = hn::And(hn::ShiftRight<8>(high), all_shorts(0x80));
+  if constexpr (rule == WordRule::ties_away_unsigned_zero) {
+    const H zero = hn::Or(hn::Add(high, high), low);
+    sign = hn::IfThenZeroElse(hn::Eq(zero, all_shorts(0)), sign);
+  }
   if constexpr (S.special == Special::nan_minus_0) {
     sign = hn::IfThenZeroElse(hn::Eq(code, all_shorts(0)), sign);
   }
   return hn::Or(code, sign);
 }
 
-template <FormatSpec S, WordRule rule>
+template <FormatSpec S, WordRule rule, Subnormals subnormals = Subnormals::rare>
 HWY_INLINE H scaled_codes(H x, F even, F odd) {
-  return codes_of<S>(scaled<rule>(even_of(x), even), scaled<rule>(odd_of(x), odd));
+  return codes_of<S, rule, subnormals>(scaled<rule>(even_of(x), even),
+                                       scaled<rule>(odd_of(x), odd));
 }
 
 HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) {
@@ -108,13 +115,13 @@ HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) 
 constexpr Index kMaxShorts = 2 * kMaxLanes;
 
 /// Codes of two vectors of a block.
-template <FormatSpec S, WordRule rule>
+template <FormatSpec S, WordRule rule, Subnormals subnormals = Subnormals::rare>
 HWY_INLINE void code_pair(const std::uint16_t* x, F first, F second, std::uint8_t* codes,
                           Stores stores) {
   const H a = hn::LoadU(kShorts, x);
   const H b = hn::LoadU(kShorts, x + shorts());
-  store_codes(codes, scaled_codes<S, rule>(a, first, first),
-              scaled_codes<S, rule>(b, second, second), stores);
+  store_codes(codes, scaled_codes<S, rule, subnormals>(a, first, first),
+              scaled_codes<S, rule, subnormals>(b, second, second), stores);
 }
 
 /// The same of n elements, fewer than two vectors.
@@ -127,23 +134,19 @@ HWY_INLINE void code_rest(const std::uint16_t* x, Index n, F by, std::uint8_t* c
   __builtin_memcpy(codes, out, static_cast<std::size_t>(n));
 }
 
-template <FormatSpec S, WordRule rule>
-HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const float* factors,
-                             std::uint8_t* codes, Stores stores) noexcept {
-  const auto* x = static_cast<const std::uint16_t*>(from);
+template <FormatSpec S, WordRule rule, Subnormals subnormals>
+HWY_INLINE void code_blocks_by(const std::uint16_t* x, Index blocks, Index width,
+                               const float* factors, std::uint8_t* codes, Stores stores) {
   const Index step = shorts();
   const Index ahead = blocks * width;  // the next row, or what follows in this one
-  const auto fetch = [=](const std::uint16_t* at) HWY_ATTR {
-    __builtin_prefetch(at + ahead);
-    __builtin_prefetch(at + ahead + step);
-  };
   Index b = 0;
   if (width == step) {
     for (; b + 2 <= blocks; b += 2, x += 2 * step, codes += 2 * step) {
-      fetch(x);
+      __builtin_prefetch(x + ahead);
+      __builtin_prefetch(x + ahead + step);
       const F first = hn::Set(kFloats, factors[b]);
       const F second = hn::Set(kFloats, factors[b + 1]);
-      code_pair<S, rule>(x, first, second, codes, stores);
+      code_pair<S, rule, subnormals>(x, first, second, codes, stores);
     }
   }
   const Stores way = width % (2 * step) == 0 ? stores : Stores::cached;
@@ -151,10 +154,43 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
     const F by = hn::Set(kFloats, factors[b]);
     Index i = 0;
     for (; i + 2 * step <= width; i += 2 * step) {
-      fetch(x + i);
-      code_pair<S, rule>(x + i, by, by, codes + i, way);
+      __builtin_prefetch(x + i + ahead);
+      __builtin_prefetch(x + i + ahead + step);
+      code_pair<S, rule, subnormals>(x + i, by, by, codes + i, way);
     }
     if (i < width) code_rest<S, rule>(x + i, width - i, by, codes + i);
+  }
+}
+
+/// Looks at a few pieces of many blocks.
+template <FormatSpec S, WordRule rule>
+HWY_INLINE Subnormals subnormals_of(const std::uint16_t* x, Index blocks, Index width,
+                                    const float* factors) {
+  constexpr Index kPieces = 16;
+  constexpr Index kFew = 2;  // of them; a jump that is taken more often costs more than it saves
+  constexpr int least_normal = (S.min_exponent() + 127) << 23;
+  constexpr int half_quantum = (S.quantum_exponent() - 1 + 127) << 23;
+  const Index n = blocks * width;
+  const Index apart = n / kPieces;
+  if (apart < 4 * shorts()) return Subnormals::rare;
+  Index found = 0;
+  for (Index i = 0; i + apart <= n; i += apart) {
+    const F by = hn::Set(kFloats, factors[i / width]);
+    const I v = magnitude_of(bits(scaled<rule>(even_of(hn::LoadU(kShorts, x + i)), by)));
+    const auto some = hn::And(hn::Gt(v, all(half_quantum)), hn::Gt(all(least_normal), v));
+    found += hn::AllFalse(kInts, some) ? 0 : 1;
+  }
+  return found > kFew ? Subnormals::common : Subnormals::rare;
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const float* factors,
+                             std::uint8_t* codes, Stores stores) noexcept {
+  const auto* x = static_cast<const std::uint16_t*>(from);
+  if (subnormals_of<S, rule>(x, blocks, width, factors) == Subnormals::rare) {
+    code_blocks_by<S, rule, Subnormals::rare>(x, blocks, width, factors, codes, stores);
+  } else {
+    code_blocks_by<S, rule, Subnormals::common>(x, blocks, width, factors, codes, stores);
   }
 }
 
