@@ -148,6 +148,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   for (const Output& o : outputs) {
     add_measured_rows(call, o, list);
     add_measured_scales(call, o, list);
+    add_measured_blocks(call, o, list);
   }
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));

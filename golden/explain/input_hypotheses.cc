@@ -144,10 +144,23 @@ bool shift_ends(Call& call, Index by) {
   return true;
 }
 
+/// All rows in the first group.
+bool join_groups(Call& call) {
+  Tensor ends = call.input("group_ends");
+  auto* end = ends.as<std::int32_t>();
+  std::fill(end, end + ends.elements(), end[ends.elements() - 1]);
+  call.replace("group_ends", std::move(ends));
+  return true;
+}
+
 /// Every way in which the ends of groups may be misread.
 void add_ends(const Call& call, std::vector<Hypothesis>& list) {
   if (!call.has("group_ends")) return;
   const Tensor& ends = call.input("group_ends");
+  if (call.op.starts_with("quantize") && ends.elements() > 1) {
+    add(list, "group_ends=ignored", "blocks do not begin anew where a group does", join_groups,
+        false);
+  }
   for (const Index by : {-1, 1, -32, 32, -128, 128}) {
     const std::string rows =
         std::to_string(by < 0 ? -by : by) + (by * by == 1 ? " row " : " rows ");

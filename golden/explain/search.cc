@@ -41,6 +41,11 @@ bool promising(const Trial& trial) {
          is_a_place(trial);
 }
 
+/// A tensor has one format: what gives some rows only is no format.
+bool is_format_of_a_part(const Hypothesis& h, const Trial& trial) {
+  return h.name.starts_with("format") && trial.broken > 0;
+}
+
 bool better(const Candidate& a, const Candidate& b) {
   if (a.trial.all() != b.trial.all()) return a.trial.all();
   // The same elements may be looked at through one window only: counts can be compared.
@@ -198,7 +203,8 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         near.emplace_back(trial->gain_db, &h);
         if (claims.empty() && trial->gain_db > nearest.gain_db)
           nearest = {h.phrase, trial->gain_db};
-        if (promising(*trial)) found.push_back({{&h}, std::move(*trial)});
+        if (promising(*trial) && !is_format_of_a_part(h, *trial))
+          found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
@@ -222,7 +228,9 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           if (round > 0 && (is_of_all(*first) || is_of_all(*second))) continue;
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
-          if (trial && promising(*trial)) pairs.push_back({{first, second}, std::move(*trial)});
+          if (trial && promising(*trial) && !is_format_of_a_part(*first, *trial) &&
+              !is_format_of_a_part(*second, *trial))
+            pairs.push_back({{first, second}, std::move(*trial)});
         }
         if (!pairs.empty()) break;
       }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Index kElements = 48;  ///< of the output, that are looked at
 constexpr Index kMostShift = 64;
+constexpr std::size_t kTold = 6;
 constexpr double kFit = 0.01;  ///< of the root mean square
 
 /// What is read beyond the ends of the depth.
@@ -67,8 +68,10 @@ Tensor shifted(const Tensor& given, const Shift& s, bool rows, const std::vector
   const auto move = [&](Index first, Index last) {
     for (Index d = first; d < last; ++d) {
       Index from = d + s.by;
-      const bool outside =
-          s.beyond == Beyond::neighbour ? from < 0 || from >= n : from < first || from >= last;
+      if (s.beyond == Beyond::round) from = (from % n + n) % n;
+      const bool outside = s.beyond == Beyond::neighbour || s.beyond == Beyond::round
+                               ? from < 0 || from >= n
+                               : from < first || from >= last;
       std::byte* to = out.data() + static_cast<std::size_t>(d) * bytes;
       if (outside && s.beyond == Beyond::wraps) {
         from = first + ((from - first) % (last - first) + (last - first)) % (last - first);
@@ -133,6 +136,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
     const auto inner = [&](Index by) {
       double noise = 0.0;
       double signal = 0.0;
+      std::size_t told = 0;  // elements that depend on the inside more than on what is beyond it
       for (std::size_t e = 0; e < sample.size(); ++e) {
         const auto depth = static_cast<Index>(codes[e].size());
         double inside = 0.0;
@@ -149,13 +153,14 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
         // Beyond the end anything may be read: as much as there usually is.
         double square = 0.0;
         for (const double c : codes[e]) square += c * c;
-        const double may = 36.0 * edge * square / static_cast<double>(std::max<Index>(depth, 1));
+        const double may = 16.0 * edge * square / static_cast<double>(std::max<Index>(depth, 1));
+        told += 4.0 * may < sample[e].came * sample[e].came;
         const double off = std::max(0.0, std::abs(sample[e].came - inside) - std::sqrt(may));
         noise += off * off;
         signal += sample[e].came * sample[e].came;
         if (noise > kFit * kFit * signal && e >= 8) return false;
       }
-      return signal > 0.0 && noise <= kFit * kFit * signal;
+      return told >= kTold && noise <= kFit * kFit * signal;
     };
     int found = 0;
     for (Index by = 1; by <= kMostShift; ++by) {

@@ -203,6 +203,18 @@ std::optional<Claim> flipped_bit(Output& output) {
   claim.id = "bit.flipped";
   claim.sentence =
       "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in " + place.words;
+  const FloatLayout f = layout_of(output.expected->dtype());
+  if (f.bits > 0 && mask == f.sign() && place.elements >= 4) {
+    Index lost = 0;
+    for (Index i = 0; i < output.rows * output.columns; ++i) {
+      if (output.marks[static_cast<std::size_t>(i)] == Mark::differs)
+        lost += (output.came(i) & mask) == 0;
+    }
+    // Where all that differ were negative, the others in between lost nothing.
+    claim.id = lost == place.elements ? "value.sign_lost" : "value.negated";
+    claim.sentence =
+        (lost == place.elements ? "signs are lost in " : "signs are turned in ") + place.words;
+  }
   claim.where = place.where;
   claim.elements = static_cast<double>(output.left);
   for (Index i = 0; i < output.rows * output.columns; ++i) output.settle(i);

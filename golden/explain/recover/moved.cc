@@ -13,6 +13,7 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
+constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
 constexpr Index kSegments[] = {128, 64, 32, 16};
 
 std::string_view piece(const Tensor& t, Index at, Index elements) {
@@ -127,7 +128,9 @@ std::vector<Claim> claims_of(Output& output, Index width) {
     all.push_back(at);
   }
   std::vector<Claim> claims;
-  if (all.empty()) return claims;
+  // A few short pieces among many differences are alike by chance, or follow from another cause.
+  const bool few = static_cast<Index>(all.size()) * width * kLeastShare < output.differing;
+  if (all.empty() || (width < output.columns && few)) return claims;
   const auto settle = [&](const std::vector<Index>& pieces) {
     for (const Index at : pieces) {
       for (Index i = 0; i < width; ++i) output.settle(at + i);

@@ -2,7 +2,9 @@
 #include "golden/explain/recover/quantiser.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <initializer_list>
 
 #include "golden/explain/product.h"
 #include "golden/explain/recover/blocks.h"
@@ -177,9 +179,9 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
   return std::nullopt;
 }
 
-/// How the codes of a row fit a rule.
+/// How the codes of a row fit one of some rules.
 RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Cast& cast,
-                  const CodeRule& rule, const Grid& grid) {
+                  std::initializer_list<const CodeRule*> rules, const Grid& grid) {
   RowFit found;
   std::vector<double> values(static_cast<std::size_t>(blocks.block_columns));
   const auto* came = codes.actual->as<std::uint8_t>();
@@ -193,8 +195,11 @@ RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Ca
       if (mark == Mark::settled) continue;
       const double v = values[static_cast<std::size_t>(i)];
       const std::uint64_t code = came[first + i];
-      const bool fits =
-          scale < 0 || !std::isfinite(v) ? mark == Mark::same : rule.gives(grid, v, code);
+      const bool fits = scale < 0 || !std::isfinite(v)
+                            ? mark == Mark::same
+                            : std::any_of(rules.begin(), rules.end(), [&](const CodeRule* r) {
+                                return r->gives(grid, v, code);
+                              });
       if (!fits) return {false, 0};
       found.fixed += mark == Mark::differs;
     }
@@ -202,23 +207,89 @@ RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Ca
   return found;
 }
 
+/// Elements that are not settled, whether they differ or not.
+std::vector<Index> every(const Output& codes, Index most) {
+  std::vector<Index> found;
+  const Index n = codes.owed * codes.columns;
+  for (Index i = 0; i < n; i += std::max<Index>(1, n / most) | 1) {
+    if (codes.marks[static_cast<std::size_t>(i)] != Mark::settled) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const Cast& cast,
+                               const std::vector<Index>& elements, Dtype format) {
+  const ElementReader read(format);
+  std::vector<CodePair> pairs;
+  for (const Index i : elements) {
+    const Index s = blocks.scale_of(i);
+    if (s < 0) continue;
+    const double v = cast.value(i, s);
+    const Element c = read(codes.came(i));
+    if (!std::isfinite(v) || c.nan || c.infinite) continue;
+    pairs.push_back({v, static_cast<std::size_t>(codes.came(i) & 0x7F)});
+  }
+  return pairs;
+}
+
+/// Whether codes go to either neighbour as often as their distances say.
+bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
+  constexpr int kBins = 8;
+  struct Bin {
+    double n = 0;
+    double up = 0;
+    double owed = 0;
+    double variance = 0;
+  };
+  std::array<Bin, kBins> bins{};
+  for (const CodePair& p : pairs) {
+    const double m = std::abs(p.v);
+    const std::size_t low = grid.round(m, Rounding::zero);
+    if (low == grid.top() || grid.value(low) == m) {
+      if (p.code != low) return false;
+      continue;
+    }
+    if (p.code != low && p.code != low + 1) return false;
+    const double share = (m - grid.value(low)) / (grid.value(low + 1) - grid.value(low));
+    Bin& bin = bins[static_cast<std::size_t>(share * kBins)];
+    ++bin.n;
+    bin.up += p.code == low ? 0.0 : 1.0;
+    bin.owed += share;
+    bin.variance += share * (1.0 - share);
+  }
+  return std::all_of(bins.begin(), bins.end(), [](const Bin& b) {
+    return b.n >= 16 && std::abs(b.up - b.owed) <= 4.5 * std::sqrt(b.variance) + 1.0;
+  });
+}
+
+/// Codes that are neighbours of their values, the nearer as often as it is nearer.
+std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const Cast& cast,
+                                        const Grid& grid) {
+  CodeRule down{Rounding::zero, grid.top(), 0, false};
+  CodeRule up{Rounding::away, grid.top(), 0, false};
+  const std::string words =
+      "codes are rounded at random (stochastic rounding): each to one of the "
+      "two neighbours of its value, the nearer as often as it is nearer";
+  return claim_fits(
+      codes,
+      [&](Index row) {
+        return fit_of_row(codes, row, blocks, cast, {&down, &up}, grid);
+      },
+      "codes.random", words, 64);
+}
+
 std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tensor& scales,
                                  const std::vector<float>& amax, Dtype format, bool scales_differ) {
   const Grid grid(format);
-  const ElementReader read(format);
   const std::vector<Index> sample = sample_of(codes, 16384);
   for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
-    std::vector<CodePair> pairs;
-    for (const Index i : sample) {
-      const Index s = blocks.scale_of(i);
-      if (s < 0) continue;
-      const double v = cast.value(i, s);
-      const Element c = read(codes.came(i));
-      if (!std::isfinite(v) || c.nan || c.infinite) continue;
-      pairs.push_back({v, static_cast<std::size_t>(codes.came(i) & 0x7F)});
-    }
+    const std::vector<CodePair> pairs = pairs_of(codes, blocks, cast, sample, format);
     if (pairs.size() < 32) return std::nullopt;
     const std::optional<CodeRule> rule = fit(grid, pairs);
+    if (!rule && cast.words.empty() &&
+        rounds_at_random(grid, pairs_of(codes, blocks, cast, every(codes, 16384), format))) {
+      if (auto claim = claim_random_codes(codes, blocks, cast, grid)) return claim;
+    }
     if (!rule) continue;
     std::string words = cast.words;
     const std::string more = rule->words(grid);
@@ -226,7 +297,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
     const bool usual = words.empty();
     if (usual && !scales_differ) return std::nullopt;
     const auto claim = claim_fits(
-        codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, *rule, grid); },
+        codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, {&*rule}, grid); },
         usual ? "codes.follow" : "codes.rule", usual ? "codes follow from the scales" : words, 2);
     if (claim) return claim;
   }

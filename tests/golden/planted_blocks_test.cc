@@ -1,0 +1,202 @@
+// Faults in blocks and their scales outside of products: dequantised tensors, codes, groups.
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 96;
+constexpr Index kBlocks = 16;
+
+Call quantised(const char* block = "1x32") {
+  NamedTensors in;
+  in.emplace("x", random_floats({kRows, kBlocks * 32}, 7));
+  return make_call("quantize", in, with({{"block", block}}));
+}
+
+Call dequantised(Backend& b) {
+  NamedTensors in = run_call(b, quantised());
+  return make_call("dequantize", in, with({}));
+}
+
+/// Scale (r, b) taken as byte(given, r, b).
+Planted with_scales(Backend& backend, int (*byte)(const std::uint8_t* given, Index r, Index b)) {
+  return altered(backend, dequantised(backend), {"scales"}, [byte](Tensor& t, const Tensor& from) {
+    for (Index i = 0; i < t.elements(); ++i) {
+      t.as<std::uint8_t>()[i] =
+          static_cast<std::uint8_t>(byte(from.as<std::uint8_t>(), i / kBlocks, i % kBlocks));
+    }
+  });
+}
+
+int at(const std::uint8_t* given, Index r, Index b) { return given[r * kBlocks + b]; }
+
+/// Codes of a quantised tensor, each by what fn makes of it.
+Planted with_codes(Backend& b, const std::function<void(const Call&, NamedTensors&)>& fn) {
+  const Call call = quantised();
+  return spoiled(b, call, [&](NamedTensors& out) { fn(call, out); });
+}
+
+/// The two codes around a value, and how far it is from the lower one.
+std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
+  const double m = std::abs(v);
+  const auto value = [](int code) {
+    return static_cast<double>(decode(E4M3{static_cast<std::uint8_t>(code)}));
+  };
+  int low = 0;
+  while (low < 126 && value(low + 1) <= m) ++low;
+  const double share = low == 126 ? 0.0 : (m - value(low)) / (value(low + 1) - value(low));
+  low += std::uniform_real_distribution<>(0, 1)(draw) < share;
+  return static_cast<std::uint8_t>(low | (std::signbit(v) ? 0x80 : 0));
+}
+
+/// Column blocks of three groups, the second and third beginning amid a block of 128 rows.
+Call in_groups(bool joined) {
+  NamedTensors in;
+  in.emplace("x", random_floats({256, 64}, 9));
+  in.emplace("group_ends", joined ? ends_of({256, 256, 256}) : ends_of({70, 128, 256}));
+  return make_call("quantize", in, with({{"block", "128x1"}}));
+}
+
+const PlantedFault kFaults[] = {
+    {"scales of the block before", "scales=source", "those of 1 block before",
+     [](Backend& b) {
+       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
+         return at(s, r, (c + kBlocks - 1) % kBlocks);
+       });
+     }},
+    {"scales of the row after", "scales=source", "those of 1 row after",
+     [](Backend& b) {
+       return with_scales(
+           b, [](const std::uint8_t* s, Index r, Index c) { return at(s, (r + 1) % kRows, c); });
+     }},
+    {"scales of the first block", "scales=first_block", "the first of its row",
+     [](Backend& b) {
+       return with_scales(b, [](const std::uint8_t* s, Index r, Index) { return at(s, r, 0); });
+     }},
+    {"one scale for two blocks", "scales=first_of_every", "every 2 blocks",
+     [](Backend& b) {
+       return with_scales(
+           b, [](const std::uint8_t* s, Index r, Index c) { return at(s, r, c / 2 * 2); });
+     }},
+    {"the last block is not scaled", "scales=left_out", "scale column 15",
+     [](Backend& b) {
+       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
+         return c == kBlocks - 1 ? 127 : at(s, r, c);
+       });
+     }},
+    {"scales are applied twice", "scales=twice", "applied twice",
+     [](Backend& b) {
+       return with_scales(
+           b, [](const std::uint8_t* s, Index r, Index c) { return 2 * at(s, r, c) - 127; });
+     }},
+    {"two blocks of scales are exchanged", "scales=source", "block 5 takes the scale of block 4",
+     [](Backend& b) {
+       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
+         return at(s, r, c == 4 || c == 5 ? 9 - c : c);
+       });
+     }},
+    {"rows of scales of another tile", "scales=source", "32 rows before, in scale rows 64 to 79",
+     [](Backend& b) {
+       return with_scales(b, [](const std::uint8_t* s, Index r, Index c) {
+         return at(s, r >= 64 && r < 80 ? r - 32 : r, c);
+       });
+     }},
+    {"codes are rounded at random", "codes.random", "stochastic",
+     [](Backend& b) {
+       return with_codes(b, [](const Call& call, NamedTensors& out) {
+         std::mt19937 draw(3);
+         for (Index i = 0; i < out.at("codes").elements(); ++i) {
+           const double scale = std::exp2(out.at("scales").as<std::uint8_t>()[i / 32] - 127.0);
+           const double v = static_cast<double>(call.input("x").as<float>()[i]) / scale;
+           out.at("codes").as<std::uint8_t>()[i] = rounded_at_random(v, draw);
+         }
+       });
+     }},
+    {"signs are lost in one block", "value.sign_lost", "signs are lost",
+     [](Backend& b) {
+       return with_codes(b, [](const Call&, NamedTensors& out) {
+         for (Index c = 64; c < 96; ++c) {
+           out.at("codes").as<std::uint8_t>()[40 * kBlocks * 32 + c] &= 0x7F;
+         }
+       });
+     }},
+    {"a tile of codes is that of another place", "rows.shifted", "rows 32 to 63",
+     [](Backend& b) {
+       return with_codes(b, [](const Call&, NamedTensors& out) {
+         std::uint8_t* codes = out.at("codes").as<std::uint8_t>();
+         for (Index r = 32; r < 64; ++r) {
+           std::memcpy(codes + r * kBlocks * 32 + 64, codes + (r + 32) * kBlocks * 32 + 128, 64);
+         }
+       });
+     }},
+    {"column blocks do not restart at a group", "group_ends=ignored", "do not begin anew",
+     [](Backend& b) {
+       const Call call = in_groups(false);
+       NamedTensors joined = run_call(b, in_groups(true));
+       return spoiled(b, call, [&](NamedTensors& out) {
+         out.at("codes") = joined.at("codes");
+         Tensor scales(out.at("scales").dtype(), out.at("scales").shape());
+         std::memcpy(scales.data(), joined.at("scales").data(),
+                     std::min(scales.bytes(), joined.at("scales").bytes()));
+         out.at("scales") = std::move(scales);
+       });
+     }},
+    {"one group of a product is halved", "value.power_of_2|factor", "2^-1",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 5), [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         for (Index i = 121 * 192; i < 224 * 192; ++i) {
+           BF16& v = y.as<BF16>()[i];
+           v = encode<kBF16>(decode(v) * 0.5f);
+         }
+       });
+     }},
+    {"codes of a gradient come a row late, round the end", "x.codes=depth_shifted", "1 row before",
+     [](Backend& b) {
+       return altered(b, mx_wgrad(b, 5), {"x.codes"}, [](Tensor& t, const Tensor& from) {
+         for (Index r = 0; r < t.extent(0); ++r) {
+           Tensor source = from;
+           std::memcpy(row_of(t, r), row_of(source, (r + t.extent(0) - 1) % t.extent(0)),
+                       row_bytes(t));
+         }
+       });
+     }},
+};
+
+class PlantedInBlocks : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInBlocks, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInBlocks,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+TEST(PlantedInNoBlock, NeighboursByChanceAreNoRounding) {
+  const auto backend = make_cpu_backend();
+  const Planted p = with_codes(*backend, [](const Call&, NamedTensors& out) {
+    std::mt19937 draw(5);
+    for (Index i = 0; i < out.at("codes").elements(); ++i) {
+      std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+      if ((code & 0x7F) < 126 && draw() % 4 == 0) ++code;
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& cause : e.causes) EXPECT_NE(cause.id, "codes.random") << cause.sentence;
+}
+
+TEST(PlantedInNoBlock, ScalesOfNoOtherPlaceAreUnknown) {
+  const auto backend = make_cpu_backend();
+  const Planted p = with_scales(*backend, [](const std::uint8_t* s, Index r, Index c) {
+    return at(s, r, c) + static_cast<int>((r * 7 + c * 5 + r * c) % 5);
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& cause : e.causes)
+    EXPECT_FALSE(cause.id.starts_with("scales=")) << cause.sentence;
+}
+
+}  // namespace
+}  // namespace mxo
