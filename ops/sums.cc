@@ -106,17 +106,17 @@ constexpr Accumulation named(Accumulation sum, std::string_view name) {
   return sum;
 }
 constexpr Accumulation published(std::string_view name, const Accumulation& like, int chunk,
-                                 int bits, int mantissa) {
+                                 int bits, int mantissa, int floor = -133) {
   Accumulation sum = like;
   sum.name = name;
   sum.evidence = Evidence::published;
   sum.chunk = chunk;
   sum.bits = bits;
   sum.mantissa = mantissa;
-  sum.exponent_floor = -126;
+  sum.exponent_floor = floor;
   return sum;
 }
-constexpr Accumulation kAdaBf16 = published("ada_mma", kWgmmaBf16, 8, 24, 23);
+constexpr Accumulation kAdaBf16 = published("ada_mma", kWgmmaBf16, 8, 24, 23, -132);
 constexpr Accumulation kB200Bf16 = published("b200_tcgen05", kWgmmaBf16, 16, 25, 23);
 constexpr Accumulation block_scaled(std::string_view name) {
   return with_scales(published(name, kWgmmaFp8, 32, 25, 23), ScalePlace::exponent);
@@ -173,7 +173,7 @@ constexpr SumRow kSums[] = {
        return sum;
      }()},
     {"ada_mma", "fp8", fp8, "chain of 16 k, 13 fraction bits, truncated to E8M13", kAda,
-     published("ada_mma", kWgmmaFp8, 16, 13, 13)},
+     published("ada_mma", kWgmmaFp8, 16, 13, 13, -132)},
     {"ada_mma", "bf16", bf16, "chain of 8 k, 24 fraction bits, truncated to f32", kAda, kAdaBf16},
     {"ada_mma", "f16", f16, "chain of 8 k, 24 fraction bits, truncated to f32", kAda, kAdaBf16},
     {"ada_mma", "mx", mx, kDequantised, kAda, with_scales(kAdaBf16, ScalePlace::operand)},

@@ -155,8 +155,8 @@ TEST(SumsPublished, TheExponentFloorShowsBelowTheSmallestNormal) {
                             {"b", operand("16x1980", Dtype::bf16, 16)},
                             {"c", word(0)}};
   expect_dot(inputs, {"sum=h200_wgmma_fast"}, 0x00000002, "floor -133");
-  expect_dot(inputs, {"sum=b200_tcgen05"}, 0x00000000, "floor -126");
-  expect_dot(inputs, {"sum=b200_tcgen05", "sum.floor=-133"}, 0x00000002, "floor set to -133");
+  expect_dot(inputs, {"sum=b200_tcgen05"}, 0x00000002, "floor -133");
+  expect_dot(inputs, {"sum=b200_tcgen05", "sum.floor=-126"}, 0x00000000, "floor set to -126");
 }
 
 TEST(SumsPublished, BlockScaledMxf8f6f4) {
