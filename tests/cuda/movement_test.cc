@@ -115,8 +115,8 @@ TEST_F(CudaMovement, LaysOutPermutedRowsAsTheHostDoes) {
       Strided ends(Dtype::i32, {experts}, {"apart", 2, 0, 1});
       ASSERT_TRUE(
           agrees({&given}, {&indices, &sizes, &ends},
-                 [&](Backend& b, const Inputs& in, const Outputs& out) {
-                   permute_indices(b, {in[0], out[0], out[1], out[2], experts, ranks, alignment});
+                 [&, e = experts, p = ranks](Backend& b, const Inputs& in, const Outputs& out) {
+                   permute_indices(b, {in[0], out[0], out[1], out[2], e, p, alignment});
                  }))
           << experts << " experts of " << ranks << " ranks, alignment " << alignment;
     }
