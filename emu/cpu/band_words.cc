@@ -123,8 +123,8 @@ void BandQuantizer::word_panel_singly(const Band& band, Index k, Index columns,
 
 /// One scale a column.
 void BandQuantizer::word_columns(const Band& band) const {
-  const bool tall = band.rows > kMxBlock && band.rows <= kTallRows;
-  const Index panel = tall ? kTallColumns : kPanelColumns;
+  // Of more rows than second caches hold, third ones hold so many columns.
+  const Index panel = band.rows > kMxBlock ? kTallColumns : kPanelColumns;
   for (Index k = 0; k < band.columns; k += panel) {
     const Index count = std::min(panel, band.columns - k);
     alignas(64) std::uint16_t top[kPanelColumns];

@@ -273,11 +273,10 @@ TEST(WordQuantisers, EqualTheReferenceForOddAndEmptyShapes) {
 
 TEST(WordQuantisers, EqualTheReferenceWhereStoresAreStreamed) {
   const Tensor x = filled({2112, 2048}, Filling::wide);
-  const Call calls[] = {{"deepgemm", "f32", "1x128", "up", "e4m3"},
-                        {"vllm", "f32", "1xK", "none", "e4m3"},
-                        {"aiter", "e8m0", "1x32", "", "e4m3"},
-                        {"microxcaling", "e8m0", "32x1", "", "e4m3"},
-                        {"te", "f32", "RxK", "none", "e4m3"}};
+  const Call calls[] = {
+      {"deepgemm", "f32", "1x128", "up", "e4m3"}, {"vllm", "f32", "1xK", "none", "e4m3"},
+      {"aiter", "e8m0", "1x32", "", "e4m3"},      {"microxcaling", "e8m0", "32x1", "", "e4m3"},
+      {"torchao", "f32", "Rx1", "none", "e4m3"},  {"te", "f32", "RxK", "none", "e4m3"}};
   for (const Call& call : calls) {
     const Bytes want = quantized(*make_cpu_backend({"scalar", 2}), x, call);
     for (const int threads : {1, 2}) {
