@@ -37,7 +37,7 @@ class Backend {
   virtual void synchronize() {}
 
  protected:
-  friend struct Checked;  // ops/checked.h: the only door to run()
+  friend struct Checked;  // ops/checked.h: the only caller of run()
   // An operator that a backend does not override is Error(unsupported), by name.
 #define MXO_RUN(Op, name) virtual void run(const Op&);
   MXO_OPERATORS(MXO_RUN)

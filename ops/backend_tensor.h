@@ -11,7 +11,7 @@
 
 namespace mxo {
 
-/// What operators composed of others keep between them.  Released with the last owner, so before
+/// Intermediate tensors of composed operators.  Released with the last owner, so before
 /// the backend itself goes.  The elements are not zeroed.
 class BackendTensor {
  public:

@@ -1,5 +1,5 @@
 // Every operator by name: its operands, its parameters, and how to call it on views of tensors.
-// The command line, the suites and Python all come in through this table.
+// The command line, the suites and Python all call operators through this table.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
@@ -29,10 +29,10 @@ struct CatalogueEntry {
   std::span<const OperandSpec> outputs;
   std::span<const ParameterSpec> parameters;
   NamedTensors (*call)(Backend& backend, const NamedViews& views, const Parameters& parameters);
-  /// In place of `call`, of an operator that works on many ranks.
+  /// Replaces `call` in an operator that works on many ranks.
   NamedTensors (*call_ranks)(Backend& backend, World& world, const NamedViews& views,
                              const Parameters& parameters) = nullptr;
-  /// Of an operator of many steps: its outputs in the order in which they come about, without
+  /// For an operator of many steps: its outputs in the order in which they are computed, without
   /// "rank<p>.", ".codes" and ".scales".
   std::span<const std::string_view> steps = {};
 };

@@ -1,4 +1,4 @@
-// The door to Backend::run, and the words every argument check uses.
+// The only way to call Backend::run, and the wording all argument checks share.
 #pragma once
 
 #include <initializer_list>

@@ -33,7 +33,7 @@ struct RowsIn {
 
 /// One rank's end of a group.  Every call but rank() and size() is collective: all ranks make the
 /// same calls in the same order.  If a rank fails, the calls of all others throw
-/// Error(unsupported) that names it; none waits for ever.
+/// Error(unsupported) that names it; none hangs.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -74,7 +74,7 @@ class World {
   virtual void run(int ranks, const std::function<void(Communicator&)>& body) = 0;
   /// True if all ranks run in this process.
   virtual bool one_process() const { return true; }
-  /// Holds what this process was asked against what all others were.  Collective.
+  /// Checks that all processes were given the same request.  Collective.
   /// Throws Error(argument), in every process, where two of them differ.
   virtual void agree_on(std::string_view) {}
   /// True in the process that writes the results of all ranks.

@@ -8,7 +8,7 @@ namespace mxo {
 
 class Backend;
 
-/// Which of a history counts.
+/// Which entries of a history are used.
 enum class AmaxChoice : std::uint8_t { max, most_recent };
 
 /// last = history[0] joined with max |x_i| where x is given; NaN elements are left out.

@@ -10,7 +10,7 @@ namespace mxo {
 
 class Backend;
 
-/// Which slots stay where an expert has room for fewer than name it.
+/// Which slots are kept where more of them name an expert than its capacity.
 enum class CapacityDrop : std::uint8_t {
   position,  ///< the first, by token and then by slot
   weight,    ///< those of the largest weights, ties to the earlier, NaN last

@@ -1,4 +1,4 @@
-// A backend that has another one do the work.
+// A backend that forwards every operator to another one.
 // Thread safety: that of the backend behind it.
 #pragma once
 

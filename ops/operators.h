@@ -3,7 +3,7 @@
 #pragma once
 
 /// X(struct, name), by the header that defines them.  A user of the list says what X is, as
-/// ops/backend.h does, and takes the meaning back.
+/// ops/backend.h does, and undefines it.
 #define MXO_OPERATORS(X)                                \
   /* ops/convert.h */                                   \
   X(Encode, "encode")                                   \

@@ -24,7 +24,7 @@ class OwnedScaledTensor {
   /// A tensor without scales.
   explicit OwnedScaledTensor(BackendTensor plain)
       : codes_(std::move(plain)), view_{codes_.operand(), {}, {}} {}
-  /// What somebody else owns.
+  /// A view of memory that others own.
   static OwnedScaledTensor borrowed(const ScaledTensor& view) {
     OwnedScaledTensor tensor;
     tensor.view_ = view;
@@ -35,7 +35,7 @@ class OwnedScaledTensor {
   const ScaledTensor& view() const { return view_; }
   const Operand& codes() const { return view_.codes; }
   const Operand& scales() const { return view_.scales; }
-  /// To be written; of what it owns.
+  /// Writable; only for memory it owns.
   ScaledResult result() { return {codes_.result(), scales_.result(), view_.block, view_.storage}; }
   /// The memory of the codes, where it is owned; what remains is empty.
   BackendTensor take_codes() {

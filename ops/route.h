@@ -16,7 +16,7 @@ enum class GroupScore : std::uint8_t {
   best,      ///< its largest choice (DeepSeek-V2)
 };
 
-/// What becomes of experts in runs that do not stay.
+/// How experts in runs that are not selected are treated.
 enum class OtherGroups : std::uint8_t {
   excluded,  ///< no choice: masked with -infinity
   zero,      ///< a choice of +0, which is better than a negative one

@@ -1,4 +1,4 @@
-// How a dot product is summed, as data.  Part of the question, not of the answer.
+// How a dot product is summed, as data: an input of an operator, not a choice of the backend.
 // Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
@@ -48,7 +48,7 @@ enum class Fold : std::uint8_t {
   after,      ///< fl(fl(v * sx) * sw), v the finished sum; scales do not change along K
 };
 
-/// How sure we are that a machine does what a row says.
+/// The evidence that a machine computes what a row says.
 enum class Evidence : std::uint8_t {
   defined,    ///< by this library; no machine is meant
   verified,   ///< every bit of captures from the machine is predicted

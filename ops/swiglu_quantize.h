@@ -1,4 +1,4 @@
-// The gate activation and its quantisation in one pass: what is between them is never stored.
+// The gate activation and its quantisation in one pass: the intermediate is never stored.
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 

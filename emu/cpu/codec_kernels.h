@@ -20,11 +20,11 @@ struct MxRule {
 inline constexpr Index kPanelColumns = 2048;
 
 /// Loops over n contiguous elements.  `x` points to the input type of the entry, codes and scales
-/// are bytes.  Every entry returns the bits of its scalar twin.
+/// are bytes.  Every entry returns the bits of its scalar version.
 struct InputKernels {
-  /// The largest magnitude, as bits of a float, joined to `so_far` (join_amax).
+  /// The max magnitude, as bits of a float, of x and `so_far` (join_amax).
   std::uint32_t (*amax)(const void* x, Index n, std::uint32_t so_far, NanRule nan) noexcept;
-  /// amax[j] joined with x[j].
+  /// amax[j] = max of amax[j] and |x[j]| (join_amax).
   void (*amax_columns)(const void* x, Index n, NanRule nan, std::uint32_t* amax) noexcept;
 };
 
@@ -43,7 +43,7 @@ struct QuantizeKernels {
   void (*mx_run)(const void* x, Index blocks, Index block, const MxRule& rule, std::uint8_t* codes,
                  std::uint8_t* scales, Stores stores) noexcept;
   /// One MX block of `rows` rows in each of `columns` columns; strides in elements.  `next` is
-  /// where the panel after this one starts, to be fetched meanwhile: any address will do.
+  /// where the panel after this one starts, to be prefetched: any address is allowed.
   void (*mx_panel)(const void* x, Index x_stride, Index rows, Index columns, const MxRule& rule,
                    std::uint8_t* codes, Index codes_stride, std::uint8_t* scales, Stores stores,
                    const void* next) noexcept;
@@ -57,14 +57,14 @@ enum class WordRule : std::uint8_t { multiply, divide, ties_away, ties_away_unsi
 struct WordKernels {
   /// top[b] = the largest magnitude of block b as bits of bf16, every NaN above infinity.
   void (*amax)(const void* x, Index blocks, Index width, std::uint16_t* top) noexcept;
-  /// top[k] joined with column k; the stride in elements.  Also of NaN.
+  /// top[k] = max of top[k] and column k's magnitudes; stride in elements.  NaN allowed.
   void (*amax_columns)(const void* x, Index stride, Index rows, Index columns,
                        std::uint16_t* top) noexcept;
   /// Codes of blocks of `width` neighbours, one factor each.  Streamed stores need codes at a
   /// multiple of 64 bytes, and finish_streams() after them.
   void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
                     std::uint8_t* codes, Stores stores) noexcept;
-  /// Codes of n neighbours with a factor each; what lies `ahead` of each is fetched meanwhile.
+  /// Codes of n neighbours with a factor each; prefetches at distance `ahead`.
   void (*columns[4])(const void* x, Index n, Index ahead, const float* factors, std::uint8_t* codes,
                      Stores stores) noexcept;
 };

@@ -1,4 +1,4 @@
-// The codec loops in plain C++, complete: what the other tables must equal.
+// The codec loops in plain C++, complete: the other tables must return the same bits.
 #include "emu/cpu/codec_kernels.h"
 #include "formats/scaled_block.h"
 

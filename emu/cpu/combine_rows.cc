@@ -10,8 +10,8 @@
 namespace mxo::cpu {
 namespace {
 
-constexpr Index kStrip = 1024;  // sums that stay in the first cache
-constexpr Index kChains = 8;    // sums that run side by side
+constexpr Index kStrip = 1024;  // sums that stay in L1
+constexpr Index kChains = 8;    // independent sums, interleaved
 
 bool adjacent(const Operand& rows) { return rows.stride[1] == 1; }
 bool adjacent(const Result& rows) { return rows.stride[1] == 1; }

@@ -1,4 +1,4 @@
-// The reference's bits, threaded and vectorised.  What it does not override, the definition does.
+// The reference's bits, threaded and vectorised.  Operators it does not override run the reference.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ class CpuBackend : public ReferenceBackend {
   Isa isa() const { return isa_; }
   int threads() const { return threads_; }
 
-  // Large blocks come from a pool: the memory of a step is that of the step before.
+  // Large blocks come from a pool: each step reuses the memory of the step before.
   std::byte* allocate(std::size_t bytes) override;
   void release(std::byte* memory) noexcept override;
   void fill_zero(std::byte* memory, std::size_t bytes) override;

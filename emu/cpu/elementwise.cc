@@ -10,9 +10,9 @@
 namespace mxo::cpu {
 namespace {
 
-/// Below it a second thread costs more than it saves.
+/// Below this, a second thread costs more than it saves.
 constexpr Index kThreadElements = Index{32} << 10;
-/// Columns whose sums stay in the first cache while rows stream by.
+/// Columns whose sums stay in L1 while rows are streamed.
 constexpr Index kSumColumns = 256;
 constexpr Index kStrip = 1024;  ///< elements of a row at a time
 

@@ -1,4 +1,4 @@
-// What blocks of bf16 are scaled by, looked up by their amax.
+// The factors that blocks of bf16 are scaled by, looked up by amax.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@ struct BlockFactor {
   std::uint32_t stored;
 };
 
-/// Factors by the magnitude of a bf16, each made when it is first asked for.  Any threads at once:
-/// two that miss make the same entry.
+/// Factors by the magnitude of a bf16, each computed on first use.  Any threads at once: two that
+/// miss write the same entry.
 class FactorTable {
  public:
   FactorTable() : entries_(std::make_unique<std::atomic<std::uint64_t>[]>(kEntries)) {}
 
-  /// make(amax) where amax has not been asked for.  An entry of zeros is made each time.
+  /// Calls make(amax) if there is no entry.  An entry that is all zeros is recomputed each time.
   template <typename Make>
   BlockFactor at(std::uint16_t amax, const Make& make) const {
     const std::uint64_t word = entries_[amax].load(std::memory_order_relaxed);

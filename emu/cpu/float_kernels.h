@@ -9,11 +9,11 @@
 namespace mxo::cpu {
 
 /// Loops over n contiguous elements; an absent probability or weight is 1, which changes no bit.
-/// Every entry returns the bits of its scalar twin, but NaNs in f32 sums and products of any sign
-/// and payload.  Indexed by float_index.
+/// Every entry returns the bits of its scalar version, except for the sign and payload of NaNs in
+/// f32 sums and products.  Indexed by float_index.
 struct FloatKernels {
   using Gate = void(const void* a, const void* b, Index n, float prob, void* y) noexcept;
-  /// products[i] = ((a * sigma(a)) * b) * dy, what dprobs adds up; null if not wanted.
+  /// products[i] = ((a * sigma(a)) * b) * dy, the terms of dprobs; null if not wanted.
   using Gradient = void(const void* a, const void* b, const void* dy, Index n, float prob, void* da,
                         void* db, float* products) noexcept;
   /// sum[i] = sum[i] + fl(x[i] * weight).

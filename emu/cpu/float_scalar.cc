@@ -1,4 +1,4 @@
-// Loops over rows of floats in plain C++, complete: what the other tables must equal.
+// Loops over rows of floats in plain C++, complete: the other tables must return the same bits.
 #include "emu/cpu/float_kernels.h"
 #include "emu/reference/elementwise.h"
 #include "emu/reference/swiglu_elements.h"

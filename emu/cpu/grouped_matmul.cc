@@ -1,4 +1,4 @@
-// The grouped products: sums of machines go to their models, the others to the fast products.
+// The grouped products: machine sums go to the models, the others to the fast products.
 #include "ops/grouped_matmul.h"
 
 #include "emu/cpu/cpu_backend.h"

@@ -1,4 +1,4 @@
-// Threads of a team compute as IEEE 754 says, whatever their runtime was started with.
+// Sets the IEEE 754 float environment in the threads of a team, whatever it was before.
 #pragma once
 
 #include <cfenv>
@@ -8,8 +8,8 @@
 namespace mxo::cpu {
 
 /// `firstprivate(ieee_thread)` on a parallel region gives each thread a copy, which sets rounding
-/// to nearest and no flushing of subnormals for as long as it lives: libgomp lends the threads of
-/// one pool to everyone in a process, and another user of it may have left them flushing.
+/// to nearest and no flushing of subnormals for its lifetime: libgomp shares one pool of threads
+/// in a process, and other code may have left flush-to-zero on in them.
 class IeeeThread {
  public:
   constexpr IeeeThread() = default;
@@ -29,8 +29,8 @@ class IeeeThread {
 
 inline const IeeeThread ieee_thread;
 
-/// step(i) for i = 0 .. n - 1, shared by threads.  For generic lambdas, in which clang 14 takes no
-/// firstprivate of a namespace.
+/// step(i) for i = 0 .. n - 1, shared by threads.  For generic lambdas, in which clang 14 rejects
+/// firstprivate of a namespace-scope variable.
 template <typename Step>
 void share_steps(Index n, int threads, const Step& step) {
 #pragma omp parallel for num_threads(threads) firstprivate(ieee_thread)

@@ -23,7 +23,7 @@ std::string_view name_of(Isa isa);
 /// "best" or a name of the table.  Throws Error(argument) for another word and
 /// Error(unsupported) for a set this machine lacks.
 Isa isa_named(std::string_view name);
-/// What the processor and the system offer; asks them each time.
+/// The best set that processor and system support; queried on each call.
 Isa detect_isa();
 bool machine_has(Isa isa);
 /// The best set of this machine, or what the environment variable MXO_ISA names.

@@ -1,4 +1,4 @@
-// NEON is part of 64-bit Arm; Linux tells of SVE in the auxiliary vector.
+// NEON is part of 64-bit Arm; Linux reports SVE in the auxiliary vector.
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 

@@ -1,4 +1,4 @@
-// A machine whose instructions none of the tables is written for runs plain C++.
+// A machine with no table for its instruction set runs plain C++.
 #include "emu/cpu/isa.h"
 
 namespace mxo::cpu {

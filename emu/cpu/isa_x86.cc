@@ -27,7 +27,7 @@ unsigned long long enabled_state() {
   return static_cast<unsigned long long>(high) << 32 | low;
 }
 
-/// Linux hands out the 8 KiB of tile state on request only (arch_prctl, XFEATURE 18).
+/// Linux grants the 8 KiB of tile state on request only (arch_prctl, XFEATURE 18).
 bool may_use_tiles() {
   constexpr int kRequestPermission = 0x1023;
   constexpr int kTileData = 18;

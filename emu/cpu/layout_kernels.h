@@ -8,10 +8,10 @@
 
 namespace mxo::cpu {
 
-/// Cached: through the caches.  Streamed: around them, for results larger than they are.
+/// Cached: ordinary stores.  Streamed: non-temporal ones, for results larger than the caches.
 enum class Stores : std::uint8_t { cached, streamed };
 
-/// Moves bytes and keeps them; steps in elements.
+/// Moves bytes unchanged; steps in elements.
 struct LayoutKernels {
   /// to[k][r] = from[r][k].  Streamed stores are visible to other threads when it returns.
   void (*transpose_bytes)(const std::uint8_t* from, Index from_step, std::uint8_t* to,

@@ -1,4 +1,4 @@
-// Anonymous memory cut to whole large pages.
+// Anonymous memory in whole huge pages.
 #include "emu/cpu/memory_pool.h"
 
 #include <sys/mman.h>
@@ -39,7 +39,7 @@ std::byte* MemoryPool::take(std::size_t bytes) {
   const auto at = free_.lower_bound(wanted);
   std::size_t size = wanted;
   std::byte* block = nullptr;
-  if (at != free_.end() && at->first <= wanted + wanted / 4) {  // no great waste
+  if (at != free_.end() && at->first <= wanted + wanted / 4) {  // wastes at most a fifth
     size = at->first;
     block = at->second;
     kept_ -= size;

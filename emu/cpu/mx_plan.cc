@@ -74,7 +74,7 @@ Tile<std::byte> MxPlan::scales_copy(std::byte* workspace) const {
 MxTile::MxTile(const MxPlan& plan, Index number) {
   expert = number / (plan.row_tiles() * plan.column_tiles());
   number %= plan.row_tiles() * plan.column_tiles();
-  // Copied codes are mostly transposed: going down the rows, their lines stay near each other.
+  // Copied codes are mostly transposed: going down the rows, their cache lines stay close together.
   row = (plan.copies_codes ? number % plan.row_tiles() : number / plan.column_tiles()) *
         plan.tile_rows;
   column = (plan.copies_codes ? number / plan.row_tiles() : number % plan.column_tiles()) *

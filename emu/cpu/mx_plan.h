@@ -45,8 +45,8 @@ Plane plane_of(const AnyView<Void>& view) {
   return plane;
 }
 
-/// The wide operand x, its codes and its scales, turned so that x has adjacent columns if it can,
-/// and flattened to one row where nothing lies between rows.
+/// The wide operand x, its codes and its scales, transposed if that makes x's columns adjacent, and
+/// flattened to one row where rows are contiguous.
 struct MxPlan {
   Plane x;
   Plane codes;

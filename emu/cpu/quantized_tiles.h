@@ -7,14 +7,14 @@
 
 namespace mxo::cpu {
 
-/// Rows that can be quantised without the others; scales of theirs begin at row `scales`.
+/// Rows that can be quantised independently; their scales begin at row `scales`.
 struct RowBand {
   Index first;
   Index past;
   Index scales;
 };
 
-/// Bands of rows and panels of columns, whole blocks each, of a size that stays in a second cache.
+/// Bands of rows and panels of columns, whole blocks each, of a size that stays in L2.
 class QuantizedTiles {
  public:
   /// For x [rows, columns]; `to` has blocks of a number of rows.
@@ -27,7 +27,7 @@ class QuantizedTiles {
   /// Columns of a panel: a multiple of the block.
   Index panel() const { return panel_; }
   Index block_columns() const { return unit_columns_; }
-  /// The part of the result that columns [k, k + n) of a band own.
+  /// The part of the result for columns [k, k + n) of a band.
   ScaledResult part(const RowBand& band, Index k, Index n) const;
 
  private:

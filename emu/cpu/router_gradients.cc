@@ -10,7 +10,7 @@
 namespace mxo::cpu {
 namespace {
 
-constexpr Index kStrip = 1024;  // sums that stay in the first cache
+constexpr Index kStrip = 1024;  // sums that stay in L1
 
 const std::byte* element(const Operand& matrix, Index r, Index k) {
   return static_cast<const std::byte*>(matrix.data) +

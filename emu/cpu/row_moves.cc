@@ -1,5 +1,5 @@
-// Each thread takes an equal share of the rows; rows that lie back to back move as one piece.
-// Large outputs are written past the caches: an ordinary store would first read the line.
+// Each thread takes an equal share of the rows; contiguous rows are copied as one piece.
+// Large outputs use non-temporal stores: an ordinary store would first read the line.
 #include "emu/cpu/row_moves.h"
 
 #include <algorithm>
@@ -12,15 +12,15 @@
 namespace mxo::cpu {
 namespace {
 
-/// Outputs from here on leave the caches anyway.
+/// Outputs of this size or more do not fit the caches.
 constexpr Index kStreamBytes = Index{16} << 20;
-/// Below it a second thread costs more than it saves.
+/// Below this, a second thread costs more than it saves.
 constexpr Index kThreadBytes = Index{64} << 10;
 /// Rows too short to fill whole lines are not worth streaming.
 constexpr Index kLeastStreamed = 256;
-/// From here on memcpy itself does without reading the lines it fills.
+/// From this size on memcpy itself avoids reading the lines it fills.
 constexpr std::size_t kLibraryBytes = 4096;
-/// More runs than this are taken in the order of their source.
+/// More runs than this are sorted by source.
 constexpr std::size_t kFewRuns = 64;
 
 /// Where rows lie, in bytes.
@@ -37,7 +37,7 @@ struct Rows {
     step = view.stride[1] * size;
   }
   Index bytes() const { return columns * size; }
-  /// Elements side by side, and rows back to back.
+  /// Elements adjacent, and rows contiguous.
   bool solid() const { return step == size || columns == 1; }
   bool dense() const { return solid() && pitch == bytes(); }
 };
@@ -49,7 +49,7 @@ struct Span {
   std::size_t bytes;
 };
 
-/// Walks the spans of a share of the rows: whole runs where rows lie back to back, else rows.
+/// Iterates over the spans of a share of the rows: whole runs where contiguous, else rows.
 class Spans {
  public:
   /// The rows `first` to `past` of those that the runs hold together.
@@ -92,7 +92,7 @@ class Spans {
   Index left_;     ///< rows to go
 };
 
-/// Copies spans past the caches.
+/// Copies spans with non-temporal stores.
 void stream_spans(Spans spans) noexcept {
   for (Span span; spans.next(span);) {
     if (span.from == nullptr) {
@@ -116,8 +116,8 @@ void copy_spans(Spans spans) noexcept {
   }
 }
 
-/// The same runs by rising source: large scattered reads cost more than scattered writes, because
-/// the processor reads ahead of them in vain.  Linear in runs and rows; `rows` is of the source.
+/// The runs sorted by source row: large scattered reads cost more than scattered writes, because
+/// they defeat the hardware prefetcher.  Linear in runs and rows; `rows` is of the source.
 std::vector<RowRun> by_source(const std::vector<RowRun>& list, Index rows) {
   // Chains of runs by source row; chain 0 holds those without a source.
   std::vector<std::int32_t> head(static_cast<std::size_t>(rows) + 1, -1);
@@ -137,7 +137,7 @@ std::vector<RowRun> by_source(const std::vector<RowRun>& list, Index rows) {
   return sorted;
 }
 
-/// Rows whose elements do not lie side by side, one element at a time.
+/// Rows whose elements are not adjacent, one element at a time.
 void copy_elements(Spans spans, const Rows& out, const Rows& in) noexcept {
   const auto size = static_cast<std::size_t>(out.size);
   for (Span span; spans.next(span);) {

@@ -28,7 +28,7 @@ class RowRuns {
 
 /// to[run.to + i, :] = from[run.from + i, :] for every run, on up to `threads` threads.  Both are
 /// of rank 2, one width and one element size; the runs name each output row at most once.  They may
-/// be a part of a move of `all` bytes, which then decides whether it goes past the caches.
+/// be part of a move of `all` bytes, which then decides whether stores are non-temporal.
 void move_rows(const Result& to, const Operand& from, const RowRuns& runs, int threads,
                Index all = 0);
 

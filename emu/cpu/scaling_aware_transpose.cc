@@ -11,7 +11,7 @@
 namespace mxo::cpu {
 namespace {
 
-/// From this shift on every code gives what it gives for this one: 448 * 2^-19 rounds to zero.
+/// Larger shifts give the same codes as this one: 448 * 2^-19 rounds to zero.
 constexpr int kLastShift = 19;
 
 /// codes[shift][code] under one rule.

@@ -1,4 +1,4 @@
-// Blocks of a few neighbours: their largest magnitudes, bytes of scales, and products off ties.
+// Short blocks of neighbours: max magnitudes, scale bytes, and products nudged off ties.
 #pragma once
 
 #include "formats/dtype.h"

@@ -1,4 +1,4 @@
-// Where there are no stores around the caches, plain ones.
+// Plain stores, for machines without non-temporal ones.
 #include <cstring>
 
 #include "emu/cpu/streaming.h"

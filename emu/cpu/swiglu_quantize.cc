@@ -76,7 +76,7 @@ void CpuBackend::run(const SwigluQuantizeBackward& op) {
   const SwigluOperands in(op.x, op.probs, op.gate.halves);
   const ReadTile dy = tile_of(op.dy);
   const QuantizedTiles tiles(op.to, op.group_ends, op.x.extent[0], 2 * in.width);
-  // Halves whose blocks are their own go panel by panel; else a row of both at once.
+  // Panel by panel if no block spans both halves; else whole rows of both at once.
   const bool apart = in.width % tiles.block_columns() == 0;
   const Index panel = apart ? std::min(tiles.panel(), in.width) : in.width;
 #pragma omp parallel num_threads(threads_) firstprivate(ieee_thread)

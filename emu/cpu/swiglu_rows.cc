@@ -7,7 +7,7 @@ namespace mxo::cpu {
 namespace {
 
 constexpr Index kStrip = 512;  // elements of a row at a time
-constexpr Index kChains = 8;   // sums that run side by side, to hide how long one addition takes
+constexpr Index kChains = 8;   // independent sums, to hide the latency of an addition
 
 /// n elements of row r from column k on, adjacent.
 class StripIn {

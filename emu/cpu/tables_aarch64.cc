@@ -22,12 +22,12 @@ const FloatKernels& float_kernels(Isa isa) {
 
 const ModelKernels* model_kernels(Isa) { return nullptr; }
 
-/// Arrays of vectors, which those of SVE cannot be elements of: SVE takes NEON's.
+/// These use arrays of vectors, which SVE's sizeless types do not allow: SVE takes NEON's.
 const LayoutKernels& layout_kernels(Isa isa) {
   return isa == Isa::scalar ? N_EMU128::kLayoutKernels : N_NEON::kLayoutKernels;
 }
 
-/// A register tile is an array of vectors, too.
+/// A register tile is an array of vectors as well.
 const Kernels& kernels_of(Isa isa) {
   static const Kernels scalar = N_EMU128::kernels(Isa::scalar);
   static const Kernels neon = N_NEON::kernels(Isa::neon);

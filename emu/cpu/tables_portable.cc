@@ -1,4 +1,4 @@
-// Where there is one instruction set, its tables: no machine here has another.
+// The only tables on machines with a single instruction set.
 #include "emu/cpu/codec_kernels.h"
 #include "emu/cpu/float_kernels.h"
 #include "emu/cpu/gemm/lanes/tables.h"

@@ -46,7 +46,7 @@ const ModelKernels* model_kernels(Isa isa) {
   return isa == Isa::avx2 ? &kModelsAvx2 : nullptr;
 }
 
-/// Each is made when it is first asked for: a table's own code is for its machines, too.
+/// Each is built on first use: code that builds a table may need its instruction set.
 const Kernels& kernels_of(Isa isa) {
   if (isa == Isa::amx) return amx_kernels();
   if (isa == Isa::avx512_vnni) {

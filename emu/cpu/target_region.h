@@ -8,7 +8,7 @@
   MXO_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
 #define MXO_TARGET_END MXO_PRAGMA(clang attribute pop)
 #else
-// GCC 12 takes the deliberately undefined operand inside some AVX-512 intrinsics for a mistake.
+// GCC 12 warns about the deliberately undefined operand inside some AVX-512 intrinsics.
 #define MXO_TARGET_BEGIN(isa)                                \
   MXO_PRAGMA(GCC diagnostic push)                            \
   MXO_PRAGMA(GCC diagnostic ignored "-Wuninitialized")       \

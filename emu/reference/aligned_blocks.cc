@@ -28,7 +28,7 @@ void ReferenceBackend::run(const MoeAlignBlockSize& op) {
     }
     ends(e) = static_cast<std::int32_t>(row);
   }
-  const bool any = ends.extent[0] > 0;  // without experts there is none to name
+  const bool any = ends.extent[0] > 0;  // there may be no experts
   for (Index b = row / op.block; b < blocks.extent[0]; ++b) {
     const auto unused = static_cast<std::int32_t>(op.unused);
     blocks(b) = any ? named(unused) : unused;

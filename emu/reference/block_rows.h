@@ -34,7 +34,7 @@ inline std::vector<BlockRows> block_rows(const Operand& group_ends, Index rows, 
   return blocks;
 }
 
-/// Columns of a block that may be the whole row; at least 1, so that it can divide.
+/// Columns of a block that may be the whole row; at least 1, since it is a divisor.
 inline Index block_columns(const BlockExtents& block, Index columns) {
   return block.columns == kWhole ? std::max<Index>(columns, 1) : block.columns;
 }

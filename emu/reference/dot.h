@@ -1,4 +1,4 @@
-// One output of a matrix product, by the sums that are no machine's.
+// One output of a matrix product, by the sums `exact` and `fma_chain`.
 #pragma once
 
 #include "emu/exact/exact_sum.h"

@@ -9,8 +9,8 @@
 
 namespace mxo {
 
-/// A float as an element of type T; NaN becomes the canonical one, whatever the machine's
-/// arithmetic made of its sign and payload.
+/// A float as an element of type T; NaN becomes the canonical one, whatever sign and payload the
+/// processor gave it.
 template <typename T>
 T rounded(float x) {
   if constexpr (std::is_same_v<T, float>) {

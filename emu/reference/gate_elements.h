@@ -139,7 +139,7 @@ class GateElement {
   float a_;
   float b_;
   float act_ = 0.0f;
-  bool a_moves_;  ///< false where the limit holds it: its gradient is +0
+  bool a_moves_;  ///< false where the limit clamps a: its gradient is +0
   bool b_moves_;
 };
 

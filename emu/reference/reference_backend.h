@@ -6,7 +6,7 @@
 
 namespace mxo {
 
-/// `cpu` derives from it and overrides what it does faster, with the same bits.
+/// `cpu` derives from it and overrides operators it has a faster version of, with the same bits.
 class ReferenceBackend : public Backend {
  public:
   ReferenceBackend();

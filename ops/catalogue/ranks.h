@@ -13,7 +13,7 @@ namespace mxo {
 /// "rank<p>.x" of an OperandSpec stands for "rank0.x", "rank1.x", and so on.
 bool names_operand(std::string_view spec, std::string_view given);
 
-/// How many ranks the inputs are of: `operand` must be there for 0 to P-1.
+/// Number of ranks P in the inputs: `operand` must be there for 0 to P-1.
 /// Throws Error(argument) if there is none, or a gap.
 int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view operand);
 

@@ -11,7 +11,7 @@ namespace mxo {
 BlockExtents block_named(std::string_view op, std::string_view text,
                          std::string_view key = "block");
 
-/// What a call says of its scales.
+/// The scale parameters of a call.
 struct ScaleChoice {
   BlockExtents block;
   Dtype scale = Dtype::e8m0;

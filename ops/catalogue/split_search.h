@@ -1,4 +1,4 @@
-// sum.split=auto: which splits of K give an output that is at hand.
+// sum.split=auto: which splits of K reproduce a given output.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,8 @@ namespace mxo {
 bool wants_split_search(std::string_view op, const NamedViews& inputs, const Parameters& set);
 
 /// Runs `call` with sum.split = 1 to 16 and compares its output `output` with the operand y; a
-/// NaN is as good as another, and rows beyond the last group of a forward product are not owed.
-/// Returns `splits`, i32: those that fit.
+/// NaN equals any NaN, and rows beyond the last group of a forward product are don't-care.
+/// Returns `splits`, i32: those that match.
 NamedTensors fitting_splits(Backend& backend, std::string_view op, const NamedViews& inputs,
                             const Parameters& set, std::string_view output,
                             NamedTensors (*call)(Backend&, std::string_view, const NamedViews&,

@@ -20,7 +20,7 @@ class Staging {
       : backend_(backend), op_(op), views_(views) {}
 
   bool has(std::string_view name) const { return views_.contains(name); }
-  /// What the caller gave, for its shape and type.
+  /// The caller's view, for its shape and type.
   const PlacedOperand& given(std::string_view name) const;
   /// The input `name` as codes of `format`: U8 is taken as the format, another type must be it.
   Operand codes(std::string_view name, Dtype format);
@@ -29,7 +29,7 @@ class Staging {
   Operand floats(std::string_view name);
   /// Indices as i32; I64 is narrowed if every value fits.
   Operand indices(std::string_view name);
-  /// Whatever it is, as it is.
+  /// An operand of any type, unchanged.
   Operand as_is(std::string_view name);
   /// The input `name` where the host can read it.
   Operand on_host(std::string_view name);

@@ -19,7 +19,7 @@ const Engine* engine_for(const Kernels& kernels, const Accumulation& sum, const 
 
 }  // namespace
 
-// Products that go the same way go together.
+// Products that use the same engine are run together.
 StageCounts multiply(std::vector<Product> products, const Kernels& kernels, int threads) {
   products.erase(std::remove_if(products.begin(), products.end(),
                                 [](const Product& p) { return p.a.rows == 0 || p.b.rows == 0; }),

@@ -9,8 +9,8 @@
 
 namespace mxo::cpu {
 
-/// The products of one operator, whose form is any but ScaleForm::other.  Which stage gave the
-/// outputs their bits; of chains nothing is counted.
+/// The products of one operator, of any form but ScaleForm::other.  Returns how many outputs each
+/// stage decided; chains are not counted.
 StageCounts multiply(std::vector<ContractionView> products, const Kernels& kernels, int threads);
 
 }  // namespace mxo::cpu

@@ -8,7 +8,7 @@
 
 namespace mxo::cpu {
 
-/// Zeros on cache lines of their own, so that no vector load straddles two.
+/// Zeroed memory aligned to cache lines, so that no vector load straddles two.
 template <typename T>
 class CacheLines {
  public:

@@ -33,7 +33,7 @@ void run_machine_products(std::span<const ContractionView> products, Isa isa, in
   const ModelKernels* kernels = model_kernels(isa);
   Index columns = kModelTileColumns;
   std::vector<Task> tasks = tasks_of(products, kModelTileRows, columns);
-  // Narrower tiles rather than idle threads; 64 columns are one panel.
+  // Prefer narrower tiles to idle threads; 64 columns are one panel.
   while (threads > 1 && static_cast<Index>(tasks.size()) < 4 * threads && columns > 64) {
     columns /= 2;
     tasks = tasks_of(products, kModelTileRows, columns);

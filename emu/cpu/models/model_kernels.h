@@ -43,17 +43,17 @@ struct ModelChunk {
   const typename ModelLayout<Real>::Exponent* b_exponents = nullptr;  ///< [terms][columns]
   float* c = nullptr;
   Index c_stride = 0;
-  /// Per row a bit per column.  In: leave alone.  Out: also those the kernel left alone because
+  /// Per row, one bit per column.  In: columns to skip.  Out: also those the kernel skipped because
   /// c is not finite or beyond the range in which it is exact.
   std::uint64_t* left = nullptr;
   int bits = 0;
   int floor = 0;
   int mantissa = 23;
   StepRounding rounding = StepRounding::toward_zero;
-  bool parity = false;  ///< cdna3: the halves of the chunk are summed apart
+  bool parity = false;  ///< cdna3: the halves of the chunk are summed separately
 };
 
-/// Every entry has the bits of the scalar engine (emu/sums) on the lanes it does not leave.
+/// Every entry has the bits of the scalar engine (emu/sums) in the columns it does not skip.
 struct ModelKernels {
   const char* isa;
   bool signs_apart;
@@ -68,8 +68,8 @@ extern const ModelKernels kModelsAvx512;
 const ModelKernels* model_kernels(Isa isa);
 
 /// Whether a chunk of `how` is exact in f32, operands being 8-bit codes without block scales, or
-/// in f64: no sum of cut products, each below 4 steps of 2^bits, may reach half of what the
-/// number type holds.
+/// in f64: no sum of truncated products, each below 4 steps of 2^bits, may reach half of the
+/// type's exact integer range.
 constexpr bool fits_f32(const Accumulation& how) {
   return how.family == SumFamily::fused_dot && how.rounding == StepRounding::toward_zero &&
          how.mantissa != 10 && how.bits <= 16 && how.exponent_floor - how.bits >= -149 &&

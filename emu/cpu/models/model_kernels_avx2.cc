@@ -1,8 +1,8 @@
 // Matrix-unit models for AVX2, exact by scaling to integers.
 //
 // Products are exact in the type they are computed in (8-bit codes: 8 bits in f32; bf16 and f16:
-// 16 and 22 bits in f64).  Times 2^(F - M), again exact, rounding to an integer toward zero is the
-// cut of the model, and the integers of a chunk add without error below 2^24 (2^53).
+// 16 and 22 bits in f64).  Scaled by 2^(F - M), again exact, rounding to an integer toward zero is
+// the model's truncation, and the integers of a chunk add without error below 2^24 (2^53).
 #include <immintrin.h>
 
 #include "emu/cpu/models/model_kernels.h"
@@ -12,7 +12,7 @@ MXO_TARGET_BEGIN("avx2,fma")
 namespace mxo::cpu {
 namespace {
 
-constexpr int kVectors = 4;   // worked on at once
+constexpr int kVectors = 4;   // processed at once
 constexpr int kNone = -4000;  // below every exponent of a term
 constexpr int kTruncate = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
 constexpr int kFloor = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
@@ -80,13 +80,13 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row, int column) {
     __m256i top = _mm256_blendv_epi8(product, _mm256_set1_epi32(kNone), none);
     top = _mm256_max_epi32(top, exponents_of(word, kNone));
     top = _mm256_max_epi32(top, _mm256_set1_epi32(chunk.floor));
-    // Outside 2^-100 .. 2^100 a scale may not be a normal f32; NaN and infinity are up there.
+    // Outside 2^-100 .. 2^100 a scale may not be a normal f32; this includes NaN and infinity.
     const __m256i high = _mm256_cmpgt_epi32(top, _mm256_set1_epi32(100));
     const __m256i low = _mm256_cmpgt_epi32(_mm256_set1_epi32(-100), top);
     const __m256i some = _mm256_cmpgt_epi32(magnitude_of(word), _mm256_setzero_si256());
     const __m256i beyond = _mm256_or_si256(high, _mm256_and_si256(low, some));
     left |= static_cast<std::uint64_t>(_mm256_movemask_ps(_mm256_castsi256_ps(beyond))) << (8 * v);
-    // Without any term every scale is as good as another.
+    // Without any nonzero term any scale will do.
     largest[v] = _mm256_max_epi32(top, _mm256_set1_epi32(-100));
     scale[v] = power(_mm256_sub_epi32(_mm256_set1_epi32(chunk.bits), largest[v]));
     sum[v] = _mm256_round_ps(_mm256_mul_ps(joined, scale[v]), kTruncate);
@@ -143,7 +143,7 @@ inline Exponents largest_exponents(const ModelChunk<double>& chunk, const ModelE
   return largest;
 }
 
-/// Adds the cut products of terms [first, past), in steps of 1 / scale.
+/// Adds the truncated products of terms [first, past), in steps of 1 / scale.
 inline void add_products(const ModelChunk<double>& chunk, const ModelElement<double>* a, int column,
                          int first, int past, const __m256d* scale, __m256d* sum) {
   const double* b = chunk.b + first * 32 + column;
@@ -158,7 +158,7 @@ inline void add_products(const ModelChunk<double>& chunk, const ModelElement<dou
 }
 
 /// Toward zero; a magnitude of 2^128 or more is infinite.  The nearest f32 is at most one step
-/// above; an infinity that is no overflow steps down to the largest finite value.
+/// too large; an infinity from rounding alone steps down to the largest finite value.
 inline __m128 cut_to_f32(__m256d sum, int mantissa) {
   const __m256d absolute = _mm256_andnot_pd(_mm256_set1_pd(-0.0), sum);
   const __m128 nearest = _mm256_cvtpd_ps(absolute);
@@ -225,7 +225,7 @@ inline __m256d floor_scaled(__m256d x, __m128i exponent) {
 }
 
 void cdna3_f64_row(const ModelChunk<double>& chunk, int row, int column) {
-  constexpr int kLeast = -600;  // no term at all: far below the accumulator's -126
+  constexpr int kLeast = -600;  // no nonzero term: far below the accumulator's -126
   const ModelElement<double>* a = chunk.a + row * chunk.terms;
   float* c = chunk.c + row * chunk.c_stride + column;
   const __m128i bits = _mm_set1_epi32(chunk.bits);
@@ -253,7 +253,7 @@ void cdna3_f64_row(const ModelChunk<double>& chunk, int row, int column) {
       products = _mm256_add_pd(floor_scaled(sum[0][v], _mm_sub_epi32(largest[0].of[v], top)),
                                floor_scaled(sum[1][v], _mm_sub_epi32(largest[1].of[v], top)));
     }
-    // From 2^126 on a product may reach 2^128, which counts as an infinity of its own.
+    // From 2^126 on a product may reach 2^128, which the model treats as an infinity.
     const __m128i large = _mm_cmpgt_epi32(top, _mm_set1_epi32(125));
     left |= static_cast<std::uint64_t>(_mm_movemask_ps(_mm_castsi128_ps(large))) << (4 * v);
     const __m128 joined = _mm_loadu_ps(c + 4 * v);

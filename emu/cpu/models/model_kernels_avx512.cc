@@ -1,12 +1,12 @@
 // Matrix-unit models for AVX-512, exact by directed rounding.
 //
-// A fused sum cuts every product toward zero at a common last place u = 2^(M - F).  Adding a
+// A fused sum truncates every product toward zero at a common last place u = 2^(M - F).  Adding a
 // positive product to an accumulator whose own last place is u, with one fused rounding toward
-// minus infinity, adds exactly the cut product; a negative one is cut by rounding toward plus
+// minus infinity, adds exactly that truncated product; a negative one needs rounding toward plus
 // infinity.  So an accumulator starts at 1.5 * 2^23 u (1.5 * 2^52 u in f64), where its last place
 // is u and stays u while |sum| < 2^22 u (2^51 u), which fits_f32 and fits_f64 guarantee.
-// Positive and negative products go to accumulators of their own; both differences from the
-// start are exact, and so is their sum.
+// Positive and negative products go to separate accumulators; both differences from the start
+// are exact, and so is their sum.
 #include <immintrin.h>
 
 #include "emu/cpu/models/model_kernels.h"
@@ -70,7 +70,7 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row) {
     __m512i largest = _mm512_mask_mov_epi32(product, none, _mm512_set1_epi32(kNone));
     largest = _mm512_max_epi32(largest, exponents_of(_mm512_castps_si512(joined)));
     largest = _mm512_max_epi32(largest, _mm512_set1_epi32(chunk.floor));
-    // Beyond 2^100 the start would overflow; NaN and infinity are up there as well.
+    // Beyond 2^100 the start would overflow; this includes NaN and infinity.
     left |= static_cast<std::uint64_t>(_mm512_cmpgt_epi32_mask(largest, _mm512_set1_epi32(100)))
             << (16 * v);
     const __m512i field =
@@ -92,7 +92,7 @@ void fused_f32_row(const ModelChunk<float>& chunk, int row) {
   }
   left |= chunk.left[row];
   chunk.left[row] = left;
-  // The difference has at most 22 bits: cut further to E8M13 by clearing bits of the word.
+  // The difference has at most 22 bits: truncated to E8M13 by clearing bits of the word.
   const __m512i kept = _mm512_set1_epi32(static_cast<int>(~0u << (23 - chunk.mantissa)));
   for (int v = 0; v < kVectors; ++v) {
     const __m512 sum =
@@ -153,7 +153,7 @@ inline __mmask8 not_finite(__m256i word) {
   return _mm256_cmpgt_epi32_mask(magnitude, _mm256_set1_epi32(0x7F7FFFFF));
 }
 
-/// Adds the cut products of terms [first, past).
+/// Adds the truncated products of terms [first, past).
 inline void add_products(const ModelChunk<double>& chunk, const ModelElement<double>* a, int first,
                          int past, __m512d* plus, __m512d* minus) {
   const double* b = chunk.b + first * 64;
@@ -222,7 +222,7 @@ void fused_f64_row(const ModelChunk<double>& chunk, int row) {
 
 // ------------------------------------------------------------------ CDNA3
 
-/// The sum of cut products of a part of the chunk, and its largest exponent.
+/// The sum of truncated products of a part of the chunk, and its largest exponent.
 struct Part {
   __m512d sum[kVectors];
   __m512i largest[kVectors];
@@ -236,7 +236,7 @@ inline Part sum_part(const ModelChunk<double>& chunk, const ModelElement<double>
   __m512d plus[kVectors];
   __m512d minus[kVectors];
   for (int v = 0; v < kVectors; ++v) {
-    // No term at all: anything far below the accumulator's -126 will do.
+    // No nonzero term: any value far below the accumulator's -126 will do.
     part.largest[v] = _mm512_max_epi64(lanes(words, v), _mm512_set1_epi64(-600));
     start[v] = plus[v] = minus[v] = start_at(part.largest[v], chunk.bits);
   }
@@ -272,7 +272,7 @@ void cdna3_f64_row(const ModelChunk<double>& chunk, int row) {
   for (int v = 0; v < kVectors; ++v) {
     const __m256 joined = _mm256_loadu_ps(c + 8 * v);
     const __m256i word = _mm256_castps_si256(joined);
-    // From 2^126 on a product may reach 2^128, which counts as an infinity of its own.
+    // From 2^126 on a product may reach 2^128, which the model treats as an infinity.
     const __mmask8 large = _mm512_cmpgt_epi64_mask(part.largest[v], _mm512_set1_epi64(125));
     left |= static_cast<std::uint64_t>(not_finite(word) | large) << (8 * v);
     const __m512i exponent = exponents_of(word, -126);

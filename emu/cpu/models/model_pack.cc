@@ -1,4 +1,4 @@
-// Reading operands by the shortest way that gives machine_operand's integers.
+// Reads operands by the fastest path that gives machine_operand's integers.
 #include "emu/cpu/models/model_pack.h"
 
 #include <bit>
@@ -40,7 +40,7 @@ OperandReader::OperandReader(const ContractionView& product, const Factor& facto
 }
 
 /// Code times block scale.  As a bf16 the product is exact while it is normal, since codes have at
-/// most four significant bits; all else goes the long way.
+/// most four significant bits; everything else takes the general path.
 DotOperand OperandReader::scaled(std::uint8_t code, E8M0 scale, Index i, Index k) const {
   DotOperand x = table_[code];
   const int exponent = x.exponent + scale.bits - 127;

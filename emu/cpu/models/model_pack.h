@@ -17,11 +17,11 @@ class OperandReader {
   /// out[t] is element ks[t] of K-vector i; -1 gives a zero.
   void read(Index i, std::span<const Index> ks, DotOperand* out) const;
   int fraction() const { return fraction_; }
-  /// The operand of every code, where nothing but the code decides it; else empty.
+  /// The operand of every code, where it depends on the code only; else empty.
   std::span<const DotOperand> table() const {
     return way_ == Way::table ? std::span<const DotOperand>(table_) : std::span<const DotOperand>();
   }
-  /// Codes of K-vector i; element k lies k * k_step() on.
+  /// Codes of K-vector i; element k is at offset k * k_step().
   const std::uint8_t* bytes(Index i) const {
     return static_cast<const std::uint8_t*>(factor_.codes.data) + factor_.code_at({}, i, 0);
   }
@@ -38,7 +38,7 @@ class OperandReader {
   int fraction_;
 };
 
-/// An operand as the kernels want it.
+/// An operand in the form the kernels take.
 template <typename Real>
 struct ModelValue {
   Real value = 0;  ///< exact; 0 for what is not finite

@@ -1,4 +1,4 @@
-// A tile walks K chunk by chunk; its accumulators stay in the second-level cache.
+// A tile loops over K chunk by chunk; its accumulators stay in L2.
 #include "emu/cpu/models/model_tile.h"
 
 #include <bit>
@@ -15,7 +15,7 @@ bool plain_bytes(const ContractionView& product) {
   return !scaled && is_minifloat8(product.a.codes.dtype) && is_minifloat8(product.b.codes.dtype);
 }
 
-/// The chunk of one output by the scalar engine, its operands read anew.
+/// One chunk of one output by the scalar engine, which reads the operands again.
 class ScalarChunk {
  public:
   ScalarChunk(const ContractionView& product, const OperandReader& a, const OperandReader& b)

@@ -16,8 +16,8 @@ struct ModelTile {
 inline constexpr Index kModelTileRows = 256;
 inline constexpr Index kModelTileColumns = 512;
 
-/// Computes and stores the outputs of `tile`.  Without kernels, or where a sum does not fit
-/// theirs, by the scalar engine.
+/// Computes and stores the outputs of `tile`; by the scalar engine if there are no kernels or a sum
+/// is out of their range.
 void run_tile(const ContractionView& product, const ModelKernels* kernels, const ModelTile& tile);
 
 }  // namespace mxo::cpu

@@ -1,4 +1,4 @@
-// What a machine's product remembers of every output while K is walked.
+// The accumulator state of a machine's product, per output, during the loop over K.
 #pragma once
 
 #include "emu/cpu/models/cache_lines.h"
@@ -7,8 +7,8 @@
 
 namespace mxo::cpu {
 
-/// The registers of every output of a tile: panels of `panel` columns, each row after row, so that
-/// a kernel walks memory in order.
+/// The accumulators of all outputs of a tile: panels of `panel` columns, each row-major, so that a
+/// kernel reads memory in order.
 class TileAccumulators {
  public:
   TileAccumulators(const ContractionView& product, const DotSchedule& schedule,
@@ -35,7 +35,7 @@ class TileAccumulators {
   /// The accumulators of the panel that starts at column j; the next row is `panel` on.
   float* chunk(Index j) { return chunk_.data() + j * tile_.rows; }
 
-  /// What follows a chunk, for every output: after_chunk of emu/sums, column by column.
+  /// Ends a chunk for every output: after_chunk of emu/sums, column by column.
   void after(std::uint8_t what) {
     if ((what & kPromote) != 0) {
       for (std::size_t i = 0; i < chunk_.size(); ++i) {

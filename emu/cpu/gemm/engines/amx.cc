@@ -1,4 +1,4 @@
-// Tables with tile registers, and the loops on those of AMX.
+// The kernel tables that use tile registers, and the AMX loops.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/bf16/rounding_avx512.h"
@@ -79,8 +79,8 @@ void sum_two_slices(int half, const ChunkRange& range, const std::int8_t* a, con
   _tile_stored(6, sums[2], 64);
 }
 
-// Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six sums that do not wait for each
-// other, where one half alone has three.
+// Tiles 0 to 2 hold the first half's sums, 3 to 5 the second's: six independent accumulators,
+// where one half alone has three.
 void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_t* b,
                        TwoSliceSums* halves) noexcept {
   if (i == 0) {
@@ -122,7 +122,7 @@ void add_chunk_of_both(int i, int chunks, const std::int8_t* a, const std::int8_
   _tile_stored(5, halves[1][2], 64);
 }
 
-// Tiles 0 to 4 hold the sums; what of A and B a product still needs stays in 5 to 7.
+// Tiles 0 to 4 hold the sums; the operands of A and B that are still needed stay in 5 to 7.
 void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                       ThreeSliceSums& sums) noexcept {
   if (more) {
@@ -164,8 +164,8 @@ void add_three_slices(int chunks, const std::int8_t* a, const std::int8_t* b, bo
   _tile_stored(4, sums[4], 64);
 }
 
-// Blocks alternate: sums in tiles 0 and 1, operands in 4 and 5; sums in 2 and 3, operands in 6 and
-// 7.  A block is stored after the next one is summed.
+// Double-buffered: even blocks use tiles 0, 1 for sums and 4, 5 for operands, odd blocks 2, 3 and
+// 6, 7.  A block is stored after the next one is summed.
 void add_bf16(int step, int blocks, const std::uint16_t* a, const std::uint16_t* b,
               BlockSums* sums) noexcept {
   for (int i = 0; i < blocks && step == 0; ++i, a += kTileWords, b += 2 * kTileWords) {

@@ -43,7 +43,7 @@ void pack(const Kernels& kernels, const Product& product, const Factor& factor,
   }
 }
 
-// y = fma(p * scale_a, scale_b, y) of one tile of scales, p being the chain over its codes.
+// y = fma(p * scale_a, scale_b, y) for one block of K, p being the chain over its codes.
 void add_scaled_chain(const Kernels& kernels, const Product& product, const MicroPanel& a,
                       const MicroPanel& b, Index at, const float* p, float* y) {
   for (int m = 0; m < a.width; ++m) {

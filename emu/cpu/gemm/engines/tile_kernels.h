@@ -1,4 +1,4 @@
-// The loops that tile registers do: AMX, or whoever spells its instructions out.
+// The loops that use tile registers: by AMX, or by code that emulates its instructions.
 #pragma once
 
 #include "emu/cpu/gemm/engines/bf16/bf16_tiles.h"
@@ -8,22 +8,22 @@
 namespace mxo::cpu {
 
 struct TileKernels {
-  /// A thread calls begin before the loops below and end after them; either may be null.
+  /// Each thread calls begin before the loops below and end after them; either may be null.
   void (*begin)() noexcept;
   void (*end)() noexcept;
-  /// Chunks of codes from the start of a run on; block b's scale is 2^shift[b] below the span's,
+  /// Encodes chunks from the start of a run; block b's scale is 2^shift[b] below the span's,
   /// shift at most kMaxSpread.
   void (*encode_two_slices)(const SliceTable& table, int chunks, const std::uint8_t* codes,
                             const std::uint8_t* shift, const SliceTarget& to,
                             SliceTally& tally) noexcept;
-  /// The sums of 16 lanes of A with a half of B.
+  /// Sums of products of 16 lanes of A and a half of B.
   void (*sum_two_slices)(int half, const ChunkRange& range, const std::int8_t* a,
                          const std::int8_t* b, TwoSliceSums& sums) noexcept;
-  /// The same of both halves in steps, `chunk` from 0 to `chunks`, between which the tiles keep
-  /// what there is and the caller does other work; the last one leaves the sums in `halves`.
+  /// The same for both halves in steps, `chunk` from 0 to `chunks`: sums stay in the tiles between
+  /// steps while the caller does other work; the last step stores them to `halves`.
   void (*add_two_slices)(int chunk, int chunks, const std::int8_t* a, const std::int8_t* b,
                          TwoSliceSums* halves) noexcept;
-  /// 16 x 16 products of three slices over chunks, `more`: added to `sums`.
+  /// 16 x 16 products of three slices over chunks; with `more` they are added to `sums`.
   void (*add_three_slices)(int chunks, const std::int8_t* a, const std::int8_t* b, bool more,
                            ThreeSliceSums& sums) noexcept;
   /// Step 0 sums the products of each of `blocks` blocks of a pair, every addition rounded once to
@@ -36,10 +36,10 @@ struct TileKernels {
                      const KVectorErrors& b, RoundedRows& to) noexcept;
 };
 
-/// The table of AVX-512 with the engines of tile registers.
+/// The AVX-512 table plus the engines that use tile registers.
 Kernels with_tiles(Isa isa, const TileKernels& tiles);
 
-/// A thread's tile registers between begin and end.
+/// RAII: begin and end of a thread's use of tile registers.
 class TileRegisters {
  public:
   explicit TileRegisters(const TileKernels& tiles) : tiles_(tiles) {

@@ -1,4 +1,4 @@
-// The integer loop for AVX-512 with VNNI: multiply, add the pair, accumulate in one instruction.
+// The integer loop for AVX-512 with VNNI: multiply, add pairs and accumulate in one instruction.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/kernels/kernels.h"

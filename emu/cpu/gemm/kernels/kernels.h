@@ -8,11 +8,11 @@
 
 namespace mxo::cpu {
 
-inline constexpr int kMaxMr = 16;  ///< greatest MR: K-vectors of a panel of A
-inline constexpr int kMaxNr = 32;  ///< greatest NR: K-vectors of a panel of B
+inline constexpr int kMaxMr = 16;  ///< max MR: K-vectors of a panel of A
+inline constexpr int kMaxNr = 32;  ///< max NR: K-vectors of a panel of B
 inline constexpr int kBlock = 32;  ///< contracted elements of a block
 inline constexpr int kRunBlocks = 4;
-inline constexpr int kRun = kBlock * kRunBlocks;  ///< of a run, the unit of packing
+inline constexpr int kRun = kBlock * kRunBlocks;  ///< elements of a run, the unit of packing
 inline constexpr int kPairs = kBlock / 2;         ///< int16 pairs of a block
 inline constexpr int kRunPairs = kRun / 2;
 
@@ -24,7 +24,7 @@ inline constexpr int kTileLanes = 16;
 inline constexpr int kSpanRuns = 4;
 inline constexpr int kSpanBlocks = kSpanRuns * kRunBlocks;
 inline constexpr int kSpanChunks = kSpanRuns * kChunks;
-inline constexpr int kSlices = 3;  ///< bytes of an element, at most
+inline constexpr int kSlices = 3;  ///< max slices of an element
 
 /// One K-vector's run as integers: element c is (integer + residual) * 2^exponent, |residual| < 1,
 /// the residual of the same sign and kept only where it is not zero.
@@ -32,23 +32,23 @@ struct EncodedRun {
   int exponent[kRunBlocks] = {};     ///< of each block; a joint run has the same four times
   float norm2[kRunBlocks] = {};      ///< sum of squares of each block's factor * code, rounded up
   std::uint64_t residual[2] = {};    ///< bit c: element c has a residual
-  std::uint8_t min_magnitude = 255;  ///< least nonzero magnitude code minus 1; 255: none
+  std::uint8_t min_magnitude = 255;  ///< min nonzero magnitude code minus 1; 255: none
   bool special = false;              ///< holds a NaN or an infinity; the integers are zero
 };
 
-/// What the integer of an element leaves: `value` is the residual times the scale.
+/// The residual of one element; `value` is already multiplied by the scale.
 struct Residual {
   double value;
   std::uint32_t lane;
   std::uint32_t at;  ///< in the run, or in all of K
 };
 
-/// What the rounding test of a row of outputs needs to know of its K-vector; for the K-vectors of
-/// the columns the same as arrays (ColumnEnds).
+/// What the rounding test of a row of outputs needs about its K-vector; ColumnEnds holds the same
+/// for the columns, as arrays.
 struct RowEnd {
   double reach;  ///< norm / quantum: sums of reach_a * reach_b <= 2^53 quanta are exact
-  double norm;   ///< at least the Euclidean norm of the K-vector; infinite: the rounding test fails
-  double roundings;  ///< at most so many, each off by at most 2^-53 * norm_a * norm_b
+  double norm;  ///< upper bound of the K-vector's Euclidean norm; infinite: the rounding test fails
+  double roundings;  ///< max number of them, each off by at most 2^-53 * norm_a * norm_b
   double scale;      ///< multiplies the sum at the end
 };
 struct ColumnEnds {
@@ -65,12 +65,12 @@ struct TileKernels;
 struct Engine;
 struct Kernels {
   Isa isa;
-  int mr;           ///< MR: K-vectors of a panel of A in f64 and f32
-  int mr_integers;  ///< and in int16
+  int mr;           ///< MR for f64 and f32: K-vectors of a panel of A
+  int mr_integers;  ///< MR for int16
   int nr;
 
-  /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one, or all there
-  /// are.  The caller knows that nothing overflows.
+  /// sums[m][n] = sum over `blocks` blocks of a run from `block` on, in int32: one block or all of
+  /// them.  The caller ensures that nothing overflows.
   void (*dot_int16)(int width, int block, int blocks, const std::int32_t* a, const std::int32_t* b,
                     std::int32_t* sums) noexcept;
   /// c[m][n] += sums[m][n] * scale_b[n] * scale_a[m].
@@ -97,23 +97,23 @@ struct Kernels {
   /// out[i][lane] = in[lane][i] for `count` dwords, a multiple of 16, of each of `lanes` K-vectors.
   void (*interleave)(int lanes, int count, const std::uint32_t* in, int in_step, std::uint32_t* out,
                      int out_step) noexcept;
-  /// out[c][lane] = in[c][lane] for `k_extent` steps; of each lane norm2 += x * x, and min_below =
-  /// min(min_below, the bits of |x| less 1), which of zeros is the greatest there is.  Rows of `in`
-  /// and `out` lie `step` apart.
+  /// out[c][lane] = in[c][lane] for `k_extent` steps; for each lane norm2 += x * x, and min_below =
+  /// min(min_below, the bits of |x| minus 1), where a zero wraps around to the maximum.  Rows of
+  /// `in` and `out` are `step` apart.
   void (*widen)(int lanes, int k_extent, const float* in, int in_step, double* out, int out_step,
                 double* norm2, std::uint32_t* min_below) noexcept;
-  /// Rounds n sums, at least 1, to bf16 (u16) or f32 (u32) bits; bit i of the answer: failed the
-  /// test.  `sums` and `out` have room for kMaxNr.
+  /// Rounds n >= 1 sums to bf16 (u16) or f32 (u32) bits; bit i of the result: sum i failed the
+  /// rounding test.  `sums` and `out` have room for kMaxNr.
   std::uint32_t (*round)(const RowEnd& row, const ColumnEnds& columns, const double* sums, int n,
                          Dtype out_dtype, void* out) noexcept;
-  /// The same for sums that are exact and wait for no scale.
+  /// The same for sums that are exact and have no scale left to apply.
   void (*round_exact)(const double* sums, int n, Dtype out_dtype, void* out) noexcept;
-  /// The engines of tile registers, the first that suits a product first; null ends them.
+  /// The engines that use tile registers, in order of preference; null-terminated.
   const Engine* const* tile_engines = nullptr;
   const TileKernels* tiles = nullptr;  ///< engines/tile_kernels.h
 };
 
-/// Of a set that this machine has.
+/// The table of an instruction set that this machine has.
 const Kernels& kernels_of(Isa isa);
 const Kernels& amx_kernels();
 /// Kernels::dot_int16 of MR 12 and NR 32.

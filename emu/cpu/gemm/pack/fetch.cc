@@ -1,4 +1,4 @@
-// K-vectors that lie across memory are transposed.
+// Transposes K-vectors that are strided in memory.
 #include "emu/cpu/gemm/pack/scratch.h"
 
 #include <cstring>

@@ -88,7 +88,7 @@ void IntegerPacker::begin() {
   max_residuals_ = static_cast<std::size_t>(panel_.width * k_block_.count / kOverflowShare + 64);
 }
 
-/// The residuals of a run by element: those of two panels are then matched in one pass.
+/// Sorts the residuals of a run by element, so that those of two panels are matched in one pass.
 void IntegerPacker::sort_residuals(Index run) {
   if (panel_.residual_overflow) return;
   std::sort(panel_.residuals.begin() + panel_.residual_begin[run], panel_.residuals.end(),

@@ -9,18 +9,18 @@ namespace mxo::cpu {
 struct BlockScales {
   static constexpr int kMax = 16;
   int top;
-  int min_scale;  ///< exponent of the least scale's last place
+  int min_scale;  ///< exponent of the smallest scale's last place
   std::uint8_t shift[kMax];
-  bool joint;  ///< near enough for one unit
+  bool joint;  ///< the scales are close enough for one unit
   float value;
   bool nan;
   bool infinite;
 };
-/// Those of `blocks` blocks from element `start` of a K-vector on.
+/// The scales of `blocks` blocks from element `start` of a K-vector on.
 void read_scales(ScaleForm form, const Factor& factor, Index row, Index start, int blocks,
                  BlockScales& scales);
 
-/// Of a panel of integers whose data take `data` bytes.
+/// Layout of a panel of integers whose data take `data` bytes.
 PanelBytes integer_bytes(Index data, int scale_step, const KBlock& k_block);
 
 /// Fills the parts of a panel that do not depend on how it stores integers.
@@ -34,9 +34,9 @@ class IntegerPacker {
   void begin_run(Index run);
   void end();
 
-  /// A run of one K-vector to int16 pairs, each run or block with the unit that its norm allows.
+  /// Encodes a run of one K-vector as int16 pairs, each run or block in the unit its norm allows.
   void pack_pairs(Index run, int count, int lane, std::int32_t* pairs);
-  /// Of a run; bit c of its 128 candidates: element c may have a residual.
+  /// Records the residuals of a run; bit c of 128 candidates: element c may have one.
   void keep_residuals(int lane, const std::uint64_t* candidates, const std::uint8_t* codes,
                       const int (&exponent)[kRunBlocks], const double (&weight)[kRunBlocks]);
   /// The residual of element `at` of a K-vector's run, if it has one; `exponent` of the unit its

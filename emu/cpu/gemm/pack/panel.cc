@@ -1,4 +1,4 @@
-// Where the parts of a panel lie, and what its K-vectors' bounds come to.
+// Where the parts of a panel lie, and the rounding-test data computed from its K-vectors' bounds.
 #include "emu/cpu/gemm/pack/panel.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A thread's room for one run of a panel on its way from codes to integers.
+// A thread's scratch for one run of a panel while codes are converted to integers.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@ class Fetched {
  public:
   void fetch(Isa isa, const Factor& factor, Index first, int lanes, Index start, int count);
   const Element* lane(int i) const {
-    // The next run: K-vectors are too many for the processor to follow by itself, and to be asked
-    // for all at once.
+    // Prefetch the next run: too many streams for the hardware prefetcher, and too many lines to
+    // request at once.
     __builtin_prefetch(lane_[i] + kRun);
     __builtin_prefetch(lane_[i] + kRun + 64 / sizeof(Element));
     return lane_[i];
@@ -26,7 +26,7 @@ class Fetched {
   alignas(64) Element copy_[kMaxNr][kRun];
 };
 
-/// bf16 bits of a run to floats; the largest magnitude tells of infinities and NaNs.
+/// bf16 bits of a run to floats; the max magnitude shows whether there is an infinity or a NaN.
 inline int widen_words(const std::uint16_t* words, float* values) {
   int max_magnitude = 0;
   for (int c = 0; c < kRun; ++c) {
@@ -44,9 +44,9 @@ extern template class Fetched<std::uint16_t>;
 struct PackScratch {
   Fetched<std::uint8_t> codes;
   Fetched<std::uint16_t> words;
-  alignas(64) std::uint32_t k_vectors[kMaxNr][kRun];      // one run, one K-vector after another
-  alignas(64) std::uint32_t columns[kRun * kMaxNr];       // the same transposed
-  alignas(64) std::int8_t slices[kSlices][kMaxNr][kRun];  // or as bytes
+  alignas(64) std::uint32_t k_vectors[kMaxNr][kRun];               // one run, K-vector by K-vector
+  alignas(64) std::uint32_t columns[kRun * kMaxNr];                // the same transposed
+  alignas(64) std::int8_t slices[kSlices][kMaxNr][kRun];           // or as bytes
   alignas(64) std::int8_t spans[2][kTileLanes][kSpanRuns * kRun];  // the slices of half a panel
 };
 

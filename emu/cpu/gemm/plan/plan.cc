@@ -1,4 +1,4 @@
-// Cuts that pack as little as possible more than once.
+// Chooses the cut that minimises repeated packing.
 #include "emu/cpu/gemm/plan/plan.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void try_parts(const Kernels& kernels, const Engine& engine, const Product& p, s
   const Index max_row_cuts = panels(p.a.rows, kernels.*engine.mr);
   const Index max_column_cuts = panels(p.b.rows, kernels.nr);
   Index i = max_row_cuts;
-  // More row cuts allow fewer column cuts, so one walk along the staircase finds all.
+  // More row cuts need fewer column cuts, so one pass with both indices monotonic finds the best.
   for (Index j = 1; j <= max_column_cuts && i >= 1; ++j) {
     const Index columns = ceil_div(max_column_cuts, j) * kernels.nr;
     const auto fits = [&](Index row_cuts) {
@@ -49,8 +49,8 @@ void try_parts(const Kernels& kernels, const Engine& engine, const Product& p, s
   }
 }
 
-/// Few rows: a tile holds them all, so that each K-vector of B is packed once even if each tile
-/// packs its own, and what it packs need not leave L2.
+/// Few rows: a tile holds them all, so each K-vector of B is packed once even if each tile packs
+/// its own, and the packed data stay in L2.
 bool has_few_rows(const Kernels& kernels, const Engine& engine, const Product& product) {
   return !engine.whole_k && panels(product.a.rows, kernels.*engine.mr) <= kMaxPanelsMc;
 }
@@ -99,7 +99,7 @@ std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const P
 }
 
 namespace {
-/// Enough to keep the threads busy, and little enough to be in the caches when it is multiplied.
+/// Large enough to keep the threads busy, small enough to stay cached until it is multiplied.
 constexpr std::size_t kBatchBytes = std::size_t{8} << 20;
 }  // namespace
 
@@ -135,7 +135,7 @@ void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockP
     const Index count = panels(k_vectors, lanes);
     all.resize(static_cast<std::size_t>(count));
     for (Index i = 0; i < count; ++i) {
-      // B's panels are full but the last; A's are as even as they can be.
+      // B's panels are full but for the last; A's are as even as possible.
       MicroPanel& panel = all[static_cast<std::size_t>(i)];
       const Index even = k_vectors / count + (i < k_vectors % count ? 1 : 0);
       panel.width = static_cast<int>(padded ? std::min<Index>(lanes, k_vectors - i * lanes) : even);

@@ -1,4 +1,4 @@
-// How products are cut into MC x NC blocks that fit the memory there is, and blocks into batches.
+// How products are cut into MC x NC blocks that fit in memory, and blocks grouped into batches.
 #pragma once
 
 #include <vector>
@@ -7,28 +7,28 @@
 
 namespace mxo::cpu {
 
-/// A rectangle of MC x NC outputs of a product and how much of K is packed at a time.
+/// MC x NC outputs of a product, and how much of K is packed at a time.
 struct BlockPlan {
   const Product* product;
   Index first_row, rows;
   Index first_column, columns;
   Index kc;           ///< elements of K at once; all of K, or a multiple of kRun
-  std::size_t bytes;  ///< of packed panels and, if kc is not all of K, of sums
+  std::size_t bytes;  ///< of packed panels and, if kc is less than K, of sums
   bool own_b;         ///< only A is packed in advance; PackedBlock::own_b
 };
 
-/// Blocks in order, cut for `memory` bytes; small neighbours make a batch.
+/// Blocks in order, cut to fit `memory` bytes; small consecutive ones form a batch.
 std::vector<BlockPlan> cut(const Kernels& kernels, const Engine& engine, const Product& product,
                            std::size_t memory);
 std::vector<std::vector<BlockPlan>> batches_of(const Kernels& kernels, const Engine& engine,
                                                const std::vector<Product>& products,
                                                std::size_t memory);
 
-/// Makes `packed` that of a plan, its panels laid out for the first kc block.
+/// Sets up `packed` for a plan, its panels laid out for the first kc block.
 void set_packed_block(const Kernels& kernels, const Engine& engine, const BlockPlan& plan,
                       std::byte* memory, PackedBlock& packed);
 
-/// The macro-tiles of a packed block, at least `wanted` of them where it has so many panels.
+/// The macro-tiles of a packed block: at least `wanted`, if it has that many panels.
 void add_tiles(PackedBlock& packed, std::size_t wanted, std::vector<MacroTile>& tiles);
 
 /// Products by one engine.

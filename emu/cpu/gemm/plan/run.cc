@@ -1,4 +1,4 @@
-// Packs a batch, then multiplies its tiles, all threads at both.
+// Packs a batch, then multiplies its tiles; all threads do both.
 
 #include <omp.h>
 #include <sys/mman.h>
@@ -20,8 +20,8 @@ std::size_t packed_bytes(int threads) {
   return own < 28 * kMebibyte ? 36 * kMebibyte - own : 8 * kMebibyte;
 }
 
-/// Packed panels: anonymous memory in large pages where the system has them, because a tile
-/// walks over more small ones than a TLB holds.
+/// Packed panels: anonymous memory in huge pages where available, because a tile touches more 4 KiB
+/// pages than the TLB holds.
 class PackedMemory {
  public:
   explicit PackedMemory(std::size_t bytes) : bytes_(bytes + kLargePage) {
@@ -56,8 +56,8 @@ void pack_panel(const Kernels& kernels, const PackedBlock& packed, const Factor&
 
 constexpr std::size_t kAlign = 64;  // of panels
 
-/// B's panels, which a tile packs a kc block at a time into memory that stays in
-/// L2.
+/// B's panels when a tile packs its own, a kc block at a time, into memory that
+/// stays in L2.
 class OwnB {
  public:
   OwnB(const Kernels& kernels, const MacroTile& tile, TileScratch& scratch)
@@ -186,7 +186,7 @@ StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<
   }
   const PackedMemory memory(max_bytes);
   Runner runner(kernels, threads);
-  std::vector<PackedBlock> room;  // their vectors are used again
+  std::vector<PackedBlock> room;  // reused, so that their vectors keep their memory
   for (const auto& batch : batches) {
     if (room.size() < batch.size()) room.resize(batch.size());
     const std::span<PackedBlock> packed_blocks(room.data(), batch.size());
@@ -196,7 +196,7 @@ StageCounts run(const Kernels& kernels, const Engine& engine, const std::vector<
       at += batch[i].bytes;
     }
     runner.run(packed_blocks);
-    while (!packed_blocks.front().last_kc()) {  // only a block alone has several kc
+    while (!packed_blocks.front().last_kc()) {  // several kc only in a batch of one block
       KBlock& k_block = packed_blocks.front().k_block;
       k_block.start += k_block.count;
       k_block.count = std::min(k_block.count, packed_blocks.front().product->depth - k_block.start);

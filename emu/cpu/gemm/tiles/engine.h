@@ -7,7 +7,7 @@ namespace mxo::cpu {
 
 struct Engine {
   bool (*suits)(const Product& product);
-  bool whole_k;      ///< a K-vector has one unit, which takes all of it to find: K is not cut
+  bool whole_k;      ///< one unit per K-vector, known only from all of K: K is not cut
   bool full_panels;  ///< panels of A are stored MR wide, whatever their width
   int Kernels::*mr;
   PanelBytes (*bytes)(int step, int scale_step, const KBlock& k_block);
@@ -19,16 +19,16 @@ struct Engine {
   void (*compute)(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 };
 
-// The engines that every machine has.
+// The engines that run on every machine.
 extern const Engine kInt16Engine;  ///< 8-bit codes as int16, exact int32 sums of a run, f64 across
 extern const Engine kF64Engine;    ///< bf16 operands in f64
 extern const Engine kChainEngine;  ///< fma_chain in f32
-// Those of tile registers.
+// The engines that use tile registers.
 extern const Engine kThreeSlicesEngine;
 extern const Engine kBf16Engine;
 extern const Engine kTwoSlicesEngine;
 
-/// compute(pair, i, j) for every pair of panels of the tile, as a tile of its own.
+/// Calls compute(pair, i, j) for every pair of panels of the tile, each as a 1 x 1 tile.
 template <typename Compute>
 void each_pair(const KcTile& tile, const Compute& compute) {
   for (int j = 0; j < tile.wide(); ++j) {
@@ -40,7 +40,7 @@ void each_pair(const KcTile& tile, const Compute& compute) {
   }
 }
 
-/// Sums in f64 that outlast a kc block: sum(kernels, tile, scratch) adds one.
+/// f64 sums kept across kc blocks: sum(kernels, tile, scratch) adds one block.
 template <typename Sum>
 void sum_and_write(const Kernels& kernels, const KcTile& tile, TileScratch& scratch,
                    const Sum& sum) {

@@ -1,4 +1,4 @@
-// Residuals of integer panels, with the other panel's integers and where two of them meet.
+// Products of residuals with the other panel's integers, and of two residuals.
 #include "emu/cpu/gemm/tiles/integer_pair.h"
 
 #include <cstring>

@@ -15,15 +15,15 @@ struct RunRange {
 /// Sums are [m][nr] in f64.
 class IntegerPair {
  public:
-  /// Runs are counted as in B, whose first is run `first_of_a` of A.
+  /// Runs are numbered as in B; B's first is run `first_of_a` of A.
   IntegerPair(const Kernels& kernels, const KBlock& k_block, const MicroPanel& a, Index first_of_a,
               const MicroPanel& b)
       : kernels_(kernels), k_block_(k_block), a_(a), first_of_a_(first_of_a), b_(b) {}
 
-  /// Residuals of A with all of B, and where both have one.
+  /// Adds residuals of A times all of B, including products of two residuals.
   void add_residuals_of_a(const RunRange& runs, double* sums) const;
-  /// Residuals of B with the integers of A into `transposed`, [n][kMaxMr], which the first of them
-  /// zeroes unless it is `used`.  True if it is in use.
+  /// Adds residuals of B times the integers of A to `transposed`, [n][kMaxMr], zeroed first unless
+  /// `used`.  Returns whether it is in use now.
   bool add_residuals_of_b(const RunRange& runs, double* transposed, bool used) const;
 
   const KBlock& k_block() const { return k_block_; }
@@ -53,8 +53,8 @@ class IntegerPair {
 /// residual overflow.
 void finish_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 
-/// Adds a kc block, `step` runs at a time: add_integers(pair, runs, half, sums) those of integers,
-/// for each of `halves` parts of NR over all panels of A, whose share of B then stays in L1.
+/// Adds a kc block, `step` runs at a time: add_integers(pair, runs, half, sums) adds the integers'
+/// products, for each of `halves` parts of NR over all panels of A, so that B's part stays in L1.
 template <typename AddIntegers>
 void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scratch, Index step,
                   int halves, const AddIntegers& add_integers) {
@@ -71,7 +71,7 @@ void sum_integers(const Kernels& kernels, const KcTile& tile, TileScratch& scrat
           double* sums = block_of(*tile.tile, scratch, i, j);
           add_integers(pair, runs, half, sums);
           if (half + 1 < halves) continue;
-          // Residuals now, while these runs of A are in L1.
+          // Residuals here, while these runs of A are in L1.
           const int at = j * tile.tall() + i;
           pair.add_residuals_of_a(runs, sums);
           scratch.has_transposed[at] =

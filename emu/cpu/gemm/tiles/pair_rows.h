@@ -40,14 +40,14 @@ void write_rows(const Writer& writer, const MicroPanel& a, const MicroPanel& b, 
   }
 }
 
-/// Panels a of A and b of B, and which of two blocks holds their sums.
+/// Panels a of A and b of B, and which of the two buffers holds their sums.
 struct PipelinedPair {
   int a, b, block;
 };
 
-/// All pairs of a tile for which takes(a, b): add(pair, step) sums one in so many steps,
-/// write(pair, first, end) ends rows of it, between the steps of the next, so that the processor
-/// has both in flight.
+/// All pairs of a tile for which takes(a, b): add(pair, step) sums one in that many steps;
+/// write(pair, first, end) finishes its rows between the steps of the next pair, so that the two
+/// overlap in the pipeline.
 template <typename Takes, typename Add, typename Write>
 void pipeline_pairs(const KcTile& tile, int steps, const Takes& takes, const Add& add,
                     const Write& write) {

@@ -1,5 +1,5 @@
-// What the roundings of rows of sums by AVX-512 share.  All is inlined into the loop over rows: a
-// call would make its constants anew for each.
+// Shared by the AVX-512 row-rounding loops.  Everything is inlined into the loop over rows: a call
+// would reload its constants for each row.
 #pragma once
 
 #include <immintrin.h>
@@ -45,8 +45,8 @@ struct RoundedRow {
   return {words, _mm512_mask_cmpneq_epi16_mask(wanted, words, upper_halves(left.high, right.high))};
 }
 
-/// Results of one row in units of 2^exponent of both K-vectors; those of a K-vector that is zero
-/// are +0.
+/// Scales one row of results by 2^exponent of both K-vectors; results of a zero K-vector are
+/// +0.
 struct RowScale {
   __m512i exponents;
   const KVectorErrors& a;
@@ -68,7 +68,7 @@ struct RowScale {
   }
 };
 
-/// Puts rounded rows where RoundedRows says.
+/// Stores rounded rows where RoundedRows says.
 class RowPutter {
  public:
   explicit RowPutter(RoundedRows& to)

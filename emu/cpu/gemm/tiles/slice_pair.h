@@ -1,5 +1,5 @@
-// Two panels of slices whose products are summed: rows rounded in f32, and outputs that failed
-// there recombined one by one, with the residuals that the slices leave out.
+// Two panels of slices whose products are summed: rows are rounded in f32; outputs that fail there
+// are recombined one by one, residuals included.
 #pragma once
 
 #include <bit>
@@ -33,8 +33,8 @@ class SlicePair {
     write_rows(writer, a_, b_, first, end, round, sum_of, scratch.rows, scratch.stages);
   }
 
-  /// Adds, in f32 and in units of both K-vectors, the products of a residual of row m or of one of
-  /// `columns` with the other K-vector's integers to the row's sums.
+  /// Adds to the row's sums, in f32 and in units of both K-vectors, the products of residuals of
+  /// row m and of `columns` with the other K-vector's integers.
   void sum_residuals(int m, std::uint32_t columns, float (&row)[kMaxNr]) const {
     for (std::uint32_t left = columns; left != 0; left &= left - 1) {
       const int n = std::countr_zero(left);
@@ -53,14 +53,14 @@ class SlicePair {
   Index k_extent() const { return k_block_.count; }
 
  private:
-  /// The sum of the integers' products, and of all with a residual; as many roundings as the
-  /// K-vectors' bounds count.
+  /// The sum of the integers' products and of all products with a residual; no more roundings than
+  /// the K-vectors' bounds count.
   double sum(int m, int n) const {
     const auto integers = Slices::recombined(halves_[n / kTileLanes], m, n % kTileLanes);
     double x = static_cast<double>(integers) * a_.unit[m] * b_.unit[n];
     const std::span<const Residual> of_a = a_.residuals_of(m);
     for (const Residual& r : of_a) x += r.value * (integer_of_b(n, r) * b_.unit[n]);
-    auto match = of_a.begin();  // residuals of both K-vectors lie by rising element
+    auto match = of_a.begin();  // residuals of both K-vectors are sorted by element
     for (const Residual& r : b_.residuals_of(n)) {
       x += r.value * (integer_of_a(m, r) * a_.unit[m]);
       while (match != of_a.end() && match->at < r.at) ++match;

@@ -9,7 +9,7 @@
 
 namespace mxo::cpu {
 
-/// Panels of a macro-tile along A (MC / MR) and along B (NC / NR), and at most so many pairs.
+/// Max panels of a macro-tile along A (MC / MR) and along B (NC / NR), and max pairs.
 inline constexpr int kMaxPanelsMc = 32;
 inline constexpr int kMaxPanelsNc = 8;
 inline constexpr int kMaxTilePairs = 64;
@@ -23,7 +23,7 @@ struct PackedBlock {
   const Engine* engine = nullptr;
   Index first_row = 0, rows = 0;
   Index first_column = 0, columns = 0;
-  KBlock k_block;  ///< what of K is packed now
+  KBlock k_block;  ///< the part of K that is packed now
   std::vector<MicroPanel> a;
   std::vector<MicroPanel> b;
   bool own_b =
@@ -44,11 +44,11 @@ inline constexpr int kBlockSums = kMaxMr * kMaxNr;  ///< room of one pair of pan
 /// Panels of a tile over a kc block.
 struct KcTile {
   const MacroTile* tile;
-  const MicroPanel* a;  ///< tall() of them, packed from an earlier start on
+  const MicroPanel* a;  ///< tall() of them, packed from the same or an earlier k on
   const MicroPanel* b;  ///< wide() of them
   KBlock k_block;       ///< as B is packed
   Index first_of_a;     ///< run of A at which it starts
-  /// Of some kc blocks that the tile's scratch sees one after the other.
+  /// Position in the series of kc blocks that use the same scratch.
   bool first = true;
   bool last = true;
   const Product& product() const { return *tile->packed->product; }
@@ -58,9 +58,10 @@ struct KcTile {
   int wide() const { return tile->b1 - tile->b0; }
 };
 
-/// Rows [first, end) of 32 sums each, rounded to bf16.  A row all of whose sums passed the rounding
-/// test goes to out + row * step, around the caches if `streams`, where rows must begin on cache
-/// lines; another, or all if `out` is null, to left[row], its failed sums marked in failed[row].
+/// Rows [first, end) of 32 sums each, rounded to bf16.  A row whose sums all passed the rounding
+/// test goes to out + row * step, with non-temporal stores if `streams` (rows then start on cache
+/// lines); other rows, or all if `out` is null, go to left[row], with failed[row] their failed
+/// sums.
 struct RoundedRows {
   std::uint16_t* out;
   std::int64_t step;
@@ -85,7 +86,7 @@ struct TileScratch {
   std::vector<std::byte> own_memory;
   std::vector<std::byte> engine_memory;
 
-  /// Room for `count` arrays of numbers of an engine's own, on a cache line.
+  /// Memory for `count` objects of an engine's own, aligned to a cache line.
   template <typename Numbers>
   Numbers* room(std::size_t count) {
     engine_memory.resize(count * sizeof(Numbers) + 64);
@@ -97,7 +98,7 @@ struct TileScratch {
 /// The block of sums of panels i of A and j of B of the tile.
 double* block_of(const MacroTile& tile, TileScratch& scratch, int i, int j);
 void clear_sums(const KcTile& tile, TileScratch& scratch);
-/// Pairs with residual overflow, from the operands themselves in f64: their sums; or all of them,
+/// Pairs with residual overflow, computed from the operands in f64: their sums; or all of them,
 /// rounded and written.
 void sum_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);
 void compute_overflow(const Kernels& kernels, const KcTile& tile, TileScratch& scratch);

@@ -26,8 +26,8 @@ std::uint16_t upper_bits(std::uint64_t rounded) {
   return static_cast<std::uint16_t>((magnitude - ((1023 - 127) << 7)) | (rounded >> 63) << 15);
 }
 
-/// The bf16 of a sum that is off by less than 2^12 of its last places and not so near to a tie; a
-/// branch, where test_rounding has many.
+/// Rounds to bf16 a sum with an error below 2^12 of its last places, unless it is that close to a
+/// tie; one branch, where test_rounding has many.
 bool round_far_from_ties(std::uint64_t sum, std::uint16_t& bits) {
   const auto from_tie = static_cast<std::int64_t>((sum & (2 * kTie - 1)) - kTie);
   if (std::abs(from_tie) <= 1 << 12) return false;

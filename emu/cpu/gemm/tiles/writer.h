@@ -1,4 +1,4 @@
-// Where the rounded bits of a product go, and outputs from sums.
+// Turns sums into outputs, and writes their rounded bits.
 #pragma once
 
 #include <cmath>
@@ -27,7 +27,7 @@ class Writer {
       static_cast<std::uint16_t*>(product_.out.data)[at] = static_cast<std::uint16_t>(bits);
     }
   }
-  /// `bits` as Kernels::round leaves them.
+  /// `bits` as Kernels::round returns them.
   void put_row(Index row, Index column, int n, const void* bits) const {
     if (product_.out_column_step == 1) {
       const std::size_t size = wide_ ? 4 : 2;
@@ -53,7 +53,7 @@ class Writer {
     return static_cast<std::uint16_t*>(product_.out.data) + offset(row, column);
   }
   Index row_step() const { return product_.out_row_step; }
-  /// Whether rows that begin at `to` are large enough a result to be streamed around the caches.
+  /// Whether rows at `to` are aligned and the result large enough for non-temporal stores.
   bool streams(const std::uint16_t* to) const {
     return streams_ && reinterpret_cast<std::uintptr_t>(to) % kLine == 0 &&
            product_.out_row_step * 2 % static_cast<Index>(kLine) == 0;
@@ -86,8 +86,8 @@ class Writer {
 bool round_one(const MicroPanel& a, const MicroPanel& b, int m, int n, double sum,
                std::uint16_t& bits);
 
-/// Outputs of row m of a pair that failed every rounding test, a bit for each column: to fixed
-/// point.
+/// Computes in fixed point the outputs of row m of a pair that failed every rounding test, one bit
+/// per column.
 void put_failed(const Writer& writer, const MicroPanel& a, const MicroPanel& b, int m,
                 std::uint32_t columns, StageCounts& stages);
 /// One pair of panels: sums [m][nr] in f64, rounded once.

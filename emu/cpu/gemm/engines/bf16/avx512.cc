@@ -9,8 +9,8 @@ MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
 
-// A row's lanes are loaded so that each 128 bits have four of the first half and four of the
-// second: unpacking words then leaves the lanes of either half in order.
+// A row is loaded so that each 128-bit lane holds four words of the first half and four of the
+// second: unpacking words then leaves both halves in order.
 __m256i spread(__m256i lanes) {
   return _mm256_permutevar8x32_epi32(lanes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
@@ -27,9 +27,9 @@ __m512i in_order(__m512i words) {
   return _mm512_permutexvar_epi64(first, words);
 }
 
-constexpr int kAhead = 16;  // rows to fetch early: they lie in as many pages
+constexpr int kAhead = 16;  // rows to prefetch; each lies in a page of its own
 
-/// 32 magnitudes looked up in 128 words.
+/// Looks up 32 magnitudes in a table of 128 words.
 struct WordTable {
   __m512i words[4];
   explicit WordTable(const Bf16Table& table) {
@@ -130,8 +130,8 @@ void avx512_count_small(int tiles, Index step, const std::uint16_t* from,
   const __m512i below =
       _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(words)));
   const __m512i one = _mm512_set1_epi16(1);
-  // A magnitude less one is below the bound less one; 0 becomes the greatest, and so does a bound
-  // 0.
+  // Compares magnitude - 1 with bound - 1, so that zeros wrap around to the maximum and are not
+  // counted.  A bound of 0 wraps, too, and is masked off.
   const __m512i bounds =
       _mm512_sub_epi16(_mm512_or_si512(below, _mm512_slli_epi32(below, 16)), one);
   const __mmask32 any = _mm512_cmpneq_epi16_mask(bounds, _mm512_set1_epi16(-1));
@@ -152,7 +152,7 @@ void avx512_count_small(int tiles, Index step, const std::uint16_t* from,
 
 namespace {
 
-/// Sums of 16 lanes in f64, of pairs of neighbours in dwords.
+/// f64 sums of 16 dword lanes, each a pair of neighbouring bf16 words.
 struct LaneSums {
   __m512d low;
   __m512d high;
@@ -177,7 +177,7 @@ struct LaneSums {
 double avx512_sum_f64_of(int blocks, const std::uint16_t* a, const std::uint16_t* b) noexcept {
   LaneSums sums;
   for (int i = 0; i < blocks; ++i, a += kTileWords, b += 2 * kTileWords) {
-    // Four neighbours a step: a gather of sixteen costs more on some processors.
+    // Four neighbours per step: a gather of sixteen is slower on some processors.
     const auto pair = [b](int at) { return _mm_loadu_si32(b + at * 2 * kTileLanes); };
     const auto four = [&pair](int at) {
       return _mm_unpacklo_epi64(_mm_unpacklo_epi32(pair(at), pair(at + 1)),

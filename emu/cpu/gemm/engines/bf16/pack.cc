@@ -11,10 +11,10 @@
 namespace mxo::cpu {
 namespace {
 
-/// Results of K-vectors whose quanta and norms keep these bounds are 0 or normal numbers of bf16.
+/// Within these bounds on quanta and norms, results are 0 or normal bf16 numbers.
 constexpr int kMinQuantum = -62;
 constexpr double kMaxNorm = 0x1p62;
-/// The quantum of a K-vector that is not to be multiplied here is not looked for.
+/// Stands for the quantum of a K-vector whose scales are too far apart for this engine.
 constexpr int kFarQuantum = -4000;
 
 class Bf16Packer {
@@ -139,9 +139,9 @@ class Bf16Packer {
   bool far_ = false;  ///< some K-vector's scales lie too far apart
   Bf16Tally tally_;
   int top_[kMaxNr];
-  int place_[kMaxNr];  ///< exponent of a last place of sums with a K-vector like this one
+  int place_[kMaxNr];  ///< exponent of the last place of a sum of two such K-vectors
   std::uint8_t shift_[BlockScales::kMax][kMaxNr] = {};
-  /// Of a K-vector's elements those below this word may be cut in sums; how many there are.
+  /// Elements below this word may lose bits in sums; counts_ is how many there are.
   alignas(64) std::uint16_t small_[kMaxNr] = {};
   alignas(64) std::uint16_t counts_[kMaxNr] = {};
 };

@@ -7,7 +7,7 @@
 MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 
-/// Both ends of an interval, each rounded away from the other.
+/// Both ends of an interval, rounded outward.
 struct Between {
   __m512 low;
   __m512 high;
@@ -42,8 +42,8 @@ class BlockRows {
 
   [[gnu::always_inline]] inline Row row(int m) const { return {half_of(m, 0), half_of(m, 1)}; }
 
-  /// The ends of row m as bf16, ties to even.  That is monotonic: if both round to one bf16, so
-  /// does all between.
+  /// The ends of row m as bf16, ties to even.  Rounding is monotonic: if both ends round to the
+  /// same bf16, so does everything between.
   [[gnu::always_inline]] inline void put(int m, __m512i low, __m512i high,
                                          RowPutter& putter) const {
     const std::uint32_t failed = _mm512_mask_cmpneq_epi16_mask(scale_.wanted(m), low, high);

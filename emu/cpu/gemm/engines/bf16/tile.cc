@@ -55,7 +55,7 @@ class Bf16Tile {
   TileScratch& scratch_;
   Writer writer_;
   int blocks_;
-  BlockSums* block_sums_;  ///< of two pairs in turn
+  BlockSums* block_sums_;  ///< double buffer: two pairs
 };
 
 PanelBytes bytes(int step, int, const KBlock& k_block) {
@@ -71,7 +71,7 @@ void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   finish_streams();  // before the threads join
 }
 
-/// K-vectors of codes that are neighbours in memory, as rows contracted have them.
+/// Codes of neighbouring K-vectors are adjacent in memory, as when rows are contracted.
 bool suits(const Product& product) {
   return product.out.dtype == Dtype::bf16 && product.form == ScaleForm::mx &&
          product.depth <= kMaxBf16K && product.depth % kBlock == 0 && product.a.row_step == 1 &&

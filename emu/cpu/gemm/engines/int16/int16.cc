@@ -1,5 +1,5 @@
-// The engine of int16: 8-bit codes as pairs of int16, sums of a run in int32, flushed to f64 as
-// often as units change.
+// The int16 engine: 8-bit codes as pairs of int16, int32 sums over a run, flushed to f64 whenever
+// the unit changes.
 #include <cstring>
 
 #include "emu/cpu/gemm/pack/integer_packer.h"
@@ -74,7 +74,7 @@ void compute_whole(const Kernels& kernels, const KcTile& tile, TileScratch& scra
   });
 }
 
-/// With a short K a pair's sums are rounded while they are in L1.
+/// With a short K, a pair's sums are rounded while still in L1.
 void compute(const Kernels& kernels, const KcTile& tile, TileScratch& scratch) {
   const bool is_short = tile.begins_k() && tile.ends_k() && tile.k_block.runs() <= kSpanRuns;
   if (!is_short) return compute_whole(kernels, tile, scratch);

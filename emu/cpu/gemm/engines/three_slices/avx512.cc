@@ -6,8 +6,8 @@ MXO_TARGET_BEGIN("avx512f,avx512bw,avx512vl,avx512dq,fma")
 namespace mxo::cpu {
 namespace {
 
-/// 16 integers with 2^15 + 2^7 added, so that a byte's carry makes the byte below it signed; the
-/// same bytes of each four gathered in a dword.
+/// Adds 2^15 + 2^7 to 16 integers, so that the carries make the two low bytes signed, then gathers
+/// equal bytes of each four integers in a dword.
 __m512i grouped_bytes(__m512i integers) {
   const __m512i order =
       _mm512_broadcast_i32x4(_mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
@@ -29,7 +29,7 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
       const __m512 value = _mm512_loadu_ps(x + at);
       const __m512 scaled = _mm512_scalef_ps(value, e);
       const __m512i integer = _mm512_cvttps_epi32(scaled);
-      // Compared as values: a residual may be too small for a float once it is scaled.
+      // Compare values, not scaled ones: a scaled residual may underflow in f32.
       const __m512 kept =
           _mm512_scalef_ps(_mm512_cvtepi32_ps(integer), _mm512_sub_ps(_mm512_setzero_ps(), e));
       residual |= static_cast<std::uint64_t>(_mm512_cmp_ps_mask(kept, value, _CMP_NEQ_UQ))
@@ -54,7 +54,7 @@ void avx512_encode_three_slices(int chunks, const float* x, int exponent,
 
 namespace {
 
-constexpr int kCounted = 8;  // sums are counted in 2^8 units
+constexpr int kCounted = 8;  // sums are in multiples of 2^8 units
 
 /// Columns [first, first + 16) of a pair.
 template <bool kResiduals>
@@ -71,7 +71,7 @@ struct ThreeSlices16 {
     for (int i = kSliceSums - 2; i > 0; --i) c = _mm512_fmadd_ps(c, next, converted(sums[i][row]));
     __m512 error = _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1.5p-22f),
                                    _mm512_set1_ps(a.lower[row] + b.max_lower));
-    if (kResiduals) {  // which are left out
+    if (kResiduals) {  // not part of the sums
       const __m512 of_a = _mm512_set1_ps(a.residuals[row] * b.max_magnitude);
       const __m512 of_b =
           _mm512_mul_ps(_mm512_load_ps(b.residuals + first), _mm512_set1_ps(a.max_magnitude));

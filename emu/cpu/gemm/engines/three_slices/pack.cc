@@ -1,5 +1,5 @@
-// bf16 words to panels of three slices: each K-vector gets one unit, which keeps its largest
-// element within three slices.
+// bf16 words to panels of three slices: each K-vector gets one unit, such that its largest element
+// fits in three slices.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,17 +14,17 @@ namespace {
 
 /// A panel with more residuals than one element in this many is computed in f64.
 constexpr Index kOverflowShare = 16;
-/// The quantum of a K-vector with residuals is not looked for.
+/// Stands for the quantum of a K-vector with residuals, which is not computed.
 constexpr int kFarQuantum = -4000;
 
-/// The greatest e for which `max_magnitude` times 2^e is an integer of three slices.
+/// The largest e for which `max_magnitude` times 2^e fits in three slices.
 int exponent_for(double max_magnitude) {
   int e = 22 - std::ilogb(max_magnitude);
   if (std::ldexp(max_magnitude, e) > kMaxThreeSliceInteger) --e;
   return e;
 }
 
-/// In four chains, which take a fourth of the time of one.
+/// Four independent chains, to hide latency: a fourth of the time of one.
 double sum_of(const float (&x)[16]) {
   double sum[4] = {};
   for (int i = 0; i < 16; ++i) sum[i % 4] += static_cast<double>(x[i]);

@@ -16,9 +16,9 @@ inline constexpr int kSliceSums = 2 * kSlices - 1;
 inline constexpr int kThreeSliceChunkBytes = kSlices * kTileBytes;
 /// K up to which 3 products of signed bytes for each element stay below 2^31.
 inline constexpr std::int64_t kMaxThreeSliceK = 32768;
-/// Up to which every slice is in [-128, 127].
+/// Max integer all of whose slices are in [-128, 127].
 inline constexpr int kMaxThreeSliceInteger = 0x7F7F7F;
-/// Chunks of B whose half is multiplied at once: it stays in L1 beside A's.
+/// Chunks per pass: those of a half of B stay in L1 together with A's.
 inline constexpr int kSpanChunksAtOnce = 8;
 
 /// Where element c of a chunk lies among its 64.
@@ -34,21 +34,21 @@ struct ThreeSliceTarget {
   int chunk_step;
 };
 
-/// What the runs of a K-vector amount to; a new one for each K-vector.
+/// Statistics over the runs of one K-vector; a new one for each K-vector.
 struct ThreeSliceTally {
   float squares[16] =
-      {};  ///< their sum, raised by 2^-10, is at least that of the integers' and residuals'
+      {};  ///< their sum times 1 + 2^-10 bounds that of integers and residuals from above
   std::uint64_t residual[2];  ///< of the last run, bit c: element c is no integer
 };
 
-/// The first chunks of a run of a K-vector; the integers are those of x * 2^exponent, cut toward
-/// zero.
+/// Encodes the first chunks of a run of a K-vector; the integers are x * 2^exponent, truncated
+/// toward zero.
 void avx512_encode_three_slices(int chunks, const float* x, int exponent,
                                 const ThreeSliceTarget& to, ThreeSliceTally& tally) noexcept;
 
 void pack_three_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                        const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-/// What SlicePair wants to know.
+/// What SlicePair is parameterised by.
 struct ThreeSlices {
   using Sums = ThreeSliceSums;
   static std::int64_t recombined(const Sums& sums, int m, int n) {

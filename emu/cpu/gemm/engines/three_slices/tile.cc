@@ -10,7 +10,7 @@ namespace mxo::cpu {
 namespace {
 
 constexpr int kHalves = kMaxNr / kTileLanes;
-/// A K extent of so many chunks is summed at once, and rounded while its sums are in L1.
+/// Up to this many chunks, K is summed in one pass and rounded while its sums are in L1.
 constexpr Index kMaxChunksAtOnce = 12;
 
 struct ThreeSliceBlock {

@@ -1,4 +1,4 @@
-// Two slices by AVX-512: split, recombined, and the products of residuals that they leave out.
+// Two slices by AVX-512: splitting, recombining, and the products of residuals.
 #include <immintrin.h>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
@@ -65,7 +65,7 @@ void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
 
 namespace {
 
-// Byte `at % 4` of 16 dwords of each slice, joined to integers.
+// Byte `at % 4` of 16 dwords of each slice, recombined to integers.
 __m512i integers(__m512i high, __m512i low, unsigned at) {
   const unsigned bits = 8 * (at % 4);
   const __m128i up = _mm_cvtsi32_si128(static_cast<int>(24 - bits));

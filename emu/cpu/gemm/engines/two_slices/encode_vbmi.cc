@@ -19,7 +19,7 @@ __m512i of_blocks(const std::uint8_t* lower, const std::uint8_t* upper) {
                             1);
 }
 
-/// The entries of bytes whose bit 6 is set, by the six below it; 0 of others.
+/// Table entries for bytes whose bit 6 is set, indexed by the six bits below it; 0 for others.
 __m512i look_up_64(__m512i table, __m512i at) {
   const __mmask64 there = _mm512_movepi8_mask(_mm512_add_epi8(at, at));
   return _mm512_maskz_permutexvar_epi8(there, at, table);
@@ -30,7 +30,7 @@ __m512i look_up_128(const std::uint8_t* table, __m512i magnitude) {
                                   _mm512_load_si512(table + 64));
 }
 
-/// Finds codes that are no number: key(code) > limit.
+/// Finds NaN and infinity codes: key(code) > limit.
 struct SpecialKey {
   __m512i keep, flip;
   int limit;
@@ -54,7 +54,7 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
   const __m512i low_offset = bytes(table.low_offset);
   const __m512i first_integer = bytes(table.shifted[0].residual_below - 1);
   const SpecialKey key(table);
-  const SliceTarget target = to;  // which the stores cannot change
+  const SliceTarget target = to;  // a copy, which the stores cannot alias
   __m512i max_special = zero;
   __m512i squares = _mm512_load_si512(tally.squares);
   __m512i min_magnitude = _mm512_load_si512(tally.min_magnitude);
@@ -73,7 +73,7 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
     const __mmask64 residual =
         _mm512_cmplt_epu8_mask(_mm512_subs_epu8(below, lowered), first_integer);
     tally.residual[chunk] = residual;
-    if (residual != 0) [[unlikely]] {  // the high bytes of integers that were cut are 0
+    if (residual != 0) [[unlikely]] {  // truncated integers have a high byte of 0
       low = _mm512_mask_mov_epi8(look_up_128(lower.low, magnitude), kUpperBlock,
                                  look_up_128(upper.low, magnitude));
     }

@@ -36,7 +36,7 @@ class TwoSlicePacker : IntegerPacker {
   struct KVector {
     BlockScales scales;
     double weight;   ///< of its unit
-    double squares;  ///< at least the sum of those of its values without scale
+    double squares;  ///< upper bound of the sum of squares of its unscaled values
     SliceTally tally;
 
     bool is_special() const { return scales.nan || scales.infinite; }
@@ -56,7 +56,7 @@ class TwoSlicePacker : IntegerPacker {
     for (int lane = 0; lane < panel_.width; ++lane) end_span(lane, first, end);
   }
 
-  /// Of a span in which each K-vector has one unit; else one by one.
+  /// For a span in which each K-vector has one unit; otherwise block by block.
   void set_weights(Index first, Index end) {
     for (Index run = first; run < end; ++run) {
       for (int b = 0; b < kRunBlocks; ++b) {
@@ -70,7 +70,7 @@ class TwoSlicePacker : IntegerPacker {
     }
   }
 
-  /// Whole runs of K-vectors whose codes are neighbours: each K-vector's at once.
+  /// Whole runs where a K-vector's codes are contiguous: one K-vector at a time.
   void pack_k_vectors(Index first, int runs) {
     const std::uint8_t* codes = static_cast<const std::uint8_t*>(factor_.codes.data) +
                                 factor_.start + panel_.first * factor_.row_step + k_block_.start +
@@ -104,7 +104,7 @@ class TwoSlicePacker : IntegerPacker {
     if (!vector.is_special()) {
       SliceTally& tally = vector.tally;
       kernels_.tiles->encode_two_slices(table_, chunks, codes, vector.scales.shift, to, tally);
-      // The next span, to L2: K-vectors are too many for the processor to follow.
+      // Prefetch the next span to L2: too many streams for the hardware prefetcher.
       for (int i = chunks; i < 2 * chunks; ++i) __builtin_prefetch(codes + i * kChunk, 0, 2);
       if (!tally.special) return find_residuals(lane, runs);
       for (int run = 0; run < runs; ++run) mark_special(lane, has_nan(codes + run * kRun));
@@ -234,8 +234,8 @@ class TwoSlicePacker : IntegerPacker {
     }
   }
 
-  /// Blocks of a split span have units of their own in every K-vector: the sums ask for one weight
-  /// each, which a joint K-vector repeats.
+  /// In a split span sums are weighted block by block: a joint K-vector repeats its one weight for
+  /// each block.
   void end_span(int lane, Index first, Index end) {
     KVector& vector = k_vectors_[lane];
     const SliceTally& tally = vector.tally;

@@ -1,5 +1,5 @@
-// The rounding of rows of sums of two slices by AVX-512: to odd in f32, then to bf16.  Residuals
-// are added only where the most that they could add would matter.
+// Rounds rows of two-slice sums by AVX-512: to odd in f32, then to bf16.  Residuals are added only
+// where their upper bound could change the result.
 #include <bit>
 
 #include "emu/cpu/gemm/engines/two_slices/two_slices.h"
@@ -15,7 +15,7 @@ struct TwoSlices16 {
   const KVectorErrors& a;
   const KVectorErrors& b;
   __mmask16 columns;  // that have residuals
-  __m512 of_columns;  // what those add at most
+  __m512 of_columns;  // upper bound of what those add
 
   TwoSlices16(const SlicePair<TwoSlices>& pair, int half)
       : sums(pair.half(half)),
@@ -25,14 +25,14 @@ struct TwoSlices16 {
         of_columns(_mm512_mul_ps(_mm512_load_ps(b.residuals + half * kTileLanes),
                                  _mm512_set1_ps(a.max_magnitude))) {}
 
-  /// A sum is 2^16 u + w, both exact in f32, so that fused steps round it once: down and up.  The
-  /// odd one of the two rounds to bf16 as the sum itself does.
+  /// A sum is 2^16 u + w, both exact in f32, so an fma rounds it once: down and up.  The one with
+  /// an odd last bit (round to odd) rounds to bf16 as the sum itself does.
   template <bool kDeep>
   [[gnu::always_inline]] inline __m512i odd(int row) const {
     const __m512i mixed = _mm512_load_si512(sums[1][row]);
     const __m512i low = _mm512_load_si512(sums[2][row]);
     __m512i u = _mm512_add_epi32(_mm512_srai_epi32(mixed, 8), _mm512_load_si512(sums[0][row]));
-    // Of each dword the lowest byte, one up; 0x80 is no byte.
+    // Moves the lowest byte of each dword up by one; 0x80 gives zero.
     const __m512i one_up = _mm512_broadcast_i32x4(
         _mm_setr_epi32(static_cast<int>(0x80800080u), static_cast<int>(0x80800480u),
                        static_cast<int>(0x80800880u), static_cast<int>(0x80800C80u)));
@@ -53,7 +53,7 @@ struct TwoSlices16 {
     return _mm512_mask_mov_epi32(up, _mm512_test_epi32_mask(down, _mm512_set1_epi32(1)), down);
   }
 
-  /// What the residuals of a row and of the columns add at most, in units of both.
+  /// Upper bound of what the residuals of a row and of the columns add, in units of both.
   [[gnu::always_inline]] inline __m512 max_of_residuals(int row) const {
     return _mm512_add_ps(of_columns, _mm512_set1_ps(a.residuals[row] * b.max_magnitude));
   }
@@ -66,13 +66,13 @@ struct TwoSlices16 {
   return _mm512_mask_add_epi32(up, last, up, _mm512_set1_epi32(1));
 }
 
-/// About a number that its roundings in f32 put off, and something else less than `error`.
+/// An interval around c that covers its f32 rounding errors and another error below `error`.
 [[gnu::always_inline]] inline Ends about(__m512 c, __m512 error) {
   return ends_of(c, _mm512_fmadd_ps(_mm512_abs_ps(c), _mm512_set1_ps(0x1p-21f), error));
 }
 
-/// Sums of one row and half without their residuals, rounded; a bit of each that is too near a tie
-/// for what residuals may add.
+/// Sums of one row and half without their residuals, rounded; `near` marks those that residuals
+/// may carry across a tie.
 struct Rounded16 {
   __m512i bits;
   __mmask16 near;
@@ -90,7 +90,7 @@ template <bool kDeep, bool kResiduals>
           _mm512_mask_test_epi32_mask(any, _mm512_xor_si512(ends.low, ends.high), upper)};
 }
 
-/// The row again, with the residuals of the outputs that are near.
+/// Rounds the row again, with residuals added where `near` is set.
 template <bool kDeep>
 RoundedRow add_residuals(const SlicePair<TwoSlices>& pair, int row, std::uint32_t near) {
   alignas(64) float residuals[kMaxNr] = {};

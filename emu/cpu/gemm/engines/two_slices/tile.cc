@@ -89,7 +89,7 @@ class SpanTile {
   TileScratch& scratch_;
   Writer writer_;
   int chunks_;
-  TwoSliceBlock* blocks_;  ///< of two pairs in turn
+  TwoSliceBlock* blocks_;  ///< double buffer: two pairs
 };
 
 PanelBytes bytes(int step, int scale_step, const KBlock& k_block) {

@@ -5,9 +5,9 @@
 // tiles of 16 lanes by 64 elements.  A run of B is [half][slice][chunk][16][16 lanes][4]: tiles of
 // 64 elements by 16 lanes, four neighbours in a dword.  Slice 0 is the high one.
 //
-// Sums of the slices' products stay below 2^31 for 2^15 elements, so that tiles are emptied once a
-// span: some runs in which each K-vector has one unit, the greatest magnitude of its format at the
-// greatest of its scales just below 2^15.
+// Sums of the slices' products stay below 2^31 for 2^15 elements, so tiles are flushed once per
+// span: some runs in which each K-vector has one unit, such that the format's max magnitude at the
+// largest of its scales is just below 2^15.
 #pragma once
 
 #include <cstring>
@@ -24,14 +24,14 @@ constexpr int tile_of_b(int half, int slice, int chunk) {
 }
 inline constexpr int kRunBytes = 2 * kChunks * kTileBytes;  ///< of A; of B twice as many
 
-/// What one span of a K-vector amounts to, and in `residual` and `special` the last call alone.
+/// Statistics of one span of a K-vector; `residual` and `special` are of the last call only.
 struct alignas(64) SliceTally {
-  /// Their sum is that of (high byte of the magnitude + 1)^2: no element is as large as that many
-  /// 256 units.
+  /// They add up to the sum of (high byte of the magnitude + 1)^2: an upper bound of each element,
+  /// in 256 units.
   std::uint32_t squares[16];
-  std::uint8_t min_magnitude[64];       ///< least magnitude minus 1, modulo 256
+  std::uint8_t min_magnitude[64];       ///< min magnitude minus 1, modulo 256
   std::uint64_t residual[kSpanChunks];  ///< of each chunk, bit c: element c may have a residual
-  bool special;                         ///< there is a NaN or an infinity: the slices hold anything
+  bool special;                         ///< has a NaN or an infinity: the slices are undefined
 
   void clear() {
     std::memset(squares, 0, sizeof(squares));
@@ -49,8 +49,8 @@ struct SliceTarget {
   int place(int chunk) const { return chunk / kChunks * run_step + chunk % kChunks * step; }
 };
 
-/// What of two panels is multiplied: chunks [first, first + count) from a run on, of both blocks
-/// of a chunk or of one alone.
+/// The part of two panels to multiply: chunks [first, first + count) counted from a run, with both
+/// blocks of a chunk or one of them.
 struct ChunkRange {
   int first;
   int count;
@@ -66,7 +66,7 @@ void vbmi_encode_slices(const SliceTable& table, int chunks, const std::uint8_t*
                         const std::uint8_t* shift, const SliceTarget& to,
                         SliceTally& tally) noexcept;
 
-/// int16 pairs of a K-vector's run, as encode_int16 leaves them, to slices.
+/// Splits the int16 pairs of a K-vector's run, as encode_int16 writes them, into slices.
 void avx512_split_pairs(const std::uint32_t* pairs, const SliceTarget& to) noexcept;
 /// c[residual.lane][n] += residual.value * (b[n] * scale_b[n]) for each of `count` residuals of a
 /// run of A, b the same run of B and scale_b its first block's scales.
@@ -79,13 +79,13 @@ void avx512_add_residuals_of_b(int width, const Residual* residuals, int count,
 /// c[m][16 * half + n] += sum * scale_b[16 * half + n] * scale_a[m], for 16 x 16 sums.
 void avx512_add_recombined(const TwoSliceSums& slices, int half, const double* scale_a,
                            const double* scale_b, double* c) noexcept;
-/// Chunk `chunk` of A with one block zero: two tiles, high and low.
+/// Chunk `range.first` of A with one block zeroed: two tiles, high and low.
 void avx512_slices_of_block(const std::int8_t* a, const ChunkRange& range,
                             std::int8_t (&tiles)[2][kTileBytes]) noexcept;
 
 void pack_two_slices(const Kernels& kernels, const Product& product, const Factor& factor,
                      const KBlock& k_block, MicroPanel& panel, PackScratch& scratch);
-/// What SlicePair wants to know.
+/// What SlicePair is parameterised by.
 struct TwoSlices {
   using Sums = TwoSliceSums;
   static std::int64_t recombined(const Sums& sums, int m, int n) {
