@@ -152,7 +152,14 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   }
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
-  return search(backend, call, outputs, std::move(list), progress, nearest, extent);
+  std::vector<Claim> claims =
+      search(backend, call, outputs, std::move(list), progress, nearest, extent);
+  if (!claims.empty() || extent == Extent::all) return claims;
+  list.clear();
+  for (const Output& o : outputs) add_changed_codes(call, o, list);
+  for (Hypothesis& h : list) h.measured = true;
+  if (!list.empty()) claims = search(backend, call, outputs, std::move(list), progress, nearest);
+  return claims;
 }
 
 /// What was found out, and the outputs with what it explains settled.

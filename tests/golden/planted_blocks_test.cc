@@ -146,6 +146,22 @@ const PlantedFault kFaults[] = {
          out.at("scales") = std::move(scales);
        });
      }},
+    {"signs of x are lost in one block of a row", "x.codes=signs_lost",
+     "signs are lost in k = 64-95",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 5), {"x.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index d = 64; d < 96; ++d) t.as<std::uint8_t>()[40 * 512 + d] &= 0x7F;
+       });
+     }},
+    {"signs of w are turned in a block of an expert", "w.codes=negated|x.codes=negated",
+     "signs are turned in k = 128-159",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 5), {"w.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index n = 0; n < 192; ++n) {
+           for (Index d = 128; d < 160; ++d) t.as<std::uint8_t>()[(3 * 192 + n) * 512 + d] ^= 0x80;
+         }
+       });
+     }},
     {"one group of a product is halved", "value.power_of_2|factor", "2^-1",
      [](Backend& b) {
        return spoiled(b, mx_product(b, 5), [](NamedTensors& out) {
