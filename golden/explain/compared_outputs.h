@@ -1,0 +1,30 @@
+// The outputs of a call beside those that were expected.
+// Thread safety: functions of their arguments; any threads at once.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+struct Outputs {
+  std::vector<Output> list;
+  std::vector<std::string> missing;
+  std::string later;  ///< steps that follow from the first that differs
+};
+
+/// `actual` beside `expected`.
+Outputs outputs_of(const Call& call, const NamedTensors& expected, const NamedTensors& actual);
+
+/// Of an operator of many steps only those outputs stay that belong to its first wrong step.
+void keep_first_step(const Call& call, Outputs& outputs);
+
+/// Signal to noise of all outputs, in dB; -infinity where one has a NaN or an infinity of its own.
+double sqnr_of(const std::vector<Output>& outputs);
+
+/// Elements that differ and are not explained yet.
+Index left_of(const std::vector<Output>& outputs);
+
+}  // namespace mxo
