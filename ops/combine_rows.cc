@@ -42,6 +42,11 @@ void check_weights(const Check& check, const Operand& weights, const Operand& sl
 
 }  // namespace
 
+CombineSteps combine_steps_named(std::string_view name) {
+  if (name == "fused") return CombineSteps::fused;
+  return name == "bf16" ? CombineSteps::bf16 : CombineSteps::f32;
+}
+
 void combine_rows(Backend& backend, const CombineRows& op) {
   const Check check("combine_rows");
   check.rank("rows", op.rows, 2);
@@ -49,9 +54,6 @@ void combine_rows(Backend& backend, const CombineRows& op) {
   check_slots(check, backend, op.slots, op.rows.extent[0], false);
   check_weights(check, op.weights, op.slots);
   check.dtype("out", op.out, {Dtype::bf16, Dtype::f32});
-  Operand steps;
-  steps.dtype = op.steps;
-  check.dtype("steps", steps, {Dtype::f32, Dtype::bf16});
   check.shape("out", op.out, {op.slots.extent[0], op.rows.extent[1]});
   check.apart("out", op.out, "rows", op.rows);
   check.apart("out", op.out, "slots", op.slots);

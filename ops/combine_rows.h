@@ -2,15 +2,24 @@
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
+#include <string_view>
+
 #include "formats/any_view.h"
 
 namespace mxo {
 
 class Backend;
 
+/// What is rounded besides the sum at its end.
+enum class CombineSteps : std::uint8_t {
+  f32,    ///< every product and every sum
+  bf16,   ///< both once more, to bf16
+  fused,  ///< every sum with its product in it: acc = fma(row, weight, acc) in f32
+};
+
 /// acc = +0;  for s = 0 .. k-1 ascending: acc = acc + fl(rows[slots[t, s], d] * weights[t, s])
 /// out[t, d] = round(acc)                           every step one f32 rounding
-/// With `steps` bf16 every product and every sum is rounded once more, to bf16.
+/// or with `steps` as CombineSteps says.
 ///
 ///   rows     [R, D]  bf16 or f32
 ///   slots    i32 [T, k]  a row of `rows`, or -1: nothing is added
@@ -19,14 +28,14 @@ class Backend;
 ///
 /// Any extent may be 0, any strides.  Errors, before any byte is written: Error(shape), also on an
 /// index out of range; Error(dtype).
-/// Source: torchtitan b5bcd76c (scores after the experts); Megatron-Core, unpermute in bf16; the
-/// order of the sum is ours.
+/// Source: torchtitan b5bcd76c (scores after the experts); Megatron-Core, unpermute in bf16; Triton
+/// 3.6 on an H200 of `acc += row * weight`, as in vLLM's ep_gather (fused); the order is ours.
 struct CombineRows {
   Operand rows;
   Operand slots;
   Operand weights;
   Result out;
-  Dtype steps = Dtype::f32;
+  CombineSteps steps = CombineSteps::f32;
 };
 
 /// Gradients of CombineRows:
@@ -50,6 +59,9 @@ struct CombineRowsBackward {
   Result drows;
   Result dweights;
 };
+
+/// "f32", "bf16" or "fused"; anything else is f32.
+CombineSteps combine_steps_named(std::string_view name);
 
 void combine_rows(Backend& backend, const CombineRows& op);
 void combine_rows_backward(Backend& backend, const CombineRowsBackward& op);

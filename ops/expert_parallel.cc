@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "ops/checked.h"
-#include "ops/combine_rows.h"
 #include "ops/elementwise.h"
 #include "ops/permute.h"
 
@@ -180,7 +179,8 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
 }
 
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                      const Operand& y, const Operand& weights, const Result& out, Dtype steps) {
+                      const Operand& y, const Operand& weights, const Result& out,
+                      CombineSteps steps) {
   const Check check("combine");
   check_rows(check, "y", y, plan);
   check.rank("out", out, 2);

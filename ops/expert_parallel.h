@@ -4,6 +4,7 @@
 // Thread safety: each rank calls from its own thread (ops/communicator.h).
 #pragma once
 
+#include "ops/combine_rows.h"
 #include "ops/expert_plan.h"
 #include "ops/owned_scaled_tensor.h"
 #include "ops/quantize.h"
@@ -64,7 +65,7 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
 /// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd.
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                       const Operand& y, const Operand& weights, const Result& out,
-                      Dtype steps = Dtype::f32);
+                      CombineSteps steps = CombineSteps::f32);
 
 /// Gradients of combine: drow = bf16(fl(dout[t] * weights[t, s])), sent as `wire` says, to where
 /// the experts left their rows; dweights[t, s] = sum over d ascending of fl(dout * row).

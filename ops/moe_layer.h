@@ -70,7 +70,7 @@ struct MoeLayer {
   GroupScore group_score = GroupScore::two_best;
   OtherGroups other_groups = OtherGroups::excluded;
   Dtype router_logits = Dtype::f32;  ///< or bf16: rounded once, as a bf16 linear layer stores them
-  Dtype combine_steps = Dtype::f32;  ///< of CombineRows
+  CombineSteps combine_steps = CombineSteps::f32;
   MoePipeline pipeline = MoePipeline::mxfp8;
   MoeScores scores = MoeScores::combine;
   GateRule gate = {};

@@ -188,6 +188,7 @@ void moe_layer_backward(Backend& backend, Communicator& communicator, const Save
                         const MoeLayerBackward& op) {
   const Check check("moe_layer");
   const MoeLayer& call = saved.call;
+  check_gradients_gate(check, call.gate);
   check.rank("dy", op.dy, 2);
   check.dtype("dy", op.dy, {Dtype::bf16});
   check.shape("dy", op.dy, {call.x.extent[0], call.x.extent[1]});

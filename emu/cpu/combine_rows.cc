@@ -85,7 +85,7 @@ void spread_token(const FloatKernels& kernels, const CombineRowsBackward& op, In
 }  // namespace
 
 void CpuBackend::run(const CombineRows& op) {
-  if (!adjacent(op.rows) || !adjacent(op.out) || op.steps != Dtype::f32) {
+  if (!adjacent(op.rows) || !adjacent(op.out) || op.steps != CombineSteps::f32) {
     visit_combine(op, [&](auto token) { share_steps(op.out.extent[0], threads_, token); });
     return;
   }

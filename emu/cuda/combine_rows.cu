@@ -25,18 +25,20 @@ struct Slots {
   __device__ float weight_of(Index t, Index s) const { return weighted ? weight(t, s) : 1.0f; }
 };
 
-/// What every product and every sum is rounded to once more.
-template <typename Step>
-__device__ float stepped(float x) {
-  if constexpr (std::is_same_v<Step, float>) {
-    return x;
+/// One slot more, as CombineSteps says.
+template <CombineSteps Steps>
+__device__ float joined(float acc, float x, float weight) {
+  if constexpr (Steps == CombineSteps::fused) {
+    return __fmaf_rn(x, weight, acc);
+  } else if constexpr (Steps == CombineSteps::bf16) {
+    return as_float(canonical<BF16>(acc + as_float(canonical<BF16>(x * weight))));
   } else {
-    return as_float(canonical<Step>(x));
+    return acc + x * weight;
   }
 }
 
 /// N columns of one token a thread, slots ascending.
-template <int N, typename Step, typename R, typename Y>
+template <int N, CombineSteps Steps, typename R, typename Y>
 __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out) {
   const Index strips = ceil_div(out.extent[1] / N, blockDim.x);
   const Index t = static_cast<Index>(blockIdx.x) / strips;
@@ -63,7 +65,7 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
       if (row[a] < 0) continue;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        acc[i] = stepped<Step>(acc[i] + stepped<Step>(as_float(x[a].v[i]) * weight[a]));
+        acc[i] = joined<Steps>(acc[i], as_float(x[a].v[i]), weight[a]);
       }
     }
   }
@@ -73,12 +75,12 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
   *reinterpret_cast<Pack<Y, N>*>(&out(t, d)) = y;
 }
 
-template <int N, typename Step, typename R, typename Y>
+template <int N, CombineSteps Steps, typename R, typename Y>
 void launch_combine(cudaStream_t stream, const CombineRows& op, const Slots& slots) {
   const Index words = op.out.extent[1] / N;
   const int threads = static_cast<int>(std::min<Index>(round_up(words, 32), kThreads));
   const Index blocks = op.out.extent[0] * ceil_div(words, threads);
-  combine_kernel<N, Step><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
+  combine_kernel<N, Steps><<<static_cast<unsigned>(blocks), threads, 0, stream>>>(
       op.rows.as<const R, 2>(), slots, op.out.as<Y, 2>());
 }
 
@@ -143,16 +145,20 @@ void DeviceBackend::run(const CombineRows& op) {
       op.out.extent[1] % kNeighbours == 0 && rows_aligned(op.rows, 16) && rows_aligned(op.out, 16);
   visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
     visit_f32_or_bf16(op.out.dtype, [&](auto to) {
-      visit_f32_or_bf16(op.steps, [&](auto step) {
-        using R = typename decltype(from)::type;
-        using Y = typename decltype(to)::type;
-        using Step = typename decltype(step)::type;
+      using R = typename decltype(from)::type;
+      using Y = typename decltype(to)::type;
+      const auto launch = [&]<CombineSteps Steps>() {
         if (packs) {
-          launch_combine<kNeighbours, Step, R, Y>(stream(), op, slots);
+          launch_combine<kNeighbours, Steps, R, Y>(stream(), op, slots);
         } else {
-          launch_combine<1, Step, R, Y>(stream(), op, slots);
+          launch_combine<1, Steps, R, Y>(stream(), op, slots);
         }
-      });
+      };
+      switch (op.steps) {
+        case CombineSteps::f32: launch.template operator()<CombineSteps::f32>(); break;
+        case CombineSteps::bf16: launch.template operator()<CombineSteps::bf16>(); break;
+        case CombineSteps::fused: launch.template operator()<CombineSteps::fused>(); break;
+      }
     });
   });
   check_launch("combine_rows");

@@ -1,6 +1,7 @@
 // One token of combine_rows, shared by the backends that run on a CPU.
 #pragma once
 
+#include <cmath>
 #include <vector>
 
 #include "emu/reference/elementwise.h"
@@ -21,8 +22,12 @@ void visit_combine(const CombineRows& op, Fn&& run) {
       const auto weights = op.weights.as<const float, 2>();
       const auto out = op.out.as<Y, 2>();
       const bool weighted = op.weights.given();
-      const bool narrow = op.steps == Dtype::bf16;
+      const bool fused = op.steps == CombineSteps::fused;
+      const bool narrow = op.steps == CombineSteps::bf16;
       const auto step = [narrow](float x) { return narrow ? to_float(from_float<BF16>(x)) : x; };
+      const auto add = [=](float acc, float x, float weight) {
+        return fused ? std::fma(x, weight, acc) : step(acc + step(x * weight));
+      };
       run([=](Index t) {
         constexpr Index kStrip = 256;
         for (Index first = 0; first < out.extent[1]; first += kStrip) {
@@ -33,7 +38,7 @@ void visit_combine(const CombineRows& op, Fn&& run) {
             if (row < 0) continue;
             const float weight = weighted ? weights(t, s) : 1.0f;  // a product by 1 is exact
             for (Index d = first; d < past; ++d) {
-              acc[d - first] = step(acc[d - first] + step(to_float(rows(row, d)) * weight));
+              acc[d - first] = add(acc[d - first], to_float(rows(row, d)), weight);
             }
           }
           for (Index d = first; d < past; ++d) out(t, d) = rounded<Y>(acc[d - first]);

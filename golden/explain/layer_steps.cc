@@ -181,6 +181,7 @@ class Layer {
     Call made{op, {}, {}, nullptr};
     made.set.set("rounding", "bf16");
     copy(made, {"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"});
+    if (std::string_view(op) == "swiglu") copy(made, {"arithmetic"});
     made.replace("x", owed(rank(p) + "h"));
     if (std::string_view(op) == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
     return {std::move(made), {{rank(p) + to, inner}}};

@@ -217,7 +217,7 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
     return swiglu_bound(inputs, out);
   }
   // Rounded to bf16 at every step, a sum of slots is another sum.
-  if (slots && parameters.text("steps", "f32") != "f32") return std::nullopt;
+  if (slots && parameters.text("steps", "f32") == "bf16") return std::nullopt;
   if (slots) return slots_bound(op, output, inputs, parameters, out);
   return forward ? forward_bound(inputs, parameters, out, sum)
                  : gradient_bound(inputs, parameters, out, sum);

@@ -34,7 +34,7 @@ class RankCall {
         inputs_(inputs_of_rank(inputs, communicator.rank())),
         stage_(backend, op, inputs_),
         wire_(wire_of(op, set)),
-        steps_(set.text("steps", "f32") == "bf16" ? Dtype::bf16 : Dtype::f32) {
+        steps_(combine_steps_named(set.text("steps", "f32"))) {
     const Index experts = set.integer("experts", 0);
     const bool padded = set.text("layout", "rank_major") == "expert_major_padded";
     plan_ = plan_experts(backend, communicator, stage_.indices("experts"), experts,
@@ -115,7 +115,7 @@ class RankCall {
   NamedViews inputs_;
   Staging stage_;
   Wire wire_;
-  Dtype steps_;  // of combine
+  CombineSteps steps_;  // of combine
   ExpertPlan plan_;
 };
 
@@ -189,7 +189,7 @@ constexpr ParameterSpec kCombineSet[] = {
     kSet[2], kSet[3],
     kSet[4], kSet[5],
     kSet[6], kSet[7],
-    kSet[8], {"steps", "f32|bf16", "what products and sums are rounded to"}};
+    kSet[8], {"steps", "f32|bf16|fused", "what products and sums are rounded to, or one fma"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"dispatch", "rows to the ranks of their experts", kDispatchIn, kDispatchOut, kSet, nullptr,

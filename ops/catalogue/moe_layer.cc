@@ -59,7 +59,7 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   if (set.text("group_score", "two_best") == "best") op.group_score = GroupScore::best;
   if (set.text("other_groups", "excluded") == "zero") op.other_groups = OtherGroups::zero;
   if (set.text("router_logits", "f32") == "bf16") op.router_logits = Dtype::bf16;
-  if (set.text("combine_steps", "f32") == "bf16") op.combine_steps = Dtype::bf16;
+  op.combine_steps = combine_steps_named(set.text("combine_steps", "f32"));
   op.pipeline = pipeline_of(set);
   op.gate = gate_of(set);
   if (set.text("scores", "combine") == "swiglu") op.scores = MoeScores::swiglu;
@@ -249,8 +249,10 @@ constexpr auto kSet = with_sum_parameters({
     kAlphaParameter,
     kLimitParameter,
     kOffsetParameter,
+    kArithmeticParameter,
     {"router_logits", "f32|bf16", "what the exact logits are rounded to"},
-    {"combine_steps", "f32|bf16", "what products and sums of combine are rounded to"},
+    {"combine_steps", "f32|bf16|fused",
+     "of combine: what products and sums are rounded to, or one fma"},
     {"alignment", "32", "rows that an expert's padded rows are a multiple of"},
     {"placement", "fused|unfused", "how rows reach their place; the same bytes"},
     {"recompute", "false|true", "backward computes h and act again; the same bits"},

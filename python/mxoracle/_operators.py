@@ -1800,7 +1800,7 @@ def combine(
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     scale_mode: Literal["rceil", "floor", "ceil", "even"] | Any = None,
     rule: str | int | float | None = None,
-    steps: Literal["f32", "bf16"] | Any = None,
+    steps: Literal["f32", "bf16", "fused"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int = 1,
@@ -1823,7 +1823,7 @@ def combine(
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
-        steps: what products and sums are rounded to (f32, bf16)
+        steps: what products and sums are rounded to, or one fma (f32, bf16, fused)
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
@@ -1953,8 +1953,9 @@ def moe_layer(
     alpha: str | int | float | None = None,
     limit: str | int | float | None = None,
     up_offset: str | int | float | None = None,
+    arithmetic: Literal["rounded", "triton_sm90", "triton_sm90_quotient"] | Any = None,
     router_logits: Literal["f32", "bf16"] | Any = None,
-    combine_steps: Literal["f32", "bf16"] | Any = None,
+    combine_steps: Literal["f32", "bf16", "fused"] | Any = None,
     alignment: str | int | float | None = None,
     placement: Literal["fused", "unfused"] | Any = None,
     recompute: bool | None = None,
@@ -2015,8 +2016,11 @@ def moe_layer(
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
+        arithmetic: of silu: sigma correctly rounded, or Triton's a * sigmoid(a) or a / (1 +
+            exp(-a)) on Hopper (rounded, triton_sm90, triton_sm90_quotient)
         router_logits: what the exact logits are rounded to (f32, bf16)
-        combine_steps: what products and sums of combine are rounded to (f32, bf16)
+        combine_steps: of combine: what products and sums are rounded to, or one fma (f32, bf16,
+            fused)
         alignment: rows that an expert's padded rows are a multiple of (32)
         placement: how rows reach their place; the same bytes (fused, unfused)
         recompute: backward computes h and act again; the same bits (false, true)
@@ -2069,6 +2073,7 @@ def moe_layer(
         alpha=alpha,
         limit=limit,
         up_offset=up_offset,
+        arithmetic=arithmetic,
         router_logits=router_logits,
         combine_steps=combine_steps,
         alignment=alignment,

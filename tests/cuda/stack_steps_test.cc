@@ -153,12 +153,13 @@ TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
   }
 }
 
-TEST_F(CudaStackSteps, CombineInBf16Agrees) {
+TEST_F(CudaStackSteps, CombineInBf16OrFusedAgrees) {
   std::uint32_t seed = 1200;
   for (const Index width : {1, 77, 264}) {
     for (const Fill how : {Fill::noise, Fill::edges, Fill::anything}) {
       for (const Dtype from : kWide) {
         const bool weighted = ++seed % 2 == 0;
+        const CombineSteps steps = seed / 4 % 2 == 0 ? CombineSteps::bf16 : CombineSteps::fused;
         Strided rows = filled(from, {50, width}, {"contiguous"}, how, seed);
         Strided slots(Dtype::i32, {20, 6}, {"contiguous"});
         std::minstd_rand random(seed);
@@ -170,7 +171,7 @@ TEST_F(CudaStackSteps, CombineInBf16Agrees) {
         Strided out(kWide[seed / 2 % 2], {20, width}, {"contiguous"});
         ASSERT_TRUE(agrees(
             {&rows, &slots, &weights}, {&out}, [&](Backend& b, const Inputs& in, const Outputs& o) {
-              combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], Dtype::bf16});
+              combine_rows(b, {in[0], in[1], weighted ? in[2] : Operand{}, o[0], steps});
             }));
       }
     }

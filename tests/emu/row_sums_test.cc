@@ -41,11 +41,12 @@ struct Shape {
 };
 
 Bytes combine_both_ways(Backend& backend, const Shape& s, const Strided& rows, const Strided& dout,
-                        const Tensor& weights, Dtype out_type, bool weighs, const Lie& lie) {
+                        const Tensor& weights, Dtype out_type, bool weighs, const Lie& lie,
+                        CombineSteps steps) {
   const Tensor slots = slots_of(s.tokens, s.k, rows.operand().extent[0]);
   const Operand w = weighs ? weights.operand() : Operand{};
   Strided out(out_type, {s.tokens, s.width}, lie);
-  combine_rows(backend, {rows.operand(), slots.operand(), w, out.result()});
+  combine_rows(backend, {rows.operand(), slots.operand(), w, out.result(), steps});
   Strided drows(out_type, {rows.operand().extent[0], s.width}, lie);
   Tensor dweights(Dtype::f32, {s.tokens, s.k});
   combine_rows_backward(backend,
@@ -64,22 +65,64 @@ TEST(RowSums, CombineAndItsGradientsGiveTheReferencesBytes) {
       for (const bool weighs : {true, false}) {
         for (const Fill how : {Fill::noise, Fill::edges}) {
           const Lie& lie = lies[number++ % lies.size()];
+          const auto steps = static_cast<CombineSteps>(number % 3);
           Strided rows(type, {s.tokens * s.k + 2, s.width}, lie);
           Strided dout(weighs ? type : Dtype::f32, {s.tokens, s.width}, lie);
           fill(rows, how, static_cast<std::uint32_t>(number));
           fill(dout, how, static_cast<std::uint32_t>(number + 100));
           const Tensor weights = test::random_floats(Dtype::f32, {s.tokens, s.k}, number);
           const Bytes want =
-              combine_both_ways(*reference, s, rows, dout, weights, type, weighs, lie);
+              combine_both_ways(*reference, s, rows, dout, weights, type, weighs, lie, steps);
           for (const auto& backend : backends) {
-            EXPECT_TRUE(want ==
-                        combine_both_ways(*backend, s, rows, dout, weights, type, weighs, lie))
+            EXPECT_TRUE(want == combine_both_ways(*backend, s, rows, dout, weights, type, weighs,
+                                                  lie, steps))
                 << backend->name() << ", " << s.tokens << " tokens of " << s.width << ", "
                 << lie.name << ", fill " << static_cast<int>(how) << ", weights " << weighs;
           }
         }
       }
     }
+  }
+}
+
+/// Rows from 1 to 2 by weights from 1/2 to 1: products and sums are exact in binary64.
+TEST(RowSums, FusedSlotsAreRoundedOnceEach) {
+  constexpr Index kTokens = 40;
+  constexpr Index kSlots = 8;
+  constexpr Index kWidth = 64;
+  Tensor rows(Dtype::bf16, {kTokens * kSlots, kWidth});
+  Tensor weights(Dtype::f32, {kTokens, kSlots});
+  Tensor slots(Dtype::i32, {kTokens, kSlots});
+  std::minstd_rand random(7);
+  for (Index i = 0; i < rows.elements(); ++i) {
+    test::put(rows, i, 1.0f + static_cast<float>(random() % 128) / 128.0f);
+  }
+  for (Index i = 0; i < kTokens * kSlots; ++i) {
+    weights.as<float>()[i] = 0.5f + static_cast<float>(random() % (1 << 23)) * 0x1p-24f;
+    slots.as<std::int32_t>()[i] = static_cast<std::int32_t>(i);
+  }
+  for (const auto& backend : all_backends()) {
+    Tensor fused(Dtype::f32, {kTokens, kWidth});
+    Tensor apart(Dtype::f32, {kTokens, kWidth});
+    const auto ask = [&](Tensor& out, CombineSteps steps) {
+      combine_rows(*backend,
+                   {rows.operand(), slots.operand(), weights.operand(), out.result(), steps});
+    };
+    ask(fused, CombineSteps::fused);
+    ask(apart, CombineSteps::f32);
+    Index others = 0;
+    for (Index i = 0; i < fused.elements(); ++i) {
+      float acc = 0.0f;
+      for (Index s = 0; s < kSlots; ++s) {
+        const Index row = i / kWidth * kSlots + s;
+        const double product = static_cast<double>(test::get(rows, row * kWidth + i % kWidth)) *
+                               static_cast<double>(weights.as<float>()[row]);
+        acc = static_cast<float>(static_cast<double>(acc) + product);
+      }
+      ASSERT_EQ(fused.as<float>()[i], acc) << backend->name() << " at " << i;
+      others += apart.as<float>()[i] != acc ? 1 : 0;
+    }
+    EXPECT_GT(others, fused.elements() / 4) << backend->name();
   }
 }
 

@@ -143,6 +143,8 @@ TEST(Bound, IsNoneForRoundedSlotsAndOtherGates) {
   for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
   Parameters set = call.set;
   EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  set.set("steps", "fused");
+  EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
   set.set("steps", "bf16");
   EXPECT_FALSE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
   NamedTensors x;
