@@ -1,4 +1,5 @@
 // Faults around the products that are in no museum: each has to be named.
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -240,6 +241,20 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return activation(b, [](float a, float) { return a * sigmoid(a); }); }},
     {"sigma for silu", "activation=glu", "",
      [](Backend& b) { return activation(b, [](float a, float u) { return sigmoid(a) * u; }); }},
+    {"two slots of a token are exchanged, one bit apart", "row.reordered", "change places",
+     [](Backend& b) {
+       return spoiled(b, route(11, false), [](NamedTensors& out) {
+         auto* experts = out.at("experts").as<std::int32_t>();
+         for (Index i = 0;; ++i) {  // some token has two such experts
+           auto& first = experts[i / 3 * 4];
+           auto& other = experts[i / 3 * 4 + 1 + i % 3];
+           const std::uint32_t apart = static_cast<std::uint32_t>(first ^ other);
+           if (apart < 2 || !std::has_single_bit(apart)) continue;
+           std::swap(first, other);
+           return;
+         }
+       });
+     }},
     {"sigma is Triton's", "activation=triton_sm90", "Hopper",
      [](Backend& b) {
        Call call = swiglu(7);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <vector>
 
 #include "golden/explain/recover/model.h"
 #include "golden/explain/recover/recover.h"
@@ -186,6 +187,23 @@ void add_saturation(const Output& output, const FloatLayout& f, const ElementRea
        [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
 }
 
+/// True if in every row what came is what was wanted in another order.
+bool reordered_in_rows(const Output& output) {
+  for (Index r = 0; r < output.rows; ++r) {
+    std::vector<std::uint64_t> wanted;
+    std::vector<std::uint64_t> came;
+    for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
+      if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+      wanted.push_back(output.wanted(i));
+      came.push_back(output.came(i));
+    }
+    std::sort(wanted.begin(), wanted.end());
+    std::sort(came.begin(), came.end());
+    if (wanted != came) return false;
+  }
+  return true;
+}
+
 /// One bit, the same wherever something differs.
 std::optional<Claim> flipped_bit(Output& output) {
   std::uint64_t mask = 0;
@@ -204,7 +222,10 @@ std::optional<Claim> flipped_bit(Output& output) {
   claim.sentence =
       "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in " + place.words;
   const FloatLayout f = layout_of(output.expected->dtype());
-  if (f.bits > 0 && mask == f.sign() && place.elements >= 4) {
+  if (reordered_in_rows(output)) {  // two numbers that happen to be one bit apart
+    claim.id = "row.reordered";
+    claim.sentence = "values change places within their rows in " + place.words;
+  } else if (f.bits > 0 && mask == f.sign() && place.elements >= 4) {
     Index lost = 0;
     for (Index i = 0; i < output.rows * output.columns; ++i) {
       if (output.marks[static_cast<std::size_t>(i)] == Mark::differs)
