@@ -217,7 +217,8 @@ std::function<int()> prepare(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<Options>();
   app.add_option("FORMAT", options->format,
                  "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
-                 "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, each also with .ftz")
+                 "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, lg2.approx, each also "
+                 "with .ftz, tanh.approx")
       ->required();
   app.add_option("VALUE", options->values,
                  "a code (0x7E), a decimal (3.5), a hex float (0x1.8p+1), inf, nan; write -- "

@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 
 #include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
 #include "formats/error.h"
 
 namespace mxo::tools {
@@ -17,6 +18,8 @@ double reciprocal(double x) { return 1 / x; }
 double reciprocal_root(double x) { return 1 / std::sqrt(x); }
 double root(double x) { return std::sqrt(x); }
 double power_of_two(double x) { return std::exp2(x); }
+double log_to_base_two(double x) { return std::log2(x); }
+double hyperbolic_tangent(double x) { return std::tanh(x); }
 
 constexpr ApproximateFunction kFunctions[] = {
     {"rcp.approx", rcp_approx, reciprocal},
@@ -27,6 +30,9 @@ constexpr ApproximateFunction kFunctions[] = {
     {"sqrt.approx.ftz", sqrt_approx_ftz, root},
     {"ex2.approx", ex2_approx, power_of_two},
     {"ex2.approx.ftz", ex2_approx_ftz, power_of_two},
+    {"lg2.approx", lg2_approx, log_to_base_two},
+    {"lg2.approx.ftz", lg2_approx_ftz, log_to_base_two},
+    {"tanh.approx", tanh_approx, hyperbolic_tangent},
 };
 
 float operand(const std::string& text) {

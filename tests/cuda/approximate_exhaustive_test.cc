@@ -11,7 +11,8 @@ TEST_F(CudaApproximate, EveryFloatIsTheInstructions) {
   using test::Approximate;
   for (const Approximate f :
        {Approximate::rcp_ftz, Approximate::rsqrt_ftz, Approximate::sqrt_ftz, Approximate::ex2_ftz,
-        Approximate::rcp, Approximate::rsqrt, Approximate::sqrt, Approximate::ex2}) {
+        Approximate::rcp, Approximate::rsqrt, Approximate::sqrt, Approximate::ex2,
+        Approximate::lg2_ftz, Approximate::lg2, Approximate::tanh}) {
     EXPECT_EQ(test::differing(f), 0) << "function " << static_cast<int>(f);
   }
 }

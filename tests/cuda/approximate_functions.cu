@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
 
 namespace mxo::test {
 namespace {
@@ -23,6 +24,9 @@ __device__ float instruction(Approximate function, float x) {
     case Approximate::rsqrt: asm volatile("rsqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
     case Approximate::sqrt: asm volatile("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
     case Approximate::ex2: asm volatile("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
+    case Approximate::lg2_ftz: asm volatile("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
+    case Approximate::lg2: asm volatile("lg2.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
+    case Approximate::tanh: asm volatile("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x)); break;
   }
   return y;
 }
@@ -37,6 +41,9 @@ __device__ float ours(Approximate function, float x) {
     case Approximate::rsqrt: return rsqrt_approx(x);
     case Approximate::sqrt: return sqrt_approx(x);
     case Approximate::ex2: return ex2_approx(x);
+    case Approximate::lg2_ftz: return lg2_approx_ftz(x);
+    case Approximate::lg2: return lg2_approx(x);
+    case Approximate::tanh: return tanh_approx(x);
   }
   return 0;
 }

@@ -14,6 +14,9 @@ enum class Approximate : std::uint8_t {
   rsqrt,
   sqrt,
   ex2,
+  lg2_ftz,
+  lg2,
+  tanh,
 };
 
 /// How many of all 2^32 floats the instruction and the function give different bits for.

@@ -1,6 +1,8 @@
 // formats/ as device code: compiled, never run.  Every header of the floor, and its codecs.
 #include "formats/any_view.h"
 #include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
+#include "formats/approximate_lg2_tanh_tables.h"
 #include "formats/approximate_tables.h"
 #include "formats/delayed_scale.h"
 #include "formats/dtype.h"

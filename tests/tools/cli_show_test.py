@@ -167,6 +167,9 @@ class Show(Case):
         self.assertIn("result      0x3F000000 = 0.5", out)
         self.assertIn("error       +0.0000 ulp", out)
         self.assertIn("0x7F800000", self.ok("show", "rcp.approx.ftz.f32", "0x1"))
+        self.assertIn("result      0xBFDE54E2", self.ok("show", "lg2.approx", "0.3"))
+        self.assertIn("result      0xFF800000", self.ok("show", "lg2.approx.ftz", "0x1"))
+        self.assertIn("result      0x3E9526AF", self.ok("show", "tanh.approx", "0.3"))
         self.refused("show", "ex2.approx", "0x1FFFFFFFF", says="needs the bits of an f32")
 
     def test_rounding_is_explained(self):

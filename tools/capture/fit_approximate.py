@@ -30,23 +30,33 @@ def folded_square(x, bits, dropped):
     return total
 
 
-def coefficients(y, bits, dropped, first):
+def coefficients(low, high, bits, dropped, first):
+    """{c0, c1, c2} of sums that lie in low .. high."""
     x = np.arange(1 << bits, dtype=np.int64)
     square = folded_square(x, bits, dropped)
     design = np.stack([np.ones(len(x)), x / len(x), square / square.max()], 1)[first:]
-    _, slope, bend = np.linalg.solve(design.T @ design, design.T @ (y[first:] - y.mean()))
+    middle = ((low - low[-1]) + (high - low[-1])) / 2
+    _, slope, bend = np.linalg.solve(design.T @ design, design.T @ middle[first:])
     for c2 in near(bend / square.max()):
         for c1 in near(slope / len(x)):
-            rest = (y << SCALE) - c1 * x - c2 * square
-            low, high = rest[first:].max(), rest[first:].min() + (1 << SCALE) - 1
-            if low <= high:
-                return int(low), c1, c2
+            rest = c1 * x + c2 * square
+            least, most = (low - rest)[first:].max(), (high - rest)[first:].min()
+            if least <= most:
+                return int(least), c1, c2
     sys.exit("a segment that no quadratic gives")
 
 
 def near(number):
-    middle = round(number * (1 << SCALE))
+    middle = round(number)
     return [middle, middle - 1, middle + 1, middle - 2, middle + 2]
+
+
+def print_table(name, rows):
+    print(f"struct {name.capitalize()}Table {{\n  Quadratic of[{len(rows)}];\n}};")
+    print(f"MXO_HD constexpr {name.capitalize()}Table {name}_table() {{\n  return {{{{")
+    for c0, c1, c2 in rows:
+        print(f"      {{{c0}, {c1}, {c2}}},")
+    print("  }};\n}\n")
 
 
 def main(folder):
@@ -71,15 +81,11 @@ struct Quadratic {
 """)
     for name, one, bits, dropped in NAMES:
         y = np.load(folder / f"{name}.npy").astype(np.int64) - one + (1 << 23)
-        count = len(y) >> bits
-        print(f"struct {name.capitalize()}Table {{\n  Quadratic of[{count}];\n}};")
-        print(f"MXO_HD constexpr {name.capitalize()}Table {name}_table() {{\n  return {{{{")
-        for s in range(count):
-            # rsqrt(1) is 1, outside the binade of its segment.
-            first = 1 if name == "rsqrt" and s == 0 else 0
-            c = coefficients(y[s << bits:(s + 1) << bits], bits, dropped, first)
-            print(f"      {{{c[0]}, {c[1]}, {c[2]}}},")
-        print("  }};\n}\n")
+        low = y.reshape(-1, 1 << bits) << SCALE
+        # rsqrt(1) is 1, outside the binade of its segment.
+        print_table(name, [
+            coefficients(row, row + (1 << SCALE) - 1, bits, dropped, name == "rsqrt" and s == 0)
+            for s, row in enumerate(low)])
     print("}  // namespace mxo::approximate")
 
 

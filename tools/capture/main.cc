@@ -1,14 +1,16 @@
-// mxo_capture OUT_DIR [splits]: what this GPU's matrix units and its library return, as
+// mxo_capture OUT_DIR [splits | functions]: what this GPU's matrix units and its library return, as
 // safetensors; or in how many parts the library sums K, as text, and products of shapes drawn at
-// random.
+// random; or results of its approximate functions, as .npy.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
+#include <string_view>
 
 #include "golden/files/safetensors.h"
+#include "tools/capture/approximate_functions.h"
 #include "tools/capture/cuda_call.h"
 #include "tools/capture/library_gemm.h"
 #include "tools/capture/library_splits.h"
@@ -159,13 +161,17 @@ int run(const std::filesystem::path& directory) {
 }  // namespace mxo::capture
 
 int main(int argc, char** argv) {
-  const bool splits = argc == 3 && std::strcmp(argv[2], "splits") == 0;
-  if (argc != 2 && !splits) {
-    std::fprintf(stderr, "usage: mxo_capture OUT_DIR [splits]\n");
+  const std::string_view what = argc == 3 ? argv[2] : "";
+  if (argc != 2 && what != "splits" && what != "functions") {
+    std::fprintf(stderr, "usage: mxo_capture OUT_DIR [splits | functions]\n");
     return 2;
   }
   try {
-    return splits ? mxo::capture::run_splits(argv[1]) : mxo::capture::run(argv[1]);
+    if (what == "functions") {
+      mxo::capture::write_approximate_functions(argv[1]);
+      return 0;
+    }
+    return what == "splits" ? mxo::capture::run_splits(argv[1]) : mxo::capture::run(argv[1]);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "mxo_capture: %s\n", error.what());
     return 4;
