@@ -106,7 +106,7 @@ constexpr TileShape kTileShapes[] = {
     {32, 16}, {16, 32}, {32, 8},  {8, 32},   {64, 32},  {32, 64},   {64, 16},
     {16, 64}, {128, 8}, {8, 128}, {128, 16}, {16, 128}, {128, 32},  {32, 128}};
 
-void add_tiles(const Factor& f, std::vector<Hypothesis>& list) {
+void add_tiles(const ProductSide& f, std::vector<Hypothesis>& list) {
   for (const TileShape& tile : kTileShapes) {
     const std::string shape = std::to_string(tile.height) + " x " + std::to_string(tile.width);
     const bool square = tile.height == tile.width;
@@ -156,7 +156,7 @@ Reading read_at_stride(const std::string& name, Index stride) {
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const std::optional<Product> product = product_of(call);
   if (!product) return;
-  for (const Factor* f : {&product->a, &product->b}) {
+  for (const ProductSide* f : {&product->a, &product->b}) {
     const std::string name = f->codes_name;
     add(
         list, name + "=flushed", "subnormal codes of " + f->name + " are read as zero",

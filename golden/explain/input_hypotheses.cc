@@ -261,7 +261,7 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                                   {read_transposed("scales")}));
   }
   if (!product) return;
-  for (const Factor* f : {&product->a, &product->b}) {
+  for (const ProductSide* f : {&product->a, &product->b}) {
     const std::string scales = f->scales_name;
     if (f->scales != nullptr) {
       add(

@@ -22,7 +22,8 @@ struct Part {
 using Step = std::function<float(float sum, const Part& part)>;
 
 /// Codes of one line as numbers, without scales.
-std::vector<double> codes_of(const Product& p, const Factor& f, Index g, Index line, bool is_a) {
+std::vector<double> codes_of(const Product& p, const ProductSide& f, Index g, Index line,
+                             bool is_a) {
   std::vector<double> values(static_cast<std::size_t>(p.depth(g)));
   const ElementReader read(f.format);
   for (Index d = 0; d < p.depth(g); ++d) {
@@ -108,7 +109,7 @@ void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, St
 }
 
 /// Scales so small or large that products of two of them, or with a sum, leave the range of f32.
-bool extreme(const Factor& f) {
+bool extreme(const ProductSide& f) {
   if (f.scales == nullptr || size_of(f.scales->dtype()) != 4) return false;
   for (Index i = 0; i < f.scales->elements(); ++i) {
     const float s = std::fabs(f.scales->as<float>()[i]);

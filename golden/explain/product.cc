@@ -10,8 +10,8 @@
 namespace mxo {
 namespace {
 
-Factor factor_of(const Call& call, const std::string& name, const char* format_key) {
-  Factor f;
+ProductSide factor_of(const Call& call, const std::string& name, const char* format_key) {
+  ProductSide f;
   f.name = name;
   f.codes_name = call.has(name + ".codes") ? name + ".codes" : name;
   if (!call.has(f.codes_name)) return f;
@@ -44,7 +44,7 @@ Index block_of(Index extent, Index scales) {
 }
 
 /// One scale for every 32 neighbours of depth, whatever else: e8m0 operands.
-bool is_mx(const Factor& f) { return f.scales != nullptr && size_of(f.scales->dtype()) == 1; }
+bool is_mx(const ProductSide& f) { return f.scales != nullptr && size_of(f.scales->dtype()) == 1; }
 
 /// Number of 128-row tiles before group g (blocks restart at each group).
 Index tiles_before(const Product& p, Index g) {
@@ -54,7 +54,7 @@ Index tiles_before(const Product& p, Index g) {
 }
 
 /// Scale index of column `line`, depth `d` rows into group `g`, of a factor of a gradient.
-Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Index d) {
+Index gradient_scale(const Product& p, const ProductSide& f, Index g, Index line, Index d) {
   if (f.scales != nullptr && f.scales->elements() == 1) return 0;
   if (f.scales == nullptr || f.scales->rank() != 2) return -1;
   const Index columns = f.scales->extent(1);
@@ -65,7 +65,7 @@ Index gradient_scale(const Product& p, const Factor& f, Index g, Index line, Ind
 
 /// Whether the scales of `f` have a line for each of its own, as everything here indexes them: an
 /// operator also takes one for all, or for several lines.
-bool has_scale_lines(const Product& p, const Factor& f, Index lines) {
+bool has_scale_lines(const Product& p, const ProductSide& f, Index lines) {
   if (f.scales == nullptr) return true;
   const Tensor& s = *f.scales;
   if (s.elements() == 1) return true;
@@ -76,7 +76,7 @@ bool has_scale_lines(const Product& p, const Factor& f, Index lines) {
 
 /// `depth` values from element `first` on, `step` apart; scale(d): the index of the scale of d.
 template <typename Scale>
-std::vector<double> line(const Factor& f, Index depth, Index first, Index step, Scale scale) {
+std::vector<double> line(const ProductSide& f, Index depth, Index first, Index step, Scale scale) {
   std::vector<double> values(static_cast<std::size_t>(depth));
   const ElementReader read(f.format);
   Index last = -1;

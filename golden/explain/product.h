@@ -12,7 +12,7 @@
 namespace mxo {
 
 /// One factor: lines that are contracted, [lines, depth], codes with or without scales.
-struct Factor {
+struct ProductSide {
   std::string name;  ///< "x", "w" or "dy"
   const Tensor* codes = nullptr;
   const Tensor* scales = nullptr;  ///< null: none
@@ -26,8 +26,8 @@ struct Factor {
 /// Weight gradient: a = columns of dy, b = columns of x; depth: the rows of group g.
 struct Product {
   bool wgrad = false;
-  Factor a;
-  Factor b;
+  ProductSide a;
+  ProductSide b;
   std::vector<Index> ends;
   Index groups() const { return static_cast<Index>(ends.size()); }
   Index begin(Index g) const { return g == 0 ? 0 : ends[static_cast<std::size_t>(g) - 1]; }

@@ -33,7 +33,7 @@ std::vector<Index> range(Index first, Index past) {
 }
 
 /// Outputs of `trial` that differ within the window.
-Index differing(const Question& q, const Trial& trial, const Call& part, const Tensor& seen) {
+Index differing(const Question& q, const SumTrial& trial, const Call& part, const Tensor& seen) {
   Call call = part;
   call.set = trial.set;
   NamedTensors actual;
@@ -41,11 +41,11 @@ Index differing(const Question& q, const Trial& trial, const Call& part, const T
   return match(run_call(q.backend, call), actual).differing;
 }
 
-std::vector<Trial> thin(const Question& q, std::vector<Trial> trials, const Window& window) {
+std::vector<SumTrial> thin(const Question& q, std::vector<SumTrial> trials, const Window& window) {
   if (window.rows.empty() || window.columns.empty()) return trials;
   const Call part = sliced(q.product, *product_of(q.product), window);
   const Tensor seen = sliced_result(q.y, window);
-  std::erase_if(trials, [&](const Trial& t) { return differing(q, t, part, seen) > 0; });
+  std::erase_if(trials, [&](const SumTrial& t) { return differing(q, t, part, seen) > 0; });
   return trials;
 }
 
@@ -94,7 +94,8 @@ std::string result_of(const Accumulation& sum) {
   return to + ", " + how;
 }
 
-void describe_parameters(const Question& q, OperandKind kind, const Trial& best, Fingerprint& f) {
+void describe_parameters(const Question& q, OperandKind kind, const SumTrial& best,
+                         Fingerprint& f) {
   add_parameter(f, "family", place_of);
   if (!is_machine(best.sum)) return;
   add_parameter(f, "chunk", [](const Accumulation& s) { return std::to_string(s.chunk) + " k"; });
@@ -108,7 +109,7 @@ void describe_parameters(const Question& q, OperandKind kind, const Trial& best,
   const std::pair<std::size_t, const char*> keys[] = {
       {1, "sum.chunk"}, {2, "sum.bits"}, {3, "sum.output"}, {4, "sum.promote"}, {5, "sum.split"}};
   for (const auto& [at, key] : keys) {
-    for (const Trial& other : neighbours(best, kind, key)) {
+    for (const SumTrial& other : neighbours(best, kind, key)) {
       const bool fits = std::any_of(f.fits.begin(), f.fits.end(),
                                     [&](const SumFit& fit) { return fit.sum == other.sum; });
       if (fits) continue;
@@ -157,7 +158,7 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
   const bool probed = !shorts.empty();
   if (progress) progress(0.0, "instruction");
 
-  std::vector<Trial> trials =
+  std::vector<SumTrial> trials =
       shape_trials(product.set, kind, probed ? Shapes::all : Shapes::likely);
   f.tried = static_cast<Index>(trials.size());
   if (probed) {
@@ -175,14 +176,14 @@ Fingerprint fit_sum(Backend& backend, const Call& product, OperandKind kind, con
   trials = thin(q, std::move(trials), whole);
 
   // A row of the table as it stands says more than one that was altered to fit.
-  const auto plain = [](const Trial& t) { return t.sum == t.row->sum; };
+  const auto plain = [](const SumTrial& t) { return t.sum == t.row->sum; };
   std::stable_partition(trials.begin(), trials.end(), plain);
-  for (const Trial& t : trials) f.fits.push_back({t.sum, std::string(t.row->name), t.set});
+  for (const SumTrial& t : trials) f.fits.push_back({t.sum, std::string(t.row->name), t.set});
   // Rows that are one and the same sum entered once: name them all.
   for (const SumRow& row : sums()) {
-    const bool fits =
-        (row.kind == kind || row.operands == "any") &&
-        std::any_of(trials.begin(), trials.end(), [&](const Trial& t) { return t.sum == row.sum; });
+    const bool fits = (row.kind == kind || row.operands == "any") &&
+                      std::any_of(trials.begin(), trials.end(),
+                                  [&](const SumTrial& t) { return t.sum == row.sum; });
     if (fits) f.machines.emplace_back(row.name);
   }
   if (!trials.empty()) describe_parameters(q, kind, trials.front(), f);

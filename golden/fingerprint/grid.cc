@@ -11,7 +11,7 @@ namespace {
 
 using Keys = std::vector<std::pair<std::string, std::string>>;
 
-void add(std::vector<Trial>& trials, const SumRow& row, Parameters set, OperandKind kind,
+void add(std::vector<SumTrial>& trials, const SumRow& row, Parameters set, OperandKind kind,
          const Keys& keys) {
   set.set("sum", row.name);
   for (const auto& [key, value] : keys) {
@@ -20,7 +20,7 @@ void add(std::vector<Trial>& trials, const SumRow& row, Parameters set, OperandK
   try {
     const Accumulation sum = sum_from(set, kind);
     const bool known =
-        std::any_of(trials.begin(), trials.end(), [&](const Trial& t) { return t.sum == sum; });
+        std::any_of(trials.begin(), trials.end(), [&](const SumTrial& t) { return t.sum == sum; });
     if (!known) trials.push_back({&row, std::move(set), sum});
   } catch (const Error&) {
     // No such combination: a chunk, say, that the order of the machine does not allow.
@@ -36,8 +36,8 @@ std::string_view output_name(const Accumulation& sum) {
 
 }  // namespace
 
-std::vector<Trial> shape_trials(const Parameters& base, OperandKind kind, Shapes shapes) {
-  std::vector<Trial> trials;
+std::vector<SumTrial> shape_trials(const Parameters& base, OperandKind kind, Shapes shapes) {
+  std::vector<SumTrial> trials;
   for (const SumRow& row : sums()) {
     // Where scales are one, a fold of blocks is a promotion: rows that fold are left to explain.
     const bool takes = row.kind == kind || row.operands == "any";
@@ -67,10 +67,10 @@ std::vector<Trial> shape_trials(const Parameters& base, OperandKind kind, Shapes
   return trials;
 }
 
-std::vector<Trial> floor_trials(const std::vector<Trial>& trials, OperandKind kind) {
-  std::vector<Trial> all = trials;
+std::vector<SumTrial> floor_trials(const std::vector<SumTrial>& trials, OperandKind kind) {
+  std::vector<SumTrial> all = trials;
   const bool can_underflow = kind == OperandKind::bf16 || kind == OperandKind::mx;
-  for (const Trial& trial : trials) {
+  for (const SumTrial& trial : trials) {
     if (!can_underflow || trial.sum.family != SumFamily::fused_dot) continue;
     for (const char* floor : {"-126", "-132", "-133", "-134", "-1000"}) {
       add(all, *trial.row, trial.set, kind, {{"sum.floor", floor}});
@@ -79,9 +79,9 @@ std::vector<Trial> floor_trials(const std::vector<Trial>& trials, OperandKind ki
   return all;
 }
 
-std::vector<Trial> schedule_trials(const std::vector<Trial>& trials, OperandKind kind) {
-  std::vector<Trial> all = trials;
-  for (const Trial& trial : trials) {
+std::vector<SumTrial> schedule_trials(const std::vector<SumTrial>& trials, OperandKind kind) {
+  std::vector<SumTrial> all = trials;
+  for (const SumTrial& trial : trials) {
     if (!is_machine(trial.sum)) continue;
     for (const char* promote : {"0", "1", "2", "4", "8", "16"}) {
       add(all, *trial.row, trial.set, kind, {{"sum.promote", promote}});
@@ -100,7 +100,7 @@ std::vector<Trial> schedule_trials(const std::vector<Trial>& trials, OperandKind
   return all;
 }
 
-std::vector<Trial> neighbours(const Trial& trial, OperandKind kind, const std::string& key) {
+std::vector<SumTrial> neighbours(const SumTrial& trial, OperandKind kind, const std::string& key) {
   std::vector<std::string> values;
   const auto near = [&](int value, std::initializer_list<int> others) {
     for (const int other : others) {
@@ -120,9 +120,9 @@ std::vector<Trial> neighbours(const Trial& trial, OperandKind kind, const std::s
       if (output != output_name(sum)) values.emplace_back(output);
     }
   }
-  std::vector<Trial> near_by;
+  std::vector<SumTrial> near_by;
   for (const std::string& value : values) add(near_by, *trial.row, trial.set, kind, {{key, value}});
-  std::erase_if(near_by, [&](const Trial& t) { return t.sum == sum; });
+  std::erase_if(near_by, [&](const SumTrial& t) { return t.sum == sum; });
   return near_by;
 }
 

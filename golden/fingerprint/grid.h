@@ -7,7 +7,7 @@
 
 namespace mxo {
 
-struct Trial {
+struct SumTrial {
   const SumRow* row;  ///< of the table, that the settings start from
   Parameters set;
   Accumulation sum;
@@ -18,12 +18,12 @@ enum class Shapes : std::uint8_t { all, likely };
 
 /// The rows of the table for `kind`, and for fused sums other chunks, fraction bits and outputs;
 /// no two are the same sum.
-std::vector<Trial> shape_trials(const Parameters& base, OperandKind kind, Shapes shapes);
+std::vector<SumTrial> shape_trials(const Parameters& base, OperandKind kind, Shapes shapes);
 /// `trials` with other floors of the largest exponent, where results can underflow.
-std::vector<Trial> floor_trials(const std::vector<Trial>& trials, OperandKind kind);
+std::vector<SumTrial> floor_trials(const std::vector<SumTrial>& trials, OperandKind kind);
 /// `trials` with every promotion interval, split and tile.
-std::vector<Trial> schedule_trials(const std::vector<Trial>& trials, OperandKind kind);
+std::vector<SumTrial> schedule_trials(const std::vector<SumTrial>& trials, OperandKind kind);
 /// `trial` with one parameter moved to its neighbours; `key` as in --set.
-std::vector<Trial> neighbours(const Trial& trial, OperandKind kind, const std::string& key);
+std::vector<SumTrial> neighbours(const SumTrial& trial, OperandKind kind, const std::string& key);
 
 }  // namespace mxo

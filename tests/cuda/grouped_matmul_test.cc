@@ -11,7 +11,7 @@
 namespace mxo {
 namespace {
 
-using test::Fill;
+using test::CaseFill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Layout;
@@ -61,7 +61,7 @@ TEST_F(CudaProducts, OfMixedSidesHaveTheBytesOfCpu) {
   std::uint64_t seed = 5;
   for (const Scales scales : test::kMixedScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      for (const Fill fill : {Fill::moderate, Fill::wide, Fill::special}) {
+      for (const CaseFill fill : {CaseFill::moderate, CaseFill::wide, CaseFill::special}) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;
@@ -105,7 +105,7 @@ std::vector<GemmSpec> large_specs() {
   std::uint64_t seed = 77;
   for (const Scales scales : test::kUsualScales) {
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      for (const Fill fill : test::kFills) {
+      for (const CaseFill fill : test::kFills) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;
@@ -129,7 +129,7 @@ std::vector<GemmSpec> large_specs() {
 TEST_F(CudaProducts, OfSeveralTilesHaveTheBytesOfCpu) {
   for (const GemmSpec& spec : large_specs()) {
     EXPECT_EQ(differing(spec, kExact), 0) << describe(spec);
-    if (spec.fill == Fill::cancelling || spec.fill == Fill::giant) continue;
+    if (spec.fill == CaseFill::cancelling || spec.fill == CaseFill::giant) continue;
     for (const SumRow& row : sums()) {
       if (!is_machine(row.sum) || row.kind != kind_of(spec)) continue;
       EXPECT_EQ(differing(spec, row.sum), 0) << row.name << ", " << describe(spec);

@@ -14,7 +14,7 @@
 namespace mxo {
 namespace {
 
-using test::Fill;
+using test::CaseFill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
@@ -26,7 +26,7 @@ TEST_P(GemmDigits, GiveTheBytesOfTheDefinitionOnHostileProducts) {
   for (GemmSpec spec : test::hostile_specs(1)) {
     if (spec.scales != Scales::none && spec.scales != Scales::mx) continue;
     spec.out = Dtype::bf16;
-    for (const Fill fill : test::kFills) {
+    for (const CaseFill fill : test::kFills) {
       spec.fill = fill;
       GemmCase one(spec);
       GemmCase other(spec);

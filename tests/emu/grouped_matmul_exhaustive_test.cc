@@ -9,7 +9,7 @@
 namespace mxo {
 namespace {
 
-using test::Fill;
+using test::CaseFill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
@@ -26,7 +26,7 @@ Index check_pair(Scales scales, Dtype a, Dtype b, std::vector<Index> forward_gro
   std::uint64_t seed = 1000;
   for (const Pass pass : {Pass::forward, Pass::wgrad}) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
-      for (const Fill fill : test::kFills) {
+      for (const CaseFill fill : test::kFills) {
         GemmSpec spec;
         spec.scales = scales;
         spec.pass = pass;

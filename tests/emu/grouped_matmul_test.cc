@@ -12,7 +12,7 @@
 namespace mxo {
 namespace {
 
-using test::Fill;
+using test::CaseFill;
 using test::GemmCase;
 using test::GemmSpec;
 using test::Pass;
@@ -25,7 +25,7 @@ struct Product {
 
 class GroupedMatmul : public testing::TestWithParam<Product> {
  protected:
-  GemmSpec spec(Fill fill, Dtype out) const {
+  GemmSpec spec(CaseFill fill, Dtype out) const {
     GemmSpec s;
     s.scales = GetParam().scales;
     s.pass = GetParam().pass;
@@ -44,7 +44,7 @@ class GroupedMatmul : public testing::TestWithParam<Product> {
 TEST_P(GroupedMatmul, ExactIsTheRealNumberRoundedOnce) {
   const auto reference = make_reference_backend();
   test::BigSum sum;
-  for (const Fill fill : test::kFills) {
+  for (const CaseFill fill : test::kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference);
@@ -55,7 +55,7 @@ TEST_P(GroupedMatmul, ExactIsTheRealNumberRoundedOnce) {
 
 TEST_P(GroupedMatmul, FmaChainRoundsAfterEveryStep) {
   const auto reference = make_reference_backend();
-  for (const Fill fill : test::kFills) {
+  for (const CaseFill fill : test::kFills) {
     for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
       GemmCase gemm(spec(fill, out));
       gemm.run(*reference, kFmaChain);
@@ -71,7 +71,8 @@ class MixedProducts : public testing::TestWithParam<Scales> {
     std::vector<GemmSpec> all;
     std::uint64_t seed = 40;
     for (const Pass pass : {Pass::forward, Pass::wgrad}) {
-      for (const Fill fill : {Fill::moderate, Fill::wide, Fill::cancelling, Fill::special}) {
+      for (const CaseFill fill :
+           {CaseFill::moderate, CaseFill::wide, CaseFill::cancelling, CaseFill::special}) {
         for (const Dtype out : {Dtype::f32, Dtype::bf16}) {
           GemmSpec s;
           s.scales = GetParam();
@@ -80,7 +81,7 @@ class MixedProducts : public testing::TestWithParam<Scales> {
           s.out = out;
           const bool forward = pass == Pass::forward;
           // Past one square of scales: of w, and of x in the middle of a group.
-          const bool wide = fill == Fill::moderate || fill == Fill::cancelling;
+          const bool wide = fill == CaseFill::moderate || fill == CaseFill::cancelling;
           const std::vector<Index> rows =
               wide ? std::vector<Index>{2, 0, 3} : std::vector<Index>{126, 0, 4};
           s.groups = forward ? rows : std::vector<Index>{64, 0, 192};

@@ -58,7 +58,7 @@ struct SideScales {
 std::pair<SideScales, SideScales> sides_of(Scales scales, Pass pass);
 
 /// What the numbers of a case are.
-enum class Fill : std::uint8_t {
+enum class CaseFill : std::uint8_t {
   moderate,    ///< any finite code, scales near 1: what training has
   wide,        ///< any finite code, scales of the whole range: bytes 0, 1, 254; f32 subnormals
   cancelling,  ///< every term meets its negative, near by or far away, but for a few
@@ -67,8 +67,8 @@ enum class Fill : std::uint8_t {
   ties,        ///< results on the midpoint of two floats, or one quantum beside; also subnormal
                ///< ones and ones at the edge of overflow
 };
-inline constexpr Fill kFills[] = {Fill::moderate, Fill::wide,    Fill::cancelling,
-                                  Fill::giant,    Fill::special, Fill::ties};
+inline constexpr CaseFill kFills[] = {CaseFill::moderate, CaseFill::wide,    CaseFill::cancelling,
+                                      CaseFill::giant,    CaseFill::special, CaseFill::ties};
 
 struct GemmSpec {
   Scales scales = Scales::mx;
@@ -80,7 +80,7 @@ struct GemmSpec {
   Index spare_rows = 0;                  ///< rows beyond the last group
   Index n = 32;
   Index k = 64;
-  Fill fill = Fill::moderate;
+  CaseFill fill = CaseFill::moderate;
   Layout layout = Layout::packed;
   std::uint64_t seed = 1;
 };

@@ -31,12 +31,12 @@ class Filler {
     for (Index i = 0; i < gemm_.lines_a(g); ++i) base_line(g, true, i, length);
     for (Index j = 0; j < gemm_.lines_b(); ++j) base_line(g, false, j, length);
     switch (gemm_.spec().fill) {
-      case Fill::moderate:
-      case Fill::wide: break;
-      case Fill::cancelling: cancel(g, length); break;
-      case Fill::giant: raise_one(g, length); break;
-      case Fill::special: sprinkle(g, length); break;
-      case Fill::ties: tie(g, length); break;
+      case CaseFill::moderate:
+      case CaseFill::wide: break;
+      case CaseFill::cancelling: cancel(g, length); break;
+      case CaseFill::giant: raise_one(g, length); break;
+      case CaseFill::special: sprinkle(g, length); break;
+      case CaseFill::ties: tie(g, length); break;
     }
   }
 
@@ -65,7 +65,7 @@ class Filler {
   }
 
   std::uint32_t finite_code(Dtype dtype) {
-    const bool wide = gemm_.spec().fill == Fill::wide;
+    const bool wide = gemm_.spec().fill == CaseFill::wide;
     if (dtype == Dtype::f16) {
       const std::uint32_t field = wide ? draw(31) : 8 + draw(15);
       return draw(2) << 15 | field << 10 | draw(1u << 10);
@@ -80,7 +80,7 @@ class Filler {
   }
 
   std::uint32_t finite_scale(Dtype dtype) {
-    const bool wide = gemm_.spec().fill == Fill::wide;
+    const bool wide = gemm_.spec().fill == CaseFill::wide;
     if (dtype == Dtype::e8m0) {
       constexpr std::uint32_t extremes[] = {0, 1, 254, 127};
       if (!wide) return 120 + draw(14);

@@ -5,7 +5,7 @@ namespace mxo::test {
 
 class GemmCase;
 
-/// Fills codes and scales as the case's Fill says.
+/// Fills codes and scales as the case's CaseFill says.
 void fill_operands(GemmCase& gemm);
 
 }  // namespace mxo::test

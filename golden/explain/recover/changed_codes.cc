@@ -24,7 +24,7 @@ using Line = std::vector<double>;
 struct Sides {
   const Product& p;
   Side side;
-  const Factor& factor() const { return side == Side::a ? p.a : p.b; }
+  const ProductSide& factor() const { return side == Side::a ? p.a : p.b; }
   Line own(Index g, Index i) const { return side == Side::a ? p.line_a(g, i) : p.line_b(g, i); }
   Line other(Index g, Index j) const { return side == Side::a ? p.line_b(g, j) : p.line_a(g, j); }
   Index output(const Output& y, Index g, Index i, Index j) const {

@@ -39,7 +39,7 @@ Grid::Grid(Dtype format) {
 std::string CodeRule::words(const Grid& g) const {
   std::string text;
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
-  if (rounding != Rounding::even) {
+  if (rounding != CodeRounding::even) {
     add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
   }
   const auto number = [](double v) {
@@ -58,8 +58,9 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
   std::size_t most = 0;
   for (const CodePair& p : pairs) most = std::max(most, p.code);
   const double normal = g.least_normal();
-  for (const Rounding rounding : {Rounding::even, Rounding::away_ties, Rounding::zero_ties,
-                                  Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
+  for (const CodeRounding rounding :
+       {CodeRounding::even, CodeRounding::away_ties, CodeRounding::zero_ties, CodeRounding::zero,
+        CodeRounding::away, CodeRounding::down, CodeRounding::up}) {
     CodeRule rule{rounding, g.top(), 0, false};
     Index wrong = 0;
     double least_wrong = std::numeric_limits<double>::infinity();

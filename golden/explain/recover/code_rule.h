@@ -12,7 +12,7 @@
 
 namespace mxo {
 
-enum class Rounding : std::uint8_t { even, away_ties, zero_ties, zero, away, down, up };
+enum class CodeRounding : std::uint8_t { even, away_ties, zero_ties, zero, away, down, up };
 
 /// Magnitudes of a format in the order of their codes.
 class Grid {
@@ -24,20 +24,20 @@ class Grid {
   bool fnuz() const { return fnuz_; }
 
   /// The magnitude code of |v|, saturated.
-  std::size_t round(double v, Rounding rounding) const {
+  std::size_t round(double v, CodeRounding rounding) const {
     const double m = std::abs(v);
     if (m >= values_.back()) return top();
     const std::size_t low = m < values_[1] ? 0 : low_[key_of(m) - key_of(values_[1])];
     if (values_[low] == m) return low;
     const double half = 0.5 * (values_[low] + values_[low + 1]);
     switch (rounding) {
-      case Rounding::even: return m > half || (m == half && (low & 1) != 0) ? low + 1 : low;
-      case Rounding::away_ties: return m >= half ? low + 1 : low;
-      case Rounding::zero_ties: return m > half ? low + 1 : low;
-      case Rounding::zero: return low;
-      case Rounding::away: return low + 1;
-      case Rounding::down: return v < 0 ? low + 1 : low;
-      case Rounding::up: break;
+      case CodeRounding::even: return m > half || (m == half && (low & 1) != 0) ? low + 1 : low;
+      case CodeRounding::away_ties: return m >= half ? low + 1 : low;
+      case CodeRounding::zero_ties: return m > half ? low + 1 : low;
+      case CodeRounding::zero: return low;
+      case CodeRounding::away: return low + 1;
+      case CodeRounding::down: return v < 0 ? low + 1 : low;
+      case CodeRounding::up: break;
     }
     return v < 0 ? low : low + 1;
   }
@@ -56,7 +56,7 @@ class Grid {
 
 /// A rule of codes, measured.
 struct CodeRule {
-  Rounding rounding = Rounding::even;
+  CodeRounding rounding = CodeRounding::even;
   std::size_t clamp = 0;  ///< largest code
   double jump = 0;        ///< magnitudes above become the largest code; 0: none do
   bool flush = false;     ///< codes below the least normal one are zero

@@ -146,7 +146,7 @@ bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
     }
     return out;
   };
-  for (const Factor* f : {&p->a, &p->b}) {
+  for (const ProductSide* f : {&p->a, &p->b}) {
     Tensor codes = wider(*f->codes, block);
     if (f->scales != nullptr && f->scales->shape().back() > 1 &&
         f->scales->rank() == f->codes->rank()) {

@@ -90,14 +90,14 @@ Tensor shifted(const Tensor& given, const Shift& s, bool rows, const std::vector
   return out;
 }
 
-bool shift(Call& call, const Factor& names, const Shift& s, bool rows,
+bool shift(Call& call, const ProductSide& names, const Shift& s, bool rows,
            const std::vector<Index>& begins) {
   if (!call.has(names.codes_name)) return false;
   call.replace(names.codes_name, shifted(call.input(names.codes_name), s, rows, begins));
   return true;
 }
 
-std::string words_of(const Factor& f, const Shift& s, bool wgrad) {
+std::string words_of(const ProductSide& f, const Shift& s, bool wgrad) {
   const Index by = std::abs(s.by);
   return (f.scales == nullptr ? f.name : "the codes of " + f.name) + " are read " +
          std::to_string(by) +
@@ -118,7 +118,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
   std::vector<Index> begins{0};
   begins.insert(begins.end(), p.ends.begin(), p.ends.end());
   for (const bool is_a : {true, false}) {
-    const Factor& f = is_a ? p.a : p.b;
+    const ProductSide& f = is_a ? p.a : p.b;
     Product plain = p;
     (is_a ? plain.a : plain.b).scales = nullptr;
     // Per element: codes of this side, its scales times the other side's values.

@@ -167,7 +167,7 @@ class LineRun {
   const Product& p_;
   const Output& y_;
   bool is_a_;
-  const Factor& factor_;
+  const ProductSide& factor_;
   Product plain_;  ///< without the scales of this side
   Index group_ = 0;
   Index first_ = 0;
@@ -206,7 +206,7 @@ struct Found {
 
 void add(const Product& p, bool is_a, Part part, const Found& found,
          std::vector<Hypothesis>& list) {
-  const Factor& f = is_a ? p.a : p.b;
+  const ProductSide& f = is_a ? p.a : p.b;
   const std::string line = is_a && !p.wgrad ? "rows of " : p.wgrad ? "columns of " : "lines of ";
   const std::string words =
       part == Part::scales ? "the scales of the " + line + f.name + " are "
@@ -299,7 +299,7 @@ void add_permutation(const Product& p, LineRun& run, bool is_a, Part part,
 
 void add_measured_lines(const Product& p, const Output& output, std::vector<Hypothesis>& list) {
   for (const bool is_a : {true, false}) {
-    const Factor& f = is_a ? p.a : p.b;
+    const ProductSide& f = is_a ? p.a : p.b;
     LineRun run(p, output, is_a);
     if (run.empty()) continue;
     // Scales that several lines share are no lines of their own.

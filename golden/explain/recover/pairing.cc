@@ -302,7 +302,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   if (!moved) return;
   const std::string words = words_of(p, x_of, block);
   struct Moved {
-    const Factor& factor;
+    const ProductSide& factor;
     const std::vector<Index>& source;
     const std::string& id;
   };
@@ -311,7 +311,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   std::vector<Index> begins{0};
   begins.insert(begins.end(), p.ends.begin(), p.ends.end());
   for (const Moved& m : {Moved{p.a, x_of, a_id}, Moved{p.b, w_of, b_id}}) {
-    const Factor& f = m.factor;
+    const ProductSide& f = m.factor;
     const bool bytes = f.scales != nullptr && size_of(f.scales->dtype()) == 1;
     const bool whole =
         std::all_of(begins.begin(), begins.end(), [](Index begin) { return begin % 32 == 0; });

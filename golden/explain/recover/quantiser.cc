@@ -244,7 +244,7 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
   std::array<Bin, kBins> bins{};
   for (const CodePair& p : pairs) {
     const double m = std::abs(p.v);
-    const std::size_t low = grid.round(m, Rounding::zero);
+    const std::size_t low = grid.round(m, CodeRounding::zero);
     if (low == grid.top() || grid.value(low) == m) {
       if (p.code != low) return false;
       continue;
@@ -265,8 +265,8 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
 /// Codes that are neighbours of their values, the nearer as often as it is nearer.
 std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const Cast& cast,
                                         const Grid& grid) {
-  CodeRule down{Rounding::zero, grid.top(), 0, false};
-  CodeRule up{Rounding::away, grid.top(), 0, false};
+  CodeRule down{CodeRounding::zero, grid.top(), 0, false};
+  CodeRule up{CodeRounding::away, grid.top(), 0, false};
   const std::string words =
       "codes are rounded at random (stochastic rounding): each to one of the "
       "two neighbours of its value, the nearer as often as it is nearer";

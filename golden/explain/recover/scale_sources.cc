@@ -62,7 +62,7 @@ struct Strides {
   bool lines_are_columns = false;
 };
 
-std::string words_of(const Affine& map, const Strides& own, const Factor& f) {
+std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
   const auto all_equal = [&](auto fn) {
     return std::all_of(map.shift.begin(), map.shift.end(), fn);
   };

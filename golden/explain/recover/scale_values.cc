@@ -33,15 +33,15 @@ constexpr ValueRule kValueRules[] = {
 
 constexpr std::uint8_t kNanByte = 255;
 
-const Factor& factor_named(const Product& p, const std::string& scales) {
+const ProductSide& factor_named(const Product& p, const std::string& scales) {
   return p.a.scales_name == scales ? p.a : p.b;
 }
 
-const Factor& other_than(const Product& p, const std::string& scales) {
+const ProductSide& other_than(const Product& p, const std::string& scales) {
   return p.a.scales_name == scales ? p.b : p.a;
 }
 
-bool has_nan_byte(const Factor& f) {
+bool has_nan_byte(const ProductSide& f) {
   const auto* bytes = f.scales->as<std::uint8_t>();
   return std::find(bytes, bytes + f.scales->elements(), kNanByte) != bytes + f.scales->elements();
 }
@@ -51,7 +51,7 @@ bool has_nan_byte(const Factor& f) {
 bool read_as_power(Call& call, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->a.scales == nullptr || p->b.scales == nullptr) return false;
-  const Factor& other = other_than(*p, scales);
+  const ProductSide& other = other_than(*p, scales);
   if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(factor_named(*p, scales))) return false;
   Tensor own = call.input(scales);
   for (Index i = 0; i < own.elements(); ++i) {
@@ -72,7 +72,7 @@ bool read_as_power(Call& call, const std::string& scales) {
 }
 
 /// Blocks of a line whose scale is byte 255.
-std::vector<Index> nan_blocks(const Product& p, const Factor& f, Index g, Index line) {
+std::vector<Index> nan_blocks(const Product& p, const ProductSide& f, Index g, Index line) {
   std::vector<Index> found;
   for (Index d = 0; d < p.depth(g); d += p.block) {
     const Index at = &f == &p.a ? p.scale_a(g, line, d) : p.scale_b(g, line, d);
@@ -98,8 +98,8 @@ double infinite_sum(const std::vector<double>& a, const std::vector<double>& b,
 bool write_infinities(const Call& call, NamedTensors& out, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || out.count(p->output) == 0) return false;
-  const Factor& own = factor_named(*p, scales);
-  const Factor& other = other_than(*p, scales);
+  const ProductSide& own = factor_named(*p, scales);
+  const ProductSide& other = other_than(*p, scales);
   if (other.scales != nullptr && size_of(other.scales->dtype()) != 1) return false;
   if (!has_nan_byte(own)) return false;
   Product codes = *p;
@@ -132,7 +132,7 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
   return true;
 }
 
-void add_nan_byte(const Factor& f, std::vector<Hypothesis>& list) {
+void add_nan_byte(const ProductSide& f, std::vector<Hypothesis>& list) {
   if (!has_nan_byte(f)) return;
   const std::string name = f.scales_name;
   list.push_back({name + "=byte_255",
@@ -150,9 +150,9 @@ void add_nan_byte(const Factor& f, std::vector<Hypothesis>& list) {
 
 }  // namespace
 
-std::string side_words(const Factor& f) { return "the scales of " + f.name; }
+std::string side_words(const ProductSide& f) { return "the scales of " + f.name; }
 
-void add_scale_values(const Factor& f, std::vector<Hypothesis>& list) {
+void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
   if (f.scales == nullptr) return;
   const std::string name = f.scales_name;
   const bool bytes = size_of(f.scales->dtype()) == 1;

@@ -35,9 +35,9 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
 void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list);
 
 /// "the scales of x".
-std::string side_words(const Factor& factor);
+std::string side_words(const ProductSide& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.
-void add_scale_values(const Factor& factor, std::vector<Hypothesis>& list);
+void add_scale_values(const ProductSide& factor, std::vector<Hypothesis>& list);
 
 /// Every scale `name` replaced by value(scale), on the grid of its type.
 bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value);

@@ -13,7 +13,7 @@ struct Seen {
   Side side;
   std::vector<Effective> lines;
 
-  const Factor& factor() const { return side == Side::a ? product.a : product.b; }
+  const ProductSide& factor() const { return side == Side::a ? product.a : product.b; }
   /// Where the scale of a block of a group's line lies in the tensor of scales, or -1.
   Index at(Index group, Index line, Index block) const;
   Index at(const Effective& e, Index block) const { return at(e.group, e.line, block); }
