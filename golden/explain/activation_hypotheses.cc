@@ -1,6 +1,7 @@
 // Gated activations that are not silu(gate) * up.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "formats/approximate.h"
 #include "formats/exp.h"
@@ -53,12 +54,16 @@ bool activate(const Call& call, NamedTensors& out, float (*of)(float, float)) {
   const Tensor& x = call.input("x");
   const Index columns = y->second.shape().back();
   if (x.elements() != 2 * y->second.elements() || columns == 0) return false;
+  const auto limit =
+      static_cast<float>(call.set.real("limit", std::numeric_limits<double>::infinity()));
   const auto at = [&x](Index i) {
     return x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
   };
   for (Index i = 0; i < y->second.elements(); ++i) {
     const Index r = i / columns;
-    float v = of(at(r * 2 * columns + i % columns), at(r * 2 * columns + columns + i % columns));
+    const float gate = at(r * 2 * columns + i % columns);
+    const float up = at(r * 2 * columns + columns + i % columns);
+    float v = of(std::min(gate, limit), std::clamp(up, -limit, limit));
     if (call.has("probs")) v *= call.input("probs").as<float>()[r];
     if (y->second.dtype() == Dtype::bf16) {
       y->second.as<BF16>()[i] = encode<kBF16>(v);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <set>
 
 #include "formats/error.h"
@@ -125,6 +126,16 @@ void Bench::choose(Index rows, Index columns) {
   std::vector<Index> own = failing_columns(window_.rows);
   if (own.empty()) own = bad.columns;
   window_.columns = whole_columns(*product_, spread(own, product_->n, columns), 2 * columns);
+  // Of columns that share scales only the first are kept: some of those that fail must be.
+  std::vector<Index> kept;
+  std::set_intersection(own.begin(), own.end(), window_.columns.begin(), window_.columns.end(),
+                        std::back_inserter(kept));
+  if (!kept.empty() || own.empty()) return;
+  const std::vector<Index> more = whole_columns(*product_, own, columns);
+  std::vector<Index> right = std::move(window_.columns);
+  window_.columns.clear();
+  std::set_union(right.begin(), right.end(), more.begin(), more.end(),
+                 std::back_inserter(window_.columns));
 }
 
 void Bench::choose(Window window) {

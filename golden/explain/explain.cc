@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "formats/error.h"
@@ -53,13 +54,24 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   }
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
-  std::vector<Claim> claims =
-      search(backend, call, outputs, std::move(list), progress, nearest, extent);
-  if (!claims.empty() || extent == Extent::all) return claims;
+  // What is known of some lines only is said where nothing is known of all of them.
+  std::vector<Hypothesis> of_lines;
+  const auto is_of_lines = [](const Hypothesis& h) {
+    return !h.only.rows.empty() || !h.only.columns.empty();
+  };
+  std::copy_if(list.begin(), list.end(), std::back_inserter(of_lines), is_of_lines);
+  std::erase_if(list, is_of_lines);
+  const auto searched = [&](std::vector<Hypothesis> some) {
+    return search(backend, call, outputs, std::move(some), progress, nearest, extent);
+  };
+  std::vector<Claim> claims = searched(std::move(list));
+  if (extent == Extent::all) return claims;
   list.clear();
-  for (const Output& o : outputs) add_changed_codes(call, o, list);
+  for (const Output& o : outputs) add_misread_parts(call, o, list);
   for (Hypothesis& h : list) h.measured = true;
-  if (!list.empty()) claims = search(backend, call, outputs, std::move(list), progress, nearest);
+  for (std::vector<Hypothesis>* more : {&list, &of_lines}) {
+    if (left_of(outputs) > 0 && !more->empty()) append(claims, searched(std::move(*more)));
+  }
   return claims;
 }
 
@@ -234,6 +246,7 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
     append(claims, recover_tiles(o));
     append(claims, recover_factors(o));
     append(claims, recover_mapped(o));
+    append(claims, recover_scaled(o));
   }
   if (is_patchwork(claims, left_of(shown.outputs))) {
     // One cause that gives every bit says more than what several parts look like.

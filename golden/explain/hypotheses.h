@@ -56,6 +56,7 @@ void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list)
 void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 
 }  // namespace mxo

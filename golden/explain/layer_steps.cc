@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "formats/error.h"
 #include "golden/explain/steps.h"
 
 namespace mxo {
@@ -44,7 +45,11 @@ class Layer {
 
  private:
   static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
-  const Tensor& owed(const std::string& name) const { return expected_.at(name); }
+  const Tensor& owed(const std::string& name) const {
+    const auto at = expected_.find(name);
+    if (at == expected_.end()) throw Error(Fault::shape, name + ": not among the expected outputs");
+    return at->second;
+  }
   bool has(const std::string& name) const { return expected_.count(name) > 0; }
 
   void copy(Call& to, std::initializer_list<const char*> keys) const {

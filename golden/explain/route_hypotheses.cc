@@ -157,7 +157,6 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   rule("top_k=by_index", "slots are in the order of experts rather than of their scores",
        [](Router& r) { r.by_index = true; });
   rule("ties=higher", "ties go to the higher expert", [](Router& r) { r.ties_to_higher = true; });
-  add_setting(list, "scale", "1", "scale=left_out", "the factor of the weights is left out");
 }
 
 }  // namespace mxo

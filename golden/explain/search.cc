@@ -161,7 +161,8 @@ class Windows {
       if (!trial || trial->broken > 0) return all_ ? std::nullopt : std::move(trial);
     }
     bench_.take(some_);
-    return bench_.run({&h});
+    auto trial = bench_.run({&h});
+    return all_ && trial && trial->broken > 0 ? std::nullopt : std::move(trial);
   }
 
  private:

@@ -69,8 +69,7 @@ TEST(Explain, SaysAFactorThatIsNoPowerOfTwo) {
     }
   });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
-  EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << e.sentence();
-  EXPECT_NE(e.pattern.find("nearly what is owed times 0.01042"), std::string::npos) << e.sentence();
+  EXPECT_EQ(e.sentence(), "explained: all of y: every value is 1/96 times what is expected");
 }
 
 /// Gradients that run on from expert to expert are no groups that end before their first row.

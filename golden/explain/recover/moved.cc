@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "golden/explain/recover/recover.h"
 
@@ -179,6 +180,23 @@ std::vector<Claim> claims_of(Output& output, Index width) {
   return claims;
 }
 
+/// Whether what lies between the rows that were placed are rows of the output, too: rows in another
+/// order come some rows apart by chance.
+bool holds_rows(const Output& output, const std::vector<std::uint8_t>& placed) {
+  std::unordered_set<std::string_view> rows;
+  for (Index r = 0; r < output.owed; ++r) {
+    rows.insert(piece(*output.expected, r * output.columns, output.columns));
+  }
+  for (Index r = 0; r < output.owed; ++r) {
+    const Index at = r * output.columns;
+    const std::string_view here = piece(*output.actual, at, output.columns);
+    if (placed[static_cast<std::size_t>(at)] || plain(here, size_of(output.expected->dtype())))
+      continue;
+    if (rows.count(here) > 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::vector<Claim> recover_stride(Output& output) {
@@ -210,7 +228,7 @@ std::vector<Claim> recover_stride(Output& output) {
     std::fill_n(placed.begin() + to, output.columns, std::uint8_t{1});
     ++rows;
   }
-  if (rows < 3) return {};
+  if (rows < 3 || (stride % output.columns == 0 && holds_rows(output, placed))) return {};
   Claim claim;
   claim.id = "rows.stride";
   claim.sentence = "rows of " + output.name + " are written " + std::to_string(stride) +

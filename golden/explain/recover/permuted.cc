@@ -1,4 +1,5 @@
 // Rows or columns of an output in another order that comes again every few.
+#include <algorithm>
 #include <cstring>
 
 #include "golden/explain/name/permutation.h"
@@ -30,6 +31,18 @@ class Lines {
     }
     return true;
   }
+  /// Runs of so many lines in which something differs.
+  Index runs_that_differ(Index period) const {
+    Index found = 0;
+    for (Index line = 0; line < count(); line += period) {
+      bool differs = false;
+      for (Index i = line; i < std::min(line + period, count()) && !differs; ++i) {
+        differs = !fits(i, i);
+      }
+      found += differs;
+    }
+    return found;
+  }
   Index source(const Permutation& p, Index i) const {
     const Index line = rows_ ? i / o_.columns : i % o_.columns;
     const Index from = p.from(line);
@@ -55,7 +68,8 @@ std::optional<Claim> claim_lines(Output& output, bool rows) {
   };
   for (const Permutation& p : permutations_of(fits)) {
     // An order without a name has to come again, and one row for all of them.
-    if ((!p.has_name() || p.source.front() == p.source.back()) && 2 * p.period() > n) continue;
+    const bool again = 2 * p.period() <= n && lines.runs_that_differ(p.period()) > 1;
+    if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
     auto claim = claim_model(
         output, [&](Index i) { return output.wanted(lines.source(p, i)); },
         rows ? "order.rows" : "order.columns",

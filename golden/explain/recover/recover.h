@@ -28,6 +28,8 @@ std::vector<Claim> recover_column_order(Output& output);
 std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
 std::vector<Claim> recover_factors(Output& output);
+/// All of it, rows or columns multiplied by a number; columns to which a number was added.
+std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.
 std::vector<Claim> recover_mapped(Output& output);
 

@@ -11,8 +11,9 @@ namespace mxo {
 
 /// Hypotheses that follow from the scales (and parts of the depth) which the output shows.
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);
-/// Hypotheses that follow from what the codes of some blocks were taken for: dear, and last.
-void add_changed_codes(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Hypotheses that parts of the depth of some lines were read from elsewhere, or without their
+/// signs, scales or values: dear, and last.
+void add_misread_parts(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// The same of a dequantised tensor: the scale that every block shows.
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Hypotheses that follow from which expert's weights and which row of x each row shows.

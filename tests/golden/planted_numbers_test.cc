@@ -1,0 +1,188 @@
+// Factors, biases and limits that are left out, applied twice or to a part: each has to be named.
+#include <cstring>
+
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+float at(const Tensor& t, Index i) {
+  return t.dtype() == Dtype::f32 ? t.as<float>()[i] : decode(t.as<BF16>()[i]);
+}
+
+void put(Tensor& t, Index i, float v) {
+  if (t.dtype() == Dtype::f32) {
+    t.as<float>()[i] = v;
+  } else {
+    t.as<BF16>()[i] = encode<kBF16>(v);
+  }
+}
+
+/// y times a number in some rows and columns.
+Planted multiplied(Backend& b, const Call& call, float by, Index from, Index to, Index first,
+                   Index last) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    const Index columns = y.shape().back();
+    for (Index r = from; r < to; ++r) {
+      for (Index c = first; c < last; ++c) put(y, r * columns + c, by * at(y, r * columns + c));
+    }
+  });
+}
+
+Call linear() {
+  NamedTensors in;
+  in.emplace("x", random_bf16({224, 256}, 9));
+  in.emplace("w", random_bf16({4, 192, 256}, 10));
+  in.emplace("bias", random_bf16({4, 192}, 11));
+  in.emplace("group_ends", ends_of({64, 128, 128, 224}));
+  return make_call("grouped_linear", in, with({{"recipe", "bf16"}}));
+}
+
+Planted biased(Backend& b, const std::function<float(const Tensor&, Index)>& bias) {
+  return altered(b, linear(), {"bias"}, [&](Tensor& t, const Tensor& given) {
+    for (Index i = 0; i < t.elements(); ++i) put(t, i, bias(given, i));
+  });
+}
+
+Call gated(const char* op, const char* limit) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, 7));
+  if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
+  Call call = make_call(op, in, with({{"rounding", "bf16"}}));
+  if (*limit) call.set.set("limit", limit);
+  return call;
+}
+
+/// A gate with a limit of 3 made by one without, of x that was held before.
+Planted held(Backend& b, const char* op, bool gate, bool up) {
+  Call wrong = gated(op, "");
+  Tensor x = wrong.input("x");
+  for (Index i = 0; i < x.elements(); ++i) {
+    const bool is_gate = i % 256 < 128;
+    if (at(x, i) > 3.0f && (is_gate ? gate : up)) put(x, i, 3.0f);
+    if (at(x, i) < -3.0f && !is_gate && up) put(x, i, -3.0f);
+  }
+  wrong.replace("x", std::move(x));
+  return planted(b, gated(op, "3"), wrong);
+}
+
+Planted with_setting(Backend& b, const Call& call, const char* key, const char* value) {
+  Call wrong = call;
+  wrong.set.set(key, value);
+  return planted(b, call, wrong);
+}
+
+Call route() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({64, 16}, 7));
+  return make_call("route", in, with({{"top_k", "4"}, {"scale", "2.5"}}));
+}
+
+Call layer() {
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  Call call =
+      make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}, {"scale", "2.5"}}));
+  call.world = &ranks();
+  return call;
+}
+
+const PlantedFault kFaults[] = {
+    {"y is 1.1 times as large", "value.factor",
+     "all of y: every value is 1.1 times what is expected",
+     [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.1f, 0, 224, 0, 192); }},
+    {"a group is 1.1 times as large", "value.factor",
+     "all of group 1 of y: every value is 1.1 times what is expected",
+     [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.1f, 70, 121, 0, 192); }},
+    {"a tile was summed twice", "value.factor",
+     "columns 64 to 127 of rows 128 to 191 of group 3 of y: every value is 2 times",
+     [](Backend& b) { return multiplied(b, mx_product(b, 1), 2.0f, 128, 192, 64, 128); }},
+    {"columns are a third", "value.factor",
+     "columns 32 to 63 of y: every value is 1/3 times what is expected",
+     [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.0f / 3.0f, 0, 224, 32, 64); }},
+    {"rows have factors of their own", "value.factors",
+     "all of y: each row is multiplied by a factor of its own, 1.05 to 1.79",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         for (Index i = 0; i < y.elements(); ++i) {
+           put(y, i, at(y, i) * (1.05f + static_cast<float>(i / 192) / 300.0f));
+         }
+       });
+     }},
+    {"a bias nobody asked for", "value.offsets", "each column has a number of its own added",
+     [](Backend& b) {
+       return spoiled(b, mx_product(b, 1), [](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         for (Index i = 0; i < y.elements(); ++i) {
+           put(y, i, at(y, i) + 1e4f + 100.0f * static_cast<float>(i % 192));
+         }
+       });
+     }},
+    {"the bias is left out", "bias=left_out", "the bias is left out",
+     [](Backend& b) {
+       Call wrong = linear();
+       wrong.inputs.erase("bias");
+       return planted(b, linear(), wrong);
+     }},
+    {"the bias is added twice", "bias=twice", "the bias is added twice",
+     [](Backend& b) {
+       return biased(b, [](const Tensor& t, Index i) { return 2.0f * at(t, i); });
+     }},
+    {"every group takes the first bias", "bias=first", "the bias of expert 0",
+     [](Backend& b) { return biased(b, [](const Tensor& t, Index i) { return at(t, i % 192); }); }},
+    {"every group takes the next bias", "bias=other_expert", "the bias of the expert after",
+     [](Backend& b) {
+       return biased(b, [](const Tensor& t, Index i) { return at(t, (i + 192) % 768); });
+     }},
+    {"every column takes the next bias", "bias=columns", "the bias of the column after",
+     [](Backend& b) {
+       return biased(b,
+                     [](const Tensor& t, Index i) { return at(t, i / 192 * 192 + (i + 1) % 192); });
+     }},
+    {"the factor of the weights comes twice", "scale=twice", "applied twice",
+     [](Backend& b) { return with_setting(b, route(), "scale", "6.25"); }},
+    {"the factor of a layer comes twice", "scale=twice", "applied twice",
+     [](Backend& b) { return with_setting(b, layer(), "scale", "6.25"); }},
+    {"the factor of a layer is left out", "scale=left_out", "left out",
+     [](Backend& b) { return with_setting(b, layer(), "scale", "1"); }},
+    {"nothing is limited", "limit=left_out", "the limit of gate and up is left out",
+     [](Backend& b) { return held(b, "swiglu", false, false); }},
+    {"the gate alone is limited", "limit=gate", "and up is not",
+     [](Backend& b) { return held(b, "swiglu", true, false); }},
+    {"up alone is limited", "limit=up", "and the gate is not",
+     [](Backend& b) { return held(b, "swiglu", false, true); }},
+    {"nothing is limited backward", "limit=left_out", "the limit of gate and up is left out",
+     [](Backend& b) { return held(b, "swiglu_backward", false, false); }},
+    {"gradients pass the limit", "limit=gradient", "at the limit rather than zero",
+     [](Backend& b) { return held(b, "swiglu_backward", true, true); }},
+    {"alpha is another stack's", "alpha=1.702", "a sigma(1.702 a)",
+     [](Backend& b) { return with_setting(b, gated("swiglu_backward", ""), "alpha", "1.702"); }},
+};
+
+class PlantedNumbers : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedNumbers, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedNumbers,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Some rows twice as large by chance share no number.
+TEST(PlantedNumber, IsNoNumberWhereValuesDisagree) {
+  const auto backend = make_cpu_backend();
+  const Planted p = spoiled(*backend, mx_product(*backend, 1), [](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    for (Index i = 0; i < y.elements(); ++i)
+      put(y, i, at(y, i) * (i * 2654435761 >> 20 & 1 ? 1.1f : 1.2f));
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("value.f")) << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
