@@ -49,11 +49,22 @@ class DeviceBackend : public Backend {
   void run(const DelayedScale&) override;
   void run(const SwizzleScales&) override;
   void run(const UnswizzleScales&) override;
+  void run(const PackScales&) override;
+  void run(const UnpackScales&) override;
   void run(const PadGroups&) override;
   void run(const UnpadGroups&) override;
   void run(const PermuteIndices&) override;
   void run(const Permute&) override;
   void run(const Unpermute&) override;
+  void run(const RowsToGroups&) override;  // index_maps.cu
+  void run(const GroupsToRows&) override;
+  void run(const GroupsToMasked&) override;  // masked_rows.cu
+  void run(const MaskedToGroups&) override;
+  void run(const MapExperts&) override;
+  void run(const MaskToExperts&) override;
+  void run(const ExpertsToMask&) override;
+  void run(const MoeAlignBlockSize&) override;
+  void run(const BlocksToExperts&) override;
   void run(const Cast&) override;
   void run(const AddBias&) override;
   void run(const ColumnSum&) override;

@@ -3,13 +3,11 @@
 
 #include <cstring>
 
+#include "emu/reference/packed_place.h"
 #include "emu/reference/reference_backend.h"
 
 namespace mxo {
 namespace {
-
-constexpr Index kAligned = 4;  // elements of 16 bytes
-constexpr Index kTileRows8 = 8;
 
 /// Where a scale lies: its bytes among the scales, and those of its place in the packed ones.
 template <typename Scales, typename Move>
@@ -18,23 +16,12 @@ void each_scale(PackedLayout layout, const AnyView<Scales>& scales, const Move& 
   const Index matrices = first == 1 ? scales.extent[0] : 1;
   const Index rows = scales.extent[first];
   const Index columns = scales.extent[first + 1];
-  const Index wide = round_up(rows, kAligned);
-  const Index deep = round_up(columns, kAligned);
   for (Index e = 0; e < matrices; ++e) {
     for (Index m = 0; m < rows; ++m) {
       for (Index k = 0; k < columns; ++k) {
         const Index from = (first == 1 ? e * scales.stride[0] : 0) + m * scales.stride[first] +
                            k * scales.stride[first + 1];
-        switch (layout) {
-          case PackedLayout::mn_major_tma:
-          case PackedLayout::cublas_1x128: move(from, ((e * columns + k) * wide + m) * 4); break;
-          case PackedLayout::packed_ue8m0:
-            move(from, ((e * deep / 4 + k / 4) * wide + m) * 4 + k % 4);
-            break;
-          case PackedLayout::tiles_8x4:
-            move(from, ((m / kTileRows8) * (deep / 4) + k / 4) * 32 + m % kTileRows8 * 4 + k % 4);
-            break;
-        }
+        move(from, packed_byte(layout, rows, columns, e, m, k));
       }
     }
   }
