@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/group_rows.h"
@@ -22,10 +23,10 @@ constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 constexpr double kU = 0x1p-24;
 
 /// Which sum ACTUAL claims: an unknown kernel, or a row of `mxo list sums` with the parameters of
-/// the call where it asks for the same.
+/// the call where it asks for the same.  `shared` k at a time have the same f32 scales; 0: all.
 std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
                                     const Parameters& set, const ProductFactor& a,
-                                    const ProductFactor& b) {
+                                    const ProductFactor& b, Index shared) {
   if (name.empty()) return std::nullopt;
   Parameters chosen = set;
   if (set.text("sum", "exact") != name) {
@@ -37,8 +38,7 @@ std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
   const OperandKind kind = operand_kind(a.type, b.type, a.blocks_of_32 || b.blocks_of_32);
   const Accumulation sum = sum_from(chosen, kind);
   if (is_machine(sum)) require_machine_takes(op, sum, kind);
-  const bool along = a.blocks > 1 || b.blocks > 1;
-  return settled_sum(op, sum, scaled, numbers, along ? 128 : 0);
+  return settled_sum(op, sum, scaled, numbers, shared);
 }
 
 /// One output: blocks of products that share their scales, in any fold.
@@ -142,7 +142,8 @@ std::optional<ErrorBound> forward_bound(const NamedTensors& inputs, const Parame
   std::optional<ProductFactor> x = factor_of_rows(inputs, "x", set);
   std::optional<ProductFactor> w = factor_of_rows(inputs, "w", set);
   if (!x || !w) return std::nullopt;
-  const auto sum = claimed("grouped_matmul", name, set, *x, *w);
+  const bool along = x->blocks > 1 || w->blocks > 1;
+  const auto sum = claimed("grouped_matmul", name, set, *x, *w, along ? 128 : 0);
   const bool scaled = x->scales != nullptr || w->scales != nullptr;
   if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
     for (ProductFactor* factor : {&*x, &*w}) {
@@ -171,12 +172,19 @@ std::optional<ErrorBound> forward_bound(const NamedTensors& inputs, const Parame
   return bound;
 }
 
+/// Rows of a group that share the f32 scales of both sides; 0: all.
+Index shared_rows(const ProductFactor& dy, const ProductFactor& x) {
+  return std::gcd(dy.scales == nullptr ? 0 : dy.block_k, x.scales == nullptr ? 0 : x.block_k);
+}
+
 std::optional<ErrorBound> gradient_bound(const NamedTensors& inputs, const Parameters& set,
                                          Dtype out, std::string_view name) {
   std::optional<ProductFactor> dy = factor_of_columns(inputs, "dy", set);
   std::optional<ProductFactor> x = factor_of_columns(inputs, "x", set);
   if (!dy || !x) return std::nullopt;
-  const auto sum = claimed("grouped_matmul_wgrad", name, set, *dy, *x);
+  const bool scaled = dy->scales != nullptr || x->scales != nullptr;
+  const Index shared = shared_rows(*dy, *x);
+  const auto sum = claimed("grouped_matmul_wgrad", name, set, *dy, *x, shared);
   if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
     for (ProductFactor* factor : {&*dy, &*x}) {
       if (factor->blocks_of_32) dequantise_to_bf16(*factor);
@@ -184,19 +192,24 @@ std::optional<ErrorBound> gradient_bound(const NamedTensors& inputs, const Param
   }
   const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
   ErrorBound bound = unowed(static_cast<Index>(ends.size()) * dy->lines * x->lines);
-  ProductBound product(out, sum, false);
-  const auto one = [](Index) { return 1.0; };
+  ProductBound product(out, sum, scaled);
   std::size_t at = 0;
   Index begin = 0;
-  for (const Index end : ends) {
-    product.prepare(end - begin, end - begin);
+  for (std::size_t group = 0; group < ends.size(); ++group) {
+    const auto g = static_cast<Index>(group);
+    const Index rows = ends[group] - begin;
+    const Index block = shared == 0 ? rows : shared;
+    product.prepare(rows, block);
     for (Index n = 0; n < dy->lines; ++n) {
       for (Index k = 0; k < x->lines; ++k, ++at) {
-        product.add(dy->values_of(n) + begin, x->values_of(k) + begin, dy->binades_of(n) + begin,
-                    x->binades_of(k) + begin, one, one, bound.exact[at], bound.allowed[at]);
+        product.add(
+            dy->values_of(n) + begin, x->values_of(k) + begin, dy->binades_of(n) + begin,
+            x->binades_of(k) + begin, [&](Index b) { return dy->scale_below(g, n, b * block); },
+            [&](Index b) { return x->scale_below(g, k, b * block); }, bound.exact[at],
+            bound.allowed[at]);
       }
     }
-    begin = end;
+    begin = ends[group];
   }
   return bound;
 }

@@ -18,13 +18,14 @@ namespace mxo {
 /// gamma_K = K u / (1 - K u), u = 2^-24: any order of f32 additions, each rounded to nearest
 /// (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., 3.1 and 4.2).  "exact": 0. The
 /// name of a matrix unit (`mxo list sums`): what its chunks cut off at most, in any order of K;
-/// with the parameters sum.* of the call, where the call names the same sum.  f32 scales of rows or
-/// of blocks of 128 add the roundings of any fold.  docs/gates.md derives all of it.
+/// with the parameters sum.* of the call, where the call names the same sum.  f32 scales (of rows
+/// or blocks of 128; of a weight gradient in blocks of any extents) add the roundings of any fold.
+/// docs/gates.md derives all of it.
 ///
 /// `exact` is a double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which `allowed`
 /// includes; every step of `allowed` is rounded upward.
 ///
-/// y of grouped_matmul, dw of grouped_matmul_wgrad (plain or MX), out of combine, dx of
+/// y of grouped_matmul, dw of grouped_matmul_wgrad, out of combine, dx of
 /// dispatch_backward; y of swiglu has the bound of golden/judge/element_bounds.h.
 ///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class

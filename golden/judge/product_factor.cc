@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "emu/reference/block_rows.h"
 #include "formats/minifloat.h"
 #include "golden/judge/elements.h"
+#include "golden/judge/group_rows.h"
+#include "ops/catalogue/product_blocks.h"
 
 namespace mxo {
 namespace {
@@ -89,12 +92,34 @@ bool place_scales(ProductFactor& factor, const Tensor& codes, const Tensor& scal
   return rows && along;
 }
 
+/// f32 scales of a matrix contracted along its rows.
+void place_columns(ProductFactor& factor, const Tensor& scales, const BlockExtents& block,
+                   const std::vector<Index>& ends) {
+  factor.scales = &scales;
+  factor.line_block = block_columns(block, factor.lines);
+  factor.line_blocks = ceil_div(factor.lines, factor.line_block);
+  factor.block_k = block.rows == kWhole ? 0 : block.rows;
+  Index row = 0;
+  Index begin = 0;
+  for (const Index end : ends) {
+    factor.first_row.push_back(row);
+    row += factor.block_k == 0 ? 1 : ceil_div(end - begin, factor.block_k);
+    begin = end;
+  }
+}
+
 }  // namespace
 
 double ProductFactor::scale(Index group, Index line, Index block) const {
   if (scales == nullptr) return 1;
   const Index row = group * line_blocks + line / line_block;
   return static_cast<double>(scales->as<float>()[row * blocks + std::min(block, blocks - 1)]);
+}
+
+double ProductFactor::scale_below(Index group, Index line, Index at) const {
+  if (scales == nullptr) return 1;
+  const Index row = first_row[static_cast<std::size_t>(group)] + (block_k == 0 ? 0 : at / block_k);
+  return static_cast<double>(scales->as<float>()[row * line_blocks + line / line_block]);
 }
 
 std::optional<ProductFactor> factor_of_rows(const NamedTensors& inputs, const std::string& name,
@@ -127,18 +152,27 @@ std::optional<ProductFactor> factor_of_columns(const NamedTensors& inputs, const
   const Index columns = codes.tensor->extent(1);
   ProductFactor across;
   read(codes, across);
-  if (codes.coded) {
-    const Tensor& scales = inputs.at(name + ".scales");
+  const Tensor* scales = codes.coded ? &inputs.at(name + ".scales") : nullptr;
+  const bool numbers = scales != nullptr && size_of(scales->dtype()) == 4;
+  if (codes.coded && !numbers) {
     const std::string_view block = set.text("block_" + name, "");
-    const bool fits = size_of(scales.dtype()) == 1 && scales.rank() == 2 &&
-                      scales.extent(0) * 32 == rows && scales.extent(1) == columns;
+    const bool fits =
+        scales->rank() == 2 && scales->extent(0) * 32 == rows && scales->extent(1) == columns;
     if (!fits || (!block.empty() && block != "32x1")) return std::nullopt;
-    scale_elements(across, scales,
+    scale_elements(across, *scales,
                    [columns](Index i) { return i / columns / 32 * columns + i % columns; });
   }
   ProductFactor factor = across;
   factor.k = factor.block_k = rows;
   factor.lines = columns;
+  if (numbers) {
+    const Tensor& ends = inputs.at("group_ends");
+    const BlockShapes shapes{codes.tensor->shape(), ends.operand()};
+    place_columns(factor, *scales,
+                  block_of_scales("grouped_matmul_wgrad", name, "block_" + name, set, shapes,
+                                  scales->operand()),
+                  group_ends_of(ends));
+  }
   for (Index r = 0; r < rows; ++r) {
     for (Index c = 0; c < columns; ++c) {
       const auto to = static_cast<std::size_t>(c * rows + r);

@@ -26,6 +26,11 @@ struct ProductFactor {
   Index block_k = 0;      ///< k that share one; all where blocks is 1
   double scale(Index group, Index line, Index block) const;
 
+  /// Of columns, whose blocks restart at each group: its first row of scales, and the scale of
+  /// element `at` of one of its lines.
+  std::vector<Index> first_row;
+  double scale_below(Index group, Index line, Index at) const;
+
   const double* values_of(Index line) const { return value.data() + line * k; }
   const double* binades_of(Index line) const { return binade.data() + line * k; }
 };
@@ -35,8 +40,9 @@ struct ProductFactor {
 std::optional<ProductFactor> factor_of_rows(const NamedTensors& inputs, const std::string& name,
                                             const Parameters& set);
 
-/// Operand `name` of a weight gradient, contracted along the first axis, plain or with e8m0 scales
-/// in blocks of 32x1: its columns are the lines.  Nothing for any other.
+/// Operand `name` of a weight gradient, contracted along the first axis, plain, with e8m0 scales in
+/// blocks of 32x1, or f32 ones of blocks of any extents (block_k is 0 where one has all rows of its
+/// group): its columns are the lines.  Nothing for any other.
 std::optional<ProductFactor> factor_of_columns(const NamedTensors& inputs, const std::string& name,
                                                const Parameters& set);
 
