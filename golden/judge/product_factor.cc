@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "emu/reference/block_rows.h"
 #include "formats/minifloat.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
@@ -96,7 +95,8 @@ bool place_scales(ProductFactor& factor, const Tensor& codes, const Tensor& scal
 void place_columns(ProductFactor& factor, const Tensor& scales, const BlockExtents& block,
                    const std::vector<Index>& ends) {
   factor.scales = &scales;
-  factor.line_block = block_columns(block, factor.lines);
+  const bool whole = block.columns == kWhole;
+  factor.line_block = whole ? std::max<Index>(factor.lines, 1) : block.columns;
   factor.line_blocks = ceil_div(factor.lines, factor.line_block);
   factor.block_k = block.rows == kWhole ? 0 : block.rows;
   Index row = 0;

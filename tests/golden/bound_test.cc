@@ -110,19 +110,20 @@ TEST(Bound, HoldsWeightGradientsAndRefusesALostRow) {
 Call numbered_wgrad(Backend& backend, const char* dy_block, const char* x_block) {
   Tensor ends = ends_of({70, 70, 270, 300});
   NamedTensors in;
-  for (const auto& [name, block] : {std::pair{"dy", dy_block}, std::pair{"x", x_block}}) {
+  for (const std::string name : {"dy", "x"}) {
+    const bool is_dy = name == "dy";
     NamedTensors call;
-    call.emplace("x", random_floats({320, name[0] == 'd' ? 96 : 160}, name[0]));
+    call.emplace("x", random_floats({320, is_dy ? 96 : 160}, is_dy ? 1 : 2));
     call.emplace("group_ends", ends);
     Parameters set;
-    set.set("block", block);
+    set.set("block", is_dy ? dy_block : x_block);
     set.set("scale", "f32");
     NamedTensors out = call_operator(backend, "quantize", call, set);
     for (Index i = 0; i < out.at("scales").elements(); ++i) {  // of one size no order would show
       out.at("scales").as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 7) - 3);
     }
-    in.emplace(std::string(name) + ".codes", std::move(out.at("codes")));
-    in.emplace(std::string(name) + ".scales", std::move(out.at("scales")));
+    in.emplace(name + ".codes", std::move(out.at("codes")));
+    in.emplace(name + ".scales", std::move(out.at("scales")));
   }
   in.emplace("group_ends", std::move(ends));
   Call call = make_call("grouped_matmul_wgrad", std::move(in), {});
@@ -133,8 +134,10 @@ Call numbered_wgrad(Backend& backend, const char* dy_block, const char* x_block)
 
 TEST(Bound, HoldsWeightGradientsWithScalesInF32) {
   const auto backend = make_cpu_backend();
-  for (const auto& [dy, x] : {std::pair{"128x1", "128x1"}, std::pair{"128x128", "64x32"},
-                              std::pair{"Rx1", "Rx1"}, std::pair{"96x1", "Rx1"}}) {
+  for (const auto& blocks : {std::pair{"128x1", "128x1"}, std::pair{"128x128", "64x32"},
+                             std::pair{"Rx1", "Rx1"}, std::pair{"96x1", "Rx1"}}) {
+    const char* dy = blocks.first;
+    const char* x = blocks.second;
     Call call = numbered_wgrad(*backend, dy, x);
     call.set.set("out", "f32");
     NamedTensors inputs;
