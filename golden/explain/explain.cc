@@ -14,6 +14,7 @@
 #include "golden/explain/recover/quantiser.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/recover/scales.h"
+#include "golden/explain/recover/slots.h"
 #include "golden/explain/search.h"
 #include "golden/explain/steps.h"
 
@@ -38,6 +39,12 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
     append(claims, recover_moved(o));
     append(claims, recover_added(o));
   }
+  // Scales that moved beside codes that are right were made of no other amax.
+  const auto is_codes = [](const Output& o) { return o.name == "codes" && o.differing == 0; };
+  const bool right = std::any_of(outputs.begin(), outputs.end(), is_codes);
+  for (Output& o : outputs) {
+    if (right && o.name == "scales") append(claims, recover_exchanged(o));
+  }
   append(claims, recover_quantiser(call, outputs));
   return claims;
 }
@@ -52,6 +59,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
     add_measured_scales(call, o, list);
     add_measured_blocks(call, o, list);
   }
+  add_measured_slots(backend, call, outputs, list);
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
   // What is known of some lines only is said where nothing is known of all of them.
@@ -244,6 +252,7 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
     append(claims, recover_order(o));
     append(claims, recover_column_order(o));
     append(claims, recover_tiles(o));
+    append(claims, recover_exchanged(o));
     append(claims, recover_factors(o));
     append(claims, recover_mapped(o));
     append(claims, recover_scaled(o));

@@ -2,38 +2,10 @@
 #include <cstring>
 
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/recover/slots.h"
 
 namespace mxo {
 namespace {
-
-Index slots_of(const Call& call) {
-  for (const auto& [name, tensor] : call.inputs) {
-    if (name.ends_with(".experts") && tensor->rank() == 2) return tensor->extent(1);
-  }
-  return 0;
-}
-
-/// Rows [T, D] of one slot of every token, as they came back: a sum in which every other slot
-/// weighs nothing.
-NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
-  Call one = call;
-  one.op = "combine";
-  for (const auto& [name, tensor] : call.inputs) {
-    const std::size_t dot = name.find('.');
-    const std::string rank = name.substr(0, dot + 1);
-    if (name.ends_with(".dy")) {
-      one.inputs.erase(name);
-      one.inputs.insert_or_assign(rank + "y", tensor);
-    }
-    if (!name.ends_with(".experts")) continue;
-    Tensor weights(Dtype::f32, tensor->shape());
-    for (Index i = 0; i < weights.elements(); ++i) {
-      weights.as<float>()[i] = i % tensor->extent(1) == slot ? 1.0f : 0.0f;
-    }
-    one.replace(rank + "weights", std::move(weights));
-  }
-  return run_call(backend, one);
-}
 
 enum class Order : std::uint8_t { ascending, descending };
 
@@ -103,6 +75,52 @@ bool quantize_again(Backend& backend, Call& call) {
 }
 
 }  // namespace
+
+Index slots_of(const Call& call) {
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".experts") && tensor->rank() == 2) return tensor->extent(1);
+  }
+  return 0;
+}
+
+NamedTensors combined(Backend& backend, Call call) {
+  const bool gradient = call.op == "dispatch_backward";
+  if (!gradient) return run_call(backend, call);
+  call.op = "combine";
+  std::vector<std::pair<std::string, Tensor>> rows;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".dy")) rows.emplace_back(name.substr(0, name.size() - 2), *tensor);
+  }
+  for (auto& [rank, tensor] : rows) {
+    call.inputs.erase(rank + "dy");
+    call.replace(rank + "y", std::move(tensor));
+  }
+  NamedTensors out;
+  for (auto& [name, tensor] : run_call(backend, call)) {
+    out.emplace(name.substr(0, name.find('.') + 1) + "dx", std::move(tensor));
+  }
+  return out;
+}
+
+NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
+  Call one = call;
+  one.op = "combine";
+  for (const auto& [name, tensor] : call.inputs) {
+    const std::size_t dot = name.find('.');
+    const std::string rank = name.substr(0, dot + 1);
+    if (name.ends_with(".dy")) {
+      one.inputs.erase(name);
+      one.inputs.insert_or_assign(rank + "y", tensor);
+    }
+    if (!name.ends_with(".experts")) continue;
+    Tensor weights(Dtype::f32, tensor->shape());
+    for (Index i = 0; i < weights.elements(); ++i) {
+      weights.as<float>()[i] = i % tensor->extent(1) == slot ? 1.0f : 0.0f;
+    }
+    one.replace(rank + "weights", std::move(weights));
+  }
+  return run_call(backend, one);
+}
 
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.op == "dispatch") {

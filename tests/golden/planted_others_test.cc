@@ -241,7 +241,7 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return activation(b, [](float a, float) { return a * sigmoid(a); }); }},
     {"sigma for silu", "activation=glu", "",
      [](Backend& b) { return activation(b, [](float a, float u) { return sigmoid(a) * u; }); }},
-    {"two slots of a token are exchanged, one bit apart", "row.reordered", "change places",
+    {"two slots of a token are exchanged, one bit apart", "columns.exchanged", "change places",
      [](Backend& b) {
        return spoiled(b, route(11, false), [](NamedTensors& out) {
          auto* experts = out.at("experts").as<std::int32_t>();

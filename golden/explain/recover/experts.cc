@@ -103,7 +103,11 @@ void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, con
       }
     }
   }
-  if (moved.empty()) return;
+  // A group without a row of its own is another expert's, rather than one that ends elsewhere.
+  const auto is_empty = [&p](const auto& end) {
+    return end.second <= p.begin(end.first) && p.begin(end.first) < p.end(end.first);
+  };
+  if (moved.empty() || std::any_of(moved.begin(), moved.end(), is_empty)) return;
   std::string text;
   Index by = 0;
   bool alike = true;

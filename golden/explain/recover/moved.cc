@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
 constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
+constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
 constexpr Index kSegments[] = {128, 64, 32, 16};
 
 std::string_view piece(const Tensor& t, Index at, Index elements) {
@@ -38,8 +39,8 @@ std::size_t mark_of(std::string_view bytes) {
   return static_cast<std::size_t>(mixed >> 32);
 }
 
-/// Where pieces of the expected output lie; pieces that occur twice are nobody's name.  Those
-/// that are like none of the pieces asked for are left out.
+/// Where pieces of the expected output lie; of those that occur often nobody can tell which it was.
+/// Pieces that are like none of those asked for are left out.
 class Index_of_pieces {
  public:
   Index_of_pieces(const Output& output, Index width, const std::vector<Index>& asked)
@@ -56,23 +57,26 @@ class Index_of_pieces {
         const std::size_t mark = mark_of(bytes) % marks;
         if (!marked[mark] || plain(bytes, size)) continue;
         known_[mark] = true;
-        const auto [entry, fresh] = where_.try_emplace(bytes, at);
-        if (!fresh && entry->second >= 0) entry->second = -1;
+        std::vector<Index>& places = where_[bytes];
+        if (places.size() <= kMostPlaces) places.push_back(at);
       }
     }
   }
-  /// The place of the piece that came at `at`, or -1.
+  /// The nearest place of the piece that came at `at`, or -1.
   Index source(const Output& output, Index at) const {
     const std::string_view bytes = piece(*output.actual, at, width_);
     if (!known_[mark_of(bytes) % known_.size()]) return -1;
     const auto found = where_.find(bytes);
-    return found == where_.end() ? -1 : found->second;
+    if (found == where_.end() || found->second.size() > kMostPlaces) return -1;
+    return *std::min_element(found->second.begin(), found->second.end(), [at](Index a, Index b) {
+      return std::abs(a - at) < std::abs(b - at);
+    });
   }
 
  private:
   Index width_;
   std::vector<bool> known_;  ///< marks of pieces in `where_`
-  std::unordered_map<std::string_view, Index> where_;
+  std::unordered_map<std::string_view, std::vector<Index>> where_;
 };
 
 Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,

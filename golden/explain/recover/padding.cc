@@ -68,6 +68,22 @@ Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expect
   return idle;
 }
 
+/// Rows of a padded layout that hold nobody's tokens.
+Idle rows_without_tokens(const Output& output, const NamedTensors& expected) {
+  Idle idle;
+  const std::string rank = output.name.substr(0, output.name.find('.') + 1);
+  const auto indices = expected.find(rank + "indices");
+  if (rank.empty() || indices == expected.end() || output.name == rank + "indices" ||
+      indices->second.elements() != output.rows) {
+    return idle;
+  }
+  idle.what = "pad rows";
+  for (Index r = 0; r < output.rows; ++r) {
+    idle.rows.push_back(indices->second.as<std::int32_t>()[r] < 0);
+  }
+  return idle;
+}
+
 Idle empty_experts(const Call& call, const Output& output) {
   Idle idle;
   if (output.name != "dw" || output.expected->rank() != 3 || !call.has("group_ends")) return idle;
@@ -158,8 +174,9 @@ std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
   if (output.left == 0) return {};
   std::vector<Claim> claims;
-  for (const Idle& idle : {pad_rows(call, output, expected), empty_experts(call, output),
-                           tile_padding(call, output), zero_lines(call, output)}) {
+  for (const Idle& idle :
+       {pad_rows(call, output, expected), rows_without_tokens(output, expected),
+        empty_experts(call, output), tile_padding(call, output), zero_lines(call, output)}) {
     for (Claim& c : claim_idle(idle, output)) claims.push_back(std::move(c));
   }
   return claims;

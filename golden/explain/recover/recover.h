@@ -24,6 +24,8 @@ std::vector<Claim> recover_order(Output& output);
 /// Rows or columns in an order that comes again every few: exchanged in pairs, reversed in fours.
 std::vector<Claim> recover_row_order(Output& output);
 std::vector<Claim> recover_column_order(Output& output);
+/// Columns that hold what is expected in others, and values that changed places in their rows.
+std::vector<Claim> recover_exchanged(Output& output);
 /// Tiles that are transposed.
 std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.

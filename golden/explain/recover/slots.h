@@ -1,0 +1,23 @@
+// Slots of tokens whose rows come back from experts: what each holds, and their sums.
+#pragma once
+
+#include <vector>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+/// Slots of a token in a call that brings rows back; 0 in any other.
+Index slots_of(const Call& call);
+/// Rows [T, D] of one slot of every token, "rank0.out" and so on: a sum in which every other slot
+/// weighs nothing.
+NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot);
+/// The outputs of `call` with its weights, where dispatch_backward has none.
+NamedTensors combined(Backend& backend, Call call);
+
+/// Hypotheses that follow from what every slot of the tokens that fail weighed.
+void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                        std::vector<Hypothesis>& list);
+
+}  // namespace mxo

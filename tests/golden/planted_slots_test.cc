@@ -1,0 +1,240 @@
+// Slots and scales that changed places, weights of the wrong slot or token: each has to be named.
+#include <cstring>
+
+#include "golden/suites/philox.h"
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kTokens = 40;
+constexpr Index kSlots = 3;
+
+Tensor experts_of(std::uint64_t seed) {
+  Tensor t(Dtype::i32, {kTokens, kSlots});
+  for (Index i = 0; i < t.elements(); ++i) {
+    const auto first = philox(static_cast<std::uint64_t>(i / kSlots), 5, seed).word[0] % 8;
+    t.as<std::int32_t>()[i] = static_cast<std::int32_t>((first + i % kSlots * 3) % 8);
+  }
+  return t;
+}
+
+/// Rows of two ranks that come back to their tokens.
+Call back(const char* op = "combine", const char* rows = "y", bool weighed = true) {
+  NamedTensors in;
+  Index count[2] = {};
+  for (std::uint64_t p = 0; p < 2; ++p) {
+    const std::string rank = "rank" + std::to_string(p) + ".";
+    Tensor experts = experts_of(3 + p);
+    for (Index i = 0; i < experts.elements(); ++i) ++count[experts.as<std::int32_t>()[i] / 4];
+    in.emplace(rank + "experts", std::move(experts));
+    if (!weighed) continue;
+    Tensor w = random_floats({kTokens, kSlots}, 23 + p);
+    for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = 0.3f + 0.02f * w.as<float>()[i];
+    in.emplace(rank + "weights", std::move(w));
+  }
+  for (std::uint64_t p = 0; p < 2; ++p) {
+    in.emplace("rank" + std::to_string(p) + "." + rows, random_bf16({count[p], 64}, 43 + p));
+  }
+  Call call = make_call(op, in, with({{"experts", "8"}}));
+  call.world = &ranks();
+  return call;
+}
+
+/// Weights of both ranks as `edit` leaves them.
+Planted weighed(Backend& b, const std::function<void(float*, const float*)>& edit) {
+  return altered(b, back(), {"rank0.weights", "rank1.weights"},
+                 [&](Tensor& t, const Tensor& given) { edit(t.as<float>(), given.as<float>()); });
+}
+
+Call route() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({64, 16}, 11));
+  return make_call("route", in, with({{"top_k", "4"}, {"score", "sigmoid"}}));
+}
+
+Call quantize(const char* block) {
+  NamedTensors in;
+  in.emplace("x", random_floats({256, 512}, 7));
+  return make_call("quantize", in, with({{"block", block}}));
+}
+
+const PlantedFault kFaults[] = {
+    {"two slots of a token", "columns.exchanged",
+     "slots 1 and 2 of row 17 of weights change places",
+     [](Backend& b) {
+       return spoiled(b, route(), [](NamedTensors& out) {
+         auto* w = out.at("weights").as<float>() + 17 * 4;
+         std::swap(w[1], w[2]);
+       });
+     }},
+    {"two slots of every token", "columns.exchanged", "slots 0 and 3 of experts change places",
+     [](Backend& b) {
+       return spoiled(b, route(), [](NamedTensors& out) {
+         auto* e = out.at("experts").as<std::int32_t>();
+         for (Index t = 0; t < 64; ++t) std::swap(e[4 * t], e[4 * t + 3]);
+       });
+     }},
+    {"slots of every token in its own order", "row.reordered", "change places within their rows",
+     [](Backend& b) {
+       return spoiled(b, route(), [](NamedTensors& out) {
+         auto* e = out.at("experts").as<std::int32_t>();
+         for (Index t = 0; t < 64; ++t) std::swap(e[4 * t + t % 2], e[4 * t + 2 + t / 2 % 2]);
+       });
+     }},
+    {"scales of two blocks", "columns.exchanged", "columns 4 and 5 of scales change places",
+     [](Backend& b) {
+       return spoiled(b, quantize("1x32"), [](NamedTensors& out) {
+         auto* s = out.at("scales").as<std::uint8_t>();
+         for (Index r = 0; r < 256; ++r) std::swap(s[16 * r + 4], s[16 * r + 5]);
+       });
+     }},
+    {"scales one block late, codes right", "columns.shifted",
+     "columns 1 to 15 of scales hold those 1 before",
+     [](Backend& b) {
+       return spoiled(b, quantize("1x32"), [](NamedTensors& out) {
+         auto* s = out.at("scales").as<std::uint8_t>();
+         for (Index r = 0; r < 256; ++r) std::memmove(s + 16 * r + 1, s + 16 * r, 15);
+       });
+     }},
+    {"weights of two slots of one token", "weights=slots",
+     "the weights of slots 0 and 1 change places, in token 7 of rank1",
+     [](Backend& b) {
+       return altered(b, back(), {"rank1.weights"}, [](Tensor& t, const Tensor&) {
+         std::swap(t.as<float>()[7 * kSlots], t.as<float>()[7 * kSlots + 1]);
+       });
+     }},
+    {"weights of slots reversed", "weights=slots", "the weights of slots 0 and 2 change places",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float*) {
+         for (Index t = 0; t < kTokens; ++t) std::swap(w[kSlots * t], w[kSlots * t + 2]);
+       });
+     }},
+    {"the first slot's weight for all", "weights=slots", "slot 2 takes the weight of slot 0",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         for (Index i = 0; i < kTokens * kSlots; ++i) w[i] = given[i / kSlots * kSlots];
+       });
+     }},
+    {"a slot of a token is dropped", "weights=slots_left_out",
+     "slot 2 is left out, in token 9 of rank1",
+     [](Backend& b) {
+       return altered(b, back(), {"rank1.weights"},
+                      [](Tensor& t, const Tensor&) { t.as<float>()[9 * kSlots + 2] = 0.0f; });
+     }},
+    {"rows of an expert are dropped", "weights=slots_left_out", "rows of expert 5 are left out",
+     [](Backend& b) {
+       Call wrong = back();
+       for (const std::string rank : {"rank0.", "rank1."}) {
+         Tensor w = wrong.input(rank + "weights");
+         const auto* e = wrong.input(rank + "experts").as<std::int32_t>();
+         for (Index i = 0; i < w.elements(); ++i) {
+           if (e[i] == 5) w.as<float>()[i] = 0.0f;
+         }
+         wrong.replace(rank + "weights", std::move(w));
+       }
+       return planted(b, back(), wrong);
+     }},
+    {"a slot is added twice", "weights=slots_twice", "slot 0 is added twice",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float*) {
+         for (Index t = 0; t < kTokens; ++t) w[kSlots * t] *= 2.0f;
+       });
+     }},
+    {"weights of the token before", "weights=other_token", "those of the token 1 before",
+     [](Backend& b) {
+       return weighed(b, [](float* w, const float* given) {
+         std::memcpy(w + kSlots, given, (kTokens - 1) * kSlots * sizeof(float));
+       });
+     }},
+    {"weights of the other rank", "weights=other_rank",
+     "those of rank0, in tokens 0 to 39 of rank1",
+     [](Backend& b) {
+       return altered(b, back(), {"rank1.weights"},
+                      [](Tensor& t, const Tensor&) { t = back().input("rank0.weights"); });
+     }},
+    {"a row of a gradient is missing", "weights=slots_left_out", "is left out, in token",
+     [](Backend& b) {
+       return altered(b, back("dispatch_backward", "dy", false), {"rank0.dy"},
+                      [](Tensor& t, const Tensor&) { std::memset(row_of(t, 4), 0, row_bytes(t)); });
+     }},
+    {"a group takes another expert, and no end is called moved", "w=other_expert",
+     "group 0 is multiplied by the weights of expert 1, in all of group 0",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 1), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& w) {
+         std::memcpy(t.data(), w.data() + w.bytes() / 4, w.bytes() / 4);
+       });
+     }},
+};
+
+class PlantedInSlots : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInSlots, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInSlots,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Rows of a token that went to two experts of a rank are told apart by their place.
+Call sent(const char* layout) {
+  NamedTensors in;
+  for (std::uint64_t p = 0; p < 2; ++p) {
+    const std::string rank = "rank" + std::to_string(p) + ".";
+    in.emplace(rank + "x", random_bf16({kTokens, 64}, 5 + p));
+    in.emplace(rank + "experts", experts_of(5 + p));
+  }
+  Call call = make_call("dispatch", in,
+                        with({{"experts", "8"}, {"precision", "bf16"}, {"layout", layout}}));
+  call.world = &ranks();
+  return call;
+}
+
+TEST(PlantedInRows, OfTokensWithTwoSlotsAreFound) {
+  const auto backend = make_cpu_backend();
+  const Planted p = spoiled(*backend, sent("rank_major"), [](NamedTensors& out) {
+    Tensor& x = out.at("rank1.x");
+    std::memmove(row_of(x, 0), row_of(x, 1), x.bytes() - row_bytes(x));
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes.front().id, "rows.shifted");
+}
+
+TEST(PlantedInRows, OfPaddingAreNamed) {
+  const auto backend = make_cpu_backend();
+  const Planted p = spoiled(*backend, sent("expert_major_padded"), [](NamedTensors& out) {
+    Tensor& x = out.at("rank1.x");
+    for (Index r = 0; r < x.extent(0); ++r) {
+      if (out.at("rank1.indices").as<std::int32_t>()[r] < 0)
+        std::memcpy(row_of(x, r), row_of(x, 0), row_bytes(x));
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes.front().id, "never_written.padding") << e.sentence();
+  EXPECT_NE(e.sentence().find("pad rows"), std::string::npos) << e.sentence();
+}
+
+/// A gradient of a layer whose steps did not come is explained without them.
+TEST(PlantedInRows, OfALayerNeedNoSteps) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("rank0.dy", random_bf16({48, 64}, 4));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
+  call.world = &ranks();
+  const Planted p = spoiled(*backend, call, [](NamedTensors& out) {
+    Tensor& dw = out.at("dw1");
+    std::memset(dw.data(), 0, dw.bytes() / 2);
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_FALSE(e.causes.empty()) << e.sentence();
+  EXPECT_EQ(e.causes.front().id, "never_written.zero") << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
