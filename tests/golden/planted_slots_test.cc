@@ -1,4 +1,5 @@
 // Slots and scales that changed places, weights of the wrong slot or token: each has to be named.
+#include <bit>
 #include <cstring>
 
 #include "golden/suites/philox.h"
@@ -214,6 +215,25 @@ TEST(PlantedInRows, OfPaddingAreNamed) {
   ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
   EXPECT_EQ(e.causes.front().id, "never_written.padding") << e.sentence();
   EXPECT_NE(e.sentence().find("pad rows"), std::string::npos) << e.sentence();
+}
+
+/// Counts and scales are alike by chance.
+TEST(PlantedInRows, OfNumbersAlikeByChanceHaveNoName) {
+  const auto backend = make_cpu_backend();
+  const Planted counts = spoiled(*backend, route(), [](NamedTensors& out) {
+    auto* n = out.at("tokens_per_expert").as<std::int32_t>();
+    std::swap(n[1], n[2]);
+    ASSERT_NE(n[1], n[2]);
+  });
+  EXPECT_TRUE(explain(*backend, counts.call, counts.expected, counts.actual).causes.empty());
+  const Planted scales = spoiled(*backend, quantize("1x32"), [](NamedTensors& out) {
+    auto* s = out.at("scales").as<std::uint8_t>() + 24 * 16;
+    Index far = 2;
+    while (std::popcount(static_cast<unsigned>(s[far] ^ s[0])) < 2) ++far;
+    std::swap(s[0], s[far]);
+  });
+  const Explanation e = explain(*backend, scales.call, scales.expected, scales.actual);
+  EXPECT_TRUE(e.causes.empty()) << e.sentence();
 }
 
 /// A gradient of a layer whose steps did not come is explained without them.

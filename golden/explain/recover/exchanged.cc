@@ -77,6 +77,9 @@ std::vector<Claim> claim_pairs(Output& o, const std::vector<Index>& rows,
     text += (text.empty() ? "" : ", ") + noun_of(o) + "s " + std::to_string(c) + " and " +
             std::to_string(*other);
   }
+  // In one row numbers are alike by chance: two neighbours, or the slots of a token.
+  const bool neighbours = columns.size() == 2 && columns.back() == columns.front() + 1;
+  if (rows.size() == 1 && !has_slots(o) && (!neighbours || o.owed == 1)) return {};
   if (pairs > kMostPairs) text += " and " + std::to_string(pairs - kMostPairs) + " more pairs";
   return {claim_of(o, rows, "columns.exchanged", text + in_rows(o, rows) + " change places")};
 }
