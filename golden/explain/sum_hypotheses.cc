@@ -110,6 +110,31 @@ void add_variants(const std::string& machine, const Accumulation& base, Index k,
   }
 }
 
+/// The same sum with its f32 scales multiplied elsewhere: those that are refused say nothing.
+void add_folds(const Call& call, const Product& product, const Accumulation& sum,
+               std::vector<Hypothesis>& list) {
+  const auto numbers = [](const ProductSide& side) {
+    return side.scales != nullptr && size_of(side.scales->dtype()) == 4;
+  };
+  if (sum.family == SumFamily::exact || (!numbers(product.a) && !numbers(product.b))) return;
+  constexpr std::pair<Fold, const char*> kPlaces[] = {
+      {Fold::x_then_w, "by the scale of one side, then fused by that of the other into the sum"},
+      {Fold::joint, "by the product of both scales, fused into the sum"},
+      {Fold::joint_add, "by the product of both scales, then added"},
+      {Fold::after, "after the whole sum"}};
+  for (const auto& [fold, where] : kPlaces) {
+    if (fold == sum.fold) continue;
+    const std::string name(name_of(fold));
+    list.push_back({"sum.fold=" + name,
+                    std::string("blocks are multiplied ") + where + " (sum.fold=" + name + " of " +
+                        std::string(call.set.text("sum", "exact")) + ")",
+                    Stage::sum, [name](Call& c) {
+                      c.set.set("sum.fold", name);
+                      return true;
+                    }});
+  }
+}
+
 }  // namespace
 
 void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
@@ -119,14 +144,21 @@ void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const std::string instead = " rather than " + std::string(call.set.text("sum", "exact"));
   const Index k = product->k;
   Listed listed(list);
-  listed.exclude(sum_from(call.set, kind));
+  const Accumulation own = sum_from(call.set, kind);
+  listed.exclude(own);
   const SumRow* first = nullptr;
   for (const SumRow& row : sums()) {
     if (row.kind != kind && row.operands != "any") continue;
     const std::string name(row.name);
-    listed.add(row.sum, "sum=" + name, name, name, instead, {{"sum", name}});
+    const bool same = call.set.text("sum", "exact") == name;
+    Accumulation folded = row.sum;
+    folded.fold = own.fold;
+    if (same && alike(folded, own)) continue;  // it is a fold that differs
+    listed.add(row.sum, "sum=" + name, name, name + (same ? " has them" : ""),
+               same ? " rather than with the parameters given" : instead, {{"sum", name}});
     if (first == nullptr && is_machine(row.sum)) first = &row;
   }
+  add_folds(call, *product, own, list);
   if (first != nullptr) add_variants(std::string(first->name), first->sum, k, instead, listed);
 }
 
