@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <limits>
 
 #include "emu/backends.h"
 #include "emu/communicators.h"
@@ -30,6 +31,31 @@ TEST(Bound, IsGammaTimesTheMagnitudesAndHalfAStep) {
   EXPECT_NEAR(exact->allowed[0], 32 * 0x1p-8, 1e-6);
   EXPECT_FALSE(certified_bound("quantize", "codes", in, {}, Dtype::e4m3, ""));
   EXPECT_THROW(certified_bound("grouped_matmul", "y", in, {}, Dtype::f32, "unknown"), Error);
+}
+
+TEST(Bound, IsOfSumsAloneAndOfFiniteOperands) {
+  const auto backend = make_cpu_backend();
+  EXPECT_FALSE(certified_bound("grouped_matmul", "dw", product_inputs(), {}, Dtype::f32, ""));
+  EXPECT_FALSE(certified_bound("grouped_linear", "y", product_inputs(), {}, Dtype::f32, ""));
+  ProductSize size;
+  size.ends = {2, 4};
+  size.rows = 4;
+  size.n = 32;
+  size.k = 64;
+  const Call call = rowwise_product(*backend, 1, size);
+  const auto exact_with = [&](const char* scales, float scale) {
+    NamedTensors in;
+    for (const auto& [name, tensor] : call.inputs) in.emplace(name, *tensor);
+    in.at(scales).as<float>()[0] = scale;
+    return certified_bound("grouped_matmul", "y", in, {}, Dtype::f32, "")->exact;
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto rows = exact_with("x.scales", kInf);
+  const auto columns = exact_with("w.scales", kInf);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(std::isnan(rows[i]), i < 32) << i;
+    EXPECT_EQ(std::isnan(columns[i]), i == 0 || i == 32) << i;
+  }
 }
 
 TEST(Bound, HoldsForAnyOrderOfF32AdditionAndRefusesMore) {

@@ -35,6 +35,7 @@ TEST(SumError, OfAnyOrderIsGammaAndRoomForUnderflow) {
   }
   EXPECT_EQ(SumError::of(kExact, 4096)(1e30, 1), 0);
   EXPECT_TRUE(std::isinf(gamma_of(Index{1} << 24, 0x1p-24)));
+  EXPECT_TRUE(std::isinf(gamma_of((Index{1} << 24) + 1, 0x1p-24)));
   EXPECT_TRUE(std::isfinite(gamma_of((Index{1} << 24) - 1, 0x1p-24)));
   EXPECT_EQ(gamma_of(0, 0x1p-24), std::nextafter(0.0, 1.0));
 }
