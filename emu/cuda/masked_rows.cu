@@ -1,13 +1,11 @@
 // Rows between groups and one matrix a group: counts and ends by the host, elements by a thread
 // each.
+#include "emu/cuda/group_ends.cuh"
 #include "emu/cuda/host_copies.cuh"
-#include "emu/cuda/launch.cuh"
 #include "ops/row_maps.h"
 
 namespace mxo::cuda {
 namespace {
-
-using Ends = TensorView<const std::int32_t, 1>;
 
 __device__ void move_element(std::byte* to, const std::byte* from, int size) {
   for (int b = 0; b < size; ++b) to[b] = from == nullptr ? std::byte{0} : from[b];
@@ -20,7 +18,7 @@ __global__ void to_masked_kernel(Operand x, Ends ends, Result y, Index elements,
   const Index step = grid_threads();
   for (Index at = grid_thread(); at < elements; at += step) {
     const Index e = at / columns / rows;
-    const Index r = at / columns % rows + (e == 0 ? 0 : ends(e - 1));
+    const Index r = at / columns % rows + start_of(ends, e);
     const auto* from = static_cast<const std::byte*>(x.data) +
                        (r * x.stride[0] + at % columns * x.stride[1]) * size;
     move_element(static_cast<std::byte*>(y.data) + device_offset(y, at) * size,
@@ -34,21 +32,12 @@ __global__ void to_groups_kernel(Operand y, Ends ends, Result x, Index elements,
   const Index step = grid_threads();
   for (Index at = grid_thread(); at < elements; at += step) {
     const Index r = at / columns;
-    Index low = 0;  // the first group that ends behind row r
-    Index high = ends.extent[0];
-    while (low < high) {
-      const Index middle = (low + high) / 2;
-      if (ends(middle) > r) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
+    const Index e = group_of(ends, r);
     const std::byte* from = nullptr;
-    if (low < ends.extent[0]) {
-      const Index i = r - (low == 0 ? 0 : ends(low - 1));
+    if (e < ends.extent[0]) {
+      const Index i = r - start_of(ends, e);
       from = static_cast<const std::byte*>(y.data) +
-             (low * y.stride[0] + i * y.stride[1] + at % columns * y.stride[2]) * size;
+             (e * y.stride[0] + i * y.stride[1] + at % columns * y.stride[2]) * size;
     }
     move_element(static_cast<std::byte*>(x.data) + device_offset(x, at) * size, from, size);
   }

@@ -15,8 +15,9 @@ ProductSize small() {
   return size;
 }
 
-void names_every_fold(const Call& given, std::initializer_list<const char*> folds) {
-  const auto backend = make_cpu_backend();
+void names_every_fold(Backend& backend, Call given, std::initializer_list<const char*> folds) {
+  given.set.set("sum", "fma_chain");
+  given.set.set("out", "f32");
   for (const char* claimed : folds) {
     for (const char* used : folds) {
       if (claimed == used) continue;
@@ -24,8 +25,8 @@ void names_every_fold(const Call& given, std::initializer_list<const char*> fold
       call.set.set("sum.fold", claimed);
       Call wrong = given;
       wrong.set.set("sum.fold", used);
-      const Planted p = planted(*backend, call, wrong);
-      const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+      const Planted p = planted(backend, call, wrong);
+      const Explanation e = explain(backend, p.call, p.expected, p.actual);
       ASSERT_FALSE(e.causes.empty()) << claimed << ", " << used << ": " << e.sentence();
       EXPECT_EQ(e.causes.front().id, "sum.fold=" + std::string(used)) << claimed << e.sentence();
       EXPECT_EQ(e.causes.front().share, 1) << e.sentence();
@@ -35,18 +36,14 @@ void names_every_fold(const Call& given, std::initializer_list<const char*> fold
 
 TEST(PlantedFolds, OfBlocksAreNamed) {
   const auto backend = make_cpu_backend();
-  Call call = blockwise_product(*backend, 5, small());
-  call.set.set("sum", "fma_chain");
-  call.set.set("out", "f32");
-  names_every_fold(call, {"x_then_w", "joint", "joint_add"});
+  names_every_fold(*backend, blockwise_product(*backend, 5, small()),
+                   {"x_then_w", "joint", "joint_add"});
 }
 
 TEST(PlantedFolds, OfRowsAreNamed) {
   const auto backend = make_cpu_backend();
-  Call call = rowwise_product(*backend, 5, small());
-  call.set.set("sum", "fma_chain");
-  call.set.set("out", "f32");
-  names_every_fold(call, {"joint", "joint_add", "after"});
+  names_every_fold(*backend, rowwise_product(*backend, 5, small()),
+                   {"joint", "joint_add", "after"});
 }
 
 }  // namespace

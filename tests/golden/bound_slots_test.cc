@@ -1,0 +1,124 @@
+// Certified bounds of slots: out of combine, and the gradient of dispatch.
+#include "golden/judge/bound.h"
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "emu/communicators.h"
+#include "formats/error.h"
+#include "golden/museum/judged.h"
+#include "golden/suites/suites.h"
+#include "tests/golden/bound_sums.h"
+
+namespace mxo {
+namespace {
+
+/// out of combine and dx of dispatch_backward; rows are found by the routing alone.
+TEST(Bound, HoldsSumsOfSlotsInEveryCase) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  Held held;
+  for (const SuiteCase& item : suite_cases("exchange", 1)) {
+    const NamedTensors inputs = item.inputs(InputStream(3, item.id));
+    const Parameters set(item.parameters);
+    for (const auto& [name, tensor] : call_operator(*backend, item.op, inputs, set, &*world)) {
+      const auto bound = certified_bound(item.op, name, inputs, set, tensor.dtype(), "");
+      if (bound) held.see(tensor, *bound, item.id + " " + name);
+    }
+  }
+  EXPECT_EQ(held.outside, 0) << held.worst << " by " << held.nearest;
+  EXPECT_GT(held.sums, 10'000);
+}
+
+TEST(Bound, RefusesSlotsSummedInBf16AndWeightsTwice) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  CompareOptions options;
+  options.gate = parse_gate("bound");
+  for (const Exhibit& exhibit : rank_exhibits()) {
+    if (exhibit.op != "combine" && exhibit.op != "dispatch_backward") continue;
+    const Planted p = plant(*backend, *world, exhibit, 1);
+    EXPECT_FALSE(all_pass(judged(p, options))) << exhibit.fault;
+  }
+}
+
+TEST(Bound, IsNoneForRoundedSlotsAndOtherGates) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  NamedTensors inputs;
+  for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
+  Parameters set = call.set;
+  EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  set.set("steps", "fused");
+  EXPECT_TRUE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  set.set("steps", "bf16");
+  EXPECT_FALSE(certified_bound("combine", "rank0.out", inputs, set, Dtype::bf16, ""));
+  NamedTensors x;
+  x.emplace("x", Tensor(Dtype::f32, {2, 8}));
+  Parameters gelu;
+  gelu.set("activation", "gelu");
+  EXPECT_TRUE(certified_bound("swiglu", "y", x, {}, Dtype::f32, ""));
+  EXPECT_FALSE(certified_bound("swiglu", "y", x, gelu, Dtype::f32, ""));
+}
+
+TEST(Bound, RefusesRoutingThatItsRowsContradict) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  const auto refuses = [&](const std::string& name, Tensor tensor) {
+    NamedTensors inputs;
+    for (const auto& [operand, held] : call.inputs) inputs.emplace(operand, *held);
+    inputs.insert_or_assign(name, std::move(tensor));
+    EXPECT_THROW(certified_bound("combine", "rank0.out", inputs, call.set, Dtype::bf16, ""), Error)
+        << name;
+  };
+  refuses("rank0.y", Tensor(Dtype::bf16, {3, 64}));
+  refuses("rank1.y", Tensor(Dtype::bf16, {120, 32}));
+  refuses("rank0.weights", Tensor(Dtype::f32, {40, 2}));
+  Tensor experts = call.input("rank1.experts");
+  experts.as<std::int32_t>()[0] = 8;
+  refuses("rank1.experts", experts);
+  experts.as<std::int32_t>()[0] = -1;
+  refuses("rank1.experts", std::move(experts));
+}
+
+/// Slots added the other way round: no bits, but a sum of f32.
+TEST(Bound, IsSuggestedForSlotsInAnotherOrder) {
+  const auto backend = make_cpu_backend();
+  const auto world = make_world("in_process");
+  const Call call = rank_exhibits()[0].operands(*backend, *world, 1);
+  Planted p{call, run_call(*backend, call), {}};
+  p.actual = p.expected;
+  std::vector<NamedTensors> slots;
+  for (Index s = 0; s < 3; ++s) {
+    Call one = call;
+    for (const char* rank : {"rank0.", "rank1."}) {
+      Tensor w(Dtype::f32, {40, 3});
+      for (Index i = s; i < w.elements(); i += 3) w.as<float>()[i] = 1.0f;
+      one.replace(std::string(rank) + "weights", std::move(w));
+    }
+    slots.push_back(run_call(*backend, one));
+  }
+  for (const std::string rank : {"rank0.", "rank1."}) {
+    const float* w = call.input(rank + "weights").as<float>();
+    Tensor& out = p.actual.at(rank + "out");
+    for (Index i = 0; i < out.elements(); ++i) {
+      float sum = 0.0f;
+      for (Index s = 2; s >= 0; --s) {
+        const auto slot = static_cast<std::size_t>(s);
+        sum += decode(slots[slot].at(rank + "out").as<BF16>()[i]) * w[i / 64 * 3 + s];
+      }
+      out.as<BF16>()[i] = encode<kBF16>(sum);
+    }
+  }
+  const auto verdicts = judged(p);
+  ASSERT_FALSE(all_pass(verdicts));
+  for (const TensorVerdict& verdict : verdicts) {
+    if (verdict.outcome != Outcome::fail) continue;
+    EXPECT_EQ(verdict.note, "differences are within any-order f32: --gate bound passes");
+  }
+}
+
+}  // namespace
+}  // namespace mxo
