@@ -50,7 +50,7 @@ std::string details(const TensorVerdict& tensor) {
   }
   if (const Slice* rows = worst_slice(tensor.row_blocks)) text += slice_line("rows", *rows);
   if (const Slice* columns = worst_slice(tensor.column_blocks)) {
-    text += slice_line("K block", *columns);
+    text += slice_line("columns", *columns);
   }
   for (const Difference& d : tensor.first) {
     text += "          " + position_text(d.at) + ": expected " + bits_text(tensor, d.expected) +
