@@ -1,12 +1,15 @@
 // What fuzz targets found, as calls that anybody can read.
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "emu/backends.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/files/manifest.h"
 #include "golden/files/output_file.h"
 #include "golden/files/trace.h"
+#include "golden/museum/operands.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {
@@ -61,6 +64,32 @@ TEST(FoundByFuzzing, OneScaleForAllLinesIsExplained) {
   const Explanation why = explain(*backend, call, expected, actual);
   EXPECT_EQ(why.differing, 1);
   EXPECT_NE(why.verdict, ExplainVerdict::same);
+}
+
+/// Sums of no products at all: K of 0, and weight gradients of a group without rows.
+TEST(FoundByFuzzing, OutputsThatSumNothingAreExplained) {
+  const auto backend = make_cpu_backend({.threads = 1});
+  NamedTensors none;
+  none.emplace("x.codes", Tensor(Dtype::e4m3, {64, 0}));
+  none.emplace("x.scales", Tensor(Dtype::e8m0, {64, 0}));
+  none.emplace("w.codes", Tensor(Dtype::e4m3, {1, 64, 0}));
+  none.emplace("w.scales", Tensor(Dtype::e8m0, {1, 64, 0}));
+  none.emplace("group_ends", ends_of({64}));
+  NamedTensors rows;
+  rows.emplace("dy", random_floats({64, 32}, 7));
+  rows.emplace("x", random_floats({64, 48}, 8));
+  rows.emplace("group_ends", ends_of({64, 64}));
+  for (const auto& [op, inputs] :
+       {std::pair{"grouped_matmul", none}, {"grouped_matmul_wgrad", rows}}) {
+    const Call call = make_call(op, inputs, {});
+    const NamedTensors expected = run_call(*backend, call);
+    NamedTensors actual = expected;
+    Tensor& last = actual.begin()->second;
+    std::memset(last.data() + last.bytes() / 2, 63, last.bytes() / 2);
+    const Explanation why = explain(*backend, call, expected, actual);
+    EXPECT_NE(why.verdict, ExplainVerdict::same);
+    EXPECT_EQ(why.differing, last.elements() / 2);
+  }
 }
 
 }  // namespace

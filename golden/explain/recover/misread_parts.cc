@@ -39,7 +39,8 @@ class SampledOutputs {
         if (seen++ % step == step / 2) add_line(y, f.group, i, each);
       }
     }
-    finite_ = finite_ && static_cast<Index>(rest_.size()) >= runs_ + runs_ / 2 + 8;
+    // Outputs of no depth at all were made of no part of it.
+    finite_ = finite_ && runs_ > 0 && static_cast<Index>(rest_.size()) >= runs_ + runs_ / 2 + 8;
   }
 
   /// Runs of the depth in which what is taken gives what came; empty if it does not.
