@@ -214,6 +214,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kCompare{"compare", "outputs of a kernel against what is owed", prepare};
+const Command kCompare{"compare", "outputs of a kernel against what is expected", prepare};
 
 }  // namespace mxo::tools

@@ -190,7 +190,7 @@ void decide(TensorVerdict& verdict, const Owed& owed, const Gate& gate) {
   const Measures& all = verdict.all;
   if (all.elements == 0 && all.not_owed > 0) {
     verdict.outcome = Outcome::not_owed;
-    verdict.reason = "no position is owed";
+    verdict.reason = "no position is compared";
     return;
   }
   std::string reason;

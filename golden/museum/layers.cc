@@ -123,8 +123,8 @@ Answer groups_by_maximum(Backend& b, const Call& call, const NamedTensors& right
 }
 
 constexpr Exhibit kExhibits[] = {
-    {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written",
-     "never_written.padding", "pad rows", "pad_groups", rows_to_pad, pad_rows_stale},
+    {34, "AMD-AGI/Primus-Turbo#401", "pad rows of groups are never written", "not_zero.padding",
+     "pad rows", "pad_groups", rows_to_pad, pad_rows_stale},
     {46, "HF w13 order", "gate and up are exchanged", "x=halves", "", "swiglu", swiglu_operands,
      gate_and_up},
     {48, "DeepSeek V2 against V3", "groups of experts score their maximum", "groups=best", "",

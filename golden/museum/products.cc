@@ -267,8 +267,8 @@ constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 constexpr Exhibit kExhibits[] = {
     {2, "NVIDIA/TransformerEngine#3484, #3485", "rows beyond the last group are summed into its dw",
      "group_ends", "", kWgrad, wgrad_operands, last_gradient_reads_tail},
-    {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "never_written",
-     "expert 1", kWgrad, wgrad_operands, empty_expert_unwritten},
+    {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "not_zero", "expert 1",
+     kWgrad, wgrad_operands, empty_expert_unwritten},
     {5, "AMD-AGI/Primus-Turbo#397", "NaN past the last end", "same",
      "rows 224 to 255 of y belong to no group", kForward, operands_with_tail, tail_of_nobody},
     {19, "triton-lang/triton#8974", "0 x NaN in the K tail of the last group", "never_written.nan",

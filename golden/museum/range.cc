@@ -197,12 +197,12 @@ constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 
 constexpr Exhibit kExhibits[] = {
     {1, "NVIDIA/TransformerEngine#3070", "garbage in the padding of swizzled scales",
-     "never_written.padding", "padding of tiles", "swizzle_scales", scales_to_swizzle,
+     "not_zero.padding", "padding of tiles", "swizzle_scales", scales_to_swizzle,
      padding_left_as_it_was},
     {4, "pytorch/pytorch#193633, #154557", "rows past the last end are read by the next operator",
      "group_ends", "expert 3|group 3|last group", kWgrad, operands_with_poisoned_tail, tail_read},
     {17, "deepseek-ai/DeepGEMM#365", "a zero line of an expert with one exact tile is not written",
-     "never_written.padding", "row 17 of expert 3", kWgrad, operands_with_zero_line,
+     "not_zero.padding", "row 17 of expert 3", kWgrad, operands_with_zero_line,
      zero_line_unwritten},
     {24, "flashinfer-ai/flashinfer#2595", "products of small block scales underflow to zero",
      "scales=joined_flushed", "", kForward, small_operands, small_products_flushed},

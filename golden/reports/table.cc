@@ -65,7 +65,7 @@ std::string figures(const TensorVerdict& tensor) {
   if (text.empty()) {
     text = std::to_string(m.elements) + " elements";
     if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
-    if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not owed";
+    if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not compared";
   }
   return tensor.note.empty() ? text : text + "; " + tensor.note;
 }

@@ -13,6 +13,14 @@ void scale_by(Tensor& y, Index i, float factor) {
   element = encode<kBF16>(factor * decode(element));
 }
 
+/// Rows 64 to 127, columns 64 to 127 of y hold `bits`.
+Planted filled(Backend& b, const Call& call, std::uint16_t bits) {
+  return spoiled(b, call, [bits](NamedTensors& out) {
+    for (Index r = 64; r < 128; ++r)
+      std::fill_n(out.at("y").as<std::uint16_t>() + r * 192 + 64, 64, bits);
+  });
+}
+
 const PlantedFault kFaults[] = {
     {"the last N tile is never written", "never_written", "columns 128 to 191",
      [](Backend& b) {
@@ -21,6 +29,12 @@ const PlantedFault kFaults[] = {
          for (Index r = 0; r < y.extent(0); ++r) std::memset(row_of(y, r) + 256, 0, 128);
        });
      }},
+    {"one value fills a tile", "constant.fill", "or one value for all of them",
+     [](Backend& b) { return filled(b, mx_product(b, 7), 0x3F3F); }},
+    {"a tile overflows", "constant.infinite", "hold 0x7F80: overflow, or the fill of the buffer",
+     [](Backend& b) { return filled(b, mx_product(b, 7), 0x7F80); }},
+    {"a tile saturates", "constant.largest", "saturated, or the fill of the buffer",
+     [](Backend& b) { return filled(b, mx_product(b, 7), 0x7F7F); }},
     {"accumulators of the tile before are not cleared", "rows.added", "rows 64 to 127",
      [](Backend& b) {
        Call call = mx_product(b, 7);

@@ -87,15 +87,15 @@ std::string pattern_of(const Output& output) {
     add(text, (percent < 1 ? std::string("less than 1") : std::to_string(percent)) +
                   " % of the elements there");
   }
-  if (f.nan > 0) add(text, of_all(f.nan, f.n) + " are NaN where a number is owed");
-  if (f.not_nan > 0) add(text, of_all(f.not_nan, f.n) + " are numbers where NaN is owed");
+  if (f.nan > 0) add(text, of_all(f.nan, f.n) + " are NaN where a number is expected");
+  if (f.not_nan > 0) add(text, of_all(f.not_nan, f.n) + " are numbers where NaN is expected");
   if (f.infinite > 0) add(text, of_all(f.infinite, f.n) + " are infinite");
   const Index numbers = f.n - f.nan - f.not_nan;
   if (numbers > 0) {
     if (f.zero * 2 > numbers) add(text, of_all(f.zero, f.n) + " are zero");
     if (f.sign * 2 > numbers) add(text, of_all(f.sign, f.n) + " have the other sign");
     if (f.one_step * 10 >= numbers * 9) {
-      add(text, of_all(f.one_step, f.n) + " are neighbours of what is owed" +
+      add(text, of_all(f.one_step, f.n) + " are neighbours of what is expected" +
                     (f.up == numbers     ? ", all larger in magnitude"
                      : f.down == numbers ? ", all smaller in magnitude"
                                          : ", larger and smaller"));
@@ -115,7 +115,7 @@ std::string pattern_of(const Output& output) {
           std::abs(f.factor() - 1.0) > 0.02) {
         char factor[32];
         std::snprintf(factor, sizeof factor, "%.4g", f.factor());
-        add(text, std::string("they are nearly what is owed times ") + factor);
+        add(text, std::string("they are nearly what is expected times ") + factor);
       }
     }
   }

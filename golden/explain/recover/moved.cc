@@ -104,7 +104,7 @@ std::string distance_in_words(const Output& output, Index by, const Place& place
   const Index rows = by / output.columns;
   const Index columns = by % output.columns;
   if (columns != 0) {
-    return std::string(place.hold()) + "what is owed " + std::to_string(by < 0 ? -by : by) +
+    return std::string(place.hold()) + "what is expected " + std::to_string(by < 0 ? -by : by) +
            " elements " + (by < 0 ? "before" : "after");
   }
   return std::string(place.hold()) + (place.one() ? "the row " : "the rows ") +

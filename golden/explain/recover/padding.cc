@@ -157,8 +157,11 @@ std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
   const Index busy = output.owed * output.columns - idle_all;
   if ((output.left - place.elements) * 2 > busy) return {};
   Claim claim;
-  claim.id = "never_written.padding";
-  claim.sentence = place.words + " (" + idle.what + ", owed zeros) hold other bytes: never written";
+  claim.id = "not_zero.padding";
+  // Old bytes and bytes that a kernel put there by mistake look the same.
+  claim.sentence = place.words + " (" + idle.what + ", zeros expected)" +
+                   std::string(place.hold()) +
+                   "other bytes: never written, or written with what does not belong there";
   claim.where = place.where;
   claim.elements = static_cast<double>(place.elements);
   std::vector<Index> found;

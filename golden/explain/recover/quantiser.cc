@@ -326,7 +326,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
       const bool follows = claim->id == "codes.follow";
       if (follows && claims.empty()) {
         // Codes that follow from scales nobody can explain: the scales are what is wrong.
-        claim->sentence = "codes follow from the scales that came, and these are not the ones owed";
+        claim->sentence = "codes follow from the scales that came, and these are not the ones expected";
       }
       if (follows && !claims.empty()) {
         claims.front().elements += claim->elements;

@@ -19,6 +19,24 @@ Index least_run(const Output& output) {
 
 bool is_scale(const Output& output) { return output.name.ends_with("scales"); }
 
+/// What a run of one bit pattern is called: a constant may have been computed, too.
+struct Fill {
+  const char* id;
+  const char* cause;
+};
+Fill fill_of(Dtype dtype, std::uint64_t fill) {
+  if (fill == kAnyNan)
+    return {"never_written.nan", "never written, or made of a NaN that was read"};
+  if (fill == 0) return {"never_written.zero", "never written, cleared, or made of zeros"};
+  const ElementReader read(dtype);
+  if (read(fill).infinite) return {"constant.infinite", "overflow, or the fill of the buffer"};
+  const Element next = read(fill + 1);
+  if (next.nan || next.infinite) {
+    return {"constant.largest", "the largest number, saturated, or the fill of the buffer"};
+  }
+  return {"constant.fill", "the fill of the buffer, never written, or one value for all of them"};
+}
+
 std::string fill_in_words(Dtype dtype, std::uint64_t fill) {
   if (fill == kAnyNan) return "NaN";
   if (fill == 0) return "zeros";
@@ -99,7 +117,7 @@ class Fills {
 /// Runs along rows into `along`, down columns into `down`; no columns if `least_down` is 0.
 template <typename Word>
 void walk(const Output& output, Index least_down, Runs& along, Runs& down) {
-  const Fills fill_of(output.expected->dtype());
+  const Fills fills(output.expected->dtype());
   const Word* came = output.actual->as<Word>();
   const Word* wanted = output.expected->as<Word>();
   std::vector<Walk> columns;
@@ -114,7 +132,7 @@ void walk(const Output& output, Index least_down, Runs& along, Runs& down) {
     Walk row(first, 1, least);
     for (Index c = 0; c < output.columns; ++c) {
       const Index i = first + c;
-      const std::uint64_t fill = fill_of(came[i]);
+      const std::uint64_t fill = fills(came[i]);
       const bool differs = output.marks[static_cast<std::size_t>(i)] == Mark::differs;
       if (fails) row.take(fill, wanted[i], differs, output, along);
       if (!columns.empty()) {
@@ -165,14 +183,10 @@ std::vector<Claim> recover_unwritten(Output& output) {
       return std::binary_search(all.begin(), all.end(), i);
     });
     Claim claim;
-    claim.id = fill == kAnyNan ? "never_written.nan"
-               : fill == 0     ? "never_written.zero"
-                               : "never_written.fill";
+    const Fill said = fill_of(output.expected->dtype(), fill);
+    claim.id = said.id;
     claim.sentence = place.words + std::string(place.hold()) +
-                     fill_in_words(output.expected->dtype(), fill) +
-                     (fill == kAnyNan ? ": never written, or made of a NaN that was read"
-                      : fill == 0     ? ": never written, or cleared"
-                                      : ": the fill of the buffer, never written");
+                     fill_in_words(output.expected->dtype(), fill) + ": " + said.cause;
     claim.where = place.where;
     claim.elements = static_cast<double>(elements.size());
     for (const Index i : elements) output.settle(i);
