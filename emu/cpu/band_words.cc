@@ -128,7 +128,7 @@ void BandQuantizer::word_columns(const Band& band) const {
   for (Index k = 0; k < band.columns; k += panel) {
     const Index count = std::min(panel, band.columns - k);
     alignas(64) std::uint16_t top[kPanelColumns];
-    float factors[kPanelColumns];
+    float factors[kPanelColumns + 1];
     std::fill_n(top, count, std::uint16_t{0});
     words_->amax_columns(words_at(band, 0, k), band.x.stride_r, band.rows, count, top);
     const bool every = word_factors(band, k, top, count, factors);
@@ -136,12 +136,19 @@ void BandQuantizer::word_columns(const Band& band) const {
       one_scale_per_column(band, k, count);
       continue;
     }
+    float even[kPanelColumns / 2];
+    float odd[kPanelColumns / 2];
+    factors[count] = 1.0f;  // of an odd count the last pair is half nobody's
+    for (Index i = 0; i < ceil_div(count, Index{2}); ++i) {
+      even[i] = factors[2 * i];
+      odd[i] = factors[2 * i + 1];
+    }
     const Stores stores = stores_of(band, kCacheLine);
     // What is read next: the panel beside this one, or where rows are too many to stay near, rows.
     const Index ahead = band.rows <= kTallRows ? count : kRowsToCome * band.x.stride_r;
     for (Index r = 0; r < band.rows; ++r) {
       auto* codes = reinterpret_cast<std::uint8_t*>(band.codes.data + r * band.codes.stride_r + k);
-      words_->columns[static_cast<int>(word_rule_)](words_at(band, r, k), count, ahead, factors,
+      words_->columns[static_cast<int>(word_rule_)](words_at(band, r, k), count, ahead, even, odd,
                                                     codes, stores);
     }
   }

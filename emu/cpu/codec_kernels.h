@@ -64,9 +64,10 @@ struct WordKernels {
   /// multiple of 64 bytes, and finish_streams() after them.
   void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
                     std::uint8_t* codes, Stores stores) noexcept;
-  /// Codes of n neighbours with a factor each; prefetches at distance `ahead`.
-  void (*columns[4])(const void* x, Index n, Index ahead, const float* factors, std::uint8_t* codes,
-                     Stores stores) noexcept;
+  /// Codes of n neighbours with a factor each, those of elements 0, 2, 4, ... and of 1, 3, 5, ...
+  /// apart; prefetches at distance `ahead`.
+  void (*columns[4])(const void* x, Index n, Index ahead, const float* even, const float* odd,
+                     std::uint8_t* codes, Stores stores) noexcept;
 };
 
 struct EncodeKernel {

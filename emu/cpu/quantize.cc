@@ -151,6 +151,15 @@ bool one_line(const AnyView<Void>& x, const BlockExtents& block, const Operand& 
   return whole && (block.rows == 1 || block.columns == 1);
 }
 
+/// Rules that scale_lanes knows.  A logarithm rounded to f32 reaches the next whole number from
+/// floats only that lie nearer to it than any of 16 bits.
+bool by_lanes(ScaleRule rule, Dtype x) {
+  if (x != Dtype::f32 && rule.e8m0.exponent == ExponentRule::floor_amax) {
+    rule.e8m0.exponent = ExponentRule::by_mode;
+  }
+  return is_regular(rule);
+}
+
 MxPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales, const BlockExtents& block) {
   const bool columns = block.rows == 1;
   return {x, codes, scales, columns ? MxAxis::columns : MxAxis::rows,
@@ -163,7 +172,7 @@ void CpuBackend::run(const Quantize& op) {
   if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
   const EncodeKernels& codec = encode_kernels(isa());
   if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends) ||
-      !is_regular(op.rule)) {
+      !by_lanes(op.rule, op.x.dtype)) {
     return quantize_bands(op, codec, threads());
   }
   const MxPlan plan =

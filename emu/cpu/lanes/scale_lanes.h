@@ -12,7 +12,7 @@ HWY_INLINE I one_where(Mask where) {
   return hn::IfThenElseZero(where, all(1));
 }
 
-/// shared_scale, one block per lane.
+/// shared_scale, one block per lane; floor_amax of what bf16 or f16 holds.
 template <FormatSpec S>
 HWY_INLINE I scale_lanes(I amax, const MxRule& rule) {
   constexpr int emax = S.max_exponent();
@@ -20,7 +20,9 @@ HWY_INLINE I scale_lanes(I amax, const MxRule& rule) {
   constexpr int top = S.max_finite() & ((1 << m) - 1);
   const I fraction_mask = all(0x7FFFFF);
   I code = all(0);
-  if (rule.mode == ScaleMode::rceil && rule.profile.descale != Descale::exact) {
+  if (rule.profile.exponent == ExponentRule::floor_amax) {
+    code = shift_right<23>(amax);
+  } else if (rule.mode == ScaleMode::rceil && rule.profile.descale != Descale::exact) {
     constexpr float max_value =
         decode(Minifloat<S>{static_cast<typename Minifloat<S>::Bits>(S.max_finite())});
     constexpr float inverse = max_reciprocal<S>();

@@ -196,36 +196,38 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
 
 /// Two vectors of columns with a factor each.
 template <FormatSpec S, WordRule rule>
-HWY_INLINE void code_columns_pair(const std::uint16_t* x, const float* factors, std::uint8_t* codes,
-                                  Stores stores) {
-  const Index step = lanes();
+HWY_INLINE void code_columns_pair(const std::uint16_t* x, const float* even, const float* odd,
+                                  std::uint8_t* codes, Stores stores) {
   const auto codes_at = [=](Index v) HWY_ATTR {
-    const F a = hn::LoadU(kFloats, factors + v * step);
-    const F b = hn::LoadU(kFloats, factors + (v + 1) * step);
-    return scaled_codes<S, rule>(hn::LoadU(kShorts, x + v * step), hn::ConcatEven(kFloats, b, a),
-                                 hn::ConcatOdd(kFloats, b, a));
+    return scaled_codes<S, rule>(hn::LoadU(kShorts, x + v * shorts()),
+                                 hn::LoadU(kFloats, even + v * lanes()),
+                                 hn::LoadU(kFloats, odd + v * lanes()));
   };
-  store_codes(codes, codes_at(0), codes_at(2), stores);
+  store_codes(codes, codes_at(0), codes_at(1), stores);
 }
 
 template <FormatSpec S, WordRule rule>
-HWY_FLATTEN void code_columns(const void* from, Index n, Index ahead, const float* factors,
-                              std::uint8_t* codes, Stores stores) noexcept {
+HWY_FLATTEN void code_columns(const void* from, Index n, Index ahead, const float* even,
+                              const float* odd, std::uint8_t* codes, Stores stores) noexcept {
   const auto* x = static_cast<const std::uint16_t*>(from);
   const Index step = shorts();
   Index i = 0;
   for (; i + 2 * step <= n; i += 2 * step) {
     __builtin_prefetch(x + i + ahead);
     __builtin_prefetch(x + i + ahead + step);
-    code_columns_pair<S, rule>(x + i, factors + i, codes + i, stores);
+    code_columns_pair<S, rule>(x + i, even + i / 2, odd + i / 2, codes + i, stores);
   }
   if (i == n) return;
   alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
   alignas(64) std::uint8_t out[2 * kMaxShorts];
-  alignas(64) float by[2 * kMaxShorts];
+  alignas(64) float even_rest[kMaxShorts];
+  alignas(64) float odd_rest[kMaxShorts];
   __builtin_memcpy(padded, x + i, static_cast<std::size_t>(n - i) * 2);
-  for (Index j = 0; j < 2 * step; ++j) by[j] = i + j < n ? factors[i + j] : 1.0f;
-  code_columns_pair<S, rule>(padded, by, out, Stores::cached);
+  for (Index j = 0; j < step; ++j) {
+    even_rest[j] = i + 2 * j < n ? even[i / 2 + j] : 1.0f;
+    odd_rest[j] = i + 2 * j + 1 < n ? odd[i / 2 + j] : 1.0f;
+  }
+  code_columns_pair<S, rule>(padded, even_rest, odd_rest, out, Stores::cached);
   __builtin_memcpy(codes + i, out, static_cast<std::size_t>(n - i));
 }
 
