@@ -1,8 +1,10 @@
 // Bounds element by element.
 #include "golden/judge/element_bounds.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "golden/judge/elements.h"
 #include "golden/judge/judge.h"
@@ -52,20 +54,18 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
   const auto x = inputs.find("x");
   if (x == inputs.end() || codes.pair == nullptr) return std::nullopt;
   const bool turned = set.flag("transpose", false);
-  if (x->second.elements() != codes.expected->elements() || (turned && x->second.rank() != 2)) {
-    return std::nullopt;
-  }
+  std::vector<Index> shape = x->second.shape();
+  if (turned) std::reverse(shape.begin(), shape.end());
+  if (shape != codes.expected->shape() || (turned && shape.size() != 2)) return std::nullopt;
   const ElementReader read(x->second.dtype());
   const Judge judge(codes, actual, {});
-  const Index columns = codes.expected->shape().back();
-  const Index rows = columns == 0 ? 0 : codes.expected->elements() / columns;
   ErrorBound bound;
   for (Index i = 0; i < codes.expected->elements(); ++i) {
-    const Index from = turned ? i % columns * rows + i / columns : i;
+    const Index from = turned ? i % shape[1] * shape[0] + i / shape[1] : i;
     const double value = value_of(read, x->second, from);
     const double nearest = std::fabs(judge.at(i).expected.value - value);
     bound.exact.push_back(value);
-    bound.allowed.push_back(nearest * (1 + 0x1p-50) + 4 * kU * std::fabs(value));
+    bound.allowed.push_back(nearest + 4 * kU * std::fabs(value));
   }
   return bound;
 }

@@ -2,14 +2,18 @@
 #include "golden/judge/element_bounds.h"
 
 #include <cmath>
+#include <limits>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/outputs.h"
+#include "golden/judge/quantized_pair.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/suites.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 namespace {
@@ -122,6 +126,124 @@ TEST(ElementBounds, HoldTheScalesOfCodesToBits) {
   NamedTensors actual = expected;
   actual.at("scales").as<std::uint8_t>()[3] += 1;
   EXPECT_EQ(judged("quantize", inputs, {}, expected, actual), Outcome::fail);
+}
+
+/// The bound of one row of gates `a` and their factors `b`, weighed by 3.
+ErrorBound weighed_swiglu(const std::vector<std::pair<float, float>>& gates, Dtype out) {
+  const auto n = static_cast<Index>(gates.size());
+  Tensor x(Dtype::f32, {1, 2 * n});
+  for (Index i = 0; i < n; ++i) {
+    const auto& [a, b] = gates[static_cast<std::size_t>(i)];
+    x.as<float>()[i] = a;
+    x.as<float>()[n + i] = b;
+  }
+  NamedTensors inputs;
+  inputs.emplace("x", std::move(x));
+  inputs.emplace("probs", floats({1}, {3}));
+  return swiglu_bound(inputs, out);
+}
+
+TEST(ElementBounds, AreTheFormulaOfSwiglu) {
+  const std::vector<std::pair<float, float>> gates = {
+      {1, 1}, {-2.5f, 0.75f}, {0, 5}, {-100, 0x1p30f}, {64, 0x1.5555555p0f}, {0x1p-140f, 1}};
+  for (const auto& [out, precision, least] :
+       {std::tuple{Dtype::f32, 0x1p-24L, 0x1p-150L}, {Dtype::bf16, 0x1p-8L, 0x1p-134L}}) {
+    const ErrorBound bound = weighed_swiglu(gates, out);
+    for (std::size_t i = 0; i < gates.size(); ++i) {
+      const long double a = gates[i].first;
+      const long double factor = 3.0L * gates[i].second;
+      const long double exact = a / (1 + std::exp(-a)) * factor;
+      const long double stray =
+          12 * 0x1p-24L * std::fabs(exact) + 0x1p-125L * std::fabs(a * factor) + 4 * 0x1p-149L;
+      const long double allowed = stray + (std::fabs(exact) + stray) * precision + least;
+      EXPECT_LE(std::fabs(bound.exact[i] - exact), std::fabs(exact) * 0x1p-50L);
+      EXPECT_GE(bound.allowed[i], allowed) << i;
+      EXPECT_LE(bound.allowed[i], allowed * (1 + 0x1p-39L)) << i;
+    }
+  }
+}
+
+TEST(ElementBounds, PromiseNothingOfSwigluPastTheRangeOfF32) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const ErrorBound bound = weighed_swiglu(
+      {{0x1p64f, 0x1p62f}, {0x1p64f, 0x1p63f}, {0x1p64f, 0x1.555556p62f}, {kInf, 1}, {kInf, 0}},
+      Dtype::f32);
+  EXPECT_EQ(bound.exact[0], 0x3p126);
+  EXPECT_LT(bound.allowed[0], 0x1p110);
+  EXPECT_EQ(bound.exact[1], 0x3p127);
+  EXPECT_TRUE(std::isinf(bound.allowed[1]));
+  EXPECT_TRUE(std::isinf(bound.allowed[2]));  // 2^128 is the first number that is too large
+  EXPECT_TRUE(std::isnan(bound.exact[3]));
+  EXPECT_TRUE(std::isnan(bound.exact[4]));
+}
+
+/// What quantize makes of one tensor, as the judge has it.
+struct Cast {
+  NamedTensors inputs, outputs;
+  Parameters set;
+  std::optional<QuantizedPair> pair;
+  Owed owed;
+
+  Cast(Tensor x, bool turned) {
+    inputs.emplace("x", std::move(x));
+    if (turned) {
+      set.set("transpose", "true");
+      set.set("block", "32x1");
+    }
+    outputs = call_operator(*make_reference_backend(), "quantize", inputs, set);
+    owed.expected = &outputs.at("codes");
+    owed.format = Dtype::e4m3;
+    const Tensor& scales = outputs.at("scales");
+    pair.emplace(owed.format, Dtype::e8m0,
+                 *ScaleMap::of(owed.expected->shape(), scales.shape(), Dtype::e8m0,
+                               scale_hints("quantize", inputs, set)),
+                 scales, scales);
+    owed.pair = &*pair;
+  }
+  Cast(const Cast&) = delete;
+  Cast& operator=(const Cast&) = delete;
+  std::optional<ErrorBound> bound() const {
+    return quantize_bound(inputs, set, owed, outputs.at("codes"));
+  }
+};
+
+TEST(ElementBounds, AreTheDistanceOfCodesFromTheirElements) {
+  for (const bool turned : {false, true}) {
+    const Cast cast(random_floats({32, 96}, 3), turned);
+    const auto bound = cast.bound();
+    ASSERT_TRUE(bound);
+    for (Index r = 0; r < 32; ++r) {
+      for (Index c = 0; c < 96; ++c) {
+        const double x = cast.inputs.at("x").as<float>()[r * 96 + c];
+        const Index i = turned ? c * 32 + r : r * 96 + c;
+        const double code = decode(E4M3{cast.outputs.at("codes").as<std::uint8_t>()[i]});
+        const double scale =
+            std::ldexp(1.0, cast.outputs.at("scales").as<std::uint8_t>()[i / 32] - 127);
+        const auto at = static_cast<std::size_t>(i);
+        ASSERT_EQ(bound->exact[at], x) << r << " " << c;
+        ASSERT_EQ(bound->allowed[at], std::fabs(code * scale - x) + 0x1p-22 * std::fabs(x));
+      }
+    }
+  }
+}
+
+TEST(ElementBounds, AreNoneOfCodesWithoutTheirElements) {
+  EXPECT_TRUE(Cast(random_floats({2, 32, 32}, 3), false).bound());
+  const auto of_other_x = [](bool turned, std::vector<Index> shape) {
+    Cast cast(random_floats({32, 64}, 3), turned);
+    cast.inputs.insert_or_assign("x", Tensor(Dtype::f32, std::move(shape)));
+    return cast.bound();
+  };
+  EXPECT_FALSE(of_other_x(false, {64, 32}));
+  EXPECT_FALSE(of_other_x(false, {31, 64}));
+  EXPECT_FALSE(of_other_x(true, {64, 32}));
+  EXPECT_FALSE(of_other_x(true, {32, 1, 64}));
+  Cast cast(random_floats({32, 64}, 3), false);
+  cast.inputs.erase("x");
+  EXPECT_FALSE(cast.bound());
+  Cast alone(random_floats({32, 64}, 3), false);
+  alone.owed.pair = nullptr;
+  EXPECT_FALSE(alone.bound());
 }
 
 }  // namespace

@@ -1,0 +1,245 @@
+// Sums of slots written out: where each row lies, what its sum may stray, and what is refused.
+#include "golden/judge/slots_bound.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "formats/minifloat.h"
+#include "golden/suites/philox.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRanks = 2;
+constexpr Index kExperts = 6;
+constexpr Index kTokens = 5;
+constexpr Index kSlots = 3;
+constexpr Index kColumns = 2;
+
+std::string of(Index rank, const char* part) { return "rank" + std::to_string(rank) + "." + part; }
+
+Parameters of_experts(Index experts = kExperts) {
+  Parameters set;
+  set.set("experts", std::to_string(experts));
+  return set;
+}
+
+Parameters padded_to(Index alignment) {
+  Parameters set = of_experts();
+  set.set("layout", "expert_major_padded");
+  set.set("alignment", std::to_string(alignment));
+  return set;
+}
+
+/// Expert 4 gets nothing; all rows are different.
+NamedTensors slots(const char* rows, bool weights, Index received = 40) {
+  NamedTensors in;
+  for (Index p = 0; p < kRanks; ++p) {
+    Tensor experts(Dtype::i32, {kTokens, kSlots});
+    Tensor w(Dtype::f32, {kTokens, kSlots});
+    for (Index i = 0; i < experts.elements(); ++i) {
+      const auto drawn = philox(static_cast<std::uint64_t>(i), 3, 7 + static_cast<unsigned>(p));
+      const auto e = static_cast<std::int32_t>(drawn.word[0] % 5);
+      experts.as<std::int32_t>()[i] = e == 4 ? 5 : e;
+      w.as<float>()[i] = 0.1f * static_cast<float>(i + 1);
+    }
+    in.emplace(of(p, "experts"), std::move(experts));
+    if (weights) in.emplace(of(p, "weights"), std::move(w));
+    Tensor y(Dtype::bf16, {received, kColumns});
+    for (Index i = 0; i < y.elements(); ++i) {
+      y.as<BF16>()[i] =
+          encode<kBF16>(static_cast<float>((i % 2 == 0 ? 1 : -1) * (1 + p * 128 + i)));
+    }
+    in.emplace(of(p, rows), std::move(y));
+  }
+  return in;
+}
+
+/// The row of selection `i` of rank `p`, by sorting all selections that its expert's rank received.
+Index row_of(const NamedTensors& in, Index p, Index i, bool padded, Index alignment) {
+  const auto expert = [&](Index rank, Index at) {
+    return Index{in.at(of(rank, "experts")).as<std::int32_t>()[at]};
+  };
+  const Index local = kExperts / kRanks;
+  std::vector<std::tuple<Index, Index, Index>> order;
+  for (Index q = 0; q < kRanks; ++q) {
+    for (Index at = 0; at < kTokens * kSlots; ++at) {
+      const Index e = expert(q, at);
+      if (e / local != expert(p, i) / local) continue;
+      order.push_back(padded ? std::tuple{e, q, at} : std::tuple{q, e, at});
+    }
+  }
+  std::sort(order.begin(), order.end());
+  const Index mine = expert(p, i);
+  Index row = 0;
+  if (padded) {
+    for (Index e = mine / local * local; e < mine; ++e) {
+      const auto rows = std::count_if(order.begin(), order.end(),
+                                      [&](const auto& o) { return std::get<0>(o) == e; });
+      row += std::max<Index>(1, (rows + alignment - 1) / alignment) * alignment;
+    }
+  }
+  for (const auto& o : order) {
+    if (o == (padded ? std::tuple{mine, p, i} : std::tuple{p, mine, i})) break;
+    if (!padded || std::get<0>(o) == mine) ++row;
+  }
+  return row;
+}
+
+void expect_formula(std::string_view op, const char* rows, std::string_view part, bool weights,
+                    const Parameters& set, Index alignment) {
+  const NamedTensors in = slots(rows, weights);
+  const double gamma = kSlots * 0x1p-24 / (1 - kSlots * 0x1p-24);
+  for (Index p = 0; p < kRanks; ++p) {
+    const std::string output = of(p, std::string(part).c_str());
+    const ErrorBound bound = slots_bound(op, output, in, set, Dtype::bf16);
+    ASSERT_EQ(bound.exact.size(), static_cast<std::size_t>(kTokens * kColumns));
+    for (Index at = 0; at < kTokens * kColumns; ++at) {
+      double sum = 0;
+      double magnitude = 0;
+      for (Index s = 0; s < kSlots; ++s) {
+        const Index i = at / kColumns * kSlots + s;
+        const Tensor& y =
+            in.at(of(in.at(of(p, "experts")).as<std::int32_t>()[i] / (kExperts / kRanks), rows));
+        const Index row = row_of(in, p, i, alignment > 0, alignment);
+        const double v = decode(y.as<BF16>()[row * kColumns + at % kColumns]);
+        const double w =
+            weights ? static_cast<double>(in.at(of(p, "weights")).as<float>()[i]) : 1.0;
+        sum += w * v;
+        magnitude += std::fabs(w * v);
+      }
+      const double stray = gamma * magnitude + kSlots * 0x1p-149;
+      const double allowed = stray + (std::fabs(sum) + stray) * 0x1p-8 + 0x1p-134;
+      const auto slot = static_cast<std::size_t>(at);
+      EXPECT_DOUBLE_EQ(bound.exact[slot], sum) << output << " " << at;
+      EXPECT_GE(bound.allowed[slot], allowed);
+      EXPECT_LE(bound.allowed[slot], allowed * (1 + 1e-9));
+    }
+  }
+}
+
+TEST(SlotsBound, IsTheFormulaOverTheRowsOfTheRouting) {
+  expect_formula("combine", "y", "out", true, of_experts(), 0);
+  expect_formula("combine", "y", "out", false, of_experts(), 0);
+  expect_formula("combine", "y", "out", true, padded_to(4), 4);
+  expect_formula("combine", "y", "out", true, padded_to(1), 1);
+  expect_formula("dispatch_backward", "dy", "dx", false, of_experts(), 0);
+}
+
+TEST(SlotsBound, PromisesNothingPastTheRangeOfF32) {
+  const auto bound_with = [](float w, float y) {
+    NamedTensors in = slots("y", true);
+    std::fill_n(in.at("rank0.weights").as<float>(), kTokens * kSlots, w);
+    for (const char* rows : {"rank0.y", "rank1.y"}) {
+      Tensor& t = in.at(rows);
+      std::fill_n(t.as<BF16>(), t.elements(), encode<kBF16>(y));
+    }
+    return slots_bound("combine", "rank0.out", in, of_experts(), Dtype::f32);
+  };
+  EXPECT_EQ(bound_with(1, 0x1p126f).exact[0], 3 * 0x1p126);
+  EXPECT_LT(bound_with(1, 0x1p126f).allowed[0], 0x1p106);
+  EXPECT_TRUE(std::isinf(bound_with(2, 0x1p126f).allowed[0]));
+  EXPECT_TRUE(std::isnan(bound_with(1, std::numeric_limits<float>::infinity()).exact[0]));
+  EXPECT_TRUE(std::isnan(bound_with(std::nanf(""), 1).exact[0]));
+}
+
+TEST(SlotsBound, IsOfOutAndDxAlone) {
+  EXPECT_TRUE(sums_slots("combine", "rank3.out"));
+  EXPECT_TRUE(sums_slots("dispatch_backward", "rank0.dx"));
+  EXPECT_FALSE(sums_slots("combine", "rank0.dx"));
+  EXPECT_FALSE(sums_slots("dispatch_backward", "rank0.out"));
+  EXPECT_FALSE(sums_slots("dispatch", "rank0.out"));
+}
+
+/// What is said of operands one of which is another; nothing where they are taken.
+std::string said(const std::string& name, Tensor tensor, const Parameters& set = of_experts()) {
+  NamedTensors in = slots("y", true);
+  in.insert_or_assign(name, std::move(tensor));
+  try {
+    slots_bound("combine", "rank0.out", in, set, Dtype::f32);
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::shape);
+    return error.what();
+  }
+}
+
+Tensor chosen(std::int32_t expert, std::vector<Index> shape = {kTokens, kSlots}) {
+  Tensor t(Dtype::i32, std::move(shape));
+  std::fill_n(t.as<std::int32_t>(), t.elements(), expert);
+  return t;
+}
+
+TEST(SlotsBound, NamesTheOperandThatContradictsTheRouting) {
+  const std::string needs = ": gate bound needs ";
+  const auto rank0 = [&](const char* part) {
+    return "combine: rank0." + std::string(part) + needs;
+  };
+  for (const std::int32_t e : {0, 5}) EXPECT_EQ(said("rank0.experts", chosen(e)), "") << e;
+  for (const std::int32_t e : {-1, 6}) {
+    EXPECT_EQ(said("rank0.experts", chosen(e)), rank0("experts") + "experts from 0 to E - 1");
+  }
+  EXPECT_EQ(said("rank0.experts", chosen(0, {15})), rank0("experts") + "i32 [T, k]");
+  EXPECT_EQ(said("rank0.experts", Tensor(Dtype::u8, {5, 3})), rank0("experts") + "i32 [T, k]");
+  const std::string weights = rank0("weights") + "f32 of the shape of the experts";
+  EXPECT_EQ(said("rank0.weights", Tensor(Dtype::f32, {3, 5})), weights);
+  EXPECT_EQ(said("rank0.weights", Tensor(Dtype::bf16, {5, 3})), weights);
+  const std::string rows = rank0("y") + "bf16 [rows, D] with the rows that it received";
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {80})), rows);
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::f32, {40, 2})), rows);
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {1, 2})), rows);
+  EXPECT_EQ(said("rank1.y", Tensor(Dtype::bf16, {40, 3})),
+            "combine: rank1.y" + needs + "bf16 [rows, D] with the rows that it received");
+}
+
+TEST(SlotsBound, TakesAsManyRowsAsWereReceived) {
+  NamedTensors in = slots("y", true);
+  Index received = 0;
+  for (Index p = 0; p < kRanks; ++p) {
+    const Tensor& experts = in.at(of(p, "experts"));
+    for (Index i = 0; i < experts.elements(); ++i) received += experts.as<std::int32_t>()[i] < 3;
+  }
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {received, 2})), "");
+  EXPECT_NE(said("rank0.y", Tensor(Dtype::bf16, {received - 1, 2})), "");
+}
+
+TEST(SlotsBound, NamesTheParameterThatIsOutOfRange) {
+  const auto with = [](const Parameters& set) { return said("unused", Tensor(), set); };
+  const std::string experts =
+      "combine: experts: gate bound needs a multiple of the ranks, 65536 at most";
+  EXPECT_EQ(with(of_experts(65536)), "");
+  for (const Index wrong : {0, 7, 65538, -2}) EXPECT_EQ(with(of_experts(wrong)), experts) << wrong;
+  Parameters set = of_experts();
+  set.set("alignment", "1073741824");  // of no effect where rows are not padded
+  EXPECT_EQ(with(set), "");
+  for (const char* wrong : {"0", "-1", "1073741825"}) {
+    set.set("alignment", wrong);
+    EXPECT_EQ(with(set), "combine: alignment: gate bound needs 1 to 2^30") << wrong;
+  }
+  EXPECT_THROW(slots_bound("combine", "rank0.out", {}, of_experts(), Dtype::f32), Error);
+}
+
+TEST(SlotsBound, NamesTheRankThatIsNotThere) {
+  NamedTensors in = slots("y", true);
+  const auto said_of = [&](std::string_view output) -> std::string {
+    try {
+      slots_bound("combine", output, in, of_experts(), Dtype::f32);
+      return {};
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(said_of("rank1.out"), "");
+  EXPECT_EQ(said_of("rank2.out"), "combine: rank2.out: no such rank");
+  in.erase("rank1.y");
+  EXPECT_EQ(said_of("rank0.out"), "combine: rank1.y: gate bound needs it");
+}
+
+}  // namespace
+}  // namespace mxo
