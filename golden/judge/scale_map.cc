@@ -18,7 +18,7 @@ Index elements_of(const std::vector<Index>& shape) {
 
 /// The block that cuts `codes` elements into `scales`; 0 if none does.
 Index block_of(Index codes, Index scales, Index known) {
-  for (const Index block : {known, Index{1}, Index{32}, Index{128}, std::max<Index>(codes, 1)}) {
+  for (const Index block : {known, Index{1}, Index{32}, Index{128}, codes}) {
     if (block > 0 && ceil_div(codes, block) == scales) return block;
   }
   return 0;
@@ -99,7 +99,7 @@ bool ScaleMap::fit_tiles(const std::vector<Index>& codes, const std::vector<Inde
 bool ScaleMap::fit_groups(const std::vector<Index>& scales, const ScaleHints& hints) {
   if (scales.size() != 2 || hints.group_ends.back() > rows_) return false;
   const BlockExtents block = hints.block.value_or(kColumnBlock);
-  column_block_ = block.columns == kWhole ? std::max<Index>(columns_, 1) : block.columns;
+  column_block_ = block.columns == kWhole ? columns_ : block.columns;
   scale_columns_ = ceil_div(columns_, column_block_);
   if (scales[1] != scale_columns_) return false;
   const Index height = block.rows == kWhole ? kScaledBlock : block.rows;

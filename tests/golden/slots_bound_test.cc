@@ -149,6 +149,31 @@ TEST(SlotsBound, PromisesNothingPastTheRangeOfF32) {
   EXPECT_TRUE(std::isnan(bound_with(std::nanf(""), 1).exact[0]));
 }
 
+/// One product of f32's largest number, which any error carries out of its range.
+TEST(SlotsBound, PromisesNothingAtTheEdgeOfTheRangeOfF32) {
+  NamedTensors in = slots("y", true);
+  float* w = in.at("rank0.weights").as<float>();
+  for (const Index p : {0, 1}) {
+    Tensor& t = in.at(of(p, "y"));
+    std::fill_n(t.as<BF16>(), t.elements(), encode<kBF16>(1));
+  }
+  w[0] = std::numeric_limits<float>::max();
+  w[1] = w[2] = 0;
+  w[3] = std::numeric_limits<float>::max() / 2;
+  const ErrorBound bound = slots_bound("combine", "rank0.out", in, of_experts(), Dtype::f32);
+  EXPECT_TRUE(std::isinf(bound.allowed[0]));
+  EXPECT_TRUE(std::isfinite(bound.allowed[kColumns]));
+}
+
+TEST(SlotsBound, IsOfOneRankAndOneExpertToo) {
+  NamedTensors in;
+  in.emplace("rank0.experts", tensor_from<std::int32_t>(Dtype::i32, {2, 1}, {0, 0}));
+  in.emplace("rank0.y", tensor_from<std::uint16_t>(Dtype::bf16, {2, 1}, {0x3F80, 0x4000}));
+  const ErrorBound bound = slots_bound("combine", "rank0.out", in, of_experts(1), Dtype::f32);
+  EXPECT_EQ(bound.exact, (std::vector<double>{1, 2}));
+  EXPECT_THROW(slots_bound("combine", "rank0.out", in, {}, Dtype::f32), Error);
+}
+
 TEST(SlotsBound, IsOfOutAndDxAlone) {
   EXPECT_TRUE(sums_slots("combine", "rank3.out"));
   EXPECT_TRUE(sums_slots("dispatch_backward", "rank0.dx"));
@@ -185,6 +210,9 @@ TEST(SlotsBound, NamesTheOperandThatContradictsTheRouting) {
   for (const std::int32_t e : {-1, 6}) {
     EXPECT_EQ(said("rank0.experts", chosen(e)), rank0("experts") + "experts from 0 to E - 1");
   }
+  Tensor first = chosen(0);
+  first.as<std::int32_t>()[0] = 6;
+  EXPECT_EQ(said("rank0.experts", first), rank0("experts") + "experts from 0 to E - 1");
   EXPECT_EQ(said("rank0.experts", chosen(0, {15})), rank0("experts") + "i32 [T, k]");
   EXPECT_EQ(said("rank0.experts", Tensor(Dtype::u8, {5, 3})), rank0("experts") + "i32 [T, k]");
   const std::string weights = rank0("weights") + "f32 of the shape of the experts";
@@ -207,6 +235,17 @@ TEST(SlotsBound, TakesAsManyRowsAsWereReceived) {
   }
   EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {received, 2})), "");
   EXPECT_NE(said("rank0.y", Tensor(Dtype::bf16, {received - 1, 2})), "");
+  Index padded = 0;  // experts 0 to 2 in tiles of 4
+  for (std::int32_t e = 0; e < 3; ++e) {
+    Index rows = 0;
+    for (Index p = 0; p < kRanks; ++p) {
+      const auto* chosen = in.at(of(p, "experts")).as<std::int32_t>();
+      rows += std::count(chosen, chosen + kTokens * kSlots, e);
+    }
+    padded += round_up(std::max<Index>(rows, 1), 4);
+  }
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {padded, 2}), padded_to(4)), "");
+  EXPECT_NE(said("rank0.y", Tensor(Dtype::bf16, {padded - 1, 2}), padded_to(4)), "");
 }
 
 TEST(SlotsBound, NamesTheParameterThatIsOutOfRange) {

@@ -1,0 +1,181 @@
+// Where the scale of each code lies, written out for every shape that scales have.
+#include "golden/judge/scale_map.h"
+
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include "formats/scale_layout.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+using Shape = std::vector<Index>;
+
+ScaleHints block(Index rows, Index columns) {
+  ScaleHints hints;
+  hints.block = BlockExtents{rows, columns};
+  return hints;
+}
+
+ScaleHints groups(std::vector<Index> ends, std::optional<BlockExtents> extents = {}) {
+  ScaleHints hints;
+  hints.block = extents;
+  hints.group_ends = std::move(ends);
+  return hints;
+}
+
+void expect_map(const Shape& codes, const Shape& scales, Dtype type, const ScaleHints& hints,
+                const std::function<Index(Index)>& scale_of) {
+  const auto map = ScaleMap::of(codes, scales, type, hints);
+  ASSERT_TRUE(map);
+  Index elements = 1;
+  for (const Index extent : codes) elements *= extent;
+  for (Index i = 0; i < elements; ++i) ASSERT_EQ((*map)(i), scale_of(i)) << i;
+}
+
+bool fits(const Shape& codes, const Shape& scales, Dtype type = Dtype::e8m0,
+          const ScaleHints& hints = {}) {
+  return ScaleMap::of(codes, scales, type, hints).has_value();
+}
+
+TEST(ScaleMap, CutsVectorsIntoBlocks) {
+  expect_map({80}, {3}, Dtype::e8m0, {}, [](Index i) { return i / 32; });
+  expect_map({80}, {80}, Dtype::f32, {}, [](Index i) { return i; });
+  expect_map({300}, {3}, Dtype::f32, {}, [](Index i) { return i / 128; });
+  expect_map({300}, {1}, Dtype::f32, {}, [](Index) { return 0; });
+  expect_map({300}, {}, Dtype::f32, {}, [](Index) { return 0; });
+  expect_map({300}, {5}, Dtype::f32, block(1, 64), [](Index i) { return i / 64; });
+  EXPECT_FALSE(fits({300}, {5}, Dtype::f32));
+}
+
+TEST(ScaleMap, CutsMatricesAlongBothAxes) {
+  expect_map({40, 70}, {2, 3}, Dtype::e8m0, {},
+             [](Index i) { return i / 70 / 32 * 3 + i % 70 / 32; });
+  expect_map({40, 70}, {3, 70}, Dtype::e8m0, block(16, 1),
+             [](Index i) { return i / 70 / 16 * 70 + i % 70; });
+  expect_map({2, 130, 3}, {2, 2, 1}, Dtype::f32, {},
+             [](Index i) { return i / 390 * 2 + i % 390 / 3 / 128; });
+  expect_map({2, 2, 3, 64}, {2, 2, 3, 2}, Dtype::e8m0, {}, [](Index i) { return i / 32; });
+  // A row's, without an extent of their own.
+  expect_map({2, 3, 70}, {2, 3}, Dtype::f32, {}, [](Index i) { return i / 70; });
+}
+
+TEST(ScaleMap, ReadsTurnedCodesAsTheirScalesWereMade) {
+  ScaleHints hints;
+  hints.turned = true;
+  expect_map({70, 40}, {40, 3}, Dtype::e8m0, hints,
+             [](Index i) { return i % 40 * 3 + i / 40 / 32; });
+  EXPECT_FALSE(fits({70, 40}, {70, 2}, Dtype::e8m0, hints));
+  EXPECT_FALSE(fits({1, 70, 40}, {1, 40, 3}, Dtype::e8m0, hints));
+  EXPECT_FALSE(fits({1, 70, 40}, {70, 1, 2}, Dtype::e8m0, hints));
+  EXPECT_FALSE(fits({70}, {3}, Dtype::e8m0, hints));
+}
+
+TEST(ScaleMap, FindsTilesOfEveryMatrix) {
+  const auto tiles = [](Index rows, Index columns, Index extent) {
+    const Index along = ceil_div(columns, extent);
+    return [=](Index i) {
+      const Index matrix = i / (rows * columns);
+      const Index at = i % (rows * columns);
+      return matrix * blocked_bytes(rows, along) +
+             blocked_offset(at / columns, at % columns / extent, ceil_div(along, Index{4}));
+    };
+  };
+  expect_map({130, 200}, {2 * 2 * 512}, Dtype::e8m0, {}, tiles(130, 200, 32));
+  expect_map({64}, {512}, Dtype::e8m0, {}, tiles(1, 64, 32));
+  expect_map({2, 3, 200}, {4, 512}, Dtype::e8m0, {}, tiles(3, 200, 32));
+  expect_map({130, 200}, {2, 512}, Dtype::e8m0, block(1, 64), tiles(130, 200, 64));
+  EXPECT_FALSE(fits({130, 200}, {2 * 2 * 512}, Dtype::f32));
+  EXPECT_FALSE(fits({130, 200}, {512}));
+}
+
+/// Groups of 130, 0 and 40 rows of 3 columns; rows 170 and on are nobody's.
+TEST(ScaleMap, RestartsColumnsOfScalesAtEachGroup) {
+  const std::vector<Index> ends{130, 130, 170};
+  const auto group = [](Index row) { return row < 130 ? 0 : 2; };
+  const auto whole = [&](Index i) { return i / 3 >= 170 ? -1 : group(i / 3) * 3 + i % 3; };
+  expect_map({180, 3}, {3, 3}, Dtype::f32, groups(ends, BlockExtents{kWhole, 1}), whole);
+  const auto cut = [&](Index height, Index columns) {
+    return [=](Index i) {
+      const Index row = i / 3;
+      if (row >= 170) return Index{-1};
+      const Index before = row < 130 ? 0 : (130 + height - 1) / height;
+      const Index at = row < 130 ? row : row - 130;
+      return (before + at / height) * ((3 + columns - 1) / columns) + i % 3 / columns;
+    };
+  };
+  expect_map({180, 3}, {3, 3}, Dtype::f32, groups(ends, BlockExtents{128, 1}), cut(128, 1));
+  expect_map({180, 3}, {4, 2}, Dtype::f32, groups(ends, BlockExtents{50, 2}), cut(50, 2));
+  expect_map({180, 3}, {4, 1}, Dtype::f32, groups(ends, BlockExtents{64, kWhole}), cut(64, 3));
+  expect_map({180, 3}, {7, 3}, Dtype::e8m0, groups(ends, BlockExtents{32, 1}), cut(32, 1));
+}
+
+TEST(ScaleMap, RestartsBlocksOfTwoRowsAtEachGroup) {
+  const Index row[] = {0, 1, 1, -1};
+  expect_map({4, 3}, {2, 3}, Dtype::f32, groups({1, 3}, BlockExtents{2, 1}),
+             [&](Index i) { return row[i / 3] < 0 ? -1 : row[i / 3] * 3 + i % 3; });
+}
+
+TEST(ScaleMap, GuessesWholeGroupsBeforeBlocksOf128Rows) {
+  expect_map({400, 1}, {2, 1}, Dtype::f32, groups({200, 400}), [](Index i) { return i / 200; });
+  expect_map({400, 1}, {4, 1}, Dtype::f32, groups({200, 400}),
+             [](Index i) { return i / 200 * 2 + i % 200 / 128; });
+}
+
+TEST(ScaleMap, IsNoneOfGroupsWhereScalesSayAnother) {
+  EXPECT_FALSE(fits({180, 3}, {4, 3}, Dtype::f32, groups({10, 20, 181}, BlockExtents{128, 1})));
+  EXPECT_TRUE(fits({180, 3}, {4, 3}, Dtype::f32, groups({10, 20, 180}, BlockExtents{128, 1})));
+  EXPECT_FALSE(fits({180, 3}, {4, 3}, Dtype::f32, groups({130, 170}, BlockExtents{128, 1})));
+  EXPECT_FALSE(fits({180, 3}, {3, 2}, Dtype::f32, groups({130, 170}, BlockExtents{128, 1})));
+  // By rows of 32 columns, groups change nothing; nor for codes of three axes.
+  expect_map({4, 64}, {4, 2}, Dtype::e8m0, groups({2, 3}), [](Index i) { return i / 32; });
+  expect_map({4, 64}, {4, 2}, Dtype::f32, groups({2, 3}, BlockExtents{1, 32}),
+             [](Index i) { return i / 32; });
+  expect_map({2, 2, 3}, {2, 1, 3}, Dtype::f32, groups({1, 2}),
+             [](Index i) { return i / 6 * 3 + i % 3; });
+}
+
+TEST(ScaleMap, IsNoneWhereAxesDiffer) {
+  EXPECT_FALSE(fits({2, 64}, {2, 2, 7}));
+  EXPECT_FALSE(fits({2, 64}, {3}));
+  EXPECT_FALSE(fits({2, 3, 64}, {3, 3, 2}));
+  EXPECT_FALSE(fits({2, 3, 64}, {3, 2}, Dtype::f32));
+  EXPECT_FALSE(fits({2, 0}, {2, 0}));
+  EXPECT_FALSE(fits({}, {}));
+  ScaleHints packed;
+  packed.packed = true;
+  EXPECT_TRUE(fits({2, 64}, {2, 2}));
+  EXPECT_FALSE(fits({2, 64}, {2, 2}, Dtype::e8m0, packed));
+}
+
+TEST(ScaleMap, TakesHintsFromTheCall) {
+  Parameters set;
+  EXPECT_EQ(scale_hints("quantize", {}, set).block, (BlockExtents{1, 32}));
+  EXPECT_FALSE(scale_hints("dispatch", {}, set).block);
+  NamedTensors grouped;
+  grouped.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {3, 5}));
+  EXPECT_EQ(scale_hints("quantize", grouped, set).group_ends, (std::vector<Index>{3, 5}));
+  EXPECT_TRUE(scale_hints("quantize", {}, set).group_ends.empty());
+  EXPECT_FALSE(scale_hints("quantize", {}, set).turned);
+  EXPECT_FALSE(scale_hints("quantize", {}, set).packed);
+  set.set("block", "64x1");
+  for (const char* op : {"quantize", "swiglu_quantize", "swiglu_quantize_backward"}) {
+    EXPECT_EQ(scale_hints(op, {}, set).block, (BlockExtents{64, 1})) << op;
+  }
+  set.set("transpose", "true");
+  EXPECT_EQ(scale_hints("quantize", {}, set).block, (BlockExtents{1, 64}));
+  const ScaleHints turned = scale_hints("scaling_aware_transpose", {}, {});
+  EXPECT_TRUE(turned.turned);
+  EXPECT_EQ(turned.block, kColumnBlock);
+  for (const auto& [layout, packed] :
+       {std::pair{"row_major", false}, std::pair{"blocked", false}, std::pair{"tiles_8x4", true}}) {
+    Parameters laid;
+    laid.set("scale_layout", layout);
+    EXPECT_EQ(scale_hints("quantize", {}, laid).packed, packed) << layout;
+  }
+}
+
+}  // namespace
+}  // namespace mxo

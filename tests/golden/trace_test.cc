@@ -1,0 +1,176 @@
+// Traces of running models: every field is read, and a line that lacks one is named.
+#include "golden/files/trace.h"
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "formats/error.h"
+#include "golden/files/output_file.h"
+#include "golden/files/safetensors.h"
+#include "tests/golden/scratch.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+using Json = nlohmann::json;
+
+const Json kRecord = {{"step", 3},
+                      {"operator", "aten::mm"},
+                      {"module", "model.head"},
+                      {"call", 1},
+                      {"op", "grouped_matmul"},
+                      {"parameters", {{"out", "f32"}}},
+                      {"inputs", {{"x", "ab"}, {"w", "cd"}}},
+                      {"output", "y"},
+                      {"digest", "ef"},
+                      {"rows", {"a.safetensors", "b.safetensors"}}};
+const Json kStep = {{"step", 3},
+                    {"log_probabilities", -1.5},
+                    {"gradients", {{"a.safetensors", {{"file", "g"}, {"elements", 12}}}}}};
+
+Trace trace_of(const Scratch& scratch, const std::vector<Json>& lines) {
+  std::string text = "{\"schema\": \"mxo-trace/1\"}\n";
+  for (const Json& line : lines) text += line.dump() + "\n";
+  write_text_file(scratch / "trace.jsonl", text);
+  return read_trace(scratch.path());
+}
+
+TEST(Trace, IsReadFieldByField) {
+  const Scratch scratch;
+  const Trace trace = trace_of(scratch, {kRecord, kStep, kRecord});
+  ASSERT_EQ(trace.records.size(), 2u);
+  const TraceRecord& record = trace.records[0];
+  EXPECT_EQ(record.step, 3);
+  EXPECT_EQ(record.op_name, "aten::mm");
+  EXPECT_EQ(record.module, "model.head");
+  EXPECT_EQ(record.call, 1);
+  EXPECT_EQ(record.op, "grouped_matmul");
+  EXPECT_EQ(record.parameters.text("out", ""), "f32");
+  EXPECT_EQ(record.inputs.at("x"), "ab");
+  EXPECT_EQ(record.inputs.at("w"), "cd");
+  EXPECT_EQ(record.output, "y");
+  EXPECT_EQ(record.digest, "ef");
+  EXPECT_EQ(record.files, (std::vector<std::string>{"a.safetensors", "b.safetensors"}));
+  EXPECT_EQ(record.place(), "step 3, aten::mm of model.head, call 1");
+  ASSERT_EQ(trace.log_probabilities.size(), 1u);
+  const TraceLogProbabilities& step = trace.log_probabilities.at(3);
+  EXPECT_EQ(step.sum, -1.5);
+  EXPECT_EQ(step.gradients.at("a.safetensors").file, "g");
+  EXPECT_EQ(step.gradients.at("a.safetensors").elements, 12);
+}
+
+TEST(Trace, NamesRecordsOutsideOfModules) {
+  TraceRecord record;
+  record.op_name = "aten::mm";
+  EXPECT_EQ(record.place(), "step 0, aten::mm of no module, call 0");
+}
+
+/// What is said of a trace that ends in `line`.
+std::string said_of(const Json& line) {
+  const Scratch scratch;
+  try {
+    trace_of(scratch, {kRecord, line});
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::file);
+    const std::string place = (scratch / "trace.jsonl").string() + ": line 3: ";
+    const std::string said = error.what();
+    EXPECT_EQ(said.find(place), 0u) << said;
+    return said.substr(std::min(said.size(), place.size()));
+  }
+}
+
+TEST(Trace, NamesTheLineThatLacksAField) {
+  EXPECT_EQ(said_of(kRecord), "");
+  EXPECT_EQ(said_of(kStep), "");
+  for (const Json& whole : {kRecord, kStep}) {
+    for (const auto& [key, value] : whole.items()) {
+      if (key == "log_probabilities") continue;  // without it a line is a record
+      Json line = whole;
+      line.erase(key);
+      EXPECT_NE(said_of(line).find("key '" + key + "' not found"), std::string::npos) << key;
+    }
+  }
+  for (const char* key : {"file", "elements"}) {
+    Json line = kStep;
+    line["gradients"]["a.safetensors"].erase(key);
+    EXPECT_NE(said_of(line), "") << key;
+  }
+}
+
+TEST(Trace, NamesFilesBesideItAlone) {
+  const auto with_file = [](const std::string& name) {
+    Json line = kRecord;
+    line["rows"][1] = name;
+    return said_of(line);
+  };
+  EXPECT_EQ(with_file("c"), "");
+  for (const std::string name : {"", "../c", "/c", "d/c", "d/"}) {
+    EXPECT_EQ(with_file(name), "rows: found '" + name + "', needs names of files beside the trace");
+  }
+  Json line = kStep;
+  line["gradients"]["a.safetensors"]["file"] = "../g";
+  EXPECT_EQ(said_of(line), "gradients: found '../g', needs names of files beside the trace");
+}
+
+TEST(Trace, CountsInWholeNumbers) {
+  for (const char* key : {"step", "call"}) {
+    Json line = kRecord;
+    line[key] = 0.5;
+    EXPECT_NE(said_of(line).find(std::string(key) + ": found 0.5, needs a whole number"),
+              std::string::npos);
+  }
+  Json line = kStep;
+  line["gradients"]["a.safetensors"]["elements"] = -1;
+  EXPECT_NE(said_of(line).find("elements: found -1"), std::string::npos);
+}
+
+TEST(Trace, BeginsWithItsSchema) {
+  const Scratch scratch;
+  const auto said = [&](const std::string& text) -> std::string {
+    write_text_file(scratch / "trace.jsonl", text);
+    try {
+      read_trace(scratch.path());
+      return {};
+    } catch (const Error& error) {
+      const std::string place = (scratch / "trace.jsonl").string() + ": line 1: ";
+      return std::string(error.what()).substr(place.size());
+    }
+  };
+  EXPECT_EQ(said("{\"schema\": \"mxo-trace/1\"}\n"), "");
+  EXPECT_EQ(said("{\"schema\": \"mxo-trace/2\"}\n"),
+            "found schema \"mxo-trace/2\", needs \"mxo-trace/1\"");
+  EXPECT_NE(said(kRecord.dump() + "\n"), "");
+  EXPECT_NE(said(kStep.dump() + "\n"), "");
+  EXPECT_NE(said("\n"), "");
+}
+
+TEST(Trace, ParsesKeptRowsAsTheirFormatsSay) {
+  const Scratch scratch;
+  TensorFile file;
+  file.tensors.emplace("x.codes", tensor_from<std::uint8_t>(Dtype::e5m2, {1, 2}, {1, 2}));
+  file.tensors.emplace("output.y", floats({1, 1}, {7}));
+  file.tensors.emplace("output.z", floats({1, 1}, {8}));
+  write_safetensors(scratch / "rows", file);
+  TraceRecord record;
+  record.output = "y";
+  const KeptRows rows = read_kept_rows(scratch.path(), record, "rows");
+  EXPECT_EQ(rows.inputs.at("x.codes").dtype(), Dtype::e5m2);
+  EXPECT_EQ(rows.inputs.at("x.codes").as<std::uint8_t>()[1], 2);
+  EXPECT_EQ(rows.inputs.size(), 2u);
+  ASSERT_EQ(rows.actual.size(), 1u);
+  EXPECT_EQ(rows.actual.at("y").as<float>()[0], 7);
+  record.output = "x";
+  try {
+    read_kept_rows(scratch.path(), record, "rows");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.what(), (scratch / "rows").string() + ": holds no output.x");
+  }
+}
+
+}  // namespace
+}  // namespace mxo
