@@ -150,11 +150,6 @@ void visit_scale(Dtype scale, Fn&& run) {
 }  // namespace
 
 void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
-  if (op.to.storage == ScaleStorage::blocked) {
-    throw Error(Fault::unsupported, "quantize: x: found " + describe(op.x) +
-                                        " with blocked scales, cuda needs f32 or bf16, and the "
-                                        "modes and roundings of torchao's, te's and ocp's rules");
-  }
   const bool mx = op.to.scales.dtype == Dtype::e8m0;
   const NanRule nan = mx ? op.rule.e8m0.nan : op.rule.f32.nan;
   const CodeScaling how = mx ? CodeScaling::multiply : op.rule.f32.code;
