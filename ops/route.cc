@@ -8,6 +8,11 @@
 
 namespace mxo {
 
+RouterScore router_score_named(std::string_view name) {
+  if (name == "sigmoid") return RouterScore::sigmoid;
+  return name == "softmax_of_chosen" ? RouterScore::softmax_of_chosen : RouterScore::softmax;
+}
+
 void route(Backend& backend, const Route& op) {
   const Check check("route");
   check.rank("logits", op.logits, 2);

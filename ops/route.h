@@ -2,13 +2,19 @@
 // Thread safety: any threads at once, where no call writes what another reads or writes.
 #pragma once
 
+#include <string_view>
+
 #include "formats/any_view.h"
 
 namespace mxo {
 
 class Backend;
 
-enum class RouterScore : std::uint8_t { softmax, sigmoid };
+enum class RouterScore : std::uint8_t {
+  softmax,
+  sigmoid,
+  softmax_of_chosen,  ///< experts by their logits, weights by softmax over them (gpt-oss)
+};
 
 /// What a run of experts scores.
 enum class GroupScore : std::uint8_t {
@@ -25,11 +31,14 @@ enum class OtherGroups : std::uint8_t {
 /// For every token t, all in f32, sums ascending from +0:
 ///   s[e] = exp(x[e] - max x) / sum over e of exp(x[e] - max x)   (softmax)
 ///   s[e] = sigma(x[e])                                           (sigmoid)
+///   s[e] = x[e]                                                  (softmax_of_chosen)
 ///   choice[e] = s[e] + bias[e]                                   (bias decides, never weighs)
 /// With `groups` > 1 experts fall into equal runs; a run scores as `group_score` says and only the
 /// `limited_groups` best runs stay; `other_groups` says what the others' choices are.  The `top_k`
 /// largest choices that stay are the experts, largest first, ties to the lower index, NaN last.
 /// With `normalize`, w = s / (sum over the slots of s + 1e-20); then weights = w * `scale`.
+/// Under softmax_of_chosen w is softmax as above over the slots, the first of them slot 0, whatever
+/// `normalize` says.
 ///
 ///   logits             f32 or bf16 [T, E]  bias  f32 [E], optional
 ///   experts            i32 [T, k]        weights  f32 [T, k]
@@ -39,7 +48,8 @@ enum class OtherGroups : std::uint8_t {
 /// Errors, before any byte is written: Error(shape), Error(dtype), Error(argument) for top_k,
 /// groups or limited_groups out of range and a scale that is no finite number.
 /// Source: torchtitan b5bcd76c, MoE router; DeepSeek-V2 and -V3, MoEGate, also as transformers and
-/// vLLM have it (masked with 0 or -infinity); the sums' order is ours.
+/// vLLM have it (masked with 0 or -infinity); transformers, GptOssTopKRouter; the sums' order is
+/// ours.
 struct Route {
   Operand logits;
   Operand bias;
@@ -54,6 +64,9 @@ struct Route {
   GroupScore group_score = GroupScore::two_best;
   OtherGroups other_groups = OtherGroups::excluded;
 };
+
+/// "softmax", "sigmoid" or "softmax_of_chosen".
+RouterScore router_score_named(std::string_view name);
 
 void route(Backend& backend, const Route& op);
 

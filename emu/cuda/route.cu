@@ -129,9 +129,13 @@ __global__ void __launch_bounds__(kWarps * 32)
       sum += score[e];
       __syncwarp();
     }
+    const auto score_of = [&](Index i) { return score[plan.experts(t, i)]; };
+    const bool of_chosen = plan.kind == RouterScore::softmax_of_chosen;
+    const SlotSoftmax slots(of_chosen ? k : 0, score_of);
     for (Index i = threadIdx.x % 32; i < k; i += 32) {
-      const float s = score[plan.experts(t, i)];
-      plan.weights(t, i) = canonical<float>((plan.normalize ? s / (sum + 1e-20f) : s) * plan.scale);
+      const float s = score_of(i);
+      const float w = of_chosen ? slots.of(s) : plan.normalize ? s / (sum + 1e-20f) : s;
+      plan.weights(t, i) = canonical<float>(w * plan.scale);
     }
     __syncwarp();
   }
@@ -171,12 +175,18 @@ __global__ void __launch_bounds__(kWarps * 32)
   const Index warp = grid_thread() / 32;
   float* score = scores + warp * experts;
   const bool softmax = plan.kind == RouterScore::softmax;
+  const bool of_chosen = plan.kind == RouterScore::softmax_of_chosen;
   for (Index t = warp; t < plan.logits.extent[0]; t += grid_threads() / 32) {
     score_row(row_of(plan.logits, t), plan.kind, score);
+    const SlotSoftmax slots(of_chosen ? k : 0, [&](Index j) { return score[plan.expert(t, j)]; });
+    const auto s_of = [&](Index j) {
+      const float s = score[plan.expert(t, j)];
+      return of_chosen ? slots.of(s) : s;
+    };
     float sum = 0.0f;
     float weighted = 0.0f;
     for (Index j = 0; j < k; ++j) {
-      const float s = score[plan.expert(t, j)];
+      const float s = s_of(j);
       sum += s;
       weighted += (plan.dweights(t, j) * plan.scale) * s;
     }
@@ -184,10 +194,10 @@ __global__ void __launch_bounds__(kWarps * 32)
     const float mean = weighted / total;
     const auto ds_of = [&](Index j) {
       const float g = plan.dweights(t, j) * plan.scale;
-      return plan.normalize ? (g - mean) / total : g;
+      return plan.normalize && !of_chosen ? (g - mean) / total : g;
     };
     float dot = 0.0f;
-    for (Index j = 0; j < k; ++j) dot += ds_of(j) * score[plan.expert(t, j)];
+    for (Index j = 0; j < k; ++j) dot += ds_of(j) * s_of(j);
     for (Index e = lane; e < experts; e += 32) {
       plan.dlogits(t, e) = softmax ? canonical<float>(score[e] * (0.0f - dot)) : 0.0f;
     }
@@ -195,9 +205,10 @@ __global__ void __launch_bounds__(kWarps * 32)
     if (lane == 0) {  // in order: the last of two slots that name one expert stays
       for (Index j = 0; j < k; ++j) {
         const Index e = plan.expert(t, j);
-        const float s = score[e];
+        const float s = s_of(j);
         const float ds = ds_of(j);
-        plan.dlogits(t, e) = canonical<float>(softmax ? s * (ds - dot) : ds * (s * (1.0f - s)));
+        const bool sigmoid = plan.kind == RouterScore::sigmoid;
+        plan.dlogits(t, e) = canonical<float>(sigmoid ? ds * (s * (1.0f - s)) : s * (ds - dot));
       }
     }
     __syncwarp();

@@ -26,6 +26,11 @@ __device__ void score_row(const TensorView<const T, 1>& row, RouterScore kind, f
     __syncwarp();
     return;
   }
+  if (kind == RouterScore::softmax_of_chosen) {
+    for (Index e = lane; e < experts; e += 32) score[e] = logits(e);
+    __syncwarp();
+    return;
+  }
   // The definition starts from the first logit and takes what is larger, so that a NaN stays if it
   // comes first and is passed over elsewhere.
   float top = logits(0);
@@ -46,5 +51,19 @@ __device__ void score_row(const TensorView<const T, 1>& row, RouterScore kind, f
   for (Index e = lane; e < experts; e += 32) score[e] /= sum;
   __syncwarp();
 }
+
+/// Softmax over the slots of a token, few enough for every lane to have all of it.
+struct SlotSoftmax {
+  float top, sum;
+
+  /// `score_of(j)` is the score of slot j of `slots`.
+  template <typename Score>
+  __device__ SlotSoftmax(Index slots, Score score_of) : top(0.0f), sum(0.0f) {
+    if (slots > 0) top = score_of(0);
+    for (Index j = 1; j < slots; ++j) top = score_of(j) > top ? score_of(j) : top;
+    for (Index j = 0; j < slots; ++j) sum += exp_rn(score_of(j) - top);
+  }
+  __device__ float of(float score) const { return exp_rn(score - top) / sum; }
+};
 
 }  // namespace mxo::cuda

@@ -71,6 +71,18 @@ void admit(const Route& op, RouteScratch& s) {
 
 }  // namespace
 
+void softmax(std::vector<float>& values) {
+  if (values.empty()) return;
+  float top = values[0];
+  for (const float value : values) top = value > top ? value : top;
+  float sum = 0.0f;
+  for (float& value : values) {
+    value = exp_rn(value - top);
+    sum += value;
+  }
+  for (float& value : values) value /= sum;
+}
+
 void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<float>& score) {
   visit_f32_or_bf16(logits.dtype, [&](auto tag) {
     const auto logit = logits.as<const typename decltype(tag)::type, 2>();
@@ -80,16 +92,9 @@ void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<f
   });
   if (kind == RouterScore::sigmoid) {
     for (float& value : score) value = sigmoid_rn(value);
-    return;
+  } else if (kind == RouterScore::softmax) {
+    softmax(score);
   }
-  float top = score[0];
-  for (const float value : score) top = value > top ? value : top;
-  float sum = 0.0f;
-  for (float& value : score) {
-    value = exp_rn(value - top);
-    sum += value;
-  }
-  for (float& value : score) value /= sum;
 }
 
 void route_token(const Route& op, Index t, RouteScratch& s) {
@@ -107,14 +112,21 @@ void route_token(const Route& op, Index t, RouteScratch& s) {
 
   const auto chosen = op.experts.as<std::int32_t, 2>();
   const auto weights = op.weights.as<float, 2>();
-  float sum = 0.0f;
-  for (Index i = 0; i < k; ++i)
-    sum += s.score[static_cast<std::size_t>(s.order[static_cast<std::size_t>(i)])];
+  s.slots.resize(static_cast<std::size_t>(k));
+  for (std::size_t i = 0; i < s.slots.size(); ++i) {
+    s.slots[i] = s.score[static_cast<std::size_t>(s.order[i])];
+  }
+  if (op.score == RouterScore::softmax_of_chosen) {
+    softmax(s.slots);
+  } else if (op.normalize) {
+    float sum = 0.0f;
+    for (const float value : s.slots) sum += value;
+    for (float& value : s.slots) value /= sum + 1e-20f;
+  }
   for (Index i = 0; i < k; ++i) {
-    const Index e = s.order[static_cast<std::size_t>(i)];
-    const float score = s.score[static_cast<std::size_t>(e)];
-    chosen(t, i) = static_cast<std::int32_t>(e);
-    weights(t, i) = rounded<float>((op.normalize ? score / (sum + 1e-20f) : score) * op.scale);
+    const auto slot = static_cast<std::size_t>(i);
+    chosen(t, i) = static_cast<std::int32_t>(s.order[slot]);
+    weights(t, i) = rounded<float>(s.slots[slot] * op.scale);
   }
 }
 

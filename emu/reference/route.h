@@ -13,7 +13,11 @@ struct RouteScratch {
   std::vector<float> choice;
   std::vector<float> group;
   std::vector<Index> order;
+  std::vector<float> slots;
 };
+
+/// Softmax in place, the sum ascending.
+void softmax(std::vector<float>& values);
 
 /// The scores of token t into `score`, which has room for them.
 void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<float>& score);

@@ -9,7 +9,7 @@ namespace {
 
 /// Turns dweights of a token's slots into ds, in place.
 void through_weights(const RouteBackward& op, const std::vector<float>& s, std::vector<float>& g) {
-  if (!op.normalize) return;
+  if (!op.normalize || op.score == RouterScore::softmax_of_chosen) return;
   float sum = 0.0f;
   float dot = 0.0f;
   for (std::size_t j = 0; j < g.size(); ++j) {
@@ -36,18 +36,20 @@ void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& 
     s.push_back(score[static_cast<std::size_t>(experts(t, j))]);
     ds.push_back(dweights(t, j) * op.scale);
   }
+  if (op.score == RouterScore::softmax_of_chosen) softmax(s);
   through_weights(op, s, ds);
 
   float dot = 0.0f;
   for (std::size_t j = 0; j < s.size(); ++j) dot += ds[j] * s[j];
-  const bool softmax = op.score == RouterScore::softmax;
+  const bool all = op.score == RouterScore::softmax;
   for (Index e = 0; e < op.logits.extent[1]; ++e) {
     const float value = score[static_cast<std::size_t>(e)];
-    dlogits(t, e) = softmax ? rounded<float>(value * (0.0f - dot)) : 0.0f;
+    dlogits(t, e) = all ? rounded<float>(value * (0.0f - dot)) : 0.0f;
   }
   for (std::size_t j = 0; j < s.size(); ++j) {
     const Index e = experts(t, static_cast<Index>(j));
-    const float gradient = softmax ? s[j] * (ds[j] - dot) : ds[j] * (s[j] * (1.0f - s[j]));
+    const float gradient =
+        op.score == RouterScore::sigmoid ? ds[j] * (s[j] * (1.0f - s[j])) : s[j] * (ds[j] - dot);
     dlogits(t, e) = rounded<float>(gradient);
   }
 }

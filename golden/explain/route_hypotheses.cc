@@ -4,7 +4,9 @@
 #include <limits>
 #include <numeric>
 
+#include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
@@ -16,14 +18,26 @@ struct Router {
   bool bias_in_weights = false;
   bool bias_left_out = false;
   bool ties_to_higher = false;
-  bool by_index = false;      ///< slots in the order of experts
-  bool softmax_last = false;  ///< softmax of the chosen logits alone
+  bool by_index = false;  ///< slots in the order of experts
   GroupScore groups = GroupScore::two_best;
   Index skipped = 0;  ///< best experts that are passed over
 };
 
+bool weighs_chosen_logits(const Call& call) {
+  return call.set.text("score", "softmax") == "softmax_of_chosen";
+}
+
 /// Scores [T, E] of the call: every expert's weight, as it is before it is divided or scaled.
 std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) {
+  if (weighs_chosen_logits(call)) {
+    const Tensor& logits = call.input("logits");
+    const ElementReader read(logits.dtype());
+    std::vector<float> values;
+    for (Index i = 0; i < logits.elements(); ++i) {
+      values.push_back(static_cast<float>(read(bits_at(logits, i)).value));
+    }
+    return values;
+  }
   Call all = call;
   all.inputs.erase("bias");
   all.set = {};
@@ -97,10 +111,18 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
                                        : scores[static_cast<std::size_t>(t * experts + e)]);
     }
     float sum = 0.0f;
-    for (const float v : w) sum += v;
+    const float top = w.empty() ? 0.0f : w.front();
+    for (float& v : w) {
+      if (weighs_chosen_logits(call)) v = exp_rn(v - top);
+      sum += v;
+    }
+    if (weighs_chosen_logits(call)) {
+      for (float& v : w) v /= sum;
+    }
     for (Index s = 0; s < k; ++s) {
       const auto at = static_cast<std::size_t>(s);
-      const float share = call.set.flag("normalize", true) ? w[at] / (sum + 1e-20f) : w[at];
+      const bool divides = call.set.flag("normalize", true) && !weighs_chosen_logits(call);
+      const float share = divides ? w[at] / (sum + 1e-20f) : w[at];
       chosen.as<std::int32_t>()[t * k + s] = static_cast<std::int32_t>(order[at]);
       weights.as<float>()[t * k + s] = share * factor;
       ++counts.as<std::int32_t>()[order[at]];

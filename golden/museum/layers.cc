@@ -86,6 +86,7 @@ Answer groups_by_maximum(Backend& b, const Call& call, const NamedTensors& right
   const Index groups = call.set.integer("groups", 1);
   const Index limited = call.set.integer("limited_groups", groups);
   if (call.has("bias") || limited >= groups || groups == experts ||
+      call.set.text("score", "softmax") == "softmax_of_chosen" ||
       !has_defaults(call, {"top_k", "groups", "limited_groups", "score"})) {
     return std::nullopt;
   }

@@ -35,6 +35,7 @@ const std::vector<RouteCase>& route_cases() {
        {"random"},
        1},
       {"sigmoid_raw", 16, 8, {{"top_k", "2"}, {"score", "sigmoid"}, {"normalize", "false"}}, {}, 1},
+      {"gpt_oss", 24, 32, {{"top_k", "4"}, {"score", "softmax_of_chosen"}}, {"random"}, 0},
       {"large", 2048, 256, {{"top_k", "8"}, {"groups", "8"}, {"limited_groups", "4"}}, {}, 2},
   };
   return cases;
@@ -75,7 +76,7 @@ std::vector<SuiteCase> route_cases(int level) {
                });
     }
   }
-  for (const std::string score : {"softmax", "sigmoid"}) {
+  for (const std::string score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
     add_case(cases, "route.edges." + score, "route", {{"top_k", "2"}, {"score", score}},
              {"ties", "signed_zero", "one_nan", "all_nan", "one_inf", "max_finite"},
              [](const InputStream& in) { return one("logits", edge_logits(in, 8)); });

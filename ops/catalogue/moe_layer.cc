@@ -51,7 +51,7 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   check.shape("w1", op.w1, {op.experts, op.w1.extent[1], op.router.extent[1]});
   check.shape("w2", op.w2, {op.experts, op.router.extent[1], op.w2.extent[2]});
   op.top_k = set.integer("top_k", 1);
-  if (set.text("score", "softmax") == "sigmoid") op.score = RouterScore::sigmoid;
+  op.score = router_score_named(set.text("score", "softmax"));
   op.groups = set.integer("groups", 1);
   op.limited_groups = set.integer("limited_groups", op.groups);
   op.normalize = set.flag("normalize", true);
@@ -236,7 +236,7 @@ constexpr auto kSet = with_sum_parameters({
      "fp8_blockwise|vllm|vllm_up|bf16",
      "how the experts' products are scaled; pipelines bf16 and flow have their own"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
-    {"score", "softmax|sigmoid", "of the router"},
+    {"score", "softmax|sigmoid|softmax_of_chosen", "of the router"},
     {"groups", "1", "of experts"},
     {"limited_groups", "", "groups a token may choose from; all if not given"},
     {"group_score", "two_best|best", "of a group: the sum of its two best, or its best"},

@@ -36,7 +36,7 @@ NamedTensors call_route(Backend& backend, const NamedViews& inputs, const Parame
   op.experts = stage.output("experts", Dtype::i32, {shape[0], k});
   op.weights = stage.output("weights", Dtype::f32, {shape[0], k});
   op.tokens_per_expert = stage.output("tokens_per_expert", Dtype::i32, {shape[1]});
-  if (set.text("score", "softmax") == "sigmoid") op.score = RouterScore::sigmoid;
+  op.score = router_score_named(set.text("score", "softmax"));
   op.groups = set.integer("groups", 1);
   op.limited_groups = set.integer("limited_groups", op.groups);
   op.normalize = set.flag("normalize", true);
@@ -106,7 +106,8 @@ constexpr OperandSpec kRouteOut[] = {{"experts", "[T, k]", "i32"},
                                      {"tokens_per_expert", "[E]", "i32"}};
 constexpr ParameterSpec kRouteSet[] = {
     {"top_k", "1", "experts of a token"},
-    {"score", "softmax|sigmoid", "of a logit"},
+    {"score", "softmax|sigmoid|softmax_of_chosen",
+     "of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs"},
     {"groups", "1", "equal runs of experts"},
     {"limited_groups", "", "runs that stay; all unless given"},
     {"group_score", "two_best|best", "of a run: the sum of its two best, or its best"},

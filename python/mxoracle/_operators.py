@@ -1021,7 +1021,7 @@ def route(
     bias: Any = None,
     *,
     top_k: str | int | float | None = None,
-    score: Literal["softmax", "sigmoid"] | Any = None,
+    score: Literal["softmax", "sigmoid", "softmax_of_chosen"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
     group_score: Literal["two_best", "best"] | Any = None,
@@ -1042,7 +1042,8 @@ def route(
         tokens_per_expert: [E], i32
     Parameters, the first value is the default:
         top_k: experts of a token (1)
-        score: of a logit (softmax, sigmoid)
+        score: of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs
+            (softmax, sigmoid, softmax_of_chosen)
         groups: equal runs of experts (1)
         limited_groups: runs that stay; all unless given
         group_score: of a run: the sum of its two best, or its best (two_best, best)
@@ -1940,7 +1941,7 @@ def moe_layer(
     ]
     | Any = None,
     format: Literal["e4m3", "e4m3fnuz"] | Any = None,
-    score: Literal["softmax", "sigmoid"] | Any = None,
+    score: Literal["softmax", "sigmoid", "softmax_of_chosen"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
     group_score: Literal["two_best", "best"] | Any = None,
@@ -2003,7 +2004,7 @@ def moe_layer(
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
             fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
-        score: of the router (softmax, sigmoid)
+        score: of the router (softmax, sigmoid, softmax_of_chosen)
         groups: of experts (1)
         limited_groups: groups a token may choose from; all if not given
         group_score: of a group: the sum of its two best, or its best (two_best, best)

@@ -208,7 +208,8 @@ TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
   const auto cpu = make_backend("cpu", 2);
   const Tensor logits = test::random_floats(Dtype::f32, {tokens, experts}, 4, 1);
   const Tensor dweights = test::random_floats(Dtype::f32, {tokens, k}, 5, 0);
-  for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid}) {
+  for (const RouterScore score :
+       {RouterScore::softmax, RouterScore::sigmoid, RouterScore::softmax_of_chosen}) {
     for (const bool normalize : {true, false}) {
       Tensor chosen(Dtype::i32, {tokens, k});
       Tensor weights(Dtype::f32, {tokens, k});
@@ -231,7 +232,7 @@ TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
         Reals s(z.begin() + t * experts, z.begin() + (t + 1) * experts);
         double sum = 0;
         for (double& v : s) sum += v = std::exp(v);
-        for (double& v : s) v = score == RouterScore::softmax ? v / sum : v / (1 + v);
+        for (double& v : s) v = score == RouterScore::sigmoid ? v / (1 + v) : v / sum;
         double total = 0;
         double norm = 0;
         for (Index j = 0; j < k; ++j) {
@@ -239,7 +240,7 @@ TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
           total += w * 2.0 * dweights.as<float>()[t * k + j];
           norm += w;
         }
-        return normalize ? total / norm : total;
+        return normalize || score == RouterScore::softmax_of_chosen ? total / norm : total;
       };
       for (Index t = 0; t < tokens; ++t) {
         for (Index e = 0; e < experts; ++e) {

@@ -277,6 +277,67 @@ TEST(Route, GroupsOfDeepSeekAreScoredAndMaskedAsItsModelsDo) {
   }
 }
 
+/// exp(a) to f32 through 200 bits.
+float exp_by_mpfr(float a) {
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_set_flt(t, a, MPFR_RNDN);
+  mpfr_exp(t, t, MPFR_RNDN);
+  const float value = mpfr_get_flt(t, MPFR_RNDN);
+  mpfr_clear(t);
+  return value;
+}
+
+TEST(Route, OfGptOssChoosesByLogitsAndWeighsTheChosen) {
+  const Index tokens = 100;
+  const Index experts = 32;
+  const Index k = 4;
+  NamedTensors in;
+  in.emplace("logits", random_floats({tokens, experts}, 31, 3.0f));
+  for (const char* normalize : {"true", "false"}) {  // softmax has divided already
+    for (const char* backend : {"reference", "cpu"}) {
+      const NamedTensors out = call(backend, "route", in,
+                                    {{"top_k", "4"},
+                                     {"score", "softmax_of_chosen"},
+                                     {"normalize", normalize},
+                                     {"scale", "1.5"}});
+      for (Index t = 0; t < tokens; ++t) {
+        const float* logits = in.at("logits").as<float>() + t * experts;
+        std::vector<std::pair<float, Index>> all;
+        for (Index e = 0; e < experts; ++e) all.emplace_back(logits[e], e);
+        std::sort(all.rbegin(), all.rend());
+        float sum = 0.0f;
+        for (Index i = 0; i < k; ++i) {
+          sum += exp_by_mpfr(all[static_cast<std::size_t>(i)].first - all[0].first);
+        }
+        for (Index i = 0; i < k; ++i) {
+          const auto& [logit, expert] = all[static_cast<std::size_t>(i)];
+          ASSERT_EQ(out.at("experts").as<std::int32_t>()[t * k + i], expert) << t << " " << i;
+          ASSERT_EQ(out.at("weights").as<float>()[t * k + i],
+                    exp_by_mpfr(logit - all[0].first) / sum * 1.5f)
+              << t << " " << i;
+        }
+      }
+    }
+  }
+}
+
+/// Of logits that softmax of all rounds to one score, the larger is chosen all the same.
+TEST(Route, OfGptOssTellsLogitsApartWhoseScoresAreZero) {
+  NamedTensors in;
+  Tensor logits(Dtype::f32, {1, 4});
+  const float values[] = {-200.0f, 0.0f, -300.0f, -150.0f};
+  std::copy_n(values, 4, logits.as<float>());
+  in.emplace("logits", logits);
+  const auto second = [&](const char* score) {
+    return call("cpu", "route", in, {{"top_k", "2"}, {"score", score}})
+        .at("experts")
+        .as<std::int32_t>()[1];
+  };
+  EXPECT_EQ(second("softmax"), 0);
+  EXPECT_EQ(second("softmax_of_chosen"), 3);
+}
+
 TEST(Route, LogitsInBf16AreTheirValues) {
   NamedTensors wide;
   NamedTensors narrow;
@@ -332,7 +393,7 @@ TEST(Route, GivesTheSameBytesFromOneThreadAndFromTwo) {
   NamedTensors in;
   in.emplace("logits", random_floats({501, 64}, 9, 2.0f));
   in.emplace("bias", random_floats({64}, 10, 0.1f));
-  for (const char* score : {"softmax", "sigmoid"}) {
+  for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
     EXPECT_TRUE(same_bytes(
         call("reference", "route", in,
              {{"top_k", "6"}, {"score", score}, {"groups", "8"}, {"limited_groups", "4"}}),

@@ -201,4 +201,38 @@ TEST_P(StackGates, RoutersOfAnotherRuleChooseOthers) {
 }
 
 }  // namespace
+
+/// transformers' own router of gpt-oss: weights in f32, and in bf16 where its logits are.
+TEST_P(StackGates, RouterOfGptOssIsItsOwnUpToTheExp) {
+  const TensorFile& theirs = capture("gpt_oss_router");
+  for (const std::string suffix : {"", ".bf16"}) {
+    NamedTensors out =
+        call_operator(*backend_, "route", {{"logits", tensor_of(theirs, "logits" + suffix)}},
+                      settings({"top_k=4", "score=softmax_of_chosen"}));
+    sort_slots(out.at("experts"), out.at("weights"));
+    const Tensor& experts = tensor_of(theirs, "experts" + suffix);
+    Tensor weights = out.at("weights");
+    if (!suffix.empty()) weights = call_operator(*backend_, "cast", {{"x", weights}}, {}).at("y");
+    const Tensor& logits = tensor_of(theirs, "logits" + suffix);
+    int exact = 0;
+    int plain = 0;
+    for (Index t = 0; t < experts.extent(0); ++t) {
+      std::multiset<float> chosen;
+      std::multiset<float> expected;
+      for (Index i = t * 4; i < t * 4 + 4; ++i) {
+        const std::int32_t e = experts.as<std::int32_t>()[i];
+        const std::int32_t f = out.at("experts").as<std::int32_t>()[i];
+        expected.insert(get(logits, t * 32 + e));
+        chosen.insert(get(logits, t * 32 + f));
+        if (e != f) continue;  // torch.topk leaves open which of equal bf16 logits it takes
+        exact += get(tensor_of(theirs, "exact.weights" + suffix), i) != get(weights, i) ? 1 : 0;
+        plain += get(tensor_of(theirs, "weights" + suffix), i) != get(weights, i) ? 1 : 0;
+      }
+      EXPECT_EQ(chosen, expected) << suffix << " " << t;
+    }
+    EXPECT_EQ(exact, 0) << suffix;
+    EXPECT_EQ(plain, suffix.empty() ? 218 : 0) << suffix;
+  }
+}
+
 }  // namespace mxo::test

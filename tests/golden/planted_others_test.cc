@@ -1,8 +1,10 @@
 // Faults around the products that are in no museum: each has to be named.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 
 #include "golden/suites/philox.h"
 #include "tests/golden/planted.h"
@@ -38,7 +40,8 @@ float largest_of(const Call& call, Index from, Index n) {
   return most;
 }
 
-Call route(std::uint64_t seed, bool bias, const char* normalize = "true") {
+Call route(std::uint64_t seed, bool bias, const char* normalize = "true",
+           const char* score = "sigmoid") {
   NamedTensors in;
   in.emplace("logits", random_floats({64, 16}, seed));
   if (bias) {
@@ -46,8 +49,7 @@ Call route(std::uint64_t seed, bool bias, const char* normalize = "true") {
     for (Index i = 0; i < 16; ++i) b.as<float>()[i] *= 0.05f;
     in.emplace("bias", std::move(b));
   }
-  return make_call("route", in,
-                   with({{"top_k", "4"}, {"score", "sigmoid"}, {"normalize", normalize}}));
+  return make_call("route", in, with({{"top_k", "4"}, {"score", score}, {"normalize", normalize}}));
 }
 
 Call swiglu(std::uint64_t seed) {
@@ -200,6 +202,27 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return with_setting(b, route(7, false), "normalize", "false"); }},
     {"softmax for sigmoid", "score=softmax", "",
      [](Backend& b) { return with_setting(b, route(7, false), "score", "softmax"); }},
+    {"softmax of the chosen, divided once", "score=softmax_of_chosen", "",
+     [](Backend& b) {
+       return with_setting(b, route(7, false, "true", "softmax"), "score", "softmax_of_chosen");
+     }},
+    {"softmax of all in gpt-oss's place, not divided", "score=softmax", "",
+     [](Backend& b) {
+       return with_setting(b, route(7, false, "false", "softmax_of_chosen"), "score", "softmax");
+     }},
+    {"gpt-oss's slots in the order of experts", "top_k=by_index", "",
+     [](Backend& b) {
+       return spoiled(b, route(7, false, "true", "softmax_of_chosen"), [](NamedTensors& out) {
+         for (Index t = 0; t < 64; ++t) {
+           auto* e = out.at("experts").as<std::int32_t>() + t * 4;
+           auto* w = out.at("weights").as<float>() + t * 4;
+           std::vector<std::pair<std::int32_t, float>> slots;
+           for (Index s = 0; s < 4; ++s) slots.emplace_back(e[s], w[s]);
+           std::sort(slots.begin(), slots.end());
+           for (Index s = 0; s < 4; ++s) std::tie(e[s], w[s]) = slots[static_cast<std::size_t>(s)];
+         }
+       });
+     }},
     {"choices begin with the second best", "top_k=skips", "",
      [](Backend& b) {
        const Call call = route(7, false, "false");
