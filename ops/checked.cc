@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 namespace mxo {
 namespace {
@@ -30,6 +31,20 @@ Range bytes_of(const AnyView<Void>& view) {
 
 /// An empty range overlaps nothing, wherever it lies.
 bool overlap(Range a, Range b) { return std::max(a.first, b.first) < std::min(a.past, b.past); }
+
+/// Where one step along an axis is none, or one along two axes is the same, elements meet.
+template <typename Void>
+bool meets_itself(const AnyView<Void>& view) {
+  if (view.elements() == 0) return false;
+  for (int i = 0; i < view.rank; ++i) {
+    if (view.extent[i] == 1) continue;
+    if (view.stride[i] == 0) return true;
+    for (int j = 0; j < i; ++j) {
+      if (view.extent[j] > 1 && std::abs(view.stride[j]) == std::abs(view.stride[i])) return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -69,6 +84,7 @@ void Check::group_ends(const Backend& backend, const Operand& ends, Index rows,
 
 void Check::apart(std::string_view out, const Result& written, std::string_view in,
                   const Operand& read) const {
+  that(!meets_itself(written), std::string(out) + ": covers one of its elements twice");
   that(!overlap(bytes_of(written), bytes_of(read)),
        std::string(out) + ": shares memory with " + std::string(in));
 }

@@ -63,10 +63,11 @@ class Check {
   /// asks that each end be a multiple of it.  A device checks its own at synchronize().
   void group_ends(const Backend& backend, const Operand& ends, Index rows,
                   Index multiple_of = 1) const;
-  /// No byte of `written` may be a byte of `read`.
+  /// No byte of `written` may be a byte of `read`, and a result may not cover one of its elements
+  /// twice: by steps of none along an axis, or the same along two.
   void apart(std::string_view out, const Result& written, std::string_view in,
              const Operand& read) const;
-  /// Two results may not share bytes, and a result may not cover one of its elements twice.
+  /// Nor may two results share bytes.
   void apart(std::string_view out, const Result& written, std::string_view other,
              const Result& also_written) const;
 

@@ -23,7 +23,7 @@ void check_slots(const Check& check, const Backend& backend, const Operand& slot
         return "slots: entry (" + std::to_string(t) + ", " + std::to_string(s) + ") is " +
                std::to_string(row);
       };
-      if (row < -1 || row >= rows) {
+      if (row < 0 || row >= rows) {
         check.that(false, where() + ", needs -1 or a row below " + std::to_string(rows));
       }
       if (!distinct) continue;
@@ -67,7 +67,6 @@ void combine_rows_backward(Backend& backend, const CombineRowsBackward& op) {
   check.dtype("drows", op.drows, {Dtype::bf16, Dtype::f32});
   check_slots(check, backend, op.slots, op.drows.extent[0], true);
   check_weights(check, op.weights, op.slots);
-  check.rank("dout", op.dout, 2);
   check.dtype("dout", op.dout, {Dtype::bf16, Dtype::f32});
   check.shape("dout", op.dout, {op.slots.extent[0], op.drows.extent[1]});
   check.apart("drows", op.drows, "dout", op.dout);

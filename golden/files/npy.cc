@@ -230,7 +230,7 @@ Tensor read_npy(const std::filesystem::path& path) {
   Tensor tensor(dtype, header.shape);
   in.read(reinterpret_cast<char*>(tensor.data()), static_cast<std::streamsize>(*bytes));
   if (!in) malformed(name, prefix + length, "cannot read the elements");
-  return header.fortran_order && *bytes > 0 ? from_fortran_order(tensor) : tensor;
+  return header.fortran_order ? from_fortran_order(tensor) : tensor;
 }
 
 }  // namespace mxo

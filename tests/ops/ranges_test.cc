@@ -1,0 +1,220 @@
+// Ends of the ranges that operators take: ranks, experts, groups, selections.
+#include <cmath>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "formats/tensor.h"
+#include "ops/backend.h"
+#include "ops/combine_rows.h"
+#include "ops/convert.h"
+#include "ops/elementwise.h"
+#include "ops/route.h"
+#include "ops/swiglu.h"
+
+namespace mxo {
+namespace {
+
+/// Has no operator: what passes the checks is refused as unsupported.
+class Bare : public Backend {
+ public:
+  std::string_view name() const override { return "bare"; }
+  bool honours(const Accumulation&) const override { return true; }
+};
+
+/// What is said of a call; nothing where it comes to the backend.
+template <typename Op>
+std::string said(void (*call)(Backend&, const Op&), const Op& op) {
+  Bare bare;
+  try {
+    call(bare, op);
+  } catch (const Error& error) {
+    return error.fault() == Fault::unsupported ? "" : error.what();
+  }
+  return "it ran nothing";
+}
+
+struct Routing {
+  Index experts = 8;
+  Index top_k = 2;
+  Index groups = 4;
+  Index limited = 2;
+  OtherGroups other = OtherGroups::excluded;
+  float scale = 1;
+};
+
+std::string said_of(const Routing& r) {
+  Tensor logits(Dtype::f32, {3, r.experts}), experts(Dtype::i32, {3, r.top_k});
+  Tensor weights(Dtype::f32, {3, r.top_k}), counts(Dtype::i32, {r.experts});
+  Route op{logits.operand(), {}, experts.result(), weights.result(), counts.result()};
+  op.groups = r.groups;
+  op.limited_groups = r.limited;
+  op.other_groups = r.other;
+  op.scale = r.scale;
+  return said(route, op);
+}
+
+TEST(Ranges, OfRoutesTakeTheirEndsAndNothingBeyond) {
+  EXPECT_EQ(said_of({}), "");
+  EXPECT_EQ(said_of({.experts = 1, .top_k = 1, .groups = 1, .limited = 1}), "");
+  EXPECT_EQ(said_of({.experts = 0, .top_k = 1, .groups = 1, .limited = 1}),
+            "route: experts: found 0, needs 1 to 2147483647");
+  EXPECT_EQ(said_of({.groups = 1, .limited = 1}), "");
+  EXPECT_EQ(said_of({.top_k = 1, .groups = 8, .limited = 1}), "");
+  EXPECT_EQ(said_of({.groups = 0}), "route: groups: found 0, needs 1 to 8");
+  EXPECT_EQ(said_of({.groups = 9}), "route: groups: found 9, needs 1 to 8");
+  EXPECT_EQ(said_of({.groups = 3}),
+            "route: groups: the number of experts is 8, not a multiple of 3");
+  EXPECT_EQ(said_of({.limited = 1}), "");
+  EXPECT_EQ(said_of({.limited = 4}), "");
+  EXPECT_EQ(said_of({.limited = 0}), "route: limited_groups: found 0, needs 1 to 4");
+  EXPECT_EQ(said_of({.limited = 5}), "route: limited_groups: found 5, needs 1 to 4");
+  EXPECT_EQ(said_of({.top_k = 1}), "");
+  EXPECT_EQ(said_of({.top_k = 4}), "");
+  EXPECT_EQ(said_of({.top_k = 0}), "route: top_k: found 0, needs 1 to 4");
+  EXPECT_EQ(said_of({.top_k = 5}), "route: top_k: found 5, needs 1 to 4");
+  EXPECT_EQ(said_of({.top_k = 6, .limited = 3}), "");
+  EXPECT_EQ(said_of({.top_k = 8, .other = OtherGroups::zero}), "");
+  EXPECT_EQ(said_of({.top_k = 9, .other = OtherGroups::zero}),
+            "route: top_k: found 9, needs 1 to 8");
+  for (const float scale : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    EXPECT_EQ(said_of({.scale = scale}), "route: scale: found no finite number, needs one");
+  }
+}
+
+TEST(Ranges, OfExpertsAreOfTwoAxes) {
+  Tensor logits(Dtype::f32, {3, 8}), experts(Dtype::i32, {6}), weights(Dtype::f32, {3, 2});
+  Tensor counts(Dtype::i32, {8});
+  EXPECT_EQ(said<Route>(
+                route, {logits.operand(), {}, experts.result(), weights.result(), counts.result()}),
+            "route: experts: found i32 [6], needs rank 2");
+}
+
+/// Cannot read host memory, and reports what it finds at synchronize().
+class Device : public Bare {
+ public:
+  bool reads_host_memory() const override { return false; }
+};
+
+TEST(Ranges, OfSlotsAreLeftToADevice) {
+  Tensor rows(Dtype::bf16, {3, 4}), slots(Dtype::i32, {2, 1}), out(Dtype::bf16, {2, 4});
+  slots.as<std::int32_t>()[0] = 7;
+  const CombineRows op{rows.operand(), slots.operand(), {}, out.result()};
+  EXPECT_EQ(said(combine_rows, op),
+            "combine_rows: slots: entry (0, 0) is 7, needs -1 or a row below 3");
+  Device device;
+  try {
+    combine_rows(device, op);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::unsupported) << error.what();
+  }
+}
+
+TEST(Ranges, OfGatesAreRulesThatCanBe) {
+  Tensor x(Dtype::f32, {2, 6}), half(Dtype::f32, {2, 3}), whole(Dtype::f32, {2, 6});
+  const auto forward = [&](const GateRule& gate) {
+    const bool one = gate.halves == Halves::gate_only;
+    return said<Swiglu>(swiglu, {x.operand(), {}, one ? whole.result() : half.result(), gate});
+  };
+  const auto backward = [&](const GateRule& gate) {
+    return said<SwigluBackward>(swiglu_backward,
+                                {x.operand(), {}, half.operand(), whole.result(), {}, gate});
+  };
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(forward({}), "");
+  EXPECT_EQ(forward({.halves = Halves::gate_only}), "");
+  EXPECT_EQ(forward({.alpha = 1.7f, .limit = 7, .up_offset = 1}), "");
+  EXPECT_EQ(forward({.arithmetic = GateArithmetic::triton_sm90}), "");
+  EXPECT_EQ(forward({.activation = Activation::gelu, .up_offset = 1}), "");
+  EXPECT_EQ(forward({.alpha = kInf}), "swiglu: alpha: found no finite number, needs one");
+  EXPECT_EQ(forward({.up_offset = kInf}), "swiglu: up_offset: found no finite number, needs one");
+  for (const float limit : {0.0f, -1.0f, std::nanf("")}) {
+    EXPECT_EQ(forward({.limit = limit}), "swiglu: limit: found no positive number, needs one");
+  }
+  EXPECT_EQ(forward({.activation = Activation::gelu, .alpha = 2}),
+            "swiglu: alpha: found with an activation that has none, needs silu");
+  const GateRule triton{.activation = Activation::gelu, .arithmetic = GateArithmetic::triton_sm90};
+  EXPECT_EQ(forward(triton),
+            "swiglu: arithmetic: found Triton's with an activation other than silu, needs silu");
+  EXPECT_EQ(forward({.halves = Halves::gate_only, .up_offset = 1}),
+            "swiglu: up_offset: found with halves=gate_only, needs two halves");
+  EXPECT_EQ(backward({}), "");
+  EXPECT_EQ(backward({.arithmetic = GateArithmetic::triton_sm90}),
+            "swiglu_backward: arithmetic: found Triton's, needs rounded: gradients have no other");
+  Tensor odd(Dtype::f32, {2, 7});
+  EXPECT_EQ(said<Swiglu>(swiglu, {odd.operand(), {}, half.result(), {}}),
+            "swiglu: x: 2F is 7, not a multiple of 2");
+}
+
+TEST(Ranges, OfElementwiseRanksAreOneToFour) {
+  for (const std::vector<Index>& shape : {std::vector<Index>{6}, {2, 3, 1, 1}}) {
+    Tensor x(Dtype::f32, shape), y(Dtype::bf16, shape), codes(Dtype::e4m3, shape);
+    EXPECT_EQ(said<Cast>(cast, {x.operand(), y.result()}), "");
+    EXPECT_EQ(said<Encode>(encode, {x.operand(), codes.result()}), "");
+    EXPECT_EQ(said<Decode>(decode, {codes.operand(), x.result()}), "");
+  }
+  Tensor x(Dtype::f32, {}), y(Dtype::bf16, {}), codes(Dtype::e4m3, {});
+  EXPECT_EQ(said<Cast>(cast, {x.operand(), y.result()}),
+            "cast: x: found f32 [], needs rank 1 to 4");
+  EXPECT_EQ(said<Encode>(encode, {x.operand(), codes.result()}),
+            "encode: x: found f32 [], needs rank 1 to 4");
+  EXPECT_EQ(said<Decode>(decode, {codes.operand(), x.result()}),
+            "decode: codes: found e4m3 [], needs rank 1 to 4");
+}
+
+TEST(Ranges, OfBiasesAreOfOneGroupOrOfEach) {
+  Tensor y(Dtype::f32, {6, 8}), out(Dtype::f32, {6, 8}), one(Dtype::f32, {8});
+  Tensor each(Dtype::f32, {2, 8}), ends(Dtype::i32, {2}), none(Dtype::f32, {});
+  ends.as<std::int32_t>()[1] = 6;
+  const auto bias = [&](const Tensor& b, const Operand& groups) {
+    return said<AddBias>(add_bias, {y.operand(), b.operand(), groups, out.result()});
+  };
+  const auto sum = [&](Tensor& s, const Operand& groups) {
+    return said<ColumnSum>(column_sum, {y.operand(), groups, s.result()});
+  };
+  EXPECT_EQ(bias(one, {}), "");
+  EXPECT_EQ(bias(one, ends.operand()), "");
+  EXPECT_EQ(bias(each, ends.operand()), "");
+  EXPECT_EQ(sum(one, {}), "");
+  EXPECT_EQ(sum(each, ends.operand()), "");
+  EXPECT_EQ(bias(each, {}), "add_bias: group_ends: missing, needed with bias of rank 2");
+  EXPECT_EQ(sum(each, {}), "column_sum: group_ends: missing, needed with sum of rank 2");
+  EXPECT_EQ(bias(none, {}), "add_bias: bias: found f32 [], needs rank 1 to 2");
+  EXPECT_EQ(sum(none, {}), "column_sum: sum: found f32 [], needs rank 1 to 2");
+  ends.as<std::int32_t>()[1] = 7;  // columns would be enough
+  for (const std::string& text : {bias(one, ends.operand()), sum(one, ends.operand())}) {
+    EXPECT_NE(text.find("entry 1 is 7, beyond the 6 rows given"), text.npos) << text;
+  }
+}
+
+TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {
+  Tensor y(Dtype::f32, {4, 4}), bias(Dtype::f32, {4}), wide(Dtype::f32, {2, 4, 4});
+  const auto over = [&](const Operand& read, const Result& written) {
+    return said<AddBias>(add_bias, {read, bias.operand(), {}, written});
+  };
+  EXPECT_EQ(over(y.operand(), y.result()), "");
+  Result turned = y.result();
+  std::swap(turned.stride[0], turned.stride[1]);
+  EXPECT_EQ(over(y.operand(), turned), "add_bias: out: shares memory with y");
+  Result apart = wide.result();  // every second row, over the first rows
+  apart.rank = 2;
+  apart.extent[0] = apart.extent[1] = 4;
+  apart.stride[0] = 8;
+  apart.stride[1] = 1;
+  Operand rows = to_read(apart);
+  rows.stride[0] = 4;
+  EXPECT_EQ(over(rows, apart), "add_bias: out: shares memory with y");
+  Result halves = y.result();
+  halves.dtype = Dtype::bf16;
+  EXPECT_EQ(over(y.operand(), halves), "add_bias: out: shares memory with y");
+}
+
+TEST(Ranges, OfStepsOfCombineAreThree) {
+  EXPECT_EQ(combine_steps_named("fused"), CombineSteps::fused);
+  EXPECT_EQ(combine_steps_named("bf16"), CombineSteps::bf16);
+  EXPECT_EQ(combine_steps_named("f32"), CombineSteps::f32);
+}
+
+}  // namespace
+}  // namespace mxo
