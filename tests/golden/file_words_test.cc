@@ -104,6 +104,20 @@ TEST(FileWords, NameTheFieldOfAHeader) {
   EXPECT_EQ(said_of(safetensors("{\"__metadata__\":{\"k\":\"v\"}}")), "");
 }
 
+TEST(FileWords, LendNoFieldToTheNextTensor) {
+  const std::string first = "{" + entry("a", "[1]", "[0,1]") + ",\"b\":{";
+  const auto said = [&](const std::string& fields) {
+    const std::string text = said_of(safetensors(first + fields + "}}", 2));
+    return text.substr(text.find(": ") + 2);
+  };
+  const std::string dtype = R"("dtype":"U8")", shape = R"("shape":[1])";
+  const std::string offsets = R"("data_offsets":[1,2])";
+  EXPECT_EQ(said_of(safetensors(first + dtype + "," + shape + "," + offsets + "}}", 2)), "");
+  EXPECT_EQ(said(shape + "," + offsets), "b: dtype is missing");
+  EXPECT_EQ(said(dtype + "," + offsets), "b: shape is missing");
+  EXPECT_EQ(said(dtype + "," + shape), "b: data_offsets is missing");
+}
+
 TEST(FileWords, SayWhatIsNoJson) {
   EXPECT_EQ(said_of(safetensors("{,}")).find("byte 9: the header is not UTF-8 JSON: syntax error"),
             0u)

@@ -56,12 +56,18 @@ struct Asked {
       if (back) {
         dequantize(noting,
                    {{codes.operand(), to.operand(), block, storage}, group_ends, held.result()});
-        EXPECT_FALSE(noting.dequantized.empty());
+        if (x.size() < 4) {
+          EXPECT_EQ(noting.dequantized.size(), 1u);
+          EXPECT_EQ(noting.dequantized.at(0).x.rank, static_cast<int>(x.size()));
+        }
       } else {
         quantize(
             noting,
             {held.operand(), group_ends, {codes.result(), to.result(), block, storage}, rule, {}});
-        EXPECT_FALSE(noting.quantized.empty());
+        if (x.size() < 4) {
+          EXPECT_EQ(noting.quantized.size(), 1u);
+          EXPECT_EQ(noting.quantized.at(0).x.rank, static_cast<int>(x.size()));
+        }
       }
       return {};
     } catch (const Error& error) {
@@ -127,6 +133,9 @@ TEST(QuantizeChecks, AskForBlocksOfRowsUnderGroups) {
   EXPECT_EQ(whole.both(), "quantize: scales: found e8m0 [4, 4], needs [3, 4]");
   EXPECT_EQ((Asked{.x = {1, 70, 4}, .block = {35, 1}, .scales = {1, 2, 4}, .ends = {70}}.both()),
             "quantize: group_ends: found with x f32 [1, 70, 4], needs x of rank 2");
+  whole.host = false;
+  whole.scales = {3, 4};
+  EXPECT_EQ(whole.both(), "");
   Asked beyond = columns;
   beyond.ends = {33, 33, 71};
   EXPECT_NE(beyond.both().find("entry 2 is 71, beyond the 70 rows given"), std::string::npos);
@@ -304,10 +313,13 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
   EXPECT_NE(said({.arithmetic = GateArithmetic::triton_sm90}, true), "");
   Tensor odd(Dtype::f32, {4, 65});
   Noting noting;
-  EXPECT_THROW(
-      swiglu_quantize(noting,
-                      {odd.operand(), {}, {}, Dtype::f32, {y.result(), scales.result(), {1, 32}}}),
-      Error);
+  try {
+    swiglu_quantize(noting,
+                    {odd.operand(), {}, {}, Dtype::f32, {y.result(), scales.result(), {1, 32}}});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "swiglu_quantize: x: 2F is 65, not a multiple of 2");
+  }
 }
 
 }  // namespace

@@ -210,6 +210,12 @@ TEST(Ranges, OfBiasesInPlaceAreTheSameElements) {
   EXPECT_EQ(over(y.operand(), halves), "add_bias: out: shares memory with y");
 }
 
+TEST(Ranges, OfScoresAreThree) {
+  EXPECT_EQ(router_score_named("sigmoid"), RouterScore::sigmoid);
+  EXPECT_EQ(router_score_named("softmax"), RouterScore::softmax);
+  EXPECT_EQ(router_score_named("softmax_of_chosen"), RouterScore::softmax_of_chosen);
+}
+
 TEST(Ranges, OfStepsOfCombineAreThree) {
   EXPECT_EQ(combine_steps_named("fused"), CombineSteps::fused);
   EXPECT_EQ(combine_steps_named("bf16"), CombineSteps::bf16);

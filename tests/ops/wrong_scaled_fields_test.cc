@@ -186,5 +186,31 @@ TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
   }
 }
 
+/// Two columns of scales; groups that end at `ends`.
+std::string transposed_with(const std::vector<std::int32_t>& ends, Index row, Index column) {
+  Tensor codes(Dtype::e4m3, {3, 130}), scales(Dtype::f32, {3, 2}), turned(Dtype::e4m3, {130, 3});
+  Tensor groups(Dtype::i32, {static_cast<Index>(ends.size())});
+  Tensor out(Dtype::f32, {static_cast<Index>(ends.size()), 130});
+  std::copy(ends.begin(), ends.end(), groups.as<std::int32_t>());
+  scales.as<float>()[row * 2 + column] = 3;
+  Bare bare;
+  try {
+    scaling_aware_transpose(
+        bare, {codes.operand(), scales.operand(), groups.operand(), turned.result(), out.result()});
+  } catch (const Error& error) {
+    return error.fault() == Fault::unsupported ? "" : error.what();
+  }
+  return "it ran nothing";
+}
+
+TEST(WrongFields, OfKeptScalesAreThoseOfGroups) {
+  EXPECT_EQ(transposed_with({}, 0, 0), "");
+  EXPECT_EQ(transposed_with({1}, 1, 0), "");
+  const std::string op = "scaling_aware_transpose: scales: entry ";
+  const std::string needs = " is 3.000000, needs a power of two of at least 2^-126, or +0";
+  EXPECT_EQ(transposed_with({1}, 0, 0), op + "[0, 0]" + needs);
+  EXPECT_EQ(transposed_with({1, 3}, 2, 1), op + "[2, 1]" + needs);
+}
+
 }  // namespace
 }  // namespace mxo
