@@ -71,15 +71,14 @@ void combine_rows_backward(Backend& backend, const CombineRowsBackward& op) {
   check.shape("dout", op.dout, {op.slots.extent[0], op.drows.extent[1]});
   check.apart("drows", op.drows, "dout", op.dout);
   check.apart("drows", op.drows, "slots", op.slots);
-  check.that(op.weights.given() == op.dweights.given(),
-             "dweights: needs to be given exactly when weights is");
+  check.that(op.weights.given() || !op.dweights.given(), "dweights: found without weights");
+  if (op.weights.given()) check.apart("drows", op.drows, "weights", op.weights);
   if (op.dweights.given()) {
     check.dtype("rows", op.rows, {Dtype::bf16, Dtype::f32});
     check.shape("rows", op.rows, {op.drows.extent[0], op.drows.extent[1]});
     check.dtype("dweights", op.dweights, {Dtype::f32});
     check.shape("dweights", op.dweights, {op.slots.extent[0], op.slots.extent[1]});
     check.apart("drows", op.drows, "rows", op.rows);
-    check.apart("drows", op.drows, "weights", op.weights);
     check.apart("dweights", op.dweights, "rows", op.rows);
     check.apart("dweights", op.dweights, "slots", op.slots);
     check.apart("dweights", op.dweights, "dout", op.dout);

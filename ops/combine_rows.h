@@ -45,11 +45,11 @@ struct CombineRows {
 ///
 ///   dout      [T, D]  bf16 or f32
 ///   drows     [R, D]  bf16 or f32; rows that no slot names become zeros
-///   dweights  f32 [T, k], given exactly when weights is; +0 where the slot is -1
+///   dweights  f32 [T, k], if asked for, with weights only; +0 where the slot is -1
 ///
 /// No row may be named twice.  Any extent may be 0, any strides.  Errors, before any byte is
-/// written: Error(shape), also on an index out of range, a row that is named twice, or only one of
-/// weights and dweights; Error(dtype).
+/// written: Error(shape), also on an index out of range, a row that is named twice, or
+/// dweights without weights; Error(dtype).
 /// Source: the derivative of CombineRows; the order of the sum is ours.
 struct CombineRowsBackward {
   Operand rows;  ///< needed for dweights only

@@ -140,10 +140,19 @@ void check_rows(const Check& check, std::string_view name, const Operand& y,
 
 }  // namespace
 
+BackendTensor weighed_rows(Backend& backend, const ExpertPlan& plan, const Operand& x,
+                           const Operand& weights) {
+  BackendTensor rows(backend, Dtype::bf16, {plan.order.elements(), x.extent[1]});
+  // The gradient of a combine with these weights, and so the same products.
+  combine_rows_backward(backend, {{}, plan.slots.operand(), weights, x, rows.result(), {}});
+  return rows;
+}
+
 OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                           const ScaledTensor& x, const Wire& wire) {
+                           const ScaledTensor& x, const Wire& wire, const Operand& weights) {
   const Check check("dispatch");
   if (x.scaled()) {
+    if (weights.given()) check.fail(Fault::argument, "weights: found with codes, need x");
     if (wire.precision == WirePrecision::bf16) {
       check.fail(Fault::argument, "x.codes: found codes, a bf16 wire needs x");
     }
@@ -164,18 +173,31 @@ OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const E
   check.rank("x", x.codes, 2);
   check.dtype("x", x.codes, {Dtype::bf16, Dtype::f32});
   check.shape("x", x.codes, {plan.tokens, x.codes.extent[1]});
+  if (weights.given()) {
+    check.dtype("weights", weights, {Dtype::f32});
+    check.shape("weights", weights, {plan.tokens, plan.top_k});
+    const BackendTensor rows = weighed_rows(backend, plan, x.codes, weights);
+    const OwnedScaledTensor ready = encoded(backend, rows.operand(), wire);
+    return send(backend, communicator, plan, ready.view(), {}, wire.placement);
+  }
   const OwnedScaledTensor ready = encoded(backend, x.codes, wire);
   return send(backend, communicator, plan, ready.view(), {&plan.order}, wire.placement);
 }
 
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                       const Operand& dy, const Result& dx) {
+                       const Operand& dy, const Result& dx, const InputWeights& input) {
   const Check check("dispatch_backward");
   check_rows(check, "dy", dy, plan);
   check.rank("dx", dx, 2);
   check.shape("dx", dx, {plan.tokens, dy.extent[1]});
   const BackendTensor back = return_sent(backend, communicator, plan, dy);
-  combine_rows(backend, {back.operand(), plan.slots.operand(), {}, dx});
+  const Operand slots = plan.slots.operand();
+  combine_rows(backend, {back.operand(), slots, input.weights, dx});
+  if (!input.dweights.given()) return;
+  check.shape("x", input.x, {plan.tokens, dy.extent[1]});
+  BackendTensor sent(backend, Dtype::bf16, {plan.order.elements(), dy.extent[1]});
+  combine_rows_backward(
+      backend, {back.operand(), slots, input.weights, input.x, sent.result(), input.dweights});
 }
 
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
@@ -208,6 +230,12 @@ OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
 BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                             const Operand& sent, Placement placement) {
   return moved(backend, communicator, plan, sent, {}, placement);
+}
+
+OwnedScaledTensor dispatch_sent(Backend& backend, Communicator& communicator,
+                                const ExpertPlan& plan, const ScaledTensor& sent,
+                                Placement placement) {
+  return send(backend, communicator, plan, sent, {}, placement);
 }
 
 BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,

@@ -39,20 +39,39 @@ struct Wire {
 ///   codes
 ///      [T, D] with the scales of that precision, which travel as they are
 ///
+///   weights  f32 [T, k], optional, with x only: what travels for slot s is bf16(fl(x[t] *
+///            weights[t, s])), scores at the experts' input
+///
 /// The result has plan.rows rows [rows, D] in the precision of the wire, whichever of them hold
 /// tokens; the others are zeros, bytes 00 of codes and scales.
-/// Errors: Error(shape), Error(dtype); Error(argument) for codes on a bf16 wire.
+/// Errors: Error(shape), Error(dtype); Error(argument) for codes on a bf16 wire or with weights.
 /// Source: pytorch/ao 36027d8, a2a_dispatch_mxfp8_fwd_hp_bwd and permute_mxfp8_fwd_hp_bwd;
-/// FP8-Flow-MoE, Megatron-LM fork e68853f1, for fp8_blockwise.
+/// FP8-Flow-MoE, Megatron-LM fork e68853f1, for fp8_blockwise; torchtitan, score_before_experts,
+/// and vLLM, apply_router_weight_on_input, whose weights are rounded to bf16 before, for weights.
 OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                           const ScaledTensor& x, const Wire& wire);
+                           const ScaledTensor& x, const Wire& wire, const Operand& weights = {});
+
+/// What dispatch weighed rows with, for its gradient.
+struct InputWeights {
+  Operand x;        ///< bf16 or f32 [T, D], needed for dweights only
+  Operand weights;  ///< f32 [T, k]; absent, rows travelled as they are
+  Result dweights;  ///< f32 [T, k], if asked for
+};
 
 /// dx[t] = sum over slots ascending of the gradients of the rows that x[t] became, f32, rounded to
 /// the type of dx at the end.  High precision, whatever the forward pass sent.
 ///
+/// Where rows were weighed: of fl(gradient * weights[t, s]); and dweights[t, s] = sum over d
+/// ascending of fl(x[t, d] * gradient).
+///
 ///   dy  bf16 [plan.rows, D];  dx  bf16 or f32 [T, D]
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
-                       const Operand& dy, const Result& dx);
+                       const Operand& dy, const Result& dx, const InputWeights& input = {});
+
+/// The rows that dispatch quantises and sends, x[t] times the weights of its slots: bf16 [T*k, D]
+/// in the order plan.slots names.
+BackendTensor weighed_rows(Backend& backend, const ExpertPlan& plan, const Operand& x,
+                           const Operand& weights);
 
 /// out[t] = round(sum over slots s ascending of fl(row(t, s) * weights[t, s])): CombineRows of
 /// what the experts made of the rows.  High precision.
@@ -81,6 +100,11 @@ OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
 /// selection) and becomes row plan.place of the result [plan.rows, W]; padding is zero.
 BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                             const Operand& sent, Placement placement);
+
+/// Codes with their scales, or rows without, likewise.
+OwnedScaledTensor dispatch_sent(Backend& backend, Communicator& communicator,
+                                const ExpertPlan& plan, const ScaledTensor& sent,
+                                Placement placement);
 
 /// The way back: rows [plan.rows, W] to the ranks that sent them, [T*k, W].
 BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,

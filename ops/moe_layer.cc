@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/checked.h"
+#include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
 #include "ops/moe_flow.h"
@@ -96,15 +97,42 @@ void see_scaled(const MoeLayer& op, const std::string& stage, const OwnedScaledT
   see(op, stage + ".scales", tensor.scales());
 }
 
-/// x where it is, or as the codes that will travel.
-OwnedScaledTensor before_dispatch(Backend& backend, const MoeLayer& op,
-                                  const LinearRecipe& recipe) {
+/// Codes of rows before they travel, as the recipe casts tokens.
+OwnedScaledTensor quantized(Backend& backend, const SavedMoeLayer& saved, const Operand& rows) {
+  OwnedScaledTensor codes =
+      scaled_along_columns(backend, saved.recipe, saved.call.format, rows, LinearSide::tokens);
+  see_scaled(saved.call, "quantized", codes);
+  return codes;
+}
+
+/// The weights that multiply x, as they do.
+BackendTensor input_weights(Backend& backend, const SavedMoeLayer& saved) {
+  const Operand weights = saved.weights.operand();
+  BackendTensor rounded(backend, Dtype::bf16, {weights.extent[0], weights.extent[1]});
+  BackendTensor used(backend, Dtype::f32, {weights.extent[0], weights.extent[1]});
+  const bool rounds = saved.call.scores == MoeScores::input_bf16;
+  if (rounds) cast(backend, {weights, rounded.result()});
+  cast(backend, {rounds ? rounded.operand() : weights, used.result()});
+  return used;
+}
+
+/// The rows of the experts: u.
+OwnedScaledTensor dispatched(Backend& backend, Communicator& communicator,
+                             const SavedMoeLayer& saved) {
+  const MoeLayer& op = saved.call;
+  const bool weighs = saved.input_weights.given();
+  const Operand weights = weighs ? saved.input_weights.operand() : Operand{};
+  const Wire wire = wire_of(op, saved.recipe);
   if (op.pipeline != MoePipeline::fp8_blockwise) {
-    return OwnedScaledTensor::borrowed({op.x, {}, {}});
+    return dispatch(backend, communicator, saved.plan, unscaled(op.x), wire, weights);
   }
-  OwnedScaledTensor x = scaled_along_columns(backend, recipe, op.format, op.x, LinearSide::tokens);
-  see_scaled(op, "quantized", x);
-  return x;
+  if (!weighs) {
+    const OwnedScaledTensor x = quantized(backend, saved, op.x);
+    return dispatch(backend, communicator, saved.plan, x.view(), wire);
+  }
+  const BackendTensor rows = weighed_rows(backend, saved.plan, op.x, weights);
+  const OwnedScaledTensor sent = quantized(backend, saved, rows.operand());
+  return dispatch_sent(backend, communicator, saved.plan, sent.view(), op.placement);
 }
 
 /// The weight of every row, at the expert.
@@ -177,10 +205,9 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   saved.plan = plan_experts(backend, communicator, saved.chosen.operand(), op.experts,
                             std::max(op.alignment, saved.recipe.alignment),
                             DispatchLayout::expert_major_padded);
-  {
-    const OwnedScaledTensor x = before_dispatch(backend, op, saved.recipe);
-    saved.u = dispatch(backend, communicator, saved.plan, x.view(), wire_of(op, saved.recipe));
-  }
+  const bool at_input = op.scores == MoeScores::input || op.scores == MoeScores::input_bf16;
+  if (at_input) saved.input_weights = input_weights(backend, saved);
+  saved.u = dispatched(backend, communicator, saved);
   see_rows(backend, op, saved.plan, saved.u.view());
   if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
 

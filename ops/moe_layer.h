@@ -23,8 +23,10 @@ enum class MoePipeline : std::uint8_t {
 
 /// Where a token's weights multiply.
 enum class MoeScores : std::uint8_t {
-  combine,  ///< the experts' outputs, at the source
-  swiglu,   ///< the activations, at the expert: weights travel with their rows
+  combine,     ///< the experts' outputs, at the source
+  swiglu,      ///< the activations, at the expert: weights travel with their rows
+  input,       ///< what dispatch sends, before it is quantised
+  input_bf16,  ///< the same with weights that are rounded to bf16 first
 };
 
 /// The tensors between two steps, in order; the gradients are named "d" and the stage.  A stage of
@@ -38,7 +40,7 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 
 /// One rank's part of
 ///   logits = x router^T  exact, in f32 or bf16;  experts, weights = route(logits [, bias])
-///   u = dispatch(x);  h_e = u_e w1_e^T;  act = gate(h) [* weight];  o_e = act_e w2_e^T
+///   u = dispatch(x [* weight]);  h_e = u_e w1_e^T;  act = gate(h) [* weight];  o_e = act_e w2_e^T
 ///   y = combine(o) [+ shared(x)],  shared(x) = gate(x sw1^T) sw2^T
 ///
 ///   x         bf16 [T, D], this rank's tokens; ranks hold consecutive runs of the global tokens
@@ -51,7 +53,8 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
 /// for a pipeline with a recipe or a format that it does not have, and a gate as check_gate.
-/// Source: torchtitan b5bcd76c; pytorch/ao 36027d8, ep; FP8-Flow-MoE; docs/moe_layer.md.
+/// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
+/// (input_bf16); pytorch/ao 36027d8, ep; FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
@@ -100,7 +103,8 @@ struct SavedMoeLayer {
   BackendTensor logits;
   BackendTensor chosen;
   BackendTensor weights;
-  BackendTensor row_weights;  ///< f32 [rows]; scores=swiglu only
+  BackendTensor row_weights;    ///< f32 [rows]; scores=swiglu only
+  BackendTensor input_weights;  ///< f32 [T, k], what multiplied x; scores=input and input_bf16
   OwnedScaledTensor u;
   BackendTensor h;
   BackendTensor act;

@@ -38,6 +38,7 @@ class Backward {
 
  private:
   bool weighs() const { return call_.scores == MoeScores::combine; }
+  bool weighs_activations() const { return call_.scores == MoeScores::swiglu; }
   void see(std::string_view stage, const Operand& tensor) const {
     if (call_.observe) call_.observe(stage, tensor);
   }
@@ -68,7 +69,7 @@ class Backward {
     BackendTensor drow_weights(backend_, Dtype::f32, {h_rows.extent[0], 1});
     Result dprobs = drow_weights.result();
     dprobs.rank = 1;
-    if (weighs()) {
+    if (!weighs_activations()) {
       swiglu_backward(backend_, {h_rows, {}, dact.operand(), dh.result(), {}, call_.gate});
     } else {
       Operand probs = saved_.row_weights.operand();
@@ -94,15 +95,19 @@ class Backward {
     BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
     flow_backward(backend_, saved_,
                   {dy, call_.recompute ? h : saved_.h, call_.recompute ? act : saved_.act_codes,
-                   du.result(), weighs() ? Result{} : dprobs, op_.dw1, op_.dw2});
-    if (!weighs()) return_weights(drow_weights.operand());
+                   du.result(), weighs_activations() ? dprobs : Result{}, op_.dw1, op_.dw2});
+    if (weighs_activations()) return_weights(drow_weights.operand());
     through_dispatch(du.operand());
   }
 
   void through_dispatch(const Operand& du) {
     see("dpermuted", du);
     const Result dx = rows_of(dx_.result(), 0, call_.x.extent[0]);
-    dispatch_backward(backend_, communicator_, saved_.plan, du, dx);
+    InputWeights input;
+    if (saved_.input_weights.given()) {
+      input = {call_.x, saved_.input_weights.operand(), dweights_.result()};
+    }
+    dispatch_backward(backend_, communicator_, saved_.plan, du, dx, input);
     see("ddispatched", to_read(dx));
   }
 

@@ -76,7 +76,7 @@ void spread_token(const FloatKernels& kernels, const CombineRowsBackward& op, In
     scale(element(op.dout, t, 0), op.dout.extent[1], weight_of(op.weights, t, s),
           element(op.drows, slots(t, s), 0));
   }
-  if (!op.weights.given()) return;
+  if (!op.dweights.given()) return;
   for (Index s = 0; s < slots.extent[1]; s += kChains) {
     weigh_slots(kernels, op, t, s, std::min(kChains, slots.extent[1] - s));
   }
@@ -96,8 +96,8 @@ void CpuBackend::run(const CombineRows& op) {
 
 void CpuBackend::run(const CombineRowsBackward& op) {
   clear_unnamed(op);
-  const bool weighs = op.weights.given();
-  if (!adjacent(op.dout) || !adjacent(op.drows) || (weighs && !adjacent(op.rows))) {
+  const bool asked = op.dweights.given();
+  if (!adjacent(op.dout) || !adjacent(op.drows) || (asked && !adjacent(op.rows))) {
     visit_combine_backward(op,
                            [&](auto token) { share_steps(op.dout.extent[0], threads_, token); });
     return;

@@ -61,6 +61,7 @@ void visit_combine_backward(const CombineRowsBackward& op, Fn&& run) {
         const auto drows = op.drows.as<D, 2>();
         const auto dweights = op.dweights.as<float, 2>();
         const bool weighted = op.weights.given();
+        const bool asked = op.dweights.given();
         run([=](Index t) {
           for (Index s = 0; s < slots.extent[1]; ++s) {
             const Index row = slots(t, s);
@@ -68,9 +69,9 @@ void visit_combine_backward(const CombineRowsBackward& op, Fn&& run) {
             for (Index d = 0; row >= 0 && d < dout.extent[1]; ++d) {
               const float g = to_float(dout(t, d));
               drows(row, d) = rounded<D>(weighted ? g * weights(t, s) : g);
-              if (weighted) sum += g * to_float(rows(row, d));
+              if (asked) sum += g * to_float(rows(row, d));
             }
-            if (weighted) dweights(t, s) = rounded<float>(sum);
+            if (asked) dweights(t, s) = rounded<float>(sum);
           }
         });
       });

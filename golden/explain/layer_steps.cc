@@ -29,6 +29,10 @@ class Layer {
     const Index p = std::stoll(name.substr(4, dot - 4));
     if (step == "logits") return {logits(p)};
     if (step == "experts" || step == "weights") return {route_step(p)};
+    const bool sent_as_quantized = has(rank(p) + "quantized.codes") && weighs_input();
+    if (sent_as_quantized && (step == "quantized" || step == "dispatched" || step == "permuted")) {
+      return {};  // codes of rows in the order of sending: no operator takes them
+    }
     if (step == "quantized") return {cast(call_.input(rank(p) + "x"), rank(p) + step)};
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
@@ -125,6 +129,18 @@ class Layer {
     return {std::move(product), {{rank(p) + "logits", "y"}}};
   }
 
+  bool weighs_input() const { return call_.set.text("scores", "combine").starts_with("input"); }
+
+  /// The weights of rank `p` as they multiply x.
+  Tensor input_weights(Index p) const {
+    NamedTensors out = routed(p);
+    if (call_.set.text("scores", "combine") == "input") return std::move(out.at("weights"));
+    Call narrow{"cast", {}, {}, nullptr};
+    narrow.replace("x", std::move(out.at("weights")));
+    NamedTensors rounded = run_call(backend_, narrow);
+    return std::move(rounded.begin()->second);
+  }
+
   StepCall dispatched(const char* layout, const std::string& step) const {
     Call made = exchange("dispatch");
     made.set.set("layout", layout);
@@ -135,6 +151,7 @@ class Layer {
         made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
       } else {
         made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
+        if (weighs_input()) made.replace(rank(p) + "weights", input_weights(p));
       }
       for (const char* part : {"", ".codes", ".scales"}) {
         const std::string own = rank(p) + step + part;

@@ -9,14 +9,18 @@ struct Way {
   std::string precision;
   std::string layout;
   int level;
+  bool weighs_input = false;
 
   Index alignment() const { return layout == "rank_major" ? 0 : 32; }
   Index width() const { return precision == "fp8_blockwise" ? 160 : 64; }
 };
-const Way kWays[] = {
-    {"mxfp8", "expert_major_padded", 0}, {"bf16", "rank_major", 0},
-    {"mxfp8", "rank_major", 1},          {"bf16", "expert_major_padded", 1},
-    {"fp8_blockwise", "rank_major", 1},  {"fp8_blockwise", "expert_major_padded", 1}};
+const Way kWays[] = {{"mxfp8", "expert_major_padded", 0},
+                     {"bf16", "rank_major", 0},
+                     {"mxfp8", "rank_major", 1},
+                     {"bf16", "expert_major_padded", 1},
+                     {"fp8_blockwise", "rank_major", 1},
+                     {"fp8_blockwise", "expert_major_padded", 1},
+                     {"mxfp8", "expert_major_padded", 0, true}};
 
 enum class Step : std::uint8_t { dispatch, dispatch_backward, combine, combine_backward };
 constexpr std::string_view kSteps[] = {"dispatch", "dispatch_backward", "combine",
@@ -44,7 +48,8 @@ NamedTensors operands(const SelectionCase& c, const Way& way, Step step, const I
         add("dout", own);
         break;
     }
-    if (step == Step::combine || step == Step::combine_backward) {
+    if (way.weighs_input && step == Step::dispatch_backward) add("x", own);
+    if (way.weighs_input || step == Step::combine || step == Step::combine_backward) {
       tensors.emplace(name("weights"), std::move(weights[at]));
     }
   }
@@ -64,8 +69,11 @@ std::vector<SuiteCase> exchange_cases(int level) {
       if (c.level + way.level > level) continue;
       for (const Step step :
            {Step::dispatch, Step::dispatch_backward, Step::combine, Step::combine_backward}) {
+        const bool combines = step == Step::combine || step == Step::combine_backward;
+        if (way.weighs_input && combines) continue;
         const std::string op(kSteps[static_cast<std::size_t>(step)]);
-        add_case(cases, op + "." + c.name + "." + way.precision + "." + way.layout, op,
+        const std::string input = way.weighs_input ? ".weights" : "";
+        add_case(cases, op + "." + c.name + "." + way.precision + "." + way.layout + input, op,
                  {{"experts", std::to_string(c.experts)},
                   {"precision", way.precision},
                   {"layout", way.layout}},

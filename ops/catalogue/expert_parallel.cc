@@ -5,6 +5,7 @@
 #include "ops/catalogue/ranks.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
+#include "ops/elementwise.h"
 
 namespace mxo {
 namespace {
@@ -53,7 +54,8 @@ class RankCall {
       const bool mx = wire_.precision != WirePrecision::fp8_blockwise;
       x.scales = mx ? stage_.scales("scales") : stage_.floats("scales");
     }
-    const OwnedScaledTensor rows = dispatch(backend_, communicator_, plan_, x, wire_);
+    const OwnedScaledTensor rows =
+        dispatch(backend_, communicator_, plan_, x, wire_, input_weights());
     NamedTensors out = named(rows, "x", "codes", "scales");
     out.emplace("tokens_per_expert", plan_.tokens_per_expert);
     if (plan_.layout == DispatchLayout::expert_major_padded) {
@@ -66,9 +68,17 @@ class RankCall {
   NamedTensors dispatched_backward() {
     const Operand dy = stage_.floats("dy");
     BackendTensor dx(backend_, Dtype::bf16, {plan_.tokens, dy.extent[1]});
-    dispatch_backward(backend_, communicator_, plan_, dy, dx.result());
+    InputWeights input{{}, input_weights(), {}};
+    BackendTensor dweights;
+    if (stage_.has("x")) {
+      input.x = stage_.floats("x");
+      dweights = BackendTensor(backend_, Dtype::f32, {plan_.tokens, plan_.top_k});
+      input.dweights = dweights.result();
+    }
+    dispatch_backward(backend_, communicator_, plan_, dy, dx.result(), input);
     NamedTensors out;
     out.emplace("dx", on_host(backend_, dx.operand()));
+    if (dweights.given()) out.emplace("dweights", on_host(backend_, dweights.operand()));
     return out;
   }
 
@@ -101,6 +111,15 @@ class RankCall {
 
  private:
   Operand weights() { return stage_.has("weights") ? stage_.floats("weights") : Operand{}; }
+  /// Weights that multiply before the experts; those in bf16 as the floats they are.
+  Operand input_weights() {
+    const Operand given = weights();
+    if (!given.given() || given.dtype != Dtype::bf16) return given;
+    Check("dispatch").rank("weights", given, 2);
+    widened_ = BackendTensor(backend_, Dtype::f32, {given.extent[0], given.extent[1]});
+    cast(backend_, {given, widened_.result()});
+    return widened_.operand();
+  }
   NamedTensors named(const OwnedScaledTensor& rows, const char* plain, const char* codes,
                      const char* scales) {
     NamedTensors out;
@@ -117,6 +136,7 @@ class RankCall {
   Wire wire_;
   CombineSteps steps_;  // of combine
   ExpertPlan plan_;
+  BackendTensor widened_;
 };
 
 template <NamedTensors (RankCall::*Step)()>
@@ -148,11 +168,14 @@ NamedTensors call_combine_backward(Backend& b, World& w, const NamedViews& in,
 
 constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]", "i32"};
 constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
+constexpr OperandSpec kInputWeights = {"rank<p>.weights", "[T_p, k], multiply x before it travels",
+                                       "f32 or bf16", true};
 constexpr OperandSpec kDispatchIn[] = {
     {"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
     {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
     {"rank<p>.scales", "[T_p, D/32], or [T_p, D/128]", "u8 (e8m0) or f32", true},
-    kExperts};
+    kExperts,
+    kInputWeights};
 constexpr OperandSpec kDispatchOut[] = {
     {"rank<p>.x", "[rows, D]", "bf16", true},
     {"rank<p>.codes", "[rows, D]", "u8", true},
@@ -160,8 +183,13 @@ constexpr OperandSpec kDispatchOut[] = {
     {"rank<p>.tokens_per_expert", "[P*E/P], rank-major", "i32"},
     {"rank<p>.indices", "[rows]", "i32", true},
     {"rank<p>.group_ends", "[E/P]", "i32", true}};
-constexpr OperandSpec kDispatchBackwardIn[] = {{"rank<p>.dy", "[rows, D]", "bf16"}, kExperts};
-constexpr OperandSpec kDispatchBackwardOut[] = {{"rank<p>.dx", "[T_p, D]", "bf16"}};
+constexpr OperandSpec kDispatchBackwardIn[] = {
+    {"rank<p>.dy", "[rows, D]", "bf16"},
+    kExperts,
+    kInputWeights,
+    {"rank<p>.x", "[T_p, D], with weights: for dweights", "bf16 or f32", true}};
+constexpr OperandSpec kDispatchBackwardOut[] = {
+    {"rank<p>.dx", "[T_p, D]", "bf16"}, {"rank<p>.dweights", "[T_p, k], with x", "f32", true}};
 constexpr OperandSpec kCombineIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}, kExperts, kWeights};
 constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16"}};
 constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16"},

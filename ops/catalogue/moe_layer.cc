@@ -62,7 +62,10 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   op.combine_steps = combine_steps_named(set.text("combine_steps", "f32"));
   op.pipeline = pipeline_of(set);
   op.gate = gate_of(set);
-  if (set.text("scores", "combine") == "swiglu") op.scores = MoeScores::swiglu;
+  const std::string_view scores = set.text("scores", "combine");
+  if (scores == "swiglu") op.scores = MoeScores::swiglu;
+  if (scores == "input") op.scores = MoeScores::input;
+  if (scores == "input_bf16") op.scores = MoeScores::input_bf16;
   op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
   op.format = set.format("format", "e4m3");
   op.alignment = set.integer("alignment", 32);
@@ -230,7 +233,8 @@ constexpr auto kSet = with_sum_parameters({
     {"top_k", "1", "experts of a token"},
     {"pipeline", "mxfp8|bf16|quantize_after|flow|fp8_blockwise",
      "what travels, and where it is quantised"},
-    {"scores", "combine|swiglu", "where a token's weights multiply"},
+    {"scores", "combine|swiglu|input|input_bf16",
+     "where a token's weights multiply; input_bf16: x, rounded to bf16 first"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
      "fp8_blockwise|vllm|vllm_up|bf16",

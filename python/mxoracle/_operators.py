@@ -1661,6 +1661,7 @@ def dispatch(
     x: Any = None,
     codes: Any = None,
     scales: Any = None,
+    weights: Any = None,
     *,
     experts_: str | int | float | None = None,
     alignment: str | int | float | None = None,
@@ -1682,6 +1683,7 @@ def dispatch(
         codes: [T_p, D], in place of x, u8; optional
         scales: [T_p, D/32], or [T_p, D/128], u8 (e8m0) or f32; optional
         experts: [T_p, k], i32
+        weights: [T_p, k], multiply x before it travels, f32 or bf16; optional
     Returns:
         x: [rows, D], bf16; where asked for
         codes: [rows, D], u8; where asked for
@@ -1710,6 +1712,7 @@ def dispatch(
             "codes": codes,
             "scales": scales,
             "experts": experts,
+            "weights": weights,
         },
         backend=backend,
         threads=threads,
@@ -1730,6 +1733,8 @@ def dispatch(
 def dispatch_backward(
     dy: Any,
     experts: Any,
+    weights: Any = None,
+    x: Any = None,
     *,
     experts_: str | int | float | None = None,
     alignment: str | int | float | None = None,
@@ -1749,8 +1754,11 @@ def dispatch_backward(
     Operands:
         dy: [rows, D], bf16
         experts: [T_p, k], i32
+        weights: [T_p, k], multiply x before it travels, f32 or bf16; optional
+        x: [T_p, D], with weights: for dweights, bf16 or f32; optional
     Returns:
         dx: [T_p, D], bf16
+        dweights: [T_p, k], with x, f32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
         alignment: rows that an expert's padded rows are a multiple of (32)
@@ -1770,6 +1778,8 @@ def dispatch_backward(
         {
             "dy": dy,
             "experts": experts,
+            "weights": weights,
+            "x": x,
         },
         backend=backend,
         threads=threads,
@@ -1934,7 +1944,7 @@ def moe_layer(
     *,
     top_k: str | int | float | None = None,
     pipeline: Literal["mxfp8", "bf16", "quantize_after", "flow", "fp8_blockwise"] | Any = None,
-    scores: Literal["combine", "swiglu"] | Any = None,
+    scores: Literal["combine", "swiglu", "input", "input_bf16"] | Any = None,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
             "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16",
@@ -1999,7 +2009,8 @@ def moe_layer(
         top_k: experts of a token (1)
         pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow,
             fp8_blockwise)
-        scores: where a token's weights multiply (combine, swiglu)
+        scores: where a token's weights multiply; input_bf16: x, rounded to bf16 first (combine,
+            swiglu, input, input_bf16)
         recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
             fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)

@@ -41,6 +41,91 @@ TEST_P(ExpertParallelGradients, DispatchBackwardIsTheAdjointOfDispatch) {
   }
 }
 
+/// Scores at the input: rows of dispatch are bf16(x * w), whatever the precision they travel in,
+/// and the gradients are those of that product.
+TEST_P(ExpertParallelGradients, WeightsAtTheInputMultiplyRowsAndHaveGradients) {
+  const Parameters plain = parameters(case_, "rank_major", "bf16", "fused");
+  Twister random(9);
+  NamedTensors in = in_;
+  for (Index p = 0; p < case_.ranks; ++p) {
+    const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
+    Tensor weights(Dtype::f32, {tokens, case_.top_k});
+    for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random);
+    in[rank(p) + "weights"] = weights;
+  }
+  const NamedTensors rows = only(call("dispatch", in, plain), {"x"});
+  NamedTensors gradients = in;
+  NamedTensors g;
+  for (const auto& [name, tensor] : rows) {
+    Tensor dy = integers(tensor.shape(), random);
+    g.emplace(name, dy);
+    gradients.emplace(name.substr(0, name.find('.')) + ".dy", std::move(dy));
+  }
+  const NamedTensors back = call("dispatch_backward", gradients, plain);
+  EXPECT_EQ(dot(rows, g), dot(only(in_, {"x"}), only(back, {"dx"})));
+  double sum = 0;  // linear in the weights, too
+  for (Index p = 0; p < case_.ranks; ++p) {
+    const Tensor& dw = back.at(rank(p) + "dweights");
+    const Tensor& w = in.at(rank(p) + "weights");
+    for (Index i = 0; i < w.elements(); ++i) {
+      sum += static_cast<double>(w.as<float>()[i]) * static_cast<double>(dw.as<float>()[i]);
+    }
+  }
+  EXPECT_EQ(sum, dot(rows, g));
+
+  // Rows of numbers that round: what rank q gets is ordered by source, expert and token.
+  std::normal_distribution<float> draw;
+  for (Index p = 0; p < case_.ranks; ++p) {
+    Tensor& w = in.at(rank(p) + "weights");
+    for (Index i = 0; i < w.elements(); ++i) w.as<float>()[i] = draw(random);
+  }
+  const NamedTensors high = call("dispatch", in, plain);
+  const NamedTensors low = call("dispatch", in, parameters(case_, "rank_major", "mxfp8", "fused"));
+  for (Index q = 0; q < case_.ranks; ++q) {
+    const Tensor& found = high.at(rank(q) + "x");
+    Index next = 0;
+    for (Index p = 0; p < case_.ranks; ++p) {
+      const BF16* x = in.at(rank(p) + "x").as<BF16>();
+      const Tensor& chosen = in.at(rank(p) + "experts");
+      for (Index e = q * local(); e < (q + 1) * local(); ++e) {
+        for (Index i = 0; i < chosen.elements(); ++i) {
+          if (chosen.as<std::int32_t>()[i] != e) continue;
+          for (Index d = 0; d < case_.width; ++d) {
+            const float product = decode(x[i / case_.top_k * case_.width + d]) *
+                                  in.at(rank(p) + "weights").as<float>()[i];
+            ASSERT_EQ(found.as<BF16>()[next * case_.width + d].bits, encode<kBF16>(product).bits);
+          }
+          ++next;
+        }
+      }
+    }
+    EXPECT_EQ(next, found.extent(0));
+    const NamedTensors q8 = call_operator(*cpu_, "quantize", {{"x", found}}, {});
+    expect_same({{"c", q8.at("codes")}, {"s", q8.at("scales")}},
+                {{"c", low.at(rank(q) + "codes")}, {"s", low.at(rank(q) + "scales")}});
+  }
+}
+
+/// vLLM rounds weights to the type of x first: the same as weights given in bf16.
+TEST_P(ExpertParallelGradients, WeightsInBf16AreTheirValues) {
+  const Parameters set = parameters(case_, "expert_major_padded", "bf16", "fused");
+  Parameters out_f32;
+  out_f32.set("out", "f32");
+  Twister random(10);
+  std::normal_distribution<float> draw;
+  NamedTensors narrow = in_;
+  NamedTensors wide = in_;
+  for (Index p = 0; p < case_.ranks; ++p) {
+    const Index tokens = case_.tokens[static_cast<std::size_t>(p)];
+    Tensor weights(Dtype::bf16, {tokens, case_.top_k});
+    for (Index i = 0; i < weights.elements(); ++i)
+      weights.as<BF16>()[i] = encode<kBF16>(draw(random));
+    wide[rank(p) + "weights"] = call_operator(*cpu_, "cast", {{"x", weights}}, out_f32).at("y");
+    narrow[rank(p) + "weights"] = std::move(weights);
+  }
+  expect_same(call("dispatch", narrow, set), call("dispatch", wide, set));
+}
+
 /// The same of combine in its rows; the gradients of the weights against their definition.
 TEST_P(ExpertParallelGradients, CombineBackwardIsTheAdjointOfCombine) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {

@@ -54,6 +54,7 @@ struct Problem {
   Index top_k = 2;
   bool sigmoid = false;
   bool at_experts = false;  ///< the weights multiply the activations, not the outputs
+  bool at_input = false;    ///< nor these, but x
   double scale = 1.5;
   std::map<std::string, Reals, std::less<>> values;
   Reals dy;
@@ -103,9 +104,11 @@ struct Problem {
       for (const Index e : experts) sum += s[static_cast<std::size_t>(e)];
       for (const Index e : experts) {
         const double weight = s[static_cast<std::size_t>(e)] / sum * scale;
-        const Reals y = expert(values.at("w1"), values.at("w2"), e, width, shape.hidden, x,
+        Reals u(x, x + width);
+        for (double& v : u) v *= at_input ? weight : 1.0;
+        const Reals y = expert(values.at("w1"), values.at("w2"), e, width, shape.hidden, u.data(),
                                at_experts ? weight : 1.0);
-        total += dot(g, y.data(), width) * (at_experts ? 1.0 : weight);
+        total += dot(g, y.data(), width) * (at_experts || at_input ? 1.0 : weight);
       }
       if (shape.shared > 0) {
         const Reals y =
@@ -148,11 +151,12 @@ struct Variant {
 
 class MoeGradients : public testing::TestWithParam<Variant> {};
 
-INSTANTIATE_TEST_SUITE_P(Variants, MoeGradients,
-                         testing::Values(Variant{"softmax", "combine", 0},
-                                         Variant{"softmax", "swiglu", 32},
-                                         Variant{"sigmoid", "combine", 32},
-                                         Variant{"sigmoid", "swiglu", 0}));
+INSTANTIATE_TEST_SUITE_P(
+    Variants, MoeGradients,
+    testing::Values(Variant{"softmax", "combine", 0}, Variant{"softmax", "swiglu", 32},
+                    Variant{"sigmoid", "combine", 32}, Variant{"sigmoid", "swiglu", 0},
+                    Variant{"softmax", "input", 32}, Variant{"sigmoid", "input_bf16", 0},
+                    Variant{"softmax_of_chosen", "combine", 0}));
 
 /// The layer keeps bf16 between steps (2^-9 each), so its gradients hold about 40 dB; a wrong
 /// factor or a lost term leaves less than 20.
@@ -180,6 +184,7 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   const NamedTensors out = run_moe(*cpu, in, set);
   Problem problem = problem_of(in, shape, GetParam().score == std::string("sigmoid"),
                                GetParam().scores == std::string("swiglu"));
+  problem.at_input = std::string_view(GetParam().scores).starts_with("input");
 
   for (const auto& [gradient, operand] : {std::pair{"rank0.dx", "rank0.x"},
                                           {"drouter", "router"},
