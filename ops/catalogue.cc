@@ -6,6 +6,7 @@
 
 #include "formats/error.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/ranks.h"
 #include "ops/catalogue/staging.h"
@@ -49,7 +50,9 @@ const CatalogueEntry& catalogue_entry(std::string_view name) {
     if (entry.name == name) return entry;
     known.push_back(entry.name);
   }
-  throw Error(Fault::argument, unknown_name("operator", name, known));
+  const std::string_view here = name_here(Word::operation, name);
+  throw Error(Fault::argument, with_nearest("unknown operator '" + std::string(name) + "'",
+                                            here.empty() ? name : here, known, "there are"));
 }
 
 void check_names(const CatalogueEntry& entry, const NamedViews& views,

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 
 namespace mxo {
 namespace {
@@ -32,26 +33,17 @@ bool same_letters(std::string_view a, std::string_view b) {
   });
 }
 
-/// What people type for an element format, and its name here.
-constexpr std::pair<std::string_view, std::string_view> kFormatSpellings[] = {
-    {"e4m3fn", "e4m3"},        {"mxfp8", "e4m3"},
-    {"mxfp8_e4m3", "e4m3"},    {"mxfp8_e5m2", "e5m2"},
-    {"float8_e4m3fn", "e4m3"}, {"float8_e4m3fnuz", "e4m3fnuz"},
-    {"float8_e5m2", "e5m2"},   {"float8_e5m2fnuz", "e5m2fnuz"},
-};
-
 /// `value` as `spec` lists it, or empty.
 std::string_view listed(const ParameterSpec& spec, std::string_view value) {
   const std::vector<std::string_view> list = alternatives(spec.values);
   for (const std::string_view one : list) {
     if (same_letters(one, value)) return one;
   }
-  if (!spec.key.starts_with("format")) return {};
-  for (const auto& [typed, name] : kFormatSpellings) {
-    const bool there = std::find(list.begin(), list.end(), name) != list.end();
-    if (there && same_letters(typed, value)) return name;
-  }
-  return {};
+  const bool format = spec.key.starts_with("format") || spec.key == "out";
+  const bool layout = spec.key.ends_with("layout");
+  if (!format && !layout) return {};
+  const std::string_view name = name_here(format ? Word::format : Word::scale_layout, value);
+  return std::find(list.begin(), list.end(), name) != list.end() ? name : std::string_view{};
 }
 
 bool is_open(const ParameterSpec& spec) { return spec.values.find('|') == std::string_view::npos; }
@@ -67,8 +59,10 @@ const ParameterSpec* find(std::span<const ParameterSpec> specs, std::string_view
                                std::span<const ParameterSpec> specs) {
   std::vector<std::string_view> keys;
   for (const ParameterSpec& spec : specs) keys.push_back(spec.key);
-  fail(with_nearest(std::string(op) + ": unknown parameter '" + std::string(key) + "'", key, keys,
-                    "it takes"));
+  const std::string_view here = name_here(Word::parameter, key);
+  const bool taken = std::find(keys.begin(), keys.end(), here) != keys.end();
+  fail(with_nearest(std::string(op) + ": unknown parameter '" + std::string(key) + "'",
+                    taken ? here : key, keys, "it takes"));
 }
 
 template <typename Number>

@@ -9,6 +9,7 @@
 #include "formats/error.h"
 #include "formats/mx_scale.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 #include "tools/codec.h"
 #include "tools/commands.h"
 #include "tools/show_function.h"
@@ -200,8 +201,9 @@ bool is_code(const std::string& text) {
 /// Throws Error(argument) naming the formats and the functions there are.
 const Codec& codec_named(const std::string& name) {
   std::vector<std::string_view> names;
+  const std::string_view here = name_here(Word::format, name);
   for (const Codec& codec : codecs()) {
-    if (codec.name == name) return codec;
+    if (codec.name == (here.empty() ? name : here)) return codec;
     names.emplace_back(codec.name);
   }
   for (const std::string_view function : approximate_function_names()) names.push_back(function);

@@ -1,6 +1,7 @@
 // Catalogue entries of quantize and dequantize.
 #include "ops/quantize.h"
 
+#include "formats/other_names.h"
 #include "ops/catalogue/families.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
@@ -51,7 +52,8 @@ NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Par
 Operand scales_of(Staging& stage, const Parameters& set) {
   const Dtype held = stage.given("scales").dtype();
   const bool bytes = held == Dtype::u8 || held == Dtype::e8m0;
-  const std::string_view type = set.text("scale", bytes ? "e8m0" : "f32");
+  std::string_view type = set.text("scale", bytes ? "e8m0" : "f32");
+  if (const std::string_view here = name_here(Word::format, type); !here.empty()) type = here;
   if (type != "e8m0" && type != "f32") {
     throw Error(Fault::argument,
                 "dequantize: scale=" + std::string(type) + ": needs one of e8m0|f32");

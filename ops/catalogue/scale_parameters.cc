@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 #include "ops/checked.h"
 
 namespace mxo {
@@ -128,7 +129,8 @@ PowerOfTwo power_named(std::string_view op, std::string_view name, const ScaleRu
   if (name == "none") return PowerOfTwo::none;
   if (name == "down") return PowerOfTwo::down;
   if (name == "up") return row.up;
-  refuse(op, "power_of_2=" + std::string(name) + ": needs one of none|down|up");
+  refuse(op, rule_of(row) + ": power_of_2: found " + std::string(name) + ", needs one of " +
+                 std::string(row.powers));
 }
 
 void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRow& row,
@@ -157,6 +159,8 @@ void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRo
 }  // namespace
 
 BlockExtents block_named(std::string_view op, std::string_view text, std::string_view key) {
+  const std::string_view here = name_here(Word::block, text);
+  if (!here.empty()) return block_named(op, here, key);
   const std::size_t by = text.find('x');
   BlockExtents block;
   if (by != std::string_view::npos && read_extent(text.substr(0, by), 'R', block.rows) &&
@@ -164,7 +168,8 @@ BlockExtents block_named(std::string_view op, std::string_view text, std::string
     return block;
   }
   refuse(op, std::string(key) + "=" + std::string(text) +
-                 ": needs rows x columns, as 1x32 or 128x128; 1xK a row, Rx1 a column, RxK all");
+                 ": needs rows x columns, as 1x32 or 128x128; 1xK a row (per_token), Rx1 a column, "
+                 "RxK all (per_tensor)");
 }
 
 const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtype scale,
@@ -183,7 +188,8 @@ const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtyp
 
 ScaleChoice scale_choice(std::string_view op, const Parameters& set) {
   const std::string_view name = canonical(set.text("rule", "torchao"));
-  const std::string_view type = set.text("scale", "");
+  std::string_view type = set.text("scale", "");
+  if (const std::string_view here = name_here(Word::format, type); !here.empty()) type = here;
   if (!type.empty() && type != "e8m0" && type != "f32") {
     refuse(op, "scale=" + std::string(type) + ": needs one of e8m0|f32");
   }

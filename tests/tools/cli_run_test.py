@@ -116,6 +116,10 @@ class Run(Case):
             ("rule=deepgemm", "format=e5m2"): "format: found e5m2, needs one of e4m3",
             ("rule=deepgemm", "power_of_2=down"): "power_of_2: found down, needs one of none|up",
             ("rule=vllm", "block=1xK", "power_of_2=up"): "needs one of none",
+            ("rule=deepgemm", "power_of_2=true"): "power_of_2: found true, needs one of none|up",
+            ("block_size=128",): "did you mean block?",
+            ("use_ue8m0=true",): "did you mean power_of_2?",
+            ("block=per_channel",): "per_token",
             ("rule=flashinfer", "scale=f32"): "found f32 scales",
             ("rule=flashinfer", "scale_mode=even"): "has its own exponent",
             ("rule=te", "block=1x64", "scale=f32"): "needs e8m0 scales of any block",
@@ -129,7 +133,8 @@ class Run(Case):
         self.refused("run", "quantize", "--input", half, "--output", self.path("out"),
                      "--set", "rule=jax", says="x: found f16")
         for settings in [("rule=DeepGEMM",), ("rule=transformer_engine",), ("format=e4m3fn",),
-                         ("format=mxfp8", "scale_mode=RCEIL"), ("rounding=Ties_Away",)]:
+                         ("format=mxfp8", "scale_mode=RCEIL"), ("rounding=Ties_Away",), ("format=torch.float8_e4m3fn", "scale=ue8m0"),
+                         ("scale_layout=128x4",), ("rule=vllm", "block=per_token")]:
             flags = [word for setting in settings for word in ("--set", setting)]
             self.ok(*args, *flags)
 

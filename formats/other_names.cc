@@ -1,0 +1,180 @@
+// Names of torch, torchao, vLLM, SGLang, DeepGEMM, TransformerEngine, FBGEMM, flashinfer and JAX.
+#include "formats/other_names.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace mxo {
+namespace {
+
+struct Name {
+  std::string_view typed, here;
+};
+
+constexpr auto kOperations = std::to_array<Name>({
+    {"silu_and_mul", "swiglu"},
+    {"gelu_and_mul", "swiglu"},
+    {"grouped_gemm", "grouped_matmul"},
+    {"grouped_mm", "grouped_matmul"},
+    {"scaled_grouped_mm", "grouped_matmul"},
+    {"scaled_mm", "grouped_matmul"},
+    {"matmul", "grouped_matmul"},
+    {"gemm", "grouped_matmul"},
+    {"fp8_gemm_nt", "grouped_matmul"},
+    {"m_grouped_fp8_gemm_nt_contiguous", "grouped_matmul"},
+    {"w8a8_block_fp8_matmul", "grouped_matmul"},
+    {"quant", "quantize"},
+    {"to_mx", "quantize"},
+    {"mxfp8_quantize", "quantize"},
+    {"scaled_fp8_quant", "quantize"},
+    {"per_token_group_quant_fp8", "quantize"},
+    {"per_token_quant_fp8", "quantize"},
+    {"per_token_cast_to_fp8", "quantize"},
+    {"per_block_cast_to_fp8", "quantize"},
+    {"quantize_fp8_row", "quantize"},
+    {"quantize_fp8_block", "quantize"},
+    {"dequant", "dequantize"},
+    {"to_blocked", "swizzle_scales"},
+    {"block_scale_interleave", "swizzle_scales"},
+    {"fused_moe", "moe_layer"},
+    {"fused_experts", "moe_layer"},
+    {"moe", "moe_layer"},
+    {"fused_topk", "route"},
+    {"grouped_topk", "route"},
+    {"topk_softmax", "route"},
+    {"topk", "route"},
+    {"router", "route"},
+    {"moe_permute", "permute"},
+    {"moe_unpermute", "unpermute"},
+    {"silu_and_mul_quant", "swiglu_quantize"},
+});
+
+constexpr auto kParameters = std::to_array<Name>({
+    {"block_size", "block"},
+    {"block_shape", "block"},
+    {"weight_block_size", "block"},
+    {"group_size", "block"},
+    {"group_shape", "block"},
+    {"granularity", "block"},
+    {"axis", "block"},
+    {"dtype", "format"},
+    {"quant_dtype", "format"},
+    {"elem_dtype", "format"},
+    {"fp8_dtype", "format"},
+    {"profile", "rule"},
+    {"use_ue8m0", "power_of_2"},
+    {"scale_ue8m0", "power_of_2"},
+    {"round_scale", "power_of_2"},
+    {"force_pow_2_scales", "power_of_2"},
+    {"round_scales_to_power_of_2", "power_of_2"},
+    {"eps", "epsilon"},
+    {"amax_epsilon", "epsilon"},
+    {"scale_calculation_mode", "scale_mode"},
+    {"scaling_mode", "scale_mode"},
+    {"is_sf_swizzled_layout", "scale_layout"},
+    {"sf_swizzle_layout", "scale_layout"},
+    {"out_dtype", "out"},
+    {"scoring_func", "score"},
+    {"score_func", "score"},
+    {"num_expert_group", "groups"},
+    {"n_group", "groups"},
+    {"topk_group", "limited_groups"},
+    {"renormalize", "normalize"},
+    {"norm_topk_prob", "normalize"},
+    {"routed_scaling_factor", "scale"},
+    {"route_scale", "scale"},
+    {"apply_router_weight_on_input", "scores"},
+    {"score_before_experts", "scores"},
+    {"swiglu_limit", "limit"},
+    {"swiglu_alpha", "alpha"},
+    {"interleaved", "halves"},
+    {"num_experts", "experts"},
+    {"accumulation", "sum"},
+});
+
+constexpr auto kFormats = std::to_array<Name>({
+    {"e4m3fn", "e4m3"},
+    {"mxfp8", "e4m3"},
+    {"mxfp8_e4m3", "e4m3"},
+    {"mxfp8_e5m2", "e5m2"},
+    {"fp8_e4m3", "e4m3"},
+    {"fp8_e4m3fn", "e4m3"},
+    {"fp8_e5m2", "e5m2"},
+    {"fp8_e4m3fnuz", "e4m3fnuz"},
+    {"fp8_e5m2fnuz", "e5m2fnuz"},
+    {"f8e4m3fn", "e4m3"},
+    {"f8e5m2", "e5m2"},
+    {"f8e4m3fnuz", "e4m3fnuz"},
+    {"f8e5m2fnuz", "e5m2fnuz"},
+    {"f8_e4m3", "e4m3"},
+    {"f8_e5m2", "e5m2"},
+    {"float8_e4m3fn", "e4m3"},
+    {"float8_e4m3fnuz", "e4m3fnuz"},
+    {"float8_e5m2", "e5m2"},
+    {"float8_e5m2fnuz", "e5m2fnuz"},
+    {"ue8m0", "e8m0"},
+    {"e8m0fnu", "e8m0"},
+    {"float8_e8m0fnu", "e8m0"},
+    {"f8_e8m0", "e8m0"},
+    {"bfloat16", "bf16"},
+    {"float16", "f16"},
+    {"fp16", "f16"},
+    {"half", "f16"},
+    {"float32", "f32"},
+    {"fp32", "f32"},
+});
+
+constexpr auto kScaleLayouts = std::to_array<Name>({
+    {"linear", "row_major"},
+    {"layout_linear", "row_major"},
+    {"no_swizzle", "row_major"},
+    {"swizzled", "blocked"},
+    {"128x4", "blocked"},
+    {"layout_128x4", "blocked"},
+    {"swizzle_32_4_4", "blocked"},
+    {"8x4", "tiles_8x4"},
+    {"layout_8x4", "tiles_8x4"},
+    {"tma_aligned", "mn_major_tma"},
+    {"mn_major_tma_aligned", "mn_major_tma"},
+});
+
+constexpr auto kBlocks = std::to_array<Name>({
+    {"per_token", "1xK"},
+    {"per_row", "1xK"},
+    {"rowwise", "1xK"},
+    {"row_wise", "1xK"},
+    {"per_tensor", "RxK"},
+    {"tensorwise", "RxK"},
+});
+
+std::span<const Name> names_of(Word kind) {
+  switch (kind) {
+    case Word::operation: return kOperations;
+    case Word::parameter: return kParameters;
+    case Word::scale_layout: return kScaleLayouts;
+    case Word::block: return kBlocks;
+    case Word::format: break;
+  }
+  return kFormats;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
+}
+
+}  // namespace
+
+std::string_view name_here(Word kind, std::string_view typed) {
+  if (kind == Word::format) {  // torch.float8_e4m3fn
+    typed.remove_prefix(typed.rfind('.') + 1);
+  }
+  for (const Name& name : names_of(kind)) {
+    if (same_letters(name.typed, typed)) return name.here;
+  }
+  return {};
+}
+
+}  // namespace mxo
