@@ -190,11 +190,14 @@ void dispatch_backward(Backend& backend, Communicator& communicator, const Exper
   check_rows(check, "dy", dy, plan);
   check.rank("dx", dx, 2);
   check.shape("dx", dx, {plan.tokens, dy.extent[1]});
+  if (input.dweights.given()) {
+    check.that(input.weights.given(), "x: found without weights");
+    check.shape("x", input.x, {plan.tokens, dy.extent[1]});
+  }
   const BackendTensor back = return_sent(backend, communicator, plan, dy);
   const Operand slots = plan.slots.operand();
   combine_rows(backend, {back.operand(), slots, input.weights, dx});
   if (!input.dweights.given()) return;
-  check.shape("x", input.x, {plan.tokens, dy.extent[1]});
   BackendTensor sent(backend, Dtype::bf16, {plan.order.elements(), dy.extent[1]});
   combine_rows_backward(
       backend, {back.operand(), slots, input.weights, input.x, sent.result(), input.dweights});
