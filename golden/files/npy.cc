@@ -73,7 +73,6 @@ class NpyHeaderParser {
     if (!accept(c)) fail(std::string("needs '") + c + "'");
   }
   std::string quoted() {
-    skip_spaces();
     const char quote = accept('"') ? '"' : '\'';
     if (quote == '\'') expect('\'');
     const std::size_t end = text_.find(quote, next_);
@@ -103,8 +102,7 @@ class NpyHeaderParser {
     }
     return values;
   }
-  Index integer() {
-    skip_spaces();
+  Index integer() {  // whoever asks has skipped spaces
     Index value = 0;
     const std::size_t begin = next_;
     while (next_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[next_]))) {

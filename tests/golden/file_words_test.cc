@@ -197,7 +197,9 @@ TEST(FileWords, CountTheBytesOfAnNpyFile) {
             "byte 83: found 1 bytes of elements, shape and descr need 9223372036854775807");
   EXPECT_EQ(said(npy(array("(9223372036854775807, 2)"), "x")),
             "byte 10: npy header: shape: the product overflows 64 bits");
-  EXPECT_EQ(said(npy(array("(0, 4)", "<f4", "True"))), "");
+  EXPECT_EQ(said(npy(array("(0, 9223372036854775807, 2)"))),
+            "byte 10: npy header: shape: the product overflows 64 bits");
+  EXPECT_EQ(said(npy(array("( 0 ,  4 )", "<f4", "True"))), "");
   const auto ones = [&](int rank) {
     std::string shape = "(";
     for (int i = 0; i < rank; ++i) shape += "1,";

@@ -10,7 +10,9 @@
 #include "ops/combine_rows.h"
 #include "ops/convert.h"
 #include "ops/elementwise.h"
+#include "ops/pad_groups.h"
 #include "ops/route.h"
+#include "ops/router_gradients.h"
 #include "ops/swiglu.h"
 
 namespace mxo {
@@ -220,6 +222,45 @@ TEST(Ranges, OfStepsOfCombineAreThree) {
   EXPECT_EQ(combine_steps_named("fused"), CombineSteps::fused);
   EXPECT_EQ(combine_steps_named("bf16"), CombineSteps::bf16);
   EXPECT_EQ(combine_steps_named("f32"), CombineSteps::f32);
+}
+
+/// Groups of 2, 0 and 3 rows of y [8, 4], which begin where `starts` say.
+std::string unpadded_from(std::initializer_list<std::int32_t> starts) {
+  Tensor y(Dtype::bf16, {8, 4}), ends(Dtype::i32, {3}), begins(Dtype::i32, {3});
+  Tensor x(Dtype::bf16, {5, 4});
+  const std::int32_t last[] = {2, 2, 5};
+  std::copy(last, last + 3, ends.as<std::int32_t>());
+  std::copy(starts.begin(), starts.end(), begins.as<std::int32_t>());
+  return said<UnpadGroups>(unpad_groups,
+                           {y.operand(), ends.operand(), begins.operand(), x.result()});
+}
+
+TEST(Ranges, OfPaddedGroupsLieInside) {
+  EXPECT_EQ(unpadded_from({0, 2, 5}), "");
+  EXPECT_EQ(unpadded_from({6, -7, 0}), "") << "a group of no rows lies nowhere";
+  EXPECT_EQ(unpadded_from({0, 99, 2}), "");
+  EXPECT_NE(unpadded_from({7, 2, 2}), "");
+  EXPECT_NE(unpadded_from({-1, 2, 2}), "");
+  EXPECT_NE(unpadded_from({0, 2, 6}), "");
+  EXPECT_NE(unpadded_from({0, 2, -1}), "");
+}
+
+/// The experts of two tokens, of which one is `expert`.
+std::string gradient_of(std::int32_t expert, Index place) {
+  Tensor logits(Dtype::f32, {2, 4}), experts(Dtype::i32, {2, 2}), weights(Dtype::f32, {2, 2});
+  Tensor dlogits(Dtype::f32, {2, 4});
+  for (Index i = 0; i < 4; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 2);
+  experts.as<std::int32_t>()[place] = expert;
+  return said<RouteBackward>(
+      route_backward, {logits.operand(), experts.operand(), weights.operand(), dlogits.result()});
+}
+
+TEST(Ranges, OfChosenExpertsAreThoseOfTheLogits) {
+  for (Index place = 0; place < 4; ++place) {
+    EXPECT_EQ(gradient_of(3, place), "");
+    EXPECT_NE(gradient_of(4, place), "");
+    EXPECT_NE(gradient_of(-1, place), "");
+  }
 }
 
 }  // namespace

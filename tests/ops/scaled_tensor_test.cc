@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/backend.h"
+
 namespace mxo {
 namespace {
 
@@ -22,6 +24,8 @@ TEST(ScaledTensor, ViewsAreRowMajorUnlessToldStrides) {
 TEST(ScaledTensor, ViewsRefuseWhatTheyCannotHold) {
   const void* none = nullptr;
   EXPECT_THROW(view_of(none, Dtype::f32, {1, 1, 1, 1, 1}), Error);
+  EXPECT_EQ(view_of(none, Dtype::f32, {1, 2, 3, 4}).rank, 4);
+  EXPECT_EQ(view_of(none, Dtype::f32, {0, 2}).elements(), 0);
   EXPECT_THROW(view_of(none, Dtype::f32, {2, -1}), Error);
   EXPECT_THROW(view_of(none, Dtype::f32, {2, 2}, {1}), Error);
 }
@@ -35,6 +39,31 @@ TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
   EXPECT_EQ(shape_of_scales(Shape{0, 7}, kWholeColumn), (Shape{1, 7}));
   EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns), (Shape{2}));
   EXPECT_EQ(shape_of_scales(x, kMxColumns, ScaleStorage::blocked), (Shape{3, 3072}));
+  EXPECT_EQ(shape_of_scales(Shape{}, kMxColumns), Shape{});
+  EXPECT_EQ(shape_of_scales(Shape{40}, BlockExtents{8, 32}), (Shape{2}));
+  EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns, ScaleStorage::blocked), (Shape{2}));
+}
+
+/// Reads the memory of operands, or does not.
+class Machine : public Backend {
+ public:
+  explicit Machine(bool host) : host_(host) {}
+  std::string_view name() const override { return "machine"; }
+  bool honours(const Accumulation&) const override { return true; }
+  bool reads_host_memory() const override { return host_; }
+
+ private:
+  bool host_;
+};
+
+TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
+  const std::int32_t ends[] = {30, 30, 70};
+  const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
+  EXPECT_EQ(most_row_blocks(Machine(true), groups, 32, 80), 3);
+  EXPECT_EQ(most_row_blocks(Machine(false), groups, 32, 80), 2 + 3);
+  for (const bool host : {false, true}) {
+    EXPECT_EQ(most_row_blocks(Machine(host), groups, kWhole, 80), 3);
+  }
 }
 
 TEST(ScaledTensor, BlocksStartAgainAtEachGroup) {

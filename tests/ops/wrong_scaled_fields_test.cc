@@ -148,6 +148,12 @@ TEST(WrongFields, OfDelayedScalesAreRefused) {
   bad.history = none.operand();
   bad.next_history = none.result();
   EXPECT_EQ(right.complaint(bad), "delayed_scale: history: found no element, needs one");
+  bad.history = scale.operand();
+  bad.scale = history.operand();
+  bad.scale.extent[0] = 1;
+  bad.next_history = next.result();
+  bad.next_history.extent[0] = 1;
+  EXPECT_EQ(right.complaint(bad), "") << "one element is a history";
 }
 
 TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
