@@ -91,6 +91,7 @@ constexpr auto kParameters = std::to_array<Name>({
     {"interleaved", "halves"},
     {"num_experts", "experts"},
     {"accumulation", "sum"},
+    {"use_fast_accum", "sum"},
 });
 
 constexpr auto kFormats = std::to_array<Name>({
@@ -148,12 +149,40 @@ constexpr auto kBlocks = std::to_array<Name>({
     {"tensorwise", "RxK"},
 });
 
+constexpr auto kSums = std::to_array<Name>({
+    {"deepgemm", "deepgemm_sm90"},
+    {"deep_gemm", "deepgemm_sm90"},
+    {"cublas", "cublaslt_blockwise_sm90"},
+    {"cublaslt", "cublaslt_blockwise_sm90"},
+    {"triton", "triton_block_sm90"},
+    {"wgmma", "h200_wgmma_fast"},
+    {"fast_accum", "h200_wgmma_fast"},
+    {"h100", "h200_wgmma_fast"},
+    {"h200", "h200_wgmma_fast"},
+    {"hopper", "h200_wgmma_fast"},
+    {"sm90", "h200_wgmma_fast"},
+    {"ada", "ada_mma"},
+    {"sm89", "ada_mma"},
+    {"b200", "b200_tcgen05"},
+    {"blackwell", "b200_tcgen05"},
+    {"sm100", "b200_tcgen05"},
+    {"tcgen05", "b200_tcgen05"},
+    {"sm120", "sm120_mxf8f6f4"},
+    {"mi300", "mi300_mfma"},
+    {"mi300x", "mi300_mfma"},
+    {"gfx942", "mi300_mfma"},
+    {"mfma", "mi300_mfma"},
+    {"fp32", "fma_chain"},
+    {"f32", "fma_chain"},
+});
+
 std::span<const Name> names_of(Word kind) {
   switch (kind) {
     case Word::operation: return kOperations;
     case Word::parameter: return kParameters;
     case Word::scale_layout: return kScaleLayouts;
     case Word::block: return kBlocks;
+    case Word::sum: return kSums;
     case Word::format: break;
   }
   return kFormats;

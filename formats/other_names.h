@@ -6,11 +6,12 @@
 
 namespace mxo {
 
-enum class Word { operation, parameter, format, scale_layout, block };
+enum class Word { operation, parameter, format, scale_layout, block, sum };
 
 /// The name here of what is `typed`, whatever the case of its letters; empty if there is none.
-/// Formats, layouts, types and blocks are the same thing under another name and may be taken for
-/// it; operators and parameters are a hint, since what they take is spelt otherwise, too.
+/// Formats, layouts and blocks are the same thing under another name and may be taken for it;
+/// operators, parameters and sums are a hint: they take other operands, and one library adds in
+/// several ways.
 std::string_view name_here(Word kind, std::string_view typed);
 
 }  // namespace mxo

@@ -5,6 +5,7 @@
 
 #include "formats/error.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 
 namespace mxo {
 namespace {
@@ -232,8 +233,9 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
                                         std::string(kKindNames[static_cast<int>(kind)]) +
                                         ", needs one of " + taken);
   }
-  throw Error(Fault::argument,
-              with_nearest("sum: found '" + std::string(name) + "'", name, known, "needs one of"));
+  const std::string_view here = name_here(Word::sum, name);
+  throw Error(Fault::argument, with_nearest("sum: found '" + std::string(name) + "'",
+                                            here.empty() ? name : here, known, "needs one of"));
 }
 
 std::string_view name_of(Fold fold) {

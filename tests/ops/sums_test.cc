@@ -128,7 +128,8 @@ struct Refusal {
 
 TEST(Sums, RefuseWhatTheyCannotHonourWithANameAndANumber) {
   const Refusal table[] = {
-      {{"sum=h100"}, OperandKind::fp8, Fault::argument, "found 'h100', needs one of exact, fma"},
+      {{"sum=abacus"}, OperandKind::fp8, Fault::argument, "'abacus', needs one of exact, fma"},
+      {{"sum=h100"}, OperandKind::fp8, Fault::argument, "did you mean h200_wgmma_fast? Needs"},
       {{"sum=h200_wgmma_promote4"}, OperandKind::bf16, Fault::unsupported, "needs one of fp8"},
       {{"sum=h200_mma_sync"}, OperandKind::mx, Fault::unsupported, "needs one of fp8, bf16, f16"},
       {{"sum=b200_mxf8f6f4"}, OperandKind::fp8, Fault::unsupported, "needs one of mx"},

@@ -138,6 +138,19 @@ class Run(Case):
             flags = [word for setting in settings for word in ("--set", setting)]
             self.ok(*args, *flags)
 
+    def test_names_of_other_stacks_lead_to_those_here(self):
+        good = self.path("in.safetensors", st.encode({"x": ramp(4, 128)}))
+        args = ("--input", good, "--output", self.path("out"))
+        for operator, here in {"silu_and_mul": "swiglu", "fused_topk": "route",
+                               "m_grouped_fp8_gemm_nt_contiguous": "grouped_matmul"}.items():
+            self.refused("run", operator, *args, says=f"did you mean {here}?")
+        self.refused("run", "grouped_matmul", "--input",
+                     self.path("p", st.encode({"x": ("BF16", [4, 32], bytes(256)),
+                                               "w": ("BF16", [1, 8, 32], bytes(512)),
+                                               "group_ends": ("I32", [1], bytes([4, 0, 0, 0]))})),
+                     "--output", self.path("out"), "--set", "sum=h100",
+                     says="did you mean h200_wgmma_fast?")
+
     def test_what_this_machine_lacks_exits_4(self):
         good = self.path("in.safetensors", st.encode({"x": ramp()}))
         absent = [line.split()[0] for line in self.ok("list", "backends").splitlines()
