@@ -19,7 +19,7 @@ namespace {
 
 /// Rows of the table of docs/museum.md.
 std::vector<std::string> rows_of_the_docs() {
-  std::ifstream file(std::string(MXO_TEST_DATA) + "/../../docs/museum.md");
+  std::ifstream file(MXO_TEST_DATA "/../../docs/museum.md");
   std::vector<std::string> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("| ") && !line.starts_with("| #")) rows.push_back(line);
