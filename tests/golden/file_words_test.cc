@@ -184,6 +184,8 @@ TEST(FileWords, CountTheBytesOfAnNpyFile) {
             "byte 8: found a header length of 0, the file has 0 bytes after it");
   EXPECT_EQ(said(npy(array("(1,)")).substr(0, 30)),
             "byte 8: found a header length of 55, the file has 20 bytes after it");
+  EXPECT_EQ(said(npy(array("(1,)")).substr(0, 60)),
+            "byte 8: found a header length of 55, the file has 50 bytes after it");
   EXPECT_EQ(said(npy("", "", 4)), "byte 6: found npy version 4, needs 1, 2 or 3");
   EXPECT_EQ(said(npy("", "", 0)), "byte 6: found npy version 0, needs 1, 2 or 3");
   const auto padded = [](std::size_t length) {

@@ -245,6 +245,26 @@ TEST(Ranges, OfPaddedGroupsLieInside) {
   EXPECT_NE(unpadded_from({0, 2, -1}), "");
 }
 
+/// Six rows in two groups, padded to `rows` of them.
+std::string padded_to(Index rows, std::int32_t last, Index alignment = 4) {
+  Tensor x(Dtype::bf16, {6, 40}), ends(Dtype::i32, {2}), y(Dtype::bf16, {rows, 40});
+  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
+  std::fill_n(ends.as<std::int32_t>(), 2, last);
+  return said<PadGroups>(pad_groups, {x.operand(), ends.operand(), y.result(), starts.result(),
+                                      past.result(), alignment});
+}
+
+TEST(Ranges, OfPaddedRowsFollowFromRowsAndGroups) {
+  EXPECT_EQ(padded_to(16, 6), "");  // 6 + 2 * 4, in steps of 4
+  EXPECT_NE(padded_to(12, 6), "");
+  EXPECT_NE(padded_to(16, 7), "") << "beyond the rows, not the columns";
+  EXPECT_NE(padded_to(16, 6, 0).find("alignment: found 0, needs a positive number"),
+            std::string::npos);
+  const Index most = (std::numeric_limits<std::int32_t>::max() - 6) / 3;
+  EXPECT_EQ(padded_rows(6, 2, most), round_up(6 + 2 * most, most));
+  EXPECT_THROW(padded_rows(6, 2, most + 1), Error);
+}
+
 /// The experts of two tokens, of which one is `expert`.
 std::string gradient_of(std::int32_t expert, Index place) {
   Tensor logits(Dtype::f32, {2, 4}), experts(Dtype::i32, {2, 2}), weights(Dtype::f32, {2, 2});
