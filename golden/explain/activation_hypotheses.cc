@@ -44,11 +44,80 @@ constexpr Activation kActivations[] = {
     {"triton_sm90_quotient",
      "silu is a / (1 + tl.exp(-a)) by Triton on Hopper (arithmetic=triton_sm90_quotient)",
      [](float a, float b) { return div_full(a, triton_divisor(a)) * b; }},
+    {"added", "up is added to silu of the gate rather than multiplied",
+     [](float a, float b) { return silu(a) + b; }},
     {"up_first", "gate and up are multiplied before sigma is",
      [](float a, float b) { return a * b * sigmoid_rn(a); }},
 };
 
-bool activate(const Call& call, NamedTensors& out, float (*of)(float, float)) {
+/// Of gate, up and the router's weight.
+struct Weighted {
+  const char* id;
+  const char* phrase;
+  float (*of)(float gate, float up, float weight);
+};
+
+constexpr Weighted kWeighted[] = {
+    {"weighted_gate", "the gate is multiplied with the router weight before silu is taken",
+     [](float a, float b, float p) { return silu(a * p) * b; }},
+    {"weighted_silu_up", "gate and up are both multiplied with the router weight",
+     [](float a, float b, float p) { return silu(a * p) * (b * p); }},
+};
+
+/// The half of dx that an activation's derivative gives, of dy, gate and up.
+struct Derivative {
+  const char* id;
+  const char* phrase;
+  bool of_gate;
+  float (*of)(float dy, float gate, float up);
+};
+
+constexpr Derivative kDerivatives[] = {
+    {"sigma", "the derivative of silu is taken as sigma(a): a sigma'(a) is left out", true,
+     [](float d, float a, float b) { return d * b * sigmoid_rn(a); }},
+    {"sigma_prime", "the derivative of silu is taken as sigma'(a)", true,
+     [](float d, float a, float b) {
+       const float s = sigmoid_rn(a);
+       return d * b * (s * (1.0f - s));
+     }},
+    {"gate_without_up", "up is left out of the gradient of the gate", true,
+     [](float d, float a, float) {
+       const float s = sigmoid_rn(a);
+       return d * (s * (1.0f + a * (1.0f - s)));
+     }},
+    {"up_by_gate", "the gradient of up is dy a rather than dy silu(a)", false,
+     [](float d, float a, float) { return d * a; }},
+    {"up_by_sigma", "the gradient of up is dy sigma(a) rather than dy silu(a)", false,
+     [](float d, float a, float) { return d * sigmoid_rn(a); }},
+    {"up_alone", "the gradient of up is dy", false, [](float d, float, float) { return d; }},
+};
+
+float value_at(const Tensor& t, Index i) {
+  return t.dtype() == Dtype::f32 ? t.as<float>()[i] : decode(t.as<BF16>()[i]);
+}
+
+bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
+  const auto dx = out.find("dx");
+  if (dx == out.end() || call.has("probs") || call.set.has("limit")) return false;
+  const Tensor& x = call.input("x");
+  const Tensor& dy = call.input("dy");
+  const Index columns = dy.rank() == 0 ? 0 : dy.shape().back();
+  if (columns == 0 || dx->second.elements() != 2 * dy.elements()) return false;
+  for (Index i = 0; i < dy.elements(); ++i) {
+    const Index gate = i / columns * 2 * columns + i % columns;
+    const float v = rule.of(value_at(dy, i), value_at(x, gate), value_at(x, gate + columns));
+    const Index at = rule.of_gate ? gate : gate + columns;
+    if (dx->second.dtype() == Dtype::bf16) {
+      dx->second.as<BF16>()[at] = encode<kBF16>(v);
+    } else {
+      dx->second.as<float>()[at] = v;
+    }
+  }
+  return true;
+}
+
+bool activate(const Call& call, NamedTensors& out,
+              const std::function<float(float, float, float)>& of) {
   const auto y = out.find("y");
   if (y == out.end() || !call.has("x")) return false;
   const Tensor& x = call.input("x");
@@ -56,15 +125,12 @@ bool activate(const Call& call, NamedTensors& out, float (*of)(float, float)) {
   if (x.elements() != 2 * y->second.elements() || columns == 0) return false;
   const auto limit =
       static_cast<float>(call.set.real("limit", std::numeric_limits<double>::infinity()));
-  const auto at = [&x](Index i) {
-    return x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
-  };
   for (Index i = 0; i < y->second.elements(); ++i) {
     const Index r = i / columns;
-    const float gate = at(r * 2 * columns + i % columns);
-    const float up = at(r * 2 * columns + columns + i % columns);
-    float v = of(std::min(gate, limit), std::clamp(up, -limit, limit));
-    if (call.has("probs")) v *= call.input("probs").as<float>()[r];
+    const float gate = value_at(x, r * 2 * columns + i % columns);
+    const float up = value_at(x, r * 2 * columns + columns + i % columns);
+    const float weight = call.has("probs") ? call.input("probs").as<float>()[r] : 1.0f;
+    const float v = of(std::min(gate, limit), std::clamp(up, -limit, limit), weight);
     if (y->second.dtype() == Dtype::bf16) {
       y->second.as<BF16>()[i] = encode<kBF16>(v);
     } else {
@@ -74,14 +140,54 @@ bool activate(const Call& call, NamedTensors& out, float (*of)(float, float)) {
   return true;
 }
 
+/// Router weights of the row `by` after each; of the rows at the end their own.
+bool shift_weights(Call& call, Index by) {
+  if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return false;
+  const Tensor& given = call.input("probs");
+  Tensor seen = given;
+  for (Index i = 0; i < given.elements(); ++i) {
+    if (i + by < 0 || i + by >= given.elements()) continue;
+    seen.as<float>()[i] = given.as<float>()[i + by];
+  }
+  call.replace("probs", std::move(seen));
+  return true;
+}
+
 }  // namespace
 
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  const auto add = [&](const std::string& id, const char* phrase, auto rewrite,
+                       Stage stage = Stage::rule) {
+    list.push_back({id, phrase, stage, [](Call&) { return true; }, rewrite});
+  };
+  if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) {
+    for (const Derivative& d : kDerivatives) {
+      add("derivative=" + std::string(d.id), d.phrase,
+          [&d](const Call& c, NamedTensors& out) { return derive(c, out, d); });
+    }
+  }
+  for (const Index by : {-1, 1}) {
+    list.push_back(
+        {"weights=other_row",
+         std::string("rows take the router weight of the row ") + (by < 0 ? "before" : "after"),
+         Stage::input, [by](Call& c) { return shift_weights(c, by); }});
+  }
   if (call.op != "swiglu") return;
   for (const Activation& a : kActivations) {
-    list.push_back(
-        {"activation=" + std::string(a.id), a.phrase, Stage::output, [](Call&) { return true; },
-         [of = a.of](const Call& c, NamedTensors& out) { return activate(c, out, of); }});
+    // Another arithmetic is that of every element, or of none.
+    const bool same_function =
+        std::string_view(a.id).starts_with("triton") || std::string_view(a.id) == "up_first";
+    add(
+        "activation=" + std::string(a.id), a.phrase,
+        [of = a.of](const Call& c, NamedTensors& out) {
+          return activate(c, out, [of](float g, float u, float p) { return of(g, u) * p; });
+        },
+        same_function ? Stage::output : Stage::rule);
+  }
+  if (!call.has("probs")) return;
+  for (const Weighted& w : kWeighted) {
+    add("weights=" + std::string(w.id), w.phrase,
+        [of = w.of](const Call& c, NamedTensors& out) { return activate(c, out, of); });
   }
 }
 

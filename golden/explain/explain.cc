@@ -11,6 +11,7 @@
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/name/pattern.h"
 #include "golden/explain/output.h"
+#include "golden/explain/product.h"
 #include "golden/explain/recover/quantiser.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/recover/scales.h"
@@ -81,6 +82,15 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
     if (left_of(outputs) > 0 && !more->empty()) append(claims, searched(std::move(*more)));
   }
   return claims;
+}
+
+/// A product no scale of which is a factor of a whole line of its output: a factor of all of it is
+/// no misread scale, and needs no altered call.
+bool sums_many_scales(const Call& call) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return false;
+  const auto many = [&](const ProductSide& f) { return f.scales == nullptr || p->block < p->k; };
+  return many(p->a) && many(p->b);
 }
 
 /// What was found out, and the outputs with what it explains settled.
@@ -227,16 +237,21 @@ class Settled {
   std::vector<std::vector<bool>> settled_;
 };
 
-/// The one order of one output that gives every element that differs; empty if there is none.
+/// The one order of one output, or the one function of its values, that gives every element that
+/// differs; empty if there is none.
 std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
   std::vector<Output*> wrong;
   for (Output& o : outputs) {
     if (o.left > 0) wrong.push_back(&o);
   }
   if (wrong.size() != 1) return {};
-  std::vector<Claim> claims = recover_order(*wrong.front());
-  if (wrong.front()->left == 0 && claims.size() == 1) return claims;
-  Settled::forget(outputs);
+  for (const auto& recovered : {recover_order, recover_axes, recover_mapped}) {
+    std::vector<Claim> claims = recovered(*wrong.front());
+    const bool all = wrong.front()->left == 0 && claims.size() == 1;
+    if (all && !claims.front().id.starts_with("row.") && !claims.front().id.starts_with("bit."))
+      return claims;
+    Settled::forget(outputs);
+  }
   return {};
 }
 
@@ -246,10 +261,14 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
   Shown shown{{}, std::move(outputs), {}, {}};
   std::vector<Claim>& claims = shown.claims;
   claims = shown_by_outputs(call, shown.outputs, expected);
+  if (sums_many_scales(call)) {
+    for (Output& o : shown.outputs) append(claims, recover_one_factor(o));
+  }
   if (left_of(shown.outputs) > 0)
     append(claims, shown_by_runs(backend, call, shown.outputs, progress, shown.nearest));
   for (Output& o : shown.outputs) {
     append(claims, recover_order(o));
+    append(claims, recover_axes(o));
     append(claims, recover_column_order(o));
     append(claims, recover_tiles(o));
     append(claims, recover_exchanged(o));

@@ -50,6 +50,8 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);

@@ -68,17 +68,21 @@ bool exchange_scales(Call& call) {
 
 bool is_weights(std::string_view name) { return name == "probs" || name.ends_with("weights"); }
 
-/// The halves of every row of x exchanged, or taken from even and odd places.
-bool exchange_halves(Call& call, bool interleaved) {
+/// The halves of every row of x exchanged, or, where `run` is not 0, taken from even and odd runs
+/// of so many elements.
+bool exchange_halves(Call& call, Index run) {
   const Tensor& given = call.input("x");
   const Index columns = given.rank() == 0 ? 0 : given.shape().back();
   if (columns < 2 || columns % 2 != 0) return false;
+  if (run != 0 && (columns / 2 % run != 0 || columns / 2 == run)) return false;
   Tensor seen = given;
   const std::size_t size = size_of(given.dtype());
   for (Index i = 0; i < given.elements(); ++i) {
     const Index c = i % columns;
     const Index half = columns / 2;
-    const Index from = interleaved ? (c < half ? 2 * c : 2 * (c - half) + 1) : (c + half) % columns;
+    const Index k = c % half;
+    const Index from =
+        run == 0 ? (c + half) % columns : k / run * 2 * run + (c < half ? 0 : run) + k % run;
     std::memcpy(seen.data() + static_cast<std::size_t>(i) * size,
                 given.data() + static_cast<std::size_t>(i - c + from) * size, size);
   }
@@ -225,22 +229,11 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
   return any;
 }
 
-bool round_input(Call& call) {
-  if (!call.has("x") || size_of(call.input("x").dtype()) != 4) return false;
-  Tensor x = call.input("x");
-  for (Index i = 0; i < x.elements(); ++i) {
-    x.as<float>()[i] = decode(encode<kBF16>(x.as<float>()[i]));
-  }
-  call.replace("x", std::move(x));
-  return true;
-}
-
 }  // namespace
 
 void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const std::optional<Product> product = product_of(call);
   if (call.has("x") && !product) {
-    add(list, "x=bf16", "x is rounded to bf16 first", round_input, false);
     if (call.input("x").rank() >= 2) {
       list.push_back(
           read_elsewhere("x=transposed", "x is read transposed", {read_transposed("x")}));
@@ -249,10 +242,13 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.op.starts_with("swiglu") && call.has("x")) {
     add(
         list, "x=halves", "gate and up are exchanged",
-        [](Call& c) { return exchange_halves(c, false); }, true);
-    add(
-        list, "x=interleaved", "gate and up are read interleaved",
-        [](Call& c) { return exchange_halves(c, true); }, true);
+        [](Call& c) { return exchange_halves(c, 0); }, true);
+    for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
+      const std::string every = run == 1 ? "" : " in runs of " + std::to_string(run);
+      add(
+          list, "x=interleaved", "gate and up are read interleaved" + every,
+          [run](Call& c) { return exchange_halves(c, run); }, true);
+    }
   }
   add_ends(call, list);
   add_weights(call, list);

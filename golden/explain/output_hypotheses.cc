@@ -110,6 +110,20 @@ bool halve(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Codes of scaling_aware_transpose [K, M] as they are in the rows of x [M, K].
+bool keep_exponents(const Call& call, NamedTensors& out) {
+  const auto to = out.find("codes");
+  if (call.op != "scaling_aware_transpose" || to == out.end() || !call.has("codes")) return false;
+  const Tensor& from = call.input("codes");
+  if (from.rank() != 2 || from.bytes() != to->second.bytes()) return false;
+  const Index rows = from.extent(0);
+  for (Index i = 0; i < from.elements(); ++i) {
+    to->second.as<std::uint8_t>()[i] =
+        from.as<std::uint8_t>()[i % rows * from.extent(1) + i / rows];
+  }
+  return true;
+}
+
 /// Rows between groups that hold the rows of x that follow, instead of zeros.
 bool leave_padding(const Call& call, NamedTensors& out) {
   if (call.op != "pad_groups") return false;
@@ -147,6 +161,8 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   add(list, "silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu);
   add(list, "value.power_of_2", "every value is multiplied by 2^-1", halve);
+  add(list, "codes=not_moved", "codes are transposed, and their exponents are not moved",
+      keep_exponents);
   add(list, "padding=stale", "padding rows hold the rows that follow instead of zeros",
       leave_padding);
 }

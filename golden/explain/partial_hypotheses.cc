@@ -137,14 +137,34 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
           return decode(encode<kF16>(sum + static_cast<float>(p.value), Overflow::nonfinite));
         });
   }
+  for (const Index slices : {2, 4, 8}) {
+    if (product->wgrad || product->k == 0 || product->block < 1) break;
+    if (product->k % (slices * product->block) != 0) continue;
+    add(list, "sum=bf16_slices_" + std::to_string(slices),
+        "K is split into " + std::to_string(slices) +
+            " slices, whose sums are rounded to bf16 before they are added",
+        Stage::sum, product->k / slices, [](float sum, const Part& p) {
+          return sum + decode(encode<kBF16>(static_cast<float>(p.value)));
+        });
+  }
 }
 
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const std::optional<Product> product = product_of(call);
-  if (!product || (!extreme(product->a) && !extreme(product->b))) return;
-  const bool one_a_line =
-      product->scale_a(0, 0, 0) == product->scale_a(0, 0, std::max<Index>(product->k, 1) - 1);
-  const Index block = one_a_line ? std::max<Index>(product->k, 1) : product->block;
+  if (!product || product->block < 1 || product->k < 1) return;
+  const bool far = extreme(product->a) || extreme(product->b);
+  const bool both = product->a.scales != nullptr && product->b.scales != nullptr;
+  if (!far && (product->wgrad || !both)) return;
+  const bool one_a_line = product->scale_a(0, 0, 0) == product->scale_a(0, 0, product->k - 1);
+  const bool one_b_line = product->scale_b(0, 0, 0) == product->scale_b(0, 0, product->k - 1);
+  if (both && one_a_line && one_b_line && !product->wgrad) {
+    add(list, "scales=after_rounding", "sums of codes are rounded to bf16 before they are scaled",
+        Stage::input, product->k, [](float, const Part& p) {
+          return decode(encode<kBF16>(static_cast<float>(p.codes))) * (p.scale_a * p.scale_b);
+        });
+  }
+  if (!far) return;
+  const Index block = one_a_line ? product->k : product->block;
   add(list, "scales=joined", "both scales are multiplied with each other first, in f32",
       Stage::input, block, [](float sum, const Part& p) {
         return sum + static_cast<float>(p.codes) * (p.scale_a * p.scale_b);

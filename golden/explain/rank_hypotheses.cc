@@ -74,6 +74,55 @@ bool quantize_again(Backend& backend, Call& call) {
   return !names.empty();
 }
 
+/// Rows of `only`, or of every rank, `by` after each; at the end their own.
+bool shift_rows(Call& call, const std::string& only, Index by) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    const bool rows = name.ends_with(".y") || name.ends_with(".dy");
+    if (rows && (only.empty() || name == only) && tensor->rank() == 2) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    std::vector<Index> kept;
+    const Index rows = call.input(name).extent(0);
+    for (Index r = 0; r < rows; ++r) kept.push_back(r + by < 0 || r + by >= rows ? r : r + by);
+    call.replace(name, gathered(call.input(name), 0, kept));
+  }
+  return !names.empty();
+}
+
+/// Weights of slots as if slots were sorted by their experts: the least expert has the first.
+bool sort_weights(Call& call) {
+  std::vector<std::string> ranks;
+  for (const auto& [name, tensor] : call.inputs) {
+    const std::string rank = name.substr(0, name.find('.') + 1);
+    if (name == rank + "experts" && tensor->rank() == 2 && call.has(rank + "weights")) {
+      ranks.push_back(rank);
+    }
+  }
+  for (const std::string& rank : ranks) {
+    const Tensor& experts = call.input(rank + "experts");
+    const Tensor& given = call.input(rank + "weights");
+    if (given.elements() != experts.elements() || given.dtype() != Dtype::f32 ||
+        experts.dtype() != Dtype::i32) {
+      return false;
+    }
+    Tensor seen = given;
+    const Index slots = experts.extent(1);
+    for (Index t = 0; t < experts.extent(0); ++t) {
+      for (Index s = 0; s < slots; ++s) {
+        Index before = 0;
+        for (Index o = 0; o < slots; ++o) {
+          before +=
+              experts.as<std::int32_t>()[t * slots + o] < experts.as<std::int32_t>()[t * slots + s];
+        }
+        seen.as<float>()[t * slots + s] = given.as<float>()[t * slots + before];
+      }
+    }
+    call.replace(rank + "weights", std::move(seen));
+  }
+  return !ranks.empty();
+}
+
 }  // namespace
 
 Index slots_of(const Call& call) {
@@ -133,7 +182,24 @@ void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     list.push_back(std::move(h));
   }
   if (call.op != "combine" && call.op != "dispatch_backward") return;
+  for (const Index by : {-1, 1}) {
+    const std::string side = by < 0 ? "before" : "after";
+    std::vector<std::string> ranks{""};
+    for (const auto& [name, tensor] : call.inputs) {
+      if (name.ends_with(".y") || name.ends_with(".dy")) ranks.push_back(name);
+    }
+    for (const std::string& name : ranks) {
+      list.push_back(
+          {"rows=shifted",
+           "slots take the row " + side + " their own" + (name.empty() ? "" : " of " + name),
+           Stage::input, [name, by](Call& c) { return shift_rows(c, name, by); }});
+    }
+  }
   if (slots_of(call) < 2) return;
+  if (call.op == "combine") {
+    list.push_back({"weights=by_expert", "weights are taken in the order of experts", Stage::input,
+                    sort_weights});
+  }
   add(list, "slots=bf16", "slots are added up in bf16", Sum::bf16, Order::ascending);
   add(list, "slots=bf16_products", "weighed rows are rounded to bf16 and added up in bf16",
       Sum::bf16_products, Order::ascending);

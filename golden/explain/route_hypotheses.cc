@@ -18,7 +18,8 @@ struct Router {
   bool bias_in_weights = false;
   bool bias_left_out = false;
   bool ties_to_higher = false;
-  bool by_index = false;  ///< slots in the order of experts
+  bool by_index = false;   ///< slots in the order of experts
+  bool sum_first = false;  ///< weights are added up before that
   GroupScore groups = GroupScore::two_best;
   Index skipped = 0;  ///< best experts that are passed over
 };
@@ -52,6 +53,17 @@ std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) 
     scores[static_cast<std::size_t>(at)] = out.at("weights").as<float>()[i];
   }
   return scores;
+}
+
+/// Experts in ascending order, each with its weight.
+void sort_both(std::vector<Index>& experts, std::vector<float>& weights) {
+  std::vector<std::pair<Index, float>> slots;
+  for (std::size_t s = 0; s < experts.size(); ++s) slots.emplace_back(experts[s], weights[s]);
+  std::sort(slots.begin(), slots.end());
+  for (std::size_t s = 0; s < slots.size(); ++s) {
+    experts[s] = slots[s].first;
+    weights[s] = slots[s].second;
+  }
 }
 
 float group_score(std::vector<float> choices, GroupScore how) {
@@ -104,7 +116,7 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     if (static_cast<Index>(order.size()) < k + rule.skipped) return {};
     order.erase(order.begin(), order.begin() + rule.skipped);
     order.resize(static_cast<std::size_t>(k));
-    if (rule.by_index) std::sort(order.begin(), order.end());
+    if (rule.by_index && !rule.sum_first) std::sort(order.begin(), order.end());
     std::vector<float> w;
     for (const Index e : order) {
       w.push_back(rule.bias_in_weights ? choice[static_cast<std::size_t>(e)]
@@ -119,6 +131,7 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     if (weighs_chosen_logits(call)) {
       for (float& v : w) v /= sum;
     }
+    if (rule.by_index && rule.sum_first) sort_both(order, w);
     for (Index s = 0; s < k; ++s) {
       const auto at = static_cast<std::size_t>(s);
       const bool divides = call.set.flag("normalize", true) && !weighs_chosen_logits(call);
@@ -178,6 +191,9 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
        [](Router& r) { r.skipped = 1; });
   rule("top_k=by_index", "slots are in the order of experts rather than of their scores",
        [](Router& r) { r.by_index = true; });
+  rule("top_k=by_index",
+       "slots are in the order of experts, sorted after their weights were divided",
+       [](Router& r) { r.by_index = r.sum_first = true; });
   rule("ties=higher", "ties go to the higher expert", [](Router& r) { r.ties_to_higher = true; });
 }
 

@@ -255,10 +255,12 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_rule_hypotheses(call, list);
   add_input_hypotheses(call, list);
   add_code_hypotheses(call, list);
+  add_addressing_hypotheses(call, list);
   add_route_hypotheses(call, list);
   add_activation_hypotheses(call, list);
   add_rank_hypotheses(call, list);
   add_scale_order_hypotheses(call, list);
+  add_precision_hypotheses(call, list);
   add_sum_hypotheses(call, list);
   add_output_hypotheses(call, list);
   add_partial_hypotheses(call, list);

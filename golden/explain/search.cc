@@ -56,6 +56,11 @@ bool better(const Candidate& a, const Candidate& b) {
 bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage != b.stage) return true;
   if (a.stage == Stage::input) return a.name.substr(0, 1) != b.name.substr(0, 1);
+  // A rule of scales has a mode of its own.
+  const auto of_scales = [](const Hypothesis& h) {
+    return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
+  };
+  if (of_scales(a) && of_scales(b)) return false;
   return a.stage == Stage::rule &&
          a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
 }
@@ -67,6 +72,14 @@ bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
   if (h.stage != Stage::input) return true;
   const auto operand = [](const Hypothesis& x) { return x.name.substr(0, x.name.find('=')); };
   return first.stage == Stage::input && h.local && first.local && operand(h) != operand(first);
+}
+
+/// Both of a pair have to matter: neither gives as much alone, where the pair was run.
+bool both_matter(Bench& bench, const Candidate& pair) {
+  return std::all_of(pair.hypotheses.begin(), pair.hypotheses.end(), [&](const Hypothesis* h) {
+    const auto alone = bench.run({h});
+    return !alone || alone->fixed < pair.trial.fixed;
+  });
 }
 
 /// The best of those that still fit on a wider window.
@@ -229,9 +242,14 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           if (round > 0 && (is_of_all(*first) || is_of_all(*second))) continue;
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
-          if (trial && promising(*trial) && !is_format_of_a_part(*first, *trial) &&
-              !is_format_of_a_part(*second, *trial))
-            pairs.push_back({{first, second}, std::move(*trial)});
+          // Two causes at once need more than what is left of others by chance.
+          const bool enough = trial && (round == 0 || trial->fixed >= kLeast);
+          if (!enough || !promising(*trial) || is_format_of_a_part(*first, *trial) ||
+              is_format_of_a_part(*second, *trial)) {
+            continue;
+          }
+          Candidate pair{{first, second}, std::move(*trial)};
+          if (both_matter(bench, pair)) pairs.push_back(std::move(pair));
         }
         if (!pairs.empty()) break;
       }

@@ -12,6 +12,7 @@ namespace {
 constexpr Index kRows = 24;   ///< that are looked at
 constexpr Index kProbe = 16;  ///< elements of a row that are tried first
 constexpr Index kLeastRows = 4;
+constexpr Index kLeastTile = 64;  ///< elements
 
 class Sums {
  public:
@@ -36,6 +37,14 @@ class Sums {
     const double more = read_(o_.wanted(other)).value;
     return std::abs(more) > 4.0 * half_ * std::abs(own);
   }
+  /// Whether element i is the sum of what is expected there and what came at `other`.
+  bool holds_what_came(Index i, Index other) const {
+    const double own = read_(o_.wanted(i)).value;
+    const double more = read_(o_.came(other)).value;
+    const double came = read_(o_.came(i)).value;
+    const double bound = half_ * (std::abs(own) + std::abs(more) + std::abs(came));
+    return std::abs(came - own - more) <= bound;
+  }
   bool row_holds(Index r, Index from, Index columns) const {
     Index told = 0;
     for (Index c = 0; c < columns; ++c) {
@@ -51,6 +60,36 @@ class Sums {
   double half_ = 0;
 };
 
+/// Everything that differs is a tile to which the tile so many columns before it was added, or all
+/// that was added up in it.
+std::vector<Claim> tiles_added(Output& output) {
+  if (output.left < kLeastTile || output.left != output.differing) return {};
+  const Sums sums(output);
+  for (const Index by : {8, 16, 32, 64, 128, 192, 256, 512}) {
+    if (by >= output.columns) break;
+    bool all = true;
+    Index told = 0;
+    for (Index i = 0; i < output.owed * output.columns && all; ++i) {
+      if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+      all = i % output.columns >= by && sums.holds_what_came(i, i - by);
+      told += all && sums.tells(i, i - by);
+    }
+    if (!all || told * 4 < output.left) continue;
+    const Place place = place_of(output, [&](Index i) {
+      return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    });
+    Claim claim;
+    claim.id = "columns.added";
+    claim.sentence = place.words + " hold their own sum and what came " + std::to_string(by) +
+                     " columns before: accumulators that were not cleared";
+    claim.where = place.where;
+    claim.elements = static_cast<double>(output.left);
+    for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+    return {claim};
+  }
+  return {};
+}
+
 }  // namespace
 
 std::vector<Claim> recover_added(Output& output) {
@@ -61,6 +100,7 @@ std::vector<Claim> recover_added(Output& output) {
     for (Index c = 0; c < output.columns; ++c) left += output.mark(r, c) == Mark::differs;
     if (left * 2 > output.columns) failing.push_back(r);
   }
+  if (auto tiles = tiles_added(output); !tiles.empty()) return tiles;
   const auto n = static_cast<Index>(failing.size());
   if (n < kLeastRows) return {};
   const Sums sums(output);

@@ -50,6 +50,7 @@ std::string CodeRule::words(const Grid& g) const {
   };
   if (clamp != g.top()) add("codes are clamped at " + number(g.value(clamp)));
   if (jump > 0) add("everything above " + number(jump) + " becomes " + number(g.value(g.top())));
+  if (lost > 0) add("what is too large for a code becomes NaN or infinity, rather than clamped");
   if (flush) add("subnormal codes are flushed to zero");
   return text;
 }

@@ -22,6 +22,9 @@ class Grid {
   double value(std::size_t code) const { return values_[code]; }
   double least_normal() const { return values_[normal_]; }
   bool fnuz() const { return fnuz_; }
+  bool no_number(std::uint64_t code) const {
+    return fnuz_ ? (code & 0xFF) == 0x80 : (code & 0x7F) > top();
+  }
 
   /// The magnitude code of |v|, saturated.
   std::size_t round(double v, CodeRounding rounding) const {
@@ -60,6 +63,7 @@ struct CodeRule {
   std::size_t clamp = 0;  ///< largest code
   double jump = 0;        ///< magnitudes above become the largest code; 0: none do
   bool flush = false;     ///< codes below the least normal one are zero
+  double lost = 0;        ///< magnitudes from here on become NaN or infinity; 0: none do
   std::size_t code(const Grid& g, double v) const {
     const std::size_t c = std::min(g.round(v, rounding), clamp);
     if (jump > 0 && std::abs(v) > jump) return g.top();
@@ -68,6 +72,7 @@ struct CodeRule {
   }
   /// Whether `v` may become `code`, sign and all.
   bool gives(const Grid& g, double v, std::uint64_t came) const {
+    if (lost > 0 && std::abs(v) >= lost) return g.no_number(came);
     const std::size_t c = code(g, v);
     if (c == 0 && (came & 0x7F) == 0 && flush && !g.fnuz()) return true;
     const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;

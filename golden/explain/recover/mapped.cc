@@ -73,6 +73,10 @@ bool agreed(const Output& output, const std::vector<Index>& sample, Fn fn, std::
   return best->second * 2 > static_cast<Index>(sample.size());
 }
 
+std::uint64_t reciprocal(std::uint64_t w) {
+  return std::bit_cast<std::uint32_t>(1.0f / std::bit_cast<float>(static_cast<std::uint32_t>(w)));
+}
+
 void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector<ValueMap>& list) {
   list.push_back(
       {"value.subnormals_flushed", "subnormal values are flushed to zero",
@@ -85,6 +89,9 @@ void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector
                   [f](std::uint64_t w) { return w == f.sign() ? 0 : w; }});
   list.push_back({"value.relu", "negative values are written as zero (ReLU)",
                   [f, &read](std::uint64_t w) { return w & f.sign() && !read(w).nan ? 0 : w; }, 8});
+  if (f.bits == 32) {
+    list.push_back({"value.reciprocal", "values are 1 over what is expected", reciprocal, 8});
+  }
   list.push_back(
       {"value.sign_lost", "signs are lost", [f](std::uint64_t w) { return f.magnitude(w); }});
   list.push_back({"value.negated", "every value is negated",
@@ -185,6 +192,20 @@ void add_saturation(const Output& output, const FloatLayout& f, const ElementRea
   list.push_back(
       {"value.clamped", "values are clamped at " + in_decimal(read(most).value),
        [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
+  for (const std::uint64_t sign : {std::uint64_t{0}, f.sign()}) {
+    std::uint64_t end = 0;
+    for (Index i = 0; i < output.owed * output.columns; ++i) {
+      const std::uint64_t w = output.came(i);
+      if ((w & f.sign()) == sign && !read(w).nan) end = std::max(end, f.magnitude(w));
+    }
+    list.push_back({"value.clamped",
+                    std::string("values are clamped ") + (sign == 0 ? "above" : "below") + " at " +
+                        in_decimal(read(end | sign).value) + ", and not on the other side",
+                    [f, sign, end](std::uint64_t w) {
+                      return (w & f.sign()) == sign && f.magnitude(w) > end ? sign | end : w;
+                    },
+                    8});
+  }
 }
 
 /// True if in every row what came is what was wanted in another order.

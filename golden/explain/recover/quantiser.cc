@@ -232,6 +232,19 @@ std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const 
   return pairs;
 }
 
+/// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest code.
+double least_lost(const Output& codes, const Blocks& blocks, const Cast& cast, const Grid& grid) {
+  double least = 0.0;
+  for (const Index i : every(codes, codes.owed * codes.columns)) {
+    if (!grid.no_number(codes.came(i)) || blocks.scale_of(i) < 0) continue;
+    const double v = std::abs(cast.value(i, blocks.scale_of(i)));
+    if (!std::isfinite(v)) continue;
+    if (v <= grid.value(grid.top())) return 0.0;
+    least = least == 0.0 ? v : std::min(least, v);
+  }
+  return least;
+}
+
 /// Whether codes go to either neighbour as often as their distances say.
 bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
   constexpr int kBins = 8;
@@ -285,7 +298,8 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
   for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
     const std::vector<CodePair> pairs = pairs_of(codes, blocks, cast, sample, format);
     if (pairs.size() < 32) return std::nullopt;
-    const std::optional<CodeRule> rule = fit(grid, pairs);
+    std::optional<CodeRule> rule = fit(grid, pairs);
+    if (rule) rule->lost = least_lost(codes, blocks, cast, grid);
     if (!rule && cast.words.empty() &&
         rounds_at_random(grid, pairs_of(codes, blocks, cast, every(codes, 16384), format))) {
       if (auto claim = claim_random_codes(codes, blocks, cast, grid)) return claim;
@@ -326,7 +340,8 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
       const bool follows = claim->id == "codes.follow";
       if (follows && claims.empty()) {
         // Codes that follow from scales nobody can explain: the scales are what is wrong.
-        claim->sentence = "codes follow from the scales that came, and these are not the ones expected";
+        claim->sentence =
+            "codes follow from the scales that came, and these are not the ones expected";
       }
       if (follows && !claims.empty()) {
         claims.front().elements += claim->elements;

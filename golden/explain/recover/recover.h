@@ -26,10 +26,14 @@ std::vector<Claim> recover_row_order(Output& output);
 std::vector<Claim> recover_column_order(Output& output);
 /// Columns that hold what is expected in others, and values that changed places in their rows.
 std::vector<Claim> recover_exchanged(Output& output);
+/// The axes of a tensor, each a power of two, in another order; the same within tiles.
+std::vector<Claim> recover_axes(Output& output);
 /// Tiles that are transposed.
 std::vector<Claim> recover_tiles(Output& output);
 /// Rows or columns that are multiplied by a power of two.
 std::vector<Claim> recover_factors(Output& output);
+/// All of it multiplied by one number that is no power of two.
+std::vector<Claim> recover_one_factor(Output& output);
 /// All of it, rows or columns multiplied by a number; columns to which a number was added.
 std::vector<Claim> recover_scaled(Output& output);
 /// A function of the value that is owed: another by a factor or bit, flushed, cut, without sign.

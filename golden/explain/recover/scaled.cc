@@ -53,12 +53,23 @@ class LineNumbers {
       if (auto found = number_of(line)) lines_.push_back(*found);
     }
   }
+  /// The numbers that all of an output may have been multiplied with; none if there are none.
+  static std::optional<Interval> of_all(const Output& output) {
+    const LineNumbers any(output);
+    Interval number;
+    for (Index i = 0; i < output.owed * output.columns; ++i) {
+      if (!any.cut(number, i) || number.empty()) return std::nullopt;
+    }
+    return number;
+  }
   const std::vector<LineNumber>& lines() const { return lines_; }
   bool of_columns() const { return columns_; }
   /// What makes no difference.
   double neutral() const { return made_ == Made::multiplied ? 1.0 : 0.0; }
 
  private:
+  explicit LineNumbers(const Output& output)
+      : o_(output), read_(output.expected->dtype()), columns_(false), made_(Made::multiplied) {}
   Index length() const { return columns_ ? o_.owed : o_.columns; }
   Index at(Index line, Index k) const {
     return columns_ ? k * o_.columns + line : line * o_.columns + k;
@@ -256,6 +267,26 @@ void claim_own(const Output& output, const LineNumbers& numbers, Claims& claims,
 }
 
 }  // namespace
+
+std::vector<Claim> recover_one_factor(Output& output) {
+  const Dtype dtype = output.expected->dtype();
+  if (output.left < kMany || output.left != output.differing || !is_wide_float(dtype) ||
+      dtype == Dtype::f64) {
+    return {};
+  }
+  const auto number = LineNumbers::of_all(output);
+  if (!number || number->holds(1.0) || number->holds(0.0)) return {};
+  const double middle = std::abs(number->low + number->high) / 2.0;
+  if (number->holds(std::exp2(std::round(std::log2(middle))))) return {};
+  Claim claim;
+  claim.id = "value.factor";
+  claim.sentence =
+      "all of " + output.name + ": every value is " + in_words(*number) + " times what is expected";
+  claim.where.tensor = output.name;
+  claim.elements = static_cast<double>(output.left);
+  for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+  return {claim};
+}
 
 std::vector<Claim> recover_scaled(Output& output) {
   if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};

@@ -1,0 +1,80 @@
+// Operands rounded to a narrower type before they are used.
+#include <cmath>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/recover/scales.h"
+
+namespace mxo {
+namespace {
+
+using Rounding = float (*)(float);
+
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
+float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
+
+bool round_operand(Call& call, const std::string& name, Rounding rounded) {
+  if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return false;
+  Tensor t = call.input(name);
+  for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = rounded(t.as<float>()[i]);
+  call.replace(name, std::move(t));
+  return true;
+}
+
+/// Whether a type keeps every number of `t` apart from zero and infinity.
+bool keeps(const Tensor& t, Rounding rounded) {
+  for (Index i = 0; i < t.elements(); ++i) {
+    const float v = t.as<float>()[i];
+    if (v != 0.0f && std::isfinite(v) && (rounded(v) == 0.0f || std::isinf(rounded(v))))
+      return false;
+  }
+  return true;
+}
+
+void add_scales(const Product& p, std::vector<Hypothesis>& list) {
+  for (const bool half : {false, true}) {
+    const Rounding rounded = half ? by_f16 : by_bf16;
+    const std::string id = half ? "f16" : "bf16";
+    std::vector<std::string> names;
+    for (const ProductSide* f : {&p.a, &p.b}) {
+      if (f->scales == nullptr || f->scales->dtype() != Dtype::f32) continue;
+      if (!keeps(*f->scales, rounded)) continue;
+      names.push_back(f->scales_name);
+      list.push_back(
+          {f->scales_name + "=" + id,
+           side_words(*f) + " are rounded to " + id + " first",
+           Stage::input,
+           [name = f->scales_name, rounded](Call& c) { return round_operand(c, name, rounded); },
+           {},
+           true});
+    }
+    if (names.size() < 2) continue;
+    list.push_back({"scales=" + id,
+                    "the scales of both sides are rounded to " + id + " first",
+                    Stage::input,
+                    [names, rounded](Call& c) {
+                      return round_operand(c, names[0], rounded) &&
+                             round_operand(c, names[1], rounded);
+                    },
+                    {},
+                    true});
+  }
+}
+
+}  // namespace
+
+void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (const std::optional<Product> p = product_of(call)) return add_scales(*p, list);
+  const auto add = [&](const std::string& name, const char* id, Rounding rounded) {
+    if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return;
+    list.push_back({name + "=" + id,
+                    name + (name.ends_with('s') ? " are" : " is") + " rounded to " + id + " first",
+                    Stage::input,
+                    [name, rounded](Call& c) { return round_operand(c, name, rounded); }});
+  };
+  add("x", "bf16", by_bf16);
+  add("x", "f16", by_f16);
+  add("logits", "bf16", by_bf16);
+  add("logits", "f16", by_f16);
+}
+
+}  // namespace mxo

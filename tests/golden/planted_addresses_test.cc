@@ -1,0 +1,199 @@
+// Operands read at another address or in a narrower type, sums that are not cleared or rounded too
+// early: faults of products that are in no museum.
+#include <algorithm>
+#include <cstring>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+using Source = std::function<Index(Index)>;
+
+/// `call`, and its answer where row r of the operands, as matrices, is row source(r).
+Planted rows_from(Backend& b, const Call& call, std::initializer_list<const char*> names,
+                  const Source& source) {
+  return altered(b, call, names, [&](Tensor& t, const Tensor& given) {
+    const std::size_t bytes = given.rank() == 1 ? size_of(given.dtype()) : row_bytes(given);
+    for (Index r = 0; r < static_cast<Index>(given.bytes() / bytes); ++r) {
+      std::memcpy(t.data() + static_cast<std::size_t>(r) * bytes,
+                  given.data() + static_cast<std::size_t>(source(r)) * bytes, bytes);
+    }
+  });
+}
+
+/// The same of single elements.
+Planted elements_from(Backend& b, const Call& call, std::initializer_list<const char*> names,
+                      const std::function<Index(Index, const Tensor&)>& source) {
+  return altered(b, call, names, [&](Tensor& t, const Tensor& given) {
+    const std::size_t size = size_of(given.dtype());
+    for (Index i = 0; i < given.elements(); ++i) {
+      std::memcpy(t.data() + static_cast<std::size_t>(i) * size,
+                  given.data() + static_cast<std::size_t>(source(i, given)) * size, size);
+    }
+  });
+}
+
+Index column_major(Index i, const Tensor& t) {
+  const Index columns = t.shape().back();
+  const Index rows = t.shape()[t.shape().size() - 2];
+  const Index k = i % (rows * columns);
+  return i - k + k % rows * columns + k / rows;
+}
+
+Index swizzled(Index i, const Tensor& t) { return i ^ i / t.shape().back() % 8 * 16; }
+
+/// The column of an index, `from` of it.
+std::function<Index(Index, const Tensor&)> columns_from(
+    const std::function<Index(Index, Index)>& from) {
+  return [from](Index i, const Tensor& t) {
+    const Index columns = t.shape().back();
+    return i / columns * columns + from(i % columns, columns);
+  };
+}
+
+Index group_begin(Index r) { return r < 70 ? 0 : r < 121 ? 70 : 121; }
+
+/// What a product gives in f32.
+Tensor wide(Backend& b, Call call) {
+  call.set.set("out", "f32");
+  return run_call(b, call).at("y");
+}
+
+/// y of `call` as fn of its f32 result and the index.
+Planted written(Backend& b, const Call& call,
+                const std::function<float(const Tensor&, Index)>& fn) {
+  const Tensor y = wide(b, call);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < y.elements(); ++i) out.at("y").as<BF16>()[i] = encode<kBF16>(fn(y, i));
+  });
+}
+
+float rounded(float v) { return decode(encode<kBF16>(v)); }
+
+/// `call` whose x is zero outside of [first, last) of K.
+Call slice_of(const Call& call, Index first, Index last) {
+  Call part = call;
+  Tensor t = call.input("x.codes");
+  for (Index i = 0; i < t.elements(); ++i) {
+    const Index d = i % t.shape().back();
+    if (d < first || d >= last) t.as<std::uint8_t>()[i] = 0;
+  }
+  part.replace("x.codes", std::move(t));
+  return part;
+}
+
+Planted split(Backend& b) {
+  const Call call = mx_product(b, 1);
+  const Tensor low = wide(b, slice_of(call, 0, 256));
+  const Tensor high = wide(b, slice_of(call, 256, 512));
+  return written(b, call, [&](const Tensor&, Index i) {
+    return rounded(low.as<float>()[i]) + rounded(high.as<float>()[i]);
+  });
+}
+
+/// Sums of codes are rounded to bf16, and then scaled.
+Planted scaled_late(Backend& b) {
+  const Call call = rowwise_product(b, 1);
+  Call plain = call;
+  for (const char* name : {"x.scales", "w.scales"}) {
+    Tensor one = call.input(name);
+    std::fill_n(one.as<float>(), one.elements(), 1.0f);
+    plain.replace(name, std::move(one));
+  }
+  const Tensor sums = wide(b, plain);
+  return written(b, call, [&](const Tensor&, Index i) {
+    const Index r = i / 192;
+    const Index g = r < 70 ? 0 : r < 121 ? 1 : 3;
+    const float s = call.input("x.scales").as<float>()[r] *
+                    call.input("w.scales").as<float>()[g * 192 + i % 192];
+    return rounded(sums.as<float>()[i]) * s;
+  });
+}
+
+const PlantedFault kFaults[] = {
+    {"block-wise scales of x are column-major", "x.scales=column_major", "read row by row",
+     [](Backend& b) {
+       return elements_from(b, blockwise_product(b, 1), {"x.scales"}, column_major);
+     }},
+    {"block-wise scales of w are column-major", "w.scales=column_major", "read row by row",
+     [](Backend& b) {
+       return elements_from(b, blockwise_product(b, 1), {"w.scales"}, column_major);
+     }},
+    {"scales of the last tile of K are stale on both sides", "scales=last_tile_stale",
+     "the last 128 of K take the scales of those before them, on both sides",
+     [](Backend& b) {
+       return elements_from(b, mx_product(b, 1), {"x.scales", "w.scales"},
+                            columns_from([](Index c, Index n) { return c >= n - 4 ? c - 4 : c; }));
+     }},
+    {"scales run one block ahead on both sides", "scales=block_after", "of the block after",
+     [](Backend& b) {
+       return elements_from(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
+                            columns_from([](Index c, Index n) { return std::min(c + 1, n - 1); }));
+     }},
+    {"the last scales are used for all of K", "scales=last_block", "the scales of the last",
+     [](Backend& b) {
+       return elements_from(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
+                            columns_from([](Index, Index n) { return n - 1; }));
+     }},
+    {"row-wise scales of w are those of expert 0", "w.scales=expert_0", "the scales of expert 0",
+     [](Backend& b) {
+       return rows_from(b, rowwise_product(b, 1), {"w.scales"}, [](Index) { return Index{0}; });
+     }},
+    {"codes of w are those of expert 0, scales are right", "w.codes=expert_0", "and its own scales",
+     [](Backend& b) {
+       return rows_from(b, mx_product(b, 1), {"w.codes"}, [](Index r) { return r % 192; });
+     }},
+    {"codes of x begin anew in every group, scales are right", "x.codes=local",
+     "are read from row 0 on in every group",
+     [](Backend& b) {
+       return rows_from(b, mx_product(b, 1), {"x.codes"},
+                        [](Index r) { return r - group_begin(r); });
+     }},
+    {"every row takes the scale of row 0", "x.scales=row_0", "of row 0",
+     [](Backend& b) {
+       return rows_from(b, rowwise_product(b, 1), {"x.scales"}, [](Index) { return Index{0}; });
+     }},
+    {"scales of x know no second tile of 64 rows", "x.scales=first_tile", "of the first 64",
+     [](Backend& b) {
+       return rows_from(b, mx_product(b, 1), {"x.scales"}, [](Index r) { return r % 64; });
+     }},
+    {"x is swizzled in shared memory and not read so", "x.codes=swizzled_128", "128-byte swizzle",
+     [](Backend& b) { return elements_from(b, mx_product(b, 1), {"x.codes"}, swizzled); }},
+    {"w is swizzled in shared memory and not read so", "w.codes=swizzled_128", "128-byte swizzle",
+     [](Backend& b) { return elements_from(b, mx_product(b, 1), {"w.codes"}, swizzled); }},
+    {"f32 scales are kept in bf16", "scales=bf16", "of both sides are rounded to bf16 first",
+     [](Backend& b) {
+       return altered(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
+                      [](Tensor& t, const Tensor&) {
+                        for (Index i = 0; i < t.elements(); ++i)
+                          t.as<float>()[i] = rounded(t.as<float>()[i]);
+                      });
+     }},
+    {"scales are applied to sums in bf16", "scales=after_rounding", "rounded to bf16 before",
+     scaled_late},
+    {"two halves of K are added as bf16", "sum=bf16_slices_2", "split into 2 slices", split},
+    {"N tiles run on from the sums of the tile before", "columns.added", "64 columns before",
+     [](Backend& b) {
+       return written(b, mx_product(b, 1), [](const Tensor& y, Index i) {
+         float sum = y.as<float>()[i];
+         for (Index at = i - 64; at >= i / 192 * 192; at -= 64) sum += y.as<float>()[at];
+         return sum;
+       });
+     }},
+    {"results are held below a limit", "value.clamped", "clamped above at 1000",
+     [](Backend& b) {
+       return written(b, mx_product(b, 1),
+                      [](const Tensor& y, Index i) { return std::min(y.as<float>()[i], 1000.0f); });
+     }},
+};
+
+class PlantedAddresses : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedAddresses, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedAddresses,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+}  // namespace
+}  // namespace mxo
