@@ -15,6 +15,7 @@
 #include "formats/mx_block.h"
 #include "formats/mx_scale.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 #include "formats/rounded_once.h"
 #include "formats/rounding.h"
 #include "formats/scale_exponent.h"
