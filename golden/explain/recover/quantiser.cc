@@ -235,7 +235,8 @@ std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const 
 /// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest code.
 double least_lost(const Output& codes, const Blocks& blocks, const Cast& cast, const Grid& grid) {
   double least = 0.0;
-  for (const Index i : every(codes, codes.owed * codes.columns)) {
+  for (Index i = 0; i < codes.owed * codes.columns; ++i) {
+    if (codes.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
     if (!grid.no_number(codes.came(i)) || blocks.scale_of(i) < 0) continue;
     const double v = std::abs(cast.value(i, blocks.scale_of(i)));
     if (!std::isfinite(v)) continue;
