@@ -53,8 +53,6 @@ class CpuBackend : public ReferenceBackend {
   void run(const FusedDot&) override;
 
  private:
-  /// Quantize with blocked scales, in two steps.
-  void quantize_and_swizzle(const Quantize& op);
   void finish_dprobs(const SwigluQuantizeBackward& op, Index first);
 
   Isa isa_;

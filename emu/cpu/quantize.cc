@@ -11,8 +11,8 @@
 #include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/mx_plan.h"
 #include "emu/cpu/quantize_bands.h"
+#include "emu/reference/quantize_and_swizzle.h"
 #include "formats/tensor.h"
-#include "ops/scale_layouts.h"
 
 namespace mxo::cpu {
 namespace {
@@ -169,7 +169,7 @@ MxPlan plan_of(const Plane& x, const Plane& codes, const Plane& scales, const Bl
 }  // namespace
 
 void CpuBackend::run(const Quantize& op) {
-  if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(op);
+  if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(*this, op);
   const EncodeKernels& codec = encode_kernels(isa());
   if (op.to.scales.dtype != Dtype::e8m0 || !one_line(op.x, op.to.block, op.group_ends) ||
       !by_lanes(op.rule, op.x.dtype)) {
@@ -183,19 +183,6 @@ void CpuBackend::run(const Quantize& op) {
   for_each_tile(plan, threads(), [&](Index tile, std::byte* workspace) {
     quantize_tile(plan, layout_kernels(isa()), kernels, rule, tile, workspace);
   });
-}
-
-void CpuBackend::quantize_and_swizzle(const Quantize& op) {
-  Tensor scales(Dtype::e8m0, shape_of_scales(shape_of(op.x), op.to.block));
-  Quantize plain = op;
-  plain.to.scales = scales.result();
-  plain.to.storage = ScaleStorage::row_major;
-  run(plain);
-  const bool several = op.x.rank == 3;
-  run(SwizzleScales{scales.operand(),
-                    {},
-                    op.to.scales,
-                    several ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
 }
 
 void CpuBackend::run(const Dequantize& op) {

@@ -3,8 +3,7 @@
 #include "emu/cuda/quantize.cuh"
 #include "emu/cuda/quantize_kernels.cuh"
 #include "emu/reference/elements.h"
-#include "ops/backend_tensor.h"
-#include "ops/scale_layouts.h"
+#include "emu/reference/quantize_and_swizzle.h"
 
 namespace mxo::cuda {
 namespace {
@@ -199,21 +198,6 @@ LineBlocks lines_of(const Quantize& op) {
           columns ? BlockAxis::columns : BlockAxis::rows,
           columns ? op.to.block.columns : op.to.block.rows,
           op.to.storage};
-}
-
-/// What no kernel writes into tiles at once: scales in order, then these into tiles.
-void quantize_and_swizzle(DeviceBackend& backend, const Quantize& op) {
-  const std::vector<Index> shape = shape_of_scales(shape_of(op.x), op.to.block);
-  BackendTensor scales(backend, Dtype::e8m0, shape.data(), static_cast<int>(shape.size()));
-  Quantize plain = op;
-  plain.to.scales = scales.result();
-  plain.to.storage = ScaleStorage::row_major;
-  quantize_blocks(backend, plain);
-  const bool several = op.x.rank == 3;
-  swizzle_scales(backend, {scales.operand(),
-                           {},
-                           op.to.scales,
-                           several ? ScaleLayout::per_group_3d : ScaleLayout::blocked});
 }
 
 bool has_tiles(const BlockExtents& block) {

@@ -23,6 +23,17 @@ double dot(const NamedTensors& a, const NamedTensors& b) {
   return sum;
 }
 
+/// Integers of the shapes of `rows`, which go to `in` as the dy of each rank, too.
+NamedTensors add_dy(const NamedTensors& rows, Twister& random, NamedTensors& in) {
+  NamedTensors g;
+  for (const auto& [name, tensor] : rows) {
+    Tensor dy = integers(tensor.shape(), random);
+    g.emplace(name, dy);
+    in.emplace(name.substr(0, name.find('.')) + ".dy", std::move(dy));
+  }
+  return g;
+}
+
 /// <dispatch(x), g> = <x, dispatch_backward(g)>, in integers that every step represents.
 TEST_P(ExpertParallelGradients, DispatchBackwardIsTheAdjointOfDispatch) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
@@ -30,12 +41,7 @@ TEST_P(ExpertParallelGradients, DispatchBackwardIsTheAdjointOfDispatch) {
     const NamedTensors rows = only(call("dispatch", in_, set), {"x"});
     Twister random(2);
     NamedTensors gradients = only(in_, {"experts"});
-    NamedTensors g;
-    for (const auto& [name, tensor] : rows) {
-      Tensor dy = integers(tensor.shape(), random);
-      g.emplace(name, dy);
-      gradients.emplace(name.substr(0, name.find('.')) + ".dy", std::move(dy));
-    }
+    const NamedTensors g = add_dy(rows, random, gradients);
     const NamedTensors dx = call("dispatch_backward", gradients, set);
     EXPECT_EQ(dot(rows, g), dot(only(in_, {"x"}), dx)) << layout;
   }
@@ -55,12 +61,7 @@ TEST_P(ExpertParallelGradients, WeightsAtTheInputMultiplyRowsAndHaveGradients) {
   }
   const NamedTensors rows = only(call("dispatch", in, plain), {"x"});
   NamedTensors gradients = in;
-  NamedTensors g;
-  for (const auto& [name, tensor] : rows) {
-    Tensor dy = integers(tensor.shape(), random);
-    g.emplace(name, dy);
-    gradients.emplace(name.substr(0, name.find('.')) + ".dy", std::move(dy));
-  }
+  const NamedTensors g = add_dy(rows, random, gradients);
   const NamedTensors back = call("dispatch_backward", gradients, plain);
   EXPECT_EQ(dot(rows, g), dot(only(in_, {"x"}), only(back, {"dx"})));
   double sum = 0;  // linear in the weights, too

@@ -1,52 +1,24 @@
 // Gates of other stacks against what their own code says, with sigma, erf and tanh by MPFR.
 #include <gtest/gtest.h>
-#include <mpfr.h>
 
 #include <cmath>
 #include <cstring>
-#include <functional>
 #include <random>
 
-#include "emu/backends.h"
-#include "ops/catalogue.h"
 #include "ops/swiglu.h"
+#include "tests/support/by_mpfr.h"
+#include "tests/support/named_calls.h"
 
 namespace mxo {
 namespace {
 
+using test::call;
+
 using Settings = std::vector<std::pair<const char*, const char*>>;
 
-NamedTensors call(const char* backend, const char* op, const NamedTensors& in,
-                  const Settings& settings) {
-  Parameters set;
-  for (const auto& [key, value] : settings) set.set(key, value);
-  return call_operator(*make_backend(backend, 2), op, in, set);
-}
-
-/// A function of one number to f32 through 200 bits.
-float through_mpfr(float x, const std::function<void(mpfr_t)>& compute) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_flt(t, x, MPFR_RNDN);
-  compute(t);
-  const float value = mpfr_get_flt(t, MPFR_RNDN);
-  mpfr_clear(t);
-  return value;
-}
-float sigmoid(float x) {
-  return through_mpfr(x, [](mpfr_t t) {
-    mpfr_neg(t, t, MPFR_RNDN);
-    mpfr_exp(t, t, MPFR_RNDN);
-    mpfr_add_ui(t, t, 1, MPFR_RNDN);
-    mpfr_ui_div(t, 1, t, MPFR_RNDN);
-  });
-}
-float erf_of(float x) {
-  return through_mpfr(x, [](mpfr_t t) { mpfr_erf(t, t, MPFR_RNDN); });
-}
-float tanh_of(float x) {
-  return through_mpfr(x, [](mpfr_t t) { mpfr_tanh(t, t, MPFR_RNDN); });
-}
+float sigmoid(float x) { return test::sigma_by_mpfr(x); }
+float erf_of(float x) { return test::by_mpfr(x, mpfr_erf); }
+float tanh_of(float x) { return test::by_mpfr(x, mpfr_tanh); }
 /// To bf16 and back, by integers.
 float bf16(float x) {
   auto word = bit_cast<std::uint32_t>(x);

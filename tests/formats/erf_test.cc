@@ -2,26 +2,16 @@
 #include "formats/erf.h"
 
 #include <gtest/gtest.h>
-#include <mpfr.h>
 
 #include <cmath>
 
 #include "formats/host_device.h"
+#include "tests/support/by_mpfr.h"
 
 namespace mxo {
 namespace {
 
-/// The function to f32 through 200 bits; MPFR's exponents are wide, so subnormals are rounded here.
-template <typename Function>
-float by_mpfr(float x, const Function& function) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_flt(t, x, MPFR_RNDN);
-  function(t, t, MPFR_RNDN);
-  const float value = mpfr_get_flt(t, MPFR_RNDN);
-  mpfr_clear(t);
-  return value;
-}
+using test::by_mpfr;
 
 void expect_both(std::uint32_t word) {
   const auto x = bit_cast<float>(word);

@@ -5,6 +5,7 @@
 #include "formats/tensor.h"
 #include "ops/checked.h"
 #include "ops/scaled_tensor.h"
+#include "tests/ops/machine.h"
 
 namespace mxo {
 namespace {
@@ -56,18 +57,6 @@ TEST(Checks, SayWhatWasFoundAndWhatIsNeeded) {
             "op: x: K is 65, not a multiple of 32");
   EXPECT_EQ(said([&] { kCheck.fail(Fault::argument, "why"); }), "op: why");
 }
-
-/// Reads the memory of operands, or does not.
-class Machine : public Backend {
- public:
-  explicit Machine(bool host) : host_(host) {}
-  std::string_view name() const override { return "machine"; }
-  bool honours(const Accumulation&) const override { return true; }
-  bool reads_host_memory() const override { return host_; }
-
- private:
-  bool host_;
-};
 
 TEST(Checks, NameTheEndThatIsWrong) {
   const auto ends = [](std::vector<std::int32_t> values, Index multiple, bool host = true) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/backend.h"
+#include "tests/ops/machine.h"
 
 namespace mxo {
 namespace {
@@ -43,18 +44,6 @@ TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
   EXPECT_EQ(shape_of_scales(Shape{40}, BlockExtents{8, 32}), (Shape{2}));
   EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns, ScaleStorage::blocked), (Shape{2}));
 }
-
-/// Reads the memory of operands, or does not.
-class Machine : public Backend {
- public:
-  explicit Machine(bool host) : host_(host) {}
-  std::string_view name() const override { return "machine"; }
-  bool honours(const Accumulation&) const override { return true; }
-  bool reads_host_memory() const override { return host_; }
-
- private:
-  bool host_;
-};
 
 TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   const std::int32_t ends[] = {30, 30, 70};

@@ -23,27 +23,15 @@ class Sums {
       default: half_ = 0x1p-23; break;
     }
   }
-  /// Whether element i is the sum of what is owed there and at `other`, each of the three rounded.
-  bool holds(Index i, Index other) const {
-    const double own = read_(o_.wanted(i)).value;
-    const double more = read_(o_.wanted(other)).value;
-    const double came = read_(o_.came(i)).value;
-    const double bound = half_ * (std::abs(own) + std::abs(more) + std::abs(came));
-    return std::abs(came - own - more) <= bound;
-  }
+  /// Whether element i is the sum of what is expected there and at `other`, or of what came there,
+  /// each of the three rounded.
+  bool holds(Index i, Index other) const { return is_sum(i, o_.wanted(other)); }
+  bool holds_what_came(Index i, Index other) const { return is_sum(i, o_.came(other)); }
   /// That the sum is another value than the one owed, by more than rounding.
   bool tells(Index i, Index other) const {
     const double own = read_(o_.wanted(i)).value;
     const double more = read_(o_.wanted(other)).value;
     return std::abs(more) > 4.0 * half_ * std::abs(own);
-  }
-  /// Whether element i is the sum of what is expected there and what came at `other`.
-  bool holds_what_came(Index i, Index other) const {
-    const double own = read_(o_.wanted(i)).value;
-    const double more = read_(o_.came(other)).value;
-    const double came = read_(o_.came(i)).value;
-    const double bound = half_ * (std::abs(own) + std::abs(more) + std::abs(came));
-    return std::abs(came - own - more) <= bound;
   }
   bool row_holds(Index r, Index from, Index columns) const {
     Index told = 0;
@@ -55,6 +43,14 @@ class Sums {
   }
 
  private:
+  bool is_sum(Index i, std::uint64_t more_bits) const {
+    const double own = read_(o_.wanted(i)).value;
+    const double more = read_(more_bits).value;
+    const double came = read_(o_.came(i)).value;
+    const double bound = half_ * (std::abs(own) + std::abs(more) + std::abs(came));
+    return std::abs(came - own - more) <= bound;
+  }
+
   const Output& o_;
   ElementReader read_;
   double half_ = 0;
