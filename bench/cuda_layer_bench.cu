@@ -194,7 +194,7 @@ struct Layer {
     mark("-- backward");
     moe_layer_backward(
         backend, communicator, saved,
-        {dy.operand(), dx.result(), drouter.result(), dw1.result(), dw2.result(), {}, {}});
+        {dy.operand(), dx.result(), drouter.result(), {}, dw1.result(), dw2.result(), {}, {}});
     mark("-- end");
   }
   std::vector<Tensor> results(Backend& backend) const {

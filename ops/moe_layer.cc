@@ -25,6 +25,10 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   check.that(op.x.contiguous(), "x: needs contiguous rows");
   check.dtype("router", op.router, {Dtype::bf16});
   check.shape("router", op.router, {op.experts, op.x.extent[1]});
+  if (op.logits_bias.given()) {
+    check.dtype("logits.bias", op.logits_bias, {Dtype::bf16, Dtype::f32});
+    check.shape("logits.bias", op.logits_bias, {op.experts});
+  }
   check.rank("w1", op.w1, 3);
   check.rank("w2", op.w2, 3);
   check.dtype("w1", op.w1, {Dtype::bf16, Dtype::f32});
@@ -74,13 +78,23 @@ void see(const MoeLayer& op, std::string_view stage, const Operand& tensor) {
   if (op.observe) op.observe(stage, tensor);
 }
 
+/// A bias is added to sums in f32, so that bf16 logits are rounded once more, at the end.
+BackendTensor logits_of(Backend& backend, const MoeLayer& op) {
+  const Index tokens = op.x.extent[0];
+  BackendTensor logits(backend, op.router_logits, {tokens, op.experts});
+  BackendTensor sums;
+  if (op.logits_bias.given()) sums = BackendTensor(backend, Dtype::f32, {tokens, op.experts});
+  const BackendTensor ends = one_group(backend, tokens);
+  grouped_matmul(backend, {unscaled(op.x), unscaled(as_one_group(op.router)), ends.operand(),
+                           kExact, sums.given() ? sums.result() : logits.result()});
+  if (sums.given()) add_bias(backend, {sums.operand(), op.logits_bias, {}, logits.result()});
+  return logits;
+}
+
 void route_tokens(Backend& backend, SavedMoeLayer& saved) {
   const MoeLayer& op = saved.call;
   const Index tokens = op.x.extent[0];
-  saved.logits = BackendTensor(backend, op.router_logits, {tokens, op.experts});
-  const BackendTensor ends = one_group(backend, tokens);
-  grouped_matmul(backend, {unscaled(op.x), unscaled(as_one_group(op.router)), ends.operand(),
-                           kExact, saved.logits.result()});
+  saved.logits = logits_of(backend, op);
   see(op, "logits", saved.logits.operand());
   saved.chosen = BackendTensor(backend, Dtype::i32, {tokens, op.top_k});
   saved.weights = BackendTensor(backend, Dtype::f32, {tokens, op.top_k});

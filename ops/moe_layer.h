@@ -39,12 +39,14 @@ inline constexpr std::string_view kMoeStages[] = {"logits", "dispatched", "permu
 using StageObserver = std::function<void(std::string_view stage, const Operand& tensor)>;
 
 /// One rank's part of
-///   logits = x router^T  exact, in f32 or bf16;  experts, weights = route(logits [, bias])
+///   logits = x router^T  exact, rounded to f32 [, + logits_bias in f32], in f32 or bf16
+///   experts, weights = route(logits [, router_bias])
 ///   u = dispatch(x [* weight]);  h_e = u_e w1_e^T;  act = gate(h) [* weight];  o_e = act_e w2_e^T
 ///   y = combine(o) [+ shared(x)],  shared(x) = gate(x sw1^T) sw2^T
 ///
 ///   x         bf16 [T, D], this rank's tokens; ranks hold consecutive runs of the global tokens
 ///   router    bf16 [E, D];  router_bias  f32 [E], optional: decides, never weighs
+///   logits_bias  bf16 or f32 [E], optional: of a router that is a linear layer with a bias
 ///   w1        bf16 or f32 [E/P, 2F, D], this rank's experts;  w2  [E/P, D, F]
 ///   shared_w1 bf16 or f32 [2S, D], shared_w2 [D, S]; both or neither
 ///   gate      of experts and shared expert; one without an up half has w1 [E/P, F, D]
@@ -54,11 +56,13 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
 /// for a pipeline with a recipe or a format that it does not have, and a gate as check_gate.
 /// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
-/// (input_bf16); pytorch/ao 36027d8, ep; FP8-Flow-MoE; docs/moe_layer.md.
+/// (input_bf16); transformers, GptOssTopKRouter (logits_bias); pytorch/ao 36027d8, ep;
+/// FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
   Operand router_bias;
+  Operand logits_bias;
   Operand w1;
   Operand w2;
   Operand shared_w1;
@@ -117,16 +121,19 @@ struct SavedMoeLayer {
 ///
 ///   dy       bf16 [T, D]
 ///   dx       bf16 [T, D]: round((experts' + router's) + shared's), f32 additions
-///   drouter  f32 [E, D];  dw1, dw2  bf16 or f32, of this rank's experts
+///   drouter  f32 [E, D];  dlogits_bias  f32 [E]: column_sum of dlogits, given only where the
+///            bias was;  dw1, dw2  bf16 or f32, of this rank's experts
 ///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
 /// Any but dx may be absent.
 ///
-/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx and drouter.  Those
+/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx, drouter and
+/// dlogits_bias.  Those
 /// of dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
 struct MoeLayerBackward {
   Operand dy;
   Result dx;
   Result drouter;
+  Result dlogits_bias;
   Result dw1;
   Result dw2;
   Result dshared_w1;

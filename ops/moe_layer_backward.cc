@@ -1,5 +1,6 @@
 // The backward pass of a mixture-of-experts layer.
 #include "ops/checked.h"
+#include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
 #include "ops/moe_flow.h"
@@ -154,6 +155,9 @@ class Backward {
       router_gradients(backend_,
                        {all_dlogits.rows.operand(), {}, all_x.rows.operand(), {}, op_.drouter});
     }
+    if (op_.dlogits_bias.given()) {
+      column_sum(backend_, {all_dlogits.rows.operand(), {}, op_.dlogits_bias});
+    }
   }
 
   /// Every rank runs the shared expert on the tokens of all: the sums over tokens are then in
@@ -203,6 +207,11 @@ void moe_layer_backward(Backend& backend, Communicator& communicator, const Save
   check.shape("dx", op.dx, {call.x.extent[0], call.x.extent[1]});
   if (op.drouter.given()) {
     check.shape("drouter", op.drouter, {call.experts, call.x.extent[1]});
+  }
+  if (op.dlogits_bias.given()) {
+    check.that(call.logits_bias.given(), "logits.dbias: needs a call with logits.bias");
+    check.dtype("logits.dbias", op.dlogits_bias, {Dtype::f32});
+    check.shape("logits.dbias", op.dlogits_bias, {call.experts});
   }
   Backward(backend, communicator, saved, op).run();
 }

@@ -125,8 +125,18 @@ class Layer {
     Tensor ends(Dtype::i32, {1});
     ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(call_.input(rank(p) + "x").extent(0));
     product.replace("group_ends", std::move(ends));
-    product.set.set("out", std::string(call_.set.text("router_logits", "f32")));
-    return {std::move(product), {{rank(p) + "logits", "y"}}};
+    const std::string out(call_.set.text("router_logits", "f32"));
+    if (!call_.has("logits.bias")) {
+      product.set.set("out", out);
+      return {std::move(product), {{rank(p) + "logits", "y"}}};
+    }
+    product.set.set("out", "f32");
+    NamedTensors sums = run_call(backend_, product);
+    Call biased{"add_bias", {}, {}, nullptr};
+    biased.replace("y", std::move(sums.at("y")));
+    biased.replace("bias", call_.input("logits.bias"));
+    biased.set.set("out", out);
+    return {std::move(biased), {{rank(p) + "logits", "out"}}};
   }
 
   bool weighs_input() const { return call_.set.text("scores", "combine").starts_with("input"); }

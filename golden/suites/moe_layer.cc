@@ -12,6 +12,7 @@ struct Variant {
   std::string name;
   Settings set;
   int level;
+  bool logits_bias = false;
 };
 
 const std::vector<Variant>& variants() {
@@ -40,6 +41,10 @@ const std::vector<Variant>& variants() {
         {"up_offset", "1"}},
        1},
       {"fp8_rowwise", {{"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}}, 1},
+      {"gpt_oss_router",
+       {{"pipeline", "bf16"}, {"score", "softmax_of_chosen"}, {"router_logits", "bf16"}},
+       0,
+       true},
   };
   return all;
 }
@@ -57,7 +62,8 @@ void choose(Tensor& x, const Tensor& chosen, Index experts) {
   }
 }
 
-NamedTensors operands(const SelectionCase& c, bool shared, const InputStream& in) {
+NamedTensors operands(const SelectionCase& c, bool shared, bool logits_bias,
+                      const InputStream& in) {
   NamedTensors tensors;
   const std::vector<Tensor> chosen = selections(c, in);
   for (Index rank = 0; rank < c.ranks; ++rank) {
@@ -77,6 +83,7 @@ NamedTensors operands(const SelectionCase& c, bool shared, const InputStream& in
   };
   add("w1", {c.experts, 2 * kFeatures, kWidth});
   add("w2", {c.experts, kWidth, kFeatures});
+  if (logits_bias) add("logits.bias", {c.experts});
   if (shared) {
     add("shared.w1", {2 * kFeatures, kWidth});
     add("shared.w2", {kWidth, kFeatures});
@@ -102,7 +109,9 @@ std::vector<SuiteCase> moe_layer_cases(int level) {
         set.emplace("keep_stages", "true");
         add_case(cases, "moe_layer." + c.name + "." + v.name + (shared ? ".shared" : ""),
                  "moe_layer", std::move(set), c.flags,
-                 [c, shared](const InputStream& in) { return operands(c, shared, in); });
+                 [c, shared, bias = v.logits_bias](const InputStream& in) {
+                   return operands(c, shared, bias, in);
+                 });
       }
     }
   }

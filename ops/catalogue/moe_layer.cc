@@ -39,6 +39,7 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   MoeLayer op;
   op.router = stage.floats("router");
   if (stage.has("router.bias")) op.router_bias = stage.floats("router.bias");
+  if (stage.has("logits.bias")) op.logits_bias = stage.floats("logits.bias");
   op.w1 = stage.floats("w1");
   op.w2 = stage.floats("w2");
   if (stage.has("shared.w1")) op.shared_w1 = stage.floats("shared.w1");
@@ -112,6 +113,11 @@ class RankCall {
     back.dy = dy_;
     BackendTensor dx = like(op_.x);
     BackendTensor drouter(backend_, Dtype::f32, {op_.router.extent[0], op_.router.extent[1]});
+    BackendTensor dlogits_bias;
+    if (op_.logits_bias.given()) {
+      dlogits_bias = BackendTensor(backend_, Dtype::f32, {op_.experts});
+      back.dlogits_bias = dlogits_bias.result();
+    }
     BackendTensor dw1 = like(op_.w1);
     BackendTensor dw2 = like(op_.w2);
     BackendTensor dshared_w1;
@@ -129,6 +135,7 @@ class RankCall {
     moe_layer_backward(backend_, communicator_, saved, back);
     keep("dx", dx);
     keep("drouter", drouter);
+    if (dlogits_bias.given()) keep("logits.dbias", dlogits_bias);
     keep("dw1", dw1);
     keep("dw2", dw2);
     if (dshared_w1.given()) {
@@ -205,7 +212,8 @@ NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& in
   });
   NamedTensors all = outputs.take();
   for (const char* name : {"dw1", "dw2"}) join_experts(all, name, ranks);
-  for (const char* name : {"drouter", "shared.dw1", "shared.dw2"}) keep_one(all, name, ranks);
+  for (const char* name : {"drouter", "logits.dbias", "shared.dw1", "shared.dw2"})
+    keep_one(all, name, ranks);
   return all;
 }
 
@@ -213,6 +221,7 @@ constexpr OperandSpec kIn[] = {
     {"rank<p>.x", "[T_p, D]", "bf16"},
     {"router", "[E, D]", "bf16"},
     {"router.bias", "[E]; decides, never weighs", "f32", true},
+    {"logits.bias", "[E]; of a router that is a linear layer with one", "bf16 or f32", true},
     {"w1", "[E, 2F, D], or [E, F, D] with halves=gate_only", "bf16 or f32"},
     {"w2", "[E, D, F]", "bf16 or f32"},
     {"shared.w1", "[2S, D]", "bf16 or f32", true},
@@ -223,6 +232,7 @@ constexpr OperandSpec kOut[] = {
     {"rank<p>.y", "[T_p, D]", "bf16"},
     {"rank<p>.dx", "[T_p, D], with dy", "bf16", true},
     {"drouter", "[E, D], with dy", "f32", true},
+    {"logits.dbias", "[E], with dy", "f32", true},
     {"dw1", "[E, 2F, D], with dy", "bf16", true},
     {"dw2", "[E, D, F], with dy", "bf16", true},
     {"shared.dw1", "[2S, D], with dy", "bf16", true},
@@ -264,10 +274,11 @@ constexpr auto kSet = with_sum_parameters({
 });
 
 constexpr std::string_view kSteps[] = {
-    "logits",      "experts", "weights",    "quantized",  "dispatched", "permuted",
-    "h",           "act",     "expert_out", "combined",   "y",          "dcombined",
-    "dexpert_out", "dact",    "dw2",        "dh",         "dpermuted",  "dw1",
-    "ddispatched", "dlogits", "drouter",    "shared.dw2", "shared.dw1", "dx"};
+    "logits",      "experts", "weights",    "quantized",    "dispatched", "permuted",
+    "h",           "act",     "expert_out", "combined",     "y",          "dcombined",
+    "dexpert_out", "dact",    "dw2",        "dh",           "dpermuted",  "dw1",
+    "ddispatched", "dlogits", "drouter",    "logits.dbias", "shared.dw2", "shared.dw1",
+    "dx"};
 
 constexpr CatalogueEntry kEntries[] = {
     {kOp, "a mixture-of-experts layer across ranks, with its gradients", kIn, kOut, kSet, nullptr,

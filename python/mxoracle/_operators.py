@@ -1938,6 +1938,7 @@ def moe_layer(
     w1: Any,
     w2: Any,
     router_bias: Any = None,
+    logits_bias: Any = None,
     shared_w1: Any = None,
     shared_w2: Any = None,
     dy: Any = None,
@@ -1991,6 +1992,7 @@ def moe_layer(
         x: [T_p, D], bf16
         router: [E, D], bf16
         router_bias: [E]; decides, never weighs, f32; optional
+        logits_bias: [E]; of a router that is a linear layer with one, bf16 or f32; optional
         w1: [E, 2F, D], or [E, F, D] with halves=gate_only, bf16 or f32
         w2: [E, D, F], bf16 or f32
         shared_w1: [2S, D], bf16 or f32; optional
@@ -2000,6 +2002,7 @@ def moe_layer(
         y: [T_p, D], bf16
         dx: [T_p, D], with dy, bf16; where asked for
         drouter: [E, D], with dy, f32; where asked for
+        logits.dbias: [E], with dy, f32; where asked for
         dw1: [E, 2F, D], with dy, bf16; where asked for
         dw2: [E, D, F], with dy, bf16; where asked for
         shared.dw1: [2S, D], with dy, bf16; where asked for
@@ -2058,6 +2061,7 @@ def moe_layer(
             "x": x,
             "router": router,
             "router.bias": router_bias,
+            "logits.bias": logits_bias,
             "w1": w1,
             "w2": w2,
             "shared.w1": shared_w1,

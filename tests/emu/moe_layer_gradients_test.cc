@@ -67,6 +67,7 @@ struct Problem {
     for (std::size_t e = 0; e < s.size(); ++e) {
       s[e] = dot(&router[e * static_cast<std::size_t>(width)],
                  &values.at("rank0.x")[static_cast<std::size_t>(t * width)], width);
+      if (values.contains("logits.bias")) s[e] += values.at("logits.bias")[e];
     }
     if (sigmoid) {
       for (double& v : s) v = 1 / (1 + std::exp(-v));
@@ -147,6 +148,7 @@ struct Variant {
   const char* score;
   const char* scores;
   Index shared;
+  bool logits_bias = false;
 };
 
 class MoeGradients : public testing::TestWithParam<Variant> {};
@@ -156,7 +158,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Variant{"softmax", "combine", 0}, Variant{"softmax", "swiglu", 32},
                     Variant{"sigmoid", "combine", 32}, Variant{"sigmoid", "swiglu", 0},
                     Variant{"softmax", "input", 32}, Variant{"sigmoid", "input_bf16", 0},
-                    Variant{"softmax_of_chosen", "combine", 0}));
+                    Variant{"softmax_of_chosen", "combine", 0},
+                    Variant{"softmax_of_chosen", "combine", 0, true},
+                    Variant{"sigmoid", "swiglu", 0, true}));
 
 /// The layer keeps bf16 between steps (2^-9 each), so its gradients hold about 40 dB; a wrong
 /// factor or a lost term leaves less than 20.
@@ -166,6 +170,7 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   shape.width = 32;
   shape.hidden = 32;
   shape.shared = GetParam().shared;
+  shape.logits_bias = GetParam().logits_bias;
   shape.tokens = {7};
   NamedTensors in = moe_inputs(shape, 21);
   for (const char* name : {"w1", "w2", "router"}) {  // so that sums over D are of the order of 1
@@ -188,6 +193,7 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
 
   for (const auto& [gradient, operand] : {std::pair{"rank0.dx", "rank0.x"},
                                           {"drouter", "router"},
+                                          {"logits.dbias", "logits.bias"},
                                           {"dw1", "w1"},
                                           {"dw2", "w2"},
                                           {"shared.dw1", "shared.w1"},

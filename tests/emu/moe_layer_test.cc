@@ -25,6 +25,7 @@ class MoeLayers : public testing::TestWithParam<Layer> {
   MoeShape shape() const {
     MoeShape s;
     s.shared = GetParam().shared;
+    s.logits_bias = GetParam().logits_bias;
     return s;
   }
   Parameters set() const { return parameters(GetParam().set); }
@@ -206,6 +207,12 @@ const Mistake kMistakes[] = {
     {"a bias for other experts",
      [](NamedTensors& in, Parameters&) { in["router.bias"] = Tensor(Dtype::f32, {7}); },
      "route: bias: found f32 [7], needs [8]"},
+    {"a bias of logits for other experts",
+     [](NamedTensors& in, Parameters&) { in["logits.bias"] = Tensor(Dtype::bf16, {7}); },
+     "moe_layer: logits.bias: found bf16 [7], needs [8]"},
+    {"a bias of logits in f16",
+     [](NamedTensors& in, Parameters&) { in["logits.bias"] = Tensor(Dtype::f16, {8}); },
+     "moe_layer: logits.bias: found f16, needs bf16 or f32"},
     {"a sum that is close to one",
      [](NamedTensors&, Parameters& set) { set.set("sum.fold", "jont"); }, "did you mean joint?"},
     {"a pipeline that is none", [](NamedTensors&, Parameters& set) { set.set("pipeline", "int4"); },

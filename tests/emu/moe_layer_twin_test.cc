@@ -19,6 +19,8 @@ using test::run_moe;
 struct Twin {
   const char* pipeline;
   const char* recipe;
+  const char* router_logits = "f32";
+  bool logits_bias = false;
 };
 
 /// One rank's layer by the operators of the catalogue, softmax weights at the combine.
@@ -28,6 +30,7 @@ class ByOperators {
       : backend_(backend), in_(in), mx_(twin.pipeline == std::string("mxfp8")) {
     const bool bf16 = twin.pipeline == std::string("bf16");
     recipe_ = bf16 ? "bf16" : twin.recipe;
+    bf16_logits_ = twin.router_logits == std::string("bf16");
     floor_ = recipe_.find("floor") != std::string::npos;
     wire_ = {{"experts", "8"},
              {"layout", "expert_major_padded"},
@@ -52,6 +55,21 @@ class ByOperators {
     return call_operator(backend_, op, in, set, world_.get());
   }
 
+  /// One element after another: the sum in binary64, which is exact here, f32, the bias in f32.
+  void add_logits_bias() {
+    const Tensor& x = in_.at("rank0.x");
+    const Tensor& router = in_.at("router");
+    const Index count = router.extent(0);
+    for (Index i = 0; i < logits_.elements(); ++i) {
+      double sum = 0;
+      for (Index d = 0; d < x.extent(1); ++d) {
+        sum += double{get(x, i / count * x.extent(1) + d)} *
+               double{get(router, i % count * x.extent(1) + d)};
+      }
+      put(logits_, i, static_cast<float>(sum) + get(in_.at("logits.bias"), i % count));
+    }
+  }
+
   void route() {
     const Tensor& x = in_.at("rank0.x");
     const Tensor& router = in_.at("router");
@@ -60,7 +78,8 @@ class ByOperators {
     const auto tokens = static_cast<std::int32_t>(x.extent(0));
     logits_ =
         call("grouped_matmul", {{"x", x}, {"w", w}, {"group_ends", test::group_ends_of({tokens})}},
-             {{"out", "f32"}})["y"];
+             {{"out", bf16_logits_ ? "bf16" : "f32"}})["y"];
+    if (in_.contains("logits.bias")) add_logits_bias();
     NamedTensors routed = call("route", {{"logits", logits_}}, {{"top_k", "2"}});
     experts_ = routed["experts"];
     weights_ = routed["weights"];
@@ -153,8 +172,11 @@ class ByOperators {
     const Index k = experts_.extent(1);
     Tensor dx(Dtype::bf16, {tokens, width});
     Tensor drouter(Dtype::f32, {count, width});
+    Tensor dbias(Dtype::f32, {count});
     for (Index t = 0; t < tokens; ++t) {
       const std::vector<float> dlogits = dlogits_of(t);
+      for (Index e = 0; e < count; ++e)
+        dbias.as<float>()[e] += dlogits[static_cast<std::size_t>(e)];
       for (Index d = 0; d < width; ++d) {
         float from_experts = 0;
         float from_router = 0;
@@ -169,18 +191,20 @@ class ByOperators {
     }
     out_["rank0.dx"] = std::move(dx);
     out_["drouter"] = std::move(drouter);
+    if (in_.contains("logits.bias")) out_["logits.dbias"] = std::move(dbias);
   }
 
   /// Softmax, normalised over the chosen: with S the sum of their scores, dw_j/ds_i =
   /// (delta_ij - w_j) / S.
   std::vector<float> dlogits_of(Index t) {
     const Index count = logits_.extent(1);
-    const float* logits = logits_.as<float>() + t * count;
+    std::vector<float> logits;
+    for (Index e = 0; e < count; ++e) logits.push_back(get(logits_, t * count + e));
     const Index k = experts_.extent(1);
     const std::int32_t* chosen = experts_.as<std::int32_t>() + t * k;
     const float* g = dweights_.as<float>() + t * k;
     std::vector<float> s(static_cast<std::size_t>(count));
-    const float top = *std::max_element(logits, logits + count);
+    const float top = *std::max_element(logits.begin(), logits.end());
     float sum = 0;
     for (std::size_t e = 0; e < s.size(); ++e) sum += s[e] = exp_rn(logits[e] - top);
     for (float& value : s) value /= sum;
@@ -206,6 +230,7 @@ class ByOperators {
   const NamedTensors& in_;
   bool mx_;
   bool floor_ = false;
+  bool bf16_logits_ = false;
   std::string recipe_;
   Set wire_;
   std::unique_ptr<World> world_ = make_in_process_world();
@@ -221,15 +246,19 @@ INSTANTIATE_TEST_SUITE_P(Recipes, MoeLayerTwin,
                                          Twin{"quantize_after", "mxfp8_rceil"},
                                          Twin{"quantize_after", "mxfp8_floor_wgrad_with_hp"},
                                          Twin{"quantize_after", "fp8_rowwise"},
-                                         Twin{"bf16", "bf16"}));
+                                         Twin{"bf16", "bf16"}, Twin{"bf16", "bf16", "f32", true},
+                                         Twin{"mxfp8", "mxfp8_rceil", "bf16", true}));
 
 TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   const auto cpu = make_backend("cpu", 2);
-  const NamedTensors in = moe_inputs({}, 11);
+  MoeShape shape;
+  shape.logits_bias = GetParam().logits_bias;
+  const NamedTensors in = moe_inputs(shape, 11);
   Parameters set;
   set.set("top_k", "2");
   set.set("pipeline", GetParam().pipeline);
   set.set("recipe", GetParam().recipe);
+  set.set("router_logits", GetParam().router_logits);
   const NamedTensors layer = run_moe(*cpu, in, set);
   const NamedTensors owed = ByOperators(*cpu, in, GetParam()).run();
   ASSERT_EQ(layer.size(), owed.size());

@@ -80,8 +80,9 @@ Call route() {
   return make_call("route", in, with({{"top_k", "4"}, {"scale", "2.5"}}));
 }
 
-Call layer() {
+Call layer(bool logits_bias = false) {
   NamedTensors in;
+  if (logits_bias) in.emplace("logits.bias", random_bf16({8}, 4));
   in.emplace("rank0.x", random_bf16({48, 64}, 3));
   in.emplace("router", random_bf16({8, 64}, 5));
   in.emplace("w1", random_bf16({8, 128, 64}, 6));
@@ -151,6 +152,14 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return with_setting(b, layer(), "scale", "6.25"); }},
     {"the factor of a layer is left out", "scale=left_out", "left out",
      [](Backend& b) { return with_setting(b, layer(), "scale", "1"); }},
+    {"the bias of the logits is left out", "bias=left_out", "rank0.logits as add_bias",
+     [](Backend& b) {
+       Call right = layer(true);
+       right.set.set("keep_stages", "true");
+       Call wrong = right;
+       wrong.inputs.erase("logits.bias");
+       return planted(b, right, wrong);
+     }},
     {"nothing is limited", "limit=left_out", "the limit of gate and up is left out",
      [](Backend& b) { return held(b, "swiglu", false, false); }},
     {"the gate alone is limited", "limit=gate", "and up is not",

@@ -16,6 +16,7 @@ struct MoeShape {
   Index width = 64;   ///< D
   Index hidden = 96;  ///< F
   Index shared = 0;   ///< S
+  bool logits_bias = false;
   std::vector<Index> tokens = {37};
 };
 
@@ -40,6 +41,7 @@ inline NamedTensors moe_inputs(const MoeShape& s, unsigned seed, bool backward =
   in["router"] = random_floats(Dtype::bf16, {s.experts, s.width}, seed + 1, 0);
   in["w1"] = random_floats(Dtype::bf16, {s.experts, 2 * s.hidden, s.width}, seed + 2, 1);
   in["w2"] = random_floats(Dtype::bf16, {s.experts, s.width, s.hidden}, seed + 3, 1);
+  if (s.logits_bias) in["logits.bias"] = random_floats(Dtype::bf16, {s.experts}, seed + 8, 1);
   if (s.shared > 0) {
     in["shared.w1"] = random_floats(Dtype::bf16, {2 * s.shared, s.width}, seed + 4, 1);
     in["shared.w2"] = random_floats(Dtype::bf16, {s.width, s.shared}, seed + 5, 1);
@@ -63,6 +65,7 @@ struct Layer {
   const char* name;
   Settings set;
   Index shared;
+  bool logits_bias = false;
 };
 
 /// The pipelines, recipes and options that tests run.
@@ -121,6 +124,18 @@ inline std::vector<Layer> layers() {
         {"scores", "input_bf16"}},
        0},
       {"flow_input_scores", {{"top_k", "2"}, {"pipeline", "flow"}, {"scores", "input"}}, 0},
+      {"vllm_up_gpt_oss",
+       {{"top_k", "2"},
+        {"pipeline", "fp8_blockwise"},
+        {"recipe", "vllm_up"},
+        {"score", "softmax_of_chosen"},
+        {"router_logits", "bf16"},
+        {"halves", "interleaved"},
+        {"alpha", "1.702"},
+        {"limit", "7"},
+        {"up_offset", "1"}},
+       0,
+       true},
       {"flow_gelu_up_first",
        {{"top_k", "2"}, {"pipeline", "flow"}, {"activation", "gelu"}, {"halves", "up_first"}},
        0},

@@ -79,6 +79,7 @@ std::vector<Matrix<float>> MoeBlock::backward(const std::vector<Matrix<float>>& 
                      {narrow.operand(),
                       dx.result(),
                       gradients[0].second.result(),
+                      {},
                       gradients[1].second.result(),
                       gradients[2].second.result(),
                       {},
