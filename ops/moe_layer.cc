@@ -59,6 +59,10 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   if (op.pipeline == MoePipeline::fp8_blockwise && op.recipe.tokens != kRowBlock) {
     refuse_recipe("pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up");
   }
+  if (op.pipeline == MoePipeline::flow && weighs_product(op)) {
+    check.fail(Fault::argument,
+               "scores: found those of a product, pipeline flow has combine, swiglu and input");
+  }
   if (op.alignment < 1) {
     throw Error(Fault::argument, "moe_layer: alignment: found " + std::to_string(op.alignment) +
                                      ", needs a positive number");
@@ -201,8 +205,7 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
     second.x_codes = codes.codes();
     second.x_scales = codes.scales();
   }
-  second.y = out;
-  grouped_linear(backend, second);
+  run_product(backend, saved, second, MoeScores::second_product, out);
 }
 
 }  // namespace
@@ -223,7 +226,9 @@ SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeL
   if (at_input) saved.input_weights = input_weights(backend, saved);
   saved.u = dispatched(backend, communicator, saved);
   see_rows(backend, op, saved.plan, saved.u.view());
-  if (op.scores == MoeScores::swiglu) send_weights(backend, communicator, saved);
+  if (op.scores == MoeScores::swiglu || weighs_product(op)) {
+    send_weights(backend, communicator, saved);
+  }
 
   BackendTensor out = zeros(backend, Dtype::bf16, {saved.plan.rows, width});
   run_experts(backend, saved, out.result());

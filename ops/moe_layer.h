@@ -23,10 +23,12 @@ enum class MoePipeline : std::uint8_t {
 
 /// Where a token's weights multiply.
 enum class MoeScores : std::uint8_t {
-  combine,     ///< the experts' outputs, at the source
-  swiglu,      ///< the activations, at the expert: weights travel with their rows
-  input,       ///< what dispatch sends, before it is quantised
-  input_bf16,  ///< the same with weights that are rounded to bf16 first
+  combine,         ///< the experts' outputs, at the source
+  swiglu,          ///< the activations, at the expert: weights travel with their rows
+  input,           ///< what dispatch sends, before it is quantised
+  input_bf16,      ///< the same with weights that are rounded to bf16 first
+  first_product,   ///< the sums of h in f32, before they are rounded to bf16; no gradients
+  second_product,  ///< those of the experts' outputs; no gradients
 };
 
 /// The tensors between two steps, in order; the gradients are named "d" and the stage.  A stage of
@@ -56,7 +58,8 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
 /// for a pipeline with a recipe or a format that it does not have, and a gate as check_gate.
 /// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
-/// (input_bf16); transformers, GptOssTopKRouter (logits_bias); pytorch/ao 36027d8, ep;
+/// (input_bf16) and fused_moe_kernel of vLLM and SGLang, MUL_ROUTED_WEIGHT (first_product,
+/// second_product); transformers, GptOssTopKRouter (logits_bias); pytorch/ao 36027d8, ep;
 /// FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
@@ -107,7 +110,7 @@ struct SavedMoeLayer {
   BackendTensor logits;
   BackendTensor chosen;
   BackendTensor weights;
-  BackendTensor row_weights;    ///< f32 [rows]; scores=swiglu only
+  BackendTensor row_weights;    ///< f32 [rows, 1], where weights travel with their rows
   BackendTensor input_weights;  ///< f32 [T, k], what multiplied x; scores=input and input_bf16
   OwnedScaledTensor u;
   BackendTensor h;
@@ -127,7 +130,7 @@ struct SavedMoeLayer {
 /// Any but dx may be absent.
 ///
 /// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx, drouter and
-/// dlogits_bias.  Those
+/// dlogits_bias; Error(argument) for scores that have no gradients.  Those
 /// of dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
 struct MoeLayerBackward {
   Operand dy;

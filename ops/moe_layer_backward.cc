@@ -198,6 +198,11 @@ void moe_layer_backward(Backend& backend, Communicator& communicator, const Save
   const Check check("moe_layer");
   const MoeLayer& call = saved.call;
   check_gradients_gate(check, call.gate);
+  if (weighs_product(call)) {
+    check.fail(Fault::argument,
+               "scores: found those of a product, gradients need combine, swiglu, input or "
+               "input_bf16");
+  }
   check.rank("dy", op.dy, 2);
   check.dtype("dy", op.dy, {Dtype::bf16});
   check.shape("dy", op.dy, {call.x.extent[0], call.x.extent[1]});

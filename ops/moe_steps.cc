@@ -113,16 +113,37 @@ GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act) {
   return op;
 }
 
+bool weighs_product(const MoeLayer& op) {
+  return op.scores == MoeScores::first_product || op.scores == MoeScores::second_product;
+}
+
+void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,
+                 MoeScores weighed, const Result& y) {
+  if (saved.call.scores != weighed) {
+    product.y = y;
+    grouped_linear(backend, product);
+    return;
+  }
+  const Index rows = y.extent[0];
+  BackendTensor sums = zeros(backend, Dtype::f32, {rows, y.extent[1]});
+  product.y = sums.result();
+  grouped_linear(backend, product);
+  Tensor each(Dtype::i32, {rows, 1});
+  std::iota(each.as<std::int32_t>(), each.as<std::int32_t>() + rows, 0);
+  const MirroredTensor slots(backend, std::move(each));
+  // The gradient of a combine of one slot a token, and so the same products.
+  combine_rows_backward(backend,
+                        {{}, slots.operand(), saved.row_weights.operand(), sums.operand(), y, {}});
+}
+
 void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act) {
   const Index rows = saved.plan.rows;
   const Index width = saved.call.w1.extent[1];
   h = zeros(backend, Dtype::bf16, {rows, width});
-  GroupedLinear first = first_product(saved);
-  first.y = h.result();
-  grouped_linear(backend, first);
+  run_product(backend, saved, first_product(saved), MoeScores::first_product, h.result());
   act = BackendTensor(backend, Dtype::bf16, {rows, features_of(saved.call, saved.call.w1)});
   Operand probs;
-  if (saved.row_weights.given()) {
+  if (saved.call.scores == MoeScores::swiglu) {
     probs = saved.row_weights.operand();
     probs.rank = 1;  // [rows, 1] as [rows]
   }

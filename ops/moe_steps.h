@@ -32,6 +32,14 @@ Wire gradient_wire_of(const MoeLayer& op, const LinearRecipe& recipe);
 GroupedLinear first_product(const SavedMoeLayer& saved);
 GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act);
 
+/// Whether the weights multiply the sums of a product.
+bool weighs_product(const MoeLayer& op);
+
+/// y = product.  Where `weighed` is where the weights multiply: y = round(fl(sum * weight)) of sums
+/// in f32, rows of padding zero.
+void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,
+                 MoeScores weighed, const Result& y);
+
 /// h and act from the rows that came.
 void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act);
 

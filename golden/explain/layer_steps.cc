@@ -29,13 +29,14 @@ class Layer {
     const Index p = std::stoll(name.substr(4, dot - 4));
     if (step == "logits") return {logits(p)};
     if (step == "experts" || step == "weights") return {route_step(p)};
-    const bool sent_as_quantized = has(rank(p) + "quantized.codes") && weighs_input();
-    if (sent_as_quantized && (step == "quantized" || step == "dispatched" || step == "permuted")) {
-      return {};  // codes of rows in the order of sending: no operator takes them
+    if (step == "quantized") {
+      const bool weighed = weighs_input();
+      return {cast(weighed ? weighed_rows(p) : call_.input(rank(p) + "x"), rank(p) + step)};
     }
-    if (step == "quantized") return {cast(call_.input(rank(p) + "x"), rank(p) + step)};
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
+    if (step == "combined") return {combined()};
+    if (pipeline() == "flow") return {};  // its products and gates make codes by rules of their own
     if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
     if (step == "expert_out") return {linear(p, "act", "w2", "expert_out", false)};
     if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
@@ -43,7 +44,6 @@ class Layer {
     if (name.ends_with("act.codes") || name.ends_with("act.scales")) return coded_act(p);
     if (step == "act") return {gate(p, "swiglu", "act", "y")};
     if (step == "dh") return {gate(p, "swiglu_backward", "dh", "dx")};
-    if (step == "combined") return {combined()};
     return {};
   }
 
@@ -82,6 +82,8 @@ class Layer {
 
   std::string pipeline() const { return std::string(call_.set.text("pipeline", "mxfp8")); }
   const LinearRecipe& recipe() const {
+    if (pipeline() == "bf16") return linear_recipe_named("bf16");
+    if (pipeline() == "flow") return linear_recipe_named("fp8_blockwise");
     return linear_recipe_named(call_.set.text("recipe", "mxfp8_rceil"));
   }
 
@@ -99,7 +101,9 @@ class Layer {
 
   Call exchange(const char* op) const {
     Call made{op, {}, {}, call_.world};
-    copy(made, {"alignment", "placement", "format"});
+    copy(made, {"placement", "format"});
+    made.set.set("alignment", std::to_string(std::max<Index>(call_.set.integer("alignment", 32),
+                                                             recipe().alignment)));
     made.set.set("experts", std::to_string(experts_));
     const bool blockwise = pipeline() == "flow" || pipeline() == "fp8_blockwise";
     made.set.set("precision", pipeline() == "mxfp8" ? "mxfp8"
@@ -151,12 +155,37 @@ class Layer {
     return std::move(rounded.begin()->second);
   }
 
+  /// What rank `p` quantises where weights multiply x: its selections by expert.
+  Tensor weighed_rows(Index p) const {
+    Call made{"dispatch", {}, {}, call_.world};
+    made.set.set("experts", std::to_string(experts_));
+    made.set.set("precision", "bf16");
+    NamedTensors chosen = routed(p);
+    made.replace("rank0.x", call_.input(rank(p) + "x"));
+    made.replace("rank0.experts", std::move(chosen.at("experts")));
+    made.replace("rank0.weights", input_weights(p));
+    NamedTensors out = run_call(backend_, made);
+    return std::move(out.at("rank0.x"));
+  }
+
+  /// The expert of each of these rows.
+  Tensor sent_experts(Index p) const {
+    NamedTensors chosen = routed(p);
+    const Tensor& experts = chosen.at("experts");
+    Tensor sorted(Dtype::i32, {experts.elements(), 1});
+    auto* to = sorted.as<std::int32_t>();
+    std::sort(to, std::copy_n(experts.as<std::int32_t>(), experts.elements(), to));
+    return sorted;
+  }
+
   StepCall dispatched(const char* layout, const std::string& step) const {
     Call made = exchange("dispatch");
     made.set.set("layout", layout);
     StepCall result;
     for (Index p = 0; p < ranks_; ++p) {
       if (has(rank(p) + "quantized.codes")) {
+        // Weighed rows lie in the order of sending: tokens of one expert each.
+        if (weighs_input()) made.replace(rank(p) + "experts", sent_experts(p));
         made.replace(rank(p) + "codes", owed(rank(p) + "quantized.codes"));
         made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
       } else {
@@ -181,6 +210,28 @@ class Layer {
     return std::move(out.at(rank(p) + "group_ends"));
   }
 
+  /// The weight of every padded row of rank `p`: experts ascending, then ranks and their tokens.
+  Tensor row_weights(Index p) const {
+    const Tensor ends = ends_of(p);
+    const Index local = experts_ / ranks_;
+    Tensor rows(Dtype::f32, {owed(rank(p) + "h").extent(0)});
+    std::vector<Index> next(static_cast<std::size_t>(local));
+    for (Index e = 1; e < local; ++e) {
+      next[static_cast<std::size_t>(e)] = ends.as<std::int32_t>()[e - 1];
+    }
+    for (Index q = 0; q < ranks_; ++q) {
+      const NamedTensors chosen = routed(q);
+      const Tensor& experts = chosen.at("experts");
+      for (Index i = 0; i < experts.elements(); ++i) {
+        const Index e = experts.as<std::int32_t>()[i] - p * local;
+        if (e < 0 || e >= local) continue;
+        Index& row = next[static_cast<std::size_t>(e)];
+        rows.as<float>()[row++] = chosen.at("weights").as<float>()[i];
+      }
+    }
+    return rows;
+  }
+
   /// This rank's experts of w [E, ...].
   Tensor experts_of(const Tensor& w, Index p) const {
     std::vector<Index> shape = w.shape();
@@ -193,9 +244,9 @@ class Layer {
   StepCall linear(Index p, const char* from, const char* weights, const char* to,
                   bool backward) const {
     Call made{"grouped_linear", {}, {}, nullptr};
-    copy(made, {"recipe", "format"});
+    copy(made, {"format"});
+    made.set.set("recipe", std::string(recipe().name));
     copy_sums(made);
-    if (call_.set.text("pipeline", "mxfp8") == "bf16") made.set.set("recipe", "bf16");
     const std::string rows = rank(p) + from;
     if (has(rows)) {
       made.replace("x", owed(rows));
@@ -214,6 +265,7 @@ class Layer {
     made.set.set("rounding", "bf16");
     copy(made, {"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"});
     if (std::string_view(op) == "swiglu") copy(made, {"arithmetic"});
+    if (call_.set.text("scores", "combine") == "swiglu") made.replace("probs", row_weights(p));
     made.replace("x", owed(rank(p) + "h"));
     if (std::string_view(op) == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
     return {std::move(made), {{rank(p) + to, inner}}};
@@ -245,6 +297,7 @@ class Layer {
     copy(made, {"format"});
     made.replace("codes", owed(name + ".codes"));
     made.replace("scales", owed(name + ".scales"));
+    if (owed(name + ".scales").dtype() == Dtype::f32) made.set.set("block", "1x128");
     NamedTensors out = run_call(backend_, made);
     return std::move(out.begin()->second);
   }
@@ -263,10 +316,17 @@ class Layer {
     return all;
   }
 
-  /// dw1 and dw2 in high precision, over the rows of all ranks.
+  /// dw1 and dw2 over the rows of all ranks, in high precision unless the recipe casts rows there.
   std::vector<StepCall> gradient(const std::string& name) const {
-    Call made{"grouped_matmul_wgrad", {}, {}, nullptr};
+    if (pipeline() == "flow") return {};  // of codes that no stage keeps
+    const bool casts = pipeline() == "quantize_after";
+    Call made{casts ? "grouped_linear" : "grouped_matmul_wgrad", {}, {}, nullptr};
     copy_sums(made);
+    if (casts) {
+      copy(made, {"recipe", "format"});
+      made.set.set("only", "dw");
+      made.replace("w", call_.input(name == "dw2" ? "w2" : "w1"));
+    }
     made.replace("dy", stacked(name == "dw2" ? "dexpert_out" : "dh"));
     made.replace("x", stacked(name == "dw2" ? "act" : "permuted"));
     const Index local = experts_ / ranks_;

@@ -13,6 +13,7 @@ struct Variant {
   Settings set;
   int level;
   bool logits_bias = false;
+  bool backward = true;
 };
 
 const std::vector<Variant>& variants() {
@@ -41,6 +42,20 @@ const std::vector<Variant>& variants() {
         {"up_offset", "1"}},
        1},
       {"fp8_rowwise", {{"pipeline", "quantize_after"}, {"recipe", "fp8_rowwise"}}, 1},
+      {"vllm_triton",
+       {{"pipeline", "fp8_blockwise"},
+        {"recipe", "vllm"},
+        {"bf16_steps", "activation"},
+        {"scores", "second_product"},
+        {"combine_steps", "bf16"}},
+       0,
+       false,
+       false},
+      {"vllm_triton_input",
+       {{"pipeline", "fp8_blockwise"}, {"recipe", "vllm"}, {"scores", "first_product"}},
+       1,
+       false,
+       false},
       {"gpt_oss_router",
        {{"pipeline", "bf16"}, {"score", "softmax_of_chosen"}, {"router_logits", "bf16"}},
        0,
@@ -62,7 +77,7 @@ void choose(Tensor& x, const Tensor& chosen, Index experts) {
   }
 }
 
-NamedTensors operands(const SelectionCase& c, bool shared, bool logits_bias,
+NamedTensors operands(const SelectionCase& c, const Variant& v, bool shared,
                       const InputStream& in) {
   NamedTensors tensors;
   const std::vector<Tensor> chosen = selections(c, in);
@@ -73,7 +88,7 @@ NamedTensors operands(const SelectionCase& c, bool shared, bool logits_bias,
       return tensors.emplace(name, in.wide(name, Dtype::bf16, shape, 2)).first;
     };
     choose(add("x")->second, chosen[static_cast<std::size_t>(rank)], c.experts);
-    add("dy");
+    if (v.backward) add("dy");
   }
   Tensor router(Dtype::bf16, {c.experts, kWidth});
   for (Index e = 0; e < c.experts; ++e) router.as<BF16>()[e * kWidth + e] = encode<kBF16>(1.0f);
@@ -83,7 +98,7 @@ NamedTensors operands(const SelectionCase& c, bool shared, bool logits_bias,
   };
   add("w1", {c.experts, 2 * kFeatures, kWidth});
   add("w2", {c.experts, kWidth, kFeatures});
-  if (logits_bias) add("logits.bias", {c.experts});
+  if (v.logits_bias) add("logits.bias", {c.experts});
   if (shared) {
     add("shared.w1", {2 * kFeatures, kWidth});
     add("shared.w2", {kWidth, kFeatures});
@@ -109,9 +124,7 @@ std::vector<SuiteCase> moe_layer_cases(int level) {
         set.emplace("keep_stages", "true");
         add_case(cases, "moe_layer." + c.name + "." + v.name + (shared ? ".shared" : ""),
                  "moe_layer", std::move(set), c.flags,
-                 [c, shared, bias = v.logits_bias](const InputStream& in) {
-                   return operands(c, shared, bias, in);
-                 });
+                 [c, &v, shared](const InputStream& in) { return operands(c, v, shared, in); });
       }
     }
   }

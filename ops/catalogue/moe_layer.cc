@@ -67,6 +67,8 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   if (scores == "swiglu") op.scores = MoeScores::swiglu;
   if (scores == "input") op.scores = MoeScores::input;
   if (scores == "input_bf16") op.scores = MoeScores::input_bf16;
+  if (scores == "first_product") op.scores = MoeScores::first_product;
+  if (scores == "second_product") op.scores = MoeScores::second_product;
   op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
   op.format = set.format("format", "e4m3");
   op.alignment = set.integer("alignment", 32);
@@ -243,8 +245,10 @@ constexpr auto kSet = with_sum_parameters({
     {"top_k", "1", "experts of a token"},
     {"pipeline", "mxfp8|bf16|quantize_after|flow|fp8_blockwise",
      "what travels, and where it is quantised"},
-    {"scores", "combine|swiglu|input|input_bf16",
-     "where a token's weights multiply; input_bf16: x, rounded to bf16 first"},
+    {"scores", "combine|swiglu|input|input_bf16|first_product|second_product",
+     "where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product: its sums "
+     "in "
+     "f32, no gradients"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
      "fp8_blockwise|vllm|vllm_up|bf16",

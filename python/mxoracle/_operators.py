@@ -1945,7 +1945,10 @@ def moe_layer(
     *,
     top_k: str | int | float | None = None,
     pipeline: Literal["mxfp8", "bf16", "quantize_after", "flow", "fp8_blockwise"] | Any = None,
-    scores: Literal["combine", "swiglu", "input", "input_bf16"] | Any = None,
+    scores: Literal[
+        "combine", "swiglu", "input", "input_bf16", "first_product", "second_product",
+    ]
+    | Any = None,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
             "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16",
@@ -2012,8 +2015,9 @@ def moe_layer(
         top_k: experts of a token (1)
         pipeline: what travels, and where it is quantised (mxfp8, bf16, quantize_after, flow,
             fp8_blockwise)
-        scores: where a token's weights multiply; input_bf16: x, rounded to bf16 first (combine,
-            swiglu, input, input_bf16)
+        scores: where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product:
+            its sums in f32, no gradients (combine, swiglu, input, input_bf16, first_product,
+            second_product)
         recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
             fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)

@@ -1,0 +1,161 @@
+// Weights that multiply the sums of a product, as vLLM's and SGLang's Triton kernels have them: row
+// by row from grouped_linear's sums in f32.
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/support/contestants.h"
+#include "tests/support/moe_cases.h"
+
+namespace mxo {
+namespace {
+
+using test::get;
+using test::moe_inputs;
+using test::MoeShape;
+using test::parameters;
+using test::run_moe;
+using test::Settings;
+
+const Settings kBf16 = {{"top_k", "2"}, {"pipeline", "bf16"}, {"keep_stages", "true"}};
+const Settings kTriton = {{"top_k", "3"},           {"pipeline", "fp8_blockwise"},
+                          {"recipe", "vllm"},       {"sum", "triton_block_sm90"},
+                          {"combine_steps", "f32"}, {"keep_stages", "true"}};
+
+MoeShape shape() {
+  MoeShape s;
+  s.width = s.hidden = 128;
+  return s;
+}
+
+Parameters with(Settings set, const char* scores) {
+  set.emplace_back("scores", scores);
+  return parameters(set);
+}
+
+/// What lies in each row: the selection t * k + s, or -1; experts ascending, then tokens.
+std::vector<Index> selections(const Tensor& experts, Index alignment) {
+  std::vector<Index> rows;
+  for (std::int32_t e = 0; e < shape().experts; ++e) {
+    for (Index i = 0; i < experts.elements(); ++i) {
+      if (experts.as<std::int32_t>()[i] == e) rows.push_back(i);
+    }
+    while (static_cast<Index>(rows.size()) % alignment != 0) rows.push_back(-1);
+  }
+  return rows;
+}
+
+Tensor ends_of(const Tensor& experts, Index alignment) {
+  Tensor ends(Dtype::i32, {shape().experts});
+  std::int32_t end = 0;
+  for (std::int32_t e = 0; e < shape().experts; ++e) {
+    const auto* all = experts.as<std::int32_t>();
+    const auto count = static_cast<Index>(std::count(all, all + experts.elements(), e));
+    end += static_cast<std::int32_t>((count + alignment - 1) / alignment * alignment);
+    ends.as<std::int32_t>()[e] = end;
+  }
+  return ends;
+}
+
+/// The sums of `stage` in f32, by the operator of a layer of experts.
+Tensor sums(Backend& backend, const NamedTensors& kept, const Tensor& w, const Settings& set,
+            const std::string& stage, Index alignment) {
+  NamedTensors in{{"w", w}, {"group_ends", ends_of(kept.at("rank0.experts"), alignment)}};
+  if (kept.contains(stage + ".codes")) {
+    in["x.codes"] = kept.at(stage + ".codes");
+    in["x.scales"] = kept.at(stage + ".scales");
+  } else {
+    in["x"] = kept.at(stage);
+  }
+  Parameters linear = parameters({{"recipe", "bf16"}, {"out", "f32"}});
+  for (const auto& [key, value] : set) {
+    if (key == std::string("recipe") || key == std::string("sum")) linear.set(key, value);
+  }
+  NamedTensors out = call_operator(backend, "grouped_linear", in, linear);
+  return std::move(out.at("y"));
+}
+
+void expect_weighed(const Tensor& rows, const Tensor& sums, const NamedTensors& kept,
+                    Index alignment) {
+  const auto* weights = kept.at("rank0.weights").as<float>();
+  const std::vector<Index> selected = selections(kept.at("rank0.experts"), alignment);
+  const Index width = rows.extent(1);
+  Index differing = 0;
+  for (std::size_t r = 0; r < selected.size(); ++r) {
+    const float weight = selected[r] < 0 ? 0.0f : weights[selected[r]];
+    for (Index j = 0; j < width; ++j) {
+      const Index i = static_cast<Index>(r) * width + j;
+      differing += encode<kBF16>(sums.as<float>()[i] * weight).bits != rows.as<BF16>()[i].bits;
+    }
+  }
+  EXPECT_EQ(differing, 0);
+}
+
+class ProductScores : public testing::TestWithParam<const Settings*> {};
+INSTANTIATE_TEST_SUITE_P(Pipelines, ProductScores, testing::Values(&kBf16, &kTriton));
+
+TEST_P(ProductScores, MultiplySumsInF32BeforeTheyAreRounded) {
+  const Settings& set = *GetParam();
+  const Index alignment = GetParam() == &kTriton ? 128 : 32;
+  const NamedTensors in = moe_inputs(shape(), 3, false);
+  for (const std::string& name : test::every_backend()) {
+    SCOPED_TRACE(name);
+    const auto backend = make_backend(name, 2);
+    const NamedTensors first = run_moe(*backend, in, with(set, "first_product"));
+    expect_weighed(first.at("rank0.h"),
+                   sums(*backend, first, in.at("w1"), set, "rank0.permuted", alignment), first,
+                   alignment);
+    const NamedTensors second = run_moe(*backend, in, with(set, "second_product"));
+    expect_weighed(second.at("rank0.expert_out"),
+                   sums(*backend, second, in.at("w2"), set, "rank0.act", alignment), second,
+                   alignment);
+  }
+}
+
+TEST_P(ProductScores, AreAddedAsTheyAreAtTheSource) {
+  const auto cpu = make_backend("cpu", 2);
+  const NamedTensors in = moe_inputs(shape(), 3, false);
+  const NamedTensors kept = run_moe(*cpu, in, with(*GetParam(), "second_product"));
+  const Tensor& y = kept.at("rank0.y");
+  const Tensor& experts = kept.at("rank0.experts");
+  const auto rows = selections(experts, GetParam() == &kTriton ? 128 : 32);
+  const Index top_k = experts.extent(1);
+  std::vector<float> owed(static_cast<std::size_t>(y.elements()));
+  for (Index i = 0; i < experts.elements(); ++i) {
+    const Index r = std::find(rows.begin(), rows.end(), i) - rows.begin();
+    for (Index d = 0; d < y.extent(1); ++d) {
+      owed[static_cast<std::size_t>(i / top_k * y.extent(1) + d)] +=
+          get(kept.at("rank0.expert_out"), r * y.extent(1) + d);
+    }
+  }
+  for (Index i = 0; i < y.elements(); ++i) {
+    ASSERT_EQ(get(y, i), decode(encode<kBF16>(owed[static_cast<std::size_t>(i)]))) << i;
+  }
+}
+
+TEST_P(ProductScores, GiveTheSameBitsOnFourRanks) {
+  const auto cpu = make_backend("cpu", 2);
+  for (const char* scores : {"first_product", "second_product"}) {
+    MoeShape s = shape();
+    const NamedTensors one = run_moe(*cpu, moe_inputs(s, 3, false), with(*GetParam(), scores));
+    s.tokens = {9, 10, 0, 18};
+    const NamedTensors four = run_moe(*cpu, moe_inputs(s, 3, false), with(*GetParam(), scores));
+    EXPECT_EQ(test::joined(one, "y", 1), test::joined(four, "y", 4)) << scores;
+  }
+}
+
+TEST(ProductScoresErrors, HaveNoGradientsAndNoFlow) {
+  const auto cpu = make_backend("cpu", 1);
+  const auto says = [&](const NamedTensors& in, const Settings& set, const std::string& message) {
+    try {
+      run_moe(*cpu, in, with(set, "second_product"));
+      ADD_FAILURE() << message;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
+  };
+  says(moe_inputs(shape(), 3), kBf16, "gradients need combine, swiglu, input or input_bf16");
+  says(moe_inputs(shape(), 3, false), {{"pipeline", "flow"}}, "pipeline flow has combine");
+}
+
+}  // namespace
+}  // namespace mxo
