@@ -147,6 +147,18 @@ constexpr auto kBlocks = std::to_array<Name>({
     {"row_wise", "1xK"},
     {"per_tensor", "RxK"},
     {"tensorwise", "RxK"},
+    {"per_column", "Rx1"},
+});
+
+constexpr auto kRules = std::to_array<Name>({
+    {"transformer_engine", "te"},
+    {"transformerengine", "te"},
+    {"ao", "torchao"},
+    {"deep_gemm", "deepgemm"},
+    {"deep_ep", "deepep"},
+    {"fp8_flow", "flow"},
+    {"sgl", "sglang"},
+    {"sgl_kernel", "sglang_cuda"},
 });
 
 constexpr auto kSums = std::to_array<Name>({
@@ -176,6 +188,68 @@ constexpr auto kSums = std::to_array<Name>({
     {"f32", "fma_chain"},
 });
 
+constexpr std::string_view kOfFourBits = "of 4 bits; the quantisers here make 8-bit codes";
+constexpr std::string_view kMxRule =
+    "a format with e8m0 scales: leave rule out (torchao) or name a stack, and set scale_mode=rceil "
+    "or floor";
+constexpr std::string_view kGroupBlock =
+    "1x128 of vLLM, SGLang and DeepGEMM, 1x32 of MX; 128x128 for weights";
+
+/// Words that are no name of one thing here, and what to type.
+constexpr auto kRuleAdvice = std::to_array<Name>({
+    {"mxfp8", kMxRule},
+    {"mxfp8_e4m3", kMxRule},
+    {"mxfp8_e5m2", kMxRule},
+    {"mx", kMxRule},
+    {"fp8", "a format: set format=e4m3 or e5m2, and name a stack, as rule=vllm"},
+    {"e4m3", "a format: format=e4m3"},
+    {"e5m2", "a format: format=e5m2"},
+    {"e8m0", "a type of scales: scale=e8m0"},
+    {"f32", "a type of scales: scale=f32"},
+    {"nvfp4", kOfFourBits},
+    {"mxfp4", kOfFourBits},
+    {"deepseek", "which code of it: deepgemm (its weights and activations), deepep or tilelang"},
+    {"deepseek_v3", "which code of it: deepgemm (its weights and activations), deepep or tilelang"},
+    {"rceil", "how e8m0 scales are rounded: scale_mode=rceil"},
+    {"floor", "how e8m0 scales are rounded: scale_mode=floor"},
+    {"ceil", "how e8m0 scales are rounded: scale_mode=ceil"},
+    {"even", "how e8m0 scales are rounded: scale_mode=even"},
+});
+
+constexpr auto kBlockAdvice = std::to_array<Name>({
+    {"per_channel",
+     "1xK for the output channels of a weight [N, K]; a column is Rx1, 128 of its rows "
+     "128x1 (DeepGEMM's per_channel_cast_to_fp8)"},
+    {"channelwise", "1xK for the output channels of a weight [N, K]; a column is Rx1"},
+    {"per_block", kGroupBlock},
+    {"blockwise", kGroupBlock},
+    {"per_group", kGroupBlock},
+    {"groupwise", kGroupBlock},
+    {"per_token_group", kGroupBlock},
+});
+
+constexpr auto kFormatAdvice = std::to_array<Name>({
+    {"fp8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
+    {"float8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
+    {"float8_e4m3",
+     "e4m3 for float8_e4m3fn; float8_e4m3 of ml_dtypes has infinities and is not here"},
+    {"nvfp4", kOfFourBits},
+    {"mxfp4", kOfFourBits},
+    {"fp4", kOfFourBits},
+    {"e2m1", kOfFourBits},
+    {"float4_e2m1fn", kOfFourBits},
+    {"float4_e2m1fn_x2", kOfFourBits},
+});
+
+std::span<const Name> advice_of(Word kind) {
+  switch (kind) {
+    case Word::rule: return kRuleAdvice;
+    case Word::block: return kBlockAdvice;
+    case Word::format: return kFormatAdvice;
+    default: return {};
+  }
+}
+
 std::span<const Name> names_of(Word kind) {
   switch (kind) {
     case Word::operation: return kOperations;
@@ -183,6 +257,7 @@ std::span<const Name> names_of(Word kind) {
     case Word::scale_layout: return kScaleLayouts;
     case Word::block: return kBlocks;
     case Word::sum: return kSums;
+    case Word::rule: return kRules;
     case Word::format: break;
   }
   return kFormats;
@@ -194,14 +269,41 @@ bool same_letters(std::string_view a, std::string_view b) {
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-}  // namespace
-
-std::string_view name_here(Word kind, std::string_view typed) {
+std::string_view found_in(std::span<const Name> names, Word kind, std::string_view typed) {
   if (kind == Word::format) {  // torch.float8_e4m3fn
     typed.remove_prefix(typed.rfind('.') + 1);
   }
-  for (const Name& name : names_of(kind)) {
+  for (const Name& name : names) {
     if (same_letters(name.typed, typed)) return name.here;
+  }
+  return {};
+}
+
+bool all_digits(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+}  // namespace
+
+std::string_view name_here(Word kind, std::string_view typed) {
+  return found_in(names_of(kind), kind, typed);
+}
+
+std::string advice_on(Word kind, std::string_view typed) {
+  std::string said(found_in(advice_of(kind), kind, typed));
+  if (!said.empty()) return said;
+  if (kind == Word::block && all_digits(typed)) {
+    const std::string n(typed);
+    return "1x" + n + " for " + n + " along a row, " + n + "x" + n + " for a square of a weight";
+  }
+  if (kind != Word::rule) return {};
+  if (const std::string_view block = name_here(Word::block, typed); !block.empty()) {
+    return "a block: block=" + std::string(block);
+  }
+  if (const std::string_view format = name_here(Word::format, typed); !format.empty()) {
+    const char* key = format == "e8m0" ? "a type of scales: scale=" : "a format: format=";
+    return key + std::string(format);
   }
   return {};
 }

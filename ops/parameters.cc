@@ -103,6 +103,11 @@ void Parameters::check(std::string_view op, std::span<const ParameterSpec> specs
     const ParameterSpec* spec = find(specs, key);
     if (spec == nullptr) fail_unknown(op, key, specs);
     if (!is_open(*spec) && listed(*spec, value).empty()) {
+      const bool format = spec->key.starts_with("format");
+      const std::string advice = format ? advice_on(Word::format, value) : std::string();
+      if (!advice.empty()) {
+        fail(std::string(op) + ": " + key + ": found " + value + ", " + advice);
+      }
       fail(with_nearest(std::string(op) + ": " + key + ": found " + value, value,
                         alternatives(spec->values), "needs one of"));
     }

@@ -1,4 +1,4 @@
-// Which blocks the scales of a product's operand have, from their shapes.
+// Which blocks the scales of an operand have, from their shapes.
 #include "ops/catalogue/product_blocks.h"
 
 #include <string>
@@ -61,6 +61,7 @@ BlockExtents block_of_scales(std::string_view op, std::string_view name, std::st
                              const Parameters& set, const BlockShapes& shapes,
                              const Operand& found) {
   if (set.has(key)) return block_named(op, set.text(key, ""), key);
+  const std::string scales = name.empty() ? "scales" : std::string(name) + ".scales";
   const Dtype type = found.dtype;
   const bool rows = shapes.ends.given();
   if (!rows && found.rank + 1 == static_cast<int>(shapes.codes.size()) &&
@@ -82,15 +83,14 @@ BlockExtents block_of_scales(std::string_view op, std::string_view name, std::st
     const bool unclear = rows && *fits == kColumnBlock && block == kWholeColumn &&
                          !same_in_every_group(shapes, fits->rows);
     if (unclear) {
-      throw Error(Fault::argument, std::string(op) + ": " + std::string(name) + ".scales: found " +
-                                       describe(found) + ", which fits blocks " + name_of(*fits) +
-                                       " and " + name_of(block) + "; needs " + std::string(key));
+      throw Error(Fault::argument, std::string(op) + ": " + scales + ": found " + describe(found) +
+                                       ", which fits blocks " + name_of(*fits) + " and " +
+                                       name_of(block) + "; needs " + std::string(key));
     }
   }
   if (fits != nullptr) return *fits;
-  throw Error(Fault::shape, std::string(op) + ": " + std::string(name) + ".scales: found " +
-                                describe(found) + ", needs " + shapes_text + ", or " +
-                                std::string(key));
+  throw Error(Fault::shape, std::string(op) + ": " + scales + ": found " + describe(found) +
+                                ", needs " + shapes_text + ", or " + std::string(key));
 }
 
 }  // namespace mxo

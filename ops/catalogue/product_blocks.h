@@ -1,4 +1,4 @@
-// Which blocks the scales of a product's operand have, from their shapes.
+// Which blocks the scales of an operand have, from their shapes.
 #pragma once
 
 #include "ops/catalogue/staging.h"
@@ -16,6 +16,7 @@ struct BlockShapes {
 /// The block that `key` names; without it, the usual one that scales of this type and shape have
 /// one element for: 1x32 (32x1) of e8m0, 1x128, 128x128 (128x1) of f32, then whole rows, columns
 /// and tensors, then others.  A vector is one scale for each row.
+/// Of operand `name`.scales, or of scales where it has no name.
 /// Throws Error(shape) with the shapes that would fit, and Error(argument) where two blocks fit and
 /// differ.
 BlockExtents block_of_scales(std::string_view op, std::string_view name, std::string_view key,

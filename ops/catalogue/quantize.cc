@@ -3,6 +3,7 @@
 
 #include "formats/other_names.h"
 #include "ops/catalogue/families.h"
+#include "ops/catalogue/product_blocks.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/checked.h"
 #include "ops/delayed_scale.h"
@@ -64,11 +65,16 @@ Operand scales_of(Staging& stage, const Parameters& set) {
 NamedTensors call_dequantize(Backend& backend, const NamedViews& inputs, const Parameters& set) {
   Staging stage(backend, "dequantize", inputs);
   Dequantize op;
-  op.from.block = block_named("dequantize", set.text("block", "1x32"));
   op.from.codes = stage.codes("codes", set.format("format", "e4m3"));
   op.from.scales = scales_of(stage, set);
   std::vector<Index> shape = stage.given("codes").shape();
-  if (set.flag("transpose", false) && op.from.codes.rank >= 2 && op.from.scales.rank >= 2) {
+  const bool turned = set.flag("transpose", false);
+  if (set.has("block") || turned || stage.has("group_ends") || shape.size() < 2) {
+    op.from.block = block_named("dequantize", set.text("block", "1x32"));
+  } else {
+    op.from.block = block_of_scales("dequantize", "", "block", set, {shape, {}}, op.from.scales);
+  }
+  if (turned && op.from.codes.rank >= 2 && op.from.scales.rank >= 2) {
     op.from.codes = transposed(op.from.codes);
     op.from.scales = transposed(op.from.scales);
     std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
@@ -126,11 +132,13 @@ constexpr ParameterSpec kQuantizeSet[] = {
 };
 constexpr OperandSpec kDequantizeIn[] = {kQuantizeOut[0], kQuantizeOut[1], kEnds};
 constexpr OperandSpec kDequantizeOut[] = {{"x", "[.., R, K]", "bf16 or f32"}};
-constexpr ParameterSpec kDequantizeSet[] = {kFormat,
-                                            kBlockParameter,
-                                            kScaleParameter,
-                                            kTranspose,
-                                            {"out", "bf16|f32", "type of the result"}};
+constexpr ParameterSpec kDequantizeSet[] = {
+    kFormat,
+    {"block", "1x32",
+     "rows x columns that share a scale; read off the shape of scales unless given"},
+    kScaleParameter,
+    kTranspose,
+    {"out", "bf16|f32", "type of the result"}};
 
 constexpr OperandSpec kDelayedIn[] = {{"x", "[.., R, K]", "f32, bf16 or f16", true},
                                       {"history", "[H], newest first, then oldest on", "f32"},

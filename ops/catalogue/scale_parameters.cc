@@ -16,10 +16,11 @@ namespace {
   throw Error(Fault::argument, std::string(op) + ": " + what);
 }
 
-/// One extent; `whole` names all of the axis.  False where it is neither.
+/// One extent; `whole` names all of the axis, as -1 does.  False where it is neither.
 bool read_extent(std::string_view text, char whole, Index& extent) {
   extent = kWhole;
   if (text.size() == 1 && (text[0] == whole || text[0] == whole + 32)) return true;
+  if (text == "-1") return true;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), extent);
   return error == std::errc{} && end == text.data() + text.size() && extent > 0;
 }
@@ -56,27 +57,13 @@ bool same_letters(std::string_view a, std::string_view b) {
                     [&](char x, char y) { return lower(x) == lower(y); });
 }
 
-/// What people type for a stack, and its name here.
-constexpr std::pair<std::string_view, std::string_view> kRuleSpellings[] = {
-    {"transformer_engine", "te"},
-    {"transformerengine", "te"},
-    {"ao", "torchao"},
-    {"deep_gemm", "deepgemm"},
-    {"deep_ep", "deepep"},
-    {"fp8_flow", "flow"},
-    {"sgl", "sglang"},
-    {"sgl_kernel", "sglang_cuda"},
-};
-
 /// The name of a rule as rows have it, or `text`.
 std::string_view canonical(std::string_view text) {
   for (const ScaleRuleRow& row : kScaleRules) {
     if (same_letters(row.name, text)) return row.name;
   }
-  for (const auto& [typed, name] : kRuleSpellings) {
-    if (same_letters(typed, text)) return name;
-  }
-  return text;
+  const std::string_view here = name_here(Word::rule, text);
+  return here.empty() ? text : here;
 }
 
 std::vector<std::string_view> unique_names() {
@@ -110,7 +97,7 @@ BlockExtents default_block(std::string_view op, std::string_view rule, std::stri
     const bool type_fits =
         scale.empty() || scale == (row.scale == ScaleType::e8m0 ? "e8m0" : "f32");
     if (row.name != rule || !type_fits) continue;
-    if (row.blocks.empty() || has_block(row.blocks, first)) return first;
+    if (row.blocks.empty()) return first;
     return block_named(op, row.blocks.substr(0, row.blocks.find('|')));
   }
   return first;
@@ -158,16 +145,30 @@ void set_constants(std::string_view op, const Parameters& set, const ScaleRuleRo
 
 }  // namespace
 
-BlockExtents block_named(std::string_view op, std::string_view text, std::string_view key) {
+/// "(1, 128)" and "[1,128]" as "1x128".
+std::string as_product(std::string_view text) {
+  std::string plain;
+  for (const char c : text) {
+    if (std::string_view("()[] ").find(c) == std::string_view::npos) plain += c == ',' ? 'x' : c;
+  }
+  return plain;
+}
+
+BlockExtents block_named(std::string_view op, std::string_view typed, std::string_view key) {
+  const std::string text = as_product(typed);
   const std::string_view here = name_here(Word::block, text);
   if (!here.empty()) return block_named(op, here, key);
   const std::size_t by = text.find('x');
   BlockExtents block;
-  if (by != std::string_view::npos && read_extent(text.substr(0, by), 'R', block.rows) &&
-      read_extent(text.substr(by + 1), 'K', block.columns)) {
+  if (by != std::string::npos &&
+      read_extent(std::string_view(text).substr(0, by), 'R', block.rows) &&
+      read_extent(std::string_view(text).substr(by + 1), 'K', block.columns)) {
     return block;
   }
-  refuse(op, std::string(key) + "=" + std::string(text) +
+  const std::string said = std::string(key) + "=" + std::string(typed);
+  const std::string advice = advice_on(Word::block, typed);
+  if (!advice.empty()) refuse(op, said + ": needs rows x columns: " + advice);
+  refuse(op, said +
                  ": needs rows x columns, as 1x32 or 128x128; 1xK a row (per_token), Rx1 a column, "
                  "RxK all (per_tensor)");
 }
@@ -176,6 +177,8 @@ const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtyp
                                const BlockExtents& block) {
   const std::string_view name = canonical(typed);
   if (!known(name)) {
+    const std::string advice = advice_on(Word::rule, typed);
+    if (!advice.empty()) refuse(op, "rule: found " + std::string(typed) + ", " + advice);
     throw Error(Fault::argument,
                 with_nearest(std::string(op) + ": rule: found " + std::string(name), name,
                              unique_names(), "needs one of"));

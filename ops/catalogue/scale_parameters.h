@@ -47,7 +47,9 @@ ScaledResult scaled_outputs(std::string_view op, Staging& stage, const Parameter
 std::string_view rule_names();
 
 inline constexpr ParameterSpec kBlockParameter{
-    "block", "1x32", "rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all"};
+    "block", "1x32",
+    "rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's first "
+    "unless given"};
 inline constexpr ParameterSpec kScaleParameter{
     "scale", "", "type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given"};
 inline constexpr ParameterSpec kRuleParameter{"rule", "torchao", "a row of `mxo list rules`"};

@@ -154,7 +154,8 @@ def quantize(
         scales: [.., ceil(R/r), ceil(K/c)], u8 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
+            first unless given (1x32)
         rule: a row of `mxo list rules` (torchao)
         scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
@@ -214,7 +215,7 @@ def dequantize(
         x: [.., R, K], bf16 or f32
     Parameters, the first value is the default:
         format: the element format (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        block: rows x columns that share a scale; read off the shape of scales unless given (1x32)
         scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
         transpose: blocks of more than one row: last axes exchanged (false, true)
         out: type of the result (bf16, f32)
@@ -1253,7 +1254,8 @@ def swiglu_quantize(
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
+            first unless given (1x32)
         rule: a row of `mxo list rules` (torchao)
         scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)
@@ -1340,7 +1342,8 @@ def swiglu_quantize_backward(
     Parameters, the first value is the default:
         rounding: before quantising (none, bf16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
-        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all (1x32)
+        block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
+            first unless given (1x32)
         rule: a row of `mxo list rules` (torchao)
         scale: type of scales, e8m0 or f32: e8m0 for blocks of 32 elements unless given
         scale_mode: e8m0 scales: how amax becomes a power of two (rceil, floor, ceil, even)

@@ -25,5 +25,25 @@ TEST(OtherNames, OfOneKindAreNotOfAnother) {
   EXPECT_EQ(name_here(Word::format, "e4m3."), "");
 }
 
+TEST(OtherNames, ThatMeanSeveralThingsAreAnswered) {
+  const auto says = [](Word kind, std::string_view typed, std::string_view part) {
+    return advice_on(kind, typed).find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(says(Word::rule, "MXFP8", "scale_mode=rceil"));
+  EXPECT_TRUE(says(Word::rule, "fp8", "format=e4m3"));
+  EXPECT_TRUE(says(Word::rule, "nvfp4", "4 bits"));
+  EXPECT_TRUE(says(Word::rule, "rowwise", "block=1xK"));
+  EXPECT_TRUE(says(Word::rule, "torch.float8_e5m2", "format=e5m2"));
+  EXPECT_TRUE(says(Word::rule, "ue8m0", "scale=e8m0"));
+  EXPECT_TRUE(says(Word::block, "per_channel", "Rx1"));
+  EXPECT_TRUE(says(Word::block, "64", "1x64 for 64 along a row, 64x64"));
+  EXPECT_TRUE(says(Word::format, "torch.float4_e2m1fn_x2", "4 bits"));
+  for (const char* typed : {"", "vllm", "12a", "."}) {
+    EXPECT_EQ(advice_on(Word::rule, typed), "") << typed;
+    EXPECT_EQ(advice_on(Word::block, typed), "") << typed;
+    EXPECT_EQ(advice_on(Word::sum, typed), "") << typed;
+  }
+}
+
 }  // namespace
 }  // namespace mxo

@@ -119,7 +119,17 @@ class Run(Case):
             ("rule=deepgemm", "power_of_2=true"): "power_of_2: found true, needs one of none|up",
             ("block_size=128",): "did you mean block?",
             ("use_ue8m0=true",): "did you mean power_of_2?",
-            ("block=per_channel",): "per_token",
+            ("block=per_channel",): "1xK for the output channels of a weight [N, K]; a column is Rx1",
+            ("block=128",): "1x128 for 128 along a row, 128x128",
+            ("block=per_token_group",): "1x128 of vLLM",
+            ("block=(1,128,3)",): "needs rows x columns, as 1x32",
+            ("block=0x128",): "needs rows x columns, as 1x32",
+            ("rule=mxfp8",): "a format with e8m0 scales",
+            ("rule=fp8",): "set format=e4m3",
+            ("rule=nvfp4",): "of 4 bits",
+            ("rule=float8_e4m3fn",): "a format: format=e4m3",
+            ("format=nvfp4",): "format: found nvfp4, of 4 bits",
+            ("format=fp8",): "format: found fp8, e4m3 (torch.float8_e4m3fn) or e5m2",
             ("rule=flashinfer", "scale=f32"): "found f32 scales",
             ("rule=flashinfer", "scale_mode=even"): "has its own exponent",
             ("rule=te", "block=1x64", "scale=f32"): "needs e8m0 scales of any block",
@@ -134,9 +144,25 @@ class Run(Case):
                      "--set", "rule=jax", says="x: found f16")
         for settings in [("rule=DeepGEMM",), ("rule=transformer_engine",), ("format=e4m3fn",),
                          ("format=mxfp8", "scale_mode=RCEIL"), ("rounding=Ties_Away",), ("format=torch.float8_e4m3fn", "scale=ue8m0"),
-                         ("scale_layout=128x4",), ("rule=vllm", "block=per_token")]:
+                         ("scale_layout=128x4",), ("rule=vllm", "block=per_token"),
+                         ("block=(1, 32)",), ("block=[128,128]",), ("block=(1,-1)", "scale=f32")]:
             flags = [word for setting in settings for word in ("--set", setting)]
             self.ok(*args, *flags)
+
+    def test_dequantize_reads_blocks_off_the_shape_of_scales(self):
+        good = self.path("in.safetensors", st.encode({"x": ramp(256, 512)}))
+        for block in ("1x128", "128x128", "1xK", "RxK", "1x32", "1x64"):
+            codes, with_block, without = (self.here / name for name in ("codes", "with", "without"))
+            self.ok("run", "quantize", "--input", good, "--output", codes, "--set", f"block={block}",
+                    "--set", "scale=f32")
+            self.ok("run", "dequantize", "--input", codes, "--output", without)
+            self.ok("run", "dequantize", "--input", codes, "--output", with_block, "--set",
+                    f"block={block}")
+            self.assertEqual(st.decode(with_block.read_bytes())["x"],
+                             st.decode(without.read_bytes())["x"], block)
+        odd = st.encode({"codes": ("U8", [4, 128], bytes(512)), "scales": st.f32([4, 3], [1] * 12)})
+        self.refused("run", "dequantize", "--input", self.path("odd", odd), "--output",
+                     self.path("out"), says="scales: found f32 [4, 3], needs [4, 1] for 1x128")
 
     def test_names_of_other_stacks_lead_to_those_here(self):
         good = self.path("in.safetensors", st.encode({"x": ramp(4, 128)}))
