@@ -19,6 +19,13 @@ NamedTensors quantize_and_lay_out(Backend& backend, const NamedViews& inputs, co
                 "quantize: scales: found memory to write to, needs row-major or "
                 "blocked scales for that");
   }
+  const ScaleChoice choice = scale_choice("quantize", set);
+  const bool powers = choice.scale == Dtype::e8m0 || choice.rule.f32.power_of_2 != PowerOfTwo::none;
+  if (layout == "packed_ue8m0" && !powers && !inputs.contains("given")) {
+    throw Error(Fault::argument,
+                "quantize: scale_layout: packed_ue8m0 keeps exponents alone, needs e8m0 scales or "
+                "power_of_2=up");
+  }
   auto rest = set.all();
   rest.erase("scale_layout");
   NamedTensors out = call_operator(backend, "quantize", inputs, Parameters(std::move(rest)));

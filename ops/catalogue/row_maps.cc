@@ -106,7 +106,7 @@ NamedTensors call_mask_to_experts(Backend& backend, const NamedViews& in, const 
   MaskToExperts op;
   const Index tokens = extent_of(kOp, stage, "mask", 2, 0);
   const Index k = number(kOp, set, "top_k", extent_of(kOp, stage, "mask", 2, 1));
-  op.mask = stage.codes("mask", Dtype::u8);
+  op.mask = stage.bytes("mask");
   op.experts = stage.output("experts", Dtype::i32, {tokens, k});
   if (stage.has("probs")) {
     op.probs = stage.floats("probs");
@@ -139,15 +139,16 @@ NamedTensors call_align(Backend& backend, const NamedViews& in, const Parameters
   const Index slots =
       extent_of(kOp, stage, "experts", 2, 0) * extent_of(kOp, stage, "experts", 2, 1);
   const Index experts = number(kOp, set, "experts", kMostExperts);
-  op.block = std::max<Index>(number(kOp, set, "block", 1 << 20, 64), 1);
+  op.block = number(kOp, set, "block", 1 << 20, 64);
   op.unused = set.integer("unused", 0);
-  Index length = slots + experts * (op.block - 1);
-  if (set.flag("pad_sorted_ids", false)) length = round_up(length, op.block);
+  const Index block = std::max<Index>(op.block, 1);  // 0 is for the operator to refuse
+  Index length = slots + experts * (block - 1);
+  if (set.flag("pad_sorted_ids", false)) length = round_up(length, block);
   length = number(kOp, set, "length", kMost, length);
   op.experts = stage.indices("experts");
   if (stage.has("expert_map")) op.expert_map = stage.indices("expert_map");
   op.sorted_token_ids = stage.output("sorted_token_ids", Dtype::i32, {length});
-  op.expert_ids = stage.output("expert_ids", Dtype::i32, {ceil_div(length, op.block)});
+  op.expert_ids = stage.output("expert_ids", Dtype::i32, {ceil_div(length, block)});
   op.num_tokens_post_pad = stage.output("num_tokens_post_pad", Dtype::i32, {1});
   op.group_ends = stage.output("group_ends", Dtype::i32, {experts});
   moe_align_block_size(stage.ready(), op);
@@ -178,6 +179,7 @@ constexpr OperandSpec kRowsX{"x", "[R, D]", "any"};
 constexpr OperandSpec kMasked{"y", "[E, M, D]", "the type of x"};
 constexpr OperandSpec kSlots{"experts", "[T, k], -1 is none", "i32"};
 constexpr OperandSpec kMask{"mask", "[T, E], 0 or 1", "u8"};
+constexpr OperandSpec kMaskIn{"mask", "[T, E], 0 or 1", "u8 or bool"};
 constexpr OperandSpec kProbs{"probs", "[T, E]", "f32", true};
 constexpr OperandSpec kWeights{"weights", "[T, k]", "f32", true};
 constexpr OperandSpec kIds{"sorted_token_ids", "[L], T k is padding", "i32"};
@@ -205,7 +207,7 @@ constexpr ParameterSpec kMapSet[] = {
     kExperts,
     {"capacity", "", "most slots of an expert; no bound unless given"},
     {"drop", "position|weight", "what goes first: later slots, or smaller weights"}};
-constexpr OperandSpec kFromMaskIn[] = {kMask, kProbs};
+constexpr OperandSpec kFromMaskIn[] = {kMaskIn, kProbs};
 constexpr OperandSpec kFromMaskOut[] = {kSlots, kWeights};
 constexpr ParameterSpec kFromMaskSet[] = {{"top_k", "", "slots of a token"}};
 constexpr OperandSpec kToMaskIn[] = {kSlots, kWeights};

@@ -107,6 +107,15 @@ Operand Staging::indices(std::string_view name) {
   return place(narrow, Dtype::i32);
 }
 
+Operand Staging::bytes(std::string_view name) {
+  const PlacedOperand& operand = given(name);
+  if (operand.dtype() != Dtype::u8 && operand.dtype() != Dtype::boolean) {
+    throw Error(Fault::dtype, prefix(op_, name) + "found " + std::string(name_of(operand.dtype())) +
+                                  ", needs u8 or bool");
+  }
+  return place(operand, Dtype::u8);
+}
+
 Operand Staging::as_is(std::string_view name) {
   const PlacedOperand& operand = given(name);
   return place(operand, operand.dtype());

@@ -29,6 +29,8 @@ class Staging {
   Operand floats(std::string_view name);
   /// Indices as i32; I64 is narrowed if every value fits.
   Operand indices(std::string_view name);
+  /// Bytes: U8, or bool, which is 0 or 1.
+  Operand bytes(std::string_view name);
   /// An operand of any type, unchanged.
   Operand as_is(std::string_view name);
   /// The input `name` where the host can read it.

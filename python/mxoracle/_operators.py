@@ -874,7 +874,7 @@ def mask_to_experts(
     """A routing mask to the experts of every token.
 
     Operands:
-        mask: [T, E], 0 or 1, u8
+        mask: [T, E], 0 or 1, u8 or bool
         probs: [T, E], f32; optional
     Returns:
         experts: [T, k], -1 is none, i32

@@ -205,6 +205,10 @@ TEST(PackedScales, HostileInputIsRefusedInALine) {
   EXPECT_EQ(refusal("unswizzle_scales", {{"blocked", Tensor(Dtype::i32, {1, 4})}},
                     unpacked("packed_ue8m0", -4, 5)),
             "unswizzle_scales: rows, columns: found -4, needs an extent of 'blocked'");
+  EXPECT_EQ(refusal("quantize", {{"x", Tensor(Dtype::f32, {4, 128})}},
+                    {{"rule", "deepgemm"}, {"scale_layout", "packed_ue8m0"}}),
+            "quantize: scale_layout: packed_ue8m0 keeps exponents alone, needs e8m0 scales or "
+            "power_of_2=up");
 }
 
 }  // namespace

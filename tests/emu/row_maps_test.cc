@@ -23,8 +23,8 @@ NamedTensors call(const char* op, const NamedTensors& in, const Settings& settin
   for (const auto& [key, value] : settings) set.set(key, value);
   const NamedTensors out = call_operator(*make_backend("cpu", 2), op, in, set);
   test::FarBackend far;
-  for (const NamedTensors& again : {call_operator(*make_backend("reference"), op, in, set),
-                                    call_operator(far, op, in, set)}) {
+  for (const NamedTensors& again :
+       {call_operator(*make_backend("reference"), op, in, set), call_operator(far, op, in, set)}) {
     for (const auto& [name, tensor] : out) {
       EXPECT_EQ(std::memcmp(tensor.data(), again.at(name).data(), tensor.bytes()), 0) << op << name;
     }
@@ -248,6 +248,10 @@ TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
   EXPECT_EQ(values_of(slots.at("experts")), (Ints{0, 3, -1, -1, -1, -1, 1, 2, -1}));
   const float want[] = {1, 4, 0, 0, 0, 0, 10, 11, 0};
   EXPECT_EQ(std::memcmp(slots.at("weights").data(), want, sizeof want), 0);
+  Tensor booleans(Dtype::boolean, {3, 4});
+  std::memcpy(booleans.data(), kMask, sizeof kMask);
+  const Tensor same = call("mask_to_experts", {{"mask", booleans}}, {{"top_k", "3"}}).at("experts");
+  EXPECT_EQ(values_of(same), values_of(slots.at("experts")));
   const NamedTensors back = call("experts_to_mask", slots, {{"experts", "4"}});
   EXPECT_EQ(std::memcmp(back.at("mask").data(), kMask, sizeof kMask), 0);
   EXPECT_EQ(std::memcmp(back.at("probs").data(), probs.data(), probs.bytes()), 0);
@@ -295,6 +299,11 @@ TEST(ExpertMaps, HostileInputIsRefusedInALine) {
       refusal("experts_to_mask", {{"experts", ints({1, 1}, {1, 2})}}, {{"experts", "2"}}),
       "experts_to_mask: experts: entry (0, 1) is 1, named before; needs distinct experts of a "
       "token");
+  EXPECT_EQ(
+      refusal("moe_align_block_size", {{"experts", experts}}, {{"experts", "5"}, {"block", "0"}}),
+      "moe_align_block_size: block: found 0, needs 1 to 2147483647");
+  EXPECT_EQ(refusal("mask_to_experts", {{"mask", Tensor(Dtype::i32, {1, 2})}}, {{"top_k", "2"}}),
+            "mask_to_experts: mask: found i32, needs u8 or bool");
   EXPECT_EQ(refusal("moe_align_block_size", {{"experts", experts}},
                     {{"experts", "5"}, {"block", "4"}, {"length", "7"}}),
             "moe_align_block_size: length: found 7, needs at least 8, in 32 bits");
