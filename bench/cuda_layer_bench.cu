@@ -192,9 +192,17 @@ struct Layer {
     mark("-- forward");
     const SavedMoeLayer saved = moe_layer(backend, communicator, op);
     mark("-- backward");
-    moe_layer_backward(
-        backend, communicator, saved,
-        {dy.operand(), dx.result(), drouter.result(), {}, dw1.result(), dw2.result(), {}, {}});
+    moe_layer_backward(backend, communicator, saved,
+                       {dy.operand(),
+                        dx.result(),
+                        drouter.result(),
+                        {},
+                        dw1.result(),
+                        dw2.result(),
+                        {},
+                        {},
+                        {},
+                        {}});
     mark("-- end");
   }
   std::vector<Tensor> results(Backend& backend) const {

@@ -59,7 +59,8 @@ struct Layer {
     op.pipeline = pipeline;
     op.y = y.result();
     const MoeLayerBackward back{
-        dy.operand(), dx.result(), drouter.result(), {}, dw1.result(), dw2.result(), {}, {}};
+        dy.operand(), dx.result(), drouter.result(), {}, dw1.result(), dw2.result(), {}, {},
+        {},           {}};
     make_in_process_world()->run(1, [&](Communicator& communicator) {
       const SavedMoeLayer saved = moe_layer(backend, communicator, op);
       moe_layer_backward(backend, communicator, saved, back);

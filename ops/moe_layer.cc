@@ -38,6 +38,17 @@ void check_operands(const Check& check, const MoeLayer& op, int ranks) {
   const Index local = op.experts / std::max(ranks, 1);
   check.shape("w1", op.w1, {local, op.w1.extent[1], op.x.extent[1]});
   check.shape("w2", op.w2, {local, op.x.extent[1], features_of(op, op.w1)});
+  const std::pair<const char*, std::pair<const Operand&, const Operand&>> biases[] = {
+      {"w1.bias", {op.w1_bias, op.w1}}, {"w2.bias", {op.w2_bias, op.w2}}};
+  for (const auto& [name, pair] : biases) {
+    const auto& [bias, w] = pair;
+    if (!bias.given()) continue;
+    check.dtype(name, bias, {Dtype::bf16, Dtype::f32});
+    check.shape(name, bias, {local, w.extent[1]});
+    if (op.pipeline == MoePipeline::flow) {
+      check.fail(Fault::argument, std::string(name) + ": found with pipeline flow, which has none");
+    }
+  }
   check.that(op.shared_w1.given() == op.shared_w2.given(),
              "shared.w2: needs to be given exactly when shared.w1 is");
   if (op.shared_w1.given()) {

@@ -50,17 +50,20 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 ///   router    bf16 [E, D];  router_bias  f32 [E], optional: decides, never weighs
 ///   logits_bias  bf16 or f32 [E], optional: of a router that is a linear layer with a bias
 ///   w1        bf16 or f32 [E/P, 2F, D], this rank's experts;  w2  [E/P, D, F]
+///   w1_bias   bf16 or f32 [E/P, 2F], w2_bias [E/P, D], optional: added to a product as
+///             GroupedLinear adds it; where `scores` weigh a product, to sums in f32 before
 ///   shared_w1 bf16 or f32 [2S, D], shared_w2 [D, S]; both or neither
 ///   gate      of experts and shared expert; one without an up half has w1 [E/P, F, D]
 ///   y         bf16 [T, D]
 ///
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
-/// for a pipeline with a recipe or a format that it does not have, and a gate as check_gate.
+/// for a pipeline with a recipe or a format that it does not have, a gate as check_gate, and biases
+/// in pipeline flow.
 /// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
 /// (input_bf16) and fused_moe_kernel of vLLM and SGLang, MUL_ROUTED_WEIGHT (first_product,
-/// second_product); transformers, GptOssTopKRouter (logits_bias); pytorch/ao 36027d8, ep;
-/// FP8-Flow-MoE; docs/moe_layer.md.
+/// second_product); transformers, GptOssTopKRouter and GptOssExperts (biases); pytorch/ao 36027d8,
+/// ep; FP8-Flow-MoE; docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
@@ -68,6 +71,8 @@ struct MoeLayer {
   Operand logits_bias;
   Operand w1;
   Operand w2;
+  Operand w1_bias;
+  Operand w2_bias;
   Operand shared_w1;
   Operand shared_w2;
   Index experts = 0;  ///< E, of all ranks
@@ -126,11 +131,14 @@ struct SavedMoeLayer {
 ///   dx       bf16 [T, D]: round((experts' + router's) + shared's), f32 additions
 ///   drouter  f32 [E, D];  dlogits_bias  f32 [E]: column_sum of dlogits, given only where the
 ///            bias was;  dw1, dw2  bf16 or f32, of this rank's experts
+///   dw1_bias, dw2_bias  bf16 or f32, column sums by expert of dh and of the gradient of the
+///            experts' outputs, given only where the biases were
 ///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
 /// Any but dx may be absent.
 ///
 /// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx, drouter and
-/// dlogits_bias; Error(argument) for scores that have no gradients.  Those
+/// dlogits_bias; Error(argument) for scores that have no gradients, and for biases of experts in a
+/// recipe that casts rows along tokens, where rows of padding would be cast with others.  Those
 /// of dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
 struct MoeLayerBackward {
   Operand dy;
@@ -139,6 +147,8 @@ struct MoeLayerBackward {
   Result dlogits_bias;
   Result dw1;
   Result dw2;
+  Result dw1_bias;
+  Result dw2_bias;
   Result dshared_w1;
   Result dshared_w2;
 };

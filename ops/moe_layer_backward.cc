@@ -82,7 +82,7 @@ class Backward {
 
     BackendTensor du = zeros(backend_, Dtype::bf16, {saved_.plan.rows, call_.x.extent[1]});
     const SavedLinear first{first_product(saved_), {}, {}};
-    grouped_linear_backward(backend_, first, {dh.operand(), du.result(), op_.dw1, {}});
+    grouped_linear_backward(backend_, first, {dh.operand(), du.result(), op_.dw1, op_.dw1_bias});
     through_dispatch(du.operand());
   }
 
@@ -118,14 +118,18 @@ class Backward {
     const GroupedLinear call = second_product(saved_, act);
     if (!dy.scaled()) {
       const SavedLinear second{call, {}, {}};
-      return grouped_linear_backward(backend_, second, {dy.codes, dact, op_.dw2, {}});
+      return grouped_linear_backward(backend_, second, {dy.codes, dact, op_.dw2, op_.dw2_bias});
     }
     const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend_, saved_.recipe, call_.format, call_.w2);
     grouped_matmul(backend_, {dy, w.view(), call.group_ends, call_.sum, dact});
-    if (!op_.dw2.given()) return;
+    if (!op_.dw2.given() && !op_.dw2_bias.given()) return;
     BackendTensor high(backend_, Dtype::bf16, dy.codes.extent, dy.codes.rank);
     dequantize(backend_, {dy, {}, high.result()});
+    if (op_.dw2_bias.given()) {
+      column_sum(backend_, {high.operand(), call.group_ends, op_.dw2_bias});
+    }
+    if (!op_.dw2.given()) return;
     grouped_matmul_wgrad(backend_, {unscaled(high.operand()), unscaled(act), call.group_ends,
                                     call_.wgrad_sum, op_.dw2});
   }
@@ -191,6 +195,29 @@ class Backward {
   BackendTensor dweights_;
 };
 
+void check_biases(const Check& check, const SavedMoeLayer& saved, const MoeLayerBackward& op) {
+  const MoeLayer& call = saved.call;
+  const bool biased = call.w1_bias.given() || call.w2_bias.given();
+  const bool casts = call.pipeline == MoePipeline::quantize_after &&
+                     call.recipe.wgrad == WgradPrecision::quantized && call.recipe.scaled();
+  if (biased && casts) {
+    check.fail(Fault::argument, "recipe: found " + std::string(call.recipe.name) +
+                                    ", gradients with w1.bias or w2.bias need one whose weight "
+                                    "gradients are in high precision");
+  }
+  const std::pair<const char*, std::pair<const Result&, const Operand&>> sums[] = {
+      {"w1.dbias", {op.dw1_bias, call.w1_bias}},
+      {"w2.dbias", {op.dw2_bias, call.w2_bias}},
+      {"logits.dbias", {op.dlogits_bias, call.logits_bias}}};
+  for (const auto& [name, pair] : sums) {
+    const auto& [sum, bias] = pair;
+    if (!sum.given()) continue;
+    check.that(bias.given(), std::string(name) + ": needs a call with the bias");
+    check.dtype(name, sum, {Dtype::bf16, Dtype::f32});
+    check.shape(name, sum, std::vector<Index>(bias.extent, bias.extent + bias.rank));
+  }
+}
+
 }  // namespace
 
 void moe_layer_backward(Backend& backend, Communicator& communicator, const SavedMoeLayer& saved,
@@ -203,6 +230,7 @@ void moe_layer_backward(Backend& backend, Communicator& communicator, const Save
                "scores: found those of a product, gradients need combine, swiglu, input or "
                "input_bf16");
   }
+  check_biases(check, saved, op);
   check.rank("dy", op.dy, 2);
   check.dtype("dy", op.dy, {Dtype::bf16});
   check.shape("dy", op.dy, {call.x.extent[0], call.x.extent[1]});
@@ -212,11 +240,6 @@ void moe_layer_backward(Backend& backend, Communicator& communicator, const Save
   check.shape("dx", op.dx, {call.x.extent[0], call.x.extent[1]});
   if (op.drouter.given()) {
     check.shape("drouter", op.drouter, {call.experts, call.x.extent[1]});
-  }
-  if (op.dlogits_bias.given()) {
-    check.that(call.logits_bias.given(), "logits.dbias: needs a call with logits.bias");
-    check.dtype("logits.dbias", op.dlogits_bias, {Dtype::f32});
-    check.shape("logits.dbias", op.dlogits_bias, {call.experts});
   }
   Backward(backend, communicator, saved, op).run();
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ops/combine_rows.h"
+#include "ops/elementwise.h"
 #include "ops/permute.h"
 #include "ops/swiglu.h"
 
@@ -84,9 +85,10 @@ Wire gradient_wire_of(const MoeLayer& op, const LinearRecipe& recipe) {
 }
 
 namespace {
-GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w) {
+GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w, const Operand& bias) {
   GroupedLinear op;
   op.w = w;
+  op.bias = bias;
   op.group_ends = saved.plan.group_ends.operand();
   op.recipe = saved.recipe;
   op.format = saved.call.format;
@@ -97,7 +99,7 @@ GroupedLinear product_of(const SavedMoeLayer& saved, const Operand& w) {
 }  // namespace
 
 GroupedLinear first_product(const SavedMoeLayer& saved) {
-  GroupedLinear op = product_of(saved, saved.call.w1);
+  GroupedLinear op = product_of(saved, saved.call.w1, saved.call.w1_bias);
   if (saved.u.view().scaled()) {
     op.x_codes = saved.u.codes();
     op.x_scales = saved.u.scales();
@@ -108,7 +110,7 @@ GroupedLinear first_product(const SavedMoeLayer& saved) {
 }
 
 GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act) {
-  GroupedLinear op = product_of(saved, saved.call.w2);
+  GroupedLinear op = product_of(saved, saved.call.w2, saved.call.w2_bias);
   op.x = act;
   return op;
 }
@@ -119,7 +121,9 @@ bool weighs_product(const MoeLayer& op) {
 
 void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,
                  MoeScores weighed, const Result& y) {
-  if (saved.call.scores != weighed) {
+  const bool weighs = saved.call.scores == weighed;
+  const bool adds = product.bias.given() && weighs_product(saved.call);
+  if (!weighs && !adds) {
     product.y = y;
     grouped_linear(backend, product);
     return;
@@ -128,6 +132,7 @@ void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear pro
   BackendTensor sums = zeros(backend, Dtype::f32, {rows, y.extent[1]});
   product.y = sums.result();
   grouped_linear(backend, product);
+  if (!weighs) return cast(backend, {sums.operand(), y});
   Tensor each(Dtype::i32, {rows, 1});
   std::iota(each.as<std::int32_t>(), each.as<std::int32_t>() + rows, 0);
   const MirroredTensor slots(backend, std::move(each));

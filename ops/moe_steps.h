@@ -36,7 +36,7 @@ GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act);
 bool weighs_product(const MoeLayer& op);
 
 /// y = product.  Where `weighed` is where the weights multiply: y = round(fl(sum * weight)) of sums
-/// in f32, rows of padding zero.
+/// in f32, rows of padding zero.  Where they multiply either product, biases are added in f32.
 void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,
                  MoeScores weighed, const Result& y);
 

@@ -37,6 +37,8 @@ class Layer {
     if (step == "dispatched") return {dispatched("rank_major", step)};
     if (step == "combined") return {combined()};
     if (pipeline() == "flow") return {};  // its products and gates make codes by rules of their own
+    const bool sums_in_f32 = call_.set.text("scores", "combine").ends_with("product");
+    if (sums_in_f32 && (step == "h" || step == "expert_out")) return {};  // one operator has both
     if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
     if (step == "expert_out") return {linear(p, "act", "w2", "expert_out", false)};
     if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
@@ -256,6 +258,8 @@ class Layer {
     }
     Tensor w = experts_of(call_.input(weights), p);
     made.replace("w", backward ? transposed(w) : std::move(w));
+    const std::string bias = std::string(weights) + ".bias";
+    if (!backward && call_.has(bias)) made.replace("bias", experts_of(call_.input(bias), p));
     made.replace("group_ends", ends_of(p));
     return {std::move(made), {{rank(p) + to, "y"}}};
   }

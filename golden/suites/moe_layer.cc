@@ -12,7 +12,7 @@ struct Variant {
   std::string name;
   Settings set;
   int level;
-  bool logits_bias = false;
+  bool biases = false;
   bool backward = true;
 };
 
@@ -56,7 +56,7 @@ const std::vector<Variant>& variants() {
        1,
        false,
        false},
-      {"gpt_oss_router",
+      {"biases",
        {{"pipeline", "bf16"}, {"score", "softmax_of_chosen"}, {"router_logits", "bf16"}},
        0,
        true},
@@ -98,7 +98,11 @@ NamedTensors operands(const SelectionCase& c, const Variant& v, bool shared,
   };
   add("w1", {c.experts, 2 * kFeatures, kWidth});
   add("w2", {c.experts, kWidth, kFeatures});
-  if (v.logits_bias) add("logits.bias", {c.experts});
+  if (v.biases) {
+    add("logits.bias", {c.experts});
+    add("w1.bias", {c.experts, 2 * kFeatures});
+    add("w2.bias", {c.experts, kWidth});
+  }
   if (shared) {
     add("shared.w1", {2 * kFeatures, kWidth});
     add("shared.w2", {kWidth, kFeatures});

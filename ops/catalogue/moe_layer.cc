@@ -42,6 +42,8 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   if (stage.has("logits.bias")) op.logits_bias = stage.floats("logits.bias");
   op.w1 = stage.floats("w1");
   op.w2 = stage.floats("w2");
+  if (stage.has("w1.bias")) op.w1_bias = stage.floats("w1.bias");
+  if (stage.has("w2.bias")) op.w2_bias = stage.floats("w2.bias");
   if (stage.has("shared.w1")) op.shared_w1 = stage.floats("shared.w1");
   if (stage.has("shared.w2")) op.shared_w2 = stage.floats("shared.w2");
   const Check check(kOp);
@@ -51,6 +53,8 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   check.rank("w2", op.w2, 3);
   check.shape("w1", op.w1, {op.experts, op.w1.extent[1], op.router.extent[1]});
   check.shape("w2", op.w2, {op.experts, op.router.extent[1], op.w2.extent[2]});
+  if (op.w1_bias.given()) check.shape("w1.bias", op.w1_bias, {op.experts, op.w1.extent[1]});
+  if (op.w2_bias.given()) check.shape("w2.bias", op.w2_bias, {op.experts, op.w2.extent[1]});
   op.top_k = set.integer("top_k", 1);
   op.score = router_score_named(set.text("score", "softmax"));
   op.groups = set.integer("groups", 1);
@@ -94,6 +98,9 @@ class RankCall {
     const Index local = op_.experts / communicator.size();
     op_.w1 = rows_of(op_.w1, communicator.rank() * local, local);
     op_.w2 = rows_of(op_.w2, communicator.rank() * local, local);
+    for (Operand* bias : {&op_.w1_bias, &op_.w2_bias}) {
+      if (bias->given()) *bias = rows_of(*bias, communicator.rank() * local, local);
+    }
     if (!set.flag("keep_stages", false)) return;
     op_.observe = [this](std::string_view stage, const Operand& tensor) {
       outputs_.emplace(stage, on_host(backend_, tensor));
@@ -122,6 +129,12 @@ class RankCall {
     }
     BackendTensor dw1 = like(op_.w1);
     BackendTensor dw2 = like(op_.w2);
+    BackendTensor dw1_bias;
+    BackendTensor dw2_bias;
+    if (op_.w1_bias.given()) dw1_bias = like(op_.w1_bias);
+    if (op_.w2_bias.given()) dw2_bias = like(op_.w2_bias);
+    if (dw1_bias.given()) back.dw1_bias = dw1_bias.result();
+    if (dw2_bias.given()) back.dw2_bias = dw2_bias.result();
     BackendTensor dshared_w1;
     BackendTensor dshared_w2;
     if (op_.shared_w1.given()) {
@@ -140,6 +153,8 @@ class RankCall {
     if (dlogits_bias.given()) keep("logits.dbias", dlogits_bias);
     keep("dw1", dw1);
     keep("dw2", dw2);
+    if (dw1_bias.given()) keep("w1.dbias", dw1_bias);
+    if (dw2_bias.given()) keep("w2.dbias", dw2_bias);
     if (dshared_w1.given()) {
       keep("shared.dw1", dshared_w1);
       keep("shared.dw2", dshared_w2);
@@ -213,7 +228,7 @@ NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& in
     outputs.add(world, communicator, call.run());
   });
   NamedTensors all = outputs.take();
-  for (const char* name : {"dw1", "dw2"}) join_experts(all, name, ranks);
+  for (const char* name : {"dw1", "dw2", "w1.dbias", "w2.dbias"}) join_experts(all, name, ranks);
   for (const char* name : {"drouter", "logits.dbias", "shared.dw1", "shared.dw2"})
     keep_one(all, name, ranks);
   return all;
@@ -226,6 +241,8 @@ constexpr OperandSpec kIn[] = {
     {"logits.bias", "[E]; of a router that is a linear layer with one", "bf16 or f32", true},
     {"w1", "[E, 2F, D], or [E, F, D] with halves=gate_only", "bf16 or f32"},
     {"w2", "[E, D, F]", "bf16 or f32"},
+    {"w1.bias", "[E, 2F], added to the first product", "bf16 or f32", true},
+    {"w2.bias", "[E, D], to the second", "bf16 or f32", true},
     {"shared.w1", "[2S, D]", "bf16 or f32", true},
     {"shared.w2", "[D, S]", "bf16 or f32", true},
     {"rank<p>.dy", "[T_p, D], for the backward pass", "bf16", true},
@@ -237,6 +254,8 @@ constexpr OperandSpec kOut[] = {
     {"logits.dbias", "[E], with dy", "f32", true},
     {"dw1", "[E, 2F, D], with dy", "bf16", true},
     {"dw2", "[E, D, F], with dy", "bf16", true},
+    {"w1.dbias", "[E, 2F], with dy", "bf16", true},
+    {"w2.dbias", "[E, D], with dy", "bf16", true},
     {"shared.dw1", "[2S, D], with dy", "bf16", true},
     {"shared.dw2", "[D, S], with dy", "bf16", true},
     {"rank<p>.STAGE", "every step's tensor, with keep_stages", "f32, bf16, i32 or u8", true},
@@ -278,11 +297,11 @@ constexpr auto kSet = with_sum_parameters({
 });
 
 constexpr std::string_view kSteps[] = {
-    "logits",      "experts", "weights",    "quantized",    "dispatched", "permuted",
-    "h",           "act",     "expert_out", "combined",     "y",          "dcombined",
-    "dexpert_out", "dact",    "dw2",        "dh",           "dpermuted",  "dw1",
-    "ddispatched", "dlogits", "drouter",    "logits.dbias", "shared.dw2", "shared.dw1",
-    "dx"};
+    "logits",      "experts",    "weights",     "quantized", "dispatched", "permuted",
+    "h",           "act",        "expert_out",  "combined",  "y",          "dcombined",
+    "dexpert_out", "dact",       "dw2",         "w2.dbias",  "dh",         "dpermuted",
+    "dw1",         "w1.dbias",   "ddispatched", "dlogits",   "drouter",    "logits.dbias",
+    "shared.dw2",  "shared.dw1", "dx"};
 
 constexpr CatalogueEntry kEntries[] = {
     {kOp, "a mixture-of-experts layer across ranks, with its gradients", kIn, kOut, kSet, nullptr,

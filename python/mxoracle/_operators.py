@@ -1942,6 +1942,8 @@ def moe_layer(
     w2: Any,
     router_bias: Any = None,
     logits_bias: Any = None,
+    w1_bias: Any = None,
+    w2_bias: Any = None,
     shared_w1: Any = None,
     shared_w2: Any = None,
     dy: Any = None,
@@ -2001,6 +2003,8 @@ def moe_layer(
         logits_bias: [E]; of a router that is a linear layer with one, bf16 or f32; optional
         w1: [E, 2F, D], or [E, F, D] with halves=gate_only, bf16 or f32
         w2: [E, D, F], bf16 or f32
+        w1_bias: [E, 2F], added to the first product, bf16 or f32; optional
+        w2_bias: [E, D], to the second, bf16 or f32; optional
         shared_w1: [2S, D], bf16 or f32; optional
         shared_w2: [D, S], bf16 or f32; optional
         dy: [T_p, D], for the backward pass, bf16; optional
@@ -2011,6 +2015,8 @@ def moe_layer(
         logits.dbias: [E], with dy, f32; where asked for
         dw1: [E, 2F, D], with dy, bf16; where asked for
         dw2: [E, D, F], with dy, bf16; where asked for
+        w1.dbias: [E, 2F], with dy, bf16; where asked for
+        w2.dbias: [E, D], with dy, bf16; where asked for
         shared.dw1: [2S, D], with dy, bf16; where asked for
         shared.dw2: [D, S], with dy, bf16; where asked for
         STAGE: every step's tensor, with keep_stages, f32, bf16, i32 or u8; where asked for
@@ -2071,6 +2077,8 @@ def moe_layer(
             "logits.bias": logits_bias,
             "w1": w1,
             "w2": w2,
+            "w1.bias": w1_bias,
+            "w2.bias": w2_bias,
             "shared.w1": shared_w1,
             "shared.w2": shared_w2,
             "dy": dy,

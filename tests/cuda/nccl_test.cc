@@ -125,7 +125,7 @@ TEST_P(OverNccl, EveryStageOfEveryLayerHasTheBytesOfThreads) {
     SCOPED_TRACE(layer.name);
     test::MoeShape s;
     s.shared = layer.shared;
-    s.logits_bias = layer.logits_bias;
+    s.biases = layer.biases;
     s.tokens = shared_out(ranks_, 37);
     const NamedTensors in = test::moe_inputs(s, 3);
     Parameters set = test::parameters(layer.set);

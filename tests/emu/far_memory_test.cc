@@ -45,7 +45,7 @@ TEST_P(FarMoeLayers, GiveTheBytesOfHostMemoryOnOneAndOnFourRanks) {
   for (const std::vector<Index>& tokens : {std::vector<Index>{37}, {9, 10, 0, 18}}) {
     test::MoeShape s;
     s.shared = GetParam().shared;
-    s.logits_bias = GetParam().logits_bias;
+    s.biases = GetParam().biases;
     s.tokens = tokens;
     const NamedTensors in = test::moe_inputs(s, 3);
     const NamedTensors owed = test::run_moe(*cpu, in, set);

@@ -31,20 +31,25 @@ double dot(const double* a, const double* b, Index n) {
   return std::inner_product(a, a + n, b, 0.0);
 }
 
-/// down (silu(gate x) * (up x) * weight)
-Reals expert(const Reals& w1, const Reals& w2, Index e, Index width, Index hidden, const double* x,
-             double weight) {
+/// down (silu(gate x) * (up x) * weight), both with their biases, or none
+Reals expert(const Reals& w1, const Reals& w2, const Reals& bias1, const Reals& bias2, Index e,
+             Index width, Index hidden, const double* x, double weight) {
   const double* up = &w1[static_cast<std::size_t>(e * 2 * hidden * width)];
   Reals act(static_cast<std::size_t>(hidden));
   for (Index f = 0; f < hidden; ++f) {
-    const double a = dot(up + f * width, x, width);
-    const double b = dot(up + (hidden + f) * width, x, width);
+    double a = dot(up + f * width, x, width);
+    double b = dot(up + (hidden + f) * width, x, width);
+    if (!bias1.empty()) {
+      a += bias1[static_cast<std::size_t>(e * 2 * hidden + f)];
+      b += bias1[static_cast<std::size_t>(e * 2 * hidden + hidden + f)];
+    }
     act[static_cast<std::size_t>(f)] = a / (1 + std::exp(-a)) * b * weight;
   }
   Reals y(static_cast<std::size_t>(width));
   for (Index d = 0; d < width; ++d) {
     y[static_cast<std::size_t>(d)] =
-        dot(&w2[static_cast<std::size_t>((e * width + d) * hidden)], act.data(), hidden);
+        dot(&w2[static_cast<std::size_t>((e * width + d) * hidden)], act.data(), hidden) +
+        (bias2.empty() ? 0.0 : bias2[static_cast<std::size_t>(e * width + d)]);
   }
   return y;
 }
@@ -92,6 +97,11 @@ struct Problem {
     }
   }
 
+  Reals of(const char* name) const {
+    const auto at = values.find(name);
+    return at == values.end() ? Reals() : at->second;
+  }
+
   /// sum over t, d of dy * y
   double loss() const {
     double total = 0;
@@ -107,13 +117,13 @@ struct Problem {
         const double weight = s[static_cast<std::size_t>(e)] / sum * scale;
         Reals u(x, x + width);
         for (double& v : u) v *= at_input ? weight : 1.0;
-        const Reals y = expert(values.at("w1"), values.at("w2"), e, width, shape.hidden, u.data(),
-                               at_experts ? weight : 1.0);
+        const Reals y = expert(values.at("w1"), values.at("w2"), of("w1.bias"), of("w2.bias"), e,
+                               width, shape.hidden, u.data(), at_experts ? weight : 1.0);
         total += dot(g, y.data(), width) * (at_experts || at_input ? 1.0 : weight);
       }
       if (shape.shared > 0) {
-        const Reals y =
-            expert(values.at("shared.w1"), values.at("shared.w2"), 0, width, shape.shared, x, 1.0);
+        const Reals y = expert(values.at("shared.w1"), values.at("shared.w2"), {}, {}, 0, width,
+                               shape.shared, x, 1.0);
         total += dot(g, y.data(), width);
       }
     }
@@ -148,7 +158,7 @@ struct Variant {
   const char* score;
   const char* scores;
   Index shared;
-  bool logits_bias = false;
+  bool biases = false;
 };
 
 class MoeGradients : public testing::TestWithParam<Variant> {};
@@ -170,7 +180,7 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   shape.width = 32;
   shape.hidden = 32;
   shape.shared = GetParam().shared;
-  shape.logits_bias = GetParam().logits_bias;
+  shape.biases = GetParam().biases;
   shape.tokens = {7};
   NamedTensors in = moe_inputs(shape, 21);
   for (const char* name : {"w1", "w2", "router"}) {  // so that sums over D are of the order of 1
@@ -194,6 +204,8 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   for (const auto& [gradient, operand] : {std::pair{"rank0.dx", "rank0.x"},
                                           {"drouter", "router"},
                                           {"logits.dbias", "logits.bias"},
+                                          {"w1.dbias", "w1.bias"},
+                                          {"w2.dbias", "w2.bias"},
                                           {"dw1", "w1"},
                                           {"dw2", "w2"},
                                           {"shared.dw1", "shared.w1"},

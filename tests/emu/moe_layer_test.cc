@@ -25,7 +25,7 @@ class MoeLayers : public testing::TestWithParam<Layer> {
   MoeShape shape() const {
     MoeShape s;
     s.shared = GetParam().shared;
-    s.logits_bias = GetParam().logits_bias;
+    s.biases = GetParam().biases;
     return s;
   }
   Parameters set() const { return parameters(GetParam().set); }
@@ -210,6 +210,23 @@ const Mistake kMistakes[] = {
     {"a bias of logits for other experts",
      [](NamedTensors& in, Parameters&) { in["logits.bias"] = Tensor(Dtype::bf16, {7}); },
      "moe_layer: logits.bias: found bf16 [7], needs [8]"},
+    {"a bias of other experts",
+     [](NamedTensors& in, Parameters&) {
+       in["w2.bias"] = Tensor(Dtype::bf16, {4, 64});
+     },
+     "moe_layer: w2.bias: found bf16 [4, 64], needs [8, 64]"},
+    {"a bias in the flow",
+     [](NamedTensors& in, Parameters& set) {
+       in["w1.bias"] = Tensor(Dtype::bf16, {8, 192});
+       set.set("pipeline", "flow");
+     },
+     "moe_layer: w1.bias: found with pipeline flow, which has none"},
+    {"a bias where padding would be cast along tokens",
+     [](NamedTensors& in, Parameters& set) {
+       in["w1.bias"] = Tensor(Dtype::bf16, {8, 192});
+       set.set("pipeline", "quantize_after");
+     },
+     "moe_layer: recipe: found mxfp8_rceil, gradients with w1.bias or w2.bias need one whose"},
     {"a bias of logits in f16",
      [](NamedTensors& in, Parameters&) { in["logits.bias"] = Tensor(Dtype::f16, {8}); },
      "moe_layer: logits.bias: found f16, needs bf16 or f32"},

@@ -20,7 +20,7 @@ struct Twin {
   const char* pipeline;
   const char* recipe;
   const char* router_logits = "f32";
-  bool logits_bias = false;
+  bool biases = false;
 };
 
 /// One rank's layer by the operators of the catalogue, softmax weights at the combine.
@@ -90,8 +90,9 @@ class ByOperators {
     ends_ = u_["rank0.group_ends"];
     h_ = call("grouped_linear", first({}), {{"recipe", recipe_}})["y"];
     act_ = call("swiglu", {{"x", h_}}, {{"rounding", "bf16"}})["y"];
-    o_ = call("grouped_linear", {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}},
-              {{"recipe", recipe_}})["y"];
+    NamedTensors second{{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}};
+    if (in_.contains("w2.bias")) second["bias"] = in_.at("w2.bias");
+    o_ = call("grouped_linear", second, {{"recipe", recipe_}})["y"];
     out_["rank0.y"] =
         call("combine", {{"rank0.y", o_}, {"rank0.experts", experts_}, {"rank0.weights", weights_}},
              wire_)["rank0.out"];
@@ -111,11 +112,13 @@ class ByOperators {
     NamedTensors back = call("grouped_linear", first(dh), {{"recipe", recipe_}});
     du_ = back["dx"];
     out_["dw1"] = back["dw"];
+    if (in_.contains("w1.bias")) out_["w1.dbias"] = column_sums(dh);
   }
 
   /// The first product's operands.
   NamedTensors first(const Tensor& dh) {
     NamedTensors in{{"w", in_.at("w1")}, {"group_ends", ends_}};
+    if (in_.contains("w1.bias")) in["bias"] = in_.at("w1.bias");
     if (mx_) {
       in["x.codes"] = u_["rank0.codes"];
       in["x.scales"] = u_["rank0.scales"];
@@ -126,11 +129,31 @@ class ByOperators {
     return in;
   }
 
+  /// By expert, rows ascending, in f32; bf16 at the end.
+  Tensor column_sums(const Tensor& rows) const {
+    const Index columns = rows.extent(1);
+    Tensor sums(Dtype::bf16, {ends_.elements(), columns});
+    Index r = 0;
+    for (Index e = 0; e < ends_.elements(); ++e) {
+      std::vector<float> sum(static_cast<std::size_t>(columns), 0.0f);
+      for (; r < ends_.as<std::int32_t>()[e]; ++r) {
+        for (Index c = 0; c < columns; ++c) {
+          sum[static_cast<std::size_t>(c)] += get(rows, r * columns + c);
+        }
+      }
+      for (Index c = 0; c < columns; ++c) {
+        put(sums, e * columns + c, sum[static_cast<std::size_t>(c)]);
+      }
+    }
+    return sums;
+  }
+
   Tensor through_rows(const Tensor& dy) {
     NamedTensors back = call("grouped_linear",
                              {{"x", act_}, {"w", in_.at("w2")}, {"group_ends", ends_}, {"dy", dy}},
                              {{"recipe", recipe_}});
     out_["dw2"] = back["dw"];
+    if (in_.contains("w2.bias")) out_["w2.dbias"] = column_sums(dy);
     return back["dx"];
   }
 
@@ -142,6 +165,7 @@ class ByOperators {
     const Tensor high =
         call("dequantize", {{"codes", dy["rank0.dy.codes"]}, {"scales", dy["rank0.dy.scales"]}},
              {})["x"];
+    if (in_.contains("w2.bias")) out_["w2.dbias"] = column_sums(high);
     out_["dw2"] =
         call("grouped_matmul_wgrad", {{"dy", high}, {"x", act_}, {"group_ends", ends_}}, {})["dw"];
     return call("grouped_matmul",
@@ -252,7 +276,7 @@ INSTANTIATE_TEST_SUITE_P(Recipes, MoeLayerTwin,
 TEST_P(MoeLayerTwin, IsTheCompositionOfItsOperators) {
   const auto cpu = make_backend("cpu", 2);
   MoeShape shape;
-  shape.logits_bias = GetParam().logits_bias;
+  shape.biases = GetParam().biases;
   const NamedTensors in = moe_inputs(shape, 11);
   Parameters set;
   set.set("top_k", "2");

@@ -24,6 +24,7 @@ const Settings kTriton = {{"top_k", "3"},           {"pipeline", "fp8_blockwise"
 MoeShape shape() {
   MoeShape s;
   s.width = s.hidden = 128;
+  s.biases = true;
   return s;
 }
 
@@ -56,10 +57,12 @@ Tensor ends_of(const Tensor& experts, Index alignment) {
   return ends;
 }
 
-/// The sums of `stage` in f32, by the operator of a layer of experts.
-Tensor sums(Backend& backend, const NamedTensors& kept, const Tensor& w, const Settings& set,
-            const std::string& stage, Index alignment) {
-  NamedTensors in{{"w", w}, {"group_ends", ends_of(kept.at("rank0.experts"), alignment)}};
+/// The sums of `stage` with a bias in f32, by the operator of a layer of experts.
+Tensor sums(Backend& backend, const NamedTensors& kept, const NamedTensors& operands,
+            const std::string& w, const Settings& set, const std::string& stage, Index alignment) {
+  NamedTensors in{{"w", operands.at(w)},
+                  {"bias", operands.at(w + ".bias")},
+                  {"group_ends", ends_of(kept.at("rank0.experts"), alignment)}};
   if (kept.contains(stage + ".codes")) {
     in["x.codes"] = kept.at(stage + ".codes");
     in["x.scales"] = kept.at(stage + ".scales");
@@ -102,12 +105,17 @@ TEST_P(ProductScores, MultiplySumsInF32BeforeTheyAreRounded) {
     const auto backend = make_backend(name, 2);
     const NamedTensors first = run_moe(*backend, in, with(set, "first_product"));
     expect_weighed(first.at("rank0.h"),
-                   sums(*backend, first, in.at("w1"), set, "rank0.permuted", alignment), first,
+                   sums(*backend, first, in, "w1", set, "rank0.permuted", alignment), first,
                    alignment);
     const NamedTensors second = run_moe(*backend, in, with(set, "second_product"));
     expect_weighed(second.at("rank0.expert_out"),
-                   sums(*backend, second, in.at("w2"), set, "rank0.act", alignment), second,
+                   sums(*backend, second, in, "w2", set, "rank0.act", alignment), second,
                    alignment);
+    const Tensor h = sums(*backend, second, in, "w1", set, "rank0.permuted", alignment);
+    const Index rows = ends_of(second.at("rank0.experts"), alignment).as<std::int32_t>()[7];
+    for (Index i = 0; i < rows * h.extent(1); ++i) {
+      ASSERT_EQ(second.at("rank0.h").as<BF16>()[i].bits, encode<kBF16>(h.as<float>()[i]).bits) << i;
+    }
   }
 }
 
@@ -154,7 +162,7 @@ TEST(ProductScoresErrors, HaveNoGradientsAndNoFlow) {
     }
   };
   says(moe_inputs(shape(), 3), kBf16, "gradients need combine, swiglu, input or input_bf16");
-  says(moe_inputs(shape(), 3, false), {{"pipeline", "flow"}}, "pipeline flow has combine");
+  says(moe_inputs({}, 3, false), {{"pipeline", "flow"}}, "pipeline flow has combine");
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct MoeShape {
   Index width = 64;   ///< D
   Index hidden = 96;  ///< F
   Index shared = 0;   ///< S
-  bool logits_bias = false;
+  bool biases = false;
   std::vector<Index> tokens = {37};
 };
 
@@ -41,7 +41,11 @@ inline NamedTensors moe_inputs(const MoeShape& s, unsigned seed, bool backward =
   in["router"] = random_floats(Dtype::bf16, {s.experts, s.width}, seed + 1, 0);
   in["w1"] = random_floats(Dtype::bf16, {s.experts, 2 * s.hidden, s.width}, seed + 2, 1);
   in["w2"] = random_floats(Dtype::bf16, {s.experts, s.width, s.hidden}, seed + 3, 1);
-  if (s.logits_bias) in["logits.bias"] = random_floats(Dtype::bf16, {s.experts}, seed + 8, 1);
+  if (s.biases) {
+    in["logits.bias"] = random_floats(Dtype::bf16, {s.experts}, seed + 8, 1);
+    in["w1.bias"] = random_floats(Dtype::bf16, {s.experts, 2 * s.hidden}, seed + 9, 1);
+    in["w2.bias"] = random_floats(Dtype::bf16, {s.experts, s.width}, seed + 10, 1);
+  }
   if (s.shared > 0) {
     in["shared.w1"] = random_floats(Dtype::bf16, {2 * s.shared, s.width}, seed + 4, 1);
     in["shared.w2"] = random_floats(Dtype::bf16, {s.width, s.shared}, seed + 5, 1);
@@ -65,7 +69,7 @@ struct Layer {
   const char* name;
   Settings set;
   Index shared;
-  bool logits_bias = false;
+  bool biases = false;
 };
 
 /// The pipelines, recipes and options that tests run.

@@ -83,6 +83,8 @@ std::vector<Matrix<float>> MoeBlock::backward(const std::vector<Matrix<float>>& 
                       gradients[1].second.result(),
                       gradients[2].second.result(),
                       {},
+                      {},
+                      {},
                       {}});
   for (auto& [p, gradient] : gradients) p->gradient = on_host(backend_, gradient.operand());
   if (stages != nullptr) record(*stages);
