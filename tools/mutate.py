@@ -9,8 +9,10 @@ Each mutant flips a comparison, a boundary, a logical operator or a constant, or
 statement, in a copy: the source tree is only read.  The copy is compiled without optimisation, with
 the flags of build/release, and linked before the libraries there with the objects of the tests
 named (golden_test, ops_test, emu_test and formats_test must be built).  Of a header the tests named
-are compiled instead, and only what they include of it is judged.  A mutant whose tests pass has
-survived and is printed; --again takes that print and runs these alone, after new tests.
+are compiled instead, with the library's files that --through names, and only what these include of
+it is judged.  With --sanitize what is compiled is so with the address and undefined behaviour
+sanitizers, and a walk one place too far dies.  A mutant whose tests pass has survived and is
+printed; --again takes that print and runs these alone, after new tests.
 """
 import argparse
 import json
@@ -146,10 +148,15 @@ def statements_of(lines):
             begin, depth = at + 1, 0
 
 
+SANITIZED = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-D_GLIBCXX_ASSERTIONS"]
+
+
 def run(command, seconds=600, **more):
     """The exit status and what was said; not 0 where it took more seconds of a core, or 8 GB."""
     limits = ["prlimit", f"--cpu={seconds}", "--as=8000000000"]
     environment = {**os.environ, "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", **more}
+    if "ASAN_OPTIONS" in more:  # shadow memory is terabytes of addresses
+        limits.pop()
     try:
         done = subprocess.run([*limits, *command], capture_output=True, check=False, text=True,
                               errors="replace", env=environment, timeout=60 * seconds)
@@ -167,6 +174,7 @@ class Judge:
         commands = json.loads((self.build / "compile_commands.json").read_text())
         self.flags = {str(Path(c["file"]).relative_to(ROOT)): self.plain(shlex.split(c["command"]))
                       for c in commands if Path(c["file"]).is_relative_to(ROOT)}
+        self.sanitized = SANITIZED if options.sanitize else []
         self.tests = [o for name in options.tests
                       for o in sorted(self.build.glob(f"tests/CMakeFiles/*_test.dir/{name}.cc.o"))]
         if not self.tests:
@@ -186,7 +194,7 @@ class Judge:
             return
         lines = (ROOT / path).read_text().splitlines()
         self.headers.write_text("\n".join(x for x in lines if x.startswith("#include")) + "\n")
-        run([*self.flags[str(path)], "-x", "c++-header", self.headers, "-o",
+        run([*self.flags[str(path)], *self.sanitized, "-x", "c++-header", self.headers, "-o",
              f"{self.headers}.gch"])
 
     def objects(self, text, folder):
@@ -194,39 +202,40 @@ class Judge:
         if self.path.suffix == ".cc":
             source, made = folder / self.path.name, folder / "m.o"
             source.write_text(text)
-            return [([*self.flags[str(self.path)], "-iquote", ROOT / self.path.parent, "-include",
+            return [([*self.flags[str(self.path)], *self.sanitized, "-iquote", ROOT / self.path.parent, "-include",
                       self.headers, "-c", source, "-o", made], made)], self.tests
-        # A header goes before the tree's own, and into the tests alone.
+        # A header goes before the tree's own, and into the tests and the files named alone.
         source = folder / self.path
         source.parent.mkdir(parents=True)
         source.write_text(text)
+        tests = ["tests/" + str(o).split("_test.dir/")[1].removesuffix(".o") for o in self.tests]
         commands = []
-        for test in self.tests:
-            name = str(test).split("_test.dir/")[1].removesuffix(".o")
-            made = folder / f"{Path(name).stem}.o"
-            flags = self.flags[f"tests/{name}"]
-            commands.append(([flags[0], f"-I{folder}", *flags[1:], "-c",
-                              ROOT / "tests" / name, "-o", made], made))
+        for name in [*tests, *self.options.through]:
+            made = folder / (name.replace("/", "_") + ".o")
+            flags = self.flags[name]
+            commands.append(([flags[0], f"-I{folder}", *flags[1:], *self.sanitized, "-c",
+                              ROOT / name, "-o", made], made))
         return commands, []
 
     def link(self, text, folder):
         """The tests with TEXT for the file, or nothing where it does not compile."""
         commands, tests = self.objects(text, folder)
-        for command, _ in commands:
-            status, said = run(command)
-            if status != 0:
-                return None, said
+        with ThreadPoolExecutor(self.options.jobs) as pool:
+            for status, said in pool.map(lambda c: run(c[0]), commands):
+                if status != 0:
+                    return None, said
         libraries = [self.build / f"{name}.a" for name in
                      ("tests/libmxo_test_support", "libmxo_golden", "libmxo_emu", "libmxo_ops",
                       "libmxo_formats")]
-        status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", "-o", folder / "test",
+        status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", *self.sanitized, "-o", folder / "test",
                             *(o for _, o in commands), *tests, *libraries, *LIBRARIES])
         return (folder / "test" if status == 0 else None), said
 
     def passes(self, test, mutant=0):
         """Whether the tests pass with one mutant set."""
+        limit = {"ASAN_OPTIONS": "detect_leaks=0:hard_rss_limit_mb=8000"} if self.sanitized else {}
         return run([test, "--gtest_fail_fast", f"--gtest_filter={self.options.filter}"],
-                   self.options.timeout, MXO_MUTANT=str(mutant))[0] == 0
+                   self.options.timeout, MXO_MUTANT=str(mutant), **limit)[0] == 0
 
     def fate(self, text):
         """'killed', 'survived', or 'no code' where it does not compile."""
@@ -304,6 +313,9 @@ def main():
     parser.add_argument("--filter", default="*", help="of GoogleTest")
     parser.add_argument("--timeout", type=int, default=20,
                         help="seconds of a core for a run; too long is a kill")
+    parser.add_argument("--through", nargs="+", default=[], metavar="FILE",
+                        help="of the library, by which the tests reach a header")
+    parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--sample", type=int, default=0, help="so many of each file; 0: all")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--again", type=Path, help="only the survivors that this report names")

@@ -8,6 +8,7 @@
 #include "emu/cpu/isa.h"
 #include "formats/tensor.h"
 #include "ops/elementwise.h"
+#include "tests/support/named_calls.h"
 
 namespace mxo {
 namespace {
@@ -71,6 +72,57 @@ TEST_P(Elementwise, TakesRowsThatLieAcrossMemory) {
   });
   expect_same(Dtype::f32, {37}, [&](Backend& backend, Tensor& sum) {
     column_sum(backend, {.x = across, .group_ends = {}, .sum = sum.result()});
+  });
+}
+
+TEST_P(Elementwise, GivesEachGroupItsBiasAndItsSum) {
+  const Tensor x = test::normal_floats({6, 5}, 3, 1.0f);
+  const Tensor bias = test::normal_floats({3, 5}, 4, 1.0f);
+  Tensor ends(Dtype::i32, {3});
+  const std::int32_t kEnds[] = {2, 2, 5};  // none in the middle, the last row nobody's
+  std::memcpy(ends.data(), kEnds, sizeof kEnds);
+  const std::unique_ptr<Backend> backends[] = {
+      make_reference_backend(), make_cpu_backend({std::string(name_of(GetParam())), 2})};
+  for (const auto& backend : backends) {
+    Tensor out(Dtype::f32, {6, 5});
+    Tensor sum(Dtype::f32, {3, 5});
+    Tensor whole(Dtype::f32, {5});
+    add_bias(*backend, {.y = x.operand(),
+                        .bias = bias.operand(),
+                        .group_ends = ends.operand(),
+                        .out = out.result()});
+    column_sum(*backend, {.x = x.operand(), .group_ends = ends.operand(), .sum = sum.result()});
+    column_sum(*backend, {.x = x.operand(), .group_ends = ends.operand(), .sum = whole.result()});
+    for (Index n = 0; n < 5; ++n) {
+      const auto at = [&](Index row) { return x.as<float>()[row * 5 + n]; };
+      for (Index row = 0; row < 5; ++row) {
+        const float b = bias.as<float>()[(row < 2 ? 0 : 2) * 5 + n];
+        EXPECT_EQ(out.as<float>()[row * 5 + n], at(row) + b) << row;
+      }
+      EXPECT_EQ(sum.as<float>()[n], at(0) + at(1));
+      EXPECT_EQ(sum.as<float>()[5 + n], 0.0f);
+      EXPECT_EQ(sum.as<float>()[10 + n], at(2) + at(3) + at(4));
+      EXPECT_EQ(whole.as<float>()[n], at(0) + at(1) + at(2) + at(3) + at(4));
+    }
+  }
+}
+
+TEST_P(Elementwise, GivesEveryGroupTheOneBias) {
+  std::mt19937 random(5);
+  const Tensor x = any_bits(Dtype::bf16, {6, 9}, random);
+  const Tensor bias = any_bits(Dtype::f32, {9}, random);
+  Tensor ends(Dtype::i32, {2});
+  const std::int32_t kEnds[] = {4, 6};
+  std::memcpy(ends.data(), kEnds, sizeof kEnds);
+  Tensor want(Dtype::f32, {6, 9});
+  add_bias(*make_reference_backend(),
+           {.y = x.operand(), .bias = bias.operand(), .group_ends = {}, .out = want.result()});
+  expect_same(Dtype::f32, {6, 9}, [&](Backend& backend, Tensor& out) {
+    add_bias(backend, {.y = x.operand(),
+                       .bias = bias.operand(),
+                       .group_ends = ends.operand(),
+                       .out = out.result()});
+    EXPECT_EQ(std::memcmp(out.data(), want.data(), want.bytes()), 0);
   });
 }
 

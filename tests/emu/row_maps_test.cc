@@ -85,7 +85,7 @@ TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
 TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
   for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32}) {
     const Ints counts = {3, 0, 5, 1};
-    const Index width = 7;
+    const Index width = 19;  // more than there are rows
     Tensor x(dtype, {9, width});
     for (std::size_t i = 0; i < x.bytes(); ++i) x.data()[i] = static_cast<std::byte>(i % 119 + 1);
     const NamedTensors masked = call(
@@ -110,6 +110,12 @@ TEST(RowMaps, MaskedMatricesGoBothWaysInEveryType) {
     EXPECT_EQ(values_of(back.at("group_ends")), (Ints{3, 3, 8, 9}));
     EXPECT_EQ(std::memcmp(back.at("x").data(), x.data(), x.bytes()), 0);
   }
+}
+
+TEST(RowMaps, GroupsWithoutRowsEndAtTheBegin) {
+  const NamedTensors none =
+      call("rows_to_groups", {{"m_indices", ints({-1, -1})}}, {{"experts", "3"}});
+  EXPECT_EQ(values_of(none.at("group_ends")), (Ints{0, 0, 0}));
 }
 
 /// The example in the docstring of vLLM's moe_align_block_size, whose experts count from 1.

@@ -37,6 +37,8 @@ TEST(DtypeTable, NamesTheFormatsThereAreWhenAskedForAnother) {
     EXPECT_EQ(error.fault(), Fault::argument);
     EXPECT_NE(std::string(error.what()).find("e3m4"), std::string::npos);
     EXPECT_NE(std::string(error.what()).find("e4m3fnuz"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("e8m0"), std::string::npos);
+    EXPECT_EQ(std::string(error.what()).find("i16"), std::string::npos);
   }
 }
 
@@ -54,6 +56,15 @@ TEST(DtypeTable, SizesAreThoseOfTheTypesTheVisitorsName) {
       EXPECT_THROW(visit_minifloat8(row.dtype, [](auto) {}), Error) << row.name;
       EXPECT_THROW(visit_wide_float(row.dtype, [](auto) {}), Error) << row.name;
     }
+  }
+}
+
+TEST(DtypeTable, SizesAreThoseOfTheirNames) {
+  for (const DtypeRow& row : dtypes()) {
+    const std::size_t digit = row.name.find_first_of("123456789");
+    const bool byte = row.name.starts_with('e') || row.dtype == Dtype::boolean;
+    EXPECT_EQ(row.bytes, byte ? 1 : std::stoul(std::string(row.name.substr(digit))) / 8)
+        << row.name;
   }
 }
 

@@ -22,6 +22,13 @@ TEST(NearestName, AnotherWordIsNoSlip) {
   EXPECT_EQ(nearest_name("quantize", {}), "");
 }
 
+TEST(NearestName, EveryEditCostsOne) {
+  EXPECT_EQ(nearest_name("exmx", {"exmy"}), "exmy");           // a letter replaced
+  EXPECT_EQ(nearest_name("abcdefghij", {"ghij"}), "");         // six left out, three are allowed
+  EXPECT_EQ(nearest_name("abcdefghi", {"abcdef"}), "abcdef");  // three
+  EXPECT_EQ(nearest_name("ab", {"ac"}), "ac");                 // one, however short
+}
+
 TEST(NearestName, TheChoiceFollowsInEitherCase) {
   EXPECT_EQ(unknown_name("format", "e4m", {"e4m3", "bf16"}),
             "unknown format 'e4m', did you mean e4m3? There are e4m3, bf16");

@@ -14,6 +14,7 @@ TEST(OtherNames, AreReadWhateverTheirCaseAndModule) {
   EXPECT_EQ(name_here(Word::block, "per_token"), "1xK");
   EXPECT_EQ(name_here(Word::operation, "silu_and_mul"), "swiglu");
   EXPECT_EQ(name_here(Word::parameter, "renormalize"), "normalize");
+  EXPECT_EQ(name_here(Word::operation, "SILU_AND_MUL"), "swiglu");
   EXPECT_EQ(name_here(Word::sum, "DeepGEMM"), "deepgemm_sm90");
 }
 
