@@ -54,6 +54,17 @@ std::string spelt(float x) {
   return fmt::format("0x{:08X} = {:.160g}", bit_cast<std::uint32_t>(x), static_cast<double>(x));
 }
 
+/// The result, and its distance from the exact value where both are numbers.
+void show_result(float y, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  fmt::print("  result      {}\n", spelt(y));
+  if (!std::isfinite(nearest) || !std::isfinite(y) || nearest == 0 || y == 0) return;
+  fmt::print("  nearest f32 {}\n", spelt(nearest));
+  const int exponent = std::max(std::ilogb(nearest), -126);
+  fmt::print("  error       {:+.4f} ulp\n",
+             std::ldexp(static_cast<double>(y) - exact, 23 - exponent));
+}
+
 }  // namespace
 
 const ApproximateFunction* approximate_function(const std::string& name) {
@@ -66,6 +77,7 @@ const ApproximateFunction* approximate_function(const std::string& name) {
 std::vector<std::string_view> approximate_function_names() {
   std::vector<std::string_view> names;
   for (const ApproximateFunction& row : kFunctions) names.emplace_back(row.name);
+  names.emplace_back("div.full");
   return names;
 }
 
@@ -73,14 +85,25 @@ void show_function(const ApproximateFunction& function, const std::string& text)
   const float x = operand(text);
   const float y = function.of(x);
   const double exact = function.exact(static_cast<double>(x));
-  const auto nearest = static_cast<float>(exact);
   fmt::print("{}.f32 of {} on Hopper (sm_90)\n", function.name, text);
-  fmt::print("  operand     {}\n  result      {}\n", spelt(x), spelt(y));
-  if (!std::isfinite(nearest) || !std::isfinite(y) || nearest == 0 || y == 0) return;
-  fmt::print("  nearest f32 {}\n", spelt(nearest));
-  const int exponent = std::max(std::ilogb(nearest), -126);
-  fmt::print("  error       {:+.4f} ulp\n",
-             std::ldexp(static_cast<double>(y) - exact, 23 - exponent));
+  fmt::print("  operand     {}\n", spelt(x));
+  show_result(y, exact);
+}
+
+bool is_division(const std::string& name) { return name == "div.full" || name == "div.full.f32"; }
+
+void show_divisions(const std::vector<std::string>& texts) {
+  if (texts.size() % 2 != 0) {
+    throw Error(Fault::argument,
+                "div.full: found '" + texts.back() + "' alone, needs a dividend and a divisor");
+  }
+  for (std::size_t i = 0; i < texts.size(); i += 2) {
+    const float a = operand(texts[i]);
+    const float b = operand(texts[i + 1]);
+    fmt::print("div.full.f32 of {} and {} on Hopper (sm_90)\n", texts[i], texts[i + 1]);
+    fmt::print("  dividend    {}\n  divisor     {}\n", spelt(a), spelt(b));
+    show_result(div_full(a, b), static_cast<double>(a) / static_cast<double>(b));
+  }
 }
 
 }  // namespace mxo::tools

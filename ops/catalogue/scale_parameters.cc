@@ -268,7 +268,9 @@ ScaledResult scaled_outputs(std::string_view op, Staging& stage, const Parameter
   const bool blocked = set.text("scale_layout", "row_major") == "blocked";
   if (blocked) to.storage = ScaleStorage::blocked;
   if (blocked && (choice.block.rows != 1 || choice.scale != Dtype::e8m0)) {
-    refuse(op, "scale_layout: blocked needs e8m0 scales of blocks of one row");
+    refuse(op,
+           "scale_layout: blocked needs e8m0 scales of blocks of one row; 32x1 with transpose=true "
+           "has them");
   }
   std::vector<Index> scales = shape_of_scales(shape, choice.block, to.storage);
   if (grouped && shape.size() == 2) {

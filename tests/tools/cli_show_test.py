@@ -171,6 +171,12 @@ class Show(Case):
         self.assertIn("result      0xFF800000", self.ok("show", "lg2.approx.ftz", "0x1"))
         self.assertIn("result      0x3E9526AF", self.ok("show", "tanh.approx", "0.3"))
         self.refused("show", "ex2.approx", "0x1FFFFFFFF", says="needs the bits of an f32")
+        out = self.ok("show", "div.full", "0.000102", "448", "1", "0")
+        self.assertIn("result      0x347477D0", out)  # 0.000102 by fl(1 / 448), as Triton's scales
+        self.assertIn("nearest f32 0x347477CF", out)
+        self.assertIn("result      0x7F800000 = inf", out)
+        self.refused("show", "div.full", "1", says="found '1' alone, needs a dividend and a divisor")
+        self.refused("show", "div.full.f32", "1", "x", says="found 'x'")
 
     def test_rounding_is_explained(self):
         out = self.ok("show", "e4m3", "3.3")
