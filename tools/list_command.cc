@@ -14,6 +14,7 @@
 #include "formats/scale_rules.h"
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
+#include "ops/catalogue/scale_parameters.h"
 #include "ops/sums.h"
 #include "tools/codec.h"
 #include "tools/commands.h"
@@ -118,19 +119,10 @@ void list_pairs() {
   }
 }
 
-/// The name of a rule, or Error(argument) with the nearest.
-std::string_view rule_named(const std::string& name) {
-  std::vector<std::string_view> names;
-  for (const ScaleRuleRow& row : kScaleRules) {
-    if (row.name == name) return row.name;
-    if (names.empty() || names.back() != row.name) names.push_back(row.name);
-  }
-  throw Error(Fault::argument, unknown_name("rule", name, names));
-}
-
 void list_pair(const std::string& a, const std::string& b) {
   constexpr std::size_t kMostRanges = 20;
-  const std::vector<RulePair> pairs = rule_pairs(rule_named(a), rule_named(b));
+  const std::vector<RulePair> pairs =
+      rule_pairs(rule_named("--diverge", a), rule_named("--diverge", b));
   if (pairs.empty()) {
     throw Error(Fault::argument, "--diverge: found " + a + " and " + b +
                                      ", needs two rules with one type of scale and power_of_2");

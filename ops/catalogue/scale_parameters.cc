@@ -173,16 +173,18 @@ BlockExtents block_named(std::string_view op, std::string_view typed, std::strin
                  "RxK all (per_tensor)");
 }
 
+std::string_view rule_named(std::string_view op, std::string_view typed) {
+  const std::string_view name = canonical(typed);
+  if (known(name)) return name;
+  const std::string advice = advice_on(Word::rule, typed);
+  if (!advice.empty()) refuse(op, "rule: found " + std::string(typed) + ", " + advice);
+  throw Error(Fault::argument, with_nearest(std::string(op) + ": rule: found " + std::string(name),
+                                            name, unique_names(), "needs one of"));
+}
+
 const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtype scale,
                                const BlockExtents& block) {
-  const std::string_view name = canonical(typed);
-  if (!known(name)) {
-    const std::string advice = advice_on(Word::rule, typed);
-    if (!advice.empty()) refuse(op, "rule: found " + std::string(typed) + ", " + advice);
-    throw Error(Fault::argument,
-                with_nearest(std::string(op) + ": rule: found " + std::string(name), name,
-                             unique_names(), "needs one of"));
-  }
+  const std::string_view name = rule_named(op, typed);
   const ScaleRuleRow* row = find_rule(name, scale, block);
   if (row != nullptr) return *row;
   refuse(op, "rule=" + std::string(name) + ": found " + std::string(name_of(scale)) +

@@ -19,12 +19,15 @@ struct ScaleChoice {
 };
 
 /// Reads block, scale, rule, scale_mode, power_of_2, epsilon and scale_max.  Where no block is
-/// given, 1x32, or the first one of the rule; where no type of scale is, e8m0 for blocks of 32
-/// elements and f32 for others, or the one that the rule has.
-/// Names of rules are read in any case, and as people spell them ("transformer_engine").
-/// Throws Error(argument): an unknown rule, with the nearest; a rule without that type of scale,
-/// block, format or power of two; a constant that the type of scale does not have.
+/// given, the first one of the rule, 1x32 where it has any; where no type of scale is, e8m0 for
+/// blocks of 32 elements and f32 for others, or the one that the rule has. Names of rules are read
+/// in any case, and as people spell them ("transformer_engine"). Throws Error(argument): an unknown
+/// rule, with the nearest; a rule without that type of scale, block, format or power of two; a
+/// constant that the type of scale does not have.
 ScaleChoice scale_choice(std::string_view op, const Parameters& set);
+
+/// The name of a rule as rows have it.  Throws Error(argument) with what to type instead.
+std::string_view rule_named(std::string_view op, std::string_view typed);
 
 /// The row of a rule for e8m0 scales of 1x32 blocks, or f32 scales of 1x128 blocks.
 const ScaleRuleRow& scale_rule(std::string_view op, std::string_view name, Dtype scale,

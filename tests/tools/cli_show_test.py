@@ -82,6 +82,9 @@ class List(Case):
         self.assertIn("04600001..04600001 (2.63311e-36): 00 and 01", out)
         self.refused("list", "rules", "--diverge", "torchao", "deepgem",
                      says="did you mean deepgemm?")
+        self.assertEqual(self.ok("list", "rules", "--diverge", "Transformer_Engine", "OCP"),
+                         self.ok("list", "rules", "--diverge", "te", "ocp"))
+        self.refused("list", "rules", "--diverge", "mxfp8", "te", says="a format with e8m0 scales")
         self.refused("list", "rules", "--diverge", "torchao", says="needs two")
         self.refused("list", "rules", "--diverge", "jax", "deepgemm", says="one type of scale")
 
