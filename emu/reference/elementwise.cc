@@ -28,10 +28,9 @@ void ReferenceBackend::run(const AddBias& op) {
     Index row = 0;
     for (Index g = 0; g < groups_of(op.group_ends); ++g) {
       const Index end = end_of(op.group_ends, g, y.extent[0]);
-      const Index b = op.bias.rank == 1 ? 0 : g;
       for (; row < end; ++row) {
         for (Index n = 0; n < y.extent[1]; ++n) {
-          out(row, n) = rounded<Out>(to_float(y(row, n)) + to_float(bias(b, n)));
+          out(row, n) = rounded<Out>(to_float(y(row, n)) + to_float(bias(g, n)));
         }
       }
     }

@@ -28,7 +28,7 @@ inline Index end_of(const Operand& group_ends, Index g, Index rows) {
   return group_ends.given() ? group_ends.as<const std::int32_t, 1>()(g) : rows;
 }
 
-/// [N] as [1, N], [E, N] as it is.
+/// [N] as [1, N] whose one row stands for any, [E, N] as it is.
 template <typename T, typename Void>
 Matrix<T> as_rows(const AnyView<Void>& view) {
   if (view.rank == 2) return view.template as<T, 2>();

@@ -224,11 +224,13 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
   }
 }
 
-TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
+class RouterBackends : public testing::TestWithParam<const char*> {};
+
+TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
   constexpr Index tokens = 9;
   constexpr Index experts = 6;
   constexpr Index k = 3;
-  const auto cpu = make_backend("cpu", 2);
+  const auto backend = make_backend(GetParam(), 2);
   const Tensor logits = test::random_floats(Dtype::f32, {tokens, experts}, 4, 1);
   const Tensor dweights = test::random_floats(Dtype::f32, {tokens, k}, 5, 0);
   for (const RouterScore score :
@@ -237,19 +239,19 @@ TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
       Tensor chosen(Dtype::i32, {tokens, k});
       Tensor weights(Dtype::f32, {tokens, k});
       Tensor counts(Dtype::i32, {experts});
-      route(*cpu, {logits.operand(),
-                   {},
-                   chosen.result(),
-                   weights.result(),
-                   counts.result(),
-                   score,
-                   1,
-                   1,
-                   normalize,
-                   2.0f});
+      route(*backend, {logits.operand(),
+                       {},
+                       chosen.result(),
+                       weights.result(),
+                       counts.result(),
+                       score,
+                       1,
+                       1,
+                       normalize,
+                       2.0f});
       Tensor dlogits(Dtype::f32, {tokens, experts});
-      route_backward(*cpu, {logits.operand(), chosen.operand(), dweights.operand(),
-                            dlogits.result(), score, normalize, 2.0f});
+      route_backward(*backend, {logits.operand(), chosen.operand(), dweights.operand(),
+                                dlogits.result(), score, normalize, 2.0f});
       Reals z = reals(logits);
       const auto loss = [&](Index t) {
         Reals s(z.begin() + t * experts, z.begin() + (t + 1) * experts);
@@ -282,19 +284,19 @@ TEST(RouteBackward, IsTheSlopeOfTheWeightsInF64) {
   }
 }
 
-TEST(RouterGradients, AreSumsInOrder) {
+TEST_P(RouterBackends, SumGradientsInOrder) {
   constexpr Index tokens = 33;
   constexpr Index experts = 5;
   constexpr Index width = 19;
-  const auto cpu = make_backend("cpu", 2);
+  const auto backend = make_backend(GetParam(), 2);
   const Tensor dlogits = test::random_floats(Dtype::f32, {tokens, experts}, 6, 3);
   for (const Dtype dtype : {Dtype::bf16, Dtype::f32}) {
     const Tensor router = test::random_floats(dtype, {experts, width}, 7, 3);
     const Tensor x = test::random_floats(dtype, {tokens, width}, 8, 3);
     Tensor dx(Dtype::f32, {tokens, width});
     Tensor drouter(Dtype::f32, {experts, width});
-    router_gradients(
-        *cpu, {dlogits.operand(), router.operand(), x.operand(), dx.result(), drouter.result()});
+    router_gradients(*backend, {dlogits.operand(), router.operand(), x.operand(), dx.result(),
+                                drouter.result()});
     for (Index d = 0; d < width; ++d) {
       for (Index t = 0; t < tokens; ++t) {
         float sum = 0;
@@ -311,6 +313,9 @@ TEST(RouterGradients, AreSumsInOrder) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, RouterBackends, testing::Values("reference", "cpu"),
+                         [](const auto& row) { return std::string(row.param); });
 
 }  // namespace
 }  // namespace mxo

@@ -172,6 +172,17 @@ TEST(Route, OfGptOssTellsLogitsApartWhoseScoresAreZero) {
   EXPECT_EQ(second("softmax_of_chosen"), 3);
 }
 
+TEST(Route, TheOnlyOneChosenWeighsOne) {
+  for (const char* backend : {"reference", "cpu"}) {
+    for (const char* score : {"softmax_of_chosen", "softmax", "sigmoid"}) {
+      NamedTensors in;
+      in.emplace("logits", normal_floats({7, 1}, 32, 3.0f));
+      const NamedTensors out = call(backend, "route", in, {{"top_k", "1"}, {"score", score}});
+      for (Index t = 0; t < 7; ++t) EXPECT_EQ(out.at("weights").as<float>()[t], 1.0f) << score;
+    }
+  }
+}
+
 TEST(Route, LogitsInBf16AreTheirValues) {
   NamedTensors wide;
   NamedTensors narrow;
