@@ -86,6 +86,18 @@ std::vector<std::int32_t> experts_by_masks(const std::vector<float>& score,
   return experts;
 }
 
+TEST(Route, AGroupOfOneExpertScoresAsItDoes) {
+  Tensor logits(Dtype::f32, {1, 4});
+  const float kLogits[] = {3.0f, 1.0f, 2.0f, 0.0f};
+  std::memcpy(logits.data(), kLogits, sizeof kLogits);
+  for (const char* backend : {"reference", "cpu"}) {
+    const NamedTensors out = call(backend, "route", {{"logits", logits}},
+                                  {{"top_k", "2"}, {"groups", "4"}, {"limited_groups", "2"}});
+    EXPECT_EQ(out.at("experts").as<std::int32_t>()[0], 0);
+    EXPECT_EQ(out.at("experts").as<std::int32_t>()[1], 2);
+  }
+}
+
 TEST(Route, GroupsOfDeepSeekAreScoredAndMaskedAsItsModelsDo) {
   const Index tokens = 200;
   const Index experts = 32;

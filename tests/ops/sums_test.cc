@@ -87,6 +87,41 @@ TEST(Sums, KeysTakeTheirEndsAndNothingBeyond) {
   EXPECT_EQ(longer.tile % 24, 0) << "a tile holds whole instructions";
 }
 
+TEST(Sums, WithoutKeysAreTheRowsOfTheTable) {
+  for (const SumRow& row : sums()) {
+    const std::vector<std::string> set{"sum=" + std::string(row.name)};
+    EXPECT_EQ(sum_from(settings(set), row.kind), row.sum) << row.name << " " << row.operands;
+  }
+}
+
+TEST(Sums, FoldsAreNamedAsTheyPrint) {
+  for (const Fold fold : {Fold::term, Fold::x_then_w, Fold::joint, Fold::joint_add, Fold::after}) {
+    const std::vector<std::string> set{"sum=ada_mma", "sum.fold=" + std::string(name_of(fold))};
+    EXPECT_EQ(sum_from(settings(set), OperandKind::fp8).fold, fold) << name_of(fold);
+  }
+  EXPECT_THROW(sum_from(settings({"sum=ada_mma", "sum.fold=both"}), OperandKind::fp8), Error);
+}
+
+TEST(Sums, TilesAreWholeInstructionsWithinTheirEnds) {
+  const auto tile_of = [](const std::string& chunk, Index tile) {
+    return sum_from(
+               settings({"sum=ada_mma", "sum.chunk=" + chunk, "sum.tile=" + std::to_string(tile)}),
+               OperandKind::fp8)
+        .tile;
+  };
+  EXPECT_EQ(tile_of("1", 32), 32);
+  EXPECT_EQ(tile_of("24", 24), 24);
+  EXPECT_EQ(tile_of("1", 1 << 24), 1 << 24);
+  EXPECT_THROW(tile_of("1", (1 << 24) + 32), Error);
+  EXPECT_THROW(tile_of("1", 0), Error);
+  EXPECT_THROW(tile_of("24", 32), Error);
+  for (int chunk = 1; chunk <= 1024; ++chunk) {
+    const std::vector<std::string> set{"sum=ada_mma", "sum.chunk=" + std::to_string(chunk)};
+    const Accumulation sum = sum_from(settings(set), OperandKind::fp8);
+    EXPECT_EQ(sum.tile % sum.instruction, 0) << chunk;
+  }
+}
+
 TEST(Sums, OutputsAreMantissasAndRoundings) {
   struct Row {
     const char* name;
@@ -97,10 +132,12 @@ TEST(Sums, OutputsAreMantissasAndRoundings) {
                          Row{"rne_f32", 23, StepRounding::nearest_even},
                          Row{"rz_e8m13", 13, StepRounding::toward_zero},
                          Row{"rne_f16", 10, StepRounding::nearest_even}}) {
-    const Accumulation sum = sum_from(
-        settings({"sum=ada_mma", std::string("sum.output=") + row.name}), OperandKind::fp8);
-    EXPECT_EQ(sum.mantissa, row.mantissa) << row.name;
-    EXPECT_EQ(sum.rounding, row.rounding) << row.name;
+    for (const char* machine : {"sum=ada_mma", "sum=b200_tcgen05"}) {
+      const Accumulation sum =
+          sum_from(settings({machine, std::string("sum.output=") + row.name}), OperandKind::fp8);
+      EXPECT_EQ(sum.mantissa, row.mantissa) << row.name;
+      EXPECT_EQ(sum.rounding, row.rounding) << row.name;
+    }
   }
 }
 
