@@ -23,6 +23,10 @@ function(mxo_floor name)
     list(REMOVE_ITEM sources ${arm})
   endif()
   add_library(mxo_${name} STATIC ${sources})
+  # Where several sources are compiled as one (CMAKE_UNITY_BUILD, the presets that only tests use),
+  # engines and entries of the catalogue are not: each has functions and tables of the same names.
+  list(FILTER sources INCLUDE REGEX "^(ops/catalogue|emu/cpu/(models|gemm/engines|gemm/kernels))/")
+  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(mxo::${name} ALIAS mxo_${name})
   set_target_properties(mxo_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(mxo_${name} PUBLIC cxx_std_20)

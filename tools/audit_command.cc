@@ -20,7 +20,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct AuditArguments {
   std::string gate;
   std::string command;
   int row = 0;
@@ -65,7 +65,7 @@ void print(const Audited& a) {
              a.max_ulp, decibel_text(a.sqnr));
 }
 
-int audit_gate(const Options& options, const Settings& settings) {
+int audit_gate(const AuditArguments& options, const Settings& settings) {
   if (options.gate.empty() == options.command.empty()) {
     throw Error(Fault::argument, "needs --gate or --command, one of them");
   }
@@ -120,8 +120,8 @@ int audit_gate(const Options& options, const Settings& settings) {
   return missed == 0 ? kAgree : kDisagree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<AuditArguments>();
   app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound");
   app.add_option("--command", options->command,
                  "your own gate: 'g {expected} {actual}', which exits with 0 where it passes");
@@ -133,6 +133,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kAudit{"audit", "which faults of real kernels a gate lets through", prepare};
+const Command kAudit{"audit", "which faults of real kernels a gate lets through", prepare_audit};
 
 }  // namespace mxo::tools

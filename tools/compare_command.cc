@@ -24,7 +24,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct CompareArguments {
   std::string expected;
   std::vector<std::string> repeats;
   std::string actual;
@@ -39,7 +39,7 @@ struct Options {
 };
 
 /// Throws Error(argument) unless the gate takes a sum and there is one of that name.
-void check_sum(const Options& options, const Gate& gate) {
+void check_sum(const CompareArguments& options, const Gate& gate) {
   if (options.sum.empty()) return;
   if (gate.kind != Gate::Kind::bound) {
     throw Error(Fault::argument, "--sum: found gate " + options.gate + ", needs --gate bound");
@@ -63,7 +63,7 @@ std::optional<std::uint8_t> sentinel_of(const std::string& text) {
   return static_cast<std::uint8_t>(byte);
 }
 
-CallGiven call_given(const Options& options) {
+CallGiven call_given(const CompareArguments& options) {
   CallGiven given;
   if (options.op.empty()) {
     if (options.inputs.empty() && options.settings.empty()) return given;
@@ -86,7 +86,7 @@ constexpr int kMostExplained = 20;
 constexpr Index kLargestExplained = Index{1} << 22;
 
 /// Why cases of a suite fail, for those who read a page.
-void explain_failures(Report& report, const Options& options, const Settings& settings) {
+void explain_failures(Report& report, const CompareArguments& options, const Settings& settings) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (!fs::is_directory(options.expected, error)) return;
@@ -114,7 +114,7 @@ void explain_failures(Report& report, const Options& options, const Settings& se
 }
 
 /// The command line that repeats a comparison, reports left out.
-std::string command_of(const Options& options) {
+std::string command_of(const CompareArguments& options) {
   std::string text = "mxo compare " + options.expected + " " + options.actual;
   const auto add = [&text](const char* name, const std::string& value) {
     if (!value.empty()) text += std::string(" ") + name + " " + value;
@@ -131,7 +131,7 @@ std::string command_of(const Options& options) {
 }
 
 /// Runs against each other, and nothing expected of them.
-int compare_runs(const Options& options, const Settings& settings) {
+int compare_runs(const CompareArguments& options, const Settings& settings) {
   if (!options.report.junit.empty() || !options.report.html.empty()) {
     throw Error(Fault::argument, "--repeat: found --junit or --html, needs --json or none");
   }
@@ -152,7 +152,7 @@ int compare_runs(const Options& options, const Settings& settings) {
   return report.stable() ? kAgree : kDisagree;
 }
 
-int compare_to_expected(const Options& options, const Settings& settings) {
+int compare_to_expected(const CompareArguments& options, const Settings& settings) {
   if (!options.repeats.empty()) {
     if (!options.expected.empty()) {
       throw Error(Fault::argument, "--repeat: found EXPECTED, needs outputs of runs only");
@@ -177,8 +177,8 @@ int compare_to_expected(const Options& options, const Settings& settings) {
   return deliver(report, options.report, settings);
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<CompareArguments>();
   app.add_option("EXPECTED", options->expected, "a .safetensors or .npy, or a suite");
   app.add_option("ACTUAL", options->actual,
                  "a file of the same tensors, or a directory of CASE.safetensors");
@@ -214,6 +214,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kCompare{"compare", "outputs of a kernel against what is expected", prepare};
+const Command kCompare{"compare", "outputs of a kernel against what is expected", prepare_compare};
 
 }  // namespace mxo::tools

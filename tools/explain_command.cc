@@ -16,7 +16,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct ExplainArguments {
   std::string expected;
   std::string actual;
   std::string op;
@@ -54,7 +54,7 @@ Known known_case(const std::filesystem::path& path) {
 }
 
 /// --op OP on the operands of a file.
-Known known_call(const Options& options, Backend& backend, World& world) {
+Known known_call(const ExplainArguments& options, Backend& backend, World& world) {
   Known known;
   Parameters set;
   for (const std::string& assignment : options.settings) set.set(assignment);
@@ -76,7 +76,7 @@ void print(const Explanation& e) {
   if (!e.pattern.empty()) fmt::print("  {}\n", e.pattern);
 }
 
-int explain_file(const Options& options, const Settings& settings) {
+int explain_file(const ExplainArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   if (options.op.empty() && !options.settings.empty()) {
     throw Error(Fault::argument, "--set: needs --op; a case brings its own parameters");
@@ -108,8 +108,8 @@ int explain_file(const Options& options, const Settings& settings) {
   return settled ? kAgree : kDisagree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<ExplainArguments>();
   app.add_option("CASE", options->expected,
                  "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
       ->required();
@@ -123,6 +123,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kExplain{"explain", "why an output differs: what the kernel did, measured", prepare};
+const Command kExplain{"explain", "why an output differs: what the kernel did, measured",
+                       prepare_explain};
 
 }  // namespace mxo::tools

@@ -87,7 +87,7 @@ int read_outputs(const std::string& directory, const Settings& settings) {
   return all_fit ? kAgree : kDisagree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
+std::function<int()> prepare_fingerprint(CLI::App& app, const Settings& settings) {
   const auto directory = std::make_shared<std::string>();
   const auto reads = std::make_shared<bool>(false);
   CLI::App* generate = app.add_subcommand("generate", "write the operands");
@@ -103,6 +103,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kFingerprint{"fingerprint", "how a kernel adds, inferred from its outputs", prepare};
+const Command kFingerprint{"fingerprint", "how a kernel adds, inferred from its outputs",
+                           prepare_fingerprint};
 
 }  // namespace mxo::tools

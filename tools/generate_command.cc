@@ -10,13 +10,13 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct GenerateArguments {
   std::string directory;
   GenerateOptions suite;
   bool native = false;
 };
 
-int generate_suite(Options& options, const Settings& settings) {
+int generate_suite(GenerateArguments& options, const Settings& settings) {
   if (options.native) options.suite.spelling = Spelling::native;
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
   const std::unique_ptr<World> world = make_in_process_world();
@@ -32,8 +32,8 @@ int generate_suite(Options& options, const Settings& settings) {
   return kAgree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<GenerateArguments>();
   app.add_option("DIR", options->directory, "where to; must not exist or be empty")->required();
   app.add_option("--suite", options->suite.suite, "which suite (mxo list suites)")
       ->capture_default_str();
@@ -48,6 +48,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kGenerate{"generate", "a suite of golden vectors on disk", prepare};
+const Command kGenerate{"generate", "a suite of golden vectors on disk", prepare_generate};
 
 }  // namespace mxo::tools

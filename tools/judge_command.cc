@@ -16,7 +16,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct JudgeArguments {
   std::string trace;
   std::string other;  ///< with --diff
   bool diff = false;
@@ -86,7 +86,7 @@ std::string text(const Finding& finding) {
   return finding.cause.empty() ? figures : figures + "; " + finding.cause;
 }
 
-int judge_trace(const Options& options, const Settings& settings) {
+int judge_trace(const JudgeArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   Index count[3] = {};
   Index unkept = 0;
@@ -120,7 +120,7 @@ void print_side(Backend& backend, const std::string& trace, const TraceRecord& r
   fmt::print("  {}: against the exact sum {}\n", trace, text(judge_record(backend, trace, record)));
 }
 
-int diff_traces(const Options& options, const Settings& settings) {
+int diff_traces(const JudgeArguments& options, const Settings& settings) {
   const Trace traces[] = {read_trace(options.trace), read_trace(options.other)};
   const std::vector<TraceRecord>& a = traces[0].records;
   const std::vector<TraceRecord>& b = traces[1].records;
@@ -162,7 +162,7 @@ int diff_traces(const Options& options, const Settings& settings) {
   return kAgree;
 }
 
-int judge(const Options& options, const Settings& settings) {
+int judge(const JudgeArguments& options, const Settings& settings) {
   if (options.diff == options.other.empty()) {
     throw Error(Fault::argument, options.diff ? "--diff: found one trace, needs two"
                                               : "found two traces, needs --diff");
@@ -170,8 +170,8 @@ int judge(const Options& options, const Settings& settings) {
   return options.diff ? diff_traces(options, settings) : judge_trace(options, settings);
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_judge(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<JudgeArguments>();
   app.add_option("TRACE", options->trace, "a directory that mxoracle.torch.Recorder wrote")
       ->required();
   app.add_option("OTHER", options->other, "with --diff: the trace of another run");
@@ -182,6 +182,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 }  // namespace
 
 const Command kJudge{"judge", "the recorded products of a running model, or where two runs part",
-                     prepare};
+                     prepare_judge};
 
 }  // namespace mxo::tools

@@ -184,7 +184,7 @@ void list_sums() {
   }
 }
 
-struct Options {
+struct ListArguments {
   std::string subject;
   std::string name;
   std::string other;
@@ -209,7 +209,7 @@ constexpr Subject kSubjects[] = {
     {"sums", "how products can be summed, and how we know", list_sums},
 };
 
-int list(const Options& options) {
+int list(const ListArguments& options) {
   if (options.subject.empty()) {
     for (const Subject& subject : kSubjects) {
       fmt::print("mxo list {:<13} {}\n", subject.name, subject.what);
@@ -249,8 +249,8 @@ int list(const Options& options) {
   throw Error(Fault::argument, unknown_name("subject", options.subject, names));
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings&) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_list(CLI::App& app, const Settings&) {
+  const auto options = std::make_shared<ListArguments>();
   app.add_option("SUBJECT", options->subject,
                  "ops, formats, rules, backends, communicators, suites or sums");
   app.add_option("NAME", options->name, "one operator, in full; with --diverge a rule");
@@ -264,6 +264,6 @@ std::function<int()> prepare(CLI::App& app, const Settings&) {
 }  // namespace
 
 const Command kList{"list", "operators, formats, rules, backends, communicators, suites, sums",
-                    prepare};
+                    prepare_list};
 
 }  // namespace mxo::tools

@@ -15,7 +15,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct MuseumArguments {
   int row = 0;
   std::uint64_t seed = 1;
   bool markdown = false;
@@ -32,7 +32,7 @@ void print_row(const Exhibit& exhibit, const Looked& seen,
   }
 }
 
-int show(const Options& options, const Settings& settings) {
+int show(const MuseumArguments& options, const Settings& settings) {
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   const std::unique_ptr<World> world = make_world("in_process");
   std::vector<Exhibit> chosen;
@@ -66,8 +66,8 @@ int show(const Options& options, const Settings& settings) {
   return named == chosen.size() ? kAgree : kDisagree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_museum(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<MuseumArguments>();
   app.add_option("--row", options->row, "this row of the museum only");
   app.add_option("--seed", options->seed, "of the operands");
   app.add_flag("--markdown", options->markdown, "the table of docs/museum.md");
@@ -76,7 +76,8 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kMuseum{
-    "museum", "faults that real kernels had, and what compare and explain say of them", prepare};
+const Command kMuseum{"museum",
+                      "faults that real kernels had, and what compare and explain say of them",
+                      prepare_museum};
 
 }  // namespace mxo::tools

@@ -13,7 +13,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct ReduceArguments {
   std::string whole;
   std::string actual;
   std::string output;
@@ -38,7 +38,7 @@ std::optional<NamedTensors> run_kernel(const std::string& command, const WholeCa
   }
 }
 
-int reduce(const Options& options, const Settings& settings) {
+int reduce(const ReduceArguments& options, const Settings& settings) {
   if (options.actual.empty() && options.command.empty()) {
     throw Error(Fault::argument, "needs ACTUAL, or --command that makes it");
   }
@@ -64,8 +64,8 @@ int reduce(const Options& options, const Settings& settings) {
   return kAgree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_reduce(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<ReduceArguments>();
   app.add_option("CASE", options->whole, "SUITE/cases/ID.safetensors, which ACTUAL fails")
       ->required();
   app.add_option("ACTUAL", options->actual, "outputs under their operand names");
@@ -85,6 +85,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kReduce{"reduce", "a failing case made as small as it still fails", prepare};
+const Command kReduce{"reduce", "a failing case made as small as it still fails", prepare_reduce};
 
 }  // namespace mxo::tools

@@ -16,7 +16,7 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct RunArguments {
   std::string op;
   std::vector<std::string> inputs;
   std::string output;
@@ -26,7 +26,7 @@ struct Options {
   bool keep_stages = false;
 };
 
-Parameters parameters_of(const Options& options) {
+Parameters parameters_of(const RunArguments& options) {
   Parameters parameters;
   for (const std::string& assignment : options.settings) parameters.set(assignment);
   if (options.keep_stages) parameters.set("keep_stages", "true");
@@ -43,7 +43,7 @@ NamedTensors read_input(const std::string& text) {
   return tensors;
 }
 
-NamedTensors read_inputs(const Options& options) {
+NamedTensors read_inputs(const RunArguments& options) {
   NamedTensors all;
   for (const std::string& text : options.inputs) {
     for (auto& [name, tensor] : read_input(text)) {
@@ -68,7 +68,7 @@ std::string question_of(std::string_view op, const Parameters& parameters,
 }
 
 /// The file must be one that can hold the outputs, and no operand.
-void check_output(const Options& options) {
+void check_output(const RunArguments& options) {
   const std::filesystem::path output = options.output;
   if (output.extension() == ".npy") {
     throw Error(Fault::argument,
@@ -98,7 +98,7 @@ void describe_call(std::string_view op, const Parameters& parameters, const Name
   if (ends != inputs.end()) file.tensors.emplace("group_ends", ends->second);
 }
 
-int run(const Options& options, const Settings& settings) {
+int run(const RunArguments& options, const Settings& settings) {
   check_output(options);
   const CatalogueEntry& entry = operator_named(options.op);
   const Parameters parameters = parameters_of(options);
@@ -123,8 +123,8 @@ int run(const Options& options, const Settings& settings) {
   return kAgree;
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_run(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<RunArguments>();
   app.add_option("OP", options->op, "the operator (mxo list ops)")->required();
   app.add_option("--input", options->inputs,
                  "tensors under operand names: .safetensors, or [NAME=]FILE.npy; may be repeated")
@@ -144,6 +144,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kRun{"run", "one operator on the tensors of a file", prepare};
+const Command kRun{"run", "one operator on the tensors of a file", prepare_run};
 
 }  // namespace mxo::tools

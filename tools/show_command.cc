@@ -210,13 +210,13 @@ const Codec& codec_named(const std::string& name) {
   throw Error(Fault::argument, unknown_name("format or function", name, names));
 }
 
-struct Options {
+struct ShowArguments {
   std::string format;
   std::vector<std::string> values;
 };
 
-std::function<int()> prepare(CLI::App& app, const Settings&) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_show(CLI::App& app, const Settings&) {
+  const auto options = std::make_shared<ShowArguments>();
   app.add_option("FORMAT", options->format,
                  "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
                  "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, lg2.approx, each also "
@@ -245,6 +245,6 @@ std::function<int()> prepare(CLI::App& app, const Settings&) {
 
 }  // namespace
 
-const Command kShow{"show", "what a code means, and which code a value gets", prepare};
+const Command kShow{"show", "what a code means, and which code a value gets", prepare_show};
 
 }  // namespace mxo::tools

@@ -81,7 +81,7 @@ void print_results(const std::vector<NamedResult>& results, const TrainJob& job)
 }
 
 /// What the command line says.
-struct Options {
+struct TrainArguments {
   std::string replay;
   std::vector<std::string> digests;
   std::vector<std::string> recipes;
@@ -102,7 +102,7 @@ std::string question_of(const TrainJob& job, const std::vector<std::string>& rec
   return question;
 }
 
-int run_training(Options options, const Settings& settings) {
+int run_training(TrainArguments options, const Settings& settings) {
   TrainJob& job = options.job;
   job.backend = settings.backend.empty() ? "cpu" : settings.backend;
   job.threads = settings.threads;
@@ -128,7 +128,7 @@ int run_training(Options options, const Settings& settings) {
   return kAgree;
 }
 
-void add_run_options(CLI::App& app, Options& options) {
+void add_run_options(CLI::App& app, TrainArguments& options) {
   TrainJob& job = options.job;
   TrainOptions& o = job.options;
   app.add_option("--recipe", options.recipe,
@@ -164,8 +164,8 @@ void add_run_options(CLI::App& app, Options& options) {
   app.add_flag("--resume", job.resume, "go on from the checkpoint in --output");
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<TrainArguments>();
   add_run_options(app, *options);
   app.add_option("--replay", options->replay,
                  "repeat the training steps of a capture and compare weights and outputs");
@@ -181,6 +181,7 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 
 }  // namespace
 
-const Command kTrain{"train", "train in emulated precision, or repeat what a GPU trained", prepare};
+const Command kTrain{"train", "train in emulated precision, or repeat what a GPU trained",
+                     prepare_train};
 
 }  // namespace mxo::tools

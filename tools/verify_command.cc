@@ -9,12 +9,12 @@
 namespace mxo::tools {
 namespace {
 
-struct Options {
+struct VerifyArguments {
   std::string directory;
   ReportOptions report;
 };
 
-int verify_suite(const Options& options, const Settings& settings) {
+int verify_suite(const VerifyArguments& options, const Settings& settings) {
   options.report.keep({});
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
   const std::unique_ptr<World> world = make_in_process_world();
@@ -27,8 +27,8 @@ int verify_suite(const Options& options, const Settings& settings) {
   return deliver(report, options.report, settings);
 }
 
-std::function<int()> prepare(CLI::App& app, const Settings& settings) {
-  const auto options = std::make_shared<Options>();
+std::function<int()> prepare_verify(CLI::App& app, const Settings& settings) {
+  const auto options = std::make_shared<VerifyArguments>();
   app.add_option("DIR", options->directory, "a directory that mxo generate wrote")->required();
   options->report.add_to(app);
   return [options, &settings] {
@@ -40,6 +40,6 @@ std::function<int()> prepare(CLI::App& app, const Settings& settings) {
 }  // namespace
 
 const Command kVerify{"verify", "a suite against its checksums and against the definition",
-                      prepare};
+                      prepare_verify};
 
 }  // namespace mxo::tools

@@ -75,6 +75,8 @@ Call mx_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
   return make_call("grouped_matmul", in, {});
 }
 
+Call mx_operands(Backend& backend, World&, std::uint64_t seed) { return mx_product(backend, seed); }
+
 Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size) {
   NamedTensors in;
   put(in, "x",

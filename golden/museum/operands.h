@@ -25,6 +25,8 @@ struct ProductSize {
 
 /// grouped_matmul with MX operands, block-wise f32 scales, row-wise ones, or bf16 operands.
 Call mx_product(Backend& backend, std::uint64_t seed, const ProductSize& size = {});
+/// mx_product as an exhibit asks for it.
+Call mx_operands(Backend& backend, World& world, std::uint64_t seed);
 Call blockwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size = {});
 Call rowwise_product(Backend& backend, std::uint64_t seed, const ProductSize& size = {});
 Call bf16_product(std::uint64_t seed, const ProductSize& size = {});

@@ -214,40 +214,41 @@ Answer one_unit_high(Backend&, const Call& call, const NamedTensors& right) {
   });
 }
 
-constexpr std::string_view kOp = "quantize";
+constexpr std::string_view kQuantiserOp = "quantize";
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kQuantiserExhibits[] = {
     {37, "vllm-project/vllm#53110, #53668", "scale = floor(log2(amax)) + 127, no emax",
-     "scale.rule", "", kOp, rows_to_quantize, no_emax},
-    {38, "MLX", "the nearest exponent", "scale.rule", "", kOp, rows_to_quantize, nearest_exponent},
-    {38, "flashinfer trace reference", "floor(log2(amax/448))", "scale.rule", "", kOp,
+     "scale.rule", "", kQuantiserOp, rows_to_quantize, no_emax},
+    {38, "MLX", "the nearest exponent", "scale.rule", "", kQuantiserOp, rows_to_quantize,
+     nearest_exponent},
+    {38, "flashinfer trace reference", "floor(log2(amax/448))", "scale.rule", "", kQuantiserOp,
      rows_to_quantize, floor_quotient},
-    {39, "sgl-project/sglang#37140", "ties away from zero", "codes.rule", "away", kOp,
+    {39, "sgl-project/sglang#37140", "ties away from zero", "codes.rule", "away", kQuantiserOp,
      rows_to_quantize, away},
-    {39, "sgl-project/sglang#37140", "448 for everything above 256", "codes.rule", "256", kOp,
-     rows_to_quantize, all_to_448},
-    {40, "casts without rounding", "codes are truncated", "codes.rule", "toward zero", kOp,
+    {39, "sgl-project/sglang#37140", "448 for everything above 256", "codes.rule", "256",
+     kQuantiserOp, rows_to_quantize, all_to_448},
+    {40, "casts without rounding", "codes are truncated", "codes.rule", "toward zero", kQuantiserOp,
      rows_to_quantize, cut},
     {41, "sgl-project/sglang#28418", "codes made with the f32 scale, scale rounded up afterwards",
-     "codes.rule|scale.rule", "", kOp, blockwise_operands, rounded_afterwards},
-    {42, "aiter before #3212", "(amax + 0x200000), exponent - 8", "scale.rule", "", kOp,
+     "codes.rule|scale.rule", "", kQuantiserOp, blockwise_operands, rounded_afterwards},
+    {42, "aiter before #3212", "(amax + 0x200000), exponent - 8", "scale.rule", "", kQuantiserOp,
      rows_to_quantize, aiter_even},
     {43, "sgl-project/sglang#32616, #33533", "multiplier one unit in the last place high",
-     "codes.rule", "", kOp, blockwise_operands, one_unit_high},
-    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "deepgemm", kOp,
-     blockwise_operands, deepgemm},
-    {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16|codes.rule", "bf16", kOp,
-     fine_operands, bf16_first},
-    {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", kOp,
+     "codes.rule", "", kQuantiserOp, blockwise_operands, one_unit_high},
+    {44, "stacks' own rules", "DeepGEMM's rule judged by torchao's", "scale.rule", "deepgemm",
+     kQuantiserOp, blockwise_operands, deepgemm},
+    {45, "Megatron-LM#6588", "bf16 rounding before the cast", "x=bf16|codes.rule", "bf16",
+     kQuantiserOp, fine_operands, bf16_first},
+    {49, "stored scale", "s is stored instead of 1/s", "scale.rule", "inverse", kQuantiserOp,
      blockwise_operands, inverse_stored},
     {51, "one side only", "subnormal codes are flushed", "value.subnormals_flushed|codes.rule", "",
-     kOp, rows_to_quantize, flushed},
-    {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", kOp,
+     kQuantiserOp, rows_to_quantize, flushed},
+    {51, "one side only", "clamped below the maximum", "codes.rule|value.clamped", "", kQuantiserOp,
      rows_to_quantize, clamped},
 };
 
 }  // namespace
 
-std::span<const Exhibit> quantiser_exhibits() { return kExhibits; }
+std::span<const Exhibit> quantiser_exhibits() { return kQuantiserExhibits; }
 
 }  // namespace mxo

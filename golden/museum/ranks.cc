@@ -181,7 +181,7 @@ Answer scales_thrown_away(Backend& b, const Call& call, const NamedTensors& righ
   return out;
 }
 
-constexpr Exhibit kExhibits[] = {
+constexpr Exhibit kRankExhibits[] = {
     {16, "vllm-project/vllm#43694", "router weights are applied twice", "weights=twice", "",
      "combine", combine_operands, weights_twice},
     {16, "sgl-project/sglang#33669", "router weights are not applied at all", "weights=left_out",
@@ -200,6 +200,6 @@ constexpr Exhibit kExhibits[] = {
 
 }  // namespace
 
-std::span<const Exhibit> rank_exhibits() { return kExhibits; }
+std::span<const Exhibit> rank_exhibits() { return kRankExhibits; }
 
 }  // namespace mxo
