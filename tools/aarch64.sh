@@ -27,7 +27,8 @@ cmake --preset aarch64 -Wno-dev >/dev/null
 cmake --build --preset aarch64 -j"$(nproc)" --target formats_test ops_test house_test emu_test
 
 # Sweeps over shapes and strides take minutes under an emulator and no other path than these.
-emu="*Captures*:Convert.*:Quantize.Odd*:F32Scales.*:Swiglu.*:ScalingAwareTranspose.*:Layouts*.*"
+emu="*Captures*:*Captured*:*StackRule*:*StackGates*:ElementRoundings*.*:TensorScales*.*:PackedScales.*"
+emu="$emu:Convert.*:Quantize.Odd*:F32Scales.*:Swiglu.*:ScalingAwareTranspose.*:Layouts*.*"
 emu="$emu:*GemmEngines*:*GemmStages*:SliceEncoding.*:LibraryProducts.*:Sums*.*:ExactSum*.*"
 run() {
   qemu-aarch64 "build/aarch64/tests/$1" --gtest_brief=1 "${2:-}"
