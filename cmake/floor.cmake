@@ -4,6 +4,20 @@
 #   mxo_floor(NAME [LINK floors below...] [PRIVATE third parties...])
 #
 # Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
+# Sources that are compiled as one where CMAKE_UNITY_BUILD is on, in the presets that only tests use:
+# those of a folder with one initial, so that a new file joins a group and leaves the others alone.
+# Engines and entries of the catalogue stay apart: they have functions and tables of the same names.
+function(mxo_groups target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+  foreach(source ${ARGN})
+    if(NOT source MATCHES "^(ops/catalogue|emu/cpu/(models|gemm/engines|gemm/kernels))/")
+      string(REGEX REPLACE "/(.)[^/]*$" "_\\1" group ${source})
+      string(MAKE_C_IDENTIFIER ${group} group)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${group})
+    endif()
+  endforeach()
+endfunction()
+
 function(mxo_floor name)
   cmake_parse_arguments(floor "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
@@ -23,10 +37,7 @@ function(mxo_floor name)
     list(REMOVE_ITEM sources ${arm})
   endif()
   add_library(mxo_${name} STATIC ${sources})
-  # Where several sources are compiled as one (CMAKE_UNITY_BUILD, the presets that only tests use),
-  # engines and entries of the catalogue are not: each has functions and tables of the same names.
-  list(FILTER sources INCLUDE REGEX "^(ops/catalogue|emu/cpu/(models|gemm/engines|gemm/kernels))/")
-  set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  mxo_groups(mxo_${name} ${sources})
   add_library(mxo::${name} ALIAS mxo_${name})
   set_target_properties(mxo_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_features(mxo_${name} PUBLIC cxx_std_20)

@@ -77,7 +77,7 @@ void choose(Tensor& x, const Tensor& chosen, Index experts) {
   }
 }
 
-NamedTensors operands(const SelectionCase& c, const Variant& v, bool shared,
+NamedTensors operands(const SelectionCase& c, const LayerVariant& v, bool shared,
                       const InputStream& in) {
   NamedTensors tensors;
   const std::vector<Tensor> chosen = selections(c, in);

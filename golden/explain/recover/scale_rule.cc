@@ -119,7 +119,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
 
 namespace {
 
-struct Quotient {
+struct ScaleQuotient {
   const char* words;
   bool inverse;  ///< s = max / amax is what is stored
   float (*of)(float amax, float max);
@@ -138,7 +138,7 @@ float f64_quotient(float a, float max) {
 }
 float product(float a, float max) { return max * (1.0f / a); }
 
-constexpr Quotient kQuotients[] = {
+constexpr ScaleQuotient kQuotients[] = {
     {"amax / max", false, divided},
     {"amax * fl(1 / max)", false, by_reciprocal},
     {"1 / fl(max / amax) from f64", false, f64_inverse},
@@ -173,7 +173,7 @@ constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
 
 constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
 
-bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const Quotient& q,
+bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const ScaleQuotient& q,
            float max, float floor, Power power) {
   for (std::size_t b = 0; b < amax.size(); ++b) {
     if (std::isnan(amax[b]) || (floor == 0.0f && amax[b] == 0.0f)) continue;
