@@ -11,6 +11,7 @@ namespace mxo {
 namespace {
 
 float silu(float a) { return a * sigmoid_rn(a); }
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
 
 struct Activation {
@@ -46,6 +47,10 @@ constexpr Activation kActivations[] = {
      [](float a, float b) { return div_full(a, triton_divisor(a)) * b; }},
     {"added", "up is added to silu of the gate rather than multiplied",
      [](float a, float b) { return silu(a) + b; }},
+    {"sigma_bf16", "sigma is rounded to bf16 before it is multiplied",
+     [](float a, float b) { return a * by_bf16(sigmoid_rn(a)) * b; }},
+    {"sigma_silu_bf16", "sigma and silu are each rounded to bf16 before they are multiplied",
+     [](float a, float b) { return by_bf16(a * by_bf16(sigmoid_rn(a))) * b; }},
     {"up_first", "gate and up are multiplied before sigma is",
      [](float a, float b) { return a * b * sigmoid_rn(a); }},
 };
@@ -175,8 +180,9 @@ void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
   if (call.op != "swiglu") return;
   for (const Activation& a : kActivations) {
     // Another arithmetic is that of every element, or of none.
+    const std::string_view id = a.id;
     const bool same_function =
-        std::string_view(a.id).starts_with("triton") || std::string_view(a.id) == "up_first";
+        id.starts_with("triton") || id.starts_with("sigma_") || id == "up_first";
     add(
         "activation=" + std::string(a.id), a.phrase,
         [of = a.of](const Call& c, NamedTensors& out) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/explain/output.h"
 #include "golden/explain/product.h"
 #include "golden/explain/reading.h"
 
@@ -60,5 +61,8 @@ void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+/// Rows of x that a column sum came short of, measured.
+void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 
 }  // namespace mxo

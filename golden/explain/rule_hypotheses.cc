@@ -266,6 +266,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_partial_hypotheses(call, list);
   add_setting_hypotheses(call, list);
   add_left_out_hypotheses(call, list);
+  add_elementwise_hypotheses(call, list);
   return list;
 }
 

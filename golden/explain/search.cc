@@ -41,9 +41,27 @@ bool promising(const Trial& trial) {
          is_a_place(trial);
 }
 
+bool is_of_scales(const Hypothesis& h) {
+  return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
+}
+
+/// A rule of scales that gives some codes by chance, and other scales than those that came right.
+bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
+  if (!is_of_scales(h)) return false;
+  Index fixed = 0;
+  Index seen = 0;
+  bool wrong = false;
+  for (const Credit& c : trial.credits) {
+    fixed += c.fixed;
+    seen += c.seen;
+    wrong = wrong || (c.seen == 0 && c.broken > 0);
+  }
+  return wrong && fixed < seen;
+}
+
 /// A tensor has one format: what gives some rows only is no format.
-bool is_format_of_a_part(const Hypothesis& h, const Trial& trial) {
-  return h.name.starts_with("format") && trial.broken > 0;
+bool cannot_be(const Hypothesis& h, const Trial& trial) {
+  return (h.name.starts_with("format") && trial.broken > 0) || contradicts_scales(h, trial);
 }
 
 bool better(const Candidate& a, const Candidate& b) {
@@ -57,10 +75,7 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage != b.stage) return true;
   if (a.stage == Stage::input) return a.name.substr(0, 1) != b.name.substr(0, 1);
   // A rule of scales has a mode of its own.
-  const auto of_scales = [](const Hypothesis& h) {
-    return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
-  };
-  if (of_scales(a) && of_scales(b)) return false;
+  if (is_of_scales(a) && is_of_scales(b)) return false;
   return a.stage == Stage::rule &&
          a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
 }
@@ -217,8 +232,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         near.emplace_back(trial->gain_db, &h);
         if (claims.empty() && trial->gain_db > nearest.gain_db)
           nearest = {h.phrase, trial->gain_db};
-        if (promising(*trial) && !is_format_of_a_part(h, *trial))
-          found.push_back({{&h}, std::move(*trial)});
+        if (promising(*trial) && !cannot_be(h, *trial)) found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
@@ -244,8 +258,8 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           auto trial = bench.run({first, second});
           // Two causes at once need more than what is left of others by chance.
           const bool enough = trial && (round == 0 || trial->fixed >= kLeastShare);
-          if (!enough || !promising(*trial) || is_format_of_a_part(*first, *trial) ||
-              is_format_of_a_part(*second, *trial)) {
+          if (!enough || !promising(*trial) || cannot_be(*first, *trial) ||
+              cannot_be(*second, *trial)) {
             continue;
           }
           Candidate pair{{first, second}, std::move(*trial)};

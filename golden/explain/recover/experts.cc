@@ -138,7 +138,8 @@ void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, con
 
 void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
-  if (!p || p->wgrad || output.name != "y" || output.left == 0) return;
+  if (!p) return add_missing_rows(call, output, list);
+  if (p->wgrad || output.name != "y" || output.left == 0) return;
   std::vector<Index> failing;
   for (Index r = 0; r < output.owed; ++r) {
     for (Index c = 0; c < output.columns; ++c) {

@@ -1,0 +1,130 @@
+// Biases by row, sums short of rows, experts with weights of others, and codes made with scales of
+// other rows beside scales that came right.
+#include <cmath>
+#include <cstring>
+
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+Call biased() {
+  NamedTensors in;
+  in.emplace("y", random_bf16({96, 64}, 1));
+  in.emplace("bias", random_bf16({64}, 2));
+  return make_call("add_bias", in, {});
+}
+
+Call summed(bool of_groups) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 64}, 1));
+  if (of_groups) in.emplace("group_ends", ends_of({40, 40, 96}));
+  return make_call("column_sum", in, of_groups ? with({{"over", "groups"}}) : Parameters{});
+}
+
+Planted short_of(Backend& b, const Call& call, std::initializer_list<Index> rows) {
+  return altered(b, call, {"x"}, [&](Tensor& t, const Tensor&) {
+    for (const Index r : rows) std::memset(row_of(t, r), 0, row_bytes(t));
+  });
+}
+
+Call layer() {
+  NamedTensors in;
+  for (std::uint64_t p = 0; p < 2; ++p) {
+    in.emplace("rank" + std::to_string(p) + ".x", random_bf16({48, 64}, 3 + p));
+  }
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
+  call.world = &ranks();
+  return call;
+}
+
+/// Expert e has the weights of expert source(e).
+Planted exchanged(Backend& b, const char* name, const std::function<Index(Index)>& source) {
+  return altered(b, layer(), {name}, [&](Tensor& t, const Tensor& given) {
+    const std::size_t one = t.bytes() / static_cast<std::size_t>(t.extent(0));
+    for (Index e = 0; e < t.extent(0); ++e) {
+      std::memcpy(t.data() + static_cast<std::size_t>(e) * one,
+                  given.data() + static_cast<std::size_t>(source(e)) * one, one);
+    }
+  });
+}
+
+/// silu of a sigma of bf16, rounded once more or not.
+Planted narrow_sigma(Backend& b, bool silu) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, 7));
+  const Call call = make_call("swiglu", in, with({{"rounding", "bf16"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const auto narrow = [](double v) { return decode(encode<kBF16>(static_cast<float>(v))); };
+    for (Index i = 0; i < 96 * 128; ++i) {
+      const Index gate = i / 128 * 256 + i % 128;
+      const float a = value_of(call.input("x"), gate);
+      const float up = value_of(call.input("x"), gate + 128);
+      const float product = a * narrow(1.0 / (1.0 + std::exp(-static_cast<double>(a))));
+      out.at("y").as<BF16>()[i] =
+          encode<kBF16>((silu ? narrow(static_cast<double>(product)) : product) * up);
+    }
+  });
+}
+
+const PlantedFault kFaults[] = {
+    {"a bias is added by row", "bias=by_row", "by row rather than by column",
+     [](Backend& b) {
+       const Call call = biased();
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 0; i < 96 * 64; ++i) {
+           out.at("out").as<BF16>()[i] = encode<kBF16>(value_of(call.input("y"), i) +
+                                                       value_of(call.input("bias"), i / 64 % 64));
+         }
+       });
+     }},
+    {"a sum is short of a row", "rows.missing", "row 40 is left out of the sum",
+     [](Backend& b) { return short_of(b, summed(false), {40}); }},
+    {"sums of groups are short of rows", "rows.missing", "rows 39, 95 are left out of the sum",
+     [](Backend& b) {
+       return short_of(b, summed(true), {39, 95});
+     }},
+    {"experts take the next w2", "w2=other_expert", "experts take w2 of the expert after",
+     [](Backend& b) { return exchanged(b, "w2", [](Index e) { return (e + 1) % 8; }); }},
+    {"experts take w1 by their number on the rank", "w1=local", "those of their rank",
+     [](Backend& b) { return exchanged(b, "w1", [](Index e) { return e % 4; }); }},
+    {"experts take the first w2", "w2=expert_0", "experts take w2 of expert 0",
+     [](Backend& b) { return exchanged(b, "w2", [](Index) { return Index{0}; }); }},
+    {"sigma is rounded to bf16", "activation=sigma_bf16", "sigma is rounded to bf16",
+     [](Backend& b) { return narrow_sigma(b, false); }},
+    {"sigma and silu are rounded to bf16", "activation=sigma_silu_bf16", "each rounded to bf16",
+     [](Backend& b) { return narrow_sigma(b, true); }},
+};
+
+class PlantedElementwise : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedElementwise, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedElementwise,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Codes of some rows were made with scales of the row before; the scales themselves are right.
+TEST(PlantedBesideScales, NamesNoRuleOfScalesThatCameRight) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("x", random_floats({256, 512}, 7));
+  const Call call = make_call("quantize", in, with({{"block", "1x32"}}));
+  const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+    const auto* scales = out.at("scales").as<std::uint8_t>();
+    for (Index i = 32 * 512; i < 64 * 512; ++i) {
+      const float v = std::ldexp(call.input("x").as<float>()[i], 127 - scales[i / 32 - 16]);
+      out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& c : e.causes) {
+    EXPECT_FALSE(starts_with_one(c.id, "rule=|scale_mode=")) << e.sentence();
+  }
+}
+
+}  // namespace
+}  // namespace mxo
