@@ -1,6 +1,8 @@
 // Slots and scales that changed places, weights of the wrong slot or token: each has to be named.
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <span>
 
 #include "golden/suites/philox.h"
 #include "tests/golden/planted.h"
@@ -256,6 +258,28 @@ TEST(PlantedInRows, OfALayerNeedNoSteps) {
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   ASSERT_FALSE(e.causes.empty()) << e.sentence();
   EXPECT_EQ(e.causes.front().id, "never_written.zero") << e.sentence();
+}
+
+// Of 64 rows of four weights two came like others, because logits of halves repeat.
+TEST(PlantedInSlots, ShortRowsAlikeByChanceAreNotNamed) {
+  const auto backend = make_cpu_backend();
+  Tensor logits = random_floats({64, 16}, 7);
+  for (float& v : std::span(logits.as<float>(), 64 * 16)) v = std::round(v * 2) / 2;
+  Tensor mirrored = logits;
+  for (Index i = 0; i < logits.elements(); ++i) {
+    mirrored.as<float>()[i] = logits.as<float>()[i / 16 * 16 + 15 - i % 16];
+  }
+  NamedTensors in;
+  in.emplace("logits", logits);
+  const Call call = make_call("route", in, with({{"top_k", "4"}}));
+  Call from_the_end = call;
+  from_the_end.replace("logits", mirrored);
+  NamedTensors actual = run_call(*backend, from_the_end);
+  for (std::int32_t& e : std::span(actual.at("experts").as<std::int32_t>(), 64 * 4)) e = 15 - e;
+  const Explanation e = explain(*backend, call, run_call(*backend, call), actual);
+  ASSERT_FALSE(e.causes.empty());
+  EXPECT_EQ(e.causes.front().id, "ties=higher") << e.sentence();
+  for (const auto& cause : e.causes) EXPECT_NE(cause.id.substr(0, 5), "rows.") << e.sentence();
 }
 
 }  // namespace
