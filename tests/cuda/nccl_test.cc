@@ -139,7 +139,8 @@ TEST_P(OverNccl, EveryStageOfEveryLayerHasTheBytesOfThreads) {
 
 TEST_P(OverNccl, ALayerOfManyTilesHasTheBytesOfThreadsByEitherWay) {
   const auto cuda = make_cuda_backend(0);
-  test::MoeShape s{16, 512, 384, 256, shared_out(ranks_, 900)};
+  test::MoeShape s{
+      .experts = 16, .width = 512, .hidden = 384, .shared = 256, .tokens = shared_out(ranks_, 900)};
   const NamedTensors in = test::moe_inputs(s, 9);
   for (const char* pipeline : {"mxfp8", "bf16", "quantize_after", "flow"}) {
     SCOPED_TRACE(pipeline);
