@@ -1,9 +1,5 @@
-# A floor of the house: a static library of every source in its folder, mxo::NAME to those who link
-# it.  They get C++20, the folder of <mxoracle/...> and the floors below, nothing else.
-#
-#   mxo_floor(NAME [LINK floors below...] [PRIVATE third parties...])
-#
-# Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
+# Floors of the house, and what of them is compiled together.
+
 # Sources that are compiled as one where CMAKE_UNITY_BUILD is on, in the presets that only tests use:
 # those of a folder with one initial, so that a new file joins a group and leaves the others alone.
 # Engines and entries of the catalogue stay apart: they have functions and tables of the same names.
@@ -18,6 +14,12 @@ function(mxo_groups target)
   endforeach()
 endfunction()
 
+# A floor of the house: a static library of every source in its folder, mxo::NAME to those who link
+# it.  They get C++20, the folder of <mxoracle/...> and the floors below, nothing else.
+#
+#   mxo_floor(NAME [LINK floors below...] [PRIVATE third parties...])
+#
+# Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
 function(mxo_floor name)
   cmake_parse_arguments(floor "" "" "LINK;PRIVATE" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)

@@ -14,7 +14,7 @@ constexpr std::string_view kH200 =
     "verified: H200, CUDA 13.0; every bit of the captured instructions and library products";
 constexpr std::string_view kH200Mx =
     "verified: H200; every bit of torchao's emulated MXFP8 grouped products";
-constexpr std::string_view kDeepGemmText =
+constexpr std::string_view kDeepGemmRun =
     "verified: H200, DeepGEMM 54e2261, fp8_gemm_nt and m_grouped_fp8_gemm_nt_contiguous (1D2D)";
 constexpr std::string_view kCublasLt =
     "verified: H200, cuBLASLt 13.0 by torch 2.11 scaled_mm, 1x128 by 128x128; a split of K is "
@@ -156,7 +156,7 @@ constexpr SumRow kSums[] = {
      with_scales(kWgmmaBf16, ScalePlace::operand)},
     {"h200_wgmma_promote4", "fp8", fp8, "as fast, every 128 k added to an f32 sum (RN)", kH200,
      promoted(kWgmmaFp8, "h200_wgmma_promote4", 4)},
-    {"deepgemm_sm90", "fp8", fp8, kJointBlocks, kDeepGemmText,
+    {"deepgemm_sm90", "fp8", fp8, kJointBlocks, kDeepGemmRun,
      in_blocks("deepgemm_sm90", Fold::joint)},
     {"cublaslt_blockwise_sm90", "fp8", fp8, kJointBlocks, kCublasLt,
      in_blocks("cublaslt_blockwise_sm90", Fold::joint)},

@@ -29,6 +29,7 @@ cmake --build --preset aarch64 -j"$(nproc)" --target formats_test ops_test house
 # Sweeps over shapes and strides take minutes under an emulator and no other path than these.
 emu="*Captures*:*Captured*:*StackRule*:*StackGates*:ElementRoundings*.*:TensorScales*.*:PackedScales.*"
 emu="$emu:Convert.*:Quantize.Odd*:F32Scales.*:Swiglu.*:ScalingAwareTranspose.*:Layouts*.*"
+emu="$emu:*SumsFolds*:*SumsLibraries*:*F16Accumulators*:Gates.*:Route.*:RowSums.*"
 emu="$emu:*GemmEngines*:*GemmStages*:SliceEncoding.*:LibraryProducts.*:Sums*.*:ExactSum*.*"
 run() {
   qemu-aarch64 "build/aarch64/tests/$1" --gtest_brief=1 "${2:-}"

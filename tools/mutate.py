@@ -202,8 +202,9 @@ class Judge:
         if self.path.suffix == ".cc":
             source, made = folder / self.path.name, folder / "m.o"
             source.write_text(text)
-            return [([*self.flags[str(self.path)], *self.sanitized, "-iquote", ROOT / self.path.parent, "-include",
-                      self.headers, "-c", source, "-o", made], made)], self.tests
+            return [([*self.flags[str(self.path)], *self.sanitized, "-iquote",
+                      ROOT / self.path.parent, "-include", self.headers, "-c", source, "-o",
+                      made], made)], self.tests
         # A header goes before the tree's own, and into the tests and the files named alone.
         source = folder / self.path
         source.parent.mkdir(parents=True, exist_ok=True)
@@ -227,8 +228,9 @@ class Judge:
         libraries = [self.build / f"{name}.a" for name in
                      ("tests/libmxo_test_support", "libmxo_golden", "libmxo_emu", "libmxo_ops",
                       "libmxo_formats")]
-        status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", *self.sanitized, "-o", folder / "test",
-                            *(o for _, o in commands), *tests, *libraries, *LIBRARIES])
+        status, said = run(["g++", "-fopenmp", "-fuse-ld=gold", *self.sanitized, "-o",
+                            folder / "test", *(o for _, o in commands), *tests, *libraries,
+                            *LIBRARIES])
         return (folder / "test" if status == 0 else None), said
 
     def passes(self, test, mutant=0):

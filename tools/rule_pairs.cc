@@ -8,7 +8,7 @@
 namespace mxo::tools {
 namespace {
 
-constexpr std::uint32_t kBeyond = 0x7F800000u;
+constexpr std::uint32_t kInfinity = 0x7F800000u;
 constexpr std::uint32_t kBf16Step = 0x10000u;
 
 bool has_power(const ScaleRuleRow& row, std::string_view power) {
@@ -58,10 +58,10 @@ void add_steps(const ScaleRule& rule, std::uint32_t first, std::uint32_t last,
 }
 
 void compare_bytes(RulePair& pair, const ScaleRule& a, const ScaleRule& b) {
-  pair.of_amaxes = std::uint64_t{kBeyond} + 1;
+  pair.of_amaxes = std::uint64_t{kInfinity} + 1;
   for (std::uint32_t field = 0; field <= 0xFF; ++field) {
     const std::uint32_t begin = field << 23;
-    const std::uint32_t past = field == 0xFF ? kBeyond + 1 : begin + 0x800000u;
+    const std::uint32_t past = field == 0xFF ? kInfinity + 1 : begin + 0x800000u;
     std::vector<std::uint32_t> steps;
     add_steps(a, begin, past - 1, steps);
     add_steps(b, begin, past - 1, steps);
@@ -79,7 +79,7 @@ void compare_f32(RulePair& pair, const ScaleRule& a, const ScaleRule& b) {
   const auto same = [](float x, float y) {
     return bit_cast<std::uint32_t>(x) == bit_cast<std::uint32_t>(y);
   };
-  for (std::uint32_t amax = 0; amax <= kBeyond; amax += kBf16Step) {
+  for (std::uint32_t amax = 0; amax <= kInfinity; amax += kBf16Step) {
     ++pair.of_amaxes;
     const float value = bit_cast<float>(amax);
     if (!same(f32_of(a, value).stored, f32_of(b, value).stored)) {

@@ -11,7 +11,7 @@
 namespace mxo::cpu {
 namespace {
 
-constexpr Index kConvertStep = 4096;  // elements; a strided operand is copied through the stack
+constexpr Index kRun = 4096;  // elements of one step; a strided operand is copied through the stack
 
 void copy_element(std::byte* to, const std::byte* from, std::size_t size) {
   std::copy_n(from, size, to);
@@ -27,14 +27,14 @@ void for_each_run(const Operand& from, const Result& to, int threads, Kernel ker
   auto* target = static_cast<std::byte*>(to.data);
   const bool copies_from = !from.contiguous();
   const bool copies_to = !to.contiguous();
-  const Index runs = ceil_div(n, kConvertStep);
+  const Index runs = ceil_div(n, kRun);
   const auto team = static_cast<int>(std::clamp<Index>(runs / 4, 1, threads));
 #pragma omp parallel for num_threads(team) schedule(static) firstprivate(ieee_thread)
   for (Index run = 0; run < runs; ++run) {
-    alignas(64) std::byte read[kConvertStep * 4];
-    alignas(64) std::byte written[kConvertStep * 4];
-    const Index first = run * kConvertStep;
-    const Index count = std::min(kConvertStep, n - first);
+    alignas(64) std::byte read[kRun * 4];
+    alignas(64) std::byte written[kRun * 4];
+    const Index first = run * kRun;
+    const Index count = std::min(kRun, n - first);
     const std::byte* x = source + static_cast<std::size_t>(first) * from_size;
     std::byte* y = target + static_cast<std::size_t>(first) * to_size;
     if (copies_from) {

@@ -14,7 +14,7 @@ namespace {
 constexpr Index kThreadElements = Index{32} << 10;
 /// Columns whose sums stay in L1 while rows are streamed.
 constexpr Index kSumColumns = 256;
-constexpr Index kElementStrip = 1024;  ///< elements of a row at a time
+constexpr Index kStrip = 1024;  ///< elements of a row at a time
 
 int useful_threads(Index elements, int threads) {
   return static_cast<int>(std::clamp<Index>(elements / kThreadElements, 1, threads));
@@ -46,9 +46,9 @@ void cast_all(const From* x, To* y, Index n, int threads) {
 /// One row of out = y + bias, all adjacent.
 template <typename Y, typename Bias, typename Out>
 void add_adjacent(const FloatKernels& kernels, const Y* y, const Bias* bias, Out* out, Index n) {
-  alignas(64) float sum[kElementStrip];
-  for (Index i = 0; i < n; i += kElementStrip) {
-    const Index count = std::min(kElementStrip, n - i);
+  alignas(64) float sum[kStrip];
+  for (Index i = 0; i < n; i += kStrip) {
+    const Index count = std::min(kStrip, n - i);
     kernels.scale[kIndexOf<Y>][0](y + i, count, 1.0f, sum);
     kernels.add_scaled[kIndexOf<Bias>](bias + i, count, 1.0f, sum);
     kernels.scale[0][kIndexOf<Out>](sum, count, 1.0f, out + i);

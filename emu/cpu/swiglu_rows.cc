@@ -6,8 +6,8 @@
 namespace mxo::cpu {
 namespace {
 
-constexpr Index kGateStrip = 512;  // elements of a row at a time
-constexpr Index kChains = 8;       // independent sums, to hide the latency of an addition
+constexpr Index kStrip = 512;  // elements of a row at a time
+constexpr Index kChains = 8;   // independent sums, to hide the latency of an addition
 
 /// n elements of row r from column k on, adjacent.
 class StripIn {
@@ -21,7 +21,7 @@ class StripIn {
 
  private:
   const std::byte* at_;
-  alignas(64) std::byte copy_[kGateStrip * 4];
+  alignas(64) std::byte copy_[kStrip * 4];
 };
 
 class StripOut {
@@ -37,11 +37,11 @@ class StripOut {
   bool in_place() const { return to_.tile.stride_k == 1; }
   WriteTile to_;
   Index n_;
-  alignas(64) std::byte copy_[kGateStrip * 4];
+  alignas(64) std::byte copy_[kStrip * 4];
 };
 
 /// totals[r] grows by products[r][0], products[r][1], ..
-void add_products(const float (*products)[kGateStrip], Index rows, Index n, float* totals) {
+void add_products(const float (*products)[kStrip], Index rows, Index n, float* totals) {
   if (rows < kChains) {
     for (Index r = 0; r < rows; ++r) {
       for (Index i = 0; i < n; ++i) totals[r] += products[r][i];
@@ -62,8 +62,8 @@ void gate_rectangle(const FloatKernels& kernels, const ReadTile& a, const ReadTi
                     const RowProbs& probs, const WriteTile& y, Index rows, Index columns) {
   const auto gate = kernels.gate[float_index(a.dtype)][float_index(y.dtype)];
   for (Index r = 0; r < rows; ++r) {
-    for (Index k = 0; k < columns; k += kGateStrip) {
-      const Index n = std::min(kGateStrip, columns - k);
+    for (Index k = 0; k < columns; k += kStrip) {
+      const Index n = std::min(kStrip, columns - k);
       StripOut out(y, r, k, n);
       gate(StripIn(a, r, k, n).data(), StripIn(b, r, k, n).data(), n, probs.of(r), out.data());
       out.finish();
@@ -76,11 +76,11 @@ void gradient_rectangle(const FloatKernels& kernels, const ReadTile& a, const Re
                         const WriteTile& db, float* totals, Index rows, Index columns) {
   const auto gradient =
       kernels.gradient[float_index(a.dtype)][float_index(dy.dtype)][float_index(da.dtype)];
-  float products[kChains][kGateStrip];
+  float products[kChains][kStrip];
   for (Index first = 0; first < rows; first += kChains) {
     const Index count = std::min(kChains, rows - first);
-    for (Index k = 0; k < columns; k += kGateStrip) {
-      const Index n = std::min(kGateStrip, columns - k);
+    for (Index k = 0; k < columns; k += kStrip) {
+      const Index n = std::min(kStrip, columns - k);
       for (Index i = 0; i < count; ++i) {
         const Index r = first + i;
         StripOut out_a(da, r, k, n);

@@ -30,8 +30,21 @@ bool add_by_row(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Rows of x that row `s` of a sum adds up.
+struct Summed {
+  Index first;
+  Index end;
+};
+
+Summed summed(const Call& call, Index s, Index sums) {
+  const Index rows = call.input("x").extent(0);
+  if (!call.has("group_ends") || call.input("group_ends").elements() != sums) return {0, rows};
+  const auto* ends = call.input("group_ends").as<std::int32_t>();
+  return {s == 0 ? 0 : Index{ends[s - 1]}, std::min<Index>(ends[s], rows)};
+}
+
 /// The row of x nearest to what row `s` of a sum came short of; -1 if none is near.
-Index missing_row(const Tensor& x, const Output& sum, Index s) {
+Index missing_row(const Tensor& x, const Output& sum, Index s, const Summed& of) {
   const Index columns = x.extent(1);
   Index best = -1;
   double least = std::numeric_limits<double>::infinity();
@@ -40,7 +53,7 @@ Index missing_row(const Tensor& x, const Output& sum, Index s) {
     const Index i = s * columns + c;
     all += std::fabs(static_cast<double>(at(*sum.expected, i)) - at(*sum.actual, i));
   }
-  for (Index r = 0; r < x.extent(0); ++r) {
+  for (Index r = of.first; r < of.end; ++r) {
     double away = 0.0;
     for (Index c = 0; c < columns; ++c) {
       const Index i = s * columns + c;
@@ -97,9 +110,10 @@ void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>
   if (columns == 0 || o.expected->elements() % columns != 0) return;
   std::vector<Index> lost;
   std::string words;
-  for (Index s = 0; s < o.expected->elements() / columns; ++s) {
+  const Index sums = o.expected->elements() / columns;
+  for (Index s = 0; s < sums; ++s) {
     if (!o.differs_in(s * columns, columns)) continue;
-    const Index r = missing_row(call.input("x"), o, s);
+    const Index r = missing_row(call.input("x"), o, s, summed(call, s, sums));
     if (r < 0) continue;
     words += (lost.empty() ? "" : ", ") + std::to_string(r);
     lost.push_back(r);

@@ -10,8 +10,8 @@
 namespace mxo {
 namespace {
 
-void add_input(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-               std::function<bool(Call&)> alter, bool local) {
+void add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+         std::function<bool(Call&)> alter, bool local) {
   list.push_back({std::move(name), std::move(phrase), Stage::input, std::move(alter), {}, local});
 }
 
@@ -110,13 +110,13 @@ void add_weights(const Call& call, std::vector<Hypothesis>& list) {
   const bool any = std::any_of(call.inputs.begin(), call.inputs.end(),
                                [](const auto& input) { return is_weights(input.first); });
   if (!any) return;
-  add_input(
+  add(
       list, "weights=twice", "router weights are applied twice",
       [](Call& c) { return map_weights(c, [](float w) { return w * w; }); }, false);
-  add_input(
+  add(
       list, "weights=left_out", "router weights are left out",
       [](Call& c) { return map_weights(c, [](float) { return 1.0f; }); }, false);
-  add_input(
+  add(
       list, "weights=bf16", "router weights are rounded to bf16 first",
       [](Call& c) { return map_weights(c, [](float w) { return decode(encode<kBF16>(w)); }); },
       false);
@@ -162,18 +162,18 @@ void add_ends(const Call& call, std::vector<Hypothesis>& list) {
   if (!call.has("group_ends")) return;
   const Tensor& ends = call.input("group_ends");
   if (call.op.starts_with("quantize") && ends.elements() > 1) {
-    add_input(list, "group_ends=ignored", "blocks do not begin anew where a group does",
-              join_groups, false);
+    add(list, "group_ends=ignored", "blocks do not begin anew where a group does", join_groups,
+        false);
   }
   for (const Index by : {-1, 1, -32, 32, -128, 128}) {
     const std::string rows =
         std::to_string(by < 0 ? -by : by) + (by * by == 1 ? " row " : " rows ");
     const std::string late = by < 0 ? "early" : "late";
-    add_input(
+    add(
         list, "group_ends" + std::string(by < 0 ? "" : "+") + std::to_string(by),
         "groups end " + rows + late, [by](Call& c) { return shift_ends(c, by); }, false);
     for (Index g = 0; g < std::min<Index>(ends.elements(), 64); ++g) {
-      add_input(
+      add(
           list, "group_ends=moved", "group " + std::to_string(g) + " ends " + rows + late,
           [g, by](Call& c) { return move_end(c, g, by); }, false);
     }
@@ -181,7 +181,7 @@ void add_ends(const Call& call, std::vector<Hypothesis>& list) {
   const std::optional<Product> product = product_of(call);
   if (product && product->wgrad && product->ends.back() < product->k) {
     const Index by = product->k - product->ends.back();
-    add_input(
+    add(
         list, "group_ends=buffer",
         "the last group runs to the end of the buffer: rows that belong to nobody are summed",
         [by](Call& c) { return move_end(c, c.input("group_ends").elements() - 1, by); }, false);
@@ -240,12 +240,12 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     }
   }
   if (call.op.starts_with("swiglu") && call.has("x")) {
-    add_input(
+    add(
         list, "x=halves", "gate and up are exchanged",
         [](Call& c) { return exchange_halves(c, 0); }, true);
     for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
       const std::string every = run == 1 ? "" : " in runs of " + std::to_string(run);
-      add_input(
+      add(
           list, "x=interleaved", "gate and up are read interleaved" + every,
           [run](Call& c) { return exchange_halves(c, run); }, true);
     }
@@ -260,11 +260,11 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   for (const ProductSide* f : {&product->a, &product->b}) {
     const std::string scales = f->scales_name;
     if (f->scales != nullptr) {
-      add_input(
+      add(
           list, scales + "=linear_as_tiles",
           "linear scales of " + f->name + " are read as 128x4 tiles (not swizzled)",
           [scales](Call& c) { return misread_scales(c, scales, true); }, false);
-      add_input(
+      add(
           list, scales + "=tiles_as_linear",
           "the scales of " + f->name + " are swizzled once more than they are read back",
           [scales](Call& c) { return misread_scales(c, scales, false); }, false);
@@ -272,7 +272,7 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                                     "the scales of " + f->name + " are read along the wrong axis",
                                     {read_transposed(scales)}));
       for (const bool all : {true, false}) {
-        add_input(
+        add(
             list, scales + (all ? "=first_block" : "=block_before"),
             all ? "every K block of " + f->name + " takes the scale of block 0"
                 : "K blocks of " + f->name + " take the scale of the block before",
@@ -283,7 +283,7 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
       }
       add_scale_values(*f, list);
       if (size_of(f->scales->dtype()) == 1) {
-        add_input(
+        add(
             list, scales + "=byte_0", "scale byte 0 of " + f->name + " is read as 0",
             [scales, codes = f->codes_name, wgrad = product->wgrad](Call& c) {
               return vanish_blocks(c, scales, codes, wgrad);
@@ -297,23 +297,22 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (product->a.scales == nullptr || product->b.scales == nullptr) return;
   const std::string a = product->a.scales_name;
   const std::string b = product->b.scales_name;
-  add_input(list, "scales=exchanged", "the scales of both sides are exchanged", exchange_scales,
-            false);
-  add_input(
+  add(list, "scales=exchanged", "the scales of both sides are exchanged", exchange_scales, false);
+  add(
       list, "scales=left_out", "all scales are left out",
       [a, b](Call& c) {
         const auto one = [](double) { return 1.0; };
         return map_scales(c, a, one) && map_scales(c, b, one);
       },
       true);
-  add_input(
+  add(
       list, "scales=twice", "all scales are applied twice",
       [a, b](Call& c) {
         const auto square = [](double s) { return s * s; };
         return map_scales(c, a, square) && map_scales(c, b, square);
       },
       true);
-  add_input(
+  add(
       list, "scales=first_block", "every K block takes the scales of block 0, on both sides",
       [a, b, wgrad = product->wgrad](Call& c) {
         return stale_blocks(c, a, true, wgrad) && stale_blocks(c, b, true, wgrad);
@@ -324,7 +323,7 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                                 {read_transposed(a), read_transposed(b)}));
   if (size_of(product->a.scales->dtype()) == 1) return;
   for (const bool up : {true, false}) {
-    add_input(
+    add(
         list, up ? "scales=up" : "scales=down",
         up ? "all scales are rounded up to powers of two" : "all scales are cut to powers of two",
         [a, b, up](Call& c) {

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kRounds = 4;         ///< causes that take hold of different elements
 constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
-constexpr Index kLeastShare = 8;   ///< elements that a cause must explain
+constexpr Index kLeast = 8;        ///< elements that a cause must explain
 constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
 constexpr std::size_t kBases = 4;  ///< of pairs
 
@@ -36,7 +36,7 @@ bool is_a_place(const Trial& trial) {
 }
 
 bool promising(const Trial& trial) {
-  const Index least = std::min(kLeastShare, trial.seen);
+  const Index least = std::min(kLeast, trial.seen);
   return trial.fixed > 0 && (trial.fixed >= least) && trial.fixed * 50 >= trial.seen &&
          is_a_place(trial);
 }
@@ -144,7 +144,7 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
     if (!h.only.columns.empty()) window.columns = h.only.columns;
     bench.choose(window);
     const auto trial = bench.run({&h});
-    if (!trial || trial->fixed < kLeastShare || trial->fixed * 10 < trial->seen * 8) continue;
+    if (!trial || trial->fixed < kLeast || trial->fixed * 10 < trial->seen * 8) continue;
     Output& output = bench.outputs().front();
     const Place place = place_of(output, [&](Index i) {
       return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
@@ -257,7 +257,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
           // Two causes at once need more than what is left of others by chance.
-          const bool enough = trial && (round == 0 || trial->fixed >= kLeastShare);
+          const bool enough = trial && (round == 0 || trial->fixed >= kLeast);
           if (!enough || !promising(*trial) || cannot_be(*first, *trial) ||
               cannot_be(*second, *trial)) {
             continue;

@@ -16,8 +16,7 @@
 namespace mxo {
 namespace {
 
-constexpr std::uint64_t kLengthBytes = 8;
-constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr std::uint64_t kMaxHeader = 100'000'000;
 
 void read_exactly(std::ifstream& in, const std::string& path, void* to, std::uint64_t bytes) {
   const auto at = static_cast<std::uint64_t>(in.tellg());
@@ -88,8 +87,8 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   read_exactly(in, name, word.data(), word.size());
   std::uint64_t length = 0;
   for (std::size_t i = word.size(); i-- > 0;) length = length << 8 | word[i];
-  if (length > kMaxHeaderBytes || length > size - kLengthBytes) refuse_known_strangers(name, word);
-  if (length > kMaxHeaderBytes) {
+  if (length > kMaxHeader || length > size - kLengthBytes) refuse_known_strangers(name, word);
+  if (length > kMaxHeader) {
     malformed(name, 0,
               "found a header length of " + std::to_string(length) + ", needs at most 100000000");
   }

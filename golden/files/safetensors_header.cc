@@ -20,8 +20,6 @@ void malformed(std::string_view path, std::uint64_t byte, const std::string& wha
 
 namespace {
 
-constexpr std::uint64_t kHeaderLengthBytes = 8;
-
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 /// Characters of the header; tells how far the parser has read.
@@ -151,14 +149,14 @@ class HeaderReader {
     const std::string_view text = error.what();
     const std::size_t colon = text.find(": ");
     const std::size_t at = position > 0 ? position - 1 : 0;
-    malformed(path_, kHeaderLengthBytes + at,
+    malformed(path_, kLengthBytes + at,
               "the header is not UTF-8 JSON: " +
                   std::string(colon == text.npos ? text : text.substr(colon + 2)));
   }
 
  private:
   std::uint64_t byte() const {
-    return kHeaderLengthBytes + static_cast<std::uint64_t>(furthest_ - text_.data());
+    return kLengthBytes + static_cast<std::uint64_t>(furthest_ - text_.data());
   }
   [[noreturn]] void fail(const std::string& what) const { malformed(path_, byte(), what); }
 
@@ -272,11 +270,11 @@ SafetensorsHeader parse_safetensors_header(std::string_view path, std::string_vi
                                            std::uint64_t buffer) {
   HeaderReader reader(path, text);
   if (text.empty() || text.front() != '{') {
-    malformed(path, kHeaderLengthBytes, "the header does not begin with '{'");
+    malformed(path, kLengthBytes, "the header does not begin with '{'");
   }
   reader.read();
   SafetensorsHeader header = reader.take();
-  check_cover(path, header.entries, kHeaderLengthBytes + text.size(), buffer);
+  check_cover(path, header.entries, kLengthBytes + text.size(), buffer);
   return header;
 }
 

@@ -12,6 +12,8 @@
 
 namespace mxo {
 
+/// Before the header of a file: its length.
+inline constexpr std::uint64_t kLengthBytes = 8;
 /// As many axes as NumPy and PyTorch admit.
 inline constexpr std::size_t kMaxFileRank = 64;
 
@@ -30,7 +32,7 @@ struct SafetensorsHeader {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// Parses `text`, which stands at byte 8 of the file `path`; `buffer` bytes follow it.
+/// Parses `text`, which stands at byte kLengthBytes of the file `path`; `buffer` bytes follow it.
 /// Every rule of read_safetensors that concerns the header.  Throws Error(file).
 SafetensorsHeader parse_safetensors_header(std::string_view path, std::string_view text,
                                            std::uint64_t buffer);

@@ -11,11 +11,11 @@
 namespace mxo {
 namespace {
 
-using PlainJson = nlohmann::json;
+using Json = nlohmann::json;
 constexpr std::string_view kSchema = "mxo-trace/1";
 
 template <typename T>
-T whole_number(const PlainJson& line, const char* key) {
+T whole_number(const Json& line, const char* key) {
   WholeNumbers<T>::check(line.at(key), key);
   return line.at(key).get<T>();
 }
@@ -29,7 +29,7 @@ std::string name_of_file(std::string_view key, std::string file) {
   return file;
 }
 
-TraceLogProbabilities log_probabilities_of(const PlainJson& line) {
+TraceLogProbabilities log_probabilities_of(const Json& line) {
   TraceLogProbabilities step;
   step.sum = line.at("log_probabilities").get<double>();
   for (const auto& [rows, gradient] : line.at("gradients").items()) {
@@ -39,7 +39,7 @@ TraceLogProbabilities log_probabilities_of(const PlainJson& line) {
   return step;
 }
 
-TraceRecord record_of(const PlainJson& line) {
+TraceRecord record_of(const Json& line) {
   TraceRecord record;
   record.step = whole_number<long>(line, "step");
   record.op_name = line.at("operator").get<std::string>();
@@ -74,7 +74,7 @@ Trace read_trace(const std::filesystem::path& directory) {
   for (long number = 1; std::getline(file.stream, line); ++number) {
     const std::string where = path.string() + ": line " + std::to_string(number) + ": ";
     try {
-      const PlainJson json = PlainJson::parse(line);
+      const Json json = Json::parse(line);
       if (number > 1 && json.contains("log_probabilities")) {
         trace.log_probabilities[whole_number<long>(json, "step")] = log_probabilities_of(json);
       } else if (number > 1) {
@@ -83,7 +83,7 @@ Trace read_trace(const std::filesystem::path& directory) {
         throw Error(Fault::file, "found schema " + json.at("schema").dump() + ", needs \"" +
                                      std::string(kSchema) + "\"");
       }
-    } catch (const PlainJson::exception& error) {
+    } catch (const Json::exception& error) {
       throw Error(Fault::file, where + error.what());
     } catch (const Error& error) {
       throw Error(Fault::file, where + error.what());

@@ -18,7 +18,7 @@ namespace mxo {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 constexpr double kU = 0x1p-24;
 
@@ -104,7 +104,7 @@ class ProductBound {
     const double most = up(std::fabs(total) + stray);
     // Beyond f32's range an intermediate sum may overflow: nothing can be promised.
     overflows = overflows || std::isinf(stray) || up(reach + stray) > kMost;
-    allowed = overflows ? kUnbounded : up(stray + half_step(out_, most));
+    allowed = overflows ? kInfinity : up(stray + half_step(out_, most));
   }
 
  private:
@@ -133,7 +133,7 @@ class ProductBound {
 ErrorBound unowed(Index elements) {
   ErrorBound bound;
   bound.exact.assign(static_cast<std::size_t>(elements), 0);
-  bound.allowed.assign(static_cast<std::size_t>(elements), kUnbounded);
+  bound.allowed.assign(static_cast<std::size_t>(elements), kInfinity);
   return bound;
 }
 

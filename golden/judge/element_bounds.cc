@@ -13,7 +13,7 @@
 namespace mxo {
 namespace {
 
-constexpr double kRoundoff = 0x1p-24;
+constexpr double kU = 0x1p-24;
 
 double value_of(const ElementReader& read, const Tensor& tensor, Index i) {
   return read(bits_at(tensor, i)).value;
@@ -37,7 +37,7 @@ ErrorBound swiglu_bound(const NamedTensors& inputs, Dtype out) {
       // a below -745 leaves nothing of sigma in double, and less than the second term allows.
       const double exact = a / (1 + std::exp(-a)) * factor;
       const double stray =
-          12 * kRoundoff * std::fabs(exact) + 0x1p-125 * std::fabs(a * factor) + 4 * 0x1p-149;
+          12 * kU * std::fabs(exact) + 0x1p-125 * std::fabs(a * factor) + 4 * 0x1p-149;
       const double reach = std::fabs(exact) + stray;
       const bool overflows = reach > static_cast<double>(std::numeric_limits<float>::max());
       bound.exact.push_back(std::isfinite(a * factor) ? exact
@@ -65,7 +65,7 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
     const double value = value_of(read, x->second, from);
     const double nearest = std::fabs(judge.at(i).expected.value - value);
     bound.exact.push_back(value);
-    bound.allowed.push_back(nearest + 4 * kRoundoff * std::fabs(value));
+    bound.allowed.push_back(nearest + 4 * kU * std::fabs(value));
   }
   return bound;
 }

@@ -8,7 +8,7 @@
 namespace mxo {
 namespace {
 
-constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   counts_.max_ulp = std::max(counts_.max_ulp, found.distance);
   if (infinity_differs(expected, actual)) {
     ++counts_.inf_one_sided;
-    counts_.max_absolute = counts_.max_relative = kUnlimited;
+    counts_.max_absolute = counts_.max_relative = kInfinity;
     return;
   }
   if (expected.infinite) return;
@@ -39,7 +39,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   error_squared_ += error * error;
   if (error == 0) return;
   counts_.max_absolute = std::max(counts_.max_absolute, error);
-  counts_.max_relative = std::max(counts_.max_relative, x == 0 ? kUnlimited : error / std::fabs(x));
+  counts_.max_relative = std::max(counts_.max_relative, x == 0 ? kInfinity : error / std::fabs(x));
 }
 
 void MeasureSums::add(const MeasureSums& other) {
@@ -62,11 +62,11 @@ void MeasureSums::add(const MeasureSums& other) {
 Measures MeasureSums::measures() const {
   Measures m = counts_;
   if (m.nan_one_sided + m.inf_one_sided > 0) {
-    m.sqnr = -kUnlimited;
+    m.sqnr = -kInfinity;
   } else if (error_squared_ == 0) {
-    m.sqnr = kUnlimited;
+    m.sqnr = kInfinity;
   } else if (expected_squared_ == 0) {
-    m.sqnr = -kUnlimited;
+    m.sqnr = -kInfinity;
   } else {
     m.sqnr = 10 * std::log10(expected_squared_ / error_squared_);
   }

@@ -10,21 +10,21 @@
 namespace mxo {
 namespace {
 
-constexpr double kNoBound = std::numeric_limits<double>::infinity();
-constexpr double kUnitOfF32 = 0x1p-24;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kU = 0x1p-24;
 constexpr double kTiny = 0x1p-150;  ///< half of f32's least step
-constexpr auto kLargestF32 = static_cast<double>(std::numeric_limits<float>::max());
+constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 
 }  // namespace
 
 double gamma_of(Index k, double u) {
   const double ku = static_cast<double>(k) * u;  // exact: k below 2^53, u a power of two
-  return ku >= 1 ? kNoBound : up(ku / (1 - ku));
+  return ku >= 1 ? kInfinity : up(ku / (1 - ku));
 }
 
 SumError SumError::any_order(Index k) {
   SumError error;
-  error.relative_ = gamma_of(k, kUnitOfF32);
+  error.relative_ = gamma_of(k, kU);
   error.absolute_ = up(static_cast<double>(k) * 0x1p-149);
   return error;
 }
@@ -48,7 +48,7 @@ SumError SumError::of(const Accumulation& sum, Index k) {
   error.floor_ = std::ldexp(1.0, amd ? least : std::max(least, sum.exponent_floor));
   error.rounding_ = std::ldexp(1.0, -sum.mantissa);
   error.tiny_ = std::ldexp(1.0, least - sum.mantissa);
-  error.most_ = sum.mantissa == 10 ? 65504.0 : kLargestF32;
+  error.most_ = sum.mantissa == 10 ? 65504.0 : kMost;
   return error;
 }
 
@@ -68,9 +68,9 @@ double SumError::machine(double magnitude, double binade) const {
     error = up(error + up(cut + rounded));
   }
   for (Index join = 0; join < joins_; ++join) {
-    error = up(error + up(up(up(magnitude + error) * kUnitOfF32) + kTiny));
+    error = up(error + up(up(up(magnitude + error) * kU) + kTiny));
   }
-  return up(magnitude + error) > most_ ? kNoBound : error;
+  return up(magnitude + error) > most_ ? kInfinity : error;
 }
 
 }  // namespace mxo

@@ -260,48 +260,46 @@ Answer tile_of_old_bytes(Backend&, const Call&, const NamedTensors& right) {
   });
 }
 
-constexpr std::string_view kProductForward = "grouped_matmul";
-constexpr std::string_view kProductWgrad = "grouped_matmul_wgrad";
+constexpr std::string_view kForward = "grouped_matmul";
+constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 
-constexpr Exhibit kProductExhibits[] = {
+constexpr Exhibit kExhibits[] = {
     {2, "NVIDIA/TransformerEngine#3484, #3485", "rows beyond the last group are summed into its dw",
-     "group_ends", "", kProductWgrad, wgrad_operands, last_gradient_reads_tail},
+     "group_ends", "", kWgrad, wgrad_operands, last_gradient_reads_tail},
     {3, "meta-pytorch/MSLK#158", "dw of an empty expert is never written", "not_zero", "expert 1",
-     kProductWgrad, wgrad_operands, empty_expert_unwritten},
+     kWgrad, wgrad_operands, empty_expert_unwritten},
     {5, "AMD-AGI/Primus-Turbo#397", "NaN past the last end", "same",
-     "rows 224 to 255 of y belong to no group", kProductForward, operands_with_tail,
-     tail_of_nobody},
+     "rows 224 to 255 of y belong to no group", kForward, operands_with_tail, tail_of_nobody},
     {19, "triton-lang/triton#8974", "0 x NaN in the K tail of the last group", "never_written.nan",
-     "group 3", kProductForward, operands_beside_nan, depth_tail_nan},
-    {51, "one side only", "a tile of old bytes", "unknown", "", kProductForward, mx_operands,
+     "group 3", kForward, operands_beside_nan, depth_tail_nan},
+    {51, "one side only", "a tile of old bytes", "unknown", "", kForward, mx_operands,
      tile_of_old_bytes},
     {6, "flashinfer-ai/flashinfer#3650", "stale rows of group padding become NaN",
-     "never_written.nan", "rows 66 to 69 of group 0", kProductForward, mx_operands,
-     padding_rows_stale},
-    {7, "flashinfer-ai/flashinfer#3103", "output strides are ignored", "rows.stride", "",
-     kProductForward, mx_operands, other_stride},
-    {8, "pytorch/FBGEMM#4314", "a later call overwrites the result", "unknown", "", kProductForward,
+     "never_written.nan", "rows 66 to 69 of group 0", kForward, mx_operands, padding_rows_stale},
+    {7, "flashinfer-ai/flashinfer#3103", "output strides are ignored", "rows.stride", "", kForward,
+     mx_operands, other_stride},
+    {8, "pytorch/FBGEMM#4314", "a later call overwrites the result", "unknown", "", kForward,
      bf16_operands, result_overwritten},
-    {32, "modelscope/mcore-bridge#125", "the weights of the last step", "unknown", "",
-     kProductForward, mx_operands, old_weights},
+    {32, "modelscope/mcore-bridge#125", "the weights of the last step", "unknown", "", kForward,
+     mx_operands, old_weights},
     {14, "NVIDIA/TransformerEngine#1128", "one expert is multiplied by another's weights",
-     "w=other_expert", "expert 0", kProductForward, mx_operands, other_expert},
+     "w=other_expert", "expert 0", kForward, mx_operands, other_expert},
     {20, "triton-lang/triton#8056", "fast accumulation although promotion was asked",
-     "sum=", "h200_wgmma_fast", kProductForward, promoted_operands, fast_for_promoted},
+     "sum=", "h200_wgmma_fast", kForward, promoted_operands, fast_for_promoted},
     {21, "pytorch/FBGEMM#4037, #4537", "the K tail of a tile is lost", "k.missing",
-     "k = 480 to 511", kProductForward, mx_operands, depth_tail_lost},
+     "k = 480 to 511", kForward, mx_operands, depth_tail_lost},
     {21, "pytorch/FBGEMM#3883", "the K tail of a tile is summed twice", "k.twice", "k = 480 to 511",
-     kProductForward, bf16_operands, depth_tail_twice},
-    {35, "pytorch/ao#3998", "one group ends a row early", "group_ends", "group 0", kProductForward,
+     kForward, bf16_operands, depth_tail_twice},
+    {35, "pytorch/ao#3998", "one group ends a row early", "group_ends", "group 0", kForward,
      mx_operands, one_end_early},
-    {35, "pytorch/ao#3998", "one group ends a row late", "group_ends", "group 1", kProductForward,
+    {35, "pytorch/ao#3998", "one group ends a row late", "group_ends", "group 1", kForward,
      bf16_operands, one_end_late},
     {36, "several", "four rows after a boundary hold rows of the group before", "rows.shifted",
-     "rows 70 to 73 of group 1", kProductForward, mx_operands, rows_of_group_before},
+     "rows 70 to 73 of group 1", kForward, mx_operands, rows_of_group_before},
 };
 
 }  // namespace
 
-std::span<const Exhibit> product_exhibits() { return kProductExhibits; }
+std::span<const Exhibit> product_exhibits() { return kExhibits; }
 
 }  // namespace mxo

@@ -147,34 +147,31 @@ Answer padding_of_ones(Backend& b, const Call& call, const NamedTensors& right) 
   });
 }
 
-constexpr std::string_view kTensorOp = "quantize";
+constexpr std::string_view kOp = "quantize";
 
-constexpr Exhibit kTensorExhibits[] = {
-    {30, "sgl-project/sglang#39628", "scales one too high", "scale.", "", kTensorOp,
-     rows_to_quantize, scales_high},
-    {50, "layouts", "scales are written column-major", "order.transposed", "", kTensorOp,
+constexpr Exhibit kExhibits[] = {
+    {30, "sgl-project/sglang#39628", "scales one too high", "scale.", "", kOp, rows_to_quantize,
+     scales_high},
+    {50, "layouts", "scales are written column-major", "order.transposed", "", kOp,
      rows_to_quantize, column_major},
-    {50, "layouts", "blocked scales written as a matrix", "order.untiled", "", kTensorOp,
+    {50, "layouts", "blocked scales written as a matrix", "order.untiled", "", kOp,
      blocked_operands, blocked_as_matrix},
-    {50, "layouts", "padding of blocked scales is 7F", "not_zero.padding", "padding of tiles",
-     kTensorOp, blocked_operands, padding_of_ones},
+    {50, "layouts", "padding of blocked scales is 7F", "not_zero.padding", "padding of tiles", kOp,
+     blocked_operands, padding_of_ones},
     {23, "huggingface/kernels-community#681", "0/0 on zero blocks", "never_written.nan", "codes",
-     kTensorOp, operands_with_zero_blocks, zero_block_nan},
-    {51, "one side only", "nibbles exchanged", "value.nibbles", "", kTensorOp, rows_to_quantize,
-     nibbles},
-    {51, "one side only", "bytes exchanged", "order.reversed_2", "", kTensorOp, rows_to_quantize,
-     bytes},
-    {51, "one side only", "lanes reversed", "order.reversed_32", "", kTensorOp, rows_to_quantize,
-     lanes},
-    {51, "one side only", "last block zero", "never_written.zero", "columns 224 to 255", kTensorOp,
+     kOp, operands_with_zero_blocks, zero_block_nan},
+    {51, "one side only", "nibbles exchanged", "value.nibbles", "", kOp, rows_to_quantize, nibbles},
+    {51, "one side only", "bytes exchanged", "order.reversed_2", "", kOp, rows_to_quantize, bytes},
+    {51, "one side only", "lanes reversed", "order.reversed_32", "", kOp, rows_to_quantize, lanes},
+    {51, "one side only", "last block zero", "never_written.zero", "columns 224 to 255", kOp,
      rows_to_quantize, last_block_zero},
-    {51, "one side only", "rows shifted by one", "rows.shifted", "1 before", kTensorOp,
-     rows_to_quantize, rows_shifted},
-    {51, "one side only", "one bit", "bit.flipped", "bit 3", kTensorOp, rows_to_quantize, one_bit},
+    {51, "one side only", "rows shifted by one", "rows.shifted", "1 before", kOp, rows_to_quantize,
+     rows_shifted},
+    {51, "one side only", "one bit", "bit.flipped", "bit 3", kOp, rows_to_quantize, one_bit},
 };
 
 }  // namespace
 
-std::span<const Exhibit> quantised_tensor_exhibits() { return kTensorExhibits; }
+std::span<const Exhibit> quantised_tensor_exhibits() { return kExhibits; }
 
 }  // namespace mxo

@@ -192,27 +192,26 @@ Answer padding_left_as_it_was(Backend&, const Call& call, const NamedTensors& ri
   return any ? Answer(std::move(out)) : std::nullopt;
 }
 
-constexpr std::string_view kRangeForward = "grouped_matmul";
-constexpr std::string_view kRangeWgrad = "grouped_matmul_wgrad";
+constexpr std::string_view kForward = "grouped_matmul";
+constexpr std::string_view kWgrad = "grouped_matmul_wgrad";
 
-constexpr Exhibit kRangeExhibits[] = {
+constexpr Exhibit kExhibits[] = {
     {1, "NVIDIA/TransformerEngine#3070", "garbage in the padding of swizzled scales",
      "not_zero.padding", "padding of tiles", "swizzle_scales", scales_to_swizzle,
      padding_left_as_it_was},
     {4, "pytorch/pytorch#193633, #154557", "rows past the last end are read by the next operator",
-     "group_ends", "expert 3|group 3|last group", kRangeWgrad, operands_with_poisoned_tail,
-     tail_read},
+     "group_ends", "expert 3|group 3|last group", kWgrad, operands_with_poisoned_tail, tail_read},
     {17, "deepseek-ai/DeepGEMM#365", "a zero line of an expert with one exact tile is not written",
-     "not_zero.padding", "row 17 of expert 3", kRangeWgrad, operands_with_zero_line,
+     "not_zero.padding", "row 17 of expert 3", kWgrad, operands_with_zero_line,
      zero_line_unwritten},
     {24, "flashinfer-ai/flashinfer#2595", "products of small block scales underflow to zero",
-     "scales=joined_flushed", "", kRangeForward, small_operands, small_products_flushed},
+     "scales=joined_flushed", "", kForward, small_operands, small_products_flushed},
     {25, "ROCm/rocm-libraries#9450", "a huge scale overflows in the middle", "scales=a_first", "",
-     kRangeForward, huge_operands, overflow_in_the_middle},
+     kForward, huge_operands, overflow_in_the_middle},
 };
 
 }  // namespace
 
-std::span<const Exhibit> range_exhibits() { return kRangeExhibits; }
+std::span<const Exhibit> range_exhibits() { return kExhibits; }
 
 }  // namespace mxo

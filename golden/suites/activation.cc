@@ -70,18 +70,17 @@ NamedTensors operands(const InputStream& in, Tensor x, const Variant& v, bool ba
   return tensors;
 }
 
-struct ActivationStep {
+struct Step {
   std::string_view op;
   bool backward;
   Settings more;  ///< parameters beside the rounding
 };
 
 void add_quantised(std::vector<SuiteCase>& cases, const ActivationCase& c, const Variant& v) {
-  const ActivationStep steps[] = {
-      {"swiglu_quantize", false, {{"block", "1x32"}}},
-      {"swiglu_quantize", false, {{"block", "1x128"}, {"rule", "flow"}}},
-      {"swiglu_quantize_backward", true, {{"block", "1x32"}}}};
-  for (const ActivationStep& step : steps) {
+  const Step steps[] = {{"swiglu_quantize", false, {{"block", "1x32"}}},
+                        {"swiglu_quantize", false, {{"block", "1x128"}, {"rule", "flow"}}},
+                        {"swiglu_quantize_backward", true, {{"block", "1x32"}}}};
+  for (const Step& step : steps) {
     Settings set = step.more;
     set.emplace("rounding", v.rounding);
     add_case(cases, std::string(step.op) + "." + step.more.at("block") + "." + c.name + tail(v),

@@ -6,7 +6,7 @@
 namespace mxo {
 namespace {
 
-constexpr std::string_view kTableFormats[] = {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"};
+constexpr std::string_view kFormats[] = {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"};
 
 NamedTensors boundaries(Dtype format) {
   const std::vector<float> values =
@@ -82,7 +82,7 @@ std::vector<SuiteCase> formats_cases(int level) {
     add_case(cases, "decode." + std::string(format), "decode", {{"format", std::string(format)}},
              std::move(flags), [](const InputStream&) { return every_code(); });
   }
-  for (const std::string_view format : kTableFormats) {
+  for (const std::string_view format : kFormats) {
     const bool one_nan = format.ends_with("fnuz");
     for (const std::string overflow : {"saturate", "nonfinite"}) {
       for (const std::string nan : {"positive", "signed"}) {

@@ -6,7 +6,7 @@
 namespace mxo {
 namespace {
 
-struct ProductGroups {
+struct GroupCase {
   std::string_view name;
   ProductShape shape;
   std::vector<std::string> flags;
@@ -14,8 +14,8 @@ struct ProductGroups {
 };
 
 /// Ends are multiples of 32 in those that MX weight gradients can take.
-std::vector<ProductGroups> product_groups() {
-  std::vector<ProductGroups> cases;
+std::vector<GroupCase> group_cases() {
+  std::vector<GroupCase> cases;
   const auto add = [&](std::string_view name, int level, ProductShape shape,
                        std::vector<std::string> flags) {
     cases.push_back({name, std::move(shape), std::move(flags), level});
@@ -130,7 +130,7 @@ void add_machines(std::vector<SuiteCase>& cases) {
 
 std::vector<SuiteCase> products_cases(int level) {
   std::vector<SuiteCase> cases;
-  const std::vector<ProductGroups> groups = product_groups();
+  const std::vector<GroupCase> groups = group_cases();
   const ProductShape small{{32, 64}, 64, 12, 96};
   const auto add_all = [&](std::string_view op, ProductScales scales, const Formats& formats) {
     for (const std::string_view sum : {"exact", "fma_chain"}) {
@@ -138,7 +138,7 @@ std::vector<SuiteCase> products_cases(int level) {
         const bool first = &formats == kFormats && sum == "exact";
         if (level < 1 && !first) continue;
         const Case c{op, scales, formats, sum, out};
-        for (const ProductGroups& group : groups) {
+        for (const GroupCase& group : groups) {
           // Groups are walked with the first formats only; the others meet the plain one.
           if (group.level > level || (!first && group.name != "plain")) continue;
           add_product(cases, c, group.name, group.shape, Numbers::plain, group.flags);

@@ -6,7 +6,7 @@
 namespace mxo {
 namespace {
 
-constexpr std::string_view kElementFormats[] = {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"};
+constexpr std::string_view kFormats[] = {"e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"};
 constexpr std::string_view kModes[] = {"rceil", "floor", "ceil", "even"};
 constexpr std::string_view kRules[] = {"torchao", "te", "ocp", "torchao_cuda"};
 
@@ -82,7 +82,7 @@ void add_shapes(std::vector<SuiteCase>& cases, int level) {
     add_random(cases, c, "no_columns", {64, 0}, 0, {"empty"});
     add_random(cases, c, "normal", {96, 160}, 0, {"random"});
     add_random(cases, c, "batch", {3, 64, 96}, 8, {"random"});
-    for (const std::string_view format : kElementFormats) {
+    for (const std::string_view format : kFormats) {
       add_random(cases, {.format = format, .axis = axis, .dtype = Dtype::bf16}, "wide", {64, 256},
                  60, {"random"});
     }
@@ -150,7 +150,7 @@ void add_dequantize(std::vector<SuiteCase>& cases, int level) {
 std::vector<SuiteCase> quantize_cases(int level) {
   std::vector<SuiteCase> cases;
   for (const Dtype dtype : {Dtype::f32, Dtype::bf16}) {
-    for (const std::string_view format : kElementFormats) {
+    for (const std::string_view format : kFormats) {
       for (const std::string_view mode : kModes) {
         for (const std::string_view rule : kRules) {
           for (const std::string_view axis : {"k", "r", "t"}) {

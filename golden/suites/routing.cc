@@ -7,7 +7,7 @@
 namespace mxo {
 namespace {
 
-struct RouterCase {
+struct RouteCase {
   std::string name;
   Index tokens, experts;
   Settings set;
@@ -15,8 +15,8 @@ struct RouterCase {
   int level = 0;
 };
 
-const std::vector<RouterCase>& router_cases() {
-  static const std::vector<RouterCase> cases = {
+const std::vector<RouteCase>& route_cases() {
+  static const std::vector<RouteCase> cases = {
       {"top_1", 24, 8, {}, {"random"}, 0},
       {"top_3", 24, 8, {{"top_k", "3"}, {"scale", "2.5"}}, {"random"}, 0},
       {"groups",
@@ -64,7 +64,7 @@ Tensor edge_logits(const InputStream& in, Index experts) {
 
 std::vector<SuiteCase> route_cases(int level) {
   std::vector<SuiteCase> cases;
-  for (const RouterCase& c : router_cases()) {
+  for (const RouteCase& c : route_cases()) {
     for (const bool biased : {false, true}) {
       if (c.level > level || (biased && level < 1)) continue;
       add_case(cases, "route." + c.name + (biased ? ".bias" : ""), "route", c.set, c.flags,

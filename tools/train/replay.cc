@@ -15,7 +15,7 @@
 namespace mxo::tools {
 namespace {
 
-constexpr const char* kReplayedModes[] = {"rceil", "floor"};
+constexpr const char* kModes[] = {"rceil", "floor"};
 constexpr float kLossScale = 0x1p-5f;
 constexpr float kLearningRate = 0x1p-7f;
 
@@ -179,7 +179,7 @@ class Run {
 std::vector<ReplayRow> replay(Backend& backend, const TensorFile& capture,
                               const Progress& progress) {
   std::vector<Run> runs;
-  for (const char* mode : kReplayedModes) {
+  for (const char* mode : kModes) {
     if (capture.tensors.contains(std::string(mode) + ".x"))
       runs.emplace_back(backend, capture, mode);
   }

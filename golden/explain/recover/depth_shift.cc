@@ -26,7 +26,7 @@ struct At {
   double came;
 };
 
-std::vector<At> places_of(const Product& p, const Output& y) {
+std::vector<At> sample_of(const Product& p, const Output& y) {
   const ElementReader read(y.expected->dtype());
   std::vector<At> all;
   for (Index g = 0; g < p.groups(); ++g) {
@@ -113,7 +113,7 @@ std::string words_of(const ProductSide& f, const Shift& s, bool wgrad) {
 }  // namespace
 
 void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list) {
-  const std::vector<At> sample = places_of(p, y);
+  const std::vector<At> sample = sample_of(p, y);
   if (sample.size() < 12) return;
   std::vector<Index> begins{0};
   begins.insert(begins.end(), p.ends.begin(), p.ends.end());

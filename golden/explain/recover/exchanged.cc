@@ -8,8 +8,8 @@
 namespace mxo {
 namespace {
 
-constexpr Index kMostTokens = 512;
-constexpr Index kLeastMoved = 8;         ///< elements of columns that moved without an exchange
+constexpr Index kMostColumns = 512;
+constexpr Index kLeast = 8;              ///< elements of columns that moved without an exchange
 constexpr std::size_t kLeastTokens = 4;  ///< one that is shuffled is no order
 constexpr std::size_t kMostPairs = 4;    ///< that are named one by one
 
@@ -87,7 +87,7 @@ std::vector<Claim> claim_pairs(Output& o, const std::vector<Index>& rows,
 /// Every column that differs holds what is expected so many columns away.
 std::vector<Claim> claim_shift(Output& o, const std::vector<Index>& rows,
                                const std::vector<Index>& columns) {
-  if (o.left < kLeastMoved || columns.size() < 2) return {};
+  if (o.left < kLeast || columns.size() < 2) return {};
   for (Index by = 1; by < o.columns; ++by) {
     for (const Index d : {-by, by}) {
       const bool all = std::all_of(columns.begin(), columns.end(), [&](Index c) {
@@ -127,7 +127,7 @@ std::vector<Claim> claim_reordered(Output& o, const std::vector<Index>& rows) {
 
 std::vector<Claim> recover_exchanged(Output& output) {
   if (output.left < 2 || output.left != output.differing || output.columns < 2 ||
-      output.columns > kMostTokens) {
+      output.columns > kMostColumns) {
     return {};
   }
   const std::vector<Index> rows = failing_rows(output);

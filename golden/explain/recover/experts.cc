@@ -11,9 +11,9 @@
 namespace mxo {
 namespace {
 
-constexpr Index kExpertRows = 48;     ///< that are looked at
-constexpr Index kExpertColumns = 12;  ///< of each
-constexpr double kExpertFit = 0.02;   ///< of the root mean square: bf16 and any accumulation
+constexpr Index kRows = 48;     ///< that are looked at
+constexpr Index kColumns = 12;  ///< of each
+constexpr double kFit = 0.02;   ///< of the root mean square: bf16 and any accumulation
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0.0;
@@ -28,17 +28,16 @@ std::vector<Index> columns_of(const Output& out, Index row) {
     if (out.mark(row, c) == Mark::differs) all.push_back(c);
   }
   const auto n = static_cast<Index>(all.size());
-  if (n <= kExpertColumns) return all;
+  if (n <= kColumns) return all;
   std::vector<Index> kept;
-  for (Index i = 0; i < kExpertColumns; ++i)
-    kept.push_back(all[static_cast<std::size_t>(i * n / kExpertColumns)]);
+  for (Index i = 0; i < kColumns; ++i)
+    kept.push_back(all[static_cast<std::size_t>(i * n / kColumns)]);
   return kept;
 }
 
-class ExpertRows {
+class Rows {
  public:
-  ExpertRows(const Product& p, const Output& out)
-      : p_(p), out_(out), read_(out.expected->dtype()) {}
+  Rows(const Product& p, const Output& out) : p_(p), out_(out), read_(out.expected->dtype()) {}
 
   /// Whether row `row` of the output is row `source` of x times expert `expert`.
   bool fits(Index row, Index source, Index expert, const std::vector<Index>& columns) {
@@ -56,7 +55,7 @@ class ExpertRows {
       if (noise > 0.5 * signal && noise > 0.0 && signal > 0.0 && &c != &columns.front())
         return false;
     }
-    return signal > 0.0 && std::sqrt(noise / signal) < kExpertFit;
+    return signal > 0.0 && std::sqrt(noise / signal) < kFit;
   }
 
   Index group_of(Index row) const {
@@ -86,8 +85,8 @@ void replace_expert(Call& call, const std::string& name, const std::map<Index, I
   call.replace(name, std::move(seen));
 }
 
-/// ExpertRows next to an end of their group that were multiplied by the neighbour's weights.
-void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, const ExpertRows& rows,
+/// Rows next to an end of their group that were multiplied by the neighbour's weights.
+void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, const Rows& rows,
               std::vector<Hypothesis>& list) {
   std::map<Index, Index> moved;  // end -> its new row
   for (const auto& [row, expert] : expert_of_row) {
@@ -148,13 +147,13 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
       break;
     }
   }
-  ExpertRows rows(*p, output);
+  Rows rows(*p, output);
   const auto n = static_cast<Index>(failing.size());
   std::map<Index, Index> expert_of_row;
   std::map<Index, Index> shift_votes;
   std::map<Index, std::map<Index, Index>> votes;  // group -> expert -> rows
-  for (Index i = 0; i < std::min(n, kExpertRows); ++i) {
-    const Index row = failing[static_cast<std::size_t>(n <= kExpertRows ? i : i * n / kExpertRows)];
+  for (Index i = 0; i < std::min(n, kRows); ++i) {
+    const Index row = failing[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)];
     const std::vector<Index> columns = columns_of(output, row);
     if (columns.size() < 4) continue;
     const Index own = rows.group_of(row);

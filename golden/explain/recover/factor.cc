@@ -9,7 +9,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastOfFactor = 8;      ///< elements of a factor: fewer say nothing
+constexpr Index kLeast = 8;              ///< elements of a factor: fewer say nothing
 constexpr std::size_t kMostFactors = 3;  ///< that are named one by one
 
 /// Exponents of the factors of each row, or of each column.
@@ -78,7 +78,7 @@ Index sum_of(const std::map<int, Index>& counts) {
 
 std::vector<Claim> recover_factors(Output& output) {
   std::vector<Claim> claims;
-  if (output.left < kLeastOfFactor || !is_wide_float(output.expected->dtype())) return claims;
+  if (output.left < kLeast || !is_wide_float(output.expected->dtype())) return claims;
   const Factors of_rows(output, false);
   const Factors of_columns(output, true);
   const std::map<int, Index> by_rows = of_rows.counts();
@@ -112,7 +112,7 @@ std::vector<Claim> recover_factors(Output& output) {
     return claims;
   }
   for (const auto& [by, count] : counts) {
-    if (count < kLeastOfFactor) continue;
+    if (count < kLeast) continue;
     claim("every value is multiplied by 2^" + std::to_string(by), count,
           [&factors, by = by](Index i) { return factors.exponent(i) == by; });
   }

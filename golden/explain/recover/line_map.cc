@@ -11,10 +11,10 @@
 namespace mxo {
 namespace {
 
-constexpr Index kRun = 128;        ///< lines that are looked at
-constexpr Index kPartners = 12;    ///< elements of each
-constexpr double kLineFit = 0.01;  ///< of the root mean square: bf16 and any accumulation
-constexpr Index kMostLinesAway = 64;
+constexpr Index kRun = 128;      ///< lines that are looked at
+constexpr Index kPartners = 12;  ///< elements of each
+constexpr double kFit = 0.01;    ///< of the root mean square: bf16 and any accumulation
+constexpr Index kMostShift = 64;
 
 enum class Part : std::uint8_t { scales, codes, both };
 constexpr Part kParts[] = {Part::scales, Part::codes, Part::both};
@@ -161,7 +161,7 @@ class LineRun {
       noise += (came.value - model) * (came.value - model);
       signal += came.value * came.value;
     }
-    return signal > 0.0 && noise < kLineFit * kLineFit * signal;
+    return signal > 0.0 && noise < kFit * kFit * signal;
   }
 
   const Product& p_;
@@ -181,11 +181,10 @@ class LineRun {
 };
 
 /// Where a line of a factor comes from, of any; its own where there is no other.
-using LineSource = std::function<Index(Index)>;
+using Source = std::function<Index(Index)>;
 
 /// The lines of a tensor taken from elsewhere; those of an expert within it.
-bool take_lines(Call& call, const std::string& name, const LineSource& source, bool is_a,
-                bool wgrad) {
+bool take_lines(Call& call, const std::string& name, const Source& source, bool is_a, bool wgrad) {
   if (name.empty() || !call.has(name)) return true;
   const Tensor& given = call.input(name);
   const int axis = wgrad || !is_a ? 1 : 0;
@@ -201,12 +200,12 @@ bool take_lines(Call& call, const std::string& name, const LineSource& source, b
 }
 
 struct Found {
-  LineSource source;
+  Source source;
   std::string words;
 };
 
-void add_map(const Product& p, bool is_a, Part part, const Found& found,
-             std::vector<Hypothesis>& list) {
+void add(const Product& p, bool is_a, Part part, const Found& found,
+         std::vector<Hypothesis>& list) {
   const ProductSide& f = is_a ? p.a : p.b;
   const std::string line = is_a && !p.wgrad ? "rows of " : p.wgrad ? "columns of " : "lines of ";
   const std::string words =
@@ -231,7 +230,7 @@ bool enough(Index good, Index all) { return all > 0 && good * 20 >= all * 19; }
 
 void add_shift(const Product& p, LineRun& run, bool is_a, Part part,
                std::vector<Hypothesis>& list) {
-  for (Index by = 1; by <= kMostLinesAway; ++by) {
+  for (Index by = 1; by <= kMostShift; ++by) {
     for (const Index d : {-by, by}) {
       Index all = 0;
       Index good = 0;
@@ -244,11 +243,11 @@ void add_shift(const Product& p, LineRun& run, bool is_a, Part part,
       if (all < 4 || !enough(good, all)) continue;
       const std::string words = "those of " + std::to_string(by) + (d < 0 ? " before" : " after");
       const Index lines = run.lines();
-      add_map(p, is_a, part, {[d](Index line) { return line + d; }, words}, list);
-      add_map(p, is_a, part,
-              {[d, lines](Index line) { return ((line + d) % lines + lines) % lines; },
-               words + ", coming round at the end"},
-              list);
+      add(p, is_a, part, {[d](Index line) { return line + d; }, words}, list);
+      add(p, is_a, part,
+          {[d, lines](Index line) { return ((line + d) % lines + lines) % lines; },
+           words + ", coming round at the end"},
+          list);
       return;
     }
   }
@@ -280,17 +279,17 @@ void add_permutation(const Product& p, LineRun& run, bool is_a, Part part,
     const std::vector<Permutation> found = permutations_of(fits);
     for (const Permutation& permutation : found) {
       const std::vector<Index> ends = p.ends;
-      add_map(p, is_a, part,
-              {[permutation, ends, of_groups](Index line) {
-                 Index origin = 0;
-                 for (const Index end : ends) {
-                   if (of_groups && end <= line) origin = end;
-                 }
-                 return permutation.from(line, origin);
-               },
-               "taken " + permutation.words() +
-                   (of_groups ? ", from the first row of each group" : "")},
-              list);
+      add(p, is_a, part,
+          {[permutation, ends, of_groups](Index line) {
+             Index origin = 0;
+             for (const Index end : ends) {
+               if (of_groups && end <= line) origin = end;
+             }
+             return permutation.from(line, origin);
+           },
+           "taken " + permutation.words() +
+               (of_groups ? ", from the first row of each group" : "")},
+          list);
     }
     if (!found.empty()) return;
   }

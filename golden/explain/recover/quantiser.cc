@@ -47,7 +47,7 @@ Cast make_cast(std::string words, const Blocks& b, By by) {
 }
 
 /// Elements from blocks in which codes are left, and from some others.
-std::vector<Index> spread_sample(const Output& codes, Index most) {
+std::vector<Index> sample_of(const Output& codes, Index most) {
   const Index n = codes.rows * codes.columns;
   std::vector<Index> found;
   const Index step = std::max<Index>(1, codes.left / most);
@@ -295,7 +295,7 @@ std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, con
 std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tensor& scales,
                                  const std::vector<float>& amax, Dtype format, bool scales_differ) {
   const Grid grid(format);
-  const std::vector<Index> sample = spread_sample(codes, 16384);
+  const std::vector<Index> sample = sample_of(codes, 16384);
   for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
     const std::vector<CodePair> pairs = pairs_of(codes, blocks, cast, sample, format);
     if (pairs.size() < 32) return std::nullopt;
