@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "tests/golden/planted.h"
+#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
@@ -104,6 +105,14 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        const Call call = quantize("1x32");
        return of_amax(b, call, [&](Index) { return largest_of(call, 0, 96 * 512); });
+     }},
+    {"one amax for two rows", "scale.amax", "two neighbouring rows of blocks",
+     [](Backend& b) {
+       const Call call = quantize("1x32");
+       return of_amax(b, call, [&](Index s) {
+         const Index pair = s / 32 * 32 + s % 16;
+         return std::max(largest_of(call, pair * 32, 32), largest_of(call, (pair + 16) * 32, 32));
+       });
      }},
     {"amax of half the block", "scale.amax", "first half",
      [](Backend& b) {
@@ -368,6 +377,23 @@ TEST_P(PlantedAroundProducts, AreNamed) { expect_named(kFaults[GetParam()]); }
 
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedAroundProducts,
                          testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Scales have few values: rows of sixteen of them are alike by chance.
+TEST(PlantedScalesOfFewValues, AreNotTakenForOtherRows) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  test::Random random(7);
+  Tensor x(Dtype::f32, {512, 512});
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = random.value(0);
+  in.emplace("x", std::move(x));
+  const Call call = make_call("quantize", in, with({{"block", "1x32"}}));
+  const Planted p = of_amax(*backend, call, [&](Index s) {
+    const Index other = s / 16 * 7 % 512 * 16 + s % 16;
+    return std::max(largest_of(call, s * 32, 32), largest_of(call, other * 32, 32));
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("rows.")) << e.sentence();
+}
 
 }  // namespace
 }  // namespace mxo

@@ -147,7 +147,25 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
       return all;
     });
   }
-  if (n > columns && n / columns <= 256) {
+  const Index lines = n / columns;
+  for (const auto& [count, words] :
+       {std::pair{Index{2}, "its column in two neighbouring rows of blocks"},
+        std::pair{Index{4}, "its column in four neighbouring rows of blocks"},
+        std::pair{Index{8}, "its column in eight neighbouring rows of blocks"},
+        std::pair{Index{16}, "its column in 16 neighbouring rows of blocks"},
+        std::pair{Index{32}, "its column in 32 neighbouring rows of blocks"},
+        std::pair{Index{128}, "its column in 128 neighbouring rows of blocks"}}) {
+    if (lines <= count) continue;
+    from(words, [count = count, columns, lines](Index s) {
+      Sources all;
+      const Index first = s / columns / count * count;
+      for (Index r = first; r < std::min(first + count, lines); ++r) {
+        all.push_back(r * columns + s % columns);
+      }
+      return all;
+    });
+  }
+  if (n > columns && lines <= 256) {
     from("its column in all rows of blocks", [columns, n](Index s) {
       Sources all;
       for (Index i = s % columns; i < n; i += columns) all.push_back(i);

@@ -3,11 +3,13 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "golden/explain/recover/chance.h"
 #include "golden/explain/recover/recover.h"
 
 namespace mxo {
@@ -17,7 +19,6 @@ constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken a
 constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
 constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
 constexpr Index kSegments[] = {128, 64, 32, 16};
-constexpr Index kShort = 16;  ///< elements: rows of fewer come equal by chance where values repeat
 
 std::string_view piece(const Tensor& t, Index at, Index elements) {
   const std::size_t size = size_of(t.dtype());
@@ -137,12 +138,12 @@ std::vector<Claim> claims_of(Output& output, Index width) {
   // A few short pieces among many differences are alike by chance, or follow from another cause.
   const bool few = static_cast<Index>(all.size()) * width * kLeastShare < output.differing;
   if (all.empty() || (width < output.columns && few)) return claims;
-  if (width < kShort && all.size() * 8 < failing.size()) return claims;
-  const auto settle = [&](const std::vector<Index>& pieces) {
-    for (const Index at : pieces) {
-      for (Index i = 0; i < width; ++i) output.settle(at + i);
-    }
+  const Chance chance(output);
+  const auto places = static_cast<std::size_t>(output.owed * (output.columns / width));
+  const auto told = [&](const std::vector<Index>& pieces) {
+    return chance.tells(pieces, width, failing.size(), places);
   };
+  std::vector<Index> claimed;
   std::vector<std::uint8_t> taken(output.marks.size());
   const auto fresh = [&](const std::vector<Index>& pieces) {
     std::vector<Index> kept;
@@ -154,7 +155,9 @@ std::vector<Claim> claims_of(Output& output, Index width) {
   };
   for (const auto& [source, pieces] : by_source) {
     if (pieces.size() < 2) continue;
+    if (!told(pieces)) continue;
     const std::vector<Index> kept = fresh(pieces);
+    claimed.insert(claimed.end(), kept.begin(), kept.end());
     claims.push_back(
         claim_rows(output, kept, width, "rows.repeated", [&, source = source](const Place& place) {
           return (place.one() ? " repeats row " : " repeat row ") +
@@ -170,19 +173,25 @@ std::vector<Claim> claims_of(Output& output, Index width) {
     const std::vector<Index> kept = fresh(pieces);
     if (kept.empty()) continue;
     if (distances.size() > 4 && kept.size() * 8 < all.size()) {
-      scattered.insert(scattered.end(), kept.begin(), kept.end());
+      std::copy_if(kept.begin(), kept.end(), std::back_inserter(scattered),
+                   [&](Index at) { return told({at}); });
       continue;
     }
+    if (!told(kept)) continue;
+    claimed.insert(claimed.end(), kept.begin(), kept.end());
     claims.push_back(claim_rows(
         output, kept, width, "rows.shifted",
         [&, by = by](const Place& place) { return distance_in_words(output, by, place); }));
   }
   if (!scattered.empty()) {
+    claimed.insert(claimed.end(), scattered.begin(), scattered.end());
     claims.push_back(claim_rows(output, scattered, width, "rows.permuted", [](const Place& place) {
       return std::string(place.hold()) + "other rows of the output, in another order";
     }));
   }
-  settle(all);
+  for (const Index at : claimed) {
+    for (Index i = 0; i < width; ++i) output.settle(at + i);
+  }
   return claims;
 }
 
