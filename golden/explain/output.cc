@@ -45,8 +45,6 @@ bool Output::differs_in(Index first, Index n) const {
                      static_cast<std::size_t>(n)) != nullptr;
 }
 
-std::uint64_t Output::wanted(Index i) const { return bits_at(*expected, i); }
-std::uint64_t Output::came(Index i) const { return bits_at(*actual, i); }
 
 std::vector<Index> range_of(Index n) {
   std::vector<Index> all(static_cast<std::size_t>(n));

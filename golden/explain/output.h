@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/judge/elements.h"
 
 namespace mxo {
 
@@ -40,8 +41,8 @@ struct Output {
   }
   /// Whether one of `n` neighbours differs and is not explained.
   bool differs_in(Index first, Index n) const;
-  std::uint64_t wanted(Index i) const;
-  std::uint64_t came(Index i) const;
+  std::uint64_t wanted(Index i) const { return bits_at(*expected, i); }
+  std::uint64_t came(Index i) const { return bits_at(*actual, i); }
 };
 
 /// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.

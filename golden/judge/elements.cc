@@ -71,19 +71,4 @@ Element ElementReader::element(std::uint64_t bits) const {
   return {};
 }
 
-std::uint64_t bits_at(const Tensor& tensor, Index i) {
-  const std::size_t size = size_of(tensor.dtype());
-  const std::byte* at = tensor.data() + static_cast<std::size_t>(i) * size;
-  const auto word = [at](auto bits) {
-    std::memcpy(&bits, at, sizeof bits);
-    return std::uint64_t{bits};
-  };
-  switch (size) {  // sizes that are constants are one instruction
-    case 1: return word(std::uint8_t{});
-    case 2: return word(std::uint16_t{});
-    case 4: return word(std::uint32_t{});
-    default: return word(std::uint64_t{});
-  }
-}
-
 }  // namespace mxo

@@ -1,7 +1,9 @@
 // One stored element of any type: its bits, its value, its place among its neighbours.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "formats/tensor.h"
@@ -31,7 +33,20 @@ class ElementReader {
 };
 
 /// The bits of element `i`, in row-major order.
-std::uint64_t bits_at(const Tensor& tensor, Index i);
+inline std::uint64_t bits_at(const Tensor& tensor, Index i) {
+  const std::size_t size = size_of(tensor.dtype());
+  const std::byte* at = tensor.data() + static_cast<std::size_t>(i) * size;
+  const auto word = [at](auto bits) {
+    std::memcpy(&bits, at, sizeof bits);
+    return std::uint64_t{bits};
+  };
+  switch (size) {  // sizes that are constants are one instruction
+    case 1: return word(std::uint8_t{});
+    case 2: return word(std::uint16_t{});
+    case 4: return word(std::uint32_t{});
+    default: return word(std::uint64_t{});
+  }
+}
 
 /// Steps between two elements of one format.
 constexpr std::uint64_t ulp_distance(std::int64_t a, std::int64_t b) {

@@ -115,62 +115,52 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
     gathered("its block without the first element", [run](Index i) { return i % run != 0; });
     gathered("the first element of its block", [run](Index i) { return i % run == 0; });
   }
-  // Those of other blocks: the largest of several, or a neighbour's.
+  // Those of other blocks: a neighbour's, or the largest of several.
   const Index columns = b.scale_columns;
-  const auto from = [&](const char* words, auto sources) {
+  const auto n = static_cast<Index>(amax.size());
+  const auto list_from = [&](const char* words, auto value) {
     AmaxWindow w{words, std::vector<float>(amax.size())};
-    if (b.tiled) return;
-    for (Index s = 0; s < static_cast<Index>(amax.size()); ++s) {
-      for (const Index o : sources(s)) {
-        float& m = w.amax[static_cast<std::size_t>(s)];
-        m = joined(m, amax[static_cast<std::size_t>(o)]);
-      }
-    }
+    for (Index s = 0; s < n; ++s) w.amax[static_cast<std::size_t>(s)] = value(s);
     list.push_back(std::move(w));
   };
-  const auto n = static_cast<Index>(amax.size());
-  using Sources = std::vector<Index>;
-  from("the block before", [columns](Index s) { return Sources{s % columns > 0 ? s - 1 : s}; });
-  from("the block after",
-       [columns](Index s) { return Sources{s % columns + 1 < columns ? s + 1 : s}; });
-  from("the same block of the row before",
-       [columns](Index s) { return Sources{s >= columns ? s - columns : s}; });
-  from("the same block of the row after",
-       [columns, n](Index s) { return Sources{s + columns < n ? s + columns : s}; });
-  for (const auto& [count, words] :
-       {std::pair{Index{2}, "two neighbouring blocks"},
-        std::pair{Index{4}, "four neighbouring blocks"}, std::pair{columns, "the whole row"}}) {
-    if (count < 2 || columns % count != 0) continue;
-    from(words, [count = count](Index s) {
-      Sources all;
-      for (Index i = 0; i < count; ++i) all.push_back(s / count * count + i);
-      return all;
-    });
-  }
-  const Index lines = n / columns;
-  for (const auto& [count, words] :
-       {std::pair{Index{2}, "its column in two neighbouring rows of blocks"},
-        std::pair{Index{4}, "its column in four neighbouring rows of blocks"},
-        std::pair{Index{8}, "its column in eight neighbouring rows of blocks"},
-        std::pair{Index{16}, "its column in 16 neighbouring rows of blocks"},
-        std::pair{Index{32}, "its column in 32 neighbouring rows of blocks"},
-        std::pair{Index{128}, "its column in 128 neighbouring rows of blocks"}}) {
-    if (lines <= count) continue;
-    from(words, [count = count, columns, lines](Index s) {
-      Sources all;
-      const Index first = s / columns / count * count;
-      for (Index r = first; r < std::min(first + count, lines); ++r) {
-        all.push_back(r * columns + s % columns);
-      }
-      return all;
-    });
-  }
-  if (n > columns && lines <= 256) {
-    from("its column in all rows of blocks", [columns, n](Index s) {
-      Sources all;
-      for (Index i = s % columns; i < n; i += columns) all.push_back(i);
-      return all;
-    });
+  const auto neighbour = [&](const char* words, auto source) {
+    list_from(words, [&](Index s) { return amax[static_cast<std::size_t>(source(s))]; });
+  };
+  const auto pool = [&](const char* words, Index pools, auto pool_of) {
+    std::vector<float> most(static_cast<std::size_t>(pools));
+    for (Index s = 0; s < n; ++s) {
+      float& m = most[static_cast<std::size_t>(pool_of(s))];
+      m = joined(m, amax[static_cast<std::size_t>(s)]);
+    }
+    list_from(words, [&](Index s) { return most[static_cast<std::size_t>(pool_of(s))]; });
+  };
+  if (!b.tiled) {
+    neighbour("the block before", [=](Index s) { return s % columns > 0 ? s - 1 : s; });
+    neighbour("the block after", [=](Index s) { return s % columns + 1 < columns ? s + 1 : s; });
+    neighbour("the same block of the row before",
+              [=](Index s) { return s >= columns ? s - columns : s; });
+    neighbour("the same block of the row after",
+              [=](Index s) { return s + columns < n ? s + columns : s; });
+    for (const auto& [count, words] :
+         {std::pair{Index{2}, "two neighbouring blocks"},
+          std::pair{Index{4}, "four neighbouring blocks"}, std::pair{columns, "the whole row"}}) {
+      if (count < 2 || columns % count != 0) continue;
+      pool(words, n / count, [count = count](Index s) { return s / count; });
+    }
+    const auto rows = [&](const char* words, Index count) {
+      pool(words, n, [=](Index s) { return s / columns / count * columns + s % columns; });
+    };
+    const Index lines = n / columns;
+    for (const auto& [count, words] :
+         {std::pair{2, "its column in two neighbouring rows of blocks"},
+          std::pair{4, "its column in four neighbouring rows of blocks"},
+          std::pair{8, "its column in eight neighbouring rows of blocks"},
+          std::pair{16, "its column in 16 neighbouring rows of blocks"},
+          std::pair{32, "its column in 32 neighbouring rows of blocks"},
+          std::pair{128, "its column in 128 neighbouring rows of blocks"}}) {
+      if (count < lines) rows(words, count);
+    }
+    if (lines > 1) rows("its column in all rows of blocks", lines);
   }
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);

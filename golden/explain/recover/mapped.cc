@@ -1,5 +1,6 @@
 // A function of the value that is owed.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdio>
@@ -184,20 +185,21 @@ std::string in_decimal(double value) {
 
 void add_saturation(const Output& output, const FloatLayout& f, const ElementReader& read,
                     std::vector<ValueMap>& list) {
-  std::uint64_t most = 0;
+  std::uint64_t most = 0;               // of what is not explained
+  std::array<std::uint64_t, 2> ends{};  // of all numbers, by sign
   for (Index i = 0; i < output.owed * output.columns; ++i) {
-    if (output.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
-    most = std::max(most, f.magnitude(output.came(i)));
+    const std::uint64_t w = output.came(i);
+    const std::uint64_t magnitude = f.magnitude(w);
+    if (output.marks[static_cast<std::size_t>(i)] != Mark::settled)
+      most = std::max(most, magnitude);
+    std::uint64_t& end = ends[(w & f.sign()) != 0 ? 1 : 0];
+    if (magnitude > end && !read(w).nan) end = magnitude;
   }
   list.push_back(
       {"value.clamped", "values are clamped at " + in_decimal(read(most).value),
        [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
   for (const std::uint64_t sign : {std::uint64_t{0}, f.sign()}) {
-    std::uint64_t end = 0;
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      const std::uint64_t w = output.came(i);
-      if ((w & f.sign()) == sign && !read(w).nan) end = std::max(end, f.magnitude(w));
-    }
+    const std::uint64_t end = ends[sign == 0 ? 0 : 1];
     list.push_back({"value.clamped",
                     std::string("values are clamped ") + (sign == 0 ? "above" : "below") + " at " +
                         in_decimal(read(end | sign).value) + ", and not on the other side",

@@ -1,5 +1,6 @@
 // Rows and tiles of an output that lie somewhere else in it.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <functional>
@@ -41,6 +42,12 @@ std::size_t mark_of(std::string_view bytes) {
   return static_cast<std::size_t>(mixed >> 32);
 }
 
+/// Of one piece; one more than can be told apart.
+struct Places {
+  std::array<Index, kMostPlaces + 1> at;
+  std::size_t count = 0;
+};
+
 /// Where pieces of the expected output lie; of those that occur often nobody can tell which it was.
 /// Pieces that are like none of those asked for are left out.
 class Index_of_pieces {
@@ -59,8 +66,8 @@ class Index_of_pieces {
         const std::size_t mark = mark_of(bytes) % marks;
         if (!marked[mark] || plain(bytes, size)) continue;
         known_[mark] = true;
-        std::vector<Index>& places = where_[bytes];
-        if (places.size() <= kMostPlaces) places.push_back(at);
+        Places& places = where_[bytes];
+        if (places.count < places.at.size()) places.at[places.count++] = at;
       }
     }
   }
@@ -69,16 +76,17 @@ class Index_of_pieces {
     const std::string_view bytes = piece(*output.actual, at, width_);
     if (!known_[mark_of(bytes) % known_.size()]) return -1;
     const auto found = where_.find(bytes);
-    if (found == where_.end() || found->second.size() > kMostPlaces) return -1;
-    return *std::min_element(found->second.begin(), found->second.end(), [at](Index a, Index b) {
-      return std::abs(a - at) < std::abs(b - at);
-    });
+    if (found == where_.end() || found->second.count > kMostPlaces) return -1;
+    const Places& places = found->second;
+    return *std::min_element(
+        places.at.begin(), places.at.begin() + static_cast<std::ptrdiff_t>(places.count),
+        [at](Index a, Index b) { return std::abs(a - at) < std::abs(b - at); });
   }
 
  private:
   Index width_;
   std::vector<bool> known_;  ///< marks of pieces in `where_`
-  std::unordered_map<std::string_view, std::vector<Index>> where_;
+  std::unordered_map<std::string_view, Places> where_;
 };
 
 Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,
