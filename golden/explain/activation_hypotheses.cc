@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
+#include "formats/erf.h"
 #include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
 
@@ -13,6 +15,9 @@ namespace {
 float silu(float a) { return a * sigmoid_rn(a); }
 float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
+
+/// sigma from tanh of half the argument.
+float by_tanh(float tanh) { return 0.5f * tanh + 0.5f; }
 
 struct Activation {
   const char* id;
@@ -53,6 +58,14 @@ constexpr Activation kActivations[] = {
      [](float a, float b) { return by_bf16(a * by_bf16(sigmoid_rn(a))) * b; }},
     {"up_first", "gate and up are multiplied before sigma is",
      [](float a, float b) { return a * b * sigmoid_rn(a); }},
+    {"sigma_tanh", "sigma is 0.5 tanh(a / 2) + 0.5",
+     [](float a, float b) { return a * by_tanh(tanh_rn(0.5f * a)) * b; }},
+    {"sigma_tanh_approx", "sigma is 0.5 tanh.approx(a / 2) + 0.5, of Hopper",
+     [](float a, float b) { return a * by_tanh(tanh_approx(0.5f * a)) * b; }},
+    {"sigma_tanh_bf16", "sigma is 0.5 tanh(a / 2) + 0.5, tanh being rounded to bf16",
+     [](float a, float b) { return a * by_tanh(by_bf16(tanh_rn(0.5f * a))) * b; }},
+    {"sigma_hard", "sigma is cut off straight lines: clamp(a / 6 + 0.5, 0, 1)",
+     [](float a, float b) { return a * std::clamp(a / 6.0f + 0.5f, 0.0f, 1.0f) * b; }},
 };
 
 /// Of gate, up and the router's weight.
@@ -84,6 +97,22 @@ constexpr Derivative kDerivatives[] = {
      [](float d, float a, float b) {
        const float s = sigmoid_rn(a);
        return d * b * (s * (1.0f - s));
+     }},
+    {"sigma_sign", "the derivative of silu is taken as sigma(a) (1 + a (1 + sigma(a)))", true,
+     [](float d, float a, float b) {
+       const float s = sigmoid_rn(a);
+       return d * b * (s * (1.0f + a * (1.0f + s)));
+     }},
+    {"sigma_minus", "the derivative of silu is taken as sigma(a) - a sigma'(a)", true,
+     [](float d, float a, float b) {
+       const float s = sigmoid_rn(a);
+       return d * b * (s * (1.0f - a * (1.0f - s)));
+     }},
+    {"of_silu", "the derivative of silu is taken at silu(a) in place of a", true,
+     [](float d, float a, float b) {
+       const float t = silu(a);
+       const float s = sigmoid_rn(t);
+       return d * b * (s * (1.0f + t * (1.0f - s)));
      }},
     {"gate_without_up", "up is left out of the gradient of the gate", true,
      [](float d, float a, float) {

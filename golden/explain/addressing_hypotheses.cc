@@ -161,6 +161,24 @@ void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
                         " of K take the scales of those before them",
                     [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }});
   }
+  // A pipeline of stages, each a tile of 128 or a block, one of which was not loaded again.
+  for (const Index unit : tile > 1 ? std::vector<Index>{tile, 1} : std::vector<Index>{1}) {
+    for (const Index stages : {2, 3, 4, 6, 8}) {
+      const Index pass = stages * unit;
+      if (pass >= blocks) continue;
+      for (Index stage = 0; stage < stages; ++stage) {
+        const std::string words = "stage " + std::to_string(stage) + " of " +
+                                  std::to_string(stages) + ", of " +
+                                  std::to_string(unit * p.block) + " of K each, takes the scales";
+        const auto hits = [=](Index c) { return c >= pass && c / unit % stages == stage; };
+        maps.push_back({"stale_stage", words + " of the pass before",
+                        [=](Index c) { return hits(c) ? c - pass : c; }});
+        if (2 * pass >= blocks) continue;
+        maps.push_back({"first_stage", words + " of the first pass",
+                        [=](Index c) { return hits(c) ? c % pass : c; }});
+      }
+    }
+  }
   for (const Map& map : maps) {
     const auto side = [&](const std::string& operand) {
       return make_reading(

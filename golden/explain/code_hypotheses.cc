@@ -33,6 +33,34 @@ bool flush_subnormals(Call& call, const std::string& name, Dtype format) {
   return any;
 }
 
+/// What a kernel may take a byte of codes for.
+struct Misread {
+  const char* id;
+  const char* what;
+  const char* how;
+  std::uint8_t (*of)(std::uint8_t code);
+};
+constexpr Misread kMisread[] = {
+    {"nibbles", "the nibbles of every code of", "are exchanged",
+     [](std::uint8_t c) { return static_cast<std::uint8_t>(c << 4 | c >> 4); }},
+    {"bits_reversed", "the bits of every code of", "are reversed",
+     [](std::uint8_t c) {
+       int reversed = 0;
+       for (int i = 0; i < 8; ++i) reversed |= (c >> i & 1) << (7 - i);
+       return static_cast<std::uint8_t>(reversed);
+     }},
+};
+
+bool misread(Call& call, const std::string& name, const Misread& how) {
+  Tensor codes = call.input(name);
+  for (Index i = 0; i < codes.elements(); ++i) {
+    auto& c = codes.as<std::uint8_t>()[i];
+    c = how.of(c);
+  }
+  call.replace(name, std::move(codes));
+  return true;
+}
+
 /// Elements along the last axis taken from elsewhere in runs of `run`.
 bool reorder(Call& call, const std::string& name, Index run, Index (*source)(Index, Index)) {
   const Tensor& given = call.input(name);
@@ -161,6 +189,12 @@ void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     add(
         list, name + "=flushed", "subnormal codes of " + f->name + " are read as zero",
         [name, format = f->format](Call& c) { return flush_subnormals(c, name, format); }, true);
+    for (const Misread& how : kMisread) {
+      if (!is_minifloat8(f->format)) break;
+      add(
+          list, name + "=" + how.id, std::string(how.what) + " " + f->name + " " + how.how,
+          [name, &how](Call& c) { return misread(c, name, how); }, true);
+    }
     const bool rows = product->wgrad;  // the depth of a gradient
     for (const Lanes& lanes : kLanes) {
       for (const Index run : {2, 4, 8, 16, 32, 64}) {

@@ -38,13 +38,45 @@ struct Tally {
   std::uint32_t altered = 0;  ///< the model is not what is owed
 };
 
+/// Where units of the columns of a patch begin, and their end.  Segments do not lie across the
+/// edge of a tile: a run of columns in which nothing differs is no part of the others'.
+std::vector<Index> units_of(const Output& output, const Patch& patch, Unit least) {
+  constexpr Index kQuiet = 4;
+  const auto columns = static_cast<Index>(patch.columns.size());
+  std::vector<Index> begins;
+  if (least != Unit::segment) {
+    if (columns > 0) begins.push_back(0);
+    begins.push_back(columns);
+    return begins;
+  }
+  std::vector<std::uint8_t> quiet(patch.columns.size(), 1);
+  for (const Index r : patch.rows) {
+    for (std::size_t j = 0; j < quiet.size(); ++j) {
+      if (output.mark(r, patch.columns[j]) == Mark::differs) quiet[j] = 0;
+    }
+  }
+  // Few columns in which nothing differs are chance.
+  for (std::size_t j = 0; j < quiet.size();) {
+    std::size_t end = j;
+    while (end < quiet.size() && quiet[end] == quiet[j]) ++end;
+    const bool few = quiet[j] != 0 && static_cast<Index>(end - j) < kQuiet;
+    for (; j < end; ++j) quiet[j] = few ? std::uint8_t{0} : quiet[j];
+  }
+  for (Index j = 0; j < columns; ++j) {
+    const auto at = static_cast<std::size_t>(j);
+    const bool edge = j == 0 || quiet[at] != quiet[at - 1];
+    if (edge || j - begins.back() == kSegment) begins.push_back(j);
+  }
+  begins.push_back(columns);
+  return begins;
+}
+
 }  // namespace
 
 bool Output::differs_in(Index first, Index n) const {
   return std::memchr(marks.data() + first, static_cast<int>(Mark::differs),
                      static_cast<std::size_t>(n)) != nullptr;
 }
-
 
 std::vector<Index> range_of(Index n) {
   std::vector<Index> all(static_cast<std::size_t>(n));
@@ -98,15 +130,19 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   Credit credit;
   credit.mask.assign(static_cast<std::size_t>(rows * columns), 0);
   const ElementReader read(output.expected->dtype());
-  const Index unit = least == Unit::segment ? std::min(kSegment, columns) : columns;
+  const std::vector<Index> begins = units_of(output, patch, least);
+  const std::size_t units = begins.size() - 1;
   double signal = 0.0;
   double noise_before = 0.0;
   double noise_after = 0.0;
   std::vector<Tally> tallies;
-  tallies.reserve(static_cast<std::size_t>(rows * ceil_div(columns, std::max<Index>(unit, 1))));
+  tallies.reserve(static_cast<std::size_t>(rows) * units);
   for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; ++j) {
-      if (j % std::max<Index>(unit, 1) == 0) tallies.push_back({});
+    for (Index j = 0, u = 0; j < columns; ++j) {
+      if (j == begins[static_cast<std::size_t>(u)]) {
+        tallies.push_back({});
+        ++u;
+      }
       Tally& tally = tallies.back();
       const Index at = patch.rows[static_cast<std::size_t>(i)] * output.columns +
                        patch.columns[static_cast<std::size_t>(j)];
@@ -138,14 +174,15 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   credit.broken = wrong;
   std::size_t t = 0;
   for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0; j < columns; j += unit, ++t) {
+    for (std::size_t u = 0; u < units; ++u, ++t) {
+      const Index width = begins[u + 1] - begins[u];
       const bool counts = wrong == 0 || (least != Unit::whole && tallies[t].wrong == 0 &&
-                                         tallies[t].altered >= std::min<Index>(4, unit));
+                                         tallies[t].altered >= std::min<Index>(4, columns));
       if (counts) {
         credit.fixed += tallies[t].fixed;
       } else {
-        const auto begin = credit.mask.begin() + i * columns + j;
-        std::fill(begin, begin + std::min(unit, columns - j), std::uint8_t{0});
+        const auto begin = credit.mask.begin() + i * columns + begins[u];
+        std::fill(begin, begin + width, std::uint8_t{0});
       }
     }
   }

@@ -153,8 +153,8 @@ const PlantedFault kFaults[] = {
          for (Index d = 64; d < 96; ++d) t.as<std::uint8_t>()[40 * 512 + d] &= 0x7F;
        });
      }},
-    {"signs of w are turned in a block of an expert", "w.codes=negated|x.codes=negated",
-     "signs are turned in k = 128-159",
+    {"signs of w are turned in a block of an expert", "k.negative",
+     "products of k = 128 to 159 have the other sign, in all of group 3",
      [](Backend& b) {
        return altered(b, mx_product(b, 5), {"w.codes"}, [](Tensor& t, const Tensor&) {
          for (Index n = 0; n < 192; ++n) {

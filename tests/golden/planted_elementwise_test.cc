@@ -1,5 +1,6 @@
 // Biases by row, sums short of rows, experts with weights of others, and codes made with scales of
 // other rows beside scales that came right.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -53,6 +54,38 @@ Planted exchanged(Backend& b, const char* name, const std::function<Index(Index)
   });
 }
 
+/// y of swiglu with sigma(gate) by a function of its own.
+Planted other_sigma(Backend& b, float (*sigma)(float gate)) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, 7));
+  const Call call = make_call("swiglu", in, with({{"rounding", "bf16"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 96 * 128; ++i) {
+      const Index gate = i / 128 * 256 + i % 128;
+      const float a = value_of(call.input("x"), gate);
+      out.at("y").as<BF16>()[i] =
+          encode<kBF16>(a * sigma(a) * value_of(call.input("x"), gate + 128));
+    }
+  });
+}
+
+/// The gate's half of dx by a derivative of its own.
+Planted other_derivative(Backend& b, float (*of)(float gate, float sigma)) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, 7));
+  in.emplace("dy", random_bf16({96, 128}, 8));
+  const Call call = make_call("swiglu_backward", in, with({{"rounding", "bf16"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 96 * 128; ++i) {
+      const Index gate = i / 128 * 256 + i % 128;
+      const float a = value_of(call.input("x"), gate);
+      const auto s = static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(a))));
+      out.at("dx").as<BF16>()[gate] = encode<kBF16>(
+          value_of(call.input("dy"), i) * value_of(call.input("x"), gate + 128) * of(a, s));
+    }
+  });
+}
+
 /// silu of a sigma of bf16, rounded once more or not.
 Planted narrow_sigma(Backend& b, bool silu) {
   NamedTensors in;
@@ -98,6 +131,32 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return narrow_sigma(b, false); }},
     {"sigma and silu are rounded to bf16", "activation=sigma_silu_bf16", "each rounded to bf16",
      [](Backend& b) { return narrow_sigma(b, true); }},
+    {"sigma by tanh", "activation=sigma_tanh", "sigma is 0.5 tanh(a / 2) + 0.5",
+     [](Backend& b) {
+       return other_sigma(b, [](float a) {
+         return 0.5f * static_cast<float>(std::tanh(static_cast<double>(0.5f * a))) + 0.5f;
+       });
+     }},
+    {"sigma by straight lines", "activation=sigma_hard", "clamp(a / 6 + 0.5, 0, 1)",
+     [](Backend& b) {
+       return other_sigma(b, [](float a) { return std::clamp(a / 6.0f + 0.5f, 0.0f, 1.0f); });
+     }},
+    {"a sign in the derivative of silu", "derivative=sigma_sign", "(1 + a (1 + sigma(a)))",
+     [](Backend& b) {
+       return other_derivative(b, [](float a, float s) { return s * (1.0f + a * (1.0f + s)); });
+     }},
+    {"the other sign in the derivative of silu", "derivative=sigma_minus", "sigma(a) - a sigma'(a)",
+     [](Backend& b) {
+       return other_derivative(b, [](float a, float s) { return s * (1.0f - a * (1.0f - s)); });
+     }},
+    {"the derivative of silu at silu", "derivative=of_silu", "at silu(a) in place of a",
+     [](Backend& b) {
+       return other_derivative(b, [](float a, float s) {
+         const float t = a * s;
+         const auto u = static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(t))));
+         return u * (1.0f + t * (1.0f - u));
+       });
+     }},
 };
 
 class PlantedElementwise : public testing::TestWithParam<std::size_t> {};

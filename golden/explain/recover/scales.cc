@@ -103,6 +103,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   const std::optional<Product> p = product_of(call);
   if (!p || output.name != p->output || output.left == 0) return;
   add_seen_scales(p, output, list);
+  add_measured_terms(*p, output, list);
   add_measured_lines(*p, output, list);
   add_depth_shifts(*p, output, list);
 }

@@ -23,6 +23,9 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
 void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
                         std::vector<Hypothesis>& list);
 
+/// Single terms along the depth that are missing, doubled or negated in every sum that fails.
+void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list);
+
 /// Which block of x met which block of w, where some of the lines measured are no sum over blocks
 /// that meet their own.
 void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,

@@ -1,0 +1,159 @@
+// Single terms of sums that are missing, doubled or negated, in all of an output and in tiles of
+// it; stages of both sides that were not loaded again; codes whose nibbles are exchanged.
+#include <cstring>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+ProductSize tall() {
+  ProductSize size;
+  size.rows = 512;
+  size.n = 384;
+  size.k = 512;
+  size.ends = {200, 512};
+  return size;
+}
+
+/// `call` with the codes of x changed where takes(k).
+Call changed(const Call& call, const std::function<bool(Index)>& takes,
+             const std::function<std::uint8_t(std::uint8_t)>& change) {
+  Call wrong = call;
+  Tensor codes = call.input("x.codes");
+  for (Index i = 0; i < codes.elements(); ++i) {
+    auto& c = codes.as<std::uint8_t>()[i];
+    if (takes(i % codes.extent(1))) c = change(c);
+  }
+  wrong.replace("x.codes", std::move(codes));
+  return wrong;
+}
+
+std::uint8_t zero(std::uint8_t) { return 0; }
+std::uint8_t negative(std::uint8_t c) { return c ^ 0x80; }
+
+Planted without(Backend& b, const Call& call, const std::function<bool(Index)>& takes) {
+  return planted(b, call, changed(call, takes, zero));
+}
+
+/// `p` in a tile of the output only, as expected elsewhere.
+Planted in_tile(Planted p, Index row, Index column) {
+  constexpr Index kTile = 128;
+  Tensor& y = p.actual.at("y");
+  const Tensor& expected = p.expected.at("y");
+  for (Index i = 0; i < y.elements(); ++i) {
+    const Index r = i / y.extent(1) - row;
+    const Index c = i % y.extent(1) - column;
+    if (r < 0 || r >= kTile || c < 0 || c >= kTile) y.as<BF16>()[i] = expected.as<BF16>()[i];
+  }
+  return p;
+}
+
+/// Sums of f32 to which those of some k alone are added once more.
+Planted twice(Backend& b, const Call& call, const std::function<bool(Index)>& takes) {
+  Call wide = call;
+  wide.set.set("out", "f32");
+  const NamedTensors all = run_call(b, wide);
+  const NamedTensors part = run_call(b, changed(
+                                            wide, [&](Index k) { return !takes(k); }, zero));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Tensor& y = out.at("y");
+    for (Index i = 0; i < y.elements(); ++i) {
+      y.as<BF16>()[i] = encode<kBF16>(all.at("y").as<float>()[i] + part.at("y").as<float>()[i]);
+    }
+  });
+}
+
+/// Rows of dy that are zero: `short_by` of each group, its last or its first.
+Planted short_groups(Backend& b, const Call& call, const char* name, Index short_by, bool last) {
+  return altered(b, call, {name}, [&](Tensor& t, const Tensor&) {
+    const Tensor& ends = call.input("group_ends");
+    Index begin = 0;
+    for (Index g = 0; g < ends.elements(); ++g) {
+      const Index end = ends.as<std::int32_t>()[g];
+      for (Index i = 0; i < std::min(short_by, end - begin); ++i) {
+        std::memset(row_of(t, last ? end - 1 - i : begin + i), 0, row_bytes(t));
+      }
+      begin = end;
+    }
+  });
+}
+
+/// Scales of both sides from other blocks of their lines.
+Planted both_scales(Backend& b, const std::function<Index(Index)>& source) {
+  return altered(b, mx_product(b, 1, tall()), {"x.scales", "w.scales"},
+                 [&](Tensor& t, const Tensor& given) {
+                   const Index blocks = t.shape().back();
+                   for (Index i = 0; i < t.elements(); ++i) {
+                     t.as<std::uint8_t>()[i] =
+                         given.as<std::uint8_t>()[i / blocks * blocks + source(i % blocks)];
+                   }
+                 });
+}
+
+const PlantedFault kFaults[] = {
+    {"the last 8 of K are lost", "k.missing", "the products of k = 504 to 511 are left out",
+     [](Backend& b) { return without(b, mx_product(b, 1), [](Index k) { return k >= 504; }); }},
+    {"the last of K is lost in blocks of 128", "k.missing", "of k = 511 are left out",
+     [](Backend& b) {
+       return without(b, blockwise_product(b, 1), [](Index k) { return k == 511; });
+     }},
+    {"every 64th of K is lost", "k.missing", "the products of every 64th k from 63 are left out",
+     [](Backend& b) { return without(b, mx_product(b, 1), [](Index k) { return k % 64 == 63; }); }},
+    {"half of K is lost", "k.missing", "the products of every 2nd k from 1 are left out",
+     [](Backend& b) { return without(b, mx_product(b, 1), [](Index k) { return k % 2 == 1; }); }},
+    {"signs of every 16th are turned", "k.negative",
+     "the products of every 16th k from 5 have the other sign",
+     [](Backend& b) {
+       const Call call = mx_product(b, 1);
+       return planted(b, call,
+                      changed(
+                          call, [](Index k) { return k % 16 == 5; }, negative));
+     }},
+    {"a tail is lost in one tile", "k.missing",
+     "k = 504 to 511 are left out, in columns 128 to 255 of rows 256 to 383 of group 1",
+     [](Backend& b) {
+       return in_tile(without(b, mx_product(b, 1, tall()), [](Index k) { return k >= 504; }), 256,
+                      128);
+     }},
+    {"8 of K are added twice", "k.twice", "the products of k = 40 to 47 are added twice",
+     [](Backend& b) {
+       return twice(b, mx_product(b, 1), [](Index k) { return k >= 40 && k < 48; });
+     }},
+    {"a split of K is added twice in one tile", "k.twice",
+     "k = 128 to 255 are added twice, in columns 128 to 255 of rows 256 to 383 of group 1",
+     [](Backend& b) {
+       return in_tile(
+           twice(b, mx_product(b, 1, tall()), [](Index k) { return k >= 128 && k < 256; }), 256,
+           128);
+     }},
+    {"groups are short of their last row", "k.missing", "rows 95, 159 and 287 of dy and x",
+     [](Backend& b) { return short_groups(b, mx_wgrad(b, 1), "dy.codes", 1, true); }},
+    {"both sides keep a stage of the pass before", "scales=stale_stage",
+     "stage 3 of 4, of 32 of K each, takes the scales of the pass before, on both sides",
+     [](Backend& b) {
+       return both_scales(b, [](Index c) { return c % 4 == 3 && c > 3 ? c - 4 : c; });
+     }},
+    {"both sides keep a stage of the first pass", "scales=first_stage",
+     "stage 1 of 3, of 32 of K each, takes the scales of the first pass, on both sides",
+     [](Backend& b) { return both_scales(b, [](Index c) { return c % 3 == 1 ? Index{1} : c; }); }},
+    {"nibbles of w are exchanged", "w.codes=nibbles", "the nibbles of every code of w",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 1), {"w.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) {
+           auto& c = t.as<std::uint8_t>()[i];
+           c = static_cast<std::uint8_t>(c << 4 | c >> 4);
+         }
+       });
+     }},
+};
+
+class PlantedInTerms : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInTerms, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInTerms,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+}  // namespace
+}  // namespace mxo
