@@ -18,7 +18,7 @@
 // on 2^30 random pairs, 0 differ.  A NaN is 7FFFFFFF.  No state: call them from anywhere.
 namespace mxo {
 
-namespace approximate {
+namespace interpolator {
 
 constexpr int kScale = 17;                // bits below the last one of the result
 constexpr std::uint32_t kOne = 1u << 23;  // a significand of 1.0
@@ -51,14 +51,14 @@ MXO_HD inline std::uint32_t assemble(std::uint32_t significand, int exponent) {
   return word >= kInfinity ? kInfinity : static_cast<std::uint32_t>(word);
 }
 
-}  // namespace approximate
+}  // namespace interpolator
 
 // With .ftz: subnormal operands and results are zeros of their sign.
 
 /// rcp.approx.ftz.f32: 1 / x for x = m 2^e as rcp(m) 2^-e; of 8,388,608 m in [1, 2) 7.3 million are
 /// the nearest float, the others one beside it.  1 / 0 is infinity.
 MXO_HD inline float rcp_approx_ftz(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = word & kSign;
   const std::uint32_t magnitude = word & ~kSign;
@@ -72,7 +72,7 @@ MXO_HD inline float rcp_approx_ftz(float x) {
   return bit_cast<float>(sign | assemble(y, -exponent - 1));
 }
 
-namespace approximate {
+namespace interpolator {
 
 /// x = m 4^k with m in [1, 4), x normal and positive: the row of m (64 for each binade) and k.
 struct QuarterStep {
@@ -88,12 +88,12 @@ MXO_HD inline QuarterStep quarter_step(std::uint32_t word) {
           (exponent - static_cast<int>(odd)) / 2};
 }
 
-}  // namespace approximate
+}  // namespace interpolator
 
 /// rsqrt.approx.ftz.f32: x^(-1/2), for x = m 4^k as rsqrt(m) 2^-k; NaN below zero, infinity of the
 /// zero's sign at zero.
 MXO_HD inline float rsqrt_approx_ftz(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & ~kSign) < kOne) return bit_cast<float>((word & kSign) | kInfinity);
   if (word > kInfinity) return bit_cast<float>(kNan);
@@ -108,7 +108,7 @@ MXO_HD inline float rsqrt_approx_ftz(float x) {
 
 /// sqrt.approx.ftz.f32: x^(1/2), for x = m 4^k as sqrt(m) 2^k; NaN below zero.
 MXO_HD inline float sqrt_approx_ftz(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & ~kSign) < kOne) return bit_cast<float>(word & kSign);
   if (word > kInfinity) return bit_cast<float>(kNan);
@@ -121,7 +121,7 @@ MXO_HD inline float sqrt_approx_ftz(float x) {
 /// ex2.approx.ftz.f32: 2^x.  |x| is cut to a multiple of 2^-23; below zero its ones' complement is
 /// taken, or the exact negative if it is an integer.
 MXO_HD inline float ex2_approx_ftz(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   const bool below = (word & kSign) != 0;
   const std::uint32_t magnitude = word & ~kSign;
@@ -178,6 +178,29 @@ MXO_HD inline float div_full(float a, float b) {
   if (magnitude < 0x1p-126f) return (a * 0x1p24f) * rcp_approx_ftz(b * 0x1p24f);
   if (magnitude > 0x1p126f && magnitude <= FLT_MAX) return (a * 0.25f) * rcp_approx_ftz(b * 0.25f);
   return a * rcp_approx_ftz(b);
+}
+
+namespace interpolator {
+
+/// A subnormal as a zero of its sign.
+MXO_HD inline float flushed(float x) {
+  return std::fabs(x) < 0x1p-126f ? bit_cast<float>(bit_cast<std::uint32_t>(x) & kSign) : x;
+}
+
+}  // namespace interpolator
+
+/// div.full.ftz.f32: as div_full of a and b without subnormals; a result that is below 2^-126 once
+/// it has 24 bits, whatever its exponent, is a zero.
+MXO_HD inline float div_full_ftz(float a, float b) {
+  a = interpolator::flushed(a);
+  b = interpolator::flushed(b);
+  const bool large = std::fabs(b) > 0x1p126f && std::fabs(b) <= FLT_MAX;
+  const float dividend = large ? a * 0.25f : a;
+  const float r = rcp_approx_ftz(large ? b * 0.25f : b);
+  const float quotient = dividend * r;
+  if (!(std::fabs(quotient) <= 0x1p-126f)) return quotient;
+  return std::fabs((dividend * 0x1p64f) * r) < 0x1p-62f ? interpolator::flushed(quotient * 0.5f)
+                                                        : quotient;
 }
 
 }  // namespace mxo

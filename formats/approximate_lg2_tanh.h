@@ -12,7 +12,7 @@
 // H100: all 2^32 operands of each function, 0 differ.
 namespace mxo {
 
-namespace approximate {
+namespace interpolator {
 
 constexpr int kRowBits = 17;    // of the significand, below those that choose a row
 constexpr int kSquareCut = 19;  // columns of S below 2^19 are not built
@@ -28,12 +28,12 @@ MXO_HD inline std::uint32_t normalise(std::int64_t sum, int unit) {
   return assemble(kOne + fraction, static_cast<int>(wide >> 52) - 1023 + unit);
 }
 
-}  // namespace approximate
+}  // namespace interpolator
 
 /// lg2.approx.ftz.f32: log2(x), for x = m 2^e as e + log2(m) in multiples of 2^-36; of a negative
 /// sum the ones' complement is normalised.  -infinity at zeros and subnormals, NaN below zero.
 MXO_HD inline float lg2_approx_ftz(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & ~kSign) < kOne) return bit_cast<float>(kSign | kInfinity);
   if (word > kInfinity) return bit_cast<float>(kNan);
@@ -58,7 +58,7 @@ MXO_HD inline float lg2_approx(float x) {
 /// tanh.approx.f32: x below 2^-8, 1 from 8 on; in the eleven binades between, one to sixteen rows
 /// each, and the 17 bits below those that choose the row: what is lower does not count.
 MXO_HD inline float tanh_approx(float x) {
-  using namespace approximate;
+  using namespace interpolator;
   const auto word = bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = word & kSign;
   const std::uint32_t magnitude = word & ~kSign;

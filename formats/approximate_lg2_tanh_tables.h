@@ -8,7 +8,7 @@
 #include "formats/approximate_tables.h"
 #include "formats/host_device.h"
 
-namespace mxo::approximate {
+namespace mxo::interpolator {
 
 struct Lg2Table {
   Quadratic of[64];
@@ -108,4 +108,4 @@ MXO_HD constexpr TanhTable tanh_table() {
       }};
 }
 
-}  // namespace mxo::approximate
+}  // namespace mxo::interpolator

@@ -8,7 +8,7 @@
 
 #include "formats/host_device.h"
 
-namespace mxo::approximate {
+namespace mxo::interpolator {
 
 /// One segment: floor((c0 + c1 x + c2 S(x)) / 2^17).
 struct Quadratic {
@@ -242,4 +242,4 @@ MXO_HD constexpr Ex2Table ex2_table() {
   }};
 }
 
-}  // namespace mxo::approximate
+}  // namespace mxo::interpolator

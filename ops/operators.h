@@ -47,6 +47,8 @@
   X(Cast, "cast")                                       \
   X(AddBias, "add_bias")                                \
   X(ColumnSum, "column_sum")                            \
+  /* ops/approximate.h */                               \
+  X(Approximate, "approximate")                         \
   /* ops/route.h */                                     \
   X(Route, "route")                                     \
   /* ops/swiglu.h */                                    \

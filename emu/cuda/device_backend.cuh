@@ -68,6 +68,7 @@ class DeviceBackend : public Backend {
   void run(const Cast&) override;
   void run(const AddBias&) override;
   void run(const ColumnSum&) override;
+  void run(const Approximate&) override;
   void run(const Route&) override;
   void run(const Swiglu&) override;
   void run(const SwigluBackward&) override;

@@ -62,6 +62,7 @@ void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 /// Rows of x that a column sum came short of, measured.
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 

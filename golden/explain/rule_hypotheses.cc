@@ -232,7 +232,7 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
 
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   for (const char* key :
-       {"group_score", "recipe", "pad", "activation", "halves", "bf16_steps", "steps",
+       {"group_score", "recipe", "pad", "activation", "arithmetic", "halves", "bf16_steps", "steps",
         "combine_steps", "scores", "router_logits", "pipeline", "precision", "over"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
@@ -267,6 +267,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_setting_hypotheses(call, list);
   add_left_out_hypotheses(call, list);
   add_elementwise_hypotheses(call, list);
+  add_approximate_hypotheses(call, list);
   return list;
 }
 

@@ -17,6 +17,7 @@ std::vector<SuiteCase> linear_cases(int level);
 std::vector<SuiteCase> route_cases(int level);
 std::vector<SuiteCase> exchange_cases(int level);
 std::vector<SuiteCase> activation_cases(int level);
+std::vector<SuiteCase> approximate_cases(int level);
 std::vector<SuiteCase> transpose_cases(int level);
 std::vector<SuiteCase> moe_layer_cases(int level);
 std::vector<SuiteCase> poison_cases(int level);

@@ -14,6 +14,7 @@ std::span<const CatalogueEntry> row_map_entries();
 std::span<const CatalogueEntry> moe_step_entries();
 std::span<const CatalogueEntry> swiglu_quantize_entries();
 std::span<const CatalogueEntry> elementwise_entries();
+std::span<const CatalogueEntry> approximate_entries();
 std::span<const CatalogueEntry> grouped_linear_entries();
 std::span<const CatalogueEntry> grouped_matmul_entries();
 std::span<const CatalogueEntry> scale_layout_entries();
@@ -23,10 +24,10 @@ std::span<const CatalogueEntry> moe_layer_entries();
 
 /// In the order of `mxo list ops`.
 inline constexpr std::span<const CatalogueEntry> (*kFamilies[])() = {
-    conversion_entries,  quantize_entries,  scale_layout_entries,   grouped_matmul_entries,
-    movement_entries,    row_map_entries,   moe_step_entries,       swiglu_quantize_entries,
-    elementwise_entries, fused_dot_entries, grouped_linear_entries, expert_parallel_entries,
-    moe_layer_entries,
+    conversion_entries,      quantize_entries,    scale_layout_entries, grouped_matmul_entries,
+    movement_entries,        row_map_entries,     moe_step_entries,     swiglu_quantize_entries,
+    elementwise_entries,     approximate_entries, fused_dot_entries,    grouped_linear_entries,
+    expert_parallel_entries, moe_layer_entries,
 };
 
 }  // namespace mxo

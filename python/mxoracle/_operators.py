@@ -38,6 +38,7 @@ __all__ = [
     "cast",
     "add_bias",
     "column_sum",
+    "approximate",
     "fused_dot",
     "grouped_linear",
     "dispatch",
@@ -1486,6 +1487,44 @@ def column_sum(
         out=out,
     )
     return _in_order(outputs, ("sum",))
+
+
+def approximate(
+    x: Any,
+    b: Any = None,
+    *,
+    function: Literal["ex2", "rcp", "rsqrt", "sqrt", "lg2", "tanh", "div_full"] | Any = None,
+    machine: str | int | float | None = None,
+    ftz: bool | None = None,
+    backend: str = "cpu",
+    threads: int | None = None,
+) -> Any:
+    """Approximate functions of a chip, bit for bit.
+
+    Operands:
+        x: any shape, f32
+        b: shape of x, of div_full alone, f32; optional
+    Returns:
+        y: shape of x, f32
+    Parameters, the first value is the default:
+        function: FUNCTION.approx.f32, or div.full.f32 (ex2, rcp, rsqrt, sqrt, lg2, tanh, div_full)
+        machine: the chip whose bits they are (sm90)
+        ftz: subnormal operands and results are zeros; tanh has one form (true, false)
+    It is returned alone.
+    """
+    outputs = run(
+        "approximate",
+        {
+            "x": x,
+            "b": b,
+        },
+        backend=backend,
+        threads=threads,
+        function=function,
+        machine=machine,
+        ftz=ftz,
+    )
+    return _in_order(outputs, ("y",))
 
 
 def fused_dot(

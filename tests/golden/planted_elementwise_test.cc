@@ -104,7 +104,64 @@ Planted narrow_sigma(Backend& b, bool silu) {
   });
 }
 
+Call chip_function(const char* function, const char* ftz) {
+  NamedTensors in;
+  Tensor x = random_floats({96, 64}, 7);
+  for (Index i = 5; i < 96 * 64; i += 50) x.as<float>()[i] = 0x1p-130f;
+  in.emplace("x", std::move(x));
+  if (std::string(function) == "div_full") in.emplace("b", random_floats({96, 64}, 8));
+  return make_call("approximate", in, with({{"function", function}, {"ftz", ftz}}));
+}
+
+/// Every element of y is of(x, b).
+Planted computed(Backend& b, const char* function, const char* ftz,
+                 const std::function<float(float, float)>& of) {
+  const Call call = chip_function(function, ftz);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < 96 * 64; ++i) {
+      const float divisor = call.has("b") ? call.input("b").as<float>()[i] : 0.0f;
+      out.at("y").as<float>()[i] = of(call.input("x").as<float>()[i], divisor);
+    }
+  });
+}
+
 const PlantedFault kFaults[] = {
+    {"ex2 is rounded correctly", "function=nearest", "correctly rounded",
+     [](Backend& b) {
+       return computed(b, "ex2", "false",
+                       [](float x, float) { return std::exp2(static_cast<double>(x)); });
+     }},
+    {"rcp is taken for ex2", "function=rcp", "is rcp.approx rather than ex2.approx",
+     [](Backend& b) {
+       return planted(b, chip_function("ex2", "true"), chip_function("rcp", "true"));
+     }},
+    {"a division is IEEE's", "function=nearest", "a / b is correctly rounded",
+     [](Backend& b) {
+       return computed(b, "div_full", "true", [](float x, float y) { return x / y; });
+     }},
+    {"the reciprocal of b is correctly rounded", "function=reciprocal", "reciprocal of b",
+     [](Backend& b) {
+       return computed(b, "div_full", "true", [](float x, float y) { return x * (1.0f / y); });
+     }},
+    {"b is divided by a", "operands=exchanged", "b is divided by a",
+     [](Backend& b) {
+       Call other = chip_function("div_full", "false");
+       std::swap(other.inputs["x"], other.inputs["b"]);
+       return planted(b, chip_function("div_full", "false"), other);
+     }},
+    {"subnormals are kept", "ftz=false", "subnormals are kept",
+     [](Backend& b) {
+       return planted(b, chip_function("sqrt", "true"), chip_function("sqrt", "false"));
+     }},
+    {"a gate of Triton is rounded correctly", "arithmetic=rounded", "arithmetic is rounded",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_floats({96, 256}, 7));
+       const auto call = [&](const char* how) {
+         return make_call("swiglu", in, with({{"arithmetic", how}, {"rounding", "none"}}));
+       };
+       return planted(b, call("triton_sm90"), call("rounded"));
+     }},
     {"a bias is added by row", "bias=by_row", "by row rather than by column",
      [](Backend& b) {
        const Call call = biased();

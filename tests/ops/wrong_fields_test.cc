@@ -3,6 +3,7 @@
 
 #include "formats/error.h"
 #include "formats/tensor.h"
+#include "ops/approximate.h"
 #include "ops/combine_rows.h"
 #include "ops/convert.h"
 #include "ops/elementwise.h"
@@ -46,6 +47,17 @@ TEST(WrongFields, OfElementwiseOperatorsAreRefused) {
                        {{"x", &ColumnSum::x}, {"group_ends", &ColumnSum::group_ends}},
                        {{"sum", &ColumnSum::sum}},
                        {"x.0"}}
+      .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfApproximateFunctionsAreRefused) {
+  Tensor x(Dtype::f32, {6, 8}), b(Dtype::f32, {6, 8}), y(Dtype::f32, {6, 8});
+  using A = Approximate;
+  RightCall<A>{"approximate",
+               approximate,
+               {x.operand(), b.operand(), y.result(), ChipFunction::div_full},
+               {{"x", &A::x}, {"b", &A::b}},
+               {{"y", &A::y}}}
       .expect_that_checks_see_all();
 }
 

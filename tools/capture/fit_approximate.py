@@ -70,7 +70,7 @@ def main(folder):
 
 #include "formats/host_device.h"
 
-namespace mxo::approximate {
+namespace mxo::interpolator {
 
 /// One segment: floor((c0 + c1 x + c2 S(x)) / 2^17).
 struct Quadratic {
@@ -86,7 +86,7 @@ struct Quadratic {
         print_table(name, [
             coefficients(row, row + (1 << SCALE) - 1, bits, dropped, name == "rsqrt" and s == 0)
             for s, row in enumerate(low)])
-    print("}  // namespace mxo::approximate")
+    print("}  // namespace mxo::interpolator")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def main(folder):
 #include "formats/approximate_tables.h"
 #include "formats/host_device.h"
 
-namespace mxo::approximate {
+namespace mxo::interpolator {
 """)
     print_table("lg2", list(lg2_rows(np.load(folder / "lg2.npy"))))
     print("""/// The first of the 2^row_bits rows of a binade.
@@ -76,7 +76,7 @@ struct TanhBinade {
     for c0, c1, c2 in rows:
         print(f"{{{c0}, {c1}, {c2}}},")
     print("  }};\n}\n")
-    print("}  // namespace mxo::approximate")
+    print("}  // namespace mxo::interpolator")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,177 @@
+// approximate: the functions of formats/ on every backend, as an H200's kernels used them.
+#include "ops/approximate.h"
+
+#include <cmath>
+
+#include <gtest/gtest.h>
+
+#include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
+#include "formats/error.h"
+#include "ops/catalogue.h"
+#include "tests/support/captures.h"
+#include "tests/support/contestants.h"
+#include "tests/support/products.h"
+#include "tests/support/strided.h"
+
+namespace mxo::test {
+namespace {
+
+struct Row {
+  ChipFunction function;
+  float (*flushed)(float);
+  float (*whole)(float);
+};
+constexpr Row kRows[] = {
+    {ChipFunction::ex2, ex2_approx_ftz, ex2_approx},
+    {ChipFunction::rcp, rcp_approx_ftz, rcp_approx},
+    {ChipFunction::rsqrt, rsqrt_approx_ftz, rsqrt_approx},
+    {ChipFunction::sqrt, sqrt_approx_ftz, sqrt_approx},
+    {ChipFunction::lg2, lg2_approx_ftz, lg2_approx},
+    {ChipFunction::tanh, tanh_approx, tanh_approx},
+    {ChipFunction::div_full, nullptr, nullptr},
+};
+
+/// All bytes of y and around it, of operands of any bits that lie as `lie` says.
+std::vector<std::byte> outputs(Backend& backend, const Row& row, bool ftz,
+                               const std::vector<Index>& shape, const Lie& lie) {
+  Strided x(Dtype::f32, shape, lie), b(Dtype::f32, shape, lie), y(Dtype::f32, shape, lie);
+  fill(x, Fill::anything, 3);
+  fill(b, Fill::edges, 4);
+  Approximate op{x.operand(), {}, y.result(), row.function, ftz};
+  if (row.flushed == nullptr) op.b = b.operand();
+  approximate(backend, op);
+  return y.bytes();
+}
+
+TEST(Approximate, GivesTheFunctionsBitsAndNothingElse) {
+  const auto reference = make_reference_backend();
+  for (const Row& row : kRows) {
+    for (const bool ftz : {true, false}) {
+      for (const auto& shape : {std::vector<Index>{7001}, {33, 65}, {2, 3, 17, 41}, {3, 0, 4}}) {
+        for (const Lie& lie : lies()) {
+          Strided x(Dtype::f32, shape, lie), b(Dtype::f32, shape, lie), y(Dtype::f32, shape, lie);
+          fill(x, Fill::anything, 3);
+          fill(b, Fill::edges, 4);
+          for (Index i = 0; i < x.elements(); ++i) {
+            float u, v;
+            std::memcpy(&u, x.at(i), 4);
+            std::memcpy(&v, b.at(i), 4);
+            const float w = row.flushed == nullptr ? (ftz ? div_full_ftz(u, v) : div_full(u, v))
+                            : ftz                  ? row.flushed(u)
+                                                   : row.whole(u);
+            const auto word = std::isnan(w) ? 0x7FFFFFFFu : bit_cast<std::uint32_t>(w);
+            std::memcpy(y.at(i), &word, 4);
+          }
+          ASSERT_EQ(outputs(*reference, row, ftz, shape, lie), y.bytes())
+              << static_cast<int>(row.function) << ftz << lie.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Approximate, EveryBackendGivesTheDefinitionsBytes) {
+  const auto reference = make_reference_backend();
+  for (const Row& row : kRows) {
+    for (const bool ftz : {true, false}) {
+      for (const auto& shape : {std::vector<Index>{1}, {20011}, {0}, {33, 65}}) {
+        for (const Lie& lie : lies()) {
+          if (shape.size() == 1 && lie.name != "contiguous") continue;
+          const auto want = outputs(*reference, row, ftz, shape, lie);
+          for (const auto& contestant : contestants()) {
+            EXPECT_EQ(outputs(*contestant.make(), row, ftz, shape, lie), want)
+                << contestant.name() << " " << lie.name;
+          }
+        }
+      }
+    }
+  }
+}
+
+NamedTensors called(const std::string& backend, NamedTensors in, const char* function,
+                    const char* ftz = "ftz=false") {
+  return call_operator(*make_backend(backend, 2), "approximate", in,
+                       settings({std::string("function=") + function, ftz}));
+}
+
+/// Triton's a / (1 + exp(-a)) * b, of one call of the operator a function.
+TEST(Approximate, ChainedIsASiluOfAnH200) {
+  const TensorFile& file = capture("triton_kernels");
+  const Tensor& x = tensor_of(file, "silu_mul.f32.x");
+  const Tensor& expected = tensor_of(file, "silu_mul.f32.quotient");
+  const Index columns = expected.extent(1);
+  for (const std::string& backend : every_backend()) {
+    Tensor angle(Dtype::f32, expected.shape()), a(Dtype::f32, expected.shape());
+    for (Index i = 0; i < expected.elements(); ++i) {
+      a.as<float>()[i] = x.as<float>()[i / columns * 2 * columns + i % columns];
+      angle.as<float>()[i] = -a.as<float>()[i] * 0x1.715476p+0f;
+    }
+    NamedTensors of_angle, of_a;
+    of_angle.emplace("x", std::move(angle));
+    Tensor divisor = called(backend, std::move(of_angle), "ex2").at("y");
+    for (Index i = 0; i < divisor.elements(); ++i) divisor.as<float>()[i] += 1.0f;
+    of_a.emplace("x", std::move(a));
+    of_a.emplace("b", std::move(divisor));
+    const Tensor silu = called(backend, std::move(of_a), "div_full").at("y");
+    Index differ = 0;
+    for (Index i = 0; i < expected.elements(); ++i) {
+      const float b = x.as<float>()[i / columns * 2 * columns + columns + i % columns];
+      const float y = silu.as<float>()[i] * b;
+      const float captured = expected.as<float>()[i];
+      differ += bit_cast<std::uint32_t>(y) != bit_cast<std::uint32_t>(captured) &&
+                !(std::isnan(y) && std::isnan(captured));
+    }
+    EXPECT_EQ(differ, 0) << backend;
+  }
+}
+
+/// Seen on an H100: tiny is what 24 bits, with whatever exponent, leave below 2^-126.
+TEST(Approximate, FlushedDivisionsAreAsAnH100Gives) {
+  const auto of = [](std::uint32_t a, std::uint32_t b) {
+    return bit_cast<std::uint32_t>(div_full_ftz(bit_cast<float>(a), bit_cast<float>(b)));
+  };
+  EXPECT_EQ(of(0x83E52CC9, 0x42E52CC9), 0x80000000u);
+  EXPECT_EQ(of(0xA01AC345, 0x5F1AC345), 0x80000000u);
+  EXPECT_EQ(of(0xA0FABBBA, 0xDFFABBBA), 0x00800000u);
+  EXPECT_EQ(of(0x488767FC, 0x7F7BD13E), 0x0889A7C0u);  // a divisor whose reciprocal is subnormal
+  EXPECT_EQ(of(0x5D1C2E33, 0x7F218843), 0x1D7784B2u);
+  EXPECT_EQ(of(0x00400000, 0x3F800000), 0u);
+  EXPECT_EQ(of(0x3F800000, 0x80400000), 0xFF800000u);
+}
+
+std::string refusal(NamedTensors in, const std::vector<std::string>& set, Fault fault) {
+  try {
+    call_operator(*make_reference_backend(), "approximate", in, settings(set));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), fault) << error.what();
+    return error.what();
+  }
+  return "it ran";
+}
+
+NamedTensors pair_of(Dtype x, std::vector<Index> b) {
+  NamedTensors in;
+  in.emplace("x", Tensor(x, {2, 3}));
+  if (!b.empty()) in.emplace("b", Tensor(Dtype::f32, std::move(b)));
+  return in;
+}
+
+TEST(Approximate, WhatItLacksIsNamedInOneLine) {
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"function=div_full"}, Fault::argument),
+            "approximate: b: missing, needed by div_full");
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {2, 3}), {}, Fault::argument),
+            "approximate: b: div_full alone takes it");
+  EXPECT_EQ(refusal(pair_of(Dtype::bf16, {}), {}, Fault::dtype),
+            "approximate: x: found bf16, needs f32");
+  EXPECT_NE(refusal(pair_of(Dtype::f32, {3, 2}), {"function=div_full"}, Fault::shape)
+                .find("b: found f32 [3, 2], needs the shape of"),
+            std::string::npos);
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"machine=sm80"}, Fault::argument),
+            "approximate: machine: found sm80, needs sm90");
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"ftz=2"}, Fault::argument),
+            "approximate: ftz: found 2, needs one of true, false");
+}
+
+}  // namespace
+}  // namespace mxo::test
