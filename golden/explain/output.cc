@@ -14,7 +14,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kSegment = 32;
+constexpr std::size_t kSegment = 32;
 
 template <typename Fn>
 void visit_word(std::size_t bytes, Fn&& fn) {
@@ -36,39 +36,38 @@ struct Tally {
   std::uint32_t wrong = 0;    ///< the model is not what came
   std::uint32_t fixed = 0;    ///< differs, not settled, and the model is what came
   std::uint32_t altered = 0;  ///< the model is not what is owed
+  bool counts = false;
 };
 
-/// Where units of the columns of a patch begin, and their end.  Segments do not lie across the
-/// edge of a tile: a run of columns in which nothing differs is no part of the others'.
-std::vector<Index> units_of(const Output& output, const Patch& patch, Unit least) {
-  constexpr Index kQuiet = 4;
-  const auto columns = static_cast<Index>(patch.columns.size());
-  std::vector<Index> begins;
-  if (least != Unit::segment) {
-    if (columns > 0) begins.push_back(0);
-    begins.push_back(columns);
-    return begins;
-  }
-  std::vector<std::uint8_t> quiet(patch.columns.size(), 1);
+/// Units of the columns of a patch.
+struct Units {
+  std::vector<std::uint32_t> of;  ///< of each column
+  std::size_t count = 0;
+};
+
+/// Segments are made of columns in which something differs, and of others: what a cause does to a
+/// tile, or to the columns of one fragment, it need not do to those between.
+Units units_of(const Output& output, const Patch& patch, Unit least) {
+  Units units;
+  units.of.assign(patch.columns.size(), 0);
+  units.count = patch.columns.empty() ? 0 : 1;
+  if (least != Unit::segment) return units;
+  std::vector<std::uint8_t> live(patch.columns.size());
   for (const Index r : patch.rows) {
-    for (std::size_t j = 0; j < quiet.size(); ++j) {
-      if (output.mark(r, patch.columns[j]) == Mark::differs) quiet[j] = 0;
+    for (std::size_t j = 0; j < live.size(); ++j) {
+      live[j] |= output.mark(r, patch.columns[j]) == Mark::differs;
     }
   }
-  // Few columns in which nothing differs are chance.
-  for (std::size_t j = 0; j < quiet.size();) {
-    std::size_t end = j;
-    while (end < quiet.size() && quiet[end] == quiet[j]) ++end;
-    const bool few = quiet[j] != 0 && static_cast<Index>(end - j) < kQuiet;
-    for (; j < end; ++j) quiet[j] = few ? std::uint8_t{0} : quiet[j];
+  units.count = 0;
+  for (const bool wanted : {true, false}) {
+    std::size_t n = 0;
+    for (std::size_t j = 0; j < live.size(); ++j) {
+      if ((live[j] != 0) != wanted) continue;
+      if (n++ % kSegment == 0) ++units.count;
+      units.of[j] = static_cast<std::uint32_t>(units.count - 1);
+    }
   }
-  for (Index j = 0; j < columns; ++j) {
-    const auto at = static_cast<std::size_t>(j);
-    const bool edge = j == 0 || quiet[at] != quiet[at - 1];
-    if (edge || j - begins.back() == kSegment) begins.push_back(j);
-  }
-  begins.push_back(columns);
-  return begins;
+  return units;
 }
 
 }  // namespace
@@ -130,22 +129,19 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   Credit credit;
   credit.mask.assign(static_cast<std::size_t>(rows * columns), 0);
   const ElementReader read(output.expected->dtype());
-  const std::vector<Index> begins = units_of(output, patch, least);
-  const std::size_t units = begins.size() - 1;
+  const Units units = units_of(output, patch, least);
   double signal = 0.0;
   double noise_before = 0.0;
   double noise_after = 0.0;
-  std::vector<Tally> tallies;
-  tallies.reserve(static_cast<std::size_t>(rows) * units);
+  std::vector<Tally> tallies(static_cast<std::size_t>(rows) * units.count);
   for (Index i = 0; i < rows; ++i) {
-    for (Index j = 0, u = 0; j < columns; ++j) {
-      if (j == begins[static_cast<std::size_t>(u)]) {
-        tallies.push_back({});
-        ++u;
-      }
-      Tally& tally = tallies.back();
-      const Index at = patch.rows[static_cast<std::size_t>(i)] * output.columns +
-                       patch.columns[static_cast<std::size_t>(j)];
+    Tally* const own = tallies.data() + static_cast<std::size_t>(i) * units.count;
+    const Index row = patch.rows[static_cast<std::size_t>(i)];
+    for (Index j = 0; j < columns; ++j) {
+      Tally& tally = own[units.of[static_cast<std::size_t>(j)]];
+      const Index column = patch.columns[static_cast<std::size_t>(j)];
+      if (least == Unit::whole && !output.live.holds(row, column)) continue;
+      const Index at = row * output.columns + column;
       const Mark mark = output.marks[static_cast<std::size_t>(at)];
       if (mark == Mark::settled) continue;
       const std::uint64_t came = output.came(at);
@@ -172,19 +168,15 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   Index wrong = 0;
   for (const Tally& t : tallies) wrong += t.wrong;
   credit.broken = wrong;
-  std::size_t t = 0;
-  for (Index i = 0; i < rows; ++i) {
-    for (std::size_t u = 0; u < units; ++u, ++t) {
-      const Index width = begins[u + 1] - begins[u];
-      const bool counts = wrong == 0 || (least != Unit::whole && tallies[t].wrong == 0 &&
-                                         tallies[t].altered >= std::min<Index>(4, columns));
-      if (counts) {
-        credit.fixed += tallies[t].fixed;
-      } else {
-        const auto begin = credit.mask.begin() + i * columns + begins[u];
-        std::fill(begin, begin + width, std::uint8_t{0});
-      }
-    }
+  for (Tally& t : tallies) {
+    t.counts = wrong == 0 ||
+               (least != Unit::whole && t.wrong == 0 && t.altered >= std::min<Index>(4, columns));
+    if (t.counts) credit.fixed += t.fixed;
+  }
+  for (std::size_t at = 0; at < credit.mask.size(); ++at) {
+    const std::size_t i = at / static_cast<std::size_t>(columns);
+    const std::size_t j = at % static_cast<std::size_t>(columns);
+    if (!tallies[i * units.count + units.of[j]].counts) credit.mask[at] = 0;
   }
   return credit;
 }

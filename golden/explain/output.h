@@ -17,6 +17,18 @@ enum class Mark : std::uint8_t {
   settled,  ///< others, and a cause that was accepted explains them
 };
 
+/// Rows and columns of an output in which something differs that nothing explains, where they are a
+/// place: whole tiles, every second column.  What is done there need not be done elsewhere.
+struct LivePart {
+  std::vector<std::uint8_t> rows;  ///< empty: they are all of the output, or no place
+  std::vector<std::uint8_t> columns;
+  bool is_part() const { return !rows.empty(); }
+  bool holds(Index row, Index column) const {
+    return !is_part() || (rows[static_cast<std::size_t>(row)] != 0 &&
+                          columns[static_cast<std::size_t>(column)] != 0);
+  }
+};
+
 /// An output of a call, rows and columns of the last axis.  A tensor that came flat, or in two
 /// dimensions, is read in the shape that is owed.  Views: both tensors outlive it.
 struct Output {
@@ -31,6 +43,7 @@ struct Output {
   std::vector<Mark> marks;           ///< of each element
   Index differing = 0;               ///< not the same, settled or not
   Index left = 0;                    ///< not the same and not settled
+  LivePart live;                     ///< as it was when find_live() was called
 
   Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }
   Mark mark(Index r, Index c) const { return marks[static_cast<std::size_t>(r * columns + c)]; }
@@ -48,6 +61,9 @@ struct Output {
 /// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.
 Output make_output(const Call& call, const std::string& name, const Tensor& expected,
                    const Tensor& actual);
+
+/// Looks where something is left.
+void find_live(Output& output);
 
 /// A model of part of an output: element (i, j) is that of rows[i], columns[j].
 struct Patch {

@@ -215,6 +215,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
     const Index before = left_of(outputs);
+    for (Output& o : outputs) find_live(o);
     Windows windows(bench, extent);
     std::vector<Candidate> found;
     std::vector<std::pair<double, const Hypothesis*>> near;

@@ -10,6 +10,7 @@ constexpr double kTallWork = 3e9;      ///< multiply-adds of a confirmation
 constexpr double kExactWork = 1.2e11;  ///< the same of exact sums of one-byte codes
 constexpr double kHostWork = 2e8;      ///< the same of sums that are added up here
 constexpr double kPieceWork = 1e6;     ///< what a run costs besides
+constexpr Index kSparse = 64;          ///< elements that are too few to tell sums apart
 
 std::string name_of(const Hypotheses& hypotheses) {
   std::string text;
@@ -75,7 +76,7 @@ class Settling {
     Output& output = bench_.outputs()[o];
     const Credit& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
-    const bool rest = c.fixed < output.left || c.broken > 0;
+    const bool rest = c.fixed < output.left || c.broken > 0 || output.live.is_part();
     const Place place = place_of(output, [&](Index i) {
       return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
     });
@@ -156,16 +157,30 @@ class Settling {
         candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
         [](const Hypothesis* h) { return h->stage == Stage::sum || h->stage == Stage::output; });
     if (of_all && !all) return true;
+    if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
     const Place place =
         place_of(output, [&](Index i) { return fixed[static_cast<std::size_t>(i)] != 0; });
     if (place.elements == 0) return true;
-    say(place, !all || place.elements < output.differing ||
+    say(place, !all || place.elements < output.differing || output.live.is_part() ||
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (std::size_t i = 0; i < fixed.size(); ++i) {
       if (fixed[i]) output.settle(static_cast<Index>(i));
     }
     elements_ = place.elements;
     return true;
+  }
+
+  /// Few neighbours are what many sums give: this one may alter no others, where nothing differs.
+  bool holds_elsewhere(const Call& altered) {
+    const Output& output = bench_.outputs().front();
+    Window wide;
+    wide.columns = range_of(output.columns);
+    wide.rows = range_of(lines(output));
+    thin(wide.rows, static_cast<Index>(kHostWork / std::max(1.0, bench_.work(1, output.columns))));
+    if (wide.rows.empty()) wide.rows = {0};
+    bench_.take(wide);
+    const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, altered);
+    return trial && trial->broken == 0;
   }
 
   /// A window was run: its rows and columns are extended over all that fail, each on its own.
@@ -213,7 +228,7 @@ class Settling {
     for (Index i = 0; i < output.owed * output.columns; ++i) {
       if (holds(i)) found.push_back(i);
     }
-    say(place, !all || place.elements < output.differing ||
+    say(place, !all || place.elements < output.differing || output.live.is_part() ||
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (const Index i : found) output.settle(i);
     elements_ = static_cast<Index>(found.size());

@@ -84,6 +84,14 @@ Index begin_of(const Output& output, Index group) {
 
 Index runs(const std::vector<Index>& sorted) { return static_cast<Index>(runs_of(sorted).size()); }
 
+bool is_pattern(const std::vector<Index>& sorted) {
+  if (runs_of(sorted).size() <= kShown) return true;
+  return std::any_of(std::begin(kPeriods), std::end(kPeriods), [&](Index period) {
+    const std::vector<Run> kept = runs_of(remainders(sorted, period));
+    return !kept.empty() && kept.size() <= kShown;
+  });
+}
+
 std::string ranges(const std::vector<Index>& sorted) {
   const std::vector<Run> found = runs_of(sorted);
   if (found.size() <= kShown) return listed(found, "-", ", ");

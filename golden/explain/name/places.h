@@ -21,6 +21,8 @@ struct Where {
 std::string ranges(const std::vector<Index>& sorted);
 /// The same for a sentence: "rows 28 to 31 and 60".
 std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sorted);
+/// Whether ranges_in_words() names each of them: few runs, or the same of every so many.
+bool is_pattern(const std::vector<Index>& sorted);
 /// Runs of neighbours in a sorted list.
 Index runs(const std::vector<Index>& sorted);
 

@@ -30,25 +30,53 @@ std::vector<Index> thinned(const std::vector<Index>& all, Index most) {
   return kept;
 }
 
-/// The other lines with which line `line` made elements that are still to be explained: those
-/// from the first to the last element that is left.
-std::vector<Index> partners(const Product& p, const Output& out, Side side, Index g, Index line) {
-  const Index first = side == Side::a ? 0 : p.first_line(g);
-  const Index last = side == Side::a ? p.n : p.last_line(g);
-  const auto at = [&](Index other) {
-    return side == Side::a ? out.mark(p.output_row(g, line), other)
-                           : out.mark(p.output_row(g, other), line);
-  };
-  Index from = last;
-  Index to = first;
-  for (Index j = first; j < last; ++j) {
+/// The mark of what line `line` of `side` and a line of the other side made.
+Mark mark_at(const Product& p, const Output& out, Side side, Index g, Index line, Index other) {
+  return side == Side::a ? out.mark(p.output_row(g, line), other)
+                         : out.mark(p.output_row(g, other), line);
+}
+
+/// Lines [first, last) of the other side.
+struct Others {
+  Index first;
+  Index last;
+};
+Others others_of(const Product& p, Side side, Index g) {
+  return side == Side::a ? Others{0, p.n} : Others{p.first_line(g), p.last_line(g)};
+}
+
+/// The lines of the other side with which any line of group g made an element that is left.
+std::vector<std::uint8_t> live_others(const Product& p, const Output& out, Side side, Index g) {
+  const Others with = others_of(p, side, g);
+  const Others own = others_of(p, side == Side::a ? Side::b : Side::a, g);
+  std::vector<std::uint8_t> live(static_cast<std::size_t>(with.last - with.first));
+  for (Index line = own.first; line < own.last; ++line) {
+    for (Index j = with.first; j < with.last; ++j) {
+      live[static_cast<std::size_t>(j - with.first)] |=
+          mark_at(p, out, side, g, line, j) == Mark::differs;
+    }
+  }
+  return live;
+}
+
+/// The other lines with which line `line` made elements that are still to be explained: of those
+/// that are live, from the first to the last element that is left.
+std::vector<Index> partners(const Product& p, const Output& out, Side side, Index g, Index line,
+                            const std::vector<std::uint8_t>& live) {
+  const Others with = others_of(p, side, g);
+  const auto at = [&](Index other) { return mark_at(p, out, side, g, line, other); };
+  Index from = with.last;
+  Index to = with.first;
+  for (Index j = with.first; j < with.last; ++j) {
     if (at(j) != Mark::differs) continue;
     from = std::min(from, j);
     to = j + 1;
   }
   std::vector<Index> found;
   for (Index j = from; j < to; ++j) {
-    if (at(j) != Mark::settled) found.push_back(j);
+    if (at(j) != Mark::settled && live[static_cast<std::size_t>(j - with.first)] != 0) {
+      found.push_back(j);
+    }
   }
   return found;
 }
@@ -71,13 +99,14 @@ class Lines {
 };
 
 Effective measure_line(const Product& p, const Output& out, Side side, Index g, Index line,
-                       Lines& mine, Lines& others) {
+                       const std::vector<std::uint8_t>& live, Lines& mine, Lines& others) {
   Effective e;
   e.group = g;
   e.line = line;
   const Index depth = p.depth(g);
   const Index blocks = ceil_div(depth, p.block);
-  const std::vector<Index> with = thinned(partners(p, out, side, g, line), 2 * blocks + kSpare);
+  const std::vector<Index> with =
+      thinned(partners(p, out, side, g, line, live), 2 * blocks + kSpare);
   if (blocks == 0 || blocks > kMostBlocks || static_cast<Index>(with.size()) < blocks + 4) return e;
   const ElementReader read(out.expected->dtype());
   const double step = relative_step(out.expected->dtype());
@@ -230,12 +259,16 @@ std::vector<Effective> measure(const Product& product, const Output& output, Sid
   const auto n = static_cast<Index>(failing.size());
   const Index count = std::min(n, most);
   Index group = -1;
+  std::vector<std::uint8_t> live;
   for (Index i = 0; i < count; ++i) {
     const At& at = failing[static_cast<std::size_t>(count > 1 ? i * (n - 1) / (count - 1) : 0)];
-    if (at.group != group) others.forget();
+    if (at.group != group) {
+      others.forget();
+      live = live_others(product, output, side, at.group);
+    }
     group = at.group;
     mine.forget();
-    Effective e = measure_line(product, output, side, at.group, at.line, mine, others);
+    Effective e = measure_line(product, output, side, at.group, at.line, live, mine, others);
     if (!e.ratio.empty()) found.push_back(std::move(e));
   }
   return found;

@@ -1,0 +1,97 @@
+// Causes that hold in a part of the output only: a tile in its middle, columns of one fragment.
+#include <bit>
+#include <cstring>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kN = 384;
+
+Call mx(Backend& b) { return mx_product(b, 1, {{200, 512}, 512, kN, 512}); }
+
+using Region = bool (*)(Index row, Index column);
+bool tile(Index r, Index c) { return r / 128 == 2 && c / 128 == 1; }
+bool odd_columns(Index, Index c) { return c % 2 == 1; }
+bool odd_fragments(Index, Index c) { return c / 8 % 2 == 1; }
+
+/// `p`, and what is expected outside of a region.
+Planted within(Region region, Planted p) {
+  Tensor& y = p.actual.at("y");
+  for (Index i = 0; i < y.elements(); ++i) {
+    if (!region(i / kN, i % kN)) y.as<BF16>()[i] = p.expected.at("y").as<BF16>()[i];
+  }
+  return p;
+}
+
+Planted rolled_scales(Backend& b) {
+  return altered(b, mx(b), {"x.scales"}, [](Tensor& t, const Tensor& given) {
+    const Index blocks = t.extent(1);
+    for (Index i = 0; i < t.elements(); ++i) {
+      t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[i / blocks * blocks + (i + 1) % blocks];
+    }
+  });
+}
+
+Planted next_expert(Backend& b) {
+  return altered(b, mx(b), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& given) {
+    const std::size_t one = t.bytes() / 2;
+    std::memcpy(t.data(), given.data() + one, one);
+    std::memcpy(t.data() + one, given.data(), one);
+  });
+}
+
+Planted truncated(Backend& b) {
+  const Call call = mx(b);
+  Call wide = call;
+  wide.set.set("out", "f32");
+  const NamedTensors sums = run_call(b, wide);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < out.at("y").elements(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(sums.at("y").as<float>()[i]);
+      out.at("y").as<std::uint16_t>()[i] = static_cast<std::uint16_t>(bits >> 16);
+    }
+  });
+}
+
+Planted another_sum(Backend& b) {
+  const Call call = mx(b);
+  Call wrong = call;
+  wrong.set.set("sum", "h200_wgmma_fast");
+  return planted(b, call, wrong);
+}
+
+const PlantedFault kFaults[] = {
+    {"scales of x rolled in every second fragment", "x.scales=blocks",
+     "rolled back by one block along K, in columns 8 to 15 of every 16 of y",
+     [](Backend& b) { return within(odd_fragments, rolled_scales(b)); }},
+    {"the other expert in every second column", "w=other_expert",
+     "the next expert's weights, in every 2nd column from 1 of y",
+     [](Backend& b) { return within(odd_columns, next_expert(b)); }},
+    {"truncated in every second column", "out=truncated",
+     "truncated to bf16 rather than rounded, in every 2nd column from 1 of y",
+     [](Backend& b) { return within(odd_columns, truncated(b)); }},
+    {"truncated in one tile", "out=truncated",
+     "truncated to bf16 rather than rounded, in columns 128 to 255 of rows 256 to 383 of group 1",
+     [](Backend& b) { return within(tile, truncated(b)); }},
+};
+
+class PlantedInRegions : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInRegions, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInRegions,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Five neighbours in a tile: many sums give these, and others elsewhere.
+TEST(PlantedSumOfATile, IsNotTakenForAnotherSum) {
+  const auto backend = make_cpu_backend();
+  const Planted p = within(tile, another_sum(*backend));
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_GT(e.differing, 0);
+  for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("sum=")) << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
