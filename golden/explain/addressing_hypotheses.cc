@@ -139,47 +139,16 @@ void add_swizzles(const Product& p, std::vector<Hypothesis>& list) {
 }
 
 /// One map of K blocks for the scales of both sides.
-void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
-  if (p.a.scales == nullptr || p.b.scales == nullptr || p.block < 1) return;
+struct BlockMap {
+  const char* id;
+  std::string phrase;
+  std::function<Index(Index)> from;
+};
+
+void add_both_sides(const Product& p, const std::vector<BlockMap>& maps,
+                    std::vector<Hypothesis>& list) {
   const Index blocks = ceil_div(p.k, p.block);
-  if (blocks < 2) return;
-  const Index tile = std::max<Index>(1, 128 / p.block);
-  struct Map {
-    const char* id;
-    std::string phrase;
-    std::function<Index(Index)> from;
-  };
-  std::vector<Map> maps{{"block_before", "K blocks take the scales of the block before",
-                         [](Index c) { return std::max<Index>(c - 1, 0); }},
-                        {"block_after", "K blocks take the scales of the block after",
-                         [blocks](Index c) { return std::min(c + 1, blocks - 1); }},
-                        {"last_block", "every K block takes the scales of the last",
-                         [blocks](Index) { return blocks - 1; }}};
-  if (blocks > tile) {
-    maps.push_back({"last_tile_stale",
-                    "the last " + std::to_string(tile * p.block) +
-                        " of K take the scales of those before them",
-                    [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }});
-  }
-  // A pipeline of stages, each a tile of 128 or a block, one of which was not loaded again.
-  for (const Index unit : tile > 1 ? std::vector<Index>{tile, 1} : std::vector<Index>{1}) {
-    for (const Index stages : {2, 3, 4, 6, 8}) {
-      const Index pass = stages * unit;
-      if (pass >= blocks) continue;
-      for (Index stage = 0; stage < stages; ++stage) {
-        const std::string words = "stage " + std::to_string(stage) + " of " +
-                                  std::to_string(stages) + ", of " +
-                                  std::to_string(unit * p.block) + " of K each, takes the scales";
-        const auto hits = [=](Index c) { return c >= pass && c / unit % stages == stage; };
-        maps.push_back({"stale_stage", words + " of the pass before",
-                        [=](Index c) { return hits(c) ? c - pass : c; }});
-        if (2 * pass >= blocks) continue;
-        maps.push_back({"first_stage", words + " of the first pass",
-                        [=](Index c) { return hits(c) ? c % pass : c; }});
-      }
-    }
-  }
-  for (const Map& map : maps) {
+  for (const BlockMap& map : maps) {
     const auto side = [&](const std::string& operand) {
       return make_reading(
           operand, [blocks](const Matrices& m) { return m.columns == blocks; },
@@ -190,6 +159,32 @@ void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
     add(list, std::string("scales=") + map.id, map.phrase + ", on both sides",
         {side(p.a.scales_name), side(p.b.scales_name)});
   }
+}
+
+/// Blocks of K that both sides have scales for; 0 if there are no two.
+Index blocks_of_both(const Product& p) {
+  if (p.a.scales == nullptr || p.b.scales == nullptr || p.block < 1) return 0;
+  const Index blocks = ceil_div(p.k, p.block);
+  return blocks < 2 ? 0 : blocks;
+}
+
+void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
+  const Index blocks = blocks_of_both(p);
+  if (blocks == 0) return;
+  const Index tile = std::max<Index>(1, 128 / p.block);
+  std::vector<BlockMap> maps{{"block_before", "K blocks take the scales of the block before",
+                              [](Index c) { return std::max<Index>(c - 1, 0); }},
+                             {"block_after", "K blocks take the scales of the block after",
+                              [blocks](Index c) { return std::min(c + 1, blocks - 1); }},
+                             {"last_block", "every K block takes the scales of the last",
+                              [blocks](Index) { return blocks - 1; }}};
+  if (blocks > tile) {
+    maps.push_back({"last_tile_stale",
+                    "the last " + std::to_string(tile * p.block) +
+                        " of K take the scales of those before them",
+                    [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }});
+  }
+  add_both_sides(p, maps, list);
 }
 
 /// Scales that were written column-major, and are read as they are expected.
@@ -218,6 +213,32 @@ void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
   add_experts(*p, list);
   add_swizzles(*p, list);
   add_both_scales(*p, list);
+}
+
+void add_stale_stages(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  const Index blocks = blocks_of_both(*p);
+  const Index tile = std::max<Index>(1, 128 / p->block);
+  std::vector<BlockMap> maps;
+  for (const Index unit : tile > 1 ? std::vector<Index>{tile, 1} : std::vector<Index>{1}) {
+    for (const Index stages : {2, 3, 4, 6, 8}) {
+      const Index pass = stages * unit;
+      if (pass >= blocks) continue;
+      for (Index stage = 0; stage < stages; ++stage) {
+        const std::string words = "stage " + std::to_string(stage) + " of " +
+                                  std::to_string(stages) + ", of " +
+                                  std::to_string(unit * p->block) + " of K each, takes the scales";
+        const auto hits = [=](Index c) { return c >= pass && c / unit % stages == stage; };
+        maps.push_back({"stale_stage", words + " of the pass before",
+                        [=](Index c) { return hits(c) ? c - pass : c; }});
+        if (2 * pass >= blocks) continue;
+        maps.push_back({"first_stage", words + " of the first pass",
+                        [=](Index c) { return hits(c) ? c % pass : c; }});
+      }
+    }
+  }
+  add_both_sides(*p, maps, list);
 }
 
 }  // namespace mxo

@@ -79,6 +79,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   list.clear();
   for (const Output& o : outputs) add_misread_parts(call, o, list);
   for (Hypothesis& h : list) h.measured = true;
+  add_stale_stages(call, list);
   for (std::vector<Hypothesis>* more : {&list, &of_lines}) {
     if (left_of(outputs) > 0 && !more->empty()) append(claims, searched(std::move(*more)));
   }

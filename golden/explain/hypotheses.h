@@ -63,6 +63,9 @@ void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+/// A pipeline of stages, each a tile of 128 of K or a block, one of which kept the scales of both
+/// sides from an earlier pass.  Many: for where nothing else explains all.
+void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 /// Rows of x that a column sum came short of, measured.
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 
