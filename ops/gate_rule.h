@@ -29,7 +29,8 @@ enum class Halves : std::uint8_t {
   gate_only,    ///< a[f] = x[f], and no b: nothing is multiplied
 };
 
-/// Which steps before the result are rounded to bf16, as eager bf16 code rounds them.
+/// Which steps before the result are rounded to bf16, as eager bf16 code rounds them; of an f16 x
+/// to f16, as the same code in f16 does.
 enum class Bf16Steps : std::uint8_t {
   none,
   activation,  ///< act(a)

@@ -11,7 +11,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs,
                   const GateRule& gate) {
   check_gate(check, gate);
   check.rank("x", x, 2);
-  check.dtype("x", x, {Dtype::f32, Dtype::bf16});
+  check.dtype("x", x, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.multiple("x", "2F", x.extent[1], halves_of(gate));
   if (probs.given()) {
     check.dtype("probs", probs, {Dtype::f32});
@@ -25,7 +25,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs,
 void swiglu(Backend& backend, const Swiglu& op) {
   const Check check("swiglu");
   const Index f = check_input(check, op.x, op.probs, op.gate);
-  check.dtype("y", op.y, {Dtype::f32, Dtype::bf16});
+  check.dtype("y", op.y, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.shape("y", op.y, {op.x.extent[0], f});
   check.apart("y", op.y, "x", op.x);
   check.apart("y", op.y, "probs", op.probs);
@@ -36,9 +36,9 @@ void swiglu_backward(Backend& backend, const SwigluBackward& op) {
   const Check check("swiglu_backward");
   const Index f = check_input(check, op.x, op.probs, op.gate);
   check_gradients_gate(check, op.gate);
-  check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
+  check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
-  check.dtype("dx", op.dx, {Dtype::f32, Dtype::bf16});
+  check.dtype("dx", op.dx, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.shape("dx", op.dx, {op.x.extent[0], op.x.extent[1]});
   check.that(op.probs.given() == op.dprobs.given(),
              "dprobs: needs to be given exactly when "

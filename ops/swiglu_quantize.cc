@@ -11,7 +11,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs, Dt
                   const GateRule& gate) {
   check_gate(check, gate);
   check.rank("x", x, 2);
-  check.dtype("x", x, {Dtype::f32, Dtype::bf16});
+  check.dtype("x", x, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.multiple("x", "2F", x.extent[1], halves_of(gate));
   if (probs.given()) {
     check.dtype("probs", probs, {Dtype::f32});
@@ -19,7 +19,7 @@ Index check_input(const Check& check, const Operand& x, const Operand& probs, Dt
   }
   Operand rounded;
   rounded.dtype = rounding;
-  check.dtype("rounding", rounded, {Dtype::f32, Dtype::bf16});
+  check.dtype("rounding", rounded, {Dtype::f32, Dtype::bf16, Dtype::f16});
   return x.extent[1] / halves_of(gate);
 }
 
@@ -62,7 +62,7 @@ void swiglu_quantize_backward(Backend& backend, const SwigluQuantizeBackward& op
   const Check check("swiglu_quantize_backward");
   const Index f = check_input(check, op.x, op.probs, op.rounding, op.gate);
   check_gradients_gate(check, op.gate);
-  check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16});
+  check.dtype("dy", op.dy, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.shape("dy", op.dy, {op.x.extent[0], f});
   check_second_step(check, backend, op, op.x.extent[1]);
   check.that(op.probs.given() == op.dprobs.given(),

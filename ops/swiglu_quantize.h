@@ -9,9 +9,9 @@ namespace mxo {
 
 /// The bytes of Swiglu into y [R, F] of type `rounding`, then Quantize of y.
 ///
-///   x           [R, 2F]  f32 or bf16, as Swiglu; `gate` as Swiglu
+///   x           [R, 2F]  f32, bf16 or f16, as Swiglu; `gate` as Swiglu
 ///   probs       f32 [R], optional
-///   rounding    f32: y enters the quantiser as it is (FP8-Flow-MoE); bf16: rounded first
+///   rounding    f32: y enters the quantiser as it is (FP8-Flow-MoE); bf16 or f16: rounded first
 ///   to          codes [R, F] and scales, any strides, so also transposed; row-major scales
 ///   group_ends  i32 [E], optional, as Quantize
 ///
@@ -29,7 +29,7 @@ struct SwigluQuantize {
 
 /// The bytes of SwigluBackward into dx [R, 2F] of type `rounding`, then Quantize of dx.
 ///
-///   x, probs, rounding, gate as SwigluQuantize;  dy  [R, F]  f32 or bf16
+///   x, probs, rounding, gate as SwigluQuantize;  dy  [R, F]  f32, bf16 or f16
 ///   to      codes [R, 2F] and scales of dx; blocks count from column 0, so that the two halves
 ///           have blocks of their own exactly when F is a multiple of the block
 ///   dprobs  f32 [R], given exactly when probs is

@@ -9,10 +9,20 @@ namespace {
 constexpr Index kStrip = 512;  // elements of a row at a time
 constexpr Index kChains = 8;   // independent sums, to hide the latency of an addition
 
+/// The kernels know f32 and bf16: f16 goes through f32.
+int strip_index(Dtype dtype) { return float_index(dtype == Dtype::f16 ? Dtype::f32 : dtype); }
+
 /// n elements of row r from column k on, adjacent.
 class StripIn {
  public:
   StripIn(const ReadTile& from, Index r, Index k, Index n) : at_(from.from(r, k).tile.data) {
+    if (from.dtype == Dtype::f16) {
+      const auto* x = reinterpret_cast<const F16*>(at_);
+      auto* wide = reinterpret_cast<float*>(copy_);
+      for (Index i = 0; i < n; ++i) wide[i] = to_float(x[i * from.tile.stride_k]);
+      at_ = copy_;
+      return;
+    }
     if (from.tile.stride_k == 1) return;
     copy_row(at_, from.tile.stride_k, copy_, 1, n, size_of(from.dtype));
     at_ = copy_;
@@ -30,11 +40,17 @@ class StripOut {
   std::byte* data() { return in_place() ? to_.tile.data : copy_; }
   void finish() {
     if (in_place()) return;
+    if (to_.dtype == Dtype::f16) {
+      const auto* wide = reinterpret_cast<const float*>(copy_);
+      auto* y = reinterpret_cast<F16*>(to_.tile.data);
+      for (Index i = 0; i < n_; ++i) y[i * to_.tile.stride_k] = from_float<F16>(wide[i]);
+      return;
+    }
     copy_row(copy_, 1, to_.tile.data, to_.tile.stride_k, n_, size_of(to_.dtype));
   }
 
  private:
-  bool in_place() const { return to_.tile.stride_k == 1; }
+  bool in_place() const { return to_.tile.stride_k == 1 && to_.dtype != Dtype::f16; }
   WriteTile to_;
   Index n_;
   alignas(64) std::byte copy_[kStrip * 4];
@@ -60,7 +76,7 @@ void add_products(const float (*products)[kStrip], Index rows, Index n, float* t
 
 void gate_rectangle(const FloatKernels& kernels, const ReadTile& a, const ReadTile& b,
                     const RowProbs& probs, const WriteTile& y, Index rows, Index columns) {
-  const auto gate = kernels.gate[float_index(a.dtype)][float_index(y.dtype)];
+  const auto gate = kernels.gate[strip_index(a.dtype)][strip_index(y.dtype)];
   for (Index r = 0; r < rows; ++r) {
     for (Index k = 0; k < columns; k += kStrip) {
       const Index n = std::min(kStrip, columns - k);
@@ -75,7 +91,7 @@ void gradient_rectangle(const FloatKernels& kernels, const ReadTile& a, const Re
                         const ReadTile& dy, const RowProbs& probs, const WriteTile& da,
                         const WriteTile& db, float* totals, Index rows, Index columns) {
   const auto gradient =
-      kernels.gradient[float_index(a.dtype)][float_index(dy.dtype)][float_index(da.dtype)];
+      kernels.gradient[strip_index(a.dtype)][strip_index(dy.dtype)][strip_index(da.dtype)];
   float products[kChains][kStrip];
   for (Index first = 0; first < rows; first += kChains) {
     const Index count = std::min(kChains, rows - first);

@@ -15,7 +15,7 @@ struct RowProbs {
   RowProbs from(Index r) const { return {data != nullptr ? data + r * stride : nullptr, stride}; }
 };
 
-/// A rectangle of f32 or bf16 elements.
+/// A rectangle of f32, bf16 or f16 elements.
 template <typename Byte>
 struct FloatTile {
   Tile<Byte> tile;

@@ -34,7 +34,8 @@ struct RuledGate {
 
   __device__ GateElement element(Index r, Index f) const {
     const HalvesColumns at = columns(f);
-    return {rule, as_float(x(r, at.a)), at.b < 0 ? 1.0f : as_float(x(r, at.b))};
+    return {rule, std::is_same_v<X, F16>, as_float(x(r, at.a)),
+            at.b < 0 ? 1.0f : as_float(x(r, at.b))};
   }
   __device__ float gated(Index r, Index f) const { return element(r, f).gated(); }
   __device__ HalvesColumns columns(Index f) const {
@@ -48,7 +49,7 @@ struct RuledGate {
 /// Calls run(gate) with the gate of an operator.
 template <typename Fn>
 void visit_gate(const Operand& x, const GateRule& rule, Index width, Fn&& run) {
-  visit_f32_or_bf16(x.dtype, [&](auto from) {
+  visit_wide_float(x.dtype, [&](auto from) {
     using X = typename decltype(from)::type;
     if (rule == GateRule{}) {
       run(Gate<X>{x.as<const X, 2>(), width});
@@ -135,12 +136,13 @@ __global__ void gate_packs_kernel(Matrix<const X> x, TensorView<const float, 1> 
   *reinterpret_cast<uint4*>(&y(r, f)) = gate_in_bf16(in).word;
 }
 
-/// True if the call was taken: the plain gate into bf16 where rows are whole words.
+/// True if the call was taken: the plain gate of f32 or bf16 into bf16 where rows are whole words.
 bool run_packs(cudaStream_t stream, const Swiglu& op) {
   const Index rows = op.y.extent[0];
   const Index width = op.y.extent[1];
-  if (op.gate != GateRule{} || op.y.dtype != Dtype::bf16 || width % kNeighbours != 0 ||
-      width > kWidestPacked || !rows_aligned(op.x, 16) || !rows_aligned(op.y, 16)) {
+  if (op.gate != GateRule{} || op.x.dtype == Dtype::f16 || op.y.dtype != Dtype::bf16 ||
+      width % kNeighbours != 0 || width > kWidestPacked || !rows_aligned(op.x, 16) ||
+      !rows_aligned(op.y, 16)) {
     return false;
   }
   if (rows == 0 || width == 0) return true;
@@ -162,7 +164,7 @@ void DeviceBackend::run(const Swiglu& op) {
   if (run_packs(stream(), op)) return;
   const Index width = op.y.extent[1];
   visit_gate(op.x, op.gate, width, [&](auto gate) {
-    visit_f32_or_bf16(op.y.dtype, [&](auto to) {
+    visit_wide_float(op.y.dtype, [&](auto to) {
       using Y = typename decltype(to)::type;
       launch_each(stream(), op.y.extent[0], width,
                   Forward<decltype(gate), Y>{gate, op.probs.as<const float, 1>(), op.probs.given(),
@@ -176,10 +178,10 @@ void DeviceBackend::run(const SwigluBackward& op) {
   const Index rows = op.dy.extent[0];
   const Index width = op.dy.extent[1];
   visit_gate(op.x, op.gate, width, [&](auto gate) {
-    visit_f32_or_bf16(op.dy.dtype, [&](auto gradient) {
+    visit_wide_float(op.dy.dtype, [&](auto gradient) {
       using Dy = typename decltype(gradient)::type;
       const auto dy = op.dy.as<const Dy, 2>();
-      visit_f32_or_bf16(op.dx.dtype, [&](auto to) {
+      visit_wide_float(op.dx.dtype, [&](auto to) {
         using Dx = typename decltype(to)::type;
         launch_each(stream(), rows, width,
                     Gradients<decltype(gate), Dy, Dx>{gate, dy, op.probs.as<const float, 1>(),

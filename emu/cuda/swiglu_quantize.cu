@@ -117,10 +117,12 @@ __global__ void __launch_bounds__(kThreads)
 constexpr int kPacks = 2;
 constexpr int kGateThreads = 64;
 
-/// True if the call was taken: the plain gate, MX blocks of whole rows, rules of torchao's family.
+/// True if the call was taken: the plain gate, MX blocks of whole rows, rules of torchao's family,
+/// no f16.
 bool run_in_one_pass(cudaStream_t stream, const SwigluQuantize& op) {
   const Index rows = op.x.extent[0];
   const Index width = op.x.extent[1] / 2;
+  if (op.x.dtype == Dtype::f16 || op.rounding == Dtype::f16) return false;
   if (op.gate != GateRule{} || op.to.block != kMxColumns || op.to.scales.dtype != Dtype::e8m0 ||
       op.to.storage != ScaleStorage::row_major || op.group_ends.given() || !is_regular(op.rule) ||
       width % kMxBlock != 0 || width > kWidestPacked || !rows_aligned(op.x, 16) ||

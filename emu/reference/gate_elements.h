@@ -29,8 +29,9 @@ MXO_HD inline HalvesColumns columns_of_halves(Halves halves, Index f, Index widt
 /// One element of Swiglu and SwigluBackward under any gate; a and b as they lie in x.
 class GateElement {
  public:
-  MXO_HD GateElement(const GateRule& gate, float a, float b)
+  MXO_HD GateElement(const GateRule& gate, bool of_f16, float a, float b)
       : gate_(gate),
+        half_(of_f16),
         a_(a > gate.limit ? gate.limit : a),
         b_(b > gate.limit    ? gate.limit
            : b < -gate.limit ? -gate.limit
@@ -52,9 +53,12 @@ class GateElement {
   }
 
  private:
-  MXO_HD static float bf16(float x) { return decode(encode<kBF16>(x)); }
-  MXO_HD float every(float x) const { return gate_.bf16_steps == Bf16Steps::every ? bf16(x) : x; }
-  MXO_HD float either(float x) const { return gate_.bf16_steps == Bf16Steps::none ? x : bf16(x); }
+  /// A step in 16 bits.
+  MXO_HD float narrow(float x) const {
+    return half_ ? decode(encode<kF16>(x)) : decode(encode<kBF16>(x));
+  }
+  MXO_HD float every(float x) const { return gate_.bf16_steps == Bf16Steps::every ? narrow(x) : x; }
+  MXO_HD float either(float x) const { return gate_.bf16_steps == Bf16Steps::none ? x : narrow(x); }
   MXO_HD bool single() const { return gate_.halves == Halves::gate_only; }
   /// sigma is a step of its own: x * sigmoid(alpha * x), where silu(x) is one.
   MXO_HD bool scaled() const { return gate_.alpha != 1.0f; }
@@ -120,7 +124,7 @@ class GateElement {
 
   MXO_HD float of_product(float g) const {
     if (gate_.bf16_steps == Bf16Steps::none) return (g * slope()) * b_;
-    return of_activation(bf16(g * b_));
+    return of_activation(narrow(g * b_));
   }
   /// The gradient of a for h, that of act(a).
   MXO_HD float of_activation(float h) const {
@@ -130,12 +134,13 @@ class GateElement {
     if (gate_.bf16_steps != Bf16Steps::every || !scaled()) {
       return (h * s) * (1.0f + angle() * (1.0f - s));
     }
-    const float direct = bf16(h * s);
-    const float of_sigma = bf16((bf16(h * a_) * (1.0f - s)) * s);
-    return direct + bf16(of_sigma * gate_.alpha);
+    const float direct = narrow(h * s);
+    const float of_sigma = narrow((narrow(h * a_) * (1.0f - s)) * s);
+    return direct + narrow(of_sigma * gate_.alpha);
   }
 
   const GateRule& gate_;
+  bool half_;  ///< steps are rounded to f16
   float a_;
   float b_;
   float act_ = 0.0f;

@@ -11,7 +11,8 @@ namespace mxo {
 template <typename T>
 GateElement gate_element(const GateRule& gate, const Matrix<T>& x, Index r,
                          const HalvesColumns& at) {
-  return {gate, to_float(x(r, at.a)), at.b < 0 ? 1.0f : to_float(x(r, at.b))};
+  constexpr bool kF16Steps = std::is_same_v<std::remove_const_t<T>, F16>;
+  return {gate, kF16Steps, to_float(x(r, at.a)), at.b < 0 ? 1.0f : to_float(x(r, at.b))};
 }
 
 /// Calls run(row) with a function that does row r of the operator.

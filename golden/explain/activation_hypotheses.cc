@@ -8,6 +8,7 @@
 #include "formats/erf.h"
 #include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
@@ -126,10 +127,6 @@ constexpr Derivative kDerivatives[] = {
     {"up_alone", "the gradient of up is dy", false, [](float d, float, float) { return d; }},
 };
 
-float value_at(const Tensor& t, Index i) {
-  return t.dtype() == Dtype::f32 ? t.as<float>()[i] : decode(t.as<BF16>()[i]);
-}
-
 bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
   const auto dx = out.find("dx");
   if (dx == out.end() || call.has("probs") || call.set.has("limit")) return false;
@@ -139,13 +136,9 @@ bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
   if (columns == 0 || dx->second.elements() != 2 * dy.elements()) return false;
   for (Index i = 0; i < dy.elements(); ++i) {
     const Index gate = i / columns * 2 * columns + i % columns;
-    const float v = rule.of(value_at(dy, i), value_at(x, gate), value_at(x, gate + columns));
+    const float v = rule.of(wide_value(dy, i), wide_value(x, gate), wide_value(x, gate + columns));
     const Index at = rule.of_gate ? gate : gate + columns;
-    if (dx->second.dtype() == Dtype::bf16) {
-      dx->second.as<BF16>()[at] = encode<kBF16>(v);
-    } else {
-      dx->second.as<float>()[at] = v;
-    }
+    store_wide(dx->second, at, v);
   }
   return true;
 }
@@ -161,15 +154,11 @@ bool activate(const Call& call, NamedTensors& out,
       static_cast<float>(call.set.real("limit", std::numeric_limits<double>::infinity()));
   for (Index i = 0; i < y->second.elements(); ++i) {
     const Index r = i / columns;
-    const float gate = value_at(x, r * 2 * columns + i % columns);
-    const float up = value_at(x, r * 2 * columns + columns + i % columns);
+    const float gate = wide_value(x, r * 2 * columns + i % columns);
+    const float up = wide_value(x, r * 2 * columns + columns + i % columns);
     const float weight = call.has("probs") ? call.input("probs").as<float>()[r] : 1.0f;
     const float v = of(std::min(gate, limit), std::clamp(up, -limit, limit), weight);
-    if (y->second.dtype() == Dtype::bf16) {
-      y->second.as<BF16>()[i] = encode<kBF16>(v);
-    } else {
-      y->second.as<float>()[i] = v;
-    }
+    store_wide(y->second, i, v);
   }
   return true;
 }

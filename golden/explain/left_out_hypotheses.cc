@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
@@ -43,15 +44,10 @@ bool limit_before(Call& call, Held held) {
   for (Index i = 0; i < x.elements(); ++i) {
     const bool gate = i % columns < columns / 2;
     if ((gate && held == Held::up) || (!gate && held == Held::gate)) continue;
-    const float v = x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
+    const float v = wide_value(x, i);
     const bool low = !gate && held != Held::top && v < -limit;
     if (!(v > limit) && !low) continue;
-    const float cut = low ? -limit : limit;
-    if (x.dtype() == Dtype::f32) {
-      x.as<float>()[i] = cut;
-    } else {
-      x.as<BF16>()[i] = encode<kBF16>(cut);
-    }
+    store_wide(x, i, low ? -limit : limit);
   }
   call.replace("x", std::move(x));
   call.set = without(call.set, "limit");

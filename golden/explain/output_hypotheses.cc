@@ -5,6 +5,7 @@
 
 #include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
@@ -78,19 +79,12 @@ bool round_silu(const Call& call, NamedTensors& out) {
   if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
   const Tensor& x = call.input("x");
   const Index columns = y->second.shape().back();
-  const auto at = [&x](Index i) {
-    return x.dtype() == Dtype::f32 ? x.as<float>()[i] : decode(x.as<BF16>()[i]);
-  };
   for (Index i = 0; i < y->second.elements(); ++i) {
     const Index r = i / columns;
-    const float a = at(r * 2 * columns + i % columns);
-    const float b = at(r * 2 * columns + columns + i % columns);
+    const float a = wide_value(x, r * 2 * columns + i % columns);
+    const float b = wide_value(x, r * 2 * columns + columns + i % columns);
     const float v = decode(encode<kBF16>(a * sigmoid_rn(a))) * b;
-    if (y->second.dtype() == Dtype::bf16) {
-      y->second.as<BF16>()[i] = encode<kBF16>(v);
-    } else {
-      y->second.as<float>()[i] = v;
-    }
+    store_wide(y->second, i, v);
   }
   return true;
 }

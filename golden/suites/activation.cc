@@ -53,6 +53,7 @@ struct Variant {
 };
 const Variant kVariants[] = {{Dtype::bf16, true, "bf16", 0},
                              {Dtype::f32, false, "none", 0},
+                             {Dtype::f16, true, "f16", 0},
                              {Dtype::bf16, false, "bf16", 1},
                              {Dtype::f32, true, "bf16", 1}};
 

@@ -16,8 +16,9 @@ inline constexpr ParameterSpec kActivationParameter{
     "activation", "silu|gelu|gelu_tanh|relu_squared", "of the gate"};
 inline constexpr ParameterSpec kHalvesParameter{
     "halves", "gate_first|up_first|interleaved|gate_only", "where gate and up lie in a row of x"};
-inline constexpr ParameterSpec kStepsParameter{"bf16_steps", "none|activation|every",
-                                               "what is rounded to bf16 before the result"};
+inline constexpr ParameterSpec kStepsParameter{
+    "bf16_steps", "none|activation|every",
+    "what is rounded to bf16 (of an f16 x to f16) before the result"};
 inline constexpr ParameterSpec kAlphaParameter{"alpha", "1", "of silu: a * sigma(alpha * a)"};
 inline constexpr ParameterSpec kLimitParameter{
     "limit", "", "gate at most this, up between it and its negative; none unless given"};

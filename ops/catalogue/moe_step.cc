@@ -48,7 +48,8 @@ NamedTensors call_route(Backend& backend, const NamedViews& inputs, const Parame
 }
 
 Dtype rounding(const Parameters& set) {
-  return set.text("rounding", "none") == "bf16" ? Dtype::bf16 : Dtype::f32;
+  const std::string_view to = set.text("rounding", "none");
+  return to == "bf16" ? Dtype::bf16 : to == "f16" ? Dtype::f16 : Dtype::f32;
 }
 
 NamedTensors call_swiglu(Backend& backend, const NamedViews& inputs, const Parameters& set) {
@@ -115,10 +116,10 @@ constexpr ParameterSpec kRouteSet[] = {
     {"normalize", "true|false", "divide the weights of a token by their sum"},
     {"scale", "1", "factor of the weights"},
 };
-constexpr OperandSpec kSwigluIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"},
+constexpr OperandSpec kSwigluIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32, bf16 or f16"},
                                      {"probs", "[R]", "f32", true}};
-constexpr OperandSpec kSwigluOut[] = {{"y", "[R, F]", "f32 or bf16"}};
-constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result"},
+constexpr OperandSpec kSwigluOut[] = {{"y", "[R, F]", "f32, bf16 or f16"}};
+constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16|f16", "of the result"},
                                         kActivationParameter,
                                         kHalvesParameter,
                                         kStepsParameter,
@@ -127,10 +128,10 @@ constexpr ParameterSpec kSwigluSet[] = {{"rounding", "none|bf16", "of the result
                                         kOffsetParameter,
                                         kArithmeticParameter};
 constexpr auto kSwigluBackwardSet = without_arithmetic(kSwigluSet);
-constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"},
-                                       {"dy", "[R, F]", "f32 or bf16"},
+constexpr OperandSpec kBackwardIn[] = {{"x", "[R, 2F], or [R, F] without up", "f32, bf16 or f16"},
+                                       {"dy", "[R, F]", "f32, bf16 or f16"},
                                        {"probs", "[R]", "f32", true}};
-constexpr OperandSpec kBackwardOut[] = {{"dx", "[R, 2F]", "f32 or bf16"},
+constexpr OperandSpec kBackwardOut[] = {{"dx", "[R, 2F]", "f32, bf16 or f16"},
                                         {"dprobs", "[R]", "f32", true}};
 constexpr OperandSpec kTransposeIn[] = {{"codes", "[M, K]", "u8 (e4m3)"},
                                         {"scales", "[M, K/128], powers of two", "f32"},

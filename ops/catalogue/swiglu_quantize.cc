@@ -11,7 +11,8 @@ namespace mxo {
 namespace {
 
 Dtype rounding(const Parameters& set) {
-  return set.text("rounding", "none") == "bf16" ? Dtype::bf16 : Dtype::f32;
+  const std::string_view to = set.text("rounding", "none");
+  return to == "bf16" ? Dtype::bf16 : to == "f16" ? Dtype::f16 : Dtype::f32;
 }
 
 /// Rows and columns of x.
@@ -64,18 +65,18 @@ NamedTensors call_backward(Backend& backend, const NamedViews& inputs, const Par
   return stage.finish();
 }
 
-constexpr OperandSpec kX{"x", "[R, 2F], or [R, F] without up", "f32 or bf16"};
+constexpr OperandSpec kX{"x", "[R, 2F], or [R, F] without up", "f32, bf16 or f16"};
 constexpr OperandSpec kProbs{"probs", "[R]", "f32", true};
 constexpr OperandSpec kEnds{"group_ends", "[E], blocks of rows start again", "i32", true};
 constexpr OperandSpec kForwardIn[] = {kX, kProbs, kEnds};
 constexpr OperandSpec kForwardOut[] = {{"codes", "[R, F]", "u8"},
                                        {"scales", "[ceil(R/r), ceil(F/c)]", "u8 or f32"}};
-constexpr OperandSpec kBackwardIn[] = {kX, {"dy", "[R, F]", "f32 or bf16"}, kProbs, kEnds};
+constexpr OperandSpec kBackwardIn[] = {kX, {"dy", "[R, F]", "f32, bf16 or f16"}, kProbs, kEnds};
 constexpr OperandSpec kBackwardOut[] = {{"codes", "[R, 2F]", "u8"},
                                         {"scales", "[ceil(R/r), ceil(2F/c)]", "u8 or f32"},
                                         {"dprobs", "[R]", "f32", true}};
 constexpr ParameterSpec kSet[] = {
-    {"rounding", "none|bf16", "before quantising"},
+    {"rounding", "none|bf16|f16", "before quantising"},
     {"format", "e4m3|e4m3fnuz|e5m2|e5m2fnuz", "of codes"},
     kBlockParameter,
     kRuleParameter,

@@ -1078,7 +1078,7 @@ def swiglu(
     x: Any,
     probs: Any = None,
     *,
-    rounding: Literal["none", "bf16"] | Any = None,
+    rounding: Literal["none", "bf16", "f16"] | Any = None,
     activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
     halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
     bf16_steps: Literal["none", "activation", "every"] | Any = None,
@@ -1092,15 +1092,16 @@ def swiglu(
     """Gate activation (a * sigma(a)) * b * p, and those of other stacks.
 
     Operands:
-        x: [R, 2F], or [R, F] without up, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32, bf16 or f16
         probs: [R], f32; optional
     Returns:
-        y: [R, F], f32 or bf16
+        y: [R, F], f32, bf16 or f16
     Parameters, the first value is the default:
-        rounding: of the result (none, bf16)
+        rounding: of the result (none, bf16, f16)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+            activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
@@ -1133,7 +1134,7 @@ def swiglu_backward(
     dy: Any,
     probs: Any = None,
     *,
-    rounding: Literal["none", "bf16"] | Any = None,
+    rounding: Literal["none", "bf16", "f16"] | Any = None,
     activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
     halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
     bf16_steps: Literal["none", "activation", "every"] | Any = None,
@@ -1146,17 +1147,18 @@ def swiglu_backward(
     """Gradients of swiglu.
 
     Operands:
-        x: [R, 2F], or [R, F] without up, f32 or bf16
-        dy: [R, F], f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32, bf16 or f16
+        dy: [R, F], f32, bf16 or f16
         probs: [R], f32; optional
     Returns:
-        dx: [R, 2F], f32 or bf16
+        dx: [R, 2F], f32, bf16 or f16
         dprobs: [R], f32; where asked for
     Parameters, the first value is the default:
-        rounding: of the result (none, bf16)
+        rounding: of the result (none, bf16, f16)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+            activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
@@ -1223,7 +1225,7 @@ def swiglu_quantize(
     probs: Any = None,
     group_ends: Any = None,
     *,
-    rounding: Literal["none", "bf16"] | Any = None,
+    rounding: Literal["none", "bf16", "f16"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block: str | int | float | None = None,
     rule: str | int | float | None = None,
@@ -1246,14 +1248,14 @@ def swiglu_quantize(
     """Swiglu and quantize in one pass.
 
     Operands:
-        x: [R, 2F], or [R, F] without up, f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32, bf16 or f16
         probs: [R], f32; optional
         group_ends: [E], blocks of rows start again, i32; optional
     Returns:
         codes: [R, F], u8
         scales: [ceil(R/r), ceil(F/c)], u8 or f32
     Parameters, the first value is the default:
-        rounding: before quantising (none, bf16)
+        rounding: before quantising (none, bf16, f16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
             first unless given (1x32)
@@ -1266,7 +1268,8 @@ def swiglu_quantize(
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+            activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
@@ -1310,7 +1313,7 @@ def swiglu_quantize_backward(
     probs: Any = None,
     group_ends: Any = None,
     *,
-    rounding: Literal["none", "bf16"] | Any = None,
+    rounding: Literal["none", "bf16", "f16"] | Any = None,
     format: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block: str | int | float | None = None,
     rule: str | int | float | None = None,
@@ -1332,8 +1335,8 @@ def swiglu_quantize_backward(
     """Gradients of swiglu, quantised in the same pass.
 
     Operands:
-        x: [R, 2F], or [R, F] without up, f32 or bf16
-        dy: [R, F], f32 or bf16
+        x: [R, 2F], or [R, F] without up, f32, bf16 or f16
+        dy: [R, F], f32, bf16 or f16
         probs: [R], f32; optional
         group_ends: [E], blocks of rows start again, i32; optional
     Returns:
@@ -1341,7 +1344,7 @@ def swiglu_quantize_backward(
         scales: [ceil(R/r), ceil(2F/c)], u8 or f32
         dprobs: [R], f32; where asked for
     Parameters, the first value is the default:
-        rounding: before quantising (none, bf16)
+        rounding: before quantising (none, bf16, f16)
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         block: rows x columns that share a scale: RxC, 1xK a row, Rx1 a column, RxK all; the rule's
             first unless given (1x32)
@@ -1354,7 +1357,8 @@ def swiglu_quantize_backward(
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+            activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)
@@ -2079,7 +2083,8 @@ def moe_layer(
         scale: of weights (1)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
-        bf16_steps: what is rounded to bf16 before the result (none, activation, every)
+        bf16_steps: what is rounded to bf16 (of an f16 x to f16) before the result (none,
+            activation, every)
         alpha: of silu: a * sigma(alpha * a) (1)
         limit: gate at most this, up between it and its negative; none unless given
         up_offset: added to up (0)

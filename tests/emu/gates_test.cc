@@ -26,6 +26,21 @@ float bf16(float x) {
   return bit_cast<float>(word & 0xFFFF0000u);
 }
 
+/// To f16 and back: a multiple of a unit in the last place of ten bits and one.
+float f16(float x) {
+  if (std::isnan(x) || std::isinf(x) || x == 0.0f) return x;
+  const int unit = std::max(std::ilogb(x), -14) - 10;
+  const double whole = std::nearbyint(std::ldexp(static_cast<double>(x), -unit));
+  const double rounded = std::ldexp(whole, unit);
+  return std::fabs(rounded) >= 65536.0 ? std::copysign(INFINITY, x) : static_cast<float>(rounded);
+}
+using Stored = float (*)(float);
+struct Narrow {
+  Dtype type;
+  Stored stored;
+};
+constexpr Narrow kNarrow[] = {{Dtype::bf16, bf16}, {Dtype::f16, f16}};
+
 /// F.gelu of torch in f32.
 float gelu(float x) {
   volatile float scaled = x * 0.707106781186547524401f;
@@ -63,23 +78,24 @@ struct GateCase {
   std::function<float(float, float)> of;  ///< gate and up to what the probability multiplies
 };
 
-const std::vector<GateCase>& gate_cases() {
+/// Steps in 16 bits are stored by `in16`.
+std::vector<GateCase> gate_cases(Stored in16) {
   static const Settings oss = {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}};
   static const auto with = [](Settings settings, std::pair<const char*, const char*> more) {
     settings.push_back(more);
     return settings;
   };
-  static const std::vector<GateCase> cases = {
+  const std::vector<GateCase> cases = {
       {"vllm_silu_and_mul",
        {{"bf16_steps", "activation"}},
-       [](float a, float b) { return bf16(a * sigmoid(a)) * b; }},
+       [in16](float a, float b) { return in16(a * sigmoid(a)) * b; }},
       {"gpt_oss", oss, [](float a, float b) { return gpt_oss(a, b, kept); }},
       {"gpt_oss_eager", with(oss, {"bf16_steps", "every"}),
-       [](float a, float b) { return gpt_oss(a, b, bf16); }},
+       [in16](float a, float b) { return gpt_oss(a, b, in16); }},
       {"gelu", {{"activation", "gelu"}}, [](float a, float b) { return gelu(a) * b; }},
       {"gelu_eager",
        {{"activation", "gelu"}, {"bf16_steps", "every"}},
-       [](float a, float b) { return bf16(bf16(gelu(a)) * b); }},
+       [in16](float a, float b) { return in16(in16(gelu(a)) * b); }},
       {"gelu_tanh",
        {{"activation", "gelu_tanh"}},
        [](float a, float b) { return gelu_tanh(a) * b; }},
@@ -99,16 +115,16 @@ Tensor random(std::vector<Index> shape, unsigned seed, float spread, Dtype dtype
   Tensor t(dtype, std::move(shape));
   for (Index i = 0; i < t.elements(); ++i) {
     const float value = normal(engine);
-    if (dtype == Dtype::bf16) {
-      t.as<BF16>()[i] = encode<kBF16>(value);
-    } else {
-      t.as<float>()[i] = value;
-    }
+    visit_wide_float(dtype, [&](auto tag) {
+      using T = typename decltype(tag)::type;
+      t.as<T>()[i] = from_float<T>(value);
+    });
   }
   return t;
 }
 float at(const Tensor& t, Index i) {
-  return t.dtype() == Dtype::bf16 ? decode(t.as<BF16>()[i]) : t.as<float>()[i];
+  return visit_wide_float(
+      t.dtype(), [&](auto tag) { return to_float(t.as<typename decltype(tag)::type>()[i]); });
 }
 
 void expect_same(const NamedTensors& a, const NamedTensors& b) {
@@ -128,23 +144,25 @@ std::pair<Index, Index> places(std::string_view halves, Index f) {
 }
 
 TEST(Gates, EveryStackHasItsOwnStepsInEveryOrderOfHalves) {
-  NamedTensors in;
-  in.emplace("x", random({kRows, 2 * kWidth}, 1, 4.0f, Dtype::bf16));
-  in.emplace("probs", random({kRows}, 2, 1.0f));
-  for (const GateCase& c : gate_cases()) {
-    for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
-      Settings set = c.settings;
-      set.emplace_back("halves", halves);
-      const NamedTensors out = call("reference", "swiglu", in, set);
-      for (Index i = 0; i < kRows * kWidth; ++i) {
-        const auto [a, b] = places(halves, i % kWidth);
-        const Index row = i / kWidth * 2 * kWidth;
-        volatile float gated = c.of(at(in.at("x"), row + a), at(in.at("x"), row + b));
-        ASSERT_EQ(at(out.at("y"), i), gated * at(in.at("probs"), i / kWidth))
-            << c.name << " " << halves << " " << i;
-      }
-      for (const char* backend : {"cpu", "cpu:scalar"}) {
-        expect_same(out, call(backend, "swiglu", in, set));
+  for (const auto& [type, stored] : kNarrow) {
+    NamedTensors in;
+    in.emplace("x", random({kRows, 2 * kWidth}, 1, 4.0f, type));
+    in.emplace("probs", random({kRows}, 2, 1.0f));
+    for (const GateCase& c : gate_cases(stored)) {
+      for (const char* halves : {"gate_first", "up_first", "interleaved"}) {
+        Settings set = c.settings;
+        set.emplace_back("halves", halves);
+        const NamedTensors out = call("reference", "swiglu", in, set);
+        for (Index i = 0; i < kRows * kWidth; ++i) {
+          const auto [a, b] = places(halves, i % kWidth);
+          const Index row = i / kWidth * 2 * kWidth;
+          volatile float gated = c.of(at(in.at("x"), row + a), at(in.at("x"), row + b));
+          ASSERT_EQ(at(out.at("y"), i), gated * at(in.at("probs"), i / kWidth))
+              << c.name << " " << halves << " " << i;
+        }
+        for (const char* backend : {"cpu", "cpu:scalar"}) {
+          expect_same(out, call(backend, "swiglu", in, set));
+        }
       }
     }
   }
@@ -187,7 +205,7 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
   in.emplace("x", random({kRows, 2 * kWidth}, 5, 4.0f));
   in.emplace("dy", random({kRows, kWidth}, 6, 1.0f));
   in.emplace("probs", random({kRows}, 7, 1.0f));
-  for (const GateCase& c : gate_cases()) {
+  for (const GateCase& c : gate_cases(bf16)) {
     const std::string name = c.name;
     if (name != "gpt_oss" && name != "gelu" && name != "gelu_tanh" && name != "relu_squared") {
       continue;
@@ -217,43 +235,46 @@ TEST(Gates, GradientsAgreeWithDifferencesInDouble) {
 
 /// torch's autograd through eager bf16 code: every gradient is stored as bf16.
 TEST(Gates, EagerGradientsRoundWhereAutogradStores) {
-  NamedTensors in;
-  in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, Dtype::bf16));
-  in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, Dtype::bf16));
-  const Settings oss = {{"alpha", "1.702"},
-                        {"limit", "7"},
-                        {"up_offset", "1"},
-                        {"bf16_steps", "every"},
-                        {"rounding", "bf16"}};
-  const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
-  const NamedTensors silu =
-      call("cpu", "swiglu_backward", in, {{"bf16_steps", "activation"}, {"rounding", "bf16"}});
-  for (Index i = 0; i < kRows * kWidth; ++i) {
-    const Index k = i / kWidth * 2 * kWidth + i % kWidth;
-    const float a = at(in.at("x"), k);
-    const float b = at(in.at("x"), k + kWidth);
-    const float g = at(in.at("dy"), i);
-    {
-      // silu_backward of torch: (h * s) * (1 + a * (1 - s)) in f32, stored once.
-      const float s = sigmoid(a);
-      volatile float h = bf16(g * b);
-      volatile float left = h * s;
-      volatile float turn = a * (1.0f - s);
-      ASSERT_EQ(at(silu.at("dx"), k), bf16(left * (1.0f + turn))) << i;
-      ASSERT_EQ(at(silu.at("dx"), k + kWidth), bf16(g * bf16(a * s))) << i;
+  for (const auto& [type, stored] : kNarrow) {
+    const char* narrow = type == Dtype::bf16 ? "bf16" : "f16";
+    NamedTensors in;
+    in.emplace("x", random({kRows, 2 * kWidth}, 8, 4.0f, type));
+    in.emplace("dy", random({kRows, kWidth}, 9, 1.0f, type));
+    const Settings oss = {{"alpha", "1.702"},
+                          {"limit", "7"},
+                          {"up_offset", "1"},
+                          {"bf16_steps", "every"},
+                          {"rounding", narrow}};
+    const NamedTensors eager = call("cpu", "swiglu_backward", in, oss);
+    const NamedTensors silu =
+        call("cpu", "swiglu_backward", in, {{"bf16_steps", "activation"}, {"rounding", narrow}});
+    for (Index i = 0; i < kRows * kWidth; ++i) {
+      const Index k = i / kWidth * 2 * kWidth + i % kWidth;
+      const float a = at(in.at("x"), k);
+      const float b = at(in.at("x"), k + kWidth);
+      const float g = at(in.at("dy"), i);
+      {
+        // silu_backward of torch: (h * s) * (1 + a * (1 - s)) in f32, stored once.
+        const float s = sigmoid(a);
+        volatile float h = stored(g * b);
+        volatile float left = h * s;
+        volatile float turn = a * (1.0f - s);
+        ASSERT_EQ(at(silu.at("dx"), k), stored(left * (1.0f + turn))) << i;
+        ASSERT_EQ(at(silu.at("dx"), k + kWidth), stored(g * stored(a * s))) << i;
+      }
+      const float gate = std::min(a, 7.0f);
+      const float linear = stored(std::clamp(b, -7.0f, 7.0f) + 1.0f);
+      const float s = stored(sigmoid(stored(1.702f * gate)));
+      const float d_glu = stored(g * linear);
+      const float d_sigma = stored(d_glu * gate);
+      volatile float rest = d_sigma * (1.0f - s);  // sigmoid_backward: (g * (1 - y)) * y
+      const float d_angle = stored(rest * s);
+      const float d_gate = stored(stored(d_glu * s) + stored(d_angle * 1.702f));
+      ASSERT_EQ(at(eager.at("dx"), k), a <= 7.0f ? d_gate : 0.0f) << i;
+      ASSERT_EQ(at(eager.at("dx"), k + kWidth),
+                b >= -7.0f && b <= 7.0f ? stored(g * stored(gate * s)) : 0.0f)
+          << i;
     }
-    const float gate = std::min(a, 7.0f);
-    const float linear = bf16(std::clamp(b, -7.0f, 7.0f) + 1.0f);
-    const float s = bf16(sigmoid(bf16(1.702f * gate)));
-    const float d_glu = bf16(g * linear);
-    const float d_sigma = bf16(d_glu * gate);
-    volatile float rest = d_sigma * (1.0f - s);  // sigmoid_backward: (g * (1 - y)) * y
-    const float d_angle = bf16(rest * s);
-    const float d_gate = bf16(bf16(d_glu * s) + bf16(d_angle * 1.702f));
-    ASSERT_EQ(at(eager.at("dx"), k), a <= 7.0f ? d_gate : 0.0f) << i;
-    ASSERT_EQ(at(eager.at("dx"), k + kWidth),
-              b >= -7.0f && b <= 7.0f ? bf16(g * bf16(gate * s)) : 0.0f)
-        << i;
   }
 }
 
@@ -261,7 +282,7 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
   NamedTensors in;
   in.emplace("x", random({kRows, 2 * kWidth}, 10, 3.0f, Dtype::bf16));
   const Tensor dy = random({kRows, kWidth}, 11, 1.0f, Dtype::bf16);
-  for (const GateCase& c : gate_cases()) {
+  for (const GateCase& c : gate_cases(bf16)) {
     for (const char* halves : {"gate_first", "interleaved"}) {
       Settings set = c.settings;
       set.emplace_back("halves", halves);

@@ -97,7 +97,7 @@ void fused_is_unfused(const std::vector<Question>& questions) {
   for (const Question& q : questions) {
     for (const Fill how : {Fill::noise, Fill::edges}) {
       Operands in{{q.input, {q.rows, 2 * q.width}, q.x},
-                  {Dtype::bf16, {q.rows, q.width}, q.x},
+                  {q.input == Dtype::f16 ? Dtype::f16 : Dtype::bf16, {q.rows, q.width}, q.x},
                   test::random_floats(Dtype::f32, {q.rows}, ++seed),
                   test::group_ends_of(q.how.ends)};
       fill(in.x, how, ++seed);
@@ -139,6 +139,9 @@ TEST(SwigluQuantize, GivesTheBytesOfSwigluThenQuantizeInEveryWay) {
         questions.push_back({64, 96, how, input, rounding, input == rounding});
       }
     }
+    questions.push_back({64, 96, how, Dtype::f16, Dtype::f16});
+    questions.push_back({64, 96, how, Dtype::f16, Dtype::f32, false});
+    questions.push_back({64, 96, how, Dtype::bf16, Dtype::f16});
     questions.push_back({32, 1056, how});
     if (how.block.rows == 1) questions.push_back({9, 4224, how});  // wider than a panel of few rows
     questions.push_back({0, 32, how});
@@ -166,6 +169,7 @@ TEST(SwigluQuantize, TakesAnyStridesAndWritesNothingBetweenThem) {
       Question q{40, 72, how};
       q.rows = how.mx && how.block.rows > 1 ? 64 : 40;
       q.width = how.mx ? 96 : 72;
+      if (i % 2 == 1) q.input = q.rounding = Dtype::f16;
       q.x = lies[i];
       q.codes = lies[(i + 3) % lies.size()];
       q.scales = lies[(i + 5) % lies.size()];

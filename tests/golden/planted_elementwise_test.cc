@@ -153,6 +153,22 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return planted(b, chip_function("sqrt", "true"), chip_function("sqrt", "false"));
      }},
+    {"a gate of f16 is a relu", "activation=relu", "the gate is max(a, 0)",
+     [](Backend& b) {
+       NamedTensors in;
+       Tensor x(Dtype::f16, {96, 256});
+       const Tensor wide = random_floats({96, 256}, 7);
+       for (Index i = 0; i < x.elements(); ++i) x.as<F16>()[i] = encode<kF16>(value_of(wide, i));
+       in.emplace("x", std::move(x));
+       const Call call = make_call("swiglu", in, with({{"rounding", "f16"}}));
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 0; i < 96 * 128; ++i) {
+           const F16* row = call.input("x").as<F16>() + i / 128 * 256;
+           out.at("y").as<F16>()[i] =
+               encode<kF16>(std::max(decode(row[i % 128]), 0.0f) * decode(row[i % 128 + 128]));
+         }
+       });
+     }},
     {"a gate of Triton is rounded correctly", "arithmetic=rounded", "arithmetic is rounded",
      [](Backend& b) {
        NamedTensors in;
