@@ -50,10 +50,10 @@ CombineSteps combine_steps_named(std::string_view name) {
 void combine_rows(Backend& backend, const CombineRows& op) {
   const Check check("combine_rows");
   check.rank("rows", op.rows, 2);
-  check.dtype("rows", op.rows, {Dtype::bf16, Dtype::f32});
+  check.dtype("rows", op.rows, {Dtype::bf16, Dtype::f32, Dtype::f16});
   check_slots(check, backend, op.slots, op.rows.extent[0], false);
   check_weights(check, op.weights, op.slots);
-  check.dtype("out", op.out, {Dtype::bf16, Dtype::f32});
+  check.dtype("out", op.out, {Dtype::bf16, Dtype::f32, Dtype::f16});
   check.shape("out", op.out, {op.slots.extent[0], op.rows.extent[1]});
   check.apart("out", op.out, "rows", op.rows);
   check.apart("out", op.out, "slots", op.slots);
@@ -64,17 +64,17 @@ void combine_rows(Backend& backend, const CombineRows& op) {
 void combine_rows_backward(Backend& backend, const CombineRowsBackward& op) {
   const Check check("combine_rows_backward");
   check.rank("drows", op.drows, 2);
-  check.dtype("drows", op.drows, {Dtype::bf16, Dtype::f32});
+  check.dtype("drows", op.drows, {Dtype::bf16, Dtype::f32, Dtype::f16});
   check_slots(check, backend, op.slots, op.drows.extent[0], true);
   check_weights(check, op.weights, op.slots);
-  check.dtype("dout", op.dout, {Dtype::bf16, Dtype::f32});
+  check.dtype("dout", op.dout, {Dtype::bf16, Dtype::f32, Dtype::f16});
   check.shape("dout", op.dout, {op.slots.extent[0], op.drows.extent[1]});
   check.apart("drows", op.drows, "dout", op.dout);
   check.apart("drows", op.drows, "slots", op.slots);
   check.that(op.weights.given() || !op.dweights.given(), "dweights: found without weights");
   if (op.weights.given()) check.apart("drows", op.drows, "weights", op.weights);
   if (op.dweights.given()) {
-    check.dtype("rows", op.rows, {Dtype::bf16, Dtype::f32});
+    check.dtype("rows", op.rows, {Dtype::bf16, Dtype::f32, Dtype::f16});
     check.shape("rows", op.rows, {op.drows.extent[0], op.drows.extent[1]});
     check.dtype("dweights", op.dweights, {Dtype::f32});
     check.shape("dweights", op.dweights, {op.slots.extent[0], op.slots.extent[1]});

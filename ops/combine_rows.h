@@ -13,7 +13,7 @@ class Backend;
 /// What is rounded besides the sum at its end.
 enum class CombineSteps : std::uint8_t {
   f32,    ///< every product and every sum
-  bf16,   ///< both once more, to bf16
+  bf16,   ///< both once more, to bf16; of f16 rows to f16
   fused,  ///< every sum with its product in it: acc = fma(row, weight, acc) in f32
 };
 
@@ -21,10 +21,10 @@ enum class CombineSteps : std::uint8_t {
 /// out[t, d] = round(acc)                           every step one f32 rounding
 /// or with `steps` as CombineSteps says.
 ///
-///   rows     [R, D]  bf16 or f32
+///   rows     [R, D]  bf16, f16 or f32
 ///   slots    i32 [T, k]  a row of `rows`, or -1: nothing is added
 ///   weights  f32 [T, k], optional; absent, rows are added as they are
-///   out      [T, D]  bf16 or f32
+///   out      [T, D]  bf16, f16 or f32
 ///
 /// Any extent may be 0, any strides.  Errors, before any byte is written: Error(shape), also on an
 /// index out of range; Error(dtype).
@@ -43,8 +43,8 @@ struct CombineRows {
 ///   dweights[t, s] = sum over d ascending of fl(dout[t, d] * rows[slots[t, s], d]), from +0, in
 ///   f32
 ///
-///   dout      [T, D]  bf16 or f32
-///   drows     [R, D]  bf16 or f32; rows that no slot names become zeros
+///   dout      [T, D]  bf16, f16 or f32
+///   drows     [R, D]  bf16, f16 or f32; rows that no slot names become zeros
 ///   dweights  f32 [T, k], if asked for, with weights only; +0 where the slot is -1
 ///
 /// No row may be named twice.  Any extent may be 0, any strides.  Errors, before any byte is

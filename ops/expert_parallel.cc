@@ -133,7 +133,7 @@ OwnedScaledTensor send(Backend& backend, Communicator& communicator, const Exper
 void check_rows(const Check& check, std::string_view name, const Operand& y,
                 const ExpertPlan& plan) {
   check.rank(name, y, 2);
-  check.dtype(name, y, {Dtype::bf16});
+  check.dtype(name, y, {Dtype::bf16, Dtype::f16});
   check.shape(name, y, {plan.rows, y.extent[1]});
   check.that(y.contiguous(), std::string(name) + ": needs contiguous rows");
 }
@@ -171,7 +171,7 @@ OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const E
                 wire.placement);
   }
   check.rank("x", x.codes, 2);
-  check.dtype("x", x.codes, {Dtype::bf16, Dtype::f32});
+  check.dtype("x", x.codes, {Dtype::bf16, Dtype::f32, Dtype::f16});
   check.shape("x", x.codes, {plan.tokens, x.codes.extent[1]});
   if (weights.given()) {
     check.dtype("weights", weights, {Dtype::f32});

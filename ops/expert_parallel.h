@@ -35,8 +35,8 @@ struct Wire {
 
 /// Row plan.place[i] of the result is the i-th row received: x[t] of some token t of some rank.
 ///
-///   x  without scales bf16 or f32 [T, D], which bf16 rounds and the others quantise along D; or
-///   codes
+///   x  without scales bf16, f16 or f32 [T, D], which bf16 rounds and the others quantise along D;
+///   or codes
 ///      [T, D] with the scales of that precision, which travel as they are
 ///
 ///   weights  f32 [T, k], optional, with x only: what travels for slot s is bf16(fl(x[t] *
@@ -53,7 +53,7 @@ OwnedScaledTensor dispatch(Backend& backend, Communicator& communicator, const E
 
 /// What dispatch weighed rows with, for its gradient.
 struct InputWeights {
-  Operand x;        ///< bf16 or f32 [T, D], needed for dweights only
+  Operand x;        ///< bf16, f16 or f32 [T, D], needed for dweights only
   Operand weights;  ///< f32 [T, k]; absent, rows travelled as they are
   Result dweights;  ///< f32 [T, k], if asked for
 };
@@ -64,7 +64,7 @@ struct InputWeights {
 /// Where rows were weighed: of fl(gradient * weights[t, s]); and dweights[t, s] = sum over d
 /// ascending of fl(x[t, d] * gradient).
 ///
-///   dy  bf16 [plan.rows, D];  dx  bf16 or f32 [T, D]
+///   dy  bf16 or f16 [plan.rows, D];  dx  bf16, f16 or f32 [T, D]
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                        const Operand& dy, const Result& dx, const InputWeights& input = {});
 
@@ -76,9 +76,9 @@ BackendTensor weighed_rows(Backend& backend, const ExpertPlan& plan, const Opera
 /// out[t] = round(sum over slots s ascending of fl(row(t, s) * weights[t, s])): CombineRows of
 /// what the experts made of the rows.  High precision.
 ///
-///   y        bf16 [plan.rows, D], rows where dispatch put them
+///   y        bf16 or f16 [plan.rows, D], rows where dispatch put them
 ///   weights  f32 [T, k]; absent, rows are added as they are
-///   out      bf16 or f32 [T, D];  steps as CombineRows
+///   out      bf16, f16 or f32 [T, D];  steps as CombineRows
 /// Returns the rows as they came back, [T*k, D] in the order plan.slots names: what the backward
 /// pass needs for the gradients of the weights.
 /// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd.
@@ -89,7 +89,7 @@ BackendTensor combine(Backend& backend, Communicator& communicator, const Expert
 /// Gradients of combine: drow = bf16(fl(dout[t] * weights[t, s])), sent as `wire` says, to where
 /// the experts left their rows; dweights[t, s] = sum over d ascending of fl(dout * row).
 ///
-///   returned  what combine returned; dout  bf16 or f32 [T, D]
+///   returned  what combine returned; dout  bf16, f16 or f32 [T, D]
 ///   dweights  f32 [T, k], given exactly when weights is
 OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
                                    const ExpertPlan& plan, const Operand& returned,

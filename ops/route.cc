@@ -16,7 +16,7 @@ RouterScore router_score_named(std::string_view name) {
 void route(Backend& backend, const Route& op) {
   const Check check("route");
   check.rank("logits", op.logits, 2);
-  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16});
+  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16, Dtype::f16});
   const Index tokens = op.logits.extent[0];
   const Index experts = op.logits.extent[1];
   if (op.bias.given()) {

@@ -40,7 +40,7 @@ enum class OtherGroups : std::uint8_t {
 /// Under softmax_of_chosen w is softmax as above over the slots, the first of them slot 0, whatever
 /// `normalize` says.
 ///
-///   logits             f32 or bf16 [T, E]  bias  f32 [E], optional
+///   logits             f32, bf16 or f16 [T, E]  bias  f32 [E], optional
 ///   experts            i32 [T, k]        weights  f32 [T, k]
 ///   tokens_per_expert  i32 [E]           how many slots name expert e
 ///

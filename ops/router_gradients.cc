@@ -8,7 +8,7 @@ namespace mxo {
 void route_backward(Backend& backend, const RouteBackward& op) {
   const Check check("route_backward");
   check.rank("logits", op.logits, 2);
-  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16});
+  check.dtype("logits", op.logits, {Dtype::f32, Dtype::bf16, Dtype::f16});
   check.rank("experts", op.experts, 2);
   check.dtype("experts", op.experts, {Dtype::i32});
   check.shape("experts", op.experts, {op.logits.extent[0], op.experts.extent[1]});
@@ -38,7 +38,7 @@ void router_gradients(Backend& backend, const RouterGradients& op) {
   check.rank("dlogits", op.dlogits, 2);
   check.dtype("dlogits", op.dlogits, {Dtype::f32});
   if (op.dx.given()) {
-    check.dtype("router", op.router, {Dtype::bf16, Dtype::f32});
+    check.dtype("router", op.router, {Dtype::bf16, Dtype::f32, Dtype::f16});
     check.rank("dx", op.dx, 2);
     check.dtype("dx", op.dx, {Dtype::f32});
     check.shape("router", op.router, {op.dlogits.extent[1], op.dx.extent[1]});
@@ -47,7 +47,7 @@ void router_gradients(Backend& backend, const RouterGradients& op) {
     check.apart("dx", op.dx, "router", op.router);
   }
   if (op.drouter.given()) {
-    check.dtype("x", op.x, {Dtype::bf16, Dtype::f32});
+    check.dtype("x", op.x, {Dtype::bf16, Dtype::f32, Dtype::f16});
     check.rank("drouter", op.drouter, 2);
     check.dtype("drouter", op.drouter, {Dtype::f32});
     check.shape("x", op.x, {op.dlogits.extent[0], op.drouter.extent[1]});

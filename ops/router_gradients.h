@@ -14,7 +14,7 @@ namespace mxo {
 ///   softmax_of_chosen: as softmax with s of the slots and ds_j = g_j, 0 if not chosen
 /// The choice itself has no gradient.
 ///
-///   logits  f32 or bf16 [T, E];  experts  i32 [T, k], Route's answer;  dweights  f32 [T, k]
+///   logits  f32, bf16 or f16 [T, E];  experts  i32 [T, k], Route's answer;  dweights  f32 [T, k]
 ///   dlogits  f32 [T, E]
 ///
 /// T may be 0.  Errors, before any byte is written: Error(shape), also on an expert out of range;
@@ -33,7 +33,7 @@ struct RouteBackward {
 /// dx[t, d] = sum over e ascending of fl(dlogits[t, e] * router[e, d])
 /// drouter[e, d] = sum over t ascending of fl(dlogits[t, e] * x[t, d])     both in f32 from +0
 ///
-///   dlogits  f32 [T, E];  router, x  bf16 or f32 [E, D], [T, D]
+///   dlogits  f32 [T, E];  router, x  bf16, f16 or f32 [E, D], [T, D]
 ///   dx  f32 [T, D], or absent;  drouter  f32 [E, D], or absent; then router or x may be, too
 ///
 /// Any extent may be 0.  Errors, before any byte is written: Error(shape), Error(dtype).

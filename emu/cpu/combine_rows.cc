@@ -13,8 +13,11 @@ namespace {
 constexpr Index kStrip = 1024;  // sums that stay in L1
 constexpr Index kChains = 8;    // independent sums, interleaved
 
-bool adjacent(const Operand& rows) { return rows.stride[1] == 1; }
-bool adjacent(const Result& rows) { return rows.stride[1] == 1; }
+/// What the kernels take: neighbours of f32 or bf16.
+template <typename View>
+bool adjacent(const View& rows) {
+  return rows.stride[1] == 1 && rows.dtype != Dtype::f16;
+}
 
 /// Element (r, k) of a matrix.
 template <typename View>

@@ -49,7 +49,10 @@ void CpuBackend::run(const RouterGradients& op) {
   const FloatKernels& kernels = float_kernels(isa());
   const auto dlogits = op.dlogits.as<const float, 2>();
   constexpr Index kRows = 8;  // whose sums stay cached together
-  if (op.dx.given() && op.dx.stride[1] == 1 && op.router.stride[1] == 1) {
+  const auto by_kernels = [](const Operand& rows, const Result& out) {
+    return out.stride[1] == 1 && rows.stride[1] == 1 && rows.dtype != Dtype::f16;
+  };
+  if (op.dx.given() && by_kernels(op.router, op.dx)) {
 #pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
     for (Index t = 0; t < op.dx.extent[0]; t += kRows) {
       sum_rows(kernels, op.router, op.dx, t, std::min(t + kRows, op.dx.extent[0]),
@@ -58,7 +61,7 @@ void CpuBackend::run(const RouterGradients& op) {
   } else if (op.dx.given()) {
     visit_router_dx(op, [&](auto token) { share_steps(op.dx.extent[0], threads_, token); });
   }
-  if (op.drouter.given() && op.drouter.stride[1] == 1 && op.x.stride[1] == 1) {
+  if (op.drouter.given() && by_kernels(op.x, op.drouter)) {
 #pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)
     for (Index e = 0; e < op.drouter.extent[0]; e += kRows) {
       sum_rows(kernels, op.x, op.drouter, e, std::min(e + kRows, op.drouter.extent[0]),

@@ -26,12 +26,13 @@ struct Slots {
 };
 
 /// One slot more, as CombineSteps says.
-template <CombineSteps Steps>
+template <CombineSteps Steps, typename R>
 __device__ float joined(float acc, float x, float weight) {
   if constexpr (Steps == CombineSteps::fused) {
     return __fmaf_rn(x, weight, acc);
   } else if constexpr (Steps == CombineSteps::bf16) {
-    return as_float(canonical<BF16>(acc + as_float(canonical<BF16>(x * weight))));
+    using Narrow = std::conditional_t<std::is_same_v<R, F16>, F16, BF16>;
+    return as_float(canonical<Narrow>(acc + as_float(canonical<Narrow>(x * weight))));
   } else {
     return acc + x * weight;
   }
@@ -65,7 +66,7 @@ __global__ void combine_kernel(Matrix<const R> rows, Slots slots, Matrix<Y> out)
       if (row[a] < 0) continue;
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        acc[i] = joined<Steps>(acc[i], as_float(x[a].v[i]), weight[a]);
+        acc[i] = joined<Steps, R>(acc[i], as_float(x[a].v[i]), weight[a]);
       }
     }
   }
@@ -143,8 +144,8 @@ void DeviceBackend::run(const CombineRows& op) {
   constexpr int kNeighbours = 8;
   const bool packs =
       op.out.extent[1] % kNeighbours == 0 && rows_aligned(op.rows, 16) && rows_aligned(op.out, 16);
-  visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
-    visit_f32_or_bf16(op.out.dtype, [&](auto to) {
+  visit_wide_float(op.rows.dtype, [&](auto from) {
+    visit_wide_float(op.out.dtype, [&](auto to) {
       using R = typename decltype(from)::type;
       using Y = typename decltype(to)::type;
       const auto launch = [&]<CombineSteps Steps>() {
@@ -175,12 +176,12 @@ void DeviceBackend::run(const CombineRowsBackward& op) {
   if (count > 0) {
     name_rows_kernel<<<blocks_for(count), kThreads, 0, stream()>>>(slots, named.data());
   }
-  visit_f32_or_bf16(op.dout.dtype, [&](auto gradient) {
+  visit_wide_float(op.dout.dtype, [&](auto gradient) {
     using G = typename decltype(gradient)::type;
     const auto dout = op.dout.as<const G, 2>();
     if (op.drows.elements() > 0) {
       const Index blocks = rows * ceil_div(op.drows.extent[1], kThreads);
-      visit_f32_or_bf16(op.drows.dtype, [&](auto to) {
+      visit_wide_float(op.drows.dtype, [&](auto to) {
         using D = typename decltype(to)::type;
         gradient_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(
             dout, slots, named.data(), op.drows.as<D, 2>());
@@ -188,7 +189,7 @@ void DeviceBackend::run(const CombineRowsBackward& op) {
       check_launch("combine_rows_backward");
     }
     if (!op.dweights.given()) return;
-    visit_f32_or_bf16(op.rows.dtype, [&](auto from) {
+    visit_wide_float(op.rows.dtype, [&](auto from) {
       using R = typename decltype(from)::type;
       sum_rows(stream(), count, dout.extent[1],
                WeightTerm<R, G>{op.rows.as<const R, 2>(), dout, slots},

@@ -228,7 +228,7 @@ void DeviceBackend::run(const Route& op) {
   const Scratch<float> scores(*this, blocks * kWarps * experts);
   const Scratch<std::uint32_t> keys(*this, blocks * kWarps * experts);
   const Scratch<std::uint32_t> run_keys(*this, blocks * kWarps * op.groups);
-  visit_f32_or_bf16(op.logits.dtype, [&](auto type) {
+  visit_wide_float(op.logits.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     const RoutePlan<T> plan{op.logits.as<const T, 2>(),
                             op.bias.as<const float, 1>(),
@@ -255,7 +255,7 @@ void DeviceBackend::run(const RouteBackward& op) {
   if (tokens == 0 || experts == 0) return;
   const Index blocks = std::min(ceil_div(tokens, kWarps), kMostBlocks);
   const Scratch<float> scores(*this, blocks * kWarps * experts);
-  visit_f32_or_bf16(op.logits.dtype, [&](auto type) {
+  visit_wide_float(op.logits.dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     const BackwardPlan<T> plan{op.logits.as<const T, 2>(),
                                op.experts.as<const std::int32_t, 2>(),

@@ -111,7 +111,7 @@ void multiply(cudaStream_t stream, const Matrix<const float>& a, const Operand& 
   if (out.elements() == 0) return;
   const auto c = out.as<float, 2>();
   const Index blocks = ceil_div(c.extent[0], Of::kRows) * ceil_div(c.extent[1], Of::kColumns);
-  visit_f32_or_bf16(b.dtype, [&](auto type) {
+  visit_wide_float(b.dtype, [&](auto type) {
     using B = typename decltype(type)::type;
     ordered_product_kernel<Of>
         <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(a, b.as<const B, 2>(), c);

@@ -24,7 +24,8 @@ void visit_combine(const CombineRows& op, Fn&& run) {
       const bool weighted = op.weights.given();
       const bool fused = op.steps == CombineSteps::fused;
       const bool narrow = op.steps == CombineSteps::bf16;
-      const auto step = [narrow](float x) { return narrow ? to_float(from_float<BF16>(x)) : x; };
+      using Narrow = std::conditional_t<std::is_same_v<R, F16>, F16, BF16>;
+      const auto step = [narrow](float x) { return narrow ? to_float(from_float<Narrow>(x)) : x; };
       const auto add = [=](float acc, float x, float weight) {
         return fused ? std::fma(x, weight, acc) : step(acc + step(x * weight));
       };

@@ -84,7 +84,7 @@ void softmax(std::vector<float>& values) {
 }
 
 void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<float>& score) {
-  visit_f32_or_bf16(logits.dtype, [&](auto tag) {
+  visit_wide_float(logits.dtype, [&](auto tag) {
     const auto logit = logits.as<const typename decltype(tag)::type, 2>();
     for (std::size_t e = 0; e < score.size(); ++e) {
       score[e] = to_float(logit(t, static_cast<Index>(e)));

@@ -15,7 +15,7 @@ void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& 
 /// are independent, so that the order of each sum stays.
 template <typename Fn>
 void visit_router_dx(const RouterGradients& op, Fn&& run) {
-  visit_f32_or_bf16(op.router.dtype, [&](auto type) {
+  visit_wide_float(op.router.dtype, [&](auto type) {
     const auto router = op.router.as<const typename decltype(type)::type, 2>();
     const auto dlogits = op.dlogits.as<const float, 2>();
     const auto dx = op.dx.as<float, 2>();
@@ -32,7 +32,7 @@ void visit_router_dx(const RouterGradients& op, Fn&& run) {
 /// Calls run(expert) with a function that writes drouter[e, :].
 template <typename Fn>
 void visit_router_dw(const RouterGradients& op, Fn&& run) {
-  visit_f32_or_bf16(op.x.dtype, [&](auto type) {
+  visit_wide_float(op.x.dtype, [&](auto type) {
     const auto x = op.x.as<const typename decltype(type)::type, 2>();
     const auto dlogits = op.dlogits.as<const float, 2>();
     const auto dw = op.drouter.as<float, 2>();

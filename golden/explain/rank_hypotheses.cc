@@ -3,6 +3,7 @@
 
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/recover/slots.h"
+#include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
@@ -22,21 +23,24 @@ NamedTensors summed(Backend& backend, const Call& call, Sum sum, Order order) {
       const std::string rank = name.substr(0, name.find('.') + 1);
       std::vector<float>& acc = sums[rank];
       acc.resize(static_cast<std::size_t>(rows.elements()));
+      const auto narrow = [half = rows.dtype() == Dtype::f16](float v) {
+        return half ? decode(encode<kF16>(v)) : decode(encode<kBF16>(v));
+      };
       const bool weighed = call.op == "combine" && call.has(rank + "weights");
       for (Index e = 0; e < rows.elements(); ++e) {
-        float v = decode(rows.as<BF16>()[e]);
+        float v = wide_value(rows, e);
         if (weighed) {
           v *= call.input(rank + "weights").as<float>()[e / rows.shape().back() * slots + slot];
         }
-        if (sum == Sum::bf16_products) v = decode(encode<kBF16>(v));
+        if (sum == Sum::bf16_products) v = narrow(v);
         float& a = acc[static_cast<std::size_t>(e)];
         a += v;
-        if (sum != Sum::f32) a = decode(encode<kBF16>(a));
+        if (sum != Sum::f32) a = narrow(a);
       }
       if (i + 1 < slots) continue;
-      Tensor out(Dtype::bf16, rows.shape());
+      Tensor out(rows.dtype(), rows.shape());
       for (Index e = 0; e < out.elements(); ++e) {
-        out.as<BF16>()[e] = encode<kBF16>(acc[static_cast<std::size_t>(e)]);
+        store_wide(out, e, acc[static_cast<std::size_t>(e)]);
       }
       total.emplace(rank + (call.op == "combine" ? "out" : "dx"), std::move(out));
     }

@@ -63,9 +63,10 @@ class Slots {
           const Tensor& rows = tensor(chosen.as<std::int32_t>()[at] / local_, rows_);
           const Index from = place_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(at)];
           const double w = weighed ? static_cast<double>(weights->second.as<float>()[at]) : 1.0;
-          // bf16 by f32: exact.
-          const double product =
-              w * static_cast<double>(decode(rows.as<BF16>()[from * columns + d]));
+          // 16 bits by f32: exact.
+          const float x = rows.dtype() == Dtype::f16 ? decode(rows.as<F16>()[from * columns + d])
+                                                     : decode(rows.as<BF16>()[from * columns + d]);
+          const double product = w * static_cast<double>(x);
           total += product;
           magnitude += std::fabs(product);
         }

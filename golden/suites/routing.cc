@@ -76,6 +76,13 @@ std::vector<SuiteCase> route_cases(int level) {
                });
     }
   }
+  for (const Dtype narrow : {Dtype::bf16, Dtype::f16}) {
+    add_case(cases, "route.top_3." + std::string(name_of(narrow)), "route",
+             {{"top_k", "3"}, {"score", "sigmoid"}}, {"ties", "random"},
+             [narrow](const InputStream& in) {
+               return one("logits", in.wide("logits", narrow, {48, 64}, 2));
+             });
+  }
   for (const std::string score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
     add_case(cases, "route.edges." + score, "route", {{"top_k", "2"}, {"score", score}},
              {"ties", "signed_zero", "one_nan", "all_nan", "one_inf", "max_finite"},

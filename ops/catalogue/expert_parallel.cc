@@ -67,7 +67,7 @@ class RankCall {
 
   NamedTensors dispatched_backward() {
     const Operand dy = stage_.floats("dy");
-    BackendTensor dx(backend_, Dtype::bf16, {plan_.tokens, dy.extent[1]});
+    BackendTensor dx(backend_, narrow_as(dy), {plan_.tokens, dy.extent[1]});
     InputWeights input{{}, input_weights(), {}};
     BackendTensor dweights;
     if (stage_.has("x")) {
@@ -84,7 +84,7 @@ class RankCall {
 
   NamedTensors combined() {
     const Operand y = stage_.floats("y");
-    BackendTensor result(backend_, Dtype::bf16, {plan_.tokens, y.extent[1]});
+    BackendTensor result(backend_, narrow_as(y), {plan_.tokens, y.extent[1]});
     combine(backend_, communicator_, plan_, y, weights(), result.result(), steps_);
     NamedTensors out;
     out.emplace("out", on_host(backend_, result.operand()));
@@ -94,7 +94,7 @@ class RankCall {
   NamedTensors combined_backward() {
     const Operand y = stage_.floats("y");
     const Operand dout = stage_.floats("dout");
-    BackendTensor forward(backend_, Dtype::bf16, {plan_.tokens, y.extent[1]});
+    BackendTensor forward(backend_, narrow_as(y), {plan_.tokens, y.extent[1]});
     const Operand given = weights();
     const BackendTensor returned =
         combine(backend_, communicator_, plan_, y, given, forward.result());
@@ -110,6 +110,10 @@ class RankCall {
   }
 
  private:
+  /// What rows of f16 or bf16 are added up to.
+  static Dtype narrow_as(const Operand& rows) {
+    return rows.dtype == Dtype::f16 ? Dtype::f16 : Dtype::bf16;
+  }
   Operand weights() { return stage_.has("weights") ? stage_.floats("weights") : Operand{}; }
   /// Weights that multiply before the experts; those in bf16 as the floats they are.
   Operand input_weights() {
@@ -171,7 +175,7 @@ constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
 constexpr OperandSpec kInputWeights = {"rank<p>.weights", "[T_p, k], multiply x before it travels",
                                        "f32 or bf16", true};
 constexpr OperandSpec kDispatchIn[] = {
-    {"rank<p>.x", "[T_p, D]", "bf16 or f32", true},
+    {"rank<p>.x", "[T_p, D]", "bf16, f16 or f32", true},
     {"rank<p>.codes", "[T_p, D], in place of x", "u8", true},
     {"rank<p>.scales", "[T_p, D/32], or [T_p, D/128]", "u8 (e8m0) or f32", true},
     kExperts,
@@ -184,16 +188,18 @@ constexpr OperandSpec kDispatchOut[] = {
     {"rank<p>.indices", "[rows]", "i32", true},
     {"rank<p>.group_ends", "[E/P]", "i32", true}};
 constexpr OperandSpec kDispatchBackwardIn[] = {
-    {"rank<p>.dy", "[rows, D]", "bf16"},
+    {"rank<p>.dy", "[rows, D]", "bf16 or f16"},
     kExperts,
     kInputWeights,
-    {"rank<p>.x", "[T_p, D], with weights: for dweights", "bf16 or f32", true}};
+    {"rank<p>.x", "[T_p, D], with weights: for dweights", "bf16, f16 or f32", true}};
 constexpr OperandSpec kDispatchBackwardOut[] = {
-    {"rank<p>.dx", "[T_p, D]", "bf16"}, {"rank<p>.dweights", "[T_p, k], with x", "f32", true}};
-constexpr OperandSpec kCombineIn[] = {{"rank<p>.y", "[rows, D]", "bf16"}, kExperts, kWeights};
-constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16"}};
-constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16"},
-                                              {"rank<p>.dout", "[T_p, D]", "bf16 or f32"},
+    {"rank<p>.dx", "[T_p, D]", "bf16; f16 as dy"},
+    {"rank<p>.dweights", "[T_p, k], with x", "f32", true}};
+constexpr OperandSpec kCombineIn[] = {
+    {"rank<p>.y", "[rows, D]", "bf16 or f16"}, kExperts, kWeights};
+constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16; f16 as y"}};
+constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16 or f16"},
+                                              {"rank<p>.dout", "[T_p, D]", "bf16, f16 or f32"},
                                               kExperts,
                                               kWeights};
 constexpr OperandSpec kCombineBackwardOut[] = {
@@ -213,11 +219,17 @@ constexpr ParameterSpec kSet[] = {
     {"rule", "", "of scales: torchao, or flow with fp8_blockwise, unless given"},
 };
 constexpr ParameterSpec kCombineSet[] = {
-    kSet[0], kSet[1],
-    kSet[2], kSet[3],
-    kSet[4], kSet[5],
-    kSet[6], kSet[7],
-    kSet[8], {"steps", "f32|bf16|fused", "what products and sums are rounded to, or one fma"}};
+    kSet[0],
+    kSet[1],
+    kSet[2],
+    kSet[3],
+    kSet[4],
+    kSet[5],
+    kSet[6],
+    kSet[7],
+    kSet[8],
+    {"steps", "f32|bf16|fused",
+     "what products and sums are rounded to (bf16: of f16 rows f16), or one fma"}};
 
 constexpr CatalogueEntry kEntries[] = {
     {"dispatch", "rows to the ranks of their experts", kDispatchIn, kDispatchOut, kSet, nullptr,

@@ -100,7 +100,7 @@ NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Pa
   return stage.finish();
 }
 
-constexpr OperandSpec kRouteIn[] = {{"logits", "[T, E]", "f32 or bf16"},
+constexpr OperandSpec kRouteIn[] = {{"logits", "[T, E]", "f32, bf16 or f16"},
                                     {"bias", "[E]", "f32", true}};
 constexpr OperandSpec kRouteOut[] = {{"experts", "[T, k]", "i32"},
                                      {"weights", "[T, k]", "f32"},

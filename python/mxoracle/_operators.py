@@ -1036,7 +1036,7 @@ def route(
     """Experts and weights of every token.
 
     Operands:
-        logits: [T, E], f32 or bf16
+        logits: [T, E], f32, bf16 or f16
         bias: [E], f32; optional
     Returns:
         experts: [T, k], i32
@@ -1725,7 +1725,7 @@ def dispatch(
     """Rows to the ranks of their experts.
 
     Operands:
-        x: [T_p, D], bf16 or f32; optional
+        x: [T_p, D], bf16, f16 or f32; optional
         codes: [T_p, D], in place of x, u8; optional
         scales: [T_p, D/32], or [T_p, D/128], u8 (e8m0) or f32; optional
         experts: [T_p, k], i32
@@ -1798,12 +1798,12 @@ def dispatch_backward(
     """Gradient of dispatch: rows back, summed by slots.
 
     Operands:
-        dy: [rows, D], bf16
+        dy: [rows, D], bf16 or f16
         experts: [T_p, k], i32
         weights: [T_p, k], multiply x before it travels, f32 or bf16; optional
-        x: [T_p, D], with weights: for dweights, bf16 or f32; optional
+        x: [T_p, D], with weights: for dweights, bf16, f16 or f32; optional
     Returns:
-        dx: [T_p, D], bf16
+        dx: [T_p, D], bf16; f16 as dy
         dweights: [T_p, k], with x, f32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
@@ -1865,11 +1865,11 @@ def combine(
     """Rows back to their tokens, weighted and summed by slots.
 
     Operands:
-        y: [rows, D], bf16
+        y: [rows, D], bf16 or f16
         experts: [T_p, k], i32
         weights: [T_p, k], f32; optional
     Returns:
-        out: [T_p, D], bf16
+        out: [T_p, D], bf16; f16 as y
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
         alignment: rows that an expert's padded rows are a multiple of (32)
@@ -1931,8 +1931,8 @@ def combine_backward(
     """Gradients of combine.
 
     Operands:
-        y: [rows, D], bf16
-        dout: [T_p, D], bf16 or f32
+        y: [rows, D], bf16 or f16
+        dout: [T_p, D], bf16, f16 or f32
         experts: [T_p, k], i32
         weights: [T_p, k], f32; optional
     Returns:

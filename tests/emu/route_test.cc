@@ -195,16 +195,22 @@ TEST(Route, TheOnlyOneChosenWeighsOne) {
   }
 }
 
-TEST(Route, LogitsInBf16AreTheirValues) {
-  NamedTensors wide;
-  NamedTensors narrow;
+TEST(Route, LogitsOf16BitsAreTheirValues) {
   const Tensor logits = normal_floats({50, 16}, 23, 2.0f);
-  narrow.emplace("logits", call("cpu", "cast", {{"x", logits}}, {}).at("y"));
-  wide.emplace("logits",
-               call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
-  for (const char* backend : {"cpu", "reference"}) {
-    EXPECT_TRUE(same_bytes(call(backend, "route", narrow, {{"top_k", "4"}}),
-                           call("reference", "route", wide, {{"top_k", "4"}})));
+  for (const char* type : {"bf16", "f16"}) {
+    NamedTensors wide;
+    NamedTensors narrow;
+    narrow.emplace("logits", call("cpu", "cast", {{"x", logits}}, {{"out", type}}).at("y"));
+    wide.emplace("logits",
+                 call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
+    for (const char* backend : {"cpu", "reference"}) {
+      for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
+        EXPECT_TRUE(
+            same_bytes(call(backend, "route", narrow, {{"top_k", "4"}, {"score", score}}),
+                       call("reference", "route", wide, {{"top_k", "4"}, {"score", score}})))
+            << type << backend << score;
+      }
+    }
   }
 }
 

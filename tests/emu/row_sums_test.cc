@@ -61,7 +61,7 @@ TEST(RowSums, CombineAndItsGradientsGiveTheReferencesBytes) {
   const std::vector<Lie> lies = test::lies();
   std::size_t number = 0;
   for (const Shape& s : {Shape{5, 3, 40}, {3, 11, 1030}, {1, 1, 1}, {0, 2, 8}, {4, 2, 0}}) {
-    for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
+    for (const Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f16}) {
       for (const bool weighs : {true, false}) {
         for (const Fill how : {Fill::noise, Fill::edges}) {
           const Lie& lie = lies[number++ % lies.size()];
@@ -132,7 +132,7 @@ TEST(RowSums, RouterGradientsGiveTheReferencesBytes) {
   const std::vector<Lie> lies = test::lies();
   std::size_t number = 0;
   for (const Shape& s : {Shape{21, 9, 50}, {3, 17, 1100}, {0, 4, 16}, {6, 1, 0}}) {
-    for (const Dtype type : {Dtype::bf16, Dtype::f32}) {
+    for (const Dtype type : {Dtype::bf16, Dtype::f32, Dtype::f16}) {
       for (const Fill how : {Fill::noise, Fill::edges}) {
         for (const Lie& lie : {lies[0], lies[++number % lies.size()]}) {
           Strided x(type, {s.tokens, s.width}, lie);

@@ -7,6 +7,7 @@
 #include "golden/explain/name/places.h"
 #include "golden/explain/recover/effective.h"
 #include "golden/explain/recover/slots.h"
+#include "golden/explain/wide_values.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -63,7 +64,7 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
     for (std::size_t s = 0; s < n; ++s) {
       const Tensor& rows = slots[s].at(rank + "out");
       const Index at = row * o.columns + static_cast<Index>(c);
-      features[c][s] = static_cast<double>(decode(rows.as<BF16>()[at])) * gain;
+      features[c][s] = static_cast<double>(wide_value(rows, at)) * gain;
       for (std::size_t u = 0; u <= s; ++u) matrix[s * n + u] += features[c][s] * features[c][u];
       x[s] += features[c][s] * came[c];
     }
