@@ -94,9 +94,8 @@ class BandQuantizer {
     if (chosen.by_words && in_words(band)) {
       const Stores stores =
           k % static_cast<Index>(kCacheLine) == 0 ? stores_of(band, count) : Stores::cached;
-      for (Index r = 0; r < band.rows; ++r) {
-        code_words(band, r, k, 1, count, &chosen.factor, stores);
-      }
+      if (band.rows == 1) return code_words(band, 0, k, 1, count, &chosen.factor, stores);
+      words_->rows[static_cast<int>(word_rule_)](word_rows(band, k, count, stores), chosen.factor);
       return;
     }
     for_runs(band, k, count, [&](Index r, Index at, Index n, const void* x) {
@@ -107,12 +106,26 @@ class BandQuantizer {
     });
   }
 
- private:
   /// Adjacent bf16 whose largest magnitudes are asked.
   bool in_words(const Band& band) const {
     return words_ != nullptr && band.given == nullptr && band.x.stride_k == 1 &&
            band.codes.stride_k == 1;
   }
+  /// Of a band in words with one scale a column: joins its magnitudes to top.
+  void join_columns(const Band& band, Index k, Index count, std::uint16_t* top) const {
+    words_->amax_columns(words_at(band, 0, k), band.x.stride_r, band.rows, count, top);
+  }
+  /// Stores the scales of columns; their factors, those of every other column apart and up to a
+  /// whole line of codes, and whether words give the codes of all.
+  bool column_factors(const Band& band, Index k, Index count, const std::uint16_t* top, float* even,
+                      float* odd) const;
+  void write_columns(const Band& band, Index k, Index count, const float* even,
+                     const float* odd) const {
+    const Stores stores = stores_of(band, kCacheLine);
+    words_->columns[static_cast<int>(word_rule_)](word_rows(band, k, count, stores), even, odd);
+  }
+
+ private:
   bool suits_words(std::uint32_t seen, float factor) const {
     const auto word = bit_cast<std::uint32_t>(factor) & 0x7FFFFFFFu;
     return is_finite_word(seen) && is_finite_word(word) && !(divides_ && word == 0);
@@ -125,6 +138,15 @@ class BandQuantizer {
   }
   const std::byte* words_at(const Band& band, Index r, Index k) const {
     return band.x.data + (r * band.x.stride_r + k) * 2;
+  }
+  WordRows word_rows(const Band& band, Index k, Index count, Stores stores) const {
+    return {words_at(band, 0, k),
+            band.x.stride_r,
+            band.rows,
+            count,
+            reinterpret_cast<std::uint8_t*>(band.codes.data + k),
+            band.codes.stride_r,
+            stores};
   }
   void code_words(const Band& band, Index r, Index k, Index blocks, Index width,
                   const float* factors, Stores stores) const {

@@ -8,22 +8,13 @@ namespace mxo::cpu {
 namespace {
 
 constexpr Index kTallColumns = 512;  // of a panel of many rows: it stays in second caches
-constexpr Index kTallRows = 512;     // no panel of more stays there
-
-constexpr Index kRowsToCome = 4;  // to fetch meanwhile
 
 std::uint32_t wide(std::uint16_t word) { return std::uint32_t{word} << 16; }
 
 }  // namespace
 
 std::uint32_t BandQuantizer::amax_of_words(const Band& band, Index k, Index count) const {
-  std::uint16_t top = 0;
-  for (Index r = 0; r < band.rows; ++r) {
-    std::uint16_t of_row = 0;
-    words_->amax(words_at(band, r, k), 1, count, &of_row);
-    top = std::max(top, of_row);
-  }
-  return wide(top);
+  return wide(words_->amax_rows(words_at(band, 0, k), band.x.stride_r, band.rows, count));
 }
 
 /// What a block is scaled by; its factor is NaN where words do not give its codes, and its scale
@@ -121,36 +112,40 @@ void BandQuantizer::word_panel_singly(const Band& band, Index k, Index columns,
   }
 }
 
+bool BandQuantizer::column_factors(const Band& band, Index k, Index count, const std::uint16_t* top,
+                                   float* even, float* odd) const {
+  bool every = true;
+  for (Index at = 0; at < count; at += kPanelColumns) {
+    const Index n = std::min(kPanelColumns, count - at);
+    const Index lines =
+        ceil_div(n, static_cast<Index>(kCacheLine)) * static_cast<Index>(kCacheLine);
+    float factors[kPanelColumns];
+    every = word_factors(band, k + at, top + at, n, factors) && every;
+    std::fill(factors + n, factors + lines, 1.0f);
+    for (Index i = 0; i < lines / 2; ++i) {
+      even[at / 2 + i] = factors[2 * i];
+      odd[at / 2 + i] = factors[2 * i + 1];
+    }
+  }
+  return every;
+}
+
 /// One scale a column.
 void BandQuantizer::word_columns(const Band& band) const {
   // Of more rows than second caches hold, third ones hold so many columns.
   const Index panel = band.rows > kMxBlock ? kTallColumns : kPanelColumns;
   for (Index k = 0; k < band.columns; k += panel) {
     const Index count = std::min(panel, band.columns - k);
-    alignas(64) std::uint16_t top[kPanelColumns];
-    float factors[kPanelColumns + 1];
+    std::uint16_t top[kPanelColumns];
+    float even[kPanelColumns / 2];
+    float odd[kPanelColumns / 2];
     std::fill_n(top, count, std::uint16_t{0});
-    words_->amax_columns(words_at(band, 0, k), band.x.stride_r, band.rows, count, top);
-    const bool every = word_factors(band, k, top, count, factors);
-    if (!every) {
+    join_columns(band, k, count, top);
+    if (!column_factors(band, k, count, top, even, odd)) {
       one_scale_per_column(band, k, count);
       continue;
     }
-    float even[kPanelColumns / 2];
-    float odd[kPanelColumns / 2];
-    factors[count] = 1.0f;  // of an odd count the last pair is half nobody's
-    for (Index i = 0; i < ceil_div(count, Index{2}); ++i) {
-      even[i] = factors[2 * i];
-      odd[i] = factors[2 * i + 1];
-    }
-    const Stores stores = stores_of(band, kCacheLine);
-    // What is read next: the panel beside this one, or where rows are too many to stay near, rows.
-    const Index ahead = band.rows <= kTallRows ? count : kRowsToCome * band.x.stride_r;
-    for (Index r = 0; r < band.rows; ++r) {
-      auto* codes = reinterpret_cast<std::uint8_t*>(band.codes.data + r * band.codes.stride_r + k);
-      words_->columns[static_cast<int>(word_rule_)](words_at(band, r, k), count, ahead, even, odd,
-                                                    codes, stores);
-    }
+    write_columns(band, k, count, even, odd);
   }
 }
 

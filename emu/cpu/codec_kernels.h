@@ -53,10 +53,23 @@ struct QuantizeKernels {
 /// with ties away from zero, zeros of either sign or of one.
 enum class WordRule : std::uint8_t { multiply, divide, ties_away, ties_away_unsigned_zero };
 
+/// Rows of neighbours and their codes; strides in elements.
+struct WordRows {
+  const void* x;
+  Index x_stride;
+  Index rows;
+  Index columns;
+  std::uint8_t* codes;
+  Index codes_stride;
+  Stores stores;
+};
+
 /// Blocks of finite bf16, neighbours in a row, and finite factors, of divide not 0.
 struct WordKernels {
   /// top[b] = the largest magnitude of block b as bits of bf16, every NaN above infinity.
   void (*amax)(const void* x, Index blocks, Index width, std::uint16_t* top) noexcept;
+  /// The same of a block of several rows; stride in elements.  0 of no elements.
+  std::uint16_t (*amax_rows)(const void* x, Index stride, Index rows, Index columns) noexcept;
   /// top[k] = max of top[k] and column k's magnitudes; stride in elements.  NaN allowed.
   void (*amax_columns)(const void* x, Index stride, Index rows, Index columns,
                        std::uint16_t* top) noexcept;
@@ -64,10 +77,11 @@ struct WordKernels {
   /// multiple of 64 bytes, and finish_streams() after them.
   void (*blocks[4])(const void* x, Index blocks, Index width, const float* factors,
                     std::uint8_t* codes, Stores stores) noexcept;
-  /// Codes of n neighbours with a factor each, those of elements 0, 2, 4, ... and of 1, 3, 5, ...
-  /// apart; prefetches at distance `ahead`.
-  void (*columns[4])(const void* x, Index n, Index ahead, const float* even, const float* odd,
-                     std::uint8_t* codes, Stores stores) noexcept;
+  /// Codes of rows under one factor.
+  void (*rows[4])(const WordRows& of, float factor) noexcept;
+  /// Codes of columns with a factor each, those of columns 0, 2, 4, ... and of 1, 3, 5, ... apart.
+  /// As many factors are read as whole lines of codes have columns.
+  void (*columns[4])(const WordRows& of, const float* even, const float* odd) noexcept;
 };
 
 struct EncodeKernel {

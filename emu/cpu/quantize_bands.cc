@@ -1,7 +1,10 @@
 // Quantisers of blocks of any extents: bands of rows over threads, kernels over their rows.
 #include "emu/cpu/quantize_bands.h"
 
+#include <omp.h>
+
 #include <algorithm>
+#include <vector>
 
 #include "emu/cpu/band_quantizer.h"
 #include "emu/cpu/ieee_thread.h"
@@ -9,26 +12,36 @@
 namespace mxo::cpu {
 namespace {
 
+constexpr Index kSliceRows = 16;
+constexpr Index kTallRows = 512;  // no panel of so many stays in second caches
+
+/// Some rows of a band.
+struct Slices {
+  const Band& band;
+  Index x_bytes;
+  Index count() const { return ceil_div(band.rows, kSliceRows); }
+  Band operator[](Index i) const {
+    Band part = band;
+    const Index r = i * kSliceRows;
+    part.x.data += r * band.x.stride_r * x_bytes;
+    part.codes.data += r * band.codes.stride_r;
+    part.rows = std::min(kSliceRows, band.rows - r);
+    return part;
+  }
+};
+
 /// Few blocks of many rows: threads share each block, first for its amax, then for its codes.
 void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index x_bytes,
                         int threads) {
-  constexpr Index kSliceRows = 16;
-  const Index slices = ceil_div(block.rows, kSliceRows);
-  const auto slice = [&](Index i) {
-    Band part = block;
-    const Index r = i * kSliceRows;
-    part.x.data += r * block.x.stride_r * x_bytes;
-    part.codes.data += r * block.codes.stride_r;
-    part.rows = std::min(kSliceRows, block.rows - r);
-    return part;
-  };
+  const Slices slices{block, x_bytes};
+  const Index count = slices.count();
   std::uint32_t ruled = 0;
   std::uint32_t seen = 0;
 #pragma omp parallel for num_threads(threads) schedule(static) reduction(max            \
                                                                          : ruled, seen) \
     firstprivate(ieee_thread)
-  for (Index i = 0; i < slices; ++i) {
-    const auto amax = quantize.amax_of(slice(i), 0, block.columns);
+  for (Index i = 0; i < count; ++i) {
+    const auto amax = quantize.amax_of(slices[i], 0, block.columns);
     ruled = std::max(ruled, amax.ruled);
     seen = std::max(seen, amax.seen);
   }
@@ -37,11 +50,58 @@ void quantize_in_slices(const BandQuantizer& quantize, const Band& block, Index 
 #pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
   {
 #pragma omp for schedule(static)
-    for (Index i = 0; i < slices; ++i) {
-      quantize.write_block(slice(slices - 1 - i), 0, block.columns, chosen);
+    for (Index i = 0; i < count; ++i) {
+      quantize.write_block(slices[count - 1 - i], 0, block.columns, chosen);
     }
     finish_streams();
   }
+}
+
+/// The same of one scale a column, in words.  False where words do not give all codes: nothing
+/// that was written is to be relied on then.
+bool quantize_columns_in_slices(const BandQuantizer& quantize, const Band& band, int threads) {
+  const Slices slices{band, 2};
+  const Index count = slices.count();
+  const Index columns = band.columns;
+  const auto size = static_cast<std::size_t>(columns);
+  std::vector<std::uint16_t> tops(size * static_cast<std::size_t>(threads));
+#pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
+  {
+    std::uint16_t* top = tops.data() + size * static_cast<std::size_t>(omp_get_thread_num());
+#pragma omp for schedule(static)
+    for (Index i = 0; i < count; ++i) quantize.join_columns(slices[i], 0, columns, top);
+  }
+  for (std::size_t other = size; other < tops.size(); other += size) {
+    for (std::size_t k = 0; k < size; ++k) tops[k] = std::max(tops[k], tops[other + k]);
+  }
+  const std::size_t factors = size / 2 + kCacheLine;
+  std::vector<float> even(factors);
+  std::vector<float> odd(factors);
+  if (!quantize.column_factors(band, 0, columns, tops.data(), even.data(), odd.data())) {
+    return false;
+  }
+#pragma omp parallel num_threads(threads) firstprivate(ieee_thread)
+  {
+#pragma omp for schedule(static)
+    for (Index i = 0; i < count; ++i) {
+      quantize.write_columns(slices[count - 1 - i], 0, columns, even.data(), odd.data());
+    }
+    finish_streams();
+  }
+  return true;
+}
+
+/// Whole columns of many rows, all of each row at a time.
+bool quantize_whole_columns(const BandQuantizer& quantize, BandPlan plan, int threads) {
+  const auto bands = static_cast<Index>(plan.bands.size());
+  if (plan.width != 1 || plan.x.extent[1] < kTallRows * bands) return false;
+  plan.widen(plan.x.extent[2]);
+  for (Index i = 0; i < plan.tasks(); ++i) {
+    const Band band = plan.band(i);
+    if (!quantize.in_words(band)) return false;
+    if (!quantize_columns_in_slices(quantize, band, threads)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -51,8 +111,9 @@ void quantize_bands(const Quantize& op, const EncodeKernels& codec, int threads)
   BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales),
                 op.given.given() ? plane_of(op.given) : Plane{}, op.group_ends, op.to.block);
   if (op.to.block.rows == 1) plan.widen(kRowColumns);
-  const Index tasks = plan.tasks();
   const bool whole = op.to.block.rows == kWhole;
+  if (whole && quantize_whole_columns(quantize, plan, threads)) return;
+  const Index tasks = plan.tasks();
   if ((whole || tasks < threads) && plan.chunks == 1 && plan.chunk == plan.width &&
       plan.width > 1) {
     for (Index i = 0; i < tasks; ++i)

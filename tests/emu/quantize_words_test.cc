@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <tuple>
 
 #include "ops/catalogue/scale_parameters.h"
 #include "tests/support/contestants.h"
@@ -164,6 +165,61 @@ TEST(WordQuantisers, EqualTheReferenceWhereStoresAreStreamed) {
       const Bytes got = quantized(*make_cpu_backend({"best", threads}), x, call);
       EXPECT_TRUE(same_bytes(want.codes, got.codes)) << call.rule << " " << call.block;
       EXPECT_TRUE(same_bytes(want.scales, got.scales)) << call.rule << " " << call.block;
+    }
+  }
+}
+
+/// Columns of many rows and whole tensors, which threads share in slices: of odd extents, from
+/// views whose rows lie apart, of several experts, with blocks that words do not do.
+TEST(WordQuantisers, EqualTheReferenceInSlicesOfRows) {
+  for (const Filling filling : {Filling::wide, Filling::every_word}) {
+    const Tensor x = filled({2, 1100, 2200}, filling);
+    for (const auto& [experts, rows, columns] : {std::tuple<Index, Index, Index>{1, 1099, 2151},
+                                                 {2, 512, 64},
+                                                 {2, 533, 1},
+                                                 {1, 1100, 2}}) {
+      Operand corner = x.operand();
+      corner.extent[0] = experts;
+      corner.extent[1] = rows;
+      corner.extent[2] = columns;
+      for (const Call& call :
+           {Call{"torchao", "f32", "Rx1", "none", "e4m3"},
+            Call{"torchao", "f32", "Rx1", "up", "e5m2"}, Call{"te", "f32", "RxK", "none", "e4m3"},
+            Call{"vllm_cuda", "f32", "RxK", "none", "e4m3"}}) {
+        const Bytes want = quantized(*make_reference_backend(), corner, call);
+        for (const test::Contestant& contestant : test::contestants()) {
+          if (contestant.isa == "scalar") continue;
+          const Bytes got = quantized(*contestant.make(), corner, call);
+          ASSERT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
+              << call.rule << " " << call.block << " " << contestant.name() << " " << experts
+              << " x " << rows << " x " << columns << " filling " << static_cast<int>(filling);
+        }
+      }
+    }
+  }
+}
+
+TEST(WordQuantisers, EqualTheReferenceInSlicesOfGroups) {
+  const Tensor x = filled({1100, 200}, Filling::wide);
+  Tensor ends(Dtype::i32, {2});
+  ends.as<std::int32_t>()[0] = 1083;
+  ends.as<std::int32_t>()[1] = 1090;
+  for (const Call& call :
+       {Call{"torchao", "f32", "Rx1", "none", "e4m3"}, Call{"te", "f32", "RxK", "none", "e4m3"}}) {
+    const ScaleChoice choice = choice_of(call);
+    const auto grouped = [&](Backend& backend) {
+      Bytes out{{Dtype::e4m3, {1100, 200}}, {choice.scale, {2, call.block == "RxK" ? 1 : 200}}};
+      quantize(backend, {x.operand(),
+                         ends.operand(),
+                         {out.codes.result(), out.scales.result(), choice.block},
+                         choice.rule});
+      return out;
+    };
+    const Bytes want = grouped(*make_reference_backend());
+    for (const test::Contestant& contestant : test::contestants()) {
+      const Bytes got = grouped(*contestant.make());
+      EXPECT_TRUE(same_bytes(want.codes, got.codes) && same_bytes(want.scales, got.scales))
+          << call.block << " " << contestant.name();
     }
   }
 }

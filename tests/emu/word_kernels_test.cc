@@ -64,22 +64,93 @@ TEST(WordKernels, GiveTheDefinitionsCodeOfEveryFiniteWord) {
       for (int rule = 0; rule < 4; ++rule) {
         for (const float factor : factors()) {
           std::vector<std::uint8_t> got(words.size());
-          std::vector<std::uint8_t> by_column(words.size());
-          const std::vector<float> same(words.size(), factor);
-          const std::vector<float> half(words.size(), factor * 0.5f);
           table.blocks[rule](words.data(), 1, n, &factor, got.data(), cpu::Stores::cached);
-          table.columns[rule](words.data(), n, n, same.data(), half.data(), by_column.data(),
-                              cpu::Stores::cached);
           for (std::size_t i = 0; i < words.size(); ++i) {
             const std::uint8_t want =
                 code_of(format, static_cast<WordRule>(rule), words[i], factor);
             ASSERT_EQ(got[i], want) << name_of(isa) << " " << name_of(format) << " rule " << rule
                                     << " word " << words[i] << " factor " << factor;
-            const float of_column = i % 2 == 0 ? factor : factor * 0.5f;
-            ASSERT_EQ(by_column[i],
-                      code_of(format, static_cast<WordRule>(rule), words[i], of_column))
-                << name_of(isa) << " " << name_of(format);
           }
+        }
+      }
+    }
+  }
+}
+
+/// Every finite word in rows; between them lies what is nobody's.
+struct Rows {
+  static constexpr Index kGap = 3;
+  Index columns;
+  Index rows = static_cast<Index>(finite_words().size()) / columns;
+  std::vector<std::uint16_t> x = std::vector<std::uint16_t>(size(), 0x7FC0);
+  std::vector<std::uint8_t> codes = std::vector<std::uint8_t>(size(), 0x5A);
+
+  explicit Rows(Index width) : columns(width) {
+    for (Index r = 0; r < rows; ++r) {
+      std::copy_n(finite_words().begin() + r * columns, columns, x.begin() + r * stride());
+    }
+  }
+  Index stride() const { return columns + kGap; }
+  std::size_t size() const { return static_cast<std::size_t>(rows * stride()); }
+  cpu::WordRows to_code() {
+    return {x.data(), stride(), rows, columns, codes.data(), stride(), cpu::Stores::cached};
+  }
+  template <typename FactorOf>
+  void expect(Dtype format, int rule, FactorOf factor_of, const std::string& what) const {
+    for (std::size_t i = 0; i < codes.size(); ++i) {
+      const auto k = static_cast<Index>(i) % stride();
+      const std::uint8_t want =
+          k < columns ? code_of(format, static_cast<WordRule>(rule), x[i], factor_of(k))
+                      : std::uint8_t{0x5A};
+      ASSERT_EQ(codes[i], want) << what << " " << name_of(format) << " rule " << rule << " row "
+                                << static_cast<Index>(i) / stride() << " column " << k;
+    }
+  }
+};
+
+/// As many rows as are coded side by side, fewer, and one; columns that end within a vector.
+TEST(WordKernels, GiveTheDefinitionsCodesOfRows) {
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const EncodeKernels& kernels = cpu::encode_kernels(isa);
+    if (kernels.words == nullptr) continue;
+    for (const Dtype format : kFormats) {
+      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
+      for (int rule = 0; rule < 4; ++rule) {
+        for (const Index columns : {1, 255, 320, 4352, 65280}) {
+          Rows rows(columns);
+          table.rows[rule]({nullptr, 4352, 0, 4352, nullptr, 4352, cpu::Stores::cached}, 37.5f);
+          table.rows[rule](rows.to_code(), 37.5f);
+          rows.expect(
+              format, rule, [](Index) { return 37.5f; }, name_of(isa).data());
+        }
+      }
+    }
+  }
+}
+
+TEST(WordKernels, GiveTheDefinitionsCodesOfColumns) {
+  std::mt19937 random(9);
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const EncodeKernels& kernels = cpu::encode_kernels(isa);
+    if (kernels.words == nullptr) continue;
+    for (const Dtype format : kFormats) {
+      const cpu::WordKernels& table = kernels.words[cpu::format_index(format)];
+      for (int rule = 0; rule < 4; ++rule) {
+        for (const Index columns : {1, 255, 320, 4352, 65280}) {
+          Rows rows(columns);
+          const auto lines = static_cast<std::size_t>((columns + 63) / 64 * 32);
+          std::vector<float> by[2];
+          for (auto& half : by) {
+            for (std::size_t i = 0; i < lines; ++i) {
+              half.push_back(bit_cast<float>(static_cast<std::uint32_t>(random() % 0x7F800000u)));
+              if (half.back() == 0.0f) half.back() = 1.0f;
+            }
+          }
+          table.columns[rule](rows.to_code(), by[0].data(), by[1].data());
+          const auto factor_of = [&](Index k) {
+            return by[k % 2][static_cast<std::size_t>(k / 2)];
+          };
+          rows.expect(format, rule, factor_of, name_of(isa).data());
         }
       }
     }
@@ -118,6 +189,14 @@ TEST(WordKernels, GiveTheDefinitionsCodesWhereMostAreSubnormal) {
                 << name_of(isa) << " " << name_of(format) << " rule " << rule << " width " << width
                 << " word " << words[i] << " factor " << factor;
           }
+          const auto half = static_cast<Index>(n / 2);
+          table.rows[rule]({words.data(), half, 2, half, got.data(), half, cpu::Stores::cached},
+                           by[0]);
+          for (std::size_t i = 0; i < n; ++i) {
+            ASSERT_EQ(got[i], code_of(format, static_cast<WordRule>(rule), words[i], by[0]))
+                << name_of(isa) << " " << name_of(format) << " rule " << rule << " word "
+                << words[i];
+          }
         }
       }
     }
@@ -144,6 +223,36 @@ TEST(WordKernels, FindTheLargestMagnitudeOfBlocksOfAnyWidth) {
           }
           ASSERT_EQ(got[static_cast<std::size_t>(b)], want) << name_of(isa) << " " << width;
         }
+      }
+    }
+  }
+}
+
+TEST(WordKernels, FindTheLargestMagnitudeOfRowsAndColumns) {
+  std::mt19937 random(10);
+  for (const cpu::Isa isa : cpu::machine_isas()) {
+    const EncodeKernels& kernels = cpu::encode_kernels(isa);
+    if (kernels.words == nullptr) continue;
+    for (const Index columns : {0, 1, 31, 32, 33, 64, 100, 257}) {
+      for (const Index rows : {0, 1, 15, 16, 17, 50}) {
+        const Index stride = columns + 5;
+        std::vector<std::uint16_t> x(static_cast<std::size_t>(rows * stride), 0x7FFF);
+        std::vector<std::uint16_t> want(static_cast<std::size_t>(columns), 3);
+        std::uint16_t most = 0;
+        for (Index r = 0; r < rows; ++r) {
+          for (std::size_t k = 0; k < want.size(); ++k) {
+            const auto word = static_cast<std::uint16_t>(random() % 0x7F00);
+            x[static_cast<std::size_t>(r * stride) + k] =
+                static_cast<std::uint16_t>(word | random() << 15);
+            want[k] = std::max(want[k], word);
+            most = std::max(most, word);
+          }
+        }
+        std::vector<std::uint16_t> top(want.size(), 3);
+        kernels.words->amax_columns(x.data(), stride, rows, columns, top.data());
+        EXPECT_EQ(top, want) << name_of(isa) << " " << rows << " x " << columns;
+        EXPECT_EQ(kernels.words->amax_rows(x.data(), stride, rows, columns), most)
+            << name_of(isa) << " " << rows << " x " << columns;
       }
     }
   }

@@ -3,19 +3,14 @@
 // is all there, and half as many vectors hold it.
 #include <hwy/cache_control.h>
 
-#include "emu/cpu/lanes/lanes.h"
 #include "emu/cpu/lanes/tables.h"
+#include "emu/cpu/lanes/words.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace mxo::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr hn::Repartition<std::uint16_t, decltype(kInts)> kShorts;
 constexpr hn::RebindToSigned<decltype(kShorts)> kSigned;
-using H = hn::Vec<decltype(kShorts)>;
-
-HWY_API Index shorts() { return 2 * lanes(); }
-HWY_API H all_shorts(int value) { return hn::Set(kShorts, static_cast<std::uint16_t>(value)); }
 HWY_API H shorts_of(I a) { return hn::BitCast(kShorts, a); }
 HWY_API I shift_left_half(I a) { return hn::ShiftLeft<16>(a); }
 
@@ -112,8 +107,6 @@ HWY_INLINE void store_codes(std::uint8_t* to, H first, H second, Stores stores) 
   }
 }
 
-constexpr Index kMaxShorts = 2 * kMaxLanes;
-
 /// Codes of two vectors of a block.
 template <FormatSpec S, WordRule rule, Subnormals subnormals = Subnormals::rare>
 HWY_INLINE void code_pair(const std::uint16_t* x, F first, F second, std::uint8_t* codes,
@@ -194,137 +187,92 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
   }
 }
 
-/// Two vectors of columns with a factor each.
-template <FormatSpec S, WordRule rule>
-HWY_INLINE void code_columns_pair(const std::uint16_t* x, const float* even, const float* odd,
-                                  std::uint8_t* codes, Stores stores) {
-  const auto codes_at = [=](Index v) HWY_ATTR {
-    return scaled_codes<S, rule>(hn::LoadU(kShorts, x + v * shorts()),
-                                 hn::LoadU(kFloats, even + v * lanes()),
-                                 hn::LoadU(kFloats, odd + v * lanes()));
-  };
-  store_codes(codes, codes_at(0), codes_at(1), stores);
-}
+/// Rows whose pieces are coded in turn: memory feeds so many streams faster than one.
+constexpr Index kRowsTogether = 8;
+constexpr Index kAhead = 128;  // columns to fetch meanwhile
 
-template <FormatSpec S, WordRule rule>
-HWY_FLATTEN void code_columns(const void* from, Index n, Index ahead, const float* even,
-                              const float* odd, std::uint8_t* codes, Stores stores) noexcept {
-  const auto* x = static_cast<const std::uint16_t*>(from);
+/// Factors of the columns from i on, those of every other one apart: one for all, or each its own.
+struct OneFactor {
+  float factor;
+  HWY_INLINE F even(Index) const { return hn::Set(kFloats, factor); }
+  HWY_INLINE F odd(Index) const { return hn::Set(kFloats, factor); }
+};
+struct ColumnFactors {
+  const float* of_even;
+  const float* of_odd;
+  HWY_INLINE F even(Index i) const { return hn::LoadU(kFloats, of_even + i / 2); }
+  HWY_INLINE F odd(Index i) const { return hn::LoadU(kFloats, of_odd + i / 2); }
+};
+
+/// Codes of the columns from i on that one store takes.
+template <FormatSpec S, WordRule rule, Subnormals subnormals, typename Factors>
+HWY_INLINE void code_columns_at(const std::uint16_t* x, Index i, Factors by, std::uint8_t* codes,
+                                Stores stores) {
   const Index step = shorts();
-  Index i = 0;
-  for (; i + 2 * step <= n; i += 2 * step) {
-    __builtin_prefetch(x + i + ahead);
-    __builtin_prefetch(x + i + ahead + step);
-    code_columns_pair<S, rule>(x + i, even + i / 2, odd + i / 2, codes + i, stores);
-  }
-  if (i == n) return;
-  alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
-  alignas(64) std::uint8_t out[2 * kMaxShorts];
-  alignas(64) float even_rest[kMaxShorts];
-  alignas(64) float odd_rest[kMaxShorts];
-  __builtin_memcpy(padded, x + i, static_cast<std::size_t>(n - i) * 2);
-  for (Index j = 0; j < step; ++j) {
-    even_rest[j] = i + 2 * j < n ? even[i / 2 + j] : 1.0f;
-    odd_rest[j] = i + 2 * j + 1 < n ? odd[i / 2 + j] : 1.0f;
-  }
-  code_columns_pair<S, rule>(padded, even_rest, odd_rest, out, Stores::cached);
-  __builtin_memcpy(codes + i, out, static_cast<std::size_t>(n - i));
+  const H a = hn::LoadU(kShorts, x);
+  const H b = hn::LoadU(kShorts, x + step);
+  store_codes(codes, scaled_codes<S, rule, subnormals>(a, by.even(i), by.odd(i)),
+              scaled_codes<S, rule, subnormals>(b, by.even(i + step), by.odd(i + step)), stores);
 }
 
-HWY_INLINE H joined(H top, const std::uint16_t* x) {
-  return hn::Max(top, hn::And(hn::LoadU(kShorts, x), all_shorts(0x7FFF)));
-}
-
-/// The largest magnitudes of each lane over a block.
-HWY_INLINE H lanes_of_block(const std::uint16_t* x, Index width) {
-  const Index step = shorts();
-  H best = hn::Zero(kShorts);
-  H other = best;
-  Index i = 0;
-  for (; i + 2 * step <= width; i += 2 * step) {
-    best = joined(best, x + i);
-    other = joined(other, x + i + step);
-  }
-  best = hn::Max(best, other);
-  if (i + step <= width) {
-    best = joined(best, x + i);
-    i += step;
-  }
-  if (i < width) {
-    alignas(64) std::uint16_t padded[kMaxShorts] = {};
-    __builtin_memcpy(padded, x + i, static_cast<std::size_t>(width - i) * 2);
-    best = joined(best, padded);
-  }
-  return best;
-}
-
-/// a and b with half as many lanes each, which alternate in units of a lane of `d`.
-template <typename D>
-HWY_INLINE H folded(D d, H a, H b) {
-  const auto lower = hn::InterleaveLower(d, hn::BitCast(d, a), hn::BitCast(d, b));
-  const auto upper = hn::InterleaveUpper(d, hn::BitCast(d, a), hn::BitCast(d, b));
-  return hn::Max(hn::BitCast(kShorts, lower), hn::BitCast(kShorts, upper));
-}
-
-/// Eight blocks at a time: three foldings leave one lane of each in every 16 bytes.
-HWY_FLATTEN void amax_blocks(const void* from, Index blocks, Index width,
-                             std::uint16_t* top) noexcept {
-  constexpr Index kTogether = 8;
-  constexpr hn::Repartition<std::uint32_t, decltype(kInts)> pairs;
-  constexpr hn::Repartition<std::uint64_t, decltype(kInts)> fours;
-  constexpr hn::CappedTag<std::uint16_t, kTogether> one_each;
-  const auto* x = static_cast<const std::uint16_t*>(from);
-  Index b = 0;
-  for (; b + kTogether <= blocks; b += kTogether, x += kTogether * width) {
-    const auto two = [=](Index i) HWY_ATTR {
-      return folded(kShorts, lanes_of_block(x + i * width, width),
-                    lanes_of_block(x + (i + 1) * width, width));
-    };
-    const auto four = [=](Index i) HWY_ATTR { return folded(pairs, two(i), two(i + 2)); };
-    alignas(64) std::uint16_t parts[kMaxShorts];
-    hn::Store(folded(fours, four(0), four(4)), kShorts, parts);
-    auto best = hn::Load(one_each, parts);
-    for (Index i = kTogether; i < shorts(); i += kTogether) {
-      best = hn::Max(best, hn::Load(one_each, parts + i));
-    }
-    hn::StoreU(best, one_each, top + b);
-  }
-  for (; b < blocks; ++b, x += width) {
-    top[b] = hn::GetLane(hn::MaxOfLanes(kShorts, lanes_of_block(x, width)));
-  }
-}
-
-HWY_FLATTEN void amax_columns(const void* from, Index stride, Index rows, Index columns,
-                              std::uint16_t* top) noexcept {
-  constexpr Index kTogether = 4;  // rows
-  const Index step = shorts();
-  for (Index r = 0; r < rows; r += kTogether) {
-    const auto* x = static_cast<const std::uint16_t*>(from) + r * stride;
-    const Index count = rows - r < kTogether ? rows - r : kTogether;
-    Index k = 0;
-    for (; k + step <= columns; k += step) {
-      H best = hn::LoadU(kShorts, top + k);
-      for (Index i = 0; i < count; ++i) {
-        __builtin_prefetch(x + (i + kRowsAhead) * stride + k);
-        best = joined(best, x + i * stride + k);
-      }
-      hn::StoreU(best, kShorts, top + k);
-    }
-    for (; k < columns; ++k) {
-      for (Index i = 0; i < count; ++i) {
-        const auto word = static_cast<std::uint16_t>(x[i * stride + k] & 0x7FFF);
-        if (word > top[k]) top[k] = word;
+/// Codes of rows, so many side by side.
+template <FormatSpec S, WordRule rule, Subnormals subnormals, typename Factors>
+HWY_INLINE void code_rows_by(const WordRows& of, Factors by) {
+  const Index pair = 2 * shorts();
+  const Index x_stride = of.x_stride;
+  const Index codes_stride = of.codes_stride;
+  const Stores stores = of.stores;
+  const Index columns = of.columns;
+  for (Index r = 0; r < of.rows; r += kRowsTogether) {
+    const Index count = of.rows - r < kRowsTogether ? of.rows - r : kRowsTogether;
+    const std::uint16_t* x = static_cast<const std::uint16_t*>(of.x) + r * x_stride;
+    std::uint8_t* codes = of.codes + r * codes_stride;
+    Index i = 0;
+    for (; i + pair <= columns; i += pair) {
+      for (Index q = 0; q < count; ++q) {
+        const std::uint16_t* from = x + q * x_stride + i;
+        __builtin_prefetch(from + kAhead);
+        __builtin_prefetch(from + kAhead + pair / 2);
+        code_columns_at<S, rule, subnormals>(from, i, by, codes + q * codes_stride + i, stores);
       }
     }
+    if (i == columns) continue;
+    const auto n = static_cast<std::size_t>(columns - i);
+    for (Index q = 0; q < count; ++q) {
+      alignas(64) std::uint16_t padded[2 * kMaxShorts] = {};
+      alignas(64) std::uint8_t out[2 * kMaxShorts];
+      __builtin_memcpy(padded, x + q * x_stride + i, n * 2);
+      code_columns_at<S, rule, subnormals>(padded, i, by, out, Stores::cached);
+      __builtin_memcpy(codes + q * codes_stride + i, out, n);
+    }
   }
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_rows(const WordRows& of, float factor) noexcept {
+  if (of.rows == 0) return;  // there is nothing to look at
+  const auto* x = static_cast<const std::uint16_t*>(of.x);
+  if (subnormals_of<S, rule>(x, 1, of.columns, &factor) == Subnormals::rare) {
+    code_rows_by<S, rule, Subnormals::rare>(of, OneFactor{factor});
+  } else {
+    code_rows_by<S, rule, Subnormals::common>(of, OneFactor{factor});
+  }
+}
+
+template <FormatSpec S, WordRule rule>
+HWY_FLATTEN void code_columns(const WordRows& of, const float* even, const float* odd) noexcept {
+  code_rows_by<S, rule, Subnormals::rare>(of, ColumnFactors{even, odd});
 }
 
 template <FormatSpec S>
 constexpr WordKernels kTable{
     amax_blocks,
+    amax_rows,
     amax_columns,
     {code_blocks<S, WordRule::multiply>, code_blocks<S, WordRule::divide>,
      code_blocks<S, WordRule::ties_away>, code_blocks<S, WordRule::ties_away_unsigned_zero>},
+    {code_rows<S, WordRule::multiply>, code_rows<S, WordRule::divide>,
+     code_rows<S, WordRule::ties_away>, code_rows<S, WordRule::ties_away_unsigned_zero>},
     {code_columns<S, WordRule::multiply>, code_columns<S, WordRule::divide>,
      code_columns<S, WordRule::ties_away>, code_columns<S, WordRule::ties_away_unsigned_zero>}};
 
