@@ -119,10 +119,11 @@ class BandQuantizer {
   /// whole line of codes, and whether words give the codes of all.
   bool column_factors(const Band& band, Index k, Index count, const std::uint16_t* top, float* even,
                       float* odd) const;
-  void write_columns(const Band& band, Index k, Index count, const float* even,
-                     const float* odd) const {
-    const Stores stores = stores_of(band, kCacheLine);
-    words_->columns[static_cast<int>(word_rule_)](word_rows(band, k, count, stores), even, odd);
+  WordRows columns_of(const Band& band, Index k, Index count) const {
+    return word_rows(band, k, count, stores_of(band, kCacheLine));
+  }
+  void write_columns(const WordRows& columns, const float* even, const float* odd) const {
+    words_->columns[static_cast<int>(word_rule_)](columns, even, odd);
   }
 
  private:

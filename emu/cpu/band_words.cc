@@ -133,7 +133,10 @@ bool BandQuantizer::column_factors(const Band& band, Index k, Index count, const
 /// One scale a column.
 void BandQuantizer::word_columns(const Band& band) const {
   // Of more rows than second caches hold, third ones hold so many columns.
-  const Index panel = band.rows > kMxBlock ? kTallColumns : kPanelColumns;
+  const Index most = band.rows > kMxBlock ? kTallColumns : kPanelColumns;
+  constexpr auto kLine = static_cast<Index>(kCacheLine);
+  const Index panels = ceil_div(band.columns, most);
+  const Index panel = ceil_div(ceil_div(band.columns, panels), kLine) * kLine;
   for (Index k = 0; k < band.columns; k += panel) {
     const Index count = std::min(panel, band.columns - k);
     std::uint16_t top[kPanelColumns];
@@ -145,7 +148,12 @@ void BandQuantizer::word_columns(const Band& band) const {
       one_scale_per_column(band, k, count);
       continue;
     }
-    write_columns(band, k, count, even, odd);
+    WordRows columns = columns_of(band, k, count);
+    // What is read next: the panel beside this one, or the first of the band below.
+    if (band.rows <= kTallRows) {
+      columns.ahead = k + count < band.columns ? count : band.rows * band.x.stride_r - k;
+    }
+    write_columns(columns, even, odd);
   }
 }
 

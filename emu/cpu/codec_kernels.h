@@ -18,6 +18,8 @@ struct MxRule {
 
 /// Columns that one call of mx_panel may cover.
 inline constexpr Index kPanelColumns = 2048;
+/// No panel of so many rows stays in second caches.
+inline constexpr Index kTallRows = 512;
 
 /// Loops over n contiguous elements.  `x` points to the input type of the entry, codes and scales
 /// are bytes.  Every entry returns the bits of its scalar version.
@@ -62,6 +64,7 @@ struct WordRows {
   std::uint8_t* codes;
   Index codes_stride;
   Stores stores;
+  Index ahead = 128;  ///< where to fetch meanwhile, in elements of x
 };
 
 /// Blocks of finite bf16, neighbours in a row, and finite factors, of divide not 0.

@@ -13,7 +13,7 @@ namespace mxo::cpu {
 namespace {
 
 constexpr Index kSliceRows = 16;
-constexpr Index kTallRows = 512;  // no panel of so many stays in second caches
+constexpr Index kBandsEach = 16;  // so many that threads need not share their columns
 
 /// Some rows of a band.
 struct Slices {
@@ -84,7 +84,8 @@ bool quantize_columns_in_slices(const BandQuantizer& quantize, const Band& band,
   {
 #pragma omp for schedule(static)
     for (Index i = 0; i < count; ++i) {
-      quantize.write_columns(slices[count - 1 - i], 0, columns, even.data(), odd.data());
+      const WordRows rows = quantize.columns_of(slices[count - 1 - i], 0, columns);
+      quantize.write_columns(rows, even.data(), odd.data());
     }
     finish_streams();
   }
@@ -111,6 +112,8 @@ void quantize_bands(const Quantize& op, const EncodeKernels& codec, int threads)
   BandPlan plan(plane_of(op.x), plane_of(op.to.codes), plane_of(op.to.scales),
                 op.given.given() ? plane_of(op.given) : Plane{}, op.group_ends, op.to.block);
   if (op.to.block.rows == 1) plan.widen(kRowColumns);
+  const auto bands = plan.x.extent[0] * static_cast<Index>(plan.bands.size());
+  if (plan.width == 1 && bands >= kBandsEach * threads) plan.widen(plan.x.extent[2]);
   const bool whole = op.to.block.rows == kWhole;
   if (whole && quantize_whole_columns(quantize, plan, threads)) return;
   const Index tasks = plan.tasks();

@@ -169,9 +169,10 @@ TEST(WordQuantisers, EqualTheReferenceWhereStoresAreStreamed) {
   }
 }
 
-/// Columns of many rows and whole tensors, which threads share in slices: of odd extents, from
-/// views whose rows lie apart, of several experts, with blocks that words do not do.
-TEST(WordQuantisers, EqualTheReferenceInSlicesOfRows) {
+/// Columns of many rows and whole tensors, which threads share in slices, and columns of few in
+/// more than one panel: of odd extents, from views whose rows lie apart, of several experts, with
+/// blocks that words do not do.
+TEST(WordQuantisers, EqualTheReferenceInSlicesAndPanels) {
   for (const Filling filling : {Filling::wide, Filling::every_word}) {
     const Tensor x = filled({2, 1100, 2200}, filling);
     for (const auto& [experts, rows, columns] : {std::tuple<Index, Index, Index>{1, 1099, 2151},

@@ -189,7 +189,6 @@ HWY_FLATTEN void code_blocks(const void* from, Index blocks, Index width, const 
 
 /// Rows whose pieces are coded in turn: memory feeds so many streams faster than one.
 constexpr Index kRowsTogether = 8;
-constexpr Index kAhead = 128;  // columns to fetch meanwhile
 
 /// Factors of the columns from i on, those of every other one apart: one for all, or each its own.
 struct OneFactor {
@@ -223,6 +222,7 @@ HWY_INLINE void code_rows_by(const WordRows& of, Factors by) {
   const Index codes_stride = of.codes_stride;
   const Stores stores = of.stores;
   const Index columns = of.columns;
+  const Index ahead = of.ahead;
   for (Index r = 0; r < of.rows; r += kRowsTogether) {
     const Index count = of.rows - r < kRowsTogether ? of.rows - r : kRowsTogether;
     const std::uint16_t* x = static_cast<const std::uint16_t*>(of.x) + r * x_stride;
@@ -231,8 +231,8 @@ HWY_INLINE void code_rows_by(const WordRows& of, Factors by) {
     for (; i + pair <= columns; i += pair) {
       for (Index q = 0; q < count; ++q) {
         const std::uint16_t* from = x + q * x_stride + i;
-        __builtin_prefetch(from + kAhead);
-        __builtin_prefetch(from + kAhead + pair / 2);
+        __builtin_prefetch(from + ahead);
+        __builtin_prefetch(from + ahead + pair / 2);
         code_columns_at<S, rule, subnormals>(from, i, by, codes + q * codes_stride + i, stores);
       }
     }
