@@ -1,6 +1,7 @@
 // Another scale mode, rule, format, block or epilogue.
 #include "formats/mx_block.h"
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/wide_values.h"
 #include "ops/catalogue/scale_parameters.h"
 #include "ops/quantize.h"
 
@@ -149,13 +150,12 @@ bool for_quantized(const Call& call, NamedTensors& out, Fn fn) {
     return false;
   }
   const Tensor& x = call.input("x");
-  const bool wide = size_of(x.dtype()) == 4;
   const Index block = extents.columns;
   if (scales->second.elements() * block != codes->second.elements()) return false;  // tiles
   for (Index b = 0; b < scales->second.elements(); ++b) {
     std::vector<float> values;
     for (Index i = b * block; i < (b + 1) * block; ++i) {
-      values.push_back(wide ? x.as<float>()[i] : decode(x.as<BF16>()[i]));
+      values.push_back(wide_value(x, i));
     }
     fn(values, scales->second.as<E8M0>()[b], codes->second.as<std::uint8_t>() + b * block);
   }

@@ -39,7 +39,7 @@ ErrorBound swiglu_bound(const NamedTensors& inputs, Dtype out) {
       const double stray =
           12 * kU * std::fabs(exact) + 0x1p-125 * std::fabs(a * factor) + 4 * 0x1p-149;
       const double reach = std::fabs(exact) + stray;
-      const bool overflows = reach > static_cast<double>(std::numeric_limits<float>::max());
+      const bool overflows = reach > largest(out);
       bound.exact.push_back(std::isfinite(a * factor) ? exact
                                                       : std::numeric_limits<double>::quiet_NaN());
       bound.allowed.push_back(overflows ? std::numeric_limits<double>::infinity()

@@ -20,4 +20,9 @@ inline double half_step(Dtype out, double magnitude) {
   return up(up(magnitude * std::ldexp(1.0, -precision)) + std::ldexp(1.0, least));
 }
 
+/// Magnitudes above this may be infinite as `out`.
+inline double largest(Dtype out) {
+  return out == Dtype::f16 ? 65504.0 : static_cast<double>(std::numeric_limits<float>::max());
+}
+
 }  // namespace mxo

@@ -71,12 +71,12 @@ class Slots {
           magnitude += std::fabs(product);
         }
         const double stray = up(error(magnitude, 0) + up(magnitude * gamma_of(k, 0x1p-52)));
-        const double reach = up(magnitude + stray);
+        const double result = up(std::fabs(total) + stray);
+        const bool overflows = up(magnitude + stray) > largest(Dtype::f32) || result > largest(out);
         const bool finite = std::isfinite(magnitude);
         bound.exact.push_back(finite ? total : std::numeric_limits<double>::quiet_NaN());
-        bound.allowed.push_back(reach > static_cast<double>(std::numeric_limits<float>::max())
-                                    ? std::numeric_limits<double>::infinity()
-                                    : up(stray + half_step(out, up(std::fabs(total) + stray))));
+        bound.allowed.push_back(overflows ? std::numeric_limits<double>::infinity()
+                                          : up(stray + half_step(out, result)));
       }
     }
     return bound;

@@ -10,6 +10,7 @@ struct Way {
   std::string layout;
   int level;
   bool weighs_input = false;
+  Dtype type = Dtype::bf16;  ///< of rows and tokens
 
   Index alignment() const { return layout == "rank_major" ? 0 : 32; }
   Index width() const { return precision == "fp8_blockwise" ? 160 : 64; }
@@ -20,13 +21,15 @@ const Way kWays[] = {{"mxfp8", "expert_major_padded", 0},
                      {"bf16", "expert_major_padded", 1},
                      {"fp8_blockwise", "rank_major", 1},
                      {"fp8_blockwise", "expert_major_padded", 1},
-                     {"mxfp8", "expert_major_padded", 0, true}};
+                     {"mxfp8", "expert_major_padded", 0, true},
+                     {"mxfp8", "expert_major_padded", 0, false, Dtype::f16},
+                     {"bf16", "rank_major", 1, true, Dtype::f16}};
 
 enum class Step : std::uint8_t { dispatch, dispatch_backward, combine, combine_backward };
 constexpr std::string_view kSteps[] = {"dispatch", "dispatch_backward", "combine",
                                        "combine_backward"};
 
-/// Operands of one step on all ranks; what lies on a received row is bf16.
+/// Operands of one step on all ranks.
 NamedTensors operands(const SelectionCase& c, const Way& way, Step step, const InputStream& in) {
   NamedTensors tensors;
   std::vector<Tensor> chosen = selections(c, in);
@@ -37,7 +40,7 @@ NamedTensors operands(const SelectionCase& c, const Way& way, Step step, const I
     const std::vector<Index> own{c.tokens_of(rank), way.width()};
     const std::vector<Index> received{received_rows(c, chosen, rank, way.alignment()), way.width()};
     const auto add = [&](std::string_view part, const std::vector<Index>& shape) {
-      tensors.emplace(name(part), in.wide(name(part), Dtype::bf16, shape, 4));
+      tensors.emplace(name(part), in.wide(name(part), way.type, shape, 4));
     };
     switch (step) {
       case Step::dispatch: add("x", own); break;
@@ -72,7 +75,8 @@ std::vector<SuiteCase> exchange_cases(int level) {
         const bool combines = step == Step::combine || step == Step::combine_backward;
         if (way.weighs_input && combines) continue;
         const std::string op(kSteps[static_cast<std::size_t>(step)]);
-        const std::string input = way.weighs_input ? ".weights" : "";
+        const std::string input = std::string(way.weighs_input ? ".weights" : "") +
+                                  (way.type == Dtype::f16 ? ".f16" : "");
         add_case(cases, op + "." + c.name + "." + way.precision + "." + way.layout + input, op,
                  {{"experts", std::to_string(c.experts)},
                   {"precision", way.precision},

@@ -83,6 +83,32 @@ TEST(Bound, RefusesRoutingThatItsRowsContradict) {
   refuses("rank1.experts", std::move(experts));
 }
 
+/// 40000 + 40000 is infinity in f16, as 300 silu(300) is; half of it is not.
+TEST(Bound, ResultsBeyondF16MayBeInfinite) {
+  const auto filled = [](std::vector<Index> shape, float v) {
+    Tensor t(Dtype::f16, std::move(shape));
+    for (Index i = 0; i < t.elements(); ++i) t.as<F16>()[i] = encode<kF16>(v);
+    return t;
+  };
+  Tensor experts(Dtype::i32, {1, 2});
+  experts.as<std::int32_t>()[1] = 1;
+  Parameters set;
+  set.set("experts", "2");
+  for (const bool beyond : {true, false}) {
+    NamedTensors slots;
+    slots.emplace("rank0.experts", experts);
+    slots.emplace("rank0.y", filled({2, 32}, beyond ? 40000.0f : 20000.0f));
+    const auto sum = certified_bound("combine", "rank0.out", slots, set, Dtype::f16, "");
+    ASSERT_TRUE(sum);
+    EXPECT_EQ(std::isinf(sum->allowed[0]), beyond);
+    NamedTensors gate;
+    gate.emplace("x", filled({1, 2}, beyond ? 300.0f : 200.0f));
+    const auto y = certified_bound("swiglu", "y", gate, {}, Dtype::f16, "");
+    ASSERT_TRUE(y);
+    EXPECT_EQ(std::isinf(y->allowed[0]), beyond);
+  }
+}
+
 /// Slots added the other way round: no bits, but a sum of f32.
 TEST(Bound, IsSuggestedForSlotsInAnotherOrder) {
   const auto backend = make_cpu_backend();
