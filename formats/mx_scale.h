@@ -119,6 +119,9 @@ MXO_HD constexpr E8M0 shared_scale(float amax, ScaleMode mode, const ScaleProfil
     if (profile.descale == Descale::division_in_bf16) {
       return rounded_up(decode(encode<kBF16>(div_rn(amax, max))));
     }
+    if (profile.descale == Descale::division_in_f16) {
+      return rounded_up(decode(encode<kF16>(div_rn(amax, max))));
+    }
     if (profile.descale != Descale::exact) return rounded_up(div_rn(amax, max));
     // exact: compare significands.  amax = significand * 2^(exponent - 23).
     constexpr std::uint32_t max_fraction =

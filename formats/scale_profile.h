@@ -16,6 +16,7 @@ enum class Descale : std::uint8_t {
   exact,                ///< the real quotient
   division_in_x,        ///< amax / max rounded to the type of x; named in `rule_for`
   division_in_bf16,     ///< the same for x in bf16
+  division_in_f16,      ///< the same for x in f16
 };
 
 /// Where the exponent of a scale comes from.  Logarithms are fl32(log2(.)): a little below a power

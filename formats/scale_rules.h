@@ -50,7 +50,9 @@ MXO_HD constexpr ScaleRule rule_for(ScaleRule rule, Dtype x, Dtype codes) {
     rule.f32.floor = AmaxFloor::in_f32;
   }
   if (rule.e8m0.descale == Descale::division_in_x) {
-    rule.e8m0.descale = x == Dtype::bf16 ? Descale::division_in_bf16 : Descale::division;
+    rule.e8m0.descale = x == Dtype::bf16  ? Descale::division_in_bf16
+                        : x == Dtype::f16 ? Descale::division_in_f16
+                                          : Descale::division;
   }
   return rule;
 }

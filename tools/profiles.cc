@@ -92,7 +92,8 @@ std::string exponent_words(const ScaleRule& rule) {
     case Descale::division: text = "modes; rceil of `fl(amax/max)`"; break;
     case Descale::exact: text = "modes; rceil of the real quotient"; break;
     case Descale::division_in_x:
-    case Descale::division_in_bf16: text = "modes; rceil of amax/max in the type of x"; break;
+    case Descale::division_in_bf16:
+    case Descale::division_in_f16: text = "modes; rceil of amax/max in the type of x"; break;
   }
   if (rule.e8m0.up == SubnormalUp::always) text += ", subnormal quotients up to 01";
   if (rule.e8m0.floor == FloorRule::multiply) text += "; floor by multiplication";

@@ -187,18 +187,6 @@ TEST(QuantizeChecks, TakeConstantsThatF32Has) {
   }
 }
 
-TEST(QuantizeChecks, DivideInTypesThatHaveAQuotient) {
-  Asked in_x{.type = Dtype::f16};
-  EXPECT_EQ(in_x.said(), "");
-  in_x.rule.e8m0.descale = Descale::division_in_x;
-  EXPECT_EQ(in_x.said(), "quantize: x: found f16, needs f32 or bf16");
-  in_x.type = Dtype::bf16;
-  EXPECT_EQ(in_x.said(), "");
-  in_x.type = Dtype::f16;
-  in_x.scale = Dtype::f32;
-  EXPECT_EQ(in_x.said(), "") << "the rule of bytes is not asked";
-}
-
 TEST(QuantizeChecks, TakeGivenScalesInF32Alone) {
   Tensor x(Dtype::f32, {4, 64}), codes(Dtype::e4m3, {4, 64}), bytes(Dtype::e8m0, {4, 2});
   Tensor given(Dtype::f32, {4, 2});

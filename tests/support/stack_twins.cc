@@ -361,7 +361,7 @@ constexpr StackTwin kTwins[] = {
     {"aiter", "1x32", "", "EVEN", kBoth, aiter_mx<2>},
     {"aiter", "1x32", "", "ceil", kBoth, aiter_mx<3>},
     {"aiter_triton", "1x32", "", "", "e4m3", aiter_triton},
-    {"jax", "1x32", "", "", "e4m3|e5m2", jax, false},
+    {"jax", "1x32", "", "", "e4m3|e5m2", jax},
     {"flashinfer", "1x32", "", "", "e4m3", flashinfer},
     {"mlx", "1x32", "", "", "e4m3", mlx},
     {"vllm_53110", "1x32", "", "", "e4m3", vllm_53110},

@@ -30,7 +30,6 @@ struct StackTwin {
   std::string_view scale_mode;
   std::string_view formats;  ///< "e4m3|e4m3fnuz"
   ScaledCodes (*quantize)(const Block& block);
-  bool f16 = true;  ///< takes x in f16
 };
 
 std::span<const StackTwin> stack_twins();
