@@ -1880,7 +1880,8 @@ def combine(
         format: of codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
-        steps: what products and sums are rounded to, or one fma (f32, bf16, fused)
+        steps: what products and sums are rounded to (bf16: of f16 rows f16), or one fma (f32, bf16,
+            fused)
 
     An operand of each rank is a list, with one rank the tensor itself.
     All outputs come in a dict.
