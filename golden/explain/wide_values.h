@@ -1,4 +1,4 @@
-// Elements of f32, bf16 or f16 tensors as floats, and back.
+// Elements of f32, bf16 or f16 tensors as floats, and back; integers hold the bits of f32 or bf16.
 #pragma once
 
 #include "formats/tensor.h"
@@ -6,16 +6,19 @@
 namespace mxo {
 
 inline float wide_value(const Tensor& t, Index i) {
-  return visit_wide_float(
-      t.dtype(), [&](auto tag) { return to_float(t.as<typename decltype(tag)::type>()[i]); });
+  if (size_of(t.dtype()) == 4) return t.as<float>()[i];
+  return t.dtype() == Dtype::f16 ? decode(t.as<F16>()[i]) : decode(t.as<BF16>()[i]);
 }
 
 /// t[i] = v, rounded to nearest even.
 inline void store_wide(Tensor& t, Index i, float v) {
-  visit_wide_float(t.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    t.as<T>()[i] = from_float<T>(v);
-  });
+  if (size_of(t.dtype()) == 4) {
+    t.as<float>()[i] = v;
+  } else if (t.dtype() == Dtype::f16) {
+    t.as<F16>()[i] = encode<kF16>(v);
+  } else {
+    t.as<BF16>()[i] = encode<kBF16>(v);
+  }
 }
 
 }  // namespace mxo
