@@ -202,11 +202,11 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
     const auto own = std::find_if(hypotheses.begin(), hypotheses.end(),
                                   [](const Hypothesis* h) { return h->run != nullptr; });
     out = own == hypotheses.end() ? run_call(backend_, altered) : (*own)->run(backend_, altered);
+    for (const Hypothesis* h : hypotheses) {
+      if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
+    }
   } catch (const Error&) {
     return std::nullopt;  // the alternative is no valid call: it cannot be what happened
-  }
-  for (const Hypothesis* h : hypotheses) {
-    if (h->rewrite && !h->rewrite(altered, out)) return std::nullopt;
   }
   Trial trial;
   const Unit least = least_unit(hypotheses);
