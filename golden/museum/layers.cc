@@ -59,7 +59,8 @@ Answer gate_and_up(Backend& b, const Call& call, const NamedTensors&) {
 
 Answer silu_rounded(Backend&, const Call& call, const NamedTensors& right) {
   const Tensor& x = call.input("x");
-  if (x.dtype() != Dtype::bf16 || call.has("probs")) return std::nullopt;
+  const bool narrow = x.dtype() == Dtype::bf16 && right.at("y").dtype() == Dtype::bf16;
+  if (!narrow || call.has("probs")) return std::nullopt;
   NamedTensors out = right;
   const Index features = x.extent(1) / 2;
   for (Index i = 0; i < out.at("y").elements(); ++i) {

@@ -106,6 +106,7 @@ NamedTensors slot_rows(Backend& b, const Call& call, Index slot) {
 }
 
 Answer slots_in_bf16(Backend& b, const Call& call, const NamedTensors& right) {
+  if (right.at("rank0.dx").dtype() != Dtype::bf16) return std::nullopt;
   NamedTensors out = right;
   std::vector<NamedTensors> slots;
   for (Index s = 0; s < call.input("rank0.experts").extent(1); ++s) {

@@ -107,9 +107,9 @@ TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
       .expect_that_checks_see_all();
   for (auto call : {forward, backward}) {
     Flat bad = call == forward ? gate : gradients;
-    bad.rounding = Dtype::f16;
+    bad.rounding = Dtype::e4m3;
     const RightCall<Flat> right{"swiglu_quantize", call, bad, {}, {}};
-    EXPECT_NE(right.complaint(bad).find("rounding: found f16, needs f32 or bf16"),
+    EXPECT_NE(right.complaint(bad).find("rounding: found e4m3, needs f32, bf16 or f16"),
               std::string::npos);
   }
   Flat unweighed = gradients;
