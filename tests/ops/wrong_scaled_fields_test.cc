@@ -109,7 +109,7 @@ TEST(WrongFields, OfGatesThatQuantizeAreRefused) {
     Flat bad = call == forward ? gate : gradients;
     bad.rounding = Dtype::e4m3;
     const RightCall<Flat> right{"swiglu_quantize", call, bad, {}, {}};
-    EXPECT_NE(right.complaint(bad).find("rounding: found e4m3, needs f32, bf16 or f16"),
+    EXPECT_NE(right.complaint(bad).find("rounding: found e4m3, needs f32 or bf16 or f16"),
               std::string::npos);
   }
   Flat unweighed = gradients;
