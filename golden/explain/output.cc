@@ -140,7 +140,6 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
     for (Index j = 0; j < columns; ++j) {
       Tally& tally = own[units.of[static_cast<std::size_t>(j)]];
       const Index column = patch.columns[static_cast<std::size_t>(j)];
-      if (least == Unit::whole && !output.live.holds(row, column)) continue;
       const Index at = row * output.columns + column;
       const Mark mark = output.marks[static_cast<std::size_t>(at)];
       if (mark == Mark::settled) continue;
@@ -150,6 +149,10 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
       const Element x = read(came);
       const Element m = read(model);
       const bool fits = model == came || (m.nan && x.nan);
+      if (least == Unit::whole && !output.live.holds(row, column)) {
+        credit.astray += !fits;
+        continue;
+      }
       const std::uint64_t owed = output.wanted(at);
       const Element w = read(owed);
       if (x.nan == m.nan && x.nan == w.nan && !x.nan && !x.infinite && !m.infinite && !w.infinite) {

@@ -76,7 +76,7 @@ class Settling {
     Output& output = bench_.outputs()[o];
     const Credit& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
-    const bool rest = c.fixed < output.left || c.broken > 0 || output.live.is_part();
+    const bool rest = c.fixed < output.left || c.broken > 0 || c.astray > 0;
     const Place place = place_of(output, [&](Index i) {
       return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
     });

@@ -93,5 +93,21 @@ TEST(PlantedSumOfATile, IsNotTakenForAnotherSum) {
   for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("sum=")) << e.sentence();
 }
 
+/// Both modes give row 2 alike: what holds everywhere has no place.
+TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
+  const auto backend = make_cpu_backend();
+  Tensor x(Dtype::f32, {4, 64});
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1) * 1.9F;
+  NamedTensors in;
+  in.emplace("x", std::move(x));
+  const Call call = make_call("quantize", in, with({{"scale_mode", "rceil"}}));
+  Call wrong = call;
+  wrong.set.set("scale_mode", "floor");
+  const Planted p = planted(*backend, call, wrong);
+  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
+            "explained: the scales are FLOOR rather than RCEIL; as well if the scales are EVEN "
+            "rather than RCEIL");
+}
+
 }  // namespace
 }  // namespace mxo
