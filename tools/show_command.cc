@@ -220,7 +220,7 @@ std::function<int()> prepare_show(CLI::App& app, const Settings&) {
   app.add_option("FORMAT", options->format,
                  "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
                  "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, lg2.approx, each also "
-                 "with .ftz, tanh.approx; div.full of two values")
+                 "with .ftz, tanh.approx; div.full and div.full.ftz of two values")
       ->required();
   app.add_option("VALUE", options->values,
                  "a code (0x7E), a decimal (3.5), a hex float (0x1.8p+1), inf, nan; write -- "
@@ -228,7 +228,7 @@ std::function<int()> prepare_show(CLI::App& app, const Settings&) {
       ->required();
   return [options] {
     if (is_division(options->format)) {
-      show_divisions(options->values);
+      show_divisions(options->format, options->values);
       return kAgree;
     }
     if (const ApproximateFunction* function = approximate_function(options->format)) {

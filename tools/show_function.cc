@@ -35,6 +35,21 @@ constexpr ApproximateFunction kFunctions[] = {
     {"tanh.approx", tanh_approx, hyperbolic_tangent},
 };
 
+/// A quotient of two operands.
+struct Division {
+  std::string_view name;  ///< before ".f32", which may follow it
+  float (*of)(float, float);
+};
+
+constexpr Division kDivisions[] = {{"div.full", div_full}, {"div.full.ftz", div_full_ftz}};
+
+const Division* division(const std::string& name) {
+  for (const Division& row : kDivisions) {
+    if (name == row.name || name == std::string(row.name) + ".f32") return &row;
+  }
+  return nullptr;
+}
+
 float operand(const std::string& text) {
   const bool code = (text.starts_with("0x") || text.starts_with("0X")) &&
                     text.find_first_of(".pP") == std::string::npos;
@@ -77,7 +92,7 @@ const ApproximateFunction* approximate_function(const std::string& name) {
 std::vector<std::string_view> approximate_function_names() {
   std::vector<std::string_view> names;
   for (const ApproximateFunction& row : kFunctions) names.emplace_back(row.name);
-  names.emplace_back("div.full");
+  for (const Division& row : kDivisions) names.emplace_back(row.name);
   return names;
 }
 
@@ -90,19 +105,20 @@ void show_function(const ApproximateFunction& function, const std::string& text)
   show_result(y, exact);
 }
 
-bool is_division(const std::string& name) { return name == "div.full" || name == "div.full.f32"; }
+bool is_division(const std::string& name) { return division(name) != nullptr; }
 
-void show_divisions(const std::vector<std::string>& texts) {
+void show_divisions(const std::string& name, const std::vector<std::string>& texts) {
+  const Division& function = *division(name);
   if (texts.size() % 2 != 0) {
-    throw Error(Fault::argument,
-                "div.full: found '" + texts.back() + "' alone, needs a dividend and a divisor");
+    throw Error(Fault::argument, std::string(function.name) + ": found '" + texts.back() +
+                                     "' alone, needs a dividend and a divisor");
   }
   for (std::size_t i = 0; i < texts.size(); i += 2) {
     const float a = operand(texts[i]);
     const float b = operand(texts[i + 1]);
-    fmt::print("div.full.f32 of {} and {} on Hopper (sm_90)\n", texts[i], texts[i + 1]);
+    fmt::print("{}.f32 of {} and {} on Hopper (sm_90)\n", function.name, texts[i], texts[i + 1]);
     fmt::print("  dividend    {}\n  divisor     {}\n", spelt(a), spelt(b));
-    show_result(div_full(a, b), static_cast<double>(a) / static_cast<double>(b));
+    show_result(function.of(a, b), static_cast<double>(a) / static_cast<double>(b));
   }
 }
 

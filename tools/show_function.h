@@ -23,10 +23,11 @@ std::vector<std::string_view> approximate_function_names();
 /// Error (argument) for a text that is neither a number nor a code of eight hex digits at most.
 void show_function(const ApproximateFunction& function, const std::string& text);
 
-/// "div.full" or "div.full.f32", which has two operands.
+/// "div.full" or "div.full.ftz", each with ".f32" or without: what has two operands.
 bool is_division(const std::string& name);
 
-/// The same of each pair of texts, dividend and divisor; throws where one is left over.
-void show_divisions(const std::vector<std::string>& texts);
+/// The same of each pair of texts, dividend and divisor, by the division of that name; throws where
+/// one is left over.
+void show_divisions(const std::string& name, const std::vector<std::string>& texts);
 
 }  // namespace mxo::tools

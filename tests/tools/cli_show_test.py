@@ -178,6 +178,8 @@ class Show(Case):
         self.assertIn("result      0x347477D0", out)  # 0.000102 by fl(1 / 448), as Triton's scales
         self.assertIn("nearest f32 0x347477CF", out)
         self.assertIn("result      0x7F800000 = inf", out)
+        out = self.ok("show", "div.full.ftz", "0x1", "1", "0x00800001", "2")
+        self.assertEqual(out.count("result      0x00000000"), 2)  # subnormal in, subnormal out
         self.refused("show", "div.full", "1", says="found '1' alone, needs a dividend and a divisor")
         self.refused("show", "div.full.f32", "1", "x", says="found 'x'")
 
