@@ -53,6 +53,9 @@ inline constexpr ElementRule kTorchClamp224{.fnuz_max = 224};
 /// DeepGEMM per_token_, per_block_ and per_channel_cast_to_fp8.
 inline constexpr F32ScaleRule kDeepGemm{
     .quotient = Quotient::amax_over_max, .epsilon = 1e-4, .floor = AmaxFloor::in_f32};
+/// The same on a GPU, where torch multiplies by 1 / 448 where a tensor is divided by a number.
+inline constexpr F32ScaleRule kDeepGemmCuda{
+    .quotient = Quotient::amax_times_reciprocal, .epsilon = 1e-4, .floor = AmaxFloor::in_f32};
 
 /// native_per_token_group_quant_fp8 of vLLM and SGLang, in torch.
 inline constexpr F32ScaleRule kNativeGroup{.quotient = Quotient::amax_over_max,

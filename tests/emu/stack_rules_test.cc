@@ -304,6 +304,36 @@ TEST(RecordedQuantisers, AreRepeatedToTheBit) {
   EXPECT_EQ(tensors, file.tensors.size());
 }
 
+/// Where a tensor is divided by a number, torch on a GPU multiplies by the rounded reciprocal.
+TEST(RecordedQuantisers, DeepGemmsCastsOnAGpuAreRepeated) {
+  const TensorFile& file = capture("deepgemm_casts");
+  std::size_t tensors = 0;
+  for (const std::string type : {"f32", "bf16", "f16"}) {
+    const Tensor x = tensor_of(capture("stack_quantisers"), "x." + type);
+    Tensor tall(x.dtype(), {128, x.extent(1)});
+    for (std::size_t at = 0; at < tall.bytes(); ++at) tall.data()[at] = x.data()[at % x.bytes()];
+    for (const auto& [shape, block] :
+         {std::pair{"", "1x128"}, {"column.", "128x1"}, {"block.", "128x128"}}) {
+      for (const std::string up : {"", ".up"}) {
+        const std::string key = "deepgemm_cuda" + up + "." + shape + type;
+        const Parameters set = settings({"rule=deepgemm_cuda", std::string("block=") + block,
+                                         up.empty() ? "power_of_2=none" : "power_of_2=up"});
+        for (const std::string& name : every_backend()) {
+          NamedTensors in;
+          in.emplace("x", *shape == '\0' ? x : tall);
+          const NamedTensors out = call_operator(*make_backend(name, 2), "quantize", in, set);
+          EXPECT_EQ(departures(tensor_of(file, key + ".codes"), out.at("codes"), Dtype::e4m3), 0)
+              << key << " " << name;
+          EXPECT_EQ(departures(tensor_of(file, key + ".scales"), out.at("scales"), Dtype::e8m0), 0)
+              << key << " " << name;
+        }
+        tensors += 2;
+      }
+    }
+  }
+  EXPECT_EQ(tensors, file.tensors.size());
+}
+
 /// Its own file, run on that H100, gave 19 scales of 111 that true divisions do not give; only that
 /// count was kept.
 TEST(RecordedQuantisers, FbgemmInTritonDividesAsItsGpu) {

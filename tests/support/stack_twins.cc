@@ -93,14 +93,20 @@ ScaledCodes with_codes(const Block& b, std::uint32_t scale, CodeOf code_of) {
   return out;
 }
 
-ScaledCodes deepgemm(const Block& b, bool up) {
-  float sf = torch_at_least(torch_amax(b), 1e-4f) / 448.0f;
+ScaledCodes deepgemm_of(const Block& b, float sf, bool up) {
   if (up) {  // ceil_to_ue8m0: on the bits, clamped to 1 .. 254
     const std::uint32_t bits = bits_of(std::fabs(sf));
     const std::uint32_t field = ((bits >> 23) & 0xFF) + ((bits & 0x7FFFFF) != 0 ? 1 : 0);
     sf = bit_cast<float>(std::clamp(field, 1u, 254u) << 23);
   }
   return with_codes(b, bits_of(sf), [&](float x) { return torch_cast(x * (1.0f / sf), b.format); });
+}
+ScaledCodes deepgemm(const Block& b, bool up) {
+  return deepgemm_of(b, torch_at_least(torch_amax(b), 1e-4f) / 448.0f, up);
+}
+ScaledCodes deepgemm_cuda(const Block& b, bool up) {
+  const float inverse = bit_cast<float>(0x3B124925u);  // 1 / 448 = 0.00223214.., rounded
+  return deepgemm_of(b, torch_at_least(torch_amax(b), 1e-4f) * inverse, up);
 }
 
 ScaledCodes native_group(const Block& b, bool up) {
@@ -325,6 +331,10 @@ constexpr StackTwin kTwins[] = {
     {"deepgemm", "1x128", "", "", "e4m3", [](const Block& b) { return deepgemm(b, false); }},
     {"deepgemm", "128x128", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
     {"DeepGEMM", "1x32", "up", "", "e4m3", [](const Block& b) { return deepgemm(b, true); }},
+    {"deepgemm_cuda", "1x128", "", "", "e4m3",
+     [](const Block& b) { return deepgemm_cuda(b, false); }},
+    {"deepgemm_cuda", "128x1", "up", "", "e4m3",
+     [](const Block& b) { return deepgemm_cuda(b, true); }},
     {"vllm", "1x128", "", "", kBoth, [](const Block& b) { return native_group(b, false); }},
     {"vllm", "1x64", "up", "", kBoth, [](const Block& b) { return native_group(b, true); }},
     {"sglang", "1x128", "", "", kBoth, [](const Block& b) { return native_group(b, false); }},

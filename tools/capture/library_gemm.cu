@@ -9,7 +9,7 @@
 namespace mxo::capture {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what PyTorch gives on Hopper
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // on Hopper as NVIDIA advises
 
 /// Kernels take the width only: nvcc cannot spell the host's side of one whose template argument is
 /// an object.

@@ -12,7 +12,7 @@
 namespace mxo::capture {
 namespace {
 
-constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what PyTorch gives on Hopper
+constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // on Hopper as NVIDIA advises
 constexpr std::int64_t kEach = 4096;
 constexpr std::int64_t kRows = 131072;
 constexpr std::int64_t kStep = 64;
