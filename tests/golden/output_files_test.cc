@@ -1,0 +1,199 @@
+// What the system refuses, what stays behind, and what a file that is never committed leaves.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "golden/files/input_file.h"
+#include "golden/files/leftovers.h"
+#include "golden/files/output_file.h"
+#include "golden/files/sha256.h"
+#include "tests/golden/scratch.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What is said behind the path; nothing where nothing is thrown.
+std::string said(const fs::path& path, const std::function<void()>& act) {
+  try {
+    act();
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::file);
+    return std::string(error.what()).substr(path.string().size() + 2);
+  }
+}
+
+std::ptrdiff_t entries_of(const fs::path& path) {
+  return std::distance(fs::directory_iterator(path), fs::directory_iterator());
+}
+
+/// A lower limit of this process while it lives.
+class Limited {
+ public:
+  Limited(__rlimit_resource which, rlim_t most) : which_(which) {
+    ::getrlimit(which_, &before_);
+    const rlimit limit{most, before_.rlim_max};
+    ::setrlimit(which_, &limit);
+  }
+  ~Limited() { ::setrlimit(which_, &before_); }
+  Limited(const Limited&) = delete;
+  Limited& operator=(const Limited&) = delete;
+
+ private:
+  __rlimit_resource which_;
+  rlimit before_{};
+};
+
+TEST(OutputFiles, AppearWholeOrNotAtAll) {
+  const Scratch scratch;
+  const fs::path path = scratch / "out";
+  write_text_file(path, "old");
+  {
+    OutputFile out(path);
+    out.write("half of it");
+    EXPECT_EQ(entries_of(scratch.path()), 2);
+    EXPECT_EQ(read_text_file(path), "old");
+  }
+  EXPECT_EQ(entries_of(scratch.path()), 1);
+  EXPECT_EQ(read_text_file(path), "old");
+  errno = EINTR;  // of a call long before
+  write_text_file(path, "new");
+  EXPECT_EQ(read_text_file(path), "new");
+  EXPECT_EQ(entries_of(scratch.path()), 1);
+  write_text_file(scratch / "empty", "");
+  EXPECT_EQ(fs::file_size(scratch / "empty"), 0u);
+}
+
+TEST(OutputFiles, KeepNoDescriptor) {
+  const Scratch scratch;
+  const auto open = [] { return entries_of("/proc/self/fd"); };
+  const std::ptrdiff_t before = open();
+  write_text_file(scratch / "out", "text");
+  EXPECT_EQ(open(), before);
+  { const OutputFile never(scratch / "never"); }
+  EXPECT_EQ(open(), before);
+  // The least descriptor is one like any other, and not closed behind another's back.
+  const int kept = ::dup(0);
+  ::close(0);
+  { const OutputFile never(scratch / "never"); }
+  EXPECT_EQ(::fcntl(0, F_GETFD), -1);
+  ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  write_text_file(scratch / "out", "text");
+  EXPECT_NE(::fcntl(0, F_GETFD), -1);
+  ::close(0);
+  if (kept >= 0) {
+    ::dup2(kept, 0);
+    ::close(kept);
+  }
+  EXPECT_EQ(entries_of(scratch.path()), 1);
+}
+
+TEST(OutputFiles, ReplaceRegularFilesAlone) {
+  const Scratch scratch;
+  ASSERT_EQ(::mkfifo((scratch / "pipe").c_str(), 0600), 0);
+  fs::create_directory(scratch / "folder");
+  const auto opened = [](const fs::path& path) {
+    return said(path, [&] { const OutputFile out(path); });
+  };
+  const std::string needs = ", needs a regular file or a new name";
+  EXPECT_EQ(opened(scratch / "pipe"), "cannot be replaced: found a pipe" + needs);
+  EXPECT_EQ(opened(scratch / "folder"), "cannot be replaced: found a directory" + needs);
+  EXPECT_EQ(opened("/dev/null"), "cannot be replaced: found a device" + needs);
+  EXPECT_EQ(opened(scratch / "none/out"), "cannot be opened: No such file or directory");
+  EXPECT_EQ(entries_of(scratch.path()), 2);
+}
+
+TEST(OutputFiles, WriteThroughLinksThatLeadToFiles) {
+  const Scratch scratch;
+  write_text_file(scratch / "real", "old");
+  fs::create_symlink("real", scratch / "link");
+  write_text_file(scratch / "link", "new");
+  EXPECT_TRUE(fs::is_symlink(scratch / "link"));
+  EXPECT_EQ(read_text_file(scratch / "real"), "new");
+  fs::create_symlink("absent", scratch / "dangling");
+  write_text_file(scratch / "dangling", "text");
+  EXPECT_FALSE(fs::is_symlink(scratch / "dangling"));
+  EXPECT_EQ(read_text_file(scratch / "dangling"), "text");
+  EXPECT_FALSE(fs::exists(scratch / "absent"));
+}
+
+TEST(OutputFiles, SayWhatTheSystemRefuses) {
+  const Scratch scratch;
+  const fs::path path = scratch / "out";
+  write_text_file(path, "old");
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  {
+    const Limited limited(RLIMIT_FSIZE, 1000);
+    EXPECT_EQ(said(path, [&] { write_text_file(path, std::string(2000, 'x')); }),
+              "cannot be written: File too large");
+  }
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_EQ(read_text_file(path), "old");
+  EXPECT_EQ(said(path,
+                 [&] {
+                   OutputFile out(path);
+                   fs::remove(path);
+                   fs::create_directory(path);
+                   out.commit();
+                 }),
+            "cannot be renamed to: Is a directory");
+  EXPECT_EQ(entries_of(scratch.path()), 1);
+}
+
+TEST(OutputFiles, GoWithAProcessThatIsStopped) {
+  const Scratch scratch;
+  EXPECT_EXIT(
+      {
+        OutputFile out(scratch / "out");
+        out.write("half");
+        { const Leftover whole(scratch / "whole"); }
+        std::ofstream(scratch / "whole") << "of an earlier step";
+        remove_leftovers();
+        std::atomic<bool> began{false};
+        std::thread([&] {
+          const Leftover late(scratch / "late");
+          began = true;
+        }).detach();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        ::_exit(began ? 1 : 0);  // nothing begins once they are gone
+      },
+      testing::ExitedWithCode(0), "");
+  EXPECT_EQ(entries_of(scratch.path()), 1);
+  EXPECT_TRUE(fs::exists(scratch / "whole"));
+}
+
+TEST(InputFiles, ThatCannotBeReadAreRefused) {
+  const Scratch scratch;
+  const fs::path path = scratch / "in";
+  write_text_file(path, "text");
+  {
+    const Limited limited(RLIMIT_NOFILE, 0);
+    EXPECT_EQ(said(path, [&] { open_input(path); }), "cannot be opened");
+  }
+  EXPECT_EQ(said(path, [&] { open_input(path); }), "");
+  // A regular file whose first byte is in no memory, and one that is shorter than its size.
+  const fs::path memory = "/proc/self/mem";
+  EXPECT_EQ(said(memory, [&] { sha256_of_file(memory); }), "cannot be read");
+  const fs::path shorter = "/sys/kernel/mm/transparent_hugepage/enabled";
+  std::error_code error;
+  if (fs::file_size(shorter, error) < 4096 || error) GTEST_SKIP() << "no file is shorter here";
+  EXPECT_EQ(said(shorter, [&] { read_text_file(shorter); }), "cannot be read");
+}
+
+}  // namespace
+}  // namespace mxo
