@@ -137,11 +137,17 @@ ErrorBound unowed(Index elements) {
   return bound;
 }
 
+/// Scales of e8m0 on one side, which are powers of two inside the terms, and numbers on the other,
+/// which a kernel may multiply with them first.
+bool mixed(const ProductFactor& a, const ProductFactor& b) {
+  return (a.blocks_of_32 && b.scales != nullptr) || (b.blocks_of_32 && a.scales != nullptr);
+}
+
 std::optional<ErrorBound> forward_bound(const NamedTensors& inputs, const Parameters& set,
                                         Dtype out, std::string_view name) {
   std::optional<ProductFactor> x = factor_of_rows(inputs, "x", set);
   std::optional<ProductFactor> w = factor_of_rows(inputs, "w", set);
-  if (!x || !w) return std::nullopt;
+  if (!x || !w || mixed(*x, *w)) return std::nullopt;
   const bool along = x->blocks > 1 || w->blocks > 1;
   const auto sum = claimed("grouped_matmul", name, set, *x, *w, along ? 128 : 0);
   const bool scaled = x->scales != nullptr || w->scales != nullptr;
@@ -181,7 +187,7 @@ std::optional<ErrorBound> gradient_bound(const NamedTensors& inputs, const Param
                                          Dtype out, std::string_view name) {
   std::optional<ProductFactor> dy = factor_of_columns(inputs, "dy", set);
   std::optional<ProductFactor> x = factor_of_columns(inputs, "x", set);
-  if (!dy || !x) return std::nullopt;
+  if (!dy || !x || mixed(*dy, *x)) return std::nullopt;
   const bool scaled = dy->scales != nullptr || x->scales != nullptr;
   const Index shared = shared_rows(*dy, *x);
   const auto sum = claimed("grouped_matmul_wgrad", name, set, *dy, *x, shared);

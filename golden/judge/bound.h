@@ -29,10 +29,10 @@ namespace mxo {
 /// dispatch_backward; y of swiglu has the bound of golden/judge/element_bounds.h.
 ///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
-/// holds.  Nothing for an operator or output that sums nothing, or scales of another block: it is
-/// held to bits.  Throws Error(argument) for a `sum` that nobody knows, Error(unsupported) for one
-/// that does not take such operands, and what the operator would for operands that it does not
-/// take.
+/// holds.  Nothing for an operator or output that sums nothing, or scales of another block, or e8m0
+/// on one side and f32 on the other: it is held to bits.  Throws Error(argument) for a `sum` that
+/// nobody knows, Error(unsupported) for one that does not take such operands, and what the operator
+/// would for operands that it does not take.
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           Dtype out, std::string_view sum);

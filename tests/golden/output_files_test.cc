@@ -77,6 +77,8 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
   EXPECT_EQ(entries_of(scratch.path()), 1);
   write_text_file(scratch / "empty", "");
   EXPECT_EQ(fs::file_size(scratch / "empty"), 0u);
+  write_text_file(scratch / "one", "1");
+  EXPECT_EQ(read_text_file(scratch / "one"), "1");
 }
 
 TEST(OutputFiles, KeepNoDescriptor) {
@@ -92,6 +94,8 @@ TEST(OutputFiles, KeepNoDescriptor) {
   ::close(0);
   { const OutputFile never(scratch / "never"); }
   EXPECT_EQ(::fcntl(0, F_GETFD), -1);
+  write_text_file(scratch / "out", "text");
+  EXPECT_EQ(::fcntl(0, F_GETFD), -1) << "the directory's";
   ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   write_text_file(scratch / "out", "text");
   EXPECT_NE(::fcntl(0, F_GETFD), -1);

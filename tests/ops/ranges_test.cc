@@ -265,22 +265,47 @@ TEST(Ranges, OfPaddedRowsFollowFromRowsAndGroups) {
   EXPECT_THROW(padded_rows(6, 2, most + 1), Error);
 }
 
-/// The experts of two tokens, of which one is `expert`.
+/// The experts of three tokens, two of four each; entry `place` is `expert`.
 std::string gradient_of(std::int32_t expert, Index place) {
-  Tensor logits(Dtype::f32, {2, 4}), experts(Dtype::i32, {2, 2}), weights(Dtype::f32, {2, 2});
-  Tensor dlogits(Dtype::f32, {2, 4});
-  for (Index i = 0; i < 4; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 2);
+  Tensor logits(Dtype::f32, {3, 4}), experts(Dtype::i32, {3, 2}), weights(Dtype::f32, {3, 2});
+  Tensor dlogits(Dtype::f32, {3, 4});
+  for (Index i = 0; i < 6; ++i) experts.as<std::int32_t>()[i] = static_cast<std::int32_t>(i % 2);
   experts.as<std::int32_t>()[place] = expert;
   return said<RouteBackward>(
       route_backward, {logits.operand(), experts.operand(), weights.operand(), dlogits.result()});
 }
 
 TEST(Ranges, OfChosenExpertsAreThoseOfTheLogits) {
-  for (Index place = 0; place < 4; ++place) {
+  for (Index place = 0; place < 6; ++place) {
+    const std::string entry = "route_backward: experts: entry (" + std::to_string(place / 2) +
+                              ", " + std::to_string(place % 2) + ") is ";
     EXPECT_EQ(gradient_of(3, place), "");
-    EXPECT_NE(gradient_of(4, place), "");
-    EXPECT_NE(gradient_of(-1, place), "");
+    EXPECT_EQ(gradient_of(4, place), entry + "4, needs one of 4 experts");
+    EXPECT_EQ(gradient_of(-1, place), entry + "-1, needs one of 4 experts");
   }
+}
+
+TEST(Ranges, OfRouterGradientsAreNamedByRankOrShape) {
+  Tensor logits(Dtype::f32, {5, 8}), dlogits(Dtype::f32, {5, 8}), more(Dtype::i32, {6, 2});
+  Tensor weights(Dtype::f32, {6, 2}), flat(Dtype::i32, {5}), x(Dtype::bf16, {5, 6});
+  Tensor router(Dtype::bf16, {8, 6}), cube(Dtype::f32, {5, 6, 1});
+  Tensor dx(Dtype::f32, {5, 6}), drouter(Dtype::f32, {8, 6});
+  EXPECT_EQ(said<RouteBackward>(route_backward, {logits.operand(), more.operand(),
+                                                 weights.operand(), dlogits.result()}),
+            "route_backward: experts: found i32 [6, 2], needs [5, 2]");
+  EXPECT_EQ(said<RouteBackward>(route_backward, {logits.operand(), flat.operand(),
+                                                 weights.operand(), dlogits.result()}),
+            "route_backward: experts: found i32 [5], needs rank 2");
+  const auto gradients = [&](Operand a, Result b, Result c) {
+    return said<RouterGradients>(router_gradients, {dlogits.operand(), router.operand(), a, b, c});
+  };
+  EXPECT_EQ(gradients(x.operand(), cube.result(), {}),
+            "router_gradients: dx: found f32 [5, 6, 1], needs rank 2");
+  EXPECT_EQ(gradients(x.operand(), {}, cube.result()),
+            "router_gradients: drouter: found f32 [5, 6, 1], needs rank 2");
+  // x is not read for dx alone.
+  EXPECT_EQ(gradients(dx.operand(), dx.result(), {}), "");
+  EXPECT_EQ(gradients(x.operand(), dx.result(), drouter.result()), "");
 }
 
 }  // namespace
