@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
@@ -20,6 +21,7 @@
 #include "golden/files/leftovers.h"
 #include "golden/files/output_file.h"
 #include "golden/files/sha256.h"
+#include "golden/files/temporary_name.h"
 #include "tests/golden/scratch.h"
 
 namespace mxo {
@@ -79,6 +81,18 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
   EXPECT_EQ(fs::file_size(scratch / "empty"), 0u);
   write_text_file(scratch / "one", "1");
   EXPECT_EQ(read_text_file(scratch / "one"), "1");
+}
+
+TEST(OutputFiles, AreWrittenUnderNamesThatNobodyForesees) {
+  std::set<std::string> places[16];
+  for (int i = 0; i < 200; ++i) {
+    const std::string name = temporary_name("folder/out").string();
+    ASSERT_EQ(name.find("folder/out.partial-"), 0u) << name;
+    const std::string random = name.substr(19);
+    ASSERT_EQ(random.size(), 16u) << name;
+    for (std::size_t at = 0; at < 16; ++at) places[at].insert(random.substr(at, 1));
+  }
+  for (const auto& seen : places) EXPECT_EQ(seen.size(), 16u);
 }
 
 TEST(OutputFiles, KeepNoDescriptor) {

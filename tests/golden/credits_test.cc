@@ -1,0 +1,363 @@
+// What a model is credited with: marks, units, places where something is left.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "formats/error.h"
+#include "golden/explain/compared_outputs.h"
+#include "golden/explain/output.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Tensor filled(std::vector<Index> shape, float value) {
+  Tensor t(Dtype::f32, std::move(shape));
+  std::fill_n(t.as<float>(), t.elements(), value);
+  return t;
+}
+
+/// An output of ones of which some elements came as others.
+struct Held {
+  Held(Index rows, Index columns)
+      : expected(filled({rows, columns}, 1)), actual(filled({rows, columns}, 1)) {}
+  Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
+  Patch all() const { return {range_of(expected.extent(0)), range_of(expected.extent(1)), actual}; }
+  float& came(Index r, Index c) { return actual.as<float>()[r * expected.extent(1) + c]; }
+  Tensor expected, actual;
+};
+
+float& model_at(Patch& patch, Index r, Index c) {
+  return patch.model.as<float>()[r * static_cast<Index>(patch.columns.size()) + c];
+}
+
+TEST(Credits, MarksAreOfTheElementsThatAreOwed) {
+  Tensor expected = floats({4, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  Tensor actual = floats({4, 3}, {1, 0, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0});
+  expected.as<float>()[0] = kNaN;
+  actual.as<float>()[0] = -kNaN;
+  Call call{"grouped_matmul", {}, {}};
+  call.replace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {2}, {1, 3}));
+  const Output y = make_output(call, "y", expected, actual);
+  EXPECT_EQ(y.rows, 4);
+  EXPECT_EQ(y.columns, 3);
+  EXPECT_EQ(y.owed, 3);
+  EXPECT_EQ(y.ends, (std::vector<Index>{1, 3}));
+  EXPECT_EQ(y.group, "group");
+  EXPECT_EQ(y.differing, 2);
+  EXPECT_EQ(y.left, 2);
+  EXPECT_EQ(y.mark(0, 0), Mark::same);
+  EXPECT_EQ(y.mark(0, 1), Mark::differs);
+  EXPECT_EQ(y.mark(2, 2), Mark::differs);
+  EXPECT_EQ(y.mark(3, 0), Mark::same);
+  EXPECT_TRUE(y.differs_in(1, 1));
+  EXPECT_FALSE(y.differs_in(2, 6));
+  actual.as<float>()[0] = 1;
+  EXPECT_EQ(make_output(call, "y", expected, actual).differing, 3) << "a number for NaN";
+  std::swap(expected.as<float>()[0], actual.as<float>()[0]);
+  EXPECT_EQ(make_output(call, "y", expected, actual).differing, 3) << "NaN for a number";
+}
+
+TEST(Credits, OutputsHaveRowsAndExperts) {
+  const Call call{"op", {}, {}};
+  const auto same = [&](const Tensor& t) { return make_output(call, "y", t, t); };
+  const Output one = same(filled({}, 1));
+  EXPECT_EQ(one.rows, 1);
+  EXPECT_EQ(one.columns, 1);
+  EXPECT_TRUE(one.ends.empty());
+  EXPECT_EQ(same(filled({3, 0}, 1)).rows, 0);
+  const Output experts = same(filled({2, 3, 4}, 1));
+  EXPECT_EQ(experts.rows, 6);
+  EXPECT_EQ(experts.owed, 6);
+  EXPECT_EQ(experts.ends, (std::vector<Index>{3, 6}));
+  EXPECT_EQ(experts.group, "expert");
+  const auto said = [&](const Tensor& a, const Tensor& b) -> std::string {
+    try {
+      make_output(call, "y", a, b);
+      return {};
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(said(filled({2, 3}, 1), filled({6}, 1)), "") << "flat";
+  EXPECT_EQ(said(filled({2, 3}, 1), filled({2, 4}, 1)),
+            "explain: y: found f32 [2, 4], needs f32 [2, 3]");
+  EXPECT_EQ(said(filled({2, 3}, 1), Tensor(Dtype::bf16, {2, 3})),
+            "explain: y: found bf16 [2, 3], needs f32 [2, 3]");
+  for (const Dtype type : {Dtype::u8, Dtype::u16, Dtype::i32, Dtype::i64}) {
+    const Tensor a(type, {2, 2});
+    for (std::size_t byte = 0; byte < a.bytes(); ++byte) {
+      Tensor b = a;
+      b.data()[byte] = std::byte{1};
+      EXPECT_EQ(make_output(call, "y", a, b).differing, 1) << name_of(type) << " " << byte;
+    }
+  }
+}
+
+TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
+  Held held(2, 4);
+  held.came(0, 1) = held.came(1, 3) = 2;
+  const Output y = held.output();
+  for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
+    const Credit c = credit(y, held.all(), unit);
+    EXPECT_EQ(c.seen, 2);
+    EXPECT_EQ(c.fixed, 2);
+    EXPECT_EQ(c.broken, 0);
+    EXPECT_TRUE(c.whole());
+    EXPECT_EQ(c.mask, (std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0, 0, 1}));
+    Patch wrong = held.all();
+    model_at(wrong, 1, 3) = 1;  // as owed, not as it came
+    const Credit w = credit(y, wrong, unit);
+    EXPECT_EQ(w.seen, 2);
+    EXPECT_EQ(w.fixed, 0);
+    EXPECT_EQ(w.broken, 1);
+    EXPECT_EQ(w.mask, std::vector<std::uint8_t>(8, 0));
+    Patch more = held.all();
+    model_at(more, 0, 0) = 2;  // alters what came right
+    EXPECT_EQ(credit(y, more, unit).broken, 1);
+    EXPECT_EQ(credit(y, more, unit).seen, 2);
+  }
+}
+
+TEST(Credits, UnitsCountThatAreAlteredEnough) {
+  for (const Index columns : {8, 2}) {
+    for (Index altered = 1; altered <= columns; ++altered) {
+      Held held(2, columns);
+      for (Index c = 0; c < altered; ++c) held.came(0, c) = 2;
+      held.came(1, 0) = 3;
+      Patch patch = held.all();
+      model_at(patch, 1, 0) = 4;
+      const Output y = held.output();
+      const bool enough = altered >= std::min<Index>(4, columns);
+      const Credit c = credit(y, patch, Unit::row);
+      EXPECT_EQ(c.fixed, enough ? altered : 0);
+      EXPECT_EQ(c.seen, altered + 1);
+      EXPECT_EQ(c.broken, 1);
+      EXPECT_EQ(std::count(c.mask.begin(), c.mask.end(), 1), enough ? altered : 0);
+      EXPECT_EQ(credit(y, patch, Unit::whole).fixed, 0);
+    }
+  }
+}
+
+/// Columns in which something differs make segments of 32, the others theirs.
+TEST(Credits, SegmentsAreOfColumnsThatDiffer) {
+  Held held(1, 80);
+  for (Index c = 0; c < 80; c += 2) held.came(0, c) = 2;  // 40 of them: 32 and 8
+  const Output y = held.output();
+  Patch patch = held.all();
+  model_at(patch, 0, 1) = 5;
+  EXPECT_EQ(credit(y, patch, Unit::segment).fixed, 40);
+  EXPECT_EQ(credit(y, patch, Unit::row).fixed, 0);
+  model_at(patch, 0, 78) = 5;
+  const Credit c = credit(y, patch, Unit::segment);
+  EXPECT_EQ(c.fixed, 32);
+  EXPECT_EQ(c.broken, 2);
+  EXPECT_EQ(c.mask[62], 1);
+  EXPECT_EQ(c.mask[64], 0);
+  model_at(patch, 0, 62) = 5;
+  EXPECT_EQ(credit(y, patch, Unit::segment).fixed, 0);
+  model_at(patch, 0, 78) = 2;
+  EXPECT_EQ(credit(y, patch, Unit::segment).fixed, 8);
+  EXPECT_EQ(credit(y, patch, Unit::segment).mask[64], 1);
+}
+
+TEST(Credits, RowsAndColumnsOfAPatchAreThoseOfTheOutput) {
+  Held held(5, 6);
+  held.came(3, 4) = 7;
+  held.came(4, 1) = 8;
+  const Output y = held.output();
+  Patch patch{{1, 3}, {2, 4, 5}, filled({2, 3}, 1)};
+  model_at(patch, 1, 1) = 7;
+  const Credit c = credit(y, patch, Unit::whole);
+  EXPECT_EQ(c.seen, 1);
+  EXPECT_EQ(c.fixed, 1);
+  EXPECT_EQ(c.broken, 0);
+  EXPECT_EQ(c.mask, (std::vector<std::uint8_t>{0, 0, 0, 0, 1, 0}));
+  EXPECT_EQ(credit(y, {{}, {}, filled({0}, 1)}, Unit::segment).seen, 0);
+}
+
+TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
+  Held held(2, 4);
+  held.came(0, 0) = held.came(1, 1) = 2;
+  Output y = held.output();
+  Patch patch = held.all();
+  model_at(patch, 0, 0) = 9;
+  y.settle(0);
+  EXPECT_EQ(y.left, 1);
+  const Credit c = credit(y, patch, Unit::whole);
+  EXPECT_EQ(c.seen, 1);
+  EXPECT_EQ(c.fixed, 1);
+  EXPECT_EQ(c.broken, 0);
+  Output part = held.output();
+  part.live = {{0, 1}, {1, 1, 0, 0}};
+  const Credit live = credit(part, patch, Unit::whole);
+  EXPECT_EQ(live.seen, 1);
+  EXPECT_EQ(live.fixed, 1);
+  EXPECT_EQ(live.broken, 0);
+  EXPECT_EQ(credit(part, patch, Unit::row).broken, 1) << "smaller units need no place";
+}
+
+TEST(Credits, NanIsOneValue) {
+  Held held(1, 4);
+  held.came(0, 0) = kNaN;
+  held.came(0, 1) = kNaN;
+  held.came(0, 2) = 2;
+  Patch patch = held.all();
+  model_at(patch, 0, 0) = -kNaN;
+  const Credit c = credit(held.output(), patch, Unit::whole);
+  EXPECT_EQ(c.fixed, 3);
+  model_at(patch, 0, 1) = 1;
+  EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
+  model_at(patch, 0, 1) = kNaN;
+  model_at(patch, 0, 2) = kNaN;
+  EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
+  // NaN that is owed is altered by none.
+  Held owed(2, 4);
+  for (Index i = 0; i < 4; ++i) owed.expected.as<float>()[i] = owed.actual.as<float>()[i] = kNaN;
+  owed.came(1, 0) = 3;
+  owed.came(0, 0) = 2;
+  Patch rows = owed.all();
+  for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
+  EXPECT_EQ(credit(owed.output(), rows, Unit::row).fixed, 2);
+  model_at(rows, 1, 0) = 4;
+  EXPECT_EQ(credit(owed.output(), rows, Unit::row).fixed, 0) << "one altered of four";
+}
+
+TEST(Credits, GainsAreOfNumbersAlone) {
+  const auto gain = [](float owed, float came, float model) {
+    Held held(1, 2);
+    held.expected.as<float>()[0] = owed;
+    held.came(0, 0) = came;
+    Patch patch = held.all();
+    model_at(patch, 0, 0) = model;
+    return credit(held.output(), patch, Unit::whole).gain_db;
+  };
+  EXPECT_NEAR(gain(1, 2, 1.5f), 20 * std::log10(2.0), 1e-9);
+  EXPECT_NEAR(gain(1, 2, 4), -20 * std::log10(2.0), 1e-9);
+  EXPECT_NEAR(gain(3, 6, 6), 300 - 20 * std::log10(2.0), 1e-6);
+  EXPECT_NEAR(gain(1, 2, 1), 0, 1e-9);
+  for (const float odd : {kNaN, kInf, -kInf}) {
+    EXPECT_EQ(gain(odd, 2, 2), 0);
+    EXPECT_EQ(gain(1, odd, 2), 0);
+    EXPECT_EQ(gain(1, 2, odd), 0);
+  }
+  EXPECT_EQ(gain(kNaN, -kNaN, 1), 0);
+}
+
+/// What is left of rows by columns of an output of `size` lines of each.
+LivePart left_in(const std::vector<Index>& rows, const std::vector<Index>& columns, Index size,
+                 Index without = 0) {
+  Held held(size, size);
+  Index count = 0;
+  for (const Index r : rows) {
+    for (const Index c : columns) {
+      if (++count > without) held.came(r, c) = 2;
+    }
+  }
+  Output y = held.output();
+  y.live = {{1}, {1}};
+  find_live(y);
+  return y.live;
+}
+
+TEST(Credits, WhatIsLeftMayBeAPlace) {
+  const std::vector<Index> first{0, 1, 2, 3, 4, 5, 6, 7};
+  const LivePart tile = left_in(first, first, 16);
+  ASSERT_TRUE(tile.is_part());
+  for (Index i = 0; i < 16; ++i) {
+    for (Index j = 0; j < 16; ++j) EXPECT_EQ(tile.holds(i, j), i < 8 && j < 8);
+  }
+  EXPECT_FALSE(left_in(first, first, 16, 1).is_part()) << "63 elements";
+  EXPECT_FALSE(left_in(first, first, 8).is_part()) << "the whole";
+  const std::vector<Index> nine{0, 1, 2, 3, 4, 5, 6, 7, 8};
+  EXPECT_TRUE(left_in(nine, first, 9).is_part());
+  EXPECT_TRUE(left_in(first, nine, 9).is_part());
+  const std::vector<Index> odd{0, 1, 3, 7, 8, 12, 14, 15};
+  EXPECT_FALSE(left_in(odd, first, 16).is_part());
+  EXPECT_FALSE(left_in(first, odd, 16).is_part());
+  EXPECT_FALSE(left_in(odd, odd, 16).is_part());
+}
+
+TEST(Credits, SparseElementsAreNoPlace) {
+  const auto place = [](Index each) {
+    Held held(80, 128);
+    for (Index r = 0; r < 40; ++r) {
+      for (Index c = 0; c < each; ++c) held.came(r, (r * each + c) % 40) = 2;
+    }
+    Output y = held.output();
+    find_live(y);
+    return y.live.is_part();
+  };
+  EXPECT_TRUE(place(2)) << "80 of 40 x 40: one in 20";
+  Held held(80, 128);
+  for (Index r = 0; r < 40; ++r) held.came(r, r) = held.came(r, (r + 1) % 40) = 2;
+  held.came(0, 0) = held.came(0, 39) = held.came(0, 1) = 1;
+  held.came(0, 5) = 2;
+  Output y = held.output();
+  find_live(y);
+  EXPECT_LT(y.left, 80);
+  EXPECT_FALSE(y.live.is_part());
+}
+
+TEST(Credits, DistancesAreOfWhatIsOwed) {
+  const auto sqnr = [](const Held& held) {
+    std::vector<Output> list;
+    list.push_back(held.output());
+    return sqnr_of(list);
+  };
+  Held held(2, 2);
+  EXPECT_EQ(sqnr(held), kInf);
+  held.came(0, 1) = 1.5f;
+  EXPECT_NEAR(sqnr(held), 10 * std::log10(4 / 0.25), 1e-12);
+  held.came(1, 1) = 3;
+  EXPECT_NEAR(sqnr(held), 10 * std::log10(4 / 4.25), 1e-12);
+  held.expected.as<float>()[0] = held.actual.as<float>()[0] = kNaN;
+  EXPECT_NEAR(sqnr(held), 10 * std::log10(3 / 4.25), 1e-12) << "NaN that is owed";
+  for (const float odd : {kNaN, kInf}) {
+    Held other(1, 2);
+    other.came(0, 0) = odd;
+    EXPECT_EQ(sqnr(other), -kInf);
+    std::swap(other.expected, other.actual);
+    EXPECT_EQ(sqnr(other), -kInf);
+  }
+  Held zero(1, 1);
+  zero.expected.as<float>()[0] = 0;
+  EXPECT_EQ(sqnr(zero), -kInf);
+}
+
+TEST(Credits, DistancesOfCodesAreOfTheirValues) {
+  Tensor expected(Dtype::e4m3, {1, 5}), actual(Dtype::e4m3, {1, 5});
+  const std::uint8_t codes[] = {0x38, 0x38, 0x40, 0x7F, 0xB8};  // 1, 1, 2, NaN, -1
+  for (Tensor* t : {&expected, &actual}) {
+    std::copy(std::begin(codes), std::end(codes), reinterpret_cast<std::uint8_t*>(t->data()));
+  }
+  reinterpret_cast<std::uint8_t*>(actual.data())[1] = 0x40;
+  std::vector<Output> list;
+  list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
+  EXPECT_NEAR(sqnr_of(list), 10 * std::log10(7.0), 1e-12);
+  EXPECT_EQ(left_of(list), 1);
+  reinterpret_cast<std::uint8_t*>(actual.data())[3] = 0x38;
+  list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
+  EXPECT_EQ(left_of(list), 3);
+  EXPECT_EQ(sqnr_of(list), -kInf);
+}
+
+TEST(Credits, OutputsThatDidNotComeAreMissing) {
+  NamedTensors expected, actual;
+  for (const char* name : {"a", "b", "c"}) expected.emplace(name, filled({2}, 1));
+  actual.emplace("b", filled({2}, 2));
+  actual.emplace("z", filled({2}, 2));
+  const Outputs outputs = outputs_of(Call{"op", {}, {}}, expected, actual);
+  EXPECT_EQ(outputs.missing, (std::vector<std::string>{"a", "c"}));
+  ASSERT_EQ(outputs.list.size(), 1u);
+  EXPECT_EQ(outputs.list[0].name, "b");
+  EXPECT_EQ(outputs.list[0].differing, 2);
+}
+
+}  // namespace
+}  // namespace mxo
