@@ -85,7 +85,9 @@ struct Product {
       quantiser.set("scale", "f32");
       NamedTensors out = call_operator(backend, "quantize", call, quantiser);
       for (Index i = 0; i < out.at("scales").elements(); ++i) {
-        out.at("scales").as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 5) - 70);
+        // The same product, of scales that are small both or large and small.
+        const int exponent = !rows ? -70 : is_x ? 30 : -130;
+        out.at("scales").as<float>()[i] *= std::ldexp(1.0f, static_cast<int>(i % 5) + exponent);
       }
       in.emplace(name + ".codes", std::move(out.at("codes")));
       in.emplace(name + ".scales", std::move(out.at("scales")));
