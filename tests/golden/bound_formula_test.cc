@@ -139,7 +139,7 @@ TEST(BoundFormula, HoldsForScalesInF32UnderEveryClaim) {
         Row{"h200_wgmma_fast", "", "", 1}, Row{"deepgemm_sm90", "", "", 1},
         Row{"h200_wgmma_promote4", "sum.split", "3", 1}}) {
     for (const auto& [depth, rows] :
-         {std::pair{300, false}, {300, true}, {256, false}, {64, true}}) {
+         {std::pair{300, false}, {300, true}, {256, true}, {64, true}}) {
       Product product(*backend, depth, rows);
       const bool subnormal = depth == 64;  // a machine aligns these by their least exponent
       for (const char* name : {"x.codes", "w.codes"}) {
@@ -430,6 +430,33 @@ TEST(BoundFormula, ScalesAfterTheSumChangeNowhereAlongIt) {
   EXPECT_FALSE(takes("1x128", "1xK", 256));
   EXPECT_FALSE(takes("1xK", "128x128", 256));
   EXPECT_FALSE(takes("1x128", "128x128", 256));
+}
+
+TEST(BoundFormula, IsTheSameWithItsSidesExchanged) {
+  const auto backend = make_cpu_backend();
+  const auto allowed = [&](const char* block_x, const char* block_w, const char* claim) {
+    NamedTensors in;
+    Parameters set;
+    for (const std::string name : {"x", "w"}) {
+      const std::string block = name == "x" ? block_x : block_w;
+      NamedTensors call;
+      call.emplace(
+          "x", random_floats(
+                   name == "x" ? std::vector<Index>{1, 256} : std::vector<Index>{1, 1, 256}, 1));
+      Parameters quantiser;
+      quantiser.set("block", block);
+      quantiser.set("scale", "f32");
+      NamedTensors out = call_operator(*backend, "quantize", call, quantiser);
+      in.emplace(name + ".codes", std::move(out.at("codes")));
+      in.emplace(name + ".scales", std::move(out.at("scales")));
+      set.set("block_" + name, block);
+    }
+    in.emplace("group_ends", ends_of({1}));
+    return certified_bound("grouped_matmul", "y", in, set, Dtype::f32, claim)->allowed[0];
+  };
+  for (const char* claim : {"", "exact", "h200_wgmma_fast", "ada_mma"}) {
+    EXPECT_EQ(allowed("1x128", "1xK", claim), allowed("1xK", "1x128", claim)) << claim;
+  }
 }
 
 /// What is no block of the formulas, and e8m0 beside f32: a kernel may multiply those first.
