@@ -223,7 +223,9 @@ TEST(Credits, NanIsOneValue) {
   owed.came(0, 0) = 2;
   Patch rows = owed.all();
   for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
-  EXPECT_EQ(credit(owed.output(), rows, Unit::row).fixed, 2);
+  const Credit both = credit(owed.output(), rows, Unit::row);
+  EXPECT_EQ(both.fixed, 2);
+  EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
   model_at(rows, 1, 0) = 4;
   EXPECT_EQ(credit(owed.output(), rows, Unit::row).fixed, 0) << "one altered of four";
 }
@@ -331,20 +333,54 @@ TEST(Credits, DistancesAreOfWhatIsOwed) {
 }
 
 TEST(Credits, DistancesOfCodesAreOfTheirValues) {
-  Tensor expected(Dtype::e4m3, {1, 5}), actual(Dtype::e4m3, {1, 5});
-  const std::uint8_t codes[] = {0x38, 0x38, 0x40, 0x7F, 0xB8};  // 1, 1, 2, NaN, -1
+  Tensor expected(Dtype::e4m3, {2, 4}), actual(Dtype::e4m3, {2, 4});
+  const std::uint8_t codes[] = {0x38, 0x38, 0x40, 0x7F, 0xB8, 0, 0, 0x38};  // 1, 1, 2, NaN, -1, 1
   for (Tensor* t : {&expected, &actual}) {
     std::copy(std::begin(codes), std::end(codes), reinterpret_cast<std::uint8_t*>(t->data()));
   }
   reinterpret_cast<std::uint8_t*>(actual.data())[1] = 0x40;
   std::vector<Output> list;
   list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
-  EXPECT_NEAR(sqnr_of(list), 10 * std::log10(7.0), 1e-12);
+  EXPECT_NEAR(sqnr_of(list), 10 * std::log10(8.0), 1e-12);
   EXPECT_EQ(left_of(list), 1);
   reinterpret_cast<std::uint8_t*>(actual.data())[3] = 0x38;
   list.push_back(make_output(Call{"op", {}, {}}, "y", expected, actual));
   EXPECT_EQ(left_of(list), 3);
   EXPECT_EQ(sqnr_of(list), -kInf);
+}
+
+TEST(Credits, TheFirstStepToDifferIsKept) {
+  struct Row {
+    std::vector<std::string> differ;
+    std::vector<std::string> kept;
+    const char* later;
+  };
+  for (const Row& row : {
+           Row{{"y"}, {"y"}, "the first step to differ is y"},
+           Row{{"rank1.h.codes", "y"},
+               {"h.scales", "rank0.h.codes", "rank1.h.codes"},
+               "the first step to differ is h; 1 later output differs, too"},
+           Row{{"h.scales", "rank0.expert_out", "y"},
+               {"h.scales", "rank0.h.codes", "rank1.h.codes"},
+               "the first step to differ is h; 2 later outputs differ, too"},
+           Row{{}, {"h.scales", "rank0.expert_out", "rank0.h.codes", "rank1.h.codes", "y"}, ""},
+       }) {
+    NamedTensors expected, actual;
+    for (const char* name :
+         {"h.scales", "rank0.expert_out", "rank0.h.codes", "rank1.h.codes", "y"}) {
+      const bool differs =
+          std::find(row.differ.begin(), row.differ.end(), name) != row.differ.end();
+      expected.emplace(name, filled({2}, 1));
+      actual.emplace(name, filled({2}, differs ? 2.0f : 1.0f));
+    }
+    const Call call{"moe_layer", {}, {}};
+    Outputs outputs = outputs_of(call, expected, actual);
+    keep_first_step(call, outputs);
+    std::vector<std::string> names;
+    for (const Output& o : outputs.list) names.push_back(o.name);
+    EXPECT_EQ(names, row.kept) << row.later;
+    EXPECT_EQ(outputs.later, row.later);
+  }
 }
 
 TEST(Credits, OutputsThatDidNotComeAreMissing) {

@@ -84,14 +84,16 @@ TEST(OutputFiles, AppearWholeOrNotAtAll) {
 }
 
 TEST(OutputFiles, AreWrittenUnderNamesThatNobodyForesees) {
-  std::set<std::string> places[16];
+  std::set<std::string> places[16], pairs[16];
   for (int i = 0; i < 200; ++i) {
     const std::string name = temporary_name("folder/out").string();
     ASSERT_EQ(name.find("folder/out.partial-"), 0u) << name;
     const std::string random = name.substr(19);
     ASSERT_EQ(random.size(), 16u) << name;
     for (std::size_t at = 0; at < 16; ++at) places[at].insert(random.substr(at, 1));
+    for (std::size_t at = 0; at < 15; ++at) pairs[at].insert(random.substr(at, 2));
   }
+  for (std::size_t at = 0; at < 15; ++at) EXPECT_GT(pairs[at].size(), 64u) << "bits come twice";
   for (const auto& seen : places) EXPECT_EQ(seen.size(), 16u);
 }
 

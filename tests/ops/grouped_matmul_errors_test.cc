@@ -346,5 +346,81 @@ TEST(GroupedMatmulErrors, RefuseResultsOverOperandsAndWrongTypes) {
   EXPECT_THROW(grouped_matmul(backend, op), Error);
 }
 
+/// Honours every sum and computes nothing.
+class Willing : public Unreachable {
+ public:
+  bool honours(const Accumulation&) const override { return true; }
+};
+
+std::string said_by_willing(const auto& op, void (*call)(Backend&, decltype(op))) {
+  Willing backend;
+  try {
+    call(backend, op);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(GroupedMatmulErrors, CountRowsOfScalesByTypeAndHeight) {
+  Tensor dy(Dtype::e4m3, {96, 130}), x(Dtype::bf16, {96, 6}), dw(Dtype::f32, {2, 130, 6});
+  const auto said = [&](Dtype type, Index rows, BlockExtents block, std::int32_t first) {
+    Tensor scales(type, {rows, 130});
+    Tensor x_scales(type, {rows, 6}), x_codes(Dtype::e4m3, {96, 6});
+    const Tensor group_ends = ends({first, 64});
+    GroupedMatmulWgrad op;
+    op.dy = {dy.operand(), scales.operand(), block, ScaleStorage::row_major};
+    op.x = {x_codes.operand(), x_scales.operand(), block, ScaleStorage::row_major};
+    op.group_ends = group_ends.operand();
+    op.dw = dw.result();
+    return said_by_willing(op, grouped_matmul_wgrad);
+  };
+  const std::string blocks = "grouped_matmul_wgrad: dy.scales: found f32 [";
+  EXPECT_EQ(said(Dtype::f32, 5, {16, 1}, 5), "") << "ends of f32 scales are any";
+  EXPECT_EQ(said(Dtype::f32, 6, {16, 1}, 5), "") << "more rows";
+  EXPECT_EQ(said(Dtype::f32, 4, {16, 1}, 5).find(blocks + "4, 130], needs [5, 130]"), 0u);
+  EXPECT_EQ(said(Dtype::f32, 2, {kWhole, 1}, 5), "");
+  EXPECT_EQ(said(Dtype::f32, 3, {kWhole, 1}, 5).find(blocks + "3, 130], needs [2, 130]"), 0u);
+  EXPECT_EQ(said(Dtype::e8m0, 3, {32, 1}, 32), "");
+  EXPECT_EQ(said(Dtype::e8m0, 2, {32, 1}, 32)
+                .find("grouped_matmul_wgrad: dy.scales: found e8m0 [2, 130], needs [3, 130]"),
+            0u)
+      << "rows of no group have scales, too";
+}
+
+TEST(GroupedMatmulErrors, OneScaleIsOfAWholeTensorAlone) {
+  Tensor x(Dtype::e4m3, {64, 256}), w(Dtype::e4m3, {2, 130, 256}), y(Dtype::f32, {64, 130});
+  Tensor one(Dtype::f32, {1});
+  const Tensor group_ends = ends({32, 64});
+  GroupedMatmul op;
+  op.x = {x.operand(), one.operand(), kWholeTensor, ScaleStorage::row_major};
+  op.w = {w.operand(), one.operand(), kWholeTensor, ScaleStorage::row_major};
+  op.group_ends = group_ends.operand();
+  op.y = y.result();
+  EXPECT_EQ(said_by_willing(op, grouped_matmul), "");
+  op.w.block = {128, 128};
+  EXPECT_EQ(said_by_willing(op, grouped_matmul).find("grouped_matmul: w.scales: found f32 [1]"),
+            0u);
+}
+
+TEST(GroupedMatmulErrors, SumsTakeTheirKindsAndFolds) {
+  Tensor x(Dtype::bf16, {64, 256}), w(Dtype::f16, {2, 130, 256}), y(Dtype::f32, {64, 130});
+  const Tensor group_ends = ends({32, 64});
+  GroupedMatmul op;
+  op.x.codes = x.operand();
+  op.w.codes = w.operand();
+  op.group_ends = group_ends.operand();
+  op.y = y.result();
+  op.sum = sum_named("ada_mma", OperandKind::bf16);
+  EXPECT_EQ(said_by_willing(op, grouped_matmul),
+            "grouped_matmul: sum: ada_mma does not take operands of kind mixed");
+  op.sum = kFmaChain;
+  EXPECT_EQ(said_by_willing(op, grouped_matmul), "");
+  Tensor codes(Dtype::e4m3, {64, 256}), scales(Dtype::f32, {64, 2});
+  op.x = {codes.operand(), scales.operand(), {1, 128}, ScaleStorage::row_major};
+  op.sum.fold = Fold::after;
+  EXPECT_NE(said_by_willing(op, grouped_matmul).find("sum.fold: found after"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mxo

@@ -254,6 +254,15 @@ std::string padded_to(Index rows, std::int32_t last, Index alignment = 4) {
                                       past.result(), alignment});
 }
 
+TEST(Ranges, OfPaddedGroupsAreMatrices) {
+  const Tensor cube(Dtype::f32, {4, 8, 1}), x(Dtype::f32, {4, 8}), ends(Dtype::i32, {1});
+  Tensor y(Dtype::f32, {4, 8, 1}), starts(Dtype::i32, {1}), other(Dtype::i32, {1});
+  PadGroups pad{cube.operand(), ends.operand(), y.result(), starts.result(), other.result()};
+  EXPECT_EQ(said(pad_groups, pad), "pad_groups: x: found f32 [4, 8, 1], needs rank 2");
+  pad.x = x.operand();
+  EXPECT_EQ(said(pad_groups, pad), "pad_groups: y: found f32 [4, 8, 1], needs rank 2");
+}
+
 TEST(Ranges, OfPaddedRowsFollowFromRowsAndGroups) {
   EXPECT_EQ(padded_to(16, 6), "");  // 6 + 2 * 4, in steps of 4
   EXPECT_NE(padded_to(12, 6), "");
