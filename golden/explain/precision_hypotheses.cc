@@ -72,6 +72,16 @@ void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                     [name, rounded](Call& c) { return round_operand(c, name, rounded); }});
   };
   add("x", "bf16", by_bf16);
+  if (call.op == "quantize" && call.has("x") && call.input("x").dtype() == Dtype::f16) {
+    list.push_back({"x=bf16", "x is rounded to bf16 first", Stage::input, [](Call& c) {
+                      const Tensor& x = c.input("x");
+                      Tensor narrow(Dtype::f32, x.shape());
+                      for (Index i = 0; i < x.elements(); ++i)
+                        narrow.as<float>()[i] = by_bf16(decode(x.as<F16>()[i]));
+                      c.replace("x", std::move(narrow));
+                      return true;
+                    }});
+  }
   add("x", "f16", by_f16);
   add("logits", "bf16", by_bf16);
   add("logits", "f16", by_f16);

@@ -78,11 +78,27 @@ bool quantize_again(Backend& backend, Call& call) {
   return !names.empty();
 }
 
+/// Every rank sends the rows of the next one; false unless they are as many.
+bool exchange_ranks(Call& call) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".x")) names.push_back(name);
+  }
+  const Call given = call;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Tensor& next = given.input(names[(i + 1) % names.size()]);
+    if (next.shape() != given.input(names[i]).shape()) return false;
+    call.replace(names[i], next);
+  }
+  return names.size() > 1;
+}
+
 /// Rows of `only`, or of every rank, `by` after each; at the end their own.
 bool shift_rows(Call& call, const std::string& only, Index by) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : call.inputs) {
-    const bool rows = name.ends_with(".y") || name.ends_with(".dy");
+    const bool rows = call.op == "dispatch" ? name.ends_with(".x")
+                                            : name.ends_with(".y") || name.ends_with(".dy");
     if (rows && (only.empty() || name == only) && tensor->rank() == 2) names.push_back(name);
   }
   for (const std::string& name : names) {
@@ -184,6 +200,13 @@ void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
       return quantize_again(b, altered) ? run_call(b, altered) : NamedTensors{};
     };
     list.push_back(std::move(h));
+    list.push_back(
+        {"rows=ranks", "every rank sends the rows of the next", Stage::input, exchange_ranks});
+    for (const auto& [name, tensor] : call.inputs) {
+      if (!name.ends_with(".x")) continue;
+      list.push_back({"rows=shifted", "rows of " + name + " are sent one late, the first as it is",
+                      Stage::input, [name = name](Call& c) { return shift_rows(c, name, -1); }});
+    }
   }
   if (call.op != "combine" && call.op != "dispatch_backward") return;
   for (const Index by : {-1, 1}) {

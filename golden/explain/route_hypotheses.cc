@@ -21,7 +21,9 @@ struct Router {
   bool by_index = false;   ///< slots in the order of experts
   bool sum_first = false;  ///< weights are added up before that
   GroupScore groups = GroupScore::two_best;
-  Index skipped = 0;  ///< best experts that are passed over
+  Index skipped = 0;     ///< best experts that are passed over
+  Index never = -1;      ///< an expert that is not looked at
+  bool strided = false;  ///< expert e is one of group e modulo groups
 };
 
 bool weighs_chosen_logits(const Call& call) {
@@ -96,18 +98,21 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     std::vector<Index> best(static_cast<std::size_t>(groups));
     std::iota(best.begin(), best.end(), Index{0});
     std::vector<float> of_group;
-    for (Index g = 0; g < groups; ++g) {
-      of_group.push_back(
-          group_score({choice.begin() + g * run, choice.begin() + (g + 1) * run}, rule.groups));
+    const auto group_of = [&](Index e) { return rule.strided ? e % groups : e / run; };
+    std::vector<std::vector<float>> members(static_cast<std::size_t>(groups));
+    for (Index e = 0; e < experts; ++e) {
+      members[static_cast<std::size_t>(group_of(e))].push_back(choice[static_cast<std::size_t>(e)]);
     }
+    for (std::vector<float>& m : members)
+      of_group.push_back(group_score(std::move(m), rule.groups));
     std::stable_sort(best.begin(), best.end(), [&](Index a, Index b) {
       return of_group[static_cast<std::size_t>(a)] > of_group[static_cast<std::size_t>(b)];
     });
     std::vector<Index> order;
     for (Index e = 0; e < experts; ++e) {
       const bool stays =
-          std::find(best.begin(), best.begin() + limited, e / run) != best.begin() + limited;
-      if (stays) order.push_back(e);
+          std::find(best.begin(), best.begin() + limited, group_of(e)) != best.begin() + limited;
+      if (stays && e != rule.never) order.push_back(e);
     }
     if (rule.ties_to_higher) std::reverse(order.begin(), order.end());
     std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) {
@@ -181,6 +186,19 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
          [](Router& r) { r.groups = GroupScore::sum; });
     add_setting(list, "limited_groups", std::to_string(groups), "groups=unlimited",
                 "experts are chosen from all groups");
+    const Index limited = call.set.integer("limited_groups", groups);
+    for (const Index other : {limited - 1, limited + 1}) {
+      if (other < 1 || other >= groups) continue;
+      add_setting(list, "limited_groups", std::to_string(other), "groups=another_limit",
+                  "experts are chosen from " + std::to_string(other) + " groups rather than " +
+                      std::to_string(limited));
+    }
+    rule("groups=strided", "expert e is taken for one of group e modulo " + std::to_string(groups),
+         [](Router& r) { r.strided = true; });
+  }
+  for (const Index e : {Index{0}, experts - 1}) {
+    rule("top_k=never", "expert " + std::to_string(e) + " is never chosen",
+         [e](Router& r) { r.never = e; });
   }
   if (call.has("bias")) {
     rule("bias=left_out", "the bias is left out", [](Router& r) { r.bias_left_out = true; });
