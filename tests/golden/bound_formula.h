@@ -15,7 +15,7 @@
 #include "golden/museum/operands.h"
 #include "tests/golden/tensors.h"
 
-namespace mxo {
+namespace mxo::by_formula {
 
 /// k that share both scales.
 struct Stretch {
@@ -121,4 +121,4 @@ struct Product {
   Parameters set;
 };
 
-}  // namespace mxo
+}  // namespace mxo::by_formula

@@ -13,6 +13,8 @@
 namespace mxo {
 namespace {
 
+using namespace by_formula;
+
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(BoundFormula, HoldsForScalesInF32UnderEveryClaim) {

@@ -12,6 +12,8 @@
 namespace mxo {
 namespace {
 
+using namespace by_formula;
+
 /// The least scale times the least code is no bf16: a machine that dequantises first has zeros.
 TEST(BoundOperands, DequantisesForTheMachinesThatDo) {
   const auto exact = [](const char* op, const char* output, const NamedTensors& in,
