@@ -59,9 +59,11 @@ bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
   return wrong && fixed < seen;
 }
 
-/// A tensor has one format: what gives some rows only is no format.
+/// A tensor has one format, and ranks exchange all rows or none: what gives some rows only is
+/// neither.
 bool cannot_be(const Hypothesis& h, const Trial& trial) {
-  return (h.name.starts_with("format") && trial.broken > 0) || contradicts_scales(h, trial);
+  const bool whole = h.name.starts_with("format") || h.name == "rows=ranks";
+  return (whole && trial.broken > 0) || contradicts_scales(h, trial);
 }
 
 bool better(const Candidate& a, const Candidate& b) {

@@ -48,6 +48,7 @@ namespace {
 
 class RefusedWrites : public testing::Test {
  protected:
+  RefusedWrites() { otherwise = {}; }
   ~RefusedWrites() override { otherwise = {}; }
   Scratch scratch_;
 };
