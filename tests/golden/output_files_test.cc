@@ -24,6 +24,8 @@
 #include "golden/files/temporary_name.h"
 #include "tests/golden/scratch.h"
 
+extern "C" void __asan_init() __attribute__((weak));  // there where AddressSanitizer is
+
 namespace mxo {
 namespace {
 
@@ -201,11 +203,11 @@ TEST(InputFiles, ThatCannotBeReadAreRefused) {
   const Scratch scratch;
   const fs::path path = scratch / "in";
   write_text_file(path, "text");
-  {
+  EXPECT_EQ(said(path, [&] { open_input(path); }), "");
+  if (__asan_init == nullptr) {  // the sanitizers open pipes of their own
     const Limited limited(RLIMIT_NOFILE, 0);
     EXPECT_EQ(said(path, [&] { open_input(path); }), "cannot be opened");
   }
-  EXPECT_EQ(said(path, [&] { open_input(path); }), "");
   // A regular file whose first byte is in no memory, and one that is shorter than its size.
   const fs::path memory = "/proc/self/mem";
   EXPECT_EQ(said(memory, [&] { sha256_of_file(memory); }), "cannot be read");
