@@ -13,6 +13,7 @@
 #include "golden/explain/name/pattern.h"
 #include "golden/explain/output.h"
 #include "golden/explain/product.h"
+#include "golden/explain/recover/degenerate_scales.h"
 #include "golden/explain/recover/quantiser.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/recover/scales.h"
@@ -32,9 +33,10 @@ void append(std::vector<Claim>& to, std::vector<Claim> more) {
 /// What outputs say by themselves.
 std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outputs,
                                     const NamedTensors& expected) {
-  std::vector<Claim> claims;
+  std::vector<Claim> claims = recover_zero_blocks(call, outputs);
   for (Output& o : outputs) {
     append(claims, recover_stride(o));
+    append(claims, recover_running(o));
     append(claims, recover_padding(call, o, expected));
     append(claims, recover_unwritten(o));
     append(claims, recover_row_order(o));

@@ -101,7 +101,8 @@ const PlantedFault kFaults[] = {
        const Call call = quantize("1x32");
        return of_amax(b, call, [&](Index s) { return largest_of(call, s / 16 * 512, 512); });
      }},
-    {"one amax for the whole tensor", "scale.amax", "whole tensor",
+    {"one amax for the whole tensor, which gives 1", "scale.one",
+     "as well if amax is that of the whole tensor",
      [](Backend& b) {
        const Call call = quantize("1x32");
        return of_amax(b, call, [&](Index) { return largest_of(call, 0, 96 * 512); });

@@ -1,4 +1,4 @@
-// Rows that hold the sum of what they are owed and what another row is owed.
+// Rows that hold the sum of what they are owed and what another row is owed, or came to hold.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -13,14 +13,17 @@ constexpr Index kRows = 24;   ///< that are looked at
 constexpr Index kProbe = 16;  ///< elements of a row that are tried first
 constexpr Index kLeastRows = 4;
 constexpr Index kLeastTile = 64;  ///< elements
+constexpr Index kLeastTold = 32;  ///< elements
+constexpr double kSteps = 64;     ///< roundings that totals in f32 may be away
 
 class Sums {
  public:
-  explicit Sums(const Output& o) : o_(o), read_(o.expected->dtype()) {
+  /// `steps`: roundings of a sum in f32.
+  explicit Sums(const Output& o, double steps = 1.0) : o_(o), read_(o.expected->dtype()) {
     switch (o.expected->dtype()) {
       case Dtype::bf16: half_ = 0x1p-8; break;
       case Dtype::f16: half_ = 0x1p-11; break;
-      default: half_ = 0x1p-23; break;
+      default: half_ = 0x1p-23 * steps; break;
     }
   }
   /// Whether element i is the sum of what is expected there and at `other`, or of what came there,
@@ -28,11 +31,8 @@ class Sums {
   bool holds(Index i, Index other) const { return is_sum(i, o_.wanted(other)); }
   bool holds_what_came(Index i, Index other) const { return is_sum(i, o_.came(other)); }
   /// That the sum is another value than the one owed, by more than rounding.
-  bool tells(Index i, Index other) const {
-    const double own = read_(o_.wanted(i)).value;
-    const double more = read_(o_.wanted(other)).value;
-    return std::abs(more) > 4.0 * half_ * std::abs(own);
-  }
+  bool tells(Index i, Index other) const { return is_more(i, o_.wanted(other)); }
+  bool tells_what_came(Index i, Index other) const { return is_more(i, o_.came(other)); }
   bool row_holds(Index r, Index from, Index columns) const {
     Index told = 0;
     for (Index c = 0; c < columns; ++c) {
@@ -43,6 +43,10 @@ class Sums {
   }
 
  private:
+  bool is_more(Index i, std::uint64_t more_bits) const {
+    const double own = read_(o_.wanted(i)).value;
+    return std::abs(read_(more_bits).value) > 4.0 * half_ * std::abs(own);
+  }
   bool is_sum(Index i, std::uint64_t more_bits) const {
     const double own = read_(o_.wanted(i)).value;
     const double more = read_(more_bits).value;
@@ -86,7 +90,39 @@ std::vector<Claim> tiles_added(Output& output) {
   return {};
 }
 
+/// Whether every element from `unit` rows on is the sum of what is expected and what came `unit`
+/// rows before, and most of those that differ show it.
+bool runs_on(const Output& output, Index unit) {
+  const Sums sums(output, kSteps);
+  const Index by = unit * output.columns;
+  Index told = 0;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    const bool differs = output.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    if (i < by ? differs : !sums.holds_what_came(i, i - by)) return false;
+    told += differs && sums.tells_what_came(i, i - by);
+  }
+  return told >= kLeastTold && told * 2 > output.left;
+}
+
 }  // namespace
+
+std::vector<Claim> recover_running(Output& output) {
+  if (output.left == 0 || output.left != output.differing) return {};
+  if (!is_wide_float(output.expected->dtype())) return {};
+  const bool experts = output.group == "expert" && !output.ends.empty();
+  const Index unit = experts ? output.ends.front() : 1;
+  if (unit >= output.owed || !runs_on(output, unit)) return {};
+  Claim claim;
+  claim.id = "rows.running";
+  const std::string each = experts ? "expert" : "row";
+  claim.sentence = "every " + each + " of " + output.name +
+                   " holds its own sum and what came in the " + each +
+                   " before: running totals, sums that are not begun anew";
+  claim.where.tensor = output.name;
+  claim.elements = static_cast<double>(output.left);
+  for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+  return {claim};
+}
 
 std::vector<Claim> recover_added(Output& output) {
   if (output.left == 0 || output.columns < 4 || !is_wide_float(output.expected->dtype())) return {};

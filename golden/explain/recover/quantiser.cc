@@ -9,6 +9,7 @@
 #include "golden/explain/product.h"
 #include "golden/explain/recover/blocks.h"
 #include "golden/explain/recover/code_rule.h"
+#include "golden/explain/recover/degenerate_scales.h"
 #include "golden/explain/recover/model.h"
 #include "golden/explain/recover/scale_rule.h"
 #include "golden/judge/elements.h"
@@ -136,15 +137,6 @@ Output* named(std::vector<Output>& outputs, std::string_view name) {
   return nullptr;
 }
 
-std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
-                                      Dtype format) {
-  if (size_of(scales.dtype()) == 1) {
-    const auto* bytes = scales.as<std::uint8_t>();
-    return e8m0_rule(amax, {bytes, bytes + scales.elements()}, format);
-  }
-  return f32_rule(amax, {scales.as<float>(), scales.as<float>() + scales.elements()}, format);
-}
-
 /// The bits of a scale; those owed where it is no number, of which a rule says nothing.
 std::uint64_t scale_bits(const Output& scales, Index i, float s) {
   if (std::isnan(s)) return scales.wanted(i);
@@ -162,11 +154,13 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
         [&](Index i) {
           return scale_bits(scales, i, rule->stored(amax[static_cast<std::size_t>(i)]));
         },
-        "scale.rule", rule->words);
+        "scale.rule", rule->words + rule->stacks);
   }
   // The rule is the one owed, of another amax.
   const auto owed = rule_of(amax, *scales.expected, format);
-  if (!owed) return std::nullopt;
+  if (!owed) return claim_one_scale(scales, amax, nullptr);
+  // A scale of 1 says that there is none sooner than whose amax it is.
+  if (auto claim = claim_one_scale(scales, amax, &*owed)) return claim;
   for (const AmaxWindow& window : other_windows(blocks, amax)) {
     const auto claim = claim_model(
         scales,

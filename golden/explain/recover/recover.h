@@ -17,6 +17,8 @@ std::vector<Claim> recover_moved(Output& output);
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
 /// Rows to which another row was added: accumulators that were not cleared.
 std::vector<Claim> recover_added(Output& output);
+/// Running totals: each row, or expert, holds its own sum and what came before it.
+std::vector<Claim> recover_running(Output& output);
 /// Rows written at another stride than the output has.
 std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.

@@ -107,9 +107,10 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
     words = exponent + ", twice that from a significand between " + number(below) + " and " +
             number(from) + " on";
   }
-  if (is_minifloat8(format)) words += stacks_that_give(amax, scales, format);
+  std::string stacks;
+  if (is_minifloat8(format)) stacks = stacks_that_give(amax, scales, format);
   const double threshold = high > low ? from : 4.0;
-  return ScaleRuleFound{words, [low, threshold](float a) {
+  return ScaleRuleFound{words, stacks, [low, threshold](float a) {
                           if (!usable(a)) return std::numeric_limits<float>::quiet_NaN();
                           const int e = log2_floor(static_cast<double>(a));
                           const double m = std::ldexp(static_cast<double>(a), -e);
@@ -203,16 +204,26 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
         std::string words = "the stored scale is " + std::string(kQuotients[q].words);
         if (max != maxima.front()) words += " with max " + number(max);
         words += kPowerWords[static_cast<int>(power)];
+        std::string stacks;
         if (max == maxima.front())
-          words += stacks_that_give(amax, scales, power_name(power), format);
+          stacks = stacks_that_give(amax, scales, power_name(power), format);
         const float f = static_cast<float>(floors.front());
-        return ScaleRuleFound{words, [of = kQuotients[q].of, max, f, power](float a) {
+        return ScaleRuleFound{words, stacks, [of = kQuotients[q].of, max, f, power](float a) {
                                 return to_power(of(std::max(a, f), static_cast<float>(max)), power);
                               }};
       }
     }
   }
   return std::nullopt;
+}
+
+std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
+                                      Dtype format) {
+  if (size_of(scales.dtype()) == 1) {
+    const auto* bytes = scales.as<std::uint8_t>();
+    return e8m0_rule(amax, {bytes, bytes + scales.elements()}, format);
+  }
+  return f32_rule(amax, {scales.as<float>(), scales.as<float>() + scales.elements()}, format);
 }
 
 std::vector<Multiplier> multipliers(Dtype format) {

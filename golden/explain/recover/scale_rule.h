@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "formats/dtype.h"
+#include "golden/explain/call.h"
 
 namespace mxo {
 
 /// A rule that gives every scale that came.
 struct ScaleRuleFound {
   std::string words;                   ///< "the scale is 2^(floor(log2 amax) - 8), ..."
+  std::string stacks;                  ///< ": the rule of te"; empty: of none
   std::function<float(float)> stored;  ///< amax to the stored scale
 };
 
@@ -22,6 +23,9 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
 /// The quotient, floor and power of two that give these scales, if some do, and whose rule it is.
 std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
                                        const std::vector<float>& scales, Dtype format);
+/// The one of these for the type of the scales.
+std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
+                                      Dtype format);
 
 /// What x may have been multiplied by, from amax; for codes made before the scale was rounded.
 struct Multiplier {

@@ -1,0 +1,170 @@
+// Scales that no amax made, blocks of zeros divided by zero, sums that are not begun anew.
+#include <cmath>
+#include <limits>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kColumns = 512;
+
+/// random_floats times a power of two; every `zeros`-th block of 32, or 128, is zero.
+Call quantised(const char* block, float by, Index zeros) {
+  NamedTensors in;
+  Tensor x = random_floats({96, kColumns}, 7);
+  const Index run = std::string_view(block) == "1x128" ? 128 : 32;
+  for (Index i = 0; i < x.elements(); ++i) {
+    x.as<float>()[i] *= zeros > 0 && i / run % zeros == zeros - 1 ? 0.0f : by;
+  }
+  in.emplace("x", std::move(x));
+  return make_call("quantize", in, with({{"block", block}}));
+}
+
+void put_scale(Tensor& scales, Index i, float s) {
+  if (scales.dtype() == Dtype::f32) {
+    scales.as<float>()[i] = s;
+  } else {
+    scales.as<std::uint8_t>()[i] =
+        std::isnan(s) ? std::uint8_t{255} : static_cast<std::uint8_t>(127 + std::ilogb(s));
+  }
+}
+
+/// Every scale is 2^log2, and codes are made with it or not.
+Planted one_scale(Backend& b, const Call& call, int log2, bool codes) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Tensor& scales = out.at("scales");
+    for (Index i = 0; i < scales.elements(); ++i) put_scale(scales, i, std::ldexp(1.0f, log2));
+    for (Index i = 0; codes && i < out.at("codes").elements(); ++i) {
+      const float v = std::ldexp(value_of(call.input("x"), i), -log2);
+      out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::saturate).bits;
+    }
+  });
+}
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// Blocks of zeros with NaN for codes, or with a scale of their own.
+Planted in_zeros(Backend& b, const char* block, bool codes, const float* scale) {
+  const Index run = std::string_view(block) == "1x128" ? 128 : 32;
+  return spoiled(b, quantised(block, 1.0f, 7), [&](NamedTensors& out) {
+    for (Index s = 6; s < out.at("scales").elements(); s += 7) {
+      if (scale != nullptr) put_scale(out.at("scales"), s, *scale);
+      for (Index i = s * run; codes && i < (s + 1) * run; ++i) {
+        out.at("codes").as<std::uint8_t>()[i] = 0x7F;
+      }
+    }
+  });
+}
+
+/// Sums of groups that go on from what the group before came to, row by row.
+Planted never_cleared(Backend& b, const Tensor& x, std::vector<std::int32_t> ends) {
+  NamedTensors in;
+  in.emplace("x", x);
+  in.emplace("group_ends", ends_of(ends));
+  const Call call = make_call("column_sum", in, with({{"over", "groups"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Tensor& sum = out.at("sum");
+    const Index columns = x.extent(1);
+    for (Index c = 0; c < columns; ++c) {
+      float total = 0.0f;
+      Index r = 0;
+      for (std::size_t g = 0; g < ends.size(); ++g) {
+        for (; r < ends[g]; ++r) total += value_of(x, r * columns + c);
+        const Index at = static_cast<Index>(g) * columns + c;
+        if (sum.dtype() == Dtype::f32) {
+          sum.as<float>()[at] = total;
+        } else {
+          sum.as<BF16>()[at] = encode<kBF16>(total);
+        }
+      }
+    }
+  });
+}
+
+const PlantedFault kFaults[] = {
+    {"every scale is 1, which one amax gives, too", "scale.one", "every scale is 1 (byte 127)",
+     [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, true); }},
+    {"every scale byte is 127, codes are right", "scale.one", "every scale is 1 (byte 127)",
+     [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, false); }},
+    {"every scale of small numbers is 1", "scale.one", "every scale is 1 (byte 127)",
+     [](Backend& b) { return one_scale(b, quantised("1x32", 0x1p-10f, 0), 0, true); }},
+    {"every scale is 2^-7", "scale.one", "every scale is 2^-7 (byte 120)",
+     [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), -7, true); }},
+    {"every scale of f32 is 1", "scale.one", "every scale is 1, whatever",
+     [](Backend& b) { return one_scale(b, quantised("1x128", 0.25f, 0), 0, true); }},
+    {"0 / 0 in codes", "zero_blocks.nan", "all zero, and no others, have codes that are NaN",
+     [](Backend& b) { return in_zeros(b, "1x32", true, nullptr); }},
+    {"0 / 0 in scales", "zero_blocks.nan", "a scale of NaN rather than 2^-127",
+     [](Backend& b) { return in_zeros(b, "1x32", false, &kNan); }},
+    {"0 / 0 in both", "zero_blocks.nan", "codes that are NaN and a scale of NaN",
+     [](Backend& b) { return in_zeros(b, "1x128", true, &kNan); }},
+    {"scales of zero in blocks of zeros", "zero_blocks.scale", "a scale of 0 rather than",
+     [](Backend& b) {
+       const float zero = 0.0f;
+       return in_zeros(b, "1x128", false, &zero);
+     }},
+    {"sums of groups run on", "rows.running", "running totals",
+     [](Backend& b) {
+       return never_cleared(b, random_bf16({96, 64}, 1), {20, 41, 60, 96});
+     }},
+    {"sums of groups run on over an empty one", "rows.running", "running totals",
+     [](Backend& b) {
+       return never_cleared(b, random_bf16({96, 64}, 1), {40, 40, 96});
+     }},
+    {"sums of f32 run on", "rows.running", "running totals",
+     [](Backend& b) {
+       return never_cleared(b, random_floats({96, 64}, 1), {20, 41, 60, 96});
+     }},
+    {"gradients of experts run on", "rows.running", "every expert of dw holds its own sum",
+     [](Backend& b) {
+       return spoiled(b, mx_wgrad(b, 5), [](NamedTensors& out) {
+         Tensor& dw = out.at("dw");
+         const Index one = dw.elements() / dw.extent(0);
+         for (Index i = one; i < dw.elements(); ++i) {
+           BF16& v = dw.as<BF16>()[i];
+           v = encode<kBF16>(decode(v) + decode(dw.as<BF16>()[i - one]));
+         }
+       });
+     }},
+};
+
+class PlantedWithoutAmax : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedWithoutAmax, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedWithoutAmax,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+Explanation of_zeros_and(const std::function<void(NamedTensors&)>& more) {
+  const auto backend = make_cpu_backend();
+  Planted p = in_zeros(*backend, "1x32", true, nullptr);
+  more(p.actual);
+  return explain(*backend, p.call, p.expected, p.actual);
+}
+
+TEST(PlantedBesideZeros, NanElsewhereIsNoZeroOverZero) {
+  const Explanation e = of_zeros_and([](NamedTensors& out) {
+    for (Index i = 0; i < 32; ++i) out.at("codes").as<std::uint8_t>()[i] = 0x7F;
+  });
+  for (const Cause& c : e.causes) EXPECT_NE(c.id, "zero_blocks.nan") << c.sentence;
+}
+
+TEST(PlantedBesideZeros, NanInSomeZerosIsNoZeroOverZero) {
+  const Explanation e = of_zeros_and([](NamedTensors& out) {
+    for (Index i = 6 * 32; i < 7 * 32; ++i) out.at("codes").as<std::uint8_t>()[i] = 0;
+  });
+  for (const Cause& c : e.causes) EXPECT_NE(c.id, "zero_blocks.nan") << c.sentence;
+}
+
+TEST(PlantedBesideZeros, OneScaleThatOneAmaxGivesIsThat) {
+  const auto backend = make_cpu_backend();
+  // Of numbers twice as large the amax of the whole tensor gives 2.
+  const Planted p = one_scale(*backend, quantised("1x32", 2.0f, 0), 1, true);
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_FALSE(e.causes.empty());
+  EXPECT_EQ(e.causes.front().id, "scale.amax") << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
