@@ -115,6 +115,8 @@ constexpr Derivative kDerivatives[] = {
        const float s = sigmoid_rn(t);
        return d * b * (s * (1.0f + t * (1.0f - s)));
      }},
+    {"relu", "the derivative of relu is taken: 1 where the gate is above 0, and 0 elsewhere", true,
+     [](float d, float a, float b) { return a > 0.0f ? d * b : 0.0f; }},
     {"gate_without_up", "up is left out of the gradient of the gate", true,
      [](float d, float a, float) {
        const float s = sigmoid_rn(a);
@@ -124,6 +126,8 @@ constexpr Derivative kDerivatives[] = {
      [](float d, float a, float) { return d * a; }},
     {"up_by_sigma", "the gradient of up is dy sigma(a) rather than dy silu(a)", false,
      [](float d, float a, float) { return d * sigmoid_rn(a); }},
+    {"up_by_relu", "the gradient of up is dy max(a, 0) rather than dy silu(a)", false,
+     [](float d, float a, float) { return d * std::max(a, 0.0f); }},
     {"up_alone", "the gradient of up is dy", false, [](float d, float, float) { return d; }},
 };
 
@@ -163,6 +167,30 @@ bool activate(const Call& call, NamedTensors& out,
   return true;
 }
 
+/// Rows of an operand from the row `by` after each; at the ends their own.
+bool shift_rows(Call& call, const std::string& name, Index by) {
+  const Tensor& given = call.input(name);
+  if (given.rank() != 2 || given.extent(0) < 2) return false;
+  std::vector<Index> kept;
+  for (Index r = 0; r < given.extent(0); ++r) {
+    kept.push_back(std::clamp<Index>(r + by, 0, given.extent(0) - 1));
+  }
+  call.replace(name, gathered(given, 0, kept));
+  return true;
+}
+
+/// Gradients made of rows of x and dy that do not belong together.
+void add_shifted_rows(std::vector<Hypothesis>& list) {
+  for (const std::string name : {"dy", "x"}) {
+    for (const Index by : {-1, 1}) {
+      list.push_back({"rows=shifted",
+                      "rows of " + name + " are read one " +
+                          (by < 0 ? "late, the first as it is" : "early, the last as it is"),
+                      Stage::input, [name, by](Call& c) { return shift_rows(c, name, by); }});
+    }
+  }
+}
+
 /// Router weights of the row `by` after each; of the rows at the end their own.
 bool shift_weights(Call& call, Index by) {
   if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return false;
@@ -183,7 +211,17 @@ void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
                        Stage stage = Stage::rule) {
     list.push_back({id, phrase, stage, [](Call&) { return true; }, rewrite});
   };
-  if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) {
+  const bool backward = call.has("x") && call.has("dy");
+  if (backward && call.op.starts_with("swiglu")) add_shifted_rows(list);
+  if (backward && call.op == "swiglu_backward") {
+    add("activation=relu", "the gate is max(a, 0), in both halves of the gradient",
+        [](const Call& c, NamedTensors& out) {
+          const auto rule = [](std::string_view id) {
+            return std::find_if(std::begin(kDerivatives), std::end(kDerivatives),
+                                [id](const Derivative& d) { return id == d.id; });
+          };
+          return derive(c, out, *rule("relu")) && derive(c, out, *rule("up_by_relu"));
+        });
     for (const Derivative& d : kDerivatives) {
       add("derivative=" + std::string(d.id), d.phrase,
           [&d](const Call& c, NamedTensors& out) { return derive(c, out, d); });

@@ -14,8 +14,8 @@ void add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
   list.push_back({std::move(name), std::move(phrase), Stage::input, std::move(alter), {}, local});
 }
 
-/// Every code below the least normal magnitude becomes zero.
-bool flush_subnormals(Call& call, const std::string& name, Dtype format) {
+/// Every code below the least normal magnitude becomes zero, of its sign or without one.
+bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool keep_sign = true) {
   if (!is_minifloat8(format)) return false;
   const bool wide = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
   const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
@@ -26,7 +26,7 @@ bool flush_subnormals(Call& call, const std::string& name, Dtype format) {
     auto& c = codes.as<std::uint8_t>()[i];
     const int magnitude = c & 0x7F;
     if (magnitude == 0 || magnitude >= least_normal) continue;
-    c = fnuz ? std::uint8_t{0} : static_cast<std::uint8_t>(c & 0x80);
+    c = fnuz || !keep_sign ? std::uint8_t{0} : static_cast<std::uint8_t>(c & 0x80);
     any = true;
   }
   if (any) call.replace(name, std::move(codes));
@@ -182,6 +182,16 @@ Reading read_at_stride(const std::string& name, Index stride) {
 }  // namespace
 
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if ((call.op == "dequantize" || call.op == "decode") && call.has("codes")) {
+    const Dtype format = call.set.format("format", "e4m3");
+    for (const bool keep_sign : {true, false}) {
+      add(
+          list, "codes=flushed",
+          std::string("subnormal codes are read as zero") +
+              (keep_sign ? "" : ", without their signs"),
+          [=](Call& c) { return flush_subnormals(c, "codes", format, keep_sign); }, false);
+    }
+  }
   const std::optional<Product> product = product_of(call);
   if (!product) return;
   for (const ProductSide* f : {&product->a, &product->b}) {

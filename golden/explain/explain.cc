@@ -19,11 +19,13 @@
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/recover/slots.h"
 #include "golden/explain/search.h"
+#include "golden/explain/settled.h"
 #include "golden/explain/steps.h"
 
 namespace mxo {
 namespace {
 
+constexpr Index kFewLooks = 4;    ///< one in so many of what is unknown
 constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bits is worth a word
 
 void append(std::vector<Claim>& to, std::vector<Claim> more) {
@@ -37,6 +39,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
   for (Output& o : outputs) {
     append(claims, recover_stride(o));
     append(claims, recover_running(o));
+    append(claims, recover_late(o));
     append(claims, recover_padding(call, o, expected));
     append(claims, recover_unwritten(o));
     append(claims, recover_row_order(o));
@@ -210,37 +213,6 @@ std::string percent(double share) {
   return text.substr(0, text.find('.') + 2) + " %";
 }
 
-/// What is settled of some outputs, to come back to.
-class Settled {
- public:
-  explicit Settled(const std::vector<Output>& outputs) {
-    for (const Output& o : outputs) {
-      std::vector<bool>& settled = settled_.emplace_back(o.marks.size());
-      for (std::size_t i = 0; i < settled.size(); ++i) settled[i] = o.marks[i] == Mark::settled;
-    }
-  }
-  void restore(std::vector<Output>& outputs) const {
-    forget(outputs);
-    for (std::size_t n = 0; n < outputs.size(); ++n) {
-      for (std::size_t i = 0; i < settled_[n].size(); ++i) {
-        if (settled_[n][i]) outputs[n].settle(static_cast<Index>(i));
-      }
-    }
-  }
-  /// As if nothing had been explained yet.
-  static void forget(std::vector<Output>& outputs) {
-    for (Output& o : outputs) {
-      for (Mark& m : o.marks) {
-        if (m == Mark::settled) m = Mark::differs;
-      }
-      o.left = o.differing;
-    }
-  }
-
- private:
-  std::vector<std::vector<bool>> settled_;
-};
-
 /// Whether elements that are expected to be equal came equal, as far as some that differ show.
 bool follows_from_values(const Output& output) {
   Index seen = 0;
@@ -274,6 +246,26 @@ std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
   return {};
 }
 
+/// What values look like where nothing else is known.  A few of them that look alike, while all
+/// others are unknown, have no cause of their own.
+void show_looks(std::vector<Output>& outputs, std::vector<Claim>& claims) {
+  for (const auto& recovered : {recover_factors, recover_mapped, recover_scaled}) {
+    const Index before = left_of(outputs);
+    for (Output& o : outputs) {
+      if (o.left == 0) continue;
+      const std::vector<Mark> marks = o.marks;
+      const Index left = o.left;
+      std::vector<Claim> more = recovered(o);
+      if ((before - left_of(outputs)) * kFewLooks < before) {
+        o.marks = marks;
+        o.left = left;
+      } else {
+        append(claims, std::move(more));
+      }
+    }
+  }
+}
+
 /// What outputs and altered calls say of the operator as a whole.
 Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output> outputs,
                          const NamedTensors& expected, const Progress& progress) {
@@ -291,10 +283,8 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
     append(claims, recover_column_order(o));
     append(claims, recover_tiles(o));
     append(claims, recover_exchanged(o));
-    append(claims, recover_factors(o));
-    append(claims, recover_mapped(o));
-    append(claims, recover_scaled(o));
   }
+  show_looks(shown.outputs, claims);
   if (is_patchwork(claims, left_of(shown.outputs))) {
     // One cause that gives every bit says more than what several parts look like.
     const Settled settled(shown.outputs);

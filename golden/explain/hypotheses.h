@@ -59,6 +59,8 @@ void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list)
 void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_rank_row_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
@@ -68,5 +70,7 @@ void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list)
 void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 /// Rows of x that a column sum came short of, measured.
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// A column sum in another order or type, where some of its elements are what that gives.
+void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 
 }  // namespace mxo

@@ -178,6 +178,9 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
 std::vector<StepCall> step_calls(Backend& backend, const Call& call, const NamedTensors& expected,
                                  const std::string& name) {
   if (call.op == "grouped_linear") return linear_steps(backend, call, name);
+  if (call.op.starts_with("swiglu_quantize") && name != "dprobs") {
+    return fused_quantiser_steps(backend, call);
+  }
   if (call.op == "moe_layer") return layer_steps(backend, call, expected, name);
   return {};
 }

@@ -175,6 +175,8 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
     t.counts = wrong == 0 ||
                (least != Unit::whole && t.wrong == 0 && t.altered >= std::min<Index>(4, columns));
     if (t.counts) credit.fixed += t.fixed;
+    credit.hits += t.altered > 0 && t.wrong == 0;
+    credit.misses += t.altered > 0 && t.wrong > 0;
   }
   for (std::size_t at = 0; at < credit.mask.size(); ++at) {
     const std::size_t i = at / static_cast<std::size_t>(columns);

@@ -137,7 +137,7 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
           return decode(encode<kF16>(sum + static_cast<float>(p.value), Overflow::nonfinite));
         });
   }
-  for (const Index slices : {2, 4, 8}) {
+  for (const Index slices : {2, 4, 8, 16, 32}) {
     if (product->wgrad || product->k == 0 || product->block < 1) break;
     if (product->k % (slices * product->block) != 0) continue;
     add(list, "sum=bf16_slices_" + std::to_string(slices),

@@ -60,6 +60,35 @@ void add_scales(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
+/// A rounding of f32, and what it makes of scales.
+struct Narrowed {
+  const char* id;
+  const char* words;
+  Rounding of;
+};
+
+float power_below(float v) { return v > 0.0f ? std::exp2(std::floor(std::log2(v))) : v; }
+float power_above(float v) { return v > 0.0f ? std::exp2(std::ceil(std::log2(v))) : v; }
+
+constexpr Narrowed kNarrowed[] = {
+    {"bf16", "rounded to bf16 first", by_bf16},
+    {"bf16_cut", "cut to bf16 first, toward zero",
+     [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
+    {"f16", "rounded to f16 first", by_f16},
+    {"down", "cut to powers of two first", power_below},
+    {"up", "rounded up to powers of two first", power_above},
+    {"nearest", "rounded to the nearest power of two first",
+     [](float v) { return v > 0.0f ? std::exp2(std::round(std::log2(v))) : v; }},
+};
+
+void add_scales_to_dequantise(const Call& call, std::vector<Hypothesis>& list) {
+  if (!call.has("scales") || call.input("scales").dtype() != Dtype::f32) return;
+  for (const Narrowed& n : kNarrowed) {
+    list.push_back({"scales=" + std::string(n.id), "the scales are " + std::string(n.words),
+                    Stage::input, [&n](Call& c) { return round_operand(c, "scales", n.of); }});
+  }
+}
+
 }  // namespace
 
 void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
@@ -83,6 +112,7 @@ void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                     }});
   }
   add("x", "f16", by_f16);
+  if (call.op == "dequantize") add_scales_to_dequantise(call, list);
   add("logits", "bf16", by_bf16);
   add("logits", "f16", by_f16);
 }

@@ -22,6 +22,7 @@ struct Router {
   bool sum_first = false;  ///< weights are added up before that
   GroupScore groups = GroupScore::two_best;
   Index skipped = 0;     ///< best experts that are passed over
+  bool next = false;     ///< the last slot takes the choice after its own
   Index never = -1;      ///< an expert that is not looked at
   bool strided = false;  ///< expert e is one of group e modulo groups
 };
@@ -118,7 +119,8 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) {
       return choice[static_cast<std::size_t>(a)] > choice[static_cast<std::size_t>(b)];
     });
-    if (static_cast<Index>(order.size()) < k + rule.skipped) return {};
+    if (static_cast<Index>(order.size()) < k + rule.skipped + (rule.next ? 1 : 0)) return {};
+    if (rule.next && k > 0) order.erase(order.begin() + k - 1);
     order.erase(order.begin(), order.begin() + rule.skipped);
     order.resize(static_cast<std::size_t>(k));
     if (rule.by_index && !rule.sum_first) std::sort(order.begin(), order.end());
@@ -204,7 +206,31 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     rule("bias=left_out", "the bias is left out", [](Router& r) { r.bias_left_out = true; });
     rule("bias=in_weights", "the bias is added to the weights, too",
          [](Router& r) { r.bias_in_weights = true; });
+    const auto biased = [&](std::string id, std::string phrase, auto of) {
+      list.push_back({"bias=" + std::move(id), std::move(phrase), Stage::rule, [of](Call& c) {
+                        Tensor bias = c.input("bias");
+                        const Index n = bias.elements();
+                        for (Index e = 0; e < n; ++e) {
+                          bias.as<float>()[e] = of(c.input("bias").as<float>(), e, n);
+                        }
+                        c.replace("bias", std::move(bias));
+                        return n > 1;
+                      }});
+    };
+    biased("negative", "the bias is subtracted rather than added",
+           [](const float* b, Index e, Index) { return -b[e]; });
+    biased("twice", "the bias is added twice",
+           [](const float* b, Index e, Index) { return 2.0f * b[e]; });
+    biased("other_expert", "experts take the bias of the expert before",
+           [](const float* b, Index e, Index n) { return b[(e + n - 1) % n]; });
+    biased("other_expert", "experts take the bias of the expert after",
+           [](const float* b, Index e, Index n) { return b[(e + 1) % n]; });
   }
+  const Index k = call.set.integer("top_k", 1);
+  rule("top_k=next",
+       "the last slot takes choice " + std::to_string(k + 1) + " rather than choice " +
+           std::to_string(k),
+       [](Router& r) { r.next = true; });
   rule("top_k=skips", "the best expert is passed over: choices begin with the second",
        [](Router& r) { r.skipped = 1; });
   rule("top_k=by_index", "slots are in the order of experts rather than of their scores",

@@ -259,6 +259,8 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_route_hypotheses(call, list);
   add_activation_hypotheses(call, list);
   add_rank_hypotheses(call, list);
+  add_rank_row_hypotheses(call, list);
+  add_fused_quantiser_hypotheses(call, list);
   add_scale_order_hypotheses(call, list);
   add_precision_hypotheses(call, list);
   add_sum_hypotheses(call, list);

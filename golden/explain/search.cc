@@ -10,9 +10,26 @@ namespace {
 
 constexpr int kRounds = 4;         ///< causes that take hold of different elements
 constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
+constexpr Index kLeastRun = 4;     ///< rows of such a run, where more are missed than given
 constexpr Index kLeast = 8;        ///< elements that a cause must explain
 constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
 constexpr std::size_t kBases = 4;  ///< of pairs
+
+/// Whether what a model gives is here and there among more that it alters and does not give, as
+/// rows are to which two causes do the same.
+bool is_scattered(const Patch& patch, const Credit& c) {
+  const auto height = static_cast<Index>(patch.rows.size());
+  if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
+    return false;
+  std::vector<Index> given;
+  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  for (Index r = 0; r < height; ++r) {
+    const auto begin = c.mask.begin() + r * columns;
+    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(r);
+  }
+  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
+         ranges(given).find("mod") == std::string::npos;
+}
 
 /// Turns from rows that a model explains to rows that it does not.
 bool is_a_place(const Trial& trial) {
@@ -20,6 +37,7 @@ bool is_a_place(const Trial& trial) {
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const Patch& patch = trial.patches[o];
     const Credit& c = trial.credits[o];
+    if (is_scattered(patch, c)) return false;
     const std::size_t columns = patch.columns.size();
     Index turns = 0;
     bool before = false;
@@ -120,7 +138,7 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
   if (claims.empty()) return claims;
   int alike = 0;
   for (std::size_t i = 1; i < found.size() && alike < 3; ++i) {
-    if (found[i].trial.fixed != found.front().trial.fixed || !found.front().trial.all() ||
+    if (found[i].trial.fixed != found.front().trial.fixed || !found[i].trial.all() ||
         found[i].hypotheses.size() > found.front().hypotheses.size()) {
       break;
     }

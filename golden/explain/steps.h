@@ -21,7 +21,8 @@ struct StepCall {
 
 /// Whether an operator is made of calls of others.
 inline bool has_steps(const Call& call) {
-  return call.op == "grouped_linear" || call.op == "moe_layer";
+  return call.op == "grouped_linear" || call.op == "moe_layer" ||
+         call.op.starts_with("swiglu_quantize");
 }
 
 /// The call that makes output `name` of `call` from its operands and from `expected`, the outputs
@@ -43,6 +44,9 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
 std::vector<StepCall> linear_steps(Backend& backend, const Call& call, const std::string& name);
 std::vector<StepCall> layer_steps(Backend& backend, const Call& call, const NamedTensors& expected,
                                   const std::string& name);
+
+/// An activation with its quantisation: what it makes, quantised.
+std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call);
 
 /// The cast of one operand of a recipe, without the operand; `down` along its rows.
 Call cast_call(const LinearRecipe& recipe, LinearSide side, bool down);

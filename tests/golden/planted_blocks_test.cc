@@ -106,6 +106,15 @@ const PlantedFault kFaults[] = {
          return at(s, r >= 64 && r < 80 ? r - 32 : r, c);
        });
      }},
+    {"scales in tiles come a byte late", "elements.shifted", "written 1 element late (1 byte)",
+     [](Backend& b) {
+       Call call = quantised();
+       call.set.set("scale_layout", "blocked");
+       return spoiled(b, call, [](NamedTensors& out) {
+         Tensor& scales = out.at("scales");
+         std::memmove(scales.data() + 1, scales.data(), scales.bytes() - 1);
+       });
+     }},
     {"codes are rounded at random", "codes.random", "stochastic",
      [](Backend& b) {
        return with_codes(b, [](const Call& call, NamedTensors& out) {

@@ -292,7 +292,7 @@ const PlantedFault kFaults[] = {
        call.set.set("rounding", "none");  // few last bits of f32 reach a bf16
        return with_setting(b, call, "arithmetic", "triton_sm90");
      }},
-    {"dequantised with the scale one step high", "value.power_of_2", "2^1",
+    {"dequantised with the scale one step high", "scales=doubled", "twice what it is",
      [](Backend& b) {
        const Call q = quantize("1x32");
        NamedTensors parts = run_call(b, q);
@@ -301,14 +301,14 @@ const PlantedFault kFaults[] = {
          for (Index i = 0; i < t.elements(); ++i) ++t.as<std::uint8_t>()[i];
        });
      }},
-    {"dequantised as fnuz", "format=e4m3fnuz|value.power_of_2", "",
+    {"dequantised as fnuz", "format=e4m3fnuz|value.power_of_2|scales=halved", "",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize("1x32"));
        for (auto& [name, tensor] : parts) tensor.reinterpret_as(Dtype::u8);
        const Call call = make_call("dequantize", parts, {});
        return with_setting(b, call, "format", "e4m3fnuz");
      }},
-    {"halved values say the same as fnuz codes", "format=e4m3fnuz", "as well if every value",
+    {"halved values say the same as fnuz codes", "scales=halved", "as well if every value",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize("1x32"));
        Tensor& codes = parts.at("codes");

@@ -1,4 +1,5 @@
 // Routers that limit groups in another way, ranks that send rows of others, inputs of f16.
+#include <algorithm>
 #include <cstring>
 
 #include "golden/suites/philox.h"
@@ -50,6 +51,46 @@ Planted limited(Backend& b, const char* to) {
 Planted without(Backend& b, Index expert) {
   return altered(b, route("1", "1", 16), {"logits"}, [&](Tensor& t, const Tensor&) {
     for (Index i = expert; i < t.elements(); i += 16) t.as<float>()[i] = -1e30f;
+  });
+}
+
+Call biased() {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  Tensor bias = random_floats({16}, 3);
+  for (Index e = 0; e < 16; ++e) bias.as<float>()[e] *= 0.1f;
+  in.emplace("bias", std::move(bias));
+  return make_call("route", in, with({{"top_k", "4"}, {"score", "sigmoid"}}));
+}
+
+/// Expert e has of(bias, e).
+Planted biased_by(Backend& b, float (*of)(const float* bias, Index e)) {
+  return altered(b, biased(), {"bias"}, [of](Tensor& t, const Tensor& given) {
+    for (Index e = 0; e < 16; ++e) t.as<float>()[e] = of(given.as<float>(), e);
+  });
+}
+
+/// The last of four slots takes the fifth choice.
+Planted fifth_choice(Backend& b) {
+  NamedTensors in;
+  in.emplace("logits", random_floats({96, 16}, 7));
+  const Call call = make_call("route", in, with({{"top_k", "4"}, {"score", "sigmoid"}}));
+  const Parameters five = with({{"top_k", "5"}, {"score", "sigmoid"}, {"normalize", "false"}});
+  const NamedTensors more = run_call(b, make_call("route", in, five));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    auto* counts = out.at("tokens_per_expert").as<std::int32_t>();
+    std::fill(counts, counts + 16, 0);
+    for (Index t = 0; t < 96; ++t) {
+      const float* s = more.at("weights").as<float>() + 5 * t;
+      const float sum = s[0] + s[1] + s[2] + s[4];
+      for (Index k = 0; k < 4; ++k) {
+        const Index from = k == 3 ? 4 : k;
+        const std::int32_t e = more.at("experts").as<std::int32_t>()[5 * t + from];
+        out.at("experts").as<std::int32_t>()[4 * t + k] = e;
+        out.at("weights").as<float>()[4 * t + k] = s[from] / (sum + 1e-20f);
+        ++counts[e];
+      }
+    }
   });
 }
 
@@ -112,6 +153,18 @@ const PlantedFault kFaults[] = {
      [](Backend& b) { return without(b, 15); }},
     {"the first expert is never chosen", "top_k=never", "expert 0 is never chosen",
      [](Backend& b) { return without(b, 0); }},
+    {"the last slot takes the fifth choice", "top_k=next", "takes choice 5 rather than choice 4",
+     fifth_choice},
+    {"the bias is subtracted", "bias=negative", "subtracted rather than added",
+     [](Backend& b) { return biased_by(b, [](const float* bias, Index e) { return -bias[e]; }); }},
+    {"the bias of the next expert", "bias=other_expert", "of the expert after",
+     [](Backend& b) {
+       return biased_by(b, [](const float* bias, Index e) { return bias[(e + 1) % 16]; });
+     }},
+    {"the bias of the last expert", "bias=other_expert", "of the expert before",
+     [](Backend& b) {
+       return biased_by(b, [](const float* bias, Index e) { return bias[(e + 15) % 16]; });
+     }},
     {"ranks send rows of each other", "rows=ranks", "the rows of the next", sent_by_others},
     {"a rank sends rows one late", "rows=shifted", "rows of rank1.x are sent one late", sent_late},
     {"x of f16 goes through bf16", "x=bf16", "x is rounded to bf16 first", half_through_bf16},
@@ -121,6 +174,15 @@ class PlantedAroundRouters : public testing::TestWithParam<std::size_t> {};
 TEST_P(PlantedAroundRouters, AreNamed) { expect_named(kFaults[GetParam()]); }
 INSTANTIATE_TEST_SUITE_P(All, PlantedAroundRouters,
                          testing::Range<std::size_t>(0, std::size(kFaults)));
+
+/// A bias of other experts, which does to some tokens what a rule does that is not to blame.
+TEST(PlantedInNoRouter, TokensHereAndThereNameNoRule) {
+  const auto backend = make_cpu_backend();
+  const Planted p =
+      biased_by(*backend, [](const float* bias, Index e) { return bias[(e * 7 + 3) % 16]; });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_TRUE(e.causes.empty()) << e.sentence();
+}
 
 }  // namespace
 }  // namespace mxo

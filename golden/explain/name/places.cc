@@ -25,7 +25,8 @@ std::vector<Run> runs_of(const std::vector<Index>& sorted) {
   return found;
 }
 
-/// The remainders that all of `sorted` have, and have wholly: {} if there is no such period.
+/// The remainders that all of `sorted` have, and have wholly but for the ends: {} if there is no
+/// such period.
 std::vector<Index> remainders(const std::vector<Index>& sorted, Index period) {
   std::vector<Index> count(static_cast<std::size_t>(period));
   for (const Index i : sorted) ++count[static_cast<std::size_t>(i % period)];
@@ -35,9 +36,11 @@ std::vector<Index> remainders(const std::vector<Index>& sorted, Index period) {
   for (Index i = 0; i < period; ++i) {
     const Index n = count[static_cast<std::size_t>(i)];
     if (n == 0) continue;
-    if (n + 2 < periods || periods < 3) return {};
+    if (n + 2 < periods || n * 2 <= periods || periods < 3) return {};
     kept.push_back(i);
   }
+  const auto all = static_cast<Index>(kept.size()) * periods;
+  if (static_cast<Index>(sorted.size()) * 4 < all * 3) return {};
   // All remainders are no period.
   return static_cast<Index>(kept.size()) == period ? std::vector<Index>{} : kept;
 }

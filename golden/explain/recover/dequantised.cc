@@ -214,6 +214,14 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
   };
   if (values("left_out", "the scales are left out", [](double) { return 1.0; })) return;
   if (values("twice", "the scales are applied twice", [](double v) { return v * v; })) return;
+  if (values("halved", "every scale is half of what it is (a byte too low by one)",
+             [](double v) { return 0.5 * v; })) {
+    return;
+  }
+  if (values("doubled", "every scale is twice what it is (a byte too high by one)",
+             [](double v) { return 2.0 * v; })) {
+    return;
+  }
   if (values("inverse", "x is divided by the scales", [](double v) { return 1.0 / v; })) return;
   const auto sources = [&](const char* id, const std::string& phrase, const Source& source) {
     if (!s->holds(source)) return false;
@@ -253,6 +261,19 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
       return Place2{(p.row + by->row + rows) % rows, (p.column + by->column + columns) % columns};
     });
     return;
+  }
+  // One place late or early in memory: across the ends of rows.
+  const Index width = s->all_columns();
+  const Index last = s->all_rows() * width - 1;
+  for (const Index by : {-1, 1}) {
+    const std::string side = by < 0 ? "before" : "after";
+    if (sources("source", "blocks take the scale that lies one " + side + " theirs in memory",
+                [=](Place2 p) {
+                  const Index at = std::clamp<Index>(p.row * width + p.column + by, 0, last);
+                  return Place2{at / width, at % width};
+                })) {
+      return;
+    }
   }
   if (const auto from = columns_of(*s)) {
     std::string words;

@@ -137,7 +137,10 @@ void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, con
 
 void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Product> p = product_of(call);
-  if (!p) return add_missing_rows(call, output, list);
+  if (!p) {
+    add_missing_rows(call, output, list);
+    return add_column_sums(call, output, list);
+  }
   if (p->wgrad || output.name != "y" || output.left == 0) return;
   std::vector<Index> failing;
   for (Index r = 0; r < output.owed; ++r) {

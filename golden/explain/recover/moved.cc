@@ -17,6 +17,7 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
+constexpr std::size_t kShort = 32;       ///< bytes of a piece
 constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
 constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
 constexpr Index kSegments[] = {128, 64, 32, 16};
@@ -163,6 +164,10 @@ std::vector<Claim> claims_of(Output& output, Index width) {
   };
   for (const auto& [source, pieces] : by_source) {
     if (pieces.size() < 2) continue;
+    // Short pieces of few values are alike for other reasons than chance.
+    const bool small =
+        static_cast<std::size_t>(width) * size_of(output.expected->dtype()) <= kShort;
+    if (small && pieces.size() * 2 < failing.size()) continue;
     if (!told(pieces)) continue;
     const std::vector<Index> kept = fresh(pieces);
     claimed.insert(claimed.end(), kept.begin(), kept.end());

@@ -19,6 +19,8 @@ std::vector<Claim> recover_padding(const Call& call, Output& output, const Named
 std::vector<Claim> recover_added(Output& output);
 /// Running totals: each row, or expert, holds its own sum and what came before it.
 std::vector<Claim> recover_running(Output& output);
+/// All of it written some elements late or early.
+std::vector<Claim> recover_late(Output& output);
 /// Rows written at another stride than the output has.
 std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.

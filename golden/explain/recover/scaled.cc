@@ -13,6 +13,8 @@ namespace {
 
 constexpr Index kMany = 64;              ///< elements that tell a number from chance in bf16
 constexpr Index kFew = 8;                ///< the same in f32
+constexpr Index kLeastInLine = 3;        ///< elements of a line that differ
+constexpr double kNearOne = 0x1p-17;     ///< what numbers of f32 are apart from 1 by rounding
 constexpr std::size_t kMostNumbers = 3;  ///< that are named one by one
 constexpr std::size_t kLeastLines = 4;   ///< with numbers of their own
 constexpr double kLoose = 0x1p-21;       ///< what sums in f32 may have lost on the way
@@ -86,7 +88,8 @@ class LineNumbers {
       first = std::min(first, k);
       last = k;
     }
-    if (found.differing == 0) return std::nullopt;
+    // Of few elements a number says little more than they do.
+    if (found.differing < kLeastInLine) return std::nullopt;
     for (Index k = first; k <= last; ++k) {
       const Index i = at(line, k);
       if (o_.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
@@ -229,6 +232,8 @@ void claim_shared(const Output& output, const LineNumbers& numbers, Claims& clai
   for (std::size_t n = 0; n < kMostNumbers && output.left >= least; ++n) {
     const Shared best = best_of(numbers.lines(), taken);
     if (best.differing < least || best.number.holds(1.0) || best.number.holds(0.0)) return;
+    if (least == kFew && best.number.low > 1.0 - kNearOne && best.number.high < 1.0 + kNearOne)
+      return;
     for (const Index l : best.lines) taken[static_cast<std::size_t>(l)] = 1;
     claims.claim(numbers, best.lines, "value.factor",
                  "every value is " + in_words(best.number) + " times what is expected");
