@@ -70,6 +70,8 @@ void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list)
 void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);
 /// Rows of x that a column sum came short of, measured.
 void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list);
+/// Ends of groups that lie where rows beside them begin to differ.
+void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 /// A column sum in another order or type, where some of its elements are what that gives.
 void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list);
 

@@ -3,86 +3,15 @@
 
 #include <algorithm>
 
+#include "golden/explain/plausible.h"
 #include "golden/explain/settling.h"
 
 namespace mxo {
 namespace {
 
 constexpr int kRounds = 4;         ///< causes that take hold of different elements
-constexpr Index kMostRuns = 6;     ///< of window rows, for a part to be a place
-constexpr Index kLeastRun = 4;     ///< rows of such a run, where more are missed than given
-constexpr Index kLeast = 8;        ///< elements that a cause must explain
 constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
 constexpr std::size_t kBases = 4;  ///< of pairs
-
-/// Whether what a model gives is here and there among more that it alters and does not give, as
-/// rows are to which two causes do the same.
-bool is_scattered(const Patch& patch, const Credit& c) {
-  const auto height = static_cast<Index>(patch.rows.size());
-  if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
-    return false;
-  std::vector<Index> given;
-  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
-  for (Index r = 0; r < height; ++r) {
-    const auto begin = c.mask.begin() + r * columns;
-    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(r);
-  }
-  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
-         ranges(given).find("mod") == std::string::npos;
-}
-
-/// Turns from rows that a model explains to rows that it does not.
-bool is_a_place(const Trial& trial) {
-  if (trial.broken == 0) return true;
-  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-    const Patch& patch = trial.patches[o];
-    const Credit& c = trial.credits[o];
-    if (is_scattered(patch, c)) return false;
-    const std::size_t columns = patch.columns.size();
-    Index turns = 0;
-    bool before = false;
-    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
-      const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r * columns);
-      const bool now = std::find(begin, begin + static_cast<std::ptrdiff_t>(columns), 1) !=
-                       begin + static_cast<std::ptrdiff_t>(columns);
-      turns += now != before;
-      before = now;
-    }
-    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
-  }
-  return true;
-}
-
-bool promising(const Trial& trial) {
-  const Index least = std::min(kLeast, trial.seen);
-  return trial.fixed > 0 && (trial.fixed >= least) && trial.fixed * 50 >= trial.seen &&
-         is_a_place(trial);
-}
-
-bool is_of_scales(const Hypothesis& h) {
-  return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
-}
-
-/// A rule of scales that gives some codes by chance, and other scales than those that came right.
-bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
-  if (!is_of_scales(h)) return false;
-  Index fixed = 0;
-  Index seen = 0;
-  bool wrong = false;
-  for (const Credit& c : trial.credits) {
-    fixed += c.fixed;
-    seen += c.seen;
-    wrong = wrong || (c.seen == 0 && c.broken > 0);
-  }
-  return wrong && fixed < seen;
-}
-
-/// A tensor has one format, and ranks exchange all rows or none: what gives some rows only is
-/// neither.
-bool cannot_be(const Hypothesis& h, const Trial& trial) {
-  const bool whole = h.name.starts_with("format") || h.name == "rows=ranks";
-  return (whole && trial.broken > 0) || contradicts_scales(h, trial);
-}
 
 bool better(const Candidate& a, const Candidate& b) {
   if (a.trial.all() != b.trial.all()) return a.trial.all();
@@ -164,7 +93,7 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
     if (!h.only.columns.empty()) window.columns = h.only.columns;
     bench.choose(window);
     const auto trial = bench.run({&h});
-    if (!trial || trial->fixed < kLeast || trial->fixed * 10 < trial->seen * 8) continue;
+    if (!trial || trial->fixed < kLeastExplained || trial->fixed * 10 < trial->seen * 8) continue;
     Output& output = bench.outputs().front();
     const Place place = place_of(output, [&](Index i) {
       return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
@@ -253,7 +182,8 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         near.emplace_back(trial->gain_db, &h);
         if (claims.empty() && trial->gain_db > nearest.gain_db)
           nearest = {h.phrase, trial->gain_db};
-        if (promising(*trial) && !cannot_be(h, *trial)) found.push_back({{&h}, std::move(*trial)});
+        if (promising(*trial) && !cannot_be(h, *trial, outputs))
+          found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
@@ -278,9 +208,9 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
           // Two causes at once need more than what is left of others by chance.
-          const bool enough = trial && (round == 0 || trial->fixed >= kLeast);
-          if (!enough || !promising(*trial) || cannot_be(*first, *trial) ||
-              cannot_be(*second, *trial)) {
+          const bool enough = trial && (round == 0 || trial->fixed >= kLeastExplained);
+          if (!enough || !promising(*trial) || cannot_be(*first, *trial, outputs) ||
+              cannot_be(*second, *trial, outputs)) {
             continue;
           }
           Candidate pair{{first, second}, std::move(*trial)};

@@ -37,6 +37,7 @@ inline void expect_named(const PlantedFault& fault) {
   const Planted p = fault.plant(*backend);
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   ASSERT_FALSE(e.causes.empty()) << fault.what << ": " << e.sentence();
+  for (const Cause& c : e.causes) EXPECT_GT(c.share, 0.0) << e.sentence();
   const Cause& first = e.causes.front();
   EXPECT_EQ(e.sentence().find("owed"), std::string::npos) << e.sentence();  // docs/glossary.md
   EXPECT_TRUE(starts_with_one(first.id, fault.ids) && contains_one(first.sentence, fault.words))

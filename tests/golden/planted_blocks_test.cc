@@ -213,6 +213,21 @@ TEST(PlantedInNoBlock, NeighboursByChanceAreNoRounding) {
   for (const Cause& cause : e.causes) EXPECT_NE(cause.id, "codes.random") << cause.sentence;
 }
 
+/// Single scales, one in a row here and there, are no factor of the rows that they are in.
+TEST(PlantedInNoBlock, SingleScalesThatDoubleNameNoFactor) {
+  const auto backend = make_cpu_backend();
+  Call call = quantised("1x128");
+  call.set.set("power_of_2", "none");
+  const Planted p = spoiled(*backend, call, [](NamedTensors& out) {
+    std::mt19937 draw(7);
+    for (Index i = 0; i < out.at("scales").elements(); i += 4) {
+      if (draw() % 4 == 0) out.at("scales").as<float>()[i + static_cast<Index>(draw() % 4)] *= 2.0f;
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& cause : e.causes) EXPECT_NE(cause.id, "value.factor") << cause.sentence;
+}
+
 TEST(PlantedInNoBlock, ScalesOfNoOtherPlaceAreUnknown) {
   const auto backend = make_cpu_backend();
   const Planted p = with_scales(*backend, [](const std::uint8_t* s, Index r, Index c) {

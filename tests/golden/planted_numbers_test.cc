@@ -1,4 +1,5 @@
 // Factors, biases and limits that are left out, applied twice or to a part: each has to be named.
+#include <cmath>
 #include <cstring>
 
 #include "tests/golden/planted.h"
@@ -55,6 +56,13 @@ Call gated(const char* op, const char* limit) {
   return call;
 }
 
+/// Rows of a layer with biases, of groups that end elsewhere.
+Planted ended(Backend& b, std::vector<std::int32_t> ends) {
+  Call wrong = linear();
+  wrong.replace("group_ends", ends_of(std::move(ends)));
+  return planted(b, linear(), wrong);
+}
+
 /// A gate with a limit of 3 made by one without, of x that was held before.
 Planted held(Backend& b, const char* op, bool gate, bool up) {
   Call wrong = gated(op, "");
@@ -94,6 +102,23 @@ Call layer(bool logits_bias = false) {
 }
 
 const PlantedFault kFaults[] = {
+    {"scales of rows to the power of 0.9", "value.factors", "a factor of its own",
+     [](Backend& b) {
+       return altered(b, rowwise_product(b, 5), {"x.scales"}, [](Tensor& t, const Tensor&) {
+         for (Index i = 0; i < t.elements(); ++i) {
+           t.as<float>()[i] = std::pow(t.as<float>()[i], 0.9f);
+         }
+       });
+     }},
+    {"a group of a layer ends early", "group_ends=moved", "group 0 ends at row 57 rather than 64",
+     [](Backend& b) {
+       return ended(b, {57, 128, 128, 224});
+     }},
+    {"two groups of a layer end elsewhere", "group_ends=moved",
+     "group 0 ends at row 57 rather than 64 and group 2 ends at row 131 rather than 128",
+     [](Backend& b) {
+       return ended(b, {57, 128, 131, 224});
+     }},
     {"y is 1.1 times as large", "value.factor",
      "all of y: every value is 1.1 times what is expected",
      [](Backend& b) { return multiplied(b, mx_product(b, 1), 1.1f, 0, 224, 0, 192); }},
@@ -191,6 +216,16 @@ TEST(PlantedNumber, IsNoNumberWhereValuesDisagree) {
   });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("value.f")) << e.sentence();
+}
+
+/// Rows on both sides of an end that differ: no end that lies among rows that are right.
+TEST(PlantedBesideNumbers, NoEndMovesOverRowsThatAreRight) {
+  const auto backend = make_cpu_backend();
+  Planted p = ended(*backend, {57, 128, 128, 224});
+  const Tensor other = random_bf16({3, 192}, 17);
+  for (Index i = 0; i < other.elements(); ++i) put(p.actual.at("y"), 64 * 192 + i, at(other, i));
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("group_ends")) << e.sentence();
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   const std::optional<Product> p = product_of(call);
   if (!p) {
     add_missing_rows(call, output, list);
+    add_measured_ends(call, output, list);
     return add_column_sums(call, output, list);
   }
   if (p->wgrad || output.name != "y" || output.left == 0) return;

@@ -209,6 +209,7 @@ class Claims {
              o_.marks[static_cast<std::size_t>(i)] == Mark::differs;
     };
     const Place place = place_of(o_, holds);
+    if (place.elements == 0) return;  // of lines that another number has explained since
     Claim c{id, place.words + ": " + words, place.where};
     c.elements = static_cast<double>(place.elements);
     claims_.push_back(std::move(c));

@@ -1,0 +1,116 @@
+// Places, scattered rows, contradictions.
+#include "golden/explain/plausible.h"
+
+#include <algorithm>
+
+#include "golden/explain/name/places.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kMostRuns = 6;  ///< of window rows, for a part to be a place
+constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
+
+/// Whether what a model gives is here and there among more that it alters and does not give, as
+/// rows are to which two causes do the same.
+bool is_scattered(const Patch& patch, const Credit& c) {
+  const auto height = static_cast<Index>(patch.rows.size());
+  if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
+    return false;
+  std::vector<Index> given;
+  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  for (Index r = 0; r < height; ++r) {
+    const auto begin = c.mask.begin() + r * columns;
+    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(r);
+  }
+  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
+         ranges(given).find("mod") == std::string::npos;
+}
+
+/// Turns from rows that a model explains to rows that it does not.
+bool is_a_place(const Trial& trial) {
+  if (trial.broken == 0) return true;
+  for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+    const Patch& patch = trial.patches[o];
+    const Credit& c = trial.credits[o];
+    if (is_scattered(patch, c)) return false;
+    const std::size_t columns = patch.columns.size();
+    Index turns = 0;
+    bool before = false;
+    for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r * columns);
+      const bool now = std::find(begin, begin + static_cast<std::ptrdiff_t>(columns), 1) !=
+                       begin + static_cast<std::ptrdiff_t>(columns);
+      turns += now != before;
+      before = now;
+    }
+    if (turns > 2 * kMostRuns && c.fixed * 10 < c.seen * 9) return false;
+  }
+  return true;
+}
+
+/// A rule of scales that gives some codes by chance, and other scales than those that came right.
+bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
+  if (!is_of_scales(h)) return false;
+  Index fixed = 0;
+  Index seen = 0;
+  bool wrong = false;
+  for (const Credit& c : trial.credits) {
+    fixed += c.fixed;
+    seen += c.seen;
+    wrong = wrong || (c.seen == 0 && c.broken > 0);
+  }
+  return wrong && fixed < seen;
+}
+
+/// Whether rows that an end's move gives stop amid others that differ: it lies further on.
+bool falls_short(const Output& output, const Patch& patch, const Credit& c) {
+  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
+  std::vector<std::uint8_t> given(seen.size());
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    seen[static_cast<std::size_t>(patch.rows[r])] = 1;
+    const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r) * columns;
+    given[static_cast<std::size_t>(patch.rows[r])] =
+        std::find(begin, begin + columns, 1) != begin + columns;
+  }
+  const auto stops_amid = [&](Index row, Index step) {
+    const Index first = row;
+    while (row >= 0 && row < output.owed && given[static_cast<std::size_t>(row)]) row += step;
+    return row != first && row >= 0 && row < output.owed && seen[static_cast<std::size_t>(row)] &&
+           output.differs_in(row * output.columns, output.columns);
+  };
+  return std::any_of(output.ends.begin(), output.ends.end(),
+                     [&](Index end) { return stops_amid(end - 1, -1) || stops_amid(end, 1); });
+}
+
+}  // namespace
+
+bool promising(const Trial& trial) {
+  const Index least = std::min(kLeastExplained, trial.seen);
+  return trial.fixed > 0 && (trial.fixed >= least) && trial.fixed * 50 >= trial.seen &&
+         is_a_place(trial);
+}
+
+bool is_of_scales(const Hypothesis& h) {
+  return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
+}
+
+/// A tensor has one format, and ranks exchange all rows or none: what gives some rows only is
+/// neither.  An end that is moved too far alters more rows than came so, or not all that did.
+bool cannot_be(const Hypothesis& h, const Trial& trial, const std::vector<Output>& outputs) {
+  const bool whole = h.name.starts_with("format") || h.name == "rows=ranks";
+  if (h.name.starts_with("group_ends")) {
+    Index gives = 0;
+    bool short_of = false;
+    for (std::size_t o = 0; o < trial.credits.size(); ++o) {
+      const Credit& c = trial.credits[o];
+      gives += c.hits - c.misses;
+      short_of = short_of || falls_short(outputs[o], trial.patches[o], c);
+    }
+    if (gives < 0 || short_of) return true;
+  }
+  return (whole && trial.broken > 0) || contradicts_scales(h, trial);
+}
+
+}  // namespace mxo
