@@ -85,6 +85,23 @@ Planted never_cleared(Backend& b, const Tensor& x, std::vector<std::int32_t> end
 const PlantedFault kFaults[] = {
     {"every scale is 1, which one amax gives, too", "scale.one", "every scale is 1 (byte 127)",
      [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, true); }},
+    {"half of the scales are 1", "scale.one",
+     "rows 48 to 95 of scales: every scale is 1 (byte 127)",
+     [](Backend& b) {
+       return spoiled(b, quantised("1x32", 1.0f, 0), [](NamedTensors& out) {
+         Tensor& scales = out.at("scales");
+         for (Index i = scales.elements() / 2; i < scales.elements(); ++i) put_scale(scales, i, 1);
+       });
+     }},
+    {"half of the scales are 2^-7", "scale.one", "rows 48 to 95 of scales: every scale is 2^-7",
+     [](Backend& b) {
+       return spoiled(b, quantised("1x32", 1.0f, 0), [](NamedTensors& out) {
+         Tensor& scales = out.at("scales");
+         for (Index i = scales.elements() / 2; i < scales.elements(); ++i) {
+           put_scale(scales, i, 0x1p-7f);
+         }
+       });
+     }},
     {"every scale byte is 127, codes are right", "scale.one", "every scale is 1 (byte 127)",
      [](Backend& b) { return one_scale(b, quantised("1x32", 1.0f, 0), 0, false); }},
     {"every scale of small numbers is 1", "scale.one", "every scale is 1 (byte 127)",

@@ -8,6 +8,7 @@
 
 #include "golden/explain/product.h"
 #include "golden/explain/recover/blocks.h"
+#include "golden/explain/recover/model.h"
 
 namespace mxo {
 namespace {
@@ -133,6 +134,23 @@ std::optional<Claim> claim_one_scale(Output& scales, const std::vector<float>& a
                    (of_whole ? "; as well if amax is that of the whole tensor" : "");
   settle_where([](Index) { return true; }, scales, claim);
   return claim;
+}
+
+std::optional<Claim> claim_one_scale_in_part(Output& scales, const std::vector<float>& amax,
+                                             const ScaleRuleFound& rule, bool of_whole) {
+  const auto at = std::find(scales.marks.begin(), scales.marks.end(), Mark::differs);
+  if (at == scales.marks.end()) return std::nullopt;
+  const Index first = at - scales.marks.begin();
+  const double one = scale_value(*scales.actual, first);
+  if (!(one > 0.0) || std::isinf(one)) return std::nullopt;
+  const float most = *std::max_element(amax.begin(), amax.end());
+  if ((static_cast<double>(rule.stored(most)) == one) != of_whole || (of_whole && one != 1.0))
+    return std::nullopt;
+  return claim_model(
+      scales, [came = scales.came(first)](Index) { return came; }, "scale.one",
+      "every scale is " + in_words(*scales.actual, first) + ", whatever amax is" +
+          (of_whole ? "; as well if amax is that of the whole tensor" : ""),
+      kLeastBlocks);
 }
 
 std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {

@@ -15,6 +15,11 @@ namespace mxo {
 std::optional<Claim> claim_one_scale(Output& scales, const std::vector<float>& amax,
                                      const ScaleRuleFound* rule);
 
+/// The same in a part of the rows: 1, where the amax of the whole tensor gives that, too
+/// (`of_whole`), or a number that it does not give.
+std::optional<Claim> claim_one_scale_in_part(Output& scales, const std::vector<float>& amax,
+                                             const ScaleRuleFound& rule, bool of_whole);
+
 /// Blocks of x that are all zero, where all of these and no others have codes that are NaN, or
 /// scales that are wrong.
 std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs);

@@ -161,6 +161,7 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
   if (!owed) return claim_one_scale(scales, amax, nullptr);
   // A scale of 1 says that there is none sooner than whose amax it is.
   if (auto claim = claim_one_scale(scales, amax, &*owed)) return claim;
+  if (auto claim = claim_one_scale_in_part(scales, amax, *owed, true)) return claim;
   for (const AmaxWindow& window : other_windows(blocks, amax)) {
     const auto claim = claim_model(
         scales,
@@ -170,7 +171,7 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
         "scale.amax", std::string("amax is that of ") + window.words, 8);
     if (claim) return claim;
   }
-  return std::nullopt;
+  return claim_one_scale_in_part(scales, amax, *owed, false);
 }
 
 /// How the codes of a row fit one of some rules.
