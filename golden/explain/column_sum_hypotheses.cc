@@ -97,7 +97,7 @@ float folded(const Call& call, Index s, Index sums, Index column, const Fold& fo
   return fold(rows);
 }
 
-/// Whether some elements that differ, or the first of all, are what `fold` gives.
+/// Whether the first elements that differ are what `fold` gives.
 bool fits_some(const Call& call, const Output& o, const Fold& fold) {
   const Index columns = call.input("x").extent(1);
   const Index sums = o.expected->elements() / columns;

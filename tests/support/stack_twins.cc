@@ -6,92 +6,12 @@
 #include <limits>
 
 #include "formats/approximate.h"
+#include "tests/support/stack_steps.h"
 
 namespace mxo::test {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-/// Values of the codes 0 to 7F that are finite, and of no other.
-const std::vector<double>& values_of(Dtype format) {
-  static std::vector<std::vector<double>> tables(4);
-  std::vector<double>& table =
-      tables[static_cast<std::size_t>(format) - static_cast<std::size_t>(Dtype::e4m3)];
-  if (!table.empty()) return table;
-  const bool e5 = format == Dtype::e5m2 || format == Dtype::e5m2fnuz;
-  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
-  const int m = e5 ? 2 : 3;
-  const int bias = (e5 ? 15 : 7) + (fnuz ? 1 : 0);
-  const int finite = fnuz ? 128 : e5 ? 0x7C : 0x7F;
-  for (int code = 0; code < finite; ++code) {
-    const int field = code >> m;
-    const int fraction = code & ((1 << m) - 1);
-    table.push_back(field == 0 ? std::ldexp(fraction, 1 - bias - m)
-                               : std::ldexp((1 << m) + fraction, field - bias - m));
-  }
-  return table;
-}
-
-float largest(Dtype format) { return static_cast<float>(values_of(format).back()); }
-float fnuz_224(Dtype format) { return format == Dtype::e4m3fnuz ? 224.0f : largest(format); }
-
-/// max(NaN, a) as torch has it: NaN stays.
-float torch_amax(const Block& b) {
-  float amax = 0.0f;
-  for (const float x : b.x) {
-    if (std::isnan(x)) return x;
-    amax = std::max(amax, std::fabs(x));
-  }
-  return amax;
-}
-/// As fmaxf has it: NaN is dropped.
-float cuda_amax(const Block& b, float from = 0.0f) {
-  float amax = from;
-  for (const float x : b.x) amax = std::fmax(amax, std::fabs(x));
-  return amax;
-}
-
-/// torch.clamp(min=...) in f32: NaN stays.
-float torch_at_least(float v, float floor) { return std::isnan(v) || v > floor ? v : floor; }
-
-float in_type(float v, Dtype type) {
-  if (type == Dtype::bf16) return decode(encode<kBF16>(v));
-  return type == Dtype::f16 ? decode(encode<kF16>(v)) : v;
-}
-
-float up_by_log2(float v) { return std::exp2(std::ceil(std::log2(v))); }
-/// exp + (mantissa != 0), by frexp.
-float up_exactly(float v) {
-  if (std::isinf(v) || v == 0.0f) return v;
-  int e = 0;
-  return std::frexp(v, &e) == 0.5f ? v : std::ldexp(1.0f, e);
-}
-
-std::uint32_t bits_of(float v) { return bit_cast<std::uint32_t>(v); }
-
-/// torch's cast: no clamp before it.
-std::uint8_t torch_cast(float v, Dtype f) { return searched_code(v, f, false); }
-/// torch.clamp keeps NaN.
-std::uint8_t torch_clamped(float v, Dtype f, float max) {
-  return searched_code(std::isnan(v) ? v : std::min(std::max(v, -max), max), f, false);
-}
-/// fminf(fmaxf(v, -max), max).
-std::uint8_t clamped_up_last(float v, Dtype f, float max) {
-  return searched_code(std::fmin(std::fmax(v, -max), max), f, false);
-}
-/// fmaxf(-max, fminf(v, max)).
-std::uint8_t clamped_down_last(float v, Dtype f, float max) {
-  return searched_code(std::fmax(-max, std::fmin(v, max)), f, false);
-}
-/// The saturating conversion of the chip.
-std::uint8_t satfinite(float v, Dtype f) { return searched_code(v, f, true); }
-
-template <typename CodeOf>
-ScaledCodes with_codes(const Block& b, std::uint32_t scale, CodeOf code_of) {
-  ScaledCodes out{scale, {}};
-  for (const float x : b.x) out.codes.push_back(code_of(x));
-  return out;
-}
 
 ScaledCodes deepgemm_of(const Block& b, float sf, bool up) {
   if (up) {  // ceil_to_ue8m0: on the bits, clamped to 1 .. 254
@@ -379,29 +299,6 @@ constexpr StackTwin kTwins[] = {
 };
 
 }  // namespace
-
-std::uint8_t searched_code(float v, Dtype format, bool saturates) {
-  const bool fnuz = format == Dtype::e4m3fnuz || format == Dtype::e5m2fnuz;
-  const std::uint8_t nan = fnuz ? 0x80 : 0x7F;
-  if (std::isnan(v)) return nan;
-  const std::vector<double>& values = values_of(format);
-  const double m = std::fabs(static_cast<double>(v));
-  const std::size_t last = values.size() - 1;
-  const double step = values[last] - values[last - 1];
-  const double overflow = values[last] + 0.5 * step;
-  std::size_t code = last;
-  if (m > overflow || (m == overflow && last % 2 != 0)) {
-    if (!saturates && format != Dtype::e5m2) return nan;
-    if (!saturates) code = 0x7C;
-  } else if (m < values[last]) {
-    const auto above = std::upper_bound(values.begin(), values.end(), m);
-    const auto low = static_cast<std::size_t>(above - values.begin()) - 1;
-    const double middle = 0.5 * (values[low] + values[low + 1]);
-    code = m > middle || (m == middle && low % 2 != 0) ? low + 1 : low;
-  }
-  if (fnuz && code == 0) return 0;
-  return static_cast<std::uint8_t>(code | (std::signbit(v) ? 0x80u : 0u));
-}
 
 std::span<const StackTwin> stack_twins() { return kTwins; }
 

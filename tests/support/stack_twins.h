@@ -34,7 +34,4 @@ struct StackTwin {
 
 std::span<const StackTwin> stack_twins();
 
-/// The nearest code of |v|, ties to the even one; beyond the largest value what `saturates` says.
-std::uint8_t searched_code(float v, Dtype format, bool saturates);
-
 }  // namespace mxo::test
