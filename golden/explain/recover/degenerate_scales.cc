@@ -13,7 +13,7 @@
 namespace mxo {
 namespace {
 
-constexpr Index kLeastBlocks = 8;
+constexpr Index kLeastTold = 8;
 
 bool same_scale(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
@@ -123,7 +123,7 @@ std::optional<Claim> claim_one_scale(Output& scales, const std::vector<float>& a
     others += differs;
     most = std::max(most, a);
   }
-  if (others < kLeastBlocks) return std::nullopt;
+  if (others < kLeastTold) return std::nullopt;
   const double one = scale_value(*scales.actual, first);
   if (!(one > 0.0) || std::isinf(one)) return std::nullopt;
   const bool of_whole = rule != nullptr && static_cast<double>(rule->stored(most)) == one;
@@ -150,7 +150,7 @@ std::optional<Claim> claim_one_scale_in_part(Output& scales, const std::vector<f
       scales, [came = scales.came(first)](Index) { return came; }, "scale.one",
       "every scale is " + in_words(*scales.actual, first) + ", whatever amax is" +
           (of_whole ? "; as well if amax is that of the whole tensor" : ""),
-      kLeastBlocks);
+      kLeastTold);
 }
 
 std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
@@ -167,7 +167,7 @@ std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& ou
   const std::vector<float> amax = amax_of(*blocks);
   const std::vector<Content> contents = contents_of(*blocks, amax);
   if (std::count(contents.begin(), contents.end(), Content::zeros) == 0 ||
-      std::count(contents.begin(), contents.end(), Content::numbers) < kLeastBlocks) {
+      std::count(contents.begin(), contents.end(), Content::numbers) < kLeastTold) {
     return {};
   }
   const Index scale = scale_of_zeros(*scales, contents);
