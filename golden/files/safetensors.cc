@@ -24,6 +24,8 @@ void read_exactly(std::ifstream& in, const std::string& path, void* to, std::uin
   if (!in) malformed(path, at, "cannot read " + std::to_string(bytes) + " bytes");
 }
 
+bool is_of_text(unsigned char c) { return (c >= 0x20 && c < 0x7F) || (c >= '\t' && c <= '\r'); }
+
 /// Names files of other kinds, for a header length that no safetensors file has: a length such as
 /// 640 begins with the bytes of a pickle, too.
 void refuse_known_strangers(const std::string& path, const std::array<unsigned char, 8>& start) {
@@ -35,6 +37,8 @@ void refuse_known_strangers(const std::string& path, const std::array<unsigned c
     kind = "a pickle, as torch.save once wrote";
   } else if (bytes.starts_with("\x93NUMPY")) {
     throw Error(Fault::file, path + ": found a NumPy array; its name must end in .npy");
+  } else if (std::all_of(start.begin(), start.end(), is_of_text)) {
+    throw Error(Fault::file, path + ": found text, needs safetensors or .npy");
   }
   if (kind == nullptr) return;
   throw Error(Fault::file, path + ": found " + kind +

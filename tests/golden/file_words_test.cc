@@ -59,6 +59,12 @@ TEST(FileWords, NameTheKindOfAStranger) {
   }
   EXPECT_EQ(said_of(std::string("\x93NUMPY\1\0", 8)),
             "found a NumPy array; its name must end in .npy");
+  const std::string text = "found text, needs safetensors or .npy";
+  EXPECT_EQ(said_of("{\"a\": 1}"), text);
+  EXPECT_EQ(said_of("\t\r\n ~x,y"), text);
+  for (const char other : {'\x08', '\x0E', '\x1F', '\x7F'}) {
+    EXPECT_EQ(said_of(std::string("1.5,2.5") + other).find(text), std::string::npos);
+  }
 }
 
 TEST(FileWords, CountTheBytesOfAHeader) {

@@ -32,6 +32,20 @@ inline Planted altered(Backend& b, const Call& call, std::initializer_list<const
   return planted(b, call, wrong);
 }
 
+/// The answer with another value of one parameter.
+inline Planted with_setting(Backend& b, const Call& call, const char* key, const char* value) {
+  Call wrong = call;
+  wrong.set.set(key, value);
+  return planted(b, call, wrong);
+}
+
+/// quantize of random f32 [96, 512].
+inline Call quantize_call(const char* block) {
+  NamedTensors in;
+  in.emplace("x", random_floats({96, 512}, 7));
+  return make_call("quantize", in, with({{"block", block}}));
+}
+
 inline void expect_named(const PlantedFault& fault) {
   const auto backend = make_cpu_backend();
   const Planted p = fault.plant(*backend);

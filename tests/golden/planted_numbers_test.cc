@@ -76,12 +76,6 @@ Planted held(Backend& b, const char* op, bool gate, bool up) {
   return planted(b, gated(op, "3"), wrong);
 }
 
-Planted with_setting(Backend& b, const Call& call, const char* key, const char* value) {
-  Call wrong = call;
-  wrong.set.set(key, value);
-  return planted(b, call, wrong);
-}
-
 Call route() {
   NamedTensors in;
   in.emplace("logits", random_floats({64, 16}, 7));

@@ -161,6 +161,16 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
       if (count < lines) rows(words, count);
     }
     if (lines > 1) rows("its column in all rows of blocks", lines);
+    const auto running = [&](const char* words, Index every) {
+      AmaxWindow w{words, amax};
+      for (Index s = 1; s < n; ++s) {
+        float& m = w.amax[static_cast<std::size_t>(s)];
+        if (s % every != 0) m = joined(m, w.amax[static_cast<std::size_t>(s - 1)]);
+      }
+      list.push_back(std::move(w));
+    };
+    if (columns > 1) running("its block and all before it in the row, not begun anew", columns);
+    running("its block and all before it in the tensor, not begun anew", n);
   }
   float most = 0.0f;
   for (const float v : amax) most = joined(most, v);
