@@ -13,13 +13,14 @@
 #include "golden/museum/judged.h"
 #include "golden/museum/operands.h"
 #include "golden/museum/trigger.h"
+#include "tests/support/captures.h"
 
 namespace mxo {
 namespace {
 
 /// Rows of the table of docs/museum.md.
 std::vector<std::string> rows_of_the_docs() {
-  std::ifstream file(MXO_TEST_DATA "/../../docs/museum.md");
+  std::ifstream file(test::in_the_tree("docs/museum.md"));
   std::vector<std::string> rows;
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with("| ") && !line.starts_with("| #")) rows.push_back(line);

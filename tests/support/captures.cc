@@ -67,13 +67,15 @@ class ScratchFile {
 
 }  // namespace
 
+fs::path in_the_tree(std::string_view name) { return fs::path(MXO_SOURCE_TREE) / name; }
+
 const TensorFile& capture(std::string_view name) {
   static std::mutex guard;
   static std::map<std::string, TensorFile, std::less<>> known;
   const std::lock_guard lock(guard);
   const auto found = known.find(name);
   if (found != known.end()) return found->second;
-  const fs::path plain = fs::path(MXO_TEST_DATA) / (std::string(name) + ".safetensors");
+  const fs::path plain = in_the_tree("tests/data") / (std::string(name) + ".safetensors");
   TensorFile file =
       fs::exists(plain)
           ? read_safetensors(plain)

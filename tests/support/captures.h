@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
 #include "golden/files/safetensors.h"
 
 namespace mxo::test {
+
+/// A file of the project, as "docs/museum.md".
+std::filesystem::path in_the_tree(std::string_view name);
 
 /// tests/data/<name>.safetensors, or the same with .xz; read once in a process.
 const TensorFile& capture(std::string_view name);
