@@ -117,6 +117,7 @@ __global__ void gradient_kernel(Matrix<const G> dout, Slots slots, const std::in
 /// A term of dweights; row r of the sum is slot r % k of token r / k.
 template <typename R, typename G>
 struct WeightTerm {
+  static constexpr int kAtOnce = 8;
   Matrix<const R> rows;
   Matrix<const G> dout;
   Slots slots;

@@ -16,7 +16,7 @@ struct RowOfVector {
 };
 
 /// The block computes a tile of terms with neighbours in neighbouring threads, as they lie in
-/// memory; then each thread adds up one row of the tile.
+/// memory, Term::kAtOnce under way; then each thread adds up one row of the tile.
 template <typename Term, typename Write>
 __global__ void __launch_bounds__(kSumRows)
     sum_rows_kernel(Index rows, Index columns, Term term, Write write) {
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kSumRows)
   float total = 0.0f;
   for (Index first = 0; first < columns; first += kSumColumns) {
     const int lane = thread % kSumColumns;
-#pragma unroll 8
+#pragma unroll Term::kAtOnce
     for (int i = thread / kSumColumns; i < kSumRows; i += kSumRows / kSumColumns) {
       const bool inside = first_row + i < rows && first + lane < columns;
       tile[i][lane] = inside ? term(first_row + i, first + lane) : 0.0f;

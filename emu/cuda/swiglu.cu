@@ -15,6 +15,7 @@ constexpr int kNeighbours = 8;
 /// Element (r, f) of the gate: of a plain one in few registers, of any other by its rule.
 template <typename X>
 struct Gate {
+  static constexpr int kAtOnce = 4;
   Matrix<const X> x;
   Index width;
 
@@ -28,6 +29,7 @@ struct Gate {
 };
 template <typename X>
 struct RuledGate {
+  static constexpr int kAtOnce = 1;  // long code: four copies run slower (bench/RESULTS.md)
   Matrix<const X> x;
   Index width;
   GateRule rule;
@@ -61,6 +63,7 @@ void visit_gate(const Operand& x, const GateRule& rule, Index width, Fn&& run) {
 
 template <typename Gate, typename Y>
 struct Forward {
+  static constexpr int kAtOnce = Gate::kAtOnce;
   Gate gate;
   TensorView<const float, 1> probs;
   bool weighted;
@@ -74,6 +77,7 @@ struct Forward {
 
 template <typename Gate, typename Dy, typename Dx>
 struct Gradients {
+  static constexpr int kAtOnce = Gate::kAtOnce;
   Gate gate;
   Matrix<const Dy> dy;
   TensorView<const float, 1> probs;
@@ -92,6 +96,7 @@ struct Gradients {
 /// A term of dprobs: what the gate gave, times dy.
 template <typename Gate, typename Dy>
 struct ProbabilityTerm {
+  static constexpr int kAtOnce = 2 * Gate::kAtOnce;
   Gate gate;
   Matrix<const Dy> dy;
   __device__ float operator()(Index r, Index f) const {
@@ -106,7 +111,7 @@ __global__ void each_kernel(Index rows, Index columns, Each each) {
   const Index strips = ceil_div(columns, kThreads);
   const Index f = static_cast<Index>(blockIdx.x) % strips * kThreads + threadIdx.x;
   if (f >= columns) return;
-#pragma unroll
+#pragma unroll Each::kAtOnce
   for (int i = 0; i < kRows; ++i) {
     const Index r = static_cast<Index>(blockIdx.x) / strips * kRows + i;
     if (r < rows) each(r, f);
