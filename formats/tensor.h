@@ -6,27 +6,34 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include "formats/any_view.h"
 
 namespace mxo {
 
-/// Contiguous elements of one type, zero at birth, aligned to 64 bytes.
+/// Contiguous elements of one type, zero at birth, aligned to 64 bytes.  Without a shape it has no
+/// memory, as one that was moved from: to be copied or assigned, and no operand.
 class Tensor {
  public:
   Tensor() = default;
   Tensor(Dtype dtype, std::vector<Index> shape) : dtype_(dtype), shape_(std::move(shape)) {
-    bytes_ = static_cast<std::size_t>(elements()) * size_of(dtype_);
-    memory_.reset(static_cast<std::byte*>(::operator new[](bytes_ + 1, kAlignment)));
+    allocate();
     std::memset(memory_.get(), 0, bytes_);
   }
-  Tensor(const Tensor& other) : Tensor(other.dtype_, other.shape_) {
-    if (bytes_ > 0) std::memcpy(memory_.get(), other.memory_.get(), bytes_);
+  Tensor(const Tensor& other) : dtype_(other.dtype_), shape_(other.shape_) {
+    if (!other.memory_) return;
+    allocate();
+    std::memcpy(memory_.get(), other.memory_.get(), bytes_);
   }
   Tensor& operator=(const Tensor& other) { return *this = Tensor(other); }
-  Tensor(Tensor&&) = default;
-  Tensor& operator=(Tensor&&) = default;
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor&& other) noexcept {
+    Tensor taken(std::move(other));
+    swap(taken);
+    return *this;
+  }
 
   Dtype dtype() const { return dtype_; }
   const std::vector<Index>& shape() const { return shape_; }
@@ -66,6 +73,17 @@ class Tensor {
   struct Release {
     void operator()(std::byte* memory) const { ::operator delete[](memory, kAlignment); }
   };
+
+  void allocate() {
+    bytes_ = static_cast<std::size_t>(elements()) * size_of(dtype_);
+    memory_.reset(static_cast<std::byte*>(::operator new[](bytes_ + 1, kAlignment)));
+  }
+  void swap(Tensor& other) noexcept {
+    std::swap(dtype_, other.dtype_);
+    std::swap(shape_, other.shape_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(memory_, other.memory_);
+  }
 
   template <typename Void>
   AnyView<Void> view(Void* data) const {

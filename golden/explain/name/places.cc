@@ -117,8 +117,8 @@ std::string ranges_in_words(std::string_view noun, const std::vector<Index>& sor
     const std::vector<Run> kept = runs_of(rest);
     if (kept.empty() || kept.size() > kShown) continue;
     if (rest.size() == 1) {
-      return "every " + std::to_string(period) + (period == 2 ? "nd " : "th ") + std::string(noun) +
-             " from " + std::to_string(sorted.front());
+      return "every " + std::to_string(period) + (period % 10 == 2 ? "nd " : "th ") +
+             std::string(noun) + " from " + std::to_string(sorted.front());
     }
     return plural + listed(kept, " to ", " and ") + " of every " + std::to_string(period);
   }

@@ -1,0 +1,225 @@
+// What differences look like, in words, where no cause is known.
+#include "golden/explain/name/pattern.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "formats/tensor.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+Tensor made(Index rows, const std::vector<float>& values) {
+  Tensor t(Dtype::f32, {rows, static_cast<Index>(values.size()) / rows});
+  std::copy(values.begin(), values.end(), t.as<float>());
+  return t;
+}
+
+/// The words for rows of which what is expected and what came are given.
+std::string words(Index rows, const std::vector<float>& expected, const std::vector<float>& came) {
+  const Tensor wanted = made(rows, expected);
+  const Tensor actual = made(rows, came);
+  return pattern_of(make_output(Call{"op", {}, {}}, "y", wanted, actual));
+}
+
+/// For 3, 4, 5 and so on, eight of them, of which the first came as others.
+std::string of_eight(const std::vector<float>& first) {
+  std::vector<float> expected{3, 4, 5, 6, 7, 8, 9, 10};
+  std::vector<float> came = expected;
+  std::copy(first.begin(), first.end(), came.begin());
+  return words(1, expected, came);
+}
+
+/// For 1 to 24 in a row, each as `change` gives it.
+template <typename Change>
+std::string of_many(const Change& change) {
+  std::vector<float> expected;
+  std::vector<float> came;
+  for (int i = 1; i <= 24; ++i) {
+    expected.push_back(static_cast<float>(i));
+    came.push_back(change(static_cast<float>(i)));
+  }
+  return words(1, expected, came);
+}
+
+TEST(Pattern, SaysNothingWhereNothingDiffers) {
+  EXPECT_EQ(of_eight({}), "");
+  EXPECT_EQ(words(1, {kNaN, 1}, {-kNaN, 1}), "") << "NaN is one value";
+}
+
+TEST(Pattern, CountsElementsAndTheirShareOfThePlace) {
+  EXPECT_EQ(of_eight({2.5f}), "1 element differs in element 0 of y; 15.5 dB among them");
+  EXPECT_EQ(of_eight({2.5f, 3.25f}),
+            "2 elements differ in elements 0 to 1 of y; 14.8 dB among them");
+  // A box of two by two, of which three differ.
+  EXPECT_EQ(words(2, {1, 1, 1, 1}, {1, 2, 2, 2.5f}),
+            "3 elements differ in all of y; 75 % of the elements there; -1.5 dB among them");
+  std::vector<float> expected(400, 1.0f);
+  std::vector<float> came = expected;
+  for (std::size_t i = 0; i < 20; ++i) came[i * 21] = i % 2 == 0 ? 3.0f : 0.5f;
+  EXPECT_EQ(words(20, expected, came),
+            "20 elements differ in all of y; 5 % of the elements there; -3.2 dB among them");
+  expected.assign(101 * 101, 1.0f);
+  came = expected;
+  for (std::size_t i = 0; i < 101; ++i) came[i * 102] = i % 2 == 0 ? 3.0f : 0.5f;
+  EXPECT_EQ(
+      words(101, expected, came),
+      "101 elements differ in all of y; less than 1 % of the elements there; -3.3 dB among them");
+}
+
+TEST(Pattern, NamesAShareBelowNineTenths) {
+  EXPECT_EQ(words(2, {1, 1, 1, 1}, {2, 1, 1, 2}),
+            "2 elements differ in all of y; 50 % of the elements there; 0.0 dB among them");
+  EXPECT_EQ(words(2, std::vector<float>(10, 1.0f), {2, 2, 2, 2, 2, 2, 2, 2, 2, 1}),
+            "9 elements differ in all of y; all are larger in magnitude; 0.0 dB among them");
+  std::vector<float> expected(100 * 100, 1.0f);
+  std::vector<float> came = expected;
+  for (std::size_t i = 0; i < 100; ++i) came[i * 101] = i % 2 == 0 ? 3.0f : 0.5f;
+  EXPECT_EQ(words(100, expected, came),
+            "100 elements differ in all of y; 1 % of the elements there; -3.2 dB among them");
+}
+
+TEST(Pattern, NamesNaNsAndInfinities) {
+  EXPECT_EQ(of_eight({kInf}), "1 element differs in element 0 of y; all are infinite");
+  EXPECT_EQ(of_eight({kNaN, kNaN, 0, 0}),
+            "4 elements differ in elements 0 to 3 of y; 2 of 4 are NaN where a number is expected; "
+            "2 of 4 are zero; 0.0 dB among them")
+      << "of two numbers both are zero";
+  EXPECT_EQ(words(1, {kNaN, kNaN, 3, 4}, {1, 1, 0, 0}),
+            "4 elements differ in all of y; 2 of 4 are numbers where NaN is expected; 2 of 4 are "
+            "zero; 0.0 dB among them");
+  EXPECT_EQ(of_eight({kNaN, kNaN}),
+            "2 elements differ in elements 0 to 1 of y; all are NaN where a number is expected");
+  EXPECT_EQ(of_eight({kNaN, 2}),
+            "2 elements differ in elements 0 to 1 of y; 1 of 2 are NaN where a number is expected; "
+            "6.0 dB among them");
+  EXPECT_EQ(words(1, {kNaN, kNaN, 3}, {1, kNaN, 4}),
+            "2 elements differ in elements 0 and 2 of y; 1 of 2 are numbers where NaN is expected; "
+            "9.5 dB among them");
+  EXPECT_EQ(of_eight({kInf, kInf}), "2 elements differ in elements 0 to 1 of y; all are infinite");
+  EXPECT_EQ(words(1, {kInf, 2}, {1, 3}), "2 elements differ in all of y; 6.0 dB among them");
+}
+
+TEST(Pattern, NamesZerosAndSigns) {
+  EXPECT_EQ(of_eight({0, 0, 4}),
+            "3 elements differ in elements 0 to 2 of y; 2 of 3 are zero; 2.8 dB among them");
+  EXPECT_EQ(of_eight({0, 3}), "2 elements differ in elements 0 to 1 of y; 3.9 dB among them")
+      << "half of them is too few";
+  EXPECT_EQ(
+      of_eight({-3, -4, 4}),
+      "3 elements differ in elements 0 to 2 of y; 2 of 3 have the other sign; -3.0 dB among them");
+  EXPECT_EQ(of_eight({-3, 3}), "2 elements differ in elements 0 to 1 of y; -1.7 dB among them");
+  EXPECT_EQ(of_eight({0, 0, 0, 0, 0}),
+            "5 elements differ in elements 0 to 4 of y; all are zero; 0.0 dB among them");
+}
+
+TEST(Pattern, NamesNoSizeWhereSignsAloneDiffer) {
+  EXPECT_EQ(of_eight({-3, -4, -5, -6, -7}),
+            "5 elements differ in elements 0 to 4 of y; all have the other sign; only bit 31; -6.0 "
+            "dB among them");
+}
+
+TEST(Pattern, NamesNoRatioToNothing) {
+  EXPECT_EQ(words(1, {0, 0}, {1, 2}), "2 elements differ in all of y");
+  EXPECT_EQ(words(1, {0.25f, 0.5f}, {0.75f, 0.75f}),
+            "2 elements differ in all of y; 0.0 dB among them");
+}
+
+TEST(Pattern, NamesNeighbours) {
+  const auto up = [](float x) { return std::nextafter(x, kInf); };
+  const auto down = [](float x) { return std::nextafter(x, 0.0f); };
+  EXPECT_EQ(of_many(up),
+            "24 elements differ in all of y; all are neighbours of what is expected, all larger in "
+            "magnitude; only bit 0; 140.7 dB among them");
+  EXPECT_EQ(of_many(down),
+            "24 elements differ in all of y; all are neighbours of what is expected, all smaller "
+            "in magnitude; 141.1 dB among them");
+  EXPECT_EQ(of_many([&](float x) { return x < 4 ? up(x) : down(x); }),
+            "24 elements differ in all of y; all are neighbours of what is expected, larger and "
+            "smaller; 141.1 dB among them");
+  EXPECT_EQ(of_many([&](float x) { return x < 3 ? 2 * x : up(x); }),
+            "24 elements differ in all of y; 22 of 24 are neighbours of what is expected, all "
+            "larger in magnitude; 29.9 dB among them")
+      << "22 of 24";
+  EXPECT_EQ(of_many([&](float x) { return x < 4 ? 2 * x : up(x); }),
+            "24 elements differ in all of y; all are larger in magnitude; 25.4 dB among them")
+      << "21 of 24 are too few";
+}
+
+TEST(Pattern, NineOfTenNeighboursAreEnough) {
+  std::vector<float> expected;
+  std::vector<float> came;
+  for (int i = 1; i <= 10; ++i) {
+    expected.push_back(static_cast<float>(i));
+    came.push_back(i == 1 ? 7.0f : std::nextafter(static_cast<float>(i), kInf));
+  }
+  EXPECT_EQ(words(1, expected, came),
+            "10 elements differ in all of y; 9 of 10 are neighbours of what is expected, all "
+            "larger in magnitude; 10.2 dB among them");
+}
+
+TEST(Pattern, NamesTheSideThatAllLieOn) {
+  EXPECT_EQ(
+      of_eight({3.5f, 5, 6, 8, 9}),
+      "5 elements differ in elements 0 to 4 of y; all are larger in magnitude; 11.1 dB among them");
+  EXPECT_EQ(of_eight({3.5f, 5, 6, 8}),
+            "4 elements differ in elements 0 to 3 of y; 11.3 dB among them")
+      << "four may all be larger by chance";
+  EXPECT_EQ(
+      of_eight({2.5f, 3, 4, 4, 1}),
+      "5 elements differ in elements 0 to 4 of y; all are smaller in magnitude; 5.0 dB among them");
+  EXPECT_EQ(of_eight({2.5f, 3, 4, 4}),
+            "4 elements differ in elements 0 to 3 of y; 11.3 dB among them");
+}
+
+TEST(Pattern, NamesTheOnlyBitThatDiffers) {
+  EXPECT_EQ(words(1, {1, 2, 5}, {1.5f, 3, 5}),
+            "2 elements differ in elements 0 to 1 of y; only bit 22; 6.0 dB among them");
+  EXPECT_EQ(words(1, {1, 2, 5}, {1.5f, 2.5f, 5}),
+            "2 elements differ in elements 0 to 1 of y; 10.0 dB among them");
+}
+
+TEST(Pattern, NamesAFactorThatNearlyHolds) {
+  const auto nearly = [](float by) {
+    return [by](float x) { return x * by + (std::fmod(x, 2.0f) < 1 ? 0.01f : -0.01f); };
+  };
+  EXPECT_EQ(of_many(nearly(0.5f)),
+            "24 elements differ in all of y; all are smaller in magnitude; 6.0 dB among them; they "
+            "are nearly what is expected times 0.5");
+  EXPECT_EQ(of_many(nearly(1.01f)),
+            "23 elements differ in elements 1 to 23 of y; all are larger in magnitude; 39.9 dB "
+            "among them")
+      << "a factor of nearly one is none";
+  EXPECT_EQ(of_many([](float x) { return x * (std::fmod(x, 2.0f) < 1 ? 0.5f : 0.6f); }),
+            "24 elements differ in all of y; all are smaller in magnitude; 6.8 dB among them");
+  const auto times = [](int n, float by, float unit = 1.0f) {
+    std::vector<float> expected;
+    std::vector<float> came;
+    for (int i = 1; i <= n; ++i) {
+      expected.push_back(static_cast<float>(i) * unit);
+      came.push_back(expected.back() * by);
+    }
+    return words(1, expected, came);
+  };
+  EXPECT_EQ(times(16, 0.25f),
+            "16 elements differ in all of y; all are smaller in magnitude; 2.4 dB among them; they "
+            "are nearly what is expected times 0.25");
+  EXPECT_NE(times(16, 0.25f, 0x1p-8f).find("times 0.25"), std::string::npos) << "of small numbers";
+  EXPECT_EQ(times(15, 0.25f),
+            "15 elements differ in all of y; all are smaller in magnitude; 2.4 dB among them")
+      << "fewer than 16";
+  EXPECT_EQ(times(16, 0.0f), "16 elements differ in all of y; all are zero; 0.0 dB among them")
+      << "zeros are no multiple";
+  EXPECT_EQ(of_eight({6, 8, 10, 12, 14, 16, 18, 20}),
+            "8 elements differ in all of y; all are larger in magnitude; 0.0 dB among them")
+      << "fewer than 16";
+}
+
+}  // namespace
+}  // namespace mxo

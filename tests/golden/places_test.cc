@@ -1,0 +1,172 @@
+// Where elements lie, in words: runs, periods, groups.
+#include "golden/explain/name/places.h"
+
+#include <gtest/gtest.h>
+
+namespace mxo {
+namespace {
+
+std::vector<Index> from_to(Index first, Index last, Index step = 1) {
+  std::vector<Index> list;
+  for (Index i = first; i <= last; i += step) list.push_back(i);
+  return list;
+}
+
+/// An output of a shape; its values do not matter here.
+Output output(Index rows, Index columns, std::vector<Index> ends = {}) {
+  Output y;
+  y.name = "y";
+  y.rows = rows;
+  y.columns = columns;
+  y.owed = ends.empty() ? rows : ends.back();
+  y.ends = std::move(ends);
+  return y;
+}
+
+TEST(Places, RunsOfNeighboursAreCounted) {
+  EXPECT_EQ(runs({}), 0);
+  EXPECT_EQ(runs({4}), 1);
+  EXPECT_EQ(runs({4, 5, 6, 8, 10, 11}), 3);
+}
+
+TEST(Places, FourRunsAreWrittenOut) {
+  EXPECT_EQ(ranges({7}), "7");
+  EXPECT_EQ(ranges({1, 2, 3, 7}), "1-3, 7");
+  EXPECT_EQ(ranges({1, 3, 5, 9}), "1, 3, 5, 9");
+  EXPECT_EQ(ranges({1, 2, 9, 20, 33, 50}), "6 of 1-50") << "five runs, no period";
+  EXPECT_EQ(ranges_in_words("row", {7}), "row 7");
+  EXPECT_EQ(ranges_in_words("row", {7, 8}), "rows 7 to 8");
+  EXPECT_EQ(ranges_in_words("row", {1, 3, 5, 9}), "rows 1, 3, 5 and 9");
+  EXPECT_EQ(ranges_in_words("row", {1, 2, 7, 9}), "rows 1 to 2, 7 and 9");
+  EXPECT_EQ(ranges_in_words("row", {1, 2, 9, 20, 33, 50}), "6 rows between 1 and 50");
+}
+
+TEST(Places, ThingsThatComeBackAreWrittenAsAPeriod) {
+  EXPECT_EQ(ranges(from_to(1, 19, 2)), "1 mod 2");
+  EXPECT_EQ(ranges_in_words("column", from_to(1, 19, 2)), "every 2nd column from 1");
+  EXPECT_EQ(ranges_in_words("row", from_to(5, 85, 16)), "every 16th row from 5");
+  EXPECT_EQ(ranges(from_to(37, 117, 16)), "5 mod 16") << "the first periods have none";
+  EXPECT_EQ(ranges_in_words("row", from_to(5, 165, 32)), "every 32nd row from 5");
+  std::vector<Index> halves;
+  for (Index i = 0; i < 100; ++i) {
+    if (i % 16 >= 8 && i % 16 <= 10) halves.push_back(i);
+  }
+  EXPECT_EQ(ranges(halves), "8-10 mod 16");
+  EXPECT_EQ(ranges_in_words("row", halves), "rows 8 to 10 of every 16");
+}
+
+TEST(Places, APeriodLacksNoMoreThanItsEnds) {
+  // Of every fourth, six times: one or two may lack, and three quarters must be there.
+  std::vector<Index> list = from_to(2, 42, 4);  // eleven periods
+  list.erase(list.begin() + 3);
+  EXPECT_EQ(ranges(list), "2 mod 4");
+  list.erase(list.begin() + 5);
+  EXPECT_EQ(ranges(list), "2 mod 4");
+  list.erase(list.begin() + 7);
+  EXPECT_EQ(ranges(list), "8 of 2-42") << "three lack";
+  EXPECT_EQ(ranges({0, 2, 4, 6, 8}), "0 mod 2");
+  EXPECT_EQ(ranges({0, 3, 6, 9, 12}), "5 of 0-12") << "threes are no period of a kernel";
+  EXPECT_EQ(ranges({0, 5, 64, 69, 71}), "5 of 0-71") << "two periods are too few";
+}
+
+TEST(Places, APeriodIsSeenThreeTimesAndMostlyWhole) {
+  EXPECT_EQ(ranges({0, 2, 5, 8, 10, 13, 16, 18, 21}), "0, 2, 5 mod 8") << "three times";
+  EXPECT_EQ(ranges({0, 3, 8, 16, 19, 24}), "6 of 0-24") << "of 3 mod 8 half lacks";
+  EXPECT_EQ(ranges({0, 2, 6, 8, 12, 14}), "0 mod 2") << "three quarters";
+  EXPECT_EQ(ranges({0, 3, 4, 11, 16, 19}), "6 of 0-19") << "three fifths of two remainders";
+  std::vector<Index> twenty = from_to(2, 78, 4);
+  for (const int at : {12, 8, 4}) twenty.erase(twenty.begin() + at);
+  EXPECT_EQ(ranges(twenty), "17 of 2-78") << "three lack, though few of twenty";
+}
+
+TEST(Places, APeriodMayHaveFourRuns) {
+  std::vector<Index> four;
+  std::vector<Index> five;
+  for (Index i = 0; i < 96; ++i) {
+    const Index k = i % 32;
+    if (k == 0 || k == 5 || k == 11 || k == 13) four.push_back(i);
+    if (k == 0 || k == 5 || k == 11 || k == 13 || k == 22) five.push_back(i);
+  }
+  EXPECT_TRUE(is_pattern(four));
+  EXPECT_EQ(ranges(four), "0, 5, 11, 13 mod 32");
+  EXPECT_EQ(ranges_in_words("row", four), "rows 0, 5, 11 and 13 of every 32");
+  EXPECT_FALSE(is_pattern(five));
+  EXPECT_EQ(ranges(five), "15 of 0-86");
+  EXPECT_EQ(ranges_in_words("row", five), "15 rows between 0 and 86");
+}
+
+TEST(Places, PatternsAreFewRunsOrAPeriod) {
+  EXPECT_TRUE(is_pattern({1, 3, 7, 12}));
+  EXPECT_FALSE(is_pattern({1, 3, 7, 12, 20}));
+  EXPECT_TRUE(is_pattern(from_to(3, 99, 8)));
+  EXPECT_FALSE(is_pattern({0, 5, 64, 69, 71}));
+}
+
+TEST(Places, AllOfAnOutputHasNoRanges) {
+  const Place all = place_of(output(4, 8), from_to(0, 3), from_to(0, 7));
+  EXPECT_EQ(all.words, "all of y");
+  EXPECT_EQ(all.where.tensor, "y");
+  EXPECT_EQ(all.where.rows + all.where.columns + all.where.groups, "");
+  EXPECT_FALSE(all.one());
+  EXPECT_EQ(all.hold(), " hold ");
+  EXPECT_EQ(all.rows, from_to(0, 3));
+  EXPECT_EQ(all.columns, from_to(0, 7));
+}
+
+TEST(Places, RowsAndColumnsAreNamed) {
+  const Output y = output(4, 8);
+  const Place row = place_of(y, {2}, from_to(0, 7));
+  EXPECT_EQ(row.words, "row 2 of y");
+  EXPECT_EQ(row.where.rows, "2");
+  EXPECT_EQ(row.where.columns, "");
+  EXPECT_TRUE(row.one());
+  EXPECT_EQ(row.hold(), " holds ");
+  const Place column = place_of(y, from_to(0, 3), {5});
+  EXPECT_EQ(column.words, "column 5 of y");
+  EXPECT_EQ(column.where.columns, "5");
+  EXPECT_TRUE(column.one());
+  EXPECT_EQ(place_of(y, {1, 2}, {5, 6}).words, "columns 5 to 6 of rows 1 to 2 of y");
+  EXPECT_FALSE(place_of(y, {1, 2}, {5, 6}).one());
+  const Place element = place_of(output(1, 8), {0}, {3});
+  EXPECT_EQ(element.words, "element 3 of y");
+  EXPECT_TRUE(element.one());
+}
+
+TEST(Places, GroupsAreNamedWholeOrByTheirRows) {
+  const Output y = output(12, 8, {3, 3, 7, 10});
+  const Place whole = place_of(y, from_to(3, 6), from_to(0, 7));
+  EXPECT_EQ(whole.words, "all of group 2 of y");
+  EXPECT_EQ(whole.where.groups, "2");
+  EXPECT_EQ(whole.where.rows, "3-6");
+  EXPECT_EQ(place_of(y, from_to(3, 6), {1}).words, "column 1 of group 2 of y");
+  EXPECT_EQ(place_of(y, from_to(0, 6), from_to(0, 7)).words, "all of groups 0 and 2 of y");
+  EXPECT_EQ(place_of(y, {4, 5}, from_to(0, 7)).words, "rows 4 to 5 of group 2 of y");
+  EXPECT_EQ(place_of(y, {0}, from_to(0, 7)).words, "row 0 of group 0 of y");
+  EXPECT_EQ(place_of(output(4, 8, {2, 4}), {3}, from_to(0, 7)).words, "row 3 of group 1 of y");
+  EXPECT_EQ(place_of(y, {2, 3, 4}, from_to(0, 7)).words, "rows 2 to 4 of y");
+  EXPECT_EQ(place_of(y, {2, 3, 4}, from_to(0, 7)).where.groups, "0, 2");
+  EXPECT_EQ(place_of(y, from_to(0, 9), from_to(0, 7)).words, "all of y") << "all that are owed";
+  EXPECT_EQ(place_of(output(4, 8, {4}), {1}, from_to(0, 7)).words, "row 1 of y") << "one group";
+}
+
+TEST(Places, RowsOfAnExpertAreItsOwn) {
+  Output dw = output(12, 8, {4, 8, 12});
+  dw.group = "expert";
+  EXPECT_EQ(place_of(dw, {5, 6}, from_to(0, 7)).words, "rows 1 to 2 of expert 1 of y");
+  EXPECT_EQ(place_of(dw, {1}, from_to(0, 7)).words, "row 1 of expert 0 of y");
+  EXPECT_EQ(place_of(dw, from_to(8, 11), from_to(0, 7)).words, "all of expert 2 of y");
+}
+
+TEST(Places, ElementsThatHoldAreCounted) {
+  const Output y = output(4, 8);
+  const Place place = place_of(y, [](Index i) { return i == 9 || i == 11 || i == 19; });
+  EXPECT_EQ(place.elements, 3);
+  EXPECT_EQ(place.rows, (std::vector<Index>{1, 2}));
+  EXPECT_EQ(place.columns, (std::vector<Index>{1, 3}));
+  EXPECT_EQ(place.words, "columns 1 and 3 of rows 1 to 2 of y");
+  EXPECT_EQ(marked({0, 1, 0, 1, 1}), (std::vector<Index>{1, 3, 4}));
+  EXPECT_EQ(marked({1, 0}), (std::vector<Index>{0}));
+}
+
+}  // namespace
+}  // namespace mxo

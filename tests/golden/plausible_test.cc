@@ -1,0 +1,181 @@
+// What a trial gives: enough, in a place, and by a cause of its kind.
+#include "golden/explain/plausible.h"
+
+#include <gtest/gtest.h>
+
+namespace mxo {
+namespace {
+
+/// A trial of some rows of an output with four columns: '.' holds nothing that differs, 'x' differs
+/// and is given, 'o' differs and is not, 'b' the model alters though it came right.
+struct Made {
+  explicit Made(const std::string& rows, Index first = 0, Index step = 1) {
+    Credit c;
+    Patch patch;
+    Index row = first;
+    for (const char kind : rows) {
+      patch.rows.push_back(row);
+      row += step;
+      c.seen += kind == 'x' || kind == 'o' ? 4 : 0;
+      c.fixed += kind == 'x' ? 4 : 0;
+      c.broken += kind == 'o' || kind == 'b' ? 4 : 0;
+      c.hits += kind == 'x';
+      c.misses += kind == 'o' || kind == 'b';
+      c.mask.insert(c.mask.end(), 4, kind == 'x');
+    }
+    patch.columns = {0, 1, 2, 3};
+    add(std::move(patch), std::move(c));
+  }
+  void add(Patch patch, Credit c) {
+    trial.seen += c.seen;
+    trial.fixed += c.fixed;
+    trial.broken += c.broken;
+    trial.patches.push_back(std::move(patch));
+    trial.credits.push_back(std::move(c));
+  }
+  Trial trial;
+};
+
+bool promises(const std::string& rows, Index step = 1) {
+  return promising(Made(rows, 0, step).trial);
+}
+
+std::string repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST(Plausible, EnoughIsEightElementsOrAll) {
+  EXPECT_TRUE(promises("xx"));
+  EXPECT_TRUE(promises("x")) << "four, and no more differ";
+  EXPECT_FALSE(promises("xo")) << "four of eight";
+  EXPECT_TRUE(promises("xxo")) << "eight of twelve";
+  EXPECT_FALSE(promises("o"));
+  EXPECT_FALSE(promises("..")) << "nothing differs";
+  Made one("x");
+  one.trial.seen = one.trial.fixed = 1;
+  EXPECT_TRUE(promising(one.trial));
+}
+
+TEST(Plausible, EnoughIsATwentyFifthOfAll) {
+  // Every second row was looked at: rows here and there are no scatter then.
+  EXPECT_TRUE(promises("xx" + std::string(98, 'o'), 2)) << "8 of 400";
+  EXPECT_FALSE(promises("xx" + std::string(99, 'o'), 2)) << "8 of 404";
+}
+
+TEST(Plausible, RowsHereAndThereAreNoPlace) {
+  EXPECT_FALSE(promises("xoooxoo")) << "two runs of one row among more that are missed";
+  EXPECT_FALSE(promising(Made("xoooxoo", 5).trial)) << "further down";
+  EXPECT_TRUE(promises("xoxoxo")) << "as much is given as is missed";
+  EXPECT_TRUE(promises("xxxxoooooo")) << "a run of four";
+  EXPECT_FALSE(promises("xxxoooooo")) << "a run of three";
+  EXPECT_FALSE(promises("xxxxoxxxoooooooooo")) << "two runs of seven";
+  EXPECT_TRUE(promises("xxxxoxxxxoooooooooo")) << "two runs of eight";
+  EXPECT_TRUE(promises("xoxxo")) << "more is given than missed";
+  EXPECT_TRUE(promises("xooxo.", 2)) << "not every row was looked at";
+  EXPECT_TRUE(promises(repeated("xooooooo", 5))) << "a row in eight: 0 mod 8";
+}
+
+TEST(Plausible, ManyTurnsAreNoPlaceUnlessNearlyAllIsGiven) {
+  // Every second row was looked at; each x between o's is two turns.
+  EXPECT_TRUE(promises(repeated("xo", 6), 2)) << "twelve turns";
+  EXPECT_FALSE(promises(repeated("xo", 7), 2)) << "fourteen";
+  EXPECT_FALSE(promises(repeated("xo", 6) + "x", 2)) << "thirteen";
+  EXPECT_TRUE(promises(repeated("xxxxxxxxxo", 7), 2)) << "nine of ten are given";
+  EXPECT_FALSE(promises(repeated("xxxxxxxxo", 7), 2)) << "eight of nine";
+  EXPECT_TRUE(promises(repeated("x.", 20), 2)) << "nothing is broken";
+}
+
+TEST(Plausible, EveryOutputHasToBeAPlace) {
+  Made two("xxxx");
+  const Made other("xoooxoo");
+  two.add(other.trial.patches.front(), other.trial.credits.front());
+  EXPECT_FALSE(promising(two.trial));
+}
+
+Hypothesis named(std::string name) { return {std::move(name), "", Stage::rule}; }
+
+bool impossible(const std::string& name, const Trial& trial, std::vector<Index> ends = {},
+                Index rows = 20) {
+  Output y;
+  y.name = "y";
+  y.rows = rows;
+  y.columns = 4;
+  y.owed = rows;
+  y.ends = std::move(ends);
+  y.marks.assign(static_cast<std::size_t>(rows * 4), Mark::same);
+  const Patch& patch = trial.patches.front();
+  const Credit& c = trial.credits.front();
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    // Of this file's trials a row that differs is given or counts as missed.
+    const bool given = c.mask[r * 4] != 0;
+    const bool missed = !given && c.misses > 0;
+    if (given || missed) y.mark(patch.rows[r], 1) = Mark::differs;
+  }
+  std::vector<Output> outputs(trial.credits.size(), y);
+  return cannot_be(named(name), trial, outputs);
+}
+
+TEST(Plausible, AFormatAndRanksAreOfAllOrNone) {
+  for (const char* name : {"format=e5m2", "format_x=e5m2", "rows=ranks"}) {
+    EXPECT_FALSE(impossible(name, Made("xxxx").trial)) << name;
+    EXPECT_TRUE(impossible(name, Made("xxxo").trial)) << name;
+    Made nearly("xxxx");
+    nearly.trial.broken = 1;
+    EXPECT_TRUE(impossible(name, nearly.trial)) << name;
+  }
+  EXPECT_FALSE(impossible("rows=shifted", Made("xxxo").trial));
+}
+
+TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
+  for (const char* name : {"rule=ocp", "scale_mode=floor"}) {
+    EXPECT_TRUE(is_of_scales(named(name)));
+    Made codes("xxo");
+    EXPECT_FALSE(impossible(name, codes.trial)) << "one output only";
+    const Made right("..");
+    codes.add(right.trial.patches.front(), right.trial.credits.front());
+    EXPECT_FALSE(impossible(name, codes.trial)) << "scales as they came";
+    Made others("xxo");
+    const Made broken("bb");
+    others.add(broken.trial.patches.front(), broken.trial.credits.front());
+    EXPECT_TRUE(impossible(name, others.trial)) << "other scales, and not all codes";
+    EXPECT_FALSE(impossible("block=1x16", others.trial)) << "no rule of scales";
+    Made all("xxx");
+    all.add(broken.trial.patches.front(), broken.trial.credits.front());
+    EXPECT_FALSE(impossible(name, all.trial)) << "every code";
+    all.trial.credits[0].seen += 1;
+    EXPECT_TRUE(impossible(name, all.trial)) << "every code but one";
+    all.trial.credits[1].broken = 1;
+    EXPECT_TRUE(impossible(name, all.trial)) << "one other scale";
+  }
+  EXPECT_FALSE(is_of_scales(named("format=e5m2")));
+}
+
+TEST(Plausible, AnEndThatIsMovedTooFarIsNone) {
+  // Rows 8 to 11 differ and are given, beside an end at 12 or at 8.
+  const Made given("xxxx", 8);
+  EXPECT_FALSE(impossible("group_ends[0]=8", given.trial, {12, 20}));
+  const Made most("xxoo", 8);
+  EXPECT_FALSE(impossible("group_ends[0]=8", most.trial, {4, 20})) << "as much as it misses";
+  const Made few("xooo", 8);
+  EXPECT_TRUE(impossible("group_ends[0]=8", few.trial, {4, 20}));
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("xoo", 8).trial, {4, 20}));
+}
+
+TEST(Plausible, AnEndThatIsMovedTooLittleIsNone) {
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("oxxx", 8).trial, {12, 20}))
+      << "back from the end at 12 a row more";
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("xxxo", 8).trial, {8, 20}))
+      << "on from the end at 8 a row more";
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("oxxx", 0).trial, {4, 20})) << "to the first row";
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("ox", 10).trial, {12, 20})) << "from one row";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("oxxx", 8).trial, {8, 20}))
+      << "no end beside what is given";
+  EXPECT_FALSE(impossible("rows=shifted", Made("oxxx", 8).trial, {12, 20})) << "another cause";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("xxxx", 0).trial, {4, 20})) << "from the first";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("xxxx", 16).trial, {16}, 20)) << "to the last";
+}
+
+}  // namespace
+}  // namespace mxo
