@@ -1,0 +1,155 @@
+// Layouts of scales with one field wrong: refused, by name; and the shapes that they take.
+#include "ops/scale_layouts.h"
+
+#include <algorithm>
+
+#include "formats/tensor.h"
+#include "ops/packed_scales.h"
+#include "tests/ops/right_call.h"
+
+namespace mxo {
+namespace {
+
+using Shape = std::vector<Index>;
+using S = SwizzleScales;
+using U = UnswizzleScales;
+const std::vector<std::pair<std::string, Operand S::*>> kSwizzled = {{"scales", &S::scales}};
+const std::vector<std::pair<std::string, Operand U::*>> kUnswizzled = {{"blocked", &U::blocked}};
+
+void both_refuse(ScaleLayout layout, Tensor& scales, Tensor& blocked, const Tensor* ends,
+                 std::set<std::string> free) {
+  const Operand groups = ends != nullptr ? ends->operand() : Operand{};
+  auto swizzled = kSwizzled;
+  auto unswizzled = kUnswizzled;
+  if (ends != nullptr) {
+    swizzled.emplace_back("group_ends", &S::group_ends);
+    unswizzled.emplace_back("group_ends", &U::group_ends);
+  }
+  const RightCall<S> to{"swizzle_scales",
+                        swizzle_scales,
+                        {scales.operand(), groups, blocked.result(), layout},
+                        swizzled,
+                        {{"blocked", &S::blocked}},
+                        free};
+  to.expect_that_checks_see_all();
+  const RightCall<U> from{"unswizzle_scales",
+                          unswizzle_scales,
+                          {blocked.operand(), groups, scales.result(), layout},
+                          unswizzled,
+                          {{"scales", &U::scales}},
+                          free};
+  from.expect_that_checks_see_all();
+  S strided = to.op;
+  strided.blocked.stride[strided.blocked.rank - 1] = 2;
+  EXPECT_NE(to.complaint(strided).find("blocked: found strides"), std::string::npos);
+  S wrong = to.op;
+  wrong.group_ends = ends != nullptr ? Operand{} : scales.operand();
+  const char* words = ends != nullptr ? "group_ends: missing" : "group_ends: found, needs layout";
+  EXPECT_NE(to.complaint(wrong).find(words), std::string::npos) << to.complaint(wrong);
+}
+
+TEST(ScaleLayoutChecks, RefuseWrongFields) {
+  Tensor ends(Dtype::i32, {2});
+  // Of 40 rows and 6 columns of scales less a row, or a column, takes as many bytes.
+  Tensor scales(Dtype::e8m0, {40, 6}), blocked(Dtype::e8m0, {1024});
+  both_refuse(ScaleLayout::blocked, scales, blocked, nullptr, {"scales.0", "scales.1"});
+  Tensor many(Dtype::e8m0, {3, 40, 6}), of_many(Dtype::u8, {3, 1024});
+  both_refuse(ScaleLayout::per_group_3d, many, of_many, nullptr, {"scales.1", "scales.2"});
+  Tensor in_groups(Dtype::u8, {296, 8});
+  ends.as<std::int32_t>()[1] = 40;
+  both_refuse(ScaleLayout::m_groups, scales, in_groups, &ends, {"scales.1"});
+  Tensor along_k(Dtype::u8, {128, 14});
+  ends.as<std::int32_t>()[1] = 6;
+  both_refuse(ScaleLayout::k_groups, scales, along_k, &ends, {"scales.0"});
+  ends.as<std::int32_t>()[1] = 7;
+  const RightCall<S> past{
+      "swizzle_scales",
+      swizzle_scales,
+      {scales.operand(), ends.operand(), along_k.result(), ScaleLayout::k_groups},
+      {},
+      {}};
+  EXPECT_NE(past.complaint(past.op).find("group_ends"), std::string::npos) << "columns end at 6";
+}
+
+TEST(ScaleLayoutChecks, ShapesAreThoseOfTheirTiles) {
+  EXPECT_EQ(blocked_shape(ScaleLayout::blocked, {129, 5}, 0), (Shape{256 * 8}));
+  EXPECT_EQ(blocked_shape(ScaleLayout::per_group_3d, {7, 129, 5}, 0), (Shape{7, 256 * 8}));
+  EXPECT_EQ(blocked_shape(ScaleLayout::m_groups, {129, 5}, 3), (Shape{129 + 384, 8}));
+  EXPECT_EQ(blocked_shape(ScaleLayout::k_groups, {129, 5}, 3), (Shape{256, 5 + 12}));
+}
+
+using P = PackScales;
+using Q = UnpackScales;
+
+void both_refuse(PackedLayout layout, Tensor& scales, Tensor& packed, std::set<std::string> free) {
+  const RightCall<P> to{"swizzle_scales",
+                        pack_scales,
+                        {scales.operand(), packed.result(), layout},
+                        {{"scales", &P::scales}},
+                        {{"blocked", &P::packed}},
+                        free};
+  to.expect_that_checks_see_all();
+  const RightCall<Q> from{"unswizzle_scales",
+                          unpack_scales,
+                          {packed.operand(), scales.result(), layout},
+                          {{"blocked", &Q::packed}},
+                          {{"scales", &Q::scales}},
+                          free};
+  from.expect_that_checks_see_all();
+  P strided = to.op;
+  strided.packed.stride[strided.packed.rank - 1] = 2;
+  EXPECT_NE(to.complaint(strided).find("blocked: found strides"), std::string::npos);
+}
+
+TEST(PackedScaleChecks, RefuseWrongFields) {
+  Tensor floats(Dtype::f32, {6, 3}), tma(Dtype::f32, {3, 8});
+  both_refuse(PackedLayout::mn_major_tma, floats, tma, {"scales.0", "scales.1"});
+  both_refuse(PackedLayout::cublas_1x128, floats, tma, {"scales.0"});
+  Tensor bytes(Dtype::e8m0, {6, 3}), words(Dtype::i32, {1, 8}), tiles(Dtype::u8, {32});
+  both_refuse(PackedLayout::packed_ue8m0, bytes, words, {"scales.0", "scales.1"});
+  both_refuse(PackedLayout::tiles_8x4, bytes, tiles, {"scales.0", "scales.1"});
+}
+
+TEST(PackedScaleChecks, ShapesAndTypesAreThoseOfTheirLayout) {
+  EXPECT_EQ(packed_shape(PackedLayout::mn_major_tma, {2, 6, 3}), (Shape{2, 3, 8}));
+  EXPECT_EQ(packed_shape(PackedLayout::cublas_1x128, {6, 3}), (Shape{3, 8}));
+  EXPECT_EQ(packed_shape(PackedLayout::packed_ue8m0, {2, 6, 5}), (Shape{2, 2, 8}));
+  EXPECT_EQ(packed_shape(PackedLayout::tiles_8x4, {9, 5}), (Shape{16 * 8}));
+  EXPECT_EQ(packed_dtype(PackedLayout::mn_major_tma), Dtype::f32);
+  EXPECT_EQ(packed_dtype(PackedLayout::cublas_1x128), Dtype::f32);
+  EXPECT_EQ(packed_dtype(PackedLayout::packed_ue8m0), Dtype::i32);
+  EXPECT_EQ(packed_dtype(PackedLayout::tiles_8x4), Dtype::u8);
+}
+
+TEST(PackedScaleChecks, FloatsArePackedButNeverUnpacked) {
+  Tensor floats(Dtype::f32, {6, 3}), words(Dtype::i32, {1, 8});
+  const RightCall<P> to{"swizzle_scales",
+                        pack_scales,
+                        {floats.operand(), words.result(), PackedLayout::packed_ue8m0},
+                        {},
+                        {}};
+  EXPECT_EQ(to.complaint(to.op), "") << "rounded to powers of two, as DeepGEMM does";
+  const RightCall<Q> from{"unswizzle_scales",
+                          unpack_scales,
+                          {words.operand(), floats.result(), PackedLayout::packed_ue8m0},
+                          {},
+                          {}};
+  EXPECT_NE(from.complaint(from.op).find("unswizzle_scales: scales"), std::string::npos);
+}
+
+TEST(PackedScaleChecks, BatchesAreOfTwoLayoutsOnly) {
+  Tensor floats(Dtype::f32, {2, 6, 3}), tma(Dtype::f32, {2, 3, 8});
+  Tensor bytes(Dtype::e8m0, {2, 6, 3}), words(Dtype::i32, {2, 1, 8}), tiles(Dtype::u8, {32});
+  const auto said = [](const Tensor& scales, Tensor& packed, PackedLayout layout) {
+    const RightCall<P> call{
+        "swizzle_scales", pack_scales, {scales.operand(), packed.result(), layout}, {}, {}};
+    return call.complaint(call.op);
+  };
+  EXPECT_EQ(said(floats, tma, PackedLayout::mn_major_tma), "");
+  EXPECT_EQ(said(bytes, words, PackedLayout::packed_ue8m0), "");
+  EXPECT_NE(said(floats, tma, PackedLayout::cublas_1x128), "");
+  EXPECT_NE(said(bytes, tiles, PackedLayout::tiles_8x4), "");
+}
+
+}  // namespace
+}  // namespace mxo
