@@ -1,0 +1,138 @@
+// --set key=value: what is read, and what is refused in which words.
+#include "ops/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+
+namespace mxo {
+namespace {
+
+constexpr ParameterSpec kSpecs[] = {
+    {"format", "e4m3|e5m2", "of codes"},
+    {"scale_layout", "row_major|blocked", "of scales"},
+    {"mode", "rceil|floor", "of scales"},
+    {"ends", "az|blocked", "letters, and a word of layouts"},
+    {"out", "bf16|f32", "type of y"},
+    {"block", "", "rows x columns"},
+    {"group", "any", "one word is open, too"},
+};
+
+Parameters given(const char* key, const char* value) {
+  Parameters p;
+  p.set(key, value);
+  return p;
+}
+
+/// What check() says; empty if it is content.
+std::string said(const char* key, const char* value) {
+  try {
+    given(key, value).check("op", kSpecs);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::argument);
+    return error.what();
+  }
+  return "";
+}
+
+template <typename Read>
+std::string refusal(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Parameters, AssignmentsAreCutAtTheFirstEquals) {
+  Parameters p;
+  p.set("a=1=2");
+  p.set("b=");
+  EXPECT_EQ(p.text("a", ""), "1=2");
+  EXPECT_TRUE(p.has("b"));
+  EXPECT_EQ(p.text("b", "else"), "");
+  EXPECT_EQ(p.text("c", "else"), "else");
+  EXPECT_EQ(refusal([&] { p.set("a=3"); }), "--set a: given twice");
+  EXPECT_EQ(refusal([&] { p.set("=3"); }), "--set =3: needs key=value");
+  EXPECT_EQ(refusal([&] { p.set("three"); }), "--set three: needs key=value");
+  EXPECT_EQ(p.all().size(), 2u);
+  p.set("a", "4");
+  EXPECT_EQ(p.text("a", ""), "4") << "a program sets again what it set";
+}
+
+TEST(Parameters, ListedValuesAreTakenHoweverSpelt) {
+  EXPECT_EQ(said("mode", "floor"), "");
+  EXPECT_EQ(said("mode", "FLOOR"), "");
+  EXPECT_EQ(said("format", "e4m3fn"), "") << "PyTorch's name";
+  EXPECT_EQ(said("out", "bfloat16"), "");
+  EXPECT_EQ(said("block", "anything"), "");
+  EXPECT_EQ(said("group", "anything"), "");
+  EXPECT_EQ(said("ends", "AZ"), "");
+  EXPECT_EQ(said("scale_layout", "swizzled"), "") << "another name of a layout";
+  EXPECT_NE(said("ends", "swizzled"), "") << "and of nothing else";
+  EXPECT_NE(said("mode", "ceil"), "");
+  EXPECT_NE(said("mode", "floo"), "") << "a part of a word";
+  EXPECT_NE(said("mode", "floorr"), "");
+  EXPECT_NE(said("mode", "[loor"), "") << "letters only have a case";
+  EXPECT_NE(said("mode", "e4m3fn"), "");
+}
+
+TEST(Parameters, WhatIsRefusedIsNamedWithTheChoice) {
+  EXPECT_EQ(said("mode", "flor"),
+            "op: mode: found flor, did you mean floor? Needs one of rceil, floor");
+  EXPECT_EQ(said("mode", "xyz"), "op: mode: found xyz, needs one of rceil, floor");
+  EXPECT_EQ(
+      said("modes", "floor"),
+      "op: unknown parameter 'modes', did you mean mode? It takes format, scale_layout, mode, "
+      "ends, out, block, group");
+  EXPECT_NE(said("format", "fp8").find("op: format: found fp8, "), std::string::npos);
+  EXPECT_EQ(said("format", "fp8").find("needs one of e4m3, e5m2"), std::string::npos)
+      << "advice in place of a list: " << said("format", "fp8");
+  EXPECT_EQ(said("format", "xyz"), "op: format: found xyz, needs one of e4m3, e5m2");
+}
+
+TEST(Parameters, ValuesBecomeThoseListed) {
+  Parameters p;
+  p.set("mode", "FLOOR");
+  p.set("format", "e4m3fn");
+  p.set("block", "1X32");
+  p.set("unknown", "FLOOR");
+  p.set("out", "xyz");
+  const Parameters listed = p.as_listed(kSpecs);
+  EXPECT_EQ(listed.text("mode", ""), "floor");
+  EXPECT_EQ(listed.text("format", ""), "e4m3");
+  EXPECT_EQ(listed.text("block", ""), "1X32");
+  EXPECT_EQ(listed.text("unknown", ""), "FLOOR");
+  EXPECT_EQ(listed.text("out", ""), "xyz") << "check() refuses it";
+  EXPECT_EQ(p.text("mode", ""), "FLOOR");
+}
+
+TEST(Parameters, NumbersAreWholeWords) {
+  EXPECT_EQ(given("n", "-12").integer("n", 3), -12);
+  EXPECT_EQ(given("m", "1").integer("n", 3), 3);
+  EXPECT_EQ(given("n", "0.25").real("n", 3), 0.25);
+  EXPECT_EQ(given("m", "1").real("n", 3.5), 3.5);
+  for (const char* wrong : {"", "x", "1x", "1 ", "99999999999999999999"}) {
+    EXPECT_EQ(refusal([&] { (void)given("n", wrong).integer("n", 3); }),
+              std::string("--set n=") + wrong + ": needs a whole number");
+  }
+  EXPECT_EQ(refusal([] { (void)given("n", "1.5f").real("n", 3); }), "--set n=1.5f: needs a number");
+}
+
+TEST(Parameters, FlagsAreTrueOrFalse) {
+  EXPECT_TRUE(given("f", "true").flag("f", false));
+  EXPECT_FALSE(given("f", "false").flag("f", true));
+  EXPECT_TRUE(given("g", "x").flag("f", true));
+  EXPECT_FALSE(given("g", "x").flag("f", false));
+  EXPECT_EQ(refusal([] { (void)given("f", "1").flag("f", true); }),
+            "--set f=1: needs true or false");
+}
+
+TEST(Parameters, FormatsAreTypes) {
+  EXPECT_EQ(given("format", "e5m2").format("format", "e4m3"), Dtype::e5m2);
+  EXPECT_EQ(given("x", "e5m2").format("format", "e4m3"), Dtype::e4m3);
+}
+
+}  // namespace
+}  // namespace mxo
