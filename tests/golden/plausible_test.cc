@@ -6,8 +6,8 @@
 namespace mxo {
 namespace {
 
-/// A trial of some rows of an output with four columns: '.' holds nothing that differs, 'x' differs
-/// and is given, 'o' differs and is not, 'b' the model alters though it came right.
+/// A trial of some rows of an output with four columns: '.' holds nothing that differs, 'g' differs
+/// and is given, 'm' differs and is missed, 'b' the model alters though it came right.
 struct Made {
   explicit Made(const std::string& rows, Index first = 0, Index step = 1) {
     Credit c;
@@ -16,12 +16,12 @@ struct Made {
     for (const char kind : rows) {
       patch.rows.push_back(row);
       row += step;
-      c.seen += kind == 'x' || kind == 'o' ? 4 : 0;
-      c.fixed += kind == 'x' ? 4 : 0;
-      c.broken += kind == 'o' || kind == 'b' ? 4 : 0;
-      c.hits += kind == 'x';
-      c.misses += kind == 'o' || kind == 'b';
-      c.mask.insert(c.mask.end(), 4, kind == 'x');
+      c.seen += kind == 'g' || kind == 'm' ? 4 : 0;
+      c.fixed += kind == 'g' ? 4 : 0;
+      c.broken += kind == 'm' || kind == 'b' ? 4 : 0;
+      c.hits += kind == 'g';
+      c.misses += kind == 'm' || kind == 'b';
+      c.mask.insert(c.mask.end(), 4, kind == 'g');
     }
     patch.columns = {0, 1, 2, 3};
     add(std::move(patch), std::move(c));
@@ -47,49 +47,49 @@ std::string repeated(const std::string& text, int times) {
 }
 
 TEST(Plausible, EnoughIsEightElementsOrAll) {
-  EXPECT_TRUE(promises("xx"));
-  EXPECT_TRUE(promises("x")) << "four, and no more differ";
-  EXPECT_FALSE(promises("xo")) << "four of eight";
-  EXPECT_TRUE(promises("xxo")) << "eight of twelve";
-  EXPECT_FALSE(promises("o"));
+  EXPECT_TRUE(promises("gg"));
+  EXPECT_TRUE(promises("g")) << "four, and no more differ";
+  EXPECT_FALSE(promises("gm")) << "four of eight";
+  EXPECT_TRUE(promises("ggm")) << "eight of twelve";
+  EXPECT_FALSE(promises("m"));
   EXPECT_FALSE(promises("..")) << "nothing differs";
-  Made one("x");
+  Made one("g");
   one.trial.seen = one.trial.fixed = 1;
   EXPECT_TRUE(promising(one.trial));
 }
 
 TEST(Plausible, EnoughIsATwentyFifthOfAll) {
   // Every second row was looked at: rows here and there are no scatter then.
-  EXPECT_TRUE(promises("xx" + std::string(98, 'o'), 2)) << "8 of 400";
-  EXPECT_FALSE(promises("xx" + std::string(99, 'o'), 2)) << "8 of 404";
+  EXPECT_TRUE(promises("gg" + std::string(98, 'm'), 2)) << "8 of 400";
+  EXPECT_FALSE(promises("gg" + std::string(99, 'm'), 2)) << "8 of 404";
 }
 
 TEST(Plausible, RowsHereAndThereAreNoPlace) {
-  EXPECT_FALSE(promises("xoooxoo")) << "two runs of one row among more that are missed";
-  EXPECT_FALSE(promising(Made("xoooxoo", 5).trial)) << "further down";
-  EXPECT_TRUE(promises("xoxoxo")) << "as much is given as is missed";
-  EXPECT_TRUE(promises("xxxxoooooo")) << "a run of four";
-  EXPECT_FALSE(promises("xxxoooooo")) << "a run of three";
-  EXPECT_FALSE(promises("xxxxoxxxoooooooooo")) << "two runs of seven";
-  EXPECT_TRUE(promises("xxxxoxxxxoooooooooo")) << "two runs of eight";
-  EXPECT_TRUE(promises("xoxxo")) << "more is given than missed";
-  EXPECT_TRUE(promises("xooxo.", 2)) << "not every row was looked at";
-  EXPECT_TRUE(promises(repeated("xooooooo", 5))) << "a row in eight: 0 mod 8";
+  EXPECT_FALSE(promises("gmmmgmm")) << "two runs of one row among more that are missed";
+  EXPECT_FALSE(promising(Made("gmmmgmm", 5).trial)) << "further down";
+  EXPECT_TRUE(promises("gmgmgm")) << "as much is given as is missed";
+  EXPECT_TRUE(promises("ggggmmmmmm")) << "a run of four";
+  EXPECT_FALSE(promises("gggmmmmmm")) << "a run of three";
+  EXPECT_FALSE(promises("ggggmgggmmmmmmmmmm")) << "two runs of seven";
+  EXPECT_TRUE(promises("ggggmggggmmmmmmmmmm")) << "two runs of eight";
+  EXPECT_TRUE(promises("gmggm")) << "more is given than missed";
+  EXPECT_TRUE(promises("gmmgm.", 2)) << "not every row was looked at";
+  EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
 }
 
 TEST(Plausible, ManyTurnsAreNoPlaceUnlessNearlyAllIsGiven) {
-  // Every second row was looked at; each x between o's is two turns.
-  EXPECT_TRUE(promises(repeated("xo", 6), 2)) << "twelve turns";
-  EXPECT_FALSE(promises(repeated("xo", 7), 2)) << "fourteen";
-  EXPECT_FALSE(promises(repeated("xo", 6) + "x", 2)) << "thirteen";
-  EXPECT_TRUE(promises(repeated("xxxxxxxxxo", 7), 2)) << "nine of ten are given";
-  EXPECT_FALSE(promises(repeated("xxxxxxxxo", 7), 2)) << "eight of nine";
-  EXPECT_TRUE(promises(repeated("x.", 20), 2)) << "nothing is broken";
+  // Every second row was looked at; each g between m's is two turns.
+  EXPECT_TRUE(promises(repeated("gm", 6), 2)) << "twelve turns";
+  EXPECT_FALSE(promises(repeated("gm", 7), 2)) << "fourteen";
+  EXPECT_FALSE(promises(repeated("gm", 6) + "g", 2)) << "thirteen";
+  EXPECT_TRUE(promises(repeated("gggggggggm", 7), 2)) << "nine of ten are given";
+  EXPECT_FALSE(promises(repeated("ggggggggm", 7), 2)) << "eight of nine";
+  EXPECT_TRUE(promises(repeated("g.", 20), 2)) << "nothing is broken";
 }
 
 TEST(Plausible, EveryOutputHasToBeAPlace) {
-  Made two("xxxx");
-  const Made other("xoooxoo");
+  Made two("gggg");
+  const Made other("gmmmgmm");
   two.add(other.trial.patches.front(), other.trial.credits.front());
   EXPECT_FALSE(promising(two.trial));
 }
@@ -119,29 +119,29 @@ bool impossible(const std::string& name, const Trial& trial, std::vector<Index> 
 
 TEST(Plausible, AFormatAndRanksAreOfAllOrNone) {
   for (const char* name : {"format=e5m2", "format_x=e5m2", "rows=ranks"}) {
-    EXPECT_FALSE(impossible(name, Made("xxxx").trial)) << name;
-    EXPECT_TRUE(impossible(name, Made("xxxo").trial)) << name;
-    Made nearly("xxxx");
+    EXPECT_FALSE(impossible(name, Made("gggg").trial)) << name;
+    EXPECT_TRUE(impossible(name, Made("gggm").trial)) << name;
+    Made nearly("gggg");
     nearly.trial.broken = 1;
     EXPECT_TRUE(impossible(name, nearly.trial)) << name;
   }
-  EXPECT_FALSE(impossible("rows=shifted", Made("xxxo").trial));
+  EXPECT_FALSE(impossible("rows=shifted", Made("gggm").trial));
 }
 
 TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
   for (const char* name : {"rule=ocp", "scale_mode=floor"}) {
     EXPECT_TRUE(is_of_scales(named(name)));
-    Made codes("xxo");
+    Made codes("ggm");
     EXPECT_FALSE(impossible(name, codes.trial)) << "one output only";
     const Made right("..");
     codes.add(right.trial.patches.front(), right.trial.credits.front());
     EXPECT_FALSE(impossible(name, codes.trial)) << "scales as they came";
-    Made others("xxo");
+    Made others("ggm");
     const Made broken("bb");
     others.add(broken.trial.patches.front(), broken.trial.credits.front());
     EXPECT_TRUE(impossible(name, others.trial)) << "other scales, and not all codes";
     EXPECT_FALSE(impossible("block=1x16", others.trial)) << "no rule of scales";
-    Made all("xxx");
+    Made all("ggg");
     all.add(broken.trial.patches.front(), broken.trial.credits.front());
     EXPECT_FALSE(impossible(name, all.trial)) << "every code";
     all.trial.credits[0].seen += 1;
@@ -154,27 +154,27 @@ TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
 
 TEST(Plausible, AnEndThatIsMovedTooFarIsNone) {
   // Rows 8 to 11 differ and are given, beside an end at 12 or at 8.
-  const Made given("xxxx", 8);
+  const Made given("gggg", 8);
   EXPECT_FALSE(impossible("group_ends[0]=8", given.trial, {12, 20}));
-  const Made most("xxoo", 8);
+  const Made most("ggmm", 8);
   EXPECT_FALSE(impossible("group_ends[0]=8", most.trial, {4, 20})) << "as much as it misses";
-  const Made few("xooo", 8);
+  const Made few("gmmm", 8);
   EXPECT_TRUE(impossible("group_ends[0]=8", few.trial, {4, 20}));
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("xoo", 8).trial, {4, 20}));
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("gmm", 8).trial, {4, 20}));
 }
 
 TEST(Plausible, AnEndThatIsMovedTooLittleIsNone) {
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("oxxx", 8).trial, {12, 20}))
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mggg", 8).trial, {12, 20}))
       << "back from the end at 12 a row more";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("xxxo", 8).trial, {8, 20}))
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("gggm", 8).trial, {8, 20}))
       << "on from the end at 8 a row more";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("oxxx", 0).trial, {4, 20})) << "to the first row";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("ox", 10).trial, {12, 20})) << "from one row";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("oxxx", 8).trial, {8, 20}))
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mggg", 0).trial, {4, 20})) << "to the first row";
+  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mg", 10).trial, {12, 20})) << "from one row";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("mggg", 8).trial, {8, 20}))
       << "no end beside what is given";
-  EXPECT_FALSE(impossible("rows=shifted", Made("oxxx", 8).trial, {12, 20})) << "another cause";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("xxxx", 0).trial, {4, 20})) << "from the first";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("xxxx", 16).trial, {16}, 20)) << "to the last";
+  EXPECT_FALSE(impossible("rows=shifted", Made("mggg", 8).trial, {12, 20})) << "another cause";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("gggg", 0).trial, {4, 20})) << "from the first";
+  EXPECT_FALSE(impossible("group_ends[0]=8", Made("gggg", 16).trial, {16}, 20)) << "to the last";
 }
 
 }  // namespace
