@@ -51,9 +51,11 @@ struct RightCall {
     if ((bad.*member).rank > 0) expect_refused(bad, field + " of one axis less");
     bad = op;
     View& longer = bad.*member;
-    longer.extent[longer.rank] = longer.stride[longer.rank] = 1;
-    longer.rank += 1;
-    expect_refused(bad, field + " of one axis more");
+    if (longer.rank < kMaxRank) {
+      longer.extent[longer.rank] = longer.stride[longer.rank] = 1;
+      longer.rank += 1;
+      expect_refused(bad, field + " of one axis more");
+    }
     bad = op;
     (bad.*member).dtype = Dtype::boolean;
     expect_refused(bad, field + " of another type");

@@ -1,0 +1,206 @@
+// A linear layer and its gradients called with one field wrong: refused by name, before any step.
+#include "tests/ops/linear_calls.h"
+#include "tests/ops/right_call.h"
+
+namespace mxo {
+namespace {
+
+using L = GroupedLinear;
+struct LinearChecks : LinearCalls {};
+
+/// A call of the gradients with what the forward pass was called with, as one.
+struct Both {
+  Operand x, w, group_ends, bias, dy;
+  Result dx, dw, dbias;
+};
+
+void forward(Backend& backend, const L& op) { grouped_linear(backend, op); }
+
+void backward(Backend& backend, const Both& op) {
+  L call;
+  call.x = op.x;
+  call.w = op.w;
+  call.group_ends = op.group_ends;
+  call.bias = op.bias;
+  grouped_linear_backward(backend, {call, {}, {}}, {op.dy, op.dx, op.dw, op.dbias});
+}
+
+TEST_F(LinearChecks, RefusesWrongFields) {
+  for (const Tensor* const b : {&bias, &biases}) {
+    L op = call();
+    op.bias = b->operand();
+    RightCall<L>{"grouped_linear",
+                 forward,
+                 op,
+                 {{"x", &L::x}, {"w", &L::w}, {"group_ends", &L::group_ends}, {"bias", &L::bias}},
+                 {{"y", &L::y}}}
+        .expect_that_checks_see_all();
+  }
+  RightCall<L>{"grouped_linear",
+               forward,
+               call_of_codes(),
+               {{"x.codes", &L::x_codes}, {"x.scales", &L::x_scales}, {"w", &L::w}},
+               {{"y", &L::y}}}
+      .expect_that_checks_see_all();
+}
+
+TEST_F(LinearChecks, RefusesWrongFieldsOfGradients) {
+  const Both op{x.operand(),  w.operand(), ends.operand(), bias.operand(),
+                dy.operand(), dx.result(), dw.result(),    dbias.result()};
+  const RightCall<Both> right{
+      "grouped_linear",
+      backward,
+      op,
+      {{"x", &Both::x}, {"w", &Both::w}, {"group_ends", &Both::group_ends}, {"dy", &Both::dy}},
+      {{"dx", &Both::dx}, {"dw", &Both::dw}, {"dbias", &Both::dbias}}};
+  right.expect_that_checks_see_all();
+  for (Result Both::*const written : {&Both::dx, &Both::dw, &Both::dbias}) {
+    Both over = op;
+    (over.*written).data = const_cast<float*>(bias.as<float>());
+    EXPECT_NE(right.complaint(over).find("shares memory with bias"), std::string::npos);
+    Both alone = op;
+    for (Result Both::*const other : {&Both::dx, &Both::dw, &Both::dbias}) {
+      if (other != written) alone.*other = {};
+    }
+    EXPECT_EQ(right.complaint(alone), "");
+  }
+}
+
+TEST_F(LinearChecks, NamesTheRankThatIsWrong) {
+  const Tensor flat(Dtype::e4m3, {64}), deep(Dtype::bf16, {2, 32, 64, 1});
+  L op = call_of_codes();
+  op.x_codes = flat.operand();
+  EXPECT_EQ(said(op), "grouped_linear: x.codes: found e4m3 [64], needs rank 2");
+  op = call();
+  op.w = deep.operand();
+  EXPECT_EQ(said(op), "grouped_linear: w: found bf16 [2, 32, 64, 1], needs rank 3");
+  op = call();
+  op.bias = w.operand();
+  EXPECT_EQ(said(op), "grouped_linear: bias: found bf16 [2, 32, 64], needs rank 1 to 2");
+  EXPECT_EQ(said(call(), {w.operand(), {}, dw.result(), {}}),
+            "grouped_linear: dy: found bf16 [2, 32, 64], needs rank 2");
+}
+
+TEST_F(LinearChecks, TakesXOnce) {
+  L op = call_of_codes();
+  op.x = x.operand();
+  EXPECT_EQ(said(op), "grouped_linear: x: found both x and x.codes, needs one of them");
+}
+
+TEST_F(LinearChecks, TakesCodesWhereBlocksAreOfARow) {
+  for (const std::string_view recipe : {"fp8_rowwise", "bf16"}) {
+    L op = call_of_codes();
+    op.recipe = linear_recipe_named(recipe);
+    EXPECT_EQ(said(op), "unsupported: grouped_linear: x.codes: found recipe " +
+                            std::string(recipe) + ", needs one that scales blocks of a row");
+  }
+  L op = call_of_codes();
+  Tensor f32(Dtype::f32, {96, 1});
+  op.recipe = linear_recipe_named("fp8_blockwise");
+  op.x_scales = f32.operand();
+  EXPECT_EQ(said(op), "");
+  Tensor odd(Dtype::e4m3, {96, 63}), odd_w(Dtype::bf16, {2, 32, 63});
+  op.x_codes = odd.operand();
+  op.w = odd_w.operand();
+  EXPECT_EQ(said(op), "") << "the last block is shorter";
+  op = call_of_codes();
+  op.x_codes = odd.operand();
+  EXPECT_EQ(said(op), "grouped_linear: x.codes: K is 63, not a multiple of 32");
+}
+
+TEST_F(LinearChecks, AsksForWholeBlocksOfKAndN) {
+  Tensor odd(Dtype::bf16, {96, 48}), odd_w(Dtype::bf16, {2, 32, 48});
+  L op = call();
+  op.x = odd.operand();
+  op.w = odd_w.operand();
+  EXPECT_EQ(said(op), "grouped_linear: x: K is 48, not a multiple of 32");
+  op.recipe = linear_recipe_named("fp8_rowwise");
+  EXPECT_EQ(said(op), "");
+
+  Tensor narrow_w(Dtype::bf16, {2, 24, 64}), narrow(Dtype::bf16, {96, 24});
+  Tensor narrow_dw(Dtype::bf16, {2, 24, 64});
+  op = call();
+  op.w = narrow_w.operand();
+  const GroupedLinearBackward of_x{narrow.operand(), dx.result(), {}, {}};
+  EXPECT_EQ(said(op, of_x), "grouped_linear: dy: N is 24, not a multiple of 32");
+  EXPECT_EQ(said(op, {narrow.operand(), {}, narrow_dw.result(), {}}), "");
+  op.recipe = linear_recipe_named("fp8_rowwise");
+  EXPECT_EQ(said(op, of_x), "");
+}
+
+TEST_F(LinearChecks, TakesFormatsOfTheRecipe) {
+  L op = call();
+  op.format = Dtype::bf16;
+  EXPECT_EQ(said(op), "grouped_linear: format: found bf16, needs an 8-bit float");
+  op.recipe = linear_recipe_named("bf16");
+  EXPECT_EQ(said(op), "") << "which has no codes";
+  op.recipe = linear_recipe_named("vllm");
+  op.format = Dtype::e4m3fnuz;
+  EXPECT_EQ(said(op), "grouped_linear: format: found e4m3fnuz, recipe vllm needs e4m3");
+  op.format = Dtype::e5m2fnuz;
+  EXPECT_EQ(said(op), "");
+  op.recipe = linear_recipe_named("fp8_blockwise");
+  op.format = Dtype::e4m3fnuz;
+  EXPECT_EQ(said(op), "");
+}
+
+TEST_F(LinearChecks, PadsToAPositiveAlignment) {
+  const std::string needs = "grouped_linear: alignment: found ";
+  L op = call();
+  op.padding = GroupPadding::alignment;
+  const auto with = [&](std::string_view recipe, Index alignment) {
+    op.recipe = linear_recipe_named(recipe);
+    op.alignment = alignment;
+    return said(op);
+  };
+  EXPECT_EQ(with("mxfp8_rceil", 0), "");
+  EXPECT_EQ(with("mxfp8_rceil", 64), "");
+  EXPECT_EQ(with("mxfp8_rceil", 16), needs + "16, needs a positive multiple of 32");
+  EXPECT_EQ(with("mxfp8_rceil", -32), needs + "-32, needs a positive multiple of 32");
+  EXPECT_EQ(with("mxfp8_rceil_wgrad_with_hp", 16), "");
+  EXPECT_EQ(with("fp8_rowwise", 1), "");
+  EXPECT_EQ(with("fp8_rowwise", -1), needs + "-1, needs a positive number");
+  op.recipe.alignment = 0;
+  op.alignment = 0;
+  EXPECT_EQ(said(op), needs + "0, needs a positive number");
+  op.padding = GroupPadding::none;
+  EXPECT_EQ(with("mxfp8_rceil", 16), "") << "which is not asked";
+  op = call_of_codes();
+  op.padding = GroupPadding::alignment;
+  op.alignment = 16;
+  EXPECT_EQ(said(op), "") << "the gradient of the weight is of bf16";
+}
+
+TEST_F(LinearChecks, SumsAsTheBackendHonours) {
+  L op = call();
+  recorder.refused = "exact";
+  EXPECT_EQ(said(op),
+            "unsupported: grouped_linear: sum: found exact, needs one that recorder honours");
+  op.sum = kFmaChain;
+  EXPECT_EQ(said(op), "") << "the sum of dw is not asked yet";
+  EXPECT_EQ(said(op, {dy.operand(), dx.result(), {}, {}}), "");
+  EXPECT_EQ(said(op, {dy.operand(), dx.result(), dw.result(), {}}),
+            "unsupported: grouped_linear: sum: found exact, needs one that recorder honours");
+  EXPECT_EQ(recorder.steps, Steps{}) << "nor is dx written";
+  recorder.refused = "";
+  op.sum = sum_named("h200_wgmma_fast", OperandKind::fp8);
+  EXPECT_TRUE(said(op).starts_with("unsupported: grouped_linear: sum: ")) << said(op);
+  op.recipe = linear_recipe_named("fp8_rowwise");
+  EXPECT_EQ(said(op), "");
+}
+
+TEST_F(LinearChecks, NamesWhatItsProductsAreSumsOver) {
+  EXPECT_EQ(product_kind(linear_recipe_named("bf16"), Dtype::e4m3), OperandKind::bf16);
+  EXPECT_EQ(product_kind(linear_recipe_named("mxfp8_floor"), Dtype::e4m3), OperandKind::mx);
+  EXPECT_EQ(product_kind(linear_recipe_named("fp8_rowwise"), Dtype::e5m2), OperandKind::fp8);
+  L op = call("mxfp8_rceil");
+  EXPECT_EQ(wgrad_kind(op), OperandKind::mx);
+  EXPECT_EQ(wgrad_kind(call("mxfp8_rceil_wgrad_with_hp")), OperandKind::bf16);
+  EXPECT_EQ(wgrad_kind(call_of_codes()), OperandKind::bf16);
+  EXPECT_EQ(linear_recipe_named("vllm_up").name, "vllm_up");
+  EXPECT_EQ(word([] { linear_recipe_named("vlm"); }).substr(0, 32),
+            "unknown recipe 'vlm', did you me");
+}
+
+}  // namespace
+}  // namespace mxo
