@@ -21,13 +21,6 @@ int log2_floor(double v) {
 
 bool usable(float amax) { return amax >= std::numeric_limits<float>::min(); }
 
-/// Thresholds of the significand that rules have, and what they are called.
-struct Threshold {
-  double from;  ///< the significand from which on the scale is one step larger
-  int offset;   ///< what the exponent is lowered by below it, less emax
-  const char* words;
-};
-
 std::string number(double v) {
   std::string text = std::to_string(v);
   while (text.back() == '0') text.pop_back();
@@ -63,22 +56,31 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
   }
   if (used < kLeastBlocks || high - low > 1) return std::nullopt;
   double below = 1.0;  // the largest significand without the step
-  double from = 2.0;   // the least with it
+  double from = 2.0;   // the least with it; 2: none has it
+  double least = 2.0;  // of all
   for (std::size_t b = 0; b < amax.size(); ++b) {
     if (!usable(amax[b]) || scales[b] == 0 || scales[b] >= 254) continue;
     const double m =
         std::ldexp(static_cast<double>(amax[b]), -log2_floor(static_cast<double>(amax[b])));
+    least = std::min(least, m);
     if (high > low && step_of(b) == high) {
       from = std::min(from, m);
     } else {
       below = std::max(below, m);
     }
   }
-  if (high > low && below > from) return std::nullopt;
+  if (high > low && below >= from) return std::nullopt;
   const int emax = log2_floor(largest(format));
   const double top = std::ldexp(largest(format), -emax);
-  const auto named = [&](int offset, double threshold) {
-    return low == offset && high > low && below <= threshold && threshold <= from + 1e-7;
+  const auto steps_above = [&](int offset, double threshold) {
+    return low == offset && below <= threshold && threshold < from;
+  };
+  const auto steps_from = [&](int offset, double threshold) {
+    return low == offset && below < threshold && threshold <= from;
+  };
+  // The logarithm of a threshold that is no float may be rounded.
+  const auto steps_near = [&](int offset, double threshold) {
+    return low == offset && below <= threshold && threshold <= from + 1e-7;
   };
   const std::string exponent =
       "the scale is 2^(floor(log2 amax)" +
@@ -88,20 +90,22 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
     words = exponent;
     if (low == 0) words += ": no emax is subtracted";
     if (low == -emax) words += ": FLOOR";
-    if (low == -emax + 1) words += ": CEIL, where no amax is a power of two";
-  } else if (named(-emax - 1, top)) {
+    if (low == -emax + 1 && least > 1.0) words += ": CEIL, where no amax is a power of two";
+  } else if (steps_from(-emax - 1, top)) {
     words = "the scale is 2^floor(log2(amax / " + number(largest(format)) + "))";
-  } else if (named(-emax, top)) {
-    words = exponent + ", twice that from " + number(top) + " on: RCEIL";
-  } else if (named(-emax + 1, top)) {
+  } else if (steps_above(-emax, top)) {
+    words = exponent + ", twice that above " + number(top) + ": RCEIL";
+  } else if (steps_from(-emax, top)) {
+    words = exponent + ", twice that from " + number(top) + " on, where RCEIL begins above it";
+  } else if (steps_above(-emax + 1, top)) {
     words = "the scale is one step above RCEIL";
-  } else if (named(-emax - 1, top * std::sqrt(0.5))) {
+  } else if (steps_near(-emax - 1, top * std::sqrt(0.5))) {
     words =
         "the scale is 2^round(log2(amax / " + number(largest(format)) + ")): the nearest exponent";
-  } else if (named(-emax, top * std::sqrt(2.0)) || named(-emax, std::sqrt(2.0))) {
+  } else if (steps_near(-emax, std::sqrt(2.0))) {
     words = exponent + ", twice that from a significand of " + number(from) +
             " on: the nearest exponent";
-  } else if (named(-emax, 1.0) || (low == -emax && below <= 1.0)) {
+  } else if (steps_above(-emax, 1.0)) {
     words = exponent + ", twice that for every significand above 1: CEIL";
   } else {
     words = exponent + ", twice that from a significand between " + number(below) + " and " +
@@ -109,12 +113,11 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
   }
   std::string stacks;
   if (is_minifloat8(format)) stacks = stacks_that_give(amax, scales, format);
-  const double threshold = high > low ? from : 4.0;
-  return ScaleRuleFound{words, stacks, [low, threshold](float a) {
+  return ScaleRuleFound{words, stacks, [low, from](float a) {
                           if (!usable(a)) return std::numeric_limits<float>::quiet_NaN();
                           const int e = log2_floor(static_cast<double>(a));
                           const double m = std::ldexp(static_cast<double>(a), -e);
-                          return static_cast<float>(std::exp2(e + low + (m >= threshold ? 1 : 0)));
+                          return static_cast<float>(std::exp2(e + low + (m >= from ? 1 : 0)));
                         }};
 }
 
@@ -122,7 +125,6 @@ namespace {
 
 struct ScaleQuotient {
   const char* words;
-  bool inverse;  ///< s = max / amax is what is stored
   float (*of)(float amax, float max);
 };
 
@@ -140,14 +142,14 @@ float f64_quotient(float a, float max) {
 float product(float a, float max) { return max * (1.0f / a); }
 
 constexpr ScaleQuotient kQuotients[] = {
-    {"amax / max", false, divided},
-    {"amax * fl(1 / max)", false, by_reciprocal},
-    {"1 / fl(max / amax) from f64", false, f64_inverse},
-    {"1 / fl(max / amax)", false, f32_inverse},
-    {"1 / fl(max * fl(1 / amax))", false, product_inverse},
-    {"max / amax, the inverse", true, f32_quotient},
-    {"max / amax from f64, the inverse", true, f64_quotient},
-    {"max * fl(1 / amax), the inverse", true, product},
+    {"amax / max", divided},
+    {"amax * fl(1 / max)", by_reciprocal},
+    {"1 / fl(max / amax) from f64", f64_inverse},
+    {"1 / fl(max / amax)", f32_inverse},
+    {"1 / fl(max * fl(1 / amax))", product_inverse},
+    {"max / amax, the inverse", f32_quotient},
+    {"max / amax from f64, the inverse", f64_quotient},
+    {"max * fl(1 / amax), the inverse", product},
 };
 
 enum class Power : std::uint8_t { none, up, down, nearest };
@@ -176,11 +178,13 @@ constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
 
 bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const ScaleQuotient& q,
            float max, float floor, Power power) {
+  bool told = false;  // by a block at least
   for (std::size_t b = 0; b < amax.size(); ++b) {
     if (std::isnan(amax[b]) || (floor == 0.0f && amax[b] == 0.0f)) continue;
     if (to_power(q.of(std::max(amax[b], floor), max), power) != scales[b]) return false;
+    told = true;
   }
-  return true;
+  return told;
 }
 
 }  // namespace

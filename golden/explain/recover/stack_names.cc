@@ -60,15 +60,17 @@ std::string stacks_that_give(const std::vector<float>& amax, const std::vector<f
     const auto rule = rule_under(row, power_of_2);
     if (!rule || !lists(row.formats, name_of(format))) continue;
     bool same = true;
+    bool told = false;  // by a block at least
     visit_minifloat8(format, [&](auto tag) {
       constexpr FormatSpec kSpec = decltype(tag)::type::spec;
       for (std::size_t b = 0; b < amax.size() && same; ++b) {
         if (std::isnan(amax[b])) continue;
         const F32Scale s = f32_scale<kSpec>(amax[b], *rule, largest_finite<float>());
         same = bit_cast<std::uint32_t>(s.stored) == bit_cast<std::uint32_t>(scales[b]);
+        told = true;
       }
     });
-    if (same) names.add(row.name);
+    if (same && told) names.add(row.name);
   }
   return names.sentence();
 }
@@ -81,14 +83,16 @@ std::string stacks_that_give(const std::vector<float>& amax,
     if (row.scale != ScaleType::e8m0 || profile.exponent == ExponentRule::by_mode) continue;
     if (!lists(row.formats, name_of(format))) continue;
     bool same = true;
+    bool told = false;  // by a block at least
     visit_minifloat8(format, [&](auto tag) {
       constexpr FormatSpec kSpec = decltype(tag)::type::spec;
       for (std::size_t b = 0; b < amax.size() && same; ++b) {
         if (std::isnan(amax[b])) continue;
         same = shared_scale<kSpec>(amax[b], row.rule.mode, profile).bits == scales[b];
+        told = true;
       }
     });
-    if (same) names.add(row.name);
+    if (same && told) names.add(row.name);
   }
   return names.sentence();
 }
