@@ -180,6 +180,7 @@ TEST(Sums, RefuseWhatTheyCannotHonourWithANameAndANumber) {
       {{"sum=ada_mma", "sum.bits=41"}, OperandKind::fp8, Fault::argument, "found 41"},
       {{"sum=ada_mma", "sum.bits=x"}, OperandKind::fp8, Fault::argument, "a whole number"},
       {{"sum=ada_mma", "sum.split=0"}, OperandKind::fp8, Fault::argument, "sum.split"},
+      {{"sum=ada_mma", "sum.tile=1"}, OperandKind::fp8, Fault::argument, "a multiple of the 32"},
       {{"sum=ada_mma", "sum.tile=33"}, OperandKind::fp8, Fault::argument, "a multiple of the 32"},
       {{"sum=ada_mma", "sum.output=f32"}, OperandKind::fp8, Fault::argument, "rz_f32, rz_e8m13"},
       {{"sum=h200_mma_sync", "sum.chunk=6"}, OperandKind::fp8, Fault::argument, "multiple of 4"},
