@@ -105,6 +105,9 @@ TEST_F(Plans, RefuseExpertsThatRanksCannotShare) {
   EXPECT_EQ(refusal(none.operand(), -2), "dispatch: experts: found -2 experts" + needs);
   EXPECT_EQ(refusal(none.operand(), 3), "dispatch: experts: found 3 experts" + needs);
   EXPECT_EQ(refusal(none.operand(), 4), "");
+  AloneCommunicator alone;
+  EXPECT_EQ(plan_experts(machine, alone, none.operand(), 1, 1, DispatchLayout::rank_major).local,
+            1);
 }
 
 TEST_F(Plans, TakeAPositiveAlignmentOf32Bits) {
