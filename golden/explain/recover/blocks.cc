@@ -108,12 +108,15 @@ std::vector<AmaxWindow> other_windows(const Blocks& b, const std::vector<float>&
   list.push_back(std::move(largest));
   list.push_back(std::move(least));
   if (run >= 4) {
-    gathered("the first half of its block", [run](Index i) { return i % run < run / 2; });
-    gathered("the second half of its block", [run](Index i) { return i % run >= run / 2; });
-    gathered("every second element of its block", [](Index i) { return i % 2 == 0; });
-    gathered("its block without the last element", [run](Index i) { return i % run != run - 1; });
-    gathered("its block without the first element", [run](Index i) { return i % run != 0; });
-    gathered("the first element of its block", [run](Index i) { return i % run == 0; });
+    const auto of_run = [&](const char* words, auto takes) {  // by the place in the block
+      gathered(words, [&b, run, takes](Index i) { return takes(i % b.columns % run); });
+    };
+    of_run("the first half of its block", [run](Index at) { return at < run / 2; });
+    of_run("the second half of its block", [run](Index at) { return at >= run / 2; });
+    of_run("every second element of its block", [](Index at) { return at % 2 == 0; });
+    of_run("its block without the last element", [run](Index at) { return at != run - 1; });
+    of_run("its block without the first element", [](Index at) { return at != 0; });
+    of_run("the first element of its block", [](Index at) { return at == 0; });
   }
   // Those of other blocks: a neighbour's, or the largest of several.
   const Index columns = b.scale_columns;

@@ -1,0 +1,293 @@
+// Blocks of x that share a scale, from shapes, groups and layouts, and what amax may be of.
+#include "golden/explain/recover/blocks.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "formats/scale_layout.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// One call of quantize, with codes of the shape of x.
+struct Quantised {
+  Call call{"quantize", {}, {}};
+  Tensor codes;
+  Tensor scales;
+  Quantised(Tensor x, std::vector<Index> of_scales)
+      : codes(Dtype::e4m3, x.shape()), scales(Dtype::f32, std::move(of_scales)) {
+    call.replace("x", std::move(x));
+  }
+  std::optional<Blocks> blocks() const {
+    return blocks_of(call, make_output(call, "codes", codes, codes), scales);
+  }
+};
+
+Tensor counted(std::vector<Index> shape) {
+  Tensor x(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < x.elements(); ++i) {
+    x.as<float>()[i] = static_cast<float>(i * 37 % 101 - 50) / 8.0f;
+  }
+  return x;
+}
+
+/// Scales of the elements of one column down all rows.
+std::vector<Index> down(const Blocks& b, Index column = 0) {
+  std::vector<Index> list;
+  for (Index r = 0; r < b.x->elements() / b.columns; ++r) {
+    list.push_back(b.scale_of(r * b.columns + column));
+  }
+  return list;
+}
+
+TEST(Blocks, AreRunsOfARow) {
+  const Quantised q(counted({2, 40}), {2, 2});
+  const auto b = q.blocks();
+  ASSERT_TRUE(b);
+  EXPECT_EQ(b->block_columns, 32);
+  EXPECT_EQ(b->scales(), 4);
+  EXPECT_EQ(b->scale_of(31), 0);
+  EXPECT_EQ(b->scale_of(32), 1);
+  EXPECT_EQ(b->scale_of(40), 2);
+  EXPECT_EQ(b->scale_of(79), 3);
+  for (const auto& [columns, scales, extent] : {std::tuple<Index, Index, Index>{256, 2, 128},
+                                                {256, 8, 32},
+                                                {64, 4, 16},
+                                                {192, 3, 64},
+                                                {512, 2, 256},
+                                                {1024, 2, 512},
+                                                {8, 8, 1},
+                                                {700, 1, 700}}) {
+    const auto of = Quantised(counted({3, columns}), {3, scales}).blocks();
+    ASSERT_TRUE(of) << columns;
+    EXPECT_EQ(of->block_columns, extent) << columns;
+  }
+  EXPECT_FALSE(Quantised(counted({2, 40}), {2, 7}).blocks()) << "no extent has so many";
+}
+
+TEST(Blocks, AreTilesOfEveryMatrix) {
+  const Quantised q(counted({2, 40, 64}), {2, 2, 2});
+  const auto b = q.blocks();
+  ASSERT_TRUE(b);
+  EXPECT_EQ(b->scales(), 8);
+  EXPECT_EQ(b->scale_of(31 * 64 + 31), 0);
+  EXPECT_EQ(b->scale_of(32 * 64), 2);
+  EXPECT_EQ(b->scale_of(40 * 64 + 32), 5);
+  EXPECT_EQ(b->scale_of(79 * 64 + 63), 7);
+  const Quantised whole(counted({3, 8}), {3});
+  const auto rows = whole.blocks();
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(down(*rows, 7), (std::vector<Index>{0, 1, 2}));
+}
+
+TEST(Blocks, LieInTilesWhereTheLayoutSaysSo) {
+  Quantised q(counted({130, 160}), {static_cast<Index>(blocked_bytes(130, 5))});
+  q.call.set.set("scale_layout", "blocked");
+  const auto b = q.blocks();
+  ASSERT_TRUE(b);
+  EXPECT_EQ(b->scale_of(0), blocked_offset(0, 0, 2));
+  EXPECT_EQ(b->scale_of(129 * 160 + 159), blocked_offset(129, 4, 2));
+  EXPECT_EQ(b->scale_of(33 * 160 + 32), blocked_offset(33, 1, 2));
+  q.call.set.set("transpose", "true");
+  EXPECT_FALSE(q.blocks());
+  q.call.set.set("transpose", "false");
+  q.call.set.set("scale_layout", "n8");
+  EXPECT_FALSE(q.blocks());
+}
+
+TEST(Blocks, BeginAnewAtEveryGroup) {
+  Tensor ends(Dtype::i32, {3});
+  for (int g = 0; g < 3; ++g)
+    ends.as<std::int32_t>()[g] = std::array{130, 130, 200}[static_cast<std::size_t>(g)];
+  Quantised q(counted({210, 4}), {3, 4});
+  q.call.replace("group_ends", ends);
+  auto b = q.blocks();
+  ASSERT_TRUE(b) << "one for a group and column";
+  EXPECT_EQ(b->scale_of(129 * 4), 0);
+  EXPECT_EQ(b->scale_of(130 * 4 + 1), 9);
+  EXPECT_EQ(b->scale_of(199 * 4), 8);
+  EXPECT_EQ(b->scale_of(200 * 4), -1) << "of no group";
+  q.scales = Tensor(Dtype::f32, {4, 4});
+  b = q.blocks();
+  ASSERT_TRUE(b) << "runs of 128 rows";
+  EXPECT_EQ(b->scale_of(127 * 4), 0);
+  EXPECT_EQ(b->scale_of(128 * 4), 4);
+  EXPECT_EQ(b->scale_of(130 * 4), 8);
+  const std::vector<float> amax = amax_of(*b);
+  EXPECT_EQ(amax[12], 0.0f) << "no rows";
+  EXPECT_GT(amax[8], 0.0f);
+  q.scales = Tensor(Dtype::f32, {2, 4});
+  EXPECT_FALSE(q.blocks()) << "too few for the runs";
+  Tensor two(Dtype::i32, {2});
+  two.as<std::int32_t>()[0] = 130;
+  two.as<std::int32_t>()[1] = 200;
+  q.call.replace("group_ends", two);
+  q.scales = Tensor(Dtype::f32, {3, 4});
+  ASSERT_TRUE(q.blocks()) << "two runs and one";
+  EXPECT_EQ(q.blocks()->scale_of(199 * 4 + 3), 11);
+}
+
+TEST(Blocks, AreNoneWhereShapesDoNotTell) {
+  Quantised q(counted({4, 32}), {4, 1});
+  EXPECT_TRUE(q.blocks());
+  q.call.op = "swiglu_quantize";
+  EXPECT_FALSE(q.blocks());
+  q.call.op = "quantize";
+  q.codes = Tensor(Dtype::e4m3, {32, 4});
+  EXPECT_FALSE(q.blocks());
+  EXPECT_FALSE(Quantised(counted({32}), {1}).blocks());
+  EXPECT_FALSE(Quantised(counted({40, 32}), {7, 1}).blocks());
+  EXPECT_TRUE(Quantised(counted({1, 1}), {1, 1}).blocks());
+  EXPECT_FALSE(Quantised(counted({0, 32}), {0, 1}).blocks());
+  EXPECT_FALSE(Quantised(counted({2, 4, 32}), {4}).blocks());
+  EXPECT_FALSE(Quantised(Tensor(Dtype::i32, {4, 32}), {4, 1}).blocks());
+  Tensor bf16(Dtype::bf16, {4, 32}), f16(Dtype::f16, {4, 32});
+  bf16.as<std::uint16_t>()[5] = 0x4000;
+  f16.as<std::uint16_t>()[5] = 0x4000;
+  const Quantised wide(bf16, {4, 1}), narrow(f16, {4, 1});
+  EXPECT_EQ(wide.blocks()->value(5), 2.0f);
+  EXPECT_EQ(narrow.blocks()->value(5), 2.0f);
+}
+
+TEST(Amax, IsTheLargestMagnitudeOfItsBlock) {
+  Tensor x(Dtype::f32, {3, 40});
+  std::fill_n(x.as<float>(), x.elements(), 0.25f);
+  x.as<float>()[3] = -2.0f;
+  x.as<float>()[39] = 1.0f;
+  x.as<float>()[44] = kNaN;
+  x.as<float>()[45] = 5.0f;
+  x.as<float>()[100] = std::numeric_limits<float>::infinity();
+  x.as<float>()[119] = std::numeric_limits<float>::max();
+  const Quantised q(x, {3, 2});
+  const std::vector<float> amax = amax_of(*q.blocks());
+  ASSERT_EQ(amax.size(), 6u);
+  EXPECT_EQ(amax[0], 2.0f);
+  EXPECT_EQ(amax[1], 1.0f);
+  EXPECT_TRUE(std::isnan(amax[2]));
+  EXPECT_EQ(amax[3], 0.25f);
+  EXPECT_TRUE(std::isnan(amax[4]));
+  EXPECT_EQ(amax[5], std::numeric_limits<float>::max());
+}
+
+/// The largest magnitude among the elements that `takes(row, place along the row)` lets in.
+template <typename Takes>
+float largest_where(const Blocks& b, const Takes& takes) {
+  float most = 0.0f;
+  for (Index i = 0; i < b.x->elements(); ++i) {
+    if (takes(i / b.columns, i % b.columns)) most = std::max(most, std::fabs(b.value(i)));
+  }
+  return most;
+}
+
+/// The last of every block is the largest, and every row larger than those before.
+Tensor rising(std::vector<Index> shape) {
+  Tensor x(Dtype::f32, std::move(shape));
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(i + 1);
+  return x;
+}
+
+class AmaxOf : public testing::TestWithParam<Tensor (*)(std::vector<Index>)> {};
+INSTANTIATE_TEST_SUITE_P(Numbers, AmaxOf, testing::Values(counted, rising),
+                         [](const auto& numbers) {
+                           return numbers.index == 0 ? "counted" : "rising";
+                         });
+
+TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
+  const Quantised q(GetParam()({5, 72}), {5, 3});  // the last block of a row is short
+  const Blocks b = *q.blocks();
+  const std::vector<float> amax = amax_of(b);
+  const auto windows = other_windows(b, amax);
+  const auto expect = [&](const std::string& words, auto takes) {
+    const auto w = std::find_if(windows.begin(), windows.end(),
+                                [&](const AmaxWindow& a) { return a.words == words; });
+    ASSERT_NE(w, windows.end()) << words;
+    ASSERT_EQ(w->amax.size(), amax.size());
+    for (Index s = 0; s < 15; ++s) {
+      EXPECT_EQ(w->amax[static_cast<std::size_t>(s)],
+                largest_where(b, [&](Index r, Index c) { return takes(s, r, c); }))
+          << words << " " << s;
+    }
+  };
+  const auto own = [](Index s, Index r, Index c) { return r == s / 3 && c / 32 == s % 3; };
+  const auto part = [&](const std::string& words, auto of_place) {
+    expect(words, [&](Index s, Index r, Index c) { return own(s, r, c) && of_place(c % 32); });
+  };
+  part("the first half of its block", [](Index at) { return at < 16; });
+  part("the second half of its block", [](Index at) { return at >= 16; });
+  part("every second element of its block", [](Index at) { return at % 2 == 0; });
+  part("its block without the last element", [](Index at) { return at != 31; });
+  part("its block without the first element", [](Index at) { return at != 0; });
+  part("the first element of its block", [](Index at) { return at == 0; });
+  const auto blocks = [&](const std::string& words, auto holds) {
+    expect(words, [&](Index s, Index r, Index c) { return holds(s, r * 3 + c / 32); });
+  };
+  blocks("the block before", [](Index s, Index o) { return o == (s % 3 > 0 ? s - 1 : s); });
+  blocks("the block after", [](Index s, Index o) { return o == (s % 3 < 2 ? s + 1 : s); });
+  blocks("the same block of the row before",
+         [](Index s, Index o) { return o == (s > 2 ? s - 3 : s); });
+  blocks("the same block of the row after",
+         [](Index s, Index o) { return o == (s < 12 ? s + 3 : s); });
+  blocks("the whole row", [](Index s, Index o) { return o / 3 == s / 3; });
+  blocks("its column in two neighbouring rows of blocks",
+         [](Index s, Index o) { return o / 6 == s / 6 && o % 3 == s % 3; });
+  blocks("its column in four neighbouring rows of blocks",
+         [](Index s, Index o) { return o / 12 == s / 12 && o % 3 == s % 3; });
+  blocks("its column in all rows of blocks", [](Index s, Index o) { return o % 3 == s % 3; });
+  blocks("its block and all before it in the row, not begun anew",
+         [](Index s, Index o) { return o / 3 == s / 3 && o <= s; });
+  blocks("its block and all before it in the tensor, not begun anew",
+         [](Index s, Index o) { return o <= s; });
+  blocks("the whole tensor", [](Index, Index) { return true; });
+  EXPECT_EQ(windows.size(), 19u);
+  for (Index s = 0; s < 15; ++s) {
+    float most = 0.0f, least = 0.0f;
+    for (Index i = 0; i < b.x->elements(); ++i) {
+      if (!own(s, i / 72, i % 72)) continue;
+      most = std::max(most, b.value(i));
+      least = std::max(least, -b.value(i));
+    }
+    EXPECT_EQ(windows[0].amax[static_cast<std::size_t>(s)], most);
+    EXPECT_EQ(windows[1].amax[static_cast<std::size_t>(s)], least);
+  }
+}
+
+TEST(Amax, IsOfAsManyOthersAsThereAre) {
+  const auto count = [](Index rows, Index columns) {
+    const Quantised q(counted({rows, columns}), {rows, ceil_div(columns, Index{32})});
+    const Blocks b = *q.blocks();
+    return other_windows(b, amax_of(b)).size();
+  };
+  EXPECT_EQ(count(1, 32), 14u) << "no second row or block";
+  EXPECT_EQ(count(2, 64), 18u) << "two of each";
+  EXPECT_EQ(count(4, 64), 19u);
+  EXPECT_EQ(count(3, 128), 20u);
+  const Quantised q(rising({2, 128}), {2, 4});
+  const Blocks b = *q.blocks();
+  const auto windows = other_windows(b, amax_of(b));
+  const auto pair = std::find_if(windows.begin(), windows.end(), [](const AmaxWindow& w) {
+    return std::string(w.words) == "two neighbouring blocks";
+  });
+  ASSERT_NE(pair, windows.end());
+  EXPECT_EQ(pair->amax, (std::vector<float>{64, 64, 128, 128, 192, 192, 256, 256}));
+}
+
+TEST(Amax, HasNoNeighboursInTiles) {
+  Quantised q(counted({128, 128}), {512});
+  q.call.set.set("scale_layout", "blocked");
+  const Blocks b = *q.blocks();
+  EXPECT_EQ(other_windows(b, amax_of(b)).size(), 9u);
+  const Quantised elements(counted({2, 3}), {2, 3});
+  const Blocks single = *elements.blocks();
+  for (const AmaxWindow& w : other_windows(single, amax_of(single))) {
+    EXPECT_EQ(std::string(w.words).find("half"), std::string::npos) << "blocks of one element";
+  }
+}
+
+}  // namespace
+}  // namespace mxo
