@@ -222,16 +222,31 @@ TEST(ScaleNumbers, ShowTheirPowerOfTwo) {
 }
 
 TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {
-  for (const float floor : {1e-12f, 1e-10f, 1e-4f, 1e-5f, 1e-6f, 1e-8f}) {
-    std::vector<float> amax = many();
-    amax.push_back(0.0f);
-    amax.push_back(floor / 3.0f);
-    const auto rule = found(amax, [floor](float a) { return std::max(a, floor) / kMax; });
-    ASSERT_TRUE(rule) << static_cast<double>(floor);
-    EXPECT_EQ(rule->words, "the stored scale is amax / max");
-    EXPECT_EQ(rule->stored(0.0f), floor / kMax);
-    EXPECT_EQ(rule->stored(1.0f), 1.0f / kMax);
+  const std::pair<float, std::string> floors[] = {{1e-12f, "1e-12"}, {1e-10f, "1e-10"},
+                                                  {1e-8f, "1e-8"},   {1e-6f, "1e-6"},
+                                                  {1e-5f, "1e-5"},   {1e-4f, "1e-4"}};
+  for (const auto& [floor, words] : floors) {
+    for (const float small : {0.0f, floor / 3.0f}) {
+      std::vector<float> amax = many();
+      amax.push_back(small);
+      const auto rule = found(amax, [f = floor](float a) { return std::max(a, f) / kMax; });
+      ASSERT_TRUE(rule) << words;
+      EXPECT_EQ(rule->words, "the stored scale is amax / max with amax at least " + words);
+      EXPECT_EQ(rule->stored(0.0f), floor / kMax);
+      EXPECT_EQ(rule->stored(1.0f), 1.0f / kMax);
+    }
   }
+  std::vector<float> amax = many();
+  amax.push_back(0.0f);
+  const auto up = [](float a) { return std::exp2(std::ceil(std::log2(std::max(a, 1e-4f) / 240))); };
+  EXPECT_EQ(found(amax, up)->words,
+            "the stored scale is amax / max with max 240 and amax at least 1e-4, rounded up to a "
+            "power of two");
+  // Blocks of zeros with a scale of their own: the rule says nothing of them.
+  const auto one = found(amax, [](float a) { return a == 0.0f ? 1.0f : a / kMax; });
+  EXPECT_EQ(one->words, "the stored scale is amax / max");
+  EXPECT_TRUE(std::isnan(one->stored(0.0f)));
+  EXPECT_EQ(one->stored(1e-5f), 1e-5f / kMax);
 }
 
 TEST(ScaleNumbers, HaveNoRuleWhereNoBlockTells) {

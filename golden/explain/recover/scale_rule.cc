@@ -12,6 +12,7 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastBlocks = 8;
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();  ///< the rule says nothing
 
 int log2_floor(double v) {
   int e = 0;
@@ -114,7 +115,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
   std::string stacks;
   if (is_minifloat8(format)) stacks = stacks_that_give(amax, scales, format);
   return ScaleRuleFound{words, stacks, [low, from](float a) {
-                          if (!usable(a)) return std::numeric_limits<float>::quiet_NaN();
+                          if (!usable(a)) return kUnknown;
                           const int e = log2_floor(static_cast<double>(a));
                           const double m = std::ldexp(static_cast<double>(a), -e);
                           return static_cast<float>(std::exp2(e + low + (m >= from ? 1 : 0)));
@@ -174,7 +175,17 @@ constexpr const char* kPowerWords[] = {"", ", rounded up to a power of two",
                                        ", cut to a power of two",
                                        ", rounded to the nearest power of two"};
 
-constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-4, 1e-5, 1e-6, 1e-8};
+constexpr double kFloors[] = {0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4};
+
+/// Whether a block shows that amax is raised to `floor`.
+bool raises_some(const std::vector<float>& amax, float floor) {
+  return std::any_of(amax.begin(), amax.end(), [floor](float a) { return a < floor; });
+}
+
+/// "1e-12"
+std::string power_of_ten(float floor) {
+  return "1e" + std::to_string(std::lround(std::log10(static_cast<double>(floor))));
+}
 
 bool gives(const std::vector<float>& amax, const std::vector<float>& scales, const ScaleQuotient& q,
            float max, float floor, Power power) {
@@ -197,22 +208,26 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
   for (const double max : maxima) {
     for (const Power power : {Power::none, Power::up, Power::down, Power::nearest}) {
       for (std::size_t q = 0; q < std::size(kQuotients); ++q) {
-        std::vector<double> floors;
-        for (const double floor : kFloors) {
-          if (gives(amax, scales, kQuotients[q], static_cast<float>(max), static_cast<float>(floor),
-                    power)) {
-            floors.push_back(floor);
-          }
+        std::optional<float> floor;
+        for (const double f : kFloors) {
+          const auto least = static_cast<float>(f);
+          if (!gives(amax, scales, kQuotients[q], static_cast<float>(max), least, power)) continue;
+          if (!floor || raises_some(amax, least)) floor = least;
         }
-        if (floors.empty()) continue;
+        if (!floor) continue;
         std::string words = "the stored scale is " + std::string(kQuotients[q].words);
         if (max != maxima.front()) words += " with max " + number(max);
+        if (raises_some(amax, *floor)) {
+          words += (max != maxima.front() ? " and amax at least " : " with amax at least ") +
+                   power_of_ten(*floor);
+        }
         words += kPowerWords[static_cast<int>(power)];
         std::string stacks;
         if (max == maxima.front())
           stacks = stacks_that_give(amax, scales, power_name(power), format);
-        const float f = static_cast<float>(floors.front());
-        return ScaleRuleFound{words, stacks, [of = kQuotients[q].of, max, f, power](float a) {
+        const auto of = kQuotients[q].of;
+        return ScaleRuleFound{words, stacks, [of, max, f = *floor, power](float a) {
+                                if (f == 0.0f && a == 0.0f) return kUnknown;
                                 return to_power(of(std::max(a, f), static_cast<float>(max)), power);
                               }};
       }

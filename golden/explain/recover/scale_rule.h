@@ -14,7 +14,7 @@ namespace mxo {
 struct ScaleRuleFound {
   std::string words;                   ///< "the scale is 2^(floor(log2 amax) - 8), ..."
   std::string stacks;                  ///< ": the rule of te"; empty: of none
-  std::function<float(float)> stored;  ///< amax to the stored scale
+  std::function<float(float)> stored;  ///< amax to the stored scale; NaN: not told
 };
 
 /// The step function of the significand that gives these bytes, if one does.
