@@ -3,91 +3,16 @@
 
 #include <algorithm>
 
-#include "ops/checked.h"
 #include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
+#include "ops/moe_checks.h"
 #include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
 
 namespace mxo {
 namespace {
-
-void check_halves(const Check& check, const MoeLayer& op, std::string_view name,
-                  std::string_view axis, Index rows) {
-  if (halves_of(op.gate) == 2) check.multiple(name, axis, rows, 2);
-}
-
-void check_operands(const Check& check, const MoeLayer& op, int ranks) {
-  check.rank("x", op.x, 2);
-  check.dtype("x", op.x, {Dtype::bf16});
-  check.that(op.x.contiguous(), "x: needs contiguous rows");
-  check.dtype("router", op.router, {Dtype::bf16});
-  check.shape("router", op.router, {op.experts, op.x.extent[1]});
-  if (op.logits_bias.given()) {
-    check.dtype("logits.bias", op.logits_bias, {Dtype::bf16, Dtype::f32});
-    check.shape("logits.bias", op.logits_bias, {op.experts});
-  }
-  check.rank("w1", op.w1, 3);
-  check.rank("w2", op.w2, 3);
-  check.dtype("w1", op.w1, {Dtype::bf16, Dtype::f32});
-  check.dtype("w2", op.w2, {Dtype::bf16, Dtype::f32});
-  check_gate(check, op.gate);
-  check_halves(check, op, "w1", "2F", op.w1.extent[1]);
-  const Index local = op.experts / std::max(ranks, 1);
-  check.shape("w1", op.w1, {local, op.w1.extent[1], op.x.extent[1]});
-  check.shape("w2", op.w2, {local, op.x.extent[1], features_of(op, op.w1)});
-  const std::pair<const char*, std::pair<const Operand&, const Operand&>> biases[] = {
-      {"w1.bias", {op.w1_bias, op.w1}}, {"w2.bias", {op.w2_bias, op.w2}}};
-  for (const auto& [name, pair] : biases) {
-    const auto& [bias, w] = pair;
-    if (!bias.given()) continue;
-    check.dtype(name, bias, {Dtype::bf16, Dtype::f32});
-    check.shape(name, bias, {local, w.extent[1]});
-    if (op.pipeline == MoePipeline::flow) {
-      check.fail(Fault::argument, std::string(name) + ": found with pipeline flow, which has none");
-    }
-  }
-  check.that(op.shared_w1.given() == op.shared_w2.given(),
-             "shared.w2: needs to be given exactly when shared.w1 is");
-  if (op.shared_w1.given()) {
-    check.rank("shared.w1", op.shared_w1, 2);
-    check_halves(check, op, "shared.w1", "2S", op.shared_w1.extent[0]);
-    check.shape("shared.w1", op.shared_w1, {op.shared_w1.extent[0], op.x.extent[1]});
-    check.shape("shared.w2", op.shared_w2, {op.x.extent[1], features_of(op, op.shared_w1)});
-  }
-  check.dtype("y", op.y, {Dtype::bf16});
-  check.shape("y", op.y, {op.x.extent[0], op.x.extent[1]});
-  check.apart("y", op.y, "x", op.x);
-  const auto refuse_recipe = [&](const char* needs) {
-    throw Error(Fault::argument,
-                "moe_layer: recipe: found " + std::string(op.recipe.name) + ", " + needs);
-  };
-  if (op.pipeline == MoePipeline::mxfp8 && !op.recipe.mx()) {
-    refuse_recipe("pipeline mxfp8 needs one of the mxfp8 recipes");
-  }
-  if (op.pipeline == MoePipeline::fp8_blockwise && op.recipe.tokens != kRowBlock) {
-    refuse_recipe("pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up");
-  }
-  if (op.pipeline == MoePipeline::flow && weighs_product(op)) {
-    check.fail(Fault::argument,
-               "scores: found those of a product, pipeline flow has combine, swiglu and input");
-  }
-  if (op.alignment < 1) {
-    throw Error(Fault::argument, "moe_layer: alignment: found " + std::to_string(op.alignment) +
-                                     ", needs a positive number");
-  }
-  require_recipe_takes("moe_layer", op.recipe, op.format);
-  if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3) {
-    check.fail(Fault::argument,
-               "format: found " + std::string(name_of(op.format)) + ", pipeline flow needs e4m3");
-  }
-  if (op.top_k < 1 || op.top_k > op.experts) {
-    throw Error(Fault::argument, "moe_layer: top_k: found " + std::to_string(op.top_k) +
-                                     ", needs 1 to " + std::to_string(op.experts));
-  }
-}
 
 void see(const MoeLayer& op, std::string_view stage, const Operand& tensor) {
   if (op.observe) op.observe(stage, tensor);
@@ -222,7 +147,7 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
 }  // namespace
 
 SavedMoeLayer moe_layer(Backend& backend, Communicator& communicator, const MoeLayer& op) {
-  check_operands(Check("moe_layer"), op, communicator.size());
+  check_call(op, communicator.size());
   SavedMoeLayer saved;
   saved.call = op;
   saved.recipe = moe_recipe(op);

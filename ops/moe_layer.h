@@ -59,7 +59,7 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 /// Rows of an expert are padded to `alignment`, or the recipe's where that is larger.  T may be 0.
 /// Errors, before any byte of y is written: as Route, dispatch and GroupedLinear; Error(argument)
 /// for a pipeline with a recipe or a format that it does not have, a gate as check_gate, and biases
-/// in pipeline flow.
+/// in pipeline flow; Error(shape) for a y that shares memory with an operand.
 /// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
 /// (input_bf16) and fused_moe_kernel of vLLM and SGLang, MUL_ROUTED_WEIGHT (first_product,
 /// second_product); transformers, GptOssTopKRouter and GptOssExperts (biases); pytorch/ao 36027d8,
@@ -136,10 +136,11 @@ struct SavedMoeLayer {
 ///   dshared_w1, dshared_w2  bf16 or f32, given exactly where the weights were
 /// Any but dx may be absent.
 ///
-/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy, dx, drouter and
-/// dlogits_bias; Error(argument) for scores that have no gradients, and for biases of experts in a
-/// recipe that casts rows along tokens, where rows of padding would be cast with others.  Those
-/// of dw1, dw2 and the shared ones come from the step that computes them, when dx may be written.
+/// Errors, before any byte is written: Error(shape) or Error(dtype) of dy and of results, a
+/// gradient of what the call has not, results that share memory with each other, with dy or with an
+/// operand of the call; Error(argument) for scores that have no gradients, and for biases of
+/// experts in a recipe that casts rows along tokens, where rows of padding would be cast with
+/// others.
 struct MoeLayerBackward {
   Operand dy;
   Result dx;

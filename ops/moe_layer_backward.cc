@@ -1,8 +1,8 @@
 // The backward pass of a mixture-of-experts layer.
-#include "ops/checked.h"
 #include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
+#include "ops/moe_checks.h"
 #include "ops/moe_flow.h"
 #include "ops/moe_steps.h"
 #include "ops/permute.h"
@@ -195,52 +195,11 @@ class Backward {
   BackendTensor dweights_;
 };
 
-void check_biases(const Check& check, const SavedMoeLayer& saved, const MoeLayerBackward& op) {
-  const MoeLayer& call = saved.call;
-  const bool biased = call.w1_bias.given() || call.w2_bias.given();
-  const bool casts = call.pipeline == MoePipeline::quantize_after &&
-                     call.recipe.wgrad == WgradPrecision::quantized && call.recipe.scaled();
-  if (biased && casts) {
-    check.fail(Fault::argument, "recipe: found " + std::string(call.recipe.name) +
-                                    ", gradients with w1.bias or w2.bias need one whose weight "
-                                    "gradients are in high precision");
-  }
-  const std::pair<const char*, std::pair<const Result&, const Operand&>> sums[] = {
-      {"w1.dbias", {op.dw1_bias, call.w1_bias}},
-      {"w2.dbias", {op.dw2_bias, call.w2_bias}},
-      {"logits.dbias", {op.dlogits_bias, call.logits_bias}}};
-  for (const auto& [name, pair] : sums) {
-    const auto& [sum, bias] = pair;
-    if (!sum.given()) continue;
-    check.that(bias.given(), std::string(name) + ": needs a call with the bias");
-    check.dtype(name, sum, {Dtype::bf16, Dtype::f32});
-    check.shape(name, sum, std::vector<Index>(bias.extent, bias.extent + bias.rank));
-  }
-}
-
 }  // namespace
 
 void moe_layer_backward(Backend& backend, Communicator& communicator, const SavedMoeLayer& saved,
                         const MoeLayerBackward& op) {
-  const Check check("moe_layer");
-  const MoeLayer& call = saved.call;
-  check_gradients_gate(check, call.gate);
-  if (weighs_product(call)) {
-    check.fail(Fault::argument,
-               "scores: found those of a product, gradients need combine, swiglu, input or "
-               "input_bf16");
-  }
-  check_biases(check, saved, op);
-  check.rank("dy", op.dy, 2);
-  check.dtype("dy", op.dy, {Dtype::bf16});
-  check.shape("dy", op.dy, {call.x.extent[0], call.x.extent[1]});
-  check.that(op.dy.contiguous(), "dy: needs contiguous rows");
-  check.rank("dx", op.dx, 2);
-  check.dtype("dx", op.dx, {Dtype::bf16});
-  check.shape("dx", op.dx, {call.x.extent[0], call.x.extent[1]});
-  if (op.drouter.given()) {
-    check.shape("drouter", op.drouter, {call.experts, call.x.extent[1]});
-  }
+  check_gradients(saved.call, op);
   Backward(backend, communicator, saved, op).run();
 }
 

@@ -1,0 +1,292 @@
+// A layer of experts and its gradients with one field wrong: refused by name, before any step.
+#include "formats/tensor.h"
+#include "ops/moe_layer.h"
+#include "tests/ops/right_call.h"
+#include "tests/ops/told_communicator.h"
+
+namespace mxo {
+namespace {
+
+using M = MoeLayer;
+
+/// A call, and the gradients of it.
+struct Gradients : MoeLayer {
+  Operand dy;
+  Result dx, drouter, dlogits_bias, dw1, dw2, dw1_bias, dw2_bias, dshared_w1, dshared_w2;
+};
+using G = Gradients;
+
+/// What a step refuses is past the checks of the layer.
+template <typename Fn>
+void past_the_checks(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    if (std::string(error.what()).starts_with("moe_layer: ")) throw;
+    throw Error(Fault::unsupported, error.what());
+  }
+}
+
+void forward(Backend& backend, const M& op) {
+  AloneCommunicator alone;
+  past_the_checks([&] { moe_layer(backend, alone, op); });
+}
+
+void backward(Backend& backend, const G& op) {
+  AloneCommunicator alone;
+  SavedMoeLayer saved;
+  saved.call = op;
+  past_the_checks([&] {
+    moe_layer_backward(backend, alone, saved,
+                       {op.dy, op.dx, op.drouter, op.dlogits_bias, op.dw1, op.dw2, op.dw1_bias,
+                        op.dw2_bias, op.dshared_w1, op.dshared_w2});
+  });
+}
+
+/// Four experts of F 32, a shared one of S 96, on eight tokens of D 64.
+struct MoeChecks : testing::Test {
+  Tensor x{Dtype::bf16, {8, 64}}, router{Dtype::bf16, {4, 64}}, logits_bias{Dtype::f32, {4}};
+  Tensor w1{Dtype::bf16, {4, 64, 64}}, w2{Dtype::f32, {4, 64, 32}}, w1_bias{Dtype::f32, {4, 64}};
+  Tensor w2_bias{Dtype::bf16, {4, 64}}, shared_w1{Dtype::bf16, {192, 64}};
+  Tensor shared_w2{Dtype::bf16, {64, 96}}, y{Dtype::bf16, {8, 64}};
+  Tensor dy{Dtype::bf16, {8, 64}}, dx{Dtype::bf16, {8, 64}}, drouter{Dtype::f32, {4, 64}};
+  Tensor dlogits_bias{Dtype::f32, {4}}, dw1{Dtype::bf16, {4, 64, 64}}, dw2{Dtype::f32, {4, 64, 32}};
+  Tensor dw1_bias{Dtype::f32, {4, 64}}, dw2_bias{Dtype::bf16, {4, 64}};
+  Tensor dshared_w1{Dtype::bf16, {192, 64}}, dshared_w2{Dtype::bf16, {64, 96}};
+  const RightCall<M> words{"moe_layer", forward, {}, {}, {}};
+  const RightCall<G> of_gradients{"moe_layer", backward, {}, {}, {}};
+
+  M call() const {
+    M op;
+    op.x = x.operand();
+    op.router = router.operand();
+    op.w1 = w1.operand();
+    op.w2 = w2.operand();
+    op.experts = 4;
+    op.top_k = 2;
+    op.y = const_cast<Tensor&>(y).result();
+    return op;
+  }
+  G gradients() {
+    G op;
+    static_cast<M&>(op) = call();
+    op.dy = dy.operand();
+    op.dx = dx.result();
+    return op;
+  }
+  std::string said(const M& op) const { return words.complaint(op); }
+  std::string said(const G& op) const { return of_gradients.complaint(op); }
+};
+
+TEST_F(MoeChecks, RefuseWrongFields) {
+  M op = call();
+  op.logits_bias = logits_bias.operand();
+  op.w1_bias = w1_bias.operand();
+  op.w2_bias = w2_bias.operand();
+  op.shared_w1 = shared_w1.operand();
+  op.shared_w2 = shared_w2.operand();
+  RightCall<M>{"moe_layer",
+               forward,
+               op,
+               {{"x", &M::x},
+                {"router", &M::router},
+                {"logits.bias", &M::logits_bias},
+                {"w1", &M::w1},
+                {"w2", &M::w2},
+                {"w1.bias", &M::w1_bias},
+                {"w2.bias", &M::w2_bias},
+                {"shared.w1", &M::shared_w1},
+                {"shared.w2", &M::shared_w2}},
+               {{"y", &M::y}},
+               {}}
+      .expect_that_checks_see_all();
+}
+
+TEST_F(MoeChecks, RefuseWrongFieldsOfGradients) {
+  G op = gradients();
+  op.logits_bias = logits_bias.operand();
+  op.w1_bias = w1_bias.operand();
+  op.w2_bias = w2_bias.operand();
+  op.shared_w1 = shared_w1.operand();
+  op.shared_w2 = shared_w2.operand();
+  op.drouter = drouter.result();
+  op.dlogits_bias = dlogits_bias.result();
+  op.dw1 = dw1.result();
+  op.dw2 = dw2.result();
+  op.dw1_bias = dw1_bias.result();
+  op.dw2_bias = dw2_bias.result();
+  op.dshared_w1 = dshared_w1.result();
+  op.dshared_w2 = dshared_w2.result();
+  const RightCall<G> right{"moe_layer",
+                           backward,
+                           op,
+                           {{"dy", &G::dy}},
+                           {{"dx", &G::dx},
+                            {"drouter", &G::drouter},
+                            {"logits.dbias", &G::dlogits_bias},
+                            {"dw1", &G::dw1},
+                            {"dw2", &G::dw2},
+                            {"w1.dbias", &G::dw1_bias},
+                            {"w2.dbias", &G::dw2_bias},
+                            {"shared.dw1", &G::dshared_w1},
+                            {"shared.dw2", &G::dshared_w2}}};
+  right.expect_that_checks_see_all();
+  for (const auto& [name, written] : right.writes) {
+    for (Operand M::*const read : {&M::x, &M::router, &M::logits_bias, &M::w1, &M::w2, &M::w1_bias,
+                                   &M::w2_bias, &M::shared_w1, &M::shared_w2}) {
+      right.lay_over(name, written, "an operand", static_cast<Operand G::*>(read));
+    }
+  }
+}
+
+TEST_F(MoeChecks, RefuseGradientsOfWhatTheCallHasNot) {
+  G op = gradients();
+  EXPECT_EQ(said(op), "");
+  op.dshared_w1 = dshared_w1.result();
+  EXPECT_EQ(said(op), "moe_layer: shared.dw1: needs a call with shared.w1");
+  op = gradients();
+  op.dw2_bias = dw2_bias.result();
+  EXPECT_EQ(said(op), "moe_layer: w2.dbias: needs a call with the bias");
+  op = gradients();
+  op.dlogits_bias = dlogits_bias.result();
+  EXPECT_EQ(said(op), "moe_layer: logits.dbias: needs a call with the bias");
+  op = gradients();
+  op.scores = MoeScores::first_product;
+  EXPECT_NE(said(op).find("scores: found those of a product"), std::string::npos);
+  op = gradients();
+  op.dy.stride[0] = 65;
+  EXPECT_EQ(said(op), "moe_layer: dy: needs contiguous rows");
+  op.dy.rank = 1;
+  EXPECT_EQ(said(op), "moe_layer: dy: found bf16 [8], needs rank 2");
+  op = gradients();
+  op.dx.rank = 1;
+  EXPECT_EQ(said(op), "moe_layer: dx: found bf16 [8], needs rank 2");
+}
+
+TEST_F(MoeChecks, RefuseBiasesWhereRowsOfPaddingAreCast) {
+  for (const bool first : {true, false}) {
+    G op = gradients();
+    (first ? op.w1_bias : op.w2_bias) = (first ? w1_bias : w2_bias).operand();
+    EXPECT_EQ(said(op), "");
+    op.pipeline = MoePipeline::quantize_after;
+    EXPECT_EQ(said(op).substr(0, 50), "moe_layer: recipe: found mxfp8_rceil, gradients wi");
+    op.recipe = linear_recipe_named("mxfp8_rceil_wgrad_with_hp");
+    EXPECT_EQ(said(op), "");
+    op.recipe = linear_recipe_named("bf16");
+    EXPECT_EQ(said(op), "");
+    op.recipe.wgrad = WgradPrecision::quantized;
+    EXPECT_EQ(said(op), "") << "what is not scaled casts nothing";
+  }
+}
+
+TEST_F(MoeChecks, SayWhatIsWrong) {
+  M op = call();
+  EXPECT_EQ(said(op), "");
+  op.x.stride[0] = 65;
+  EXPECT_EQ(said(op), "moe_layer: x: needs contiguous rows");
+  op = call();
+  op.x.rank = 1;
+  EXPECT_EQ(said(op), "moe_layer: x: found bf16 [8], needs rank 2");
+  op = call();
+  op.w1.rank = op.w2.rank = 2;
+  EXPECT_EQ(said(op), "moe_layer: w1: found bf16 [4, 64], needs rank 3");
+  op.w1.rank = 3;
+  EXPECT_EQ(said(op), "moe_layer: w2: found f32 [4, 64], needs rank 3");
+  op = call();
+  op.w1.extent[1] = 63;
+  EXPECT_EQ(said(op), "moe_layer: w1: 2F is 63, not a multiple of 2");
+  op = call();
+  op.shared_w1 = shared_w1.operand();
+  EXPECT_EQ(said(op), "moe_layer: shared.w2: needs to be given exactly when shared.w1 is");
+  op.shared_w2 = shared_w2.operand();
+  EXPECT_EQ(said(op), "");
+  op.shared_w1.rank = 1;
+  EXPECT_EQ(said(op), "moe_layer: shared.w1: found bf16 [192], needs rank 2");
+  op.shared_w1.rank = 2;
+  op.shared_w1.extent[0] = 191;
+  EXPECT_EQ(said(op), "moe_layer: shared.w1: 2S is 191, not a multiple of 2");
+  op = call();
+  op.w1_bias = w1_bias.operand();
+  op.pipeline = MoePipeline::flow;
+  EXPECT_EQ(said(op), "moe_layer: w1.bias: found with pipeline flow, which has none");
+  op.w1_bias = {};
+  EXPECT_EQ(said(op), "");
+  op.format = Dtype::e5m2;
+  EXPECT_EQ(said(op), "moe_layer: format: found e5m2, pipeline flow needs e4m3");
+  op.format = Dtype::e4m3;
+  op.scores = MoeScores::second_product;
+  EXPECT_EQ(said(op).substr(0, 42), "moe_layer: scores: found those of a produc");
+}
+
+TEST_F(MoeChecks, TakeGatesThatThereAre) {
+  M op = call();
+  op.gate.limit = 0.0f;
+  EXPECT_EQ(said(op), "moe_layer: limit: found no positive number, needs one");
+  G gradient = gradients();
+  gradient.gate.arithmetic = GateArithmetic::triton_sm90;
+  EXPECT_EQ(said(gradient).substr(0, 42), "moe_layer: arithmetic: found Triton's, nee");
+  op = call();
+  Tensor odd_w1(Dtype::bf16, {4, 33, 64}), odd_w2(Dtype::bf16, {4, 64, 33});
+  Tensor odd_s1(Dtype::bf16, {97, 64}), odd_s2(Dtype::bf16, {64, 97});
+  op.gate.halves = Halves::gate_only;
+  op.w1 = odd_w1.operand();
+  op.w2 = odd_w2.operand();
+  op.shared_w1 = odd_s1.operand();
+  op.shared_w2 = odd_s2.operand();
+  EXPECT_EQ(said(op), "");
+}
+
+TEST_F(MoeChecks, AskEachRankForItsExperts) {
+  ToldCommunicator one_of_two;
+  Bare bare;
+  const auto heard = [&](const M& op) {
+    try {
+      moe_layer(bare, one_of_two, op);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  M op = call();
+  EXPECT_EQ(heard(op), "moe_layer: w1: found bf16 [4, 64, 64], needs [2, 64, 64]");
+  op.w1.extent[0] = op.w2.extent[0] = 2;
+  EXPECT_TRUE(heard(op).starts_with("bare: ")) << heard(op);
+}
+
+TEST_F(MoeChecks, TakeRecipesAndNumbersOfThePipeline) {
+  M op = call();
+  op.recipe = linear_recipe_named("fp8_blockwise");
+  EXPECT_EQ(
+      said(op),
+      "moe_layer: recipe: found fp8_blockwise, pipeline mxfp8 needs one of the mxfp8 recipes");
+  op.pipeline = MoePipeline::fp8_blockwise;
+  EXPECT_EQ(said(op), "");
+  op.recipe = linear_recipe_named("fp8_rowwise");
+  EXPECT_EQ(said(op),
+            "moe_layer: recipe: found fp8_rowwise, pipeline fp8_blockwise needs fp8_blockwise, "
+            "vllm or vllm_up");
+  op.pipeline = MoePipeline::quantize_after;
+  EXPECT_EQ(said(op), "");
+  op = call();
+  op.alignment = 1;
+  EXPECT_EQ(said(op), "");
+  op.alignment = 0;
+  EXPECT_EQ(said(op), "moe_layer: alignment: found 0, needs a positive number");
+  for (const Index top_k : {1, 4}) {
+    op = call();
+    op.top_k = top_k;
+    EXPECT_EQ(said(op), "");
+  }
+  for (const Index top_k : {0, 5}) {
+    op.top_k = top_k;
+    EXPECT_EQ(said(op), "moe_layer: top_k: found " + std::to_string(top_k) + ", needs 1 to 4");
+  }
+  op = call();
+  op.pipeline = MoePipeline::quantize_after;
+  op.recipe = linear_recipe_named("vllm");
+  op.format = Dtype::e4m3fnuz;
+  EXPECT_EQ(said(op), "moe_layer: format: found e4m3fnuz, recipe vllm needs e4m3");
+}
+
+}  // namespace
+}  // namespace mxo
