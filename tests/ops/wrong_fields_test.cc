@@ -11,6 +11,7 @@
 #include "ops/permute.h"
 #include "ops/route.h"
 #include "ops/router_gradients.h"
+#include "ops/scaled_tensor.h"
 #include "ops/swiglu.h"
 #include "tests/ops/right_call.h"
 
@@ -186,6 +187,27 @@ TEST(WrongFields, OfPaddedGroupsAreRefused) {
                          {{"x", &UnpadGroups::x}},
                          {"x.0", "y.0"}}
       .expect_that_checks_see_all();
+}
+
+TEST(WrongFields, OfPaddedGroupsAreNamed) {
+  Tensor x(Dtype::bf16, {6, 4}), ends(Dtype::i32, {2}), y(Dtype::bf16, {8, 4});
+  Tensor starts(Dtype::i32, {2}), past(Dtype::i32, {2});
+  const RightCall<PadGroups> pad{"pad_groups", pad_groups, {}, {}, {}};
+  PadGroups op{x.operand(), ends.operand(), y.result(), starts.result(), past.result(), 1};
+  EXPECT_EQ(pad.complaint(op), "") << "an alignment of 1 is one";
+  op.alignment = 0;
+  EXPECT_EQ(pad.complaint(op), "pad_groups: alignment: found 0, needs a positive number");
+  op.alignment = 1;
+  Tensor room(Dtype::i32, {16});  // for y, so that it lies over the ends alone
+  op.group_ends = view_of(static_cast<const void*>(room.data()), Dtype::i32, {2});
+  op.y.data = room.data();
+  EXPECT_EQ(pad.complaint(op), "pad_groups: y: shares memory with group_ends");
+
+  const RightCall<UnpadGroups> unpad{"unpad_groups", unpad_groups, {}, {}, {}};
+  ends.as<std::int32_t>()[0] = ends.as<std::int32_t>()[1] = 6;
+  starts.as<std::int32_t>()[0] = 3;
+  EXPECT_EQ(unpad.complaint({y.operand(), ends.operand(), starts.operand(), x.result()}),
+            "unpad_groups: padded_starts: entry 0 is 3, needs room for 6 rows within the 8 of y");
 }
 
 }  // namespace
