@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/error.h"
+#include "ops/backend.h"
 #include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/pad_groups.h"
