@@ -29,18 +29,13 @@ ProductSide factor_of(const Call& call, const std::string& name, const char* for
   return f;
 }
 
-/// Elements that share a scale along an axis of `extent` that has `scales` scales.
-Index shared(Index extent, Index scales) {
-  return scales <= 1 ? std::max<Index>(extent, 1) : ceil_div(extent, scales);
-}
-
-/// Depth that one scale of x or w covers: the power of two that so many scales belong to.
+/// Depth or lines that one scale of x or w covers: the power of two that so many scales belong to.
 Index block_of(Index extent, Index scales) {
   if (scales <= 1) return std::max<Index>(extent, 1);
   for (const Index block : {16, 32, 64, 128, 256, 512}) {
     if (ceil_div(extent, block) == scales) return block;
   }
-  return shared(extent, scales);
+  return ceil_div(extent, scales);
 }
 
 /// One scale for every 32 neighbours of depth, whatever else: e8m0 operands.
@@ -156,7 +151,7 @@ Index Product::scale_a(Index g, Index i, Index d) const {
   if (a.scales == nullptr) return -1;
   const Tensor& s = *a.scales;
   if (s.elements() == 1) return 0;
-  if (s.rank() == 1) return i < s.extent(0) ? i : -1;
+  if (s.rank() == 1) return i;
   return i * s.extent(1) + d / block_of(k, s.extent(1));
 }
 
@@ -165,10 +160,9 @@ Index Product::scale_b(Index g, Index j, Index d) const {
   if (b.scales == nullptr) return -1;
   const Tensor& s = *b.scales;
   if (s.elements() == 1) return 0;
-  if (s.rank() == 2) return g * s.extent(1) + j / shared(n, s.extent(1));
-  if (s.rank() != 3) return -1;
   const Index lines = s.extent(1) == n ? 1 : block_of(n, s.extent(1));
-  return (g * s.extent(1) + j / lines) * s.extent(2) + d / block_of(k, s.extent(2));
+  const Index at = g * s.extent(1) + j / lines;
+  return s.rank() == 2 ? at : at * s.extent(2) + d / block_of(k, s.extent(2));
 }
 
 std::vector<double> Product::line_a(Index g, Index i) const {
@@ -193,7 +187,7 @@ std::vector<Index> output_rows(const Product& product, const Window& window) {
 std::vector<Index> whole_columns(const Product& product, const std::vector<Index>& columns,
                                  Index most) {
   const Tensor* s = product.b.scales;
-  if (product.wgrad || s == nullptr || s->rank() != 3 || s->extent(1) == product.n) return columns;
+  if (product.wgrad || s == nullptr || s->rank() < 2 || s->extent(1) == product.n) return columns;
   const Index run = block_of(product.n, s->extent(1));
   std::vector<Index> wide;
   for (const Index c : columns) {
@@ -213,7 +207,7 @@ Call sliced(const Call& call, const Product& product, const Window& window,
             const std::vector<const Reading*>& readings) {
   Call part = call;
   const auto cut = [&](const std::string& name, int axis, const std::vector<Index>& kept) {
-    if (name.empty() || !call.has(name)) return;
+    if (!call.has(name)) return;
     const Tensor& whole = call.input(name);
     const auto reading = std::find_if(readings.begin(), readings.end(),
                                       [&name](const Reading* r) { return r->operand == name; });

@@ -12,7 +12,7 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kLeastBlocks = 8;
-constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();  ///< the rule says nothing
+constexpr float kNotTold = std::numeric_limits<float>::quiet_NaN();  ///< the rule says nothing
 
 int log2_floor(double v) {
   int e = 0;
@@ -115,7 +115,7 @@ std::optional<ScaleRuleFound> e8m0_rule(const std::vector<float>& amax,
   std::string stacks;
   if (is_minifloat8(format)) stacks = stacks_that_give(amax, scales, format);
   return ScaleRuleFound{words, stacks, [low, from](float a) {
-                          if (!usable(a)) return kUnknown;
+                          if (!usable(a)) return kNotTold;
                           const int e = log2_floor(static_cast<double>(a));
                           const double m = std::ldexp(static_cast<double>(a), -e);
                           return static_cast<float>(std::exp2(e + low + (m >= from ? 1 : 0)));
@@ -227,7 +227,7 @@ std::optional<ScaleRuleFound> f32_rule(const std::vector<float>& amax,
           stacks = stacks_that_give(amax, scales, power_name(power), format);
         const auto of = kQuotients[q].of;
         return ScaleRuleFound{words, stacks, [of, max, f = *floor, power](float a) {
-                                if (f == 0.0f && a == 0.0f) return kUnknown;
+                                if (f == 0.0f && a == 0.0f) return kNotTold;
                                 return to_power(of(std::max(a, f), static_cast<float>(max)), power);
                               }};
       }
