@@ -26,7 +26,6 @@ class Search {
     from_.assign(static_cast<std::size_t>(unit), 0);
     taken_.assign(static_cast<std::size_t>(std::countr_zero(static_cast<std::uint64_t>(unit))), 0);
   }
-  const std::vector<Index>& units() const { return units_; }
   bool found() { return holds(0, 1) && fits(0); }
   const Bits& bits() const { return bits_; }
 
@@ -99,13 +98,6 @@ std::string words_of(const Bits& bits) {
   return shape + "] with its axes in the order " + order;
 }
 
-bool is_identity(const Bits& bits) {
-  for (std::size_t b = 0; b < bits.size(); ++b) {
-    if (bits[b] != static_cast<int>(b)) return false;
-  }
-  return true;
-}
-
 }  // namespace
 
 std::vector<Claim> recover_axes(Output& output) {
@@ -114,7 +106,7 @@ std::vector<Claim> recover_axes(Output& output) {
   for (const Index unit : {n, kTileBytes}) {
     if (!std::has_single_bit(static_cast<std::uint64_t>(unit)) || n % unit != 0) continue;
     Search search(output, unit);
-    if (search.units().empty() || !search.found() || is_identity(search.bits())) continue;
+    if (!search.found()) continue;
     const Place place = place_of(output, [&](Index i) {
       return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
     });

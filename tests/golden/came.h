@@ -1,0 +1,46 @@
+// An output of which other values came than expected.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+/// Both tensors, and the output that is a view of them.
+struct Came {
+  Tensor expected;
+  Tensor actual;
+  Output output;
+  Came(Tensor e, Tensor a, const Call& call = {"any", {}, {}}, const std::string& name = "y")
+      : expected(std::move(e)),
+        actual(std::move(a)),
+        output(make_output(call, name, expected, actual)) {}
+  Came(const Came&) = delete;
+  Came& operator=(const Came&) = delete;
+};
+
+/// A tensor of T whose element i is value(i).
+template <typename T, typename Value>
+Tensor filled(Dtype dtype, std::vector<Index> shape, const Value& value) {
+  Tensor t(dtype, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = static_cast<T>(value(i));
+  return t;
+}
+
+/// i32 numbers that count from 0: no two are alike.
+inline Tensor counted(std::vector<Index> shape) {
+  return filled<std::int32_t>(Dtype::i32, std::move(shape), [](Index i) { return i; });
+}
+
+/// i32 numbers of which element i is that of `given` at from(i); 0 where that is negative.
+template <typename From>
+Tensor taken(const Tensor& given, const From& from) {
+  return filled<std::int32_t>(Dtype::i32, given.shape(), [&](Index i) {
+    const Index at = from(i);
+    return at < 0 ? 0 : given.as<std::int32_t>()[at];
+  });
+}
+
+}  // namespace mxo
