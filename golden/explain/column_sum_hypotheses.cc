@@ -1,4 +1,4 @@
-// Column sums that are added up in another order or type, from some columns of the sum.
+// Column sums added up in another order or type, or not begun anew, from some columns of the sum.
 #include <algorithm>
 #include <numeric>
 
@@ -81,20 +81,72 @@ std::vector<ColumnOrder> column_orders() {
   return list;
 }
 
-/// Row `s` of a sum, in one column.
-float folded(const Call& call, Index s, Index sums, Index column, const Fold& fold) {
-  const Tensor& x = call.input("x");
-  Index first = 0;
-  Index end = x.extent(0);
+/// Rows of one sum: [first, end).
+struct Run {
+  Index first;
+  Index end;
+};
+
+Run run_of(const Call& call, Index s, Index sums) {
+  Run run{0, call.input("x").extent(0)};
   if (call.has("group_ends")) {
     const auto* ends = call.input("group_ends").as<std::int32_t>();
     const Index groups = call.input("group_ends").elements();
-    first = sums == groups && s > 0 ? ends[s - 1] : 0;
-    if (groups > 0) end = std::min<Index>(ends[sums == groups ? s : groups - 1], end);
+    run.first = sums == groups && s > 0 ? ends[s - 1] : 0;
+    if (groups > 0) run.end = std::min<Index>(ends[sums == groups ? s : groups - 1], run.end);
   }
+  return run;
+}
+
+float folded(const Call& call, const Run& run, Index column, const Fold& fold) {
+  const Tensor& x = call.input("x");
   std::vector<float> rows;
-  for (Index r = first; r < end; ++r) rows.push_back(wide_value(x, r * x.extent(1) + column));
+  for (Index r = run.first; r < run.end; ++r)
+    rows.push_back(wide_value(x, r * x.extent(1) + column));
   return fold(rows);
+}
+
+/// Row `s` of a sum, in one column.
+float folded(const Call& call, Index s, Index sums, Index column, const Fold& fold) {
+  return folded(call, run_of(call, s, sums), column, fold);
+}
+
+/// A sum that begins with that of the group before, in the groups that differ.
+void add_sums_not_reset(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+  const Index columns = call.input("x").extent(1);
+  const Index sums = o.expected->elements() / columns;
+  if (!call.has("group_ends") || sums != call.input("group_ends").elements()) return;
+  std::vector<bool> differs(static_cast<std::size_t>(sums));
+  for (Index i = 0; i < o.expected->elements(); ++i) {
+    if (o.marks[static_cast<std::size_t>(i)] == Mark::differs)
+      differs[static_cast<std::size_t>(i / columns)] = true;
+  }
+  std::string groups;
+  std::vector<Run> runs;
+  for (Index s = 0; s < sums; ++s) {
+    runs.push_back(run_of(call, s, sums));
+    if (!differs[static_cast<std::size_t>(s)]) continue;
+    if (s == 0) return;  // no sum is before it
+    runs.back().first = runs[static_cast<std::size_t>(s) - 1].first;
+    groups += (groups.empty() ? "" : ", ") + std::to_string(s);
+  }
+  if (groups.empty()) return;
+  list.push_back({"sum=not_reset",
+                  "the sum is not set to zero before group " + groups +
+                      ": it begins with that of the group before",
+                  Stage::sum, [](Call&) { return true; },
+                  [runs = std::move(runs), columns](const Call& c, NamedTensors& out) {
+                    const auto sum = out.find("sum");
+                    if (sum == out.end()) return false;
+                    const auto chain_of = [](const std::vector<float>& v) {
+                      return chain(v.data(), static_cast<Index>(v.size()), 1);
+                    };
+                    for (Index i = 0; i < sum->second.elements(); ++i) {
+                      const Run& run = runs[static_cast<std::size_t>(i / columns)];
+                      store_wide(sum->second, i, folded(c, run, i % columns, chain_of));
+                    }
+                    return true;
+                  }});
 }
 
 /// Whether the first elements that differ are what `fold` gives.
@@ -118,6 +170,7 @@ void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>&
   if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
   const Index columns = call.input("x").extent(1);
   if (columns == 0 || o.expected->elements() % columns != 0) return;
+  add_sums_not_reset(call, o, list);
   for (ColumnOrder& order : column_orders()) {
     if (!fits_some(call, o, order.fold)) continue;
     list.push_back({"sum=" + order.id, std::move(order.phrase), Stage::sum,

@@ -53,6 +53,7 @@ void add_sum_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_shared_scales(const Call& call, std::vector<Hypothesis>& list);
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);

@@ -139,7 +139,8 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   for (const Index slices : {2, 4, 8, 16, 32}) {
     if (product->wgrad || product->k == 0 || product->block < 1) break;
-    if (product->k % (slices * product->block) != 0) continue;
+    const bool scaled = product->a.scales != nullptr || product->b.scales != nullptr;
+    if (product->k % (slices * (scaled ? product->block : 1)) != 0) continue;
     add(list, "sum=bf16_slices_" + std::to_string(slices),
         "K is split into " + std::to_string(slices) +
             " slices, whose sums are rounded to bf16 before they are added",

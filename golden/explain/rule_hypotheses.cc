@@ -263,6 +263,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_fused_quantiser_hypotheses(call, list);
   add_scale_order_hypotheses(call, list);
   add_precision_hypotheses(call, list);
+  add_shared_scales(call, list);
   add_sum_hypotheses(call, list);
   add_output_hypotheses(call, list);
   add_partial_hypotheses(call, list);

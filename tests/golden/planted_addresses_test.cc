@@ -74,12 +74,14 @@ float rounded(float v) { return decode(encode<kBF16>(v)); }
 /// `call` whose x is zero outside of [first, last) of K.
 Call slice_of(const Call& call, Index first, Index last) {
   Call part = call;
-  Tensor t = call.input("x.codes");
+  const char* name = call.has("x.codes") ? "x.codes" : "x";
+  Tensor t = call.input(name);
+  const std::size_t size = size_of(t.dtype());
   for (Index i = 0; i < t.elements(); ++i) {
     const Index d = i % t.shape().back();
-    if (d < first || d >= last) t.as<std::uint8_t>()[i] = 0;
+    if (d < first || d >= last) std::memset(t.data() + static_cast<std::size_t>(i) * size, 0, size);
   }
-  part.replace("x.codes", std::move(t));
+  part.replace(name, std::move(t));
   return part;
 }
 
@@ -89,6 +91,20 @@ Planted split(Backend& b) {
   const Tensor high = wide(b, slice_of(call, 256, 512));
   return written(b, call, [&](const Tensor&, Index i) {
     return rounded(low.as<float>()[i]) + rounded(high.as<float>()[i]);
+  });
+}
+
+/// bf16 operands whose K of 1024 is summed in sixteen parts, each rounded to bf16.
+Planted split_in_16(Backend& b) {
+  ProductSize size;
+  size.k = 1024;
+  const Call call = bf16_product(1, size);
+  std::vector<Tensor> parts;
+  for (Index k = 0; k < 1024; k += 64) parts.push_back(wide(b, slice_of(call, k, k + 64)));
+  return written(b, call, [&](const Tensor&, Index i) {
+    float sum = 0.0f;
+    for (const Tensor& part : parts) sum += rounded(part.as<float>()[i]);
+    return sum;
   });
 }
 
@@ -173,6 +189,7 @@ const PlantedFault kFaults[] = {
     {"scales are applied to sums in bf16", "scales=after_rounding", "rounded to bf16 before",
      scaled_late},
     {"two halves of K are added as bf16", "sum=bf16_slices_2", "split into 2 slices", split},
+    {"sixteen slices of bf16 operands", "sum=bf16_slices_16", "split into 16 slices", split_in_16},
     {"N tiles run on from the sums of the tile before", "columns.added", "64 columns before",
      [](Backend& b) {
        return written(b, mx_product(b, 1), [](const Tensor& y, Index i) {

@@ -88,6 +88,20 @@ const PlantedFault kFaults[] = {
          return static_cast<float>(std::accumulate(r.begin(), r.end(), 0.0));
        });
      }},
+    {"the last of three sums is not reset", "sum=not_reset", "before group 2: it begins with",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_floats({96, 64}, 1));
+       in.emplace("group_ends", ends_of({24, 40, 96}));
+       const Call call = make_call("column_sum", in, with({{"over", "groups"}}));
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index c = 0; c < 64; ++c) {
+           float& sum = out.at("sum").as<float>()[2 * 64 + c];
+           sum = out.at("sum").as<float>()[64 + c];
+           for (Index r = 40; r < 96; ++r) sum += value_of(in.at("x"), r * 64 + c);
+         }
+       });
+     }},
 };
 
 class PlantedInColumnSums : public testing::TestWithParam<std::size_t> {};

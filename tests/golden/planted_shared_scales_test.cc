@@ -1,0 +1,92 @@
+// Scales that were joined after the codes were made.
+#include <algorithm>
+
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+ProductSize small(Index n) { return {{24, 64}, 64, n, 256}; }
+
+Index rows_of(const Tensor& t) { return t.extent(0) * t.extent(1); }
+
+/// Both of two scales become the larger one.
+template <class T>
+void join(T* a, T* b, Index n) {
+  for (Index i = 0; i < n; ++i) a[i] = b[i] = std::max(a[i], b[i]);
+}
+
+const PlantedFault kFaults[] = {
+    {"gate and up keep the larger of their MX scales", "w.scales=largest_of_halves",
+     "both halves of w take the larger of their scales",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 3, small(64)), {"w.scales"}, [](Tensor& s, const Tensor&) {
+         const Index half = s.extent(1) / 2 * s.extent(2);
+         for (Index e = 0; e < s.extent(0); ++e) {
+           std::uint8_t* own = s.as<std::uint8_t>() + 2 * e * half;
+           join(own, own + half, half);
+         }
+       });
+     }},
+    {"interleaved gate and up keep the larger of their scales", "w.scales=largest_of_pairs",
+     "lines 2 i and 2 i + 1 of w take the larger",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 3, small(64)), {"w.scales"}, [](Tensor& s, const Tensor&) {
+         const Index line = s.extent(2);
+         for (Index l = 0; l < rows_of(s); l += 2) {
+           std::uint8_t* own = s.as<std::uint8_t>() + l * line;
+           join(own, own + line, line);
+         }
+       });
+     }},
+    {"an expert has one scale", "w.scales=largest_of_expert", "every expert of w takes the largest",
+     [](Backend& b) {
+       return altered(b, rowwise_product(b, 3, small(64)), {"w.scales"},
+                      [](Tensor& s, const Tensor&) {
+                        const Index lines = s.extent(1);
+                        for (Index e = 0; e < s.extent(0); ++e) {
+                          float* own = s.as<float>() + e * lines;
+                          std::fill_n(own, lines, *std::max_element(own, own + lines));
+                        }
+                      });
+     }},
+    {"a row of x has one scale", "x.scales=largest_of_line", "every row of x takes the largest",
+     [](Backend& b) {
+       return altered(b, mx_product(b, 3, small(64)), {"x.scales"}, [](Tensor& s, const Tensor&) {
+         const Index blocks = s.extent(1);
+         for (Index r = 0; r < s.extent(0); ++r) {
+           std::uint8_t* own = s.as<std::uint8_t>() + r * blocks;
+           std::fill_n(own, blocks, *std::max_element(own, own + blocks));
+         }
+       });
+     }},
+    {"x has one scale", "x.scales=largest_of_tensor", "all of x takes the largest",
+     [](Backend& b) {
+       return altered(b, rowwise_product(b, 3), {"x.scales"}, [](Tensor& s, const Tensor&) {
+         float* own = s.as<float>();
+         std::fill_n(own, s.elements(), *std::max_element(own, own + s.elements()));
+       });
+     }},
+    {"block-wise gate and up keep the larger of their scales", "w.scales=largest_of_halves",
+     "both halves of w take the larger of their scales",
+     [](Backend& b) {
+       return altered(b, blockwise_product(b, 3, small(256)), {"w.scales"},
+                      [](Tensor& s, const Tensor&) {
+                        const Index half = s.extent(1) / 2 * s.extent(2);
+                        for (Index e = 0; e < s.extent(0); ++e) {
+                          float* own = s.as<float>() + 2 * e * half;
+                          join(own, own + half, half);
+                        }
+                      });
+     }},
+};
+
+class PlantedInSharedScales : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedInSharedScales, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedInSharedScales,
+                         testing::Range(std::size_t{0}, std::size(kFaults)));
+
+}  // namespace
+}  // namespace mxo
