@@ -1,0 +1,123 @@
+// Operands whose elements are read from elsewhere: all of them, or some lines.
+#include "golden/explain/reading.h"
+
+#include <gtest/gtest.h>
+
+namespace mxo {
+namespace {
+
+/// Bytes of which no two neighbours are alike, nor elements of any size.
+Tensor counted(Dtype dtype, std::vector<Index> shape) {
+  Tensor t(dtype, std::move(shape));
+  for (std::size_t i = 0; i < t.bytes(); ++i) {
+    t.data()[i] = static_cast<std::byte>(i * 37 + i / 7 + i / 256 * 11);
+  }
+  return t;
+}
+
+std::string element(const Tensor& t, Index i) {
+  const std::size_t size = size_of(t.dtype());
+  return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(i) * size, size};
+}
+
+/// Where a kernel that starts one row late and walks backwards finds an element.
+Index late_and_backwards(const Matrices& m, Index matrix, Index row, Index column) {
+  return (matrix * m.rows + (row + 1) % m.rows) * m.columns + m.columns - 1 - column;
+}
+
+Reading backwards(std::string operand) {
+  return make_reading(
+      std::move(operand), [](const Matrices&) { return true; }, late_and_backwards);
+}
+
+/// Holds the lines `kept` of axis `axis`, read so, against their places one by one.
+void expect_lines(const Tensor& given, int axis, const std::vector<Index>& kept) {
+  const Tensor read = read_gathered(backwards("x"), given, axis, kept);
+  std::vector<Index> shape = given.shape();
+  shape[static_cast<std::size_t>(axis)] = static_cast<Index>(kept.size());
+  ASSERT_EQ(read.shape(), shape);
+  ASSERT_EQ(read.dtype(), given.dtype());
+  const Matrices m = matrices_of(given);
+  for (Index i = 0; i < read.elements(); ++i) {
+    std::vector<Index> at(shape.size());
+    Index rest = i;
+    for (std::size_t a = shape.size(); a-- > 0; rest /= shape[a]) at[a] = rest % shape[a];
+    Index& own = at[static_cast<std::size_t>(axis)];
+    own = kept[static_cast<std::size_t>(own)];
+    Index line = 0;
+    for (std::size_t a = 0; a + 1 < at.size(); ++a) line = line * given.shape()[a] + at[a];
+    const Index from = late_and_backwards(m, line / m.rows, line % m.rows, at.back());
+    ASSERT_EQ(element(read, i), element(given, from)) << "element " << i << ", axis " << axis;
+  }
+}
+
+TEST(Reading, MatricesAreOfTheLastTwoAxes) {
+  const Matrices m = matrices_of(Tensor(Dtype::u8, {5, 3, 4}));
+  EXPECT_EQ(m.rows, 3);
+  EXPECT_EQ(m.columns, 4);
+  EXPECT_EQ(m.elements, 60);
+}
+
+TEST(Reading, LinesOfEveryAxisAreReadAlone) {
+  for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::i64}) {
+    const Tensor given = counted(dtype, {2, 3, 4, 5});
+    expect_lines(given, 0, {1});
+    expect_lines(given, 1, {0, 2});
+    expect_lines(given, 2, {3, 1});
+    expect_lines(given, 3, {0, 3, 4});
+    expect_lines(counted(dtype, {6, 3}), 0, {5, 0, 2});
+    expect_lines(counted(dtype, {6, 3}), 1, {1});
+    expect_lines(counted(dtype, {3, 2, 7}), 0, {2, 0});
+    expect_lines(counted(dtype, {3, 4, 7}), 1, {});
+  }
+}
+
+TEST(Reading, AppliesToOperandsThatAreMatrices) {
+  Call call;
+  call.replace("row", counted(Dtype::u8, {4}));
+  call.replace("none", Tensor(Dtype::u8, {0, 4}));
+  call.replace("x", counted(Dtype::u8, {2, 4}));
+  call.replace("one", counted(Dtype::u8, {1, 1}));
+  EXPECT_FALSE(applies(backwards("missing"), call));
+  EXPECT_FALSE(applies(backwards("row"), call));
+  EXPECT_FALSE(applies(backwards("none"), call));
+  EXPECT_TRUE(applies(backwards("x"), call));
+  EXPECT_TRUE(applies(backwards("one"), call));
+  const Reading never = make_reading(
+      "x", [](const Matrices&) { return false; }, late_and_backwards);
+  EXPECT_FALSE(applies(never, call));
+}
+
+TEST(Reading, ReplacesTheOperandWhereItApplies) {
+  Call call;
+  call.replace("x", counted(Dtype::u16, {2, 3}));
+  const auto before = call.inputs.at("x");
+  EXPECT_FALSE(read_whole(call, backwards("w")));
+  const Reading never = make_reading(
+      "x", [](const Matrices&) { return false; }, late_and_backwards);
+  EXPECT_FALSE(read_whole(call, never));
+  EXPECT_EQ(call.inputs.at("x"), before);
+  ASSERT_TRUE(read_whole(call, backwards("x")));
+  const Tensor& read = call.input("x");
+  ASSERT_EQ(read.shape(), (std::vector<Index>{2, 3}));
+  const Index from[] = {5, 4, 3, 2, 1, 0};
+  for (Index i = 0; i < 6; ++i) EXPECT_EQ(element(read, i), element(*before, from[i])) << i;
+}
+
+TEST(Reading, TransposedIsTheOtherOrderOfTwoAxes) {
+  Call call;
+  call.replace("x", counted(Dtype::f32, {2, 2, 3}));
+  call.replace("line", counted(Dtype::f32, {2, 1, 3}));
+  call.replace("column", counted(Dtype::f32, {2, 3, 1}));
+  call.replace("square", counted(Dtype::f32, {2, 2}));
+  const Tensor given = call.input("x");
+  ASSERT_TRUE(read_whole(call, read_transposed("x")));
+  const Index from[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
+  for (Index i = 0; i < 12; ++i) EXPECT_EQ(element(call.input("x"), i), element(given, from[i]));
+  EXPECT_FALSE(applies(read_transposed("line"), call));
+  EXPECT_FALSE(applies(read_transposed("column"), call));
+  EXPECT_TRUE(applies(read_transposed("square"), call));
+}
+
+}  // namespace
+}  // namespace mxo
