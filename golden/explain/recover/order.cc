@@ -10,7 +10,9 @@ namespace {
 
 using Source = std::function<Index(Index)>;  ///< where the value of element i is owed
 
-/// One order: its name, what it is, and where each value comes from.  -1: zero.
+constexpr Index kLeast = 8;  ///< elements that differ: fewer fit some order by chance
+
+/// One order: its name, what it is, and where each value comes from.
 struct Order {
   std::string id;
   std::string phrase;
@@ -29,7 +31,6 @@ void add_lanes(const Output& output, std::vector<Order>& list) {
     const std::string every = std::to_string(g);
     list.push_back({"order.reversed_" + every, "neighbours are reversed in runs of " + every,
                     [g](Index i) { return i / g * g + (g - 1 - i % g); }});
-    if (g < 4) continue;
     list.push_back({"order.exchanged_halves_" + every,
                     "the halves of every " + every + " neighbours are exchanged",
                     [g](Index i) { return i / g * g + (i % g + g / 2) % g; }});
@@ -45,7 +46,7 @@ void add_lanes(const Output& output, std::vector<Order>& list) {
                       return i / g * g + (k < g / 2 ? 2 * k : 2 * (k - g / 2) + 1);
                     }});
   }
-  if (columns % 2 == 0 && columns > 2) {
+  if (columns % 2 == 0) {
     list.push_back({"order.halves", "the halves of each row are exchanged", [columns](Index i) {
                       const Index c = i % columns;
                       return i - c + (c + columns / 2) % columns;
@@ -62,12 +63,9 @@ void add_lanes(const Output& output, std::vector<Order>& list) {
       const Index d = sign * by;
       list.push_back({"order.columns_shifted",
                       "each row is shifted by " + std::to_string(by) +
-                          (sign < 0 ? " to the right" : " to the left"),
+                          (sign == 1 ? " to the left" : " to the right"),
                       [columns, d](Index i) {
-                        const Index c = i % columns + d;
-                        return c < 0 || c >= columns
-                                   ? i / columns * columns + (c + columns) % columns
-                                   : i + d;
+                        return i / columns * columns + (i % columns + d + columns) % columns;
                       }});
     }
   }
@@ -86,31 +84,28 @@ void add_matrices(const Output& output, std::vector<Order>& list) {
   const Index columns = output.columns;
   const Index rows = matrix_rows(output);
   const Index matrix = rows * columns;
-  if (rows > 1 && columns > 1) {
-    list.push_back({"order.transposed", "it is written column-major", [=](Index i) {
+  list.push_back({"order.transposed", "it is written column-major", [=](Index i) {
+                    const Index k = i % matrix;
+                    return i - k + k % rows * columns + k / rows;
+                  }});
+  list.push_back({"order.untransposed", "it is read column-major", [=](Index i) {
+                    const Index k = i % matrix;
+                    return i - k + k % columns * rows + k / columns;
+                  }});
+  // The other way of a tiled order: which element of the matrix lies at each byte.
+  const Index tiles = ceil_div(columns, kTileColumns);
+  if (rows % kTileRows == 0 && columns % kTileColumns == 0) {
+    list.push_back({"order.tiles", "it is written in 128x4 tiles", [=](Index i) {
                       const Index k = i % matrix;
-                      return i - k + k % rows * columns + k / rows;
+                      return i - k + linear_index(k, columns);
                     }});
-    list.push_back({"order.untransposed", "it is read column-major", [=](Index i) {
+    list.push_back({"order.untiled", "it is written as if its 128x4 tiles were rows", [=](Index i) {
                       const Index k = i % matrix;
-                      return i - k + k % columns * rows + k / columns;
+                      return i - k + blocked_offset(k / columns, k % columns, tiles);
                     }});
-    // The other way of a tiled order: which element of the matrix lies at each byte.
-    const Index tiles = ceil_div(columns, kTileColumns);
-    if (rows % kTileRows == 0 && columns % kTileColumns == 0) {
-      list.push_back({"order.tiles", "it is written in 128x4 tiles", [=](Index i) {
-                        const Index k = i % matrix;
-                        return i - k + linear_index(k, columns);
-                      }});
-      list.push_back(
-          {"order.untiled", "it is written as if its 128x4 tiles were rows", [=](Index i) {
-             const Index k = i % matrix;
-             return i - k + blocked_offset(k / columns, k % columns, tiles);
-           }});
-    }
   }
   const Tensor& t = *output.expected;
-  if (t.rank() == 3 && t.extent(0) > 1) {
+  if (t.rank() == 3) {
     const Index outer = t.extent(0);
     list.push_back({"order.outer_exchanged", "its first two axes are exchanged", [=](Index i) {
                       const Index c = i % columns;
@@ -120,13 +115,12 @@ void add_matrices(const Output& output, std::vector<Order>& list) {
   }
   if (t.rank() == 1 && columns > 16) {  // a matrix of tiles, given flat
     for (const Index width : {2, 4, 8, 16, 32, 64, 128, 256}) {
-      if (columns % width != 0 || columns / width < 2) continue;
+      if (columns % width != 0) continue;
       const Index height = columns / width;
       list.push_back({"order.transposed",
                       "it is written column-major, " + std::to_string(width) + " a row",
                       [=](Index i) { return i % height * width + i / height; }});
-      if (columns % kTileBytes != 0 || width % kTileColumns != 0 || height % kTileRows != 0)
-        continue;
+      if (width % kTileColumns != 0 || height % kTileRows != 0) continue;
       const Index tiles = width / kTileColumns;
       list.push_back({"order.untiled",
                       "the rows of its matrix, " + std::to_string(width) +
@@ -140,14 +134,14 @@ void add_matrices(const Output& output, std::vector<Order>& list) {
 
 std::vector<Claim> recover_order(Output& output) {
   std::vector<Claim> claims;
-  if (output.left < 2) return claims;
   std::vector<Order> list;
   add_matrices(output, list);
   add_lanes(output, list);
   for (const Order& order : list) {
-    if (output.left == 0) break;
+    if (output.left < kLeast) break;
     const auto claim = claim_model(
-        output, [&](Index i) { return output.wanted(order.from(i)); }, order.id, order.phrase, 8);
+        output, [&](Index i) { return output.wanted(order.from(i)); }, order.id, order.phrase,
+        kLeast);
     if (claim) claims.push_back(*claim);
   }
   return claims;
