@@ -12,22 +12,21 @@ namespace {
 
 constexpr std::size_t kLeastLines = 3;
 
-/// What the whole line was multiplied by, as a multiple of what it should have been.
+/// What the whole line was multiplied by, as a multiple of what it should have been; NaN where no
+/// block is known.
 struct Ratio {
-  double value = 1.0;
-  double sigma = 1.0;
+  double value;
+  double sigma;
 };
 
 Ratio ratio_of(const Effective& e) {
   double weights = 0.0;
   double sum = 0.0;
   for (std::size_t b = 0; b < e.ratio.size(); ++b) {
-    if (!(e.sigma[b] < 1e200)) continue;
     const double w = 1.0 / (e.sigma[b] * e.sigma[b] + 1e-16);
     weights += w;
     sum += w * e.ratio[b];
   }
-  if (weights == 0.0) return {};
   return {sum / weights, 1.0 / std::sqrt(weights)};
 }
 
@@ -56,10 +55,10 @@ void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list) {
   }
   if (shift == 0 || most < kLeastLines || most * 5 < seen.lines.size() * 3) return;
   const std::string name = seen.factor().scales_name;
-  const Index columns = tensor.rank() == 2 ? tensor.extent(1) : 0;
   std::string by = std::to_string(std::abs(shift)) + (std::abs(shift) == 1 ? " row " : " rows ");
-  if (columns > 0 && shift % columns == 0) {
-    const Index experts = std::abs(shift) / columns;
+  const bool rows_of_x = seen.side == Side::a && !seen.product.wgrad;
+  if (!rows_of_x && shift % tensor.extent(1) == 0) {
+    const Index experts = std::abs(shift) / tensor.extent(1);
     by = std::to_string(experts) + (experts == 1 ? " expert " : " experts ");
   }
   const std::string words =

@@ -9,7 +9,8 @@ namespace {
 constexpr Index kMostTiles = 8;  ///< distances of 128 lines, or of 128 along the depth
 
 std::string by_words(Index by, const std::string& noun) {
-  return std::to_string(std::abs(by)) + (noun.empty() ? "" : " " + noun) +
+  const std::string ending = noun.empty() || std::abs(by) == 1 ? "" : "s";
+  return std::to_string(std::abs(by)) + (noun.empty() ? "" : " " + noun + ending) +
          (by < 0 ? " before" : " after");
 }
 
@@ -62,7 +63,7 @@ std::vector<Taking> takings_of(const Sides& s) {
       }
     }
   };
-  const std::string line = s.side == Side::a && !s.p.wgrad ? "rows" : "lines";
+  const std::string line = s.side == Side::a && !s.p.wgrad ? "row" : "line";
   std::vector<Index> distances{1, 2, 4, 8, 16, 32, 64};
   for (Index m = 1; m <= kMostTiles; ++m) distances.push_back(128 * m);
   for (const Index by : distances) {
@@ -75,8 +76,8 @@ std::vector<Taking> takings_of(const Sides& s) {
   }
   for (Index e = 1; s.side == Side::b && !s.p.wgrad && e < std::min<Index>(s.p.groups(), 9); ++e) {
     for (const Index d : {-e, e}) {
-      add({"", e == 1 ? d < 0 ? "the expert before" : "the expert after" : by_words(d, "experts"),
-           0, 0, d});
+      add({"", e == 1 ? d < 0 ? "the expert before" : "the expert after" : by_words(d, "expert"), 0,
+           0, d});
     }
   }
   if (scaled) {
