@@ -50,15 +50,16 @@ struct Units {
 Units units_of(const Output& output, const Patch& patch, Unit least) {
   Units units;
   units.of.assign(patch.columns.size(), 0);
-  units.count = patch.columns.empty() ? 0 : 1;
-  if (least != Unit::segment) return units;
+  if (least != Unit::segment) {
+    units.count = 1;
+    return units;
+  }
   std::vector<std::uint8_t> live(patch.columns.size());
   for (const Index r : patch.rows) {
     for (std::size_t j = 0; j < live.size(); ++j) {
       live[j] |= output.mark(r, patch.columns[j]) == Mark::differs;
     }
   }
-  units.count = 0;
   for (const bool wanted : {true, false}) {
     std::size_t n = 0;
     for (std::size_t j = 0; j < live.size(); ++j) {

@@ -1,0 +1,127 @@
+// Units of a model: which columns make one, which it gives, and what lies beside them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "golden/explain/output.h"
+
+namespace mxo {
+namespace {
+
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+/// Ones of which some came as others, and a model that begins as what came.
+struct Modelled {
+  Modelled(Index rows, Index n)
+      : columns(n), expected(Dtype::f32, {rows, n}), actual(Dtype::f32, {rows, n}) {
+    std::fill_n(expected.as<float>(), expected.elements(), 1.0f);
+    std::fill_n(actual.as<float>(), actual.elements(), 1.0f);
+  }
+  void came(Index r, Index c, float value) { actual.as<float>()[r * columns + c] = value; }
+  /// The model gives another value there than came.
+  void wrong(Index r, Index c, float value = 9) { others.push_back({r * columns + c, value}); }
+  Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
+  Credit credited(Unit least, const LivePart& live = {}) const {
+    Output y = output();
+    y.live = live;
+    Patch patch{range_of(y.rows), range_of(columns), actual};
+    for (const auto& [i, value] : others) patch.model.as<float>()[i] = value;
+    return credit(y, patch, least);
+  }
+  Index columns;
+  Tensor expected;
+  Tensor actual;
+  std::vector<std::pair<Index, float>> others;
+};
+
+TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
+  Modelled t(5, 8);
+  t.came(0, 3, 2);  // one element altered, and given
+  t.came(1, 0, 2);
+  t.came(1, 1, 3);  // of two altered one is not given
+  t.wrong(1, 1);
+  t.wrong(2, 6);    // what came right is altered
+  t.came(3, 5, 4);  // not altered: the model is what is owed
+  t.wrong(3, 5, 1);
+  const Credit rows = t.credited(Unit::row);
+  EXPECT_EQ(rows.hits, 1) << "row 0";
+  EXPECT_EQ(rows.misses, 2) << "rows 1 and 2; row 3 is not altered, row 4 right";
+  EXPECT_EQ(rows.broken, 3);
+}
+
+TEST(CreditUnits, AreManyInOneRow) {
+  Modelled t(2, 96);
+  for (Index c = 0; c < 96; ++c) t.came(1, c, 2);
+  EXPECT_EQ(t.credited(Unit::segment).hits, 3);
+  t.wrong(1, 0);
+  t.wrong(1, 1);
+  EXPECT_EQ(t.credited(Unit::segment).hits, 2);
+  EXPECT_EQ(t.credited(Unit::segment).misses, 1) << "two wrong elements of one unit";
+  EXPECT_EQ(t.credited(Unit::segment).fixed, 64);
+}
+
+/// A column differs where one of its rows does, whatever the others do.
+TEST(CreditUnits, HaveColumnsThatDifferInAnyRow) {
+  Modelled t(2, 64);
+  for (Index c = 0; c < 64; c += 2) t.came(0, c, 2);
+  t.wrong(0, 1);
+  EXPECT_EQ(t.credited(Unit::segment).fixed, 32) << "the even columns are one segment";
+  t.wrong(0, 62);
+  EXPECT_EQ(t.credited(Unit::segment).fixed, 0);
+}
+
+TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
+  Modelled t(1, 128);
+  for (Index c = 0; c < 40; ++c) t.came(0, c, 2);
+  t.wrong(0, 41);
+  t.wrong(0, 120);
+  const Credit c = t.credited(Unit::segment);
+  EXPECT_EQ(c.misses, 2) << "columns 40 to 71, and 104 to 127";
+  EXPECT_EQ(c.hits, 2);
+}
+
+TEST(CreditUnits, BesideTheLivePartMayGoAstray) {
+  Modelled t(2, 6);
+  t.came(0, 0, 2);
+  t.came(1, 1, 2);
+  t.came(1, 2, 2);
+  t.came(1, 3, 2);
+  t.wrong(1, 2);
+  t.wrong(1, 3);
+  t.wrong(1, 4);
+  const Credit c = t.credited(Unit::whole, {{1, 0}, {1, 1, 1, 1, 1, 1}});
+  EXPECT_EQ(c.astray, 3);
+  EXPECT_EQ(c.seen, 1);
+  EXPECT_EQ(c.fixed, 1);
+  EXPECT_EQ(c.broken, 0);
+  EXPECT_EQ(t.credited(Unit::whole).astray, 0) << "all is live";
+}
+
+TEST(CreditUnits, AreAlteredByNumbersForNan) {
+  for (const float owed : {kNaN, 1.0f}) {
+    Modelled t(2, 4);
+    for (Index c = 0; c < 4; ++c) {
+      t.expected.as<float>()[c] = owed;
+      t.came(0, c, owed == 1.0f ? kNaN : 1.0f);
+    }
+    t.came(1, 0, 2);
+    t.wrong(1, 0);
+    const Credit c = t.credited(Unit::row);
+    EXPECT_EQ(c.fixed, 4) << owed;
+    EXPECT_EQ(c.hits, 1) << owed;
+  }
+}
+
+TEST(CreditUnits, AreNoneWithoutColumns) {
+  Modelled t(2, 4);
+  t.came(0, 0, 2);
+  for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
+    const Credit c = credit(t.output(), {{0, 1}, {}, Tensor(Dtype::f32, {2, 0})}, unit);
+    EXPECT_EQ(c.hits + c.misses + c.seen + c.broken, 0);
+    EXPECT_TRUE(c.mask.empty());
+  }
+}
+
+}  // namespace
+}  // namespace mxo
