@@ -16,7 +16,7 @@ std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index
   std::set<Index> kept;
   const auto take = [&kept](Index n, Index count, auto at) {
     for (Index i = 0; i < std::min(n, count); ++i) {
-      kept.insert(at(count > 1 && n > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
+      kept.insert(at(count > 1 ? i * (count - 1) / (std::min(n, count) - 1) : 0));
     }
   };
   take(std::max<Index>(2, most * 3 / 4), static_cast<Index>(failing.size()),
@@ -123,19 +123,18 @@ void Bench::choose(Index rows, Index columns) {
   const Index lines = product_->wgrad ? product_->a_lines : outputs_.front().owed;
   window_.rows = spread(bad.rows, lines, rows);
   // Where few elements fail, columns are those that do in the rows that were taken.
-  std::vector<Index> own = failing_columns(window_.rows);
-  if (own.empty()) own = bad.columns;
+  const std::vector<Index> own = failing_columns(window_.rows);
   window_.columns = whole_columns(*product_, spread(own, product_->n, columns), 2 * columns);
   // Of columns that share scales only the first are kept: some of those that fail must be.
   std::vector<Index> kept;
   std::set_intersection(own.begin(), own.end(), window_.columns.begin(), window_.columns.end(),
                         std::back_inserter(kept));
-  if (!kept.empty() || own.empty()) return;
+  if (!kept.empty()) return;
   const std::vector<Index> more = whole_columns(*product_, own, columns);
-  std::vector<Index> right = std::move(window_.columns);
-  window_.columns.clear();
-  std::set_union(right.begin(), right.end(), more.begin(), more.end(),
-                 std::back_inserter(window_.columns));
+  std::vector<Index> both;
+  std::set_union(window_.columns.begin(), window_.columns.end(), more.begin(), more.end(),
+                 std::back_inserter(both));
+  window_.columns = std::move(both);
 }
 
 void Bench::choose(Window window) {
@@ -233,7 +232,7 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
     trial.seen += c.seen;
     trial.fixed += c.fixed;
     trial.broken += c.broken;
-    if (c.seen > 0) trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    trial.gain_db = std::max(trial.gain_db, c.gain_db);
     patch.model = Tensor(patch.model.dtype(), {0});
     trial.patches.push_back(std::move(patch));
     trial.credits.push_back(std::move(c));
