@@ -108,8 +108,7 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
     if (code.nan || code.infinite || std::abs(code.value) <= loudest[at]) continue;
     const Element came = read(x.came(i));
     loudest[at] = std::abs(code.value);
-    s.seen_[at] =
-        came.nan || came.infinite || came.value == 0.0 ? kUnknown : came.value / code.value;
+    s.seen_[at] = came.infinite || came.value == 0.0 ? kUnknown : came.value / code.value;
   }
   std::vector<std::uint8_t> row(static_cast<std::size_t>(s.scale_rows_));
   std::vector<std::uint8_t> column(static_cast<std::size_t>(s.scale_columns_));
