@@ -49,16 +49,11 @@ class Factors {
   void join(Index i) {
     const Element owed = read_(output_.wanted(i));
     const Element came = read_(output_.came(i));
-    Line& line = found_[line_of(i)];
-    if (owed.nan || owed.infinite || came.nan || came.infinite) {
-      line.same = false;
-      return;
-    }
     if (owed.value == 0.0 && came.value == 0.0) return;
-    int by = 0;
-    line.same = line.same && came.value != 0.0 && owed.value != 0.0 &&
-                std::frexp(came.value / owed.value, &by) == 0.5 && by != 1 &&
-                line.exponent.value_or(by - 1) == by - 1;
+    Line& line = found_[line_of(i)];
+    int by = 0;  // of no number, and of 0 and infinity, there is no half
+    const bool power = std::frexp(came.value / owed.value, &by) == 0.5 && by != 1;
+    line.same = line.same && power && line.exponent.value_or(by - 1) == by - 1;
     line.exponent = by - 1;
   }
 

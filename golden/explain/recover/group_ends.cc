@@ -47,7 +47,7 @@ void add_measured_ends(const Call& call, const Output& o, std::vector<Hypothesis
   Ends all;
   for (std::size_t g = 0; g + 1 < o.ends.size(); ++g) {
     const Index end = o.ends[g];
-    if (end == 0 || end >= o.owed || end == o.ends[g + 1]) continue;
+    if (end == 0 || end == o.ends[g + 1]) continue;
     const Index before = end_of_run(o, end - 1, -1) + 1;
     const Index after = end_of_run(o, end, 1);
     // Rows that differ on both sides, or up to another end, say nothing of this one.
