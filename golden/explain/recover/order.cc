@@ -121,11 +121,11 @@ void add_matrices(const Output& output, std::vector<Order>& list) {
                       "it is written column-major, " + std::to_string(width) + " a row",
                       [=](Index i) { return i % height * width + i / height; }});
       if (width % kTileColumns != 0 || height % kTileRows != 0) continue;
-      const Index tiles = width / kTileColumns;
+      const Index across = width / kTileColumns;
       list.push_back({"order.untiled",
                       "the rows of its matrix, " + std::to_string(width) +
                           " a row, take the place of 128x4 tiles",
-                      [=](Index i) { return blocked_offset(i / width, i % width, tiles); }});
+                      [=](Index i) { return blocked_offset(i / width, i % width, across); }});
     }
   }
 }
