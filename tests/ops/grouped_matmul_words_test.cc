@@ -92,5 +92,58 @@ TEST_F(ProductWords, NameFoldsThatScalesContradict) {
   EXPECT_TRUE(recorder.steps.empty());
 }
 
+TEST_F(ProductWords, FoldsMakeTheKindOfASum) {
+  Tensor x_mx(Dtype::e8m0, {64, 8}), w_mx(Dtype::e8m0, {2, 32, 8}),
+      w_blocks(Dtype::f32, {2, 32, 8});
+  Tensor codes(Dtype::e4m3, {64, 256}), weights(Dtype::e4m3, {2, 32, 256});
+  GroupedMatmul op = product();
+  op.x = {codes.operand(), x_mx.operand(), kMxColumns};
+  op.w = {weights.operand(), w_mx.operand(), kMxColumns};
+  const auto refused = [&](std::string_view sum, OperandKind kind, Fold fold) {
+    op.sum = sum_named(sum, kind);
+    op.sum.fold = fold;
+    return said(op);
+  };
+  const std::string as_codes =
+      "grouped_matmul: sum: b200_mxf8f6f4 does not take operands of kind fp8 (e4m3, e5m2)";
+  for (const Fold fold : {Fold::by_scales, Fold::term}) {
+    EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, fold), "");
+    EXPECT_EQ(refused("ada_mma", OperandKind::fp8, fold),
+              "grouped_matmul: sum: ada_mma does not take operands of kind mx");
+  }
+  for (const Fold fold : {Fold::x_then_w, Fold::joint, Fold::joint_add}) {
+    EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, fold), as_codes);
+    EXPECT_EQ(refused("ada_mma", OperandKind::fp8, fold), "") << "scales are none of its business";
+  }
+  op.w.scales = w_blocks.operand();
+  EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "w in f32";
+  std::swap(op.w.scales.dtype, op.x.scales.dtype);
+  EXPECT_EQ(refused("b200_mxf8f6f4", OperandKind::mx, Fold::by_scales), as_codes) << "x in f32";
+}
+
+TEST_F(ProductWords, WholeColumnsOfE8m0EndAnywhere) {
+  Tensor dy_mx(Dtype::e8m0, {2, 32}), x_mx(Dtype::e8m0, {2, 200});
+  ends.as<std::int32_t>()[0] = 5;
+  GroupedMatmulWgrad of = gradient();
+  of.dy.scales = dy_mx.operand();
+  of.x.scales = x_mx.operand();
+  of.dy.block = of.x.block = kWholeColumn;
+  EXPECT_EQ(said(of), "");
+  of.dy.block = {5, 1};
+  EXPECT_EQ(said(of), "grouped_matmul_wgrad: dy.codes: R is 64, not a multiple of 5");
+}
+
+TEST_F(ProductWords, DevicesCountTheirOwnRows) {
+  Recorder device(false);
+  GroupedMatmulWgrad of = gradient();
+  of.group_ends.data = nullptr;  // nobody reads it here
+  const auto heard = [&] { return word([&] { grouped_matmul_wgrad(device, of); }); };
+  EXPECT_EQ(heard(), "");
+  of.dy.scales.extent[1] = 31;
+  EXPECT_EQ(heard(),
+            "grouped_matmul_wgrad: dy.scales: found f32 [2, 31], needs [2, 32], one for each block "
+            "128x1 of e4m3 [64, 32]");
+}
+
 }  // namespace
 }  // namespace mxo

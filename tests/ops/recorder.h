@@ -34,6 +34,12 @@ class Recorder : public Backend {
     Backend::release(memory);
   }
 
+  /// Forgets the steps and counts memory from #1 again.
+  void restart() {
+    steps.clear();
+    allocated_ = 0;
+  }
+
   template <typename Void>
   std::string said(const AnyView<Void>& view) const {
     if (!view.given()) return "none";

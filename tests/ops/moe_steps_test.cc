@@ -1,0 +1,228 @@
+// What both passes of a layer of experts are made of: products, activations and rows of ranks.
+#include "ops/moe_steps.h"
+
+#include "tests/ops/moe_layer_calls.h"
+#include "tests/ops/told_communicator.h"
+
+namespace mxo {
+namespace {
+
+TEST(MoeViews, OneGroupIsAMatrixAsItLies) {
+  Tensor t(Dtype::bf16, {6, 5});
+  Operand turned = t.operand();
+  std::swap(turned.extent[0], turned.extent[1]);
+  std::swap(turned.stride[0], turned.stride[1]);
+  const Operand group = as_one_group(turned);
+  EXPECT_EQ(group.rank, 3);
+  EXPECT_EQ(describe(group), "bf16 [1, 5, 6]");
+  EXPECT_EQ(group.stride[0], 30);
+  EXPECT_EQ(group.stride[1], 1);
+  EXPECT_EQ(group.stride[2], 5);
+  EXPECT_EQ(group.data, t.data());
+  EXPECT_EQ(describe(as_one_group(t.result())), "bf16 [1, 6, 5]");
+  EXPECT_TRUE(as_one_group(t.result()).contiguous());
+}
+
+TEST(MoeViews, ZerosFillTheirOwnBytes) {
+  MoeRecorder recorder;
+  const BackendTensor t = zeros(recorder, Dtype::bf16, {3, 7});
+  EXPECT_EQ(recorder.steps, Steps{"zero 42 of #1"});
+  EXPECT_EQ(describe(t.operand()), "bf16 [3, 7]");
+  const BackendTensor end = one_group(recorder, 9);
+  EXPECT_EQ(*static_cast<const std::int32_t*>(end.operand().data), 9);
+}
+
+TEST(MoeViews, RowsOfAMatrixAreRunsOfIt) {
+  Tensor t(Dtype::f32, {6, 5});
+  const Result rows = rows_of(t.result(), 2, 3);
+  EXPECT_EQ(rows.data, t.data() + 40);
+  EXPECT_EQ(describe(rows), "f32 [3, 5]");
+}
+
+TEST(MoeViews, FeaturesAreHalfOfAFirstProduct) {
+  Tensor experts(Dtype::bf16, {2, 12, 8}), shared(Dtype::bf16, {6, 8});
+  MoeLayer op;
+  EXPECT_EQ(features_of(op, experts.operand()), 6);
+  EXPECT_EQ(features_of(op, shared.operand()), 3);
+  op.gate.halves = Halves::gate_only;
+  EXPECT_EQ(features_of(op, experts.operand()), 12);
+}
+
+TEST(MoeViews, PipelinesHaveTheirRecipes) {
+  MoeLayer op;
+  op.recipe = linear_recipe_named("mxfp8_floor");
+  const auto recipe = [&](MoePipeline pipeline) {
+    op.pipeline = pipeline;
+    return moe_recipe(op);
+  };
+  EXPECT_EQ(recipe(MoePipeline::bf16).name, "bf16");
+  EXPECT_EQ(recipe(MoePipeline::flow).name, "fp8_blockwise");
+  EXPECT_EQ(recipe(MoePipeline::mxfp8).name, "mxfp8_floor");
+  EXPECT_EQ(recipe(MoePipeline::quantize_after).wgrad, WgradPrecision::quantized);
+  EXPECT_EQ(recipe(MoePipeline::fp8_blockwise).wgrad, WgradPrecision::high);
+}
+
+TEST(MoeViews, GradientsOfWeightsAreOfTheKindOfTheirRows) {
+  MoeLayer op;
+  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::bf16) << "rows that came as codes";
+  op.pipeline = MoePipeline::quantize_after;
+  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::mx);
+  op.recipe = linear_recipe_named("fp8_rowwise");
+  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::fp8);
+  op.format = Dtype::e4m3fnuz;
+  EXPECT_EQ(moe_wgrad_kind(op), OperandKind::fp8_fnuz);
+}
+
+TEST(MoeViews, WiresFollowThePipeline) {
+  MoeLayer op;
+  op.format = Dtype::e4m3fnuz;
+  op.placement = Placement::unfused;
+  LinearRecipe recipe = linear_recipe_named("mxfp8_floor");
+  const auto wires = [&](MoePipeline pipeline) {
+    op.pipeline = pipeline;
+    return std::pair{wire_of(op, recipe).precision, gradient_wire_of(op, recipe).precision};
+  };
+  using P = WirePrecision;
+  EXPECT_EQ(wires(MoePipeline::mxfp8), std::pair(P::mxfp8, P::mxfp8));
+  EXPECT_EQ(wires(MoePipeline::bf16), std::pair(P::bf16, P::bf16));
+  EXPECT_EQ(wires(MoePipeline::quantize_after), std::pair(P::bf16, P::bf16));
+  EXPECT_EQ(wires(MoePipeline::flow), std::pair(P::fp8_blockwise, P::fp8_blockwise));
+  EXPECT_EQ(wires(MoePipeline::fp8_blockwise), std::pair(P::fp8_blockwise, P::bf16));
+  const Wire wire = wire_of(op, recipe);
+  EXPECT_EQ(wire.format, Dtype::e4m3fnuz);
+  EXPECT_EQ(wire.placement, Placement::unfused);
+  EXPECT_EQ(wire.rule.mode, ScaleMode::floor);
+}
+
+TEST(MoeViews, ScoresOfAProductAreTwo) {
+  MoeLayer op;
+  for (const MoeScores scores :
+       {MoeScores::combine, MoeScores::swiglu, MoeScores::input, MoeScores::input_bf16}) {
+    op.scores = scores;
+    EXPECT_FALSE(weighs_product(op));
+  }
+  for (const MoeScores scores : {MoeScores::first_product, MoeScores::second_product}) {
+    op.scores = scores;
+    EXPECT_TRUE(weighs_product(op));
+  }
+}
+
+TEST(MoeViews, MatricesAreAddedRowByRow) {
+  MoeRecorder recorder;
+  Tensor stacked(Dtype::f32, {6, 4}), out(Dtype::f32, {2, 4});
+  recorder.know(stacked.operand(), "stacked");
+  recorder.know(out.operand(), "out");
+  add_matrices(recorder, stacked.operand(), 3, out.result());
+  take_rows(recorder, stacked.operand(), 3, out.result());
+  EXPECT_EQ(recorder.steps,
+            (Steps{"combine_rows stacked f32 [6, 4] by [0 2 4 1 3 5], none, steps 0 -> out f32 "
+                   "[2, 4]",
+                   "permute stacked f32 [6, 4] by [3 4] -> out f32 [2, 4]"}));
+}
+
+/// Rank 1 of two, of which rank 0 has three rows of ones.
+struct ThreeRowsBefore : ToldCommunicator {
+  using Communicator::all_gather;
+  std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
+    const Index three = 3;
+    Bytes theirs(sizeof(Index));
+    std::memcpy(theirs.data(), &three, sizeof(three));
+    if (calls++ > 0) theirs.assign(3 * 4 * sizeof(float), std::byte{1});
+    return {theirs, Bytes(mine.begin(), mine.end())};
+  }
+  void all_gather(Backend& backend, std::span<const std::byte> mine, std::span<std::byte> all,
+                  std::span<const std::size_t> bytes) override {
+    EXPECT_EQ(mine.size(), 32u);
+    EXPECT_EQ(all.size(), 80u);
+    EXPECT_EQ(bytes.size(), 2u);
+    ToldCommunicator::all_gather(backend, mine, all, bytes);
+  }
+  int calls = 0;
+};
+
+TEST(MoeViews, RowsOfAllRanksLieInTheirOrder) {
+  MoeRecorder recorder;
+  Tensor mine(Dtype::f32, {2, 4});
+  std::fill_n(mine.data(), mine.bytes(), std::byte{7});
+  ThreeRowsBefore two;
+  const Gathered g = gather_rows(recorder, two, mine.operand());
+  EXPECT_EQ(g.first, 3);
+  EXPECT_EQ(describe(g.rows.operand()), "f32 [5, 4]");
+  const auto* all = static_cast<const std::byte*>(g.rows.operand().data);
+  EXPECT_EQ(std::count(all, all + 48, std::byte{1}), 48);
+  EXPECT_EQ(std::count(all + 48, all + 80, std::byte{7}), 32);
+  EXPECT_TRUE(recorder.steps.empty());
+
+  AloneCommunicator alone;
+  recorder.know(mine.operand(), "mine");
+  const Gathered own = gather_rows(recorder, alone, mine.operand());
+  EXPECT_EQ(own.first, 0);
+  EXPECT_EQ(recorder.steps, Steps{"permute mine f32 [2, 4] by [0 1] -> #2 f32 [2, 4]"});
+}
+
+struct MoeSteps : MoeCalls {
+  /// The steps of a product, y in bf16 or f32.
+  Steps product(bool first) {
+    const SavedMoeLayer saved = forward();
+    Tensor out(Dtype::bf16, {saved.plan.rows, 256}), act(Dtype::bf16, {saved.plan.rows, 128});
+    recorder.know(out.operand(), "out");
+    recorder.know(act.operand(), "act");
+    recorder.know(saved.row_weights.operand(), "weights");
+    recorder.restart();
+    const MoeScores place = first ? MoeScores::first_product : MoeScores::second_product;
+    run_product(recorder, saved,
+                first ? first_product(saved) : second_product(saved, act.operand()), place,
+                out.result());
+    return recorder.steps;
+  }
+};
+
+TEST_F(MoeSteps, WeighSumsOfTheProductNamed) {
+  op.pipeline = MoePipeline::bf16;
+  op.scores = MoeScores::first_product;
+  op.alignment = 1;
+  EXPECT_EQ(product(true),
+            (Steps{"zero 49152 of #1",
+                   "grouped_matmul permuted bf16 [48, 256], w1 bf16 [2, 256, 256] by [16 32], "
+                   "exact -> #1 f32 [48, 256]",
+                   "combine_rows_backward none by [0..47], weights f32 [48, 1], #1 f32 [48, 256] "
+                   "-> out bf16 [48, 256], none"}));
+  EXPECT_EQ(product(false),
+            (Steps{"grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
+                   "out bf16 [48, 256]"}))
+      << "no other product";
+  op.w2_bias = w2_bias.operand();
+  EXPECT_EQ(product(false),
+            (Steps{"zero 49152 of #1",
+                   "grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
+                   "#1 f32 [48, 256]",
+                   "add_bias #1 f32 [48, 256], w2_bias bf16 [2, 256] -> #1 f32 [48, 256]",
+                   "cast #1 f32 [48, 256] -> out bf16 [48, 256]"}))
+      << "biases are added in f32";
+  op.scores = MoeScores::combine;
+  EXPECT_EQ(product(false),
+            (Steps{"grouped_matmul act bf16 [48, 128], w2 bf16 [2, 256, 128] by [16 32], exact -> "
+                   "out bf16 [48, 256]",
+                   "add_bias out bf16 [48, 256], w2_bias bf16 [2, 256] -> out bf16 [48, 256]"}))
+      << "unless no product is weighed";
+}
+
+TEST_F(MoeSteps, SharedExpertsSumAsTheirKindDoes) {
+  share();
+  op.format = Dtype::e4m3fnuz;
+  op.sum = kFmaChain;
+  const auto sums = [&](const char* recipe) {
+    recorder.steps.clear();
+    const SharedExpert s = open_shared(recorder, op, linear_recipe_named(recipe), x.operand());
+    EXPECT_EQ(s.first.format, Dtype::e4m3fnuz);
+    EXPECT_EQ(s.first.padding, GroupPadding::alignment);
+    EXPECT_EQ(s.second.padding, GroupPadding::alignment);
+    EXPECT_EQ(recorder.steps.size(), 4u) << "two factors, their product and its activation";
+    return std::string(s.first.sum.name) + ", " + std::string(s.second.wgrad_sum.name);
+  };
+  EXPECT_EQ(sums("mxfp8_rceil"), "fma_chain, fma_chain");
+  EXPECT_EQ(sums("mxfp8_rceil_wgrad_with_hp"), "fma_chain, exact");
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,258 @@
+// Words of a call that say how scales are made: blocks, rules, their constants, and the outputs.
+#include "ops/catalogue/scale_parameters.h"
+
+#include <algorithm>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/ops/machine.h"
+
+namespace mxo {
+namespace {
+
+using Values = std::map<std::string, std::string, std::less<>>;
+
+template <typename Fn>
+std::string word(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ScaleParameters, BlocksAreReadAsPeopleTypeThem) {
+  const std::pair<const char*, BlockExtents> read[] = {
+      {"1x128", {1, 128}},     {"(1, 128)", {1, 128}}, {"[1,128]", {1, 128}},
+      {"32x1", {32, 1}},       {"1xK", {1, kWhole}},   {"1xk", {1, kWhole}},
+      {"Rx1", {kWhole, 1}},    {"rx1", {kWhole, 1}},   {"RxK", {kWhole, kWhole}},
+      {"-1x1", {kWhole, 1}},   {"1x-1", {1, kWhole}},  {"per_token", {1, kWhole}},
+      {"rowwise", {1, kWhole}}};
+  for (const auto& [typed, block] : read) EXPECT_EQ(block_named("q", typed), block) << typed;
+  for (const char* typed :
+       {"", "x", "1x", "x1", "1", "1x0", "0x1", "1x-2", "1x2x3", "1x12a", "Kx1", "1xR", "1xKK"}) {
+    const std::string said = word([&] { block_named("q", typed, "block_x"); });
+    const std::string begin = "q: block_x=" + std::string(typed) + ": needs rows x columns";
+    EXPECT_TRUE(said.starts_with(begin)) << typed << ": " << said;
+  }
+  EXPECT_EQ(
+      word([] { block_named("q", "128"); }),
+      "q: block=128: needs rows x columns: 1x128 for 128 along a row, 128x128 for a square of "
+      "a weight");
+}
+
+TEST(ScaleParameters, RulesHaveTheirNamesInAnyCase) {
+  const std::pair<const char*, const char*> read[] = {{"te", "te"},
+                                                      {"Te", "te"},
+                                                      {"TORCHAO", "torchao"},
+                                                      {"transformer_engine", "te"},
+                                                      {"deep_gemm", "deepgemm"}};
+  for (const auto& [typed, name] : read) EXPECT_EQ(rule_named("q", typed), name);
+  const std::string unknown = word([] { rule_named("q", "torchoa"); });
+  EXPECT_TRUE(unknown.starts_with("q: rule: found torchoa, did you mean torchao? Needs one of "))
+      << unknown;
+  EXPECT_EQ(word([] { rule_named("q", "rowwise"); }), "q: rule: found rowwise, a block: block=1xK");
+  const std::string all(rule_names());
+  EXPECT_TRUE(all.starts_with("torchao|te|ocp|torchao_cuda|flow|deepgemm|"));
+  EXPECT_TRUE(all.ends_with("|microxcaling"));
+  EXPECT_EQ(all.find("|te|"), all.rfind("|te|")) << "once, of three rows";
+}
+
+TEST(ScaleParameters, RowsAreFoundByTypeAndBlock) {
+  EXPECT_EQ(scale_rule("q", "te", Dtype::e8m0, kMxColumns).scale, ScaleType::e8m0);
+  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kRowBlock).blocks, "1x128|128x1|128x128");
+  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kSquareBlock).blocks, "1x128|128x1|128x128");
+  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kWholeTensor).blocks, "RxK");
+  EXPECT_EQ(scale_rule("q", "torchao", Dtype::f32, {1, 7}).blocks, "");
+  EXPECT_EQ(word([] {
+              scale_rule("q", "te", Dtype::f32, {1, 64});
+            }),
+            "q: rule=te: found f32 scales of block 1x64, needs e8m0 scales of any block, or f32 "
+            "scales of 1x128|128x1|128x128, or f32 scales of RxK");
+  EXPECT_EQ(word([] {
+              scale_rule("q", "jax", Dtype::f32, {1, 32});
+            }),
+            "q: rule=jax: found f32 scales of block 1x32, needs e8m0 scales of 1x32");
+}
+
+TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
+  const auto chosen = [](Values values) {
+    const ScaleChoice choice = scale_choice("q", Parameters(std::move(values)));
+    return name_of(choice.block) + " " + std::string(name_of(choice.scale));
+  };
+  EXPECT_EQ(chosen({}), "1x32 e8m0");
+  EXPECT_EQ(chosen({{"rule", "te"}}), "1x32 e8m0");
+  EXPECT_EQ(chosen({{"rule", "te"}, {"scale", "f32"}}), "1x128 f32");
+  EXPECT_EQ(chosen({{"rule", "te"}, {"scale", "e8m0"}}), "1x32 e8m0");
+  EXPECT_EQ(chosen({{"rule", "vllm"}}), "1x128 f32");
+  EXPECT_EQ(chosen({{"block", "1x128"}}), "1x128 f32");
+  EXPECT_EQ(chosen({{"block", "32x1"}}), "32x1 e8m0");
+  EXPECT_EQ(chosen({{"block", "4x8"}}), "4x8 e8m0");
+  EXPECT_EQ(chosen({{"block", "4x8"}, {"scale", "f32"}}), "4x8 f32");
+  EXPECT_EQ(chosen({{"block", "1xK"}}), "1xK f32");
+  EXPECT_EQ(chosen({{"rule", "deepgemm"}, {"block", "1x32"}}), "1x32 f32");
+  EXPECT_EQ(chosen({{"rule", "microxcaling"}, {"block", "1x64"}}), "1x64 e8m0");
+  const auto refused = [](Values values) {
+    return word([&] { scale_choice("q", Parameters(std::move(values))); });
+  };
+  EXPECT_EQ(refused({{"rule", "jax"}, {"block", "1x128"}}),
+            "q: rule=jax: found f32 scales of block 1x128, needs e8m0 scales of 1x32");
+  EXPECT_EQ(refused({{"rule", "vllm"}, {"scale", "e8m0"}}),
+            "q: rule=vllm: found e8m0 scales of block 1x32, needs f32 scales of 1x128|1x64|1x512, "
+            "or f32 scales of 1xK|RxK");
+  EXPECT_EQ(refused({{"scale", "f64"}}), "q: scale=f64: needs one of e8m0|f32");
+  EXPECT_TRUE(refused({{"rule", "torchoa"}}).starts_with("q: rule: found torchoa"));
+}
+
+TEST(ScaleParameters, ConstantsAreThoseOfTheType) {
+  const auto refused = [](Values values) {
+    return word([&] { scale_choice("q", Parameters(std::move(values))); });
+  };
+  for (const char* key : {"power_of_2", "epsilon", "scale_max"}) {
+    EXPECT_EQ(refused({{key, "1"}}),
+              "q: " + std::string(key) + ": found e8m0 scales, needs f32 scales");
+  }
+  EXPECT_EQ(refused({{"block", "1x128"}, {"scale_mode", "floor"}}),
+            "q: scale_mode: found f32 scales, needs e8m0 scales");
+  EXPECT_EQ(refused({{"rule", "flashinfer"}, {"scale_mode", "floor"}}),
+            "q: rule=flashinfer: scale_mode: found with a rule that has its own exponent");
+  EXPECT_EQ(refused({{"rule", "deepgemm"}, {"format", "e5m2"}}),
+            "q: rule=deepgemm: format: found e5m2, needs one of e4m3");
+  EXPECT_EQ(refused({{"rule", "jax"}, {"format", "e5m2"}}), "");
+  for (const char* power : {"down", "sideways"}) {
+    EXPECT_EQ(
+        refused({{"rule", "deepgemm"}, {"power_of_2", power}}),
+        "q: rule=deepgemm: power_of_2: found " + std::string(power) + ", needs one of none|up");
+  }
+  EXPECT_EQ(refused({{"block", "1x128"}, {"power_of_2", "sideways"}}),
+            "q: rule=torchao: power_of_2: found sideways, needs one of none|down|up");
+}
+
+TEST(ScaleParameters, ConstantsReachTheRule) {
+  const auto rule = [](Values values) {
+    return scale_choice("q", Parameters(std::move(values))).rule;
+  };
+  EXPECT_EQ(rule({}).mode, ScaleMode::rceil);
+  EXPECT_EQ(rule({{"scale_mode", "floor"}}).mode, ScaleMode::floor);
+  EXPECT_EQ(rule({{"scale_mode", "ceil"}}).mode, ScaleMode::ceil);
+  EXPECT_EQ(rule({{"scale_mode", "even"}}).mode, ScaleMode::even);
+  EXPECT_EQ(rule({{"rule", "microxcaling"}}).mode, ScaleMode::floor) << "its own";
+  const auto power = [&](const char* name, const char* how) {
+    return rule({{"rule", name}, {"block", "1x128"}, {"power_of_2", how}}).f32.power_of_2;
+  };
+  EXPECT_EQ(power("torchao", "none"), PowerOfTwo::none);
+  EXPECT_EQ(power("torchao", "down"), PowerOfTwo::down);
+  EXPECT_EQ(power("torchao", "up"), PowerOfTwo::up);
+  EXPECT_EQ(power("deepgemm", "up"), PowerOfTwo::up_clamped);
+  EXPECT_EQ(rule({{"rule", "te"}, {"block", "1x128"}}).f32.power_of_2, PowerOfTwo::down);
+  const F32ScaleRule set = rule({{"block", "1x128"}, {"epsilon", "0.5"}, {"scale_max", "7"}}).f32;
+  EXPECT_EQ(set.epsilon, 0.5);
+  EXPECT_EQ(set.amax_max, 7.0);
+  EXPECT_EQ(rule({{"rule", "flow"}}).f32.epsilon, 1e-10);
+}
+
+TEST(ScaleParameters, RoundingsAreNamedInAnyCase) {
+  const auto rounding = [](const char* name) {
+    return rounding_of("q", Parameters(Values{{"rounding", name}}), Rounding::odd);
+  };
+  EXPECT_EQ(rounding_of("q", {}, Rounding::odd), Rounding::odd);
+  EXPECT_EQ(rounding("even"), Rounding::even);
+  EXPECT_EQ(rounding("Ties_Away"), Rounding::ties_away);
+  EXPECT_EQ(rounding("UP"), Rounding::up);
+  EXPECT_EQ(rounding("odd"), Rounding::odd);
+  EXPECT_EQ(word([&] { rounding("evn"); }),
+            "q: rounding: found evn, did you mean even? Needs one of even, ties_away, ties_zero, "
+            "zero, away, down, up, odd");
+}
+
+TEST(ScaleParameters, RowsOfScalesAreCountedByGroup) {
+  Tensor narrow(Dtype::i32, {4}), wide(Dtype::i64, {4});
+  const auto blocks = [&](std::vector<std::int32_t> ends, Index height, Index rows) {
+    std::copy(ends.begin(), ends.end(), narrow.as<std::int32_t>());
+    std::copy(ends.begin(), ends.end(), wide.as<std::int64_t>());
+    const Index counted = row_blocks_of(narrow.operand(), height, rows);
+    EXPECT_EQ(counted, row_blocks_of(wide.operand(), height, rows));
+    return counted;
+  };
+  EXPECT_EQ(blocks({5, 8, 8, 41}, 32, 41), 4);
+  EXPECT_EQ(blocks({5, 8, 8, 40}, 32, 40), 3);
+  EXPECT_EQ(blocks({5, 8, 8, 40}, 32, 39), 0) << "beyond the rows";
+  EXPECT_EQ(blocks({5, 4, 8, 40}, 32, 40), 0) << "out of order";
+  EXPECT_EQ(blocks({5, 4, 8, 40}, kWhole, 40), 4) << "one for each group";
+  narrow.as<std::int32_t>()[1] = 8;
+  Operand odd = narrow.operand();
+  odd.dtype = Dtype::f32;
+  EXPECT_EQ(row_blocks_of(odd, 32, 40), 0);
+  odd = narrow.operand();
+  odd.rank = 2;
+  odd.extent[1] = odd.stride[1] = 1;
+  EXPECT_EQ(row_blocks_of(odd, 32, 40), 0);
+}
+
+struct ScaledOutputs : testing::Test {
+  Machine machine{true};
+  Tensor ends{Dtype::i32, {2}};
+  NamedViews views;
+
+  /// Codes and scales that were made, and how their views are shaped.
+  std::string made(std::vector<Index> shape, const Values& values, bool grouped = false) {
+    const Parameters set(values);
+    ends.as<std::int32_t>()[0] = 5;
+    ends.as<std::int32_t>()[1] = 40;
+    views = {};
+    if (grouped) views.set("group_ends", ends);
+    Staging stage(machine, "q", views);
+    try {
+      const ScaledResult to = scaled_outputs("q", stage, set, shape, scale_choice("q", set));
+      const std::string seen = describe(to.codes) + " * " + describe(to.scales) +
+                               (to.storage == ScaleStorage::blocked ? " in tiles" : "") + " of " +
+                               name_of(to.block);
+      const NamedTensors out = stage.finish();
+      const std::string kept =
+          describe(out.at("codes").operand()) + " * " + describe(out.at("scales").operand());
+      return seen.starts_with(kept) ? seen : seen + ", kept " + kept;
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+};
+
+TEST_F(ScaledOutputs, HaveTheShapesOfTheirBlocks) {
+  EXPECT_EQ(made({64, 96}, {}), "e4m3 [64, 96] * e8m0 [64, 3] of 1x32");
+  EXPECT_EQ(made({64, 96}, {{"format", "e5m2"}}), "e5m2 [64, 96] * e8m0 [64, 3] of 1x32");
+  EXPECT_EQ(made({2, 64, 96}, {{"block", "1x128"}}), "e4m3 [2, 64, 96] * f32 [2, 64, 1] of 1x128");
+  EXPECT_EQ(made({64, 96}, {{"scale_layout", "blocked"}}),
+            "e4m3 [64, 96] * e8m0 [512] in tiles of 1x32");
+  EXPECT_EQ(made({64, 96}, {{"block", "32x1"}}), "e4m3 [64, 96] * e8m0 [2, 96] of 32x1");
+  EXPECT_EQ(made({64, 96}, {{"block", "32x1"}, {"transpose", "true"}}),
+            "e4m3 [64, 96] * e8m0 [2, 96] of 32x1, kept e4m3 [96, 64] * e8m0 [96, 2]");
+  EXPECT_EQ(made({40, 33}, {{"block", "32x1"}}, true), "e4m3 [40, 33] * e8m0 [3, 33] of 32x1")
+      << "one block of the first group's, two of the second's";
+  EXPECT_EQ(made({2, 64, 96}, {{"block", "32x1"}}, true),
+            "e4m3 [2, 64, 96] * e8m0 [2, 2, 96] of 32x1")
+      << "a batch has no groups";
+  EXPECT_EQ(made({64, 33}, {{"block", "1xK"}, {"scale", "e8m0"}}),
+            "e4m3 [64, 33] * e8m0 [64, 1] of 1xK");
+}
+
+TEST_F(ScaledOutputs, AreRefusedWhereBlocksDoNotFit) {
+  EXPECT_EQ(made({96}, {}), "q: x: found rank 1, needs rank 2 to 4");
+  EXPECT_EQ(made({1, 1, 1, 1, 32}, {}), "q: x: found rank 5, needs rank 2 to 4");
+  EXPECT_EQ(made({1, 2, 3, 32}, {}), "e4m3 [1, 2, 3, 32] * e8m0 [1, 2, 3, 1] of 1x32");
+  EXPECT_EQ(made({64, 33}, {}), "q: x: K is 33, not a multiple of 32");
+  EXPECT_EQ(made({33, 64}, {{"block", "32x1"}}), "q: x: R is 33, not a multiple of 32");
+  EXPECT_EQ(made({33, 33}, {{"block", "1x128"}}), "e4m3 [33, 33] * f32 [33, 1] of 1x128");
+  EXPECT_EQ(made({64, 96}, {{"transpose", "true"}}),
+            "q: transpose: needs blocks of more than one row, found block 1x32");
+  for (const Values& values : {Values{{"scale_layout", "blocked"}, {"block", "32x1"}},
+                               Values{{"scale_layout", "blocked"}, {"block", "1x128"}}}) {
+    EXPECT_EQ(made({64, 128}, values),
+              "q: scale_layout: blocked needs e8m0 scales of blocks of one row; 32x1 with "
+              "transpose=true has them");
+  }
+}
+
+}  // namespace
+}  // namespace mxo
