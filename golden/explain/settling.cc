@@ -90,7 +90,7 @@ class Settling {
   void say(const Place& place, bool rest) {
     if (where_.tensor.empty()) {
       where_ = place.where;
-    } else if (where_.tensor != place.where.tensor) {
+    } else {
       where_.tensor += ", " + place.where.tensor;
     }
     if (rest) words_ += (words_.empty() ? ", in " : " and ") + place.words;
@@ -232,12 +232,13 @@ class Settling {
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (const Index i : found) output.settle(i);
     elements_ = static_cast<Index>(found.size());
-    confirmed_ = static_cast<double>(computed(output, {&*down, &*across}));
+    confirmed_ = static_cast<double>(computed(output, found, {&*down, &*across}));
     words_ += judged_on(std::min(down->seen + across->seen, failing), failing);
   }
 
-  /// Elements that one of the runs gave.
-  static Index computed(const Output& output, std::initializer_list<const Trial*> runs) {
+  /// Those of the elements found that one of the runs gave.
+  static Index computed(const Output& output, const std::vector<Index>& found,
+                        std::initializer_list<const Trial*> runs) {
     std::vector<std::uint8_t> given(output.marks.size());
     for (const Trial* run : runs) {
       const Patch& patch = run->patches.front();
@@ -248,7 +249,8 @@ class Settling {
         given[static_cast<std::size_t>(row * output.columns + column)] |= c.mask[i];
       }
     }
-    return std::count(given.begin(), given.end(), std::uint8_t{1});
+    return std::count_if(found.begin(), found.end(),
+                         [&](Index i) { return given[static_cast<std::size_t>(i)] != 0; });
   }
 
   static Index lines(const Output& output) {

@@ -17,6 +17,8 @@ struct SmallBench {
     outputs.push_back(make_output(call, name, expected, actual));
     bench = std::make_unique<Bench>(*backend, call, outputs);
   }
+  SmallBench(const SmallBench&) = delete;  // the bench refers to the rest
+  SmallBench& operator=(const SmallBench&) = delete;
   Output& output() { return outputs.front(); }
   std::unique_ptr<Backend> backend = make_reference_backend();
   Call call;

@@ -1,0 +1,175 @@
+// Every element of a product that fails, computed with a cause piece by piece.
+#include <gtest/gtest.h>
+
+#include "golden/explain/settling.h"
+#include "numbered_product.h"
+
+namespace mxo {
+namespace {
+
+using Indices = std::vector<Index>;
+
+/// What a cause that gives `model` explains of a product of which `came` came, and the windows.
+struct Pieces {
+  Pieces(Index rows, Index n, Value came, const Value& model, Stage stage = Stage::rule)
+      : b(of_zeros(rows, n, came)), h(that_gives("a", model)) {
+    h.stage = stage;
+    h.local = true;
+    h.alter = [this](Call& call) {
+      windows.push_back({numbers_of(call.input("x")), numbers_of(call.input("w"))});
+      return true;
+    };
+    claims = settle(*b.bench, {{&h}, {}});
+  }
+  std::string sentence() const { return claims.empty() ? "" : claims[0].sentence; }
+  SmallBench b;
+  Hypothesis h;
+  std::vector<Window> windows;
+  std::vector<Claim> claims;
+};
+
+/// Ones in rows from `row` on and columns from `column` on.
+Value from(Index row, Index column) {
+  return [=](Index r, Index c) { return r >= row && c >= column ? 1.0f : 0.0f; };
+}
+
+TEST(SettlingPieces, HoldEveryElementOfAProduct) {
+  Pieces all(3, 4, from(0, 0), from(0, 0));
+  EXPECT_EQ(all.sentence(), "it is a");
+  ASSERT_EQ(all.claims.size(), 1u);
+  EXPECT_EQ(all.claims[0].elements, 12);
+  EXPECT_EQ(all.claims[0].judged(), 12);
+  EXPECT_EQ(all.claims[0].where.tensor, "y");
+  EXPECT_EQ(all.b.output().left, 0);
+  ASSERT_EQ(all.windows.size(), 1u);
+  Pieces part(3, 4, from(1, 2), from(1, 2));
+  EXPECT_EQ(part.windows[0].rows, (Indices{1, 2}));
+  EXPECT_EQ(part.windows[0].columns, (Indices{2, 3}));
+  EXPECT_EQ(part.sentence(), "it is a, in columns 2 to 3 of rows 1 to 2 of y");
+  Pieces columns(3, 4, from(0, 2), from(0, 2));
+  EXPECT_EQ(columns.sentence(), "it is a") << "every row has it";
+}
+
+TEST(SettlingPieces, LeaveWhatDoesNotFit) {
+  const Value twos = [](Index r, Index c) { return r == 1 && c == 1 ? 2.0f : 1.0f; };
+  Pieces p(3, 4, twos, from(0, 0));
+  EXPECT_EQ(p.sentence(), "it is a, in rows 0 and 2 of y") << "row 1 is no unit";
+  EXPECT_EQ(p.b.output().left, 4);
+  Pieces none(3, 4, from(0, 0), [](Index, Index) { return 3.0f; });
+  EXPECT_TRUE(none.claims.empty());
+  EXPECT_EQ(none.b.output().left, 12);
+  EXPECT_EQ(none.windows.size(), 1u) << "each was computed: nothing is extended";
+}
+
+TEST(SettlingPieces, HoldNothingThatIsExplained) {
+  SmallBench b = of_zeros(2, 4, from(0, 0));
+  for (Index i = 0; i < 4; ++i) b.output().settle(2 * i);
+  const Hypothesis h = that_gives("a", from(0, 0));
+  const auto claims = settle(*b.bench, {{&h}, {}});
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].elements, 4);
+  EXPECT_EQ(claims[0].sentence, "it is a, in columns 1 and 3 of y");
+}
+
+TEST(SettlingPieces, OfALivePartAreNamed) {
+  SmallBench b = of_zeros(2, 4, from(0, 0));
+  b.output().live = {{1, 1}, {1, 1, 1, 1}};
+  const Hypothesis h = that_gives("a", from(0, 0));
+  EXPECT_EQ(settle(*b.bench, {{&h}, {}})[0].sentence, "it is a, in all of y");
+}
+
+TEST(SettlingPieces, OfSumsFitAllOrNone) {
+  const Value came = [](Index r, Index c) { return r == 1 && c == 1 ? 2.0f : 1.0f; };
+  for (const Stage stage : {Stage::sum, Stage::output}) {
+    Pieces p(30, 4, came, from(0, 0), stage);
+    EXPECT_TRUE(p.claims.empty()) << "one of 120 does not fit";
+    EXPECT_EQ(p.b.output().left, 120);
+    EXPECT_EQ(p.windows.size(), 1u) << "and there is no other look";
+    Pieces all(30, 4, from(0, 0), from(0, 0), stage);
+    EXPECT_EQ(all.sentence(), "it is a");
+  }
+}
+
+/// Fewer than 64 elements are what many sums give: it may alter none that is right.
+TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
+  for (const Stage stage : {Stage::sum, Stage::output, Stage::input}) {
+    for (const Index height : {7, 8}) {
+      const Value came = [=](Index r, Index c) { return r < height && c < 9 ? 1.0f : 0.0f; };
+      const Value more = [](Index r, Index c) { return r < 8 && c < 10 ? 1.0f : 0.0f; };
+      Pieces p(20, 16, came, more, stage);
+      EXPECT_EQ(p.claims.empty(), stage != Stage::input && height == 7);
+      Pieces same(20, 16, came, came, stage);
+      EXPECT_FALSE(same.claims.empty());
+      if (stage == Stage::input || height == 8) {
+        EXPECT_EQ(same.windows.size(), 1u);
+      } else {
+        ASSERT_EQ(same.windows.size(), 2u);
+        EXPECT_EQ(same.windows[1].rows, range_of(20));
+        EXPECT_EQ(same.windows[1].columns, range_of(16));
+      }
+    }
+  }
+}
+
+/// Half of 200 rows are within 2e8.
+TEST(SettlingPieces, OfDeepSumsAreLookedAtInSomeRows) {
+  const Value came = [](Index r, Index c) { return r == 3 && c == 5 ? 1.0f : 0.0f; };
+  SmallBench b = of_zeros(200, 100, came, 20000);
+  Hypothesis h = that_gives("a", came);
+  h.stage = Stage::sum;
+  h.local = true;
+  std::vector<Indices> rows;
+  h.alter = [&](Call& call) {
+    rows.push_back(numbers_of(call.input("x")));
+    return true;
+  };
+  ASSERT_EQ(settle(*b.bench, {{&h}, {}}).size(), 1u);
+  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows[1].size(), 100u);
+  for (Index i = 0; i < 100; ++i) EXPECT_EQ(rows[1][static_cast<std::size_t>(i)], 2 * i);
+}
+
+TEST(SettlingPieces, Of64ElementsMayAlterOthers) {
+  const Value came = [](Index r, Index c) { return r < 8 && c < 8 ? 1.0f : 0.0f; };
+  const Value more = [](Index r, Index c) { return r < 8 && c < 10 ? 1.0f : 0.0f; };
+  EXPECT_FALSE(Pieces(20, 16, came, more, Stage::sum).claims.empty());
+}
+
+TEST(SettlingPieces, AreTallWhereElementsAreDense) {
+  Pieces dense(1500, 8, from(0, 0), from(0, 0));
+  ASSERT_EQ(dense.windows.size(), 2u);
+  EXPECT_EQ(dense.windows[0].rows, range_of(1024));
+  EXPECT_EQ(dense.windows[1].rows.front(), 1024);
+  EXPECT_EQ(dense.windows[1].rows.back(), 1499);
+  EXPECT_EQ(dense.claims[0].elements, 12000);
+}
+
+TEST(SettlingPieces, AreLowWhereElementsAreSparse) {
+  // One column in each of 24 rows, and 24 columns: one element in 24.
+  const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
+  Pieces p(24, 30, diagonal, diagonal);
+  ASSERT_EQ(p.windows.size(), 3u);
+  EXPECT_EQ(p.windows[1].rows, (Indices{8, 9, 10, 11, 12, 13, 14, 15}));
+  EXPECT_EQ(p.windows[1].columns, p.windows[1].rows);
+  EXPECT_EQ(p.claims[0].elements, 24);
+  Pieces twenty(20, 30, diagonal, diagonal);
+  EXPECT_EQ(twenty.windows.size(), 3u) << "a twentieth is sparse";
+  Pieces nineteen(19, 30, diagonal, diagonal);
+  EXPECT_EQ(nineteen.windows.size(), 1u);
+}
+
+TEST(SettlingPieces, ThatCannotBeRunAreNoClaims) {
+  SmallBench b = of_zeros(2, 4, from(0, 0));
+  Hypothesis h = that_gives("a", from(0, 0));
+  h.rewrite = [](const Call&, NamedTensors&) { return false; };
+  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
+  h.rewrite = {};
+  h.alter = [](Call&) { return false; };
+  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
+  SmallBench right = of_zeros(2, 4, from(5, 5));
+  h.alter = [](Call&) { return true; };
+  EXPECT_TRUE(settle(*right.bench, {{&h}, {}}).empty()) << "nothing is left";
+}
+
+}  // namespace
+}  // namespace mxo
