@@ -1,0 +1,135 @@
+// Names of operands of ranks, and what ranks in other processes hand over.
+#include "ops/catalogue/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/ops/told_communicator.h"
+
+namespace mxo {
+namespace {
+
+TEST(Ranks, NameTheirOperands) {
+  EXPECT_TRUE(names_operand("w1", "w1"));
+  EXPECT_FALSE(names_operand("w1", "w2"));
+  EXPECT_FALSE(names_operand("w1", "rank0.w1"));
+  for (const char* name : {"rank0.x", "rank9.x", "rank10.x", "rank907.x"}) {
+    EXPECT_TRUE(names_operand("rank<p>.x", name)) << name;
+  }
+  for (const char* name :
+       {"x", "rank.x", "rank0x", "rank0", "rank0.", "rank0.y", "rank00.x", "rank01.x", "rank:.x",
+        "rank/.x", "rankA.x", "tank0.x", "rank-1.x", "rank0.xx", "rank<p>.x"}) {
+    EXPECT_FALSE(names_operand("rank<p>.x", name)) << name;
+  }
+}
+
+struct RankNames : testing::Test {
+  Tensor one{Dtype::f32, {1}}, two{Dtype::f32, {2}}, three{Dtype::f32, {3}};
+
+  std::string count(std::initializer_list<const char*> names) const {
+    NamedViews views;
+    for (const char* name : names) views.set(name, one);
+    try {
+      return std::to_string(ranks_of("q", views, "x"));
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+};
+
+TEST_F(RankNames, AreCountedWithoutHoles) {
+  EXPECT_EQ(count({"rank0.x"}), "1");
+  EXPECT_EQ(count({"rank0.x", "rank1.x", "rank0.dy", "rank1.dy", "w", "x"}), "2");
+  EXPECT_EQ(count({"w"}), "q: rank0.x: missing, this operand is needed");
+  EXPECT_EQ(count({"rank1.x"}), "q: rank0.x: missing, this operand is needed");
+  EXPECT_EQ(count({"rank0.x", "rank2.x"}), "q: rank1.x: missing, but there is rank2.x");
+  EXPECT_EQ(count({"rank0.x", "rank1.dy"}), "q: rank1.x: missing, but there is rank1.dy");
+  EXPECT_EQ(count({"rank0.x", "rank99999999999.dy"}),
+            "q: rank1.x: missing, but there is rank99999999999.dy");
+  EXPECT_EQ(count({"rank0.x", "rank00.dy"}), "1") << "the name of no rank";
+}
+
+TEST_F(RankNames, AreLeftAwayOnTheRank) {
+  NamedViews views;
+  views.set("rank0.x", one);
+  views.set("rank1.x", two);
+  views.set("rank11.x", one);
+  views.set("w", three);
+  const NamedViews mine = inputs_of_rank(views, 1);
+  ASSERT_EQ(mine.operands().size(), 2u);
+  EXPECT_EQ(mine.find("x")->elements(), 2);
+  EXPECT_EQ(mine.find("w")->elements(), 3);
+}
+
+/// A job of processes, or ranks of this one.
+struct Job : World {
+  Job(bool here, bool first) : one(here), writer(first) {}
+  std::string_view name() const override { return "job"; }
+  void run(int, const std::function<void(Communicator&)>&) override {}
+  bool one_process() const override { return one; }
+  bool writes() const override { return writer; }
+  bool one;
+  bool writer;
+};
+
+/// Rank 1 of two, which both send what this one does.
+struct Mirror : ToldCommunicator {
+  using Communicator::all_gather;
+  std::vector<Bytes> all_gather(std::span<const std::byte> mine) override {
+    ++gathers;
+    return {Bytes(mine.begin(), mine.end()), Bytes(mine.begin(), mine.end())};
+  }
+  int gathers = 0;
+};
+
+NamedTensors outputs() {
+  NamedTensors t;
+  Tensor y(Dtype::i32, {2, 3});
+  for (Index i = 0; i < 6; ++i) y.as<std::int32_t>()[i] = static_cast<std::int32_t>(70 + i);
+  t.emplace("y", std::move(y));
+  t.emplace("empty", Tensor(Dtype::bf16, {0, 4}));
+  Tensor scales(Dtype::u8, {1});
+  scales.data()[0] = std::byte{9};
+  t.emplace("y.scales", std::move(scales));
+  return t;
+}
+
+void expect_outputs_of(const NamedTensors& all, const std::string& rank) {
+  ASSERT_TRUE(all.contains(rank + ".y") && all.contains(rank + ".empty"));
+  EXPECT_EQ(describe(all.at(rank + ".y").operand()), "i32 [2, 3]");
+  for (Index i = 0; i < 6; ++i) EXPECT_EQ(all.at(rank + ".y").as<std::int32_t>()[i], 70 + i);
+  EXPECT_EQ(describe(all.at(rank + ".empty").operand()), "bf16 [0, 4]");
+  EXPECT_EQ(describe(all.at(rank + ".y.scales").operand()), "u8 [1]");
+  EXPECT_EQ(all.at(rank + ".y.scales").data()[0], std::byte{9});
+}
+
+TEST(RankOutputs, OfOneProcessAreKeptAsTheyCome) {
+  Mirror rank;
+  Job here(true, true);
+  RankOutputs collected;
+  collected.add(here, rank, outputs());
+  const NamedTensors all = collected.take();
+  EXPECT_EQ(all.size(), 3u);
+  expect_outputs_of(all, "rank1");
+  EXPECT_EQ(rank.gathers, 0);
+}
+
+TEST(RankOutputs, OfProcessesTravelToTheOneThatWrites) {
+  Mirror rank;
+  Job job(false, true);
+  RankOutputs collected;
+  collected.add(job, rank, outputs());
+  const NamedTensors all = collected.take();
+  EXPECT_EQ(all.size(), 6u);
+  expect_outputs_of(all, "rank0");
+  expect_outputs_of(all, "rank1");
+
+  Job other(false, false);
+  RankOutputs none;
+  none.add(other, rank, outputs());
+  EXPECT_TRUE(none.take().empty());
+  EXPECT_EQ(rank.gathers, 2) << "collective";
+}
+
+}  // namespace
+}  // namespace mxo
