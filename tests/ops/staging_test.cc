@@ -1,0 +1,239 @@
+// Operands and outputs of one call: under which type, in whose memory, and what does not fit.
+#include "ops/catalogue/staging.h"
+
+#include <algorithm>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "tests/ops/noting.h"
+
+namespace mxo {
+namespace {
+
+using Seen = std::vector<std::string>;
+
+template <typename Fn>
+std::string word(Fn fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// Counts up from 1.
+Tensor counted(std::vector<Index> shape) {
+  Tensor t(Dtype::i16, std::move(shape));
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<std::int16_t>()[i] = static_cast<std::int16_t>(i + 1);
+  }
+  return t;
+}
+template <typename View>
+View turned(View view) {
+  std::swap(view.extent[0], view.extent[1]);
+  std::swap(view.stride[0], view.stride[1]);
+  return view;
+}
+std::vector<int> elements(const void* data, int count) {
+  const auto* from = static_cast<const std::int16_t*>(data);
+  return {from, from + count};
+}
+
+struct StagingOf : testing::Test {
+  NotingMemory host{true}, device{false};
+  NamedViews views;
+
+  Staging on(Backend& backend) { return Staging(backend, "q", views); }
+  /// The type under which `read` gives an operand of type `held`, or what it says.
+  template <typename Read>
+  std::string as(Dtype held, Read read) {
+    Tensor t(held, {2});
+    views.set("x", t);
+    Staging stage = on(host);
+    std::string type;
+    const std::string said = word([&] {
+      const Operand view = read(stage);
+      EXPECT_EQ(view.data, t.data());
+      type = name_of(view.dtype);
+    });
+    return said.empty() ? type : said;
+  }
+};
+
+TEST_F(StagingOf, TypesReadsBitsAsTheirKind) {
+  const auto codes = [](Staging& s) { return s.codes("x", Dtype::e5m2); };
+  EXPECT_EQ(as(Dtype::u8, codes), "e5m2");
+  EXPECT_EQ(as(Dtype::e5m2, codes), "e5m2");
+  EXPECT_EQ(as(Dtype::e4m3, codes), "q: x: found e4m3, needs u8 holding e5m2");
+  const auto scales = [](Staging& s) { return s.scales("x"); };
+  EXPECT_EQ(as(Dtype::u8, scales), "e8m0");
+  EXPECT_EQ(as(Dtype::f32, scales), "q: x: found f32, needs u8 holding e8m0");
+  const auto floats = [](Staging& s) { return s.floats("x"); };
+  EXPECT_EQ(as(Dtype::i32, floats), "f32");
+  EXPECT_EQ(as(Dtype::u32, floats), "f32");
+  EXPECT_EQ(as(Dtype::u16, floats), "bf16");
+  EXPECT_EQ(as(Dtype::f16, floats), "f16");
+  const auto bytes = [](Staging& s) { return s.bytes("x"); };
+  EXPECT_EQ(as(Dtype::u8, bytes), "u8");
+  EXPECT_EQ(as(Dtype::boolean, bytes), "u8");
+  EXPECT_EQ(as(Dtype::e4m3, bytes), "q: x: found e4m3, needs u8 or bool");
+  EXPECT_EQ(as(Dtype::u16, [](Staging& s) { return s.as_is("x"); }), "u16");
+  EXPECT_EQ(as(Dtype::i32, [](Staging& s) { return s.indices("x"); }), "i32");
+  EXPECT_EQ(as(Dtype::u8, [](Staging& s) { return s.floats("y"); }),
+            "q: y: missing, this operand is needed");
+}
+
+TEST_F(StagingOf, WideIndicesAreNarrowedWhereTheyFit) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const auto narrowed = [&](std::int64_t value) {
+    Tensor wide(Dtype::i64, {2});
+    wide.as<std::int64_t>()[0] = 5;
+    wide.as<std::int64_t>()[1] = value;
+    views.set("x", wide);
+    Staging stage = on(host);
+    return word([&] {
+      const Operand view = stage.indices("x");
+      ASSERT_EQ(describe(view), "i32 [2]");
+      EXPECT_EQ(static_cast<const std::int32_t*>(view.data)[0], 5);
+      EXPECT_EQ(static_cast<const std::int32_t*>(view.data)[1], value);
+    });
+  };
+  EXPECT_EQ(narrowed(Limits::max()), "");
+  EXPECT_EQ(narrowed(Limits::min()), "");
+  EXPECT_EQ(narrowed(2147483648), "q: x: entry 1 is 2147483648, needs to fit 32 bits");
+  EXPECT_EQ(narrowed(-2147483649), "q: x: entry 1 is -2147483649, needs to fit 32 bits");
+}
+
+TEST_F(StagingOf, OperandsArePackedForADevice) {
+  const Tensor x = counted({2, 3});
+  views.set("x", turned(x.operand()));
+  Staging here = on(host);
+  EXPECT_EQ(here.as_is("x").data, x.data());
+  EXPECT_FALSE(here.as_is("x").contiguous()) << "as it lies";
+  EXPECT_TRUE(host.seen.empty());
+
+  Staging stage = on(device);
+  const Operand far = stage.as_is("x");
+  EXPECT_EQ(describe(far), "i16 [3, 2]");
+  EXPECT_TRUE(far.contiguous());
+  EXPECT_EQ(elements(far.data, 6), (std::vector<int>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(device.seen, Seen{"upload 12"});
+  EXPECT_EQ(stage.on_host("x").data, x.data());
+}
+
+TEST_F(StagingOf, OperandsOfADeviceStayThere) {
+  const Tensor x = counted({2, 3});
+  views.set("x", PlacedOperand(x.operand(), Memory::backend));
+  Staging stage = on(device);
+  EXPECT_EQ(stage.as_is("x").data, x.data());
+  EXPECT_TRUE(device.seen.empty());
+  const Operand near = stage.on_host("x");
+  EXPECT_NE(near.data, x.data());
+  EXPECT_EQ(elements(near.data, 6), (std::vector<int>{1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "download 12"), 1);
+  Staging here = on(host);
+  EXPECT_EQ(here.on_host("x").data, x.data());
+  views.set("x", PlacedOperand(turned(x.operand()), Memory::backend));
+  EXPECT_EQ(word([&] { stage.on_host("x"); }),
+            "q: x: found strides, needs contiguous memory of the backend");
+}
+
+TEST_F(StagingOf, OutputsAreMadeOrPutWhereTheCallerSays) {
+  Tensor home = counted({2, 3});
+  views.write_to("y", turned(home.result()));
+  Staging stage = on(host);
+  const Result y = stage.output("y", Dtype::bf16, {3, 2});
+  EXPECT_EQ(y.data, home.data());
+  EXPECT_EQ(y.dtype, Dtype::bf16);
+  EXPECT_EQ(y.stride[0], 1);
+  const Result z = stage.output("z", Dtype::f32, {2});
+  static_cast<float*>(z.data)[1] = 3.0f;
+  EXPECT_EQ(&stage.ready(), &host);
+  const NamedTensors out = stage.finish();
+  ASSERT_EQ(out.size(), 1u) << "what the caller has is not handed over";
+  EXPECT_EQ(out.at("z").as<float>()[0], 0.0f);
+  EXPECT_EQ(out.at("z").as<float>()[1], 3.0f);
+  EXPECT_EQ(host.seen, Seen{"synchronize"});
+
+  Staging other = on(host);
+  EXPECT_EQ(word([&] { other.ready(); }),
+            "q: y: found memory for an output that this call does not have");
+}
+
+TEST_F(StagingOf, OutputsFitByTypeAndShape) {
+  const auto fits = [&](Dtype held, Dtype wanted) {
+    Tensor home(held, {3});
+    views.write_to("y", home);
+    Staging stage = on(host);
+    return word([&] { stage.output("y", wanted, {3}); });
+  };
+  EXPECT_EQ(fits(Dtype::bf16, Dtype::bf16), "");
+  for (const Dtype held : {Dtype::u16, Dtype::i16}) EXPECT_EQ(fits(held, Dtype::bf16), "");
+  for (const Dtype held : {Dtype::u32, Dtype::i32}) EXPECT_EQ(fits(held, Dtype::f32), "");
+  for (const Dtype held : {Dtype::u8, Dtype::i8}) EXPECT_EQ(fits(held, Dtype::e8m0), "");
+  EXPECT_EQ(fits(Dtype::e4m3, Dtype::u8), "") << "bytes of any code";
+  EXPECT_EQ(fits(Dtype::boolean, Dtype::u8), "q: y: found bool to write to, needs u8");
+  EXPECT_EQ(fits(Dtype::e4m3, Dtype::e5m2), "q: y: found e4m3 to write to, needs e5m2");
+  EXPECT_EQ(fits(Dtype::f16, Dtype::bf16), "q: y: found f16 to write to, needs bf16");
+  EXPECT_EQ(fits(Dtype::i32, Dtype::bf16), "q: y: found i32 to write to, needs bf16");
+  Tensor home(Dtype::f32, {3});
+  views.write_to("y", home);
+  Staging stage = on(host);
+  EXPECT_EQ(word([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
+}
+
+TEST_F(StagingOf, OutputsOfADeviceComeHome) {
+  Tensor home = counted({2, 3}), flat = counted({2}), there = counted({2});
+  views.write_to("y", turned(home.result()));
+  views.write_to("flat", flat);
+  views.write_to("there", PlacedResult(there.result(), Memory::backend));
+  Staging stage = on(device);
+  const Result y = stage.output("y", Dtype::i16, {3, 2});
+  EXPECT_NE(y.data, home.data());
+  EXPECT_EQ(elements(y.data, 6), (std::vector<int>{1, 4, 2, 5, 3, 6})) << "what was there stays";
+  static_cast<std::int16_t*>(y.data)[1] = 40;
+  const Result f = stage.output("flat", Dtype::i16, {2});
+  static_cast<std::int16_t*>(f.data)[0] = 10;
+  EXPECT_EQ(stage.output("there", Dtype::i16, {2}).data, there.data());
+  const Result made = stage.output("made", Dtype::i16, {2});
+  EXPECT_EQ(elements(made.data, 2), (std::vector<int>{0, 0}));
+  static_cast<std::int16_t*>(made.data)[0] = 7;
+  const NamedTensors out = stage.finish();
+  EXPECT_EQ(elements(home.data(), 6), (std::vector<int>{1, 2, 3, 40, 5, 6}));
+  EXPECT_EQ(elements(flat.data(), 2), (std::vector<int>{10, 2}));
+  EXPECT_EQ(elements(out.at("made").data(), 2), (std::vector<int>{7, 0}));
+  EXPECT_EQ(std::count(device.seen.begin(), device.seen.end(), "download 4"), 2) << "flat, made";
+}
+
+TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
+  Tensor home = counted({2, 3}), wrong(Dtype::f32, {2, 3});
+  NamedTensors outputs;
+  outputs.emplace("y", counted({3, 2}));
+  outputs.emplace("z", counted({3, 2}));
+  NamedViews views;
+  views.write_to("z", wrong);
+  views.write_to("y", turned(home.result()));
+  EXPECT_EQ(word([&] { deliver("q", views, outputs); }), "q: z: found f32 to write to, needs i16");
+  views.write_to("z", PlacedResult(wrong.result(), Memory::backend));
+  outputs.insert_or_assign("z", Tensor(Dtype::f32, {2, 3}));
+  EXPECT_EQ(word([&] { deliver("q", views, outputs); }),
+            "q: z: found memory of a backend, needs the host's: this operator works on ranks");
+  EXPECT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(home.as<std::int16_t>()[3], 4) << "nothing was written";
+
+  NamedViews right;
+  right.write_to("y", turned(home.result()));
+  deliver("q", right, outputs);
+  EXPECT_EQ(elements(home.data(), 6), (std::vector<int>{1, 3, 5, 2, 4, 6}));
+  EXPECT_EQ(outputs.size(), 1u);
+  EXPECT_TRUE(outputs.contains("z"));
+  EXPECT_EQ(word([&] { deliver("q", right, outputs); }),
+            "q: y: found memory for an output that this call does not have");
+}
+
+}  // namespace
+}  // namespace mxo
