@@ -37,11 +37,6 @@ class Cursor {
     *furthest_ = ++at_;
     return *this;
   }
-  Cursor operator++(int) {
-    const Cursor before = *this;
-    ++*this;
-    return before;
-  }
   bool operator==(const Cursor& other) const { return at_ == other.at_; }
 
  private:
@@ -148,8 +143,7 @@ class HeaderReader {
     // The library's text ends in what it found and what it expected.
     const std::string_view text = error.what();
     const std::size_t colon = text.find(": ");
-    const std::size_t at = position > 0 ? position - 1 : 0;
-    malformed(path_, kLengthBytes + at,
+    malformed(path_, kLengthBytes + position - 1,  // at least '{' was read
               "the header is not UTF-8 JSON: " +
                   std::string(colon == text.npos ? text : text.substr(colon + 2)));
   }
@@ -161,11 +155,10 @@ class HeaderReader {
   [[noreturn]] void fail(const std::string& what) const { malformed(path_, byte(), what); }
 
   [[noreturn]] bool wrong(const std::string& found) const {
-    std::string needed = "an object of tensors";
-    if (depth_ == 1) needed = "an object";
+    std::string needed = "an object";
     if (depth_ == 2) needed = in_metadata_ || field_ == "dtype" ? "a string" : "an array";
     if (depth_ == 3) needed = "a whole number from 0 to 2^63 - 1";
-    std::string where = depth_ >= 1 ? name_ : "the header";
+    std::string where = name_;
     if (depth_ >= 2) where += ": " + field_;
     fail(where + ": found " + found + ", needs " + needed);
   }

@@ -56,7 +56,7 @@ void mark_used(Pair& pair) {
   const Tensor& codes = *pair.codes.owed.expected;
   const Judge judge(pair.codes.owed, *pair.codes.actual, {});
   pair.used.assign(static_cast<std::size_t>(pair.scales.owed.expected->elements()), false);
-  const Index columns = codes.rank() == 0 ? 1 : codes.extent(codes.rank() - 1);
+  const Index columns = codes.extent(codes.rank() - 1);
   for (Index i = 0; i < codes.elements(); ++i) {
     const Index scale = pair.values->scale_of(i);
     if (scale >= 0 && judge.is_owed(i / columns, i))

@@ -1,0 +1,207 @@
+// How the comparator cuts a tensor: blocks, groups, cells of heat, and what it says of them.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "golden/judge/comparator.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+Owed owe(const Tensor& expected) {
+  Owed owed;
+  owed.expected = &expected;
+  owed.format = expected.dtype();
+  return owed;
+}
+
+CompareOptions blocks_of(Index rows, Index columns, std::string_view gate = "bits") {
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  options.row_block = rows;
+  options.column_block = columns;
+  return options;
+}
+
+using Cut = std::tuple<Index, Index, Index, Index>;  // index, begin, end, differing
+
+std::vector<Cut> cuts(const std::vector<Slice>& slices) {
+  std::vector<Cut> list;
+  for (const Slice& s : slices) list.emplace_back(s.index, s.begin, s.end, s.measures.differing);
+  return list;
+}
+
+/// Ones, with zeros where something fails.
+Tensor with_zeros(std::vector<Index> shape, std::initializer_list<Index> at) {
+  Tensor t(Dtype::f32, std::move(shape));
+  std::fill_n(t.as<float>(), t.elements(), 1.0f);
+  for (const Index i : at) t.as<float>()[i] = 0.0f;
+  return t;
+}
+
+TEST(ComparatorWalk, CutsBlocksOfRowsAndColumns) {
+  const Tensor x = with_zeros({5, 7}, {});
+  const Tensor y = with_zeros({5, 7}, {2, 13, 18, 19, 34});
+  const TensorVerdict v = compare_tensor("y", owe(x), y, blocks_of(2, 3));
+  EXPECT_EQ(cuts(v.row_blocks), (std::vector<Cut>{{0, 0, 2, 2}, {1, 2, 4, 2}, {2, 4, 5, 1}}));
+  EXPECT_EQ(cuts(v.column_blocks), (std::vector<Cut>{{0, 0, 3, 1}, {1, 3, 6, 2}, {2, 6, 7, 2}}));
+  EXPECT_EQ(v.row_blocks[0].measures.elements, 14);
+  EXPECT_EQ(v.row_blocks[2].measures.elements, 7);
+  EXPECT_EQ(v.column_blocks[2].measures.elements, 5);
+  EXPECT_TRUE(v.groups.empty());
+  EXPECT_EQ(v.worst_group, -1);
+  EXPECT_EQ(v.heat.rows, 3);
+  EXPECT_EQ(v.heat.columns, 3);
+  EXPECT_EQ(v.heat.row_step, 2);
+  EXPECT_EQ(v.heat.column_step, 3);
+  EXPECT_EQ(v.heat.differing, (std::vector<Index>{1, 0, 1, 0, 2, 0, 0, 0, 1}));
+  EXPECT_EQ(v.reason, "5 of 35 refused");
+}
+
+TEST(ComparatorWalk, HasSixtyFourCellsAtMost) {
+  const auto heat = [](Index rows, Index columns, Index row_block, Index column_block) {
+    const Tensor x = with_zeros({rows, columns}, {});
+    const Tensor y = with_zeros({rows, columns}, {rows * columns - 1});
+    return compare_tensor("y", owe(x), y, blocks_of(row_block, column_block)).heat;
+  };
+  HeatMap h = heat(64, 128, 1, 2);
+  EXPECT_EQ(std::tuple(h.rows, h.columns, h.row_step, h.column_step), std::tuple(64, 64, 1, 2));
+  h = heat(65, 131, 1, 2);
+  EXPECT_EQ(std::tuple(h.rows, h.columns, h.row_step, h.column_step), std::tuple(33, 33, 2, 4));
+  EXPECT_EQ(h.differing.size(), 33u * 33u);
+  EXPECT_EQ(h.differing.back(), 1);
+  h = heat(130, 64, 1, 1);
+  EXPECT_EQ(std::tuple(h.rows, h.columns, h.row_step, h.column_step), std::tuple(44, 64, 3, 1));
+  EXPECT_EQ(h.differing.back(), 1);
+}
+
+TEST(ComparatorWalk, CutsGroupsWithinBlocks) {
+  const Tensor x = with_zeros({6, 2}, {});
+  const Tensor y = with_zeros({6, 2}, {0, 2, 3, 8});
+  Owed owed = owe(x);
+  owed.groups.ends = {1, 1, 5};  // the last row is of none
+  const TensorVerdict v = compare_tensor("y", owed, y, blocks_of(4, 4));
+  EXPECT_EQ(cuts(v.groups), (std::vector<Cut>{{0, 0, 1, 1}, {1, 1, 1, 0}, {2, 1, 5, 3}}));
+  EXPECT_EQ(v.groups[2].measures.elements, 8);
+  EXPECT_EQ(v.all.elements, 12);
+  EXPECT_EQ(cuts(v.row_blocks), (std::vector<Cut>{{0, 0, 4, 3}, {1, 4, 6, 1}}));
+}
+
+TEST(ComparatorWalk, NamesPlacesOfEveryRank) {
+  const auto first = [](std::vector<Index> shape, Index at) {
+    const Tensor x = with_zeros(shape, {});
+    const Tensor y = with_zeros(shape, {at});
+    const TensorVerdict v = compare_tensor("y", owe(x), y);
+    EXPECT_EQ(v.first.size(), 1u);
+    EXPECT_EQ(v.first[0].expected, 0x3F800000u);
+    EXPECT_EQ(v.first[0].actual, 0u);
+    return v.first[0].at;
+  };
+  using At = std::vector<Index>;
+  EXPECT_EQ(first({}, 0), At{});
+  EXPECT_EQ(first({3}, 2), At{2});
+  EXPECT_EQ(first({3, 4}, 7), (At{1, 3}));
+  EXPECT_EQ(first({2, 3, 4}, 17), (At{1, 1, 1}));
+}
+
+/// Blocks of columns come one after the other: the list is of rows first.
+TEST(ComparatorWalk, KeepsTheFirstEightOfAllTiles) {
+  const Tensor x = with_zeros({2, 6}, {});
+  const Tensor y = with_zeros({2, 6}, {0, 1, 2, 3, 5, 6, 7, 8, 9, 11});
+  const TensorVerdict v = compare_tensor("y", owe(x), y, blocks_of(2, 2));
+  std::vector<Index> flat;
+  for (const Difference& d : v.first) flat.push_back(d.at[0] * 6 + d.at[1]);
+  EXPECT_EQ(flat, (std::vector<Index>{0, 1, 2, 3, 5, 6, 7, 8}));
+}
+
+TEST(ComparatorWalk, RefusesTheGroupBelowTheGate) {
+  const Tensor x = with_zeros({4, 4}, {});
+  const auto reason = [&](std::vector<Index> ends, std::initializer_list<Index> zeros,
+                          const char* gate) {
+    Owed owed = owe(x);
+    owed.groups.ends = std::move(ends);
+    return compare_tensor("y", owed, with_zeros({4, 4}, zeros), blocks_of(32, 32, gate)).reason;
+  };
+  // Half of a group is 3.01 dB, a quarter 6.02 and an eighth 9.03.
+  EXPECT_EQ(reason({}, {0, 1}, "sqnr=9.1"), "found 9.03 dB");
+  EXPECT_EQ(reason({}, {0, 1}, "sqnr=9"), "");
+  EXPECT_EQ(reason({2, 4}, {0, 1}, "sqnr=9"), "group 0 has 6.02 dB, worst group 0");
+  EXPECT_EQ(reason({2, 4}, {0, 8, 9}, "sqnr=10"), "group 1 has 6.02 dB, worst group 1")
+      << "not the first that is refused";
+  EXPECT_EQ(reason({2, 4}, {0, 8, 9}, "sqnr=6"), "");
+  EXPECT_EQ(reason({0, 2}, {12, 13}, "sqnr=20"), "") << "rows of no group";
+  const Tensor none(Dtype::f32, {0, 4});
+  EXPECT_EQ(compare_tensor("y", owe(none), none, blocks_of(1, 1, "sqnr=1000")).outcome,
+            Outcome::pass);
+}
+
+TEST(ComparatorWalk, LeavesTheSqnrOfScalesToTheirCodes) {
+  const Tensor x = with_zeros({1, 4}, {});
+  const std::vector<bool> used{true, true, true, true};
+  Owed owed = owe(x);
+  const Tensor y = with_zeros({1, 4}, {0, 1});
+  EXPECT_EQ(compare_tensor("s", owed, y, blocks_of(1, 1, "sqnr=20")).outcome, Outcome::fail);
+  owed.by_values = &used;
+  EXPECT_EQ(compare_tensor("s", owed, y, blocks_of(1, 1, "sqnr=20")).outcome, Outcome::pass);
+}
+
+TEST(ComparatorWalk, SaysWhatNobodyOwes) {
+  const Tensor x = with_zeros({3, 2}, {});
+  Owed owed = owe(x);
+  const Tensor all = [] {
+    Tensor mask(Dtype::u8, {3, 2});
+    std::fill_n(mask.as<std::uint8_t>(), 6, std::uint8_t{1});
+    return mask;
+  }();
+  owed.mask = &all;
+  const TensorVerdict v = compare_tensor("y", owed, with_zeros({3, 2}, {0}));
+  EXPECT_EQ(v.outcome, Outcome::not_owed);
+  EXPECT_EQ(v.reason, "no position is compared");
+  EXPECT_EQ(v.all.not_owed, 6);
+  const Tensor none(Dtype::f32, {0, 2});
+  EXPECT_EQ(compare_tensor("y", owe(none), none).outcome, Outcome::pass) << "nothing to owe";
+}
+
+TEST(ComparatorWalk, NamesTheShapeThatItNeeds) {
+  const auto reason = [](const Tensor& actual, const Tensor& expected) {
+    const TensorVerdict v = compare_tensor("y", owe(expected), actual);
+    EXPECT_EQ(v.outcome, Outcome::fail);
+    EXPECT_EQ(v.name, "y");
+    EXPECT_EQ(v.shape, expected.shape());
+    EXPECT_EQ(v.format, expected.dtype());
+    return v.reason;
+  };
+  const Tensor x(Dtype::f32, {2, 3});
+  EXPECT_EQ(reason(Tensor(Dtype::f32, {}), x), "found f32 [], needs f32 [2, 3]");
+  EXPECT_EQ(reason(Tensor(Dtype::bf16, {6}), x), "found bf16 [6], needs f32 [2, 3]");
+  EXPECT_EQ(reason(Tensor(Dtype::bf16, {2, 3}), x), "found bf16 [2, 3], needs f32 [2, 3]");
+}
+
+TEST(ComparatorWalk, SaysWhatIsUnwrittenBesideWhatNobodyOwns) {
+  const Tensor x = with_zeros({3, 2}, {});
+  Tensor y = x;
+  y.as<std::uint32_t>()[1] = 0xA5A5A5A5u;
+  Owed owed = owe(x);
+  CompareOptions options;
+  options.sentinel = std::uint8_t{0xA5};
+  const std::string unwritten = "1 element in row 0 still holds A5 A5 A5 A5: never written";
+  EXPECT_EQ(compare_tensor("y", owed, y, options).note, unwritten);
+  owed.groups.owed_rows = 2;
+  EXPECT_EQ(compare_tensor("y", owed, y, options).note,
+            "row 2 belongs to no group and holds numbers: not compared; " + unwritten);
+  options.sentinel = std::uint8_t{0};
+  EXPECT_EQ(compare_tensor("y", owed, y, options).note,
+            "row 2 belongs to no group and holds numbers: not compared");
+}
+
+TEST(ComparatorWalk, CountsStepsByPowersOfTwo) {
+  const Tensor x = tensor_from<std::uint32_t>(Dtype::u32, {8}, {0, 0, 0, 0, 0, 0, 0, 0});
+  const Tensor y = tensor_from<std::uint32_t>(Dtype::u32, {8}, {0, 0, 1, 2, 3, 4, 5, 9});
+  Owed owed = owe(x);
+  owed.format = Dtype::f32;
+  EXPECT_EQ(compare_tensor("y", owed, y).histogram, (std::vector<Index>{2, 1, 1, 2, 1, 1}));
+}
+
+}  // namespace
+}  // namespace mxo

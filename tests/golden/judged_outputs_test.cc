@@ -1,0 +1,223 @@
+// Outputs of one call: which are pairs, which have bounds, and what is said of a failure.
+#include "golden/judge/outputs.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "emu/backends.h"
+#include "golden/judge/elements.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+CompareOptions gated(std::string_view gate) {
+  CompareOptions options;
+  options.gate = parse_gate(gate);
+  return options;
+}
+
+OutputInQuestion question(std::string name, const Tensor& expected, const Tensor* actual) {
+  OutputInQuestion q{std::move(name), {}, actual};
+  q.owed.expected = &expected;
+  q.owed.format = expected.dtype();
+  return q;
+}
+
+/// All of `expected` against `actual`, by the names of `expected`.
+std::vector<TensorVerdict> judged(const CallInQuestion& call, const NamedTensors& expected,
+                                  const NamedTensors& actual, std::string_view gate = "bits") {
+  std::vector<OutputInQuestion> outputs;
+  for (const auto& [name, tensor] : expected) {
+    const auto at = actual.find(name);
+    outputs.push_back(question(name, tensor, at == actual.end() ? nullptr : &at->second));
+  }
+  return judge_outputs(call, std::move(outputs), gated(gate));
+}
+
+/// Codes of 2 x 32 and a byte for every 32, as `stored`.
+NamedTensors pair_of(Dtype stored, std::vector<Index> scales) {
+  NamedTensors out;
+  Tensor codes(Dtype::e4m3, {2, 32});
+  std::fill_n(codes.as<std::uint8_t>(), 64, std::uint8_t{0x38});
+  out.emplace("codes", std::move(codes));
+  Tensor bytes(stored, std::move(scales));
+  if (stored == Dtype::f32 || stored == Dtype::u32) {
+    for (Index i = 0; i < bytes.elements(); ++i) bytes.as<std::uint32_t>()[i] = 0x3F800000u;
+  } else {
+    std::fill_n(bytes.data(), bytes.bytes(), std::byte{127});
+  }
+  out.emplace("scales", std::move(bytes));
+  return out;
+}
+
+TEST(JudgedOutputs, HaveScalesByTheirSize) {
+  const auto format = [](Dtype stored) {
+    const NamedTensors out = pair_of(stored, {2, 1});
+    return judged({"", {}, {}}, out, out)[1];
+  };
+  EXPECT_EQ(format(Dtype::u8).format, Dtype::e8m0);
+  EXPECT_EQ(format(Dtype::e8m0).format, Dtype::e8m0);
+  EXPECT_EQ(format(Dtype::u32).format, Dtype::f32);
+  EXPECT_EQ(format(Dtype::f32).note, "judged through the values of codes");
+  EXPECT_EQ(format(Dtype::u16).format, Dtype::u16);
+  EXPECT_EQ(format(Dtype::u16).note,
+            "codes and scales held to bits: the shapes of codes and scales do not fit");
+}
+
+TEST(JudgedOutputs, HaveFiguresOfTheirValues) {
+  const NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
+  NamedTensors actual = out;
+  actual.at("codes").as<std::uint8_t>()[3] = 0x40;  // 2 for 1
+  const std::vector<TensorVerdict> v = judged({"", {}, {}}, out, actual, "ulp=8");
+  for (const TensorVerdict& verdict : v) {
+    EXPECT_EQ(verdict.outcome, Outcome::pass);
+    EXPECT_EQ(verdict.all.max_absolute, 1);
+    EXPECT_EQ(verdict.all.max_relative, 1);
+    EXPECT_DOUBLE_EQ(verdict.all.sqnr, 10 * std::log10(64.0));
+    EXPECT_LT(verdict.all.cosine, 1);
+    EXPECT_GT(verdict.all.calc_diff, 0);
+  }
+  EXPECT_EQ(v[0].all.differing, 1);
+  EXPECT_EQ(v[1].all.differing, 0);
+}
+
+TEST(JudgedOutputs, ArePairsByName) {
+  NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
+  NamedTensors other;
+  other.emplace("x.codes", out.at("codes"));
+  other.emplace("x.scales", out.at("scales"));
+  EXPECT_EQ(judged({"", {}, {}}, other, other)[1].note, "judged through the values of x.codes");
+  other.emplace("y.scales", out.at("scales"));
+  other.erase("x.scales");
+  for (const TensorVerdict& v : judged({"", {}, {}}, other, other)) EXPECT_EQ(v.note, "");
+  // An output without a name is not the scales of whatever has none.
+  NamedTensors nameless;
+  nameless.emplace("", out.at("scales"));
+  nameless.emplace("y", out.at("codes"));
+  for (const TensorVerdict& v : judged({"", {}, {}}, nameless, nameless)) EXPECT_EQ(v.note, "");
+}
+
+TEST(JudgedOutputs, NeedBothPartsOfAPair) {
+  const NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
+  const std::string held = "codes and scales held to bits: ";
+  const auto notes = [&](const char* name, const Tensor* tensor) {
+    NamedTensors actual = out;
+    actual.erase(name);
+    if (tensor != nullptr) actual.emplace(name, *tensor);
+    std::string text;
+    for (const TensorVerdict& v : judged({"", {}, {}}, out, actual, "ulp=1")) {
+      text += v.note + (v.outcome == Outcome::fail ? " FAIL|" : "|");
+    }
+    return text;
+  };
+  const std::string part = held + "a part of it is missing or has another shape";
+  EXPECT_EQ(notes("codes", nullptr), part + " FAIL|" + part + "|");
+  EXPECT_EQ(notes("scales", nullptr), part + "|" + part + " FAIL|");
+  const Tensor long_codes(Dtype::e4m3, {2, 33});
+  EXPECT_EQ(notes("codes", &long_codes), part + " FAIL|" + part + "|");
+  const Tensor wide_codes(Dtype::u16, {2, 32});
+  EXPECT_EQ(notes("codes", &wide_codes), part + " FAIL|" + part + "|");
+  const Tensor turned(Dtype::e8m0, {1, 2});
+  EXPECT_EQ(notes("scales", &turned), part + "|" + part + " FAIL|");
+}
+
+TEST(JudgedOutputs, OfNoOperatorHaveNoBound) {
+  NamedTensors in;
+  in.emplace("x", Tensor(Dtype::f32, {2, 32}));
+  // 1.0625 lies between the codes of 1 and 1.125.
+  std::fill_n(in.at("x").as<float>(), 64, 1.0625f);
+  const NamedTensors out = pair_of(Dtype::e8m0, {2, 1});
+  NamedTensors actual = out;
+  ++actual.at("codes").as<std::uint8_t>()[3];
+  const Parameters none;
+  EXPECT_EQ(judged({"quantize", in, none}, out, actual, "bound")[0].outcome, Outcome::pass);
+  const TensorVerdict v = judged({"", in, none}, out, actual, "bound")[0];
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.reason, "1 of 64 refused (held to bits: no sum)");
+  const TensorVerdict bits = judged({"quantize", in, none}, out, actual)[0];
+  EXPECT_EQ(bits.note,
+            "differences are within what an f32 quotient may move a tie: --gate bound passes");
+}
+
+/// y of a product of ones, three deep.
+struct Ones {
+  NamedTensors in;
+  Parameters set;
+  Ones() {
+    in.emplace("x", Tensor(Dtype::bf16, {1, 3}));
+    in.emplace("w", Tensor(Dtype::bf16, {1, 1, 3}));
+    in.emplace("group_ends", tensor_from<std::int32_t>(Dtype::i32, {1}, {1}));
+    for (const char* name : {"x", "w"}) {
+      std::fill_n(in.at(name).as<std::uint16_t>(), 3, std::uint16_t{0x3F80});
+    }
+    set.set("out", "f32");
+  }
+  TensorVerdict judge(const Tensor& expected, const Tensor& actual, std::string_view gate) const {
+    return judge_outputs({"grouped_matmul", in, set}, {question("y", expected, &actual)},
+                         gated(gate))
+        .front();
+  }
+};
+
+const float kNear = std::nextafter(3.0f, 4.0f);
+
+TEST(JudgedOutputs, OfOtherSizesThanTheCallHaveNoBound) {
+  const Ones ones;
+  EXPECT_EQ(ones.judge(floats({1, 1}, {3}), floats({1, 1}, {kNear}), "bound").outcome,
+            Outcome::pass);
+  const TensorVerdict v = ones.judge(floats({2, 1}, {3, 3}), floats({2, 1}, {kNear, 3}), "bound");
+  EXPECT_EQ(v.outcome, Outcome::fail);
+  EXPECT_EQ(v.reason, "1 of 2 refused (held to bits: no sum)");
+}
+
+TEST(JudgedOutputs, SayWhichBoundWouldPass) {
+  const Ones ones;
+  EXPECT_EQ(ones.judge(floats({1, 1}, {3}), floats({1, 1}, {kNear}), "bits").note,
+            "differences are within any-order f32: --gate bound passes");
+  NamedTensors in;
+  in.emplace("x", floats({1, 4}, {1.5f, -0.75f, 2.0f, 0.3f}));
+  const Parameters none;
+  const NamedTensors out = call_operator(*make_reference_backend(), "swiglu", in, none);
+  NamedTensors actual = out;
+  actual.at("y").as<std::uint32_t>()[1] += 1;
+  EXPECT_EQ(
+      judged({"swiglu", in, none}, out, actual)[0].note,
+      "differences are within an exp within two units in the last place: --gate bound passes");
+  actual.at("y").as<std::uint32_t>()[1] += 1000;
+  EXPECT_EQ(judged({"swiglu", in, none}, out, actual)[0].note, "");
+}
+
+TEST(JudgedOutputs, SayOneStepWhereThatIsAll) {
+  const auto note = [](const Tensor& expected, const Tensor& actual, const Tensor* ends = nullptr) {
+    OutputInQuestion q = question("y", expected, &actual);
+    if (ends != nullptr) {
+      q.owed.expectation.kind = Expectation::Kind::interval;
+      q.owed.lo = q.owed.hi = ends;
+    }
+    return judge_outputs({"", {}, {}}, {q}, {}).front().note;
+  };
+  const Tensor x = floats({2}, {1, 2});
+  const Tensor next = floats({2}, {1, std::nextafter(2.0f, 3.0f)});
+  EXPECT_EQ(note(x, next), "no value is further than one step of the format: --gate ulp=1 passes");
+  EXPECT_EQ(note(x, next, &x), "") << "an interval has no steps";
+  EXPECT_EQ(note(floats({1}, {0.0f}), floats({1}, {-0.0f})), "") << "no step at all";
+}
+
+TEST(JudgedOutputs, SayBothOfAFailureAndOfAPair) {
+  const NamedTensors out = pair_of(Dtype::e8m0, {2, 3});  // scales of no such codes
+  NamedTensors actual = out;
+  ++actual.at("codes").as<std::uint8_t>()[3];
+  EXPECT_EQ(judged({"", {}, {}}, out, actual)[0].note,
+            "codes and scales held to bits: the shapes of codes and scales do not fit");
+  const NamedTensors fit = pair_of(Dtype::f32, {2, 1});
+  actual = fit;
+  actual.at("scales").as<std::uint32_t>()[1] += 1;
+  EXPECT_EQ(judged({"", {}, {}}, fit, actual)[1].note,
+            "no value is further than one step of the format: --gate ulp=1 passes; judged through "
+            "the values of codes");
+}
+
+}  // namespace
+}  // namespace mxo
