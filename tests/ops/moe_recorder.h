@@ -127,6 +127,7 @@ class MoeRecorder : public Recorder {
                     values(op.group_ends) + ", " + std::string(op.sum.name) + " -> " + told(op.dw));
   }
   void run(const Quantize& op) override {
+    rules.push_back(op.rule);
     steps.push_back("quantize " + told(op.x) + " -> " + told(op.to));
   }
   void run(const Dequantize& op) override {
