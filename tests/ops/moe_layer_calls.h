@@ -14,6 +14,16 @@ namespace mxo {
 
 using Steps = std::vector<std::string>;
 
+/// One rank, on the caller's thread.
+struct AloneWorld : World {
+  std::string_view name() const override { return "alone"; }
+  void run(int ranks, const std::function<void(Communicator&)>& body) override {
+    EXPECT_EQ(ranks, 1);
+    AloneCommunicator alone;
+    body(alone);
+  }
+};
+
 /// Two experts of F 128 and a shared one of S 64 on three tokens of D 256, two experts each: both
 /// have three rows, of 32 or 128 with their padding.
 struct MoeCalls : testing::Test {

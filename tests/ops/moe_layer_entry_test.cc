@@ -10,16 +10,6 @@ namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
 
-/// One rank, on the caller's thread.
-struct AloneWorld : World {
-  std::string_view name() const override { return "alone"; }
-  void run(int ranks, const std::function<void(Communicator&)>& body) override {
-    EXPECT_EQ(ranks, 1);
-    AloneCommunicator alone;
-    body(alone);
-  }
-};
-
 struct MoeEntry : testing::Test {
   MoeRecorder recorder;
   AloneWorld world;

@@ -77,7 +77,7 @@ class MoeRecorder : public Recorder {
       if (counted > 3) text += ".." + std::to_string(value[i + counted - 1]);
       i += repeated > 3 ? repeated : counted > 3 ? counted : 1;
     }
-    return "[" + text + "]";
+    return "[" + text + "]" + (view.contiguous() ? "" : " by steps");
   }
   static std::string gate(const GateRule& rule) {
     return rule == GateRule{} ? "" : ", of another gate";
