@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "golden/explain/compared_outputs.h"
 #include "golden/explain/plausible.h"
 #include "golden/explain/settling.h"
 
@@ -67,10 +68,7 @@ std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
   if (claims.empty()) return claims;
   int alike = 0;
   for (std::size_t i = 1; i < found.size() && alike < 3; ++i) {
-    if (found[i].trial.fixed != found.front().trial.fixed || !found[i].trial.all() ||
-        found[i].hypotheses.size() > found.front().hypotheses.size()) {
-      break;
-    }
+    if (found[i].trial.fixed != found.front().trial.fixed || !found[i].trial.all()) break;
     const Hypothesis& first = *found.front().hypotheses.front();
     if (!is_another_cause(*found[i].hypotheses.front(), first)) continue;
     const std::string phrase = phrase_of(found[i].hypotheses);
@@ -149,12 +147,6 @@ class Windows {
   Window some_;
 };
 
-Index left_of(const std::vector<Output>& outputs) {
-  Index left = 0;
-  for (const Output& o : outputs) left += o.left;
-  return left;
-}
-
 }  // namespace
 
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
@@ -204,7 +196,6 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
           const Hypothesis* first = near[b].second;
           const Hypothesis* second = other;
           if (first == second || !combine(*first, *second)) continue;
-          if (round > 0 && (is_of_all(*first) || is_of_all(*second))) continue;
           if (second->stage < first->stage) std::swap(first, second);
           auto trial = bench.run({first, second});
           // Two causes at once need more than what is left of others by chance.

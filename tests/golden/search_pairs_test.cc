@@ -1,0 +1,148 @@
+// Two causes at once: both have to matter, and neither excludes the other.
+#include <gtest/gtest.h>
+
+#include "searched.h"
+
+namespace mxo {
+namespace {
+
+using Names = std::vector<std::string>;
+
+/// Causes that each alter a value by 1 where all of `came` are needed; each alone comes nearer.
+struct Pairs {
+  explicit Pairs(float came) : s(2, 16, [=](Index, Index) { return came; }) {}
+  Pairs(const Value& came, Index rows, Index columns = 16) : s(rows, columns, came) {}
+  /// A cause that adds `by` to every value.
+  Hypothesis& add(const std::string& name, float by, Stage stage = Stage::rule) {
+    Hypothesis h;
+    h.name = name;
+    h.phrase = "it is " + name;
+    h.stage = stage;
+    h.alter = [this, name, by](Call& call) {
+      altered.push_back(name);
+      const double sum = call.set.real("sum", 0) + static_cast<double>(by);
+      call.set.set("sum", std::to_string(sum));
+      return true;
+    };
+    h.run = [this](Backend&, const Call& call) {
+      const Output& y = s.b.output();
+      const auto value = static_cast<float>(call.set.real("sum", 0));
+      NamedTensors out;
+      out.emplace("y", of_values(y.rows, y.columns, [=](Index, Index) { return value; }));
+      return out;
+    };
+    s.list.push_back(std::move(h));
+    return s.list.back();
+  }
+  Searched s;
+  Names altered;
+};
+
+/// What two causes of these names and stages are named as together.
+std::string together(const char* a, Stage of_a, const char* b, Stage of_b) {
+  Pairs p(4);
+  p.add(a, 1, of_a);
+  p.add(b, 3, of_b);
+  return p.s.sentence();
+}
+
+TEST(SearchPairs, TwoCausesGiveWhatNeitherGives) {
+  Pairs p(4);
+  p.add("a=1", 1);
+  p.add("b=1", 3);
+  const auto claims = p.s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "b=1+a=1") << "what is nearer goes first";
+  EXPECT_EQ(claims[0].sentence, "it is b=1 and it is a=1");
+  EXPECT_EQ(claims[0].elements, 32);
+  EXPECT_EQ(p.s.b.output().left, 0);
+}
+
+TEST(SearchPairs, StagesGoInTheirOrder) {
+  EXPECT_EQ(together("a", Stage::rule, "b", Stage::output), "it is a and it is b");
+  EXPECT_EQ(together("a", Stage::output, "b", Stage::rule), "it is b and it is a");
+  EXPECT_EQ(together("a", Stage::sum, "b", Stage::input), "it is b and it is a");
+}
+
+TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {
+  EXPECT_EQ(together("a=1", Stage::rule, "a=2", Stage::rule), "0 claims");
+  EXPECT_EQ(together("x=1", Stage::input, "x.codes=2", Stage::input), "0 claims");
+  EXPECT_EQ(together("x=1", Stage::input, "w=1", Stage::input), "it is w=1 and it is x=1");
+  EXPECT_EQ(together("a", Stage::sum, "b", Stage::sum), "0 claims");
+  EXPECT_EQ(together("a", Stage::output, "b", Stage::output), "0 claims");
+  EXPECT_EQ(together("rule=te", Stage::rule, "scale_mode=floor", Stage::rule), "0 claims");
+  EXPECT_EQ(together("rule=te", Stage::rule, "b=1", Stage::rule), "it is b=1 and it is rule=te");
+  EXPECT_EQ(together("b=1", Stage::rule, "rule=te", Stage::rule), "it is rule=te and it is b=1");
+}
+
+TEST(SearchPairs, BasesComeThreeDecibelsNearer) {
+  // 2.9 of 10 is 2.97 dB nearer, 2.95 of 10 is 3.04.
+  for (const float by : {2.9f, 2.95f}) {
+    Pairs p(10);
+    p.add("a", by, Stage::rule);
+    p.add("b", 10 - by, Stage::sum).alter = [](Call&) { return false; };
+    p.altered.clear();
+    EXPECT_TRUE(p.s.claims().empty());
+  }
+  Pairs far(10);
+  far.add("a", 2.5f);
+  far.add("b", -1, Stage::sum);
+  far.altered.clear();
+  EXPECT_TRUE(far.s.claims().empty());
+  EXPECT_EQ(far.altered, (Names{"a", "b"})) << "no base, no pair";
+  Pairs near(10);
+  near.add("a", 5);
+  near.add("b", -1, Stage::sum);
+  near.altered.clear();
+  EXPECT_TRUE(near.s.claims().empty());
+  EXPECT_EQ(near.altered, (Names{"a", "b", "a", "b"})) << "one base and what is left";
+}
+
+TEST(SearchPairs, FourBasesAreTried) {
+  // Six causes near, of which none fit together: each of four is tried with five.
+  Pairs p(100);
+  const char* const names[] = {"a=1", "b=1", "c=1", "d=1", "e=1", "f=1"};
+  float by = 51;
+  for (const char* name : names) p.add(name, by++);
+  EXPECT_TRUE(p.s.claims().empty());
+  EXPECT_EQ(p.altered.size(), 6u + 2 * 4 * 5);
+}
+
+TEST(SearchPairs, LaterBasesAreNotTriedWhereOneFits) {
+  Pairs p(8);
+  p.add("a=1", 5);
+  p.add("b=1", 4);
+  p.add("c=1", 3);
+  EXPECT_EQ(p.s.sentence(), "it is a=1 and it is c=1");
+  // Three alone; a with b and with c; c and a each alone once more.
+  EXPECT_EQ(p.altered.size(), 3u + 4 + 2);
+}
+
+/// A format is that of all: row 7 is right, and would not be.
+TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
+  for (const std::size_t format : {0, 1, 2}) {
+    Pairs p([](Index r, Index) { return r < 7 ? 4.0f : 0.0f; }, 8);
+    p.add(format == 0 ? "format=1" : "a=1", 1);
+    p.add(format == 1 ? "format=1" : "b=1", 3);
+    EXPECT_EQ(p.s.sentence(),
+              format == 2 ? "it is b=1 and it is a=1, in rows 0 to 6 of y" : "0 claims");
+  }
+}
+
+/// In a later round pairs explain eight elements at least, and are of no sums.
+TEST(SearchPairs, OfWhatIsLeftNeedEightElements) {
+  for (const Index columns : {7, 8}) {
+    for (const Stage stage : {Stage::rule, Stage::sum, Stage::output}) {
+      Pairs p([](Index r, Index) { return r < 2 ? 50.0f : 4.0f; }, 3, columns);
+      p.add("a=1", 1);
+      p.add("b=1", 3, stage);
+      p.s.add("c=1", [](Index r, Index) { return r < 2 ? 50.0f : 0.0f; });
+      const auto claims = p.s.claims();
+      ASSERT_EQ(claims.size(), columns == 8 && stage == Stage::rule ? 2u : 1u);
+      EXPECT_EQ(claims[0].id, "c=1");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,225 @@
+// Single causes: the best is settled, those alike share its sentence, others explain the rest.
+#include "golden/explain/search.h"
+
+#include <gtest/gtest.h>
+
+#include "searched.h"
+
+namespace mxo {
+namespace {
+
+using Names = std::vector<std::string>;
+
+float one(Index, Index) { return 1; }
+float none(Index, Index) { return 0; }
+
+/// `value` in one row, zeros elsewhere.
+Value in_row(Index row, float value = 1) {
+  return [=](Index r, Index) { return r == row ? value : 0; };
+}
+
+TEST(Search, TheCauseThatGivesAllIsNamed) {
+  Searched s(3, 8, one);
+  s.add("a", none);
+  s.add("b", one);
+  std::vector<std::pair<double, std::string>> said;
+  s.progress = [&](double part, std::string_view name) { said.emplace_back(part, name); };
+  const auto claims = s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "b");
+  EXPECT_EQ(claims[0].sentence, "it is b");
+  EXPECT_EQ(claims[0].elements, 24);
+  EXPECT_EQ(s.b.output().left, 0);
+  EXPECT_EQ(s.ran, (Names{"a", "b"}));
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].first, 0.0);
+  EXPECT_EQ(said[1].first, 0.5);
+  EXPECT_EQ(said[1].second, "b");
+}
+
+TEST(Search, NothingIsRunWhereNothingIsLeft) {
+  Searched right(3, 8, none);
+  right.add("a", one);
+  EXPECT_TRUE(right.claims().empty());
+  EXPECT_TRUE(right.ran.empty());
+  Searched wrong(3, 8, one);
+  wrong.add("a", none);
+  EXPECT_TRUE(wrong.claims().empty());
+  EXPECT_EQ(wrong.ran, (Names{"a"})) << "once";
+}
+
+TEST(Search, TheNearestIsKept) {
+  Searched s(3, 8, one);
+  s.add("a", [](Index, Index) { return 0.5f; });   // 6 dB
+  s.add("b", [](Index, Index) { return 0.75f; });  // 12 dB
+  s.add("c", [](Index, Index) { return 1.5f; });   // 6 dB
+  EXPECT_TRUE(s.claims().empty());
+  EXPECT_EQ(s.nearest.phrase, "it is b");
+  EXPECT_NEAR(s.nearest.gain_db, 12.04, 0.01);
+  Searched better(3, 8, one);
+  better.add("a", [](Index, Index) { return 0.5f; });
+  better.nearest = {"another", 20};
+  EXPECT_TRUE(better.claims().empty());
+  EXPECT_EQ(better.nearest.phrase, "another");
+}
+
+TEST(Search, TheNearestIsOfTheWholeOutput) {
+  // With row 0 explained, b is 20 dB nearer to the rest; at first it was farther.
+  Searched s(2, 16, [](Index r, Index) { return r == 0 ? 100.0f : 1.0f; });
+  s.add("a", in_row(0, 100));
+  s.add("b", [](Index r, Index) { return r == 0 ? 300.0f : 0.9f; });
+  const auto claims = s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(s.nearest.phrase, "it is a");
+  EXPECT_GT(s.nearest.gain_db, 30);
+  EXPECT_EQ(s.b.output().left, 16);
+}
+
+TEST(Search, CausesThatGiveTheSameShareASentence) {
+  Searched s(3, 8, one);
+  for (const char* name : {"a", "b", "c", "d", "e"}) s.add(name, one);
+  s.list[2].phrase = "is b";  // part of what was said
+  EXPECT_EQ(s.sentence(), "it is a; as well if it is b; as well if it is d; as well if it is e");
+  Searched five(3, 8, one);
+  for (const char* name : {"a", "b", "c", "d", "e"}) five.add(name, one);
+  EXPECT_EQ(five.sentence(), "it is a; as well if it is b; as well if it is c; as well if it is d");
+}
+
+TEST(Search, CausesThatGiveLessAreNotAlike) {
+  Searched s(3, 8, one);
+  s.add("a", one);
+  s.add("b", [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; });
+  s.add("c", one);
+  EXPECT_EQ(s.sentence(), "it is a; as well if it is c");
+  // Row 2 is right: a and b alter it.
+  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
+  Searched broken(3, 8, two);
+  broken.add("a", one);
+  broken.add("b", one);
+  EXPECT_EQ(broken.sentence(), "it is a, in rows 0 to 1 of y");
+  Searched exact(3, 8, two);
+  exact.add("a", one);
+  exact.add("b", two);
+  EXPECT_EQ(exact.sentence(), "it is b") << "what gives no more than came goes first";
+}
+
+/// Operands misread in two ways are one cause, unless it is the order of K of either.
+TEST(Search, OperandsMisreadAlikeAreOneCause) {
+  const auto said = [](const char* first, Stage stage, const char* second, bool local = true) {
+    Searched s(3, 8, one);
+    s.add(first, one, stage).local = true;
+    s.add(second, one, Stage::input).local = local;
+    return s.sentence();
+  };
+  EXPECT_EQ(said("x=late", Stage::input, "w=late"), "it is x=late; as well if it is w=late");
+  EXPECT_EQ(said("x=late", Stage::input, "x=early"), "it is x=late");
+  EXPECT_EQ(said("rule=late", Stage::rule, "w=late"), "it is rule=late");
+  Searched rule(3, 8, one);
+  rule.add("x=late", one, Stage::input).local = true;
+  rule.add("rule=late", one);
+  EXPECT_EQ(rule.sentence(), "it is x=late; as well if it is rule=late");
+  for (const bool first : {false, true}) {
+    Searched whole(3, 8, one);
+    for (const char* name : {"x=late", "w=late"}) {
+      Hypothesis& h = whole.add(name, one, Stage::input);
+      h.local = first == (name[0] == 'x');
+      h.measured = true;
+    }
+    EXPECT_EQ(whole.sentence(), "it is x=late");
+  }
+}
+
+TEST(Search, OnlyTheBestSixAreLookedAt) {
+  Searched s(3, 8, one);
+  s.add("a", one);
+  for (const char* name : {"x=1", "x=2", "x=3", "x=4", "x=5"}) {
+    s.add(name, one, Stage::input).measured = true;
+  }
+  s.add("b", one);
+  EXPECT_EQ(s.sentence(), "it is a");
+}
+
+TEST(Search, FourCausesExplainPartsOfOneOutput) {
+  Searched s(5, 16, [](Index r, Index) { return static_cast<float>(r + 1); });
+  for (Index r = 0; r < 5; ++r) {
+    s.add(std::string(1, static_cast<char>('a' + r)), in_row(r, static_cast<float>(r + 1)));
+  }
+  const auto claims = s.claims();
+  ASSERT_EQ(claims.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(claims[i].elements, 16);
+  EXPECT_EQ(claims[0].sentence, "it is a, in row 0 of y");
+  EXPECT_EQ(claims[3].sentence, "it is d, in row 3 of y");
+  EXPECT_EQ(s.b.output().left, 16);
+}
+
+/// Another sum is that of every element: not of those that another cause leaves.
+TEST(Search, SumsExplainNoRest) {
+  for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {
+    Searched s(2, 16, [](Index r, Index) { return static_cast<float>(r + 1); });
+    s.add("a", in_row(0, 1));
+    s.add("b", in_row(1, 2), stage);
+    EXPECT_EQ(s.claims().size(), stage == Stage::rule ? 2u : 1u);
+  }
+}
+
+TEST(Search, LivePartsAreLookedForInEveryRound) {
+  const Value tile = [](Index r, Index c) { return r < 8 && c < 8 ? 1.0f : 0.0f; };
+  const Value more = [](Index r, Index c) { return r < 9 && c < 9 ? 1.0f : 0.0f; };
+  Searched s(16, 16, tile);
+  s.add("a", more, Stage::sum);
+  EXPECT_EQ(s.sentence(), "it is a, in columns 0 to 7 of rows 0 to 7 of y");
+}
+
+/// What alters whole operands is not run where something else gives every bit.
+TEST(Search, WholeOperandsComeLast) {
+  Searched s(3, 8, one);
+  s.add("x=late", one, Stage::input);
+  s.add("a", one);
+  EXPECT_EQ(s.sentence(), "it is a");
+  EXPECT_EQ(s.ran, (Names{"a"}));
+  for (const int kind : {0, 1, 2}) {
+    Searched early(3, 8, one);
+    Hypothesis& h = early.add(kind == 2 ? "group_ends=late" : "x=late", one, Stage::input);
+    h.local = kind == 0;
+    h.measured = kind == 1;
+    early.add("a", one);
+    EXPECT_EQ(early.sentence().find("it is " + early.list[0].name), 0u) << kind;
+  }
+  Searched last(3, 8, one);
+  last.add("x=late", one, Stage::input);
+  last.add("a", none);
+  EXPECT_EQ(last.sentence(), "it is x=late");
+}
+
+TEST(Search, CausesOfSomeLinesAreNotRunWhole) {
+  Searched s(3, 8, one);
+  s.add("a", one).only.rows = {0};
+  s.add("b", one).only.columns = {0};
+  EXPECT_TRUE(s.claims().empty());
+  EXPECT_TRUE(s.ran.empty());
+}
+
+TEST(Search, CausesThatCannotBeAreNotSettled) {
+  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
+  Searched s(3, 8, two);
+  s.add("format=e5m2", one);
+  EXPECT_TRUE(s.claims().empty()) << "a format is that of all";
+  s.list[0].name = "another";
+  EXPECT_EQ(s.claims().size(), 1u);
+  Searched few(3, 8, one);
+  few.add("a", [](Index r, Index c) { return r == 0 && c < 7 ? 1.0f : 0.0f; });
+  EXPECT_TRUE(few.claims().empty()) << "no row is given";
+}
+
+TEST(Search, CausesOfAllGiveEveryElement) {
+  const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
+  Searched s(3, 8, two);
+  s.add("a", one);
+  EXPECT_TRUE(s.claims(Extent::all).empty());
+  EXPECT_EQ(s.nearest.phrase, "") << "not even near";
+  s.add("b", two);
+  EXPECT_EQ(s.sentence(Extent::all), "it is b");
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,226 @@
+// Causes of a product, looked at in windows: few elements, some, more of them, and samples.
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "golden/explain/search.h"
+#include "numbered_product.h"
+
+namespace mxo {
+namespace {
+
+using Indices = std::vector<Index>;
+
+/// Rows and columns of a window that was run, in numbers.
+struct Size {
+  std::size_t rows;
+  std::size_t columns;
+  bool operator==(const Size&) const = default;
+};
+
+/// A numbered product of which value(row, column) came, and causes.
+struct Windowed {
+  Windowed(Index rows, Index n, const Value& came) : b(of_zeros(rows, n, came)) {}
+  Hypothesis& add(const std::string& name, const Value& value, Stage stage = Stage::rule) {
+    Hypothesis h = that_gives(name, value);
+    h.stage = stage;
+    const auto run = h.run;
+    h.run = [this, run](Backend& backend, const Call& call) {
+      const Index rows = call.input("x").extent(0);
+      const Index columns = call.input("w").extent(1);
+      ran.push_back({static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
+      if (rows > most_rows) throw Error(Fault::argument, "too many");
+      return run(backend, call);
+    };
+    list.push_back(std::move(h));
+    return list.back();
+  }
+  std::vector<Claim> claims(Extent extent = Extent::part) {
+    return search(*b.backend, b.call, b.outputs, list, {}, nearest, extent);
+  }
+  std::string sentence(Extent extent = Extent::part) {
+    const auto found = claims(extent);
+    return found.size() == 1 ? found[0].sentence : std::to_string(found.size()) + " claims";
+  }
+  SmallBench b;
+  std::vector<Hypothesis> list;
+  std::vector<Size> ran;
+  Index most_rows = 1000;
+  Nearest nearest;
+};
+
+float one(Index, Index) { return 1; }
+float none(Index, Index) { return 0; }
+
+TEST(SearchWindows, GrowWhereACauseFits) {
+  Windowed w(200, 300, one);
+  w.add("a", one);
+  EXPECT_EQ(w.sentence(), "it is a");
+  ASSERT_EQ(w.ran.size(), 3u);
+  // Six and two rows of which the ends are the same, 48 and 16 columns likewise.
+  EXPECT_EQ(w.ran[0].rows, 6u);
+  EXPECT_GE(w.ran[0].columns, 48u);
+  EXPECT_LT(w.ran[0].columns, 64u);
+  EXPECT_GE(w.ran[1].rows, 48u);
+  EXPECT_LT(w.ran[1].rows, 64u);
+  EXPECT_EQ(w.ran[2], (Size{200, 300})) << "every element";
+}
+
+TEST(SearchWindows, SumsAreLookedAtInAFew) {
+  for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {
+    Windowed w(200, 300, one);
+    w.add("a", none, stage);
+    EXPECT_TRUE(w.claims().empty());
+    ASSERT_EQ(w.ran.size(), 1u);
+    EXPECT_EQ(w.ran[0].rows, stage == Stage::rule ? 6u : 2u);
+    Windowed right(200, 300, one);
+    right.add("a", one, stage);
+    EXPECT_EQ(right.sentence(), "it is a");
+    EXPECT_EQ(right.ran.size(), stage == Stage::rule ? 3u : 4u);
+  }
+}
+
+TEST(SearchWindows, CausesOfAllAreLookedAtInAFew) {
+  Windowed w(200, 300, one);
+  w.add("a", none);
+  EXPECT_TRUE(w.claims(Extent::all).empty());
+  ASSERT_EQ(w.ran.size(), 1u);
+  EXPECT_EQ(w.ran[0].rows, 2u);
+  EXPECT_EQ(w.nearest.phrase, "");
+  w.list.clear();
+  w.add("b", one);
+  EXPECT_EQ(w.sentence(Extent::all), "it is b");
+  // What fits in a few elements only is none of all.
+  Windowed few(200, 300, one);
+  few.add("c", [](Index r, Index) { return r == 0 || r == 199 ? 1.0f : 0.5f; });
+  EXPECT_TRUE(few.claims(Extent::all).empty());
+  EXPECT_EQ(few.ran.size(), 2u);
+  EXPECT_EQ(few.nearest.phrase, "");
+}
+
+TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
+  Windowed w(200, 300, one);
+  w.add("a", one);
+  w.most_rows = 20;  // no wider window is a call
+  EXPECT_TRUE(w.claims().empty());
+  Windowed other(200, 300, one);
+  const auto in_window = [](Index r, Index) { return r % 199 == 0 || r == 39 ? 1.0f : 0.0f; };
+  other.add("a", in_window);
+  other.add("b", [](Index r, Index) { return r < 150 ? 1.0f : 0.0f; });
+  const auto claims = other.claims();
+  ASSERT_FALSE(claims.empty());
+  EXPECT_EQ(claims[0].id, "b") << "more of them on the wider window";
+}
+
+/// What alters whole operands is run where nothing gives every bit, though something gives some.
+TEST(SearchWindows, WholeOperandsComeLast) {
+  Windowed w(200, 300, one);
+  w.add("x=late", one, Stage::input);
+  w.add("a", [](Index r, Index) { return r < 100 ? 1.0f : 0.0f; });
+  const auto claims = w.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].sentence, "it is x=late");
+  Windowed all(200, 300, one);
+  all.add("x=late", one, Stage::input);
+  all.add("a", one);
+  EXPECT_EQ(all.sentence(), "it is a");
+}
+
+TEST(SearchWindows, PairsAreRunInTheirOwn) {
+  Windowed w(200, 300, one);
+  w.add("a", [](Index, Index) { return 0.5f; });
+  w.add("b", none, Stage::sum).run = {};
+  w.list[1].alter = [](Call&) { return false; };
+  w.ran.clear();
+  EXPECT_TRUE(w.claims().empty());
+  w.list[1].alter = [](Call&) { return true; };
+  w.list[1].run = w.list[0].run;
+  w.ran.clear();
+  EXPECT_TRUE(w.claims().empty());
+  ASSERT_EQ(w.ran.size(), 4u) << "each alone, and both in either order";
+  EXPECT_EQ(w.ran[0].rows, 6u);
+  EXPECT_EQ(w.ran[1].rows, 2u);
+  EXPECT_EQ(w.ran[2].rows, 4u) << "two rows of each kind";
+  EXPECT_GE(w.ran[2].columns, 24u);
+  EXPECT_LT(w.ran[2].columns, 32u);
+}
+
+/// A cause that is no call where it is looked at again, but with another is one.
+TEST(SearchWindows, BothOfAPairMatter) {
+  for (const bool alone : {true, false}) {
+    Windowed w(200, 300, one);
+    w.add("a", one);
+    const auto run = w.list[0].run;
+    w.list[0].run = [=](Backend& backend, const Call& call) {
+      const bool fits = alone ? call.input("x").extent(0) < 20 : call.input("x").extent(0) == 6;
+      if (!fits && !call.set.flag("b", false)) throw Error(Fault::argument, "too many");
+      return run(backend, call);
+    };
+    w.add("b", none).alter = [](Call& call) {
+      call.set.set("b", "true");
+      return true;
+    };
+    EXPECT_EQ(w.sentence(), alone ? "0 claims" : "it is a and it is b");
+  }
+}
+
+/// A cause that is known of some rows or columns alone is judged there.
+TEST(SearchWindows, SamplesStandForTheRest) {
+  Windowed w(50, 100, one);
+  Hypothesis& h = w.add("a", one);
+  h.only.rows = {3, 9};
+  const auto claims = w.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "a");
+  EXPECT_EQ(claims[0].sentence,
+            "it is a, in all of y (judged on 192 of the 5000 elements that differ)");
+  EXPECT_EQ(claims[0].elements, 5000);
+  EXPECT_EQ(claims[0].confirmed, 192);
+  EXPECT_EQ(claims[0].where.tensor, "y");
+  EXPECT_EQ(w.b.output().left, 0);
+  ASSERT_EQ(w.ran.size(), 1u);
+  EXPECT_EQ(w.ran[0], (Size{2, 96}));
+  Windowed columns(50, 100, one);
+  columns.add("a", one).only.columns = {3, 9, 70};
+  EXPECT_EQ(columns.sentence(),
+            "it is a, in all of y (judged on 72 of the 5000 elements that differ)");
+  EXPECT_EQ(columns.ran[0], (Size{24, 3}));
+  Windowed both(50, 100, one);
+  both.add("a", one).only = {{1, 2}, range_of(4)};
+  EXPECT_EQ(both.sentence(), "it is a, in all of y (judged on 8 of the 5000 elements that differ)");
+}
+
+TEST(SearchWindows, SamplesNeedEightElementsAndMost) {
+  Windowed seven(50, 100, one);
+  seven.add("a", one).only = {{1}, range_of(7)};
+  EXPECT_TRUE(seven.claims().empty());
+  const auto of_ten = [](Index rows) {
+    Windowed w(50, 100, one);
+    w.add("a", [rows](Index r, Index) { return r < rows ? 1.0f : 0.0f; }).only = {range_of(10),
+                                                                                  range_of(20)};
+    return w.claims();
+  };
+  EXPECT_TRUE(of_ten(7).empty());
+  const auto claims = of_ten(8);
+  ASSERT_EQ(claims.size(), 1u) << "and once, as nothing is settled";
+  EXPECT_EQ(claims[0].elements, 4000);
+  EXPECT_EQ(claims[0].confirmed, 160);
+}
+
+TEST(SearchWindows, SamplesAreTriedInTurn) {
+  Windowed w(50, 100, one);
+  w.add("full", none);
+  w.add("a", none).only.rows = {3, 9};
+  w.add("b", one).only.rows = {3, 9};
+  w.b.output().settle(0);
+  const auto claims = w.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].id, "b");
+  EXPECT_EQ(claims[0].elements, 4999);
+  w.b.outputs.front().name = "z";
+  for (Mark& m : w.b.output().marks) m = Mark::differs;
+  w.b.output().left = 5000;
+  EXPECT_TRUE(w.claims().empty()) << "no windows, no samples";
+}
+
+}  // namespace
+}  // namespace mxo
