@@ -171,16 +171,13 @@ class Walk {
 
 /// What the SQNR gate refuses, or an empty text.
 std::string below_sqnr(const TensorVerdict& verdict, double needed) {
-  for (const Slice& group : verdict.groups) {
-    if (group.measures.elements > 0 && !(group.measures.sqnr >= needed)) {
-      const Slice& worst = verdict.worst_group < 0
-                               ? group
-                               : verdict.groups[static_cast<std::size_t>(verdict.worst_group)];
-      return "group " + std::to_string(worst.index) + " has " + decibel_text(worst.measures.sqnr);
-    }
+  for (const Slice& group : verdict.groups) {  // those without elements have no error
+    if (group.measures.sqnr >= needed) continue;
+    const Slice& worst = verdict.groups[static_cast<std::size_t>(verdict.worst_group)];
+    return "group " + std::to_string(worst.index) + " has " + decibel_text(worst.measures.sqnr);
   }
   // Rows past the last group belong to none; the whole must hold as well where there are none.
-  if (verdict.groups.empty() && verdict.all.elements > 0 && !(verdict.all.sqnr >= needed)) {
+  if (verdict.groups.empty() && !(verdict.all.sqnr >= needed)) {
     return "found " + decibel_text(verdict.all.sqnr);
   }
   return "";

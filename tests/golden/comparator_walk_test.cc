@@ -131,9 +131,41 @@ TEST(ComparatorWalk, RefusesTheGroupBelowTheGate) {
       << "not the first that is refused";
   EXPECT_EQ(reason({2, 4}, {0, 8, 9}, "sqnr=6"), "");
   EXPECT_EQ(reason({0, 2}, {12, 13}, "sqnr=20"), "") << "rows of no group";
+  EXPECT_EQ(reason({0, 4}, {}, "sqnr=1000"), "") << "a group of no rows";
   const Tensor none(Dtype::f32, {0, 4});
   EXPECT_EQ(compare_tensor("y", owe(none), none, blocks_of(1, 1, "sqnr=1000")).outcome,
             Outcome::pass);
+  const auto one = [](const char* gate) {
+    const Tensor ten = floats({1}, {10});
+    return compare_tensor("y", owe(ten), floats({1}, {11}), blocks_of(1, 1, gate)).reason;
+  };
+  EXPECT_EQ(one("sqnr=20"), "");
+  EXPECT_EQ(one("sqnr=20.01"), "found 20.00 dB");
+}
+
+/// What a gate lets pass differs all the same.
+TEST(ComparatorWalk, ShowsDifferencesThatPass) {
+  const Tensor x = with_zeros({2, 2}, {});
+  Tensor y = x;
+  y.as<std::uint32_t>()[3] += 1;
+  const TensorVerdict v = compare_tensor("y", owe(x), y, blocks_of(1, 1, "ulp=1"));
+  EXPECT_EQ(v.outcome, Outcome::pass);
+  ASSERT_EQ(v.first.size(), 1u);
+  EXPECT_EQ(v.first[0].at, (std::vector<Index>{1, 1}));
+  EXPECT_EQ(v.heat.differing, (std::vector<Index>{0, 0, 0, 1}));
+}
+
+TEST(ComparatorWalk, CutsNothingOfNoElements) {
+  for (const std::vector<Index>& shape : {std::vector<Index>{3, 0}, {0, 3}, {2, 0, 3}, {2, 3, 0}}) {
+    const Tensor none(Dtype::f32, shape);
+    const TensorVerdict v = compare_tensor("y", owe(none), none);
+    EXPECT_EQ(v.outcome, Outcome::pass);
+    EXPECT_TRUE(v.row_blocks.empty());
+    EXPECT_TRUE(v.column_blocks.empty());
+    EXPECT_TRUE(v.groups.empty());
+    EXPECT_EQ(v.heat.rows, 0);
+    EXPECT_EQ(v.heat.columns, 0);
+  }
 }
 
 TEST(ComparatorWalk, LeavesTheSqnrOfScalesToTheirCodes) {
@@ -159,8 +191,11 @@ TEST(ComparatorWalk, SaysWhatNobodyOwes) {
   EXPECT_EQ(v.outcome, Outcome::not_owed);
   EXPECT_EQ(v.reason, "no position is compared");
   EXPECT_EQ(v.all.not_owed, 6);
-  const Tensor none(Dtype::f32, {0, 2});
-  EXPECT_EQ(compare_tensor("y", owe(none), none).outcome, Outcome::pass) << "nothing to owe";
+  const Tensor one = floats({1}, {1});
+  const Tensor hidden = tensor_from<std::uint8_t>(Dtype::u8, {1}, {1});
+  Owed masked = owe(one);
+  masked.mask = &hidden;
+  EXPECT_EQ(compare_tensor("y", masked, floats({1}, {2})).outcome, Outcome::not_owed);
 }
 
 TEST(ComparatorWalk, NamesTheShapeThatItNeeds) {
