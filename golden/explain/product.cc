@@ -29,15 +29,6 @@ ProductSide factor_of(const Call& call, const std::string& name, const char* for
   return f;
 }
 
-/// Depth or lines that one scale of x or w covers: the power of two that so many scales belong to.
-Index block_of(Index extent, Index scales) {
-  if (scales <= 1) return std::max<Index>(extent, 1);
-  for (const Index block : {16, 32, 64, 128, 256, 512}) {
-    if (ceil_div(extent, block) == scales) return block;
-  }
-  return ceil_div(extent, scales);
-}
-
 /// One scale for every 32 neighbours of depth, whatever else: e8m0 operands.
 bool is_mx(const ProductSide& f) { return f.scales != nullptr && size_of(f.scales->dtype()) == 1; }
 
@@ -86,6 +77,14 @@ std::vector<double> line(const ProductSide& f, Index depth, Index first, Index s
 }
 
 }  // namespace
+
+Index block_of(Index extent, Index scales) {
+  if (scales <= 1) return std::max<Index>(extent, 1);
+  for (const Index block : {16, 32, 64, 128, 256, 512}) {
+    if (ceil_div(extent, block) == scales) return block;
+  }
+  return ceil_div(extent, scales);
+}
 
 Tensor gathered(const Tensor& tensor, int axis, const std::vector<Index>& kept) {
   std::vector<Index> shape = tensor.shape();

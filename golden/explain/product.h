@@ -77,6 +77,8 @@ std::vector<Index> output_rows(const Product& product, const Window& window);
 std::vector<Index> whole_columns(const Product& product, const std::vector<Index>& columns,
                                  Index most);
 
+/// Depth or lines that one scale covers: the power of two that so many scales belong to.
+Index block_of(Index extent, Index scales);
 /// A scale of any type as a number; NaN where it is one.
 double scale_value(const Tensor& scales, Index i);
 

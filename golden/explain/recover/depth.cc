@@ -30,7 +30,7 @@ void add_depth_of_groups(const Product& p, const std::vector<Effective>& lines,
         ++known;
         zero += std::abs(e.ratio[at]) < 0.1;
       }
-      if (known == 0 || zero * 4 <= known * 3) continue;
+      if (zero * 4 <= known * 3) continue;
       const Index first = p.begin(g) + b * p.block;
       missing.push_back({first, std::min(first + p.block, p.end(g))});
       for (Index r = missing.back().first; r < missing.back().last; ++r) rows.push_back(r);
@@ -44,9 +44,7 @@ void add_depth_of_groups(const Product& p, const std::vector<Effective>& lines,
                   [name = p.a.codes_name, missing](Call& c) {
                     Tensor codes = c.input(name);
                     const std::size_t row =
-                        codes.extent(0) == 0
-                            ? 0
-                            : codes.bytes() / static_cast<std::size_t>(codes.extent(0));
+                        codes.bytes() / static_cast<std::size_t>(codes.extent(0));
                     for (const Rows& r : missing) {
                       std::memset(codes.data() + static_cast<std::size_t>(r.first) * row, 0,
                                   static_cast<std::size_t>(r.last - r.first) * row);
@@ -59,6 +57,12 @@ void add_depth_of_groups(const Product& p, const std::vector<Effective>& lines,
 }
 
 }  // namespace
+
+std::string k_in_words(const std::vector<Index>& depths) {
+  const std::string words = ranges_in_words("k", depths);
+  if (!words.starts_with("k")) return words;
+  return "k = " + words.substr(words.starts_with("ks ") ? 3 : 2);
+}
 
 void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
                         std::vector<Hypothesis>& list) {
@@ -77,17 +81,16 @@ void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
       zero += std::abs(e.ratio[b]) < 0.1;
       two += std::abs(e.ratio[b] - 2.0) < 0.1;
     }
-    if (known == 0) continue;
     if (zero * 4 > known * 3) missing.push_back(static_cast<Index>(b));
     if (two * 4 > known * 3) twice.push_back(static_cast<Index>(b));
   }
   const Index block = p.block;
-  const auto where = [block](const std::vector<Index>& of) {
+  const auto where = [&p](const std::vector<Index>& of) {
     std::vector<Index> k;
     for (const Index b : of) {
-      for (Index i = 0; i < block; ++i) k.push_back(b * block + i);
+      for (Index d = b * p.block; d < std::min(p.k, (b + 1) * p.block); ++d) k.push_back(d);
     }
-    return "k = " + ranges_in_words("", k).substr(k.size() == 1 ? 1 : 2);
+    return k_in_words(k);
   };
   const std::string name = p.a.codes_name;
   if (!missing.empty() && missing.size() < blocks) {
@@ -124,23 +127,23 @@ void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
 bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->wgrad) return false;
+  // A block begins where a scale does: zeros fill up the last one.
+  const Index whole = ceil_div(p->k, block);
   const auto wider = [&](const Tensor& t, Index run) {
     // Along the last axis: the runs named are appended, in order.
     std::vector<Index> shape = t.shape();
     const Index columns = shape.back();
-    std::vector<Index> kept;
-    for (Index c = 0; c < columns; ++c) kept.push_back(c);
+    std::vector<Index> kept = range_of(whole * run);
     for (const Index b : blocks) {
-      for (Index c = b * run; c < std::min(columns, (b + 1) * run); ++c) kept.push_back(c);
+      for (Index c = b * run; c < (b + 1) * run; ++c) kept.push_back(c);
     }
     shape.back() = static_cast<Index>(kept.size());
     Tensor out(t.dtype(), shape);
     const std::size_t size = size_of(t.dtype());
     std::byte* to = out.data();
-    const Index rows = columns == 0 ? 0 : t.elements() / columns;
-    for (Index r = 0; r < rows; ++r) {
+    for (Index row = 0; row < t.elements(); row += columns) {
       for (const Index c : kept) {
-        std::memcpy(to, t.data() + static_cast<std::size_t>(r * columns + c) * size, size);
+        if (c < columns) std::memcpy(to, t.data() + static_cast<std::size_t>(row + c) * size, size);
         to += size;
       }
     }
@@ -151,7 +154,7 @@ bool append_blocks(Call& call, const std::vector<Index>& blocks, Index block) {
     if (f->scales != nullptr && f->scales->shape().back() > 1 &&
         f->scales->rank() == f->codes->rank()) {
       const Index scales = f->scales->shape().back();
-      const Index run = ceil_div(p->k, scales);
+      const Index run = block_of(p->k, scales);
       if (block % run != 0) return false;
       Tensor wide = wider(*f->scales, block / run);
       call.replace(f->scales_name, std::move(wide));

@@ -44,9 +44,8 @@ std::vector<At> sample_of(const Product& p, const Output& y) {
   }
   std::vector<At> kept;
   const auto n = static_cast<Index>(all.size());
-  for (Index i = 0; i < std::min(n, kElements); ++i) {
-    kept.push_back(all[static_cast<std::size_t>(n <= kElements ? i : i * n / kElements)]);
-  }
+  const Index most = std::min(n, kElements);
+  for (Index i = 0; i < most; ++i) kept.push_back(all[static_cast<std::size_t>(i * n / most)]);
   return kept;
 }
 
@@ -90,13 +89,6 @@ Tensor shifted(const Tensor& given, const Shift& s, bool rows, const std::vector
   return out;
 }
 
-bool shift(Call& call, const ProductSide& names, const Shift& s, bool rows,
-           const std::vector<Index>& begins) {
-  if (!call.has(names.codes_name)) return false;
-  call.replace(names.codes_name, shifted(call.input(names.codes_name), s, rows, begins));
-  return true;
-}
-
 std::string words_of(const ProductSide& f, const Shift& s, bool wgrad) {
   const Index by = std::abs(s.by);
   return (f.scales == nullptr ? f.name : "the codes of " + f.name) + " are read " +
@@ -130,7 +122,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
       for (std::size_t d = 0; d < others.back().size() && f.scales != nullptr; ++d) {
         const Index s = is_a ? p.scale_a(at.group, at.i, static_cast<Index>(d))
                              : p.scale_b(at.group, at.j, static_cast<Index>(d));
-        if (s >= 0) others.back()[d] *= scale_value(*f.scales, s);
+        others.back()[d] *= scale_value(*f.scales, s);
       }
     }
     const auto inner = [&](Index by) {
@@ -153,7 +145,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
         // Beyond the end anything may be read: as much as there usually is.
         double square = 0.0;
         for (const double c : codes[e]) square += c * c;
-        const double may = 16.0 * edge * square / static_cast<double>(std::max<Index>(depth, 1));
+        const double may = 16.0 * edge * square / static_cast<double>(depth);
         told += 4.0 * may < sample[e].came * sample[e].came;
         const double off = std::max(0.0, std::abs(sample[e].came - inside) - std::sqrt(may));
         noise += off * off;
@@ -168,9 +160,11 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
         if (!inner(d)) continue;
         for (const Beyond beyond : kBeyond) {
           const Shift s{d, beyond};
-          list.push_back(
-              {f.codes_name + "=depth_shifted", words_of(f, s, p.wgrad), Stage::input,
-               [f, s, wgrad = p.wgrad, begins](Call& c) { return shift(c, f, s, wgrad, begins); }});
+          list.push_back({f.codes_name + "=depth_shifted", words_of(f, s, p.wgrad), Stage::input,
+                          [name = f.codes_name, s, wgrad = p.wgrad, begins](Call& c) {
+                            c.replace(name, shifted(c.input(name), s, wgrad, begins));
+                            return true;
+                          }});
         }
         if (++found == 2) return;
       }

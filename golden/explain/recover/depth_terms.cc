@@ -49,9 +49,7 @@ std::string depths_in_words(const Product& p, const std::vector<Index>& depths) 
   if (p.wgrad) {
     return ranges_in_words("row", depths) + " of " + p.a.name + " and " + p.b.name;
   }
-  const std::string words = ranges_in_words("k", depths);
-  if (!words.starts_with("k")) return words;
-  return "k = " + words.substr(words.starts_with("ks ") ? 3 : 2);
+  return k_in_words(depths);
 }
 
 /// The blocks of K that hold terms which are there twice, with those terms alone, once more.
@@ -64,10 +62,10 @@ bool append_terms(Call& call, const Product& p, const std::vector<Index>& depths
   }
   if (!append_blocks(call, blocks, p.block)) return false;
   std::vector<Index> others;
-  Index at = p.k;
+  Index at = ceil_div(p.k, p.block) * p.block;
   for (const Index b : blocks) {
-    for (Index d = b * p.block; d < std::min(p.k, (b + 1) * p.block); ++d, ++at) {
-      if (kept[static_cast<std::size_t>(d)] == 0) others.push_back(at);
+    for (Index d = b * p.block; d < (b + 1) * p.block; ++d, ++at) {
+      if (d < p.k && kept[static_cast<std::size_t>(d)] == 0) others.push_back(at);
     }
   }
   return change_codes(call, p, others, clear_code);

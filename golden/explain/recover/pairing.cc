@@ -318,7 +318,7 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
     const bool scaled = p.wgrad ? bytes && whole
                                 : f.scales != nullptr && f.scales->rank() == f.codes->rank() &&
                                       f.scales->shape().back() > 1;
-    Index run = !scaled ? 0 : p.wgrad ? 32 : ceil_div(p.k, f.scales->shape().back());
+    Index run = !scaled ? 0 : p.wgrad ? 32 : block_of(p.k, f.scales->shape().back());
     if (scaled && block % run != 0) continue;
     if (scaled) run = block / run;
     for (const bool with : {true, false}) {

@@ -38,6 +38,8 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
 /// One side whose codes were read early or late along the depth.
 void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list);
 
+/// "k = 32 to 63".
+std::string k_in_words(const std::vector<Index>& depths);
 /// "the scales of x".
 std::string side_words(const ProductSide& factor);
 /// What may have been made of every scale of a factor: squared, left out, rounded.
