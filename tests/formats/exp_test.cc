@@ -1,9 +1,11 @@
-// exp and the logistic function at the ends of their ranges.
+// exp and the logistic function of a float against 200 bits, and at the ends of their ranges.
 #include "formats/exp.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
+
+#include "tests/support/by_mpfr.h"
 
 namespace mxo {
 namespace {
@@ -27,6 +29,32 @@ TEST(Sigmoid, IsAHalfAtZeroAndReachesBothEnds) {
   EXPECT_EQ(sigmoid_rn(-INFINITY), 0.0f);
   EXPECT_EQ(sigmoid_rn(-103.0f), 0x1p-149f);
   EXPECT_TRUE(std::isnan(sigmoid_rn(NAN)));
+}
+
+void expect_both(std::uint32_t word) {
+  const auto x = bit_cast<float>(word);
+  ASSERT_EQ(bit_cast<std::uint32_t>(exp_rn(x)), bit_cast<std::uint32_t>(test::exp_by_mpfr(x)))
+      << std::hex << word;
+  ASSERT_EQ(bit_cast<std::uint32_t>(sigmoid_rn(x)), bit_cast<std::uint32_t>(test::sigma_by_mpfr(x)))
+      << std::hex << word;
+}
+
+TEST(Exp, FloatsOfEveryBinadeAreCorrectlyRounded) {
+  std::uint32_t mix = 1;
+  for (std::uint32_t exponent = 90; exponent < 136; ++exponent) {
+    for (int i = 0; i < 1000; ++i) {
+      mix = mix * 1664525u + 1013904223u;
+      expect_both((mix & 0x80000000u) | exponent << 23 | (mix >> 4 & 0x7FFFFFu));
+    }
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Exp, FloatsBesideTheBoundsAreCorrectlyRounded) {
+  for (const float bound : {89.0f, -104.0f, 30.0f, 17.0f, -88.0f, -87.0f, 88.5f}) {
+    const auto word = bit_cast<std::uint32_t>(bound);
+    for (const std::uint32_t near : {word - 1, word, word + 1}) expect_both(near);
+  }
 }
 
 }  // namespace

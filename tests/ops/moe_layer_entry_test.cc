@@ -138,10 +138,16 @@ TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
                    "logits.dbias f32 [2]", "rank0.dx bf16 [3, 256]", "rank0.y bf16 [3, 256]",
                    "shared.dw1 bf16 [128, 256]", "shared.dw2 bf16 [256, 64]",
                    "w1.dbias bf16 [2, 256]", "w2.dbias bf16 [2, 256]"}));
+  const auto count = [&](std::string_view name) {
+    return std::count_if(recorder.steps.begin(), recorder.steps.end(),
+                         [&](const auto& one) { return one.starts_with(name); });
+  };
+  EXPECT_EQ(count("grouped_matmul_wgrad "), 4) << "of both products, of experts and shared";
+  EXPECT_EQ(count("column_sum "), 3) << "of every bias";
+  EXPECT_EQ(count("router_gradients "), 2) << "of x and of the router";
   const auto activations = [&](const Values& values) {
     EXPECT_EQ(said(values), "");
-    return std::count_if(recorder.steps.begin(), recorder.steps.end(),
-                         [](const auto& one) { return one.starts_with("swiglu "); });
+    return count("swiglu ");
   };
   EXPECT_EQ(activations({{"recompute", "true"}}), activations({}) + 1);
   EXPECT_EQ(said({{"keep_stages", "true"}}), "");
