@@ -111,7 +111,8 @@ float folded(const Call& call, Index s, Index sums, Index column, const Fold& fo
   return folded(call, run_of(call, s, sums), column, fold);
 }
 
-/// A sum that begins with that of the group before, in the groups that differ.
+/// A sum that begins with that of the group before, in the groups that differ; in all of them it is
+/// a running total, which the output shows by itself.
 void add_sums_not_reset(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
   const Index columns = call.input("x").extent(1);
   const Index sums = o.expected->elements() / columns;
@@ -130,7 +131,7 @@ void add_sums_not_reset(const Call& call, const Output& o, std::vector<Hypothesi
     runs.back().first = runs[static_cast<std::size_t>(s) - 1].first;
     groups += (groups.empty() ? "" : ", ") + std::to_string(s);
   }
-  if (groups.empty()) return;
+  if (groups.empty() || std::count(differs.begin(), differs.end(), true) == sums - 1) return;
   list.push_back({"sum=not_reset",
                   "the sum is not set to zero before group " + groups +
                       ": it begins with that of the group before",

@@ -58,7 +58,8 @@ struct Quantised {
   static float ceil_power(float a) { return std::exp2(std::ceil(std::log2(a / 448.0f))); }
   static void put(Tensor& t, Index s, float scale) {
     if (size_of(t.dtype()) == 1) {
-      t.as<std::uint8_t>()[s] = static_cast<std::uint8_t>(std::ilogb(scale) + 127);
+      const int byte = std::isfinite(scale) ? std::ilogb(scale) + 127 : 255;
+      t.as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte);
     } else {
       t.as<float>()[s] = scale;
     }
