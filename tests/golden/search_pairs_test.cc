@@ -120,7 +120,7 @@ TEST(SearchPairs, LaterBasesAreNotTriedWhereOneFits) {
 
 /// A format is that of all: row 7 is right, and would not be.
 TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
-  for (const std::size_t format : {0, 1, 2}) {
+  for (const int format : {0, 1, 2}) {
     Pairs p([](Index r, Index) { return r < 7 ? 4.0f : 0.0f; }, 8);
     p.add(format == 0 ? "format=1" : "a=1", 1);
     p.add(format == 1 ? "format=1" : "b=1", 3);
