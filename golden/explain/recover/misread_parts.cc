@@ -31,7 +31,7 @@ class SampledOutputs {
     runs_ = ceil_div(depth, run_);
     Index lines = 0;
     for (const FailingLines& f : failing) lines += static_cast<Index>(f.lines.size());
-    const Index step = std::max<Index>(1, ceil_div(lines, kLines));
+    const Index step = ceil_div(lines, kLines);
     const Index each = ceil_div(2 * runs_ + kSpare, std::min(lines, kLines));
     Index seen = 0;
     for (const FailingLines& f : failing) {
@@ -86,7 +86,6 @@ class SampledOutputs {
       }
     }
     const auto n = static_cast<Index>(with.size());
-    if (n == 0) return;
     const ElementReader read(y.expected->dtype());
     lines_.push_back({g, i, s_.own(g, i)});
     const Line& was = lines_.back().was;
@@ -95,10 +94,9 @@ class SampledOutputs {
     const std::size_t first = others_.size();
     for (Index k = 0; k < std::min(n, each); ++k) {
       const Index j = with[static_cast<std::size_t>(n <= each ? k : k * n / each)];
-      const Element e = read(y.came(s_.output(y, g, i, j)));
-      finite_ = finite_ && !e.nan && !e.infinite;
-      came.push_back(e.value);
-      square += e.value * e.value;
+      const double v = read(y.came(s_.output(y, g, i, j))).value;
+      came.push_back(v);
+      square += v * v;
       others_.push_back(s_.other(g, j));
       of_.push_back(lines_.size() - 1);
     }
@@ -194,7 +192,6 @@ Copies copies_of(const Sides& s, const Taking& t, const std::vector<FailingLines
     if (s.factor().scales == nullptr || !t.scales || t.code != nullptr) return;
     const std::pair<Index, Index> scale{s.scale(g, i, d),
                                         s.scale(from->group, from->line, from->d)};
-    if (scale.first < 0 || scale.second < 0) return;
     if (copies.scales.empty() || copies.scales.back() != scale) copies.scales.push_back(scale);
   });
   return copies;
@@ -230,9 +227,8 @@ void write_ones(Call& call, const std::string& name,
 std::string part_words(const Sides& s, const std::vector<Index>& runs, Index run) {
   std::vector<Index> depth;
   for (const Index r : runs) {
-    for (Index d = r * run; d < std::min((r + 1) * run, s.p.wgrad ? (r + 1) * run : s.p.k); ++d) {
-      depth.push_back(d);
-    }
+    const Index end = (r + 1) * run;
+    for (Index d = r * run; d < (s.p.wgrad ? end : std::min(end, s.p.k)); ++d) depth.push_back(d);
   }
   return s.p.wgrad ? ranges_in_words("row", depth) + " of each group" : "k = " + ranges(depth);
 }
