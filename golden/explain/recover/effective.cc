@@ -13,14 +13,6 @@ namespace {
 constexpr Index kSpare = 48;  ///< equations beyond the unknowns
 constexpr Index kMostBlocks = 512;
 
-double relative_step(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bf16: return 0x1p-9;
-    case Dtype::f16: return 0x1p-12;
-    default: return 0x1p-22;
-  }
-}
-
 /// At most `most` of a list, spread over it.
 std::vector<Index> thinned(const std::vector<Index>& all, Index most) {
   const auto n = static_cast<Index>(all.size());
@@ -109,7 +101,6 @@ Effective measure_line(const Product& p, const Output& out, Side side, Index g, 
       thinned(partners(p, out, side, g, line, live), 2 * blocks + kSpare);
   if (blocks == 0 || blocks > kMostBlocks || static_cast<Index>(with.size()) < blocks + 4) return e;
   const ElementReader read(out.expected->dtype());
-  const double step = relative_step(out.expected->dtype());
   const std::vector<double>& values = mine(g, line);
   const auto n = static_cast<std::size_t>(blocks);
   std::vector<double> rows;
@@ -146,7 +137,7 @@ Effective measure_line(const Product& p, const Output& out, Side side, Index g, 
   std::vector<double> right(n);
   std::vector<double> weight(m);
   for (std::size_t i = 0; i < m; ++i) {
-    weight[i] = 1.0 / (std::abs(y[i]) * step + rms * step * 0.1);
+    weight[i] = 1.0 / (std::abs(y[i]) + rms * 0.1);
     for (std::size_t a = 0; a < n; ++a) {
       const double left = rows[i * n + a] * weight[i] * weight[i];
       right[a] += left * y[i];

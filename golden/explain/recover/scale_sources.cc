@@ -102,11 +102,12 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
     std::string text;
     std::set<Index> sources;
     for (const auto& [g, s] : map.shift) {
-      if (s % own.expert != 0 || s == 0) {
+      if (s % own.expert != 0) {
         text.clear();
         break;
       }
       sources.insert(g + s / own.expert);
+      if (s == 0) continue;
       text += (text.empty() ? "" : " and ") + std::string("expert ") + std::to_string(g) +
               " takes the scales of expert " + std::to_string(g + s / own.expert);
     }
