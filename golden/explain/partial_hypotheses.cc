@@ -34,6 +34,16 @@ std::vector<double> codes_of(const Product& p, const ProductSide& f, Index g, In
   return values;
 }
 
+/// Depth over which one scale of each side stands.
+Index depth_of_scales(const Product& p) {
+  Index depth = 1;
+  while (depth < p.k && p.scale_a(0, 0, depth) == p.scale_a(0, 0, 0) &&
+         p.scale_b(0, 0, depth) == p.scale_b(0, 0, 0)) {
+    ++depth;
+  }
+  return depth;
+}
+
 struct At {
   Index group;
   Index i;
@@ -41,16 +51,16 @@ struct At {
 };
 
 Part part_of(const Product& p, const At& at, const std::vector<double>& a,
-             const std::vector<double>& b, Index from, Index every) {
+             const std::vector<double>& b, Index block, Index from, Index every) {
   Part part;
   const Index end = std::min(from + every, p.depth(at.group));
   for (Index d = from; d < end;) {
     const Index sa = p.scale_a(at.group, at.i, d);
     const Index sb = p.scale_b(at.group, at.j, d);
-    Index run = std::min(end, (d / p.block + 1) * p.block);
+    Index run = std::min(end, (d / block + 1) * block);
     while (run < end && p.scale_a(at.group, at.i, run) == sa &&
            p.scale_b(at.group, at.j, run) == sb) {
-      run = std::min(end, run + p.block);
+      run = std::min(end, run + block);
     }
     part.codes = 0.0;
     for (; d < run; ++d) {
@@ -73,6 +83,7 @@ NamedTensors added(const Call& call, Index every, const Step& step) {
   if (p->wgrad) shape.insert(shape.begin(), p->groups());
   const bool narrow = call.set.text("out", "bf16") == "bf16";
   Tensor y(narrow ? Dtype::bf16 : Dtype::f32, shape);
+  const Index block = depth_of_scales(*p);
   for (Index g = 0; g < p->groups(); ++g) {
     std::vector<std::vector<double>> b;
     for (Index j = 0; j < p->n; ++j) b.push_back(codes_of(*p, p->b, g, j, false));
@@ -82,7 +93,7 @@ NamedTensors added(const Call& call, Index every, const Step& step) {
         const std::vector<double>& other = b[static_cast<std::size_t>(j)];
         float sum = 0.0f;
         for (Index from = 0; from < p->depth(g); from += every) {
-          const Part part = part_of(*p, {g, i, j}, a, other, from, every);
+          const Part part = part_of(*p, {g, i, j}, a, other, block, from, every);
           sum = step(sum, part);
         }
         const Index at = p->output_row(g, i) * p->n + j;
@@ -138,7 +149,7 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
         });
   }
   for (const Index slices : {2, 4, 8, 16, 32}) {
-    if (product->wgrad || product->k == 0 || product->block < 1) break;
+    if (product->wgrad || product->k == 0) break;
     const bool scaled = product->a.scales != nullptr || product->b.scales != nullptr;
     if (product->k % (slices * (scaled ? product->block : 1)) != 0) continue;
     add(list, "sum=bf16_slices_" + std::to_string(slices),
@@ -152,20 +163,18 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
 
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   const std::optional<Product> product = product_of(call);
-  if (!product || product->block < 1 || product->k < 1) return;
+  if (!product || product->k < 1) return;
   const bool far = extreme(product->a) || extreme(product->b);
   const bool both = product->a.scales != nullptr && product->b.scales != nullptr;
   if (!far && (product->wgrad || !both)) return;
-  const bool one_a_line = product->scale_a(0, 0, 0) == product->scale_a(0, 0, product->k - 1);
-  const bool one_b_line = product->scale_b(0, 0, 0) == product->scale_b(0, 0, product->k - 1);
-  if (both && one_a_line && one_b_line && !product->wgrad) {
+  const Index block = depth_of_scales(*product);
+  if (both && block == product->k && !product->wgrad) {
     add(list, "scales=after_rounding", "sums of codes are rounded to bf16 before they are scaled",
         Stage::input, product->k, [](float, const Part& p) {
           return decode(encode<kBF16>(static_cast<float>(p.codes))) * (p.scale_a * p.scale_b);
         });
   }
   if (!far) return;
-  const Index block = one_a_line ? product->k : product->block;
   add(list, "scales=joined", "both scales are multiplied with each other first, in f32",
       Stage::input, block, [](float sum, const Part& p) {
         return sum + static_cast<float>(p.codes) * (p.scale_a * p.scale_b);

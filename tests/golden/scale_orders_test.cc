@@ -1,0 +1,86 @@
+// Scales that meet in another order than each with its own codes.
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "partial_sums.h"
+
+namespace mxo {
+namespace {
+
+TEST(ScaleOrders, ComeAfterRoundingOfLines) {
+  // 257 codes are 256 in bf16; two scales for the whole line.
+  const Call call = scaled(257, floats({1, 1}, {3}), floats({1, 1, 1}, {5}));
+  EXPECT_EQ(first(call, "scales=after_rounding"), 256 * 15);
+  EXPECT_EQ(listed(call).back().name, "scales=after_rounding");
+  EXPECT_EQ(listed(call).back().stage, Stage::input);
+  EXPECT_EQ(listed(call).back().phrase, "sums of codes are rounded to bf16 before they are scaled");
+  for (const bool x : {false, true}) {
+    const Call blocks = x ? scaled(256, floats({1, 2}, {2, 3}), floats({1, 1, 1}, {5}))
+                          : scaled(256, floats({1, 1}, {5}), floats({1, 1, 2}, {2, 3}));
+    for (const std::string& name : names_of(listed(blocks)))
+      EXPECT_EQ(name.find("scales"), name.npos);
+  }
+}
+
+TEST(ScaleOrders, MatterInExtremes) {
+  const auto orders = [](float x, float w) {
+    const auto list = listed(scaled(15, floats({1, 1}, {x}), floats({1, 1, 1}, {w})));
+    return list.size();
+  };
+  EXPECT_EQ(orders(1, 1), 1u);
+  EXPECT_EQ(orders(0x1p50f, 0x1p-50f), 1u);
+  EXPECT_EQ(orders(0, -1), 1u);
+  EXPECT_EQ(orders(0x1.1p50f, 1), 5u);
+  EXPECT_EQ(orders(1, 0x1.1p50f), 5u);
+  EXPECT_EQ(orders(0x0.fp-50f, 1), 5u);
+  EXPECT_EQ(orders(1, -0x0.fp-50f), 5u);
+}
+
+TEST(ScaleOrders, MultiplyInTheirOrder) {
+  // 15 codes; 2^-100 by 2^-48 is subnormal, 2^100 by 2^100 infinite.
+  const auto sums = [](float x, float w) {
+    const Call call = scaled(15, floats({1, 1}, {x}), floats({1, 1, 1}, {w}));
+    std::vector<float> all;
+    for (const char* name : {"joined", "joined_flushed", "a_first", "b_first"}) {
+      all.push_back(first(call, "scales=" + std::string(name)));
+    }
+    return all;
+  };
+  const float infinite = std::numeric_limits<float>::infinity();
+  const float least = 15 * 0x1p-148f;
+  EXPECT_EQ(sums(0x1p-100f, 0x1p-48f), (std::vector<float>{least, 0, least, least}));
+  EXPECT_EQ(sums(0x1p-100f, 0x1p-26f),
+            (std::vector<float>{15 * 0x1p-126f, 15 * 0x1p-126f, 15 * 0x1p-126f, 15 * 0x1p-126f}));
+  EXPECT_EQ(sums(0x1p100f, 0x1p100f), (std::vector<float>{infinite, infinite, infinite, infinite}));
+  // 2^-150 is zero, and 15 of it are 7.5 of the least.
+  EXPECT_EQ(sums(0x1p-140f, 0x1p-10f), (std::vector<float>{0, 0, 8 * 0x1p-149f, 8 * 0x1p-149f}));
+  // 15 by 2^126 is infinite unless the other scale comes first.
+  EXPECT_EQ(sums(0x1p126f, 0x1p-10f),
+            (std::vector<float>{15 * 0x1p116f, 15 * 0x1p116f, infinite, 15 * 0x1p116f}));
+}
+
+TEST(ScaleOrders, AreOfScalesOfEveryBlock) {
+  // 128 codes by 2^60: one scale for each line of one side, four or two for each of the other.
+  const float s = 0x1p60f;
+  for (const Call& call : {scaled(512, floats({1, 1}, {s}), floats({1, 1, 4}, {1, 2, 3, 4})),
+                           scaled(512, floats({1, 4}, {1, 2, 3, 4}), floats({1, 1, 1}, {s})),
+                           scaled(512, floats({1, 4}, {1, 2, 3, 4}), floats({1, 1, 2}, {s, s}))}) {
+    for (const char* name : {"joined", "joined_flushed", "a_first", "b_first"}) {
+      EXPECT_EQ(first(call, "scales=" + std::string(name)), 128 * 10 * s) << name;
+    }
+  }
+}
+
+TEST(ScaleOrders, SayWhoseScalesComeFirst) {
+  const auto list = listed(scaled(15, floats({1, 1}, {0x1p60f}), floats({1, 1, 1}, {1})));
+  ASSERT_EQ(list.size(), 5u);
+  EXPECT_EQ(list[1].phrase, "both scales are multiplied with each other first, in f32");
+  EXPECT_EQ(list[2].phrase,
+            "both scales are multiplied with each other first, and subnormal products become zero");
+  EXPECT_EQ(list[3].phrase, "sums are multiplied with the scales of x first, in f32");
+  EXPECT_EQ(list[4].phrase, "sums are multiplied with the scales of w first, in f32");
+}
+
+}  // namespace
+}  // namespace mxo
