@@ -80,8 +80,8 @@ class Settling {
     const Place place = place_of(output, [&](Index i) {
       return i < output.owed * output.columns && c.mask[static_cast<std::size_t>(i)] != 0;
     });
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      if (c.mask[static_cast<std::size_t>(i)]) output.settle(i);
+    for (std::size_t i = 0; i < c.mask.size(); ++i) {
+      if (c.mask[i]) output.settle(static_cast<Index>(i));
     }
     say(place, rest);
     elements_ += c.fixed;
@@ -160,7 +160,6 @@ class Settling {
     if (of_all && output.left < kSparse && !holds_elsewhere(*altered)) return true;
     const Place place =
         place_of(output, [&](Index i) { return fixed[static_cast<std::size_t>(i)] != 0; });
-    if (place.elements == 0) return true;
     say(place, !all || place.elements < output.differing || output.live.is_part() ||
                    static_cast<Index>(place.rows.size()) < output.owed);
     for (std::size_t i = 0; i < fixed.size(); ++i) {

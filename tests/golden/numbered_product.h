@@ -26,11 +26,11 @@ inline Call numbered_product(Index rows, Index n, Index k = 2) {
   return call;
 }
 
-/// The numbers of the lines of an operand that was cut.
+/// The numbers of the lines of an operand that was cut, in its first group.
 inline std::vector<Index> numbers_of(const Tensor& t) {
   const Index k = t.shape().back();
   std::vector<Index> numbers;
-  for (Index i = 0; i < t.elements(); i += k) {
+  for (Index i = 0; i < t.extent(t.rank() - 2) * k; i += k) {
     numbers.push_back(t.as<std::uint8_t>()[i] + 256 * t.as<std::uint8_t>()[i + 1]);
   }
   return numbers;

@@ -1,6 +1,8 @@
 // Every element of a product that fails, computed with a cause piece by piece.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "golden/explain/settling.h"
 #include "numbered_product.h"
 
@@ -90,6 +92,22 @@ TEST(SettlingPieces, OfSumsFitAllOrNone) {
   }
 }
 
+TEST(SettlingPieces, OfSumsFitAllOrNoneTogether) {
+  const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
+  const Value came = [](Index r, Index c) { return r != c ? 0.0f : r == 70 ? 2.0f : 1.0f; };
+  Pieces sum(72, 80, came, diagonal, Stage::sum);
+  EXPECT_EQ(sum.windows.size(), 9u);
+  EXPECT_TRUE(sum.claims.empty()) << "the last does not fit";
+  EXPECT_FALSE(Pieces(72, 80, came, diagonal).claims.empty());
+}
+
+/// Columns from 32 on of row 1 are right: a cause that alters them is not that of the whole.
+TEST(SettlingPieces, ThatAlterWhatIsRightArePlaces) {
+  const Value came = [](Index r, Index c) { return r == 0 || c < 32 ? 1.0f : 0.0f; };
+  EXPECT_EQ(Pieces(2, 64, came, came).sentence(), "it is a");
+  EXPECT_EQ(Pieces(2, 64, came, from(0, 0)).sentence(), "it is a, in all of y");
+}
+
 /// Fewer than 64 elements are what many sums give: it may alter none that is right.
 TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
   for (const Stage stage : {Stage::sum, Stage::output, Stage::input}) {
@@ -109,6 +127,29 @@ TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
       }
     }
   }
+}
+
+TEST(SettlingPieces, OfFewElementsAreLookedAtInAllGroups) {
+  Call call = numbered_product(20, 16);
+  const Tensor w = call.input("w");
+  Tensor both(Dtype::u8, {2, 16, 2});
+  for (const Index at : {0, 32})
+    std::copy_n(w.as<std::uint8_t>(), 32, both.as<std::uint8_t>() + at);
+  call.replace("w", both);
+  call.replace("group_ends", ends_at({5, 20}));
+  const Tensor owed(Dtype::f32, {20, 16});
+  SmallBench b{call, owed, with_other(owed, {3}, {5}, 1)};
+  Hypothesis h = that_gives("a", [](Index r, Index c) { return r == 3 && c == 5 ? 1.0f : 0.0f; });
+  h.stage = Stage::sum;
+  h.local = true;
+  std::vector<Indices> rows;
+  h.alter = [&](Call& part) {
+    rows.push_back(numbers_of(part.input("x")));
+    return true;
+  };
+  ASSERT_EQ(settle(*b.bench, {{&h}, {}}).size(), 1u);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1], range_of(20));
 }
 
 /// Half of 200 rows are within 2e8.

@@ -64,6 +64,9 @@ TEST(SettlingWindows, ProductsThatAreLessDeepAreComputed) {
   ASSERT_EQ(d.settled().size(), 1u);
   ASSERT_EQ(d.windows.size(), 1u);
   EXPECT_EQ(d.windows[0].columns, range_of(64));
+  Deep even(100, 199, one, one, 10000);  // 2e8 with the piece
+  ASSERT_EQ(even.settled().size(), 1u);
+  EXPECT_EQ(even.windows.size(), 1u);
   Deep more(64, 64, one, one, 48700);  // with what the piece costs it is too much
   ASSERT_EQ(more.settled().size(), 1u);
   EXPECT_EQ(more.windows.size(), 2u);
@@ -185,9 +188,10 @@ TEST(SettlingWindows, DeeperSumsAreOfFewerColumns) {
   ASSERT_EQ(d.windows.size(), 2u);
   EXPECT_EQ(d.windows[0].columns.size(), 16u);
   EXPECT_EQ(d.windows[0].rows.size(), 50u);
-  Deep thinner(100, 3, one, one, 1'100'000);  // by 16 columns they are 1.8e9: 100 rows remain
-  ASSERT_EQ(thinner.settled().size(), 1u);
-  EXPECT_EQ(thinner.windows[0].rows.size(), 100u);
+  Deep even(50, 20, one, one, 1'875'000);  // by 32 columns they are 3e9
+  ASSERT_EQ(even.settled().size(), 1u);
+  EXPECT_EQ(even.windows[0].columns.size(), 20u);
+  EXPECT_EQ(even.windows[0].rows.size(), 50u);
 }
 
 /// 256 columns of 800,000: 14 rows of them are within 3e9, and no row is within 2e8.
