@@ -1,0 +1,207 @@
+// What the scales that a product shows lead to: which hypotheses, and which are left out.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "golden/explain/recover/scales.h"
+#include "multiplied.h"
+
+namespace mxo {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::vector<Hypothesis> shown(const Call& call, const Came& came) {
+  std::vector<Hypothesis> list;
+  add_measured_scales(call, came.output, list);
+  return list;
+}
+
+/// Names of the hypotheses of scales, each once.
+Names names(const std::vector<Hypothesis>& list) {
+  Names found;
+  for (const Hypothesis& h : list) {
+    const bool of_scales = h.name.find(".scales=") != std::string::npos || h.name[0] == 'k';
+    if (of_scales && std::find(found.begin(), found.end(), h.name) == found.end()) {
+      found.push_back(h.name);
+    }
+  }
+  return found;
+}
+
+Names names(const Call& given, const Call& taken) {
+  return names(shown(given, came_of(given, taken)));
+}
+
+/// x [10, 128] by w [40, 128]; scales are bytes that no two blocks of a line have alike.
+Call bytes_call(Index rows = 10, Index columns = 40) {
+  Call call = product_call({static_cast<std::int32_t>(rows)}, columns, 4);
+  for (const char* name : {"x.scales", "w.scales"}) {
+    call.replace(name, filled<std::uint8_t>(Dtype::e8m0, call.input(name).shape(),
+                                            [](Index i) { return 120 + i % 4 * 3 + i / 4 % 3; }));
+  }
+  return call;
+}
+
+/// Scales of `name` edited by i: what is added to the byte.
+Call shifted(const Call& call, const std::string& name, const std::function<int(Index)>& by) {
+  return edited<std::uint8_t>(call, name, [&](std::uint8_t* s) {
+    for (Index i = 0; i < call.input(name).elements(); ++i) {
+      s[i] = static_cast<std::uint8_t>(s[i] + by(i));
+    }
+  });
+}
+
+const Hypothesis* find(const std::vector<Hypothesis>& list, const std::string& name) {
+  const auto at =
+      std::find_if(list.begin(), list.end(), [&](const Hypothesis& h) { return h.name == name; });
+  return at == list.end() ? nullptr : &*at;
+}
+
+TEST(MeasuredScales, ThatNothingNamesAreOthers) {
+  const Call call = bytes_call();
+  const Call taken = shifted(call, "x.scales", [](Index i) {
+    return i / 4 == 6 || i / 4 == 3 ? static_cast<int>(i * 5 % 7) - 9 : 0;
+  });
+  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
+  const Hypothesis* other = find(list, "x.scales=other");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->phrase,
+            "the scales of x are not those that were given: values of other places, or old ones");
+  EXPECT_EQ(other->stage, Stage::input);
+  EXPECT_EQ(other->only.rows, (std::vector<Index>{3, 6}));
+  EXPECT_TRUE(other->only.columns.empty());
+  EXPECT_FALSE(other->local);
+  Call altered = call;
+  ASSERT_TRUE(other->alter(altered));
+  const Tensor& now = altered.input("x.scales");
+  for (Index i = 0; i < 40; ++i) {
+    EXPECT_EQ(now.as<std::uint8_t>()[i], taken.input("x.scales").as<std::uint8_t>()[i]) << i;
+  }
+}
+
+TEST(MeasuredScales, OfColumnsAreOthersThere) {
+  const Call call = bytes_call(40, 10);
+  const Call taken = shifted(call, "w.scales", [](Index i) {
+    return i / 4 == 6 || i / 4 == 3 ? static_cast<int>(i * 5 % 7) - 9 : 0;
+  });
+  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
+  const Hypothesis* other = find(list, "w.scales=other");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
+  EXPECT_TRUE(other->only.rows.empty());
+  EXPECT_EQ(find(list, "x.scales=other"), nullptr);
+}
+
+TEST(MeasuredScales, OfNumbersAreNotNamedAlone) {
+  const Call call = product_call({10}, 40, 4);
+  const Call taken = edited<float>(call, "x.scales", [](float* s) {
+    for (Index i = 0; i < 4; ++i) s[24 + i] *= 1.5f + static_cast<float>(i * i);
+  });
+  EXPECT_EQ(names(call, taken), Names{});
+}
+
+TEST(MeasuredScales, TakenFromElsewhereAreNamed) {
+  const Call call = product_call({10}, 40, 4);
+  const Call taken = edited<float>(call, "x.scales", [](float* s) {
+    for (Index i = 0; i < 36; ++i) s[i] = s[i + 4];
+  });
+  EXPECT_EQ(names(call, taken).front(), "x.scales=source");
+  const Call blocks = edited<float>(call, "x.scales", [](float* s) {
+    for (Index i = 0; i < 40; i += 4) s[i + 3] = s[i];
+  });
+  const Names of_blocks = names(call, blocks);
+  EXPECT_NE(std::find(of_blocks.begin(), of_blocks.end(), "x.scales=blocks"), of_blocks.end());
+}
+
+TEST(MeasuredScales, OfOneFactorAreNoMatterOfScales) {
+  const Call call = bytes_call();
+  EXPECT_EQ(names(call, shifted(call, "x.scales", [](Index) { return 2; })), Names{});
+  EXPECT_EQ(names(call, shifted(call, "x.scales", [](Index i) { return i / 4 == 2; })), Names{});
+}
+
+TEST(MeasuredScales, OfLinesAreLookedForElsewhere) {
+  // Each row has one factor of its own: other scales, but nothing that is said of the values.
+  const Call call = bytes_call();
+  const Names found =
+      names(call, shifted(call, "x.scales", [](Index i) { return static_cast<int>(i / 4 % 3); }));
+  EXPECT_EQ(std::count(found.begin(), found.end(), "x.scales=other"), 0);
+  // Rows that count on by three bytes a block: one block on is a factor of each row.
+  const Call rows = [] {
+    Call c = product_call({10}, 40, 4);
+    c.replace("x.scales", filled<std::uint8_t>(Dtype::e8m0, {10, 4},
+                                               [](Index i) { return 90 + i / 4 * i / 4; }));
+    return c;
+  }();
+  const Call later = edited<std::uint8_t>(rows, "x.scales", [](std::uint8_t* s) {
+    for (Index i = 0; i < 36; ++i) s[i] = s[i + 4];
+  });
+  const Names elsewhere = names(rows, later);
+  EXPECT_EQ(std::count(elsewhere.begin(), elsewhere.end(), "x.scales=source"), 1);
+}
+
+TEST(MeasuredScales, OfAWholeLineAreThoseOfOtherLines) {
+  Call call = product_call({10}, 40, 4);
+  call.replace("x.scales", mixed_scales({10, 1}, 2));
+  const Call taken = edited<float>(call, "x.scales", [](float* s) {
+    for (Index i = 0; i < 9; ++i) s[i] = s[i + 1];
+  });
+  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
+  ASSERT_EQ(names(list).front(), "x.scales=source");
+  EXPECT_EQ(find(list, "x.scales=source")->phrase, "the scales of x are those of 1 row after");
+}
+
+TEST(MeasuredScales, OfNoneAreOfTheDepthAlone) {
+  Call call = product_call({10}, 40, 4);
+  call.inputs.erase("x.scales");
+  call.inputs.erase("w.scales");
+  const Call missing = edited<std::uint8_t>(call, "x.codes", [](std::uint8_t* c) {
+    for (Index i = 0; i < 1280; ++i) {
+      if (i % 128 / 32 == 1) c[i] = 0;
+    }
+  });
+  EXPECT_EQ(names(call, missing), Names{"k.missing"});
+}
+
+TEST(MeasuredScales, SayOnceWhatBothSidesShow) {
+  const Call call = product_call({40}, 40, 4);
+  const Call missing = edited<std::uint8_t>(call, "x.codes", [](std::uint8_t* c) {
+    for (Index i = 0; i < 5120; ++i) {
+      if (i % 128 / 32 == 1) c[i] = 0;
+    }
+  });
+  const auto times = [](const Call& given, const Call& taken) {
+    const std::vector<Hypothesis> list = shown(given, came_of(given, taken));
+    return std::count_if(list.begin(), list.end(), [](const Hypothesis& h) {
+      return h.phrase == "the products of k = 32 to 63 are left out";
+    });
+  };
+  EXPECT_EQ(times(call, missing), 2) << "of the block, and of its terms";
+  // Few columns: only those of w have enough elements.
+  const Call narrow = product_call({40}, 6, 4);
+  const Call of_w = edited<std::uint8_t>(narrow, "w.codes", [](std::uint8_t* c) {
+    for (Index i = 0; i < 768; ++i) {
+      if (i % 128 / 32 == 1) c[i] = 0;
+    }
+  });
+  EXPECT_EQ(times(narrow, of_w), 1);
+}
+
+TEST(MeasuredScales, AreOfTheProductThatFails) {
+  const Call call = bytes_call();
+  const Call taken = shifted(
+      call, "x.scales", [](Index i) { return i / 4 == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0; });
+  const Came came = came_of(call, taken);
+  EXPECT_FALSE(shown(call, came).empty());
+  Call other = call;
+  other.op = "quantize";
+  EXPECT_TRUE(shown(other, came).empty());
+  const Came named(multiplied(call), multiplied(taken), call, "z");
+  EXPECT_TRUE(shown(call, named).empty());
+  Came settled = came_of(call, taken);
+  settled.output.left = 0;
+  EXPECT_TRUE(shown(call, settled).empty());
+}
+
+}  // namespace
+}  // namespace mxo
