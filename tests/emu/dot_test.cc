@@ -81,6 +81,9 @@ TEST(Dot, OfNothingIsZero) {
     Lines lines{{}, {}, {}, {}, 2, sum};
     EXPECT_EQ(std::bit_cast<std::uint32_t>(lines.f32()), 0u);
     EXPECT_EQ(std::bit_cast<std::uint32_t>(lines.bf16()), 0u);
+    lines.a_scales = lines.b_scales = {kNan};
+    lines.sum.fold = Fold::after;
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(lines.f32()), 0u) << "whatever scales there are";
   }
 }
 
@@ -128,6 +131,11 @@ TEST(Dot, ScalesOfBlocksJoinTheirSums) {
   EXPECT_EQ(joined(Fold::x_then_w), x_then_w);
   EXPECT_EQ(joined(Fold::joint), joint);
   EXPECT_EQ(joined(Fold::joint_add), joint_add);
+  lines.a.pop_back();
+  lines.b.pop_back();
+  lines.a_scales[2] = kNan;
+  EXPECT_EQ(joined(Fold::x_then_w), std::fma(p[1] * 3, odd, p[0] * odd * odd))
+      << "there is no third block";
 }
 
 TEST(Dot, ScalesAfterTheSumMultiplyInTurn) {
