@@ -1,6 +1,7 @@
 // What one product has to do with the difference of two runs' log-probabilities.
 #include "tools/log_probability_share.h"
 
+#include <algorithm>
 #include <optional>
 
 #include <fmt/core.h>

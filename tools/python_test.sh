@@ -36,4 +36,4 @@ export CXX
 CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$venv/bin/pip" install -q --disable-pip-version-check \
   --no-build-isolation --no-deps --force-reinstall . -C build-dir=build/release \
   -C cmake.define.MXO_TESTS=ON -C cmake.define.MXO_MPI=ON -C cmake.define.MXO_WERROR=ON
-"$venv/bin/python" -P -m pytest -q -p no:cacheprovider python/tests
+"$venv/bin/python" -P -m pytest -q -n "$(nproc)" -p no:cacheprovider python/tests

@@ -1,4 +1,6 @@
 // Another scale mode, rule, format, block or epilogue.
+#include <algorithm>
+
 #include "formats/mx_block.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/wide_values.h"

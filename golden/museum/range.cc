@@ -1,5 +1,6 @@
 // Faults at the ends of ranges: scales that under- or overflow on the way, tails and lines of zeros
 // that are read or left.
+#include <algorithm>
 #include <cstring>
 
 #include "formats/scale_layout.h"

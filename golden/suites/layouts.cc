@@ -1,4 +1,6 @@
 // Cases of swizzle_scales and unswizzle_scales.
+#include <algorithm>
+
 #include "golden/suites/case_list.h"
 #include "golden/suites/families.h"
 #include "ops/scale_layouts.h"

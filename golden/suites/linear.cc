@@ -1,4 +1,6 @@
 // Cases of grouped_linear: every recipe, forward and backward.
+#include <algorithm>
+
 #include "golden/suites/case_list.h"
 #include "golden/suites/families.h"
 #include "ops/linear_recipe.h"

@@ -1,4 +1,6 @@
 // Cases of pad_groups, unpad_groups, permute_indices, permute and unpermute.
+#include <algorithm>
+
 #include "golden/suites/case_list.h"
 #include "golden/suites/families.h"
 #include "ops/pad_groups.h"

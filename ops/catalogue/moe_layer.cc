@@ -1,6 +1,7 @@
 // Catalogue entry of moe_layer: forward, and backward where every rank has a dy.
 #include "ops/moe_layer.h"
 
+#include <algorithm>
 #include <array>
 
 #include "ops/catalogue/families.h"

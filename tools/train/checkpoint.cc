@@ -1,6 +1,7 @@
 // Parameters gathered into a file, and cut into ranks again.
 #include "tools/train/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "formats/error.h"

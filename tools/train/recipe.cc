@@ -1,6 +1,8 @@
 // Names to recipes.
 #include "tools/train/recipe.h"
 
+#include <algorithm>
+
 #include "formats/error.h"
 #include "formats/nearest_name.h"
 #include "tools/terminal.h"

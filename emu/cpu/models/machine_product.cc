@@ -1,6 +1,8 @@
 // Tiles of all products of a call, shared out among threads.
 #include "emu/cpu/models/machine_product.h"
 
+#include <algorithm>
+
 #include "emu/cpu/cpu_backend.h"
 #include "emu/cpu/ieee_thread.h"
 #include "emu/cpu/models/model_tile.h"

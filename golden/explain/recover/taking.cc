@@ -1,6 +1,7 @@
 // Elements from elsewhere in the operand, and the list of what is tried.
 #include "golden/explain/recover/taking.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace mxo {
