@@ -13,7 +13,8 @@ namespace {
 
 constexpr Index kRows = 48;     ///< that are looked at
 constexpr Index kColumns = 12;  ///< of each
-constexpr double kFit = 0.02;   ///< of the root mean square: bf16 and any accumulation
+constexpr std::size_t kLeastColumns = 4;
+constexpr double kFit = 0.02;  ///< of the root mean square: bf16 and any accumulation
 
 double dot(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0.0;
@@ -72,8 +73,39 @@ class Rows {
   std::map<std::pair<Index, Index>, std::vector<double>> lines_;
 };
 
+/// Which failing rows are looked at, of more than kRows.
+Index looked_at(Index i, Index n) { return i * n / kRows; }
+
+/// Runs of rows of one expert end between rows that were looked at.
+void add_rows_between(Rows& rows, const Output& out, const std::vector<Index>& failing,
+                      std::map<Index, Index>& expert_of_row) {
+  const auto n = static_cast<Index>(failing.size());
+  const std::map<Index, Index> seen = expert_of_row;
+  const auto expert_at = [&](Index at) {
+    const auto found = seen.find(failing[static_cast<std::size_t>(at)]);
+    return found == seen.end() ? Index{-1} : found->second;
+  };
+  for (Index i = 0; i < kRows; ++i) {
+    const Index expert = expert_at(looked_at(i, n));
+    if (expert < 0) continue;
+    for (const Index step : {-1, 1}) {
+      const Index beside = looked_at(i + step, n);
+      if (beside >= 0 && beside < n && expert_at(beside) == expert) continue;
+      for (Index at = looked_at(i, n) + step; at >= 0 && at < n && at != beside; at += step) {
+        const Index row = failing[static_cast<std::size_t>(at)];
+        const std::vector<Index> columns = columns_of(out, row);
+        if (columns.size() < kLeastColumns || expert == rows.group_of(row) ||
+            !rows.fits(row, row, expert, columns)) {
+          break;
+        }
+        expert_of_row[row] = expert;
+      }
+    }
+  }
+}
+
 void replace_expert(Call& call, const std::string& name, const std::map<Index, Index>& source) {
-  if (name.empty() || !call.has(name)) return;
+  if (!call.has(name)) return;
   const Tensor& w = call.input(name);
   if (w.rank() < 2 || w.extent(0) == 0) return;
   Tensor seen = w;
@@ -105,7 +137,9 @@ void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, con
   }
   // A group without a row of its own is another expert's, rather than one that ends elsewhere.
   const auto is_empty = [&p](const auto& end) {
-    return end.second <= p.begin(end.first) && p.begin(end.first) < p.end(end.first);
+    const auto& [g, row] = end;
+    return (row <= p.begin(g) && p.begin(g) < p.end(g)) ||
+           (row >= p.end(g + 1) && p.end(g) < p.end(g + 1));
   };
   if (moved.empty() || std::any_of(moved.begin(), moved.end(), is_empty)) return;
   std::string text;
@@ -157,9 +191,9 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   std::map<Index, Index> shift_votes;
   std::map<Index, std::map<Index, Index>> votes;  // group -> expert -> rows
   for (Index i = 0; i < std::min(n, kRows); ++i) {
-    const Index row = failing[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)];
+    const Index row = failing[static_cast<std::size_t>(n <= kRows ? i : looked_at(i, n))];
     const std::vector<Index> columns = columns_of(output, row);
-    if (columns.size() < 4) continue;
+    if (columns.size() < kLeastColumns) continue;
     const Index own = rows.group_of(row);
     for (Index d = 1; d < p->groups(); ++d) {  // neighbours first
       const Index e = (own + (d % 2 ? (d + 1) / 2 : p->groups() - d / 2)) % p->groups();
@@ -177,6 +211,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
       break;
     }
   }
+  if (n > kRows) add_rows_between(rows, output, failing, expert_of_row);
   std::map<Index, Index> source;
   for (const auto& [g, experts] : votes) {
     const auto best =
@@ -199,9 +234,9 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
     if (same_expert) {
       text = "groups are multiplied by the weights of expert " +
              std::to_string(source.begin()->second);
-    } else if (same_step && step == 1) {
+    } else if (same_step && (step - 1) % p->groups() == 0) {
       text = "groups are multiplied by the next expert's weights";
-    } else if (same_step && step == -1) {
+    } else if (same_step && (step + 1) % p->groups() == 0) {
       text = "groups are multiplied by the previous expert's weights";
     }
     list.push_back({"w=other_expert",
