@@ -90,6 +90,9 @@ TEST(Tensor, OfRankAboveFourIsNoOperand) {
   const Tensor t(Dtype::f32, {1, 1, 1, 1, 1});
   EXPECT_THROW((void)t.operand(), Error);
   const Tensor four(Dtype::f32, {2, 3, 4, 5});
+  EXPECT_EQ(four.operand().data, four.data());
+  EXPECT_EQ(four.operand().dtype, Dtype::f32);
+  EXPECT_EQ(four.operand().extent[0], 2);
   EXPECT_EQ(four.operand().stride[0], 60);
   EXPECT_EQ(four.operand().stride[3], 1);
 }

@@ -78,6 +78,18 @@ TEST_F(ParallelEntries, DispatchLaysRowsOutAsAsked) {
             Steps{"permute x bf16 [3, 256] by [0 1 2 0 1 2] -> #1 bf16 [6, 256]"});
 }
 
+TEST_F(ParallelEntries, NeedTheNumberOfExperts) {
+  drop("experts");
+  add("experts", Dtype::i32, {3, 1});  // one expert would do
+  add("x", Dtype::bf16, {3, 256});
+  try {
+    call_operator(recorder, "dispatch", in, {}, &world);
+    ADD_FAILURE() << "it ran";
+  } catch (const Error& error) {
+    EXPECT_TRUE(std::string(error.what()).starts_with("dispatch: experts: found 0 experts"));
+  }
+}
+
 TEST_F(ParallelEntries, DispatchTakesCodesOrWeights) {
   add("codes", Dtype::u8, {3, 256});
   add("scales", Dtype::u8, {3, 8});
