@@ -149,6 +149,14 @@ TEST_F(ParallelEntries, CombineWeighsAndAdds) {
                   "#1 f16 [3, 256]"});
 }
 
+TEST_F(ParallelEntries, CombineTakesTheWordsOfItsDispatch) {
+  add("y", Dtype::bf16, {6, 256});
+  const Values words = {{"alignment", "32"},     {"layout", "rank_major"}, {"rows", "received"},
+                        {"precision", "mxfp8"},  {"placement", "fused"},   {"format", "e4m3"},
+                        {"scale_mode", "rceil"}, {"rule", "torchao"}};
+  EXPECT_TRUE(steps("combine", words).at(0).starts_with("combine_rows "));
+}
+
 TEST_F(ParallelEntries, CombineBackwardSendsAsTheWireSays) {
   add("y", Dtype::bf16, {6, 256});
   add("dout", Dtype::f32, {3, 256});
