@@ -1,7 +1,9 @@
 // Scales that meet in another order than each with its own codes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "partial_sums.h"
 
@@ -21,6 +23,41 @@ TEST(ScaleOrders, ComeAfterRoundingOfLines) {
     for (const std::string& name : names_of(listed(blocks)))
       EXPECT_EQ(name.find("scales"), name.npos);
   }
+}
+
+TEST(ScaleOrders, AreOfLinesThatAreMany) {
+  Call call = scaled(257, floats({2, 1}, {3, 7}), floats({1, 2, 1}, {5, 11}));
+  EXPECT_EQ(listed(call).back().name, "scales=after_rounding");
+  Tensor w(Dtype::e4m3, {2, 2, 257});
+  std::fill_n(w.as<std::uint8_t>(), w.elements(), std::uint8_t{0x38});
+  call.replace("w.codes", w);
+  call.replace("w.scales", floats({2, 2, 1}, {1, 1, 5, 11}));
+  call.replace("group_ends", ends_at({1, 2}));
+  const Tensor y = given(call, "scales=after_rounding");
+  EXPECT_EQ(y.as<float>()[0], 256 * 3);
+  EXPECT_EQ(y.as<float>()[2], 256 * 35);
+  EXPECT_EQ(y.as<float>()[3], 256 * 77);
+  const Call one = scaled(1, floats({2, 1}, {3, 7}), floats({1, 2, 1}, {5, 11}));
+  EXPECT_EQ(listed(one).back().name, "scales=after_rounding") << "K may be 1";
+}
+
+/// 15 rows by 2^-150 are 7.5 of the least number, if they are added before they are scaled.
+TEST(ScaleOrders, OfGradientsAreOfWholeGroups) {
+  Call call{"grouped_matmul_wgrad", {}, {}};
+  for (const auto& [name, lines] : {std::pair{"dy", Index{2}}, {"x", Index{3}}}) {
+    Tensor codes(Dtype::e4m3, {30, lines});
+    std::fill_n(codes.as<std::uint8_t>(), codes.elements(), std::uint8_t{0x38});
+    Tensor scales(Dtype::f32, {2, lines});
+    std::fill_n(scales.as<float>(), scales.elements(), lines == 2 ? 0x1p-140f : 0x1p-10f);
+    call.replace(std::string(name) + ".codes", codes);
+    call.replace(std::string(name) + ".scales", scales);
+  }
+  call.replace("group_ends", ends_at({15, 30}));
+  call.set.set("out", "f32");
+  const Tensor dw = given(call, "scales=a_first");
+  ASSERT_EQ(dw.elements(), 12);
+  for (Index i = 0; i < 12; ++i) EXPECT_EQ(dw.as<float>()[i], 8 * 0x1p-149f) << i;
+  for (const Hypothesis& h : listed(call)) EXPECT_NE(h.name, "scales=after_rounding");
 }
 
 TEST(ScaleOrders, MatterInExtremes) {

@@ -111,6 +111,29 @@ TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
   EXPECT_EQ(claims[0].id, "b") << "more of them on the wider window";
 }
 
+/// Rows 0, 39, 79, 119, 159 and 199 are looked at first.
+TEST(SearchWindows, TheBestOnTheWiderWindowIsSettled) {
+  Windowed w(200, 300, one);
+  w.add("a",
+        [](Index r, Index) { return r < 100 || r == 119 || r == 159 || r == 199 ? 1.0f : 0.0f; });
+  w.add("b", [](Index r, Index) { return r < 165 ? 1.0f : 0.0f; });
+  const auto claims = w.claims();
+  ASSERT_FALSE(claims.empty());
+  EXPECT_EQ(claims[0].id, "b");
+}
+
+/// Two sums give what came and alter row 107 as well, which no window holds.
+TEST(SearchWindows, WhatIsNotSettledSharesNoSentence) {
+  const auto rows = [](Index last) {
+    return [=](Index r, Index c) { return r >= 100 && r < last && c < 9 ? 1.0f : 0.0f; };
+  };
+  Windowed w(300, 16, rows(107));
+  w.add("a", rows(108), Stage::sum);
+  w.add("b", rows(108), Stage::sum);
+  EXPECT_TRUE(w.claims().empty());
+  EXPECT_EQ(w.b.output().left, 63);
+}
+
 /// What alters whole operands is run where nothing gives every bit, though something gives some.
 TEST(SearchWindows, WholeOperandsComeLast) {
   Windowed w(200, 300, one);
