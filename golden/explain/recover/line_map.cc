@@ -1,7 +1,5 @@
 // Lines of a factor that were taken in another order: codes, scales or both of another line.
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <map>
 
 #include "golden/explain/name/permutation.h"
@@ -38,7 +36,6 @@ class LineRun {
 
   /// Whether what came of `line` is what `part` of line `source` gives.
   bool fits(Part part, Index line, Index source) {
-    if (source < 0 || source >= lines()) return false;
     const auto key = std::make_pair(line, source);
     auto& known = known_[static_cast<std::size_t>(part)];
     const auto [at, fresh] = known.try_emplace(key, false);
@@ -80,7 +77,7 @@ class LineRun {
     }
     const Index all = by_groups() ? p_.ends.back() : lines();
     last_ = std::min(first_ + kRun, all);
-    fails_.resize(static_cast<std::size_t>(std::max<Index>(last_ - first_, 0)));
+    fails_.resize(static_cast<std::size_t>(last_ - first_));
     for (Index line = first_; line < last_; ++line) {
       fails_[static_cast<std::size_t>(line - first_)] =
           !partners_of(group_of(line), line, 1).empty();
@@ -117,9 +114,7 @@ class LineRun {
   const std::vector<double>& sums(Index g, Index source) {
     const auto [at, fresh] = sums_.try_emplace({g, source});
     if (!fresh) return at->second;
-    const Index source_group = by_groups() ? group_of(source) : g;
-    const std::vector<double> codes =
-        is_a_ ? plain_.line_a(source_group, source) : plain_.line_b(g, source);
+    const std::vector<double> codes = is_a_ ? plain_.line_a(g, source) : plain_.line_b(g, source);
     const auto depth = static_cast<std::size_t>(p_.depth(g));
     const auto block = static_cast<std::size_t>(p_.block);
     for (const Index partner : partners(g)) {
@@ -138,8 +133,7 @@ class LineRun {
   double scale(Index g, Index line, Index block) const {
     if (factor_.scales == nullptr) return 1.0;
     const Index d = block * p_.block;
-    const Index at = is_a_ ? p_.scale_a(g, line, d) : p_.scale_b(g, line, d);
-    return at < 0 ? 1.0 : scale_value(*factor_.scales, at);
+    return scale_value(*factor_.scales, is_a_ ? p_.scale_a(g, line, d) : p_.scale_b(g, line, d));
   }
 
   bool computed(Part part, Index line, Index source) {
@@ -153,15 +147,15 @@ class LineRun {
     std::size_t at = 0;
     for (const Index partner : partners(g)) {
       const Index i = element(g, line, partner);
-      const Element came = read(y_.came(i));
       double model = 0.0;
       for (Index b = 0; b < blocks; ++b) model += parts[at++] * scale(g, scaled, b);
       if (y_.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
-      if (came.nan || came.infinite || !std::isfinite(model)) return false;
-      noise += (came.value - model) * (came.value - model);
-      signal += came.value * came.value;
+      const double came = read(y_.came(i)).value;
+      noise += (came - model) * (came - model);
+      signal += came * came;
     }
-    return signal > 0.0 && noise < kFit * kFit * signal;
+    // False where one of them is no number, or all are zero.
+    return noise < kFit * kFit * signal;
   }
 
   const Product& p_;
@@ -185,10 +179,10 @@ using Source = std::function<Index(Index)>;
 
 /// The lines of a tensor taken from elsewhere; those of an expert within it.
 bool take_lines(Call& call, const std::string& name, const Source& source, bool is_a, bool wgrad) {
-  if (name.empty() || !call.has(name)) return true;
+  if (!call.has(name)) return true;
   const Tensor& given = call.input(name);
   const int axis = wgrad || !is_a ? 1 : 0;
-  if (given.rank() <= axis) return axis == 0 && given.rank() == 0;
+  if (given.rank() <= axis) return false;
   const Index lines = given.extent(axis);
   std::vector<Index> kept;
   for (Index i = 0; i < lines; ++i) {
@@ -238,7 +232,7 @@ void add_shift(const Product& p, LineRun& run, bool is_a, Part part,
         if (!run.fails(line) || line + d < 0 || line + d >= run.lines()) continue;
         ++all;
         good += run.fits(part, line, line + d);
-        if (all - good > 4 && all > 4) break;
+        if (all - good > 4) break;
       }
       if (all < 4 || !enough(good, all)) continue;
       const std::string words = "those of " + std::to_string(by) + (d < 0 ? " before" : " after");
