@@ -2,7 +2,7 @@
 #include "golden/explain/recover/block_map.h"
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "golden/explain/name/permutation.h"
@@ -26,11 +26,6 @@ Index blocks_of(const Seen& seen) {
   return static_cast<Index>(most);
 }
 
-double given_at(const Seen& seen, const Effective& e, Index block) {
-  const Index i = seen.at(e, block);
-  return i < 0 ? std::nan("") : scale_value(*seen.factor().scales, i);
-}
-
 /// Measured scales that a map gives, and those among them that the identity does not.
 struct Fit {
   std::size_t wrong = 0;
@@ -48,7 +43,7 @@ std::vector<Line> lines_of(const Seen& seen) {
   for (const Effective& e : seen.lines) {
     Line line;
     for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
-      line.given.push_back(given_at(seen, e, b));
+      line.given.push_back(scale_value(*seen.factor().scales, seen.at(e, b)));
       line.taken.push_back(seen.range(e, b));
     }
     lines.push_back(std::move(line));
@@ -197,13 +192,10 @@ bool take_blocks(Call& call, Side side, const Map& map) {
     const Index last = side == Side::a ? p->last_line(g) : p->n;
     for (Index b = 0; b < blocks; ++b) {
       const Index from = map(b);
-      if (from < 0 || from >= blocks || from == b) continue;
+      if (from < 0 || from >= blocks) continue;
       for (Index line = first; line < last; ++line) {
-        const Index to_at = seen.at(g, line, b);
-        const Index from_at = seen.at(g, line, from);
-        if (to_at < 0 || from_at < 0) return false;
-        std::memcpy(taken.data() + static_cast<std::size_t>(to_at) * size,
-                    given.data() + static_cast<std::size_t>(from_at) * size, size);
+        std::memcpy(taken.data() + static_cast<std::size_t>(seen.at(g, line, b)) * size,
+                    given.data() + static_cast<std::size_t>(seen.at(g, line, from)) * size, size);
       }
     }
   }
@@ -215,7 +207,6 @@ bool take_blocks(Call& call, Side side, const Map& map) {
 
 void add_block_map(const Seen& seen, std::vector<Hypothesis>& list) {
   const Index blocks = blocks_of(seen);
-  if (blocks < 2) return;
   std::vector<Candidate> maps = simple_maps(seen.factor().name, blocks);
   const std::vector<Line> lines = lines_of(seen);
   for (Candidate& c : periodic_maps(lines, seen.factor().name, blocks))
