@@ -126,8 +126,7 @@ std::vector<Claim> claim_reordered(Output& o, const std::vector<Index>& rows) {
 }  // namespace
 
 std::vector<Claim> recover_exchanged(Output& output) {
-  if (output.left < 2 || output.left != output.differing || output.columns < 2 ||
-      output.columns > kMostColumns) {
+  if (output.left < 2 || output.left != output.differing || output.columns > kMostColumns) {
     return {};
   }
   const std::vector<Index> rows = failing_rows(output);

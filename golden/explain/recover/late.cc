@@ -17,7 +17,7 @@ bool is_moved(const Output& output, Index by) {
     if (output.came(i) != output.wanted(i + by)) return false;
     told += output.marks[static_cast<std::size_t>(i)] == Mark::differs;
   }
-  return told >= kLeastTold && (output.left - told) <= std::abs(by);
+  return told >= kLeastTold;
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ std::vector<Claim> recover_late(Output& output) {
   for (Index n = 1; n <= kMost; ++n) {
     for (const Index by : {-n, n}) {
       // Whole rows that lie elsewhere are rows that moved.
-      if (output.owed > 1 && n % output.columns == 0) continue;
+      if (n % output.columns == 0) continue;
       if (!is_moved(output, by)) continue;
       const auto bytes = n * static_cast<Index>(size_of(output.expected->dtype()));
       Claim claim;
