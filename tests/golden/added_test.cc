@@ -53,7 +53,7 @@ const std::string kNotCleared = ": accumulators that were not cleared, or a row 
 TEST(AddedRows, HoldTheSumOfAnother) {
   for (const auto& [by, words] :
        {std::pair{Index{-3}, "3 rows before"}, {Index{2}, "2 rows after"}}) {
-    EXPECT_EQ(of(recover_added, {12, kColumns}, [&](float* y) { add_rows(y, 4, 8, by); }),
+    EXPECT_EQ(of(recover_added, {12, kColumns}, [by = by](float* y) { add_rows(y, 4, 8, by); }),
               std::string("rows.added: rows 4 to 7 of y hold their own sum and that of ") + words +
                   kNotCleared);
   }
