@@ -1,8 +1,8 @@
 // Axes in another order, whole tensors and tiles, and what is no such order.
 #include <gtest/gtest.h>
 
-#include "came.h"
 #include "golden/explain/recover/recover.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 namespace {

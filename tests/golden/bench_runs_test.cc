@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "formats/error.h"
-#include "small_bench.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 namespace {

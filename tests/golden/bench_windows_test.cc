@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "small_bench.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 namespace {

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <limits>
 
-#include "came.h"
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/recover/term_multiples.h"
-#include "small_products.h"
+#include "tests/golden/came.h"
+#include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/explain/recover/scales.h"
-#include "small_products.h"
+#include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {

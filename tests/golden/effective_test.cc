@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "multiplied.h"
+#include "tests/golden/multiplied.h"
 
 namespace mxo {
 namespace {

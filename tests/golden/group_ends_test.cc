@@ -1,8 +1,8 @@
 // Ends of groups that moved, from the rows beside them that differ.
 #include <gtest/gtest.h>
 
-#include "came.h"
 #include "golden/explain/hypotheses.h"
+#include "tests/golden/came.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

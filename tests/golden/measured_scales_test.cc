@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "golden/explain/recover/scales.h"
-#include "multiplied.h"
+#include "tests/golden/multiplied.h"
 
 namespace mxo {
 namespace {

@@ -21,7 +21,7 @@ Edit from_next_row(Index rows, Index depth, Index first, Index last) {
 
 const std::string kNext = " of x is read from 1 row after, without its scales";
 
-std::string next_row(const ProductShape& shape, Index first, Index last) {
+std::string next_row(const PartShape& shape, Index first, Index last) {
   const Call call = mx_call(shape);
   return said(call, edited(call, "x.codes", from_next_row(shape.rows, shape.k, first, last)));
 }
@@ -51,7 +51,7 @@ TEST(MisreadLimits, NeedMoreSumsThanRuns) {
 
 /// Sums whose part of x came without signs, and then changed by `change`.
 std::vector<std::string> names(const std::function<void(Tensor&)>& change,
-                               const ProductShape& shape = {}) {
+                               const PartShape& shape = {}) {
   const Call call = mx_call(shape);
   Tensor came = sums(edited(call, "x.codes", [&](std::uint8_t* to, const std::uint8_t*) {
     for (Index i = 0; i < shape.rows * shape.k; ++i) {
@@ -80,7 +80,7 @@ TEST(MisreadLimits, AreLookedForInSixLines) {
 /// Of one line of 15 runs 126 sums are looked at: every second of 252.
 TEST(MisreadLimits, AreLookedForInSumsFarApart) {
   using Names = std::vector<std::string>;
-  const ProductShape one{{1}, 1, 252, 480};
+  const PartShape one{{1}, 1, 252, 480};
   const auto without_column = [&](Index first) {
     return names(
         [first](Tensor& y) {
@@ -235,7 +235,7 @@ TEST(MisreadLimits, LeaveLessThanARounding) {
 
 /// Half of the columns came as expected: the others tell.
 TEST(MisreadLimits, AreMeasuredWhereSumsDiffer) {
-  const ProductShape shape{{5, 12}, 12, 48, 96};
+  const PartShape shape{{5, 12}, 12, 48, 96};
   const Tensor expected = sums(mx_call(shape));
   EXPECT_EQ(names(
                 [&](Tensor& y) {

@@ -33,7 +33,7 @@ inline Tensor random_codes(std::vector<Index> shape, std::uint64_t seed) {
   return t;
 }
 
-struct ProductShape {
+struct PartShape {
   std::vector<std::int32_t> ends{5, 12};
   Index rows = 12;
   Index n = 24;
@@ -41,7 +41,7 @@ struct ProductShape {
 };
 
 /// x [rows, k] and w [groups, n, k] of e4m3, with a byte for every 32 of them.
-inline Call mx_call(const ProductShape& s = {}) {
+inline Call mx_call(const PartShape& s = {}) {
   const auto groups = static_cast<Index>(s.ends.size());
   Call call{"grouped_matmul", {}, {}};
   call.replace("x.codes", random_codes({s.rows, s.k}, 1));

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "came.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 namespace {

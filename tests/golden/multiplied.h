@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "came.h"
 #include "formats/minifloat.h"
 #include "golden/explain/product.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 

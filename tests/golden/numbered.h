@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "came.h"
 #include "formats/minifloat.h"
 #include "golden/explain/recover/recover.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "small_bench.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 

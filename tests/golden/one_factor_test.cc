@@ -1,7 +1,7 @@
 // All of an output times one number: which, in words, and where it is none.
 #include <limits>
 
-#include "numbered.h"
+#include "tests/golden/numbered.h"
 
 namespace mxo {
 namespace {

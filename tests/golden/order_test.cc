@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "came.h"
 #include "golden/explain/recover/recover.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 namespace {

@@ -1,10 +1,10 @@
 // Rows and elements that are zero because nobody fills them, and hold something else.
 #include <gtest/gtest.h>
 
-#include "came.h"
 #include "formats/scale_layout.h"
 #include "golden/explain/recover/recover.h"
-#include "small_products.h"
+#include "tests/golden/came.h"
+#include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {

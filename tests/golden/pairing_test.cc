@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "came.h"
 #include "golden/explain/recover/scales.h"
-#include "small_products.h"
+#include "tests/golden/came.h"
+#include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "golden/explain/hypotheses.h"
-#include "small_bench.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "partial_sums.h"
+#include "tests/golden/partial_sums.h"
 
 namespace mxo {
 namespace {

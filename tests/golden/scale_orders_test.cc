@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "partial_sums.h"
+#include "tests/golden/partial_sums.h"
 
 namespace mxo {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "golden/explain/recover/block_map.h"
-#include "multiplied.h"
+#include "tests/golden/multiplied.h"
 
 namespace mxo {
 namespace {

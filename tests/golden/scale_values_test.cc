@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "came.h"
 #include "golden/explain/recover/scales.h"
+#include "tests/golden/came.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

@@ -1,7 +1,7 @@
 // Rows and columns times numbers that they share, or each its own, and numbers added to columns.
 #include <limits>
 
-#include "numbered.h"
+#include "tests/golden/numbered.h"
 
 namespace mxo {
 namespace {

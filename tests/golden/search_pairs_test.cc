@@ -1,7 +1,7 @@
 // Two causes at once: both have to matter, and neither excludes the other.
 #include <gtest/gtest.h>
 
-#include "searched.h"
+#include "tests/golden/searched.h"
 
 namespace mxo {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "searched.h"
+#include "tests/golden/searched.h"
 
 namespace mxo {
 namespace {

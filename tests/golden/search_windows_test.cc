@@ -3,7 +3,7 @@
 
 #include "formats/error.h"
 #include "golden/explain/search.h"
-#include "numbered_product.h"
+#include "tests/golden/numbered_product.h"
 
 namespace mxo {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "golden/explain/settling.h"
-#include "numbered_product.h"
+#include "tests/golden/numbered_product.h"
 
 namespace mxo {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "small_bench.h"
+#include "tests/golden/small_bench.h"
 
 namespace mxo {
 namespace {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "golden/explain/settling.h"
-#include "numbered_product.h"
+#include "tests/golden/numbered_product.h"
 
 namespace mxo {
 namespace {

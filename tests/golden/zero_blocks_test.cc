@@ -4,9 +4,9 @@
 #include <functional>
 #include <set>
 
-#include "came.h"
 #include "golden/explain/recover/blocks.h"
 #include "golden/explain/recover/degenerate_scales.h"
+#include "tests/golden/came.h"
 
 namespace mxo {
 namespace {
