@@ -44,6 +44,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
     append(claims, recover_unwritten(o));
     append(claims, recover_row_order(o));
     append(claims, recover_moved(o));
+    append(claims, recover_moved_runs(o));
     append(claims, recover_added(o));
   }
   // Scales that moved beside codes that are right were made of no other amax.

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "golden/explain/recover/chance.h"
+#include "golden/explain/recover/pieces.h"
 #include "golden/explain/recover/recover.h"
 
 namespace mxo {
@@ -90,39 +91,6 @@ class Index_of_pieces {
   std::unordered_map<std::string_view, Places> where_;
 };
 
-Claim claim_rows(const Output& output, const std::vector<Index>& pieces, Index width,
-                 std::string id, const std::function<std::string(const Place&)>& what) {
-  std::vector<std::uint8_t> row(static_cast<std::size_t>(output.rows));
-  std::vector<std::uint8_t> column(static_cast<std::size_t>(output.columns));
-  Index elements = 0;
-  for (const Index at : pieces) {
-    row[static_cast<std::size_t>(at / output.columns)] = 1;
-    for (Index i = 0; i < width; ++i) {
-      column[static_cast<std::size_t>(at % output.columns + i)] = 1;
-      elements += output.marks[static_cast<std::size_t>(at + i)] == Mark::differs;
-    }
-  }
-  const Place place = place_of(output, marked(row), marked(column));
-  Claim claim;
-  claim.id = std::move(id);
-  claim.sentence = place.words + what(place);
-  claim.where = place.where;
-  claim.elements = static_cast<double>(elements);
-  return claim;
-}
-
-std::string distance_in_words(const Output& output, Index by, const Place& place) {
-  const Index rows = by / output.columns;
-  const Index columns = by % output.columns;
-  if (columns != 0) {
-    return std::string(place.hold()) + "what is expected " + std::to_string(by < 0 ? -by : by) +
-           " elements " + (by < 0 ? "before" : "after");
-  }
-  return std::string(place.hold()) + (place.one() ? "the row " : "the rows ") +
-         std::to_string(rows < 0 ? -rows : rows) + (rows < 0 ? " before " : " after ") +
-         (place.one() ? "it" : "them");
-}
-
 /// Claims of the pieces of `width` that were found, grouped by distance, then by source.
 std::vector<Claim> claims_of(Output& output, Index width) {
   std::vector<Index> failing;
@@ -171,11 +139,11 @@ std::vector<Claim> claims_of(Output& output, Index width) {
     if (!told(pieces)) continue;
     const std::vector<Index> kept = fresh(pieces);
     claimed.insert(claimed.end(), kept.begin(), kept.end());
-    claims.push_back(
-        claim_rows(output, kept, width, "rows.repeated", [&, source = source](const Place& place) {
-          return (place.one() ? " repeats row " : " repeat row ") +
-                 std::to_string(source / output.columns);
-        }));
+    claims.push_back(claim_of_pieces(output, kept, width, "rows.repeated",
+                                     [&, source = source](const Place& place) {
+                                       return (place.one() ? " repeats row " : " repeat row ") +
+                                              std::to_string(source / output.columns);
+                                     }));
   }
   std::vector<Index> scattered;
   std::vector<std::pair<Index, std::vector<Index>>> distances(by_distance.begin(),
@@ -192,15 +160,16 @@ std::vector<Claim> claims_of(Output& output, Index width) {
     }
     if (!told(kept)) continue;
     claimed.insert(claimed.end(), kept.begin(), kept.end());
-    claims.push_back(claim_rows(
+    claims.push_back(claim_of_pieces(
         output, kept, width, "rows.shifted",
         [&, by = by](const Place& place) { return distance_in_words(output, by, place); }));
   }
   if (!scattered.empty()) {
     claimed.insert(claimed.end(), scattered.begin(), scattered.end());
-    claims.push_back(claim_rows(output, scattered, width, "rows.permuted", [](const Place& place) {
-      return std::string(place.hold()) + "other rows of the output, in another order";
-    }));
+    claims.push_back(
+        claim_of_pieces(output, scattered, width, "rows.permuted", [](const Place& place) {
+          return std::string(place.hold()) + "other rows of the output, in another order";
+        }));
   }
   for (const Index at : claimed) {
     for (Index i = 0; i < width; ++i) output.settle(at + i);

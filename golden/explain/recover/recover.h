@@ -13,6 +13,8 @@ namespace mxo {
 std::vector<Claim> recover_unwritten(Output& output);
 /// Rows and tiles that hold what is owed elsewhere in the output.
 std::vector<Claim> recover_moved(Output& output);
+/// The same of runs of rows that are too short to be told one by one, as those of scales are.
+std::vector<Claim> recover_moved_runs(Output& output);
 /// Padding of groups, and gradients of experts without tokens, that are not zero.
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected);
 /// Rows to which another row was added: accumulators that were not cleared.
