@@ -8,7 +8,7 @@
 
 namespace mxo {
 
-/// Has no operators; notes what moves, in order.
+/// Has no operators; notes what moves or is zeroed, in order.
 class NotingMemory : public Backend {
  public:
   explicit NotingMemory(bool host = false) : host_(host) {}
@@ -22,6 +22,10 @@ class NotingMemory : public Backend {
   void download(std::byte* to_host, const std::byte* from, std::size_t bytes) override {
     seen.push_back("download " + std::to_string(bytes));
     Backend::download(to_host, from, bytes);
+  }
+  void fill_zero(std::byte* memory, std::size_t bytes) override {
+    seen.push_back("zero " + std::to_string(bytes));
+    Backend::fill_zero(memory, bytes);
   }
   void synchronize() override { seen.push_back("synchronize"); }
 
