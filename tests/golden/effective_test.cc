@@ -3,14 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
-#include "tests/golden/multiplied.h"
+#include "tests/golden/measured.h"
 
 namespace mxo {
 namespace {
-
-using Numbers = std::vector<double>;
 
 TEST(Equations, AreSolvedWithTheirInverse) {
   // The upper triangle is not read.
@@ -58,23 +57,6 @@ TEST(Effective, IsKnownWhereAPowerOfTwoIs) {
   one.ratio = {1.0};
   one.sigma = {0.0};
   EXPECT_FALSE(one.known(1));
-}
-
-/// Scales of x at those places times three.
-Call x_tripled(const Call& call, const std::vector<Index>& at) {
-  return edited<float>(call, "x.scales", [&](float* s) {
-    for (const Index i : at) s[i] *= 3.0f;
-  });
-}
-
-void expect_ratios(const Effective& e, const Numbers& ratios, double within = 1e-4) {
-  EXPECT_TRUE(e.fits()) << e.misfit;
-  ASSERT_EQ(e.ratio.size(), ratios.size());
-  for (std::size_t b = 0; b < ratios.size(); ++b) {
-    EXPECT_NEAR(e.ratio[b], ratios[b], within) << b;
-    EXPECT_TRUE(e.known(static_cast<Index>(b)));
-    EXPECT_LT(std::abs(e.ratio[b] - ratios[b]), 6.0 * e.sigma[b] + 3e-7);
-  }
 }
 
 TEST(Measured, AreTheBlocksOfARow) {
@@ -136,114 +118,72 @@ TEST(Measured, AreOfAGradientByItsRows) {
   EXPECT_TRUE(measure(p, empty.output, Side::a, 12).empty()) << "a group without rows";
 }
 
-TEST(Measured, AreLinesSpreadOverTheOutput) {
-  const Call call = product_call({3, 8}, 20, 1);
-  const Came came = came_of(call, x_tripled(call, {0, 1, 3, 4, 7}));
-  const Product p = *product_of(call);
-  const auto measured = [&](Index most) {
-    std::vector<Index> lines;
-    for (const Effective& e : measure(p, came.output, Side::a, most)) {
-      EXPECT_EQ(e.group, e.line < 3 ? 0 : 1);
-      lines.push_back(e.line);
-    }
-    return lines;
-  };
-  EXPECT_EQ(measured(9), (std::vector<Index>{0, 1, 3, 4, 7}));
-  EXPECT_EQ(measured(3), (std::vector<Index>{0, 3, 7}));
-  EXPECT_EQ(measured(2), (std::vector<Index>{0, 7}));
-  EXPECT_EQ(measured(1), (std::vector<Index>{0}));
-  for (const Effective& e : measure(p, came.output, Side::a, 9)) expect_ratios(e, {3});
-}
-
-TEST(Measured, NeedFourMoreElementsThanBlocks) {
-  const auto lines = [](Index n) {
-    const Call call = product_call({2}, n, 3);
-    const Came came = came_of(call, x_tripled(call, {1}));
-    return measure(*product_of(call), came.output, Side::a, 12).size();
-  };
-  EXPECT_EQ(lines(7), 1u);
-  EXPECT_EQ(lines(6), 0u);
-}
-
-TEST(Measured, AreOfWhatLiesBetweenDifferences) {
-  // Of row 1 columns 8 to 31 were taken with other scales, of which 9, 11, .. are as they should be
-  // in every row.
-  const Call call = product_call({4}, 40, 2);
-  const Call taken = x_tripled(call, {2});
-  Tensor actual = multiplied(call);
-  const Tensor other = multiplied(taken);
-  for (Index c = 8; c < 32; c += 2) actual.as<float>()[40 + c] = other.as<float>()[40 + c];
-  const Product p = *product_of(call);
-  const Came came(multiplied(call), actual, call);
-  const auto lines = measure(p, came.output, Side::a, 12);
-  ASSERT_EQ(lines.size(), 1u);
-  expect_ratios(lines[0], {3, 1});
-  // Where another row differs in column 9, that of row 1 tells of it.
-  Tensor more = actual;
-  more.as<float>()[9] += 1.0f;
-  const Came two(multiplied(call), more, call);
-  EXPECT_FALSE(measure(p, two.output, Side::a, 12).back().fits());
-  // Unless it is settled.
-  Tensor settled = actual;
-  settled.as<float>()[40 + 10] += 100.0f;
-  Came three(multiplied(call), settled, call);
-  three.output.settle(40 + 10);
-  expect_ratios(measure(p, three.output, Side::a, 12).at(0), {3, 1});
-}
-
-TEST(Measured, AreOfColumnsSpreadOverTheRow) {
-  // Two for each block, and 48: of 200 columns every fourth, at 0, 4, 8, ..
-  const Call call = product_call({2}, 200, 1);
-  Tensor actual = multiplied(x_tripled(call, {1}));
-  actual.as<float>()[200 + 1] += 100.0f;
-  actual.as<float>()[200 + 199] += 100.0f;
-  const Product p = *product_of(call);
-  const Came came(multiplied(call), actual, call);
-  expect_ratios(measure(p, came.output, Side::a, 12).at(0), {3});
-  actual.as<float>()[200 + 4] += 100.0f;
-  const Came chosen(multiplied(call), actual, call);
-  EXPECT_FALSE(measure(p, chosen.output, Side::a, 12).at(0).fits());
-}
-
 TEST(Measured, OfBlocksOfZerosAreNotKnown) {
-  Call call = product_call({2}, 30, 3);
-  call = edited<std::uint8_t>(call, "x.codes", [](std::uint8_t* c) {
-    for (Index i = 0; i < 192; ++i) {
-      if (i % 96 / 32 == 1) c[i] = 0;
-    }
-  });
-  const Came came = came_of(call, x_tripled(call, {0}));
-  const auto lines = measure(*product_of(call), came.output, Side::a, 12);
-  ASSERT_EQ(lines.size(), 1u);
-  EXPECT_TRUE(lines[0].fits());
-  EXPECT_NEAR(lines[0].ratio[0], 3.0, 1e-4);
-  EXPECT_NEAR(lines[0].ratio[2], 1.0, 1e-4);
-  EXPECT_EQ(lines[0].sigma[1], 1e300);
-  EXPECT_FALSE(lines[0].known(1));
-  EXPECT_TRUE(lines[0].known(2));
+  const auto measured = [](Index blocks, Index zero) {
+    const Call call =
+        edited<std::uint8_t>(product_call({2}, 30, blocks), "x.codes", [&](std::uint8_t* c) {
+          for (Index i = 0; i < 64 * blocks; ++i) {
+            if (i / 32 % blocks == zero) c[i] = 0;
+          }
+        });
+    const Came came = came_of(call, x_tripled(call, {0}));
+    const auto lines = measure(*product_of(call), came.output, Side::a, 12);
+    EXPECT_EQ(lines.size(), 1u);
+    return lines.at(0);
+  };
+  for (const auto& [blocks, zero] : {std::pair<Index, Index>{3, 1}, {2, 1}, {3, 2}}) {
+    const Effective e = measured(blocks, zero);
+    EXPECT_TRUE(e.fits());
+    EXPECT_NEAR(e.ratio[0], 3.0, 1e-4);
+    EXPECT_TRUE(e.known(0));
+    EXPECT_EQ(e.sigma[static_cast<std::size_t>(zero)], 1e300);
+    EXPECT_FALSE(e.known(zero));
+  }
+  const Effective e = measured(3, 1);
+  EXPECT_NEAR(e.ratio[2], 1.0, 1e-4);
+  EXPECT_TRUE(e.known(2));
 }
 
-TEST(Measured, PassOverWhatIsNoNumber) {
-  const Call call = product_call({2}, 30, 2);
-  const Product p = *product_of(call);
-  Tensor actual = multiplied(x_tripled(call, {0}));
-  actual.as<float>()[3] = std::numeric_limits<float>::quiet_NaN();
-  actual.as<float>()[4] = -std::numeric_limits<float>::infinity();
-  const Came came(multiplied(call), actual, call);
-  expect_ratios(measure(p, came.output, Side::a, 12).at(0), {3, 1});
-  const Call with_nan = edited<float>(call, "w.scales", [](float* s) {
-    s[10] = std::numeric_limits<float>::quiet_NaN();
-    s[13] = std::numeric_limits<float>::infinity();
-  });
-  Tensor finite = multiplied(x_tripled(call, {0}));
-  const Came given(multiplied(call), finite, with_nan);
-  expect_ratios(measure(*product_of(with_nan), given.output, Side::a, 12).at(0), {3, 1});
+/// Row 0 of x [1, 32 blocks] by w of ones with scales of one each, of which `came` came.
+Effective of_ones(Index blocks, const std::function<double(Index column)>& came) {
+  Call call = product_call({1}, 20, blocks);
+  for (const char* name : {"x.codes", "w.codes"}) {
+    call.replace(name, filled<std::uint8_t>(Dtype::u8, call.input(name).shape(),
+                                            [](Index) { return 0x38; }));
+  }
+  for (const char* name : {"x.scales", "w.scales"}) {
+    call.replace(name,
+                 filled<float>(Dtype::f32, call.input(name).shape(), [](Index) { return 1.0; }));
+  }
+  const Came output(Tensor(Dtype::f32, {1, 20}), filled<float>(Dtype::f32, {1, 20}, came), call);
+  const auto lines = measure(*product_of(call), output.output, Side::a, 1);
+  EXPECT_EQ(lines.size(), 1u);
+  return lines.at(0);
 }
 
-TEST(Measured, OfZerosAreNone) {
-  const Call call = product_call({2}, 30, 2);
-  const Came came(multiplied(call), Tensor(Dtype::f32, {2, 30}), call);
-  EXPECT_TRUE(measure(*product_of(call), came.output, Side::a, 12).empty());
+TEST(Measured, OfEqualBlocksAreTheirMean) {
+  const Effective e = of_ones(2, [](Index) { return 32.0 * 6; });
+  EXPECT_NEAR(e.ratio[0], 3.0, 0.01);
+  EXPECT_NEAR(e.ratio[1], 3.0, 0.01);
+  EXPECT_TRUE(e.fits());
+}
+
+TEST(Measured, OfZeroAreAsUncertainAsOthers) {
+  // All is left of y: sigma^2 is the sum of its squares, by 19, by that of the products' squares.
+  const Effective e = of_ones(1, [](Index c) { return c % 2 == 0 ? 1.0 : -1.0; });
+  EXPECT_EQ(e.ratio[0], 0.0);
+  EXPECT_NEAR(e.sigma[0], std::sqrt(1.0 / 19.0) / 32.0, 1e-12);
+  EXPECT_NEAR(e.misfit, 1.0, 1e-12);
+}
+
+TEST(Measured, AreAsCloseWhereScalesAreFarOff) {
+  const Call call = product_call({1}, 30, 2);
+  const Call taken = edited<float>(call, "x.scales", [](float* s) {
+    for (Index b = 0; b < 2; ++b) s[b] *= 0x1p24f;
+  });
+  const Came came = came_of(call, taken);
+  const Effective e = measure(*product_of(call), came.output, Side::a, 1).at(0);
+  for (const double ratio : e.ratio) EXPECT_NEAR(ratio * 0x1p-24, 1.0, 1e-5);
 }
 
 TEST(Measured, AreWeightedByTheStepsOfTheOutput) {

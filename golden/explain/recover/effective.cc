@@ -91,17 +91,17 @@ class Lines {
 };
 
 Effective measure_line(const Product& p, const Output& out, Side side, Index g, Index line,
-                       const std::vector<std::uint8_t>& live, Lines& mine, Lines& others) {
+                       const std::vector<std::uint8_t>& live, Lines& others) {
   Effective e;
   e.group = g;
   e.line = line;
   const Index depth = p.depth(g);
   const Index blocks = ceil_div(depth, p.block);
+  if (blocks > kMostBlocks) return e;
   const std::vector<Index> with =
       thinned(partners(p, out, side, g, line, live), 2 * blocks + kSpare);
-  if (blocks == 0 || blocks > kMostBlocks || static_cast<Index>(with.size()) < blocks + 4) return e;
   const ElementReader read(out.expected->dtype());
-  const std::vector<double>& values = mine(g, line);
+  const std::vector<double> values = side == Side::a ? p.line_a(g, line) : p.line_b(g, line);
   const auto n = static_cast<std::size_t>(blocks);
   std::vector<double> rows;
   std::vector<double> y;
@@ -245,7 +245,6 @@ std::vector<Effective> measure(const Product& product, const Output& output, Sid
     }
   }
   std::vector<Effective> found;
-  Lines mine(product, side);
   Lines others(product, side == Side::a ? Side::b : Side::a);
   const auto n = static_cast<Index>(failing.size());
   const Index count = std::min(n, most);
@@ -258,8 +257,7 @@ std::vector<Effective> measure(const Product& product, const Output& output, Sid
       live = live_others(product, output, side, at.group);
     }
     group = at.group;
-    mine.forget();
-    Effective e = measure_line(product, output, side, at.group, at.line, live, mine, others);
+    Effective e = measure_line(product, output, side, at.group, at.line, live, others);
     if (!e.ratio.empty()) found.push_back(std::move(e));
   }
   return found;
