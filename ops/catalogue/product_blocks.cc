@@ -34,14 +34,14 @@ std::vector<Index> needed(const BlockShapes& shapes, const BlockExtents& block, 
   return shape_of_scales(shapes.codes, block, tiles);
 }
 
-/// True if both blocks give every element the same scale, whatever the ends of groups.
-bool same_in_every_group(const BlockShapes& shapes, Index height) {
+/// True if no group has more rows than `height`: a block of them is then a whole column.
+bool groups_within(const BlockShapes& shapes, Index height) {
   const Operand& ends = shapes.ends;
   Index start = 0;
   for (Index g = 0; g < ends.elements(); ++g) {
     const Index end = ends.dtype == Dtype::i64 ? ends.as<const std::int64_t, 1>()(g)
                                                : ends.as<const std::int32_t, 1>()(g);
-    if (end <= start || end - start > height) return false;
+    if (end - start > height) return false;
     start = end;
   }
   return true;
@@ -81,7 +81,7 @@ BlockExtents block_of_scales(std::string_view op, std::string_view name, std::st
     }
     // Blocks of a height and whole columns may have as many: then groups decide, or the caller.
     const bool unclear = rows && *fits == kColumnBlock && block == kWholeColumn &&
-                         !same_in_every_group(shapes, fits->rows);
+                         !groups_within(shapes, fits->rows);
     if (unclear) {
       throw Error(Fault::argument, std::string(op) + ": " + scales + ": found " + describe(found) +
                                        ", which fits blocks " + name_of(*fits) + " and " +

@@ -53,6 +53,8 @@ TEST(ProductBlocks, OfF32AreOf128FirstOfAll) {
   EXPECT_EQ(block({300, 2}), "1x512");
   EXPECT_EQ(guessed(Dtype::f32, {2, 300, 8}, {2, 300, 1024}), "1x128");
   EXPECT_EQ(guessed(Dtype::f32, {2, 300}, {2, 300, 1024}), "1xK");
+  EXPECT_EQ(guessed(Dtype::f32, {300}, {300, 100}), "1xK") << "a vector is one scale a row";
+  EXPECT_EQ(guessed(Dtype::f32, {300, 1}, {300, 100}), "1x128");
   EXPECT_TRUE(guessed(Dtype::f32, {7}, {300, 1024}, {}, {}, "")
                   .starts_with("q: scales: found f32 [7], needs [300, 8] for 1x128, "));
 }
