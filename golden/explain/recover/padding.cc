@@ -106,7 +106,6 @@ Idle zero_lines(const Call& call, const Output& output) {
   if (!p || output.name != p->output) return idle;
   std::vector<std::uint8_t> rows(static_cast<std::size_t>(output.rows));
   const ElementReader read(p->a.format);
-  bool any = false;
   for (Index g = 0; g < p->groups(); ++g) {
     for (Index i = p->first_line(g); i < p->last_line(g) && p->depth(g) > 0; ++i) {
       bool zero = true;
@@ -115,10 +114,8 @@ Idle zero_lines(const Call& call, const Output& output) {
         zero = read(bits_at(*p->a.codes, at)).value == 0.0;
       }
       if (zero) rows[static_cast<std::size_t>(p->output_row(g, i))] = 1;
-      any = any || zero;
     }
   }
-  if (!any) return idle;
   idle.what = "lines of " + p->a.name + " that are zero";
   idle.rows = std::move(rows);
   return idle;
@@ -126,11 +123,12 @@ Idle zero_lines(const Call& call, const Output& output) {
 
 /// The claim that idle rows hold what is old, if they do.
 std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
-  if (output.left == 0 || idle.rows.empty()) return {};
+  if (idle.rows.empty()) return {};
   const auto holds = [&](Index i) {
     return idle.holds(output, i) && output.marks[static_cast<std::size_t>(i)] == Mark::differs;
   };
   const Place place = place_of(output, holds);
+  if (place.elements == 0) return {};
   // Something that was never written is old altogether, not in places.
   Index idle_there = 0;
   std::vector<std::uint8_t> touched(static_cast<std::size_t>(output.rows));
@@ -150,7 +148,7 @@ std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
     for (Index c = 0; c < output.columns; ++c)
       idle_there += idle.holds(output, r * output.columns + c);
   }
-  if (place.elements == 0 || place.elements * 4 < idle_there * 3) return {};
+  if (place.elements * 4 < idle_there * 3) return {};
   // Where most of everything differs, idle rows are no place of their own.
   Index idle_all = 0;
   for (Index i = 0; i < output.rows * output.columns; ++i) idle_all += idle.holds(output, i);
