@@ -177,8 +177,8 @@ TEST(Terms, AreLeftOutDoubledOrNegated) {
   const Call call = forward_call({6, 12}, 16, 40);
   const std::string k = "the products of k = ";
   EXPECT_EQ(phrases(call, sums_so(call, but(40, {3}, 0))), "k.missing: " + k + "3 are left out\n");
-  EXPECT_EQ(phrases(call, sums_so(call, but(40, {3, 4, 5, 39}, 0))),
-            "k.missing: " + k + "3 to 5 and 39 are left out\n");
+  EXPECT_EQ(phrases(call, sums_so(call, but(40, {0, 3, 4, 5, 39}, 0))),
+            "k.missing: " + k + "0, 3 to 5 and 39 are left out\n");
   EXPECT_EQ(phrases(call, sums_so(call, but(40, {2, 36}, -1))),
             "k.negative: " + k + "2 and 36 have the other sign\n");
   for (const std::vector<Index>& at : {std::vector<Index>{5}, {33}, {5, 6, 33}}) {
@@ -198,6 +198,12 @@ TEST(Terms, ThatAreAllAlikeAreAnotherCause) {
   const Call call = forward_call({6, 12}, 16, 32);
   for (const int m : {-1, 0, 2}) {
     EXPECT_EQ(phrases(call, sums_so(call, but(32, range_of(32), m))), "") << m;
+  }
+  const Call few = forward_call({16}, 16, 4);
+  for (const int m : {-1, 0, 2}) {
+    const Tensor sums = sums_so(few, but(4, range_of(4), m));
+    EXPECT_EQ(seen(few, sums), but(4, range_of(4), m));
+    EXPECT_EQ(phrases(few, sums), "") << m;
   }
 }
 
@@ -221,6 +227,15 @@ TEST(Terms, AreNotSaidOfShorterSums) {
   EXPECT_FALSE(list[0].alter(shorter));
   Call longer = forward_call({12}, 16, 41);
   EXPECT_TRUE(list[0].alter(longer));
+}
+
+TEST(Terms, AreNotAddedTwiceWhereThereIsNoProduct) {
+  const Call call = forward_call({12}, 16, 64);
+  const auto list = found(call, sums_so(call, but(64, {40}, 2)));
+  ASSERT_EQ(list.size(), 1u);
+  Call other = call;
+  other.inputs.erase("group_ends");
+  EXPECT_FALSE(list[0].alter(other));
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Rows or columns in an order that comes again every few.
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <vector>
+
 #include "golden/explain/recover/recover.h"
 #include "tests/golden/came.h"
 
@@ -79,14 +82,40 @@ TEST(Permuted, OrdersWithoutANameComeAgain) {
 }
 
 TEST(Permuted, OrdersWithoutANameShowInTwoRuns) {
-  const auto alike = [](Index from) {
-    const auto value = [from](Index i) { return i / 5 < from ? i : i % 5 - 9; };
+  // Of twelve rows those from `first` to before `last` are told from others.
+  const auto alike = [](Index first, Index last, const std::vector<Index>& list) {
+    const auto value = [&](Index i) { return i / 5 >= first && i / 5 < last ? i : i % 5 - 9; };
     const auto given = filled<std::int32_t>(Dtype::i32, {12, 5}, value);
-    Came came(given, taken(given, [](Index i) { return order({2, 0, 3, 1})(i / 5) * 5 + i % 5; }));
+    Came came(given, taken(given, [&](Index i) { return order(list)(i / 5) * 5 + i % 5; }));
     return words(came.output, true);
   };
-  EXPECT_EQ(alike(8), "y: rows are taken in runs of 4 in the order 2, 0, 3, 1");
-  EXPECT_EQ(alike(4), "none") << "the rows of the other runs are alike";
+  const std::vector<Index> odd{2, 0, 3, 1};
+  EXPECT_EQ(alike(0, 8, odd), "y: rows are taken in runs of 4 in the order 2, 0, 3, 1");
+  EXPECT_EQ(alike(4, 12, odd), "y: rows are taken in runs of 4 in the order 2, 0, 3, 1");
+  EXPECT_EQ(alike(0, 4, odd), "none") << "the rows of the other runs are alike";
+  EXPECT_EQ(alike(4, 8, odd), "none");
+  EXPECT_EQ(alike(8, 12, odd), "none");
+  // The first and the last row of a run differ.
+  EXPECT_EQ(alike(0, 12, {3, 1, 2, 0}), "y: rows are taken in runs of 4 in the order 3, 1, 2, 0");
+  EXPECT_EQ(alike(4, 8, {3, 1, 2, 0}), "none");
+}
+
+TEST(Permuted, OrdersWithoutANameHaveTwoCompleteRuns) {
+  const auto in_seven = [](Index i) {
+    const Index from = order({2, 0, 3, 1})(i);
+    return from < 7 ? from : i;
+  };
+  EXPECT_EQ(words(7, 5, in_seven), "none");
+}
+
+TEST(Permuted, ColumnsAreTakenSoInEveryRow) {
+  const auto from = [](Index row) {
+    return [row](Index i) { return i / 8 == row ? i : i / 8 * 8 + (i % 8 ^ 1); };
+  };
+  for (const Index row : {0, 2, 3}) {
+    Came came(counted({4, 8}), taken(counted({4, 8}), from(row)));
+    EXPECT_EQ(words(came.output, false), "none") << row;
+  }
 }
 
 TEST(Permuted, OneForAllComesAgain) {
