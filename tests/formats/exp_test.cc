@@ -2,6 +2,7 @@
 #include "formats/exp.h"
 
 #include <cmath>
+#include <cstdint>
 
 #include <gtest/gtest.h>
 
@@ -29,6 +30,48 @@ TEST(Sigmoid, IsAHalfAtZeroAndReachesBothEnds) {
   EXPECT_EQ(sigmoid_rn(-INFINITY), 0.0f);
   EXPECT_EQ(sigmoid_rn(-103.0f), 0x1p-149f);
   EXPECT_TRUE(std::isnan(sigmoid_rn(NAN)));
+}
+
+TEST(Exp, FarBeyondTheBoundsIsZeroInfinityOrOne) {
+  for (const float far : {1000.0f, 1e30f, INFINITY}) {
+    EXPECT_EQ(exp_rn(far), INFINITY) << far;
+    EXPECT_EQ(exp_rn(-far), 0.0f) << far;
+    EXPECT_EQ(sigmoid_rn(far), 1.0f) << far;
+    EXPECT_EQ(sigmoid_rn(-far), 0.0f) << far;
+  }
+}
+
+TEST(Exp, EveryNanGivesTheCanonicalOne) {
+  for (const std::uint32_t nan : {0x7F800001u, 0xFFC12345u}) {
+    EXPECT_EQ(bit_cast<std::uint32_t>(exp_rn(bit_cast<float>(nan))), 0x7FC00000u);
+    EXPECT_EQ(bit_cast<std::uint32_t>(sigmoid_rn(bit_cast<float>(nan))), 0x7FC00000u);
+  }
+}
+
+TEST(Exp, PowersOfTheTableHoldToAHundredBits) {
+  mpfr_t power;
+  mpfr_init2(power, 200);
+  for (int j = 0; j < 32; ++j) {
+    const DoublePair pair = exp2_of_32nds(j);
+    mpfr_set_d(power, j / 32.0, MPFR_RNDN);
+    mpfr_exp2(power, power, MPFR_RNDN);
+    mpfr_sub_d(power, power, pair.high, MPFR_RNDN);
+    mpfr_sub_d(power, power, pair.low, MPFR_RNDN);
+    EXPECT_LT(std::fabs(mpfr_get_d(power, MPFR_RNDN)), 0x1p-100) << j;
+  }
+  mpfr_clear(power);
+}
+
+TEST(RoundPair, LowPartDecidesWhereTheHighPartTies) {
+  constexpr double kTie = 1.0 + 0x1p-24;  // between 1 and the next float
+  constexpr double kOddTie = kTie + 0x1p-23;
+  for (const float sign : {1.0f, -1.0f}) {
+    EXPECT_EQ(round_pair({sign * kTie, 0.0}), sign);
+    EXPECT_EQ(round_pair({sign * kOddTie, 0.0}), sign * (1.0f + 0x1p-22f));
+    EXPECT_EQ(round_pair({sign * kTie, sign * 0x1p-60}), sign * (1.0f + 0x1p-23f));
+    EXPECT_EQ(round_pair({sign * kTie, sign * -0x1p-60}), sign);
+    EXPECT_EQ(round_pair({sign * kOddTie, sign * -0x1p-60}), sign * (1.0f + 0x1p-23f));
+  }
 }
 
 void expect_both(std::uint32_t word) {

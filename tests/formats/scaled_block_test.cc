@@ -1,0 +1,189 @@
+// Blocks with f32 scales: powers of two, given scales, and elements to codes and back.
+#include "formats/scaled_block.h"
+
+#include <gtest/gtest.h>
+#include <mpfr.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace mxo {
+namespace {
+
+float of(std::uint32_t word) { return bit_cast<float>(word); }
+std::uint32_t bits(float x) { return bit_cast<std::uint32_t>(x); }
+
+constexpr std::uint32_t kQuiet = 0x7FC00000;
+
+TEST(ScaledBlock, FirstFourQuotientsGiveMultipliers) {
+  EXPECT_TRUE(gives_multiplier(Quotient::max_over_amax_f64));
+  EXPECT_TRUE(gives_multiplier(Quotient::max_times_reciprocal));
+  EXPECT_FALSE(gives_multiplier(Quotient::amax_over_max));
+  EXPECT_FALSE(gives_multiplier(Quotient::amax_times_reciprocal));
+}
+
+TEST(ScaledBlock, NanWordsLieAboveInfinity) {
+  EXPECT_TRUE(is_nan_word(0x7F800001));
+  EXPECT_TRUE(is_nan_word(0xFF800001));
+  EXPECT_FALSE(is_nan_word(0x7F800000));
+  EXPECT_FALSE(is_nan_word(0xFF800000));
+  EXPECT_EQ(bits(quiet_nan()), kQuiet);
+}
+
+TEST(ScaledBlock, ReciprocalOfZeroIsInfiniteOfItsSign) {
+  EXPECT_EQ(reciprocal_of(0.0f), INFINITY);
+  EXPECT_EQ(reciprocal_of(-0.0f), -INFINITY);
+  EXPECT_EQ(reciprocal_of(3.0f), 0x1.555556p-2f);
+  EXPECT_EQ(reciprocal_of(-0x1p-149f), -INFINITY);
+  EXPECT_EQ(reciprocal_of(INFINITY), 0.0f);
+}
+
+TEST(PowerOfTwo, DownClearsTheMantissa) {
+  constexpr auto down = PowerOfTwo::down;
+  EXPECT_EQ(power_of_two(0x1.fffffep+3f, down), 8.0f);
+  EXPECT_EQ(power_of_two(8.0f, down), 8.0f);
+  EXPECT_EQ(power_of_two(0x1p-127f, down), 0.0f);
+  EXPECT_EQ(power_of_two(INFINITY, down), INFINITY);
+  EXPECT_EQ(bits(power_of_two(of(0x7F800001), down)), 0x7F800001u);
+}
+
+TEST(PowerOfTwo, UpTakesTheNextUnlessItIsOne) {
+  constexpr auto up = PowerOfTwo::up;
+  EXPECT_EQ(power_of_two(8.0f, up), 8.0f);
+  EXPECT_EQ(power_of_two(of(bits(8.0f) + 1), up), 16.0f);
+  EXPECT_EQ(power_of_two(of(bits(8.0f) + 2), up), 16.0f);
+  EXPECT_EQ(power_of_two(0x1p-149f, up), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0.0f, up), 0.0f);
+  EXPECT_EQ(power_of_two(0x1.8p127f, up), INFINITY);
+  EXPECT_EQ(power_of_two(INFINITY, up), INFINITY);
+  EXPECT_EQ(bits(power_of_two(of(0x7FC00000), up)), kQuiet);
+  EXPECT_EQ(power_of_two(5.0f, PowerOfTwo::none), 5.0f);
+}
+
+TEST(PowerOfTwo, ClampedKeepsTheFieldOfANormal) {
+  constexpr auto clamped = PowerOfTwo::up_clamped;
+  EXPECT_EQ(power_of_two(8.0f, clamped), 8.0f);
+  EXPECT_EQ(power_of_two(of(bits(8.0f) + 1), clamped), 16.0f);
+  EXPECT_EQ(power_of_two(0.0f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1p-149f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1p-126f, clamped), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0x1.8p-126f, clamped), 0x1p-125f);
+  EXPECT_EQ(power_of_two(0x1p127f, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(0x1.8p127f, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(INFINITY, clamped), 0x1p127f);
+  EXPECT_EQ(power_of_two(of(0x7FFFFFFF), clamped), 0x1p127f);
+}
+
+/// exp2(ceil(log2 x)) with the logarithm rounded to f32, through 200 bits.
+float up_log2_by_mpfr(float x) {
+  mpfr_t t;
+  mpfr_init2(t, 200);
+  mpfr_set_flt(t, x, MPFR_RNDN);
+  mpfr_log2(t, t, MPFR_RNDN);
+  const float rounded = mpfr_get_flt(t, MPFR_RNDN);
+  mpfr_clear(t);
+  return std::ldexp(1.0f, static_cast<int>(std::ceil(rounded)));
+}
+
+TEST(PowerOfTwo, UpByALogarithmTurnsWhereItsFloatDoes) {
+  for (int exponent = -126; exponent < 127; ++exponent) {
+    const float power = std::ldexp(1.0f, exponent);
+    const std::uint32_t steps = steps_lost_by_log2(exponent) + 2;
+    for (std::uint32_t above = 0; above <= steps; ++above) {
+      const float x = of(bits(power) + above);
+      ASSERT_EQ(power_of_two(x, PowerOfTwo::up_log2), up_log2_by_mpfr(x)) << exponent << above;
+    }
+  }
+  EXPECT_EQ(power_of_two(0x1p-149f, PowerOfTwo::up_log2), 0x1p-126f);
+  EXPECT_EQ(power_of_two(of(23), PowerOfTwo::up_log2), 0x1p-126f);
+  EXPECT_EQ(power_of_two(0.0f, PowerOfTwo::up_log2), 0.0f);
+}
+
+TEST(PowerOfTwo, StepsLostAreHalfASpacingTimesLn2) {
+  for (const int none : {-3, -2, -1, 0, 1, 2, 3}) EXPECT_EQ(steps_lost_by_log2(none), 0u) << none;
+  EXPECT_EQ(steps_lost_by_log2(4), 1u);  // 2^1 ln 2 = 1.39
+  EXPECT_EQ(steps_lost_by_log2(-4), 0u);
+  EXPECT_EQ(steps_lost_by_log2(-5), 1u);
+  EXPECT_EQ(steps_lost_by_log2(127), 22u);  // 2^5 ln 2 = 22.2
+  EXPECT_EQ(steps_lost_by_log2(-126), 22u);
+}
+
+TEST(ScaledBlock, GivenNumbersAreMultipliersOrDivisors) {
+  const auto expect = [](const F32ScaleRule& rule, float factor, float stored) {
+    const F32Scale scale = given_scale(4.0f, rule);
+    EXPECT_EQ(scale.factor, factor);
+    EXPECT_EQ(scale.stored, stored);
+    const F32Scale nan = given_scale(of(0xFF800001), rule);
+    EXPECT_EQ(bits(nan.factor), kQuiet);
+    EXPECT_EQ(bits(nan.stored), kQuiet);
+  };
+  expect({.quotient = Quotient::max_over_amax}, 4.0f, 0.25f);
+  expect({.quotient = Quotient::amax_over_max}, 0.25f, 4.0f);
+  expect({.quotient = Quotient::amax_over_max, .code = CodeScaling::divide}, 4.0f, 4.0f);
+  expect({.quotient = Quotient::max_over_amax, .code = CodeScaling::divide}, 4.0f, 0.25f);
+}
+
+TEST(ScaledBlock, ElementsAreMultipliedOrDivided) {
+  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::multiply), 3.0f * 0.1f);
+  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::own_quotient), 3.0f * 0.1f);
+  EXPECT_EQ(scaled(3.0f, 0.1f, CodeScaling::divide), 3.0f / 0.1f);
+  EXPECT_EQ(scaled(-3.0f, 0.0f, CodeScaling::divide), -INFINITY);
+  EXPECT_TRUE(std::isnan(scaled(0.0f, 0.0f, CodeScaling::divide)));
+  EXPECT_EQ(scale_element<kE4M3>(3.0f, 2.0f, CodeScaling::multiply).bits, 0x4C);  // 6
+  EXPECT_EQ(scale_element<kE4M3>(3.0f, 2.0f, CodeScaling::divide).bits, 0x3C);    // 1.5
+  EXPECT_EQ(scale_element<kE4M3>(-3e9f, 2.0f, CodeScaling::multiply).bits, 0xFE);
+}
+
+TEST(ScaledBlock, ProductsComeBackInTheirType) {
+  constexpr E4M3 kThree{0x44};
+  EXPECT_EQ(dequantize_element<float>(kThree, 0.1f), 3.0f * 0.1f);
+  EXPECT_EQ(bits(dequantize_element<float>(kThree, of(0xFFC00001))), kQuiet);
+  EXPECT_EQ(dequantize_element<float>(kThree, E8M0{128}), 6.0f);
+  EXPECT_EQ(dequantize_element<BF16>(kThree, E8M0{128}).bits, 0x40C0);
+  EXPECT_EQ(dequantize_element<BF16>(kThree, of(0xFFC00001)).bits, 0x7FC0);
+  EXPECT_EQ(dequantize_element<BF16>(kThree, 2.0f).bits, 0x40C0);
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0xC4}, INFINITY).bits, 0xFF80);
+}
+
+/// The product of 3 (or of its negative) and a scale that lies `steps` floats above 1.
+int product_in_bf16(bool negative, std::uint32_t steps) {
+  const E4M3 three{static_cast<std::uint8_t>(negative ? 0xC4 : 0x44)};
+  return dequantize_element<BF16>(three, of(bits(1.0f) + steps)).bits & 0x7FFF;
+}
+
+TEST(ScaledBlock, ProductsToSixteenBitsAreRoundedOnce) {
+  // 3 (1 + n 2^-23) against 3 + 2^-7, the middle of two bf16: 2^-7 is n = 21845 and a third.
+  // There the float nearest to the product is the middle itself, from below and from above.
+  const auto nearest = [](std::uint32_t n) { return 3.0f * of(bits(1.0f) + n); };
+  ASSERT_EQ(nearest(21845), 3.0078125f);
+  for (const bool negative : {false, true}) {
+    EXPECT_EQ(product_in_bf16(negative, 21845), 0x4040);  // a tie would go to the even 4040, too
+    EXPECT_EQ(product_in_bf16(negative, 21846), 0x4041);
+    // 3 + 3 * 2^-7, the middle above the odd 4041, is n = 65536: held exactly, the tie goes up.
+    EXPECT_EQ(product_in_bf16(negative, 65536), 0x4042);
+    EXPECT_EQ(product_in_bf16(negative, 65535), 0x4041);
+  }
+  // 3 + 5 * 2^-7 is n = 109226 and two thirds: from above 109227 the float is the middle itself.
+  ASSERT_EQ(nearest(109227), 3.0390625f);
+  for (const bool negative : {false, true}) {
+    EXPECT_EQ(product_in_bf16(negative, 109227), 0x4043);  // a tie would go to the even 4042
+    EXPECT_EQ(product_in_bf16(negative, 109226), 0x4042);
+  }
+  // 3 + 7 * 2^-7 is n = 152917 and a third: the product lies below, a tie would go to the even
+  // 4044.
+  ASSERT_EQ(nearest(152917), 3.0546875f);
+  for (const bool negative : {false, true}) {
+    EXPECT_EQ(product_in_bf16(negative, 152917), 0x4043);
+    EXPECT_EQ(product_in_bf16(negative, 152918), 0x4044);
+  }
+}
+
+TEST(ScaledBlock, LargestFiniteIsThatOfTheType) {
+  EXPECT_EQ(largest_finite<float>(), std::numeric_limits<float>::max());
+  EXPECT_EQ(largest_finite<F16>(), 65504.0f);
+  EXPECT_EQ(largest_finite<BF16>(), 0x1.fep127f);
+}
+
+}  // namespace
+}  // namespace mxo
