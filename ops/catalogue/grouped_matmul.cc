@@ -44,9 +44,7 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
 
 /// The sum, for the kind of operands that it multiplies; the parts of a table are filled in later.
 Accumulation sum_for(const Parameters& set, const ScaledTensor& a, const ScaledTensor& b) {
-  const auto e8m0 = [](const ScaledTensor& t) {
-    return t.scaled() && t.scales.dtype == Dtype::e8m0;
-  };
+  const auto e8m0 = [](const ScaledTensor& t) { return t.scales.dtype == Dtype::e8m0; };
   const std::string_view fold = set.text("sum.fold", "term");
   Parameters numbers = set;
   if (wants_split_table(set)) numbers.set("sum.split", "1");
