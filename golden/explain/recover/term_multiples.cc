@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 
 #include "golden/explain/name/places.h"
@@ -108,8 +109,7 @@ std::vector<Estimate> estimated(const Samples& samples, const std::vector<int>& 
   std::vector<double> squares(n);
   std::vector<double> terms(n);
   double noise = 0.0;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < samples.list.size(); i += step, ++count) {
+  for (std::size_t i = 0; i < samples.list.size(); i += step) {
     const Sample& s = samples.list[i];
     double rest = s.came;
     for (std::size_t d = 0; d < n; ++d) {
@@ -122,7 +122,7 @@ std::vector<Estimate> estimated(const Samples& samples, const std::vector<int>& 
       squares[d] += s.weight * terms[d] * terms[d];
     }
   }
-  noise /= static_cast<double>(count);
+  noise /= std::ceil(static_cast<double>(samples.list.size()) / static_cast<double>(step));
   std::vector<Estimate> found(n);
   for (std::size_t d = 0; d < n; ++d) {
     if (squares[d] > 0.0) {
@@ -134,16 +134,17 @@ std::vector<Estimate> estimated(const Samples& samples, const std::vector<int>& 
   return found;
 }
 
-/// Terms that are too small to show are what their neighbours are.
+/// Terms that are too small to show are what their neighbours are, if these agree; one does show.
 void fill_unknown(std::vector<int>& multiple) {
-  const std::size_t n = multiple.size();
-  for (std::size_t d = 0; d < n;) {
-    std::size_t end = d;
-    while (end < n && multiple[end] == kUnknown) ++end;
-    const int before = d > 0 ? multiple[d - 1] : (end < n ? multiple[end] : 1);
-    const int after = end < n ? multiple[end] : before;
-    for (; d < end; ++d) multiple[d] = before == after ? before : 1;
-    if (end == d) ++d;
+  const auto shows = [](int m) { return m != kUnknown; };
+  auto end = multiple.begin();
+  while (true) {
+    const auto from = std::find(end, multiple.end(), kUnknown);
+    if (from == multiple.end()) return;
+    end = std::find_if(from, multiple.end(), shows);
+    const int before = from == multiple.begin() ? *end : *std::prev(from);
+    const int after = end == multiple.end() ? before : *end;
+    std::fill(from, end, before == after ? before : 1);
   }
 }
 
@@ -159,8 +160,8 @@ std::vector<int> multiples_of(const Samples& samples, Index depth) {
     std::vector<int> nearest = believed;
     std::size_t known = 0;
     // Of long sums a few samples have to show something before all are looked at.
-    const std::size_t step = round == 0 && depth > kLong ? 8 : 1;
-    const std::vector<Estimate> seen = estimated(samples, believed, step);
+    const bool few = round == 0 && depth > kLong;
+    const std::vector<Estimate> seen = estimated(samples, believed, few ? 8 : 1);
     for (std::size_t d = 0; d < n; ++d) {
       if (seen[d].error > kHazy) continue;
       ++known;
@@ -173,7 +174,7 @@ std::vector<int> multiples_of(const Samples& samples, Index depth) {
       believed = next;
       continue;
     }
-    if (known * 4 < n * 3 || step > 1) return {};
+    if (known * 4 < n * 3 || few) return {};
     for (std::size_t d = 0; d < n; ++d) {
       if (seen[d].error > kHazy) believed[d] = kUnknown;
     }
@@ -191,7 +192,7 @@ std::vector<int> multiples_of_terms(const Product& p, const Output& y,
   Samples samples;
   const Index depth = groups.empty() ? 0 : p.depth(groups.front());
   if (depth == 0) return {};
-  const Index each = samples_of(depth) / static_cast<Index>(groups.size()) + 1;
+  const Index each = ceil_div(samples_of(depth), static_cast<Index>(groups.size()));
   for (const Index g : groups) sample_group(p, y, g, each, samples);
   return multiples_of(samples, depth);
 }
