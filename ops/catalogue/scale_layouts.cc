@@ -1,5 +1,4 @@
 // Catalogue entries of swizzle_scales and unswizzle_scales.
-#include <algorithm>
 #include <limits>
 #include <optional>
 
@@ -62,16 +61,18 @@ NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Para
   return stage.finish();
 }
 
-/// Rows and columns of the scales that a call of unswizzle_scales asks for, at most `most`.
-std::vector<Index> shape_set(const Parameters& set, Index most) {
+/// Rows and columns of the scales that a call of unswizzle_scales asks for.
+std::vector<Index> shape_set(const Parameters& set) {
+  constexpr Index kMost = std::numeric_limits<std::int32_t>::max();
   if (!set.has("rows") || !set.has("columns")) {
     throw Error(Fault::argument, "unswizzle_scales: rows and columns: missing, both are needed");
   }
   std::vector<Index> shape = {set.integer("rows", 0), set.integer("columns", 0)};
   for (const Index extent : shape) {
-    if (extent < 0 || extent > most) {
+    if (extent < 0 || extent > kMost) {
       throw Error(Fault::argument, "unswizzle_scales: rows, columns: found " +
-                                       std::to_string(extent) + ", needs an extent of 'blocked'");
+                                       std::to_string(extent) + ", needs 0 to " +
+                                       std::to_string(kMost));
     }
   }
   return shape;
@@ -81,7 +82,7 @@ NamedTensors call_unpack(Backend& backend, const NamedViews& inputs, const Param
                          PackedLayout layout) {
   constexpr std::string_view kOp = "unswizzle_scales";
   Staging stage(backend, kOp, inputs);
-  std::vector<Index> shape = shape_set(set, std::numeric_limits<std::int32_t>::max());
+  std::vector<Index> shape = shape_set(set);
   const PlacedOperand& given = stage.given("blocked");
   if (layout == PackedLayout::mn_major_tma || layout == PackedLayout::packed_ue8m0) {
     if (given.shape().size() == 3) shape.insert(shape.begin(), given.extent(0));
@@ -123,8 +124,7 @@ NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Pa
   op.layout = layout_named(set.text("layout", "blocked"));
   op.blocked = stage.codes("blocked", Dtype::u8);
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
-  // The blocked bytes are as many as the scales at least: a larger extent is no request.
-  std::vector<Index> shape = shape_set(set, std::max<Index>(stage.given("blocked").elements(), 1));
+  std::vector<Index> shape = shape_set(set);
   if (op.layout == ScaleLayout::per_group_3d) shape.insert(shape.begin(), op.blocked.extent[0]);
   op.blocked = flattened(op.blocked, op.layout, shape);
   const Check check("unswizzle_scales");

@@ -204,7 +204,7 @@ TEST(PackedScales, HostileInputIsRefusedInALine) {
             "unswizzle_scales: blocked: found i32 [1, 4], needs [2, 4]");
   EXPECT_EQ(refusal("unswizzle_scales", {{"blocked", Tensor(Dtype::i32, {1, 4})}},
                     unpacked("packed_ue8m0", -4, 5)),
-            "unswizzle_scales: rows, columns: found -4, needs an extent of 'blocked'");
+            "unswizzle_scales: rows, columns: found -4, needs 0 to 2147483647");
   EXPECT_EQ(refusal("quantize", {{"x", Tensor(Dtype::f32, {4, 128})}},
                     {{"rule", "deepgemm"}, {"scale_layout", "packed_ue8m0"}}),
             "quantize: scale_layout: packed_ue8m0 keeps exponents alone, needs e8m0 scales or "
