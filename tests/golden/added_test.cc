@@ -77,10 +77,10 @@ TEST(AddedRows, AreFourOrMore) {
 TEST(AddedRows, ReachTheFirstAndLastRow) {
   EXPECT_EQ(
       of(recover_added, {6, kColumns}, [](float* y) { add_rows(y, 1, 6, -1); }),
-      "rows.added: rows 1 to 5 of y hold their own sum and that of 1 rows before" + kNotCleared);
+      "rows.added: rows 1 to 5 of y hold their own sum and that of 1 row before" + kNotCleared);
   EXPECT_EQ(
       of(recover_added, {6, kColumns}, [](float* y) { add_rows(y, 0, 5, 1); }),
-      "rows.added: rows 0 to 4 of y hold their own sum and that of 1 rows after" + kNotCleared);
+      "rows.added: rows 0 to 4 of y hold their own sum and that of 1 row after" + kNotCleared);
 }
 
 TEST(AddedRows, ThatDoubleAreAFactor) {

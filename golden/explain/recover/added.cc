@@ -9,23 +9,26 @@
 namespace mxo {
 namespace {
 
-constexpr Index kRows = 24;   ///< that are looked at
-constexpr Index kProbe = 16;  ///< elements of a row that are tried first
+constexpr Index kRows = 24;  ///< that are looked at
 constexpr Index kLeastRows = 4;
 constexpr Index kLeastTile = 64;  ///< elements
 constexpr Index kLeastTold = 32;  ///< elements
 constexpr double kSteps = 64;     ///< roundings that totals in f32 may be away
 
+/// What a value of the type may be away, as a multiple of it; `steps` are roundings of f32.
+double half_step(Dtype dtype, double steps) {
+  switch (dtype) {
+    case Dtype::bf16: return 0x1p-8;
+    case Dtype::f16: return 0x1p-11;
+    default: return 0x1p-23 * steps;
+  }
+}
+
 class Sums {
  public:
   /// `steps`: roundings of a sum in f32.
-  explicit Sums(const Output& o, double steps = 1.0) : o_(o), read_(o.expected->dtype()) {
-    switch (o.expected->dtype()) {
-      case Dtype::bf16: half_ = 0x1p-8; break;
-      case Dtype::f16: half_ = 0x1p-11; break;
-      default: half_ = 0x1p-23 * steps; break;
-    }
-  }
+  explicit Sums(const Output& o, double steps = 1.0)
+      : o_(o), read_(o.expected->dtype()), half_(half_step(o.expected->dtype(), steps)) {}
   /// Whether element i is the sum of what is expected there and at `other`, or of what came there,
   /// each of the three rounded.
   bool holds(Index i, Index other) const { return is_sum(i, o_.wanted(other)); }
@@ -33,13 +36,13 @@ class Sums {
   /// That the sum is another value than the one owed, by more than rounding.
   bool tells(Index i, Index other) const { return is_more(i, o_.wanted(other)); }
   bool tells_what_came(Index i, Index other) const { return is_more(i, o_.came(other)); }
-  bool row_holds(Index r, Index from, Index columns) const {
+  bool row_holds(Index r, Index from) const {
     Index told = 0;
-    for (Index c = 0; c < columns; ++c) {
+    for (Index c = 0; c < o_.columns; ++c) {
       if (!holds(r * o_.columns + c, from * o_.columns + c)) return false;
       told += tells(r * o_.columns + c, from * o_.columns + c);
     }
-    return told * 4 > columns;
+    return told * 4 > o_.columns;
   }
 
  private:
@@ -57,7 +60,7 @@ class Sums {
 
   const Output& o_;
   ElementReader read_;
-  double half_ = 0;
+  double half_;
 };
 
 /// Everything that differs is a tile to which the tile so many columns before it was added, or all
@@ -66,7 +69,6 @@ std::vector<Claim> tiles_added(Output& output) {
   if (output.left < kLeastTile || output.left != output.differing) return {};
   const Sums sums(output);
   for (const Index by : {8, 16, 32, 64, 128, 192, 256, 512}) {
-    if (by >= output.columns) break;
     bool all = true;
     Index told = 0;
     for (Index i = 0; i < output.owed * output.columns && all; ++i) {
@@ -91,7 +93,7 @@ std::vector<Claim> tiles_added(Output& output) {
 }
 
 /// Whether every element from `unit` rows on is the sum of what is expected and what came `unit`
-/// rows before, and most of those that differ show it.
+/// rows before, and most of those that differ show it: none where there are no more rows.
 bool runs_on(const Output& output, Index unit) {
   const Sums sums(output, kSteps);
   const Index by = unit * output.columns;
@@ -109,9 +111,9 @@ bool runs_on(const Output& output, Index unit) {
 std::vector<Claim> recover_running(Output& output) {
   if (output.left == 0 || output.left != output.differing) return {};
   if (!is_wide_float(output.expected->dtype())) return {};
-  const bool experts = output.group == "expert" && !output.ends.empty();
+  const bool experts = output.group == "expert";
   const Index unit = experts ? output.ends.front() : 1;
-  if (unit >= output.owed || !runs_on(output, unit)) return {};
+  if (!runs_on(output, unit)) return {};
   Claim claim;
   claim.id = "rows.running";
   const std::string each = experts ? "expert" : "row";
@@ -125,7 +127,7 @@ std::vector<Claim> recover_running(Output& output) {
 }
 
 std::vector<Claim> recover_added(Output& output) {
-  if (output.left == 0 || output.columns < 4 || !is_wide_float(output.expected->dtype())) return {};
+  if (output.columns < 4 || !is_wide_float(output.expected->dtype())) return {};
   std::vector<Index> failing;
   for (Index r = 0; r < output.owed; ++r) {
     Index left = 0;
@@ -134,14 +136,12 @@ std::vector<Claim> recover_added(Output& output) {
   }
   if (auto tiles = tiles_added(output); !tiles.empty()) return tiles;
   const auto n = static_cast<Index>(failing.size());
-  if (n < kLeastRows) return {};
   const Sums sums(output);
-  const Index probe = std::min(kProbe, output.columns);
   std::map<Index, Index> votes;
   for (Index i = 0; i < std::min(n, kRows); ++i) {
     const Index r = failing[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)];
     for (Index from = 0; from < output.owed; ++from) {
-      if (sums.row_holds(r, from, probe) && sums.row_holds(r, from, output.columns)) {
+      if (sums.row_holds(r, from)) {
         ++votes[from - r];
         break;
       }
@@ -155,7 +155,7 @@ std::vector<Claim> recover_added(Output& output) {
     Index rows = 0;
     for (const Index r : failing) {
       if (r + by < 0 || r + by >= output.owed) continue;
-      if (!sums.row_holds(r, r + by, output.columns)) continue;
+      if (!sums.row_holds(r, r + by)) continue;
       good[static_cast<std::size_t>(r)] = 1;
       ++rows;
     }
@@ -165,12 +165,10 @@ std::vector<Claim> recover_added(Output& output) {
              output.marks[static_cast<std::size_t>(i)] == Mark::differs;
     };
     const Place place = place_of(output, holds);
-    std::string source = std::to_string(std::abs(by)) + (by < 0 ? " rows before" : " rows after");
-    if (output.group == "expert" && !output.ends.empty() && by % output.ends.front() == 0) {
-      const Index experts = std::abs(by) / output.ends.front();
-      source = std::to_string(experts) + (experts == 1 ? " expert" : " experts") +
-               (by < 0 ? " before" : " after");
-    }
+    const bool experts = output.group == "expert" && by % output.ends.front() == 0;
+    const Index apart = std::abs(by) / (experts ? output.ends.front() : 1);
+    const std::string source = std::to_string(apart) + (experts ? " expert" : " row") +
+                               (apart == 1 ? "" : "s") + (by < 0 ? " before" : " after");
     Claim claim;
     claim.id = "rows.added";
     claim.sentence = place.words + std::string(place.hold()) + (place.one() ? "its" : "their") +
