@@ -46,9 +46,9 @@ void add_seen_scales(const std::optional<Product>& p, const Output& output,
     if (seen.lines.empty()) continue;
     // Both sides say the same of what the whole depth shares; the first says it.
     if (side == Side::a || list.empty()) add_measured_depth(*p, seen.lines, list);
-    if (seen.factor().scales == nullptr || seen.at(seen.lines.front(), 0) < 0) continue;
-    if (seen.at(seen.lines.front(), 0) ==
-        seen.at(seen.lines.front(), static_cast<Index>(seen.lines.front().ratio.size()) - 1)) {
+    const Effective& line = seen.lines.front();
+    if (seen.at(line, 0) < 0) continue;
+    if (seen.at(line, 0) == seen.at(line, static_cast<Index>(line.ratio.size()) - 1)) {
       add_line_sources(seen, list);
       continue;
     }

@@ -1,0 +1,131 @@
+// Which blocks and lines are asked for their scales, and what else is asked of a product.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/golden/shown_scales.h"
+
+namespace mxo {
+namespace {
+
+const std::string kOther = "x.scales=other";
+const std::string kSource = "x.scales=source";
+
+bool says(const Call& given, const Call& taken, const std::string& name) {
+  return find(shown(given, came_of(given, taken)), name) != nullptr;
+}
+
+/// Two bytes more in some blocks of every row of x.
+Call louder(const Call& call, const std::function<bool(Index)>& of_block) {
+  return shifted(call, "x.scales", [&](Index i) { return of_block(i % 4) ? 2 : 0; });
+}
+
+TEST(AskedScales, OfTheFirstBlockMayBeOthers) {
+  const Call call = bytes_call();
+  EXPECT_TRUE(says(call, louder(call, [](Index b) { return b == 0; }), kOther));
+  EXPECT_FALSE(says(call, louder(call, [](Index) { return true; }), kOther));
+}
+
+TEST(AskedScales, DifferAcrossABlockThatNobodyKnows) {
+  const Call call = edited<std::uint8_t>(bytes_call(), "x.codes", [](std::uint8_t* c) {
+    for (Index i = 0; i < 1280; ++i) {
+      if (i % 128 / 32 == 1) c[i] = 0;
+    }
+  });
+  EXPECT_TRUE(says(call, louder(call, [](Index b) { return b >= 2; }), kOther));
+  EXPECT_FALSE(says(call, louder(call, [](Index) { return true; }), kOther));
+}
+
+TEST(AskedScales, OfTwoBlocksAreAskedAlongTheDepth) {
+  const Call call = [] {
+    Call c = product_call({10}, 40, 2);
+    c.replace("x.scales",
+              filled<std::uint8_t>(Dtype::e8m0, {10, 2}, [](Index i) { return 120 + i % 7; }));
+    return c;
+  }();
+  EXPECT_TRUE(
+      says(call, shifted(call, "x.scales", [](Index i) { return i % 2 == 0 ? 2 : 0; }), kOther));
+}
+
+TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
+  // Row r is 2^(r^2) times a line of four: the next row is each row times 2^(2r + 1).
+  const Index blocks[] = {0, 3, 1, 5};
+  Call call = product_call({10}, 40, 4);
+  call.replace("x.scales", filled<std::uint8_t>(Dtype::e8m0, {10, 4}, [&](Index i) {
+                 return 90 + i / 4 * (i / 4) + blocks[i % 4];
+               }));
+  const Call taken = edited<std::uint8_t>(call, "x.scales", [](std::uint8_t* s) {
+    for (Index i = 0; i < 36; ++i) s[i] = s[i + 4];
+  });
+  EXPECT_TRUE(says(call, taken, kSource));
+  EXPECT_FALSE(says(call, taken, kOther));
+}
+
+/// Row 6 of other scales, and its outputs off by so much of themselves, up and down.
+bool says_other(double off) {
+  const Call call = bytes_call();
+  const Call taken = shifted(
+      call, "x.scales", [](Index i) { return i / 4 == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0; });
+  Tensor actual = multiplied(taken);
+  for (Index j = 0; j < 40; ++j) {
+    actual.as<float>()[6 * 40 + j] *= static_cast<float>(1.0 + (mixed(j, 7) % 2 ? off : -off));
+  }
+  const Came came(multiplied(call), std::move(actual), call);
+  return find(shown(call, came), kOther) != nullptr;
+}
+
+TEST(AskedScales, OfLinesThatAreNoSumOfBlocksAreNone) {
+  EXPECT_TRUE(says_other(0.005));
+  EXPECT_FALSE(says_other(0.04)) << "2 % of the root mean square is allowed";
+}
+
+TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
+  Call call = product_call({12, 24}, 10, 4);
+  call.replace("w.scales", filled<std::uint8_t>(Dtype::e8m0, {2, 10, 4}, [](Index i) {
+                 return 120 + i % 4 * 3 + i / 4 % 3;
+               }));
+  const Call taken = shifted(call, "w.scales", [](Index i) {
+    const Index column = i / 4 % 10;
+    return column == 3 || column == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0;
+  });
+  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
+  const Hypothesis* other = find(list, "w.scales=other");
+  ASSERT_NE(other, nullptr);
+  EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
+}
+
+/// A call whose codes of x are those at from(row, k).
+Call codes_from(const Call& call, const std::function<Index(Index, Index)>& from) {
+  const Tensor& given = call.input("x.codes");
+  return edited<std::uint8_t>(call, "x.codes", [&](std::uint8_t* c) {
+    for (Index i = 0; i < given.elements(); ++i) {
+      c[i] = given.as<std::uint8_t>()[from(i / 128, i % 128)];
+    }
+  });
+}
+
+TEST(AskedScales, OfBlocksThatMetOthersAreOfPairs) {
+  // Seven rows: w has fewer sums in a column than its four blocks take, and x alone is measured.
+  const Call call = product_call({7}, 40, 4);
+  const Call taken =
+      codes_from(call, [](Index row, Index k) { return row * 128 + (k < 64 ? k ^ 32 : k); });
+  EXPECT_TRUE(says(call, taken, "x=blocks"));
+}
+
+TEST(AskedScales, AreAskedForLinesAndDepthsToo) {
+  const Call call = product_call({10}, 40, 4);
+  EXPECT_TRUE(says(
+      call,
+      codes_from(call, [](Index row, Index k) { return std::min<Index>(row + 1, 9) * 128 + k; }),
+      "x.codes=lines"));
+  EXPECT_TRUE(says(
+      call,
+      codes_from(call, [](Index row, Index k) { return row * 128 + std::min<Index>(k + 1, 127); }),
+      "x.codes=depth_shifted"));
+}
+
+}  // namespace
+}  // namespace mxo
