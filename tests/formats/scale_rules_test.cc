@@ -1,0 +1,93 @@
+// Rules of stacks as data: what is regular, what depends on the types of x and of the codes.
+#include "formats/scale_rules.h"
+
+#include <gtest/gtest.h>
+
+namespace mxo {
+namespace {
+
+TEST(ScaleProfile, EqualsItselfAlone) {
+  EXPECT_TRUE(kOcp == kOcp);
+  EXPECT_TRUE(kTorchao == ScaleProfile{});
+  EXPECT_FALSE(kOcp == kTorchao);
+  EXPECT_FALSE(kTorchaoCuda == kTorchao);
+  EXPECT_FALSE(kTransformerEngine == kTorchaoCuda);
+}
+
+TEST(ScaleProfile, StacksGiveABlockWithNanTheByteTheySay) {
+  EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kJaxMx).bits, 0);
+  EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::floor, kFlashinferMx).bits, 0x7F);
+  EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kTorchao).bits, 0xFF);
+}
+
+TEST(ScaleRule, EqualsItselfAlone) {
+  const ScaleRule rule = mx_rule(ScaleMode::floor, kOcp);
+  EXPECT_TRUE(rule == mx_rule(ScaleMode::floor, kOcp));
+  EXPECT_FALSE(rule == mx_rule(ScaleMode::ceil, kOcp));
+  EXPECT_FALSE(rule == mx_rule(ScaleMode::floor));
+  EXPECT_FALSE(f32_rule(kDeepGemm) == f32_rule(kDeepGemm, kTorchCast));
+  EXPECT_FALSE(f32_rule(kDeepGemm) == f32_rule(kDeepGemmCuda));
+}
+
+bool regular(const ScaleProfile& profile, const ElementRule& element = {}) {
+  return is_regular(mx_rule(ScaleMode::rceil, profile, element));
+}
+
+TEST(ScaleRule, IsRegularWhereScaleModeSaysAll) {
+  for (const ScaleProfile& profile : {kTorchao, kTorchaoCuda, kTransformerEngine, kOcp}) {
+    EXPECT_TRUE(regular(profile));
+  }
+  EXPECT_TRUE(regular({.descale = Descale::division}));
+  EXPECT_TRUE(is_regular(f32_rule(kDeepGemm)));
+}
+
+TEST(ScaleRule, IsIrregularByAnyOfItsParts) {
+  EXPECT_FALSE(regular(kTorchao, kTorchCast));
+  EXPECT_FALSE(regular(kTorchao, {.zero = ZeroSign::lost}));
+  EXPECT_FALSE(regular({.exponent = ExponentRule::floor_amax}));
+  EXPECT_FALSE(regular({.up = SubnormalUp::always}));
+  EXPECT_FALSE(regular({.infinity = InfinityRule::flush}));
+  EXPECT_FALSE(regular({.infinity = InfinityRule::saturate_flush}));
+  EXPECT_FALSE(regular({.nan_scale = 0}));
+  EXPECT_FALSE(regular({.descale = Descale::division_in_bf16}));
+  EXPECT_FALSE(regular({.descale = Descale::division_in_x}));
+  // Two wrongs make no right.
+  EXPECT_FALSE(regular({.exponent = ExponentRule::quarter}, kTorchCast));
+  EXPECT_FALSE(regular({.infinity = InfinityRule::flush, .up = SubnormalUp::always}));
+  EXPECT_FALSE(regular({.descale = Descale::division_in_f16, .nan_scale = 0}));
+}
+
+TEST(ScaleRule, EndOfElementsIsOfFnuzAlone) {
+  const ScaleRule rule = f32_rule(kVllmToken, kTorchClamp224);
+  EXPECT_EQ(rule_for(rule, Dtype::f32, Dtype::e4m3fnuz).element.fnuz_max, 224);
+  for (const Dtype other : {Dtype::e4m3, Dtype::e5m2, Dtype::e5m2fnuz}) {
+    EXPECT_EQ(rule_for(rule, Dtype::f32, other).element.fnuz_max, 0);
+  }
+}
+
+TEST(ScaleRule, EpsilonIsRoundedToTheTypeOfX) {
+  const ScaleRule rule = f32_rule(kNativeGroup);  // 1e-10
+  const auto of = [&](Dtype x) { return rule_for(rule, x, Dtype::e4m3).f32; };
+  for (const Dtype x : {Dtype::f32, Dtype::bf16, Dtype::f16}) {
+    EXPECT_EQ(of(x).floor, AmaxFloor::in_f32);
+  }
+  EXPECT_EQ(of(Dtype::f32).epsilon, static_cast<double>(1e-10f));
+  EXPECT_EQ(of(Dtype::bf16).epsilon, 0x1.b8p-34);  // of 0x1.b7cdfep-34
+  EXPECT_EQ(of(Dtype::f16).epsilon, 0.0);          // below half of 2^-24
+  const F32ScaleRule elsewhere = rule_for(f32_rule(kDeepGemm), Dtype::bf16, Dtype::e4m3).f32;
+  EXPECT_EQ(elsewhere.epsilon, 1e-4);
+  EXPECT_EQ(rule_for({}, Dtype::bf16, Dtype::e4m3).f32.floor, AmaxFloor::after_widening);
+}
+
+TEST(ScaleRule, QuotientIsRoundedToTheTypeOfX) {
+  const ScaleRule rule = mx_rule(ScaleMode::rceil, kJaxMx);
+  const auto of = [&](Dtype x) { return rule_for(rule, x, Dtype::e4m3).e8m0.descale; };
+  EXPECT_EQ(of(Dtype::f32), Descale::division);
+  EXPECT_EQ(of(Dtype::bf16), Descale::division_in_bf16);
+  EXPECT_EQ(of(Dtype::f16), Descale::division_in_f16);
+  const ScaleRule exact = mx_rule(ScaleMode::rceil, kOcp);
+  EXPECT_EQ(rule_for(exact, Dtype::bf16, Dtype::e4m3).e8m0.descale, Descale::exact);
+}
+
+}  // namespace
+}  // namespace mxo
