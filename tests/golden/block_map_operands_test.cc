@@ -73,6 +73,21 @@ TEST(BlockMapOperands, LinesOfEveryExpertAreAltered) {
                    })));
 }
 
+TEST(BlockMapOperands, EveryLineOfEveryExpertIsAltered) {
+  const Call call = forward_call({6, 7, 160, {3, 6}});
+  const Product p = *product_of(call);
+  Seen seen{p, Side::b, {}};
+  const auto reversed = [](Index b) { return 4 - b; };
+  for (const Index line : {3, 5}) seen.lines.push_back(took(seen, 1, line, 5, reversed));
+  const std::vector<Hypothesis> list = found(seen);
+  ASSERT_FALSE(list.empty());
+  Call altered = call;
+  ASSERT_TRUE(list[0].alter(altered));
+  EXPECT_TRUE(same(altered.input("w.scales"), with_scales(call.input("w.scales"), [](Index i) {
+                     return i / 5 * 5 + 4 - i % 5;
+                   })));
+}
+
 /// Groups of 300, 0 and 500 rows: 3, 0 and 4 blocks of 128, for 4 columns each.
 Call gradient() {
   Call call = gradient_call({4, 4, 800, {300, 300, 800}});

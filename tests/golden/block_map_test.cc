@@ -122,6 +122,7 @@ TEST(BlockMap, OfAnotherStrideIsNamed) {
 
 TEST(BlockMap, OfTheWholeDepthIsNamed) {
   EXPECT_EQ(of_map(7, [](Index b) { return 6 - b; }), "the scales of f are reversed along K");
+  EXPECT_EQ(of_map(8, [](Index b) { return 7 - b; }), "the scales of f are reversed along K");
   EXPECT_EQ(of_map(7, [](Index b) { return b == 0 ? 6 : b - 1; }),
             "the scales of f are rolled by one block along K");
   EXPECT_EQ(of_map(7, [](Index b) { return b == 6 ? 0 : b + 1; }),
@@ -145,6 +146,19 @@ TEST(BlockMap, ComesAgainEveryFew) {
             taken + "8 in the order 0, 4, 1, 5, 2, 6, 3, 7 (2 x 4 transposed)")
       << "once, but it has a name";
   EXPECT_EQ(of_map(7, order({2, 0, 3, 1})).substr(0, 20), "K block 0 of f takes") << "once";
+  EXPECT_EQ(of_map(3, order({0, 2, 1})),
+            "K block 1 of f takes the scale of block 2, K block 2 of f takes the scale of block 1")
+      << "no run of four";
+}
+
+TEST(BlockMap, ComesAgainInEveryScaleThatIsKnown) {
+  Rows x(10, 8);
+  for (Index r = 0; r < 10; ++r) x.took(r, [](Index b) { return from_list({2, 0, 3, 1}, b); });
+  EXPECT_EQ(x.first(),
+            "the scales of the K blocks of f are taken in runs of 4 in the order 2, 0, "
+            "3, 1");
+  x.seen.lines[1].ratio[6] = 9.0;
+  EXPECT_EQ(x.first(), "none");
 }
 
 TEST(BlockMap, NamesFourBlocksOneByOne) {

@@ -107,6 +107,23 @@ TEST(ZeroBlocks, OfBothAreSaidTogether) {
             "0, an amax of zero that has no floor (scales, codes, 66)");
 }
 
+TEST(ZeroBlocks, ThatAreTheFirstAreSaidAsOthers) {
+  const std::string divided = ": 0 / 0, an amax of zero that has no floor (";
+  const std::string scale = " rather than 2.23214283e-13" + divided;
+  const auto nan = [] {
+    Zeros z({0, 5});
+    return z.nan_codes();
+  };
+  EXPECT_EQ(nan().words(), "zero_blocks.nan: codes that are NaN" + divided + "codes, 64)");
+  EXPECT_EQ(nan().scale(0.0f).words(),
+            "zero_blocks.nan: codes that are NaN and a scale of 0" + scale + "scales, codes, 66)");
+  EXPECT_EQ(
+      nan().scale(kNaNScale).words(),
+      "zero_blocks.nan: codes that are NaN and a scale of NaN" + scale + "scales, codes, 66)");
+  EXPECT_EQ(Zeros({0, 5}).scale(kNaNScale).words(),
+            "zero_blocks.nan: a scale of NaN" + scale + "scales, 2)");
+}
+
 TEST(ZeroBlocks, WithAScaleNameTheRule) {
   constexpr float kFloor = 1e-4f / 448.0f;
   Zeros z({1, 4});
@@ -129,6 +146,7 @@ TEST(ZeroBlocks, AreAloneInWhatIsWrong) {
   EXPECT_EQ(Zeros({1, 4}).scale(1.0f).other_scale(2, 9.0f).words(), "none");
   EXPECT_EQ(Zeros({1, 4}).scale(1.0f).other_scale(0, 9.0f).words(), "none");
   EXPECT_EQ(Zeros({1, 4}).scale(1.0f).other_scale(4, 2.0f).words(), "none") << "two scales";
+  EXPECT_EQ(Zeros({0, 4}).scale(1.0f).other_scale(4, 2.0f).words(), "none");
   EXPECT_EQ(Zeros({1, 4}).scale(kNaNScale).other_scale(4, 1.0f).words(), "none");
   EXPECT_EQ(Zeros({1, 4}).scale(1.0f).other_scale(4, kNaNScale).words(), "none");
   EXPECT_EQ(Zeros({1, 4}).nan_codes().code(32, 0).words(), "none") << "one is zero";
@@ -206,6 +224,40 @@ TEST(ZeroBlocks, LeaveRowsOfNoGroupAlone) {
   EXPECT_EQ(claims[0].sentence,
             "blocks of x that are all zero, and no others, have codes that are NaN: 0 / 0, an amax "
             "of zero that has no floor");
+}
+
+/// A scale for each column of each group of x [8, 10]: what is said where the codes of those
+/// blocks that are zero came as NaN.
+std::string of_columns(const std::vector<Index>& ends,
+                       const std::function<bool(Index row, Index column)>& zero) {
+  Call call{"quantize", {}, {}};
+  const auto x =
+      filled<float>(Dtype::f32, {8, 10}, [&](Index i) { return zero(i / 10, i % 10) ? 0 : 1; });
+  const Tensor codes(Dtype::e4m3, {8, 10});
+  call.replace("x", x);
+  const auto groups = static_cast<Index>(ends.size());
+  call.replace("group_ends", filled<std::int32_t>(Dtype::i32, {groups}, [&](Index g) {
+                 return ends[static_cast<std::size_t>(g)];
+               }));
+  const auto came = filled<std::uint8_t>(Dtype::e4m3, {8, 10},
+                                         [&](Index i) { return zero(i / 10, i % 10) ? kNaN : 0; });
+  const Tensor scales(Dtype::f32, {groups, 10});
+  std::vector<Output> outputs{make_output(call, "codes", codes, came),
+                              make_output(call, "scales", scales, scales)};
+  const std::vector<Claim> claims = recover_zero_blocks(call, outputs);
+  return claims.empty() ? "none" : claims[0].sentence;
+}
+
+TEST(ZeroBlocks, OfColumnsAreOfEveryRow) {
+  const std::string words =
+      "blocks of x that are all zero, and no others, have codes that are NaN: 0 / 0, an amax of "
+      "zero that has no floor";
+  EXPECT_EQ(of_columns({1, 8}, [](Index r, Index c) { return r == 0 && c == 0; }), words);
+  EXPECT_EQ(of_columns({1, 8}, [](Index r, Index c) { return r > 0 && c == 9; }), words);
+  EXPECT_EQ(of_columns({3, 8}, [](Index r, Index c) { return r < 3 && c > 0; }), words);
+  EXPECT_EQ(of_columns({3, 8}, [](Index r, Index c) { return r < 3 && c < 9; }), words);
+  EXPECT_EQ(of_columns({3, 8}, [](Index r, Index) { return r < 3; }),
+            words + ", or rows that were never written");
 }
 
 }  // namespace

@@ -162,7 +162,6 @@ std::optional<Candidate> free_map(const std::vector<Line>& lines, const std::str
     source[static_cast<std::size_t>(b)] = fits.front();
     moved.push_back(b);
   }
-  if (moved.empty()) return std::nullopt;
   std::string text;
   for (std::size_t i = 0; i < std::min(moved.size(), kListed); ++i) {
     text += (text.empty() ? "" : ", ") + std::string("K block ") + std::to_string(moved[i]) +

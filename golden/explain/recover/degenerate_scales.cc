@@ -24,7 +24,7 @@ std::string in_words(const Tensor& scales, Index i) {
   if (std::isinf(s)) return "infinity";
   int e = 0;
   std::string text;
-  if (s > 0.0 && std::frexp(s, &e) == 0.5) {
+  if (std::frexp(s, &e) == 0.5) {
     text = e == 1 ? "1" : "2^" + std::to_string(e - 1);
   } else {
     std::array<char, 32> digits{};
@@ -68,7 +68,6 @@ Index scale_of_zeros(const Output& scales, const std::vector<Content>& contents)
 /// Whether all codes of blocks of zeros came as NaN, and no others where a number is expected.
 bool zeros_are_nan(const Output& codes, const Blocks& blocks, const std::vector<Content>& contents,
                    Dtype format) {
-  if (codes.left == 0) return false;
   const ElementReader read(format);
   for (Index i = 0; i < codes.expected->elements(); ++i) {
     const Index s = blocks.scale_of(i);
