@@ -15,8 +15,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from mxoracle import _judge
 from mxoracle._call import parameters
 from mxoracle._errors import Error
-from mxoracle.torch.judge import Watcher
 from mxoracle.torch.products import Judged, Product, corner_of
+from mxoracle.torch.watcher import Watcher
 
 
 def _digest(value: Any) -> str:
