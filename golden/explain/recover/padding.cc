@@ -116,6 +116,7 @@ Idle zero_lines(const Call& call, const Output& output) {
       if (zero) rows[static_cast<std::size_t>(p->output_row(g, i))] = 1;
     }
   }
+  if (std::none_of(rows.begin(), rows.end(), [](std::uint8_t zero) { return zero; })) return idle;
   idle.what = "lines of " + p->a.name + " that are zero";
   idle.rows = std::move(rows);
   return idle;
