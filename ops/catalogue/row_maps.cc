@@ -91,7 +91,7 @@ NamedTensors call_map_experts(Backend& backend, const NamedViews& in, const Para
   op.experts = stage.indices("experts");
   if (stage.has("expert_map")) op.expert_map = stage.indices("expert_map");
   if (stage.has("weights")) op.weights = stage.floats("weights");
-  if (set.has("capacity")) op.capacity = set.integer("capacity", 0);
+  op.capacity = set.integer("capacity", op.capacity);
   if (set.text("drop", "position") == "weight") op.drop = CapacityDrop::weight;
   op.local = stage.output("local", Dtype::i32, stage.given("experts").shape());
   op.tokens_per_expert =
