@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "golden/explain/recover/model.h"
@@ -63,15 +64,15 @@ std::uint64_t swapped_bytes(std::uint64_t w, std::size_t bytes) {
   return out;
 }
 
-/// What most of the sample agree on, if nearly all do.
+/// What most of the sample agree on; none where no more than half do.
 template <typename Fn>
-bool agreed(const Output& output, const std::vector<Index>& sample, Fn fn, std::int64_t& value) {
+std::optional<std::int64_t> agreed(const Output& output, const std::vector<Index>& sample, Fn fn) {
   std::map<std::int64_t, Index> votes;
   for (const Index i : sample) ++votes[fn(output.wanted(i), output.came(i))];
   const auto best = std::max_element(
       votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  value = best->first;
-  return best->second * 2 > static_cast<Index>(sample.size());
+  if (best->second * 2 <= static_cast<Index>(sample.size())) return std::nullopt;
+  return best->first;
 }
 
 std::uint64_t reciprocal(std::uint64_t w) {
@@ -82,12 +83,12 @@ void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector
   list.push_back(
       {"value.subnormals_flushed", "subnormal values are flushed to zero",
        [f](std::uint64_t w) { return f.magnitude(w) >> f.fraction ? w : w & f.sign(); }});
+  list.push_back({"value.minus_zero", "negative zeros lose their sign",
+                  [f](std::uint64_t w) { return w == f.sign() ? 0 : w; }});
   list.push_back({"value.subnormals_zero", "subnormal values are flushed to +0",
                   [f](std::uint64_t w) { return f.magnitude(w) >> f.fraction ? w : 0; }});
   list.push_back({"value.nan_zero", "NaN is written as zero",
                   [&read](std::uint64_t w) { return read(w).nan ? 0 : w; }});
-  list.push_back({"value.minus_zero", "negative zeros lose their sign",
-                  [f](std::uint64_t w) { return w == f.sign() ? 0 : w; }});
   list.push_back({"value.relu", "negative values are written as zero (ReLU)",
                   [f, &read](std::uint64_t w) { return w & f.sign() && !read(w).nan ? 0 : w; }, 8});
   if (f.bits == 32) {
@@ -99,71 +100,62 @@ void add_float_maps(const FloatLayout& f, const ElementReader& read, std::vector
                   [f](std::uint64_t w) { return w ^ f.sign(); }, 8});
 }
 
-/// The exponent difference that most of the differing elements show.
+/// What most of the differing elements show: a difference, a power of two, bits.
 void add_measured(const Output& output, const FloatLayout& f, const ElementReader& read,
                   std::vector<ValueMap>& list) {
   const std::vector<Index> sample = sample_of(output, 512);
-  if (sample.empty()) return;
   const bool scale = output.expected->dtype() == Dtype::e8m0;
-  const bool integer = f.bits == 0;
-  std::int64_t value = 0;
-  if (integer && agreed(
-                     output, sample,
-                     [](std::uint64_t a, std::uint64_t b) {
-                       return static_cast<std::int64_t>(b) - static_cast<std::int64_t>(a);
-                     },
-                     value)) {
-    const std::string by = std::to_string(value < 0 ? -value : value);
-    const auto delta = static_cast<std::uint64_t>(value);
-    const std::size_t bits = size_of(output.expected->dtype()) * 8;
-    const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
-    list.push_back({scale ? "scale.exponent" : "value.offset",
-                    scale ? "every scale byte is " + by + (value < 0 ? " too low" : " too high")
-                          : "every number is " + by + (value < 0 ? " too low" : " too high"),
-                    [delta, all](std::uint64_t w) { return (w + delta) & all; }, 4});
-  }
-  if (!integer &&
-      agreed(
-          output, sample,
-          [&](std::uint64_t a, std::uint64_t b) {
-            const double x = read(a).value;
-            const double y = read(b).value;
-            if (!(x != 0.0) || !std::isfinite(x) || !std::isfinite(y) || y == 0.0) {
-              return std::int64_t{1000000};
-            }
-            int e = 0;
-            return std::frexp(y / x, &e) == 0.5 ? static_cast<std::int64_t>(e - 1)
-                                                : std::int64_t{1000000};
-          },
-          value) &&
-      value != 1000000 && value != 0) {
-    const int by = static_cast<int>(value);
-    const auto fraction = f.fraction;
-    // Powers of two move the exponent field; subnormal results are left to other causes.
-    list.push_back({"value.power_of_2", "every value is multiplied by 2^" + std::to_string(by),
-                    [f, by, fraction](std::uint64_t w) {
-                      const auto field = static_cast<std::int64_t>(f.magnitude(w) >> fraction);
-                      if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
-                      return w + (static_cast<std::uint64_t>(by) << fraction);
-                    },
-                    8});
-  }
-  if (agreed(
-          output, sample,
-          [](std::uint64_t a, std::uint64_t b) { return static_cast<std::int64_t>(a ^ b); },
-          value)) {
-    const auto mask = static_cast<std::uint64_t>(value);
-    const bool one = std::has_single_bit(mask);
-    if (!one) {
-      list.push_back({"bits.flipped", "the same bits are flipped everywhere",
-                      [mask](std::uint64_t w) { return w ^ mask; }, 8});
+  if (f.bits == 0) {
+    const auto value = agreed(output, sample, [](std::uint64_t a, std::uint64_t b) {
+      return static_cast<std::int64_t>(b - a);
+    });
+    if (value) {
+      const auto delta = static_cast<std::uint64_t>(*value);
+      const std::string by = std::to_string(*value < 0 ? 0 - delta : delta);
+      const std::size_t bits = size_of(output.expected->dtype()) * 8;
+      const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+      list.push_back({scale ? "scale.exponent" : "value.offset",
+                      (scale ? "every scale byte is " : "every number is ") + by +
+                          (*value < 0 ? " too low" : " too high"),
+                      [delta, all](std::uint64_t w) { return (w + delta) & all; }, 4});
     }
+  } else {
+    // Of which power of two the ratio is, where both are numbers.
+    constexpr std::int64_t kNone = 1000000;
+    const auto value = agreed(output, sample, [&](std::uint64_t a, std::uint64_t b) {
+      const double x = read(a).value;
+      const double y = read(b).value;
+      if (!std::isfinite(x) || !std::isfinite(y) || x == 0.0 || y == 0.0) return kNone;
+      int e = 0;
+      return std::frexp(y / x, &e) == 0.5 ? static_cast<std::int64_t>(e - 1) : kNone;
+    });
+    if (value && *value != kNone) {
+      const int by = static_cast<int>(*value);
+      const auto fraction = f.fraction;
+      // Powers of two move the exponent field; subnormal results are left to other causes.
+      list.push_back({"value.power_of_2", "every value is multiplied by 2^" + std::to_string(by),
+                      [f, by, fraction, &read](std::uint64_t w) {
+                        if (!std::isfinite(read(w).value)) return w;
+                        const auto field = static_cast<std::int64_t>(f.magnitude(w) >> fraction);
+                        if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
+                        return w + (static_cast<std::uint64_t>(by) << fraction);
+                      },
+                      8});
+    }
+  }
+  const auto flipped = agreed(output, sample, [](std::uint64_t a, std::uint64_t b) {
+    return static_cast<std::int64_t>(a ^ b);
+  });
+  if (flipped && !std::has_single_bit(static_cast<std::uint64_t>(*flipped))) {
+    const auto mask = static_cast<std::uint64_t>(*flipped);
+    list.push_back({"bits.flipped", "the same bits are flipped everywhere",
+                    [mask](std::uint64_t w) { return w ^ mask; }, 8});
   }
   // Low bits that never come.
   std::uint64_t any = 0;
   for (const Index i : sample) any |= output.came(i);
-  const int low = any == 0 ? 0 : std::countr_zero(any);
-  if (!integer && low > 0 && low < f.fraction) {
+  const int low = std::countr_zero(any);
+  if (low > 0 && low < f.fraction) {
     const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
     const std::string bits = std::to_string(f.fraction - low) + " fraction bits";
     list.push_back({"value.truncated", "values are cut to " + bits,
@@ -187,24 +179,33 @@ void add_saturation(const Output& output, const FloatLayout& f, const ElementRea
                     std::vector<ValueMap>& list) {
   std::uint64_t most = 0;               // of what is not explained
   std::array<std::uint64_t, 2> ends{};  // of all numbers, by sign
+  bool keeps_nan = false;
   for (Index i = 0; i < output.owed * output.columns; ++i) {
     const std::uint64_t w = output.came(i);
+    const bool settled = output.marks[static_cast<std::size_t>(i)] == Mark::settled;
+    if (read(w).nan) {
+      keeps_nan = keeps_nan || !settled;
+      continue;
+    }
     const std::uint64_t magnitude = f.magnitude(w);
-    if (output.marks[static_cast<std::size_t>(i)] != Mark::settled)
-      most = std::max(most, magnitude);
+    if (!settled) most = std::max(most, magnitude);
     std::uint64_t& end = ends[(w & f.sign()) != 0 ? 1 : 0];
-    if (magnitude > end && !read(w).nan) end = magnitude;
+    end = std::max(end, magnitude);
   }
-  list.push_back(
-      {"value.clamped", "values are clamped at " + in_decimal(read(most).value),
-       [f, most](std::uint64_t w) { return f.magnitude(w) > most ? (w & f.sign()) | most : w; }});
+  const auto stays = [&read, keeps_nan](std::uint64_t w) { return keeps_nan && read(w).nan; };
+  list.push_back({"value.clamped", "values are clamped at " + in_decimal(read(most).value),
+                  [f, most, stays](std::uint64_t w) {
+                    return f.magnitude(w) > most && !stays(w) ? (w & f.sign()) | most : w;
+                  }});
   for (const std::uint64_t sign : {std::uint64_t{0}, f.sign()}) {
     const std::uint64_t end = ends[sign == 0 ? 0 : 1];
     list.push_back({"value.clamped",
                     std::string("values are clamped ") + (sign == 0 ? "above" : "below") + " at " +
                         in_decimal(read(end | sign).value) + ", and not on the other side",
-                    [f, sign, end](std::uint64_t w) {
-                      return (w & f.sign()) == sign && f.magnitude(w) > end ? sign | end : w;
+                    [f, sign, end, stays](std::uint64_t w) {
+                      return (w & f.sign()) == sign && f.magnitude(w) > end && !stays(w)
+                                 ? sign | end
+                                 : w;
                     },
                     8});
   }
