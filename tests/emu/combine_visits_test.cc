@@ -1,0 +1,176 @@
+// A token of combine_rows and of its gradients, row by row, against plain sums.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "emu/reference/combine_rows.h"
+#include "formats/tensor.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 5;
+constexpr Index kTokens = 2;
+constexpr Index kSlots = 3;
+constexpr Index kWidth = 300;  // more than a strip
+
+Tensor of_ints(std::vector<Index> shape, std::initializer_list<std::int32_t> values) {
+  Tensor t(Dtype::i32, std::move(shape));
+  std::copy(values.begin(), values.end(), t.as<std::int32_t>());
+  return t;
+}
+Tensor slots_of_tokens() { return of_ints({kTokens, kSlots}, {3, -1, 0, 4, 1, -1}); }
+Tensor weights_of_tokens() {
+  Tensor t(Dtype::f32, {kTokens, kSlots});
+  for (Index i = 0; i < t.elements(); ++i) {
+    t.as<float>()[i] = 0.37f + 0.21f * static_cast<float>(i);
+  }
+  return t;
+}
+float value(Index i) { return std::sin(static_cast<float>(i)); }
+
+template <typename T>
+Tensor filled(Dtype dtype, Index rows) {
+  Tensor t(dtype, {rows, kWidth});
+  for (Index i = 0; i < t.elements(); ++i) t.as<T>()[i] = from_float<T>(value(i));
+  return t;
+}
+
+/// The definition, of rows whose values are floats of type R.
+template <typename R>
+float combined(const Tensor& rows, const float* weights, CombineSteps steps, Index t, Index d) {
+  const Tensor slots = slots_of_tokens();
+  const auto step = [&](float x) {
+    if (steps != CombineSteps::bf16) return x;
+    return std::is_same_v<R, F16> ? decode(encode<kF16>(x)) : decode(encode<kBF16>(x));
+  };
+  float acc = 0.0f;
+  for (Index s = 0; s < kSlots; ++s) {
+    const Index row = slots.as<std::int32_t>()[t * kSlots + s];
+    if (row < 0) continue;
+    const float x = to_float(rows.as<R>()[row * kWidth + d]);
+    const float weight = weights != nullptr ? weights[t * kSlots + s] : 1.0f;
+    acc = steps == CombineSteps::fused ? std::fma(x, weight, acc) : step(acc + step(x * weight));
+  }
+  return acc;
+}
+
+template <typename R, typename Y>
+void expect_combined(Dtype from, Dtype to, bool weighted, CombineSteps steps) {
+  const Tensor rows = filled<R>(from, kRows), slots = slots_of_tokens();
+  const Tensor weights = weights_of_tokens();
+  Tensor out = filled<Y>(to, kTokens);
+  const CombineRows op{rows.operand(), slots.operand(), weighted ? weights.operand() : Operand{},
+                       out.result(), steps};
+  visit_combine(op, [&](auto token) {
+    for (Index t = 0; t < kTokens; ++t) token(t);
+  });
+  for (Index i = 0; i < out.elements(); ++i) {
+    const float sum =
+        combined<R>(rows, weighted ? weights.as<float>() : nullptr, steps, i / kWidth, i % kWidth);
+    ASSERT_EQ(to_float(out.as<Y>()[i]), to_float(from_float<Y>(sum))) << i;
+  }
+}
+
+TEST(CombineVisits, AddTheRowsOfTheSlotsInOrder) {
+  for (const bool weighted : {true, false}) {
+    for (const CombineSteps steps : {CombineSteps::f32, CombineSteps::bf16, CombineSteps::fused}) {
+      expect_combined<float, float>(Dtype::f32, Dtype::f32, weighted, steps);
+      expect_combined<BF16, float>(Dtype::bf16, Dtype::f32, weighted, steps);
+      expect_combined<F16, float>(Dtype::f16, Dtype::f32, weighted, steps);
+      expect_combined<F16, BF16>(Dtype::f16, Dtype::bf16, weighted, steps);
+    }
+  }
+}
+
+TEST(CombineVisits, StepsAreThreeDifferentSums) {
+  const Tensor rows = filled<float>(Dtype::f32, kRows), weights = weights_of_tokens();
+  int narrow = 0;
+  int fused = 0;
+  for (Index d = 0; d < kWidth; ++d) {
+    const auto of = [&](CombineSteps steps) {
+      return combined<float>(rows, weights.as<float>(), steps, 0, d);
+    };
+    narrow += of(CombineSteps::f32) != of(CombineSteps::bf16);
+    fused += of(CombineSteps::f32) != of(CombineSteps::fused);
+  }
+  EXPECT_GT(narrow, 0);
+  EXPECT_GT(fused, 0);
+}
+
+TEST(CombineVisits, GradientsAreProductsWithTheWeights) {
+  const Tensor rows = filled<BF16>(Dtype::bf16, kRows), slots = slots_of_tokens();
+  const Tensor weights = weights_of_tokens(), dout = filled<float>(Dtype::f32, kTokens);
+  for (const bool weighted : {true, false}) {
+    Tensor drows = filled<BF16>(Dtype::bf16, kRows);
+    Tensor dweights(Dtype::f32, {kTokens, kSlots});
+    std::fill_n(dweights.as<float>(), dweights.elements(), 7.0f);
+    const CombineRowsBackward op{weighted ? rows.operand() : Operand{},
+                                 slots.operand(),
+                                 weighted ? weights.operand() : Operand{},
+                                 dout.operand(),
+                                 drows.result(),
+                                 weighted ? dweights.result() : Result{}};
+    visit_combine_backward(op, [&](auto token) {
+      for (Index t = 0; t < kTokens; ++t) token(t);
+    });
+    for (Index i = 0; i < slots.elements(); ++i) {
+      const Index row = slots.as<std::int32_t>()[i];
+      float sum = 0.0f;
+      for (Index d = 0; row >= 0 && d < kWidth; ++d) {
+        const float g = dout.as<float>()[i / kSlots * kWidth + d];
+        const float gradient = weighted ? g * weights.as<float>()[i] : g;
+        ASSERT_EQ(drows.as<BF16>()[row * kWidth + d], encode<kBF16>(gradient)) << row << " " << d;
+        sum += g * decode(rows.as<BF16>()[row * kWidth + d]);
+      }
+      EXPECT_EQ(dweights.as<float>()[i], weighted ? sum : 7.0f) << i;
+    }
+  }
+}
+
+TEST(CombineVisits, GradientsOfWeightsHaveOneNan) {
+  Tensor rows(Dtype::f32, {1, 2}), dout(Dtype::f32, {1, 2}), drows(Dtype::f32, {1, 2});
+  Tensor weights(Dtype::f32, {1, 1}), dweights(Dtype::f32, {1, 1});
+  const Tensor slots = of_ints({1, 1}, {0});
+  dout.as<float>()[0] = bit_cast<float>(0xFFC00001u);
+  visit_combine_backward({rows.operand(), slots.operand(), weights.operand(), dout.operand(),
+                          drows.result(), dweights.result()},
+                         [](auto token) { token(0); });
+  EXPECT_EQ(bit_cast<std::uint32_t>(dweights.as<float>()[0]), 0x7FC00000u);
+  EXPECT_EQ(bit_cast<std::uint32_t>(drows.as<float>()[0]), 0x7FC00000u);
+}
+
+/// What clear_unnamed leaves of rows of ones, a letter a row: a zero or a one throughout.
+std::string rows_left(std::initializer_list<std::int32_t> named) {
+  const Tensor slots = of_ints({3, 2}, named);
+  Tensor drows(Dtype::bf16, {kRows, 4});
+  std::fill_n(drows.as<BF16>(), drows.elements(), encode<kBF16>(1.0f));
+  CombineRowsBackward op;
+  op.slots = slots.operand();
+  op.drows = drows.result();
+  clear_unnamed(op);
+  std::string text;
+  for (Index r = 0; r < kRows; ++r) {
+    const BF16* row = drows.as<BF16>() + 4 * r;
+    const bool alike = std::all_of(row, row + 4, [&](BF16 x) { return x == row[0]; });
+    text += !alike ? '?' : row[0] == BF16{0} ? '0' : '1';
+  }
+  return text;
+}
+
+TEST(CombineVisits, RowsThatNoSlotNamesAreCleared) {
+  EXPECT_EQ(rows_left({0, -1, -1, -1, -1, 3}), "10010");
+  EXPECT_EQ(rows_left({-1, 2, 4, -1, -1, -1}), "00101");
+  EXPECT_EQ(rows_left({-1, -1, -1, 1, 2, -1}), "01100");
+  EXPECT_EQ(rows_left({-1, -1, -1, -1, -1, -1}), "00000");
+}
+
+}  // namespace
+}  // namespace mxo
