@@ -32,7 +32,7 @@ class Keeper : public Backend {
 };
 
 /// Operands of zeros under their names, and the last call of them.
-template <typename Op>
+template <typename Op, typename Kept = Keeper<Op>>
 struct EntryCalls {
   explicit EntryCalls(std::string_view op) : entry(op) {}
 
@@ -105,7 +105,7 @@ struct EntryCalls {
   }
 
   std::string_view entry;
-  Keeper<Op> backend;
+  Kept backend;
   NamedTensors in, out;
   NamedTensors homes;  ///< memory of the caller's for outputs
 };
