@@ -36,8 +36,7 @@ const Tensor* find(const Call& call, const std::string& name) {
 
 double weight(const Call& call, const std::string& rank, Index row, Index slot, Index slots) {
   const Tensor* w = find(call, rank + "weights");
-  const Index at = row * slots + slot;
-  return w == nullptr ? 1.0 : at < w->elements() ? static_cast<double>(w->as<float>()[at]) : 0.0;
+  return w == nullptr ? 1.0 : static_cast<double>(w->as<float>()[row * slots + slot]);
 }
 
 /// Least squares of one row over the rows of its slots.
@@ -139,6 +138,26 @@ class Slots {
               std::vector<Hypothesis>& list) const {
     if (fits(weights)) add(id, words, weights, list);
   }
+  /// The same of weights that the token `further` of rank(t) has.  Where there is none, nobody
+  /// knows what was read; but most have to be there.
+  void add_if_of(const char* id, const std::string& words,
+                 const std::function<std::string(const Token&)>& rank, Index further,
+                 std::vector<Hypothesis>& list) const {
+    const auto is_there = [&](const Token& t) {
+      const Index row = t.row + further;
+      return row >= 0 && row < call_.input(rank(t) + "experts").extent(0);
+    };
+    const auto there = std::count_if(tokens_.begin(), tokens_.end(), is_there);
+    if (there * 2 < static_cast<std::ptrdiff_t>(tokens_.size())) return;
+    add_if(
+        id, words,
+        [&](const Token& t, std::size_t s) {
+          return is_there(t) ? weight(call_, rank(t), t.row + further, static_cast<Index>(s),
+                                      static_cast<Index>(slots()))
+                             : t.seen[s];
+        },
+        list);
+  }
   /// How far, in sigmas, weights of slot `from` are from what slot `s` weighed.
   double misfit(std::size_t s, std::size_t from) const {
     double sum = 0.0;
@@ -149,9 +168,6 @@ class Slots {
     return sum;
   }
   std::size_t slots() const { return tokens_.front().given.size(); }
-  double given(const std::string& rank, Index row, std::size_t slot) const {
-    return weight(call_, rank, row, static_cast<Index>(slot), static_cast<Index>(slots()));
-  }
 
  private:
   Index expert(const Token& t, std::size_t s) const {
@@ -270,20 +286,17 @@ void add_measured_slots(Backend& backend, const Call& call, const std::vector<Ou
       list);
   for (Index by = 1; by <= kMostTokens; ++by) {
     for (const Index d : {-by, by}) {
-      slots.add_if(
+      slots.add_if_of(
           "other_token",
           "weights are those of the token " + std::to_string(by) + (d < 0 ? " before" : " after"),
-          [&slots, d](const Token& t, std::size_t s) {
-            return t.row + d < 0 ? t.seen[s] : slots.given(t.rank, t.row + d, s);
-          },
-          list);
+          [](const Token& t) { return t.rank; }, d, list);
     }
   }
   for (const Output& o : outputs) {
     const std::string rank = rank_of(o.name);
-    slots.add_if(
+    slots.add_if_of(
         "other_rank", "weights are those of " + rank.substr(0, rank.size() - 1),
-        [&](const Token& t, std::size_t s) { return slots.given(rank, t.row, s); }, list);
+        [&rank](const Token&) { return rank; }, 0, list);
   }
 }
 
