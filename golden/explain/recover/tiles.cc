@@ -44,7 +44,7 @@ Index fixed(const Output& o, const Tile& tile, Order order) {
 std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
   std::vector<Index> found;
   const bool split = of_groups || o.group == "expert";
-  std::vector<Index> ends = split && !o.ends.empty() ? o.ends : std::vector<Index>{o.owed};
+  const std::vector<Index> ends = split ? o.ends : std::vector<Index>{o.owed};
   Index begin = 0;
   for (const Index end : ends) {
     for (Index r = begin; r + height <= std::min(end, o.owed); r += height) found.push_back(r);
@@ -147,7 +147,6 @@ std::vector<Claim> recover_tiles(Output& output) {
   }
   const Tile all = bounds(output);
   for (const Order order : {column_major, row_major}) {
-    if (all.height < 2 || all.width < 2) break;
     Tiling found{{}, order, 0};
     add_fitting(output, all, all.column + all.width, found);
     consider(std::move(found));
