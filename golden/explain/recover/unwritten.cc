@@ -53,11 +53,11 @@ using Runs = std::map<std::uint64_t, std::vector<Index>>;
 
 /// Neighbours that hold one fill, as far as they have been walked.
 struct Run {
-  std::uint64_t fill = 0;
-  std::uint64_t wanted = 0;  ///< where it begins
-  Index length = 0;
-  Index differs = 0;
-  bool varied = false;  ///< not all of it is owed the same
+  std::uint64_t fill;
+  std::uint64_t wanted;  ///< where it begins
+  Index length;
+  Index differs;
+  bool varied;  ///< not all of it is owed the same
 };
 
 /// One row or column: elements from `at`, `step` apart, given one after the other.
@@ -85,14 +85,13 @@ class Walk {
       }
     }
     at_ += run_.length * step_;
-    run_.length = 0;
   }
 
  private:
   Index at_;
   Index step_;
   Index least_;
-  Run run_;
+  Run run_{};
 };
 
 /// Bits as fills: of types of two bytes and fewer from a table.
@@ -170,7 +169,7 @@ std::vector<Claim> recover_unwritten(Output& output) {
     if (output.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
     const std::uint64_t bits = output.came(i);
     const std::uint64_t fill = read(bits).nan ? kAnyNan : bits;
-    if (found.count(fill) > 0) ++everywhere[fill];
+    if (found.contains(fill)) ++everywhere[fill];
   }
   for (const auto& [fill, elements] : found) {
     // Among many scattered ones a few are neighbours by chance.
