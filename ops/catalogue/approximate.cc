@@ -20,12 +20,11 @@ constexpr NamedFunction kFunctions[] = {
 };
 
 ChipFunction function_of(const Parameters& set) {
-  const std::string_view given = set.text("function", kFunctions[0].name);
-  ChipFunction found = kFunctions[0].function;
+  const std::string_view given = set.text("function", "");
   for (const NamedFunction& row : kFunctions) {
-    if (row.name == given) found = row.function;
+    if (row.name == given) return row.function;
   }
-  return found;
+  return kFunctions[0].function;
 }
 
 NamedTensors call_approximate(Backend& backend, const NamedViews& inputs, const Parameters& set) {

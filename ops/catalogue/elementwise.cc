@@ -35,10 +35,8 @@ NamedTensors call_column_sum(Backend& backend, const NamedViews& inputs, const P
   ColumnSum op;
   op.x = stage.floats("x");
   op.group_ends = optional_ends(stage);
-  std::vector<Index> shape{op.x.rank > 1 ? op.x.extent[1] : 0};
-  if (set.text("over", "rows") == "groups" && op.group_ends.rank == 1) {
-    shape.insert(shape.begin(), op.group_ends.extent[0]);
-  }
+  std::vector<Index> shape{op.x.extent[1]};
+  if (set.text("over", "rows") == "groups") shape.insert(shape.begin(), op.group_ends.extent[0]);
   op.sum = stage.output("sum", set.format("out", "f32"), shape);
   column_sum(stage.ready(), op);
   return stage.finish();
