@@ -71,6 +71,8 @@ TEST(GateElements, MinusZeroStaysWithoutAnOffset) {
   EXPECT_TRUE(std::signbit(GateElement({.alpha = 2.0f}, false, 1.0f, -0.0f).gated()));
   EXPECT_FALSE(std::signbit(
       GateElement({.activation = Activation::relu_squared}, false, -0.0f, 1.0f).gated()));
+  const GateRule squared{.activation = Activation::relu_squared};
+  EXPECT_TRUE(std::signbit(GateElement(squared, false, -0.0f, 1.0f).gradient(1.0f).da));
 }
 
 /// Forward in f32, and the smooth function in double.

@@ -63,6 +63,7 @@ TEST(MxBlock, ElementsOfFnuzEndWhereTheRuleSays) {
         encode_element<kE4M3Fnuz>(scaled, {.overflow = overflow, .fnuz_max = max}).bits);
   };
   EXPECT_EQ(fnuz(240.0f, 0), 0x7F);
+  EXPECT_EQ(encode_element<kE4M3Fnuz>(240.0f, {}).bits, 0x7F);
   EXPECT_EQ(fnuz(240.0f, 224), 0x7E);
   EXPECT_EQ(fnuz(-240.0f, 224), 0xFE);
   EXPECT_EQ(fnuz(208.0f, 224), 0x7D);
@@ -76,6 +77,17 @@ TEST(MxBlock, ElementsOfFnuzEndWhereTheRuleSays) {
   EXPECT_EQ(code_of(448.0f, {.fnuz_max = 224}), 0x7E);
   EXPECT_EQ(encode_element<kE5M2Fnuz>(57344.0f, {.fnuz_max = 224}).bits, 0x7F);
   EXPECT_EQ(encode_element<kE5M2Fnuz>(-57344.0f, {.fnuz_max = 224}).bits, 0xFF);
+}
+
+TEST(MxBlock, ElementRulesEqualThemselvesAlone) {
+  constexpr ElementRule kPlain;
+  EXPECT_TRUE(kPlain == ElementRule{});
+  for (const ElementRule& other :
+       {ElementRule{.rounding = Rounding::odd}, ElementRule{.overflow = Overflow::nonfinite},
+        ElementRule{.nan = NanCode::lowest}, ElementRule{.zero = ZeroSign::lost},
+        ElementRule{.fnuz_max = 224}}) {
+    EXPECT_FALSE(kPlain == other);
+  }
 }
 
 TEST(MxBlock, FactorIsTheReciprocalUnlessItIsFlushed) {
