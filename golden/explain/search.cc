@@ -212,7 +212,6 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       settled = settle_best(bench, pairs);
     }
     if (settled.empty()) settled = settle_sampled(bench, list);
-    if (settled.empty()) break;
     claims.insert(claims.end(), settled.begin(), settled.end());
     if (left_of(outputs) == before) break;
   }

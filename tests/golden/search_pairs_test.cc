@@ -58,6 +58,13 @@ TEST(SearchPairs, TwoCausesGiveWhatNeitherGives) {
   EXPECT_EQ(p.s.b.output().left, 0);
 }
 
+TEST(SearchPairs, OfEquallyNearTheFirstGoesFirst) {
+  Pairs p(4);
+  p.add("a=1", 2);
+  p.add("b=1", 2);
+  EXPECT_EQ(p.s.sentence(), "it is a=1 and it is b=1");
+}
+
 TEST(SearchPairs, StagesGoInTheirOrder) {
   EXPECT_EQ(together("a", Stage::rule, "b", Stage::output), "it is a and it is b");
   EXPECT_EQ(together("a", Stage::output, "b", Stage::rule), "it is b and it is a");

@@ -63,6 +63,31 @@ TEST(Search, TheNearestIsKept) {
   EXPECT_EQ(better.nearest.phrase, "another");
 }
 
+TEST(Search, OfEquallyNearTheFirstIsKept) {
+  Searched s(3, 8, one);
+  s.add("as far", none);
+  s.add("a", [](Index, Index) { return 0.5f; });
+  EXPECT_TRUE(s.claims().empty());
+  EXPECT_EQ(s.nearest.phrase, "it is a");
+  s.add("b", [](Index, Index) { return 1.5f; });
+  EXPECT_TRUE(s.claims().empty());
+  EXPECT_EQ(s.nearest.phrase, "it is a");
+  Searched far(3, 8, one);
+  far.add("as far", none);
+  EXPECT_TRUE(far.claims().empty());
+  EXPECT_EQ(far.nearest.phrase, "");
+}
+
+TEST(Search, OneElementIsExplained) {
+  const Value single = [](Index r, Index c) { return r == 1 && c == 2 ? 1.0f : 0.0f; };
+  Searched s(3, 8, single);
+  s.add("a", single);
+  const auto claims = s.claims();
+  ASSERT_EQ(claims.size(), 1u);
+  EXPECT_EQ(claims[0].elements, 1);
+  EXPECT_EQ(s.b.output().left, 0);
+}
+
 TEST(Search, TheNearestIsOfTheWholeOutput) {
   // With row 0 explained, b is 20 dB nearer to the rest; at first it was farther.
   Searched s(2, 16, [](Index r, Index) { return r == 0 ? 100.0f : 1.0f; });

@@ -1,52 +1,11 @@
-// Causes of a product, looked at in windows: few elements, some, more of them, and samples.
+// Causes of a product, looked at in windows: few elements, some, more of them.
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
-#include "golden/explain/search.h"
-#include "tests/golden/numbered_product.h"
+#include "tests/golden/search_windows.h"
 
 namespace mxo {
 namespace {
-
-using Indices = std::vector<Index>;
-
-/// Rows and columns of a window that was run, in numbers.
-struct Size {
-  std::size_t rows;
-  std::size_t columns;
-  bool operator==(const Size&) const = default;
-};
-
-/// A numbered product of which value(row, column) came, and causes.
-struct Windowed {
-  Windowed(Index rows, Index n, const Value& came) : b(of_zeros(rows, n, came)) {}
-  Hypothesis& add(const std::string& name, const Value& value, Stage stage = Stage::rule) {
-    Hypothesis h = that_gives(name, value);
-    h.stage = stage;
-    const auto run = h.run;
-    h.run = [this, run](Backend& backend, const Call& call) {
-      const Index rows = call.input("x").extent(0);
-      const Index columns = call.input("w").extent(1);
-      ran.push_back({static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)});
-      if (rows > most_rows) throw Error(Fault::argument, "too many");
-      return run(backend, call);
-    };
-    list.push_back(std::move(h));
-    return list.back();
-  }
-  std::vector<Claim> claims(Extent extent = Extent::part) {
-    return search(*b.backend, b.call, b.outputs, list, {}, nearest, extent);
-  }
-  std::string sentence(Extent extent = Extent::part) {
-    const auto found = claims(extent);
-    return found.size() == 1 ? found[0].sentence : std::to_string(found.size()) + " claims";
-  }
-  SmallBench b;
-  std::vector<Hypothesis> list;
-  std::vector<Size> ran;
-  Index most_rows = 1000;
-  Nearest nearest;
-};
 
 float one(Index, Index) { return 1; }
 float none(Index, Index) { return 0; }
@@ -62,7 +21,7 @@ TEST(SearchWindows, GrowWhereACauseFits) {
   EXPECT_LT(w.ran[0].columns, 64u);
   EXPECT_GE(w.ran[1].rows, 48u);
   EXPECT_LT(w.ran[1].rows, 64u);
-  EXPECT_EQ(w.ran[2], (Size{200, 300})) << "every element";
+  EXPECT_EQ(w.ran[2], (WindowSize{200, 300})) << "every element";
 }
 
 TEST(SearchWindows, SumsAreLookedAtInAFew) {
@@ -95,6 +54,22 @@ TEST(SearchWindows, CausesOfAllAreLookedAtInAFew) {
   EXPECT_TRUE(few.claims(Extent::all).empty());
   EXPECT_EQ(few.ran.size(), 2u);
   EXPECT_EQ(few.nearest.phrase, "");
+}
+
+/// Row 0 is looked at with the few, row 39 with more of them.
+TEST(SearchWindows, OneElementThatFailsIsEnough) {
+  const auto all_but = [](Index row) {
+    return [=](Index r, Index c) { return r == row && c == 0 ? 0.5f : 1.0f; };
+  };
+  Windowed sum(200, 300, one);
+  sum.add("a", all_but(0), Stage::sum);
+  EXPECT_TRUE(sum.claims().empty());
+  EXPECT_EQ(sum.ran.size(), 1u);
+  Windowed all(200, 300, one);
+  all.add("a", all_but(39));
+  EXPECT_TRUE(all.claims(Extent::all).empty());
+  EXPECT_EQ(all.ran.size(), 2u);
+  EXPECT_EQ(all.nearest.phrase, "");
 }
 
 TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
@@ -184,65 +159,6 @@ TEST(SearchWindows, BothOfAPairMatter) {
     };
     EXPECT_EQ(w.sentence(), alone ? "0 claims" : "it is a and it is b");
   }
-}
-
-/// A cause that is known of some rows or columns alone is judged there.
-TEST(SearchWindows, SamplesStandForTheRest) {
-  Windowed w(50, 100, one);
-  Hypothesis& h = w.add("a", one);
-  h.only.rows = {3, 9};
-  const auto claims = w.claims();
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].id, "a");
-  EXPECT_EQ(claims[0].sentence,
-            "it is a, in all of y (judged on 192 of the 5000 elements that differ)");
-  EXPECT_EQ(claims[0].elements, 5000);
-  EXPECT_EQ(claims[0].confirmed, 192);
-  EXPECT_EQ(claims[0].where.tensor, "y");
-  EXPECT_EQ(w.b.output().left, 0);
-  ASSERT_EQ(w.ran.size(), 1u);
-  EXPECT_EQ(w.ran[0], (Size{2, 96}));
-  Windowed columns(50, 100, one);
-  columns.add("a", one).only.columns = {3, 9, 70};
-  EXPECT_EQ(columns.sentence(),
-            "it is a, in all of y (judged on 72 of the 5000 elements that differ)");
-  EXPECT_EQ(columns.ran[0], (Size{24, 3}));
-  Windowed both(50, 100, one);
-  both.add("a", one).only = {{1, 2}, range_of(4)};
-  EXPECT_EQ(both.sentence(), "it is a, in all of y (judged on 8 of the 5000 elements that differ)");
-}
-
-TEST(SearchWindows, SamplesNeedEightElementsAndMost) {
-  Windowed seven(50, 100, one);
-  seven.add("a", one).only = {{1}, range_of(7)};
-  EXPECT_TRUE(seven.claims().empty());
-  const auto of_ten = [](Index rows) {
-    Windowed w(50, 100, one);
-    w.add("a", [rows](Index r, Index) { return r < rows ? 1.0f : 0.0f; }).only = {range_of(10),
-                                                                                  range_of(20)};
-    return w.claims();
-  };
-  EXPECT_TRUE(of_ten(7).empty());
-  const auto claims = of_ten(8);
-  ASSERT_EQ(claims.size(), 1u) << "and once, as nothing is settled";
-  EXPECT_EQ(claims[0].elements, 4000);
-  EXPECT_EQ(claims[0].confirmed, 160);
-}
-
-TEST(SearchWindows, SamplesAreTriedInTurn) {
-  Windowed w(50, 100, one);
-  w.add("full", none);
-  w.add("a", none).only.rows = {3, 9};
-  w.add("b", one).only.rows = {3, 9};
-  w.b.output().settle(0);
-  const auto claims = w.claims();
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].id, "b");
-  EXPECT_EQ(claims[0].elements, 4999);
-  w.b.outputs.front().name = "z";
-  for (Mark& m : w.b.output().marks) m = Mark::differs;
-  w.b.output().left = 5000;
-  EXPECT_TRUE(w.claims().empty()) << "no windows, no samples";
 }
 
 }  // namespace
