@@ -57,11 +57,11 @@ Part part_of(const Product& p, const At& at, const std::vector<double>& a,
   for (Index d = from; d < end;) {
     const Index sa = p.scale_a(at.group, at.i, d);
     const Index sb = p.scale_b(at.group, at.j, d);
-    Index run = std::min(end, (d / block + 1) * block);
-    while (run < end && p.scale_a(at.group, at.i, run) == sa &&
-           p.scale_b(at.group, at.j, run) == sb) {
-      run = std::min(end, run + block);
-    }
+    Index run = d;
+    do {
+      run = std::min(end, (run / block + 1) * block);
+    } while (run < end && p.scale_a(at.group, at.i, run) == sa &&
+             p.scale_b(at.group, at.j, run) == sb);
     part.codes = 0.0;
     for (; d < run; ++d) {
       part.codes += a[static_cast<std::size_t>(d)] * b[static_cast<std::size_t>(d)];
@@ -166,7 +166,6 @@ void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list)
   if (!product || product->k < 1) return;
   const bool far = extreme(product->a) || extreme(product->b);
   const bool both = product->a.scales != nullptr && product->b.scales != nullptr;
-  if (!far && (product->wgrad || !both)) return;
   const Index block = depth_of_scales(*product);
   if (both && block == product->k && !product->wgrad) {
     add(list, "scales=after_rounding", "sums of codes are rounded to bf16 before they are scaled",

@@ -74,6 +74,50 @@ TEST(ScaleOrders, MatterInExtremes) {
   EXPECT_EQ(orders(1, -0x0.fp-50f), 5u);
 }
 
+/// w without scales, of ones.
+Call of_one_side(Index k, const Tensor& of_x) {
+  Call call = scaled(k, of_x, floats({1, 1, 1}, {1}));
+  Tensor w(Dtype::bf16, {1, 1, k});
+  std::fill_n(w.as<BF16>(), w.elements(), encode<kBF16>(1));
+  call.inputs.erase("w.codes");
+  call.inputs.erase("w.scales");
+  call.replace("w", w);
+  return call;
+}
+
+TEST(ScaleOrders, OfOneSideMatterInExtremes) {
+  EXPECT_EQ(names_of(listed(of_one_side(15, floats({1, 1}, {3})))), Names{});
+  const Call far = of_one_side(15, floats({1, 1}, {0x1p60f}));
+  EXPECT_EQ(names_of(listed(far)),
+            (Names{"scales=joined", "scales=joined_flushed", "scales=a_first", "scales=b_first"}));
+  EXPECT_EQ(first(far, "scales=a_first"), 15 * 0x1p60f);
+  EXPECT_EQ(names_of(listed(of_one_side(64, floats({1, 2}, {2, 3})))),
+            (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_every_32", "sum=f16_every_32",
+                   "sum=bf16_slices_2"}))
+      << "slices are whole blocks";
+}
+
+TEST(ScaleOrders, OfNoDepthAreNone) {
+  const Call none = scaled(0, floats({1, 1}, {0x1p60f}), floats({1, 1, 1}, {1}));
+  EXPECT_EQ(names_of(listed(none)), Names{});
+}
+
+TEST(ScaleOrders, OfBlocksOfOneAreOfEveryElement) {
+  const float s = 0x1p60f;
+  for (const Call& call : {scaled(2, floats({1, 2}, {2, 3}), floats({1, 1, 1}, {s})),
+                           scaled(2, floats({1, 1}, {s}), floats({1, 1, 2}, {2, 3}))}) {
+    EXPECT_EQ(first(call, "scales=joined"), 5 * s);
+    EXPECT_EQ(first(call, "scales=a_first"), 5 * s);
+  }
+}
+
+TEST(ScaleOrders, OfOtherCallsAreNothing) {
+  const auto backend = make_reference_backend();
+  for (const Hypothesis& h : listed(scaled(15, floats({1, 1}, {3}), floats({1, 1, 1}, {5})))) {
+    EXPECT_TRUE(h.run(*backend, Call{"cast", {}, {}}).empty());
+  }
+}
+
 TEST(ScaleOrders, MultiplyInTheirOrder) {
   // 15 codes; 2^-100 by 2^-48 is subnormal, 2^100 by 2^100 infinite.
   const auto sums = [](float x, float w) {
