@@ -212,7 +212,7 @@ std::vector<Claim> recover_stride(Output& output) {
   }
   const Index stride = at[1] - at[0];
   const Index start = at[0] - stride;
-  if (stride <= output.columns || start < 0 || (stride == output.columns && start == 0)) return {};
+  if (stride <= output.columns || start < 0) return {};
   std::vector<std::uint8_t> placed(output.marks.size());
   Index rows = 0;
   for (Index r = 0; r < output.owed; ++r) {
