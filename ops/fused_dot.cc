@@ -27,6 +27,11 @@ void fused_dot(Backend& backend, const FusedDot& op) {
 
   const bool scaled = op.a_scales.given() || op.b_scales.given();
   if (scaled) {
+    for (const auto& [name, view] :
+         {std::pair{"a.scales", &op.a_scales}, std::pair{"b.scales", &op.b_scales}}) {
+      check.that(view->given(),
+                 std::string(name) + ": missing, needs scales of both or of neither");
+    }
     check.multiple("a", "K", k, kMxBlock);
     check.dtype("a.scales", op.a_scales, {Dtype::e8m0});
     check.shape("a.scales", op.a_scales, {batch, m, k / kMxBlock});

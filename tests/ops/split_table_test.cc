@@ -1,0 +1,147 @@
+// Which product of the library an operator is, for the parts that it is cut into.
+#include "ops/catalogue/split_table.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/error.h"
+#include "ops/library_splits.h"
+
+namespace mxo {
+namespace {
+
+/// What is neither read nor written.
+Operand shaped(Dtype dtype, std::initializer_list<Index> shape) {
+  return view_of(static_cast<const void*>(nullptr), dtype, shape);
+}
+
+const char* const kRefused =
+    "q: sum.split: found table, which has one matrix of bf16, of e4m3 with a scale a tensor, or of "
+    "e4m3 with 1x128 by 128x128 scales (cuBLASLt 13.1.1 on an H200)";
+
+/// Rows by one matrix, of a shape in which the kinds of products have different parts.
+struct SplitTable : testing::Test {
+  Index m = 64, n = 7168, k = 36864;
+  GroupedMatmul op;
+
+  void plain(Dtype x, Dtype w) {
+    op.x = unscaled(shaped(x, {m, k}));
+    op.w = unscaled(shaped(w, {1, n, k}));
+  }
+  void of_tensors(Dtype x = Dtype::e4m3, Dtype w = Dtype::e4m3) {
+    plain(x, w);
+    op.x.scales = op.w.scales = shaped(Dtype::f32, {1});
+    op.x.block = op.w.block = kWholeTensor;
+  }
+  void of_blocks() {
+    of_tensors();
+    op.x.scales = shaped(Dtype::f32, {m, k / 128});
+    op.x.block = kRowBlock;
+    op.w.scales = shaped(Dtype::f32, {1, n / 128, k / 128});
+    op.w.block = kSquareBlock;
+  }
+  /// The parts, or what is said.
+  std::string parts(Dtype out = Dtype::bf16, int promote = 0) {
+    op.y.dtype = out;
+    op.sum.promote = promote;
+    try {
+      return std::to_string(split_by_table("q", op));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.fault(), Fault::unsupported);
+      return error.what();
+    }
+  }
+};
+
+TEST_F(SplitTable, KindsAreToldByTypesScalesAndSums) {
+  of_tensors();
+  EXPECT_EQ(parts(), "3");
+  EXPECT_EQ(parts(Dtype::bf16, 4), "2");
+  of_blocks();
+  EXPECT_EQ(parts(), "7");
+  plain(Dtype::bf16, Dtype::bf16);
+  EXPECT_EQ(parts(), "3");
+  m = 16;
+  n = 7168;
+  k = 18432;
+  plain(Dtype::bf16, Dtype::bf16);
+  EXPECT_EQ(parts(), "7") << "and of other kinds 4 and 2";
+}
+
+TEST_F(SplitTable, KindsOfF32AreTheirOwn) {
+  m = 256;
+  n = 6144;
+  k = 32768;
+  of_tensors();
+  EXPECT_EQ(parts(), "1");
+  EXPECT_EQ(parts(Dtype::f32), "2");
+  EXPECT_EQ(parts(Dtype::f32, 4), "1");
+  of_blocks();
+  EXPECT_EQ(parts(), "1");
+  EXPECT_EQ(parts(Dtype::f32), "4");
+  plain(Dtype::bf16, Dtype::bf16);
+  EXPECT_EQ(parts(Dtype::f32), kRefused);
+}
+
+TEST_F(SplitTable, OneScaleIsOfATensorWhateverTheBlock) {
+  of_tensors();
+  op.x.block = kRowBlock;
+  EXPECT_EQ(parts(), "3");
+  op.x.block = kWholeTensor;
+  op.w.block = kSquareBlock;
+  EXPECT_EQ(parts(), "3");
+}
+
+TEST_F(SplitTable, OtherProductsAreRefused) {
+  plain(Dtype::bf16, Dtype::f16);
+  EXPECT_EQ(parts(), kRefused);
+  plain(Dtype::f16, Dtype::bf16);
+  EXPECT_EQ(parts(), kRefused);
+  plain(Dtype::e4m3, Dtype::e4m3);
+  EXPECT_EQ(parts(), kRefused) << "without scales";
+  of_tensors(Dtype::e5m2, Dtype::e4m3);
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors(Dtype::e4m3, Dtype::e5m2);
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors();
+  op.x.scales = {};
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors();
+  op.x.scales = shaped(Dtype::f32, {m, 1});
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors();
+  op.w.scales = shaped(Dtype::f32, {1, n, 1});
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors();
+  op.w.codes.extent[0] = 2;
+  EXPECT_EQ(parts(), kRefused);
+  of_tensors();
+  op.w.codes.rank = 2;
+  EXPECT_EQ(parts(), kRefused);
+}
+
+TEST_F(SplitTable, ShapesThatItLacksAreNamed) {
+  n = 7169;
+  of_tensors();
+  EXPECT_EQ(parts(),
+            "q: sum.split: found table, which has no N x K of M x N x K 64 x 7169 x 36864; "
+            "sum.split=auto finds the parts from an output");
+  n = 7168;
+  m = 66;
+  of_blocks();
+  EXPECT_EQ(parts(),
+            "q: sum.split: found table, in which the library has no product of M x N x K 66 x 7168 "
+            "x 36864")
+      << "of rows that 4 does not divide";
+}
+
+TEST(SplitTableWish, IsOneWord) {
+  Parameters set;
+  EXPECT_FALSE(wants_split_table(set));
+  set.set("sum.split", "4");
+  EXPECT_FALSE(wants_split_table(set));
+  set.set("sum.split", "table");
+  EXPECT_TRUE(wants_split_table(set));
+}
+
+}  // namespace
+}  // namespace mxo
