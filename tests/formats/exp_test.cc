@@ -62,6 +62,22 @@ TEST(Exp, PowersOfTheTableHoldToAHundredBits) {
   mpfr_clear(power);
 }
 
+TEST(Exp, PairsHoldToTheBitsTheyPromise) {
+  mpfr_t real;
+  mpfr_init2(real, 200);
+  for (double x = -109.7; x < 110.0; x += 3.37) {
+    const DoublePair pair = exp_pair(x);
+    mpfr_set_d(real, x, MPFR_RNDN);
+    mpfr_exp(real, real, MPFR_RNDN);
+    const double exact = mpfr_get_d(real, MPFR_RNDN);
+    mpfr_sub_d(real, real, pair.high, MPFR_RNDN);
+    mpfr_sub_d(real, real, pair.low, MPFR_RNDN);
+    EXPECT_LT(std::fabs(mpfr_get_d(real, MPFR_RNDN)), 0x1p-58 * exact) << x;
+    EXPECT_LE(std::fabs(pair.low), 0x1p-53 * pair.high) << x;
+  }
+  mpfr_clear(real);
+}
+
 TEST(RoundPair, LowPartDecidesWhereTheHighPartTies) {
   constexpr double kTie = 1.0 + 0x1p-24;  // between 1 and the next float
   constexpr double kOddTie = kTie + 0x1p-23;

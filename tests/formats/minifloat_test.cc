@@ -124,6 +124,7 @@ TYPED_TEST(EveryCode, NeighboursPartAtTheirMiddle) {
     ASSERT_EQ(encode<spec>(of(bits(middle) - 1)).bits, c);
     ASSERT_EQ(encode<spec>(middle).bits, c + c % 2);
     ASSERT_EQ(encode<spec>(of(bits(middle) + 1)).bits, c + 1);
+    ASSERT_EQ(encode<spec>(of(bits(middle) + 2)).bits, c + 1);
   }
   EXPECT_EQ(encode<spec>(0x1p-149f).bits, 0);
 }
