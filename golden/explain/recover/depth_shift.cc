@@ -33,7 +33,7 @@ std::vector<At> sample_of(const Product& p, const Output& y) {
     if (p.depth(g) == 0) continue;
     const Index lines = p.last_line(g) - p.first_line(g);
     // A stride that has no factor with the usual extents.
-    const Index step = std::max<Index>(1, lines * p.n / kElements) | 1;
+    const Index step = (lines * p.n / kElements) | 1;
     for (Index e = 0; e < lines * p.n; e += step) {
       const Index i = p.first_line(g) + e / p.n;
       const Index at = p.output_row(g, i) * y.columns + e % p.n;
@@ -52,8 +52,8 @@ std::vector<At> sample_of(const Product& p, const Output& y) {
 /// Where depth d of a line is read, as the depth of the same line; beyond it in memory there is
 /// another line, or for a gradient another group.
 struct Shift {
-  Index by = 0;
-  Beyond beyond = Beyond::neighbour;
+  Index by;
+  Beyond beyond;
 };
 
 /// A tensor read `by` elements on along its depth: of a gradient the rows of each group.
@@ -152,7 +152,7 @@ void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>
         signal += sample[e].came * sample[e].came;
         if (noise > kFit * kFit * signal && e >= 8) return false;
       }
-      return told >= kTold && noise <= kFit * kFit * signal;
+      return told >= kTold;
     };
     int found = 0;
     for (Index by = 1; by <= kMostShift; ++by) {
