@@ -1,0 +1,220 @@
+// What outputs say by themselves, of a call that gives nothing like them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "emu/backends.h"
+#include "golden/explain/explain.h"
+#include "tests/golden/came.h"
+
+namespace mxo {
+namespace {
+
+/// A call whose result has another size than what is owed here: no run of it explains anything.
+Call of_another_size() {
+  Call call{"cast", {}, {}};
+  call.replace("x", Tensor(Dtype::f32, {2, 2}));
+  return call;
+}
+
+Explanation explained(const NamedTensors& owed, const NamedTensors& came) {
+  const auto backend = make_reference_backend();
+  return explain(*backend, of_another_size(), owed, came);
+}
+
+NamedTensors named(const std::string& name, Tensor t) {
+  NamedTensors one;
+  one.emplace(name, std::move(t));
+  return one;
+}
+
+Explanation explained(const Tensor& owed, const Tensor& came, const std::string& name = "y") {
+  return explained(named(name, owed), named(name, came));
+}
+
+/// The id of the one cause of all; else what is said.
+std::string cause(const Tensor& owed, const Tensor& came, const std::string& name = "y") {
+  const Explanation e = explained(owed, came, name);
+  const bool one = e.verdict == ExplainVerdict::explained && e.causes.size() == 1;
+  return one && e.causes[0].share == 1.0 ? e.causes[0].id : e.sentence();
+}
+
+/// No two numbers alike, in no order.
+Tensor scattered(std::vector<Index> shape) {
+  std::uint32_t state = 7;
+  return filled<std::int32_t>(Dtype::i32, std::move(shape), [&](Index) {
+    state = state * 1664525u + 1013904223u;
+    return state >> 1;
+  });
+}
+
+/// f32 numbers from 1 to 2.6.
+Tensor floats_of(std::vector<Index> shape) {
+  return filled<float>(Dtype::f32, std::move(shape),
+                       [](Index i) { return 1.0f + static_cast<float>(i * 37 % 101) / 64; });
+}
+
+/// `given` of which element i is value(i, element).
+template <typename Value>
+Tensor with_values(Tensor given, const Value& value) {
+  for (Index i = 0; i < given.elements(); ++i) {
+    given.as<float>()[i] = value(i, given.as<float>()[i]);
+  }
+  return given;
+}
+
+TEST(ExplainedOutputs, InOtherOrdersNameThem) {
+  const Tensor owed = scattered({16, 16});
+  const auto of = [&owed](auto from) { return cause(owed, taken(owed, from)); };
+  EXPECT_EQ(of([](Index i) { return i < 3 ? i : i - 3; }), "elements.shifted");
+  EXPECT_EQ(of([](Index i) { return i ^ 16; }), "order.rows");
+  EXPECT_EQ(of([](Index i) { return i / 16 == 5 ? i + 64 : i; }), "rows.shifted");
+  EXPECT_EQ(of([](Index i) { return i % 16 * 16 + i / 16; }), "order.transposed");
+  EXPECT_EQ(of([](Index i) { return i % 4 == 3 ? i : i / 4 * 4 + (i % 4 + 1) % 3; }),
+            "order.columns");
+  EXPECT_EQ(of([](Index i) { return i / 16 < 4 && i % 16 < 4 ? i % 16 * 16 + i / 16 : i; }),
+            "order.tiles_transposed");
+  EXPECT_EQ(of([](Index i) { return i % 16 == 3   ? i + 5
+                                    : i % 16 == 8 ? i - 5
+                                                  : i; }),
+            "columns.exchanged");
+  EXPECT_EQ(of([](Index i) { return (i & 0xC3) | (i & 0x0C) << 2 | (i & 0x30) >> 2; }),
+            "order.axes");
+}
+
+TEST(ExplainedOutputs, WithShortRowsInOtherPlacesNameThem) {
+  const Tensor owed = filled<std::uint8_t>(Dtype::e8m0, {64, 8}, [](Index i) {
+    return 120 + (static_cast<std::uint32_t>(i) * 2654435761u >> 7) % 4;
+  });
+  Tensor came = owed;
+  std::copy_n(owed.as<std::uint8_t>() + 256, 128, came.as<std::uint8_t>() + 384);
+  EXPECT_EQ(cause(owed, came, "scales"), "rows.shifted");
+}
+
+TEST(ExplainedOutputs, OfOtherValuesNameThem) {
+  const Tensor owed = floats_of({16, 16});
+  const auto of = [&owed](auto value) { return cause(owed, with_values(owed, value)); };
+  EXPECT_EQ(of([](Index, float v) { return 2 * v; }), "value.power_of_2");
+  EXPECT_EQ(of([](Index, float v) { return 1.3f * v; }), "value.factor");
+  EXPECT_EQ(of([](Index i, float v) { return i / 16 == 4 ? 4 * v : v; }), "value.power_of_2");
+  EXPECT_EQ(of([](Index, float v) { return -v; }), "value.negated");
+  EXPECT_EQ(of([](Index i, float v) { return i / 32 == 4 ? 0 : v; }), "never_written.zero");
+}
+
+TEST(ExplainedOutputs, OfSumsNameThem) {
+  const Tensor owed = floats_of({16, 64});
+  Tensor running = owed;
+  for (Index i = 64; i < 1024; ++i) running.as<float>()[i] += running.as<float>()[i - 64];
+  EXPECT_EQ(cause(owed, running), "rows.running");
+  const Tensor wide = filled<float>(Dtype::f32, {16, 64}, [](Index i) {
+    return static_cast<float>((static_cast<std::uint32_t>(i) * 2654435761u >> 8) % 4096) - 2048;
+  });
+  EXPECT_EQ(
+      cause(wide, with_values(wide,
+                              [&](Index i, float v) {
+                                return i / 64 > 3 && i / 64 < 9 ? v + wide.as<float>()[i - 128] : v;
+                              })),
+      "rows.added");
+}
+
+/// Rows of another stride leave zeros behind them.
+TEST(ExplainedOutputs, OfAnotherStrideNameIt) {
+  const Tensor owed = scattered({16, 16});
+  Tensor came(Dtype::i32, {16, 16});
+  for (Index i = 0; i < 256; ++i) {
+    if (i % 20 < 16) came.as<std::int32_t>()[i] = owed.as<std::int32_t>()[i / 20 * 16 + i % 20];
+  }
+  EXPECT_EQ(cause(owed, came), "rows.stride");
+}
+
+/// Negative values came as zeros: whole rows of them look as if nobody had written them.
+TEST(ExplainedOutputs, OfOneFunctionHaveOneCause) {
+  const auto sign = [](Index i, float v) { return i / 16 % 5 == 2 || i % 3 == 0 ? -v : v; };
+  const Tensor owed = with_values(floats_of({16, 16}), sign);
+  EXPECT_EQ(cause(owed, with_values(owed, [](Index, float v) { return std::max(v, 0.0f); })),
+            "value.relu");
+}
+
+/// A fourth of what differs looks alike, or less.
+TEST(ExplainedOutputs, NeedAFourthThatLooksAlike) {
+  const Tensor owed = floats_of({16, 16});
+  const auto of = [&owed](Index noisy) {
+    return explained(
+        owed, with_values(owed, [=](Index i, float v) {
+          if (i / 16 == 4) return 4 * v;
+          return i >= 128 && i < 128 + noisy ? v + static_cast<float>(i * 29 % 53 + 1) / 7 : v;
+        }));
+  };
+  const Explanation some = of(48);
+  EXPECT_EQ(some.verdict, ExplainVerdict::partly);
+  ASSERT_EQ(some.causes.size(), 1u) << some.sentence();
+  EXPECT_EQ(some.causes[0].id, "value.power_of_2");
+  EXPECT_EQ(some.causes[0].share, 0.25);
+  EXPECT_EQ(some.pattern.find("48 elements differ"), 0u) << some.pattern;
+  const Explanation few = of(49);
+  EXPECT_EQ(few.verdict, ExplainVerdict::unknown);
+  EXPECT_EQ(few.pattern.find("65 elements differ"), 0u) << few.pattern;
+}
+
+TEST(ExplainedOutputs, OfSeveralCausesAreSorted) {
+  const Tensor owed = floats_of({16, 32});
+  for (const Index nans : {2, 4}) {
+    const Explanation e = explained(owed, with_values(owed, [=](Index i, float v) {
+                                      if (i < 96) return 0.0f;
+                                      const bool nan = i >= 256 && i < 256 + 32 * nans;
+                                      return nan ? std::numeric_limits<float>::quiet_NaN() : v;
+                                    }));
+    EXPECT_EQ(e.verdict, ExplainVerdict::explained);
+    ASSERT_EQ(e.causes.size(), 2u) << e.sentence();
+    EXPECT_EQ(e.causes[0].id, nans == 4 ? "never_written.nan" : "never_written.zero");
+    EXPECT_DOUBLE_EQ(e.causes[0].share, nans == 4 ? 4.0 / 7 : 3.0 / 5);
+    EXPECT_DOUBLE_EQ(e.causes[1].share, nans == 4 ? 3.0 / 7 : 2.0 / 5);
+    EXPECT_EQ(e.elements, 512);
+    EXPECT_EQ(e.differing, 96 + 32 * nans);
+    EXPECT_EQ(e.pattern, "");
+  }
+}
+
+TEST(ExplainedOutputs, ThatAreManyAreNotedEach) {
+  const Tensor owed = floats_of({16, 16});
+  NamedTensors all;
+  for (const char* name : {"a", "b", "c", "d"}) all.emplace(name, owed);
+  NamedTensors came = named("b", owed);
+  const Explanation same = explained(all, came);
+  EXPECT_EQ(same.verdict, ExplainVerdict::same);
+  EXPECT_EQ(same.elements, 256);
+  EXPECT_EQ(same.pattern,
+            "a is missing and was not compared; c is missing and was not compared; d is missing "
+            "and was not compared");
+  came.emplace("c", with_values(owed, [](Index i, float v) { return i < 32 ? 0 : v; }));
+  came.emplace("d", with_values(owed, [](Index i, float v) {
+                 return i < 7 ? v + static_cast<float>(i * 29 % 53 + 1) / 7 : v;
+               }));
+  const Explanation e = explained(all, came);
+  EXPECT_EQ(e.verdict, ExplainVerdict::partly) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes[0].where.tensor, "c");
+  EXPECT_DOUBLE_EQ(e.causes[0].share, 32.0 / 39);
+  EXPECT_EQ(e.pattern.find("a is missing and was not compared; 7 elements differ"), 0u)
+      << e.pattern;
+}
+
+TEST(ExplainedOutputs, OfTwoThatAreWrongHaveTwoCauses) {
+  const Tensor owed = scattered({16, 16});
+  NamedTensors all = named("a", owed);
+  all.emplace("b", owed);
+  NamedTensors came = named("a", taken(owed, [](Index i) { return i % 16 * 16 + i / 16; }));
+  came.emplace("b", taken(owed, [](Index i) { return i < 3 ? i : i - 3; }));
+  const Explanation e = explained(all, came);
+  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 2u);
+  EXPECT_EQ(e.causes[0].id, "elements.shifted");
+  EXPECT_EQ(e.causes[1].id, "order.transposed");
+}
+
+}  // namespace
+}  // namespace mxo
