@@ -47,13 +47,11 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
   std::vector<double> came;
   double square = 0.0;
   for (Index c = 0; c < o.columns; ++c) {
-    const Element e = read(o.came(row * o.columns + c));
-    if (e.nan || e.infinite) return std::nullopt;
-    came.push_back(e.value);
-    square += e.value * e.value;
+    came.push_back(read(o.came(row * o.columns + c)).value);
+    square += came.back() * came.back();
   }
   const double least = std::sqrt(square / static_cast<double>(came.size())) / 8.0;
-  if (!(least > 0.0) || came.size() < 2 * n + 8) return std::nullopt;
+  if (came.size() < 2 * n + 8) return std::nullopt;
   std::vector<std::vector<double>> features(came.size(), std::vector<double>(n));
   std::vector<double> matrix(n * n);
   std::vector<double> x(n);
@@ -81,7 +79,8 @@ std::optional<Token> measured(const Output& o, Index row, const std::vector<Name
     left += v * v;
   }
   const double misfit = std::sqrt(left / static_cast<double>(came.size()));
-  if (misfit > kFit) return std::nullopt;
+  // That of rows of zeros, or with NaN or infinities, is no number.
+  if (!(misfit <= kFit)) return std::nullopt;
   for (double& v : inverse) v = std::sqrt(v) * misfit;
   return Token{rank, row, {}, std::move(x), std::move(inverse)};
 }
