@@ -117,9 +117,8 @@ MXO_HD constexpr float reciprocal_of(float x) {
 /// is 2^(e - 1) of them.
 MXO_HD constexpr std::uint32_t steps_lost_by_log2(int exponent) {
   int magnitude = exponent < 0 ? -exponent - 1 : exponent;  // the binade log2 lies in, above it
-  int e = -1;
-  for (; magnitude > 0; magnitude >>= 1) ++e;
-  if (e < 0) return 0;
+  int e = 0;
+  for (; magnitude > 1; magnitude >>= 1) ++e;
   constexpr double kLn2 = 0.693147180559945309;
   return static_cast<std::uint32_t>(static_cast<double>(1u << e) * 0.5 * kLn2);
 }
@@ -169,6 +168,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
         if (rule.floor == AmaxFloor::after_widening) {
           wide = amax;
           wide = wide < rule.epsilon ? rule.epsilon : wide;
+          wide = cap > 0.0f && wide > cap ? cap : wide;
         }
         scale = wide == 0.0 ? bit_cast<float>(infinity)
                             : static_cast<float>(div_rn(static_cast<double>(max), wide));

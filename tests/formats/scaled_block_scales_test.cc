@@ -105,6 +105,11 @@ TEST(F32Scale, AmaxIsLoweredToItsBound) {
     rule.amax_max = 0.5;
     EXPECT_EQ(scale_of(1.0f, rule).factor, 896.0f);
   }
+  F32ScaleRule widened{.amax_max = 7.0};
+  EXPECT_EQ(scale_of(8.0f, widened).factor, 64.0f);
+  EXPECT_EQ(scale_of(3.5f, widened).factor, 128.0f);
+  widened.amax_max = 0x1p-60;  // below epsilon, which counts first
+  EXPECT_EQ(scale_of(0.0f, widened).factor, 0x1.cp68f);
 }
 
 TEST(F32Scale, ZerosAndInfinitiesAreScaledByOneWhereAsked) {
