@@ -68,6 +68,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
     add_measured_blocks(call, o, list);
   }
   add_measured_slots(backend, call, outputs, list);
+  add_measured_slot_rows(backend, call, outputs, list);
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
   // What is known of some lines only is said where nothing is known of all of them.
@@ -151,6 +152,9 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
   for (const Cause& cause : inner.causes) {
     Claim claim{cause.id, prefix + cause.sentence, cause.where};
     claim.where.tensor = output.name;
+    for (const StepCall::Same& same : step.outputs) {
+      if (same.inner == cause.where.tensor) claim.where.tensor = same.own;
+    }
     claim.elements = cause.share * static_cast<double>(inner.differing);
     rest -= claim.elements;
     shown.claims.push_back(std::move(claim));
