@@ -126,7 +126,6 @@ MXO_HD inline float ex2_approx_ftz(float x) {
   const bool below = (word & kSign) != 0;
   const std::uint32_t magnitude = word & ~kSign;
   if (magnitude > kInfinity) return bit_cast<float>(kNan);
-  if (magnitude < kOne) return 1.0f;
   if (magnitude >= 0x43000000u) return below ? 0.0f : bit_cast<float>(kInfinity);  // |x| >= 128
   const auto steps =
       static_cast<std::int64_t>(static_cast<double>(bit_cast<float>(magnitude)) * kOne);
@@ -144,7 +143,7 @@ MXO_HD inline float ex2_approx_ftz(float x) {
 /// rcp.approx.f32: 1 / x, subnormal operands and results too.
 MXO_HD inline float rcp_approx(float x) {
   const float magnitude = std::fabs(x);
-  if (magnitude != 0 && magnitude < 0x1p-126f) return rcp_approx_ftz(x * 0x1p24f) * 0x1p24f;
+  if (magnitude < 0x1p-126f) return rcp_approx_ftz(x * 0x1p24f) * 0x1p24f;
   if (magnitude > 0x1p126f && magnitude <= FLT_MAX) return rcp_approx_ftz(x * 0.25f) * 0.25f;
   return rcp_approx_ftz(x);
 }
@@ -152,14 +151,14 @@ MXO_HD inline float rcp_approx(float x) {
 /// rsqrt.approx.f32: x^(-1/2), of subnormal x too.
 MXO_HD inline float rsqrt_approx(float x) {
   const float magnitude = std::fabs(x);
-  if (magnitude != 0 && magnitude < 0x1p-126f) return rsqrt_approx_ftz(x * 0x1p24f) * 0x1p12f;
+  if (magnitude < 0x1p-126f) return rsqrt_approx_ftz(x * 0x1p24f) * 0x1p12f;
   return rsqrt_approx_ftz(x);
 }
 
 /// sqrt.approx.f32: x^(1/2), of subnormal x too.
 MXO_HD inline float sqrt_approx(float x) {
   const float magnitude = std::fabs(x);
-  if (magnitude != 0 && magnitude < 0x1p-126f) return sqrt_approx_ftz(x * 0x1p24f) * 0x1p-12f;
+  if (magnitude < 0x1p-126f) return sqrt_approx_ftz(x * 0x1p24f) * 0x1p-12f;
   return sqrt_approx_ftz(x);
 }
 

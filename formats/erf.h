@@ -95,7 +95,6 @@ MXO_HD inline float erf_rn(float x) {
   if constexpr (MXO_THROUGH_LIBRARY) return library::erf_rn(x);
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (std::fabs(x) >= 4.0f) return std::copysign(1.0f, x);  // 1 - erf(4) is below 2^-25
-  if (x == 0.0f) return x;
   const double value = std::erf(static_cast<double>(x));
   return pairs::decides(value) ? static_cast<float>(value) : round_pair(pairs::erf_pair(x));
 }
@@ -105,7 +104,6 @@ MXO_HD inline float tanh_rn(float x) {
   if constexpr (MXO_THROUGH_LIBRARY) return library::tanh_rn(x);
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (std::fabs(x) >= 10.0f) return std::copysign(1.0f, x);  // 1 - tanh(10) is below 2^-27
-  if (x == 0.0f) return x;
   const double value = std::tanh(static_cast<double>(x));
   if (pairs::decides(value)) return static_cast<float>(value);
   return std::copysign(round_pair(pairs::tanh_pair(std::fabs(static_cast<double>(x)))), x);

@@ -35,9 +35,8 @@ MXO_HD constexpr Normalised normalised(float x) {
 /// is 2^e of them.
 MXO_HD constexpr std::uint32_t steps_gained_by_log2(int exponent) {
   int magnitude = exponent > 0 ? exponent - 1 : -exponent;  // the binade log2 lies in, below it
-  int e = -1;
-  for (; magnitude > 0; magnitude >>= 1) ++e;
-  if (e < 0) return 0;
+  int e = 0;
+  for (; magnitude > 1; magnitude >>= 1) ++e;
   constexpr double kLn2 = 0.693147180559945309;
   return static_cast<std::uint32_t>(static_cast<double>(1u << e) * kLn2);
 }

@@ -47,7 +47,6 @@ class GateElement {
 
   /// The gradients of x for `g`, the gradient of what gated() is.
   MXO_HD SwigluGradient gradient(float g) const {
-    if (gate_.plain()) return swiglu_gradient(a_, b_, g);
     const float da = single() ? of_activation(g) : of_product(g);
     return {a_moves_ ? da : 0.0f, b_moves_ ? g * act_ : 0.0f};
   }
@@ -128,8 +127,9 @@ class GateElement {
   }
   /// The gradient of a for h, that of act(a).
   MXO_HD float of_activation(float h) const {
-    if (gate_.bf16_steps == Bf16Steps::none) return h * slope();
-    if (gate_.activation != Activation::silu) return h * slope();
+    if (gate_.bf16_steps == Bf16Steps::none || gate_.activation != Activation::silu) {
+      return h * slope();
+    }
     const float s = sigma();
     if (gate_.bf16_steps != Bf16Steps::every || !scaled()) {
       return (h * s) * (1.0f + angle() * (1.0f - s));

@@ -116,5 +116,18 @@ TEST(Exp, FloatsBesideTheBoundsAreCorrectlyRounded) {
   }
 }
 
+TEST(Sigmoid, FloatsWhoseValueAllButTiesAreCorrectlyRounded) {
+  // 1/2 + x/4 - x^3/48: of an odd x in steps of 2^-23 all but the middle of two floats.
+  for (int k = 1; k < 600; k += 2) {
+    const auto word = bit_cast<std::uint32_t>(static_cast<float>(k) * 0x1p-23f);
+    expect_both(word);
+    expect_both(word | 0x80000000u);
+  }
+  for (const std::uint32_t word :
+       {0x3A689801u, 0x3B128604u, 0x3D21BC81u, 0xBA928601u, 0xBE104170u, 0xBF1964D0u}) {
+    expect_both(word);
+  }
+}
+
 }  // namespace
 }  // namespace mxo
