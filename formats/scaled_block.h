@@ -251,7 +251,7 @@ MXO_HD constexpr X dequantize_element(Minifloat<S> code, float scale) {
     auto word = bit_cast<std::uint32_t>(nearest);
     const auto held = static_cast<double>(nearest);
     if (held != exact && !is_nan_word(word)) {
-      const bool away = held < 0.0 ? held < exact : held > exact;
+      const bool away = word >> 31 != 0 ? held < exact : held > exact;  // by the sign: -0 has one
       word = (away ? word - 1 : word) | 1u;
     }
     return encode<X::spec>(bit_cast<float>(word));

@@ -179,6 +179,28 @@ TEST(ScaledBlock, ProductsToSixteenBitsAreRoundedOnce) {
   }
 }
 
+TEST(ScaledBlock, ProductBelowItsFloatRoundsToTheOddOne) {
+  // 1.125 (1 + 87382 2^-23) lies 6 / 8 of a float above the middle of 3F91 and 3F92.
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0x39}, of(bits(1.0f) + 87382)).bits, 0x3F92);
+}
+
+TEST(ScaledBlock, ProductsThatUnderflowKeepTheirSign) {
+  constexpr float kTiny = 0x1p-149f;  // times 2^-9 it is a zero in f32
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0x01}, kTiny).bits, 0);
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0x81}, kTiny).bits, 0x8000);
+  EXPECT_EQ(dequantize_element<F16>(E4M3{0x81}, kTiny).bits, 0x8000);
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0x7E}, 0x1p127f).bits, 0x7F80);
+  EXPECT_EQ(dequantize_element<BF16>(E4M3{0xFE}, 0x1p127f).bits, 0xFF80);
+}
+
+TEST(ScaledBlock, RulesEqualThemselvesAlone) {
+  constexpr F32ScaleRule kPlain;
+  EXPECT_TRUE(kPlain == F32ScaleRule{});
+  EXPECT_FALSE(kPlain == F32ScaleRule{.epsilon = 1e-10});
+  EXPECT_FALSE(kPlain == F32ScaleRule{.code = CodeScaling::divide});
+  EXPECT_FALSE(kPlain == F32ScaleRule{.fnuz_max = 224});
+}
+
 TEST(ScaledBlock, LargestFiniteIsThatOfTheType) {
   EXPECT_EQ(largest_finite<float>(), std::numeric_limits<float>::max());
   EXPECT_EQ(largest_finite<F16>(), 65504.0f);
