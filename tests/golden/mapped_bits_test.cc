@@ -1,96 +1,20 @@
-// Functions that most elements show: differences, powers of two, bits that are flipped or lost.
+// Functions that most numbers show: powers of two, bits that are flipped or lost.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "formats/minifloat.h"
 #include "tests/golden/mapped.h"
 
 namespace mxo {
 namespace {
 
 using Words = std::vector<std::string>;
-
-const Bits kNumbers{5, 1000, 77, 123456};
-
-TEST(MappedBits, OfIntegersAreOffByANumber) {
-  const auto by = [](Dtype dtype, std::uint64_t more, std::uint64_t all) {
-    return mapped(dtype, kNumbers, [&](std::uint64_t w) { return (w + more) & all; });
-  };
-  const std::uint64_t low = 0xFFFFFFFF;
-  const std::string is = "value.offset: y: every number is ";
-  for (const Dtype dtype : {Dtype::i32, Dtype::u32}) {
-    EXPECT_EQ(by(dtype, 3, low), Words{is + "3 too high (4)"});
-    EXPECT_EQ(by(dtype, static_cast<std::uint64_t>(-3), low), Words{is + "3 too low (4)"});
-  }
-  EXPECT_EQ(by(Dtype::i64, 3, ~std::uint64_t{0}), Words{is + "3 too high (4)"});
-  EXPECT_EQ(by(Dtype::i64, static_cast<std::uint64_t>(-6), ~std::uint64_t{0}),
-            Words{is + "6 too low (4)"})
-      << "below zero";
-}
-
-TEST(MappedBits, OfIntegersComeRound) {
-  EXPECT_EQ(mapped(Dtype::u8, {3, 255, 9, 30}, {4, 0, 10, 31}),
-            Words{"value.offset: y: every number is 1 too high (4)"});
-  EXPECT_EQ(mapped(Dtype::i64, {std::uint64_t{1} << 63, 0, 9},
-                   {(std::uint64_t{1} << 63) - 7, static_cast<std::uint64_t>(-7), 2}),
-            Words{"value.offset: y: every number is 7 too low (3)"});
-}
-
-TEST(MappedBits, OfIntegersMayBeAFew) {
-  const std::string is = "value.offset: y: every number is 3 too high ";
-  EXPECT_EQ(mapped(Dtype::i32, {5}, {8}), Words{is + "(1)"});
-  EXPECT_EQ(mapped(Dtype::i32, {5, 9, 12}, {8, 12, 15}), Words{is + "(3)"});
-  const auto rows = [](Index wrong) {
-    // Rows of three numbers: the first ones are 3 too high, and others by each another number.
-    Bits wanted;
-    Bits actual;
-    for (Index i = 0; i < 21; ++i) {
-      wanted.push_back(static_cast<std::uint64_t>(100 + 41 * i));
-      actual.push_back(wanted.back() + static_cast<std::uint64_t>(i < 21 - wrong ? 3 : 1000 * i));
-    }
-    Came came(of_bits(Dtype::i32, {7, 3}, wanted), of_bits(Dtype::i32, {7, 3}, actual));
-    return mapped(came);
-  };
-  EXPECT_EQ(rows(9), Words{"value.offset: rows 0 to 3 of y: every number is 3 too high (12)"});
-  EXPECT_EQ(rows(12), Words{}) << "nine of 21 agree";
-}
-
-TEST(MappedBits, HaveToBeThoseOfMoreThanHalf) {
-  // Two rows of four: one is 3 too high, of the other none is alike.
-  const Bits wanted{5, 6, 17, 18, 70, 81, 92, 113};
-  const auto of = [&](std::uint64_t fifth) {
-    Came came(of_bits(Dtype::i32, {2, 4}, wanted),
-              of_bits(Dtype::i32, {2, 4}, {8, 9, 20, 21, fifth, 97, 220, 520}));
-    return mapped(came);
-  };
-  EXPECT_EQ(of(777), Words{});
-  EXPECT_EQ(of(73), Words{"value.offset: row 0 of y: every number is 3 too high (4)"});
-}
-
-TEST(MappedBits, OfScalesAreOfTheExponent) {
-  EXPECT_EQ(mapped(Dtype::e8m0, {120, 130, 127, 99}, {121, 131, 128, 100}),
-            Words{"scale.exponent: y: every scale byte is 1 too high (4)"});
-  EXPECT_EQ(mapped(Dtype::e8m0, {120, 130, 127, 99}, {118, 128, 125, 97}),
-            Words{"scale.exponent: y: every scale byte is 2 too low (4)"});
-}
-
-TEST(MappedBits, AreSampledFromAllOver) {
-  // 1024 rows of two, of which every fourth element is looked at: the first of each second row.
-  const Came both(filled<std::int32_t>(Dtype::i32, {1024, 2}, [](Index i) { return 50 * i; }),
-                  filled<std::int32_t>(Dtype::i32, {1024, 2},
-                                       [](Index i) { return 50 * i + (i / 2 % 2 == 0 ? 3 : 21); }));
-  Output output = both.output;
-  const std::vector<Claim> claims = recover_mapped(output);
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].sentence.substr(claims[0].sentence.find(": ")),
-            ": every number is 3 too high");
-  EXPECT_EQ(claims[0].elements, 1024);
-}
 
 /// Some numbers of four binades.
 std::vector<float> of_binades(std::size_t n) {
@@ -116,9 +40,9 @@ TEST(MappedBits, AreTimesAPowerOfTwo) {
 TEST(MappedBits, AreTimesAPowerOfTwoBesideOthers) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
-  const auto with = [](float odd, float came) {
+  const auto with = [](float odd, float came, double factor = 0.5) {
     std::vector<float> wanted = of_binades(10);
-    std::vector<float> actual = each_of(wanted, [](double v) { return v * 0.5; });
+    std::vector<float> actual = each_of(wanted, [=](double v) { return v * factor; });
     wanted.push_back(odd);
     actual.push_back(came);
     return mapped(wanted, actual);
@@ -134,6 +58,17 @@ TEST(MappedBits, AreTimesAPowerOfTwoBesideOthers) {
   EXPECT_EQ(with(0x1p-130f, 0x1p-131f), Words{}) << "of a subnormal";
   EXPECT_EQ(with(0x1p-130f, 0x1p-130f), Words{});
   EXPECT_EQ(with(0.0f, 0.5f), Words{});
+  EXPECT_EQ(with(0x1p-126f, 0.0f), Words{}) << "a result that is flushed";
+  const std::string twice = "value.power_of_2: y: every value is multiplied by 2^1 ";
+  EXPECT_EQ(with(0.0f, 0.0f, 2.0), Words{twice + "(10)"});
+  EXPECT_EQ(with(0x1p-126f, 0x1p-125f, 2.0), Words{twice + "(11)"});
+}
+
+TEST(MappedBits, OfTwoPowersAreTimesNeither) {
+  std::vector<float> wanted = of_binades(10);
+  std::vector<float> actual = wanted;
+  for (std::size_t i = 0; i < 10; ++i) actual[i] *= i < 5 ? 2.0f : 4.0f;
+  EXPECT_EQ(mapped(wanted, actual), Words{});
 }
 
 TEST(MappedBits, AreOfNoPowerWhereMostAreNoNumbers) {
@@ -187,6 +122,24 @@ TEST(MappedBits, AreCutOrRounded) {
           << bits;
     }
   }
+}
+
+TEST(MappedBits, AreCutByOneBit) {
+  const std::vector<float> wanted = some_numbers(24);
+  const std::vector<float> actual =
+      each_of(wanted, [](double v) { return kept_bits(v, 22, true); });
+  const Words words = mapped(wanted, actual);
+  ASSERT_EQ(words.size(), 1u);
+  EXPECT_EQ(words[0].substr(0, 55), "value.truncated: y: values are cut to 22 fraction bits ");
+}
+
+TEST(MappedBits, AreCutToSomeBits) {
+  const std::vector<float> wanted = of_binades(12);
+  EXPECT_EQ(
+      mapped(wanted,
+             each_of(wanted, [](double v) { return std::copysign(std::exp2(std::ilogb(v)), v); })),
+      Words{})
+      << "no fraction is left";
 }
 
 TEST(MappedBits, AreCutInEightElements) {

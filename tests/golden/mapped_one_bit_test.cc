@@ -41,6 +41,8 @@ TEST(MappedBit, OfTwoThatChangedPlacesIsNone) {
   const std::string is = "row.reordered: values change places within their rows in ";
   EXPECT_EQ(mapped(Dtype::u8, {5, 13, 21, 40}, {13, 5, 21, 40}),
             Words{is + "elements 0 to 1 of y (2)"});
+  EXPECT_EQ(mapped(Dtype::u8, {13, 5, 21, 40}, {5, 13, 21, 40}),
+            Words{is + "elements 0 to 1 of y (2)"});
   EXPECT_EQ(rows_of_four(Dtype::u8, {1, 2, 3, 4, 5, 13, 21, 40}, {1, 2, 3, 4, 13, 5, 21, 40}),
             Words{is + "columns 0 to 1 of row 1 of y (2)"});
   EXPECT_EQ(rows_of_four(Dtype::u8, {5, 2, 3, 4, 13, 9, 21, 40}, {13, 2, 3, 4, 5, 9, 21, 40}),
@@ -55,7 +57,7 @@ Words turned(Bits wanted, const std::vector<std::size_t>& at) {
   return rows_of_four(Dtype::e4m3, wanted, actual);
 }
 
-const Bits kSigns{0xB1, 0xB2, 0xB3, 0x34, 0xB5, 0xB6, 0x37, 0x38, 0xB9, 0xBA, 0x3B, 0xBC};
+const Bits kSigns{0xB1, 0xB2, 0xB3, 0x34, 0xB5, 0xB6, 0x37, 0x38, 0xB9, 0xBA, 0x3B, 0x3C};
 
 TEST(MappedBit, OfSignsIsSaidOfSigns) {
   EXPECT_EQ(turned(kSigns, {0, 1, 4, 8}),
@@ -74,6 +76,12 @@ TEST(MappedBit, OfSignsIsABitOfIntegers) {
 }
 
 TEST(MappedBit, IsSoughtInWhatIsLeft) {
+  Came exchanged(of_bits(Dtype::u8, {1, 4}, {5, 13, 21, 40}),
+                 of_bits(Dtype::u8, {1, 4}, {13, 5, 22, 40}));
+  exchanged.output.settle(2);
+  EXPECT_EQ(mapped(exchanged),
+            Words{"row.reordered: values change places within their rows in elements 0 to 1 of y "
+                  "(2)"});
   Came came(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}), of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
   came.output.settle(0);
   EXPECT_EQ(mapped(came), Words{"bit.flipped: bit 3 is flipped in elements 1 to 2 of y (2)"});

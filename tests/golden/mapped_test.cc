@@ -84,6 +84,7 @@ TEST(MappedValues, LoseTheirSigns) {
   const std::string lost = "value.sign_lost: y: signs are lost ";
   EXPECT_EQ(mapped({-1.5f, 2.0f, -3.0f}, {1.5f, 2.0f, 3.0f}), Words{lost + "(2)"});
   EXPECT_EQ(mapped({-1.5f, 2.0f, 3.0f}, {1.5f, 2.0f, 3.0f}), Words{lost + "(1)"});
+  EXPECT_EQ(mapped({-1.1f, 2.3f, -3.3f}, {1.1f, 2.3f, 3.3f}), Words{lost + "(2)"}) << "odd bits";
 }
 
 TEST(MappedValues, AreNegated) {
@@ -104,6 +105,9 @@ TEST(MappedValues, AreClampedOnBothSides) {
   EXPECT_EQ(mapped({1.0f, kInfinite, -kInfinite}, {1.0f, 4.0f, -4.0f}), Words{at_4 + "(2)"});
   EXPECT_EQ(mapped({1.0f, 4.0f, 5.0f}, {1.0f, 4.0f, 4.0f}), Words{at_4 + "(1)"});
   EXPECT_EQ(mapped({1.0f, 3.5f, 5.0f}, {1.0f, 4.0f, 4.0f}), Words{});
+  EXPECT_EQ(mapped({9.0f, 1.0f, 2.0f}, {4.0f, 1.0f, 2.0f}), Words{at_4 + "(1)"}) << "the first";
+  EXPECT_EQ(mapped({1.5f, 2.5f}, {0.0f, 0.0f}),
+            Words{"value.clamped: y: values are clamped at 0 (2)"});
 }
 
 /// Twelve numbers of which eight are far out, above and below.

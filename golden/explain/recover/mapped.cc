@@ -111,23 +111,22 @@ void add_measured(const Output& output, const FloatLayout& f, const ElementReade
     });
     if (value) {
       const auto delta = static_cast<std::uint64_t>(*value);
-      const std::string by = std::to_string(*value < 0 ? 0 - delta : delta);
+      const bool low = *value < 0;
+      const std::string by = std::to_string(low ? 0 - delta : delta);
       const std::size_t bits = size_of(output.expected->dtype()) * 8;
       const std::uint64_t all = bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
       list.push_back({scale ? "scale.exponent" : "value.offset",
                       (scale ? "every scale byte is " : "every number is ") + by +
-                          (*value < 0 ? " too low" : " too high"),
+                          (low ? " too low" : " too high"),
                       [delta, all](std::uint64_t w) { return (w + delta) & all; }, 4});
     }
   } else {
-    // Of which power of two the ratio is, where both are numbers.
+    // Which power of two the ratio is.
     constexpr std::int64_t kNone = 1000000;
     const auto value = agreed(output, sample, [&](std::uint64_t a, std::uint64_t b) {
-      const double x = read(a).value;
-      const double y = read(b).value;
-      if (!std::isfinite(x) || !std::isfinite(y) || x == 0.0 || y == 0.0) return kNone;
-      int e = 0;
-      return std::frexp(y / x, &e) == 0.5 ? static_cast<std::int64_t>(e - 1) : kNone;
+      int e = 0;  // of a ratio that is no number, or zero, the fraction is no half
+      const double fraction = std::frexp(read(b).value / read(a).value, &e);
+      return fraction == 0.5 ? static_cast<std::int64_t>(e - 1) : kNone;
     });
     if (value && *value != kNone) {
       const int by = static_cast<int>(*value);
@@ -249,7 +248,7 @@ std::optional<Claim> flipped_bit(Output& output) {
   if (reordered_in_rows(output)) {  // two numbers that happen to be one bit apart
     claim.id = "row.reordered";
     claim.sentence = "values change places within their rows in " + place.words;
-  } else if (f.bits > 0 && mask == f.sign() && place.elements >= 4) {
+  } else if (f.bits != 0 && mask == f.sign() && place.elements >= 4) {
     Index lost = 0;
     for (Index i = 0; i < output.rows * output.columns; ++i) {
       if (output.marks[static_cast<std::size_t>(i)] == Mark::differs)
@@ -275,7 +274,7 @@ std::vector<Claim> recover_mapped(Output& output) {
   const ElementReader read(dtype);
   const FloatLayout f = layout_of(dtype);
   std::vector<ValueMap> list;
-  if (f.bits > 0) {
+  if (f.bits != 0) {
     add_float_maps(f, read, list);
     add_saturation(output, f, read, list);
   }
