@@ -46,6 +46,20 @@ TEST(ScaleVotes, AreForWholeRowsWhereFourFifthsSaySo) {
   EXPECT_EQ(among(7, 5), kAre + "7 blocks after");
 }
 
+TEST(ScaleVotes, AreForTheNearest) {
+  // Rows are alike by turns: one, three and five rows away are all the same.
+  const Call call = edited<float>(product_call({12}, 6, 4), "x.scales", [](float* s) {
+    for (Index i = 8; i < 48; ++i) s[i] = s[i - 8];
+  });
+  EXPECT_EQ(TakenScales(call, Side::a, {3, 4, 5, 6}, by(4)).words(), kAre + "1 row before");
+}
+
+TEST(ScaleVotes, OfOneLineSayNothingOfItsStride) {
+  EXPECT_EQ(of_x({3}, by(0)), "none");
+  EXPECT_EQ(of_x(range_of(6), [](Index i) { return i / 4 * 5 + i % 4; }),
+            "the scales of x are read 5 apart rather than 4");
+}
+
 TEST(ScaleVotes, AreOfAllWhereSevenOfTenAgree) {
   const Sources from = [](Index i) { return i < 28 ? i + 4 : i - 8; };
   EXPECT_EQ(of_x(range_of(10), from, {7, 10}), kAre + "1 row after");
@@ -152,6 +166,19 @@ TEST(ScaleVotes, OfAGradientAreAgreedOn) {
   const TakenScales t(gradient_of(4), Side::b, range_of(4),
                       [&](Index i) { return sources[i % 4 + (i < 20 ? 0 : 4)]; });
   EXPECT_EQ(t.words(), "none");
+}
+
+TEST(ScaleVotes, OfAGradientAreOfOneDistance) {
+  const TakenScales t(gradient_of(4), Side::b, range_of(4),
+                      [](Index i) { return i < 20 ? i + 4 : i - 4; });
+  EXPECT_EQ(t.words(), "none");
+}
+
+TEST(ScaleVotes, OfAGradientMayLieAlongRows) {
+  const TakenScales t(gradient_of(4), Side::b, range_of(4),
+                      [](Index i) { return i / 20 * 20 + i % 4 + i % 20 / 4; });
+  EXPECT_EQ(t.words(),
+            "the scales of x are read along the wrong axis (blocks 1 apart rather than 4)");
 }
 
 TEST(ScaleVotes, OfAGradientAreOfEachGroup) {

@@ -132,7 +132,7 @@ std::string words_of(const Affine& map, const Strides& own, const ProductSide& f
 }
 
 /// How far the scales of one group are from the lines' own, and how many lines say so: of equals
-/// the nearest.
+/// the nearest, and of two of these the one before.
 std::pair<Index, Index> most_voted(const std::map<Index, Index>& votes) {
   return *std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
     return std::pair(a.second, -std::abs(a.first)) < std::pair(b.second, -std::abs(b.first));
