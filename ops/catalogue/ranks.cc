@@ -61,7 +61,7 @@ NamedTensors unpacked(std::span<const std::byte> from) {
     std::vector<Index> shape(extract<std::size_t>(from));
     for (Index& extent : shape) extent = extract<Index>(from);
     Tensor tensor(dtype, std::move(shape));
-    if (tensor.bytes() > 0) std::memcpy(tensor.data(), from.data(), tensor.bytes());
+    std::memcpy(tensor.data(), from.data(), tensor.bytes());
     from = from.subspan(tensor.bytes());
     tensors.emplace(std::move(name), std::move(tensor));
   }
