@@ -110,7 +110,10 @@ TEST(ScaleSources, OfWAreExpertsAway) {
   const Taken swapped(plain(), Side::b, lines_to(6), next);
   EXPECT_EQ(swapped.words(),
             "expert 0 takes the scales of expert 1 and expert 1 takes the scales of expert 0 (w)");
-  EXPECT_EQ(swapped.sources()[0], each(48, next));
+  const auto sources = swapped.sources();
+  ASSERT_EQ(sources.size(), 3u);
+  EXPECT_EQ(sources[0], each(48, next));
+  EXPECT_EQ(sources[2], each(48, next)) << "whole experts are not beyond one";
   const Taken first(plain(), Side::b, lines_to(6), [](Index i) { return i % 24; });
   EXPECT_EQ(first.words(), "every expert takes the scales of w of expert 0");
   EXPECT_EQ(first.sources()[0], each(48, [](Index i) { return i % 24; }));

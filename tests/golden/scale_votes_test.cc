@@ -158,6 +158,7 @@ TEST(ScaleVotes, OfAGradientOfOneColumnAreBlocks) {
   TakenScales t(gradient_of(1), Side::b, {0}, [](Index i) { return std::min<Index>(i + 1, 9); });
   t.seen.lines.back().sigma.back() = 1e300;
   EXPECT_EQ(t.words(), "the scales of x are those of 1 block after");
+  EXPECT_EQ(t.sources().at(0), (std::vector<Index>{1, 2, 3, 4, 5, 6, 7, 8, 9, 0}));
 }
 
 TEST(ScaleVotes, OfAGradientAreAgreedOn) {
