@@ -56,7 +56,6 @@ class Pairing {
       // Loud rows count no more than others.
       const double gain = std::sqrt(static_cast<double>(columns_) / square);
       for (double& v : came) v *= gain;
-      for (double& v : products) v *= gain;
       came_.push_back(std::move(came));
       products_.push_back(std::move(products));
     }
@@ -64,15 +63,13 @@ class Pairing {
     left_ = came_;
   }
 
-  /// Pairs that give what came, greedily; empty if they do not.
+  /// Pairs that give what came, greedily, one for each block of w at most; empty if they do not.
   std::vector<Pair> pairs() {
     std::vector<Pair> chosen;
     const double all = squares(came_);
-    if (came_.empty() || all == 0.0) return {};
     while (squares(left_) > kFits * kFits * all) {
-      if (chosen.size() > blocks_ + blocks_ / 4 + 1) return {};
       double most = 0.0;
-      Pair best{0, 0};
+      Pair best{};
       for (std::size_t a = 0; a < blocks_; ++a) {
         for (std::size_t b = 0; b < blocks_; ++b) {
           const double gain = gain_of({a, b});
@@ -82,8 +79,8 @@ class Pairing {
           }
         }
       }
-      const bool again = std::any_of(chosen.begin(), chosen.end(),
-                                     [&](const Pair& p) { return p.a == best.a && p.b == best.b; });
+      const bool again =
+          std::any_of(chosen.begin(), chosen.end(), [&](const Pair& p) { return p.b == best.b; });
       if (most == 0.0 || again) return {};
       chosen.push_back(best);
       for (std::size_t r = 0; r < came_.size(); ++r) {
@@ -171,7 +168,7 @@ class Pairing {
     return true;
   }
 
-  std::size_t blocks_ = 0;
+  std::size_t blocks_;
   std::size_t columns_ = 0;
   std::vector<std::vector<double>> came_;
   std::vector<std::vector<double>> left_;
@@ -187,7 +184,6 @@ bool take_runs(Call& call, const std::string& name, const std::vector<Index>& so
   for (Index r = 0; r < given.elements() / columns; ++r) {
     for (Index b = 0; b < static_cast<Index>(source.size()); ++b) {
       const Index from = source[static_cast<std::size_t>(b)];
-      if (from == b) continue;
       const Index n = std::min(run, columns - std::max(b, from) * run);
       std::byte* to = taken.data() + static_cast<std::size_t>(r * columns + b * run) * size;
       if (from < 0) {
@@ -214,7 +210,7 @@ bool take_rows(Call& call, const std::string& name, const std::vector<Index>& so
     for (Index b = 0; b < static_cast<Index>(source.size()); ++b) {
       const Index from = source[static_cast<std::size_t>(b)];
       const Index n = std::min(run, begins[g + 1] - begins[g] - std::max(b, from) * run);
-      if (from == b || n <= 0) continue;
+      if (n <= 0) continue;
       std::byte* to = taken.data() + static_cast<std::size_t>(begins[g] + b * run) * row;
       if (from < 0) {
         std::memset(to, 0, static_cast<std::size_t>(n) * row);
@@ -261,13 +257,14 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
                           std::vector<Hypothesis>& list) {
   const bool all_fit =
       std::all_of(lines.begin(), lines.end(), [](const Effective& e) { return e.misfit < kFits; });
-  if (p.k < 2 || all_fit) return;
+  if (all_fit) return;
   // Rows of one group: the group with the most that fail.
   std::vector<Index> rows;
   Index group = 0;
   for (Index g = 0; g < p.groups(); ++g) {
+    if (p.depth(g) <= p.block) continue;  // one block has no other to meet
     std::vector<Index> failing;
-    for (Index r = p.first_line(g); r < p.last_line(g) && p.depth(g) > 0; ++r) {
+    for (Index r = p.first_line(g); r < p.last_line(g); ++r) {
       Index left = 0;
       for (Index c = 0; c < y.columns; ++c) {
         left += y.mark(p.output_row(g, r), c) == Mark::differs;
@@ -281,20 +278,16 @@ void add_measured_pairing(const Product& p, const Output& y, const std::vector<E
   if (rows.size() < 2) return;
   std::vector<Index> kept;
   const auto n = static_cast<Index>(rows.size());
-  for (Index i = 0; i < std::min(n, kRows); ++i) {
-    kept.push_back(rows[static_cast<std::size_t>(n <= kRows ? i : i * n / kRows)]);
-  }
+  const Index most = std::min(n, kRows);
+  for (Index i = 0; i < most; ++i) kept.push_back(rows[static_cast<std::size_t>(i * n / most)]);
   Index block = p.block;
   while (ceil_div(p.depth(group), block) > kMostBlocks) block *= 2;
-  if (ceil_div(p.depth(group), block) < 2) return;
   Pairing pairing(p, y, group, kept, block);
   const std::vector<Pair> pairs = pairing.pairs();
-  if (pairs.empty()) return;
   std::vector<Index> x_of(pairing.blocks(), -1);  // of block b of w: the block of x
   std::vector<Index> w_of(pairing.blocks(), -1);
   bool moved = false;
   for (const Pair& pair : pairs) {
-    if (x_of[pair.b] >= 0) return;
     x_of[pair.b] = static_cast<Index>(pair.a);
     w_of[pair.a] = static_cast<Index>(pair.b);
     moved = moved || pair.a != pair.b;
