@@ -93,13 +93,16 @@ TEST(SlotWeightsLimits, OfRowsWithoutNumbersAreNotMeasured) {
   EXPECT_EQ(zeros.said(), Words{});
 }
 
-/// An element that no weights give.
+/// One element of four hundred, or of twenty-four, that no weights give.
 TEST(SlotWeightsLimits, OfRowsThatDoNotFitAreNotMeasured) {
-  SlotsWeighed s(6, 3);
-  left_out(s);
-  BF16& element = s.came.at("rank1.out").as<BF16>()[30];
-  element = encode<kBF16>(decode(element) + 1);
-  EXPECT_EQ(s.said(), Words{});
+  for (const Index columns : {400, 24}) {
+    SlotsWeighed s(6, 3, columns);
+    left_out(s);
+    EXPECT_EQ(s.said(), kLeftOut);
+    BF16& element = s.came.at("rank1.out").as<BF16>()[columns + 6];
+    element = encode<kBF16>(decode(element) + 1);
+    EXPECT_EQ(s.said(), Words{});
+  }
 }
 
 TEST(SlotWeightsLimits, OfNoRuleHaveNoName) {
