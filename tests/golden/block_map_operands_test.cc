@@ -1,6 +1,9 @@
 // Scales of blocks replaced by those of others, on every line and in every group.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "golden/explain/recover/block_map.h"
 #include "tests/golden/lines_taken.h"
 

@@ -1,8 +1,12 @@
 // Terms along the depth that are missing, doubled or negated in every sum.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/recover/term_multiples.h"

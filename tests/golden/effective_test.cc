@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "tests/golden/measured.h"
 

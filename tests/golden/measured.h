@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "golden/explain/recover/effective.h"
 #include "tests/golden/multiplied.h"

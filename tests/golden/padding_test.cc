@@ -1,6 +1,9 @@
 // Rows that are zero because nobody fills them, and hold something else.
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "tests/golden/padding_case.h"
 #include "tests/golden/small_products.h"
 

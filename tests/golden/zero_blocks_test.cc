@@ -2,7 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "golden/explain/recover/blocks.h"
 #include "golden/explain/recover/degenerate_scales.h"
