@@ -87,6 +87,51 @@ TEST(MovedRuns, OfLongRowsAreOthersToName) {
   EXPECT_EQ(of(64, 16, [](Index r) { return r < 32 ? r + 32 : -1; }), Sentences{});
 }
 
+TEST(MovedRuns, ComeFromTheNearestPlace) {
+  const auto twice = [](Index first, Index second) {
+    const Tensor given = scales_of(64, 8);
+    const Tensor scales = rows_of(
+        given, [=](Index r) { return r >= second && r < second + 8 ? r - second + first : -1; });
+    Came came(scales,
+              rows_of(scales, [=](Index r) { return r >= 24 && r < 32 ? r - 24 + first : -1; }),
+              {"any", {}, {}}, "scales");
+    return sentences(came);
+  };
+  EXPECT_EQ(twice(0, 40), Sentences{"rows 24 to 31 of scales hold the rows 16 after them"});
+  EXPECT_EQ(twice(16, 56), Sentences{"rows 24 to 31 of scales hold the rows 8 before them"});
+  EXPECT_EQ(twice(8, 40), Sentences{"rows 24 to 31 of scales hold the rows 16 before them"})
+      << "of equals the first";
+}
+
+TEST(MovedRuns, BeginAndEndWithRowsThatDiffer) {
+  Tensor scales = scales_of(64, 4);
+  for (Index c = 0; c < 4; ++c) {
+    scales.as<std::uint8_t>()[47 * 4 + c] = scales.as<std::uint8_t>()[31 * 4 + c];
+    scales.as<std::uint8_t>()[60 * 4 + c] = scales.as<std::uint8_t>()[44 * 4 + c];
+  }
+  Came came(scales, rows_of(scales, [](Index r) { return r >= 48 && r < 60 ? r - 16 : -1; }),
+            {"any", {}, {}}, "scales");
+  EXPECT_EQ(sentences(came), Sentences{"rows 48 to 59 of scales hold the rows 16 before them"});
+}
+
+TEST(MovedRuns, AreLookedForInSomeThousandRows) {
+  const auto all_of = [](Index rows) {
+    return of(rows, 2, [rows](Index r) { return r < rows - 16 ? r + 16 : -1; });
+  };
+  EXPECT_EQ(all_of(8000), Sentences{"rows 0 to 7983 of scales hold the rows 16 after them"});
+  EXPECT_EQ(all_of(9000), Sentences{});
+}
+
+TEST(MovedRuns, MayHaveFourDistances) {
+  // The first 16 of every 32 rows lie 16, 17 and so on after.
+  const auto runs = [](Index count) {
+    return of(256, 8,
+              [count](Index r) { return r / 32 < count && r % 32 < 16 ? r + 16 + r / 32 : -1; });
+  };
+  EXPECT_EQ(runs(4).size(), 4u);
+  EXPECT_EQ(runs(5).size(), 0u);
+}
+
 TEST(MovedRuns, AtManyDistancesAreNoRuns) {
   EXPECT_EQ(
       of(160, 8, [](Index r) { return r / 32 == 4 ? r : r / 32 * 32 + (r + 3 + r / 32) % 32; }),

@@ -187,6 +187,23 @@ TEST(Moved, TilesAreOfSixteenColumnsAtLeast) {
   EXPECT_EQ(of_pieces(48, 48, 8, half), Sentences{});
 }
 
+TEST(Moved, RowsAreTwoAtLeast) {
+  EXPECT_EQ(of_rows(2, 8, [](Index r) { return 1 - r; }).size(), 2u);
+  EXPECT_EQ(of_pieces(1, 96, 32, [](Index, Index p) { return p == 1 ? 0 : p * 32; }), Sentences{});
+}
+
+TEST(Moved, TilesMayBeOfSixteenBytes) {
+  const Tensor all = filled<std::uint8_t>(Dtype::u8, {32, 64}, [](Index i) {
+    return static_cast<std::uint32_t>(i) * 2654435761u >> 24;
+  });
+  Came came(all, filled<std::uint8_t>(Dtype::u8, {32, 64}, [&](Index i) {
+              const bool moved = i / 64 < 8 && i % 64 / 16 == 1;
+              return all.as<std::uint8_t>()[moved ? i + 8 * 64 : i];
+            }));
+  EXPECT_EQ(sentences(came),
+            Sentences{"columns 16 to 31 of rows 0 to 7 of y hold the rows 8 after them"});
+}
+
 TEST(Moved, AFewTilesAmongManyDifferencesAreNone) {
   const Tensor all = counted({100, 64});
   const auto spoiled = [&](Index tiles) {

@@ -48,7 +48,9 @@ TEST(Stride, IsThatOfTheRowsThatCame) {
 }
 
 TEST(Stride, MayBeginLater) {
-  EXPECT_EQ(of(3, 9), "rows of y are written 9 elements apart rather than 8");
+  Came came = written(3, 9);
+  EXPECT_EQ(sentence_of(came), "rows of y are written 9 elements apart rather than 8");
+  EXPECT_EQ(came.output.left, 0);
 }
 
 TEST(Stride, IsNoneForRowsOneAfterTheOther) {
@@ -115,6 +117,11 @@ TEST(Stride, OfWholeRowsLeavesNoRowsBetween) {
   Came zeros = written(0, 24, 0);
   EXPECT_EQ(sentence_of(zeros), "rows of y are written 24 elements apart rather than 8")
       << "zeros are no row";
+  Came others = written(0, 24);
+  for (Index i = 0; i < 8; ++i)
+    others.actual.as<std::int32_t>()[19 * 8 + i] = -5 - static_cast<std::int32_t>(i);
+  EXPECT_EQ(sentence_of(others), "rows of y are written 24 elements apart rather than 8")
+      << "nor are values that nobody expects";
 }
 
 }  // namespace

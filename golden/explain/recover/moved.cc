@@ -17,11 +17,11 @@
 namespace mxo {
 namespace {
 
-constexpr std::size_t kLeastBytes = 16;  ///< of a piece whose bytes are taken as its name
-constexpr std::size_t kShort = 32;       ///< bytes of a piece
-constexpr Index kLeastShare = 50;        ///< of the differing elements, one in so many
-constexpr std::size_t kMostPlaces = 4;   ///< of one piece: tokens go to several experts
-constexpr Index kSegments[] = {128, 64, 32, 16};
+constexpr std::size_t kLeastBytes = 16;           ///< of a piece whose bytes are taken as its name
+constexpr std::size_t kShort = 32;                ///< bytes of a piece
+constexpr Index kLeastShare = 50;                 ///< of the differing elements, one in so many
+constexpr std::size_t kMostPlaces = 4;            ///< of one piece: tokens go to several experts
+constexpr Index kSegments[] = {128, 64, 32, 16};  ///< columns, kLeastBytes at least
 
 std::string_view piece(const Tensor& t, Index at, Index elements) {
   const std::size_t size = size_of(t.dtype());
@@ -214,7 +214,6 @@ std::vector<Claim> recover_stride(Output& output) {
   const Index start = at[0] - stride;
   if (stride <= output.columns || start < 0) return {};
   std::vector<std::uint8_t> placed(output.marks.size());
-  Index rows = 0;
   for (Index r = 0; r < output.owed; ++r) {
     const Index to = start + r * stride;
     if (to + output.columns > output.expected->elements()) break;
@@ -223,9 +222,8 @@ std::vector<Claim> recover_stride(Output& output) {
       return {};
     }
     std::fill_n(placed.begin() + to, output.columns, std::uint8_t{1});
-    ++rows;
   }
-  if (rows < 3 || (stride % output.columns == 0 && holds_rows(output, placed))) return {};
+  if (stride % output.columns == 0 && holds_rows(output, placed)) return {};
   Claim claim;
   claim.id = "rows.stride";
   claim.sentence = "rows of " + output.name + " are written " + std::to_string(stride) +
@@ -246,7 +244,6 @@ std::vector<Claim> recover_moved(Output& output) {
   }
   for (const Index width : kSegments) {
     if (output.left == 0 || width >= output.columns || output.columns % width != 0) continue;
-    if (static_cast<std::size_t>(width) * size < kLeastBytes) continue;
     for (Claim& c : claims_of(output, width)) claims.push_back(std::move(c));
   }
   return claims;
