@@ -115,6 +115,12 @@ TEST_F(MoeEntry, ParametersSayWhereWeightsMultiply) {
   }
 }
 
+TEST_F(MoeEntry, GatesAloneHaveHalfTheColumns) {
+  add("w1", Dtype::bf16, {2, 128, 256});
+  add("w1.bias", Dtype::bf16, {2, 128});
+  EXPECT_EQ(said({{"halves", "gate_only"}}), "");
+}
+
 TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
   const auto made = [&](const Values& values) {
     EXPECT_EQ(said(values), "");
@@ -144,6 +150,8 @@ TEST_F(MoeEntry, OutputsFollowFromTheInputs) {
   };
   EXPECT_EQ(count("grouped_matmul_wgrad "), 4) << "of both products, of experts and shared";
   EXPECT_EQ(count("column_sum "), 3) << "of every bias";
+  EXPECT_TRUE(says("grouped_matmul_wgrad", {{"sum", "fma_chain"}}, ", fma_chain -> "));
+  EXPECT_EQ(said(), "");
   EXPECT_EQ(count("router_gradients "), 2) << "of x and of the router";
   const auto activations = [&](const Values& values) {
     EXPECT_EQ(said(values), "");
@@ -171,6 +179,10 @@ TEST_F(MoeEntry, RefusesShapesAndRanksThatDoNotFit) {
             "moe_layer: w1: found bf16 [3, 256, 256], needs [2, 256, 256]");
   EXPECT_EQ(refused("w2", {2, 255, 128}),
             "moe_layer: w2: found bf16 [2, 255, 128], needs [2, 256, 128]");
+  EXPECT_EQ(refused("w2", {3, 256, 128}),
+            "moe_layer: w2: found bf16 [3, 256, 128], needs [2, 256, 128]");
+  EXPECT_EQ(refused("w1.bias", {3, 256}),
+            "moe_layer: w1.bias: found bf16 [3, 256], needs [2, 256]");
   EXPECT_EQ(refused("w1.bias", {2, 255}),
             "moe_layer: w1.bias: found bf16 [2, 255], needs [2, 256]");
   EXPECT_EQ(refused("w2.bias", {3, 256}),
