@@ -81,7 +81,7 @@ TEST(ApproximateUnit, ReciprocalsEndWhereTheRangeDoes) {
   EXPECT_EQ(bits(rcp_approx(INFINITY)), 0u);
 }
 
-TEST(ApproximateUnit, RootsOfWhatHasNoneAreNanOrTheirOwn) {
+TEST(ApproximateUnit, RootsAtTheEndsAreNanZeroInfinity) {
   for (const float zero : {0.0f, 0x1p-127f}) {
     EXPECT_EQ(bits(rsqrt_approx_ftz(zero)), 0x7F800000u);
     EXPECT_EQ(bits(rsqrt_approx_ftz(-zero)), 0xFF800000u);

@@ -32,7 +32,7 @@ TEST(Sigmoid, IsAHalfAtZeroAndReachesBothEnds) {
   EXPECT_TRUE(std::isnan(sigmoid_rn(NAN)));
 }
 
-TEST(Exp, FarBeyondTheBoundsIsZeroInfinityOrOne) {
+TEST(Exp, FarBeyondTheBoundsAreZeroInfinityOne) {
   for (const float far : {1000.0f, 1e30f, INFINITY}) {
     EXPECT_EQ(exp_rn(far), INFINITY) << far;
     EXPECT_EQ(exp_rn(-far), 0.0f) << far;
@@ -48,7 +48,7 @@ TEST(Exp, EveryNanGivesTheCanonicalOne) {
   }
 }
 
-TEST(Exp, PowersOfTheTableHoldToAHundredBits) {
+TEST(Exp, TableOfPowersHoldsToAHundredBits) {
   mpfr_t power;
   mpfr_init2(power, 200);
   for (int j = 0; j < 32; ++j) {
@@ -116,7 +116,7 @@ TEST(Exp, FloatsBesideTheBoundsAreCorrectlyRounded) {
   }
 }
 
-TEST(Sigmoid, FloatsWhoseValueAllButTiesAreCorrectlyRounded) {
+TEST(Sigmoid, FloatsThatAllButTieAreCorrectlyRounded) {
   // 1/2 + x/4 - x^3/48: of an odd x in steps of 2^-23 all but the middle of two floats.
   for (int k = 1; k < 600; k += 2) {
     const auto word = bit_cast<std::uint32_t>(static_cast<float>(k) * 0x1p-23f);

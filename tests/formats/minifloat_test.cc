@@ -27,7 +27,7 @@ TEST(Minifloat, DecodesTheExtremesOfEveryFormat) {
   EXPECT_EQ(decode(F16{0x0001}), 0x1p-24f);
 }
 
-TEST(Minifloat, HoldsOneByteOrTwoAndStartsAtZero) {
+TEST(Minifloat, HoldsOneByteOrTwoFromZero) {
   EXPECT_EQ(sizeof(E4M3), 1u);
   EXPECT_EQ(sizeof(E5M2Fnuz), 1u);
   EXPECT_EQ(sizeof(F16), 2u);

@@ -11,7 +11,7 @@ namespace {
 
 float of(std::uint32_t word) { return bit_cast<float>(word); }
 
-TEST(MxBlock, AmaxIsOfMagnitudesAndOfNanWhereItCounts) {
+TEST(MxBlock, AmaxTakesMagnitudesAndNanWhereItCounts) {
   for (const NanRule nan : {NanRule::propagate, NanRule::ignore}) {
     EXPECT_EQ(join_amax(0, -2.0f, nan), 0x40000000u);
     EXPECT_EQ(join_amax(0x40000000, 1.0f, nan), 0x40000000u);

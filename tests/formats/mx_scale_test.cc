@@ -11,7 +11,7 @@ namespace {
 
 float of(std::uint32_t word) { return bit_cast<float>(word); }
 
-TEST(E8M0, CodesArePowersOfTwoButForTheNan) {
+TEST(E8M0, CodesArePowersOfTwoExceptTheNan) {
   EXPECT_EQ(E8M0{}.bits, 127);
   EXPECT_EQ(decode(E8M0{127}), 1.0f);
   EXPECT_EQ(decode(E8M0{0}), 0x1p-127f);
@@ -99,7 +99,7 @@ TEST(SharedScale, CeilRoundsEveryFractionUp) {
   EXPECT_EQ(scale_of(0x1p-149f, ScaleMode::ceil), 0);
 }
 
-TEST(SharedScale, EvenRoundsHalfUpToTheBitsOfTheElement) {
+TEST(SharedScale, EvenRoundsHalfUpToTheElementsBits) {
   // e4m3 keeps three bits: from 1 + 15/16 on the amax is the next power of two.
   EXPECT_EQ(scale_of(256.0f * 1.9375f, ScaleMode::even), 128);
   EXPECT_EQ(scale_of(of(0x43F7FFFF), ScaleMode::even), 127);
@@ -159,7 +159,7 @@ TEST(SharedScale, NanAndInfinityAreAsTheProfileSays) {
   EXPECT_EQ(at(INFINITY, {.infinity = InfinityRule::flush}), 0xFF);
 }
 
-TEST(SharedScale, FloorByAProductRoundsBesideTwoToMinus118) {
+TEST(SharedScale, FloorByAProductRoundsAmaxItself) {
   constexpr float kBelow = 0x1.fffffep-119f;  // its product by 2^-8 rounds up to 2^-126
   EXPECT_EQ(scale_of(kBelow, ScaleMode::floor, {.floor = FloorRule::exponent_field}), 0);
   EXPECT_EQ(scale_of(kBelow, ScaleMode::floor, {.floor = FloorRule::multiply}), 1);
@@ -172,7 +172,7 @@ TEST(SharedScale, FloorByAProductRoundsBesideTwoToMinus118) {
   EXPECT_EQ(scale_of(257.0f, ScaleMode::ceil, {.floor = FloorRule::multiply}), 128);
 }
 
-TEST(SharedScale, SubnormalQuotientsGoUpToTheLeastNormalWhereAsked) {
+TEST(SharedScale, SubnormalQuotientsBecomeTheLeastNormalWhereAsked) {
   const ScaleProfile always{.descale = Descale::division, .up = SubnormalUp::always};
   const ScaleProfile exact{.descale = Descale::division};
   for (const ScaleMode mode : {ScaleMode::rceil, ScaleMode::ceil}) {

@@ -39,7 +39,7 @@ TEST(ScaleExponent, NormalisedSplitsSubnormalsToo) {
   expect(0x1.fffffep+127f, 127, 0x7FFFFF);
 }
 
-TEST(ScaleExponent, FloorOfTheLogarithmTurnsWhereItsFloatDoes) {
+TEST(ScaleExponent, FloorOfALogarithmTurnsWithItsFloat) {
   for (int exponent = -126; exponent <= 127; ++exponent) {
     const std::uint32_t power = static_cast<std::uint32_t>(exponent + 127) << 23;
     EXPECT_EQ(floor_log2_f32(of(power)), exponent);
@@ -75,7 +75,7 @@ TEST(ScaleExponent, FloorOfTheQuotientIsZeroForZero) {
   EXPECT_EQ(scale_exponent<kE4M3Fnuz>(239.0f, rule), -1);
 }
 
-TEST(ScaleExponent, NearestOfTheQuotientTurnsAtTheRootOfTwo) {
+TEST(ScaleExponent, NearestExponentTurnsAtTheRootOfTwo) {
   constexpr auto rule = ExponentRule::nearest_quotient;
   EXPECT_EQ(scale_exponent<kE4M3>(0.0f, rule), -127);
   const float below = of(0x3FB504F3);  // the root lies between this and the next float
@@ -92,7 +92,7 @@ TEST(ScaleExponent, NearestOfTheQuotientTurnsAtTheRootOfTwo) {
   EXPECT_EQ(scale_exponent<kE5M2>(57344.0f * 0.625f, rule), -1);
 }
 
-TEST(ScaleExponent, OfAmaxItselfLessTheLargestExponentOrNot) {
+TEST(ScaleExponent, OfAmaxLessTheLargestExponentOrNot) {
   EXPECT_EQ(scale_exponent<kE4M3>(0.0f, ExponentRule::floor_amax), -127);
   EXPECT_EQ(scale_exponent<kE4M3>(0.0f, ExponentRule::floor_log2), -127);
   EXPECT_EQ(scale_exponent<kE4M3>(3.0f, ExponentRule::floor_amax), 1);

@@ -14,7 +14,7 @@ TEST(ScaleProfile, EqualsItselfAlone) {
   EXPECT_FALSE(kTransformerEngine == kTorchaoCuda);
 }
 
-TEST(ScaleProfile, StacksGiveABlockWithNanTheByteTheySay) {
+TEST(ScaleProfile, BlockWithNanHasTheStacksByte) {
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kJaxMx).bits, 0);
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::floor, kFlashinferMx).bits, 0x7F);
   EXPECT_EQ(shared_scale<kE4M3>(quiet_nan(), ScaleMode::rceil, kTorchao).bits, 0xFF);

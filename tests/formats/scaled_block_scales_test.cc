@@ -54,7 +54,7 @@ TEST(F32Scale, QuotientsAreTakenAsNamed) {
   EXPECT_GT(differ_of_d, 0);
 }
 
-TEST(F32Scale, LargestValueIsTheFormatsOrTheRulesOfFnuz) {
+TEST(F32Scale, LargestValueIsTheFormatsOrTheRules) {
   F32ScaleRule rule = plain(Quotient::max_over_amax);
   EXPECT_EQ(f32_scale<kE4M3>(1.0f, rule, kInputMax).factor, 448.0f);
   EXPECT_EQ(f32_scale<kE5M2>(1.0f, rule, kInputMax).factor, 57344.0f);
@@ -112,7 +112,7 @@ TEST(F32Scale, AmaxIsLoweredToItsBound) {
   EXPECT_EQ(scale_of(0.0f, widened).factor, 0x1.cp68f);
 }
 
-TEST(F32Scale, ZerosAndInfinitiesAreScaledByOneWhereAsked) {
+TEST(F32Scale, ZerosAndInfinitiesHaveScaleOneWhereAsked) {
   for (const Quotient quotient : kMultipliers) {
     F32ScaleRule rule = plain(quotient);
     expect(0.0f, rule, INFINITY, 0.0f);
@@ -158,7 +158,7 @@ TEST(F32Scale, MultipliersBeyondTheRangeAreLowered) {
   expect(kSmall, rule, of(0x7F7FFFFF), 1.0f / of(0x7F7FFFFF));
 }
 
-TEST(F32Scale, DivisorsHaveALeastOneBeforeOrAfterThePower) {
+TEST(F32Scale, DivisorsHaveALeastBeforeOrAfterPowers) {
   constexpr float kLeast = 1.0f / (512.0f * 448.0f);
   F32ScaleRule rule = plain(Quotient::amax_over_max);
   rule.power_of_2 = PowerOfTwo::up;
@@ -174,7 +174,7 @@ TEST(F32Scale, DivisorsHaveALeastOneBeforeOrAfterThePower) {
   EXPECT_EQ(scale_of(4480.0f, rule).stored, 10.0f);
 }
 
-TEST(F32Scale, PowersOfTwoHaveAFloorOfTheirOwn) {
+TEST(F32Scale, PowersOfTwoHaveTheirOwnFloor) {
   F32ScaleRule rule = plain(Quotient::amax_over_max);
   rule.power_floor = 3.0;
   EXPECT_EQ(scale_of(448.0f, rule).stored, 1.0f);  // no power was asked for
@@ -183,7 +183,7 @@ TEST(F32Scale, PowersOfTwoHaveAFloorOfTheirOwn) {
   EXPECT_EQ(scale_of(448.0f * 5.0f, rule).stored, 8.0f);
 }
 
-TEST(F32Scale, NanMakesTheScaleNanUnlessItIsClamped) {
+TEST(F32Scale, NanMakesTheScaleNanUnlessClamped) {
   for (const Quotient quotient : {Quotient::max_over_amax_f64, Quotient::max_div_full_amax,
                                   Quotient::amax_over_max, Quotient::max_times_reciprocal}) {
     F32ScaleRule rule = plain(quotient);
@@ -198,7 +198,7 @@ TEST(F32Scale, NanMakesTheScaleNanUnlessItIsClamped) {
          0x1p127f);
 }
 
-TEST(F32Scale, FactorsOfTheirOwnArePairsOfTheSameAmax) {
+TEST(F32Scale, OwnFactorsComeOfTheSameAmax) {
   F32ScaleRule rule = plain(Quotient::amax_over_max);
   int differ = 0;
   for (float amax = 1.0f; amax < 40.0f; amax += 0.37f) {

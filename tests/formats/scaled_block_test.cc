@@ -86,7 +86,7 @@ float up_log2_by_mpfr(float x) {
   return std::ldexp(1.0f, static_cast<int>(std::ceil(rounded)));
 }
 
-TEST(PowerOfTwo, UpByALogarithmTurnsWhereItsFloatDoes) {
+TEST(PowerOfTwo, UpByALogarithmTurnsWithItsFloat) {
   for (int exponent = -126; exponent < 127; ++exponent) {
     const float power = std::ldexp(1.0f, exponent);
     const std::uint32_t steps = steps_lost_by_log2(exponent) + 2;
@@ -179,7 +179,7 @@ TEST(ScaledBlock, ProductsToSixteenBitsAreRoundedOnce) {
   }
 }
 
-TEST(ScaledBlock, ProductBelowItsFloatRoundsToTheOddOne) {
+TEST(ScaledBlock, ProductBelowItsFloatRoundsToOdd) {
   // 1.125 (1 + 87382 2^-23) lies 6 / 8 of a float above the middle of 3F91 and 3F92.
   EXPECT_EQ(dequantize_element<BF16>(E4M3{0x39}, of(bits(1.0f) + 87382)).bits, 0x3F92);
 }
