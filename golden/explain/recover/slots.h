@@ -19,8 +19,8 @@ NamedTensors combined(Backend& backend, Call call);
 /// Hypotheses that follow from what every slot of the tokens that fail weighed.
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                         std::vector<Hypothesis>& list);
-/// The hypothesis that in every token that fails one slot brought the row of another, where there is
-/// one row for each that gives its sum.
+/// The hypothesis that in every token that fails one slot brought the row of another, where there
+/// is one row for each that gives its sum.
 void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                             std::vector<Hypothesis>& list);
 
