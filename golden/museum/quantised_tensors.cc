@@ -165,8 +165,8 @@ constexpr Exhibit kExhibits[] = {
     {51, "one side only", "lanes reversed", "order.reversed_32", "", kOp, rows_to_quantize, lanes},
     {51, "one side only", "last block zero", "never_written.zero", "columns 224 to 255", kOp,
      rows_to_quantize, last_block_zero},
-    {51, "one side only", "rows shifted by one", "rows.shifted", "the row before", kOp,
-     rows_to_quantize, rows_shifted},
+    {51, "one side only", "rows shifted by one", "rows.shifted", "1 before", kOp, rows_to_quantize,
+     rows_shifted},
     {51, "one side only", "one bit", "bit.flipped", "bit 3", kOp, rows_to_quantize, one_bit},
 };
 

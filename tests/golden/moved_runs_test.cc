@@ -59,11 +59,11 @@ TEST(MovedRuns, AreNamedByTheirDistance) {
             Sentences{"rows 0 to 31 of scales hold the rows 32 after them"});
 }
 
-TEST(MovedRuns, OfOneRowAreNamedWithoutNumber) {
+TEST(MovedRuns, OfOneRowAreSaidOfTheRow) {
   EXPECT_EQ(of(64, 15, [](Index r) { return r == 40 ? 41 : -1; }),
-            Sentences{"row 40 of scales holds the row after it"});
+            Sentences{"row 40 of scales holds the row 1 after it"});
   EXPECT_EQ(of(64, 3, [](Index r) { return r > 9 ? r - 1 : -1; }),
-            Sentences{"rows 10 to 63 of scales each hold the row before"});
+            Sentences{"rows 10 to 63 of scales each hold the row 1 before"});
 }
 
 TEST(MovedRuns, ThatChangePlacesAreTwo) {

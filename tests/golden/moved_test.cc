@@ -60,9 +60,9 @@ TEST(Moved, RowsAreNamedByTheirDistance) {
   EXPECT_EQ(of_rows(64, 8, [](Index r) { return r == 3 ? 9 : r; }),
             Sentences{"row 3 of y holds the row 6 after it"});
   EXPECT_EQ(of_rows(64, 8, [](Index r) { return r == 3 ? 4 : r; }),
-            Sentences{"row 3 of y holds the row after it"});
+            Sentences{"row 3 of y holds the row 1 after it"});
   EXPECT_EQ(of_rows(64, 8, [](Index r) { return r > 9 ? r - 1 : r; }),
-            Sentences{"rows 10 to 63 of y each hold the row before"});
+            Sentences{"rows 10 to 63 of y each hold the row 1 before"});
 }
 
 TEST(Moved, RowsFromOnePlaceAreRepeated) {

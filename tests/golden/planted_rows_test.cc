@@ -40,7 +40,7 @@ TEST(PlantedRows, MoveNoEndForRowsOfOneGroup) {
     std::memmove(row_of(y, 65), row_of(y, 64), 30 * row_bytes(y));
   });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
-  EXPECT_EQ(e.sentence(), "explained: rows 65 to 94 of y each hold the row before");
+  EXPECT_EQ(e.sentence(), "explained: rows 65 to 94 of y each hold the row 1 before");
 }
 
 }  // namespace

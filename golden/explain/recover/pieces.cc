@@ -34,11 +34,10 @@ std::string distance_in_words(const Output& output, Index by, const Place& place
   if (far % output.columns != 0)
     return hold + "what is expected " + std::to_string(far) + " elements " + side;
   const Index rows = far / output.columns;
-  if (rows == 1)
-    return place.one() ? hold + "the row " + side + " it"
-                       : " each hold the row " + std::string(side);
-  return hold + (place.one() ? "the row " : "the rows ") + std::to_string(rows) + " " + side +
-         (place.one() ? " it" : " them");
+  const std::string distance = std::to_string(rows) + " " + side;
+  if (place.one()) return hold + "the row " + distance + " it";
+  return rows == 1 ? " each" + hold + "the row " + distance
+                   : hold + "the rows " + distance + " them";
 }
 
 }  // namespace mxo
