@@ -2,10 +2,11 @@
 #include "formats/scale_exponent.h"
 
 #include <gtest/gtest.h>
-#include <mpfr.h>
 
 #include <cmath>
 #include <cstdint>
+
+#include "tests/support/by_mpfr.h"
 
 namespace mxo {
 namespace {
@@ -14,13 +15,7 @@ float of(std::uint32_t word) { return bit_cast<float>(word); }
 
 /// floor(log2 x) with the logarithm rounded to f32, through 200 bits.
 int floor_log2_by_mpfr(float x) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_flt(t, x, MPFR_RNDN);
-  mpfr_log2(t, t, MPFR_RNDN);
-  const float rounded = mpfr_get_flt(t, MPFR_RNDN);
-  mpfr_clear(t);
-  return static_cast<int>(std::floor(rounded));
+  return static_cast<int>(std::floor(test::by_mpfr(x, mpfr_log2)));
 }
 
 TEST(ScaleExponent, NormalisedSplitsSubnormalsToo) {

@@ -2,11 +2,12 @@
 #include "formats/scaled_block.h"
 
 #include <gtest/gtest.h>
-#include <mpfr.h>
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "tests/support/by_mpfr.h"
 
 namespace mxo {
 namespace {
@@ -77,13 +78,7 @@ TEST(PowerOfTwo, ClampedKeepsTheFieldOfANormal) {
 
 /// exp2(ceil(log2 x)) with the logarithm rounded to f32, through 200 bits.
 float up_log2_by_mpfr(float x) {
-  mpfr_t t;
-  mpfr_init2(t, 200);
-  mpfr_set_flt(t, x, MPFR_RNDN);
-  mpfr_log2(t, t, MPFR_RNDN);
-  const float rounded = mpfr_get_flt(t, MPFR_RNDN);
-  mpfr_clear(t);
-  return std::ldexp(1.0f, static_cast<int>(std::ceil(rounded)));
+  return std::ldexp(1.0f, static_cast<int>(std::ceil(test::by_mpfr(x, mpfr_log2))));
 }
 
 TEST(PowerOfTwo, UpByALogarithmTurnsWithItsFloat) {
