@@ -3,66 +3,21 @@
 
 #include <limits>
 
-#include "golden/explain/recover/scales.h"
-#include "tests/golden/came.h"
-#include "tests/golden/small_products.h"
+#include "tests/golden/rows_made.h"
 
 namespace mxo {
 namespace {
 
-struct Made {
-  Index source;  ///< row of x
-  Index expert;
-};
-
-Index group_of(const Product& p, Index row) {
-  Index g = 0;
-  while (row >= p.end(g)) ++g;
-  return g;
-}
-
-/// y of `call` where row r is made as made(r, its group) says.
-template <typename From>
-Tensor made_of(const Call& call, const From& made) {
-  const Product p = *product_of(call);
-  Tensor y(Dtype::f32, {p.a_lines, p.n});
-  for (Index r = 0; r < p.a_lines; ++r) {
-    const Made m = made(r, group_of(p, r));
-    const std::vector<double> x = p.line_a(0, m.source);
-    for (Index j = 0; j < p.n; ++j) {
-      const std::vector<double> w = p.line_b(m.expert, j);
-      double sum = 0.0;
-      for (std::size_t d = 0; d < x.size(); ++d) sum += x[d] * w[d];
-      y.as<float>()[r * p.n + j] = static_cast<float>(sum);
-    }
-  }
-  return y;
-}
-
 using List = std::vector<Hypothesis>;
-
-List found(const Call& call, Tensor actual, const std::string& name = "y") {
-  Came came(sums_of(*product_of(call)), std::move(actual), call, name);
-  List list;
-  add_measured_rows(call, came.output, list);
-  return list;
-}
-
-std::string words(const List& list) {
-  std::string text;
-  for (const Hypothesis& h : list) {
-    EXPECT_EQ(h.stage, Stage::input);
-    text += h.name + ": " + h.phrase + "\n";
-  }
-  return text;
-}
 
 Call three() { return forward_call({6, 12, 18}, 12, 32); }
 
 /// What is said where row r is multiplied by the weights of expert(r, its group).
 template <typename Expert>
 std::string by_experts(const Expert& expert, const Call& call = three()) {
-  return words(found(call, made_of(call, [&](Index r, Index g) { return Made{r, expert(r, g)}; })));
+  return in_lines(measured_rows(call, made_of(call, [&](Index r, Index g) {
+                                  return Made{r, expert(r, g)};
+                                })));
 }
 
 TEST(Experts, OfOneGroupIsAnother) {
@@ -102,9 +57,9 @@ TEST(Experts, AreExchangedInCodesAndScales) {
   for (const bool one_scale : {false, true}) {
     Call call = three();
     if (one_scale) call.replace("w.scales", some_scales({1}, 9));
-    const List list = found(call, made_of(call, [](Index r, Index g) {
-                              return Made{r, g == 1 ? 2 : g == 2 ? 1 : 0};
-                            }));
+    const List list = measured_rows(call, made_of(call, [](Index r, Index g) {
+                                      return Made{r, g == 1 ? 2 : g == 2 ? 1 : 0};
+                                    }));
     ASSERT_EQ(list.size(), 1u);
     EXPECT_TRUE(list[0].local);
     Call altered = call;
@@ -122,9 +77,9 @@ TEST(Experts, AreExchangedInCodesAndScales) {
 /// Sentence of ends that moved, and the ends it gives.
 template <typename Expert>
 std::pair<std::string, std::vector<Index>> ends(const Expert& expert, const Call& call = three()) {
-  const List list = found(call, made_of(call, [&](Index r, Index g) {
-                            return Made{r, expert(r, g)};
-                          }));
+  const List list = measured_rows(call, made_of(call, [&](Index r, Index g) {
+                                    return Made{r, expert(r, g)};
+                                  }));
   if (list.empty() || list[0].name != "group_ends=moved") return {"", {}};
   EXPECT_EQ(list.size(), 2u);
   EXPECT_EQ(list[1].name, "w=other_expert");
@@ -178,7 +133,7 @@ TEST(Ends, AreFoundToTheRowWhereManyFail) {
   Tensor y = made_of(call, [](Index r, Index g) { return Made{r, r >= 38 && r < 100 ? 1 : g}; });
   for (Index i = 0; i < 38 * 6; ++i) y.as<float>()[i] += 1000.0f;
   for (Index i = 100 * 6; i < 220 * 6; ++i) y.as<float>()[i] += 1000.0f;
-  const List list = found(call, y);
+  const List list = measured_rows(call, y);
   ASSERT_FALSE(list.empty());
   EXPECT_EQ(list[0].phrase, "group 0 ends at row 38 rather than 100");
 }
@@ -202,9 +157,9 @@ TEST(Experts, AreTheOneThatMostRowsShow) {
 
 /// Rows [first, last) made of the rows `by` on.
 List shifted(const Call& call, Index first, Index last, Index by) {
-  return found(call, made_of(call, [&](Index r, Index g) {
-                 return Made{r >= first && r < last ? r + by : r, g};
-               }));
+  return measured_rows(call, made_of(call, [&](Index r, Index g) {
+                         return Made{r >= first && r < last ? r + by : r, g};
+                       }));
 }
 
 TEST(RowsOfX, AreThoseBeforeOrAfter) {
@@ -214,9 +169,9 @@ TEST(RowsOfX, AreThoseBeforeOrAfter) {
   for (const Index by : {-1, 1, -2, 2, -4, 4, -8, 8, -16, 16, -32, 32, -64, 64, -128, 128}) {
     const Index first = by < 0 ? -by : 0;
     const List list = shifted(call, first, first + 4, by);
-    EXPECT_EQ(words(list), "x=shifted: rows are made of the rows of x " +
-                               std::to_string(std::abs(by)) + (by < 0 ? " before" : " after") +
-                               " them\n");
+    EXPECT_EQ(in_lines(list), "x=shifted: rows are made of the rows of x " +
+                                  std::to_string(std::abs(by)) + (by < 0 ? " before" : " after") +
+                                  " them\n");
     ASSERT_EQ(list.size(), 1u);
     Call altered = call;
     ASSERT_TRUE(list[0].alter(altered));
@@ -238,7 +193,7 @@ TEST(RowsOfX, AreSoughtInTheFirstEightThatFail) {
     // The first rows that fail are made of nothing known.
     Tensor y = made_of(call, [&](Index r, Index g) { return Made{r >= right ? r - 1 : r, g}; });
     for (Index i = 6; i < right * 6; ++i) y.as<float>()[i] += 1000.0f;
-    return found(call, y).size();
+    return measured_rows(call, y).size();
   };
   EXPECT_EQ(from(7), 1u) << "the seventh and eighth that fail";
   EXPECT_EQ(from(8), 0u);
@@ -264,7 +219,7 @@ TEST(RowsOfX, NeedFourElementsThatDiffer) {
     for (Index i = 0; i < 72; ++i) {
       if (i % 6 >= n) y.as<float>()[i] = right.as<float>()[i];
     }
-    return found(call, y).size();
+    return measured_rows(call, y).size();
   };
   EXPECT_EQ(columns(3), 0u);
   EXPECT_EQ(columns(4), 1u);
@@ -278,14 +233,14 @@ TEST(RowsOfX, AreNumbersThatFit) {
       float& v = y.as<float>()[r * 6 + 5];
       v = add ? v + odd : odd;
     }
-    return found(call, y).size();
+    return measured_rows(call, y).size();
   };
   EXPECT_EQ(with(0.001f, true), 1u);
   EXPECT_EQ(with(20.0f, true), 0u);
   EXPECT_EQ(with(std::numeric_limits<float>::quiet_NaN(), false), 0u);
   EXPECT_EQ(with(std::numeric_limits<float>::infinity(), false), 0u);
   Tensor zeros(Dtype::f32, {12, 6});
-  EXPECT_EQ(found(call, zeros).size(), 0u);
+  EXPECT_EQ(measured_rows(call, zeros).size(), 0u);
 }
 
 TEST(Experts, AreLookedForInRowsSpreadOverTheOutput) {
@@ -293,7 +248,7 @@ TEST(Experts, AreLookedForInRowsSpreadOverTheOutput) {
   const Call call = forward_call({100, 110}, 6, 32);
   Tensor y = made_of(call, [](Index r, Index g) { return Made{r, g == 1 && r < 103 ? 0 : g}; });
   for (Index i = 0; i < 600; ++i) y.as<float>()[i] += 1000.0f;
-  const std::string text = words(found(call, y));
+  const std::string text = in_lines(measured_rows(call, y));
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "group_ends=moved: group 0 ends at row 103 rather than 100");
 }
@@ -301,10 +256,10 @@ TEST(Experts, AreLookedForInRowsSpreadOverTheOutput) {
 TEST(Experts, AreOfForwardProducts) {
   const Call call = three();
   const Tensor y = made_of(call, [](Index r, Index g) { return Made{r, (g + 1) % 3}; });
-  EXPECT_EQ(found(call, y).size(), 1u);
-  EXPECT_EQ(found(call, y, "z").size(), 0u);
+  EXPECT_EQ(measured_rows(call, y).size(), 1u);
+  EXPECT_EQ(measured_rows(call, y, "z").size(), 0u);
   const Call gradient = gradient_call({32, 64}, 8, 8);
-  EXPECT_EQ(found(gradient, Tensor(Dtype::f32, {2, 8, 8}), "y").size(), 0u);
+  EXPECT_EQ(measured_rows(gradient, Tensor(Dtype::f32, {2, 8, 8}), "y").size(), 0u);
 }
 
 }  // namespace
