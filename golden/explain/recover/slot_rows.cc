@@ -13,11 +13,11 @@
 namespace mxo {
 namespace {
 
-constexpr double kFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
-constexpr Index kMostTokens = 256;
-constexpr Index kMostTrials = 1 << 26;
-constexpr Index kLeastColumns = 16;
-constexpr std::size_t kSaid = 4;  ///< tokens that are said one by one
+constexpr double kRowFit = 0.0025;  ///< of an output that may be left: half a unit of bf16
+constexpr Index kMostFailing = 256;
+constexpr Index kMostRowTrials = 1 << 26;
+constexpr Index kLeastRowColumns = 16;
+constexpr std::size_t kSaidSingly = 4;  ///< tokens that are said one by one
 
 /// A slot of a token.
 struct Slot {
@@ -58,7 +58,7 @@ class SlotRows {
   std::vector<Slot> all_;
 };
 
-double weight_of(const Call& call, const Slot& s, Index slots) {
+double row_weight(const Call& call, const Slot& s, Index slots) {
   if (call.op != "combine" || !call.has(s.rank + "weights")) return 1.0;
   return static_cast<double>(call.input(s.rank + "weights").as<float>()[s.token * slots + s.slot]);
 }
@@ -82,17 +82,17 @@ std::optional<Replaced> replaced(const Call& call, const Output& o, const SlotRo
   std::optional<Replaced> found;
   for (Index s = 0; s < rows.slots(); ++s) {
     const Slot own{rank, token, s};
-    const double weight = weight_of(call, own, rows.slots());
+    const double weight = row_weight(call, own, rows.slots());
     if (weight == 0.0) continue;
     std::vector<double> rest = came;
     for (Index other = 0; other < rows.slots(); ++other) {
       if (other == s) continue;
       const Slot kept{rank, token, other};
-      const double w = weight_of(call, kept, rows.slots());
+      const double w = row_weight(call, kept, rows.slots());
       const BF16* row = rows.row(kept);
       for (std::size_t c = 0; c < n; ++c) rest[c] -= w * static_cast<double>(decode(row[c]));
     }
-    const double limit = kFit * kFit * static_cast<double>(n);
+    const double limit = kRowFit * kRowFit * static_cast<double>(n);
     for (const Slot& from : rows.all()) {
       const BF16* row = rows.row(from);
       double left = 0.0;
@@ -127,7 +127,7 @@ std::string in_words(const std::vector<Replaced>& list) {
                              r.from.token - r.slot.token == by;
                     });
   std::string text;
-  if (list.size() <= kSaid && !(near && list.size() > 1)) {
+  if (list.size() <= kSaidSingly && !(near && list.size() > 1)) {
     for (const Replaced& r : list) {
       text += (text.empty() ? "" : ", ") + in_words(r.slot, true) + " takes the row of " +
               in_words(r.from, r.from.rank != r.slot.rank);
@@ -158,12 +158,12 @@ void add_measured_slot_rows(Backend& backend, const Call& call, const std::vecto
   Index tokens = 0;
   Index all = 0;
   for (const Output& o : outputs) {
-    if (o.expected->dtype() != Dtype::bf16 || o.columns < kLeastColumns) return;
+    if (o.expected->dtype() != Dtype::bf16 || o.columns < kLeastRowColumns) return;
     for (Index r = 0; r < o.owed; ++r) tokens += failing(o, r);
     all += o.rows;
   }
   const Index slots = slots_of(call);
-  if (tokens == 0 || tokens > kMostTokens || tokens * slots * all * slots > kMostTrials) return;
+  if (tokens == 0 || tokens > kMostFailing || tokens * slots * all * slots > kMostRowTrials) return;
   const SlotRows rows(backend, call);
   std::vector<Replaced> found;
   for (const Output& o : outputs) {
