@@ -84,7 +84,10 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   std::vector<Claim> claims = searched(std::move(list));
   if (extent == Extent::all) return claims;
   list.clear();
-  for (const Output& o : outputs) add_misread_parts(call, o, list);
+  for (const Output& o : outputs) {
+    add_misread_parts(call, o, list);
+    add_measured_lanes(call, o, list);
+  }
   for (Hypothesis& h : list) h.measured = true;
   add_stale_stages(call, list);
   for (std::vector<Hypothesis>* more : {&list, &of_lines}) {

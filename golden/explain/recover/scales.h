@@ -14,7 +14,10 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
 /// Hypotheses that parts of the depth of some lines were read from elsewhere, or without their
 /// signs, scales or values: dear, and last.
 void add_misread_parts(const Call& call, const Output& output, std::vector<Hypothesis>& list);
-/// The same of a dequantised tensor: the scale that every block shows.
+/// The hypothesis that codes of one side lie in another order along K, the same in every run of up
+/// to 128, where one lane each was taken: an order of fragments, lanes or bytes.
+void add_measured_lanes(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Hypotheses about a dequantised tensor: the scale that every block shows.
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Hypotheses that follow from which expert's weights and which row of x each row shows.
 void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list);
