@@ -1,8 +1,10 @@
 // Tokens to which one slot brought the row of another.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "golden/explain/explain.h"
@@ -25,7 +27,35 @@ struct At {
 struct Brought : SlotsWeighed {
   explicit Brought(bool gradient = false)
       : SlotsWeighed(kTokens, kSlots, kColumns, gradient), end(gradient ? "dy" : "y") {
+    begin();
+  }
+  /// The call, which tests may have changed, as it should come.
+  void begin() {
+    owed = came = run_call(*backend, call);
+    rows.clear();
     for (Index s = 0; s < kSlots; ++s) rows.push_back(rows_of_slot(*backend, call, s));
+  }
+  /// Writes edit(row) to the row that a slot brings.
+  template <typename Edit>
+  void edit_row(const At& at, const Edit& edit) {
+    for (Index p = 0; p < 2; ++p) {
+      const Tensor& given = call.input(rank(p) + end);
+      Tensor y = given;
+      for (Index r = 0; r < y.extent(0); ++r) {
+        const BF16* own = given.as<BF16>() + r * kColumns;
+        if (std::memcmp(own, row(at), kColumns * sizeof(BF16)) == 0)
+          edit(y.as<BF16>() + r * kColumns);
+      }
+      call.replace(rank(p) + end, std::move(y));
+    }
+    begin();
+  }
+  void weights_of(Index token, const std::vector<float>& given) {
+    Tensor w = weights(0);
+    for (Index s = 0; s < kSlots; ++s)
+      w.as<float>()[token * kSlots + s] = given[static_cast<std::size_t>(s)];
+    call.replace("rank0.weights", std::move(w));
+    begin();
   }
   const BF16* row(const At& at) const {
     return rows[static_cast<std::size_t>(at.slot)].at(rank(at.rank) + "out").as<BF16>() +
@@ -44,6 +74,15 @@ struct Brought : SlotsWeighed {
       altered.replace(rank(p) + end, std::move(y));
     }
     came = run_call(*backend, altered);
+  }
+  /// What is measured, whatever explain() makes of it.
+  std::string measured() {
+    std::vector<Output> all;
+    for (const auto& [name, tensor] : owed)
+      all.push_back(make_output(call, name, tensor, came.at(name)));
+    std::vector<Hypothesis> list;
+    add_measured_slot_rows(*backend, call, all, list);
+    return list.empty() ? "none" : list.front().phrase;
   }
   std::string said() { return explain(*backend, call, owed, came).sentence(); }
 
@@ -96,6 +135,126 @@ TEST(SlotRows, OfNoTokenAreNotNamed) {
   Scattered next(5);
   for (Index c = 0; c < kColumns; ++c) out.as<BF16>()[3 * kColumns + c] = encode<kBF16>(next());
   EXPECT_EQ(b.said().find("takes the row"), std::string::npos) << b.said();
+}
+
+TEST(SlotRows, OfTheFirstAndLastTokenAreNamed) {
+  Brought b;
+  b.bring({0, 0, 0}, {0, 7, 1});
+  EXPECT_EQ(b.said(), "explained: slot 0 of token 0 of rank0 takes the row of slot 1 of token 7");
+  Brought from;
+  from.bring({1, 23, 2}, {0, 0, 0});
+  EXPECT_EQ(from.measured(),
+            "slot 2 of token 23 of rank1 takes the row of slot 0 of token 0 of rank0");
+}
+
+TEST(SlotRows, AreNamedOneByOneUpToFour) {
+  const auto of = [](Index tokens) {
+    Brought b;
+    for (Index t = 0; t < tokens; ++t) b.bring({0, t, 1}, {0, 23 - t, 1});
+    return b.measured();
+  };
+  EXPECT_EQ(of(4),
+            "slot 1 of token 0 of rank0 takes the row of slot 1 of token 23, "
+            "slot 1 of token 1 of rank0 takes the row of slot 1 of token 22, "
+            "slot 1 of token 2 of rank0 takes the row of slot 1 of token 21, "
+            "slot 1 of token 3 of rank0 takes the row of slot 1 of token 20");
+  EXPECT_EQ(of(5), "a slot takes the row of another token, in tokens 0 to 4 of rank0");
+}
+
+TEST(SlotRows, AtOneDistanceAreOfTheSameSlotAndRank) {
+  const auto of = [](const At& to, const At& from, const At& other, const At& other_from) {
+    Brought b;
+    b.bring(to, from);
+    b.bring(other, other_from);
+    return b.measured();
+  };
+  EXPECT_EQ(of({0, 5, 1}, {0, 6, 1}, {0, 6, 1}, {0, 7, 1}),
+            "a slot takes the row of the token 1 after, in tokens 5 to 6 of rank0");
+  EXPECT_EQ(of({0, 5, 1}, {0, 6, 1}, {0, 8, 2}, {0, 9, 1}),
+            "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6, "
+            "slot 2 of token 8 of rank0 takes the row of slot 1 of token 9");
+  EXPECT_EQ(of({0, 5, 1}, {1, 6, 1}, {0, 8, 1}, {1, 9, 1}),
+            "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6 of rank1, "
+            "slot 1 of token 8 of rank0 takes the row of slot 1 of token 9 of rank1");
+  Brought one;
+  one.bring({0, 5, 1}, {0, 4, 1});
+  EXPECT_EQ(one.measured(), "slot 1 of token 5 of rank0 takes the row of slot 1 of token 4");
+}
+
+TEST(SlotRows, AreNoneWhereNothingFailsOrComesBack) {
+  Brought b;
+  EXPECT_EQ(b.measured(), "none");
+  b.bring({0, 5, 1}, {0, 9, 2});
+  b.call.op = "dispatch";
+  EXPECT_EQ(b.measured(), "none");
+}
+
+TEST(SlotRows, FitInEveryColumn) {
+  const auto with = [](Index first, Index last, float by) {
+    Brought b;
+    b.bring({0, 5, 1}, {0, 9, 2});
+    BF16* out = b.came.at("rank0.out").as<BF16>() + 5 * kColumns;
+    for (Index c = first; c < last; ++c) out[c] = encode<kBF16>(by * decode(out[c]));
+    return b.measured() != "none";
+  };
+  EXPECT_TRUE(with(0, kColumns, 1.0f));
+  EXPECT_FALSE(with(0, kColumns, 1.02f));
+  EXPECT_FALSE(with(0, 1, 2.0f));
+  EXPECT_FALSE(with(kColumns - 1, kColumns, 2.0f));
+}
+
+/// The next number.
+void step(BF16& value) { value.bits = static_cast<decltype(value.bits)>(value.bits + 1); }
+
+TEST(SlotRows, OfSlotsThatWeighNothingAreNotSought) {
+  Brought b;
+  b.weights_of(5, {0.0f, 0.75f, 0.5f});
+  const std::vector<BF16> own(b.row({0, 5, 1}), b.row({0, 5, 1}) + kColumns);
+  b.edit_row({0, 9, 2}, [&](BF16* row) {
+    std::copy(own.begin(), own.end(), row);
+    for (Index c = 0; c < 4; ++c) step(row[c]);
+  });
+  b.bring({0, 5, 1}, {0, 9, 2});
+  EXPECT_EQ(b.measured(), "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
+}
+
+TEST(SlotRows, AreNotToldByZeros) {
+  Brought b;
+  b.weights_of(5, {0.0f, 0.75f, 0.0f});
+  b.edit_row({0, 9, 2}, [](BF16* row) { std::fill_n(row, kColumns, BF16{}); });
+  b.bring({0, 5, 1}, {0, 9, 2});
+  EXPECT_EQ(b.measured(), "none");
+}
+
+TEST(SlotRows, MayBeOfTwoTokensThatAreAlike) {
+  const auto with = [](bool alike) {
+    Brought b;
+    const std::vector<BF16> other(b.row({0, 9, 2}), b.row({0, 9, 2}) + kColumns);
+    b.edit_row({1, 11, 0}, [&](BF16* row) {
+      std::copy(other.begin(), other.end(), row);
+      if (!alike) step(row[kColumns - 1]);
+    });
+    b.bring({0, 5, 1}, {0, 9, 2});
+    return b.measured();
+  };
+  EXPECT_EQ(with(true), "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
+  EXPECT_EQ(with(false), "none");
+}
+
+TEST(SlotRows, OfTwoSlotsAreNotNamed) {
+  Brought b;
+  b.weights_of(5, {0.5f, 0.75f, 0.75f});
+  const std::vector<BF16> other(b.row({0, 5, 2}), b.row({0, 5, 2}) + kColumns);
+  b.edit_row({0, 5, 1}, [&](BF16* row) { std::copy(other.begin(), other.end(), row); });
+  Tensor& out = b.came.at("rank0.out");
+  const BF16* first = b.row({0, 5, 0});
+  const BF16* new_row = b.row({0, 9, 2});
+  for (Index c = 0; c < kColumns; ++c) {
+    out.as<BF16>()[5 * kColumns + c] =
+        encode<kBF16>(0.5f * decode(first[c]) + 0.75f * decode(other[static_cast<std::size_t>(c)]) +
+                      0.75f * decode(new_row[c]));
+  }
+  EXPECT_EQ(b.measured(), "none") << "slot 1 or slot 2";
 }
 
 }  // namespace
