@@ -275,7 +275,9 @@ class Judge:
             test, said = self.link("\n".join(text), folder)
             if test is not None:
                 return test, set().union(*(which for _, _, which in chosen.values()))
-            errors = {int(n) - 1 for n in re.findall(r":(\d+):\d+: error", said)}
+            # What is wrong where a statement ends has no column.
+            errors = {int(n) - 1 for n in re.findall(r"\bswitched:(\d+)(?::\d+)?: error", said)
+                      or re.findall(r":(\d+):\d+: error", said)}
             faulty = {max((b for b in chosen if b <= e), default=-1) for e in errors} - {-1}
             if not faulty:
                 break

@@ -62,6 +62,9 @@ TEST(ExpertRows, FitWhereElementsThatVanishedSayNothing) {
   Tensor y = four_late(call);
   for (Index r = 4; r < 8; ++r) std::fill_n(y.as<float>() + r * 6, 2, 0.0f);
   EXPECT_EQ(measured_rows(call, y).size(), 1u);
+  Tensor turned = four_late(call);
+  for (Index r = 4; r < 8; ++r) turned.as<float>()[r * 6] *= -1.0f;
+  EXPECT_EQ(measured_rows(call, turned).size(), 1u) << "the first element has another sign";
 }
 
 TEST(ExpertRows, MayBeMadeOfRowsOfNobody) {

@@ -43,20 +43,23 @@ class Rows {
   /// Whether row `row` of the output is row `source` of x times expert `expert`.
   bool fits(Index row, Index source, Index expert, const std::vector<Index>& columns) {
     const std::vector<double> x = p_.line_a(group_of(source), source);
-    double noise = 0.0;
+    std::vector<double> came;
     double signal = 0.0;
     for (const Index c : columns) {
       const Element y = read_(out_.came(row * out_.columns + c));
       if (y.nan || y.infinite) return false;
-      const auto [at, fresh] = lines_.try_emplace({expert, c});
-      if (fresh) at->second = p_.line_b(expert, c);
-      const double model = dot(x, at->second);
-      noise += (y.value - model) * (y.value - model);
+      came.push_back(y.value);
       signal += y.value * y.value;
-      if (noise > 0.5 * signal && noise > 0.0 && signal > 0.0 && &c != &columns.front())
-        return false;
     }
-    return signal > 0.0 && std::sqrt(noise / signal) < kFit;
+    double noise = 0.0;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      const auto [at, fresh] = lines_.try_emplace({expert, columns[i]});
+      if (fresh) at->second = p_.line_b(expert, columns[i]);
+      const double off = came[i] - dot(x, at->second);
+      noise += off * off;
+      if (!(noise < kFit * kFit * signal)) return false;
+    }
+    return !columns.empty();
   }
 
   Index group_of(Index row) const {

@@ -122,10 +122,10 @@ std::string in_words(const Slot& s, bool with_rank) {
 std::string in_words(const std::vector<Replaced>& list) {
   const Replaced& first = list.front();
   const Index by = first.from.token - first.slot.token;
-  const bool near = by != 0 && std::all_of(list.begin(), list.end(), [&](const Replaced& r) {
-                      return r.from.rank == r.slot.rank && r.from.slot == r.slot.slot &&
-                             r.from.token - r.slot.token == by;
-                    });
+  const bool near = std::all_of(list.begin(), list.end(), [&](const Replaced& r) {
+    return r.from.rank == r.slot.rank && r.from.slot == r.slot.slot &&
+           r.from.token - r.slot.token == by;
+  });
   std::string text;
   if (list.size() <= kSaidSingly && !(near && list.size() > 1)) {
     for (const Replaced& r : list) {
