@@ -100,7 +100,8 @@ TEST(ElementWalks, ReadAVectorAsTheRowOfAll) {
 }
 
 TEST(ElementWalks, AddTheRowsOfAGroup) {
-  Tensor x(Dtype::f32, {70, 2}), each(Dtype::f32, {3, 2}), all(Dtype::f32, {2});
+  Tensor x(Dtype::f32, {70, 2}), each(Dtype::f32, {3, 2});
+  Tensor all(Dtype::f32, {2});
   const Tensor ends = ends_of({5, 5, 45}), none(Dtype::i32, {0});
   const auto rows = [&](const Operand& group_ends, const Result& sum, Index s) {
     const RowRange range = rows_of_sum({x.operand(), group_ends, sum}, s);

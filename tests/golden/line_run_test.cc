@@ -81,8 +81,8 @@ TEST(LineRun, OfWeightsIsOfOneExpert) {
   const Call call = forward_call({12, 16, 32, {6, 12}});
   /// Rows of the second expert as with w of `second`.
   const auto merged = [&](const From& first, const From& second) {
-    Tensor y = product_value(with_lines(call, kWeights, 1, first));
-    const Tensor other = product_value(with_lines(call, kWeights, 1, second));
+    Tensor y = multiplied(with_lines(call, kWeights, 1, first));
+    const Tensor other = multiplied(with_lines(call, kWeights, 1, second));
     std::copy_n(other.as<float>() + 6 * 16, 6 * 16, y.as<float>() + 6 * 16);
     return Lines(call, std::move(y)).first();
   };
@@ -96,7 +96,7 @@ TEST(LineRun, OfWeightsIsOfOneExpert) {
 TEST(LineRun, IsOfAGroupWithRows) {
   for (const Index first : {0, 1}) {
     const Call call = gradient_call({12, 16, 9, {first, 9}});
-    Tensor dw = product_value(with_lines(call, {"x.codes", "x.scales"}, 1, some(0, 13, 2)));
+    Tensor dw = multiplied(with_lines(call, {"x.codes", "x.scales"}, 1, some(0, 13, 2)));
     if (first == 0) std::fill_n(dw.as<float>(), 12 * 16, 7.0f);
     EXPECT_EQ(Lines(call, std::move(dw)).first(), "x=lines: the columns of x are those of 2 after");
   }
@@ -105,7 +105,7 @@ TEST(LineRun, IsOfAGroupWithRows) {
 TEST(LineRun, FitsWithinAHundredth) {
   const Call call = forward_call({});
   const auto times = [&](float by) {
-    Tensor y = product_value(with_lines(call, kRows, 0, some(0, 14, 1)));
+    Tensor y = multiplied(with_lines(call, kRows, 0, some(0, 14, 1)));
     for (Index i = 0; i < y.elements(); ++i) y.as<float>()[i] *= by;
     return Lines(call, std::move(y)).first();
   };
@@ -119,7 +119,7 @@ TEST(LineRun, DoesNotFitWhereNumbersAreNone) {
   const Call call = forward_call({24, 8, 64, {24}});
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    Tensor y = product_value(with_lines(call, kRows, 0, some(0, 19, 1)));
+    Tensor y = multiplied(with_lines(call, kRows, 0, some(0, 19, 1)));
     y.as<float>()[3 * 8 + 5] = bad;
     EXPECT_EQ(Lines(call, y).first(), after(1)) << "one of twenty";
     y.as<float>()[6 * 8 + 2] = bad;
@@ -137,7 +137,7 @@ TEST(LineRun, IsNotToldByZeros) {
 
 TEST(LineRun, LeavesOutWhatIsExplained) {
   const Call call = forward_call({});
-  Tensor y = product_value(with_lines(call, kRows, 0, some(0, 14, 1)));
+  Tensor y = multiplied(with_lines(call, kRows, 0, some(0, 14, 1)));
   for (Index r = 0; r < 16; ++r) y.as<float>()[r * 16 + 8] = 1000.0f;
   Lines lines(call, std::move(y));
   EXPECT_EQ(lines.first(), "none");
@@ -148,7 +148,7 @@ TEST(LineRun, LeavesOutWhatIsExplained) {
 /// What is found where rows moved, and these columns are wrong.
 std::string with_wrong_columns(Index n, const std::vector<Index>& wrong) {
   const Call call = forward_call({5, n, 32, {5}});
-  Tensor y = product_value(with_lines(call, kRows, 0, some(0, 3, 1)));
+  Tensor y = multiplied(with_lines(call, kRows, 0, some(0, 3, 1)));
   for (Index r = 0; r < 5; ++r) {
     for (const Index c : wrong) y.as<float>()[r * n + c] = 1000.0f;
   }
@@ -173,8 +173,8 @@ TEST(LineRun, LooksAtTwelveColumns) {
 
 TEST(LineRun, LooksAtTwelveRowsOfTheGroup) {
   const Call call = forward_call({50, 5, 32, {10, 50}});
-  Tensor y = product_value(call);
-  const Tensor moved = product_value(with_lines(call, kWeights, 1, some(0, 3, 1)));
+  Tensor y = multiplied(call);
+  const Tensor moved = multiplied(with_lines(call, kWeights, 1, some(0, 3, 1)));
   std::copy_n(moved.as<float>() + 50, 200, y.as<float>() + 50);
   const std::vector<Index> spread{10, 14, 18, 20, 24, 28, 30, 34, 38, 40, 44, 48};
   const Lines lines(call, with_wrong_rows(y, all_but(10, 50, spread)));

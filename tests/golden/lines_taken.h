@@ -10,32 +10,10 @@
 #include "golden/explain/product.h"
 #include "golden/explain/recover/scales.h"
 #include "tests/golden/came.h"
+#include "tests/golden/multiplied.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
-
-/// A number that looks random.
-inline std::uint64_t mixed(std::uint64_t i) {
-  i = (i + 1) * 0x9E3779B97F4A7C15;
-  i = (i ^ i >> 30) * 0xBF58476D1CE4E5B9;
-  i = (i ^ i >> 27) * 0x94D049BB133111EB;
-  return i ^ i >> 31;
-}
-
-/// e4m3 codes of both signs from 0.5 to 1.875.
-inline Tensor mixed_codes(std::vector<Index> shape, std::uint64_t seed) {
-  return filled<std::uint8_t>(Dtype::u8, std::move(shape), [seed](Index i) {
-    const std::uint64_t bits = mixed(seed << 32 | static_cast<std::uint64_t>(i));
-    return 0x30 | (bits & 0x0F) | (bits >> 8 & 0x80);
-  });
-}
-
-/// Scales from 1 to 9.
-inline Tensor mixed_scales(std::vector<Index> shape, std::uint64_t seed) {
-  return filled<float>(Dtype::f32, std::move(shape), [seed](Index i) {
-    const std::uint64_t bits = mixed(seed << 32 | static_cast<std::uint64_t>(i));
-    return 1.0 + static_cast<double>(bits % 8192) / 1024.0;
-  });
-}
 
 /// A forward product; scales of x and w are [lines, blocks of `block`], of none: no scales.
 struct Shape {
@@ -47,11 +25,6 @@ struct Shape {
   bool scaled = true;  ///< x, too
 };
 
-inline Tensor ends_of(const std::vector<Index>& ends) {
-  return filled<std::int32_t>(Dtype::i32, {static_cast<Index>(ends.size())},
-                              [&](Index g) { return ends[static_cast<std::size_t>(g)]; });
-}
-
 inline Call forward_call(const Shape& s) {
   Call call{"grouped_matmul", {}, {}};
   const auto groups = static_cast<Index>(s.ends.size());
@@ -60,7 +33,7 @@ inline Call forward_call(const Shape& s) {
   if (s.scaled) call.replace("x.scales", mixed_scales({s.rows, blocks}, 2));
   call.replace("w.codes", mixed_codes({groups, s.columns, s.depth}, 3));
   call.replace("w.scales", mixed_scales({groups, s.columns, blocks}, 4));
-  call.replace("group_ends", ends_of(s.ends));
+  call.replace("group_ends", ends_at(s.ends));
   return call;
 }
 
@@ -73,28 +46,8 @@ inline Call gradient_call(const Shape& s) {
   call.replace("dy.scales", mixed_scales({groups, s.rows}, 2));
   call.replace("x.codes", mixed_codes({s.depth, s.columns}, 3));
   call.replace("x.scales", mixed_scales({groups, s.columns}, 4));
-  call.replace("group_ends", ends_of(s.ends));
+  call.replace("group_ends", ends_at(s.ends));
   return call;
-}
-
-/// What the product is, in f32.
-inline Tensor product_value(const Call& call) {
-  const Product p = *product_of(call);
-  Tensor y(Dtype::f32, p.wgrad ? std::vector<Index>{p.groups(), p.a_lines, p.n}
-                               : std::vector<Index>{p.a_lines, p.n});
-  for (Index g = 0; g < p.groups(); ++g) {
-    std::vector<std::vector<double>> b;
-    for (Index j = 0; j < p.n; ++j) b.push_back(p.line_b(g, j));
-    for (Index i = p.first_line(g); i < p.last_line(g); ++i) {
-      const std::vector<double> a = p.line_a(g, i);
-      for (Index j = 0; j < p.n; ++j) {
-        double sum = 0.0;
-        for (std::size_t d = 0; d < a.size(); ++d) sum += a[d] * b[static_cast<std::size_t>(j)][d];
-        y.as<float>()[p.output_row(g, i) * p.n + j] = static_cast<float>(sum);
-      }
-    }
-  }
-  return y;
 }
 
 /// y with rows that no operands give.
@@ -132,9 +85,9 @@ inline bool same(const Tensor& a, const Tensor& b) {
 struct Lines {
   Call call;
   Came came;
-  Lines(const Call& given, const Call& taken) : Lines(given, product_value(taken)) {}
+  Lines(const Call& given, const Call& taken) : Lines(given, multiplied(taken)) {}
   Lines(const Call& given, Tensor actual)
-      : call(given), came(product_value(given), std::move(actual), given, output_of(given)) {}
+      : call(given), came(multiplied(given), std::move(actual), given, output_of(given)) {}
   static std::string output_of(const Call& call) { return product_of(call)->output; }
 
   std::vector<Hypothesis> found() const {
@@ -157,7 +110,7 @@ struct Lines {
 inline std::string words_of_rows(const Shape& shape, const From& from,
                                  const std::vector<Index>& wrong = {}) {
   const Call call = forward_call(shape);
-  Tensor y = product_value(with_lines(call, {"x.codes", "x.scales"}, 0, from));
+  Tensor y = multiplied(with_lines(call, {"x.codes", "x.scales"}, 0, from));
   return Lines(call, with_wrong_rows(std::move(y), wrong)).first();
 }
 

@@ -271,7 +271,7 @@ TEST(MisreadLimits, AreOfTheSumsOfAProduct) {
 
 /// A gradient of groups that have no rows.
 TEST(MisreadLimits, AreOfSomeDepth) {
-  const Call call = gradient_call({0, 0}, 32);
+  const Call call = mx_gradient_call({0, 0}, 32);
   const Tensor expected = sums(call);
   Tensor came = expected;
   std::fill_n(came.as<float>(), came.elements(), 1.0f);

@@ -53,7 +53,7 @@ inline Call mx_call(const PartShape& s = {}) {
 }
 
 /// The same of dy [rows, 12] and x [rows, n], along the rows of groups.
-inline Call gradient_call(const std::vector<std::int32_t>& ends, Index rows, Index n = 24) {
+inline Call mx_gradient_call(const std::vector<std::int32_t>& ends, Index rows, Index n = 24) {
   Call call{"grouped_matmul_wgrad", {}, {}};
   call.replace("dy.codes", random_codes({rows, 12}, 1));
   call.replace("dy.scales", random_bytes({ceil_div(rows, 32), 12}, 124, 6, 3));

@@ -123,7 +123,7 @@ TEST(MisreadParts, AreOfOtherCodesOrNoScales) {
 }
 
 TEST(MisreadParts, OfGradientsAreRowsOfGroups) {
-  const Call call = gradient_call({64, 64, 160}, 170);
+  const Call call = mx_gradient_call({64, 64, 160}, 170);
   const auto columns = [](Index width, Index by, bool every_block) {
     return [=](std::uint8_t* to, const std::uint8_t* given) {
       // Rows 32 to 63 of groups 0 and 2, codes or one scale for each.

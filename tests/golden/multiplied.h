@@ -10,6 +10,7 @@
 #include "formats/minifloat.h"
 #include "golden/explain/product.h"
 #include "tests/golden/came.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 
@@ -61,16 +62,14 @@ inline Tensor mixed_scales(std::vector<Index> shape, std::uint32_t seed) {
 }
 
 /// x [rows, 32 blocks] by w [groups, n, 32 blocks] with a scale for each 32 of K.
-inline Call product_call(const std::vector<std::int32_t>& ends, Index n, Index blocks) {
+inline Call product_call(const std::vector<Index>& ends, Index n, Index blocks) {
   const auto groups = static_cast<Index>(ends.size());
   Call call{"grouped_matmul", {}, {}};
   call.replace("x.codes", mixed_codes({ends.back(), 32 * blocks}, 1));
   call.replace("x.scales", mixed_scales({ends.back(), blocks}, 2));
   call.replace("w.codes", mixed_codes({groups, n, 32 * blocks}, 3));
   call.replace("w.scales", mixed_scales({groups, n, blocks}, 4));
-  call.replace("group_ends", filled<std::int32_t>(Dtype::i32, {groups}, [&](Index g) {
-                 return ends[static_cast<std::size_t>(g)];
-               }));
+  call.replace("group_ends", ends_at(ends));
   return call;
 }
 

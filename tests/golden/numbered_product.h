@@ -22,7 +22,7 @@ inline Call numbered_product(Index rows, Index n, Index k = 2) {
   };
   call.replace("x", numbered({rows, k}, rows));
   call.replace("w", numbered({1, n, k}, n));
-  call.replace("group_ends", ends_at({static_cast<std::int32_t>(rows)}));
+  call.replace("group_ends", ends_at({rows}));
   return call;
 }
 

@@ -52,7 +52,7 @@ inline Call scaled(Index k, const Tensor& of_x, const Tensor& of_w) {
   }
   call.replace("x.scales", of_x);
   call.replace("w.scales", of_w);
-  call.replace("group_ends", ends_at({static_cast<std::int32_t>(of_x.extent(0))}));
+  call.replace("group_ends", ends_at({of_x.extent(0)}));
   call.set.set("out", "f32");
   return call;
 }

@@ -19,7 +19,7 @@ Sources by(Index distance) {
 
 /// Lines of x, all of one group of eight rows but where ends are given.
 std::string of_x(const std::vector<Index>& lines, const Sources& from,
-                 const std::vector<std::int32_t>& ends = {8}) {
+                 const std::vector<Index>& ends = {8}) {
   return TakenScales(product_call(ends, 6, 4), Side::a, lines, from).words();
 }
 

@@ -35,14 +35,8 @@ inline Tensor steps(std::vector<Index> shape, float step) {
   return t;
 }
 
-inline Tensor ends_at(const std::vector<std::int32_t>& ends) {
-  Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
-  std::copy(ends.begin(), ends.end(), t.as<std::int32_t>());
-  return t;
-}
-
 /// x[r, 0] = r + 1 and w[g, n, 0] = 1000 (g N + n + 1), with a depth of 1.
-inline Call lines_by_lines(const std::vector<std::int32_t>& ends, Index rows, Index n) {
+inline Call lines_by_lines(const std::vector<Index>& ends, Index rows, Index n) {
   Call call{"grouped_matmul", {}, {}};
   call.replace("x", steps({rows, 1}, 1));
   call.replace("w", steps({static_cast<Index>(ends.size()), n, 1}, 1000));
@@ -57,7 +51,7 @@ inline Call coded_product(Index rows, Index n, Index run, Index k = 1) {
   call.replace("x.scales", Tensor(Dtype::f32, {rows, 1}));
   call.replace("w.codes", Tensor(Dtype::u8, {1, n, k}));
   call.replace("w.scales", Tensor(Dtype::f32, {1, (n + run - 1) / run, 1}));
-  call.replace("group_ends", ends_at({static_cast<std::int32_t>(rows)}));
+  call.replace("group_ends", ends_at({rows}));
   return call;
 }
 

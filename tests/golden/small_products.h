@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "golden/explain/product.h"
+#include "tests/golden/tensors.h"
 
 namespace mxo {
 
@@ -25,14 +26,6 @@ inline Tensor some_scales(std::vector<Index> shape, std::uint32_t seed) {
   for (Index i = 0; i < t.elements(); ++i) {
     seed = seed * 1664525u + 1013904223u;
     t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(126 + (seed >> 20) % 3);
-  }
-  return t;
-}
-
-inline Tensor ends_at(const std::vector<Index>& ends) {
-  Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
-  for (std::size_t g = 0; g < ends.size(); ++g) {
-    t.as<std::int32_t>()[g] = static_cast<std::int32_t>(ends[g]);
   }
   return t;
 }

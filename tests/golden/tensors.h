@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <initializer_list>
 #include <vector>
 
@@ -18,6 +19,14 @@ Tensor tensor_from(Dtype dtype, std::vector<Index> shape, std::initializer_list<
 
 inline Tensor floats(std::vector<Index> shape, std::initializer_list<float> values) {
   return tensor_from<float>(Dtype::f32, std::move(shape), values);
+}
+
+/// group_ends: the row behind each group.
+inline Tensor ends_at(const std::vector<Index>& ends) {
+  Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
+  std::transform(ends.begin(), ends.end(), t.as<std::int32_t>(),
+                 [](Index end) { return static_cast<std::int32_t>(end); });
+  return t;
 }
 
 }  // namespace mxo

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a source names of the standard library it includes, itself or by a header of ours.
+"""What a source names of the standard library or of ours it includes, itself or by a header of ours.
 
 By luck it compiles without: headers of one standard library bring others, commands are compiled
 behind those of cmake/precompiled.cmake, and some builds compile sources in groups.  A user's
@@ -57,8 +57,65 @@ ALSO_BY = {
 }
 ALL = {"nlohmann/json.hpp", "CLI/CLI.hpp", "fmt/format.h", "Eigen/Dense", "Eigen/Core"}  # bring what they like
 INCLUDE = re.compile(r"^[ \t]*#[ \t]*include[ \t]*([<\"])([^>\"]+)[>\"]", re.MULTILINE)
-TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
+TEXT = re.compile(r"//[^\n]*|/\*.*?\*/|R\"\((?:.|\n)*?\)\"|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 NAMES = {header: re.compile(rf"\bstd::(?:ranges::)?{names}\b(?!::\w*_t)") for header, names in ANY_OF.items()}
+
+# What headers of ours declare for others: types and constants, and functions.
+DECLARED = re.compile(r"^(?:template.*>\s*)?(?:(?:struct|class|union|enum(?: class)?|using) (?:\[\[\w+\]\] )?([A-Z]\w+)\b(?! *;)|"
+                      r"(?:inline |extern |static )*(?:constexpr|const) [^=;(]*?\b(k[A-Z]\w*)|"
+                      r"(?:inline |constexpr |extern |\[\[nodiscard\]\] |MXO_HD )*[A-Za-z_][\w:<>,*& ]*[ *&](?!alignas)([a-z]\w+)\()",
+                      re.MULTILINE)
+NAMED = re.compile(r"(?<!\bstd::)(?<!\branges::)(?<![\w.>])([A-Z]\w+|k[A-Z]\w*)\b")
+CALLED = re.compile(r"(?:^|[^\w.>:]|mxo::)([a-z]\w+)\(")
+TEST = re.compile(r"\b(?:TEST(?:_[FP])?|INSTANTIATE_TEST_SUITE_P)\(.*")
+
+
+@functools.cache
+def plain(path: Path) -> str:
+    """A file without its comments, its strings and the names of its tests."""
+    return TEST.sub(" ", TEXT.sub(" ", path.read_text()))
+
+
+@functools.cache
+def words(path: Path) -> frozenset:
+    return frozenset(re.findall(r"\w+", plain(path)))
+
+
+@functools.cache
+def headers(root: Path, name: str) -> frozenset:
+    """Files of ours that come with a file, itself among them."""
+    found = {root / name}
+    for kind, target in INCLUDE.findall((root / name).read_text()):
+        if kind == '"' and (root / target).is_file():
+            found |= headers(root, target)
+    return frozenset(found)
+
+
+def declared(root: Path) -> tuple:
+    """Names of types and constants, and of functions, that any header of ours declares."""
+    types, functions = set(), set()
+    for folder in [*FOLDERS, "tests"]:
+        for path in (root / folder).rglob("*.h"):
+            for kind, constant, function in DECLARED.findall(plain(path)):
+                types |= {kind, constant} - {""}
+                functions |= {function} - {""}
+    return types, functions
+
+
+def ours(root: Path, name: str, types: set, functions: set) -> list:
+    """Names of ours that a source uses, and neither declares nor includes."""
+    text = plain(root / name)
+    there = set().union(*(words(path) for path in headers(root, name) - {root / name}))
+    missing = []
+    for used in sorted((set(NAMED.findall(text)) & types) - there):
+        if not re.search(rf"\b(struct|class|using|typename|int|bool) {used}\b|\benum [^;]*\b{used}\b|> {used};|"
+                         rf"\bk[A-Z]\w*(?<=\b{used})(\[[^;]*?\])* ?(=(?!=)|\{{|\()", text):
+            missing.append(used)
+    for used in sorted((set(CALLED.findall(text)) & functions) - there):
+        declares = rf"[\w>&*\]] [&*]?{used}[,;)=({{ ]|[&*]{used}\b"
+        if not re.search(declares, re.sub(rf"\breturn {used}", "", text)):
+            missing.append(f"{used}()")
+    return missing
 
 
 @functools.cache
@@ -75,10 +132,16 @@ def included(root: Path, name: str) -> frozenset:
 
 def main(root: Path) -> int:
     offences, seen = [], 0
-    for folder in FOLDERS:
+    types, functions = declared(root)
+    for folder in [*FOLDERS, "tests"]:
         for path in sorted((root / folder).rglob("*.cc")):
             name = path.relative_to(root).as_posix()
+            if name.startswith("tests/consumer/"):  # their headers are the installed ones
+                continue
             seen += 1
+            offences += [f"{name}: {used} without its header" for used in ours(root, name, types, functions)]
+            if folder == "tests":
+                continue
             has = included(root, name)
             if has & ALL:
                 continue
@@ -89,7 +152,7 @@ def main(root: Path) -> int:
                 used = names.search(text)
                 if used:
                     offences.append(f"{name}: {used[0]} without <{header}>")
-    assert seen > 300, f"only {seen} sources found"
+    assert seen > 600, f"only {seen} sources found"
     print("\n".join(offences) or f"{seen} sources include what they name")
     return 1 if offences else 0
 
