@@ -1,0 +1,77 @@
+// What outputs say by themselves, then what altered calls give.
+#include <algorithm>
+#include <iterator>
+
+#include "golden/explain/compared_outputs.h"
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/recover/degenerate_scales.h"
+#include "golden/explain/recover/quantiser.h"
+#include "golden/explain/recover/recover.h"
+#include "golden/explain/recover/scales.h"
+#include "golden/explain/recover/slots.h"
+#include "golden/explain/shown.h"
+
+namespace mxo {
+
+std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outputs,
+                                    const NamedTensors& expected) {
+  std::vector<Claim> claims = recover_zero_blocks(call, outputs);
+  for (Output& o : outputs) {
+    append(claims, recover_stride(o));
+    append(claims, recover_running(o));
+    append(claims, recover_late(o));
+    append(claims, recover_padding(call, o, expected));
+    append(claims, recover_unwritten(o));
+    append(claims, recover_row_order(o));
+    append(claims, recover_moved(o));
+    append(claims, recover_moved_runs(o));
+    append(claims, recover_added(o));
+  }
+  // Scales that moved beside codes that are right were made of no other amax.
+  const auto is_codes = [](const Output& o) { return o.name == "codes" && o.differing == 0; };
+  const bool right = std::any_of(outputs.begin(), outputs.end(), is_codes);
+  for (Output& o : outputs) {
+    if (right && o.name == "scales") append(claims, recover_exchanged(o));
+  }
+  append(claims, recover_quantiser(call, outputs));
+  return claims;
+}
+
+std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector<Output>& outputs,
+                                 const Progress& progress, Nearest& nearest, Extent extent) {
+  std::vector<Hypothesis> list;
+  for (const Output& o : outputs) {
+    add_measured_rows(call, o, list);
+    add_measured_scales(call, o, list);
+    add_measured_blocks(call, o, list);
+  }
+  add_measured_slots(backend, call, outputs, list);
+  add_measured_slot_rows(backend, call, outputs, list);
+  for (Hypothesis& h : list) h.measured = true;
+  for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
+  // What is known of some lines only is said where nothing is known of all of them.
+  std::vector<Hypothesis> of_lines;
+  const auto is_of_lines = [](const Hypothesis& h) {
+    return !h.only.rows.empty() || !h.only.columns.empty();
+  };
+  std::copy_if(list.begin(), list.end(), std::back_inserter(of_lines), is_of_lines);
+  std::erase_if(list, is_of_lines);
+  const auto searched = [&](std::vector<Hypothesis> some) {
+    return search(backend, call, outputs, std::move(some), progress, nearest, extent);
+  };
+  std::vector<Claim> claims = searched(std::move(list));
+  if (extent == Extent::all) return claims;
+  list.clear();
+  for (const Output& o : outputs) {
+    add_misread_parts(call, o, list);
+    add_measured_lanes(call, o, list);
+  }
+  for (Hypothesis& h : list) h.measured = true;
+  add_stale_stages(call, list);
+  for (std::vector<Hypothesis>* more : {&list, &of_lines}) {
+    if (left_of(outputs) > 0 && !more->empty()) append(claims, searched(std::move(*more)));
+  }
+  return claims;
+}
+
+}  // namespace mxo

@@ -1,0 +1,96 @@
+// An operator of many steps, by the call that made each of its outputs.
+#include <algorithm>
+
+#include "formats/error.h"
+#include "golden/explain/explain.h"
+#include "golden/explain/shown.h"
+#include "golden/explain/steps.h"
+
+namespace mxo {
+namespace {
+
+/// Whether `call` gives the outputs that are owed.
+bool gives(Backend& backend, const Call& call, const NamedTensors& owed) {
+  try {
+    NamedTensors made = run_call(backend, call);
+    return std::all_of(owed.begin(), owed.end(), [&](const auto& entry) {
+      const auto at = made.find(entry.first);
+      return at != made.end() &&
+             make_output(call, entry.first, entry.second, at->second).differing == 0;
+    });
+  } catch (const Error&) {
+    return false;  // it is not the call that made them
+  }
+}
+
+/// Causes in the one call that made an output of an operator of many steps, and its other outputs.
+void show_step(Backend& backend, const StepCall& step, Output& output, Shown& shown,
+               const Progress& progress) {
+  NamedTensors owed;
+  NamedTensors came;
+  std::vector<Output*> own;
+  for (const StepCall::Same& same : step.outputs) {
+    for (Output& o : shown.outputs) {
+      if (o.name != same.own) continue;
+      owed.emplace(same.inner, *o.expected);
+      came.emplace(same.inner, *o.actual);
+      own.push_back(&o);
+    }
+  }
+  if (!gives(backend, step.call, owed)) return;
+  const Explanation inner = explain(backend, step.call, owed, came, progress);
+  if (inner.causes.empty()) return;
+  const std::string prefix = output.name + " as " + step.call.op + ": ";
+  for (const Cause& cause : inner.causes) {
+    Claim claim{cause.id, prefix + cause.sentence, cause.where};
+    claim.where.tensor = output.name;
+    for (const StepCall::Same& same : step.outputs) {
+      if (same.inner == cause.where.tensor) claim.where.tensor = same.own;
+    }
+    claim.elements = cause.share * static_cast<double>(inner.differing);
+    shown.claims.push_back(std::move(claim));
+  }
+  if (inner.verdict != ExplainVerdict::explained) {
+    shown.pattern += (shown.pattern.empty() ? "" : "; ") + prefix + inner.pattern;
+  }
+  for (Output* o : own) {
+    for (std::size_t i = 0; i < o->marks.size(); ++i) o->settle(static_cast<Index>(i));
+  }
+}
+
+/// An output that is bit for bit what other casts of the operands give.
+bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown& shown) {
+  for (const StepAlternative& other : step_alternatives(backend, call, output.name)) {
+    NamedTensors came;
+    came.emplace(other.step.outputs.front().inner, *output.actual);
+    if (!gives(backend, other.step.call, came)) continue;
+    Claim claim{other.id, output.name + ": operands are " + other.phrase, {}};
+    claim.where.tensor = output.name;
+    claim.elements = static_cast<double>(output.left);
+    for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+    shown.claims.push_back(std::move(claim));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                     const NamedTensors& expected, const Progress& progress) {
+  Shown shown{{}, outputs, {}, {}};
+  for (Output& o : shown.outputs) {
+    if (o.left == 0) continue;
+    try {
+      if (show_other_casts(backend, call, o, shown)) continue;
+      for (const StepCall& step : step_calls(backend, call, expected, o.name)) {
+        if (o.left > 0) show_step(backend, step, o, shown, progress);
+      }
+    } catch (const Error&) {
+      continue;  // the operands of the step are not there, or none that it takes
+    }
+  }
+  return shown;
+}
+
+}  // namespace mxo

@@ -1,0 +1,54 @@
+// What outputs look like: one order or function of all of them, or factors and maps of many.
+#include "golden/explain/compared_outputs.h"
+#include "golden/explain/recover/recover.h"
+#include "golden/explain/settled.h"
+#include "golden/explain/shown.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kFewLooks = 4;  ///< one in so many of what is unknown
+
+}  // namespace
+
+bool is_patchwork(const std::vector<Claim>& claims, Index left) {
+  if (claims.empty()) return false;
+  return claims.size() > 1 || left > 0 || claims.front().id == "never_written.nan" ||
+         claims.front().id == "never_written.zero" || claims.front().id.starts_with("rows.");
+}
+
+std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
+  std::vector<Output*> wrong;
+  for (Output& o : outputs) {
+    if (o.left > 0) wrong.push_back(&o);
+  }
+  if (wrong.size() != 1) return {};
+  for (const auto& recovered : {recover_order, recover_axes, recover_mapped}) {
+    std::vector<Claim> claims = recovered(*wrong.front());
+    const bool all = wrong.front()->left == 0 && claims.size() == 1;
+    if (all && !claims.front().id.starts_with("row.") && !claims.front().id.starts_with("bit."))
+      return claims;
+    Settled::forget(outputs);
+  }
+  return {};
+}
+
+void show_looks(std::vector<Output>& outputs, std::vector<Claim>& claims) {
+  for (const auto& recovered : {recover_factors, recover_mapped, recover_scaled}) {
+    const Index before = left_of(outputs);
+    for (Output& o : outputs) {
+      if (o.left == 0) continue;
+      const std::vector<Mark> marks = o.marks;
+      const Index left = o.left;
+      std::vector<Claim> more = recovered(o);
+      if ((before - left_of(outputs)) * kFewLooks < before) {
+        o.marks = marks;
+        o.left = left;
+      } else {
+        append(claims, std::move(more));
+      }
+    }
+  }
+}
+
+}  // namespace mxo

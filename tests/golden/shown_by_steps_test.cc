@@ -1,0 +1,163 @@
+// A linear layer of experts, by the product that made each of its outputs.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "emu/backends.h"
+#include "golden/explain/shown.h"
+#include "tests/golden/came.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+float spread(Index i) {
+  const auto bits = static_cast<std::uint32_t>(i + 1) * 2654435761u;
+  const float size = 1.0f + static_cast<float>(bits >> 9) * 0x1p-23f;
+  return (bits & 1u ? -size : size) * static_cast<float>(1 << (bits >> 3) % 4);
+}
+
+float power(Index i) { return i % 3 == 0 ? -0.5f : 2.0f; }
+
+/// Two experts of 32 rows each, with the gradients of their weights.
+struct Layer {
+  explicit Layer(float value(Index)) {
+    call.replace("x", filled<float>(Dtype::f32, {64, 64}, value));
+    call.replace("w",
+                 filled<float>(Dtype::f32, {2, 32, 64}, [&](Index i) { return value(i + 7); }));
+    call.replace("dy",
+                 filled<float>(Dtype::f32, {64, 32}, [&](Index i) { return value(3 * i + 1); }));
+    call.replace("group_ends", ends_at({32, 64}));
+    call.set.set("out", "f32");
+    owed = run_call(*backend, call);
+    came = owed;
+  }
+  void nan(const char* name, Index first, std::size_t n) {
+    std::memset(came.at(name).as<float>() + first, 0xFF, n * sizeof(float));
+  }
+  /// What is shown of some outputs.
+  const Shown& shown(const std::vector<std::string>& names) {
+    std::vector<Output> outputs;
+    for (const std::string& name : names) {
+      outputs.push_back(make_output(call, name, owed.at(name), came.at(name)));
+    }
+    found = shown_by_steps(*backend, call, outputs, owed, {});
+    return found;
+  }
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+  Call call{"grouped_linear", {}, {}};
+  NamedTensors owed;
+  NamedTensors came;
+  Shown found;
+};
+
+Index marked(const Output& output) {
+  Index n = 0;
+  for (const Mark m : output.marks) n += m == Mark::differs;
+  return n;
+}
+
+TEST(ShownBySteps, OfOtherCastsNameTheRecipe) {
+  Layer layer(spread);
+  Call other = layer.call;
+  other.set.set("recipe", "mxfp8_floor");
+  layer.came = run_call(*layer.backend, other);
+  for (const char* name : {"y", "dw"}) {
+    const Shown& shown = layer.shown({name});
+    ASSERT_EQ(shown.claims.size(), 1u) << name;
+    const Claim& claim = shown.claims[0];
+    EXPECT_EQ(claim.id, "recipe=mxfp8_floor");
+    EXPECT_EQ(claim.sentence, std::string(name) +
+                                  ": operands are cast as recipe mxfp8_floor "
+                                  "rather than mxfp8_rceil");
+    EXPECT_EQ(claim.where.tensor, name);
+    EXPECT_EQ(claim.elements, static_cast<double>(shown.outputs[0].differing));
+    EXPECT_GT(shown.outputs[0].differing, 100);
+    EXPECT_EQ(marked(shown.outputs[0]), 0);
+    EXPECT_EQ(shown.outputs[0].left, 0);
+    EXPECT_EQ(shown.pattern, "");
+  }
+}
+
+TEST(ShownBySteps, AreOfEachOutputThatIsWrong) {
+  Layer layer(spread);
+  layer.nan("y", 0, 32);
+  layer.nan("dw", 64, 192);
+  const Shown& shown = layer.shown({"dw", "dx", "y"});
+  ASSERT_EQ(shown.claims.size(), 2u);
+  EXPECT_EQ(shown.claims[0].sentence.find("dw as grouped_matmul_wgrad: "), 0u)
+      << shown.claims[0].sentence;
+  EXPECT_EQ(shown.claims[0].where.tensor, "dw");
+  EXPECT_EQ(shown.claims[0].elements, 192);
+  EXPECT_EQ(shown.claims[1].sentence.find("y as grouped_matmul: row 0 of group 0 of y holds NaN"),
+            0u)
+      << shown.claims[1].sentence;
+  EXPECT_EQ(shown.claims[1].where.tensor, "y");
+  EXPECT_EQ(shown.claims[1].elements, 32);
+  for (const Output& o : shown.outputs) EXPECT_EQ(marked(o), 0) << o.name;
+}
+
+TEST(ShownBySteps, AreOfOneElement) {
+  Layer layer(spread);
+  layer.came.at("y").as<float>()[70] *= -1;
+  EXPECT_EQ(layer.shown({"y"}).claims.size(), 1u);
+  EXPECT_EQ(layer.found.outputs[0].left, 0);
+}
+
+/// Casts by several recipes give the same bits; of a right output none is said.
+TEST(ShownBySteps, AreNoneOfRightOutputs) {
+  Layer layer(power);
+  layer.nan("dw", 64, 64);
+  const Shown& shown = layer.shown({"dw", "dx", "y"});
+  ASSERT_EQ(shown.claims.size(), 1u);
+  EXPECT_EQ(shown.claims[0].where.tensor, "dw");
+}
+
+/// Noise: nothing is settled, and its pattern is for the operator as a whole to say.
+TEST(ShownBySteps, OfNoiseAreNone) {
+  Layer layer(spread);
+  for (Index i = 0; i < 9; ++i) {
+    layer.came.at("y").as<float>()[200 + 29 * i] += static_cast<float>(i * i * 37 % 61 + 1) / 7;
+  }
+  const Shown& shown = layer.shown({"y"});
+  EXPECT_TRUE(shown.claims.empty());
+  EXPECT_EQ(marked(shown.outputs[0]), 9);
+  EXPECT_EQ(shown.pattern, "");
+}
+
+TEST(ShownBySteps, NoteWhatCausesLeave) {
+  Layer layer(spread);
+  for (const char* name : {"dw", "y"}) {
+    layer.nan(name, 64, 64);
+    for (Index i = 0; i < 9; ++i) {
+      layer.came.at(name).as<float>()[200 + 29 * i] += static_cast<float>(i * i * 37 % 61 + 1) / 7;
+    }
+  }
+  const Shown& shown = layer.shown({"dw", "y"});
+  EXPECT_EQ(shown.claims.size(), 2u);
+  EXPECT_EQ(shown.pattern.find("dw as grouped_matmul_wgrad: 9 elements differ"), 0u)
+      << shown.pattern;
+  EXPECT_NE(shown.pattern.find("; y as grouped_matmul: 9 elements differ"), std::string::npos)
+      << shown.pattern;
+}
+
+/// Another backend's layer, or one that is not to be had: nothing is said of a step that did not
+/// make what is owed.
+TEST(ShownBySteps, GiveWhatIsOwedOrAreNotAsked) {
+  Layer layer(spread);
+  layer.owed.at("y").as<float>()[2000] *= 1.5f;
+  layer.nan("y", 32, 32);
+  EXPECT_TRUE(layer.shown({"y"}).claims.empty());
+  EXPECT_EQ(marked(layer.found.outputs[0]), 33);
+  Layer refused(spread);
+  refused.call.set.set("sum", "no_such_machine");
+  refused.nan("y", 32, 32);
+  EXPECT_TRUE(refused.shown({"y"}).claims.empty());
+}
+
+}  // namespace
+}  // namespace mxo
