@@ -1,4 +1,6 @@
 // What outputs look like: one order or function of all of them, or factors and maps of many.
+#include <map>
+
 #include "golden/explain/compared_outputs.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/settled.h"
@@ -8,6 +10,21 @@ namespace mxo {
 namespace {
 
 constexpr Index kFewLooks = 4;  ///< one in so many of what is unknown
+
+/// Whether elements that are expected to be equal came equal, as far as some that differ show: if
+/// not, no function of the values gives them, and recover_mapped() need not try many.
+bool follows_from_values(const Output& output) {
+  Index seen = 0;
+  std::map<std::uint64_t, std::uint64_t> came;
+  for (std::size_t i = 0; i < output.marks.size() && seen < 4096; ++i) {
+    if (output.marks[i] != Mark::differs) continue;
+    ++seen;
+    const auto at = static_cast<Index>(i);
+    const auto [known, first] = came.emplace(output.wanted(at), output.came(at));
+    if (!first && known->second != output.came(at)) return false;
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -24,6 +41,7 @@ std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
   }
   if (wrong.size() != 1) return {};
   for (const auto& recovered : {recover_order, recover_axes, recover_mapped}) {
+    if (recovered == recover_mapped && !follows_from_values(*wrong.front())) continue;
     std::vector<Claim> claims = recovered(*wrong.front());
     const bool all = wrong.front()->left == 0 && claims.size() == 1;
     if (all && !claims.front().id.starts_with("row.") && !claims.front().id.starts_with("bit."))
