@@ -1,6 +1,6 @@
 # Floors of the house, and what of them is compiled together.
 
-# Sources that are compiled as one where CMAKE_UNITY_BUILD is on, in builds that only tests use:
+# Sources that are compiled as one where CMAKE_UNITY_BUILD is on, in the presets that only tests use:
 # those of a folder with one initial, so that a new file joins a group and leaves the others alone.
 # Engines and entries of the catalogue stay apart: they have functions and tables of the same names.
 function(mxo_groups target)
