@@ -21,8 +21,14 @@ Tensor narrowed(const Tensor& wide) {
 
 }  // namespace
 
+const Tensor& Call::input(std::string_view name) const {
+  const auto found = inputs.find(name);
+  if (found != inputs.end()) return *found->second;
+  throw Error(Fault::argument, op + ": operand '" + std::string(name) + "' is missing");
+}
+
 Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) {
-  Call call{std::string(op), {}, set, nullptr};
+  Call call{std::string(op), {}, set.as_listed(catalogue_entry(op).parameters), nullptr};
   for (auto& [name, tensor] : inputs) {
     const bool wide = name == "group_ends" && tensor.dtype() == Dtype::i64;
     call.replace(name, wide ? narrowed(tensor) : std::move(tensor));

@@ -17,13 +17,14 @@ struct Call {
   World* world = nullptr;  ///< of an operator that works on many ranks
 
   bool has(std::string_view name) const { return inputs.find(name) != inputs.end(); }
-  const Tensor& input(std::string_view name) const { return *inputs.find(name)->second; }
+  /// Throws Fault::argument if the operand is not there.
+  const Tensor& input(std::string_view name) const;
   void replace(const std::string& name, Tensor tensor) {
     inputs.insert_or_assign(name, std::make_shared<const Tensor>(std::move(tensor)));
   }
 };
 
-/// i64 group_ends become i32.
+/// i64 group_ends become i32, and parameters what the catalogue lists: "BF16" is bf16.
 Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set);
 NamedTensors run_call(Backend& backend, const Call& call);
 

@@ -22,7 +22,14 @@ constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bit
 bool sums_many_scales(const Call& call) {
   const std::optional<Product> p = product_of(call);
   if (!p) return false;
-  const auto many = [&](const ProductSide& f) { return f.scales == nullptr || p->block < p->k; };
+  const auto many = [&](const ProductSide& f) {
+    if (f.scales == nullptr) return true;
+    if (p->wgrad) return p->block < p->k;
+    // Of scales that lie flat, more than one a line.
+    const bool shaped = f.scales->rank() == f.codes->rank();
+    return p->block < p->k && (shaped ? f.scales->shape().back() > 1
+                                      : f.scales->elements() * p->k > f.codes->elements());
+  };
   return many(p->a) && many(p->b);
 }
 
@@ -145,8 +152,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
               : e.causes.empty() ? ExplainVerdict::unknown
                                  : ExplainVerdict::partly;
   if (not_judged >= 1.0) {
-    note(std::to_string(std::llround(not_judged)) +
-         " more elements that differ were too many to compute with their cause");
+    const long long more = std::llround(not_judged);
+    note(std::to_string(more) +
+         (more == 1 ? " more element that differs was" : " more elements that differ were") +
+         " too many to compute with their cause");
   }
   for (const Output& o : shown.outputs) note(pattern_of(o));
   note(shown.pattern);

@@ -1,7 +1,10 @@
 // Numbers and biases of a call that are left out, used twice, or used on a part of what they are
 // for.
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <limits>
+#include <string>
 
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/wide_values.h"
@@ -14,12 +17,19 @@ void add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
   list.push_back({std::move(name), std::move(phrase), Stage::rule, std::move(alter)});
 }
 
+/// In as many digits as give the same number again.
+std::string exactly(double value) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.begin(), text.end(), value);
+  return {text.begin(), end};
+}
+
 /// A parameter that is a number, at another value.
 void add_number(const Call& call, std::vector<Hypothesis>& list, const char* key, double value,
                 const std::string& id, const std::string& phrase) {
   if (call.set.real(key, value) == value && call.set.has(key)) return;
   add(list, std::string(key) + "=" + id, phrase, [key, value](Call& c) {
-    c.set.set(key, std::to_string(value));
+    c.set.set(key, exactly(value));
     return true;
   });
 }

@@ -47,7 +47,9 @@ class Listed {
       if (!alike(sum, other)) continue;
       if (entry != kNone && !alias.empty() && alias != last_alias_) {
         std::string& phrase = list_[entry].phrase;
-        phrase.insert(phrase.rfind(instead), " or " + alias);
+        // Where the machine is the call's own, `instead` is not what its phrase ends with.
+        const std::size_t at = phrase.rfind(instead);
+        if (at != std::string::npos) phrase.insert(at, " or " + alias);
         last_alias_ = alias;
       }
       return;
@@ -74,13 +76,14 @@ void add_variants(const std::string& machine, const Accumulation& base, Index k,
     listed.add(sum, "sum=" + machine + " sum." + key + "=" + text, "", machine + " with " + words,
                instead, {{"sum", machine}, {"sum." + key, text}});
   };
-  // Several S cut K alike: the first of each length stands for them, and the machine that
-  // promotes every 4 instructions for parts of that length.
+  // Several S cut K alike: the first of each length stands for them, and of NVIDIA's the machine
+  // that promotes every 4 instructions for parts of that length.
   const Index tiles = ceil_div(k, std::max(base.tile, 1));
   Index length = tiles;
   std::vector<Index> parts;
   for (int split = 2; split <= 8; ++split) {
-    const bool promoted = ceil_div(tiles, split) * base.tile == 4 * base.instruction;
+    const bool promoted = base.family == SumFamily::fused_dot &&
+                          ceil_div(tiles, split) * base.tile == 4 * base.instruction;
     if (ceil_div(tiles, split) == length || promoted) continue;
     length = ceil_div(tiles, split);
     parts.push_back(length * base.tile);

@@ -45,6 +45,26 @@ TEST(Calls, TakeEndsOfEitherWidth) {
   EXPECT_EQ(make_call("pad_groups", other, {}).input("group_ends").dtype(), Dtype::f32);
 }
 
+TEST(Calls, KnowParametersByTheNamesOfTheCatalogue) {
+  Parameters typed;
+  typed.set("out", "BF16");
+  typed.set("format_x", "e4m3fn");
+  const Call call = make_call("grouped_matmul", {}, typed);
+  EXPECT_EQ(call.set.text("out", ""), "bf16");
+  EXPECT_EQ(call.set.text("format_x", ""), "e4m3");
+}
+
+TEST(Calls, SayWhichOperandIsMissing) {
+  const Call call = make_call("grouped_matmul", {}, {});
+  try {
+    call.input("w");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::argument);
+    EXPECT_STREQ(error.what(), "grouped_matmul: operand 'w' is missing");
+  }
+}
+
 TEST(Expectations, AreKnownByTheirNames) {
   using Kind = Expectation::Kind;
   const std::pair<Kind, std::string> all[] = {{Kind::bit_exact, "bit_exact"},

@@ -2,11 +2,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
+#include "golden/explain/output.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {
@@ -100,6 +105,77 @@ TEST(ExplainNotes, NoiseAloneIsUnknown) {
   EXPECT_TRUE(e.causes.empty());
   EXPECT_EQ(e.differing, 16);
   EXPECT_EQ(e.sentence().find("no known cause: rows 28 to 31"), 0u);
+  EXPECT_EQ(e.pattern.find("nearer"), std::string::npos) << e.pattern;
+}
+
+/// Another gate in an arithmetic of its own: no bits, but nearly, where `spoil` leaves them.
+Explanation nearly_exchanged(const std::function<void(Tensor&)>& spoil) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("x", random_floats({8, 64}, 5));
+  const Planted p = spoiled(*backend, make_call("swiglu", in, {}), [&](NamedTensors& out) {
+    const float* x = in.at("x").as<float>();
+    Tensor& y = out.at("y");
+    for (Index i = 0; i < y.elements(); ++i) {
+      const double a = x[i / 32 * 64 + i % 32];
+      const double b = x[i / 32 * 64 + 32 + i % 32];
+      y.as<float>()[i] = static_cast<float>(a * b / (1.0 + std::exp(-b)));
+    }
+    spoil(y);
+  });
+  return explain(*backend, p.call, p.expected, p.actual);
+}
+
+TEST(ExplainNotes, WhatIsNearIsSaidWhereNothingIsKnown) {
+  const std::string near = "dB nearer, but not these bits, if gate and up are exchanged";
+  const Explanation e = nearly_exchanged([](Tensor&) {});
+  EXPECT_EQ(e.verdict, ExplainVerdict::unknown) << e.sentence();
+  EXPECT_NE(e.pattern.find(near), std::string::npos) << e.pattern;
+  const Explanation some =
+      nearly_exchanged([](Tensor& y) { std::memset(row_of(y, 2), 0xFF, 2 * row_bytes(y)); });
+  EXPECT_EQ(some.verdict, ExplainVerdict::partly) << some.sentence();
+  EXPECT_EQ(some.pattern.find("nearer"), std::string::npos) << some.pattern;
+}
+
+/// A product of 24 rows, of which `rows` came with other scales of x.
+Explanation with_other_scales(Call call, const std::vector<Index>& rows) {
+  const auto backend = make_cpu_backend();
+  call.set.set("out", "f32");
+  Call other = call;
+  Tensor scales = call.input("x.scales");
+  for (const Index r : rows) {
+    for (Index i = 4 * r; i < 4 * r + 4; ++i) {
+      scales.as<std::uint8_t>()[i] += static_cast<std::uint8_t>(1 + i * i * 5 % 7);
+    }
+  }
+  other.replace("x.scales", std::move(scales));
+  const Planted p = planted(*backend, call, other);
+  return explain(*backend, p.call, p.expected, p.actual);
+}
+
+/// What is known of some rows alone stands for others, and says so.
+TEST(ExplainNotes, WhatWasNotComputedIsCounted) {
+  const auto backend = make_cpu_backend();
+  Call call = mx_product(*backend, 11, {{24}, 24, 32, 128});
+  const Explanation many = with_other_scales(call, range_of(24));
+  EXPECT_EQ(many.verdict, ExplainVerdict::partly) << many.sentence();
+  ASSERT_EQ(many.causes.size(), 1u) << many.sentence();
+  EXPECT_EQ(many.causes[0].share, 0.5);
+  EXPECT_EQ(many.pattern,
+            "384 more elements that differ were too many to compute with their cause");
+  const Explanation few = with_other_scales(call, {3, 6});
+  EXPECT_EQ(few.verdict, ExplainVerdict::explained) << few.sentence();
+  EXPECT_EQ(few.pattern, "");
+  // A row of which one element differs: it is not measured.
+  Tensor x = call.input("x.codes");
+  Tensor w = call.input("w.codes");
+  for (Index k = 0; k < 128; ++k) x.as<std::uint8_t>()[9 * 128 + k] = k == 5 ? 0x38 : 0;
+  for (Index c = 0; c < 32; ++c) w.as<std::uint8_t>()[c * 128 + 5] = c == 7 ? 0x38 : 0;
+  call.replace("x.codes", std::move(x));
+  call.replace("w.codes", std::move(w));
+  const Explanation one = with_other_scales(call, {3, 6, 9});
+  EXPECT_EQ(one.verdict, ExplainVerdict::partly) << one.sentence();
+  EXPECT_EQ(one.pattern.find("1 more element"), 0u) << one.sentence() << one.pattern;
 }
 
 TEST(ExplainNotes, TheLargerCauseComesFirst) {

@@ -5,9 +5,11 @@
 #include <functional>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "golden/explain/shown.h"
+#include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/slots_weighed.h"
 
@@ -117,6 +119,81 @@ TEST(ShownByCalls, AreWhatIsRareLast) {
                 *b, call, {"x.codes"},
                 [](Index i, Index n) { return i % n >= 32 && i % n < 64 && i >= n ? i - n : i; })),
             "x.codes=part 0");
+}
+
+TEST(ShownByCalls, AreMeasuredEndsOfGroups) {
+  const auto b = make_cpu_backend();
+  const Call call = small_product(*b);
+  Call other = call;
+  other.replace("group_ends", ends_of({13, 48}));
+  EXPECT_EQ(by_runs(planted(*b, call, other)), "group_ends=moved 0");
+}
+
+TEST(ShownByCalls, AreMeasuredScalesOfValues) {
+  const auto b = make_cpu_backend();
+  const Call made = quantize_call("1x32");
+  const Call call = make_call("dequantize", run_call(*b, made), {});
+  EXPECT_EQ(by_runs(from_bytes(*b, call, {"scales"}, [](Index i, Index) { return i / 2 * 2; })),
+            "scales=first_of_every 0");
+}
+
+TEST(ShownByCalls, AreMeasuredRowsOfSlots) {
+  SlotsWeighed s(12, 3);
+  Call other = s.call;
+  Tensor y = s.call.input("rank0.y");
+  std::memcpy(row_of(y, 5), row_of(y, 11), row_bytes(y));
+  other.replace("rank0.y", std::move(y));
+  EXPECT_EQ(by_runs({s.call, s.owed, run_call(*s.backend, other)}), "rows=other_token 0");
+}
+
+/// Scales 4, 1/4, 4, ... that are those of the row before are 1 over their own as well.
+TEST(ShownByCalls, AreWhatWasMeasuredFirst) {
+  const auto b = make_cpu_backend();
+  Call call = rowwise_product(*b, 5, {{32}, 32, 32, 128});
+  const auto scales = [](Index odd) {
+    Tensor t(Dtype::f32, {32});
+    for (Index i = 0; i < 32; ++i) t.as<float>()[i] = i % 2 == odd ? 0.25f : 4.0f;
+    return t;
+  };
+  call.replace("x.scales", scales(1));
+  Call other = call;
+  other.replace("x.scales", scales(0));
+  EXPECT_EQ(by_runs(planted(*b, call, other)), "x.scales=source 0");
+}
+
+/// What is known of some lines alone stands for the rest where nothing names it for all.
+TEST(ShownByCalls, AreOfLinesThatWereMeasuredLast) {
+  const auto b = make_cpu_backend();
+  Call call = small_product(*b, 128);
+  call.set.set("out", "f32");
+  EXPECT_EQ(by_runs(altered(*b, call, {"x.scales"},
+                            [](Tensor& t, const Tensor&) {
+                              for (const Index i : {12, 13, 14, 15, 24, 25, 26, 27}) {
+                                t.as<std::uint8_t>()[i] += static_cast<std::uint8_t>(i * 5 % 7);
+                              }
+                            })),
+            "x.scales=other 0");
+  call = small_product(*b, 256);
+  EXPECT_EQ(by_runs(from_bytes(*b, call, {"x.scales"},
+                               [](Index i, Index n) { return i % n == 1 && i >= n ? i - n : i; })),
+            "x.scales=part 0");
+}
+
+/// One row of x and one line of w that are not zero, multiplied with old scales of a stage.
+TEST(ShownByCalls, AreOfOneElement) {
+  const auto b = make_cpu_backend();
+  Call call = small_product(*b, 256);
+  call.set.set("out", "f32");
+  for (const auto& [name, kept] : {std::pair{"x.codes", Index{6}}, {"w.codes", Index{7}}}) {
+    Tensor codes = call.input(name);
+    for (Index r = 0; r < codes.elements() / 256; ++r) {
+      if (r != kept) std::memset(row_of(codes, r), 0, 256);
+    }
+    call.replace(name, std::move(codes));
+  }
+  EXPECT_EQ(by_runs(from_bytes(*b, call, {"x.scales", "w.scales"},
+                               [](Index i, Index n) { return i % n == 7 ? i - 4 : i; })),
+            "scales=stale_stage 0");
 }
 
 /// Scales whose columns changed places say so where the codes came right, and only there.

@@ -1,6 +1,8 @@
 // One cause for a whole output, or several: when explain looks for the one.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -71,6 +73,36 @@ TEST(ShownLooks, AreOneOrderOfTheOneWrongOutput) {
   Several values;
   values.add(floats_of(some_numbers(16)),
              floats_of(each_of(some_numbers(16), [](double v) { return -v; })));
+  EXPECT_EQ(order_of(values), "value.negated");
+}
+
+/// Of values that come more than once: an order may give each place another, a function may not.
+TEST(ShownLooks, AreOfValuesThatComeAgain) {
+  const Tensor owed = taken(counted({16, 16}), [](Index i) { return i * 37 % 101; });
+  Several order;
+  order.add(owed, across(owed));
+  EXPECT_EQ(order_of(order), "order.transposed");
+  std::vector<float> twice = some_numbers(16);
+  twice.insert(twice.end(), twice.begin(), twice.end());
+  Several values;
+  values.add(floats_of(twice), floats_of(each_of(twice, [](double v) { return -v; })));
+  EXPECT_EQ(order_of(values), "value.negated");
+}
+
+/// NaN is one value, whichever its bits: it is right, and says nothing about the others.
+TEST(ShownLooks, AreOfNumbersBesideAnyNaN) {
+  Bits wanted;
+  Bits came;
+  for (const float v : some_numbers(16)) {
+    wanted.push_back(std::bit_cast<std::uint32_t>(v));
+    came.push_back(wanted.back() ^ 0x80000000u);
+  }
+  for (const std::uint32_t nan : {0x7FC00000u, 0x7FC00001u}) {
+    wanted.push_back(0x7FC00000u);
+    came.push_back(nan);
+  }
+  Several values;
+  values.add(of_bits(Dtype::f32, {1, 18}, wanted), of_bits(Dtype::f32, {1, 18}, came));
   EXPECT_EQ(order_of(values), "value.negated");
 }
 

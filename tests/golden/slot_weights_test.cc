@@ -46,6 +46,20 @@ TEST(SlotWeights, OfSomeTokensNameThem) {
                   "4 of rank1"});
 }
 
+/// Tokens that came right keep their weights, also where others lose the first slot.
+TEST(SlotWeights, OfSomeTokensGiveWhatCame) {
+  SlotsWeighed s(6, 3);
+  s.weigh([&](Index p, Index t, Index slot) {
+    return p == 1 && t == 3 && slot == 0 ? 0.0f : s.given(p, t, slot);
+  });
+  const auto list = s.shown();
+  ASSERT_EQ(list.size(), 1u);
+  const NamedTensors made = list[0].run(*s.backend, s.call);
+  for (const auto& [name, tensor] : made) {
+    EXPECT_EQ(std::memcmp(tensor.data(), s.came.at(name).data(), tensor.bytes()), 0) << name;
+  }
+}
+
 /// Nine of twelve tokens are nearly all.
 TEST(SlotWeights, OfMostTokensNameNone) {
   const auto first = [](Index n) {
@@ -70,8 +84,13 @@ TEST(SlotWeights, OfAnExpertNameIt) {
         [=](Index p, Index t, Index s) { return (t + s + p) % 4 == 1 && t < tokens ? 0 : 1; });
   };
   EXPECT_EQ(of_expert(6), Words{"slots_left_out: rows of expert 1 are left out"});
-  EXPECT_EQ(of_factors([](Index p, Index t, Index s) { return p + t == 0 && s == 1 ? 0 : 1; }),
-            Words{"slots_left_out: slot 1 is left out, in token 0 of rank0"})
+  const auto of_first = [](Index tokens) {
+    return of_factors(
+        [=](Index p, Index t, Index s) { return p == 0 && t < tokens && t + s == 1 ? 0 : 1; });
+  };
+  EXPECT_EQ(of_first(2), Words{"slots_left_out: rows of expert 1 are left out, in tokens 0 to 1 "
+                               "of rank0"});
+  EXPECT_EQ(of_first(1), Words{"slots_left_out: slot 1 is left out, in token 0 of rank0"})
       << "one token is of no expert";
 }
 

@@ -86,6 +86,8 @@ TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
   EXPECT_EQ(chosen({{"rule", "te"}}), "1x32 e8m0");
   EXPECT_EQ(chosen({{"rule", "te"}, {"scale", "f32"}}), "1x128 f32");
   EXPECT_EQ(chosen({{"rule", "te"}, {"scale", "e8m0"}}), "1x32 e8m0");
+  EXPECT_EQ(chosen({{"rule", "te"}, {"scale", "torch.float32"}}), "1x128 f32");
+  EXPECT_EQ(chosen({{"block", "1x64"}, {"scale", "ue8m0"}}), "1x64 e8m0");
   EXPECT_EQ(chosen({{"rule", "vllm"}}), "1x128 f32");
   EXPECT_EQ(chosen({{"block", "1x128"}}), "1x128 f32");
   EXPECT_EQ(chosen({{"block", "32x1"}}), "32x1 e8m0");
@@ -128,6 +130,8 @@ TEST(ScaleParameters, ConstantsAreThoseOfTheType) {
   }
   EXPECT_EQ(refused({{"block", "1x128"}, {"power_of_2", "sideways"}}),
             "q: rule=torchao: power_of_2: found sideways, needs one of none|down|up");
+  EXPECT_EQ(refused({{"rule", "te"}, {"block", "RxK"}, {"power_of_2", "up"}}),
+            "q: rule=te: power_of_2: found up, needs one of none|down");
 }
 
 TEST(ScaleParameters, ConstantsReachTheRule) {
@@ -161,6 +165,7 @@ TEST(ScaleParameters, RoundingsAreNamedInAnyCase) {
   EXPECT_EQ(rounding("even"), Rounding::even);
   EXPECT_EQ(rounding("Ties_Away"), Rounding::ties_away);
   EXPECT_EQ(rounding("UP"), Rounding::up);
+  EXPECT_EQ(rounding("ZERO"), Rounding::zero);
   EXPECT_EQ(rounding("odd"), Rounding::odd);
   EXPECT_EQ(word([&] { rounding("evn"); }),
             "q: rounding: found evn, did you mean even? Needs one of even, ties_away, ties_zero, "
@@ -243,6 +248,7 @@ TEST_F(ScaledOutputs, AreRefusedWhereBlocksDoNotFit) {
   EXPECT_EQ(made({1, 2, 3, 32}, {}), "e4m3 [1, 2, 3, 32] * e8m0 [1, 2, 3, 1] of 1x32");
   EXPECT_EQ(made({64, 33}, {}), "q: x: K is 33, not a multiple of 32");
   EXPECT_EQ(made({33, 64}, {{"block", "32x1"}}), "q: x: R is 33, not a multiple of 32");
+  EXPECT_EQ(made({33, 64}, {{"block", "2x16"}}), "q: x: R is 33, not a multiple of 2");
   EXPECT_EQ(made({33, 33}, {{"block", "1x128"}}), "e4m3 [33, 33] * f32 [33, 1] of 1x128");
   EXPECT_EQ(made({64, 96}, {{"transpose", "true"}}),
             "q: transpose: needs blocks of more than one row, found block 1x32");

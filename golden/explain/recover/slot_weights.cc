@@ -123,6 +123,7 @@ class Slots {
         experts.push_back(expert(t, s));
       }
     }
+    if (slots.empty()) return;  // all are within a hundredth of their own
     for (std::vector<Index>* v : {&slots, &experts}) {
       std::sort(v->begin(), v->end());
       v->erase(std::unique(v->begin(), v->end()), v->end());

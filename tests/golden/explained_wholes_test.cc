@@ -1,0 +1,71 @@
+// What one altered call gives as a whole, and what parts of it look like.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "emu/backends.h"
+#include "golden/explain/explain.h"
+#include "golden/museum/operands.h"
+#include "tests/golden/came.h"
+#include "tests/golden/tensors.h"
+
+namespace mxo {
+namespace {
+
+/// A product of 16 rows whose codes are code(element), and what comes where x is of another format.
+struct Formats {
+  template <typename Code>
+  explicit Formats(const Code& code) {
+    Call call = mx_product(*backend, 3, {{16}, 16, 32, 64});
+    call.replace("x.codes", filled<std::uint8_t>(Dtype::u8, {16, 64}, code));
+    call.set.set("out", "f32");
+    Call other = call;
+    other.set.set("format_x", "e4m3fnuz");
+    p = planted(*backend, call, other);
+  }
+  Explanation explained() const { return explain(*backend, p.call, p.expected, p.actual); }
+  std::unique_ptr<Backend> backend = make_cpu_backend();
+  Planted p;
+};
+
+/// Codes in no order, with a negative zero that another format has for NaN in rows 8 to 11.
+int code_of(Index i) {
+  if (i % 64 == 3 && i / 64 >= 8 && i / 64 < 12) return 0x80;
+  return 0x30 + static_cast<int>(i * i * 37 % 19);
+}
+
+/// Rows that are NaN in another format, among zeros that are zeros in any.
+TEST(ExplainedWholes, AreNoFormatOfSomeRows) {
+  const Formats f([](Index i) { return i / 64 >= 8 && i / 64 < 12 ? code_of(i) : 0; });
+  const Explanation e = f.explained();
+  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u);
+  EXPECT_EQ(e.causes[0].id, "never_written.nan");
+  EXPECT_EQ(e.causes[0].where.rows, "8-11");
+}
+
+/// The same among numbers that the other format halves.
+TEST(ExplainedWholes, AreAFormatOfAllRows) {
+  const Formats f(code_of);
+  const Explanation e = f.explained();
+  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes[0].id, "format_x=e4m3fnuz");
+  EXPECT_EQ(e.causes[0].where.rows, "");
+}
+
+TEST(ExplainedWholes, MayBeOneElement) {
+  const auto backend = make_cpu_backend();
+  Call call{"swiglu", {}, {}};
+  call.replace("x", floats({1, 2}, {0.7f, 1.9f}));
+  Call other{"swiglu", {}, {}};
+  other.replace("x", floats({1, 2}, {1.9f, 0.7f}));
+  const Planted p = planted(*backend, call, other);
+  EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
+            "explained: gate and up are exchanged; as well if halves is up_first rather than "
+            "gate_first");
+}
+
+}  // namespace
+}  // namespace mxo
