@@ -150,7 +150,7 @@ MXO_HD inline float exp_rn(float x) {
   return round_pair(exp_pair(x));
 }
 
-/// 1 / (1 + exp(-x)), correctly rounded (every float is checked by exp_exhaustive_test).
+/// 1 / (1 + exp(-x)), correctly rounded (every float is checked by swiglu_exhaustive_test).
 MXO_HD inline float sigmoid_rn(float x) {
   if constexpr (MXO_THROUGH_LIBRARY) return library::sigmoid_rn(x);
   if (x != x) return bit_cast<float>(0x7FC00000u);

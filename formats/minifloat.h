@@ -50,14 +50,16 @@ MXO_HD constexpr Minifloat<S> make_nan(std::uint32_t sign = 0) {
 
 template <FormatSpec S>
 MXO_HD constexpr bool is_nan(Minifloat<S> x) {
+  constexpr int last = S.max_finite() + (S.special == Special::ieee ? 1 : 0);
   const int magnitude = x.bits & ((1 << S.sign_shift()) - 1);
   if constexpr (S.special == Special::nan_minus_0) return x.bits == 1 << S.sign_shift();
-  return magnitude > S.max_finite() + (S.special == Special::ieee ? 1 : 0);
+  return magnitude > last;
 }
 
 template <FormatSpec S>
 MXO_HD constexpr bool is_infinite(Minifloat<S> x) {
-  return S.special == Special::ieee && (x.bits & ((1 << S.sign_shift()) - 1)) == S.max_finite() + 1;
+  constexpr int infinity = S.max_finite() + 1;
+  return S.special == Special::ieee && (x.bits & ((1 << S.sign_shift()) - 1)) == infinity;
 }
 
 /// The exact value of `x`; every code of every spec fits a float.  NaN gives 7FC00000.
@@ -93,6 +95,7 @@ MXO_HD constexpr Minifloat<S> encode(float value, Overflow overflow = Overflow::
                                      NanSign nan_sign = NanSign::positive) {
   using Bits = typename Minifloat<S>::Bits;
   constexpr int m = S.mantissa_bits;
+  constexpr int largest = S.max_finite();
   const auto word = bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = word >> 31;
   const std::uint32_t magnitude = word & 0x7FFFFFFFu;
@@ -121,11 +124,11 @@ MXO_HD constexpr Minifloat<S> encode(float value, Overflow overflow = Overflow::
   int code = (base << m) + static_cast<int>(kept);
 
   // 4. Overflow.
-  if (code > S.max_finite()) {
+  if (code > largest) {
     if (overflow == Overflow::saturate) {
-      code = S.max_finite();
+      code = largest;
     } else if constexpr (S.special == Special::ieee) {
-      code = S.max_finite() + 1;
+      code = largest + 1;
     } else {
       // A NaN that stands for an overflow keeps the sign (PTX and torch agree).
       return make_nan<S>(sign);
