@@ -27,13 +27,13 @@ struct Stretch {
 };
 
 /// What a claim of a sum says of a stretch of `k`, of which it makes `restarts` sums.
-struct Claim {
+struct Claimed {
   std::optional<Accumulation> sum;
   Index k = 0;
   long double restarts = 1;
 };
 
-inline double allowed_by_the_formula(const std::vector<Stretch>& stretches, const Claim& claim,
+inline double allowed_by_the_formula(const std::vector<Stretch>& stretches, const Claimed& claim,
                                      bool scaled) {
   constexpr long double u = 0x1p-24L;
   const bool exact = claim.sum && claim.sum->family == SumFamily::exact;
@@ -68,8 +68,8 @@ inline double binade_of(double value, int least) {
 }
 
 /// x [3, K] by w [2, 130, K] with scales of f32; `rows`: of each row of x.
-struct Product {
-  Product(Backend& backend, Index depth, bool by_rows) : k(depth), rows(by_rows) {
+struct Multiplied {
+  Multiplied(Backend& backend, Index depth, bool by_rows) : k(depth), rows(by_rows) {
     for (const std::string name : {"x", "w"}) {
       const bool is_x = name == "x";
       NamedTensors call;

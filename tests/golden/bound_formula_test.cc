@@ -32,7 +32,7 @@ TEST(BoundFormula, HoldsForScalesInF32UnderEveryClaim) {
         Row{"h200_wgmma_promote4", "sum.split", "3", 1}}) {
     for (const auto& [depth, rows] :
          {std::pair{300, false}, {300, true}, {256, true}, {64, true}}) {
-      Product product(*backend, depth, rows);
+      Multiplied product(*backend, depth, rows);
       const bool subnormal = depth == 64;  // a machine aligns these by their least exponent
       for (const char* name : {"x.codes", "w.codes"}) {
         Tensor& codes = product.in.at(name);
@@ -44,7 +44,7 @@ TEST(BoundFormula, HoldsForScalesInF32UnderEveryClaim) {
         product.set.set("sum", row.claim);
         product.set.set(row.key, row.value);
       }
-      Claim claim;
+      Claimed claim;
       claim.k = std::min(depth, 128);
       claim.restarts = std::max<Index>(1, row.restarts * claim.k / 128);
       if (*row.claim != '\0') {
@@ -107,7 +107,7 @@ TEST(BoundFormula, HoldsForPlainOperandsOfAnySize) {
         at.binade = std::max(at.binade, binade_of(static_cast<double>(line.x[i]), -126) *
                                             binade_of(static_cast<double>(line.w[i]), -126));
       }
-      Claim made;
+      Claimed made;
       made.k = 5;
       if (!claim.empty()) made.sum = sum_named(claim, OperandKind::bf16);
       const auto bound =
@@ -123,7 +123,7 @@ TEST(BoundFormula, HoldsForPlainOperandsOfAnySize) {
 TEST(BoundFormula, PromisesNothingWhereAStepMayOverflow) {
   const auto backend = make_cpu_backend();
   const auto finite = [&](float sx, float sw, float code, Index block) {
-    Product product(*backend, 256, false);
+    Multiplied product(*backend, 256, false);
     for (const char* name : {"x.codes", "w.codes"}) {
       Tensor& codes = product.in.at(name);
       for (Index i = 0; i < codes.elements(); ++i) {

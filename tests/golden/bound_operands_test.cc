@@ -54,7 +54,7 @@ TEST(BoundOperands, HoldsForScalesOfOneSide) {
   const auto backend = make_cpu_backend();
   for (const std::string plain : {"x", "w"}) {
     for (const char* claim : {"", "exact", "fma_chain"}) {
-      Product product(*backend, 300, false);
+      Multiplied product(*backend, 300, false);
       const Tensor codes = std::move(product.in.at(plain + ".codes"));
       product.in.erase(plain + ".codes");
       product.in.erase(plain + ".scales");
@@ -69,11 +69,11 @@ TEST(BoundOperands, HoldsForScalesOfOneSide) {
       if (plain == "x") set.set("block_w", "128x128");
       const auto bound = certified_bound("grouped_matmul", "y", product.in, set, Dtype::f32, claim);
       ASSERT_TRUE(bound);
-      Product with_codes(*backend, 300, false);
+      Multiplied with_codes(*backend, 300, false);
       for (Index i = 0; i < 260; ++i) {
         std::vector<Stretch> stretches = with_codes.stretches(i / 130, i % 130);
         for (Stretch& at : stretches) (plain == "x" ? at.sx : at.sw) = 1;
-        Claim made;
+        Claimed made;
         made.k = 128;
         if (*claim != '\0') made.sum = sum_named(claim);
         const double formula = allowed_by_the_formula(stretches, made, true);
@@ -112,7 +112,7 @@ TEST(BoundOperands, HoldsForGradientsOfEveryGroup) {
       for (std::size_t group = 0; group < 2; ++group) {
         Stretch at;
         if (*scaled != '\0') (*scaled == 'd' ? at.sx : at.sw) = 4;
-        Claim made;
+        Claimed made;
         made.k = group == 0 ? 2 : 4;
         if (!claim.empty()) made.sum = sum_named(claim, OperandKind::bf16);
         for (std::size_t i = group == 0 ? 0 : 2; i < (group == 0 ? 2u : 6u); ++i) {
@@ -243,7 +243,7 @@ TEST(BoundOperands, IsNoneForScalesOfOtherBlocks) {
 
 TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
   const auto backend = make_cpu_backend();
-  const Product product(*backend, 128, false);
+  const Multiplied product(*backend, 128, false);
   const auto said = [&](const char* claim) -> std::string {
     try {
       certified_bound("grouped_matmul", "y", product.in, product.set, Dtype::f32, claim);

@@ -1,6 +1,7 @@
 // Which expert's weights and which row of x a row was made of, from what came.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "tests/golden/rows_made.h"
@@ -198,6 +199,10 @@ TEST(RowsOfX, AreSoughtInTheFirstEightThatFail) {
   EXPECT_EQ(from(7), 1u) << "the seventh and eighth that fail";
   EXPECT_EQ(from(8), 0u);
   EXPECT_EQ(from(9), 0u);
+  // Rows that fail in their first element alone are of the eight.
+  Tensor y = made_of(call, [](Index r, Index g) { return Made{r >= 9 ? r - 1 : r, g}; });
+  for (Index r = 1; r < 9; ++r) y.as<float>()[r * 6] += 1000.0f;
+  EXPECT_EQ(measured_rows(call, y).size(), 0u);
 }
 
 TEST(RowsOfX, OfPlainOperandsAreTaken) {
@@ -239,8 +244,27 @@ TEST(RowsOfX, AreNumbersThatFit) {
   EXPECT_EQ(with(20.0f, true), 0u);
   EXPECT_EQ(with(std::numeric_limits<float>::quiet_NaN(), false), 0u);
   EXPECT_EQ(with(std::numeric_limits<float>::infinity(), false), 0u);
+  const auto times = [&](float by) {
+    Tensor y = made_of(call, [](Index r, Index g) { return Made{r < 8 ? r + 1 : r, g}; });
+    for (Index i = 0; i < 8 * 6; ++i) y.as<float>()[i] *= by;
+    return measured_rows(call, y).size();
+  };
+  EXPECT_EQ(times(1.019f), 1u);
+  EXPECT_EQ(times(0.977f), 0u);
+  EXPECT_EQ(times(1.05f), 0u);
   Tensor zeros(Dtype::f32, {12, 6});
   EXPECT_EQ(measured_rows(call, zeros).size(), 0u);
+}
+
+TEST(RowsOfX, AreNotToldByZeros) {
+  // Rows 5 and 9 of x are zero, and rows 4 and 8 of the output came as zero.
+  Call call = forward_call({12}, 6, 32);
+  Tensor codes = call.input("x.codes");
+  for (const Index r : {5, 9}) std::fill_n(codes.as<std::uint8_t>() + r * 32, 32, std::uint8_t{0});
+  call.replace("x.codes", std::move(codes));
+  Tensor y = sums_of(*product_of(call));
+  for (const Index r : {4, 8}) std::fill_n(y.as<float>() + r * 6, 6, 0.0f);
+  EXPECT_EQ(measured_rows(call, y).size(), 0u);
 }
 
 TEST(Experts, AreLookedForInRowsSpreadOverTheOutput) {

@@ -86,7 +86,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
 }
 
 TEST(Explanation, AsJsonHasNoCausesOfTheSame) {
-  EXPECT_EQ(to_json({}), R"({
+  EXPECT_EQ(to_json(Explanation{}), R"({
   "schema": "mxo-explain/1",
   "verdict": "same",
   "elements": 0,

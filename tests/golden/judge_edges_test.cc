@@ -152,6 +152,7 @@ TEST(JudgeEdges, ZerosHaveFiguresToo) {
   const Measures same = compare_tensor("y", owe(zero), zero).all;
   EXPECT_EQ(same.calc_diff, 0);
   EXPECT_EQ(same.cosine, 1);
+  EXPECT_EQ(same.max_relative, 0);
   const Measures other = compare_tensor("y", owe(zero), floats({2}, {1, 0})).all;
   EXPECT_EQ(other.calc_diff, 1);
   EXPECT_EQ(other.cosine, 0);

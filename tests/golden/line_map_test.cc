@@ -72,6 +72,15 @@ TEST(LineMap, WithoutScalesOfTheirOwnAreCodes) {
                     "the codes of the lines of w, without their scales, are those of 1 after"));
 }
 
+TEST(LineMap, OfOneScaleEachHaveScalesOfTheirOwn) {
+  Call call = forward_call({});
+  call.replace("x.scales", mixed_scales({16}, 2));
+  EXPECT_EQ(Lines(call, with_lines(call, {"x.codes", "x.scales"}, 0, later(1))).words(),
+            shifted("x", "the rows of x are those of 1 after"));
+  EXPECT_EQ(Lines(call, with_lines(call, {"x.scales"}, 0, later(-3))).words(),
+            shifted("x.scales", "the scales of the rows of x are those of 3 before"));
+}
+
 TEST(LineMap, OperandsAreTakenAsTheWordsSay) {
   const Call call = forward_call({9, 16, 64, {4, 9}});
   const Words both{"x.codes", "x.scales"};

@@ -32,6 +32,18 @@ TEST(LineOrder, ComesAgainEveryFew) {
             "dy=lines: the columns of dy are taken in runs of 2 in the order 1, 0 (reversed)");
 }
 
+TEST(LineOrder, MayComeOnce) {
+  EXPECT_EQ(
+      words_of_rows({}, [](Index i) { return 15 - i; }),
+      "x=lines: the rows of x are taken in runs of 16 in the order 15, 14, 13, 12, 11, 10, 9, "
+      "8, 7, 6, 5, 4, 3, 2, 1, 0 (reversed)");
+}
+
+TEST(LineOrder, OfAllIsNotSaidOfGroupsAgain) {
+  const Call call = forward_call({});
+  EXPECT_EQ(Lines(call, with_lines(call, kRows, 0, fours)).words(), std::vector{kFours});
+}
+
 TEST(LineOrder, IsTakenFromTheOperands) {
   const Call call = forward_call({10, 16, 64, {10}});
   for (const auto& [names, axis] : {std::pair{kRows, 0}, std::pair{kWeights, 1}}) {

@@ -29,6 +29,16 @@ std::string codes_after(int by) {
 TEST(LineRun, HasFourLinesThatFail) {
   EXPECT_EQ(words_of_rows({}, some(2, 5, 1)), after(1));
   EXPECT_EQ(words_of_rows({}, some(2, 4, 1)), "none");
+  EXPECT_EQ(words_of_rows({}, some(1, 4, -1)), "x=lines: the rows of x are those of 1 before")
+      << "the first row is a source";
+  const Call call = forward_call({});
+  EXPECT_EQ(Lines(call, with_lines(call, kWeights, 1, some(0, 3, 1))).first(),
+            "w=lines: the lines of w are those of 1 after")
+      << "the first line fails";
+}
+
+TEST(LineRun, MayHaveOneColumn) {
+  EXPECT_EQ(words_of_rows({16, 1, 64, {16}}, some(0, 14, 1)), after(1));
 }
 
 TEST(LineRun, LeavesOutLinesWithoutASource) {
@@ -113,6 +123,13 @@ TEST(LineRun, FitsWithinAHundredth) {
   EXPECT_EQ(times(0.992f), after(1));
   EXPECT_EQ(times(1.012f), "none");
   EXPECT_EQ(times(-1.0f), "none");
+}
+
+TEST(LineRun, IsNotOfLinesThatFitAsTheyAre) {
+  const Call call = forward_call({});
+  Tensor y = multiplied(call);
+  for (Index i = 0; i < y.elements(); ++i) y.as<float>()[i] *= 1.005f;
+  EXPECT_EQ(Lines(call, std::move(y)).first(), "none");
 }
 
 TEST(LineRun, DoesNotFitWhereNumbersAreNone) {

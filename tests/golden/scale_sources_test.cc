@@ -105,6 +105,43 @@ TEST(ScaleSources, AreReadAtAnotherStride) {
             "the scales of x are read 1 apart rather than 3");
 }
 
+TEST(ScaleSources, AreReadAtTheirOwnStrideWhereSeveralFit) {
+  // One line of each group: a row after, and two rows before.
+  EXPECT_EQ(
+      Taken(plain(), Side::a, {1, 5}, [](Index i) { return i < 12 ? i + 4 : i - 8; }).words(),
+      "the scales of x are those of 2 rows before in group 1, those of 1 row after in group 0");
+}
+
+TEST(ScaleSources, OfEveryLineAreThoseOfOneWhereMoreLinesSaySo) {
+  // Lines of a group take the same, as rows 1 to 5 and 6 to 9 have it: the last has no row after.
+  const Call call = edited<float>(product_call({5, 10}, 6, 4), "x.scales", [](float* s) {
+    for (Index i = 8; i < 24; ++i) s[i] = s[4 + i % 4];
+    for (Index i = 28; i < 40; ++i) s[i] = s[24 + i % 4];
+  });
+  const Taken t(call, Side::a, lines_to(10), [](Index i) { return (i < 20 ? 4 : 24) + i % 4; });
+  EXPECT_EQ(t.words(), "every line of x takes the scales of line 1 in group 0, 6 in group 1");
+}
+
+TEST(ScaleSources, MayFitInManyPlaces) {
+  // The 259 scales from the sixth row on are alike: four of them lie in 256 places.
+  const Call call = edited<float>(product_call({80}, 6, 4), "x.scales",
+                                  [](float* s) { std::fill_n(s + 20, 259, 3.0f); });
+  EXPECT_EQ(Taken(call, Side::a, lines_to(5), [](Index) { return 30; }).words(),
+            "the scales of x are those of 5 rows after");
+}
+
+TEST(ScaleSources, OfAGroupAreTheOneBeforeOfTwo) {
+  // Rows of the first group are alike by turns: one before is as one after.
+  const Call call = edited<float>(product_call({6, 12}, 6, 4), "x.scales", [](float* s) {
+    for (Index i = 8; i < 24; ++i) s[i] = s[i - 8];
+  });
+  const Taken t(call, Side::a, {1, 2, 3, 8, 9, 10, 11},
+                [](Index i) { return i < 24 ? i - 4 : i - 8; });
+  EXPECT_EQ(
+      t.words(),
+      "the scales of x are those of 2 rows before in group 1, those of 1 row before in group 0");
+}
+
 TEST(ScaleSources, OfWAreExpertsAway) {
   const From next = later(24, 48);
   const Taken swapped(plain(), Side::b, lines_to(6), next);

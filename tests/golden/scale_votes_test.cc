@@ -161,6 +161,12 @@ TEST(ScaleVotes, OfAGradientOfOneColumnAreBlocks) {
   EXPECT_EQ(t.sources().at(0), (std::vector<Index>{1, 2, 3, 4, 5, 6, 7, 8, 9, 0}));
 }
 
+TEST(ScaleVotes, OfAGradientOfOneColumnMayBeThatOfOneBlock) {
+  const TakenScales t(gradient_of(1), Side::b, {0}, [](Index i) { return i / 5 * 5; });
+  EXPECT_EQ(t.words(), "every K block of x takes the scale of block 0");
+  EXPECT_EQ(t.sources().at(0), (std::vector<Index>{0, 0, 0, 0, 0, 5, 5, 5, 5, 5}));
+}
+
 TEST(ScaleVotes, OfAGradientAreAgreedOn) {
   // Each line takes one scale for all of its blocks, and no two lines at one distance.
   const Index sources[] = {30, 7, 21, 2, 39, 11, 26, 13};

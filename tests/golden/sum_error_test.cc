@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "golden/judge/rounding_step.h"
 
 namespace mxo {
 namespace {
@@ -69,6 +70,10 @@ TEST(SumError, OfAMachineIsTheRecurrenceOfItsChunks) {
   split.split = 3;
   Accumulation restarts = plain;
   restarts.block = 128;
+  Accumulation each = plain;
+  each.promote = 1;
+  Accumulation single = plain;
+  single.block = 1;
   Accumulation halves = machine(SumFamily::fused_dot, 16, 16, 24);
   halves.mantissa = 10;
   Accumulation high = machine(SumFamily::fused_dot, 64, 32, 25);
@@ -79,9 +84,11 @@ TEST(SumError, OfAMachineIsTheRecurrenceOfItsChunks) {
       {plain, 160, 2 * (5 + 1), 1, 17, -126, -126},
       {plain, 161, 2 * (6 + 1), 1, 17, -126, -126},
       {promoted, 160, 2 * (5 + 1), 1 + 2 + 1, 17, -126, -126},
+      {each, 160, 2 * (5 + 1), 1 + 6 + 1, 17, -126, -126},
       {split, 160, 2 * (5 + 3), 3, 17, -126, -126},
       // Two blocks and the chain, each of which may be rounded up.
       {restarts, 160, 2 * (5 + 3), 1 + 3, 17, -126, -126},
+      {single, 4, 2 * (1 + 5), 1 + 5, 17, -126, -126},
       {halves, 64, 4 + 1, 1, 17, -14, -126},
       {high, 64, 2 * (1 + 1), 1, 33, -126, -4},
       {amd, 64, 4 * (2 + 1), 1, 8 + 5, -126, -126},
@@ -106,6 +113,15 @@ TEST(SumError, OfAMachineIsTheRecurrenceOfItsChunks) {
   EXPECT_TRUE(std::isinf(SumError::of(halves, 64)(65504.0, 1)));
   EXPECT_TRUE(std::isfinite(SumError::of(halves, 64)(60000.0, 1)));
   EXPECT_TRUE(std::isinf(SumError::of(plain, 64)(3.5e38, 1)));
+}
+
+TEST(SumError, OfTheLargestNumberIsFinite) {
+  Accumulation halves = machine(SumFamily::fused_dot, 16, 16, 24);
+  halves.mantissa = 10;
+  const double magnitude = 0x1.fd4183988b63bp+15;  // with its error the largest f16
+  const double error = SumError::of(halves, 64)(magnitude, 1);
+  EXPECT_EQ(up(magnitude + error), 65504.0);
+  EXPECT_TRUE(std::isinf(SumError::of(halves, 64)(up(magnitude), 1)));
 }
 
 }  // namespace

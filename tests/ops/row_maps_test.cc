@@ -7,16 +7,11 @@
 #include "ops/aligned_blocks.h"
 #include "ops/expert_maps.h"
 #include "ops/permute.h"
+#include "tests/ops/map_calls.h"
 #include "tests/ops/right_call.h"
 
 namespace mxo {
 namespace {
-
-Tensor numbers(std::vector<Index> shape, const std::vector<std::int32_t>& values) {
-  Tensor t(Dtype::i32, std::move(shape));
-  std::copy(values.begin(), values.end(), t.as<std::int32_t>());
-  return t;
-}
 
 /// What `call` says of an operator once `set` has written other entries into a tensor of its own.
 template <typename Op>
@@ -49,6 +44,7 @@ TEST(RowMapChecks, RowsNameGroupsInOrder) {
        "m_indices: entry 1 is -2, needs -1 or a group from 0 to 1");
   says(with(call, rows, {0, 1, 0, 1}), "m_indices: entry 2 is 0, needs -1 or a group from 1 to 1");
   says(with(call, rows, {0, 0, 0, 2}), "m_indices: entry 3 is 2");
+  says(with(call, rows, {2}), "m_indices: entry 0 is 2, needs -1 or a group from 0 to 1");
 }
 
 TEST(RowMapChecks, CountsFitTheirGroups) {

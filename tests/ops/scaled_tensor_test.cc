@@ -17,6 +17,7 @@ TEST(ScaledTensor, ViewsAreRowMajorUnlessToldStrides) {
   EXPECT_TRUE(plain.contiguous());
   EXPECT_EQ(plain.data, memory);
   EXPECT_EQ(plain.stride[0], 4);
+  EXPECT_EQ(view_of(static_cast<const void*>(memory), Dtype::u8, {3, 4}).dtype, Dtype::u8);
   const Result strided = view_of(static_cast<void*>(memory), Dtype::f32, {3, 2}, {4, 2});
   EXPECT_FALSE(strided.contiguous());
   EXPECT_EQ(strided.stride[1], 2);
@@ -40,6 +41,7 @@ TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
   EXPECT_EQ(shape_of_scales(Shape{0, 7}, kWholeColumn), (Shape{1, 7}));
   EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns), (Shape{2}));
   EXPECT_EQ(shape_of_scales(x, kMxColumns, ScaleStorage::blocked), (Shape{3, 3072}));
+  EXPECT_EQ(shape_of_scales(Shape{130, 257}, kMxColumns, ScaleStorage::blocked), (Shape{3072}));
   EXPECT_EQ(shape_of_scales(Shape{}, kMxColumns), Shape{});
   EXPECT_EQ(shape_of_scales(Shape{40}, BlockExtents{8, 32}), (Shape{2}));
   EXPECT_EQ(shape_of_scales(Shape{40}, kMxColumns, ScaleStorage::blocked), (Shape{2}));
@@ -60,6 +62,8 @@ TEST(ScaledTensor, BlocksStartAgainAtEachGroup) {
   const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
   EXPECT_EQ(row_blocks(groups, 128), 3);
   EXPECT_EQ(row_blocks(groups, kWhole), 3);
+  const std::int32_t one_more[] = {129, 258};
+  EXPECT_EQ(row_blocks(view_of(static_cast<const void*>(one_more), Dtype::i32, {2}), 128), 4);
   EXPECT_EQ(shape_of_scales(Shape{131, 300}, kSquareBlock, row_blocks(groups, 128)), (Shape{3, 3}));
 }
 

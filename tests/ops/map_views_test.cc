@@ -1,0 +1,199 @@
+// Maps of rows, experts and blocks in views: what lies beside these, and the largest there are.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "ops/aligned_blocks.h"
+#include "ops/expert_maps.h"
+#include "ops/permute.h"
+#include "ops/row_maps.h"
+#include "ops/scaled_tensor.h"
+#include "tests/ops/map_calls.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kMost = 2147483647;
+
+/// Of a vector all but the first and the last; of a matrix all but the last row and column.
+Operand inside(const Tensor& all) {
+  Operand view = all.operand();
+  if (view.rank == 1) view.data = all.as<std::int32_t>() + 1;
+  view.extent[0] -= view.rank == 1 ? 2 : 1;
+  if (view.rank == 2) view.extent[1] -= 1;
+  return view;
+}
+
+/// A view of memory that is not there.
+Result nowhere(std::vector<Index> shape, std::uintptr_t at) {
+  return view_of(reinterpret_cast<void*>(at << 40), Dtype::i32, shape);
+}
+
+TEST(MapViews, RowsBesideAViewAreNotRead) {
+  const Tensor rows = numbers({6}, {9, 0, -1, 1, 1, 9});
+  const Tensor ends = numbers({4}, {2, 3, 6, 99}), counts = numbers({4}, {9, 3, 3, 9});
+  Tensor two(Dtype::i32, {2}), six(Dtype::i32, {6}), x(Dtype::bf16, {6, 4}),
+      y(Dtype::bf16, {2, 3, 4});
+  EXPECT_EQ(refusal_of(rows_to_groups, {inside(rows), two.result()}), "");
+  EXPECT_EQ(refusal_of(groups_to_rows, {inside(ends), inside(counts), six.result()}), "");
+  EXPECT_EQ(refusal_of(groups_to_masked, {x.operand(), inside(ends), y.result(), two.result()}),
+            "");
+  EXPECT_EQ(refusal_of(masked_to_groups, {y.operand(), inside(counts), x.result(), two.result()}),
+            "");
+}
+
+TEST(MapViews, ExpertsBesideAViewAreNotRead) {
+  Tensor mask(Dtype::u8, {4, 5});
+  std::fill_n(mask.as<std::uint8_t>(), 20, std::uint8_t{9});
+  for (const int i : {0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13}) mask.as<std::uint8_t>()[i] = 0;
+  Tensor chosen(Dtype::i32, {3, 2});
+  EXPECT_EQ(refusal_of(mask_to_experts, {inside(mask), {}, chosen.result(), {}}), "");
+  const Tensor experts = numbers({4, 3}, {0, 3, 0, 1, -1, 1, 2, 0, 2, 2, 2, 2});
+  Tensor made(Dtype::u8, {3, 4});
+  EXPECT_EQ(refusal_of(experts_to_mask, {inside(experts), {}, made.result(), {}}), "");
+}
+
+TEST(MapViews, BlocksBesideAViewAreNotRead) {
+  const Tensor experts = numbers({4, 3}, {0, 1, 1, 1, -1, 1, 1, 0, 1, 1, 1, 1});
+  Tensor ids(Dtype::i32, {8}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
+      ends(Dtype::i32, {2});
+  EXPECT_EQ(refusal_of(moe_align_block_size, {inside(experts),
+                                              {},
+                                              ids.result(),
+                                              blocks.result(),
+                                              rows.result(),
+                                              ends.result(),
+                                              4,
+                                              -1}),
+            "");
+  const Tensor sorted = numbers({6}, {7, 0, 3, 4, 1, 7}), taken = numbers({3}, {3, 4, 3});
+  Tensor slots(Dtype::i32, {2, 2});
+  EXPECT_EQ(refusal_of(blocks_to_experts,
+                       {inside(sorted), blocks.operand(), inside(taken), slots.result(), 2}),
+            "");
+}
+
+TEST(MapViews, CountsAndIndicesBesideAViewAreNotRead) {
+  const Tensor counts = numbers({8}, {9, 1, 2, 0, 3, 0, 0, 9});
+  Tensor indices(Dtype::i32, {12}), sizes(Dtype::i32, {3}), ends(Dtype::i32, {3});
+  EXPECT_EQ(refusal_of(permute_indices,
+                       {inside(counts), indices.result(), sizes.result(), ends.result(), 3, 2, 4}),
+            "");
+  const Tensor at = numbers({7}, {9, 3, -1, 0, 2, 1, 9});
+  Tensor x(Dtype::bf16, {4, 3}), y(Dtype::bf16, {5, 3});
+  EXPECT_EQ(refusal_of(permute, {x.operand(), inside(at), y.result()}), "");
+  EXPECT_EQ(refusal_of(unpermute, {y.operand(), inside(at), x.result()}), "");
+}
+
+TEST(MapViews, MasksAreReadToTheirLastExpert) {
+  Tensor mask(Dtype::u8, {2, 4}), experts(Dtype::i32, {2, 1});
+  mask.as<std::uint8_t>()[7] = 2;
+  EXPECT_EQ(refusal_of(mask_to_experts, {mask.operand(), {}, experts.result(), {}}),
+            "mask_to_experts: mask: entry (1, 3) is 2, needs 0 or 1");
+}
+
+TEST(MapViews, EntriesOfExpertsFit32Bits) {
+  Tensor counts(Dtype::i32, {2});
+  const auto mapped = [&](Index entries) {
+    return refusal_of(
+        map_experts,
+        {to_read(nowhere({entries, 1}, 1)), {}, {}, nowhere({entries, 1}, 2), counts.result()},
+        false);
+  };
+  EXPECT_EQ(mapped(kMost), "");
+  EXPECT_EQ(mapped(kMost + 1), "map_experts: experts: needs at most 2147483647 entries");
+}
+
+TEST(MapViews, BlocksMayBeAsLongAs32BitsCount) {
+  const Tensor none = numbers({1, 2}, {-1, -1}), one = numbers({1, 2}, {0, -1});
+  const Tensor both = numbers({1, 2}, {0, 1});
+  Tensor rows(Dtype::i32, {1}), ends(Dtype::i32, {2}), block(Dtype::i32, {1}),
+      blocks(Dtype::i32, {2});
+  const auto aligned = [&](const Tensor& experts, Index length, Tensor& ids) {
+    return refusal_of(moe_align_block_size, {experts.operand(),
+                                             {},
+                                             nowhere({length}, 1),
+                                             ids.result(),
+                                             rows.result(),
+                                             ends.result(),
+                                             kMost});
+  };
+  EXPECT_EQ(aligned(none, 1, block), "");
+  EXPECT_EQ(aligned(one, kMost, block), "");
+  EXPECT_EQ(
+      aligned(both, 2 * kMost, blocks),
+      "moe_align_block_size: length: found 4294967294, needs at least 4294967294, in 32 bits");
+}
+
+TEST(MapViews, BlocksMayBeOfOneRow) {
+  const Tensor experts = numbers({1, 2}, {1, 0});
+  Tensor ids(Dtype::i32, {2}), blocks(Dtype::i32, {2}), rows(Dtype::i32, {1}),
+      ends(Dtype::i32, {2});
+  EXPECT_EQ(
+      refusal_of(
+          moe_align_block_size,
+          {experts.operand(), {}, ids.result(), blocks.result(), rows.result(), ends.result(), 1}),
+      "");
+}
+
+TEST(MapViews, TokensOfExpertsFit32Bits) {
+  Tensor size(Dtype::i32, {1}), end(Dtype::i32, {1});
+  const auto counted = [&](std::vector<std::int32_t> counts, Index length) {
+    const auto ranks = static_cast<Index>(counts.size());
+    const Tensor tokens = numbers({ranks}, counts);
+    return refusal_of(permute_indices, {tokens.operand(), nowhere({length}, 1), size.result(),
+                                        end.result(), 1, ranks, 1});
+  };
+  EXPECT_EQ(counted({2147483647}, kMost), "");
+  EXPECT_EQ(counted({2147483647, 3}, kMost),
+            "permute_indices: tokens_per_expert: 2147483650 tokens take 2147483650 rows, needs "
+            "numbers that fit 32 bits");
+  EXPECT_EQ(counted({0}, 1), "") << "an expert without tokens takes one row";
+}
+
+TEST(MapViews, WrongRanksOfRowMapsAreNamedByRank) {
+  Tensor x(Dtype::bf16, {6, 4}), ends = numbers({2}, {2, 5}), y(Dtype::bf16, {2, 3, 4});
+  Tensor counts = numbers({2}, {3, 2}), flat(Dtype::bf16, {6, 4}), cube(Dtype::bf16, {6, 4, 1});
+  EXPECT_EQ(refusal_of(groups_to_masked, {x.operand(), {}, y.result(), counts.result()}),
+            "groups_to_masked: group_ends: found f32 [], needs rank 1");
+  EXPECT_EQ(
+      refusal_of(groups_to_masked, {x.operand(), ends.operand(), flat.result(), counts.result()}),
+      "groups_to_masked: y: found bf16 [6, 4], needs rank 3");
+  EXPECT_EQ(
+      refusal_of(masked_to_groups, {y.operand(), counts.operand(), cube.result(), ends.result()}),
+      "masked_to_groups: x: found bf16 [6, 4, 1], needs rank 2");
+}
+
+TEST(MapViews, WrongRanksOfExpertMapsAreNamedByRank) {
+  Tensor experts = numbers({3, 2}, {0, 1, 2, -1, 3, 0}), local(Dtype::i32, {3, 2});
+  Tensor square(Dtype::i32, {2, 1}), line(Dtype::u8, {3}), counts = numbers({2}, {3, 2});
+  Tensor ids(Dtype::i32, {8}), rows(Dtype::i32, {1}), three(Dtype::i32, {3});
+  EXPECT_EQ(refusal_of(map_experts, {experts.operand(), {}, {}, local.result(), square.result()}),
+            "map_experts: tokens_per_expert: found i32 [2, 1], needs rank 1");
+  EXPECT_EQ(refusal_of(experts_to_mask, {experts.operand(), {}, line.result(), {}}),
+            "experts_to_mask: mask: found u8 [3], needs rank 2");
+  EXPECT_EQ(refusal_of(permute_indices,
+                       {square.operand(), ids.result(), counts.result(), three.result(), 2, 1, 4}),
+            "permute_indices: tokens_per_expert: found i32 [2, 1], needs rank 1");
+  EXPECT_EQ(refusal_of(moe_align_block_size, {experts.operand(),
+                                              {},
+                                              ids.result(),
+                                              counts.result(),
+                                              rows.result(),
+                                              square.result(),
+                                              4}),
+            "moe_align_block_size: group_ends: found i32 [2, 1], needs rank 1");
+  EXPECT_EQ(refusal_of(moe_align_block_size, {experts.operand(),
+                                              {},
+                                              square.result(),
+                                              rows.result(),
+                                              three.result(),
+                                              counts.result(),
+                                              4}),
+            "moe_align_block_size: sorted_token_ids: found i32 [2, 1], needs rank 1");
+}
+
+}  // namespace
+}  // namespace mxo
