@@ -31,11 +31,16 @@ emu="*Captures*:*Captured*:*StackRule*:*StackGates*:ElementRoundings*.*:TensorSc
 emu="$emu:Convert.*:Quantize.Odd*:F32Scales.*:Swiglu.*:ScalingAwareTranspose.*:Layouts*.*"
 emu="$emu:*SumsFolds*:*SumsLibraries*:*F16Accumulators*:Gates.*:Route.*:RowSums.*"
 emu="$emu:*GemmEngines*:*GemmStages*:SliceEncoding.*:LibraryProducts.*:Sums*.*:ExactSum*.*"
-run() {
-  qemu-aarch64 "build/aarch64/tests/$1" --gtest_brief=1 "${2:-}"
+# As many processes as keep two cores busy to the end.
+pids=""
+run() {  # PROGRAM SHARD SHARDS [FILTER]
+  GTEST_SHARD_INDEX=$2 GTEST_TOTAL_SHARDS=$3 \
+    qemu-aarch64 "build/aarch64/tests/$1" --gtest_brief=1 "${4:-}" & pids="$pids $!"
 }
-run formats_test & formats=$!
-run ops_test
-run house/house_test
-run emu_test "--gtest_filter=$emu"
-wait "$formats"
+for shard in 0 1 2 3; do run emu_test $shard 4 "--gtest_filter=$emu"; done
+run formats_test 0 1
+run ops_test 0 1
+run house/house_test 0 1
+failed=0
+for pid in $pids; do wait "$pid" || failed=1; done
+exit $failed

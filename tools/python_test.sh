@@ -2,6 +2,7 @@
 # Installs the Python package into an environment of its own and runs its tests there.
 #   tools/python_test.sh            with numpy: what tools/test.sh runs
 #   tools/python_test.sh --torch    and with PyTorch, from the package index: about 4 GB
+#   tools/python_test.sh --needs    only makes that environment, beside a build
 # Needs the package index for nanobind, numpy and pytest.  The library's objects are those of
 # build/release, where there are any.
 set -eu
@@ -10,9 +11,9 @@ cd "$(dirname "$0")/.."
 extras=test
 venv=build/python/venv
 case "${1:-}" in
-  "") ;;
+  "" | --needs) ;;
   --torch) extras=test,torch,torchao,examples venv=build/python/torch ;;
-  *) echo "usage: tools/python_test.sh [--torch]" >&2; exit 2 ;;
+  *) echo "usage: tools/python_test.sh [--torch | --needs]" >&2; exit 2 ;;
 esac
 
 tools/setup.sh
@@ -27,6 +28,7 @@ for extra in sys.argv[1].split(","):
 print("\n".join(needs))
 EOF
 "$venv/bin/pip" install -q --disable-pip-version-check -r "$venv/needs.txt"
+[ "${1:-}" != --needs ] || exit 0
 
 [ -f build/release/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
 cmake --preset release -Wno-dev -DMXO_MPI=ON >/dev/null
