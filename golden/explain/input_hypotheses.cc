@@ -50,8 +50,8 @@ bool misread_scales(Call& call, const std::string& name, bool as_tiles) {
 }
 
 /// The bytes of each side's scales read for the other's, as far as they reach.
-bool exchange_scales(Call& call) {
-  if (!call.has("x.scales") || !call.has("w.scales")) return false;
+bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
+  if (!call.has(a) || !call.has(b)) return false;
   const auto filled = [](const Tensor& like, const Tensor& from) {
     Tensor out(like.dtype(), like.shape());
     for (std::size_t at = 0; at < out.bytes() && from.bytes() > 0; at += from.bytes()) {
@@ -59,10 +59,10 @@ bool exchange_scales(Call& call) {
     }
     return out;
   };
-  Tensor x = filled(call.input("x.scales"), call.input("w.scales"));
-  Tensor w = filled(call.input("w.scales"), call.input("x.scales"));
-  call.replace("x.scales", std::move(x));
-  call.replace("w.scales", std::move(w));
+  Tensor of_a = filled(call.input(a), call.input(b));
+  Tensor of_b = filled(call.input(b), call.input(a));
+  call.replace(a, std::move(of_a));
+  call.replace(b, std::move(of_b));
   return true;
 }
 
@@ -191,7 +191,8 @@ void add_ends(const Call& call, std::vector<Hypothesis>& list) {
 /// The scale of the first block of depth, or of the one before, in place of each block's own.
 bool stale_blocks(Call& call, const std::string& name, bool first, bool down) {
   const Tensor& given = call.input(name);
-  if (given.rank() < 2) return false;
+  // Of w [E, N, K] scales [E, N] are one a line.
+  if (given.rank() < (name == "w.scales" ? 3 : 2)) return false;
   const Index columns = given.shape().back();
   const Index rows = given.elements() / std::max<Index>(columns, 1);
   if ((down ? rows : columns) < 2) return false;
@@ -297,7 +298,9 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (product->a.scales == nullptr || product->b.scales == nullptr) return;
   const std::string a = product->a.scales_name;
   const std::string b = product->b.scales_name;
-  add(list, "scales=exchanged", "the scales of both sides are exchanged", exchange_scales, false);
+  add(
+      list, "scales=exchanged", "the scales of both sides are exchanged",
+      [a, b](Call& c) { return exchange_scales(c, a, b); }, false);
   add(
       list, "scales=left_out", "all scales are left out",
       [a, b](Call& c) {

@@ -67,8 +67,17 @@ struct Narrowed {
   Rounding of;
 };
 
-float power_below(float v) { return v > 0.0f ? std::exp2(std::floor(std::log2(v))) : v; }
-float power_above(float v) { return v > 0.0f ? std::exp2(std::ceil(std::log2(v))) : v; }
+/// By a logarithm in f64, which keeps neighbours of a power apart.
+template <typename Round>
+float power(float v, Round rounded) {
+  return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
+}
+float power_below(float v) {
+  return power(v, [](double x) { return std::floor(x); });
+}
+float power_above(float v) {
+  return power(v, [](double x) { return std::ceil(x); });
+}
 
 constexpr Narrowed kNarrowed[] = {
     {"bf16", "rounded to bf16 first", by_bf16},
@@ -78,7 +87,7 @@ constexpr Narrowed kNarrowed[] = {
     {"down", "cut to powers of two first", power_below},
     {"up", "rounded up to powers of two first", power_above},
     {"nearest", "rounded to the nearest power of two first",
-     [](float v) { return v > 0.0f ? std::exp2(std::round(std::log2(v))) : v; }},
+     [](float v) { return power(v, [](double x) { return std::round(x); }); }},
 };
 
 void add_scales_to_dequantise(const Call& call, std::vector<Hypothesis>& list) {

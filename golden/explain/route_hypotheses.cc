@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "formats/exp.h"
 #include "golden/explain/hypotheses.h"
@@ -18,18 +19,20 @@ struct Router {
   bool bias_in_weights = false;
   bool bias_left_out = false;
   bool ties_to_higher = false;
-  bool by_index = false;   ///< slots in the order of experts
-  bool sum_first = false;  ///< weights are added up before that
-  GroupScore groups = GroupScore::two_best;
-  Index skipped = 0;     ///< best experts that are passed over
-  bool next = false;     ///< the last slot takes the choice after its own
-  Index never = -1;      ///< an expert that is not looked at
-  bool strided = false;  ///< expert e is one of group e modulo groups
+  bool by_index = false;             ///< slots in the order of experts
+  bool sum_first = false;            ///< weights are added up before that
+  std::optional<GroupScore> groups;  ///< empty: as the call says
+  Index skipped = 0;                 ///< best experts that are passed over
+  bool next = false;                 ///< the last slot takes the choice after its own
+  Index never = -1;                  ///< an expert that is not looked at
+  bool strided = false;              ///< expert e is one of group e modulo groups
 };
 
 bool weighs_chosen_logits(const Call& call) {
   return call.set.text("score", "softmax") == "softmax_of_chosen";
 }
+
+bool best_of_groups(const Call& call) { return call.set.text("group_score", "two_best") == "best"; }
 
 /// Scores [T, E] of the call: every expert's weight, as it is before it is divided or scaled.
 std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) {
@@ -84,6 +87,9 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
   const Index groups = call.set.integer("groups", 1);
   const Index limited = call.set.integer("limited_groups", groups);
   const Index run = experts / groups;
+  const GroupScore scored =
+      rule.groups.value_or(best_of_groups(call) ? GroupScore::best : GroupScore::two_best);
+  const bool others_are_zero = call.set.text("other_groups", "excluded") == "zero";
   const auto factor = static_cast<float>(call.set.real("scale", 1.0));
   const std::vector<float> scores = scores_of(backend, call, experts);
   const bool biased = call.has("bias") && !rule.bias_left_out;
@@ -104,8 +110,7 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     for (Index e = 0; e < experts; ++e) {
       members[static_cast<std::size_t>(group_of(e))].push_back(choice[static_cast<std::size_t>(e)]);
     }
-    for (std::vector<float>& m : members)
-      of_group.push_back(group_score(std::move(m), rule.groups));
+    for (std::vector<float>& m : members) of_group.push_back(group_score(std::move(m), scored));
     std::stable_sort(best.begin(), best.end(), [&](Index a, Index b) {
       return of_group[static_cast<std::size_t>(a)] > of_group[static_cast<std::size_t>(b)];
     });
@@ -113,7 +118,8 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     for (Index e = 0; e < experts; ++e) {
       const bool stays =
           std::find(best.begin(), best.begin() + limited, group_of(e)) != best.begin() + limited;
-      if (stays && e != rule.never) order.push_back(e);
+      if (!stays && others_are_zero) choice[static_cast<std::size_t>(e)] = 0.0f;
+      if ((stays || others_are_zero) && e != rule.never) order.push_back(e);
     }
     if (rule.ties_to_higher) std::reverse(order.begin(), order.end());
     std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) {
@@ -130,7 +136,7 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
                                        : scores[static_cast<std::size_t>(t * experts + e)]);
     }
     float sum = 0.0f;
-    const float top = w.empty() ? 0.0f : w.front();
+    const float top = w.empty() ? 0.0f : *std::max_element(w.begin(), w.end());
     for (float& v : w) {
       if (weighs_chosen_logits(call)) v = exp_rn(v - top);
       sum += v;
@@ -182,8 +188,15 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     add(list, std::move(name), std::move(phrase), r);
   };
   if (groups > 1) {
-    rule("groups=best", "a group of experts scores its largest choice rather than its two largest",
-         [](Router& r) { r.groups = GroupScore::best; });
+    if (best_of_groups(call)) {
+      rule("groups=two_best",
+           "a group of experts scores its two largest choices rather than its largest",
+           [](Router& r) { r.groups = GroupScore::two_best; });
+    } else {
+      rule("groups=best",
+           "a group of experts scores its largest choice rather than its two largest",
+           [](Router& r) { r.groups = GroupScore::best; });
+    }
     rule("groups=sum", "a group of experts scores the sum of all its choices",
          [](Router& r) { r.groups = GroupScore::sum; });
     add_setting(list, "limited_groups", std::to_string(groups), "groups=unlimited",
