@@ -1,4 +1,4 @@
-// sigma(a) of every float, against libm and MPFR, and a * sigma(a) of the vector kernels.
+// sigma(a) of every float, against libm and MPFR, and a * sigma(a) of every kernel.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,8 +16,8 @@ namespace {
 /// One sweep, because sigma is most of both.
 struct SigmaAndSilu : testing::Test {
   static constexpr Index kRun = test::kExpRun;
-  static constexpr cpu::Isa kSets[] = {cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::neon,
-                                       cpu::Isa::sve};
+  static constexpr cpu::Isa kSets[] = {cpu::Isa::scalar, cpu::Isa::avx2, cpu::Isa::avx512,
+                                       cpu::Isa::neon, cpu::Isa::sve};
 };
 
 TEST_F(SigmaAndSilu, AreRoundedOnceOfEveryFloatByEverySet) {
