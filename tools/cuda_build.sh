@@ -1,0 +1,26 @@
+#!/bin/sh
+# Compiles formats/ as device code and the CUDA backend, warnings as errors; nothing of it runs here.
+# A machine without nvcc compiles none of it and says so.  NCCL: where its package is installed, or
+# NCCL_ROOT names its folder.
+set -eu
+cd "$(dirname "$0")/.."
+
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+if [ ! -x "$nvcc" ]; then
+  echo "cuda: no nvcc: the CUDA backend was not compiled"
+  exit 0
+fi
+mkdir -p build
+"$nvcc" -std=c++20 -arch=sm_90 --fmad=false -Werror all-warnings \
+  -Xcompiler -Wall,-Wextra,-Werror -I. -c tests/house/formats_cuda.cu -o build/formats_cuda.o &
+formats=$!
+
+nccl=OFF
+if [ -e /usr/include/nccl.h ] || [ -n "${NCCL_ROOT:-}" ]; then nccl=ON; fi
+echo "cuda: the backend; with NCCL: $nccl"
+[ -f build/cuda/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
+# Machine code for Hopper alone, optimised where ptxas warns of it.
+cmake -S . -B build/cuda -DMXO_CUDA=ON -DMXO_NCCL=$nccl -DMXO_CUDA_PTX=OFF \
+  -DMXO_CUDA_OPTIMISED=OFF -DMXO_TESTS=OFF -DMXO_WERROR=ON -DCMAKE_CUDA_COMPILER="$nvcc" -Wno-dev >/dev/null
+cmake --build build/cuda -j"$(nproc)" --target mxo_cuda
+wait "$formats"
