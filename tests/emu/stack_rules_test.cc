@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <set>
 
@@ -18,11 +19,12 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-/// What blocks are filled with; each is a row of blocks.
-std::vector<std::vector<float>> fillings(Index n) {
+using Fillings = std::vector<std::vector<float>>;
+
+Fillings make_fillings(Index n) {
   std::mt19937 random(17);
   std::normal_distribution<float> normal;
-  std::vector<std::vector<float>> all;
+  Fillings all;
   const auto add = [&](auto value) {
     std::vector<float> x;
     for (Index i = 0; i < n; ++i) x.push_back(value(i));
@@ -52,6 +54,15 @@ std::vector<std::vector<float>> fillings(Index n) {
   return all;
 }
 
+/// What blocks of n elements are filled with, each in its own way.  Drawn once: an emulator of a
+/// processor takes ten seconds for that.
+const Fillings& fillings(Index n) {
+  static std::map<Index, Fillings> made;
+  const auto [at, fresh] = made.try_emplace(n);
+  if (fresh) at->second = make_fillings(n);
+  return at->second;
+}
+
 std::vector<Dtype> formats_of(std::string_view list) {
   std::vector<Dtype> formats;
   while (!list.empty()) {
@@ -75,7 +86,7 @@ Sheet sheet_of(const StackTwin& twin, Dtype type, Dtype format, std::size_t one)
   const std::string_view c = text.substr(text.find('x') + 1);
   const Index height = r == "R" ? 8 : std::stoll(std::string(r));
   const Index width = c == "K" ? 96 : std::stoll(std::string(c));
-  const auto all = fillings(height * width);
+  const Fillings& all = fillings(height * width);
   const bool whole_row = c == "K";
   // Blocks that are a row stand below each other; those that are the tensor are asked one by one.
   const bool tensor = r == "R";
