@@ -156,6 +156,7 @@ MXO_HD inline float sigmoid_rn(float x) {
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (x > 30.0f) return 1.0f;  // 1 - e^-30 is nearer to 1 than half an ulp
   if (x < -104.0f) return 0.0f;
+  if (x < 0x1p-24f && x > -0x1p-24f) return 0.5f;  // 1/2 + x/4 is nearer to 1/2 than half an ulp
   const DoublePair e = exp_pair(-static_cast<double>(x));
   // d = 1 + e as a pair; whichever term is larger goes first.
   const double high = 1.0 + e.high;

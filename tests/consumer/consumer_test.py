@@ -117,8 +117,8 @@ class Outside:
         lib = Path(self.a.prefix) / "lib"
         made = Path(self.a.work) / "fast"
         made.parent.mkdir(parents=True, exist_ok=True)
-        code, text = run(compiler, "-std=c++20", "-O2", *self.a.flags.split(), *flags.split(),
-                         f"-I{self.a.prefix}/include", "-c",
+        code, text = run(compiler, "-std=c++20", "-O2", "-Wfatal-errors", *self.a.flags.split(),
+                         *flags.split(), f"-I{self.a.prefix}/include", "-c",
                          Path(self.a.source) / "tests/consumer/sweep.cc", "-o", f"{made}.o")
         if code != 0:
             assert "mxoracle: this file is compiled with -ffast-math" in text, text
