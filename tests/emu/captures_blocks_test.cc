@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <sstream>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -58,8 +59,10 @@ testing::AssertionResult equal(const Tensor& expected, const Tensor& found) {
   }
   for (Index i = 0; i < expected.elements(); ++i) {
     if (bits_of(expected, i) == bits_of(found, i)) continue;
-    return testing::AssertionFailure() << "element " << i << std::hex << ": captured 0x"
-                                       << bits_of(expected, i) << ", found 0x" << bits_of(found, i);
+    std::ostringstream text;
+    text << "element " << i << std::hex << ": captured 0x" << bits_of(expected, i) << ", found 0x"
+         << bits_of(found, i);
+    return testing::AssertionFailure() << text.str();
   }
   return testing::AssertionSuccess();
 }

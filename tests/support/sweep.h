@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <ostream>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
@@ -61,9 +61,10 @@ template <typename CodeOf>
 testing::AssertionResult agrees_everywhere(const RunTable& table, CodeOf code_of) {
   const Sweep result = sweep(table, code_of);
   if (result.differing == 0) return testing::AssertionSuccess();
-  return testing::AssertionFailure()
-         << result.differing << " of " << table.inputs << " inputs differ, the first 0x" << std::hex
-         << result.first << ": the table has 0x" << result.expected << ", found 0x" << result.found;
+  std::ostringstream text;  // AssertionResult prints each part anew, without std::hex
+  text << result.differing << " of " << table.inputs << " inputs differ, the first 0x" << std::hex
+       << result.first << ": the table has 0x" << result.expected << ", found 0x" << result.found;
+  return testing::AssertionFailure() << text.str();
 }
 
 /// The float whose bits are `input`.
