@@ -35,7 +35,7 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-ScratchDirectory::ScratchDirectory() : path_(new_directory()), leftover_(path_) {}
+ScratchDirectory::ScratchDirectory() : leftover_([this] { return path_ = new_directory(); }) {}
 
 ScratchDirectory::~ScratchDirectory() {
   std::error_code ignored;

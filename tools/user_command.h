@@ -22,7 +22,7 @@ class ScratchDirectory {
 
  private:
   std::filesystem::path path_;
-  Leftover leftover_;
+  Leftover leftover_;  // makes it
 };
 
 /// Throws Error(argument) naming `option` unless the command holds each of the places ("{in}").

@@ -20,14 +20,22 @@ Registry& registry() {
 
 }  // namespace
 
-Leftover::Leftover(const std::filesystem::path& path) : path_(path) {
+Leftover::Leftover(const std::function<std::filesystem::path()>& make) {
   const std::lock_guard lock(registry().mutex);
+  path_ = make();
   registry().paths.insert(path_);
 }
 
 Leftover::~Leftover() {
   const std::lock_guard lock(registry().mutex);
   registry().paths.erase(path_);
+}
+
+std::error_code Leftover::publish(const std::filesystem::path& final_name) const {
+  const std::lock_guard lock(registry().mutex);
+  std::error_code error;
+  std::filesystem::rename(path_, final_name, error);
+  return error;
 }
 
 void remove_leftovers() {

@@ -2,23 +2,31 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <system_error>
 
 namespace mxo {
 
-/// Registers `path` for as long as it lives.  Thread safe.
+/// A file or directory that is removed where the process is stopped.  Thread safe: what is made
+/// here, and what gets its final name, has done so before anything is removed, or never does; a
+/// directory that is being removed gets no new entries.
 class Leftover {
  public:
-  explicit Leftover(const std::filesystem::path& path);
+  /// Registers the path that `make` returns, of what it made, for as long as this lives.
+  explicit Leftover(const std::function<std::filesystem::path()>& make);
   ~Leftover();
   Leftover(const Leftover&) = delete;
   Leftover& operator=(const Leftover&) = delete;
 
+  /// Renames it.
+  std::error_code publish(const std::filesystem::path& final_name) const;
+
  private:
-  const std::filesystem::path path_;
+  std::filesystem::path path_;
 };
 
-/// Removes everything registered and lets nothing new be registered: threads that try wait.  For
-/// a process that is about to end.
+/// Removes everything registered and lets nothing new be made: threads that try wait.  For a
+/// process that is about to end.
 void remove_leftovers();
 
 }  // namespace mxo

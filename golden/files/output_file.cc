@@ -39,10 +39,12 @@ void bring_to_disk(const std::filesystem::path& directory) {
 }  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path)
-    : path_(regular_or_new(path)), temporary_(temporary_name(path_)), leftover_(temporary_) {
-  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (file_ < 0) fail("opened");
-}
+    : path_(regular_or_new(path)), temporary_(temporary_name(path_)), leftover_([this] {
+        constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+        file_ = ::open(temporary_.c_str(), flags, 0666);
+        if (file_ < 0) fail("opened");
+        return temporary_;
+      }) {}
 
 OutputFile::~OutputFile() {
   if (file_ < 0) return;
@@ -64,7 +66,10 @@ void OutputFile::write(const void* data, std::size_t bytes) {
 
 void OutputFile::commit() {
   if (::fsync(file_) != 0 && errno != EINVAL) fail("written");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("renamed to");
+  if (const std::error_code error = leftover_.publish(path_)) {
+    errno = error.value();
+    fail("renamed to");
+  }
   ::close(file_);
   file_ = -1;
   bring_to_disk(path_.parent_path());

@@ -27,8 +27,8 @@ class OutputFile {
   [[noreturn]] void fail(const char* doing) const;
   std::filesystem::path path_;
   std::filesystem::path temporary_;
-  Leftover leftover_;
   int file_ = -1;
+  Leftover leftover_;  // opens the file
 };
 
 /// OutputFile, one write and a commit.

@@ -15,17 +15,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A directory under a temporary name, removed unless published.
+/// A directory for cases, under a temporary name, removed unless published.
 class PartialDirectory {
  public:
   explicit PartialDirectory(const fs::path& final_name)
-      : final_(final_name), path_(temporary_name(final_name)), leftover_(path_) {
-    std::error_code error;
-    if (final_.has_parent_path()) fs::create_directories(final_.parent_path(), error);
-    if (!fs::create_directory(path_, error)) {
-      throw Error(Fault::file, path_.string() + ": cannot be made: " + error.message());
-    }
-  }
+      : final_(final_name), path_(temporary_name(final_name)), leftover_([this] {
+          std::error_code error;
+          if (final_.has_parent_path()) fs::create_directories(final_.parent_path(), error);
+          if (!fs::create_directory(path_, error)) {
+            throw Error(Fault::file, path_.string() + ": cannot be made: " + error.message());
+          }
+          fs::create_directory(path_ / kCasesFolder, error);
+          return path_;
+        }) {}
   ~PartialDirectory() {
     std::error_code ignored;
     if (!published_) fs::remove_all(path_, ignored);
@@ -35,9 +37,7 @@ class PartialDirectory {
 
   const fs::path& path() const { return path_; }
   void publish() {
-    std::error_code error;
-    fs::rename(path_, final_, error);
-    if (error) {
+    if (const std::error_code error = leftover_.publish(final_)) {
       throw Error(Fault::file, final_.string() + ": cannot be renamed to: " + error.message());
     }
     published_ = true;
@@ -74,8 +74,6 @@ Manifest generate(const fs::path& directory, const GenerateOptions& options, Bac
   }
   const std::vector<SuiteCase> cases = suite_cases(options.suite, options.level);
   PartialDirectory partial(free_directory(directory));
-  std::error_code error;
-  fs::create_directory(partial.path() / kCasesFolder, error);
 
   Manifest manifest{.suite = options.suite,
                     .level = options.level,

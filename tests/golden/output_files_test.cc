@@ -183,16 +183,22 @@ TEST(OutputFiles, GoWithAProcessThatIsStopped) {
       {
         OutputFile out(scratch / "out");
         out.write("half");
-        { const Leftover whole(scratch / "whole"); }
+        {
+          const Leftover whole([&] { return scratch / "whole"; });
+        }
         std::ofstream(scratch / "whole") << "of an earlier step";
         remove_leftovers();
-        std::atomic<bool> began{false};
+        std::atomic<int> done{0};
         std::thread([&] {
-          const Leftover late(scratch / "late");
-          began = true;
+          const OutputFile late(scratch / "late");
+          ++done;
+        }).detach();
+        std::thread([&] {
+          out.commit();
+          ++done;
         }).detach();
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        ::_exit(began ? 1 : 0);  // nothing begins once they are gone
+        ::_exit(done);  // nothing begins or ends once they are gone
       },
       testing::ExitedWithCode(0), "");
   EXPECT_EQ(entries_of(scratch.path()), 1);

@@ -148,11 +148,13 @@ class Outputs(Case):
         self.assertEqual(before, sorted(p.name for p in self.here.iterdir()))
 
     def test_signals_leave_nothing_behind(self):
-        for stop in [signal.SIGINT, signal.SIGTERM]:
+        for stop, wait in [(stop, 0.002 * step) for stop in [signal.SIGINT, signal.SIGTERM]
+                           for step in range(12)]:
             process = subprocess.Popen([MXO, "generate", self.here / "suite", "--level", "1"],
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             while process.poll() is None and not any(self.here.glob("suite.partial-*")):
                 time.sleep(0.001)
+            time.sleep(wait)  # at another of the steps: a file begun, renamed, the next
             process.send_signal(stop)
             self.assertEqual(process.wait(timeout=30), -stop)
             self.assertEqual([p.name for p in self.here.iterdir()], ["x.safetensors"])
