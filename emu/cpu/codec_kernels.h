@@ -91,6 +91,12 @@ struct EncodeKernel {
   void (*run)(const void* x, Index n, Overflow overflow, NanSign nan, std::uint8_t* codes) noexcept;
 };
 
+struct ScaleKernel {
+  /// codes[i] = encode_e8m0(x[i]) as a byte.
+  void (*run)(const void* x, Index n, E8M0Rounding rounding, Overflow overflow,
+              std::uint8_t* codes) noexcept;
+};
+
 struct DecodeKernel {
   /// out[i] = decode(codes[i]) * multiplier, rounded to the output type.
   void (*run)(const std::uint8_t* codes, Index n, float multiplier, void* out) noexcept;
@@ -103,6 +109,7 @@ struct EncodeKernels {
   InputKernels input[3];               ///< f32, bf16, f16
   QuantizeKernels quantize[4][3];      ///< format, f32, bf16 or f16
   EncodeKernel encode[4][3];           ///< format, f32, bf16 or f16
+  ScaleKernel scales[3];               ///< to e8m0 from f32, bf16 or f16
   const WordKernels* words = nullptr;  ///< by format; null where there are none
 };
 struct DecodeKernels {

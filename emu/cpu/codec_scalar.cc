@@ -91,6 +91,14 @@ void encode_run(const void* from, Index n, Overflow overflow, NanSign nan,
   for (Index i = 0; i < n; ++i) codes[i] = encode<S>(to_signed_float(x[i]), overflow, nan).bits;
 }
 
+template <typename X>
+void encode_scales(const void* from, Index n, E8M0Rounding rounding, Overflow overflow,
+                   std::uint8_t* codes) noexcept {
+  const auto* x = static_cast<const X*>(from);
+  const bool saturate = overflow == Overflow::saturate;
+  for (Index i = 0; i < n; ++i) codes[i] = encode_e8m0(to_float(x[i]), rounding, saturate).bits;
+}
+
 template <FormatSpec S, typename X>
 void decode_run(const std::uint8_t* codes, Index n, float multiplier, void* to) noexcept {
   auto* out = static_cast<X*>(to);
@@ -126,6 +134,7 @@ const EncodeKernels kEncodeScalar{
      {{encode_run<kE4M3Fnuz, float>}, {encode_run<kE4M3Fnuz, BF16>}, {encode_run<kE4M3Fnuz, F16>}},
      {{encode_run<kE5M2, float>}, {encode_run<kE5M2, BF16>}, {encode_run<kE5M2, F16>}},
      {{encode_run<kE5M2Fnuz, float>}, {encode_run<kE5M2Fnuz, BF16>}, {encode_run<kE5M2Fnuz, F16>}}},
+    {{encode_scales<float>}, {encode_scales<BF16>}, {encode_scales<F16>}},
 };
 
 const DecodeKernels kDecodeScalar{{

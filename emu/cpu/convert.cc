@@ -58,16 +58,9 @@ void for_each_run(const Operand& from, const Result& to, int threads, Kernel ker
 
 void CpuBackend::run(const Encode& op) {
   if (op.codes.dtype == Dtype::e8m0) {
-    visit_wide_float(op.x.dtype, [&](auto wide) {
-      using X = typename decltype(wide)::type;
-      const bool saturate = op.overflow == Overflow::saturate;
-      for_each_run(op.x, op.codes, threads(), [&](const std::byte* from, Index n, std::byte* to) {
-        const auto* x = reinterpret_cast<const X*>(from);
-        auto* codes = reinterpret_cast<E8M0*>(to);
-        for (Index i = 0; i < n; ++i) {
-          codes[i] = encode_e8m0(to_float(x[i]), op.rounding, saturate);
-        }
-      });
+    const ScaleKernel& kernel = encode_kernels(isa()).scales[input_index(op.x.dtype)];
+    for_each_run(op.x, op.codes, threads(), [&](const std::byte* from, Index n, std::byte* to) {
+      kernel.run(from, n, op.rounding, op.overflow, reinterpret_cast<std::uint8_t*>(to));
     });
     return;
   }

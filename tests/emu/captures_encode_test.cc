@@ -39,6 +39,33 @@ TEST_P(CapturedEncode, IsRepeatedByEveryBackendAtBothEndsOfEveryRun) {
   }
 }
 
+TEST(EncodeScales, GiveTheCodecsByteForEveryHalf) {
+  constexpr Index kHalves = 1 << 16;
+  for (const Dtype from : {Dtype::bf16, Dtype::f16}) {
+    Tensor x(from, {kHalves});
+    for (Index i = 0; i < kHalves; ++i) x.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(i);
+    for (const auto rounding : {E8M0Rounding::nearest, E8M0Rounding::up, E8M0Rounding::zero}) {
+      for (const Overflow overflow : {Overflow::saturate, Overflow::nonfinite}) {
+        Tensor expected(Dtype::e8m0, {kHalves});
+        for (Index i = 0; i < kHalves; ++i) {
+          const float value =
+              from == Dtype::bf16 ? to_float(x.as<BF16>()[i]) : to_float(x.as<F16>()[i]);
+          expected.as<E8M0>()[i] = encode_e8m0(value, rounding, overflow == Overflow::saturate);
+        }
+        for (const std::string& name : every_backend()) {
+          Tensor codes(Dtype::e8m0, {kHalves});
+          encode(*make_backend(name), {.x = x.operand(),
+                                       .codes = codes.result(),
+                                       .overflow = overflow,
+                                       .rounding = rounding});
+          EXPECT_EQ(std::memcmp(codes.data(), expected.data(), kHalves), 0)
+              << name << " from " << name_of(from) << " by rounding " << static_cast<int>(rounding);
+        }
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, CapturedEncode,
                          testing::ValuesIn(captured_conversions().begin(),
                                            captured_conversions().end()),

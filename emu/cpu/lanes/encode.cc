@@ -319,6 +319,27 @@ void encode_run(const void* x, Index n, Overflow overflow, NanSign nan,
 }
 
 template <typename From>
+HWY_FLATTEN void encode_scales(const void* from, Index n, E8M0Rounding rounding, Overflow overflow,
+                               std::uint8_t* codes) noexcept {
+  using X = typename From::Element;
+  // What carries into the field of the exponent; below 2^-126 the code is 0, or 1 above `least`.
+  const bool down = rounding == E8M0Rounding::zero;
+  const int step = down ? 0 : rounding == E8M0Rounding::up ? 0x7FFFFF : 0x400000;
+  const int least = down ? 0x7FFFFF : 0x400000;
+  const int top = overflow == Overflow::saturate ? 0xFE : 0xFF;
+  in_chunks(static_cast<const X*>(from), n, codes, [=](const X* x, std::uint8_t* to, Index) {
+    const auto code_of = [&](Index v) {
+      const I magnitude = magnitude_of(From::load(x + v * lanes()));
+      const I normal = shift_right<23>(hn::Add(magnitude, all(step)));
+      const I subnormal = hn::IfThenElseZero(hn::Gt(magnitude, all(least)), all(1));
+      const I code = hn::IfThenElse(hn::Gt(all(0x800000), magnitude), subnormal, normal);
+      return hn::IfThenElse(hn::Gt(magnitude, all(0x7F800000)), all(0xFF), hn::Min(code, all(top)));
+    };
+    store_bytes(to, code_of(0), code_of(1), code_of(2), code_of(3), Stores::cached);
+  });
+}
+
+template <typename From>
 constexpr InputKernels kInput{amax_run<From>, amax_columns<From>};
 template <FormatSpec S, typename From>
 constexpr QuantizeKernels kQuantize{scale_run<S, From>,      divide_run<S, From>,
@@ -340,6 +361,7 @@ const EncodeKernels kEncodeKernels{
      {kEncode<kE4M3Fnuz, FromF32>, kEncode<kE4M3Fnuz, FromBF16>, kEncode<kE4M3Fnuz, FromF16>},
      {kEncode<kE5M2, FromF32>, kEncode<kE5M2, FromBF16>, kEncode<kE5M2, FromF16>},
      {kEncode<kE5M2Fnuz, FromF32>, kEncode<kE5M2Fnuz, FromBF16>, kEncode<kE5M2Fnuz, FromF16>}},
+    {{encode_scales<FromF32>}, {encode_scales<FromBF16>}, {encode_scales<FromF16>}},
     kWordKernels,
 };
 
