@@ -3,12 +3,16 @@
 # them by groups, for the sanitizers: what one of their sources forgets to include shows in the builds
 # without, and GCC gains nothing.
 
-# Not where a compiler cache stands before the compiler, which can do more and wants the files as
-# they are; nor in another project, whose compiler we have not tried.
-set(MXO_PRECOMPILED ${PROJECT_IS_TOP_LEVEL})
-if(CMAKE_CXX_COMPILER_LAUNCHER)
-  set(MXO_PRECOMPILED OFF)
+# Not where something stands before the compiler that may not know such files.  ccache does where it is
+# told so, as in .ci/run, but clang writes the name of its folder into them: they and all that is
+# compiled with them are known in that folder alone.  Nor in another project, whose compiler we have
+# not tried.
+set(precompiled ${PROJECT_IS_TOP_LEVEL})
+if(CMAKE_CXX_COMPILER_LAUNCHER AND NOT (CMAKE_CXX_COMPILER_ID STREQUAL "GNU"
+                                        AND "$ENV{CCACHE_SLOPPINESS}" MATCHES "pch_defines"))
+  set(precompiled OFF)
 endif()
+option(MXO_PRECOMPILED "Compile large headers of others once a program" ${precompiled})
 
 set(MXO_STANDARD_HEADERS <algorithm> <array> <cmath> <cstdint> <cstring> <filesystem> <functional> <map>
     <optional> <random> <span> <string> <string_view> <vector>)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what a build needs and this machine lacks (Debian 12 packages).
-# With --browser also the one that looks at the pages of reports.
+# With --browser also the one that looks at the pages of reports, with --cache the one that keeps
+# what compilers returned.
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
@@ -8,7 +9,10 @@ packages="cmake ninja-build g++ clang python3 python3-dev python3-venv libeigen3
 libgtest-dev libbenchmark-dev libfmt-dev nlohmann-json3-dev libcli11-dev libssl-dev libmpfr-dev
 liblzma-dev libhwy-dev libopenmpi-dev openmpi-bin"
 
-[ "${1:-}" = "--browser" ] && packages="$packages chromium fonts-dejavu-core"
+case "${1:-}" in
+  --browser) packages="$packages chromium fonts-dejavu-core" ;;
+  --cache) packages="$packages ccache" ;;
+esac
 
 missing=""
 for package in $packages; do

@@ -15,6 +15,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+# What stands before the compiler in CMake's builds, too: nothing, or a cache.
+LAUNCHER = [w for w in os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "").split(";") if w]
 OURS = re.compile(r"-fno-fast-math|-ffp-contract=off|-Wall|-Werror|-O0")
 FOREIGN = ["OpenMP", "OpenSSL", "nlohmann_json", "CLI11", "fmt", "Eigen3", "MPI", "GTest"]
 # Flags that a header must refuse, or under which its bits are ours.
@@ -117,8 +119,8 @@ class Outside:
         lib = Path(self.a.prefix) / "lib"
         made = Path(self.a.work) / "fast"
         made.parent.mkdir(parents=True, exist_ok=True)
-        code, text = run(compiler, "-std=c++20", "-O2", "-Wfatal-errors", *self.a.flags.split(),
-                         *flags.split(), f"-I{self.a.prefix}/include", "-c",
+        code, text = run(*LAUNCHER, compiler, "-std=c++20", "-O2", "-Wfatal-errors",
+                         *self.a.flags.split(), *flags.split(), f"-I{self.a.prefix}/include", "-c",
                          Path(self.a.source) / "tests/consumer/sweep.cc", "-o", f"{made}.o")
         if code != 0:
             assert "mxoracle: this file is compiled with -ffast-math" in text, text
@@ -169,10 +171,11 @@ class Outside:
         names = sorted(p.relative_to(root).as_posix() for p in root.rglob("*.h"))
 
         def alone(name):
-            return name, *run(self.a.compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra",
-                              "-Wconversion", "-Wshadow", "-Wno-psabi", "-Werror", f"-I{root}",
-                              "-x", "c++", "-",
-                              input=f"#include <{name}>\n")
+            source = Path(self.a.work) / f"{name.replace('/', '_')}.cc"
+            source.write_text(f"#include <{name}>\n")
+            return name, *run(*LAUNCHER, self.a.compiler, "-std=c++20", "-fsyntax-only", "-Wall",
+                              "-Wextra", "-Wconversion", "-Wshadow", "-Wno-psabi", "-Werror",
+                              f"-I{root}", source)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             bad = [f"{name}: {text}" for name, code, text in pool.map(alone, names) if code != 0]
         assert not bad and len(names) > 50, f"of {len(names)} headers: " + "\n".join(bad)
