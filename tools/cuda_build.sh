@@ -11,7 +11,8 @@ if [ ! -x "$nvcc" ]; then
   exit 0
 fi
 mkdir -p build
-"$nvcc" -std=c++20 -arch=sm_90 --fmad=false -Werror all-warnings \
+# shellcheck disable=SC2086  # a launcher is words
+${CMAKE_CUDA_COMPILER_LAUNCHER:-} "$nvcc" -std=c++20 -arch=sm_90 --fmad=false -Werror all-warnings \
   -Xcompiler -Wall,-Wextra,-Werror -I. -c tests/house/formats_cuda.cu -o build/formats_cuda.o &
 formats=$!
 
