@@ -19,10 +19,12 @@ class Tensor {
  public:
   Tensor() = default;
   Tensor(Dtype dtype, std::vector<Index> shape) : dtype_(dtype), shape_(std::move(shape)) {
+    for (const Index e : shape_) elements_ *= e;
     allocate();
     std::memset(memory_.get(), 0, bytes_);
   }
-  Tensor(const Tensor& other) : dtype_(other.dtype_), shape_(other.shape_) {
+  Tensor(const Tensor& other)
+      : dtype_(other.dtype_), shape_(other.shape_), elements_(other.elements_) {
     if (!other.memory_) return;
     allocate();
     std::memcpy(memory_.get(), other.memory_.get(), bytes_);
@@ -39,11 +41,7 @@ class Tensor {
   const std::vector<Index>& shape() const { return shape_; }
   int rank() const { return static_cast<int>(shape_.size()); }
   Index extent(int axis) const { return shape_[static_cast<std::size_t>(axis)]; }
-  Index elements() const {
-    Index n = 1;
-    for (const Index e : shape_) n *= e;
-    return n;
-  }
+  Index elements() const { return elements_; }
   std::size_t bytes() const { return bytes_; }
   std::byte* data() { return memory_.get(); }
   const std::byte* data() const { return memory_.get(); }
@@ -75,12 +73,13 @@ class Tensor {
   };
 
   void allocate() {
-    bytes_ = static_cast<std::size_t>(elements()) * size_of(dtype_);
+    bytes_ = static_cast<std::size_t>(elements_) * size_of(dtype_);
     memory_.reset(static_cast<std::byte*>(::operator new[](bytes_ + 1, kAlignment)));
   }
   void swap(Tensor& other) noexcept {
     std::swap(dtype_, other.dtype_);
     std::swap(shape_, other.shape_);
+    std::swap(elements_, other.elements_);
     std::swap(bytes_, other.bytes_);
     std::swap(memory_, other.memory_);
   }
@@ -103,6 +102,7 @@ class Tensor {
 
   Dtype dtype_ = Dtype::f32;
   std::vector<Index> shape_;
+  Index elements_ = 1;  ///< the product of the extents: of none, 1
   std::size_t bytes_ = 0;
   std::unique_ptr<std::byte[], Release> memory_;
 };

@@ -31,7 +31,8 @@ emu="*Captures*:*Captured*:*StackRule*:*StackGates*:ElementRoundings*.*:TensorSc
 emu="$emu:Convert.*:Quantize.Odd*:F32Scales.*:Swiglu.*:ScalingAwareTranspose.*:Layouts*.*"
 emu="$emu:*SumsFolds*:*SumsLibraries*:*F16Accumulators*:Gates.*:Route.*:RowSums.*"
 emu="$emu:*GemmEngines*:*GemmStages*:SliceEncoding.*:LibraryProducts.*:Sums*.*:ExactSum*.*"
-# As many processes as keep two cores busy to the end.
+# As many processes as keep two cores busy to the end; threads that wait leave the cores to them.
+export OMP_WAIT_POLICY=passive
 pids=""
 run() {  # PROGRAM SHARD SHARDS [FILTER]
   GTEST_SHARD_INDEX=$2 GTEST_TOTAL_SHARDS=$3 \

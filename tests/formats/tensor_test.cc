@@ -17,6 +17,7 @@ void expect_nothing(const Tensor& t) {
   EXPECT_EQ(t.bytes(), 0u);
   EXPECT_EQ(t.data(), nullptr);
   EXPECT_FALSE(t.operand().given());
+  EXPECT_EQ(t.elements(), 1);  // of no extents
 }
 
 void expect_counted(const Tensor& t) {
@@ -24,6 +25,7 @@ void expect_counted(const Tensor& t) {
   EXPECT_EQ(t.dtype(), Dtype::i32);
   EXPECT_EQ(t.bytes(), 24u);
   for (int i = 0; i < 6; ++i) EXPECT_EQ(t.as<std::int32_t>()[i], i);
+  EXPECT_EQ(t.elements(), 6);
 }
 
 TEST(Tensor, BeginsAsAlignedZeros) {
