@@ -9,7 +9,7 @@
 namespace mxo::cpu {
 namespace {
 
-void turn(Plane& plane) {
+void transpose(Plane& plane) {
   std::swap(plane.extent[1], plane.extent[2]);
   std::swap(plane.stride[1], plane.stride[2]);
 }
@@ -28,9 +28,9 @@ constexpr Index kCopiedRows = 64;      // whole cache lines of a transposed resu
 MxPlan::MxPlan(Plane wide, Plane small, Plane shared, MxAxis along, Index size)
     : x(wide), codes(small), scales(shared), axis(along), block(size) {
   if (x.stride[2] != 1 && x.stride[1] == 1) {
-    turn(x);
-    turn(codes);
-    turn(scales);
+    transpose(x);
+    transpose(codes);
+    transpose(scales);
     axis = axis == MxAxis::rows ? MxAxis::columns : MxAxis::rows;
   }
   const bool columns = axis == MxAxis::columns;

@@ -107,9 +107,10 @@ void run_vectors(const ContractionView& product, const ModelKernels& kernels,
       for (std::size_t r = 0; r < rows; ++r) left[r] = special_rows[r] ? ~std::uint64_t{0} : odd;
       chunk.c = acc.chunk(j);
       kernel(chunk);
-      const std::uint64_t owed = width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
+      const std::uint64_t inside =
+          width == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << width) - 1;
       for (std::size_t r = 0; r < rows; ++r) {
-        for (std::uint64_t redo = left[r] & owed; redo != 0; redo &= redo - 1) {
+        for (std::uint64_t redo = left[r] & inside; redo != 0; redo &= redo - 1) {
           const int lane = std::countr_zero(redo);
           float& c = chunk.c[static_cast<Index>(r) * kColumns + lane];
           c = scalar(tile.row + static_cast<Index>(r), tile.column + j + lane, ks, c);
