@@ -11,6 +11,18 @@ using Rounding = float (*)(float);
 
 float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
+float cut_to_bf16(float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }
+
+/// A rounding of f32, and what it makes of an operand.
+struct Narrowed {
+  const char* id;
+  const char* words;
+  Rounding of;
+};
+
+constexpr Narrowed kInBf16{"bf16", "rounded to bf16 first", by_bf16};
+constexpr Narrowed kCutToBf16{"bf16_cut", "cut to bf16 first, toward zero", cut_to_bf16};
+constexpr Narrowed kInF16{"f16", "rounded to f16 first", by_f16};
 
 bool round_operand(Call& call, const std::string& name, Rounding rounded) {
   if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return false;
@@ -60,13 +72,6 @@ void add_scales(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
-/// A rounding of f32, and what it makes of scales.
-struct Narrowed {
-  const char* id;
-  const char* words;
-  Rounding of;
-};
-
 /// By a logarithm in f64, which keeps neighbours of a power apart.
 template <typename Round>
 float power(float v, Round rounded) {
@@ -80,10 +85,9 @@ float power_above(float v) {
 }
 
 constexpr Narrowed kNarrowed[] = {
-    {"bf16", "rounded to bf16 first", by_bf16},
-    {"bf16_cut", "cut to bf16 first, toward zero",
-     [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
-    {"f16", "rounded to f16 first", by_f16},
+    kInBf16,
+    kCutToBf16,
+    kInF16,
     {"down", "cut to powers of two first", power_below},
     {"up", "rounded up to powers of two first", power_above},
     {"nearest", "rounded to the nearest power of two first",
@@ -102,14 +106,13 @@ void add_scales_to_dequantise(const Call& call, std::vector<Hypothesis>& list) {
 
 void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (const std::optional<Product> p = product_of(call)) return add_scales(*p, list);
-  const auto add = [&](const std::string& name, const char* id, Rounding rounded) {
+  const auto add = [&](const std::string& name, const Narrowed& n) {
     if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return;
-    list.push_back({name + "=" + id,
-                    name + (name.ends_with('s') ? " are" : " is") + " rounded to " + id + " first",
-                    Stage::input,
-                    [name, rounded](Call& c) { return round_operand(c, name, rounded); }});
+    list.push_back({name + "=" + n.id, name + (name.ends_with('s') ? " are " : " is ") + n.words,
+                    Stage::input, [name, &n](Call& c) { return round_operand(c, name, n.of); }});
   };
-  add("x", "bf16", by_bf16);
+  add("x", kInBf16);
+  add("x", kCutToBf16);
   if (call.op == "quantize" && call.has("x") && call.input("x").dtype() == Dtype::f16) {
     list.push_back({"x=bf16", "x is rounded to bf16 first", Stage::input, [](Call& c) {
                       const Tensor& x = c.input("x");
@@ -120,10 +123,10 @@ void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                       return true;
                     }});
   }
-  add("x", "f16", by_f16);
+  add("x", kInF16);
   if (call.op == "dequantize") add_scales_to_dequantise(call, list);
-  add("logits", "bf16", by_bf16);
-  add("logits", "f16", by_f16);
+  add("logits", kInBf16);
+  add("logits", kInF16);
 }
 
 }  // namespace mxo

@@ -223,6 +223,12 @@ const PlantedFault kFaults[] = {
      overflowed},
     {"x is kept in f16", "x=f16", "x is rounded to f16 first",
      [](Backend& b) { return rounded_first(b, quantize("1x32"), "x", half); }},
+    {"x loses its lower half", "x=bf16_cut", "x is cut to bf16 first, toward zero",
+     [](Backend& b) {
+       return rounded_first(b, quantize("1x32"), "x", [](float v) {
+         return bit_cast<float>(bit_cast<std::uint32_t>(v) >> 16 << 16);
+       });
+     }},
     {"logits are kept in bf16", "logits=bf16", "logits are rounded to bf16 first",
      [](Backend& b) { return rounded_first(b, route(), "logits", narrow); }},
     {"the scale is stored for its reciprocal", "value.reciprocal", "1 over what is expected",

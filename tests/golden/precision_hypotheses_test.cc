@@ -34,8 +34,11 @@ const Numbers kInF16{1 + 0x1.8p-8, 1 + 0x1p-10, HUGE_VAL, -0.0};
 TEST(PrecisionHypotheses, OfOperandsInF32) {
   for (const char* op : {"swiglu", "quantize"}) {
     const CausesListed causes = roundings_of(with(op, "x", numbers()));
-    EXPECT_EQ(causes.phrases(), (Words{"x is rounded to bf16 first", "x is rounded to f16 first"}));
+    EXPECT_EQ(causes.phrases(),
+              (Words{"x is rounded to bf16 first", "x is cut to bf16 first, toward zero",
+                     "x is rounded to f16 first"}));
     EXPECT_EQ(operand_if(causes, "x=bf16", "x"), kInBf16);
+    EXPECT_EQ(operand_if(causes, "x=bf16_cut", "x"), (Numbers{1, 1, 69632, -0x1p-30}));
     EXPECT_EQ(operand_if(causes, "x=f16", "x"), kInF16);
     for (const Hypothesis& h : causes.list) EXPECT_EQ(h.stage, Stage::input);
   }
