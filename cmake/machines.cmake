@@ -25,12 +25,8 @@ if(MXO_CUDA)
   # Hopper alone has.
   foreach(source ${cuda_sources})
     set(targets "-gencode=arch=compute_90a,code=sm_90a")
-    if(MXO_CUDA_PTX AND NOT source MATCHES "_sm90a.cu$")
+    if(NOT source MATCHES "_sm90a.cu$")
       list(APPEND targets "-gencode=arch=compute_90,code=compute_90")
-    endif()
-    # What ptxas says of wgmma it says of optimised code alone.
-    if(NOT MXO_CUDA_OPTIMISED AND NOT source MATCHES "_sm90a.cu$")
-      list(APPEND targets -Xcicc=-O1 -Xptxas=-O1)
     endif()
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${targets}")
   endforeach()

@@ -20,8 +20,7 @@ nccl=OFF
 if [ -e /usr/include/nccl.h ] || [ -n "${NCCL_ROOT:-}" ]; then nccl=ON; fi
 echo "cuda: the backend; with NCCL: $nccl"
 [ -f build/cuda/CMakeCache.txt ] || export CMAKE_GENERATOR="${CMAKE_GENERATOR:-Ninja}"
-# Machine code for Hopper alone, optimised where ptxas warns of it.
-cmake -S . -B build/cuda -DMXO_CUDA=ON -DMXO_NCCL=$nccl -DMXO_CUDA_PTX=OFF \
-  -DMXO_CUDA_OPTIMISED=OFF -DMXO_TESTS=OFF -DMXO_WERROR=ON -DCMAKE_CUDA_COMPILER="$nvcc" -Wno-dev >/dev/null
+cmake -S . -B build/cuda -DMXO_CUDA=ON -DMXO_NCCL=$nccl \
+  -DMXO_TESTS=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_CUDA_COMPILER="$nvcc" -Wno-dev >/dev/null
 cmake --build build/cuda -j"$(nproc)" --target mxo_cuda
 wait "$formats"

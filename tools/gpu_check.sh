@@ -29,7 +29,7 @@ mkdir -p "$logs"
 [ -f "$build/CMakeCache.txt" ] || generator="-G ${CMAKE_GENERATOR:-Ninja}"
 # shellcheck disable=SC2086  # the generator is two words
 cmake -S . -B "$build" ${generator:-} -DCMAKE_BUILD_TYPE=Release -DMXO_CUDA=ON -DMXO_TESTS=ON \
-  -DMXO_BENCH=ON -DMXO_WERROR=ON -DMXO_NCCL=$nccl -DNCCL_ROOT="${NCCL_ROOT:-}" -Wno-dev >"$logs/configure.log"
+  -DMXO_BENCH=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DMXO_NCCL=$nccl -DNCCL_ROOT="${NCCL_ROOT:-}" -Wno-dev >"$logs/configure.log"
 cmake --build "$build" -j"$(nproc)" >"$logs/build.log" 2>&1 ||
   { tail -40 "$logs/build.log" >&2; exit 1; }
 

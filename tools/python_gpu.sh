@@ -23,7 +23,7 @@ if [ "${1:-}" = --build ]; then
   PATH="$PATH:/usr/local/cuda/bin" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$pip" install -q \
     --disable-pip-version-check --no-build-isolation --no-deps --target "$here" . \
     -C build-dir='build/python-gpu-{wheel_tag}' -C cmake.define.MXO_CUDA=ON \
-    -C cmake.define.MXO_CUDA_PTX=OFF -C cmake.define.MXO_WERROR=ON
+    -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
   find "$here" -name __pycache__ -prune -exec rm -rf {} +
   rm -rf "$here"/torchao/*.so "$here/bin" "$here/test"  # kernels that torchao's emulation has no use for
   tar -C "$here" -cf - . | xz -T0 >"$here.tar.xz"

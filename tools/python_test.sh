@@ -37,6 +37,6 @@ CXX=$(sed -n 's/^CMAKE_CXX_COMPILER:[A-Z]*=//p' build/release/CMakeCache.txt)
 export CXX
 CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)" "$venv/bin/pip" install -q --disable-pip-version-check \
   --no-build-isolation --no-deps --force-reinstall . -C build-dir=build/release \
-  -C cmake.define.MXO_TESTS=ON -C cmake.define.MXO_MPI=ON -C cmake.define.MXO_WERROR=ON
+  -C cmake.define.MXO_TESTS=ON -C cmake.define.MXO_MPI=ON -C cmake.define.CMAKE_COMPILE_WARNING_AS_ERROR=ON
 export OMP_WAIT_POLICY=passive  # threads that wait leave the cores to the other processes
 "$venv/bin/python" -P -m pytest -q -n "$(nproc)" -p no:cacheprovider python/tests

@@ -1,0 +1,34 @@
+# A layer: a static library of every source in its folder, mxo::NAME to those who link it.  They get
+# C++20, the folder of <mxoracle/...> and the layers below, nothing else.
+#
+#   mxo_layer(NAME [LINK layers below...] [PRIVATE third parties...])
+#
+# Sources that only some builds have (emu/cuda, emu/comm) are added by machines.cmake.
+function(mxo_layer name)
+  cmake_parse_arguments(layer "" "" "LINK;PRIVATE" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "^emu/(cuda|comm)/")
+  # Kernels are named after their instruction set; NAME_x86.cc has a NAME_portable.cc for the rest,
+  # or for 64-bit Arm a NAME_aarch64.cc.
+  list(FILTER sources EXCLUDE REGEX "^emu/cpu/(gemm/)?lanes/")  # by lanes.cmake
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    list(FILTER sources EXCLUDE REGEX "_(portable|aarch64)\\.cc$")
+  else()
+    list(FILTER sources EXCLUDE REGEX "[_/](x86|avx2|avx512|avx512_vnni|vbmi|amx)\\.cc$")
+    set(arm ${sources})
+    list(FILTER arm INCLUDE REGEX "_aarch64\\.cc$")
+    if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+      list(TRANSFORM arm REPLACE "_aarch64\\.cc$" "_portable.cc")
+    endif()
+    list(REMOVE_ITEM sources ${arm})
+  endif()
+  add_library(mxo_${name} STATIC ${sources})
+  add_library(mxo::${name} ALIAS mxo_${name})
+  set_target_properties(mxo_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(mxo_${name} PUBLIC cxx_std_20)
+  target_include_directories(mxo_${name} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include> $<INSTALL_INTERFACE:include>)
+  target_link_libraries(mxo_${name} PUBLIC ${layer_LINK}
+                        PRIVATE $<BUILD_INTERFACE:mxo_warnings> ${layer_PRIVATE})
+  add_dependencies(mxo_${name} mxo_headers)
+endfunction()
