@@ -9,7 +9,7 @@ set(doors emu/backends.h emu/communicators.h
     golden/files/sha256.h golden/judge/bound.h golden/judge/comparator.h golden/judge/outputs.h
     golden/reports/reports.h golden/suites/case_file.h golden/suites/compare.h
     golden/suites/generate.h golden/suites/suites.h golden/suites/verify.h
-    golden/explain/explain.h golden/fingerprint/fit.h golden/fingerprint/probes.h)
+    golden/explain/explain.h golden/fingerprint/fit.h golden/fingerprint/probes.h golden/oracle.h)
 foreach(door ${doors})
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${door})
     message(FATAL_ERROR "cmake/public_headers.cmake names ${door}, which is not there")

@@ -61,12 +61,12 @@ class Outside:
             assert not found, f"flags of ours in a command of theirs: {found}: {command}"
         return folder / "consumer", text
 
-    def installed(self, component, source, *allowed, flags="", argument=None):
+    def installed(self, component, source, *allowed, flags="", argument=None, gtest=False):
         """A program of one component, where CMake finds nothing but what is allowed."""
         hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{p}=ON" for p in FOREIGN if p not in allowed]
         program, text = self.build(f"{component.replace(';', '_')}_{Path(source).stem}",
                                    "installed", f"-DCOMPONENTS={component}", f"-DSOURCE={source}",
-                                   *hidden, flags=flags)
+                                   f"-DGTEST={'ON' if gtest else 'OFF'}", *hidden, flags=flags)
         asked = set(re.findall(r"asked for (\w+)::", text))
         assert asked <= set(allowed), f"{component} asks for {asked}, may ask for {allowed}"
         return must(program, *([argument] if argument else []), cwd=self.a.work)
@@ -136,7 +136,9 @@ class Outside:
         source = Path(self.a.source)
         text = (source / "docs/cpp.md").read_text()
         program = re.search(r"```cpp\n(.*?)```", text, re.DOTALL)[1]
-        assert len(program.splitlines()) <= 17, "no longer a test in 15 lines"
+        lines = program[program.index("TEST("):].splitlines()
+        assert len(lines) <= 8, "no longer a test in 8 lines"
+        program = "#include <gtest/gtest.h>\n" + program
         kernel = (source / "tests/consumer/installed/my_quantizer.h").read_text()
         for verdict, made in [("right", kernel), ("wrong", kernel.replace("448.0f", "240.0f"))]:
             folder = Path(self.a.work) / verdict
@@ -144,7 +146,8 @@ class Outside:
             (folder / "my_quantizer.h").write_text(made)
             (folder / f"{verdict}.cc").write_text(program)
             try:
-                self.installed("emu;golden", folder / f"{verdict}.cc", "OpenMP", "OpenSSL")
+                self.installed("emu;golden", folder / f"{verdict}.cc", "OpenMP", "OpenSSL", "GTest",
+                               gtest=True)
                 passed = True
             except AssertionError as error:
                 assert "exits with 1:\n" in str(error), error

@@ -1,0 +1,81 @@
+// The front door of C++.
+#include "golden/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <vector>
+
+#include "emu/backends.h"
+#include "formats/error.h"
+#include "ops/scaled_tensor.h"
+
+namespace mxo {
+namespace {
+
+Tensor ramp() {
+  Tensor x(Dtype::f32, {8, 64});
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = 0.37f * static_cast<float>(i - 200);
+  return x;
+}
+
+struct Quantised {
+  Tensor x = ramp();
+  Oracle oracle{make_backend("cpu", 1)};
+  NamedTensors made = call_operator(*make_backend("reference"), "quantize", NamedTensors{{"x", x}},
+                                    Parameters({{"scale_mode", "floor"}}));
+  CheckResult check(Oracle::Settings settings) const {
+    return oracle.check("quantize", {{"x", x}},
+                        {{"codes", made.at("codes")}, {"scales", made.at("scales")}}, settings);
+  }
+};
+
+TEST(Oracle, PassesTheRightBits) {
+  const CheckResult found = Quantised().check({{"scale_mode", "floor"}});
+  EXPECT_TRUE(found);
+  EXPECT_EQ(found.report(),
+            "codes e4m3 [8, 64]: PASS, 512 elements\n"
+            "scales e8m0 [8, 2]: PASS, 16 elements");
+}
+
+TEST(Oracle, FailsAndExplainsAnotherRule) {
+  const CheckResult found = Quantised().check({{"scale_mode", "rceil"}});
+  EXPECT_FALSE(found);
+  std::ostringstream printed;
+  printed << found;
+  EXPECT_EQ(printed.str(), found.report());
+  EXPECT_NE(found.report().find("codes e4m3 [8, 64]: FAIL, "), std::string::npos);
+  EXPECT_NE(found.report().find("expected "), std::string::npos);
+  EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos);
+}
+
+TEST(Oracle, PrintsItsReportInAnAssertion) {
+  const CheckResult found = Quantised().check({{"scale_mode", "rceil"}});
+  const testing::AssertionResult said = found;
+  EXPECT_FALSE(said);
+  EXPECT_EQ(said.message(), found.report());
+}
+
+TEST(Oracle, ReadsAnyonesMemory) {
+  const Quantised q;
+  const auto* bytes = q.made.at("codes").as<std::uint8_t>();
+  std::vector<std::uint8_t> wide(8 * 80, 0xFF);  // rows 80 bytes apart
+  for (std::size_t i = 0; i < 8 * 64; ++i) wide[i / 64 * 80 + i % 64] = bytes[i];
+  const Operand codes = view_of(wide.data(), Dtype::u8, {8, 64}, {80, 1});
+  EXPECT_TRUE(
+      q.oracle.check("quantize", {{"x", q.x}}, {{"codes", codes}}, {{"scale_mode", "floor"}}));
+  wide[80 * 3 + 5] ^= 1;
+  EXPECT_FALSE(
+      q.oracle.check("quantize", {{"x", q.x}}, {{"codes", codes}}, {{"scale_mode", "floor"}}));
+}
+
+TEST(Oracle, OfNothingIsNoPass) {
+  const Oracle oracle(make_backend("cpu", 1));
+  const Tensor x(Dtype::f32, {0, 64}), codes(Dtype::e4m3, {0, 64});
+  EXPECT_FALSE(oracle.check("quantize", {{"x", x}}, {{"codes", codes}}));
+  EXPECT_THROW(oracle.check("quantize", {{"x", x}}, {}), Error);
+  EXPECT_THROW(oracle.check("quantize", {{"x", x}}, {{"kodes", codes}}), Error);
+}
+
+}  // namespace
+}  // namespace mxo
