@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 #include "formats/nearest_name.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 namespace {

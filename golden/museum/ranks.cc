@@ -3,7 +3,7 @@
 
 #include "golden/museum/faults.h"
 #include "golden/museum/operands.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 namespace {

@@ -3,17 +3,10 @@
 
 #include <cstring>
 
+#include "formats/inputs.h"
+
 namespace mxo {
 namespace {
-
-/// (sum of the eight 16-bit halves - 262140) * 2^-16; exact.
-float bell(const PhiloxWords& words) {
-  std::int32_t sum = -262140;
-  for (const std::uint32_t word : words.word) {
-    sum += static_cast<std::int32_t>(word >> 16) + static_cast<std::int32_t>(word & 0xFFFFu);
-  }
-  return static_cast<float>(sum) * 0x1p-16f;
-}
 
 float power_of_two(int exponent) {
   float power = 1;
@@ -32,14 +25,7 @@ void store(Tensor& tensor, Index i, float value) {
 }  // namespace
 
 std::uint32_t InputStream::stream(std::string_view operand) const {
-  std::uint32_t hash = 0x811C9DC5u;
-  const auto join = [&](std::string_view text) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193u;
-  };
-  join(case_);
-  join("/");
-  join(operand);
-  return hash;
+  return inputs::stream_of(case_ + "/" + std::string(operand));
 }
 
 Tensor InputStream::normal(std::string_view operand, Dtype dtype, std::vector<Index> shape,
@@ -48,7 +34,7 @@ Tensor InputStream::normal(std::string_view operand, Dtype dtype, std::vector<In
   const std::uint32_t s = stream(operand);
   const float scale = power_of_two(exponent);
   for (Index i = 0; i < tensor.elements(); ++i) {
-    store(tensor, i, bell(philox(static_cast<std::uint64_t>(i), s, seed_)) * scale);
+    store(tensor, i, inputs::bell(philox(static_cast<std::uint64_t>(i), s, seed_)) * scale);
   }
   return tensor;
 }
@@ -59,7 +45,7 @@ Tensor InputStream::normal_rows(std::string_view operand, Dtype dtype, Index col
   const std::uint32_t s = stream(operand);
   for (Index i = 0; i < tensor.elements(); ++i) {
     const Index element = rows[static_cast<std::size_t>(i / columns)] * columns + i % columns;
-    store(tensor, i, bell(philox(static_cast<std::uint64_t>(element), s, seed_)));
+    store(tensor, i, inputs::bell(philox(static_cast<std::uint64_t>(element), s, seed_)));
   }
   return tensor;
 }
@@ -72,7 +58,7 @@ Tensor InputStream::wide(std::string_view operand, Dtype dtype, std::vector<Inde
   for (Index i = 0; i < tensor.elements(); ++i) {
     const PhiloxWords words = philox(static_cast<std::uint64_t>(i), s, seed_);
     const int exponent = static_cast<int>((words.word[3] & 0xFFFFu) % choices) - spread;
-    store(tensor, i, bell(words) * power_of_two(exponent));
+    store(tensor, i, inputs::bell(words) * power_of_two(exponent));
   }
   return tensor;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "formats/tensor.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 

@@ -47,7 +47,7 @@ __all__ = [
     *_operators.__all__,
 ]
 
-_SUBMODULES = {"plot", "strategies", "torch"}
+_SUBMODULES = {"inputs", "plot", "strategies", "torch"}
 
 
 def __getattr__(name: str) -> Any:

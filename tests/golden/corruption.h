@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "golden/museum/operands.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 

@@ -7,7 +7,7 @@
 #include "emu/backends.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 namespace {

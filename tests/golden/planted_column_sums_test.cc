@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 

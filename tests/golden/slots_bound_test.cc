@@ -10,7 +10,7 @@
 
 #include "formats/error.h"
 #include "formats/minifloat.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "golden/files/tensor_file.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo {
 

@@ -1,7 +1,7 @@
 // Operands that separate one model of a matrix unit from another.
 #include "tools/capture/operand_styles.h"
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo::capture {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "formats/minifloat.h"
 #include "formats/tensor_view.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo::capture {
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo::tools {
 

@@ -6,7 +6,7 @@
 #include "formats/error.h"
 #include "golden/files/input_file.h"
 #include "golden/files/sha256.h"
-#include "golden/suites/philox.h"
+#include "formats/philox.h"
 
 namespace mxo::tools {
 namespace {

@@ -30,12 +30,12 @@ MXO_HD constexpr PhiloxWords philox(PhiloxWords counter, std::uint64_t key) {
   return x;
 }
 
-/// The words of element `element` of stream `stream`.
-MXO_HD constexpr PhiloxWords philox(std::uint64_t element, std::uint32_t stream,
-                                    std::uint64_t seed) {
-  return philox(
-      {{static_cast<std::uint32_t>(element), static_cast<std::uint32_t>(element >> 32), stream, 0}},
-      seed);
+/// The words of element `element` of stream `stream`; `last` is the fourth word of the counter.
+MXO_HD constexpr PhiloxWords philox(std::uint64_t element, std::uint32_t stream, std::uint64_t seed,
+                                    std::uint32_t last = 0) {
+  return philox({{static_cast<std::uint32_t>(element), static_cast<std::uint32_t>(element >> 32),
+                  stream, last}},
+                seed);
 }
 
 }  // namespace mxo
