@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what a build needs and this machine lacks (Debian 12 packages).
 # With --browser also the one that looks at the pages of reports, with --cache the one that keeps
-# what compilers returned.
+# what compilers returned, with --docs the one that reads the headers.
 # Asks dpkg first: where nothing is missing, nothing is downloaded.
 set -eu
 
@@ -12,6 +12,7 @@ liblzma-dev libhwy-dev libopenmpi-dev openmpi-bin"
 case "${1:-}" in
   --browser) packages="$packages chromium fonts-dejavu-core" ;;
   --cache) packages="$packages ccache" ;;
+  --docs) packages="$packages doxygen" ;;
 esac
 
 missing=""

@@ -50,7 +50,7 @@ struct ManifestCase {
   std::map<std::string, std::string, std::less<>> parameters;
   std::string profile;  ///< empty where the operator takes none
   std::string sum;      ///< empty where the operator sums nothing
-  std::string source;   ///< exact, definition, model:<name>, captured:<device>
+  std::string source;   ///< exact, definition, `model:NAME`, `captured:DEVICE`
   std::vector<std::string> flags;
   std::vector<ManifestOperand> operands;
   std::string sha256;  ///< of the case file

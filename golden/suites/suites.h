@@ -30,7 +30,7 @@ struct SuiteCase {
   std::map<std::string, std::string, std::less<>> parameters;
   std::vector<std::string> flags;  ///< of golden/suites/edge_flags.h
   std::function<NamedTensors(const InputStream&)> inputs;
-  std::string source = {};  ///< empty: exact, definition or model:<name>, by the sum named
+  std::string source = {};  ///< empty: exact, definition or `model:NAME`, by the sum named
   std::map<std::string, Expectation, std::less<>> expect = {};  ///< outputs not named: bit_exact
   /// Inputs of which the case holds some rows of something larger.
   std::map<std::string, SampledFrom, std::less<>> sampled = {};
