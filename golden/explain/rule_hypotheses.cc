@@ -233,9 +233,9 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
 }
 
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  for (const char* key :
-       {"group_score", "recipe", "pad", "activation", "arithmetic", "halves", "bf16_steps", "steps",
-        "combine_steps", "scores", "router_logits", "pipeline", "precision", "over"}) {
+  for (const char* key : {"group_score", "recipe", "pad", "activation", "arithmetic", "halves",
+                          "bf16_steps", "steps", "combine_steps", "scores", "second_bias",
+                          "router_logits", "pipeline", "precision", "over"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });
