@@ -8,6 +8,7 @@ import math
 import os
 import pty
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -51,8 +52,13 @@ class Suites(Case):
 
     def test_compares_a_directory_of_outputs_with_a_suite(self):
         directory = self.generate("suite")
-        self.ok("compare", directory, directory)
+        self.refused("compare", directory, directory, says="is a suite")
         outputs = self.here / "outputs"
+        shutil.copytree(directory / "cases", outputs)
+        out = self.ok("compare", directory, outputs, code=BAD_INPUT)
+        self.assertIn("a copy of the case is no output", out)
+        self.assertRegex(out, "(?m)^0 PASS ")
+        shutil.rmtree(outputs)
         outputs.mkdir()
         out = self.ok("compare", directory, outputs, code=NOT_RUN)
         self.assertIn("NOT_RUN", out)
