@@ -47,11 +47,11 @@ std::vector<std::vector<Index>> exchange_counts(Communicator& communicator, Inde
     std::vector<Index> theirs(all[p].size() / sizeof(Index));
     std::memcpy(theirs.data(), all[p].data(), all[p].size());
     if (theirs.size() != message.size() || theirs[1] != top_k) {
-      throw Error(Fault::argument, "dispatch: rank " + std::to_string(p) + " has " +
-                                       std::to_string(theirs[0]) + " experts and top_k " +
-                                       std::to_string(theirs[1]) + ", rank " +
-                                       std::to_string(communicator.rank()) + " has " +
-                                       std::to_string(experts) + " and " + std::to_string(top_k));
+      throw Error(Fault::shape, "dispatch: rank " + std::to_string(p) + " has " +
+                                    std::to_string(theirs[0]) + " experts and top_k " +
+                                    std::to_string(theirs[1]) + ", rank " +
+                                    std::to_string(communicator.rank()) + " has " +
+                                    std::to_string(experts) + " and " + std::to_string(top_k));
     }
     counts.emplace_back(theirs.begin() + 2, theirs.end());
   }

@@ -18,6 +18,7 @@
 #include "ops/sums.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
+#include "tools/process.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
 
@@ -146,8 +147,9 @@ int compare_runs(const CompareArguments& options, const Settings& settings) {
   if (json == "-") {
     fmt::print("{}", json_of(report));
   } else {
-    if (!json.empty()) write_text_file(json, json_of(report));
     if (!settings.quiet || !report.stable()) fmt::print("{}", table_of(report));
+    bring_out_stdout();
+    if (!json.empty()) write_text_file(json, json_of(report));
   }
   return report.stable() ? kAgree : kDisagree;
 }
@@ -192,8 +194,8 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
   app.add_option("--sum", options->sum,
                  "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
                  "order of f32 additions");
-  app.add_option("--op", options->op,
-                 "the operator whose outputs these are: its groups, its bound");
+  app.add_option("--op", options->op, "the operator whose outputs these are: its groups, its bound")
+      ->check(operator_there);
   app.add_option("--input", options->inputs,
                  "with --op: its operands, for a bound; may be repeated")
       ->allow_extra_args(false);

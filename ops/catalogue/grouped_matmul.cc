@@ -26,9 +26,9 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
   const std::string scales = names.name + ".scales";
   const bool coded = stage.has(codes) || stage.has(scales);
   if (stage.has(names.name) == coded) {
-    throw Error(Fault::argument, std::string(op) + ": " + names.name + ": found " +
-                                     (coded ? "it and codes or scales" : "nothing") + ", needs " +
-                                     names.name + ", or " + codes + " and " + scales);
+    throw Error(Fault::shape, std::string(op) + ": " + names.name + ": found " +
+                                  (coded ? "it and codes or scales" : "nothing") + ", needs " +
+                                  names.name + ", or " + codes + " and " + scales);
   }
   if (!coded) return unscaled(stage.floats(names.name));
   ScaledTensor t;

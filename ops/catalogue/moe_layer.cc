@@ -217,9 +217,9 @@ NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& in
   for (int p = 0; p < ranks; ++p) {
     const std::string dy = "rank" + std::to_string(p) + ".dy";
     if (inputs.contains(dy) != backward) {
-      throw Error(Fault::argument, "moe_layer: " + dy + ": " +
-                                       (backward ? "missing" : "found, but rank0.dy is missing") +
-                                       ", needs to be there for all ranks or none");
+      throw Error(Fault::shape, "moe_layer: " + dy + ": " +
+                                    (backward ? "missing" : "found, but rank0.dy is missing") +
+                                    ", needs to be there for all ranks or none");
     }
   }
   RankOutputs outputs;
