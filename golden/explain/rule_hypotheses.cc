@@ -255,11 +255,13 @@ Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Read
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;
   add_rule_hypotheses(call, list);
+  add_block_hypotheses(call, list);
   add_input_hypotheses(call, list);
   add_code_hypotheses(call, list);
   add_addressing_hypotheses(call, list);
   add_route_hypotheses(call, list);
   add_activation_hypotheses(call, list);
+  add_limit_hypotheses(call, list);
   add_rank_hypotheses(call, list);
   add_rank_row_hypotheses(call, list);
   add_fused_quantiser_hypotheses(call, list);
