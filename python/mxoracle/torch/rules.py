@@ -188,10 +188,13 @@ def _linear_codes(actual: Tensor, codes: Tensor, scales: Tensor, w: Tensor, ends
     return _linear(actual, (codes, scales), w, ends, None, *settings)
 
 
-def _linear_codes_backward(actual: Tensor, dy: Tensor, codes: Tensor, scales: Tensor, w: Tensor,
-                           ends: Tensor, *settings: Any) -> Product:  # fmt: skip
-    forward = _linear(actual, (codes, scales), w, ends, None, *settings)
-    return replace(forward, inputs={**forward.inputs, "dy": dy}, output="dw")
+def _linear_codes_backward(actual: list[Tensor], dy: Tensor, codes: Tensor, scales: Tensor,
+                           w: Tensor, ends: Tensor, *settings: Any) -> list[Product]:  # fmt: skip
+    *settings, only = settings
+    forward = _linear(actual[0], (codes, scales), w, ends, None, *settings)
+    inputs = {**forward.inputs, "dy": dy}
+    return [replace(forward, inputs=inputs, output=name, actual=part)
+            for name, part in zip(only.split(","), actual)]  # fmt: skip
 
 
 def _into(rule: Callable) -> Callable:
