@@ -76,18 +76,22 @@ _REPLACED = [
     (_MX, "triton_to_mxfp8_dim1", torchao_kernels.triton_to_mxfp8_dim1),
     (_MX, "triton_mxfp8_dequant_dim0", torchao_kernels.triton_mxfp8_dequant_dim0),
     (_MX, "mxfp8_quantize_cuda", torchao_kernels.mxfp8_quantize_cuda),
-    (_EP + ".kernels", "generate_permute_indices", torchao_kernels.generate_permute_indices),
+    (_EP + ".kernels", "fill_indices_wrapper", torchao_kernels.fill_indices_wrapper),
     (_EP + ".permute", "_triton_permute_bwd", torchao_kernels._triton_permute_bwd),
+    (_EP + ".a2a_dispatch", "all_to_all_single", torchao_kernels.all_to_all_single),
+    (_EP + ".a2a_combine", "all_to_all_single", torchao_kernels.all_to_all_single),
 ]  # fmt: skip
 
 
 def _replace(stack: contextlib.ExitStack, home: str, name: str, ours: Any) -> None:
-    """In every module that holds it; what this torchao has not is left out."""
+    """In every module that holds it, but torch's; what this torchao has not is left out."""
     try:
         theirs = getattr(importlib.import_module(home), name)
     except (ImportError, AttributeError):
         return
     for module in list(sys.modules.values()):
+        if module.__name__.startswith("torch.") or module is torchao_kernels:
+            continue
         if getattr(module, "__dict__", {}).get(name) is theirs:
             setattr(module, name, ours)
             stack.callback(setattr, module, name, theirs)

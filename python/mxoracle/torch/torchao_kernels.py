@@ -4,11 +4,13 @@ Arguments and shapes after torchao/prototype/mx_formats/kernels.py and moe_train
 """
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.distributed._functional_collectives as collectives
 from torch import Tensor
 
 from mxoracle._arrays import NAMES
-from mxoracle._call import run
 from mxoracle._errors import Unsupported
 from mxoracle.torch.operators import dequantize, quantize
 
@@ -75,15 +77,13 @@ MXFP8_QUANTIZE = ("mxfp8_quantize(Tensor input, bool rowwise, bool colwise, int 
                   "-> (Tensor, Tensor, Tensor, Tensor)")  # fmt: skip
 
 
-def generate_permute_indices(
-    tokens_per_expert_group: Tensor, experts_per_rank: int, num_ranks: int, max_len: int,
-    alignment: int, use_cpu: bool = False,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Where tokens that came rank by rank lie expert by expert; sizes and ends of the groups."""
-    counts = tokens_per_expert_group.to(torch.int32)
-    found = run("permute_indices", {"tokens_per_expert": counts}, experts=experts_per_rank,
-                ranks=num_ranks, alignment=alignment, max_len=max_len)  # fmt: skip
-    return found["indices"], found["sizes"], found["ends"]
+def fill_indices_wrapper(tokens_per_expert_group: Tensor, *args: Any, **settings: Any) -> Tensor:
+    """Where tokens that came rank by rank lie expert by expert, by torchao's own code for a CPU."""
+    from torchao.prototype.moe_training.ep.kernels import fill_indices_cpu
+
+    settings.pop("block_size", None), settings.pop("max_blocks", None)
+    indices = fill_indices_cpu(tokens_per_expert_group, *args[:5], **settings)
+    return indices.to(tokens_per_expert_group.device)
 
 
 def _triton_permute_bwd(
@@ -94,3 +94,10 @@ def _triton_permute_bwd(
     back = grad_output.new_zeros((original_rows, original_cols))
     back[permuted_indices[kept].long()] = grad_output[kept]
     return back
+
+
+def all_to_all_single(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """torch.distributed's, which gloo has not for codes: as bytes."""
+    if self.element_size() == 1:
+        return collectives.all_to_all_single(self.view(torch.uint8), *args, **kwargs).view(self.dtype)
+    return collectives.all_to_all_single(self, *args, **kwargs)
