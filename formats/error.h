@@ -11,7 +11,7 @@ namespace mxo {
 /// What went wrong, as far as a caller can act on it.
 enum class Fault : std::uint8_t {
   argument,     ///< a parameter or a name is unknown or out of range
-  shape,        ///< an operand has the wrong rank, extent, stride or group ends
+  shape,        ///< an operand is missing, unknown or of a wrong rank, extent, stride or ends
   dtype,        ///< an operand has the wrong element type
   file,         ///< a file is missing, malformed or cannot be written
   unsupported,  ///< valid, but not on this backend, build or machine

@@ -65,6 +65,12 @@ MXO_HD constexpr float factor_of(E8M0 scale, InfinityRule infinity) {
   return zero ? 0.0f : reciprocal(scale);
 }
 
+/// The same of a block of this amax, which is NaN under ScaleProfile::nan_codes where amax is.
+MXO_HD constexpr float factor_of(E8M0 scale, float amax, const ScaleProfile& profile) {
+  const bool nan = (bit_cast<std::uint32_t>(amax) & 0x7FFFFFFFu) > 0x7F800000u;
+  return nan && profile.nan_codes ? decode(E8M0{0xFF}) : factor_of(scale, profile.infinity);
+}
+
 /// code = sat(fl32(x / scale)); a NaN scale makes every code 7F (80 in fnuz).
 template <FormatSpec S>
 MXO_HD constexpr Minifloat<S> quantize_element(float x, E8M0 scale) {

@@ -41,11 +41,27 @@ MXO_HD constexpr std::uint32_t steps_gained_by_log2(int exponent) {
   return static_cast<std::uint32_t>(static_cast<double>(1u << e) * kLn2);
 }
 
+/// How many steps of 2^-23 above 2^exponent have a logarithm that rounds to `exponent` in f32:
+/// log2(1 + n 2^-23) is n / ln 2 steps of 2^-23, and half the spacing of floats beside `exponent`
+/// is 2^(e - 1) of them.
+MXO_HD constexpr std::uint32_t steps_lost_by_log2(int exponent) {
+  int magnitude = exponent < 0 ? -exponent - 1 : exponent;  // the binade log2 lies in, above it
+  int e = 0;
+  for (; magnitude > 1; magnitude >>= 1) ++e;
+  constexpr double kLn2 = 0.693147180559945309;
+  return static_cast<std::uint32_t>(static_cast<double>(1u << e) * 0.5 * kLn2);
+}
+
 /// floor(fl32(log2 x)) of a positive finite float.
 MXO_HD constexpr int floor_log2_f32(float x) {
   const Normalised n = normalised(x);
   const std::uint32_t below = 0x800000u - n.fraction;  // steps to the next power of two
   return below <= steps_gained_by_log2(n.exponent + 1) ? n.exponent + 1 : n.exponent;
+}
+/// ceil(fl32(log2 x)) of a positive finite float.
+MXO_HD constexpr int ceil_log2_f32(float x) {
+  const Normalised n = normalised(x);
+  return n.fraction > steps_lost_by_log2(n.exponent) ? n.exponent + 1 : n.exponent;
 }
 
 /// The exponent of the scale of a block whose largest magnitude is `amax`, finite, by a rule that
@@ -66,6 +82,7 @@ MXO_HD constexpr int scale_exponent(float amax, ExponentRule rule) {
       const Normalised n = normalised(quotient);
       return n.exponent + (n.fraction > below_root_of_2 ? 1 : 0);
     }
+    case ExponentRule::ceil_quotient: return quotient > 0.0f ? ceil_log2_f32(quotient) : kLeast;
     case ExponentRule::floor_amax: return amax == 0.0f ? kLeast : floor_log2_f32(amax);
     case ExponentRule::floor_log2: return amax == 0.0f ? kLeast : floor_log2_f32(amax) - emax;
     case ExponentRule::quarter: {

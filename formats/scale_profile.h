@@ -19,12 +19,13 @@ enum class Descale : std::uint8_t {
   division_in_f16,      ///< the same for x in f16
 };
 
-/// Where the exponent of a scale comes from.  Logarithms are fl32(log2(.)): a little below a power
-/// of two they are the power's.
+/// Where the exponent of a scale comes from.  Logarithms are fl32(log2(.)): a little below or
+/// above a power of two they are the power's.
 enum class ExponentRule : std::uint8_t {
   by_mode,           ///< as ScaleMode says
   floor_quotient,    ///< floor(log2(fl32(amax / max))); 1 for a quotient of 0
   nearest_quotient,  ///< the integer nearest to log2(fl32(amax / max)), as a real number
+  ceil_quotient,     ///< ceil(log2(fl32(amax / max)))
   floor_amax,        ///< floor(log2(amax)), emax not subtracted
   floor_log2,        ///< floor(log2(amax)) - emax
   quarter,           ///< that of amax + 2^21 units of its binade's 2^23, less emax
@@ -66,6 +67,7 @@ struct ScaleProfile {
   ExponentRule exponent = ExponentRule::by_mode;
   SubnormalUp up = SubnormalUp::exact;
   std::uint8_t nan_scale = 0xFF;  ///< of a block whose amax is NaN
+  bool nan_codes = false;         ///< all of such a block is NaN, whatever its scale
   friend constexpr bool operator==(const ScaleProfile&, const ScaleProfile&) = default;
 };
 

@@ -43,11 +43,12 @@ MXO_HD constexpr ScaleRule rule_for(ScaleRule rule, Dtype x, Dtype codes) {
   if (codes != Dtype::e4m3fnuz) rule.element.fnuz_max = 0;
   if (rule.f32.floor == AmaxFloor::in_x) {
     const auto epsilon = static_cast<float>(rule.f32.epsilon);
-    const float rounded = x == Dtype::bf16  ? decode(encode<kBF16>(epsilon))
-                          : x == Dtype::f16 ? decode(encode<kF16>(epsilon))
-                                            : epsilon;
-    rule.f32.epsilon = static_cast<double>(rounded);
+    rule.f32.epsilon = static_cast<double>(rounded_to(x, epsilon));
     rule.f32.floor = AmaxFloor::in_f32;
+  }
+  if (rule.f32.in_x != StepsInX::none) rule.f32.x = x;
+  if (rule.f32.in_x == StepsInX::every && x != Dtype::f32) {
+    rule.f32.code = x == Dtype::bf16 ? CodeScaling::multiply_in_bf16 : CodeScaling::multiply_in_f16;
   }
   if (rule.e8m0.descale == Descale::division_in_x) {
     rule.e8m0.descale = x == Dtype::bf16  ? Descale::division_in_bf16
@@ -81,6 +82,7 @@ struct ScaleRuleRow {
   std::string_view formats = "";             ///< of elements
   std::string_view powers = "none|down|up";  ///< what power_of_2 may be, f32 scales
   PowerOfTwo up = PowerOfTwo::up;            ///< how it is raised to a power of two, where asked
+  PowerOfTwo down = PowerOfTwo::down;        ///< how it is lowered to one
 };
 
 /// Every row; of those with one name and one type of scale, the first that has the block counts.
@@ -91,6 +93,11 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
      "pytorch/ao 36027d8, fp8_grouped_mm.py"},
     {"torchao", ScaleType::f32, "", f32_rule(kTorchaoBlockwise), RuleEvidence::read,
      "pytorch/ao 36027d8, blockwise_fp8_training"},
+    {"torchao_multiplier", ScaleType::f32, "RxK|1xK|Rx1", f32_rule(kTorchaoMultiplier),
+     RuleEvidence::captured, "torchao 0.18.0, Float8TrainingTensor in torch", "", "none|down",
+     PowerOfTwo::up, PowerOfTwo::down_log2},
+    {"torchao_tensor", ScaleType::f32, "", f32_rule(kTorchaoTensor), RuleEvidence::captured,
+     "torchao 0.18.0, Float8Tensor.from_hp in torch", "", "none"},
     {"te", ScaleType::e8m0, "", mx_rule(ScaleMode::rceil, kTransformerEngine), RuleEvidence::read,
      "TransformerEngine d0067d0, float_to_e8m0"},
     {"te", ScaleType::f32, "1x128|128x1|128x128", f32_rule(kTeBlockwise), RuleEvidence::read,
@@ -104,17 +111,23 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
     {"flow", ScaleType::f32, "1x128|128x1|128x128", f32_rule(kFlowBlockwise), RuleEvidence::read,
      "TransformerEngine-FP8FlowMoe 4c097bf3"},
     {"deepgemm", ScaleType::f32, "1x128|128x128|128x1|1x32", f32_rule(kDeepGemm, kTorchCast),
-     RuleEvidence::captured, "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py", "e4m3",
-     "none|up", PowerOfTwo::up_clamped},
+     RuleEvidence::captured, "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py, torch 2.11",
+     "e4m3", "none|up", PowerOfTwo::up_clamped},
     {"deepgemm_cuda", ScaleType::f32, "1x128|128x128|128x1|1x32",
      f32_rule(kDeepGemmCuda, kTorchCast), RuleEvidence::captured,
-     "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py on a GPU", "e4m3", "none|up",
-     PowerOfTwo::up_clamped},
+     "deepseek-ai/DeepGEMM 54e2261, deep_gemm/utils/math.py on a GPU, torch 2.11", "e4m3",
+     "none|up", PowerOfTwo::up_clamped},
     {"vllm", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kNativeGroup, kTorchClamp224),
      RuleEvidence::run, "vllm, native_per_token_group_quant_fp8", "e4m3|e4m3fnuz", "none|up",
      PowerOfTwo::up_log2},
     {"vllm", ScaleType::f32, "1xK|RxK", f32_rule(kVllmToken, kTorchClamp224), RuleEvidence::run,
      "vllm 014af6b, QuantFP8.forward_native", "e4m3|e4m3fnuz", "none"},
+    {"vllm", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::rceil, kVllmMx, kTorchCast),
+     RuleEvidence::run, "vllm, _mxfp8_e4m3_quantize_torch, torch 2.11 on a CPU", "e4m3"},
+    {"vllm_scaled", ScaleType::f32, "", f32_rule(kVllmScaled), RuleEvidence::run,
+     "vllm 01693a6, scaled_quantize; input_to_float8", "", "none"},
+    {"vllm_scaled_f32", ScaleType::f32, "", f32_rule(kTorchReciprocal), RuleEvidence::run,
+     "vllm 01693a6, scaled_quantize with compute_dtype f32", "", "none"},
     {"vllm_module", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kVllmModule, kTorchClamp224),
      RuleEvidence::run, "vllm 014af6b, QuantFP8._quantize_group_native", "e4m3|e4m3fnuz", "none|up",
      PowerOfTwo::up_log2},
@@ -127,6 +140,8 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
     {"sglang", ScaleType::f32, "1x128|1x64|1x512", f32_rule(kNativeGroup, kTorchClamp224),
      RuleEvidence::run, "sglang, native_per_token_group_quant_fp8", "e4m3|e4m3fnuz", "none|up",
      PowerOfTwo::up_log2},
+    {"sglang", ScaleType::f32, "RxK", f32_rule(kSglangTensor, kTorchClamp224), RuleEvidence::run,
+     "sglang, input_to_float8", "", "none"},
     {"sglang_cuda", ScaleType::f32, "1x128|1x64", f32_rule(kSglangCudaGroup), RuleEvidence::read,
      "sglang 00568d9, per_token_group_quant_8bit.cu", "e4m3", "none|up"},
     {"sglang_cuda", ScaleType::f32, "1xK", f32_rule(kSglangCudaToken, kClampDownLast),
@@ -135,7 +150,8 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
      RuleEvidence::captured, "Triton 3.6 on an H200; vllm 007d500, _per_token_group_quant_fp8",
      "e4m3|e4m3fnuz", "none|up", PowerOfTwo::up_log2},
     {"fbgemm", ScaleType::f32, "1xK|1x128|128x128|256x256", f32_rule(kFbgemm, kTorchCast),
-     RuleEvidence::run, "pytorch/FBGEMM 5804658, fp8_gemm.py in torch", "e4m3|e4m3fnuz", "none"},
+     RuleEvidence::run, "pytorch/FBGEMM 5804658, fp8_gemm.py in torch 2.11", "e4m3|e4m3fnuz",
+     "none"},
     {"fbgemm_triton", ScaleType::f32, "1xK|1x128|128x128|256x256",
      f32_rule(kFbgemmTriton, kClampDownLast), RuleEvidence::read,
      "pytorch/FBGEMM 5804658, fp8_gemm.py in Triton, for Hopper", "e4m3|e4m3fnuz", "none"},
@@ -144,11 +160,13 @@ inline constexpr ScaleRuleRow kScaleRules[] = {
     {"deepep", ScaleType::f32, "1x128", f32_rule(kDeepEp), RuleEvidence::read,
      "deepseek-ai/DeepEP dd758ca, calculate_fp8_scales", "e4m3", "none|up"},
     {"deepep_torch", ScaleType::f32, "1x128", f32_rule(kDeepEpTorch, kTorchCast),
-     RuleEvidence::captured, "deepseek-ai/DeepEP dd758ca, deep_ep/utils/math.py", "e4m3", "none"},
+     RuleEvidence::captured, "deepseek-ai/DeepEP dd758ca, deep_ep/utils/math.py, torch 2.11",
+     "e4m3", "none"},
     {"aiter", ScaleType::f32, "1xK|1x128", f32_rule(kAiter, kTorchCast), RuleEvidence::captured,
-     "ROCm/aiter e404860, pertoken_quant", "e4m3|e4m3fnuz", "none"},
+     "ROCm/aiter e404860, pertoken_quant, torch 2.11", "e4m3|e4m3fnuz", "none"},
     {"aiter", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::rceil, kAiterMx, kTorchCast),
-     RuleEvidence::captured, "ROCm/aiter e404860, f32_to_mx_e8m0_scale", "e4m3|e4m3fnuz"},
+     RuleEvidence::captured, "ROCm/aiter e404860, f32_to_mx_e8m0_scale, torch 2.11",
+     "e4m3|e4m3fnuz"},
     {"aiter_hip", ScaleType::f32, "1x128|1x64|1x32", f32_rule(kAiterHip), RuleEvidence::read,
      "ROCm/aiter e404860, quant_kernels.cu", "e4m3|e4m3fnuz", "none"},
     {"aiter_triton", ScaleType::e8m0, "1x32", mx_rule(ScaleMode::even, kAiterTritonMx),

@@ -33,6 +33,7 @@ enum class PowerOfTwo : std::uint8_t {
   up,          ///< mantissa cleared, exponent one more where it was not zero; NaN and Inf stay
   up_clamped,  ///< the same on the bits, exponent field kept in 1 .. 254: NaN and Inf give 2^127
   up_log2,     ///< exp2(ceil(fl32(log2 d))), which leaves a little above a power of two as it is
+  down_log2,   ///< exp2(floor(fl32(log2 s))), which takes a little below a power of two to it
 };
 
 /// Where amax is raised to epsilon.
@@ -70,7 +71,27 @@ enum class CodeScaling : std::uint8_t {
   /// sat(fl32(x * fl32(max / amax))), d is stored only.  With powers of two the factor is 2^-e,
   /// made from its bits: 254 less the exponent field, so that d infinite gives -infinity.
   own_quotient,
-  own_reciprocal,  ///< the same with fl32(max * fl32(1 / amax))
+  own_reciprocal,    ///< the same with fl32(max * fl32(1 / amax))
+  multiply_in_bf16,  ///< as multiply, the product rounded to bf16 before it is a code
+  multiply_in_f16,   ///< the same in f16
+};
+
+/// Whether the code is that of one rounded product, which is what fast kernels compute.
+MXO_HD constexpr bool multiplies_in_f32(CodeScaling how) {
+  return how != CodeScaling::divide && how < CodeScaling::multiply_in_bf16;
+}
+
+/// Which steps are rounded to the type of x: those of a stack that computes in it.
+enum class StepsInX : std::uint8_t {
+  none,
+  scale,  ///< s or d
+  every,  ///< 1 / amax, s and x * s: `rule_for` makes the last a CodeScaling
+};
+
+/// What is stored of a multiplier s.
+enum class StoredScale : std::uint8_t {
+  inverse,     ///< 1 / s, what a code is multiplied by
+  multiplier,  ///< s, what a code is divided by
 };
 
 /// What one stack does to find the f32 scale of a block and the codes.
@@ -92,11 +113,15 @@ struct F32ScaleRule {
   LeastScale least = LeastScale::none;
   double power_floor = 0;  ///< d is raised to it before it becomes a power of two
   double fnuz_max = 0;     ///< max of e4m3fnuz where it is not 240
+  StepsInX in_x = StepsInX::none;
+  Dtype x = Dtype::f32;  ///< the type of x where `in_x` is not none: `rule_for` sets it
+  StoredScale stores = StoredScale::inverse;
 
   friend constexpr bool operator==(const F32ScaleRule&, const F32ScaleRule&) = default;
 };
 
-/// What x is multiplied or divided by, and what a code is multiplied by to come back.
+/// What x is multiplied or divided by, and what is stored: a code is multiplied by it to come back,
+/// under StoredScale::multiplier divided.
 struct F32Scale {
   float factor;
   float stored;
@@ -105,22 +130,17 @@ struct F32Scale {
 MXO_HD constexpr bool is_nan_word(std::uint32_t word) { return (word & 0x7FFFFFFFu) > 0x7F800000u; }
 MXO_HD constexpr float quiet_nan() { return bit_cast<float>(0x7FC00000u); }
 
+/// A float rounded to bf16 or f16; as it is for f32.
+MXO_HD constexpr float rounded_to(Dtype type, float x) {
+  if (type == Dtype::bf16) return decode(encode<kBF16>(x));
+  return type == Dtype::f16 ? decode(encode<kF16>(x)) : x;
+}
+
 /// 1 / x, rounded; infinite for 0.
 MXO_HD constexpr float reciprocal_of(float x) {
   const auto word = bit_cast<std::uint32_t>(x);
   if ((word & 0x7FFFFFFFu) == 0) return bit_cast<float>(word | 0x7F800000u);
   return div_rn(1.0f, x);
-}
-
-/// How many steps of 2^-23 above 2^exponent have a logarithm that rounds to `exponent` in f32:
-/// log2(1 + n 2^-23) is n / ln 2 steps of 2^-23, and half the spacing of floats beside `exponent`
-/// is 2^(e - 1) of them.
-MXO_HD constexpr std::uint32_t steps_lost_by_log2(int exponent) {
-  int magnitude = exponent < 0 ? -exponent - 1 : exponent;  // the binade log2 lies in, above it
-  int e = 0;
-  for (; magnitude > 1; magnitude >>= 1) ++e;
-  constexpr double kLn2 = 0.693147180559945309;
-  return static_cast<std::uint32_t>(static_cast<double>(1u << e) * 0.5 * kLn2);
 }
 
 /// A positive finite or infinite scale, or NaN, as a power of two.
@@ -135,7 +155,11 @@ MXO_HD constexpr float power_of_two(float scale, PowerOfTwo how) {
     return bit_cast<float>(field << 23);
   }
   if (field == 0xFF) return scale;
-  if (how == PowerOfTwo::down) return bit_cast<float>(word & 0xFF800000u);
+  if (how == PowerOfTwo::down_log2 && field != 0) {
+    return bit_cast<float>(static_cast<std::uint32_t>(floor_log2_f32(scale) + 127) << 23);
+  }
+  if (how == PowerOfTwo::down || how == PowerOfTwo::down_log2)
+    return bit_cast<float>(word & 0xFF800000u);
   std::uint32_t lost = 0;
   if (how == PowerOfTwo::up_log2 && field != 0) {
     lost = steps_lost_by_log2(static_cast<int>(field) - 127);
@@ -178,11 +202,15 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
         scale = word == 0 ? bit_cast<float>(infinity) : div_rn(max, a);
         break;
       case Quotient::max_div_full_amax: scale = div_full(max, a); break;
-      case Quotient::max_times_reciprocal: scale = mul_rn(max, reciprocal_of(a)); break;
+      case Quotient::max_times_reciprocal:
+        scale = mul_rn(max, rule.in_x == StepsInX::every ? rounded_to(rule.x, reciprocal_of(a))
+                                                         : reciprocal_of(a));
+        break;
       case Quotient::amax_over_max: scale = div_rn(a, max); break;
       case Quotient::amax_times_reciprocal: scale = mul_rn(a, div_rn(1.0f, max)); break;
     }
   }
+  if (rule.in_x != StepsInX::none) scale = rounded_to(rule.x, scale);
   if (rule.too_large != TooLarge::infinite && bit_cast<std::uint32_t>(scale) == infinity) {
     scale = rule.too_large == TooLarge::input_max ? input_max : bit_cast<float>(0x7F7FFFFFu);
   }
@@ -198,11 +226,14 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
     return {quiet_nan(), quiet_nan()};
   }
   if (rule.quotient == Quotient::max_div_full_amax) return {scale, div_full(1.0f, scale)};
+  if (rule.stores == StoredScale::multiplier) return {scale, scale};
   if (!divisor) return {scale, reciprocal_of(scale)};
   if (scale == 0.0f && rule.zero == OddAmax::no_factor) return {0.0f, scale};
   switch (rule.code) {
     case CodeScaling::divide: return {scale, scale};
-    case CodeScaling::multiply: break;
+    case CodeScaling::multiply:
+    case CodeScaling::multiply_in_bf16:
+    case CodeScaling::multiply_in_f16: break;
     case CodeScaling::own_quotient:
     case CodeScaling::own_reciprocal: {
       if (power) {
@@ -220,12 +251,15 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
 /// the divisor d, which is stored.
 MXO_HD constexpr F32Scale given_scale(float number, const F32ScaleRule& rule) {
   if (is_nan_word(bit_cast<std::uint32_t>(number))) return {quiet_nan(), quiet_nan()};
+  if (rule.stores == StoredScale::multiplier) return {number, number};
   if (gives_multiplier(rule.quotient)) return {number, reciprocal_of(number)};
   return {rule.code == CodeScaling::divide ? number : reciprocal_of(number), number};
 }
 
-/// fl32(x * factor), or fl32(x / factor).
+/// fl32(x * factor), in bf16 or f16 where `how` says so, or fl32(x / factor).
 MXO_HD constexpr float scaled(float x, float factor, CodeScaling how) {
+  if (how == CodeScaling::multiply_in_bf16) return rounded_to(Dtype::bf16, mul_rn(x, factor));
+  if (how == CodeScaling::multiply_in_f16) return rounded_to(Dtype::f16, mul_rn(x, factor));
   if (how != CodeScaling::divide) return mul_rn(x, factor);
   // As IEEE division: 0 / 0 is NaN, the rest infinite.
   return factor == 0.0f ? mul_rn(x, bit_cast<float>(0x7F800000u)) : div_rn(x, factor);

@@ -11,6 +11,14 @@ namespace mxo {
 inline constexpr F32ScaleRule kTorchaoBlockwise{};
 /// torchao row-wise training.
 inline constexpr F32ScaleRule kTorchaoRowwise{.power_of_2 = PowerOfTwo::down};
+/// torchao's Float8TrainingTensor: the same scale, kept as the multiplier that it is.
+inline constexpr F32ScaleRule kTorchaoMultiplier{.stores = StoredScale::multiplier};
+/// torchao's Float8Tensor in torch: amax and its quotient have the type of x.
+inline constexpr F32ScaleRule kTorchaoTensor{.quotient = Quotient::amax_over_max,
+                                             .epsilon = 0.0,
+                                             .floor = AmaxFloor::in_x,
+                                             .code = CodeScaling::divide,
+                                             .in_x = StepsInX::scale};
 /// TransformerEngine Float8BlockScaling: power of two, epsilon 0; NaN does not reach amax, and Inf
 /// and zero have scale 1.
 inline constexpr F32ScaleRule kTeBlockwise{.quotient = Quotient::max_over_amax,
@@ -76,6 +84,15 @@ inline constexpr F32ScaleRule kVllmModule{.quotient = Quotient::amax_over_max,
                                           .code = CodeScaling::divide,
                                           .least = LeastScale::after_power,
                                           .fnuz_max = 224};
+/// max / amax of a tensor in torch, which is max * (1 / amax).
+inline constexpr F32ScaleRule kTorchReciprocal{.quotient = Quotient::max_times_reciprocal,
+                                               .floor = AmaxFloor::in_f32};
+/// vLLM's scaled_quantize, all of it in the type of x.
+inline constexpr F32ScaleRule kVllmScaled{
+    .quotient = Quotient::max_times_reciprocal, .floor = AmaxFloor::in_x, .in_x = StepsInX::every};
+/// SGLang's input_to_float8.
+inline constexpr F32ScaleRule kSglangTensor{
+    .quotient = Quotient::max_times_reciprocal, .floor = AmaxFloor::in_f32, .fnuz_max = 224};
 /// vLLM's CUDA kernel of groups.
 inline constexpr F32ScaleRule kVllmCudaGroup{.quotient = Quotient::amax_over_max,
                                              .epsilon = 1e-10,
@@ -172,6 +189,11 @@ inline constexpr ScaleProfile kFlashinferMx{
     .infinity = InfinityRule::flush, .exponent = ExponentRule::floor_quotient, .nan_scale = 0x7F};
 /// MLX before it rounded scales up.
 inline constexpr ScaleProfile kMlxMx{.exponent = ExponentRule::nearest_quotient};
+/// vLLM's MXFP8 in torch: the byte of a NaN wraps to 0.
+inline constexpr ScaleProfile kVllmMx{.infinity = InfinityRule::saturate,
+                                      .exponent = ExponentRule::ceil_quotient,
+                                      .nan_scale = 0,
+                                      .nan_codes = true};
 /// What vllm-project/vllm#53110 reports.
 inline constexpr ScaleProfile kVllm53110{.exponent = ExponentRule::floor_amax};
 /// microxcaling.

@@ -24,12 +24,12 @@ void approximate(Backend& backend, const Approximate& op) {
   check.dtype("y", op.y, {Dtype::f32});
   check_shape_of_x(check, "y", op.y, op.x);
   if (op.function == ChipFunction::div_full) {
-    if (!op.b.given()) check.fail(Fault::argument, "b: missing, needed by div_full");
+    if (!op.b.given()) check.fail(Fault::shape, "b: missing, needed by div_full");
     check.dtype("b", op.b, {Dtype::f32});
     check_shape_of_x(check, "b", op.b, op.x);
     check.apart("y", op.y, "b", op.b);
   } else if (op.b.given()) {
-    check.fail(Fault::argument, "b: div_full alone takes it");
+    check.fail(Fault::shape, "b: div_full alone takes it");
   }
   check.apart("y", op.y, "x", op.x);
   Checked::run(backend, op);

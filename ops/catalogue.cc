@@ -27,9 +27,8 @@ std::vector<CatalogueEntry> collect() {
                          std::span<const OperandSpec> specs, const char* choice) {
   std::vector<std::string_view> names;
   for (const OperandSpec& spec : specs) names.push_back(spec.name);
-  throw Error(Fault::argument,
-              with_nearest(std::string(op) + ": unknown " + what + " '" + given + "'", given, names,
-                           choice));
+  throw Error(Fault::shape, with_nearest(std::string(op) + ": unknown " + what + " '" + given + "'",
+                                         given, names, choice));
 }
 
 bool takes(std::span<const OperandSpec> specs, std::string_view given) {
@@ -68,9 +67,9 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
   for (const OperandSpec& spec : entry.inputs) {
     const bool of_rank = entry.call_ranks != nullptr;  // which checks those of each rank
     if (!spec.optional && !of_rank && !views.contains(spec.name)) {
-      throw Error(Fault::argument, std::string(name) + ": " + std::string(spec.name) +
-                                       ": missing; needs " + std::string(spec.types) + " " +
-                                       std::string(spec.shape));
+      throw Error(Fault::shape, std::string(name) + ": " + std::string(spec.name) +
+                                    ": missing; needs " + std::string(spec.types) + " " +
+                                    std::string(spec.shape));
     }
   }
 }

@@ -133,7 +133,7 @@ OwnedScaledTensor send(Backend& backend, Communicator& communicator, const Exper
 void check_rows(const Check& check, std::string_view name, const Operand& y,
                 const ExpertPlan& plan) {
   check.rank(name, y, 2);
-  check.dtype(name, y, {Dtype::bf16, Dtype::f16});
+  check.dtype(name, y, {Dtype::bf16, Dtype::f16, Dtype::f32});
   check.shape(name, y, {plan.rows, y.extent[1]});
   check.that(y.contiguous(), std::string(name) + ": needs contiguous rows");
 }

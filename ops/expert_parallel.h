@@ -64,11 +64,11 @@ struct InputWeights {
 /// Where rows were weighed: of fl(gradient * weights[t, s]); and dweights[t, s] = sum over d
 /// ascending of fl(x[t, d] * gradient).
 ///
-///   dy  bf16 or f16 [plan.rows, D];  dx  bf16, f16 or f32 [T, D]
+///   dy  bf16, f16 or f32 [plan.rows, D];  dx  bf16, f16 or f32 [T, D]
 void dispatch_backward(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                        const Operand& dy, const Result& dx, const InputWeights& input = {});
 
-/// The rows that dispatch quantises and sends, x[t] times the weights of its slots: bf16 [T*k, D]
+/// The rows that dispatch quantises and sends, x[t] times the weights of its slots: bf16 [S, D]
 /// in the order plan.slots names.
 BackendTensor weighed_rows(Backend& backend, const ExpertPlan& plan, const Operand& x,
                            const Operand& weights);
@@ -76,12 +76,13 @@ BackendTensor weighed_rows(Backend& backend, const ExpertPlan& plan, const Opera
 /// out[t] = round(sum over slots s ascending of fl(row(t, s) * weights[t, s])): CombineRows of
 /// what the experts made of the rows.  High precision.
 ///
-///   y        bf16 or f16 [plan.rows, D], rows where dispatch put them
+///   y        bf16, f16 or f32 [plan.rows, D], rows where dispatch put them
 ///   weights  f32 [T, k]; absent, rows are added as they are
 ///   out      bf16, f16 or f32 [T, D];  steps as CombineRows
-/// Returns the rows as they came back, [T*k, D] in the order plan.slots names: what the backward
+/// Returns the rows as they came back, [S, D] in the order plan.slots names: what the backward
 /// pass needs for the gradients of the weights.
-/// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd.
+/// Source: pytorch/ao 36027d8, unpermute_hp_fwd_mxfp8_bwd and a2a_combine_hp_fwd_mxfp8_bwd;
+/// Megatron-LM d98e8a64, unpermute, which adds f32 rows up where weights are f32.
 BackendTensor combine(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                       const Operand& y, const Operand& weights, const Result& out,
                       CombineSteps steps = CombineSteps::f32);
@@ -96,7 +97,7 @@ OwnedScaledTensor combine_backward(Backend& backend, Communicator& communicator,
                                    const Operand& weights, const Operand& dout,
                                    const Result& dweights, const Wire& wire);
 
-/// Row i of `sent` [T*k, W], any type, is the i-th row to travel (plan.slots says of which
+/// Row i of `sent` [S, W], any type, is the i-th row to travel (plan.slots says of which
 /// selection) and becomes row plan.place of the result [plan.rows, W]; padding is zero.
 BackendTensor dispatch_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                             const Operand& sent, Placement placement);
@@ -106,7 +107,7 @@ OwnedScaledTensor dispatch_sent(Backend& backend, Communicator& communicator,
                                 const ExpertPlan& plan, const ScaledTensor& sent,
                                 Placement placement);
 
-/// The way back: rows [plan.rows, W] to the ranks that sent them, [T*k, W].
+/// The way back: rows [plan.rows, W] to the ranks that sent them, [S, W].
 BackendTensor return_sent(Backend& backend, Communicator& communicator, const ExpertPlan& plan,
                           const Operand& rows);
 

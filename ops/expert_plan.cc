@@ -28,15 +28,15 @@ void check_selection(const Check& check, const Operand& selected, Index experts,
   const auto expert = selected.as<const std::int32_t, 2>();
   for (Index t = 0; t < selected.extent[0]; ++t) {
     for (Index s = 0; s < selected.extent[1]; ++s) {
-      if (expert(t, s) >= 0 && expert(t, s) < experts) continue;
+      if (expert(t, s) >= -1 && expert(t, s) < experts) continue;
       check.that(false, "experts: entry (" + std::to_string(t) + ", " + std::to_string(s) +
-                            ") is " + std::to_string(expert(t, s)) + ", needs one of " +
+                            ") is " + std::to_string(expert(t, s)) + ", needs -1 or one of " +
                             std::to_string(experts) + " experts");
     }
   }
 }
 
-/// Everybody's rows for every expert, [P][E].
+/// Everybody's rows for every expert, [P][E], and after them the selections of -1.
 std::vector<std::vector<Index>> exchange_counts(Communicator& communicator, Index experts,
                                                 Index top_k, const std::vector<Index>& mine) {
   std::vector<Index> message = {experts, top_k};
@@ -47,25 +47,30 @@ std::vector<std::vector<Index>> exchange_counts(Communicator& communicator, Inde
     std::vector<Index> theirs(all[p].size() / sizeof(Index));
     std::memcpy(theirs.data(), all[p].data(), all[p].size());
     if (theirs.size() != message.size() || theirs[1] != top_k) {
-      throw Error(Fault::argument, "dispatch: rank " + std::to_string(p) + " has " +
-                                       std::to_string(theirs[0]) + " experts and top_k " +
-                                       std::to_string(theirs[1]) + ", rank " +
-                                       std::to_string(communicator.rank()) + " has " +
-                                       std::to_string(experts) + " and " + std::to_string(top_k));
+      throw Error(Fault::shape, "dispatch: rank " + std::to_string(p) + " has " +
+                                    std::to_string(theirs[0]) + " experts and top_k " +
+                                    std::to_string(theirs[1]) + ", rank " +
+                                    std::to_string(communicator.rank()) + " has " +
+                                    std::to_string(experts) + " and " + std::to_string(top_k));
     }
     counts.emplace_back(theirs.begin() + 2, theirs.end());
   }
   return counts;
 }
 
-/// Sorts this rank's selections by expert, which is by receiving rank, too.
+/// Sorts this rank's selections by expert, which is by receiving rank, too.  `next` is where the
+/// first of each expert goes, and last how many there are.
 void sort_selections(Backend& backend, const Operand& selected, std::vector<Index> next,
                      ExpertPlan& plan) {
   const auto expert = selected.as<const std::int32_t, 2>();
-  Tensor order(Dtype::i32, {plan.tokens * plan.top_k});
+  Tensor order(Dtype::i32, {next.back()});
   Tensor slots(Dtype::i32, {plan.tokens, plan.top_k});
   for (Index t = 0; t < plan.tokens; ++t) {
     for (Index s = 0; s < plan.top_k; ++s) {
+      if (expert(t, s) < 0) {
+        slots.as<std::int32_t>()[t * plan.top_k + s] = -1;
+        continue;
+      }
       const Index at = next[static_cast<std::size_t>(expert(t, s))]++;
       order.as<std::int32_t>()[at] = static_cast<std::int32_t>(t);
       slots.as<std::int32_t>()[t * plan.top_k + s] = static_cast<std::int32_t>(at);
@@ -127,10 +132,12 @@ ExpertPlan plan_experts(Backend& backend, Communicator& communicator, const Oper
   check.that(plan.tokens * plan.top_k <= std::numeric_limits<std::int32_t>::max(),
              "experts: found " + describe(selected) + ", needs rows that 32 bits can count");
 
-  std::vector<Index> mine(static_cast<std::size_t>(experts));
+  std::vector<Index> mine(static_cast<std::size_t>(experts + 1));  // last: those of -1
   const auto expert = selected.as<const std::int32_t, 2>();
   for (Index t = 0; t < plan.tokens; ++t) {
-    for (Index s = 0; s < plan.top_k; ++s) ++mine[static_cast<std::size_t>(expert(t, s))];
+    for (Index s = 0; s < plan.top_k; ++s) {
+      ++mine[static_cast<std::size_t>(expert(t, s) < 0 ? experts : expert(t, s))];
+    }
   }
   const auto counts = exchange_counts(communicator, experts, plan.top_k, mine);
 

@@ -22,7 +22,8 @@ enum class DispatchRows : std::uint8_t {
 };
 
 /// Routing of one step, one rank's view.  Expert e lives on rank e / (E/P).  A row travels for
-/// every selection (t, s); rows are sent in the order (receiving rank, expert, token, slot).
+/// every selection (t, s) that names one, S of them; rows are sent in the order (receiving rank,
+/// expert, token, slot).
 struct ExpertPlan {
   Index experts = 0;  ///< E, of all ranks
   Index local = 0;    ///< E/P
@@ -33,8 +34,8 @@ struct ExpertPlan {
 
   std::vector<Index> send_counts;     ///< rows to each rank
   std::vector<Index> receive_counts;  ///< rows from each rank
-  MirroredTensor order;               ///< i32 [T*k], the token of the i-th row sent
-  MirroredTensor slots;               ///< i32 [T, k], which row sent is selection (t, s)
+  MirroredTensor order;               ///< i32 [S], the token of the i-th row sent
+  MirroredTensor slots;               ///< i32 [T, k], which row sent is selection (t, s), or -1
   Tensor tokens_per_expert;   ///< i32 [P*E/P], rank-major: rows received for each local expert
   MirroredTensor place;       ///< i32 [received], where the i-th row received lies
   MirroredTensor indices;     ///< i32 [rows], which received row a row is, -1 none; absent where
@@ -47,12 +48,13 @@ struct ExpertPlan {
 
 /// Exchanges counts and lays out the maps.  Collective.
 ///
-///   experts_of_tokens  i32 [T, k], each from 0 to experts - 1
+///   experts_of_tokens  i32 [T, k], each from 0 to experts - 1, or -1: nothing is sent
 ///
 /// T may be 0, on some ranks or all.  Errors: Error(shape) for an expert out of range, or E that
 /// is no multiple of P; Error(dtype); Error(argument) for `alignment`, or where ranks disagree
 /// about E or k.
-/// Source: pytorch/ao 36027d8, generate_permute_indices and a2a; torchtitan b5bcd76c.
+/// Source: pytorch/ao 36027d8, generate_permute_indices and a2a; torchtitan b5bcd76c;
+/// DeepEP dd758ca, topk_idx of -1.
 ExpertPlan plan_experts(Backend& backend, Communicator& communicator,
                         const Operand& experts_of_tokens, Index experts, Index alignment,
                         DispatchLayout layout, DispatchRows rows = DispatchRows::received);

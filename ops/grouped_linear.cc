@@ -152,15 +152,24 @@ Operand wgrad_x(Backend& backend, const SavedLinear& saved, BackendTensor& dequa
   return dequantized.operand();
 }
 
-void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_dy,
-               const Result& dw) {
+/// As grouped_matmul_wgrad will, but before any byte is written.
+void check_main_grad(const Check& check, const GroupedLinearBackward& op) {
+  check.dtype("main_grad", op.main_grad, {Dtype::f32});
+  check.shape("main_grad", op.main_grad, {op.dw.extent[0], op.dw.extent[1], op.dw.extent[2]});
+  check.that(op.dw.dtype == Dtype::f32,
+             "dw: found " + std::string(name_of(op.dw.dtype)) + ", needs f32 with main_grad");
+  if (op.dx.given()) check.apart("dx", op.dx, "main_grad", op.main_grad);
+  if (op.main_grad.data != op.dw.data) check.apart("dw", op.dw, "main_grad", op.main_grad);
+}
+
+void run_wgrad(Backend& backend, const SavedLinear& saved, const GroupedLinearBackward& back) {
   const GroupedLinear& op = saved.call;
   LinearRecipe recipe = op.recipe;
   if (wgrad_is_high(op)) recipe.scale = Dtype::bf16;
 
   BackendTensor dequantized;
   Operand x = wgrad_x(backend, saved, dequantized);
-  Operand dy = given_dy;
+  Operand dy = back.dy;
   Operand ends = op.group_ends;
   PaddedTokens padded_x;
   PaddedTokens padded_dy;
@@ -178,7 +187,8 @@ void run_wgrad(Backend& backend, const SavedLinear& saved, const Operand& given_
   }
   const OwnedScaledTensor qdy = scaled_along_tokens(backend, recipe, op.format, dy, ends);
   const OwnedScaledTensor qx = scaled_along_tokens(backend, recipe, op.format, x, ends);
-  grouped_matmul_wgrad(backend, {qdy.view(), qx.view(), ends, op.wgrad_sum, dw});
+  grouped_matmul_wgrad(
+      backend, {qdy.view(), qx.view(), ends, op.wgrad_sum, back.dw, back.main_grad, back.product});
 }
 
 }  // namespace
@@ -265,6 +275,7 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
     check.shape("dw", op.dw, {call.w.extent[0], n, k});
     check_apart(check, "dw", op.dw, call, op.dy);
     if (op.dx.given()) check.apart("dw", op.dw, "dx", op.dx);
+    if (op.main_grad.given()) check_main_grad(check, op);
   }
   if (op.dbias.given()) {
     check_bias(check, "dbias", op.dbias, call);
@@ -281,7 +292,7 @@ void grouped_linear_backward(Backend& backend, const SavedLinear& saved,
         scaled_along_rows_transposed(backend, call.recipe, call.format, weight);
     grouped_matmul(backend, product(call, dy.view(), w.view(), op.dx));
   }
-  if (op.dw.given()) run_wgrad(backend, saved, op.dy, op.dw);
+  if (op.dw.given()) run_wgrad(backend, saved, op);
   if (op.dbias.given()) column_sum(backend, {op.dy, call.group_ends, op.dbias});
 }
 

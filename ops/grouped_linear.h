@@ -66,6 +66,7 @@ struct SavedLinear {
 ///   dx     [T, K]     bf16 or f32, or absent; rows past the last end stay untouched
 ///   dw     [E, N, K]  bf16 or f32, or absent; zeros for an empty group
 ///   dbias  [N] or [E, N], bf16 or f32, or absent
+///   main_grad, product   as GroupedMatmulWgrad: dw is then f32
 ///
 /// The blocks of an mxfp8 wgrad start at token 0 of the tensor (padded, if it is), so that every
 /// group must start on a multiple of 32.  Errors, before any byte of a result is written: those of
@@ -77,6 +78,8 @@ struct GroupedLinearBackward {
   Result dx;
   Result dw;
   Result dbias;
+  Operand main_grad = {};
+  Dtype product = Dtype::f32;
 };
 
 /// What the products of a recipe, and the weight gradient of a call, are sums over.

@@ -1,8 +1,12 @@
 // Checks of the grouped products.
 #include "ops/grouped_matmul.h"
 
+#include <numeric>
+
+#include "ops/backend_tensor.h"
 #include "ops/checked.h"
 #include "ops/contraction_view.h"
+#include "ops/elementwise.h"
 
 namespace mxo {
 namespace {
@@ -100,6 +104,46 @@ Index scale_rows(const Backend& backend, const Operand& group_ends, const Scaled
   return backend.reads_host_memory() ? row_blocks(group_ends, t.block.rows) : t.scales.extent[0];
 }
 
+void check_main_grad(const Check& check, const GroupedMatmulWgrad& op) {
+  check.dtype("main_grad", op.main_grad, {Dtype::f32});
+  check.shape("main_grad", op.main_grad, {op.dw.extent[0], op.dw.extent[1], op.dw.extent[2]});
+  check.that(op.dw.dtype == Dtype::f32,
+             "dw: found " + std::string(name_of(op.dw.dtype)) + ", needs f32 with main_grad");
+  if (op.product != Dtype::f32 && op.product != Dtype::bf16) {
+    check.fail(Fault::argument,
+               "product: found " + std::string(name_of(op.product)) + ", needs f32 or bf16");
+  }
+  const bool itself = op.main_grad.data == op.dw.data &&
+                      std::equal(op.dw.stride, op.dw.stride + 3, op.main_grad.stride);
+  if (!itself) check.apart("dw", op.dw, "main_grad", op.main_grad);
+}
+
+/// Matrix g of a gradient [E, N, K].
+template <typename View>
+View matrix_of(const View& all, Index g) {
+  View one = all;
+  using Byte = std::conditional_t<std::is_same_v<View, Operand>, const std::byte, std::byte>;
+  one.data =
+      static_cast<Byte*>(all.data) + g * all.stride[0] * static_cast<Index>(size_of(all.dtype));
+  one.rank = 2;
+  for (int axis = 0; axis < 2; ++axis) {
+    one.extent[axis] = all.extent[axis + 1];
+    one.stride[axis] = all.stride[axis + 1];
+  }
+  return one;
+}
+
+/// dw = main_grad + product: a bias for every row, each row a group of its own.
+void add_to_main_grad(Backend& backend, const GroupedMatmulWgrad& op, const Operand& product) {
+  Tensor rows(Dtype::i32, {op.dw.extent[1]});
+  std::iota(rows.as<std::int32_t>(), rows.as<std::int32_t>() + rows.elements(), 1);
+  const MirroredTensor ends(backend, std::move(rows));
+  for (Index g = 0; g < op.dw.extent[0]; ++g) {
+    add_bias(backend, {matrix_of(op.main_grad, g), matrix_of(product, g), ends.operand(),
+                       matrix_of(op.dw, g)});
+  }
+}
+
 }  // namespace
 
 void grouped_matmul(Backend& backend, const GroupedMatmul& op) {
@@ -157,7 +201,12 @@ void grouped_matmul_wgrad(Backend& backend, const GroupedMatmulWgrad& op) {
   check_apart(check, "dw", op.dw, dy, x, op.group_ends);
   check_sum(backend, "grouped_matmul_wgrad", op.sum, kind_of(op.sum, dy, x));
   contraction_of(op);
-  Checked::run(backend, op);
+  if (!op.main_grad.given()) return Checked::run(backend, op);
+  check_main_grad(check, op);
+  BackendTensor product(backend, op.product, {groups, n, k});
+  Checked::run(backend,
+               GroupedMatmulWgrad{op.dy, op.x, op.group_ends, op.sum, product.result(), {}, {}});
+  add_to_main_grad(backend, op, product.operand());
 }
 
 }  // namespace mxo

@@ -46,15 +46,25 @@ struct GroupedMatmul {
 ///   group_ends  i32 [E]      multiples of the rows of a block of e8m0 scales
 ///   dw          [E, N, K]    bf16 or f32; an empty group gives zeros
 ///
+/// With main_grad, dw[g, n, k] = fl32(main_grad[g, n, k] + the sum rounded to `product`): f32 adds
+/// to what a matrix unit summed, as a product with beta = 1 does; bf16 to a gradient that was
+/// stored.
+///
+///   main_grad   f32 [E, N, K], optional; dw is then f32, and may be main_grad itself
+///
 /// Blocks of r x c restart at each group: scales are [G, ceil(N/c)], G = sum over groups of
 /// ceil(rows/r) or more, and [E, ceil(N/c)] where a block has all rows of its group.
 /// Everything else as GroupedMatmul, with dy in the place of its x and x in the place of its w.
+/// Source of main_grad: Megatron-LM d98e8a64, gradient_accumulation_fusion (f32) and the hook of
+/// its DistributedDataParallel (bf16); TransformerEngine d0067d0, fuse_wgrad_accumulation (f32).
 struct GroupedMatmulWgrad {
   ScaledTensor dy;
   ScaledTensor x;
   Operand group_ends;
   Accumulation sum = kExact;
   Result dw;
+  Operand main_grad = {};
+  Dtype product = Dtype::f32;  ///< what is added to main_grad: f32 or bf16
 };
 
 void grouped_matmul(Backend& backend, const GroupedMatmul& op);

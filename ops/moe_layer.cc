@@ -142,6 +142,7 @@ void run_experts(Backend& backend, SavedMoeLayer& saved, const Result& out) {
     second.x_scales = codes.scales();
   }
   run_product(backend, saved, second, MoeScores::second_product, out);
+  if (weighs_bias(op)) add_weighted_bias(backend, saved, out);
 }
 
 }  // namespace

@@ -31,6 +31,12 @@ enum class MoeScores : std::uint8_t {
   second_product,  ///< those of the experts' outputs; no gradients
 };
 
+/// What the bias of the second product is added as where weights multiply the activations.
+enum class SecondBias : std::uint8_t {
+  weighted,  ///< fl(bias * the row's weight), to the rounded product: Megatron
+  plain,     ///< as it is, by the linear layer: TransformerEngine's GroupedLinear alone
+};
+
 /// The tensors between two steps, in order; the gradients are named "d" and the stage.  A stage of
 /// codes is two, ".codes" and ".scales".  Seen, too: experts and weights after logits; in
 /// fp8_blockwise x as it will travel, "quantized", and the codes of act beside act.
@@ -51,7 +57,8 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 ///   logits_bias  bf16 or f32 [E], optional: of a router that is a linear layer with a bias
 ///   w1        bf16 or f32 [E/P, 2F, D], this rank's experts;  w2  [E/P, D, F]
 ///   w1_bias   bf16 or f32 [E/P, 2F], w2_bias [E/P, D], optional: added to a product as
-///             GroupedLinear adds it; where `scores` weigh a product, to sums in f32 before
+///             GroupedLinear adds it; where `scores` weigh a product, to sums in f32 before;
+///             w2_bias under scores=swiglu as `second_bias` says
 ///   shared_w1 bf16 or f32 [2S, D], shared_w2 [D, S]; both or neither
 ///   gate      of experts and shared expert; one without an up half has w1 [E/P, F, D]
 ///   y         bf16 [T, D]
@@ -62,8 +69,9 @@ using StageObserver = std::function<void(std::string_view stage, const Operand& 
 /// in pipeline flow; Error(shape) for a y that shares memory with an operand.
 /// Source: torchtitan b5bcd76c (score_before_experts: input); vLLM, apply_router_weight_on_input
 /// (input_bf16) and fused_moe_kernel of vLLM and SGLang, MUL_ROUTED_WEIGHT (first_product,
-/// second_product); transformers, GptOssTopKRouter and GptOssExperts (biases); pytorch/ao 36027d8,
-/// ep; FP8-Flow-MoE; docs/moe_layer.md.
+/// second_product); transformers, GptOssTopKRouter and GptOssExperts (biases); Megatron-LM
+/// d98e8a64, TEGroupedMLP (swiglu, SecondBias); pytorch/ao 36027d8, ep; FP8-Flow-MoE;
+/// docs/moe_layer.md.
 struct MoeLayer {
   Operand x;
   Operand router;
@@ -88,6 +96,7 @@ struct MoeLayer {
   CombineSteps combine_steps = CombineSteps::f32;
   MoePipeline pipeline = MoePipeline::mxfp8;
   MoeScores scores = MoeScores::combine;
+  SecondBias second_bias = SecondBias::weighted;
   GateRule gate = {};
   LinearRecipe recipe = kLinearRecipes[0];  ///< of the experts; bf16 and flow have their own
   Dtype format = Dtype::e4m3;

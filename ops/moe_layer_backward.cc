@@ -1,4 +1,6 @@
 // The backward pass of a mixture-of-experts layer.
+#include <numeric>
+
 #include "ops/elementwise.h"
 #include "ops/grouped_matmul.h"
 #include "ops/linear_factor.h"
@@ -76,6 +78,7 @@ class Backward {
       Operand probs = saved_.row_weights.operand();
       probs.rank = 1;
       swiglu_backward(backend_, {h_rows, probs, dact.operand(), dh.result(), dprobs, call_.gate});
+      if (weighs_bias(call_)) through_weighted_bias(dy.view(), drow_weights);
       return_weights(drow_weights.operand());
     }
     see("dh", dh.operand());
@@ -112,23 +115,43 @@ class Backward {
     see("ddispatched", to_read(dx));
   }
 
+  /// Its bias is not the second product's, and adds to the gradients of the weights of rows.
+  void through_weighted_bias(const ScaledTensor& dy, BackendTensor& drow_weights) {
+    BackendTensor high;
+    if (dy.scaled()) high = dequantized(dy);
+    const BiasGradients g =
+        weighted_bias_gradients(backend_, saved_, high.given() ? high.operand() : dy.codes);
+    if (op_.dw2_bias.given()) {
+      column_sum(backend_, {g.of_rows.operand(), saved_.plan.group_ends.operand(), op_.dw2_bias});
+    }
+    Tensor each(Dtype::i32, {saved_.plan.rows});
+    std::iota(each.as<std::int32_t>(), each.as<std::int32_t>() + saved_.plan.rows, 1);
+    const MirroredTensor ends(backend_, std::move(each));
+    add_bias(backend_, {drow_weights.operand(), g.of_weights.operand(), ends.operand(),
+                        drow_weights.result()});
+  }
+
+  BackendTensor dequantized(const ScaledTensor& dy) {
+    BackendTensor high(backend_, Dtype::bf16, dy.codes.extent, dy.codes.rank);
+    dequantize(backend_, {dy, {}, high.result()});
+    return high;
+  }
+
   /// The gradient may come quantised along D: its codes then enter the product as they are, and
   /// the weight gradient takes what they stand for.
   void through_second(const ScaledTensor& dy, const Operand& act, const Result& dact) {
     const GroupedLinear call = second_product(saved_, act);
+    const Result dbias = weighs_bias(call_) ? Result{} : op_.dw2_bias;
     if (!dy.scaled()) {
       const SavedLinear second{call, {}, {}};
-      return grouped_linear_backward(backend_, second, {dy.codes, dact, op_.dw2, op_.dw2_bias});
+      return grouped_linear_backward(backend_, second, {dy.codes, dact, op_.dw2, dbias});
     }
     const OwnedScaledTensor w =
         scaled_along_rows_transposed(backend_, saved_.recipe, call_.format, call_.w2);
     grouped_matmul(backend_, {dy, w.view(), call.group_ends, call_.sum, dact});
-    if (!op_.dw2.given() && !op_.dw2_bias.given()) return;
-    BackendTensor high(backend_, Dtype::bf16, dy.codes.extent, dy.codes.rank);
-    dequantize(backend_, {dy, {}, high.result()});
-    if (op_.dw2_bias.given()) {
-      column_sum(backend_, {high.operand(), call.group_ends, op_.dw2_bias});
-    }
+    if (!op_.dw2.given() && !dbias.given()) return;
+    const BackendTensor high = dequantized(dy);
+    if (dbias.given()) column_sum(backend_, {high.operand(), call.group_ends, dbias});
     if (!op_.dw2.given()) return;
     grouped_matmul_wgrad(backend_, {unscaled(high.operand()), unscaled(act), call.group_ends,
                                     call_.wgrad_sum, op_.dw2});

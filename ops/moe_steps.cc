@@ -110,13 +110,78 @@ GroupedLinear first_product(const SavedMoeLayer& saved) {
 }
 
 GroupedLinear second_product(const SavedMoeLayer& saved, const Operand& act) {
-  GroupedLinear op = product_of(saved, saved.call.w2, saved.call.w2_bias);
+  GroupedLinear op =
+      product_of(saved, saved.call.w2, weighs_bias(saved.call) ? Operand{} : saved.call.w2_bias);
   op.x = act;
   return op;
 }
 
 bool weighs_product(const MoeLayer& op) {
   return op.scores == MoeScores::first_product || op.scores == MoeScores::second_product;
+}
+
+/// The expert of every row, -1 of padding.
+std::vector<std::int32_t> experts_of_rows(const ExpertPlan& plan) {
+  std::vector<std::int32_t> of(static_cast<std::size_t>(plan.rows), -1);
+  const auto* ends = plan.group_ends.host().as<std::int32_t>();
+  const auto* from = plan.indices.host().as<std::int32_t>();
+  Index row = 0;
+  for (Index e = 0; e < plan.local; ++e) {
+    for (; row < ends[e]; ++row) {
+      if (from[row] >= 0) of[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(e);
+    }
+  }
+  return of;
+}
+
+bool weighs_bias(const MoeLayer& op) {
+  return op.scores == MoeScores::swiglu && op.second_bias == SecondBias::weighted &&
+         op.w2_bias.given();
+}
+
+/// y[r] = round(f32(y[r]) + fl(bias[expert of r] * weight of r)): two slots of one combine.
+void add_weighted_bias(Backend& backend, const SavedMoeLayer& saved, const Result& y) {
+  const Index rows = y.extent[0];
+  const Operand& bias = saved.call.w2_bias;
+  BackendTensor terms(backend, Dtype::f32, {rows + bias.extent[0], y.extent[1]});
+  cast(backend, {to_read(y), rows_of(terms.result(), 0, rows)});
+  cast(backend, {bias, rows_of(terms.result(), rows, bias.extent[0])});
+  Tensor slots(Dtype::i32, {rows, 2});
+  const std::vector<std::int32_t> experts = experts_of_rows(saved.plan);
+  const Tensor row_weights = on_host(backend, saved.row_weights.operand());
+  Tensor weights(Dtype::f32, {rows, 2});
+  for (Index r = 0; r < rows; ++r) {
+    const std::int32_t e = experts[static_cast<std::size_t>(r)];
+    slots.as<std::int32_t>()[2 * r] = static_cast<std::int32_t>(r);
+    slots.as<std::int32_t>()[2 * r + 1] = e < 0 ? -1 : static_cast<std::int32_t>(rows + e);
+    weights.as<float>()[2 * r] = 1.0f;
+    weights.as<float>()[2 * r + 1] = row_weights.as<float>()[r];
+  }
+  const MirroredTensor named(backend, std::move(slots));
+  const MirroredTensor weighed(backend, std::move(weights));
+  combine_rows(backend, {terms.operand(), named.operand(), weighed.operand(), y});
+}
+
+BiasGradients weighted_bias_gradients(Backend& backend, const SavedMoeLayer& saved,
+                                      const Operand& dy) {
+  const Index rows = dy.extent[0];
+  const Operand& bias = saved.call.w2_bias;
+  const std::vector<std::int32_t> experts = experts_of_rows(saved.plan);
+  Tensor of_expert(Dtype::i32, {rows});
+  Tensor each(Dtype::i32, {rows, 1});
+  for (Index r = 0; r < rows; ++r) {
+    of_expert.as<std::int32_t>()[r] = experts[static_cast<std::size_t>(r)];
+    each.as<std::int32_t>()[r] = static_cast<std::int32_t>(r);
+  }
+  const MirroredTensor from(backend, std::move(of_expert));
+  const MirroredTensor slots(backend, std::move(each));
+  BackendTensor biases(backend, bias.dtype, {rows, bias.extent[1]});
+  permute(backend, {bias, from.operand(), biases.result()});
+  BiasGradients g{BackendTensor(backend, Dtype::f32, {rows, bias.extent[1]}),
+                  BackendTensor(backend, Dtype::f32, {rows, 1})};
+  combine_rows_backward(backend, {biases.operand(), slots.operand(), saved.row_weights.operand(),
+                                  dy, g.of_rows.result(), g.of_weights.result()});
+  return g;
 }
 
 void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,

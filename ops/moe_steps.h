@@ -40,6 +40,18 @@ bool weighs_product(const MoeLayer& op);
 void run_product(Backend& backend, const SavedMoeLayer& saved, GroupedLinear product,
                  MoeScores weighed, const Result& y);
 
+/// Whether the second product's bias is added times the weights of rows, and not by the product.
+bool weighs_bias(const MoeLayer& op);
+/// y[r] = round(f32(y[r]) + fl(bias[expert of r] * weight of r)), rows of padding as they are.
+void add_weighted_bias(Backend& backend, const SavedMoeLayer& saved, const Result& y);
+/// The gradients of that.
+struct BiasGradients {
+  BackendTensor of_rows;     ///< f32 [rows, D], fl(dy * weight), to be summed by expert
+  BackendTensor of_weights;  ///< f32 [rows, 1], sum over d ascending of fl(dy * bias)
+};
+BiasGradients weighted_bias_gradients(Backend& backend, const SavedMoeLayer& saved,
+                                      const Operand& dy);
+
 /// h and act from the rows that came.
 void activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& h, BackendTensor& act);
 

@@ -10,6 +10,7 @@ namespace mxo {
 
 RouterScore router_score_named(std::string_view name) {
   if (name == "sigmoid") return RouterScore::sigmoid;
+  if (name == "sqrtsoftplus") return RouterScore::sqrtsoftplus;
   return name == "softmax_of_chosen" ? RouterScore::softmax_of_chosen : RouterScore::softmax;
 }
 

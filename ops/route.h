@@ -14,6 +14,7 @@ enum class RouterScore : std::uint8_t {
   softmax,
   sigmoid,
   softmax_of_chosen,  ///< experts by their logits, weights by softmax over them (gpt-oss)
+  sqrtsoftplus,       ///< the root of softplus (DeepSeek-V4)
 };
 
 /// What a run of experts scores.
@@ -32,6 +33,7 @@ enum class OtherGroups : std::uint8_t {
 ///   s[e] = exp(x[e] - max x) / sum over e of exp(x[e] - max x)   (softmax)
 ///   s[e] = sigma(x[e])                                           (sigmoid)
 ///   s[e] = x[e]                                                  (softmax_of_chosen)
+///   s[e] = sqrt(x[e] if x[e] > 20, else log1p(exp(x[e])))        (sqrtsoftplus)
 ///   choice[e] = s[e] + bias[e]                                   (bias decides, never weighs)
 /// With `groups` > 1 experts fall into equal runs; a run scores as `group_score` says and only the
 /// `limited_groups` best runs stay; `other_groups` says what the others' choices are.  The `top_k`
@@ -44,12 +46,14 @@ enum class OtherGroups : std::uint8_t {
 ///   experts            i32 [T, k]        weights  f32 [T, k]
 ///   tokens_per_expert  i32 [E]           how many slots name expert e
 ///
-/// T may be 0.  exp and sigma are correctly rounded (formats/exp.h).
+/// T may be 0.  exp and sigma are correctly rounded (formats/exp.h), and so is the root;
+/// log1p as formats/softplus.h has it.
 /// Errors, before any byte is written: Error(shape), Error(dtype), Error(argument) for top_k,
 /// groups or limited_groups out of range and a scale that is no finite number.
-/// Source: torchtitan b5bcd76c, MoE router; DeepSeek-V2 and -V3, MoEGate, also as transformers and
-/// vLLM have it (masked with 0 or -infinity); transformers, GptOssTopKRouter; the sums' order is
-/// ours.
+/// Source: torchtitan b5bcd76c, MoE router; Megatron-LM d98e8a64, topk_routing_with_score_function
+/// (sqrtsoftplus, as torch's softplus and sqrt); DeepSeek-V2 and -V3, MoEGate, also as transformers
+/// and vLLM have it (masked with 0 or -infinity); transformers, GptOssTopKRouter; the sums' order
+/// is ours.
 struct Route {
   Operand logits;
   Operand bias;
@@ -65,7 +69,7 @@ struct Route {
   OtherGroups other_groups = OtherGroups::excluded;
 };
 
-/// "softmax", "sigmoid" or "softmax_of_chosen".
+/// "softmax", "sigmoid", "softmax_of_chosen" or "sqrtsoftplus".
 RouterScore router_score_named(std::string_view name);
 
 void route(Backend& backend, const Route& op);

@@ -11,6 +11,7 @@ namespace mxo {
 ///   ds_j = (g_j - (sum over i of fl(g_i * s_i)) / S) / S    with `normalize`, else ds_j = g_j
 ///   softmax: dlogits_e = s_e * (ds_e - sum over i of fl(ds_i * s_i)),  ds_e = 0 if not chosen
 ///   sigmoid: dlogits_e = ds_e * (s_e * (1 - s_e)), 0 if not chosen
+///   sqrtsoftplus: dlogits_e = (ds_e / (2 s_e)) * sigma(x_e), 0 if not chosen; NaN where s_e is 0
 ///   softmax_of_chosen: as softmax with s of the slots and ds_j = g_j, 0 if not chosen
 /// The choice itself has no gradient.
 ///

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include <fmt/core.h>
@@ -16,6 +17,7 @@
 #include "tools/commands.h"
 #include "tools/terminal.h"
 #include "tools/user_command.h"
+#include "tools/without_sign.h"
 
 namespace mxo::tools {
 namespace {
@@ -23,7 +25,7 @@ namespace {
 struct AuditArguments {
   std::string gate;
   std::string command;
-  int row = 0;
+  std::optional<int> row;
   std::uint64_t seed = 1;
   bool json = false;
 };
@@ -85,7 +87,7 @@ int audit_gate(const AuditArguments& options, const Settings& settings) {
     const auto progress = bar.callback();
     const auto rows = exhibits();
     for (const Exhibit& exhibit : rows) {
-      if (options.row != 0 && exhibit.number != options.row) continue;
+      if (options.row && exhibit.number != *options.row) continue;
       if (progress) {
         progress(static_cast<double>(&exhibit - rows.data()) / static_cast<double>(rows.size()),
                  exhibit.fault);
@@ -95,7 +97,7 @@ int audit_gate(const AuditArguments& options, const Settings& settings) {
   }
   if (all.empty()) {
     throw Error(Fault::argument,
-                fmt::format("--row: found {}, needs a row of mxo museum", options.row));
+                fmt::format("--row: found {}, needs a row of mxo museum", *options.row));
   }
   // What got through comes first.
   std::stable_sort(all.begin(), all.end(),
@@ -126,7 +128,7 @@ std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
   app.add_option("--command", options->command,
                  "your own gate: 'g {expected} {actual}', which exits with 0 where it passes");
   app.add_option("--row", options->row, "this row of the museum only");
-  app.add_option("--seed", options->seed, "of the operands");
+  app.add_option("--seed", options->seed, "of the operands")->check(without_sign);
   app.add_flag("--json", options->json, "as JSON, schema mxo-audit/1");
   return [options, &settings] { return audit_gate(*options, settings); };
 }

@@ -15,8 +15,8 @@ namespace mxo::tools {
 enum ExitCode : int {
   kAgree = 0,        ///< done; everything that was compared agrees
   kDisagree = 1,     ///< a comparison failed
-  kUsage = 2,        ///< the command line itself is wrong
-  kBadInput = 3,     ///< an operand, a parameter, a name or a file is wrong
+  kUsage = 2,        ///< the command line is wrong: an option, a name or a value on it
+  kBadInput = 3,     ///< an operand or a file is wrong, or an output cannot be written
   kUnsupported = 4,  ///< valid, but not on this backend, build or machine, or it failed
   kNotRun = 5,       ///< an output to judge is missing
 };

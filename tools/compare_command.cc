@@ -18,6 +18,7 @@
 #include "ops/sums.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
+#include "tools/process.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
 
@@ -35,6 +36,7 @@ struct CompareArguments {
   std::vector<std::string> settings;
   std::string sentinel;
   bool nan_bits = false;
+  bool strict = false;
   ReportOptions report;
 };
 
@@ -98,9 +100,7 @@ void explain_failures(Report& report, const CompareArguments& options, const Set
     for (const TensorVerdict& output : verdict.outputs) elements += output.all.elements;
     if (verdict.outcome != Outcome::fail || elements > kLargestExplained) continue;
     if (explained++ == kMostExplained) return;
-    const bool suite = fs::is_regular_file(fs::path(options.actual) / kManifestName, error);
-    const fs::path actual = suite ? case_file(options.actual, verdict.id)
-                                  : fs::path(options.actual) / (verdict.id + ".safetensors");
+    const fs::path actual = fs::path(options.actual) / (verdict.id + ".safetensors");
     try {
       const WholeCase whole = read_whole_case(case_file(options.expected, verdict.id));
       Call call = make_call(whole.item.op, whole.inputs, Parameters(whole.item.parameters));
@@ -127,6 +127,7 @@ std::string command_of(const CompareArguments& options) {
   add("--sentinel", options.sentinel);
   add("--only", options.report.only);
   if (options.nan_bits) text += " --nan-bits";
+  if (options.strict) text += " --strict";
   return text;
 }
 
@@ -146,8 +147,9 @@ int compare_runs(const CompareArguments& options, const Settings& settings) {
   if (json == "-") {
     fmt::print("{}", json_of(report));
   } else {
-    if (!json.empty()) write_text_file(json, json_of(report));
     if (!settings.quiet || !report.stable()) fmt::print("{}", table_of(report));
+    bring_out_stdout();
+    if (!json.empty()) write_text_file(json, json_of(report));
   }
   return report.stable() ? kAgree : kDisagree;
 }
@@ -164,6 +166,10 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   how.gate = parse_gate(options.gate);
   check_sum(options, how.gate);
   how.sum = options.sum;
+  how.strict = options.strict;
+  if (how.strict && how.gate.kind != Gate::Kind::bound) {
+    throw Error(Fault::argument, "--strict: found gate " + options.gate + ", needs --gate bound");
+  }
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
   const CallGiven given = call_given(options);
@@ -188,14 +194,18 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
   app.add_option("--sum", options->sum,
                  "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
                  "order of f32 additions");
-  app.add_option("--op", options->op,
-                 "the operator whose outputs these are: its groups, its bound");
+  app.add_option("--op", options->op, "the operator whose outputs these are: its groups, its bound")
+      ->check(operator_there);
   app.add_option("--input", options->inputs,
                  "with --op: its operands, for a bound; may be repeated")
       ->allow_extra_args(false);
   app.add_option("--set", options->settings,
                  "with --op: its parameters, key=value; may be repeated")
       ->allow_extra_args(false);
+  app.add_flag(
+      "--strict", options->strict,
+      "with --gate bound: refuse what differs where a sum may overflow on the way, so that "
+      "nothing is promised of it");
   app.add_flag("--nan-bits", options->nan_bits, "NaNs of different bits differ");
   app.add_option("--sentinel", options->sentinel,
                  "the byte, as two hexadecimal digits, that outputs were filled with before: what "

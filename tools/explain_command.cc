@@ -114,7 +114,8 @@ std::function<int()> prepare_explain(CLI::App& app, const Settings& settings) {
                  "SUITE/cases/ID.safetensors; with --op, a file of the operator's operands")
       ->required();
   app.add_option("ACTUAL", options->actual, "outputs under their operand names")->required();
-  app.add_option("--op", options->op, "the operator that ACTUAL claims to be");
+  app.add_option("--op", options->op, "the operator that ACTUAL claims to be")
+      ->check(operator_there);
   app.add_option("--set", options->settings, "its parameters, key=value; may be repeated")
       ->allow_extra_args(false);
   app.add_flag("--json", options->json, "the explanation as JSON, schema mxo-explain/1");

@@ -1,14 +1,17 @@
 // mxo fingerprint generate|read DIR: operands that reveal how a kernel adds, and what they reveal.
 #include <filesystem>
+#include <memory>
 
 #include <fmt/core.h>
 
 #include "formats/error.h"
+#include "golden/files/output_file.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/fingerprint/fit.h"
 #include "golden/fingerprint/probes.h"
 #include "tools/commands.h"
+#include "tools/process.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
@@ -22,12 +25,14 @@ std::filesystem::path outputs_file(const std::filesystem::path& dir, const Probe
 }
 
 int generate_probes(const std::string& directory, const Settings& settings) {
-  std::filesystem::create_directories(directory);
+  const bool made = std::filesystem::create_directories(directory);
+  std::vector<std::unique_ptr<OutputFile>> files;
   for (const ProbeKind& kind : probe_kinds()) {
     TensorFile file;
     file.tensors = make_probe(kind);
     file.metadata["asks"] = kind.asks;
-    write_safetensors(operands_file(directory, kind), file);
+    files.push_back(std::make_unique<OutputFile>(operands_file(directory, kind)));
+    write_safetensors(*files.back(), file, Spelling::portable);
     if (!settings.quiet) {
       fmt::print("{:<28} {}\n", operands_file(directory, kind).string(), kind.asks);
     }
@@ -36,6 +41,15 @@ int generate_probes(const std::string& directory, const Settings& settings) {
     fmt::print(
         "Write each y [48, 24] as tensor 'y' of DIR/<kind>.y.safetensors, then "
         "mxo fingerprint read DIR\n");
+  }
+  try {
+    bring_out_stdout();
+    for (const auto& file : files) file->commit();
+  } catch (const Error&) {
+    files.clear();
+    std::error_code not_empty;
+    if (made) std::filesystem::remove(directory, not_empty);
+    throw;
   }
   return kAgree;
 }

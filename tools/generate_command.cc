@@ -4,6 +4,7 @@
 #include "emu/communicators.h"
 #include "golden/suites/generate.h"
 #include "tools/commands.h"
+#include "tools/process.h"
 #include "tools/terminal.h"
 #include "tools/without_sign.h"
 
@@ -20,15 +21,14 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
   if (options.native) options.suite.spelling = Spelling::native;
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
   const std::unique_ptr<World> world = make_in_process_world();
-  Manifest manifest;
-  {
-    ProgressBar bar(settings.quiet);
-    manifest = generate(options.directory, options.suite, *backend, *world, bar.callback());
-  }
-  if (!settings.quiet) {
-    fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory, manifest.suite,
-               manifest.level, manifest.seed, manifest.cases.size());
-  }
+  ProgressBar bar(settings.quiet);
+  generate(options.directory, options.suite, *backend, *world, bar.callback(),
+           [&](const Manifest& manifest) {
+             if (settings.quiet) return;
+             fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory,
+                        manifest.suite, manifest.level, manifest.seed, manifest.cases.size());
+             bring_out_stdout();
+           });
   return kAgree;
 }
 

@@ -58,7 +58,7 @@ CaseVerdict judged(const TraceRecord& record, const KeptRows& rows, const NamedT
 }
 
 /// Every kept part of one record.
-Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
+Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecord& record) {
   Finding finding;
   for (const std::string& file : record.files) {
     const KeptRows rows = read_kept_rows(trace, record, file);
@@ -78,6 +78,16 @@ Finding judge_record(Backend& backend, const std::string& trace, const TraceReco
     }
   }
   return finding;
+}
+
+/// A name or a value that is wrong is the trace's, nobody's who called.
+Finding judge_record(Backend& backend, const std::string& trace, const TraceRecord& record) {
+  try {
+    return judge_parts(backend, trace, record);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::argument) throw;
+    throw Error(Fault::file, trace + ": " + record.place() + ": " + error.what());
+  }
 }
 
 std::string text(const Finding& finding) {

@@ -1,4 +1,4 @@
-// mxo list [ops|formats|rules|backends|communicators|suites|sums]: what there is, by name.
+// mxo list [ops|formats|rules|backends|communicators|suites|sums|gates]: what there is, by name.
 #include <limits>
 #include <memory>
 #include <string>
@@ -12,6 +12,7 @@
 #include "formats/error.h"
 #include "formats/nearest_name.h"
 #include "formats/scale_rules.h"
+#include "golden/judge/gate.h"
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
 #include "ops/catalogue/scale_parameters.h"
@@ -184,6 +185,10 @@ void list_sums() {
   }
 }
 
+void list_gates() {
+  for (const GateRow& row : gates()) fmt::print("{:<18} {}\n", row.name, row.meaning);
+}
+
 struct ListArguments {
   std::string subject;
   std::string name;
@@ -207,6 +212,7 @@ constexpr Subject kSubjects[] = {
      list_communicators_here},
     {"suites", "golden vectors that mxo generate can make", list_suites},
     {"sums", "how products can be summed, and how we know", list_sums},
+    {"gates", "what mxo compare --gate asks of an output", list_gates},
 };
 
 int list(const ListArguments& options) {
@@ -252,7 +258,7 @@ int list(const ListArguments& options) {
 std::function<int()> prepare_list(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<ListArguments>();
   app.add_option("SUBJECT", options->subject,
-                 "ops, formats, rules, backends, communicators, suites or sums");
+                 "ops, formats, rules, backends, communicators, suites, sums or gates");
   app.add_option("NAME", options->name, "one operator, in full; with --diverge a rule");
   app.add_option("OTHER", options->other, "with --diverge: the second of two rules");
   app.add_flag("--diverge", options->diverge,
@@ -263,7 +269,8 @@ std::function<int()> prepare_list(CLI::App& app, const Settings&) {
 
 }  // namespace
 
-const Command kList{"list", "operators, formats, rules, backends, communicators, suites, sums",
+const Command kList{"list",
+                    "operators, formats, rules, backends, communicators, suites, sums, gates",
                     prepare_list};
 
 }  // namespace mxo::tools

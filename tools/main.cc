@@ -1,6 +1,7 @@
 // mxo: the command line.  Reads the arguments, runs one command, turns errors into exit codes.
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <string>
 #include <vector>
@@ -24,21 +25,29 @@ constexpr const char* kFooter =
     "here, 5 not run.\nEnvironment: NO_COLOR (no colour), MXO_ISA (instruction set of the cpu "
     "backend).";
 
-int fail(const std::string& command, const std::string& what, int code) {
-  fmt::print(stderr, "mxo {}: {}\n", command, one_line(what));
+int fail(const std::string& who, const std::string& what, int code) {
+  say_error(who + ": " + one_line(what));
   return code;
+}
+
+int code_of(Fault fault) {
+  switch (fault) {
+    case Fault::argument: return kUsage;
+    case Fault::unsupported:
+    case Fault::internal: return kUnsupported;
+    default: return kBadInput;
+  }
 }
 
 int run_guarded(const std::string& command, const std::function<int()>& action) {
   try {
     return action();
   } catch (const Error& error) {
-    const bool machine = error.fault() == Fault::unsupported || error.fault() == Fault::internal;
-    return fail(command, error.what(), machine ? kUnsupported : kBadInput);
+    return fail("mxo " + command, error.what(), code_of(error.fault()));
   } catch (const std::bad_alloc&) {
-    return fail(command, "out of memory", kBadInput);
+    return fail("mxo " + command, "out of memory", kBadInput);
   } catch (const std::exception& error) {
-    return fail(command, error.what(), kBadInput);
+    return fail("mxo " + command, error.what(), kBadInput);
   }
 }
 
@@ -50,6 +59,42 @@ std::string unknown_command(int argc, char** argv) {
   const std::string given = argv[1];
   const bool known = std::find(names.begin(), names.end(), given) != names.end();
   return known ? "" : unknown_name("command", given, names);
+}
+
+/// An option that neither mxo nor the command has; CLI11 would first say what else is missing.
+std::string unknown_option(const CLI::App& app) {
+  std::vector<std::string> known;
+  const auto add = [&known](const CLI::App& one) {
+    for (const CLI::Option* option : one.get_options()) {
+      for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+  };
+  add(app);
+  for (const CLI::App* sub : app.get_subcommands()) add(*sub);
+  for (const std::string& given : app.remaining(true)) {
+    if (given.starts_with("--") && given.size() > 2) {
+      return unknown_name("option", given.substr(0, given.find('=')), {known.begin(), known.end()});
+    }
+  }
+  return "";
+}
+
+/// "b=2" of "--set a=1 b=2", where it would be taken for a file.
+std::string loose_parameter(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const std::string_view before = argv[i - 1];
+    const bool after_one =
+        before.starts_with("--set=") || (i > 2 && std::string_view(argv[i - 2]) == "--set");
+    const std::string given = argv[i];
+    const std::size_t equals = given.find('=');
+    std::error_code ignored;
+    if (!after_one || given.starts_with("-") || equals == 0 || equals == given.npos ||
+        std::filesystem::exists(given, ignored)) {
+      continue;
+    }
+    return "found " + given + " after a --set, needs a --set of its own: --set " + given;
+  }
+  return "";
 }
 
 int run_command_line(int argc, char** argv) {
@@ -72,16 +117,17 @@ int run_command_line(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(command->name, command->purpose);
     actions.emplace_back(sub, command->prepare(*sub, settings));
   }
+  if (const std::string loose = loose_parameter(argc, argv); !loose.empty()) {
+    return fail("mxo", loose, kUsage);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (const std::string what = unknown_command(argc, argv); !what.empty()) {
-      fmt::print(stderr, "mxo: {}\n", what);
-      return kUsage;
+    for (const std::string& what : {unknown_command(argc, argv), unknown_option(app)}) {
+      if (!what.empty()) return fail("mxo", what, kUsage);
     }
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    fmt::print(stderr, "mxo: {} (see --help)\n", one_line(error.what()));
-    return kUsage;
+    return fail("mxo", error.what() + std::string(" (see --help)"), kUsage);
   }
   for (const auto& [sub, action] : actions) {
     if (sub->parsed()) return run_guarded(sub->get_name(), action);

@@ -2,6 +2,7 @@
 // and explain say of it.
 #include "golden/museum/museum.h"
 
+#include <optional>
 #include <set>
 
 #include <fmt/core.h>
@@ -11,12 +12,13 @@
 #include "golden/museum/trigger.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
+#include "tools/without_sign.h"
 
 namespace mxo::tools {
 namespace {
 
 struct MuseumArguments {
-  int row = 0;
+  std::optional<int> row;
   std::uint64_t seed = 1;
   bool markdown = false;
 };
@@ -37,11 +39,11 @@ int show(const MuseumArguments& options, const Settings& settings) {
   const std::unique_ptr<World> world = make_world("in_process");
   std::vector<Exhibit> chosen;
   for (const Exhibit& exhibit : exhibits()) {
-    if (options.row == 0 || exhibit.number == options.row) chosen.push_back(exhibit);
+    if (!options.row || exhibit.number == *options.row) chosen.push_back(exhibit);
   }
   if (chosen.empty()) {
     throw Error(Fault::argument,
-                fmt::format("--row: found {}, needs a row of the museum", options.row));
+                fmt::format("--row: found {}, needs a row of the museum", *options.row));
   }
   const auto triggered = triggered_by_suites(*backend, *world, chosen);
   std::size_t named = 0;
@@ -69,7 +71,7 @@ int show(const MuseumArguments& options, const Settings& settings) {
 std::function<int()> prepare_museum(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<MuseumArguments>();
   app.add_option("--row", options->row, "this row of the museum only");
-  app.add_option("--seed", options->seed, "of the operands");
+  app.add_option("--seed", options->seed, "of the operands")->check(without_sign);
   app.add_flag("--markdown", options->markdown, "the table of docs/museum.md");
   return [options, &settings] { return show(*options, settings); };
 }

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <thread>
 
+#include "formats/error.h"
 #include "golden/files/leftovers.h"
 #include "golden/reports/text.h"
 #include "tools/command.h"
@@ -23,6 +24,7 @@ namespace mxo::tools {
 namespace {
 
 bool ended_by_us = false;
+bool error_said = false;
 
 [[noreturn]] void leave(const char* why, int code) {
   std::fprintf(stderr, "mxo: %s\n", why);
@@ -90,14 +92,28 @@ void guard_process() {
   wait_for_signals();
 }
 
-int end_process(int code) {
+void say_error(const std::string& line) {
+  std::fprintf(stderr, "%s\n", line.c_str());
+  error_said = true;
+}
+
+void bring_out_stdout() {
   errno = 0;
-  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  throw Error(Fault::file, std::string("stdout: cannot be written") + (errno == 0 ? "" : ": ") +
+                               (errno == 0 ? "" : std::strerror(errno)));
+}
+
+int end_process(int code) {
   ended_by_us = true;
-  if (written) return code;
-  std::fprintf(stderr, "mxo: stdout: cannot be written%s%s\n", errno == 0 ? "" : ": ",
-               errno == 0 ? "" : std::strerror(errno));
-  return kBadInput;
+  try {
+    bring_out_stdout();
+    return code;
+  } catch (const Error& error) {
+    if (error_said) return code;
+    say_error(std::string("mxo: ") + error.what());
+    return kBadInput;
+  }
 }
 
 }  // namespace mxo::tools

@@ -2,6 +2,8 @@
 // for.
 #pragma once
 
+#include <string>
+
 namespace mxo::tools {
 
 /// To be called once, first.  A closed standard descriptor is taken, so that no file can become
@@ -11,8 +13,15 @@ namespace mxo::tools {
 /// process does not do so with the code of a verdict.
 void guard_process();
 
+/// The one line of an error, on stderr.  Where that is closed, nothing is said and nothing else
+/// changes.
+void say_error(const std::string& line);
+
+/// What was printed must be out before a file gets its name.  Throws Error(file).
+void bring_out_stdout();
+
 /// The last thing: brings stdout out.  Returns `code`, or kBadInput with one line on stderr if
-/// what was printed could not be written.
+/// what was printed could not be written; nothing more is said after an error.
 int end_process(int code);
 
 }  // namespace mxo::tools

@@ -39,6 +39,9 @@ std::string stored_words(const F32ScaleRule& rule) {
     case Quotient::amax_over_max: text = "d = `fl(amax/max)`"; break;
     case Quotient::amax_times_reciprocal: text = "d = `fl(amax * fl(1/max))`"; break;
   }
+  if (rule.in_x == StepsInX::every) text += ", each step in the type of x";
+  if (rule.in_x == StepsInX::scale) text += ", rounded to the type of x";
+  if (rule.stores == StoredScale::multiplier) text.erase(0, text.find("s ="));
   if (rule.least == LeastScale::before_power) text += ", at least 1/(512 max)";
   if (rule.least == LeastScale::after_power) text += ", at last at least 1/(512 max)";
   if (rule.fnuz_max > 0) text += fmt::format("; max {} in e4m3fnuz", rule.fnuz_max);
@@ -54,6 +57,7 @@ std::string power_words(const ScaleRuleRow& row) {
       text += fmt::format(" (of at least {:g})", row.rule.f32.power_floor);
     }
   }
+  if (row.down == PowerOfTwo::down_log2) text += " (exp2(floor(log2 s)))";
   const bool first_down = row.rule.f32.power_of_2 == PowerOfTwo::down;
   return first_down ? text + "; down unless named" : text;
 }
@@ -63,6 +67,8 @@ std::string code_words(const ScaleRule& rule, bool mx) {
   if (!mx) {
     switch (rule.f32.code) {
       case CodeScaling::multiply:
+      case CodeScaling::multiply_in_bf16:
+      case CodeScaling::multiply_in_f16:
         text = gives_multiplier(rule.f32.quotient) ? "x * s" : "x * fl(1/d)";
         break;
       case CodeScaling::divide: text = "x / d"; break;
@@ -70,6 +76,7 @@ std::string code_words(const ScaleRule& rule, bool mx) {
       case CodeScaling::own_reciprocal: text = "x * fl(max * fl(1/amax))"; break;
     }
   }
+  if (!mx && rule.f32.in_x == StepsInX::every) text += " in the type of x";
   if (rule.element.rounding != Rounding::even) {
     text += fmt::format(", {}", kRoundingNames[static_cast<int>(rule.element.rounding)]);
   }
@@ -82,6 +89,7 @@ std::string exponent_words(const ScaleRule& rule) {
     case ExponentRule::by_mode: break;
     case ExponentRule::floor_quotient: return "floor(log2(amax/max))";
     case ExponentRule::nearest_quotient: return "nearest to log2(amax/max)";
+    case ExponentRule::ceil_quotient: return "ceil(log2(amax/max))";
     case ExponentRule::floor_amax: return "floor(log2 amax), no emax";
     case ExponentRule::floor_log2: return "floor(log2 amax) - emax";
     case ExponentRule::quarter: return "of amax + 2^21 bits, less emax";
@@ -117,7 +125,7 @@ Answer answer_of(const ScaleRuleRow& row, float odd, float rest) {
   Answer answer;
   if (mx) {
     const E8M0 scale = shared_scale<kE4M3>(amax, rule.mode, rule.e8m0);
-    factor = factor_of(scale, rule.e8m0.infinity);
+    factor = factor_of(scale, amax, rule.e8m0);
     answer.scale = fmt::format("{:02X}", scale.bits);
   } else {
     const F32Scale scale = f32_scale<kE4M3>(amax, rule.f32, largest_finite<float>());

@@ -8,6 +8,7 @@
 #include "golden/files/safetensors.h"
 #include "golden/suites/case_file.h"
 #include "tools/commands.h"
+#include "tools/process.h"
 #include "tools/user_command.h"
 
 namespace mxo::tools {
@@ -55,12 +56,14 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   std::optional<NamedTensors> actual;
   if (!options.actual.empty()) actual = read_tensors(options.actual).tensors;
   const Reduction reduction = reduce_case(*backend, whole, actual, kernel, how);
-  write_reduction(options.output, reduction);
-  if (settings.quiet) return kAgree;
-  fmt::print("{}: {}", whole.item.id, reduction.words);
-  if (!options.command.empty()) fmt::print("; {} runs", reduction.runs);
-  fmt::print("\nmxo compare {} {}\n", options.output,
-             (std::filesystem::path(options.output) / "actual").string());
+  write_reduction(options.output, reduction, [&] {
+    if (settings.quiet) return;
+    fmt::print("{}: {}", whole.item.id, reduction.words);
+    if (!options.command.empty()) fmt::print("; {} runs", reduction.runs);
+    fmt::print("\nmxo compare {} {}\n", options.output,
+               (std::filesystem::path(options.output) / "actual").string());
+    bring_out_stdout();
+  });
   return kAgree;
 }
 

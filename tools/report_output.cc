@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <ctime>
 #include <filesystem>
+#include <memory>
 
 #include <fmt/core.h>
 #include <mxoracle/version.h>
@@ -11,20 +12,34 @@
 #include "formats/error.h"
 #include "golden/files/output_file.h"
 #include "golden/reports/reports.h"
+#include "tools/process.h"
 #include "tools/terminal.h"
 
 namespace mxo::tools {
 namespace {
 
-/// True if the text went to stdout.
-bool write_to(const std::string& path, const std::string& text) {
-  if (path == "-") {
-    fmt::print("{}", text);
-    return true;
+/// Reports on their way: what is for stdout is printed, files wait for commit().
+class Reports {
+ public:
+  void add(const std::string& path, const std::string& text) {
+    if (path == "-") {
+      fmt::print("{}", text);
+      spoke_ = true;
+    } else if (!path.empty()) {
+      files_.push_back(std::make_unique<OutputFile>(path));
+      files_.back()->write(text);
+    }
   }
-  if (!path.empty()) write_text_file(path, text);
-  return false;
-}
+  bool spoke() const { return spoke_; }
+  void commit() {
+    bring_out_stdout();
+    for (const auto& file : files_) file->commit();
+  }
+
+ private:
+  std::vector<std::unique_ptr<OutputFile>> files_;
+  bool spoke_ = false;
+};
 
 /// "2026-01-31 12:00:00 UTC".
 std::string utc_now() {
@@ -68,14 +83,15 @@ int deliver(Report report, const ReportOptions& options, const Settings& setting
   report.command = options.command;
   report.version = kVersion;
   report.date = utc_now();
-  bool spoke = false;
-  if (!options.json.empty()) spoke = write_to(options.json, json_report(report)) || spoke;
-  if (!options.junit.empty()) spoke = write_to(options.junit, junit_report(report)) || spoke;
-  if (!options.html.empty()) spoke = write_to(options.html, html_report(report)) || spoke;
+  Reports reports;
+  if (!options.json.empty()) reports.add(options.json, json_report(report));
+  if (!options.junit.empty()) reports.add(options.junit, junit_report(report));
+  if (!options.html.empty()) reports.add(options.html, html_report(report));
   const int code = report.exit_code();
-  if (!spoke && !(settings.quiet && code == kAgree)) {
+  if (!reports.spoke() && !(settings.quiet && code == kAgree)) {
     fmt::print("{}", table_report(report, stdout_colour()));
   }
+  reports.commit();
   return code;
 }
 

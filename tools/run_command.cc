@@ -7,11 +7,13 @@
 
 #include "emu/communicators.h"
 #include "formats/error.h"
+#include "golden/files/output_file.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
+#include "tools/process.h"
 
 namespace mxo::tools {
 namespace {
@@ -113,19 +115,24 @@ int run(const RunArguments& options, const Settings& settings) {
   result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
   if (!world->writes()) return kAgree;
   describe_call(entry.name, parameters, inputs, result);
-  write_safetensors(options.output, result, options.native ? Spelling::native : Spelling::portable);
+  OutputFile out(options.output);
+  write_safetensors(out, result, options.native ? Spelling::native : Spelling::portable);
   if (!settings.quiet) {
     for (const auto& [name, tensor] : result.tensors) {
       if (name == "group_ends" && inputs.contains(name)) continue;
       fmt::print("{:<24} {}\n", name, describe(tensor.operand()));
     }
   }
+  bring_out_stdout();
+  out.commit();
   return kAgree;
 }
 
 std::function<int()> prepare_run(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<RunArguments>();
-  app.add_option("OP", options->op, "the operator (mxo list ops)")->required();
+  app.add_option("OP", options->op, "the operator (mxo list ops)")
+      ->required()
+      ->check(operator_there);
   app.add_option("--input", options->inputs,
                  "tensors under operand names: .safetensors, or [NAME=]FILE.npy; may be repeated")
       ->required()

@@ -23,7 +23,7 @@ template <FormatSpec S>
 float choose_e8m0(std::uint32_t amax, const ScaleRule& rule, float, std::byte* stored) {
   const E8M0 scale = shared_scale<S>(bit_cast<float>(amax), rule.mode, rule.e8m0);
   *stored = static_cast<std::byte>(scale.bits);
-  return factor_of(scale, rule.e8m0.infinity);
+  return factor_of(scale, bit_cast<float>(amax), rule.e8m0);
 }
 
 template <FormatSpec S>
@@ -51,13 +51,15 @@ BandQuantizer::BandQuantizer(const Quantize& op, const EncodeKernels& codec)
   nan_ = mx ? op.rule.e8m0.nan : op.rule.f32.nan;
   elements_.how = mx ? CodeScaling::multiply : op.rule.f32.code;
   elements_.rule = op.rule.element;
-  rounds_even_ = elements_.rule.rounding == Rounding::even && elements_.rule.zero == ZeroSign::kept;
+  const bool divides = !mx && op.rule.f32.code == CodeScaling::divide;
+  const bool in_f32 = divides || multiplies_in_f32(elements_.how);  // what kernels compute
+  rounds_even_ =
+      in_f32 && elements_.rule.rounding == Rounding::even && elements_.rule.zero == ZeroSign::kept;
   usual_ = elements_.rule == ElementRule{};
   const QuantizeKernels& kernels =
       codec.quantize[format_index(op.to.codes.dtype)][input_index(op.x.dtype)];
-  const bool divides = !mx && op.rule.f32.code == CodeScaling::divide;
   rounded_ = codec.quantize[format_index(op.to.codes.dtype)][0].scale_run;
-  goes_away_ = elements_.rule.rounding == Rounding::ties_away && !divides;
+  goes_away_ = elements_.rule.rounding == Rounding::ties_away && in_f32 && !divides;
   run_ = divides ? kernels.divide_run : kernels.scale_run;
   divides_ = divides;
   if (op.x.dtype == Dtype::bf16 && codec.words != nullptr && (rounds_even_ || goes_away_)) {

@@ -210,7 +210,7 @@ void DeviceBackend::run(const Quantize& op) {
   const bool mx = op.to.scales.dtype == Dtype::e8m0;
   const bool wide = op.x.dtype != Dtype::f16;
   const bool multiplies =
-      !mx && op.rule.f32.code != CodeScaling::divide && op.rule.element == ElementRule{};
+      !mx && multiplies_in_f32(op.rule.f32.code) && op.rule.element == ElementRule{};
   const BlockExtents& block = op.to.block;
   if (wide && in_lines(op.x, op.to.scales.dtype, block, op.group_ends) && is_regular(op.rule)) {
     const LineBlocks lines = lines_of(op);

@@ -40,7 +40,7 @@ struct BlockGrid {
 template <typename X, typename Code>
 __device__ float choose(E8M0& stored, std::uint32_t amax, const float*, const ScaleRule& rule) {
   stored = shared_scale<Code::spec>(__uint_as_float(amax), rule.mode, rule.e8m0);
-  return factor_of(stored, rule.e8m0.infinity);
+  return factor_of(stored, __uint_as_float(amax), rule.e8m0);
 }
 template <typename X, typename Code>
 __device__ float choose(float& stored, std::uint32_t amax, const float* given,

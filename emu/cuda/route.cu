@@ -164,6 +164,14 @@ struct BackwardPlan {
     faults.report(DeviceFault::indices);
     return 0;
   }
+  /// The gradient of the logit of a slot's expert e, of score s and gradient ds.
+  __device__ float through_score(Index t, Index e, float s, float ds, float dot) const {
+    if (kind == RouterScore::sigmoid) return ds * (s * (1.0f - s));
+    if (kind == RouterScore::sqrtsoftplus) {
+      return through_sqrtsoftplus(ds, s, as_float(logits(t, e)));
+    }
+    return s * (ds - dot);
+  }
 };
 
 template <typename T>
@@ -207,8 +215,7 @@ __global__ void __launch_bounds__(kWarps * 32)
         const Index e = plan.expert(t, j);
         const float s = s_of(j);
         const float ds = ds_of(j);
-        const bool sigmoid = plan.kind == RouterScore::sigmoid;
-        plan.dlogits(t, e) = canonical<float>(sigmoid ? ds * (s * (1.0f - s)) : s * (ds - dot));
+        plan.dlogits(t, e) = canonical<float>(plan.through_score(t, e, s, ds, dot));
       }
     }
     __syncwarp();

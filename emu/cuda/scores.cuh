@@ -3,6 +3,7 @@
 
 #include "emu/cuda/canonical.cuh"
 #include "formats/exp.h"
+#include "formats/softplus.h"
 #include "ops/route.h"
 
 namespace mxo::cuda {
@@ -23,6 +24,11 @@ __device__ void score_row(const TensorView<const T, 1>& row, RouterScore kind, f
   const int lane = static_cast<int>(threadIdx.x) % 32;
   if (kind == RouterScore::sigmoid) {
     for (Index e = lane; e < experts; e += 32) score[e] = sigmoid_rn(logits(e));
+    __syncwarp();
+    return;
+  }
+  if (kind == RouterScore::sqrtsoftplus) {
+    for (Index e = lane; e < experts; e += 32) score[e] = __fsqrt_rn(softplus_f32(logits(e)));
     __syncwarp();
     return;
   }

@@ -28,7 +28,7 @@ template <typename X, typename Code>
 auto choose_scale(E8M0& stored, float amax, const float*, const ScaleRule& rule) {
   const E8M0 scale = shared_scale<Code::spec>(amax, rule.mode, rule.e8m0);
   stored = scale;
-  const float factor = factor_of(scale, rule.e8m0.infinity);
+  const float factor = factor_of(scale, amax, rule.e8m0);
   return [=, &rule](float x) { return encode_element<Code::spec>(x * factor, rule.element); };
 }
 template <typename X, typename Code>

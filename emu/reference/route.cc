@@ -8,6 +8,7 @@
 #include "emu/reference/elementwise.h"
 #include "emu/reference/reference_backend.h"
 #include "formats/exp.h"
+#include "formats/softplus.h"
 
 namespace mxo {
 namespace {
@@ -92,6 +93,8 @@ void score_token(const Operand& logits, RouterScore kind, Index t, std::vector<f
   });
   if (kind == RouterScore::sigmoid) {
     for (float& value : score) value = sigmoid_rn(value);
+  } else if (kind == RouterScore::sqrtsoftplus) {
+    for (float& value : score) value = std::sqrt(softplus_f32(value));
   } else if (kind == RouterScore::softmax) {
     softmax(score);
   }

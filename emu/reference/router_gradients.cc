@@ -3,6 +3,7 @@
 
 #include "emu/reference/reference_backend.h"
 #include "emu/reference/route.h"
+#include "formats/softplus.h"
 
 namespace mxo {
 namespace {
@@ -19,6 +20,21 @@ void through_weights(const RouteBackward& op, const std::vector<float>& s, std::
   const float total = sum + 1e-20f;
   const float mean = dot / total;
   for (float& value : g) value = (value - mean) / total;
+}
+
+float logit_of(const Operand& logits, Index t, Index e) {
+  return visit_wide_float(logits.dtype, [&](auto tag) {
+    return to_float(logits.as<const typename decltype(tag)::type, 2>()(t, e));
+  });
+}
+
+/// The gradient of the logit of expert e, a slot's, of score s and gradient ds.
+float through_score(const RouteBackward& op, Index t, Index e, float s, float ds, float dot) {
+  if (op.score == RouterScore::sigmoid) return ds * (s * (1.0f - s));
+  if (op.score == RouterScore::sqrtsoftplus) {
+    return through_sqrtsoftplus(ds, s, logit_of(op.logits, t, e));
+  }
+  return s * (ds - dot);
 }
 
 }  // namespace
@@ -48,9 +64,7 @@ void route_token_backward(const RouteBackward& op, Index t, std::vector<float>& 
   }
   for (std::size_t j = 0; j < s.size(); ++j) {
     const Index e = experts(t, static_cast<Index>(j));
-    const float gradient =
-        op.score == RouterScore::sigmoid ? ds[j] * (s[j] * (1.0f - s[j])) : s[j] * (ds[j] - dot);
-    dlogits(t, e) = rounded<float>(gradient);
+    dlogits(t, e) = rounded<float>(through_score(op, t, e, s[j], ds[j], dot));
   }
 }
 

@@ -1,6 +1,7 @@
 // Operands of a product that a kernel reads at another address: rows that begin anew, experts whose
 // codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
 #include <algorithm>
+#include <cstring>
 #include <memory>
 
 #include "golden/explain/hypotheses.h"
@@ -86,6 +87,44 @@ void add_rows(const Product& p, std::vector<Hypothesis>& list) {
         "all rows of a group of " + p.a.name + words + " of them",
         {rows_from(p.a.scales_name, rows,
                    [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; })});
+  }
+}
+
+/// Blocks of `rows` rows that take the scales of chunks of `chunk` rows, of the same number.
+void add_chunks(const Product& p, std::vector<Hypothesis>& list) {
+  if (p.a.scales == nullptr || p.a.scales->rank() != 2) return;
+  const Index lines = p.a_lines;
+  constexpr std::pair<Index, Index> kChunks[] = {{8, 16},   {8, 32},  {16, 32},  {16, 64},
+                                                 {16, 128}, {32, 64}, {32, 128}, {64, 128},
+                                                 {32, 16},  {64, 32}, {128, 32}, {128, 64}};
+  for (const auto& [rows, chunk] : kChunks) {
+    if (rows >= lines) continue;
+    const auto source = [rows = rows, chunk = chunk](Index r) {
+      return r / rows * chunk + r % rows;
+    };
+    const auto is_matrix = [lines](const Matrices& m) { return m.elements == lines * m.columns; };
+    // Rows whose scales would lie beyond the last have none: they are zeros.
+    Reading codes = make_reading(
+        p.a.codes_name, is_matrix,
+        [](const Matrices& m, Index, Index r, Index column) { return r * m.columns + column; });
+    codes.read = [own = codes.read, source, lines](const Tensor& given, const Cells& cells,
+                                                   std::byte* to) {
+      if (source(cells.row) < lines) return own(given, cells, to);
+      std::memset(to, 0, cells.columns.size() * size_of(given.dtype()));
+    };
+    const Reading scales =
+        make_reading(p.a.scales_name, is_matrix,
+                     [source, lines](const Matrices& m, Index, Index r, Index column) {
+                       const Index from = source(r);
+                       return (from < lines ? from : r) * m.columns + column;
+                     });
+    const std::string own = std::to_string(rows);
+    const std::string other = std::to_string(chunk);
+    add(list, p.a.scales_name + "=chunks",
+        "blocks of " + own + " rows take the scales of " + p.a.name + " of chunks of " + other +
+            " rows: block i those from row " + other + " i on" +
+            (chunk > rows ? ", and zeros beyond the last row" : ""),
+        {codes, scales});
   }
 }
 
@@ -210,6 +249,7 @@ void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
   add_column_major(*p, list);
   if (p->wgrad) return;
   add_rows(*p, list);
+  add_chunks(*p, list);
   add_experts(*p, list);
   add_swizzles(*p, list);
   add_both_scales(*p, list);

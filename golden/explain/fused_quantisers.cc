@@ -1,12 +1,16 @@
 // An activation that is quantised in one pass: as two calls, and with scales of a part of it.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "formats/exp.h"
+#include "formats/mx_block.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/steps.h"
 #include "golden/explain/wide_values.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -32,22 +36,167 @@ Call part_of_fused(const Call& call, bool quantiser) {
   return part;
 }
 
-/// Scales of the gate alone, or of up: silu(a), a, b.
-bool scale_by(Backend& backend, const Call& call, NamedTensors& out, float (*of)(float, float)) {
+/// False where it is not set.
+bool drop(Call& call, std::string_view key) {
+  if (!call.set.has(key)) return false;
+  Parameters rest;
+  for (const auto& [name, value] : call.set.all()) {
+    if (name != key) rest.set(name, value);
+  }
+  call.set = rest;
+  return true;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+/// Scales of a part of the activation, `columns` numbers of every row of x: silu(a), a, b.
+std::optional<Tensor> part_of_x(const Call& call, float (*of)(float, float)) {
   const Tensor& x = call.input("x");
-  if (call.set.text("halves", "gate_first") != "gate_first" || x.rank() != 2) return false;
+  if (call.set.text("halves", "gate_first") != "gate_first" || x.rank() != 2) return std::nullopt;
   const Index columns = x.extent(1) / 2;
   Tensor part(Dtype::f32, {x.extent(0), columns});
   for (Index i = 0; i < part.elements(); ++i) {
     const Index gate = i / columns * 2 * columns + i % columns;
     part.as<float>()[i] = of(wide_value(x, gate), wide_value(x, gate + columns));
   }
+  return part;
+}
+
+Tensor activated(Backend& backend, const Call& inner) {
+  NamedTensors made = run_call(backend, inner);
+  return std::move(made.at(inner.op == "swiglu" ? "y" : "dx"));
+}
+
+NamedTensors quantised(Backend& backend, const Call& call, Tensor x) {
   Call quantise = part_of_fused(call, true);
-  quantise.replace("x", std::move(part));
-  Tensor scales = std::move(run_call(backend, quantise).at("scales"));
-  if (scales.shape() != out.at("scales").shape()) return false;
-  out.at("scales") = std::move(scales);
-  return true;
+  quantise.replace("x", std::move(x));
+  return run_call(backend, quantise);
+}
+
+/// Scales of blocks, without groups and not transposed.
+bool is_regular(const Call& call) {
+  return !call.has("group_ends") && !call.set.flag("transpose", false);
+}
+
+/// Codes of `values` under these e8m0 scales.
+Tensor codes_under(const Call& call, const Tensor& values, const Tensor& scales) {
+  const BlockExtents block = scale_choice(call.op, call.set).block;
+  const Index columns = values.shape().back();
+  const Index rows = values.elements() / columns;
+  const Index height = block.rows == kWhole ? rows : block.rows;
+  const Index width = block.columns == kWhole ? columns : block.columns;
+  const Dtype format = call.set.format("format", "e4m3");
+  Tensor codes(Dtype::u8, values.shape());
+  visit_minifloat8(format, [&](auto tag) {
+    constexpr FormatSpec kSpec = decltype(tag)::type::spec;
+    for (Index i = 0; i < values.elements(); ++i) {
+      const Index at = i / columns / height * scales.shape().back() + i % columns / width;
+      const auto code = quantize_element<kSpec>(wide_value(values, i), scales.as<E8M0>()[at]);
+      codes.as<std::uint8_t>()[i] = code.bits;
+    }
+  });
+  return codes;
+}
+
+/// `values` quantised with scales that are given: f32 ones as the rule takes them, as they are or
+/// their inverse.
+NamedTensors quantised_under(Backend& backend, const Call& call, const Tensor& values,
+                             const Tensor& scales) {
+  if (!is_regular(call)) return {};
+  NamedTensors out;
+  if (size_of(scales.dtype()) == 1) {
+    out.emplace("codes", codes_under(call, values, scales));
+    out.emplace("scales", scales);
+    return out;
+  }
+  for (const bool inverse : {false, true}) {
+    Tensor given = scales;
+    for (Index i = 0; inverse && i < given.elements(); ++i)
+      given.as<float>()[i] = 1.0f / given.as<float>()[i];
+    Call quantise = part_of_fused(call, true);
+    quantise.replace("x", values);
+    quantise.replace("given", std::move(given));
+    out = run_call(backend, quantise);
+    if (same_bits(out.at("scales"), scales)) return out;
+  }
+  return {};
+}
+
+/// What the activation is before a step of it is taken: from there scales may have come.
+struct Before {
+  const char* id;
+  const char* words;
+  bool (*alter)(Call& inner);
+};
+
+constexpr Before kBefore[] = {
+    {"before_weights", "before the router weights are multiplied",
+     [](Call& c) { return c.inputs.erase("probs") > 0; }},
+    {"before_limit", "before the limit is applied", [](Call& c) { return drop(c, "limit"); }},
+    {"before_rounding", "before the activation is rounded",
+     [](Call& c) { return drop(c, "rounding"); }},
+    {"before_offset", "before up is raised", [](Call& c) { return drop(c, "up_offset"); }},
+};
+
+void add_stages_of_amax(const Call& call, std::vector<Hypothesis>& list) {
+  for (const Before& before : kBefore) {
+    Call probe = part_of_fused(call, false);
+    if (!before.alter(probe)) continue;
+    for (const bool codes : {true, false}) {
+      Hypothesis h{std::string("amax=") + before.id + (codes ? "" : "_scales"),
+                   std::string("amax is taken ") + before.words +
+                       (codes ? ", and codes are made with its scales"
+                              : " for the scales that are stored, and not for the codes"),
+                   Stage::rule};
+      h.run = [&before, codes](Backend& b, const Call& c) -> NamedTensors {
+        Call inner = part_of_fused(c, false);
+        Tensor values = activated(b, inner);
+        before.alter(inner);
+        Tensor scales = std::move(quantised(b, c, activated(b, inner)).at("scales"));
+        if (codes) return quantised_under(b, c, values, scales);
+        NamedTensors out = quantised(b, c, std::move(values));
+        out.insert_or_assign("scales", std::move(scales));
+        return out;
+      };
+      list.push_back(std::move(h));
+    }
+  }
+  if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return;
+  Hypothesis h{"weights=scales", "router weights multiply the scales rather than the values",
+               Stage::rule};
+  h.run = [](Backend& b, const Call& c) -> NamedTensors {
+    Call inner = part_of_fused(c, false);
+    const Tensor weights = c.input("probs");
+    inner.inputs.erase("probs");
+    NamedTensors out = quantised(b, c, activated(b, inner));
+    Tensor& scales = out.at("scales");
+    if (!is_regular(c) || scales.dtype() != Dtype::f32 || scales.extent(0) != weights.elements())
+      return {};
+    for (Index i = 0; i < scales.elements(); ++i)
+      scales.as<float>()[i] *= weights.as<float>()[i / scales.shape().back()];
+    return out;
+  };
+  list.push_back(std::move(h));
+}
+
+/// What could have gone wrong with the activation alone, quantised after it.
+void add_activations(const Call& call, std::vector<Hypothesis>& list) {
+  const Call inner = part_of_fused(call, false);
+  std::vector<Hypothesis> own;
+  add_activation_hypotheses(inner, own);
+  add_limit_hypotheses(inner, own);
+  for (Hypothesis& h : own) {
+    if (!h.rewrite) continue;  // the fused call can be altered so itself
+    Hypothesis fused{h.name, h.phrase, Stage::rule};
+    fused.run = [rewrite = h.rewrite](Backend& b, const Call& c) -> NamedTensors {
+      const Call part = part_of_fused(c, false);
+      NamedTensors out = run_call(b, part);
+      return rewrite(part, out) ? quantised(b, c, std::move(out.at("y"))) : NamedTensors{};
+    };
+    list.push_back(std::move(fused));
+  }
 }
 
 }  // namespace
@@ -66,15 +215,22 @@ void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& l
   const auto add_scales_of = [&](const char* id, const char* words, float (*of)(float, float)) {
     Hypothesis h{std::string("scales=") + id, std::string("the scales are those of ") + words,
                  Stage::rule};
-    h.run = [of](Backend& b, const Call& c) {
+    h.run = [of](Backend& b, const Call& c) -> NamedTensors {
       NamedTensors out = run_call(b, c);
-      return scale_by(b, c, out, of) ? std::move(out) : NamedTensors{};
+      std::optional<Tensor> part = part_of_x(c, of);
+      if (!part) return {};
+      Tensor scales = std::move(quantised(b, c, *std::move(part)).at("scales"));
+      if (scales.shape() != out.at("scales").shape()) return {};
+      out.at("scales") = std::move(scales);
+      return out;
     };
     list.push_back(std::move(h));
   };
   add_scales_of("silu", "silu of the gate alone", [](float a, float) { return a * sigmoid_rn(a); });
   add_scales_of("gate", "the gate alone", [](float a, float) { return a; });
   add_scales_of("up", "up alone", [](float, float b) { return b; });
+  add_stages_of_amax(call, list);
+  add_activations(call, list);
 }
 
 }  // namespace mxo

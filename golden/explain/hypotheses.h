@@ -56,9 +56,11 @@ void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_shared_scales(const Call& call, std::vector<Hypothesis>& list);
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_rank_row_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list);
@@ -66,6 +68,10 @@ void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+/// Operands of a plain product that are quantised first.
+void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list);
+/// What gives outputs of another shape than is expected.
+void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 /// A pipeline of stages, each a tile of 128 of K or a block, one of which kept the scales of both
 /// sides from an earlier pass.  Many: for where nothing else explains all.
 void add_stale_stages(const Call& call, std::vector<Hypothesis>& list);

@@ -129,6 +129,7 @@ bool extreme(const ProductSide& f) {
   return false;
 }
 
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float flushed(float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; }
 
 }  // namespace
@@ -157,6 +158,12 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
             " slices, whose sums are rounded to bf16 before they are added",
         Stage::sum, product->k / slices, [](float sum, const Part& p) {
           return sum + decode(encode<kBF16>(static_cast<float>(p.value)));
+        });
+    const std::string rounded = "K is split into " + std::to_string(slices) +
+                                " slices, whose sums are rounded to bf16 and added up in bf16";
+    add(list, "sum=bf16_slices_in_bf16_" + std::to_string(slices), rounded, Stage::sum,
+        product->k / slices, [](float sum, const Part& p) {
+          return by_bf16(sum + by_bf16(static_cast<float>(p.value)));
         });
   }
 }

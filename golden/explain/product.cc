@@ -116,6 +116,7 @@ std::optional<Product> product_of(const Call& call) {
   Product p;
   p.wgrad = call.has("dy") || call.has("dy.codes");
   if (!call.op.starts_with("grouped_matmul") || !call.has("group_ends")) return std::nullopt;
+  if (call.has("main_grad")) return std::nullopt;  // dw is not the product alone
   p.a = factor_of(call, p.wgrad ? "dy" : "x", p.wgrad ? "format_dy" : "format_x");
   p.b = factor_of(call, p.wgrad ? "x" : "w", p.wgrad ? "format_x" : "format_w");
   p.output = p.wgrad ? "dw" : "y";

@@ -233,9 +233,9 @@ void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
 }
 
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  for (const char* key :
-       {"group_score", "recipe", "pad", "activation", "arithmetic", "halves", "bf16_steps", "steps",
-        "combine_steps", "scores", "router_logits", "pipeline", "precision", "over"}) {
+  for (const char* key : {"group_score", "recipe", "pad", "activation", "arithmetic", "halves",
+                          "bf16_steps", "steps", "combine_steps", "scores", "second_bias",
+                          "router_logits", "pipeline", "precision", "over"}) {
     add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
       return std::string(key) + " is " + other + " rather than " + now;
     });
@@ -255,11 +255,13 @@ Hypothesis read_elsewhere(std::string name, std::string phrase, std::vector<Read
 std::vector<Hypothesis> hypotheses_about(const Call& call) {
   std::vector<Hypothesis> list;
   add_rule_hypotheses(call, list);
+  add_block_hypotheses(call, list);
   add_input_hypotheses(call, list);
   add_code_hypotheses(call, list);
   add_addressing_hypotheses(call, list);
   add_route_hypotheses(call, list);
   add_activation_hypotheses(call, list);
+  add_limit_hypotheses(call, list);
   add_rank_hypotheses(call, list);
   add_rank_row_hypotheses(call, list);
   add_fused_quantiser_hypotheses(call, list);

@@ -1,9 +1,11 @@
 // What explain has found out so far, and the ways it finds it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "golden/explain/explain.h"
 #include "golden/explain/output.h"
 #include "golden/explain/search.h"
 
@@ -38,6 +40,11 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
 /// The outputs of an operator of many steps, each as the call that made it.
 Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Output>& outputs,
                      const NamedTensors& expected, const Progress& progress);
+
+/// Where an output has another shape than is expected, and something known gives it: whether the
+/// bits are those, too.
+std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
+                                         const NamedTensors& expected, const NamedTensors& actual);
 
 /// Several causes, or one that only says what the output looks like.
 bool is_patchwork(const std::vector<Claim>& claims, Index left);

@@ -49,6 +49,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   add_measured_slot_rows(backend, call, outputs, list);
   for (Hypothesis& h : list) h.measured = true;
   for (Hypothesis& h : hypotheses_about(call)) list.push_back(std::move(h));
+  add_quantised_operands(backend, call, list);
   // What is known of some lines only is said where nothing is known of all of them.
   std::vector<Hypothesis> of_lines;
   const auto is_of_lines = [](const Hypothesis& h) {

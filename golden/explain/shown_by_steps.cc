@@ -60,16 +60,18 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
 
 /// An output that is bit for bit what other casts of the operands give.
 bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown& shown) {
-  for (const StepAlternative& other : step_alternatives(backend, call, output.name)) {
-    NamedTensors came;
-    came.emplace(other.step.outputs.front().inner, *output.actual);
-    if (!gives(backend, other.step.call, came)) continue;
-    Claim claim{other.id, output.name + ": operands are " + other.phrase, {}};
-    claim.where.tensor = output.name;
-    claim.elements = static_cast<double>(output.left);
-    for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
-    shown.claims.push_back(std::move(claim));
-    return true;
+  for (const auto& alternatives : {step_alternatives, cast_alternatives}) {
+    for (const StepAlternative& other : alternatives(backend, call, output.name)) {
+      NamedTensors came;
+      came.emplace(other.step.outputs.front().inner, *output.actual);
+      if (!gives(backend, other.step.call, came)) continue;
+      Claim claim{other.id, output.name + ": " + other.phrase, {}};
+      claim.where.tensor = output.name;
+      claim.elements = static_cast<double>(output.left);
+      for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+      shown.claims.push_back(std::move(claim));
+      return true;
+    }
   }
   return false;
 }

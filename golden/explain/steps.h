@@ -34,10 +34,15 @@ std::vector<StepCall> step_calls(Backend& backend, const Call& call, const Named
 /// The same of calls that differ from it in how their operands are cast.
 struct StepAlternative {
   std::string id;
-  std::string phrase;
+  std::string phrase;  ///< "operands are cast as recipe bf16"
   StepCall step;
 };
 std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& call,
+                                               const std::string& name);
+
+/// The same with one operand not quantised, along the other axis or twice.  Takes what the casts
+/// themselves throw.
+std::vector<StepAlternative> cast_alternatives(Backend& backend, const Call& call,
                                                const std::string& name);
 
 /// The parts of it: a layer of experts with its gradients, and the layer with router and exchange.

@@ -127,12 +127,12 @@ struct DescrRow {
   Dtype dtype;
 };
 
-// ml_dtypes arrays are saved as V1, V2 or f1: their bits are kept, the name is lost.
+// ml_dtypes arrays are saved as V1, V2 or f1, without their name.  Of two bytes there is only bf16.
 constexpr DescrRow kDescrs[] = {
     {"f8", Dtype::f64}, {"f4", Dtype::f32}, {"f2", Dtype::f16}, {"u1", Dtype::u8},
     {"i1", Dtype::i8},  {"u2", Dtype::u16}, {"i2", Dtype::i16}, {"u4", Dtype::u32},
     {"i4", Dtype::i32}, {"u8", Dtype::u64}, {"i8", Dtype::i64}, {"b1", Dtype::boolean},
-    {"V1", Dtype::u8},  {"f1", Dtype::u8},  {"V2", Dtype::u16},
+    {"V1", Dtype::u8},  {"f1", Dtype::u8},  {"V2", Dtype::bf16},
 };
 
 Dtype dtype_of(const std::string& path, const NpyHeader& header, std::uint64_t at) {

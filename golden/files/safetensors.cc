@@ -115,8 +115,8 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
   return file;
 }
 
-void write_safetensors(const std::filesystem::path& path, const TensorFile& file,
-                       Spelling spelling) {
+void write_safetensors(OutputFile& out, const TensorFile& file, Spelling spelling) {
+  const std::filesystem::path& path = out.path();
   if (file.tensors.find("__metadata__") != file.tensors.end()) {
     throw Error(Fault::file, path.string() + ": no tensor can be named __metadata__");
   }
@@ -130,10 +130,15 @@ void write_safetensors(const std::filesystem::path& path, const TensorFile& file
   for (std::size_t i = 0; i < length.size(); ++i) {
     length[i] = static_cast<unsigned char>(header.size() >> 8 * i);
   }
-  OutputFile out(path);
   out.write(length.data(), length.size());
   out.write(header);
   for (const auto at : buffer_order(file.tensors)) out.write(at->second.data(), at->second.bytes());
+}
+
+void write_safetensors(const std::filesystem::path& path, const TensorFile& file,
+                       Spelling spelling) {
+  OutputFile out(path);
+  write_safetensors(out, file, spelling);
   out.commit();
 }
 

@@ -8,6 +8,8 @@
 
 namespace mxo {
 
+class OutputFile;
+
 /// Reads a whole file: 8 bytes of header length (little endian), a JSON header, one buffer.
 ///
 /// Nothing in the file is believed: the header must fit the file and 100 MB, be UTF-8 JSON with
@@ -26,5 +28,7 @@ enum class Spelling : std::uint8_t {
 /// is then renamed: `path` is whole or untouched.  Throws Error(file).
 void write_safetensors(const std::filesystem::path& path, const TensorFile& file,
                        Spelling spelling = Spelling::portable);
+/// The same bytes to a file that the caller commits.
+void write_safetensors(OutputFile& out, const TensorFile& file, Spelling spelling);
 
 }  // namespace mxo

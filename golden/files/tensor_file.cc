@@ -8,11 +8,16 @@ Dtype format_of(const TensorFile& file, std::string_view tensor) {
   if (at == file.tensors.end()) return Dtype::u8;
   const Dtype stored = at->second.dtype();
   const auto named = file.metadata.find(format_key(tensor));
-  if (stored != Dtype::u8 || named == file.metadata.end()) return stored;
+  if ((stored != Dtype::u8 && stored != Dtype::u16) || named == file.metadata.end()) return stored;
   for (const DtypeRow& row : dtypes()) {
-    if (row.name == named->second && row.bytes == 1) return row.dtype;
+    if (row.name == named->second && row.bytes == size_of(stored)) return row.dtype;
   }
   return stored;
+}
+
+TensorFile as_declared(TensorFile file) {
+  for (auto& [name, tensor] : file.tensors) tensor.reinterpret_as(format_of(file, name));
+  return file;
 }
 
 }  // namespace mxo

@@ -15,11 +15,14 @@ struct TensorFile {
   std::map<std::string, std::string, std::less<>> metadata;
 };
 
-/// The metadata key that holds the real format of a tensor stored as U8: "codes.format".
+/// The metadata key that holds the real format of a tensor stored as U8 or U16: "codes.format".
 inline std::string format_key(std::string_view tensor) { return std::string(tensor) + ".format"; }
 
-/// What the bytes of a tensor mean: its own type, or the format that the metadata names for a U8.
-/// A name that is no 8-bit format is taken as u8.
+/// What the bytes of a tensor mean: its own type, or the float of its size that the metadata names
+/// for a U8 or U16.  Any other name is none.
 Dtype format_of(const TensorFile& file, std::string_view tensor);
+
+/// The file with every tensor of the type that its bytes mean.
+TensorFile as_declared(TensorFile file);
 
 }  // namespace mxo

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/product_factor.h"
-#include "golden/judge/rounding_step.h"
+#include "golden/judge/rounding_cell.h"
 #include "golden/judge/slots_bound.h"
 #include "golden/judge/sum_error.h"
 #include "ops/catalogue/gate_parameters.h"
@@ -41,33 +42,87 @@ std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
   return settled_sum(op, sum, scaled, numbers, shared);
 }
 
-/// One output: blocks of products that share their scales, in any fold.
+/// Both sides of a product, and where the lines of an output lie.
+struct Product {
+  ProductFactor a;
+  ProductFactor b;
+  std::vector<Index> ends;
+  bool gradient;  ///< contracted along the rows of each group
+  bool scaled;    ///< by f32
+  Index shared;   ///< k that share both f32 scales; 0: all
+
+  /// What is multiplied and summed for one output.
+  struct Output {
+    const Product& of;
+    Index group;
+    Index line_a, line_b;  ///< of the group, but for rows of x
+    Index first;           ///< of k
+    Index k;
+
+    Index block() const { return std::max<Index>(of.shared == 0 ? k : of.shared, 1); }
+    Index blocks() const { return ceil_div(k, block()); }
+    Index place_b() const { return of.gradient ? line_b : group * of.b.lines + line_b; }
+    const double* values_a() const { return of.a.values_of(line_a) + first; }
+    const double* values_b() const { return of.b.values_of(place_b()) + first; }
+    const double* binades_a() const { return of.a.binades_of(line_a) + first; }
+    const double* binades_b() const { return of.b.binades_of(place_b()) + first; }
+    double scale_a(Index at) const {
+      return of.gradient ? of.a.scale_below(group, line_a, at * block())
+                         : of.a.scale(0, line_a, at);
+    }
+    double scale_b(Index at) const {
+      return of.gradient ? of.b.scale_below(group, line_b, at * block())
+                         : of.b.scale(group, line_b, at);
+    }
+  };
+
+  Index outputs() const {
+    return gradient ? static_cast<Index>(ends.size()) * a.lines * b.lines : a.lines * b.lines;
+  }
+  /// Element i, row-major; nothing where no group owns it.
+  std::optional<Output> at(Index i) const {
+    const Index line = i / b.lines;
+    const auto owner = std::upper_bound(ends.begin(), ends.end(), line);
+    if (!gradient && owner == ends.end()) return std::nullopt;
+    const Index group = gradient ? line / a.lines : owner - ends.begin();
+    const Index begin = group == 0 ? 0 : ends[static_cast<std::size_t>(group - 1)];
+    return Output{*this,
+                  group,
+                  gradient ? line % a.lines : line,
+                  i % b.lines,
+                  gradient ? begin : 0,
+                  gradient ? ends[static_cast<std::size_t>(group)] - begin : a.k};
+  }
+};
+
+/// Exact: of values, products and pairs of scales none has more than 53 bits.
+void add_terms(const Product::Output& output, ExactTerms& sum) {
+  const double* a = output.values_a();
+  const double* b = output.values_b();
+  for (Index block = 0; block < output.blocks(); ++block) {
+    const double scale = output.scale_a(block) * output.scale_b(block);
+    const Index end = std::min(output.k, (block + 1) * output.block());
+    for (Index i = block * output.block(); i < end; ++i) sum.add_product(a[i] * b[i], scale);
+  }
+}
+
+/// How far one output strays: blocks of products that share their scales, in any fold.
 class ProductBound {
  public:
-  ProductBound(Dtype out, const std::optional<Accumulation>& sum, bool scaled)
-      : out_(out), sum_(sum), scaled_(scaled) {}
+  ProductBound(const std::optional<Accumulation>& sum, bool scaled) : sum_(sum), scaled_(scaled) {}
 
-  /// Lines of `k` elements, cut into blocks of `block` k.
-  void prepare(Index k, Index block) {
-    k_ = k;
-    block_ = std::max<Index>(block, 1);
-    error_ = error_of(std::min(k, block_));
-    gamma_double_ = gamma_of(std::min(k, block_) + 4, 0x1p-53);
-    // Every restart inside a block of scales is scaled and added on its own.
-    const Index blocks = ceil_div(k, block_);
-    const Index restarts = sum_ && sum_->block > 0 ? ceil_div(block_, Index{sum_->block}) : 1;
-    pieces_ = static_cast<double>(blocks * restarts + (sum_ ? sum_->split : 1));
-  }
-
-  template <typename ScaleX, typename ScaleW>
-  void add(const double* x, const double* w, const double* bx, const double* bw, ScaleX scale_x,
-           ScaleW scale_w, double& exact, double& allowed) const {
+  void add(const Product::Output& output, ErrorBound& bound) {
+    prepare(output.k, output.block());
+    const double* x = output.values_a();
+    const double* w = output.values_b();
+    const double* bx = output.binades_a();
+    const double* bw = output.binades_b();
     double total = 0;
     double reach = 0;  // of the exact sum, by magnitudes
     double stray = 0;
     bool finite = true;
     bool overflows = false;
-    for (Index b = 0; b * block_ < k_ || b == 0; ++b) {
+    for (Index b = 0; b < output.blocks(); ++b) {
       double sum = 0;
       double magnitude = 0;
       double binade = 0;
@@ -79,16 +134,15 @@ class ProductBound {
       }
       // magnitude itself was rounded.
       const double a = up(magnitude * up(1 + gamma_double_));
-      double error = up(error_(a, binade) + up(a * gamma_double_));
-      const double sx = scale_x(b);
-      const double sw = scale_w(b);
+      const double sx = output.scale_a(b);
+      const double sw = output.scale_b(b);
       finite = finite && std::isfinite(magnitude) && std::isfinite(sx) && std::isfinite(sw);
       const double s = std::fabs(sx * sw);
       total += sum * (sx * sw);
       reach = up(reach + up(a * s));
-      if (scaled_ && is_exact()) {
-        error = up(error * up(s));
-      } else if (scaled_) {
+      if (is_exact()) continue;
+      double error = error_(a, binade);
+      if (scaled_) {
         const double p = up(a + error);
         overflows = overflows || up(p * std::fabs(sx)) > kMost || up(p * std::fabs(sw)) > kMost ||
                     s > kMost || up(p * s) > kMost;
@@ -96,22 +150,35 @@ class ProductBound {
       }
       stray = up(stray + error);
     }
-    if (scaled_) {
-      if (!is_exact()) stray = up(stray + up(pieces_ * up(up(up(reach + stray) * kU) + 0x1p-149)));
-      stray = up(stray + up(reach * (pieces_ + 4) * 0x1p-52));  // of `total`, a double
+    if (scaled_ && !is_exact()) {
+      const double added = up(up(reach + stray) * gamma_of(pieces_, kU));
+      stray = up(stray + up(added + up(static_cast<double>(pieces_) * 0x1p-149)));
     }
-    exact = finite ? total : kNaN;
-    const double most = up(std::fabs(total) + stray);
     // Beyond f32's range an intermediate sum may overflow: nothing can be promised.
-    overflows = overflows || std::isinf(stray) || up(reach + stray) > kMost;
-    allowed = overflows ? kInfinity : up(stray + half_step(out_, most));
+    overflows = overflows || std::isinf(stray) || (!is_exact() && up(reach + stray) > kMost);
+    bound.exact.push_back(finite ? total : kNaN);
+    bound.stray.push_back(overflows ? kInfinity : stray);
+    bound.doubt.push_back(
+        up(reach * up(gamma_double_ + static_cast<double>(blocks_ + 4) * 0x1p-52)));
   }
 
  private:
+  void prepare(Index k, Index block) {
+    if (k == k_ && block == block_) return;
+    k_ = k;
+    block_ = block;
+    error_ = error_of(std::min(k, block_));
+    blocks_ = ceil_div(k, block_);
+    gamma_double_ = gamma_of(std::min(k, block_) + 4, 0x1p-53);
+    // Every restart inside a block of scales is scaled and added on its own.
+    const Index restarts = sum_ && sum_->block > 0 ? ceil_div(block_, Index{sum_->block}) : 1;
+    pieces_ = blocks_ * restarts + (sum_ ? sum_->split : 1);
+  }
+
   /// Roundings of p * sx * sw, however it is folded: three, each with its underflow.
   double folded(double p, double s, double scales) const {
     const double relative = up(up(p * s) * up(3 * kU * (1 + 0x1p-20)));
-    return up(relative + up(pieces_ * 0x1p-149 * up(up(p + scales) + 2)));
+    return up(relative + up(static_cast<double>(pieces_) * 0x1p-149 * up(up(p + scales) + 2)));
   }
 
   bool is_exact() const { return sum_ && sum_->family == SumFamily::exact; }
@@ -120,20 +187,32 @@ class ProductBound {
     return sum_ ? SumError::of(*sum_, k) : SumError::any_order(k);
   }
 
-  Dtype out_;
   std::optional<Accumulation> sum_;
   bool scaled_;
-  Index k_ = 0;
+  Index k_ = -1;
   Index block_ = 0;
   SumError error_ = SumError::any_order(0);
   double gamma_double_ = 0;
-  double pieces_ = 1;
+  Index blocks_ = 1;
+  Index pieces_ = 1;  ///< sums that are scaled and added on their own, and their chain
 };
 
-ErrorBound unowed(Index elements) {
+ErrorBound bound_of(Product&& given, const std::optional<Accumulation>& sum) {
+  const auto product = std::make_shared<const Product>(std::move(given));
   ErrorBound bound;
-  bound.exact.assign(static_cast<std::size_t>(elements), 0);
-  bound.allowed.assign(static_cast<std::size_t>(elements), kInfinity);
+  ProductBound one(sum, product->scaled);
+  for (Index i = 0; i < product->outputs(); ++i) {
+    if (const auto output = product->at(i)) {
+      one.add(*output, bound);
+      continue;
+    }
+    bound.exact.push_back(0);
+    bound.stray.push_back(kInfinity);
+    bound.doubt.push_back(0);
+  }
+  bound.terms = [product](Index i, ExactTerms& terms) {
+    if (const auto output = product->at(i)) add_terms(*output, terms);
+  };
   return bound;
 }
 
@@ -143,88 +222,42 @@ bool mixed(const ProductFactor& a, const ProductFactor& b) {
   return (a.blocks_of_32 && b.scales != nullptr) || (b.blocks_of_32 && a.scales != nullptr);
 }
 
-std::optional<ErrorBound> forward_bound(const NamedTensors& inputs, const Parameters& set,
-                                        Dtype out, std::string_view name) {
-  std::optional<ProductFactor> x = factor_of_rows(inputs, "x", set);
-  std::optional<ProductFactor> w = factor_of_rows(inputs, "w", set);
-  if (!x || !w || mixed(*x, *w)) return std::nullopt;
-  const bool along = x->blocks > 1 || w->blocks > 1;
-  const auto sum = claimed("grouped_matmul", name, set, *x, *w, along ? 128 : 0);
-  const bool scaled = x->scales != nullptr || w->scales != nullptr;
+/// k that share the f32 scales of both sides; 0: all.
+Index shared_by(const ProductFactor& a, const ProductFactor& b, bool gradient) {
+  if (gradient) {
+    return std::gcd(a.scales == nullptr ? 0 : a.block_k, b.scales == nullptr ? 0 : b.block_k);
+  }
+  const bool scaled = a.scales != nullptr || b.scales != nullptr;
+  return scaled ? std::min(a.block_k, b.block_k) : 0;
+}
+
+std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors& inputs,
+                                        const Parameters& set, std::string_view name) {
+  const bool gradient = op == "grouped_matmul_wgrad";
+  std::optional<ProductFactor> a =
+      gradient ? factor_of_columns(inputs, "dy", set) : factor_of_rows(inputs, "x", set);
+  std::optional<ProductFactor> b =
+      gradient ? factor_of_columns(inputs, "x", set) : factor_of_rows(inputs, "w", set);
+  if (!a || !b || mixed(*a, *b)) return std::nullopt;
+  const bool scaled = a->scales != nullptr || b->scales != nullptr;
+  const Index shared = shared_by(*a, *b, gradient);
+  const bool along = a->blocks > 1 || b->blocks > 1;
+  const auto sum = claimed(op, name, set, *a, *b, gradient ? shared : along ? 128 : 0);
   if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
-    for (ProductFactor* factor : {&*x, &*w}) {
+    for (ProductFactor* factor : {&*a, &*b}) {
       if (factor->blocks_of_32) dequantise_to_bf16(*factor);
     }
   }
-  const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
-  const Index n = w->lines;
-  ErrorBound bound = unowed(x->lines * n);
-  ProductBound product(out, sum, scaled);
-  product.prepare(x->k, scaled ? std::min(x->block_k, w->block_k) : x->k);
-  Index r = 0;
-  for (std::size_t group = 0; group < ends.size(); ++group) {
-    const auto g = static_cast<Index>(group);
-    for (; r < ends[group]; ++r) {
-      for (Index j = 0; j < n; ++j) {
-        const auto at = static_cast<std::size_t>(r * n + j);
-        const Index line = g * n + j;
-        product.add(
-            x->values_of(r), w->values_of(line), x->binades_of(r), w->binades_of(line),
-            [&](Index b) { return x->scale(0, r, b); }, [&](Index b) { return w->scale(g, j, b); },
-            bound.exact[at], bound.allowed[at]);
-      }
-    }
-  }
-  return bound;
-}
-
-/// Rows of a group that share the f32 scales of both sides; 0: all.
-Index shared_rows(const ProductFactor& dy, const ProductFactor& x) {
-  return std::gcd(dy.scales == nullptr ? 0 : dy.block_k, x.scales == nullptr ? 0 : x.block_k);
-}
-
-std::optional<ErrorBound> gradient_bound(const NamedTensors& inputs, const Parameters& set,
-                                         Dtype out, std::string_view name) {
-  std::optional<ProductFactor> dy = factor_of_columns(inputs, "dy", set);
-  std::optional<ProductFactor> x = factor_of_columns(inputs, "x", set);
-  if (!dy || !x || mixed(*dy, *x)) return std::nullopt;
-  const bool scaled = dy->scales != nullptr || x->scales != nullptr;
-  const Index shared = shared_rows(*dy, *x);
-  const auto sum = claimed("grouped_matmul_wgrad", name, set, *dy, *x, shared);
-  if (sum && is_machine(*sum) && sum->scales == ScalePlace::operand) {
-    for (ProductFactor* factor : {&*dy, &*x}) {
-      if (factor->blocks_of_32) dequantise_to_bf16(*factor);
-    }
-  }
-  const std::vector<Index> ends = group_ends_of(inputs.at("group_ends"));
-  ErrorBound bound = unowed(static_cast<Index>(ends.size()) * dy->lines * x->lines);
-  ProductBound product(out, sum, scaled);
-  std::size_t at = 0;
-  Index begin = 0;
-  for (std::size_t group = 0; group < ends.size(); ++group) {
-    const auto g = static_cast<Index>(group);
-    const Index rows = ends[group] - begin;
-    const Index block = shared == 0 ? rows : shared;
-    product.prepare(rows, block);
-    for (Index n = 0; n < dy->lines; ++n) {
-      for (Index k = 0; k < x->lines; ++k, ++at) {
-        product.add(
-            dy->values_of(n) + begin, x->values_of(k) + begin, dy->binades_of(n) + begin,
-            x->binades_of(k) + begin, [&](Index b) { return dy->scale_below(g, n, b * block); },
-            [&](Index b) { return x->scale_below(g, k, b * block); }, bound.exact[at],
-            bound.allowed[at]);
-      }
-    }
-    begin = ends[group];
-  }
-  return bound;
+  return bound_of({std::move(*a), std::move(*b), group_ends_of(inputs.at("group_ends")), gradient,
+                   scaled, shared},
+                  sum);
 }
 
 }  // namespace
 
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
-                                          Dtype out, std::string_view sum) {
+                                          std::string_view sum) {
   const bool forward = op == "grouped_matmul" && output == "y";
   const bool gradient = op == "grouped_matmul_wgrad" && output == "dw";
   const bool slots = sums_slots(op, output);
@@ -233,13 +266,12 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
   check_call(op, inputs, parameters);
   if (gate) {
     if (gate_of(parameters) != GateRule{}) return std::nullopt;
-    return swiglu_bound(inputs, out);
+    return swiglu_bound(inputs);
   }
   // Rounded to bf16 at every step, a sum of slots is another sum.
   if (slots && parameters.text("steps", "f32") == "bf16") return std::nullopt;
-  if (slots) return slots_bound(op, output, inputs, parameters, out);
-  return forward ? forward_bound(inputs, parameters, out, sum)
-                 : gradient_bound(inputs, parameters, out, sum);
+  if (slots) return slots_bound(op, output, inputs, parameters);
+  return product_bound(op, inputs, parameters, sum);
 }
 
 }  // namespace mxo

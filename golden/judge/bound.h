@@ -10,9 +10,8 @@
 
 namespace mxo {
 
-/// For output `output` of operator `op` called on `inputs`, of element type `out`:
-///
-///   |out - exact| <= stray + half a step of the output
+/// For output `output` of operator `op` called on `inputs`: how far what is rounded to the output's
+/// type may be from the real number.
 ///
 /// `stray` follows from `sum`.  Empty, an unknown kernel: gamma_K * sum_k |x_k w_k| + K * 2^-149,
 /// gamma_K = K u / (1 - K u), u = 2^-24: any order of f32 additions, each rounded to nearest
@@ -22,19 +21,21 @@ namespace mxo {
 /// or blocks of 128; of a weight gradient in blocks of any extents) add the roundings of any fold.
 /// docs/gates.md derives all of it.
 ///
-/// `exact` is a double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which `allowed`
-/// includes; every step of `allowed` is rounded upward.
+/// `exact` is a double within gamma_K (u = 2^-53) * sum|x w| of the real sum, which is `doubt`;
+/// where that leaves a value open, the exact sum decides.  Every step of `stray` is rounded upward.
+/// The bound refers to the scales in `inputs`.
 ///
 /// y of grouped_matmul, dw of grouped_matmul_wgrad, out of combine, dx of
 /// dispatch_backward; y of swiglu has the bound of golden/judge/element_bounds.h.
 ///
 /// `exact` is NaN where an operand of the row or column is not finite: there the expected class
-/// holds.  Nothing for an operator or output that sums nothing, or scales of another block, or e8m0
-/// on one side and f32 on the other: it is held to bits.  Throws Error(argument) for a `sum` that
-/// nobody knows, Error(unsupported) for one that does not take such operands, and what the operator
-/// would for operands that it does not take.
+/// holds.  `stray` is infinite where something may overflow on the way.  Nothing for an operator or
+/// output that sums nothing, or scales of another block, or e8m0 on one side and f32 on the other:
+/// it is held to bits.  Throws Error(argument) for a `sum` that nobody knows, Error(unsupported)
+/// for one that does not take such operands, and what the operator would for operands that it does
+/// not take.
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
-                                          Dtype out, std::string_view sum);
+                                          std::string_view sum);
 
 }  // namespace mxo

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "formats/any_view.h"
+#include "golden/judge/declared_type.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
 #include "golden/judge/unowned_rows.h"
@@ -183,7 +184,8 @@ std::string below_sqnr(const TensorVerdict& verdict, double needed) {
   return "";
 }
 
-void decide(TensorVerdict& verdict, const Owed& owed, const Gate& gate) {
+void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& options) {
+  const Gate& gate = options.gate;
   const Measures& all = verdict.all;
   if (all.elements == 0 && all.not_owed > 0) {
     verdict.outcome = Outcome::not_owed;
@@ -213,17 +215,20 @@ TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tens
   verdict.name = name;
   verdict.format = owed.format;
   verdict.shape = owed.expected->shape();
-  if (actual.shape() != owed.expected->shape() ||
-      size_of(actual.dtype()) != size_of(owed.expected->dtype())) {
-    verdict.outcome = Outcome::fail;
+  if (actual.shape() != owed.expected->shape()) {
     verdict.reason = "found " + shape_text(actual) + ", needs " + shape_text(*owed.expected);
+  } else {
+    verdict.reason = other_type(owed, actual);
+  }
+  if (!verdict.reason.empty()) {
+    verdict.outcome = Outcome::fail;
     return verdict;
   }
   verdict.note = unowned_rows(owed.groups, actual, owed.format);
   Walk(owed, actual, options, verdict).run();
   const Slice* worst = worst_slice(verdict.groups);
   if (worst != nullptr) verdict.worst_group = worst->index;
-  decide(verdict, owed, options.gate);
+  decide(verdict, owed, options);
   if (options.sentinel && verdict.all.differing > 0) {
     const std::string unwritten = unwritten_elements(owed, actual, *options.sentinel);
     if (!unwritten.empty()) verdict.note += (verdict.note.empty() ? "" : "; ") + unwritten;

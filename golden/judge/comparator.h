@@ -10,6 +10,7 @@
 
 #include "formats/tensor.h"
 #include "golden/files/expectation.h"
+#include "golden/judge/error_bound.h"
 #include "golden/judge/gate.h"
 #include "golden/judge/verdict.h"
 
@@ -24,6 +25,8 @@ struct CompareOptions {
   Gate gate;
   NanCompare nan = NanCompare::as_class;
   std::string sum;  ///< gate bound: the accumulation that ACTUAL claims; empty: an unknown kernel
+  /// Gate bound: what differs where nothing is promised is refused, too.
+  bool strict = false;
   /// Each byte of ACTUAL before the kernel ran: what still holds it is named in the note.
   std::optional<std::uint8_t> sentinel = {};
   Index row_block = 32;
@@ -35,12 +38,6 @@ struct Groups {
   std::vector<Index> ends;  ///< inclusive cumulative; empty: none
   Index owed_rows = -1;     ///< rows from here on are not owed; -1: all are
   Index owed_columns = -1;  ///< columns, where rows of the call are columns of the tensor
-};
-
-/// |out - exact| may reach `allowed`, element by element (row-major).
-struct ErrorBound {
-  std::vector<double> exact;
-  std::vector<double> allowed;
 };
 
 /// What is owed of one tensor.  Pointers may be null; their tensors have the shape of `expected`.
@@ -57,7 +54,7 @@ struct Owed {
   const std::vector<bool>* by_values = nullptr;  ///< of scales: those that judged codes use
 };
 
-/// A wrong shape or element size is FAIL with a reason, never an exception.
+/// A wrong shape or type is FAIL with a reason, never an exception.
 TensorVerdict compare_tensor(std::string_view name, const Owed& owed, const Tensor& actual,
                              const CompareOptions& options = {});
 

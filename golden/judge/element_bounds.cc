@@ -8,12 +8,15 @@
 
 #include "golden/judge/elements.h"
 #include "golden/judge/judge.h"
-#include "golden/judge/rounding_step.h"
+#include "golden/judge/rounding_cell.h"
 
 namespace mxo {
 namespace {
 
 constexpr double kU = 0x1p-24;
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 
 double value_of(const ElementReader& read, const Tensor& tensor, Index i) {
   return read(bits_at(tensor, i)).value;
@@ -21,7 +24,7 @@ double value_of(const ElementReader& read, const Tensor& tensor, Index i) {
 
 }  // namespace
 
-ErrorBound swiglu_bound(const NamedTensors& inputs, Dtype out) {
+ErrorBound swiglu_bound(const NamedTensors& inputs) {
   const Tensor& x = inputs.at("x");
   const auto probs = inputs.find("probs");
   const ElementReader read(x.dtype());
@@ -33,17 +36,21 @@ ErrorBound swiglu_bound(const NamedTensors& inputs, Dtype out) {
     const double p = probs == inputs.end() ? 1 : value_of(read_f32, probs->second, r);
     for (Index f = 0; f < features; ++f) {
       const double a = value_of(read, x, r * 2 * features + f);
-      const double factor = value_of(read, x, r * 2 * features + features + f) * p;
-      // a below -745 leaves nothing of sigma in double, and less than the second term allows.
-      const double exact = a / (1 + std::exp(-a)) * factor;
+      const double b = value_of(read, x, r * 2 * features + features + f);
+      // a below -745 leaves nothing of sigma in double, and less than doubt adds.
+      const double s = a / (1 + std::exp(-a));
+      const double exact = s * (b * p);
+      const double sizes[] = {std::fabs(s), std::fabs(b), std::fabs(p)};
+      const double lost = (1 + sizes[0]) * (1 + sizes[1]) * (1 + sizes[2]);
       const double stray =
-          12 * kU * std::fabs(exact) + 0x1p-125 * std::fabs(a * factor) + 4 * 0x1p-149;
-      const double reach = std::fabs(exact) + stray;
-      const bool overflows = reach > largest(out);
-      bound.exact.push_back(std::isfinite(a * factor) ? exact
-                                                      : std::numeric_limits<double>::quiet_NaN());
-      bound.allowed.push_back(overflows ? std::numeric_limits<double>::infinity()
-                                        : stray * (1 + 0x1p-40) + half_step(out, reach));
+          12 * kU * std::fabs(exact) + 0x1p-125 * std::fabs(a * b * p) + 0x1p-147 * lost;
+      // Products of two in any order, as they may be rounded.
+      const double most = std::max(
+          {sizes[0] * sizes[1], sizes[0] * sizes[2], sizes[1] * sizes[2], std::fabs(exact)});
+      const bool overflows = most * (1 + 12 * kU) + stray > kMost;
+      bound.exact.push_back(std::isfinite(a * b * p) ? exact : kNaN);
+      bound.stray.push_back(overflows ? kInfinity : stray * (1 + 0x1p-40));
+      bound.doubt.push_back(std::fabs(exact) * 0x1p-50 + 0x1p-700);
     }
   }
   return bound;
@@ -64,9 +71,13 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
     const Index from = turned ? i % shape[1] * shape[0] + i / shape[1] : i;
     const double value = value_of(read, x->second, from);
     const double nearest = std::fabs(judge.at(i).expected.value - value);
-    bound.exact.push_back(value);
-    bound.allowed.push_back(nearest + 4 * kU * std::fabs(value));
+    bound.exact.push_back(std::isfinite(nearest) ? value : kNaN);
+    bound.stray.push_back(up(nearest + 4 * kU * std::fabs(value)));
+    bound.doubt.push_back(0);
   }
+  bound.terms = [values = bound.exact](Index i, ExactTerms& sum) {
+    sum.add(values[static_cast<std::size_t>(i)]);
+  };
   return bound;
 }
 

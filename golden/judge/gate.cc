@@ -16,7 +16,19 @@ bool parse(std::string_view text, Number& value) {
   return error == std::errc{} && end == text.data() + text.size();
 }
 
+constexpr GateRow kGates[] = {
+    {"bits", "every element has the bits that are expected"},
+    {"ulp=N", "every element is within N steps of its format"},
+    {"sqnr=DB", "every group of rows reaches DB dB"},
+    {"bound",
+     "every element is a nearest value to a number that the operation's rounding allows: any order "
+     "of f32 additions, or with --sum NAME that sum; --strict refuses what differs where nothing "
+     "is promised"},
+};
+
 }  // namespace
+
+std::span<const GateRow> gates() { return kGates; }
 
 Gate parse_gate(std::string_view text) {
   const std::size_t equals = text.find('=');

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,13 @@ struct Gate {
   std::uint64_t ulp = 0;
   double sqnr = 0;
 };
+
+/// One gate and what it says.
+struct GateRow {
+  std::string_view name;
+  std::string_view meaning;
+};
+std::span<const GateRow> gates();
 
 /// "bits", "ulp=2", "sqnr=40", "bound".  Throws Error(argument).
 Gate parse_gate(std::string_view text);

@@ -19,7 +19,7 @@ bool Judge::is_owed(Index row, Index i) const {
 Judge::Finding Judge::at(Index i) const {
   const std::uint64_t want = bits_at(*owed_.expected, i);
   const std::uint64_t have = bits_at(actual_, i);
-  Finding found{read_(want), read_(have), 0, false, false};
+  Finding found{read_(want), read_(have), 0, false, false, false};
   found.differs = owed_.expectation.kind == Expectation::Kind::interval ? !within(i, found.actual)
                                                                         : !same(want, have, found);
   if (owed_.pair != nullptr) {
@@ -34,6 +34,8 @@ Judge::Finding Judge::at(Index i) const {
   // Equal codes under other scales are other values.
   const bool suspect = found.differs || (owed_.pair != nullptr && by_value());
   found.violates = suspect && refused(i, found);
+  found.not_bounded = options_.gate.kind == Gate::Kind::bound && owed_.bound != nullptr &&
+                      !owed_.bound->promises(i);
   return found;
 }
 
@@ -73,12 +75,10 @@ bool Judge::refused(Index i, const Finding& found) const {
     case Gate::Kind::ulp: return nan_differs || scale_ || found.distance > options_.gate.ulp;
     case Gate::Kind::sqnr:
       return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
-    case Gate::Kind::bound: {
-      if (owed_.bound == nullptr || nan_differs) return true;
-      const auto at = static_cast<std::size_t>(i);
-      const double error = std::fabs(found.actual.value - owed_.bound->exact[at]);
-      return !(error <= owed_.bound->allowed[at]);
-    }
+    case Gate::Kind::bound:
+      return owed_.bound == nullptr || nan_differs ||
+             (options_.strict && !owed_.bound->promises(i)) ||
+             !owed_.bound->admits(i, owed_.format, found.actual.value);
   }
   return true;
 }

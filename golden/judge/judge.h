@@ -23,6 +23,7 @@ class Judge {
     std::uint64_t distance = 0;  ///< steps of the format; 0 for NaN, and for scales (e8m0)
     bool differs = false;        ///< its bits are not what is expected
     bool violates = false;       ///< refused by the gate
+    bool not_bounded = false;    ///< gate bound, and nothing is promised of it
   };
 
   bool is_owed(Index row, Index i) const;

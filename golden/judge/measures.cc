@@ -18,6 +18,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   ++counts_.elements;
   counts_.differing += found.differs;
   counts_.violating += found.violates;
+  counts_.not_bounded += found.not_bounded;
   if (expected.nan || actual.nan) {
     ++(expected.nan && actual.nan ? counts_.nan_both : counts_.nan_one_sided);
     return;
@@ -47,6 +48,7 @@ void MeasureSums::add(const MeasureSums& other) {
   counts_.not_owed += other.counts_.not_owed;
   counts_.differing += other.counts_.differing;
   counts_.violating += other.counts_.violating;
+  counts_.not_bounded += other.counts_.not_bounded;
   counts_.nan_both += other.counts_.nan_both;
   counts_.nan_one_sided += other.counts_.nan_one_sided;
   counts_.inf_one_sided += other.counts_.inf_one_sided;

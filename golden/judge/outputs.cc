@@ -6,6 +6,7 @@
 
 #include "formats/error.h"
 #include "golden/judge/bound.h"
+#include "golden/judge/declared_type.h"
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/quantized_pair.h"
@@ -22,7 +23,7 @@ std::string joined(const std::string& a, const std::string& b) {
 
 bool comparable(const OutputInQuestion& output) {
   return output.actual != nullptr && output.actual->shape() == output.owed.expected->shape() &&
-         size_of(output.actual->dtype()) == size_of(output.owed.expected->dtype());
+         other_type(output.owed, *output.actual).empty();
 }
 
 TensorVerdict missing(const OutputInQuestion& output) {
@@ -70,7 +71,7 @@ void dequantise(Pair& pair, const ScaleHints& hints) {
   if (!is_minifloat8(pair.codes.owed.format)) {
     pair.obstacle = "no file names the format of the codes";
   } else if (!comparable(pair.codes) || !comparable(pair.scales)) {
-    pair.obstacle = "a part of it is missing or has another shape";
+    pair.obstacle = "a part of it is missing or has another shape or type";
   } else if (type == Dtype::e8m0 || type == Dtype::f32) {
     auto map = ScaleMap::of(pair.codes.owed.expected->shape(), scales.shape(), type, hints);
     if (map) {
@@ -95,13 +96,24 @@ std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
   return pairs;
 }
 
+/// What the call says its codes are, where the file of what is expected holds bytes and ACTUAL says
+/// what its own are.
+void name_codes(const CallInQuestion& call, OutputInQuestion& output) {
+  const bool told = output.actual != nullptr && is_minifloat8(output.actual->dtype());
+  if (call.op.empty() || !told || output.owed.format != Dtype::u8) return;
+  for (const ParameterSpec& spec : catalogue_entry(call.op).parameters) {
+    if (spec.key != "format" || scales_name(output.name).empty()) continue;
+    output.owed.format =
+        call.parameters.format("format", spec.values.substr(0, spec.values.find('|')));
+  }
+}
+
 /// The bound of one output, or nothing where it is held to bits.
 std::optional<ErrorBound> bound_of(const CallInQuestion& call, const OutputInQuestion& output,
                                    const Owed& owed, std::string_view sum) {
   const bool codes = call.op == "quantize" && output.name == "codes";
-  auto bound =
-      codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
-            : certified_bound(call.op, output.name, call.inputs, call.parameters, owed.format, sum);
+  auto bound = codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
+                     : certified_bound(call.op, output.name, call.inputs, call.parameters, sum);
   const auto elements = static_cast<std::size_t>(owed.expected->elements());
   if (bound && bound->exact.size() != elements) bound.reset();
   return bound;
@@ -172,6 +184,7 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
                                          std::vector<OutputInQuestion> outputs,
                                          const CompareOptions& options) {
   const ScaleHints hints = scale_hints(call.op, call.inputs, call.parameters);
+  for (OutputInQuestion& output : outputs) name_codes(call, output);
   std::vector<Pair> pairs = find_pairs(outputs);
   for (Pair& pair : pairs) {
     pair.scales.owed.format = scale_format(*pair.scales.owed.expected);

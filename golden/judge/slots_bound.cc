@@ -4,16 +4,19 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "formats/error.h"
 #include "golden/judge/elements.h"
-#include "golden/judge/rounding_step.h"
+#include "golden/judge/rounding_cell.h"
 #include "golden/judge/sum_error.h"
 
 namespace mxo {
 namespace {
+
+constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 
 std::string of_rank(Index rank, std::string_view part) {
   return "rank" + std::to_string(rank) + "." + std::string(part);
@@ -43,41 +46,49 @@ class Slots {
     for (Index q = 0; q < ranks_; ++q) receive(q);
   }
 
-  ErrorBound bound(Index rank, Dtype out) const {
+  /// Gives every product of element i of the output of `rank` to `sum`.
+  template <typename Sum>
+  void for_each_product(Index rank, Index i, Sum sum) const {
     const Tensor& chosen = tensor(rank, "experts");
     const auto weights = inputs_.find(of_rank(rank, "weights"));
-    const bool weighed = weights != inputs_.end();
-    need(!weighed ||
+    const Index columns = tensor(0, rows_).extent(1);
+    const Index k = chosen.extent(1);
+    for (Index at = i / columns * k; at < (i / columns + 1) * k; ++at) {
+      const Tensor& rows = tensor(chosen.as<std::int32_t>()[at] / local_, rows_);
+      const Index from =
+          place_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(at)] * columns +
+          i % columns;
+      const bool weighed = weights != inputs_.end();
+      const double w = weighed ? static_cast<double>(weights->second.as<float>()[at]) : 1.0;
+      const float x =
+          rows.dtype() == Dtype::f16 ? decode(rows.as<F16>()[from]) : decode(rows.as<BF16>()[from]);
+      sum(w * static_cast<double>(x));  // 16 bits by f32: exact
+    }
+  }
+
+  ErrorBound bound(Index rank) const {
+    const Tensor& chosen = tensor(rank, "experts");
+    const auto weights = inputs_.find(of_rank(rank, "weights"));
+    need(weights == inputs_.end() ||
              (weights->second.shape() == chosen.shape() && weights->second.dtype() == Dtype::f32),
          of_rank(rank, "weights"), "f32 of the shape of the experts");
     const Index k = chosen.extent(1);
-    const Index columns = tensor(0, rows_).extent(1);
     const SumError error = SumError::any_order(k);
     ErrorBound bound;
-    for (Index t = 0; t < chosen.extent(0); ++t) {
-      for (Index d = 0; d < columns; ++d) {
-        double total = 0;
-        double magnitude = 0;
-        for (Index s = 0; s < k; ++s) {
-          const Index at = t * k + s;
-          const Tensor& rows = tensor(chosen.as<std::int32_t>()[at] / local_, rows_);
-          const Index from = place_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(at)];
-          const double w = weighed ? static_cast<double>(weights->second.as<float>()[at]) : 1.0;
-          // 16 bits by f32: exact.
-          const float x = rows.dtype() == Dtype::f16 ? decode(rows.as<F16>()[from * columns + d])
-                                                     : decode(rows.as<BF16>()[from * columns + d]);
-          const double product = w * static_cast<double>(x);
-          total += product;
-          magnitude += std::fabs(product);
-        }
-        const double stray = up(error(magnitude, 0) + up(magnitude * gamma_of(k, 0x1p-52)));
-        const double result = up(std::fabs(total) + stray);
-        const bool overflows = up(magnitude + stray) > largest(Dtype::f32) || result > largest(out);
-        const bool finite = std::isfinite(magnitude);
-        bound.exact.push_back(finite ? total : std::numeric_limits<double>::quiet_NaN());
-        bound.allowed.push_back(overflows ? std::numeric_limits<double>::infinity()
-                                          : up(stray + half_step(out, result)));
-      }
+    for (Index i = 0; i < chosen.extent(0) * tensor(0, rows_).extent(1); ++i) {
+      double total = 0;
+      double magnitude = 0;
+      for_each_product(rank, i, [&](double product) {
+        total += product;
+        magnitude += std::fabs(product);
+      });
+      const double doubt = up(magnitude * gamma_of(k, 0x1p-52));
+      const double stray = error(up(magnitude + doubt), 0);
+      const bool overflows = up(up(magnitude + doubt) + stray) > kMost;
+      bound.exact.push_back(std::isfinite(magnitude) ? total
+                                                     : std::numeric_limits<double>::quiet_NaN());
+      bound.stray.push_back(overflows ? std::numeric_limits<double>::infinity() : stray);
+      bound.doubt.push_back(doubt);
     }
     return bound;
   }
@@ -141,10 +152,15 @@ bool sums_slots(std::string_view op, std::string_view output) {
 }
 
 ErrorBound slots_bound(std::string_view op, std::string_view output, const NamedTensors& inputs,
-                       const Parameters& set, Dtype out) {
-  const Slots slots(op, inputs, set);
-  for (Index rank = 0; rank < slots.ranks(); ++rank) {
-    if (output.starts_with(of_rank(rank, ""))) return slots.bound(rank, out);
+                       const Parameters& set) {
+  const auto slots = std::make_shared<const Slots>(op, inputs, set);
+  for (Index rank = 0; rank < slots->ranks(); ++rank) {
+    if (!output.starts_with(of_rank(rank, ""))) continue;
+    ErrorBound bound = slots->bound(rank);
+    bound.terms = [slots, rank](Index i, ExactTerms& sum) {
+      slots->for_each_product(rank, i, [&sum](double product) { sum.add(product); });
+    };
+    return bound;
   }
   throw Error(Fault::argument, std::string(op) + ": " + std::string(output) + ": no such rank");
 }

@@ -14,11 +14,12 @@ bool sums_slots(std::string_view op, std::string_view output);
 /// out[t, d] = sum over the k slots of w[t, s] * row(t, s)[d], any order of f32 additions, the
 /// products rounded or not:
 ///
-///   |out - exact| <= gamma_k * sum_s |w row| + k * 2^-149 + half a step of the output
+///   stray = gamma_k * sum_s |w row| + k * 2^-149
 ///
-/// Rows are found by the routing alone, as ops/expert_plan.h lays them out.  Throws Error(shape)
+/// Rows are found by the routing alone, as ops/expert_plan.h lays them out.  The bound refers to
+/// `inputs`.  Throws Error(shape)
 /// where operands contradict it.
 ErrorBound slots_bound(std::string_view op, std::string_view output, const NamedTensors& inputs,
-                       const Parameters& set, Dtype out);
+                       const Parameters& set);
 
 }  // namespace mxo

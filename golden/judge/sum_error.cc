@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "golden/judge/rounding_step.h"
+#include "golden/judge/rounding_cell.h"
 
 namespace mxo {
 namespace {

@@ -33,8 +33,9 @@ int exit_code(Outcome gravest);
 struct Measures {
   Index elements = 0;  ///< owed
   Index not_owed = 0;
-  Index differing = 0;  ///< owed, and not what is expected; NaN counts as one value
-  Index violating = 0;  ///< owed, and refused by the gate
+  Index differing = 0;    ///< owed, and not what is expected; NaN counts as one value
+  Index violating = 0;    ///< owed, and refused by the gate
+  Index not_bounded = 0;  ///< owed, and nothing is promised of it under gate bound
   Index nan_both = 0;
   Index nan_one_sided = 0;
   Index inf_one_sided = 0;    ///< an infinity against another value
@@ -94,6 +95,7 @@ struct CaseVerdict {
   std::string reason;
   std::vector<TensorVerdict> outputs;
   std::string explanation = {};  ///< why it fails, where somebody asked
+  std::string note = {};         ///< what must be said beside the verdict
 };
 
 /// Everything one `compare` or `verify` has to say.

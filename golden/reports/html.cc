@@ -84,6 +84,8 @@ std::string table_row(const CaseVerdict& verdict, const std::string& anchor) {
             cell(std::to_string(m.max_ulp)) + cell(decibel_text(m.sqnr));
     if (reason.empty()) reason = worst->reason;
   }
+  const std::string beside = remarks_of(verdict);
+  if (!beside.empty()) reason += (reason.empty() ? "" : "; ") + beside;
   return text + "<td>" + escaped(reason) + "</td></tr>\n";
 }
 
@@ -147,6 +149,8 @@ std::string details(const CaseVerdict& verdict, const std::string& anchor) {
                      std::string(name_of(verdict.outcome)) + "</span> " + escaped(verdict.op) +
                      " <a class=\"soft\" href=\"#top\">to the table</a></p>\n";
   if (!verdict.reason.empty()) text += "<p>" + escaped(verdict.reason) + "</p>\n";
+  const std::string beside = remarks_of(verdict);
+  if (!beside.empty()) text += "<p>" + escaped(beside) + "</p>\n";
   if (!verdict.explanation.empty()) {
     text += "<p class=\"why\">" + escaped(verdict.explanation) + "</p>\n";
   }

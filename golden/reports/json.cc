@@ -26,6 +26,7 @@ Json measures(const Measures& m) {
           {"not_owed", m.not_owed},
           {"differing", m.differing},
           {"violating", m.violating},
+          {"not_bounded", m.not_bounded},
           {"nan_both", m.nan_both},
           {"nan_one_sided", m.nan_one_sided},
           {"inf_one_sided", m.inf_one_sided},
@@ -99,12 +100,10 @@ std::string json_report(const Report& report) {
   }
   json["cases"] = Json::array();
   for (const CaseVerdict& verdict : report.cases) {
-    Json item{{"id", verdict.id},
-              {"op", verdict.op},
-              {"verdict", name_of(verdict.outcome)},
-              {"reason", verdict.reason},
-              {"explanation", verdict.explanation},
-              {"outputs", Json::array()}};
+    Json item{
+        {"id", verdict.id},         {"op", verdict.op},     {"verdict", name_of(verdict.outcome)},
+        {"reason", verdict.reason}, {"note", verdict.note}, {"explanation", verdict.explanation},
+        {"outputs", Json::array()}};
     for (const TensorVerdict& tensor : verdict.outputs) {
       item["outputs"].push_back(tensor_json(tensor));
     }
@@ -131,12 +130,13 @@ std::string junit_report(const Report& report) {
                           : verdict.outcome == Outcome::invalid ? "error"
                           : verdict.outcome == Outcome::not_run ? "skipped"
                                                                 : nullptr;
-    if (element == nullptr) {
-      text += "/>\n";
-    } else {
-      text += std::string("><") + element + " message=\"" + escaped(reasons(verdict)) +
-              "\"/></testcase>\n";
+    std::string inside;
+    if (element != nullptr) {
+      inside = std::string("<") + element + " message=\"" + escaped(reasons(verdict)) + "\"/>";
     }
+    const std::string said = remarks_of(verdict);
+    if (!said.empty()) inside += "<system-out>" + escaped(said) + "</system-out>";
+    text += inside.empty() ? "/>\n" : ">" + inside + "</testcase>\n";
   }
   return text + "</testsuite>\n</testsuites>\n";
 }

@@ -67,6 +67,7 @@ std::string figures(const TensorVerdict& tensor) {
     if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
     if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not compared";
   }
+  text += not_bounded_text("; ", m);
   return tensor.note.empty() ? text : text + "; " + tensor.note;
 }
 
@@ -82,6 +83,7 @@ std::string case_lines(const CaseVerdict& verdict, Colour colour) {
   if (!verdict.outputs.empty() && !verdict.reason.empty()) {
     text += line(verdict.outcome, colour, verdict.id, verdict.reason);
   }
+  if (!verdict.note.empty()) text += line(verdict.outcome, colour, verdict.id, verdict.note);
   return text;
 }
 
@@ -90,8 +92,8 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
   struct Count {
     std::string op;
     Index cases = 0;
-    Index elements = 0;
-    Index differing = 0;
+    Measures sum = {};
+    Index noted = 0;
   };
   std::vector<Count> counts;
   Index seen = 0;
@@ -101,19 +103,26 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
                            [&](const Count& count) { return count.op == verdict.op; });
     if (at == counts.end()) at = counts.insert(at, Count{verdict.op});
     ++at->cases;
+    at->noted += !verdict.note.empty();
     for (const TensorVerdict& tensor : verdict.outputs) {
-      at->elements += tensor.all.elements;
-      at->differing += tensor.all.differing;
+      at->sum.elements += tensor.all.elements;
+      at->sum.differing += tensor.all.differing;
+      at->sum.not_bounded += tensor.all.not_bounded;
     }
   }
   std::string text;
   for (const Count& count : counts) {
-    text +=
-        line(outcome, colour, count.op,
-             std::string(from > 0 ? "and " : "") + std::to_string(count.cases) +
-                 (count.cases == 1 ? " case, " : " cases, ") + std::to_string(count.elements) +
-                 " elements" +
-                 (count.differing > 0 ? ", " + std::to_string(count.differing) + " differ" : ""));
+    text += line(
+        outcome, colour, count.op,
+        std::string(from > 0 ? "and " : "") + std::to_string(count.cases) +
+            (count.cases == 1 ? " case, " : " cases, ") + std::to_string(count.sum.elements) +
+            " elements" +
+            (count.sum.differing > 0 ? ", " + std::to_string(count.sum.differing) + " differ"
+                                     : "") +
+            not_bounded_text(", ", count.sum) +
+            (count.noted > 0
+                 ? ", of " + std::to_string(count.noted) + " ACTUAL holds more than is compared"
+                 : ""));
   }
   return text;
 }

@@ -77,6 +77,20 @@ std::string decibel_text(double value) {
   return text;
 }
 
+std::string not_bounded_text(const std::string& before, const Measures& m) {
+  if (m.not_bounded == 0) return {};
+  return before + "not bounded: " + std::to_string(m.not_bounded) +
+         (m.not_bounded == 1 ? " element" : " elements");
+}
+
+std::string remarks_of(const CaseVerdict& verdict) {
+  std::string text = verdict.note;
+  for (const TensorVerdict& tensor : verdict.outputs) {
+    text += not_bounded_text((text.empty() ? "" : "; ") + tensor.name + ": ", tensor.all);
+  }
+  return text;
+}
+
 std::string position_text(const std::vector<Index>& at) {
   std::string text = "[";
   for (std::size_t i = 0; i < at.size(); ++i) {

@@ -19,6 +19,10 @@ std::string escaped(std::string_view text);
 std::string number_text(double value);
 /// "31.20 dB", "+inf", "-inf".
 std::string decibel_text(double value);
+/// "not bounded: 3 elements" after `before`; empty where gate bound promises something of all.
+std::string not_bounded_text(const std::string& before, const Measures& m);
+/// What must be said beside a verdict, PASS too: its note, and what is not bounded.
+std::string remarks_of(const CaseVerdict& verdict);
 /// "[3, 17]".
 std::string position_text(const std::vector<Index>& at);
 /// The bits in hexadecimal and the value: "7E (448)".

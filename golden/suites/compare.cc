@@ -1,12 +1,15 @@
 // EXPECTED against ACTUAL: two files, or a suite and a directory of outputs.
 #include "golden/suites/compare.h"
 
+#include <set>
+
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
 #include "golden/judge/outputs.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
 #include "golden/suites/other_results.h"
+#include "golden/suites/other_tensors.h"
 #include "golden/suites/poison_pairs.h"
 
 namespace mxo {
@@ -30,13 +33,21 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       verdict.reason = actual.string() + ": no such file";
       return verdict;
     }
-    const TensorFile outputs = read_safetensors(actual);
+    const TensorFile outputs = as_declared(read_safetensors(actual));
     std::vector<OutputInQuestion> questions;
+    std::set<std::string> expected;
+    std::set<std::string> operands;
     for (const ManifestOperand& operand : item.operands) {
-      if (operand.role != Role::expected) continue;
+      if (operand.role != Role::expected) {
+        if (operand.name != "group_ends") operands.insert(operand.stored_name());
+        continue;
+      }
+      expected.insert(operand.name);
       questions.push_back(
           {operand.name, stored.owed(item, operand), tensor_or_null(outputs, operand.name)});
     }
+    see_other_tensors(stored.file, outputs, expected, operands, verdict);
+    if (verdict.outcome == Outcome::invalid) return verdict;
     const Parameters parameters(item.parameters);
     auto verdicts =
         judge_outputs({item.op, stored.inputs, parameters}, std::move(questions), options);
@@ -65,10 +76,12 @@ Report compare_suite(const fs::path& expected, const fs::path& actual,
                                  expected.string() + " is a suite");
   }
   const Manifest manifest = only.of(read_manifest(expected));
-  const bool another_suite = fs::is_regular_file(actual / kManifestName, error);
-  const auto actual_of = [&](const std::string& id) {
-    return another_suite ? case_file(actual, id) : actual / (id + ".safetensors");
-  };
+  if (fs::is_regular_file(actual / kManifestName, error)) {
+    throw Error(Fault::file, actual.string() +
+                                 ": is a suite, which holds what is expected and not what a kernel "
+                                 "gave; needs a directory of <case id>.safetensors");
+  }
+  const auto actual_of = [&](const std::string& id) { return actual / (id + ".safetensors"); };
   const OtherResults others(manifest);
   Report report;
   for (const ManifestCase& item : manifest.cases) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "golden/files/manifest.h"
@@ -28,8 +29,10 @@ struct GenerateOptions {
 /// backend, with any number of threads.
 ///
 /// Everything is written to a temporary name beside `directory`, the manifest last, and renamed
-/// at the end.  Throws Error(argument) for an unknown suite or level, Error(file).
+/// at the end, after `before_publishing`, which may throw: nothing is left then.
+/// Throws Error(argument) for an unknown suite or level, Error(file).
 Manifest generate(const std::filesystem::path& directory, const GenerateOptions& options,
-                  Backend& backend, World& world, const Progress& progress = {});
+                  Backend& backend, World& world, const Progress& progress = {},
+                  const std::function<void(const Manifest&)>& before_publishing = {});
 
 }  // namespace mxo

@@ -6,6 +6,7 @@
 
 #include "formats/error.h"
 #include "golden/files/output_file.h"
+#include "golden/files/partial_directory.h"
 #include "golden/files/safetensors.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
@@ -80,10 +81,10 @@ class Reducer {
     if (given) {
       actual = *given;
     } else if (!run(whole_, actual)) {
-      throw Error(Fault::argument, "the command gave no outputs of the whole case");
+      throw Error(Fault::file, "the command gave no outputs of the whole case");
     }
     const auto failure = failure_of(whole_, actual, options_.gate);
-    if (!failure) throw Error(Fault::argument, "every output passes, nothing to reduce");
+    if (!failure) throw Error(Fault::file, "every output passes, nothing to reduce");
     best_ = {whole_, std::move(actual)};
     failure_ = *failure;
     KeptUnits one = one_element();
@@ -269,13 +270,12 @@ Reduction reduce_case(Backend& reference, const WholeCase& whole,
   return Reducer(reference, whole, kernel, options).reduce(actual);
 }
 
-void write_reduction(const fs::path& directory, const Reduction& reduction) {
-  std::error_code error;
-  if (fs::exists(directory, error) && !fs::is_empty(directory, error)) {
-    throw Error(Fault::file, directory.string() + ": exists and is not an empty directory");
-  }
-  fs::create_directories(directory / kCasesFolder, error);
-  fs::create_directories(directory / "actual", error);
+void write_reduction(const fs::path& final_name, const Reduction& reduction,
+                     const std::function<void()>& before_publishing) {
+  PartialDirectory partial(final_name);
+  const fs::path& directory = partial.path();
+  fs::create_directory(directory / kCasesFolder);
+  fs::create_directory(directory / "actual");
   const SuiteCase& item = reduction.small.item;
   Manifest manifest{
       .suite = "reduced", .level = 0, .seed = 0, .generator = std::string(kGenerator), .cases = {}};
@@ -286,6 +286,8 @@ void write_reduction(const fs::path& directory, const Reduction& reduction) {
   manifest.cases.push_back(write_case(case_file(directory, item.id), item, reduction.small.inputs,
                                       reduction.small.expected, Spelling::portable));
   write_text_file(directory / kManifestName, to_json(manifest));
+  if (before_publishing) before_publishing();
+  partial.publish();
 }
 
 }  // namespace mxo

@@ -44,13 +44,15 @@ struct Reduction {
 /// could be less, each axis is halved as long as one half still fails.  Expectations are derived
 /// again from `reference` for every slice.
 ///
-/// Throws Error(argument) where nothing fails, Error(unsupported) for an operator on ranks.
+/// Throws Error(file) where nothing fails, Error(unsupported) for an operator on ranks.
 Reduction reduce_case(Backend& reference, const WholeCase& whole,
                       const std::optional<NamedTensors>& actual, const Kernel& kernel,
                       const ReduceOptions& options);
 
 /// Writes DIR/manifest.json, DIR/cases/<id>.safetensors and DIR/actual/<id>.safetensors: a suite of
-/// one case and the outputs that fail it.  Throws Error(file), also where DIR is not new or empty.
-void write_reduction(const std::filesystem::path& directory, const Reduction& reduction);
+/// one case and the outputs that fail it; all of them or, where `before_publishing` throws,
+/// nothing. Throws Error(file), also where DIR is not new or empty.
+void write_reduction(const std::filesystem::path& directory, const Reduction& reduction,
+                     const std::function<void()>& before_publishing = {});
 
 }  // namespace mxo

@@ -67,7 +67,7 @@ class RankCall {
 
   NamedTensors dispatched_backward() {
     const Operand dy = stage_.floats("dy");
-    BackendTensor dx(backend_, narrow_as(dy), {plan_.tokens, dy.extent[1]});
+    BackendTensor dx(backend_, type_of_sums(dy), {plan_.tokens, dy.extent[1]});
     InputWeights input{{}, input_weights(), {}};
     BackendTensor dweights;
     if (stage_.has("x")) {
@@ -84,7 +84,7 @@ class RankCall {
 
   NamedTensors combined() {
     const Operand y = stage_.floats("y");
-    BackendTensor result(backend_, narrow_as(y), {plan_.tokens, y.extent[1]});
+    BackendTensor result(backend_, type_of_sums(y), {plan_.tokens, y.extent[1]});
     combine(backend_, communicator_, plan_, y, weights(), result.result(), steps_);
     NamedTensors out;
     out.emplace("out", on_host(backend_, result.operand()));
@@ -94,7 +94,7 @@ class RankCall {
   NamedTensors combined_backward() {
     const Operand y = stage_.floats("y");
     const Operand dout = stage_.floats("dout");
-    BackendTensor forward(backend_, narrow_as(y), {plan_.tokens, y.extent[1]});
+    BackendTensor forward(backend_, type_of_sums(y), {plan_.tokens, y.extent[1]});
     const Operand given = weights();
     const BackendTensor returned =
         combine(backend_, communicator_, plan_, y, given, forward.result());
@@ -110,9 +110,10 @@ class RankCall {
   }
 
  private:
-  /// What rows of f16 or bf16 are added up to.
-  static Dtype narrow_as(const Operand& rows) {
-    return rows.dtype == Dtype::f16 ? Dtype::f16 : Dtype::bf16;
+  /// The type of what rows are added up to: theirs.
+  static Dtype type_of_sums(const Operand& rows) {
+    const bool known = rows.dtype == Dtype::f16 || rows.dtype == Dtype::f32;
+    return known ? rows.dtype : Dtype::bf16;
   }
   Operand weights() { return stage_.has("weights") ? stage_.floats("weights") : Operand{}; }
   /// Weights that multiply before the experts; those in bf16 as the floats they are.
@@ -170,7 +171,7 @@ NamedTensors call_combine_backward(Backend& b, World& w, const NamedViews& in,
   return on_ranks<&RankCall::combined_backward>("combine_backward", b, w, in, set);
 }
 
-constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]", "i32"};
+constexpr OperandSpec kExperts = {"rank<p>.experts", "[T_p, k]; -1 names none", "i32"};
 constexpr OperandSpec kWeights = {"rank<p>.weights", "[T_p, k]", "f32", true};
 constexpr OperandSpec kInputWeights = {"rank<p>.weights", "[T_p, k], multiply x before it travels",
                                        "f32 or bf16", true};
@@ -188,17 +189,17 @@ constexpr OperandSpec kDispatchOut[] = {
     {"rank<p>.indices", "[rows]", "i32", true},
     {"rank<p>.group_ends", "[E/P]", "i32", true}};
 constexpr OperandSpec kDispatchBackwardIn[] = {
-    {"rank<p>.dy", "[rows, D]", "bf16 or f16"},
+    {"rank<p>.dy", "[rows, D]", "bf16, f16 or f32"},
     kExperts,
     kInputWeights,
     {"rank<p>.x", "[T_p, D], with weights: for dweights", "bf16, f16 or f32", true}};
 constexpr OperandSpec kDispatchBackwardOut[] = {
-    {"rank<p>.dx", "[T_p, D]", "bf16; f16 as dy"},
+    {"rank<p>.dx", "[T_p, D]", "bf16, f16 or f32, as dy"},
     {"rank<p>.dweights", "[T_p, k], with x", "f32", true}};
 constexpr OperandSpec kCombineIn[] = {
-    {"rank<p>.y", "[rows, D]", "bf16 or f16"}, kExperts, kWeights};
-constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16; f16 as y"}};
-constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16 or f16"},
+    {"rank<p>.y", "[rows, D]", "bf16, f16 or f32"}, kExperts, kWeights};
+constexpr OperandSpec kCombineOut[] = {{"rank<p>.out", "[T_p, D]", "bf16, f16 or f32, as y"}};
+constexpr OperandSpec kCombineBackwardIn[] = {{"rank<p>.y", "[rows, D]", "bf16, f16 or f32"},
                                               {"rank<p>.dout", "[T_p, D]", "bf16, f16 or f32"},
                                               kExperts,
                                               kWeights};

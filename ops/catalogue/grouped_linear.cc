@@ -75,7 +75,12 @@ NamedTensors call_linear(Backend& backend, const NamedViews& inputs, const Param
   if (stage.has("dy")) {
     back.dy = stage.floats("dy");
     if (wanted("dx")) back.dx = stage.output("dx", out, {tokens, op.w.extent[2]});
-    if (wanted("dw")) back.dw = stage.output("dw", out, stage.given("w").shape());
+    const bool adds = stage.has("main_grad");
+    if (adds) back.main_grad = stage.floats("main_grad");
+    back.product = set.text("product", "f32") == "bf16" ? Dtype::bf16 : Dtype::f32;
+    if (wanted("dw")) {
+      back.dw = stage.output("dw", adds ? Dtype::f32 : out, stage.given("w").shape());
+    }
     if (op.bias.given() && wanted("dbias")) {
       back.dbias = stage.output("dbias", out, stage.given("bias").shape());
     }
@@ -93,11 +98,12 @@ constexpr OperandSpec kIn[] = {
     {"group_ends", "[E]", "i32"},
     {"bias", "[N] or [E, N]", "bf16 or f32", true},
     {"dy", "[T, N], for the backward pass", "bf16 or f32", true},
+    {"main_grad", "[E, N, K], with dy: what the weight gradient is added to", "f32", true},
 };
 constexpr OperandSpec kOut[] = {
     {"y", "[T, N]", "bf16 or f32"},
     {"dx", "[T, K], with dy", "bf16 or f32"},
-    {"dw", "[E, N, K], with dy", "bf16 or f32"},
+    {"dw", "[E, N, K], with dy", "bf16 or f32; f32 with main_grad"},
     {"dbias", "shape of bias, with dy", "bf16 or f32"},
 };
 constexpr auto kSet = with_sum_parameters({
@@ -107,6 +113,7 @@ constexpr auto kSet = with_sum_parameters({
      "how the three products are scaled"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
     {"out", "bf16|f32", "type of the results"},
+    {"product", "f32|bf16", "what a weight gradient is rounded to before it joins main_grad"},
     {"pad", "false|true", "pad groups where tokens are contracted"},
     {"alignment", "", "of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise"},
     {"only", "", "outputs to compute, as dx,dw; all unless given"},

@@ -26,9 +26,9 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
   const std::string scales = names.name + ".scales";
   const bool coded = stage.has(codes) || stage.has(scales);
   if (stage.has(names.name) == coded) {
-    throw Error(Fault::argument, std::string(op) + ": " + names.name + ": found " +
-                                     (coded ? "it and codes or scales" : "nothing") + ", needs " +
-                                     names.name + ", or " + codes + " and " + scales);
+    throw Error(Fault::shape, std::string(op) + ": " + names.name + ": found " +
+                                  (coded ? "it and codes or scales" : "nothing") + ", needs " +
+                                  names.name + ", or " + codes + " and " + scales);
   }
   if (!coded) return unscaled(stage.floats(names.name));
   ScaledTensor t;
@@ -97,7 +97,10 @@ NamedTensors call_wgrad(Backend& backend, std::string_view name, const NamedView
   op.dy = side(name, stage, {"dy", "format_dy", "block_dy", 2}, set, ends);
   op.x = side(name, stage, {"x", "format_x", "block_x", 2}, set, ends);
   op.sum = sum_for(set, op.dy, op.x);
-  op.dw = stage.output("dw", set.format("out", "bf16"),
+  const bool adds = stage.has("main_grad");
+  if (adds) op.main_grad = stage.floats("main_grad");
+  op.product = set.text("product", "f32") == "bf16" ? Dtype::bf16 : Dtype::f32;
+  op.dw = stage.output("dw", set.format("out", adds ? "f32" : "bf16"),
                        {op.group_ends.extent[0], extent_of(check, "dy", op.dy.codes, 2, 1),
                         extent_of(check, "x", op.x.codes, 2, 1)});
   grouped_matmul_wgrad(stage.ready(), op);
@@ -132,6 +135,7 @@ constexpr OperandSpec kWgradIn[] = {
     {"x.codes", "[R, K]", kCodes, true},
     {"x.scales", "[sum of ceil(rows/r), ceil(K/c)]", kScales, true},
     {"group_ends", "[E]", "i32 or i64"},
+    {"main_grad", "[E, N, K], what the product is added to", "f32", true},
     {"y", "[E, N, K], the output to find sum.split for", "bf16 or f32", true}};
 constexpr OperandSpec kSplits{"splits", "[S], instead, with sum.split=auto", "i32", true};
 constexpr OperandSpec kY[] = {{"y", "[R, N]", "bf16 or f32"}, kSplits};
@@ -141,6 +145,8 @@ constexpr std::string_view kFormats = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
 constexpr std::string_view kBlock =
     "block of its scales (1x128, RxK, ..) where shapes leave it open";
 constexpr ParameterSpec kOut{"out", "bf16|f32", "type of the result"};
+constexpr std::string_view kProduct = "what a sum is rounded to before it joins main_grad";
+constexpr std::string_view kWgradOut = "type of the result; f32 with main_grad";
 constexpr auto kSet = with_sum_parameters({{"format_x", kFormats, "format of x.codes"},
                                            {"format_w", kFormats, "format of w.codes"},
                                            {"block_x", "", kBlock},
@@ -150,7 +156,8 @@ constexpr auto kWgradSet = with_sum_parameters({{"format_dy", kFormats, "format 
                                                 {"format_x", kFormats, "format of x.codes"},
                                                 {"block_dy", "", kBlock},
                                                 {"block_x", "", kBlock},
-                                                kOut});
+                                                {"product", "f32|bf16", kProduct},
+                                                {"out", "bf16|f32", kWgradOut}});
 
 constexpr CatalogueEntry kEntries[] = {
     {"grouped_matmul", "y = x w^T per group, of scaled or plain operands", kIn, kY, kSet,

@@ -73,6 +73,7 @@ MoeLayer layer_of(Staging& stage, const Parameters& set) {
   if (scores == "input_bf16") op.scores = MoeScores::input_bf16;
   if (scores == "first_product") op.scores = MoeScores::first_product;
   if (scores == "second_product") op.scores = MoeScores::second_product;
+  if (set.text("second_bias", "weighted") == "plain") op.second_bias = SecondBias::plain;
   op.recipe = linear_recipe_named(set.text("recipe", "mxfp8_rceil"));
   op.format = set.format("format", "e4m3");
   op.alignment = set.integer("alignment", 32);
@@ -216,9 +217,9 @@ NamedTensors call_moe_layer(Backend& backend, World& world, const NamedViews& in
   for (int p = 0; p < ranks; ++p) {
     const std::string dy = "rank" + std::to_string(p) + ".dy";
     if (inputs.contains(dy) != backward) {
-      throw Error(Fault::argument, "moe_layer: " + dy + ": " +
-                                       (backward ? "missing" : "found, but rank0.dy is missing") +
-                                       ", needs to be there for all ranks or none");
+      throw Error(Fault::shape, "moe_layer: " + dy + ": " +
+                                    (backward ? "missing" : "found, but rank0.dy is missing") +
+                                    ", needs to be there for all ranks or none");
     }
   }
   RankOutputs outputs;
@@ -268,12 +269,14 @@ constexpr auto kSet = with_sum_parameters({
      "where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product: its sums "
      "in "
      "f32, no gradients"},
+    {"second_bias", "weighted|plain",
+     "scores=swiglu: w2.bias is added times the row's weight (Megatron), or as it is"},
     {"recipe",
      "mxfp8_rceil|mxfp8_floor|mxfp8_rceil_wgrad_with_hp|mxfp8_floor_wgrad_with_hp|fp8_rowwise|"
      "fp8_blockwise|vllm|vllm_up|bf16",
      "how the experts' products are scaled; pipelines bf16 and flow have their own"},
     {"format", "e4m3|e4m3fnuz", "of codes"},
-    {"score", "softmax|sigmoid|softmax_of_chosen", "of the router"},
+    {"score", "softmax|sigmoid|softmax_of_chosen|sqrtsoftplus", "of the router"},
     {"groups", "1", "of experts"},
     {"limited_groups", "", "groups a token may choose from; all if not given"},
     {"group_score", "two_best|best", "of a group: the sum of its two best, or its best"},

@@ -107,8 +107,9 @@ constexpr OperandSpec kRouteOut[] = {{"experts", "[T, k]", "i32"},
                                      {"tokens_per_expert", "[E]", "i32"}};
 constexpr ParameterSpec kRouteSet[] = {
     {"top_k", "1", "experts of a token"},
-    {"score", "softmax|sigmoid|softmax_of_chosen",
-     "of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs"},
+    {"score", "softmax|sigmoid|softmax_of_chosen|sqrtsoftplus",
+     "of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs; "
+     "sqrtsoftplus, DeepSeek-V4"},
     {"groups", "1", "equal runs of experts"},
     {"limited_groups", "", "runs that stay; all unless given"},
     {"group_score", "two_best|best", "of a run: the sum of its two best, or its best"},

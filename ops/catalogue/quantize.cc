@@ -52,6 +52,7 @@ NamedTensors call_quantize(Backend& backend, const NamedViews& inputs, const Par
   op.rule = choice.rule;
   if (stage.has("given")) op.given = stage.floats("given");
   op.rule.element.rounding = rounding_of("quantize", set, choice.rule.element.rounding);
+  op.rule.element.overflow = overflow_of("quantize", set, choice.rule.element.overflow);
   quantize(stage.ready(), op);
   return stage.finish();
 }
@@ -133,6 +134,7 @@ constexpr ParameterSpec kQuantizeSet[] = {
     kEpsilonParameter,
     kScaleMaxParameter,
     kRoundingParameter,
+    kOverflowParameter,
     kTranspose,
     {"scale_layout", "row_major|blocked|mn_major_tma|cublas_1x128|packed_ue8m0|tiles_8x4",
      "blocked: 128x4 tiles, one matrix per expert; others as swizzle_scales"},

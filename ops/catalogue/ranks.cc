@@ -80,8 +80,8 @@ int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view ope
   int ranks = 0;
   while (inputs.contains(prefix_of(ranks) + std::string(operand))) ++ranks;
   if (ranks == 0) {
-    throw Error(Fault::argument, std::string(op) + ": rank0." + std::string(operand) +
-                                     ": missing, this operand is needed");
+    throw Error(Fault::shape, std::string(op) + ": rank0." + std::string(operand) +
+                                  ": missing, this operand is needed");
   }
   for (const auto& [name, given] : inputs.operands()) {
     const std::string_view rest = without_rank(name);
@@ -89,8 +89,8 @@ int ranks_of(std::string_view op, const NamedViews& inputs, std::string_view ope
     int rank = 0;
     const auto [end, error] = std::from_chars(name.data() + 4, name.data() + name.size(), rank);
     if (error != std::errc{} || rank >= ranks) {
-      throw Error(Fault::argument, std::string(op) + ": " + prefix_of(ranks) +
-                                       std::string(operand) + ": missing, but there is " + name);
+      throw Error(Fault::shape, std::string(op) + ": " + prefix_of(ranks) + std::string(operand) +
+                                    ": missing, but there is " + name);
     }
   }
   return ranks;

@@ -114,7 +114,7 @@ PowerOfTwo power_named(std::string_view op, std::string_view name, const ScaleRu
                    std::string(row.powers));
   }
   if (name == "none") return PowerOfTwo::none;
-  if (name == "down") return PowerOfTwo::down;
+  if (name == "down") return row.down;
   if (name == "up") return row.up;
   refuse(op, rule_of(row) + ": power_of_2: found " + std::string(name) + ", needs one of " +
                  std::string(row.powers));
@@ -234,6 +234,16 @@ Rounding rounding_of(std::string_view op, const Parameters& set, Rounding fallba
   throw Error(Fault::argument,
               with_nearest(std::string(op) + ": rounding: found " + std::string(name), name, names,
                            "needs one of"));
+}
+
+Overflow overflow_of(std::string_view op, const Parameters& set, Overflow fallback) {
+  if (!set.has("overflow")) return fallback;
+  const std::string_view name = set.text("overflow", "");
+  if (same_letters(name, "saturate")) return Overflow::saturate;
+  if (same_letters(name, "nonfinite")) return Overflow::nonfinite;
+  throw Error(Fault::argument,
+              with_nearest(std::string(op) + ": overflow: found " + std::string(name), name,
+                           {"saturate", "nonfinite"}, "needs one of"));
 }
 
 Index row_blocks_of(const Operand& ends, Index height, Index rows) {

@@ -38,6 +38,9 @@ ScaleMode scale_mode_of(const Parameters& set, ScaleMode fallback = ScaleMode::r
 /// The rounding of elements that a call names, or the rule's own.  Throws Error(argument).
 Rounding rounding_of(std::string_view op, const Parameters& set, Rounding fallback);
 
+/// The overflow that the call names, or `fallback`.
+Overflow overflow_of(std::string_view op, const Parameters& set, Overflow fallback);
+
 /// Rows of scales of blocks of `height` rows, from ends that the host can read.  Ends that are out
 /// of order count for nothing here: the operator's own check names them.
 Index row_blocks_of(const Operand& ends, Index height, Index rows);
@@ -63,6 +66,10 @@ inline constexpr ParameterSpec kPowerParameter{
 inline constexpr ParameterSpec kRoundingParameter{
     "rounding", "",
     "of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's"};
+inline constexpr ParameterSpec kOverflowParameter{
+    "overflow", "",
+    "of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to e4m3 "
+    "nonfinite until 2.11, which rules in torch follow, and saturate since"};
 inline constexpr ParameterSpec kEpsilonParameter{"epsilon", "",
                                                  "f32 scales: floor of amax; the rule's"};
 inline constexpr ParameterSpec kScaleMaxParameter{"scale_max", "",

@@ -49,10 +49,10 @@ bool wants_split_search(std::string_view op, const NamedViews& inputs, const Par
   const bool given = inputs.contains("y");
   const bool asked = set.text("sum.split", "") == "auto";
   if (given && !asked) {
-    throw Error(Fault::argument, std::string(op) + ": y: found, but only sum.split=auto reads it");
+    throw Error(Fault::shape, std::string(op) + ": y: found, but only sum.split=auto reads it");
   }
   if (asked && !given) {
-    throw Error(Fault::argument,
+    throw Error(Fault::shape,
                 std::string(op) + ": y: missing; sum.split=auto needs the output to explain");
   }
   return asked;

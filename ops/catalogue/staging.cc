@@ -52,7 +52,7 @@ Tensor packed(const Operand& view) {
 
 const PlacedOperand& Staging::given(std::string_view name) const {
   if (const PlacedOperand* operand = views_.find(name)) return *operand;
-  throw Error(Fault::argument, prefix(op_, name) + "missing, this operand is needed");
+  throw Error(Fault::shape, prefix(op_, name) + "missing, this operand is needed");
 }
 
 BackendTensor Staging::uploaded(const Operand& on_host) {

@@ -31,6 +31,7 @@ void quantize_into(Op& op, Staging& stage, const Parameters& set, std::string_vi
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
   op.to = scaled_outputs(name, stage, set, shape, choice);
   op.rule = choice.rule;
+  op.rule.element.overflow = overflow_of(name, set, choice.rule.element.overflow);
 }
 
 NamedTensors call_forward(Backend& backend, const NamedViews& inputs, const Parameters& set) {
@@ -85,6 +86,7 @@ constexpr ParameterSpec kSet[] = {
     kPowerParameter,
     kEpsilonParameter,
     kScaleMaxParameter,
+    kOverflowParameter,
     {"transpose", "false|true", "blocks of more than one row: axes exchanged"},
     kActivationParameter,
     kHalvesParameter,

@@ -137,10 +137,9 @@ def judge(
     return Comparison(judgement, gate, have.torch)
 
 
-def has_bound(op: str, output: str, inputs: Mapping[str, Any], actual: Any, **params: Any) -> bool:
+def has_bound(op: str, output: str, inputs: Mapping[str, Any], **params: Any) -> bool:
     """True if this output of the call has a certified bound; gate "bound" holds others to bits."""
-    kind = _on_host({output: actual}).views[0][1]
-    return core().has_bound(op, output, _on_host(inputs).views, parameters(params), kind)
+    return core().has_bound(op, output, _on_host(inputs).views, parameters(params))
 
 
 @dataclass

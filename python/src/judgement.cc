@@ -75,11 +75,11 @@ Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayI
 /// True if output `output` of this call has a certified bound; under gate bound others are held to
 /// bits.
 bool has_bound(const std::string& op, const std::string& output, const std::vector<ArrayIn>& inputs,
-               const nb::dict& set, const std::string& out) {
+               const nb::dict& set) {
   const Parameters parameters = parameters_from(set);
   const nb::gil_scoped_release release;
   const FloatState ieee(1);
-  return certified_bound(op, output, tensors_from(inputs), parameters, dtype_of(out), "")
+  return certified_bound(op, output, tensors_from(inputs), parameters, "")
       .has_value();
 }
 
@@ -100,6 +100,7 @@ nb::dict figures(const Measures& m) {
   row["not_owed"] = m.not_owed;
   row["differing"] = m.differing;
   row["violating"] = m.violating;
+  row["not_bounded"] = m.not_bounded;
   row["max_ulp"] = m.max_ulp;
   row["max_absolute"] = m.max_absolute;
   row["max_relative"] = m.max_relative;

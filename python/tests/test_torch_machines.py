@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 import mxoracle  # noqa: E402
 import mxoracle.torch as mxt  # noqa: E402
 from mxoracle.torch import machines  # noqa: E402
-from mxoracle.torch.products import RULES  # noqa: E402
+from mxoracle.torch.rules import RULES  # noqa: E402
 
 aten = torch.ops.aten
 E4M3 = torch.float8_e4m3fn

@@ -88,3 +88,45 @@ def test_rows_of_no_group_are_not_owed():
     right = torch.full((4, 3), 2.0)
     right[3] = math.nan
     assert reals.hold(right, product) == reals.Held(9, 0, 0, 0.0)
+
+
+def admitted(exact, stray, value, dtype):
+    """Whether a number within `stray` of `exact` has `value` as a nearest one, by fractions."""
+    largest = Fraction(torch.finfo(dtype).max)
+    least = Fraction(2) ** STEP[dtype]
+    step = Fraction(2) ** (math.floor(math.log2(largest)) - DIGITS[dtype] + 1)
+    if math.isinf(value):
+        return math.copysign(1, value) * exact + stray >= largest + step / 2
+    at = Fraction(value)
+    size = abs(at)
+    exponent = math.floor(math.log2(size)) if size else STEP[dtype]
+    above = max(Fraction(2) ** (exponent - DIGITS[dtype] + 1), least)
+    power = size == Fraction(2) ** exponent
+    below = max(above / 2, least) if power else above
+    distance = (exact - at) * (1 if at >= 0 else -1)
+    return -below / 2 - stray <= distance <= above / 2 + stray
+
+
+@pytest.mark.parametrize("out", TYPES)
+def test_bounds_end_half_a_step_beyond_the_stray(out):
+    torch.manual_seed(6)
+    info = torch.finfo(out)
+    edges = [0.0, info.tiny, info.tiny * 2, info.smallest_normal * 0.75, 1.0, 2.0, info.max, math.inf]
+    values = torch.tensor([*edges, *torch.randn(40).tolist()]).to(out)
+    values = torch.cat([values, -values])
+    for stray in (0.0, 2.0**-12, 2.0**-30):
+        for steps in (-1.5, -1, -0.5, -0.4, 0, 0.26, 0.5, 0.6, 1, 2):
+            half = torch.where(values.isinf(), info.max, values).double()
+            totals = half + steps * 2.0 ** (torch.frexp(half)[1] - DIGITS[out]).double()
+            given = torch.full_like(totals, stray)
+            beyond, _ = reals.against(values, totals, given)
+            owed = totals.abs() + given <= torch.finfo(torch.float32).max
+            for total, value, refused, has in zip(
+                totals.tolist(), values.tolist(), beyond.tolist(), owed.tolist()
+            ):
+                if not has:
+                    continue
+                exact = Fraction(total)
+                wide = Fraction(stray) * (1 + Fraction(2) ** -30)
+                assert not (refused and admitted(exact, Fraction(stray), value, out))
+                assert refused or admitted(exact, wide, value, out)

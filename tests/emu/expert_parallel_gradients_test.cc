@@ -9,7 +9,7 @@ namespace {
 
 class ExpertParallelGradients : public ExpertParallel {};
 
-INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallelGradients, testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallelGradients, testing::Range(0, 7));
 
 double dot(const NamedTensors& a, const NamedTensors& b) {
   double sum = 0;

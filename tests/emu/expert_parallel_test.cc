@@ -9,7 +9,7 @@
 namespace mxo::test {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallel, testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(Cases, ExpertParallel, testing::Range(0, 7));
 
 /// The rows that rank `to` is owed in rank-major order: (source rank, expert, token).
 std::vector<std::pair<Index, Index>> owed(const DispatchCase& c, const NamedTensors& in, Index to) {
@@ -153,6 +153,40 @@ TEST_P(ExpertParallel, CodesAreThoseOfTheQuantisedRowsMoved) {
   }
 }
 
+/// Rows of (1 + 2^-20) x, which bf16 does not hold.
+TEST_P(ExpertParallel, RowsOfF32AreAddedUpToF32) {
+  const Parameters set = parameters(case_, "expert_major_padded", "bf16", "fused");
+  NamedTensors back = only(in_, {"experts"});
+  for (auto& [name, tensor] : only(call("dispatch", in_, set), {"x"})) {
+    Tensor y(Dtype::f32, tensor.shape());
+    for (Index i = 0; i < y.elements(); ++i) {
+      y.as<float>()[i] = decode(tensor.as<BF16>()[i]) * 0x1.00001p0f;
+    }
+    back.emplace(name.substr(0, name.find('.')) + ".y", std::move(y));
+  }
+  Twister random(1);
+  for (Index p = 0; p < case_.ranks; ++p) {
+    Tensor weights(Dtype::f32, {case_.tokens[static_cast<std::size_t>(p)], case_.top_k});
+    for (Index i = 0; i < weights.elements(); ++i) weights.as<float>()[i] = number(random) / 3;
+    back[rank(p) + "weights"] = weights;
+  }
+  const NamedTensors sums = call("combine", back, set);
+  for (Index p = 0; p < case_.ranks; ++p) {
+    const Tensor& out = sums.at(rank(p) + "out");
+    ASSERT_EQ(out.dtype(), Dtype::f32);
+    for (Index i = 0; i < out.elements(); ++i) {
+      const float row = decode(in_.at(rank(p) + "x").as<BF16>()[i]) * 0x1.00001p0f;
+      float expected = 0;
+      for (Index s = 0; s < case_.top_k; ++s) {
+        const Index slot = i / case_.width * case_.top_k + s;
+        if (in_.at(rank(p) + "experts").as<std::int32_t>()[slot] < 0) continue;
+        expected += row * back.at(rank(p) + "weights").as<float>()[slot];
+      }
+      ASSERT_EQ(out.as<float>()[i], expected) << p << " " << i;
+    }
+  }
+}
+
 TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
   for (const char* layout : {"rank_major", "expert_major_padded"}) {
     const Parameters set = parameters(case_, layout, "bf16", "fused");
@@ -174,11 +208,14 @@ TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
       for (Index i = 0; i < x.elements(); ++i) {
         const float value = decode(x.as<BF16>()[i]);
         float expected = 0;
+        float slots = 0;
         for (Index s = 0; s < case_.top_k; ++s) {
-          expected += value * weights.as<float>()[i / case_.width * case_.top_k + s];
+          const Index slot = i / case_.width * case_.top_k + s;
+          if (in_.at(rank(p) + "experts").as<std::int32_t>()[slot] < 0) continue;
+          expected += value * weights.as<float>()[slot];
+          slots += 1;
         }
-        ASSERT_EQ(decode(sums.at(rank(p) + "out").as<BF16>()[i]),
-                  value * static_cast<float>(case_.top_k));
+        ASSERT_EQ(decode(sums.at(rank(p) + "out").as<BF16>()[i]), value * slots);
         ASSERT_EQ(decode(weighted.at(rank(p) + "out").as<BF16>()[i]), expected);
       }
     }
@@ -200,7 +237,9 @@ TEST(ExpertParallelErrors, NameTheRankTheOperandAndWhatIsNeeded) {
   const Parameters set = parameters(c, "rank_major", "bf16", "fused");
   NamedTensors in = inputs_of(c, 1);
   in["rank1.experts"].as<std::int32_t>()[3] = 4;
-  refused(in, set, "experts: entry (1, 1) is 4, needs one of 4 experts");
+  refused(in, set, "experts: entry (1, 1) is 4, needs -1 or one of 4 experts");
+  in["rank1.experts"].as<std::int32_t>()[3] = -2;
+  refused(in, set, "experts: entry (1, 1) is -2, needs -1 or one of 4 experts");
   in = inputs_of(c, 1);
   Parameters odd = set;
   odd.set("experts", "3");

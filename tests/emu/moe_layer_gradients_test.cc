@@ -31,9 +31,10 @@ double dot(const double* a, const double* b, Index n) {
   return std::inner_product(a, a + n, b, 0.0);
 }
 
-/// down (silu(gate x) * (up x) * weight), both with their biases, or none
+/// down (silu(gate x) * (up x) * weight), both with their biases, or none; the second's times
+/// `bias_weight`
 Reals expert(const Reals& w1, const Reals& w2, const Reals& bias1, const Reals& bias2, Index e,
-             Index width, Index hidden, const double* x, double weight) {
+             Index width, Index hidden, const double* x, double weight, double bias_weight) {
   const double* up = &w1[static_cast<std::size_t>(e * 2 * hidden * width)];
   Reals act(static_cast<std::size_t>(hidden));
   for (Index f = 0; f < hidden; ++f) {
@@ -49,7 +50,7 @@ Reals expert(const Reals& w1, const Reals& w2, const Reals& bias1, const Reals& 
   for (Index d = 0; d < width; ++d) {
     y[static_cast<std::size_t>(d)] =
         dot(&w2[static_cast<std::size_t>((e * width + d) * hidden)], act.data(), hidden) +
-        (bias2.empty() ? 0.0 : bias2[static_cast<std::size_t>(e * width + d)]);
+        (bias2.empty() ? 0.0 : bias_weight * bias2[static_cast<std::size_t>(e * width + d)]);
   }
   return y;
 }
@@ -58,8 +59,10 @@ struct Problem {
   MoeShape shape;
   Index top_k = 2;
   bool sigmoid = false;
+  bool softplus = false;    ///< its root scores
   bool at_experts = false;  ///< the weights multiply the activations, not the outputs
   bool at_input = false;    ///< nor these, but x
+  bool plain_bias = false;  ///< the second bias is not weighted with the activations
   double scale = 1.5;
   std::map<std::string, Reals, std::less<>> values;
   Reals dy;
@@ -73,6 +76,10 @@ struct Problem {
       s[e] = dot(&router[e * static_cast<std::size_t>(width)],
                  &values.at("rank0.x")[static_cast<std::size_t>(t * width)], width);
       if (values.contains("logits.bias")) s[e] += values.at("logits.bias")[e];
+    }
+    if (softplus) {
+      for (double& v : s) v = std::sqrt(std::log1p(std::exp(v)));
+      return s;
     }
     if (sigmoid) {
       for (double& v : s) v = 1 / (1 + std::exp(-v));
@@ -118,12 +125,13 @@ struct Problem {
         Reals u(x, x + width);
         for (double& v : u) v *= at_input ? weight : 1.0;
         const Reals y = expert(values.at("w1"), values.at("w2"), of("w1.bias"), of("w2.bias"), e,
-                               width, shape.hidden, u.data(), at_experts ? weight : 1.0);
+                               width, shape.hidden, u.data(), at_experts ? weight : 1.0,
+                               at_experts && !plain_bias ? weight : 1.0);
         total += dot(g, y.data(), width) * (at_experts || at_input ? 1.0 : weight);
       }
       if (shape.shared > 0) {
         const Reals y = expert(values.at("shared.w1"), values.at("shared.w2"), {}, {}, 0, width,
-                               shape.shared, x, 1.0);
+                               shape.shared, x, 1.0, 1.0);
         total += dot(g, y.data(), width);
       }
     }
@@ -143,10 +151,12 @@ struct Problem {
   }
 };
 
-Problem problem_of(const NamedTensors& in, const MoeShape& shape, bool sigmoid, bool at_experts) {
+Problem problem_of(const NamedTensors& in, const MoeShape& shape, std::string_view score,
+                   bool at_experts) {
   Problem p;
   p.shape = shape;
-  p.sigmoid = sigmoid;
+  p.sigmoid = score == "sigmoid";
+  p.softplus = score == "sqrtsoftplus";
   p.at_experts = at_experts;
   for (const auto& [name, tensor] : in) p.values[name] = reals(tensor);
   p.dy = p.values.at("rank0.dy");
@@ -159,6 +169,7 @@ struct Variant {
   const char* scores;
   Index shared;
   bool biases = false;
+  const char* second_bias = "weighted";
 };
 
 class MoeGradients : public testing::TestWithParam<Variant> {};
@@ -170,7 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Variant{"softmax", "input", 32}, Variant{"sigmoid", "input_bf16", 0},
                     Variant{"softmax_of_chosen", "combine", 0},
                     Variant{"softmax_of_chosen", "combine", 0, true},
-                    Variant{"sigmoid", "swiglu", 0, true}));
+                    Variant{"sigmoid", "swiglu", 0, true},
+                    Variant{"sigmoid", "swiglu", 0, true, "plain"},
+                    Variant{"sqrtsoftplus", "combine", 0}));
 
 /// The layer keeps bf16 between steps (2^-9 each), so its gradients hold about 40 dB; a wrong
 /// factor or a lost term leaves less than 20.
@@ -192,13 +205,15 @@ TEST_P(MoeGradients, AreTheSlopesOfTheLayerInF64) {
                                    {"pipeline", "bf16"},
                                    {"scale", "1.5"},
                                    {"score", GetParam().score},
-                                   {"scores", GetParam().scores}}) {
+                                   {"scores", GetParam().scores},
+                                   {"second_bias", GetParam().second_bias}}) {
     set.set(key, value);
   }
   const auto cpu = make_backend("cpu", 2);
   const NamedTensors out = run_moe(*cpu, in, set);
-  Problem problem = problem_of(in, shape, GetParam().score == std::string("sigmoid"),
-                               GetParam().scores == std::string("swiglu"));
+  Problem problem =
+      problem_of(in, shape, GetParam().score, GetParam().scores == std::string("swiglu"));
+  problem.plain_bias = GetParam().second_bias == std::string_view("plain");
   problem.at_input = std::string_view(GetParam().scores).starts_with("input");
 
   for (const auto& [gradient, operand] : {std::pair{"rank0.dx", "rank0.x"},
@@ -233,8 +248,8 @@ TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
   const auto backend = make_backend(GetParam(), 2);
   const Tensor logits = test::random_floats(Dtype::f32, {tokens, experts}, 4, 1);
   const Tensor dweights = test::random_floats(Dtype::f32, {tokens, k}, 5, 0);
-  for (const RouterScore score :
-       {RouterScore::softmax, RouterScore::sigmoid, RouterScore::softmax_of_chosen}) {
+  for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid,
+                                  RouterScore::softmax_of_chosen, RouterScore::sqrtsoftplus}) {
     for (const bool normalize : {true, false}) {
       Tensor chosen(Dtype::i32, {tokens, k});
       Tensor weights(Dtype::f32, {tokens, k});
@@ -257,7 +272,11 @@ TEST_P(RouterBackends, GiveTheSlopeOfTheWeightsInF64) {
         Reals s(z.begin() + t * experts, z.begin() + (t + 1) * experts);
         double sum = 0;
         for (double& v : s) sum += v = std::exp(v);
-        for (double& v : s) v = score == RouterScore::sigmoid ? v / (1 + v) : v / sum;
+        for (double& v : s) {
+          v = score == RouterScore::sigmoid        ? v / (1 + v)
+              : score == RouterScore::sqrtsoftplus ? std::sqrt(std::log1p(v))
+                                                   : v / sum;
+        }
         double total = 0;
         double norm = 0;
         for (Index j = 0; j < k; ++j) {

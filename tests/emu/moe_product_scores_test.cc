@@ -93,6 +93,39 @@ void expect_weighed(const Tensor& rows, const Tensor& sums, const NamedTensors& 
   EXPECT_EQ(differing, 0);
 }
 
+/// With weights at the activations the second bias is weighed alone: Megatron's
+/// `output.float() + bias * probs`, of the product in bf16.
+TEST(SecondBias, IsAddedTimesTheWeightOfItsRow) {
+  const NamedTensors in = moe_inputs(shape(), 3, false);
+  for (const std::string& name : test::every_backend()) {
+    SCOPED_TRACE(name);
+    const auto backend = make_backend(name, 2);
+    const NamedTensors kept = run_moe(*backend, in, with(kBf16, "swiglu"));
+    NamedTensors without = in;
+    without.erase("w2.bias");
+    const NamedTensors product = run_moe(*backend, without, with(kBf16, "swiglu"));
+    const Tensor& rows = kept.at("rank0.expert_out");
+    const Tensor& bias = in.at("w2.bias");
+    const auto* experts = kept.at("rank0.experts").as<std::int32_t>();
+    const auto* weights = kept.at("rank0.weights").as<float>();
+    const std::vector<Index> selected = selections(kept.at("rank0.experts"), 32);
+    Index unlike_plain = 0;
+    for (std::size_t r = 0; r < selected.size(); ++r) {
+      for (Index d = 0; d < rows.extent(1); ++d) {
+        const Index i = static_cast<Index>(r) * rows.extent(1) + d;
+        float owed = get(product.at("rank0.expert_out"), i);
+        if (selected[r] >= 0) {
+          const float b = get(bias, experts[selected[r]] * rows.extent(1) + d);
+          unlike_plain += encode<kBF16>(owed + b).bits != rows.as<BF16>()[i].bits;
+          owed += b * weights[selected[r]];
+        }
+        ASSERT_EQ(rows.as<BF16>()[i].bits, encode<kBF16>(owed).bits) << r << " " << d;
+      }
+    }
+    EXPECT_GT(unlike_plain, 100);
+  }
+}
+
 class ProductScores : public testing::TestWithParam<const Settings*> {};
 INSTANTIATE_TEST_SUITE_P(Pipelines, ProductScores, testing::Values(&kBf16, &kTriton));
 

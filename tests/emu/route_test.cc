@@ -195,6 +195,31 @@ TEST(Route, TheOnlyOneChosenWeighsOne) {
   }
 }
 
+/// sqrt(log1p(exp(x))), each step rounded to f32 from 200 bits; x itself above 20.
+float root_of_softplus(float x) {
+  const float softplus = x > 20.0f ? x : test::by_mpfr(exp_by_mpfr(x), mpfr_log1p);
+  return test::by_mpfr(softplus, mpfr_sqrt);
+}
+
+TEST(Route, RootOfSoftplusIsRoundedAtEachStep) {
+  Tensor logits = normal_floats({40, 16}, 31, 6.0f);
+  const float kEdges[] = {20.0f, 0x1.400002p+4f, -0.0f, -104.0f, -87.5f, 88.0f, 3e38f, -INFINITY};
+  std::memcpy(logits.data(), kEdges, sizeof kEdges);
+  for (const char* backend : {"reference", "cpu"}) {
+    const NamedTensors out =
+        call(backend, "route", {{"logits", logits}},
+             {{"top_k", "16"}, {"score", "sqrtsoftplus"}, {"normalize", "false"}});
+    for (Index t = 0; t < 40; ++t) {
+      for (Index j = 0; j < 16; ++j) {
+        const Index e = out.at("experts").as<std::int32_t>()[t * 16 + j];
+        EXPECT_EQ(out.at("weights").as<float>()[t * 16 + j],
+                  root_of_softplus(logits.as<float>()[t * 16 + e]))
+            << backend << " " << logits.as<float>()[t * 16 + e];
+      }
+    }
+  }
+}
+
 TEST(Route, LogitsOf16BitsAreTheirValues) {
   const Tensor logits = normal_floats({50, 16}, 23, 2.0f);
   for (const char* type : {"bf16", "f16"}) {
@@ -204,7 +229,7 @@ TEST(Route, LogitsOf16BitsAreTheirValues) {
     wide.emplace("logits",
                  call("cpu", "cast", {{"x", narrow.at("logits")}}, {{"out", "f32"}}).at("y"));
     for (const char* backend : {"cpu", "reference"}) {
-      for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
+      for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"}) {
         EXPECT_TRUE(
             same_bytes(call(backend, "route", narrow, {{"top_k", "4"}, {"score", score}}),
                        call("reference", "route", wide, {{"top_k", "4"}, {"score", score}})))
@@ -218,7 +243,7 @@ TEST(Route, GivesTheSameBytesFromOneThreadAndFromTwo) {
   NamedTensors in;
   in.emplace("logits", normal_floats({501, 64}, 9, 2.0f));
   in.emplace("bias", normal_floats({64}, 10, 0.1f));
-  for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen"}) {
+  for (const char* score : {"softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"}) {
     EXPECT_TRUE(same_bytes(
         call("reference", "route", in,
              {{"top_k", "6"}, {"score", score}, {"groups", "8"}, {"limited_groups", "4"}}),

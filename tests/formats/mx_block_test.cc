@@ -103,6 +103,14 @@ TEST(MxBlock, FactorIsTheReciprocalUnlessItIsFlushed) {
   }
 }
 
+TEST(MxBlock, NanBlockIsNanWhateverItsScale) {
+  constexpr float nan = bit_cast<float>(0x7FC00000u);
+  constexpr ScaleProfile wraps{.nan_scale = 0, .nan_codes = true};
+  EXPECT_TRUE(std::isnan(factor_of(E8M0{0}, nan, wraps)));
+  EXPECT_EQ(factor_of(E8M0{0}, 0.0f, wraps), 0x1p127f);
+  EXPECT_EQ(factor_of(E8M0{0}, nan, ScaleProfile{.nan_scale = 0}), 0x1p127f);
+}
+
 TEST(MxBlock, QuantisedElementsSaturate) {
   EXPECT_EQ(quantize_element<kE4M3>(6.0f, E8M0{128}).bits, 0x44);  // 3
   EXPECT_EQ(quantize_element<kE4M3>(-1e30f, E8M0{127}).bits, 0xFE);

@@ -46,6 +46,20 @@ TEST(ScaleExponent, FloorOfALogarithmTurnsWithItsFloat) {
   }
 }
 
+TEST(ScaleExponent, CeilingOfALogarithmTurnsWithItsFloat) {
+  for (int exponent = -126; exponent <= 127; ++exponent) {
+    const std::uint32_t power = static_cast<std::uint32_t>(exponent + 127) << 23;
+    EXPECT_EQ(ceil_log2_f32(of(power)), exponent);
+    const std::uint32_t steps = steps_lost_by_log2(exponent);
+    for (std::uint32_t above = 1; above <= steps + 2; ++above) {
+      const float x = of(power + above);
+      const auto want = static_cast<int>(std::ceil(test::by_mpfr(x, mpfr_log2)));
+      ASSERT_EQ(ceil_log2_f32(x), want) << exponent << " " << above;
+    }
+    ASSERT_EQ(ceil_log2_f32(of(power + 0x400000u)), exponent + 1);
+  }
+}
+
 TEST(ScaleExponent, StepsGainedAreHalfASpacingTimesLn2) {
   EXPECT_EQ(steps_gained_by_log2(0), 0u);
   EXPECT_EQ(steps_gained_by_log2(1), 0u);  // 2^0 ln 2 = 0.69

@@ -79,6 +79,26 @@ TEST(ScaleRule, EpsilonIsRoundedToTheTypeOfX) {
   EXPECT_EQ(rule_for({}, Dtype::bf16, Dtype::e4m3).f32.floor, AmaxFloor::after_widening);
 }
 
+TEST(ScaleRule, StepsInTheTypeOfXAreResolved) {
+  const auto of = [&](Dtype x) { return rule_for(f32_rule(kVllmScaled), x, Dtype::e4m3).f32; };
+  EXPECT_EQ(of(Dtype::f32).code, CodeScaling::multiply);
+  EXPECT_EQ(of(Dtype::bf16).code, CodeScaling::multiply_in_bf16);
+  EXPECT_EQ(of(Dtype::f16).code, CodeScaling::multiply_in_f16);
+  EXPECT_EQ(of(Dtype::f16).x, Dtype::f16);
+  // 1/3 = 3EAB in bf16, times 448 = 149.6: 4316 (150), not 4315 (149).
+  EXPECT_EQ(f32_scale<kE4M3>(3.0f, of(Dtype::bf16), largest_finite<BF16>()).factor, 150.0f);
+  EXPECT_NE(f32_scale<kE4M3>(3.0f, of(Dtype::f32), largest_finite<float>()).factor, 150.0f);
+  EXPECT_EQ(rule_for(f32_rule(kTorchaoTensor), Dtype::bf16, Dtype::e4m3).f32.code,
+            CodeScaling::divide);
+}
+
+TEST(ScaleRule, MultiplierIsStoredAsItIs) {
+  const F32Scale scale = f32_scale<kE4M3>(3.0f, kTorchaoMultiplier, largest_finite<float>());
+  EXPECT_EQ(scale.stored, scale.factor);
+  EXPECT_EQ(scale.factor, 448.0f / 3.0f);
+  EXPECT_EQ(given_scale(3.0f, kTorchaoMultiplier).stored, 3.0f);
+}
+
 TEST(ScaleRule, QuotientIsRoundedToTheTypeOfX) {
   const ScaleRule rule = mx_rule(ScaleMode::rceil, kJaxMx);
   const auto of = [&](Dtype x) { return rule_for(rule, x, Dtype::e4m3).e8m0.descale; };

@@ -1,4 +1,4 @@
-// What a bound allows, written down a second time: a stretch of k at a time, for any claim of a
+// How far a sum may stray, written down a second time: a stretch of k at a time, for any claim of a
 // sum.
 #pragma once
 
@@ -10,7 +10,6 @@
 
 #include "emu/backends.h"
 #include "golden/judge/elements.h"
-#include "golden/judge/rounding_step.h"
 #include "golden/judge/sum_error.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/tensors.h"
@@ -33,34 +32,31 @@ struct Claimed {
   long double restarts = 1;
 };
 
-inline double allowed_by_the_formula(const std::vector<Stretch>& stretches, const Claimed& claim,
-                                     bool scaled) {
+inline double stray_by_the_formula(const std::vector<Stretch>& stretches, const Claimed& claim,
+                                   bool scaled) {
   constexpr long double u = 0x1p-24L;
   const bool exact = claim.sum && claim.sum->family == SumFamily::exact;
   const SumError error =
       claim.sum ? SumError::of(*claim.sum, claim.k) : SumError::any_order(claim.k);
   const long double pieces = static_cast<long double>(stretches.size()) * claim.restarts +
                              (claim.sum ? claim.sum->split : 1);
-  long double total = 0;
   long double reach = 0;
   long double stray = 0;
   for (const Stretch& at : stretches) {
     const long double d = static_cast<long double>(claim.k + 4) * 0x1p-53L;  // of the doubles
     const long double a = at.magnitude * (1 + d);
-    const long double e = error(static_cast<double>(a), at.binade) + a * d;
+    const long double e = error(static_cast<double>(a), at.binade);
     const long double p = a + e;
     const long double s = std::fabs(at.sx * at.sw);
-    total += at.sum * (at.sx * at.sw);
     reach += a * s;
     stray += e * s;
     if (!scaled || exact) continue;
     stray += 3 * u * (1 + 0x1p-20L) * p * s +
              pieces * 0x1p-149L * (p + std::fabs(at.sx) + std::fabs(at.sw) + 2);
   }
-  if (scaled && !exact) stray += pieces * ((reach + stray) * u + 0x1p-149L);
-  if (scaled) stray += reach * (pieces + 4) * 0x1p-52L;
-  return half_step(Dtype::f32, static_cast<double>(std::fabs(total) + stray)) +
-         static_cast<double>(stray);
+  const long double gamma = pieces * u / (1 - pieces * u);  // of their additions
+  if (scaled && !exact) stray += (reach + stray) * gamma + pieces * 0x1p-149L;
+  return static_cast<double>(stray);
 }
 
 inline double binade_of(double value, int least) {

@@ -52,7 +52,7 @@ TEST(Bound, HoldsWeightGradientsWithScalesInF32) {
       call.set.set("sum", sum);
       Held held;
       held.see(run_call(*backend, call).at("dw"),
-               *certified_bound(call.op, "dw", inputs, call.set, Dtype::f32, claim), sum);
+               *certified_bound(call.op, "dw", inputs, call.set, claim), sum);
       EXPECT_EQ(held.sums, 4 * 96 * 160);
       EXPECT_GT(held.nearest, 0.001) << dy << " by " << x;
       return held.outside;

@@ -12,6 +12,7 @@
 #include "formats/error.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/elements.h"
+#include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
 #include "ops/sums.h"
 
@@ -25,20 +26,22 @@ struct Held {
   std::string worst;   ///< what was furthest outside
   std::set<std::string> who;
 
-  void see(double found, double exact, double allowed, const std::string& what) {
-    if (!std::isfinite(exact) || !std::isfinite(allowed)) return;
+  void see(double found, const ErrorBound& bound, Index i, Dtype out, const std::string& what) {
+    const auto at = static_cast<std::size_t>(i);
+    if (!std::isfinite(bound.exact[at]) || !bound.promises(i)) return;
     ++sums;
     who.insert(what);
-    const double part = std::fabs(found - exact) / allowed;
-    if (!(part <= 1)) ++outside;
+    const RoundingCell cell = rounding_cell(out, found);
+    const double room = bound.stray[at] + std::max(cell.high - found, found - cell.low);
+    const double part = std::isinf(found) ? 0 : std::fabs(found - bound.exact[at]) / room;
+    if (!bound.admits(i, out, found)) ++outside;
     if (part > nearest) worst = what;
     nearest = std::max(nearest, part);
   }
   void see(const Tensor& found, const ErrorBound& bound, const std::string& what) {
     const ElementReader read(found.dtype());
     for (Index i = 0; i < found.elements(); ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      see(read(bits_at(found, i)).value, bound.exact[at], bound.allowed[at], what);
+      see(read(bits_at(found, i)).value, bound, i, found.dtype(), what);
     }
   }
 };
@@ -107,7 +110,7 @@ inline void hold_machine(Backend& b, const SumRow& row, Index k, std::uint64_t s
   try {
     const NamedTensors out = run_call(b, call);
     const Tensor& y = out.at("y");
-    const auto bound = certified_bound(call.op, "y", inputs, call.set, y.dtype(), row.name);
+    const auto bound = certified_bound(call.op, "y", inputs, call.set, row.name);
     held.see(y, *bound, name_of(row));
   } catch (const Error& error) {
     if (error.fault() != Fault::unsupported && error.fault() != Fault::argument) throw;
@@ -131,7 +134,7 @@ inline void hold_orders(Backend& b, Index k, std::uint64_t seed, bool small, Hel
   const Call call = operands_of_kind(b, OperandKind::bf16, k, seed, small);
   NamedTensors inputs;
   for (const auto& [name, tensor] : call.inputs) inputs.emplace(name, *tensor);
-  const auto bound = certified_bound(call.op, "y", inputs, call.set, Dtype::f32, "");
+  const auto bound = certified_bound(call.op, "y", inputs, call.set, "");
   std::mt19937_64 random(seed);
   const BF16* x = call.input("x").as<BF16>();
   const BF16* w = call.input("w").as<BF16>();
@@ -149,8 +152,7 @@ inline void hold_orders(Backend& b, Index k, std::uint64_t seed, bool small, Hel
         for (const Index i : order) terms.push_back(decode(x[r * k + i]) * decode(w[line + i]));
         sum = sum_in_some_order(std::move(terms), random);
       }
-      const auto at = static_cast<std::size_t>(r * 64 + n);
-      held.see(static_cast<double>(sum), bound->exact[at], bound->allowed[at], "orders");
+      held.see(static_cast<double>(sum), *bound, r * 64 + n, Dtype::f32, "orders");
     }
   }
 }

@@ -8,6 +8,7 @@
 
 #include "emu/backends.h"
 #include "formats/error.h"
+#include "golden/reports/reports.h"
 #include "golden/suites/generate.h"
 #include "tests/golden/product_inputs.h"
 #include "tests/golden/ranks.h"
@@ -113,11 +114,43 @@ TEST(Compare, CallsAMalformedActualInvalidAndAMissingTensorAFailure) {
   EXPECT_EQ(report.cases[1].outcome, Outcome::fail);
 }
 
-TEST(Compare, TakesAnotherSuiteAsActual) {
+TEST(Compare, RefusesASuiteAsActual) {
   const SuiteAndOutputs s;
-  EXPECT_EQ(compare(s.suite, s.suite).exit_code(), 0);
+  EXPECT_THROW(compare(s.suite, s.suite), Error);
   EXPECT_THROW(compare(s.suite, s.output(s.manifest.cases[0].id)), Error);
   EXPECT_THROW(compare(s.outputs, s.suite), Error);  // a directory without a manifest
+}
+
+TEST(Compare, CallsACopyOfTheCaseInvalid) {
+  const SuiteAndOutputs s;
+  const std::string& id = s.manifest.cases[0].id;
+  fs::copy_file(case_file(s.suite, id), s.output(id), fs::copy_options::overwrite_existing);
+  const Report report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.cases[0].outcome, Outcome::invalid);
+  EXPECT_NE(report.cases[0].reason.find("ACTUAL holds the operands"), std::string::npos);
+  EXPECT_EQ(report.cases[1].outcome, Outcome::pass);
+  EXPECT_EQ(compare(case_file(s.suite, id), s.output(id)).exit_code(), 3);
+  EXPECT_EQ(compare(case_file(s.suite, id), case_file(s.suite, id)).exit_code(), 3);
+}
+
+TEST(Compare, NotesWhatNothingIsExpectedOf) {
+  const SuiteAndOutputs s;
+  const std::string& id = s.manifest.cases[0].id;
+  TensorFile file = read_safetensors(s.output(id));
+  file.tensors.emplace("saved", floats({1}, {1}));
+  write_safetensors(s.output(id), file);
+  const std::string said = "ACTUAL holds more, not compared: saved";
+  Report report = compare(s.suite, s.outputs);
+  EXPECT_EQ(report.exit_code(), 0);
+  EXPECT_EQ(report.cases[0].note, said);
+  EXPECT_EQ(report.cases[1].note, "");
+  EXPECT_NE(table_report(report).find("of 1 ACTUAL holds more than is compared"),
+            std::string::npos);
+  report = compare(case_file(s.suite, id), s.output(id));
+  EXPECT_NE(table_report(report).find(said), std::string::npos);
+  EXPECT_NE(json_report(report).find(said), std::string::npos);
+  EXPECT_NE(junit_report(report).find(said), std::string::npos);
+  EXPECT_NE(html_report(report).find(said), std::string::npos);
 }
 
 TEST(Compare, JudgesACaseFileByItsOutputsOnly) {
@@ -206,10 +239,18 @@ TEST(Compare, NamesAKernelThatReadsWhatNobodyOwns) {
   const auto backend = make_reference_backend();
   generate(scratch / "suite", {.suite = "poison", .level = 0, .seed = 1, .spelling = {}}, *backend,
            ranks());
-  fs::copy(scratch / "suite", scratch / "outputs", fs::copy_options::recursive);
+  fs::create_directory(scratch / "outputs");
+  for (const ManifestCase& item : read_manifest(scratch / "suite").cases) {
+    TensorFile out = read_safetensors(case_file(scratch / "suite", item.id));
+    for (const ManifestOperand& operand : item.operands) {
+      if (operand.role == Role::input) out.tensors.erase(operand.stored_name());
+      out.tensors.erase(operand.expect.mask);
+    }
+    write_safetensors(scratch / "outputs" / (item.id + ".safetensors"), out);
+  }
   EXPECT_EQ(compare(scratch / "suite", scratch / "outputs").exit_code(), 0);
   // A kernel whose padding leaks into a row: less than half a step, so that a gate would pass it.
-  const fs::path leaking = case_file(scratch / "outputs", "poison.permute.nan");
+  const fs::path leaking = scratch / "outputs" / "poison.permute.nan.safetensors";
   TensorFile file = read_safetensors(leaking);
   file.tensors.at("y").as<std::uint16_t>()[24] ^= 1;
   write_safetensors(leaking, file);

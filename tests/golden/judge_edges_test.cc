@@ -117,7 +117,7 @@ TEST(JudgeEdges, AVerdictHasTheNameAndSaysWhatHeldItToBits) {
   EXPECT_EQ(bits.reason, "1 of 2 refused");
   EXPECT_EQ(compare_tensor("dw", owe(x), y, gated("bound")).reason,
             "1 of 2 refused (held to bits: no sum)");
-  const ErrorBound bound{{1, 2}, {0, 0.5}};
+  const ErrorBound bound{{1, 2}, {0, 0.5}, {0, 0}};
   Owed owed = owe(x);
   owed.bound = &bound;
   EXPECT_EQ(compare_tensor("dw", owed, y, gated("bound")).reason, "1 of 2 refused");

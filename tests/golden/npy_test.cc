@@ -62,7 +62,7 @@ TEST(Npy, TakesScalarsVectorsAndBitsOfForeignTypes) {
   };
   EXPECT_EQ(read("<f4", "()", 4).rank(), 0);
   EXPECT_EQ(read("|u1", "(3,)", 3).extent(0), 3);
-  EXPECT_EQ(read("<V2", "(1,)", 2).dtype(), Dtype::u16);
+  EXPECT_EQ(read("<V2", "(1,)", 2).dtype(), Dtype::bf16);
   EXPECT_EQ(read("|V1", "(1,)", 1).dtype(), Dtype::u8);
   EXPECT_EQ(read("<i8", "(0, 4)", 0).elements(), 0);
 }

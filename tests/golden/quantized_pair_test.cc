@@ -340,10 +340,10 @@ TEST(QuantizedPair, PartsThatMakeNoPairAreHeldToBits) {
   EXPECT_EQ(q.outcome(actual, "ulp=1"), Outcome::pass);
   actual.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
   EXPECT_EQ(note("ulp=1"),
-            "codes and scales held to bits: a part of it is missing or has another shape");
+            "codes and scales held to bits: a part of it is missing or has another shape or type");
   actual.erase("scales");
   EXPECT_EQ(note("bits"),
-            "codes and scales held to bits: a part of it is missing or has another shape");
+            "codes and scales held to bits: a part of it is missing or has another shape or type");
   actual.emplace("scales", Tensor(Dtype::e8m0, {64, 3}));
   q.outputs.insert_or_assign("scales", Tensor(Dtype::e8m0, {64, 3}));
   EXPECT_EQ(note("bits"),

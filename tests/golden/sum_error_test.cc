@@ -7,7 +7,7 @@
 #include <cmath>
 #include <string>
 
-#include "golden/judge/rounding_step.h"
+#include "golden/judge/rounding_cell.h"
 
 namespace mxo {
 namespace {

@@ -71,6 +71,7 @@ TEST_F(MoeBackward, OfWeightsAtTheActivationsGoBackWithRows) {
   op.scores = MoeScores::swiglu;
   op.logits_bias = logits_bias.operand();
   op.w1_bias = w1_bias.operand();
+  op.second_bias = SecondBias::plain;
   op.w2_bias = w2_bias.operand();
   op.gate.halves = Halves::interleaved;
   op.recompute = true;

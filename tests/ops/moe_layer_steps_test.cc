@@ -68,6 +68,7 @@ TEST_F(MoeForward, WeighsActivationsAndAddsASharedExpert) {
   op.router_logits = Dtype::bf16;
   op.logits_bias = logits_bias.operand();
   op.w1_bias = w1_bias.operand();
+  op.second_bias = SecondBias::plain;
   op.w2_bias = w2_bias.operand();
   op.gate.halves = Halves::interleaved;
   op.alignment = 1;

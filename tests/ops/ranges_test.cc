@@ -216,6 +216,7 @@ TEST(Ranges, OfScoresAreThree) {
   EXPECT_EQ(router_score_named("sigmoid"), RouterScore::sigmoid);
   EXPECT_EQ(router_score_named("softmax"), RouterScore::softmax);
   EXPECT_EQ(router_score_named("softmax_of_chosen"), RouterScore::softmax_of_chosen);
+  EXPECT_EQ(router_score_named("sqrtsoftplus"), RouterScore::sqrtsoftplus);
 }
 
 TEST(Ranges, OfStepsOfCombineAreThree) {

@@ -19,7 +19,7 @@ struct DispatchCase {
   int ranks;
   Index experts, top_k, width, alignment;
   std::vector<Index> tokens;  ///< of each rank
-  enum Choice : std::uint8_t { any, all_to_one, few } choice;
+  enum Choice : std::uint8_t { any, all_to_one, few, absent } choice;
 };
 
 inline std::vector<DispatchCase> dispatch_cases() {
@@ -28,7 +28,8 @@ inline std::vector<DispatchCase> dispatch_cases() {
           {4, 8, 3, 32, 32, {3, 0, 7, 1}, DispatchCase::any},
           {4, 4, 1, 96, 16, {6, 6, 6, 6}, DispatchCase::all_to_one},
           {8, 16, 4, 32, 1, {4, 5, 0, 2, 9, 1, 3, 7}, DispatchCase::few},
-          {2, 2, 2, 32, 32, {0, 0}, DispatchCase::any}};
+          {2, 2, 2, 32, 32, {0, 0}, DispatchCase::any},
+          {2, 4, 3, 32, 16, {7, 5}, DispatchCase::absent}};
 }
 
 /// Small integers, so that every sum of a few of them is exact in bf16.
@@ -42,15 +43,17 @@ inline Tensor integers(std::vector<Index> shape, Twister& random) {
   return t;
 }
 
-/// top_k distinct experts for each token.
+/// top_k distinct experts for each token; where they may be absent, of token 0 none.
 inline Tensor selection(const DispatchCase& c, Index tokens, Twister& random) {
   Tensor t(Dtype::i32, {tokens, c.top_k});
   for (Index i = 0; i < tokens; ++i) {
-    const Index range = c.choice == DispatchCase::any ? c.experts : c.top_k;
+    const bool absent = c.choice == DispatchCase::absent;
+    const Index range = c.choice == DispatchCase::any || absent ? c.experts : c.top_k;
     const auto first = static_cast<Index>(random() % static_cast<unsigned>(range));
     for (Index s = 0; s < c.top_k; ++s) {
       const Index expert = c.choice == DispatchCase::all_to_one ? 2 : (first + s) % range;
-      t.as<std::int32_t>()[i * c.top_k + s] = static_cast<std::int32_t>(expert);
+      const bool none = absent && (i == 0 || (i + s) % 3 == 0);
+      t.as<std::int32_t>()[i * c.top_k + s] = none ? -1 : static_cast<std::int32_t>(expert);
     }
   }
   return t;

@@ -246,6 +246,54 @@ ScaledCodes microxcaling(const Block& b) {
   });
 }
 
+/// tensor_to_scale: python's max / tensor is the tensor's reciprocal times max, here in f64.
+ScaledCodes torchao_multiplier(const Block& b, bool down) {
+  const float amax = torch_amax(b);
+  double wide = static_cast<double>(amax);
+  if (wide < 1e-12) wide = 1e-12;
+  auto s = static_cast<float>((1.0 / wide) * static_cast<double>(largest(b.format)));
+  if (down) s = std::exp2(std::floor(std::log2(s)));
+  return with_codes(b, bits_of(s),
+                    [&](float x) { return torch_clamped(x * s, b.format, largest(b.format)); });
+}
+ScaledCodes torchao_tensor(const Block& b) {
+  const float max = largest(b.format);
+  const float d = in_type(torch_amax(b) / max, b.type);
+  return with_codes(b, bits_of(d), [&](float x) {
+    const float quotient = d != 0.0f ? x / d : x == 0.0f || std::isnan(x) ? NAN : x * kInfinity;
+    return torch_clamped(quotient, b.format, max);
+  });
+}
+/// max / amax in a type: both steps of it are rounded to that.
+float reciprocal_times(float amax, float max, Dtype type) {
+  const float inverse = amax == 0.0f ? kInfinity : 1.0f / amax;
+  return in_type(in_type(inverse, type) * max, type);
+}
+ScaledCodes by_reciprocal(const Block& b, Dtype type, float max) {
+  const float s = reciprocal_times(torch_at_least(torch_amax(b), in_type(1e-12f, type)), max, type);
+  const float stored = s == 0.0f ? kInfinity : 1.0f / s;
+  return with_codes(b, bits_of(stored),
+                    [&](float x) { return torch_clamped(in_type(x * s, type), b.format, max); });
+}
+ScaledCodes vllm_scaled(const Block& b) { return by_reciprocal(b, b.type, largest(b.format)); }
+ScaledCodes vllm_scaled_f32(const Block& b) {
+  return by_reciprocal(b, Dtype::f32, largest(b.format));
+}
+ScaledCodes sglang_tensor(const Block& b) {
+  return by_reciprocal(b, Dtype::f32, fnuz_224(b.format));
+}
+/// A NaN becomes byte 0 as an unsigned integer, and all of its block is divided by NaN.
+ScaledCodes vllm_mx(const Block& b) {
+  const float amax = torch_at_least(torch_amax(b), std::numeric_limits<float>::min());
+  const float biased = std::ceil(std::log2(amax / 448.0f)) + 127.0f;
+  const auto byte =
+      std::isnan(biased) ? 0u : static_cast<std::uint32_t>(std::clamp(biased, 0.0f, 254.0f));
+  return with_codes(b, byte, [&](float x) {
+    return torch_cast(std::isnan(biased) ? NAN : over(x, byte), b.format);
+  });
+}
+
+constexpr const char* kAll = "e4m3|e4m3fnuz|e5m2|e5m2fnuz";
 constexpr const char* kBoth = "e4m3|e4m3fnuz";
 constexpr StackTwin kTwins[] = {
     {"deepgemm", "1x128", "", "", "e4m3", [](const Block& b) { return deepgemm(b, false); }},
@@ -286,6 +334,19 @@ constexpr StackTwin kTwins[] = {
     {"aiter", "1x128", "", "", kBoth, aiter},
     {"aiter_hip", "1x128", "", "", kBoth, aiter_hip},
     {"te", "RxK", "", "", "e4m3|e5m2", te_tensor},
+    {"torchao_multiplier", "1xK", "", "", kAll,
+     [](const Block& b) { return torchao_multiplier(b, false); }},
+    {"torchao_multiplier", "RxK", "down", "", kAll,
+     [](const Block& b) { return torchao_multiplier(b, true); }},
+    {"torchao_tensor", "1xK", "", "", kAll, torchao_tensor},
+    {"torchao_tensor", "RxK", "", "", kAll, torchao_tensor},
+    {"torchao_tensor", "128x128", "", "", kAll, torchao_tensor},
+    {"torchao_tensor", "1x32", "", "", kAll, torchao_tensor},
+    {"vllm_scaled", "1x128", "", "", kAll, vllm_scaled},
+    {"vllm_scaled", "RxK", "", "", kAll, vllm_scaled},
+    {"vllm_scaled_f32", "128x128", "", "", kAll, vllm_scaled_f32},
+    {"sglang", "RxK", "", "", kAll, sglang_tensor},
+    {"vllm", "1x32", "", "", "e4m3", vllm_mx},
     {"aiter", "1x32", "", "", kBoth, aiter_mx<1>},
     {"aiter", "1x32", "", "floor", kBoth, aiter_mx<0>},
     {"aiter", "1x32", "", "EVEN", kBoth, aiter_mx<2>},

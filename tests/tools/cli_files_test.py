@@ -100,13 +100,15 @@ class Outputs(Case):
     def test_an_output_replaces_no_device_pipe_or_operand(self):
         pipe = self.here / "pipe"
         os.mkfifo(pipe)
-        for target, says in [(pipe, "a pipe"), ("/dev/null", "a device"), (self.here, "directory"),
-                             (self.x, "--input"), (self.here / "y.npy", "safetensors")]:
-            self.refused("run", "quantize", "--input", self.x, "--output", target, says=says)
+        call = ("run", "quantize", "--input", self.x, "--output")
+        for target, says in [(pipe, "a pipe"), ("/dev/null", "a device"), (self.here, "directory")]:
+            self.refused(*call, target, says=says)
+        for target, says in [(self.x, "--input"), (self.here / "y.npy", "safetensors")]:
+            self.refused(*call, target, code=USAGE, says=says)
         self.assertTrue(pipe.is_fifo())
         y = self.path("y.safetensors", st.encode({"y": ramp()}))
-        self.refused("compare", y, y, "--json", y, says="what it is about")
-        self.refused("compare", y, y, "--json", "-", "--html", "-", says="two reports")
+        self.refused("compare", y, y, "--json", y, code=USAGE, says="what it is about")
+        self.refused("compare", y, y, "--json", "-", "--html", "-", code=USAGE, says="two reports")
 
     def test_a_link_to_a_file_stays_one(self):
         real = self.path("real.safetensors", b"old")
@@ -130,8 +132,8 @@ class Outputs(Case):
 
     def test_a_closed_stdout_never_becomes_the_output(self):
         out = self.here / "o.safetensors"
-        subprocess.run(["sh", "-c", f"exec {MXO} run quantize --input {self.x} --output {out} >&-"],
-                       check=False, stderr=subprocess.DEVNULL)
+        run = f"exec {MXO} run quantize --quiet --input {self.x} --output {out} >&-"
+        subprocess.run(["sh", "-c", run], check=False, stderr=subprocess.DEVNULL)
         self.assertEqual(sorted(st.decode(out.read_bytes())), ["codes", "scales"])
 
     def test_a_limit_of_file_size_leaves_the_old_file(self):
@@ -180,8 +182,8 @@ class Limits(Case):
     def test_training_refuses_numbers_that_are_none(self):
         for option in ["learning-rate", "weight-decay", "clip"]:
             for value in ["nan", "inf", "-1"]:
-                self.refused("train", f"--{option}={value}", says=option)
-        self.refused("train", "--resume", says="--output")
+                self.refused("train", f"--{option}={value}", code=USAGE, says=option)
+        self.refused("train", "--resume", code=USAGE, says="--output")
 
     def test_quiet_agreement_is_silent(self):
         digests = self.path("d.csv", b"step,stage,digest,chain\n")

@@ -63,7 +63,7 @@ class MoeLayer(Case):
                 self.refused(*call, name, code=UNSUPPORTED, says=f"{name}: this build has none")
             elif name == "nccl":
                 self.refused(*call, name, says="found backend cpu")
-        self.refused(*call, "pigeons", says="in_process, mpi, nccl")
+        self.refused(*call, "pigeons", code=USAGE, says="in_process, mpi, nccl")
 
     def test_compare_names_the_first_step_that_differs(self):
         kept = self.run_layer("kept.safetensors", "--keep-stages")
@@ -95,7 +95,7 @@ class MoeLayer(Case):
 
     def test_only_the_layer_has_stages_to_keep(self):
         self.refused("run", "swiglu", "--input", self.source, "--output", self.here / "out",
-                     "--keep-stages", says="keep_stages")
+                     "--keep-stages", code=USAGE, says="keep_stages")
 
 
 class Train(Case):
@@ -178,7 +178,7 @@ class Train(Case):
             time.sleep(0.001)
         process.kill()  # wherever it is: in a step, or writing
         process.communicate()
-        self.refused(*self.small(*more, "--output", stopped), says="--resume")
+        self.refused(*self.small(*more, "--output", stopped), code=USAGE, says="--resume")
         self.ok(*self.small(*more, "--output", stopped, "--resume"))
         for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
             self.assertEqual((self.here / "whole" / name).read_bytes(),
@@ -186,15 +186,16 @@ class Train(Case):
 
     def test_what_cannot_be_trained_is_refused_by_name(self):
         self.refused("train", "--text", self.here / "none", says="none: no such file")
+        text = ["--context", 1024, "--tokens", 1024]
+        self.refused(*self.small(*text), says="text: found ")
         for more, says in [(["--recipe", "mxfp8_rciel"], "did you mean mxfp8_rceil?"),
                            (["--recipe", "bf16:mxfp8"], "only mxfp8 recipes"),
                            (["--compare", "bf16,bf16"], "named twice"),
                            (["--ranks", 3], "experts: found 4, needs a multiple of 3"),
                            (["--width", 33], "width: found 33, needs a multiple of 32"),
                            (["--tokens", 65], "tokens: found 65, needs a multiple of 16"),
-                           (["--context", 1024, "--tokens", 1024], "text: found "),
                            (["--communicator", "pigeon"], "pigeon")]:
-            self.refused(*self.small(*more), says=says)
+            self.refused(*self.small(*more), code=USAGE, says=says)
         self.refused("train", "--diff-digests", self.here / "none", self.here / "none",
                      says="no such file")
         code, _, _ = mxo("train", "--steps", "many")

@@ -7,7 +7,7 @@ import json
 import sys
 import unittest
 
-from cli_case import BAD_INPUT, DISAGREE, MXO, Case
+from cli_case import BAD_INPUT, DISAGREE, MXO, USAGE, Case
 import safetensors as st
 
 # A kernel that is right but for one bit of rows that begin with a negative number, in tall tensors.
@@ -59,10 +59,10 @@ class Reduce(Case):
 
     def test_what_cannot_be_reduced_is_refused(self):
         case = self.case()
-        self.refused("reduce", case, "--output", self.here / "small", says="ACTUAL")
+        self.refused("reduce", case, "--output", self.here / "small", code=USAGE, says="ACTUAL")
         self.refused("reduce", case, case, "--output", self.here / "small", says="passes")
         self.refused("reduce", case, "--output", self.here / "small", "--command", "k {in}",
-                     says="{out}")
+                     code=USAGE, says="{out}")
 
 
 class Audit(Case):
@@ -78,8 +78,8 @@ class Audit(Case):
                                         "--row", 35, code=DISAGREE))
 
     def test_a_gate_is_needed_and_only_one(self):
-        self.refused("audit", code=BAD_INPUT, says="--gate")
-        self.refused("audit", "--gate", "bits", "--row", 99, code=BAD_INPUT, says="--row")
+        self.refused("audit", code=USAGE, says="--gate")
+        self.refused("audit", "--gate", "bits", "--row", 99, code=USAGE, says="--row")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import json
 import struct
 import unittest
 
-from cli_case import UNSUPPORTED, Case, ramp
+from cli_case import UNSUPPORTED, USAGE, Case, ramp
 import safetensors as st
 
 
@@ -63,7 +63,7 @@ class Run(Case):
                             dot("format_a=e4m3", "format_b=e5m2"))
         for name in ("format", "format_x"):
             self.refused("run", "fused_dot", "--input", source, "--output", self.here / "no",
-                         "--set", "sum=h200_wgmma_fast", "--set", f"{name}=e5m2", says=name)
+                         "--set", "sum=h200_wgmma_fast", "--set", f"{name}=e5m2", code=USAGE, says=name)
 
     def test_native_dtypes_are_written_on_request(self):
         made = self.quantize(ramp(), "--native-dtypes")
@@ -90,16 +90,16 @@ class Run(Case):
                          says=says)
         good = self.path("in.safetensors", st.encode({"x": ramp()}))
         args = ("--input", good, "--output", self.path("out"))
-        self.refused("run", "quantise", *args, says="did you mean quantize?")
-        self.refused("run", "quantize", *args, "--set", "format=e9m9", says="format: found e9m9")
-        self.refused("run", "quantize", *args, "--set", "colour=red", says="'colour'")
-        self.refused("run", "quantize", *args, "--set", "format", says="key=value")
+        self.refused("run", "quantise", *args, code=USAGE, says="did you mean quantize?")
+        self.refused("run", "quantize", *args, "--set", "format=e9m9", code=USAGE, says="format: found e9m9")
+        self.refused("run", "quantize", *args, "--set", "colour=red", code=USAGE, says="'colour'")
+        self.refused("run", "quantize", *args, "--set", "format", code=USAGE, says="key=value")
         self.refused("run", "quantize", *args, "--set", "block=1x32", "--set", "block=32x1",
-                     says="given twice")
-        self.refused("run", "quantize", *args, "--set", "block=0", says="block")
-        self.refused("run", "quantize", *args, "--set", "block=many", says="block=many")
-        self.refused("run", "quantize", *args, "--backend", "abacus", says="unknown backend")
-        self.refused("run", "quantize", *args, "--backend", "cpu:mmx", says="there are")
+                     code=USAGE, says="given twice")
+        self.refused("run", "quantize", *args, "--set", "block=0", code=USAGE, says="block")
+        self.refused("run", "quantize", *args, "--set", "block=many", code=USAGE, says="block=many")
+        self.refused("run", "quantize", *args, "--backend", "abacus", code=USAGE, says="unknown backend")
+        self.refused("run", "quantize", *args, "--backend", "cpu:mmx", code=USAGE, says="there are")
         self.refused("run", "quantize", *args, "--input", good, says="earlier --input")
         self.refused("run", "quantize", "--input", self.path("absent"), "--output",
                      self.path("out"), says="absent")
@@ -138,7 +138,7 @@ class Run(Case):
         }
         for settings, says in wrong.items():
             flags = [word for setting in settings for word in ("--set", setting)]
-            self.refused(*args, *flags, says=says)
+            self.refused(*args, *flags, code=USAGE, says=says)
         half = self.path("half.safetensors", st.encode({"x": ("F16", [1, 32], bytes(64))}))
         self.ok("run", "quantize", "--input", half, "--output", self.path("out"), "--set", "rule=jax")
         for settings in [("rule=DeepGEMM",), ("rule=transformer_engine",), ("format=e4m3fn",),
@@ -168,13 +168,13 @@ class Run(Case):
         args = ("--input", good, "--output", self.path("out"))
         for operator, here in {"silu_and_mul": "swiglu", "fused_topk": "route",
                                "m_grouped_fp8_gemm_nt_contiguous": "grouped_matmul"}.items():
-            self.refused("run", operator, *args, says=f"did you mean {here}?")
+            self.refused("run", operator, *args, code=USAGE, says=f"did you mean {here}?")
         self.refused("run", "grouped_matmul", "--input",
                      self.path("p", st.encode({"x": ("BF16", [4, 32], bytes(256)),
                                                "w": ("BF16", [1, 8, 32], bytes(512)),
                                                "group_ends": ("I32", [1], bytes([4, 0, 0, 0]))})),
                      "--output", self.path("out"), "--set", "sum=h100",
-                     says="did you mean h200_wgmma_fast?")
+                     code=USAGE, says="did you mean h200_wgmma_fast?")
 
     def test_what_this_machine_lacks_exits_4(self):
         good = self.path("in.safetensors", st.encode({"x": ramp()}))

@@ -81,17 +81,17 @@ class List(Case):
         self.assertIn("scales part on 1 of 2139095041 amaxes", out)
         self.assertIn("04600001..04600001 (2.63311e-36): 00 and 01", out)
         self.refused("list", "rules", "--diverge", "torchao", "deepgem",
-                     says="did you mean deepgemm?")
+                     code=USAGE, says="did you mean deepgemm?")
         self.assertEqual(self.ok("list", "rules", "--diverge", "Transformer_Engine", "OCP"),
                          self.ok("list", "rules", "--diverge", "te", "ocp"))
-        self.refused("list", "rules", "--diverge", "mxfp8", "te", says="a format with e8m0 scales")
-        self.refused("list", "rules", "--diverge", "torchao", says="needs two")
-        self.refused("list", "rules", "--diverge", "jax", "deepgemm", says="one type of scale")
+        self.refused("list", "rules", "--diverge", "mxfp8", "te", code=USAGE, says="a format with e8m0 scales")
+        self.refused("list", "rules", "--diverge", "torchao", code=USAGE, says="needs two")
+        self.refused("list", "rules", "--diverge", "jax", "deepgemm", code=USAGE, says="one type of scale")
 
     def test_unknown_names_are_bad_input(self):
-        self.refused("list", "operators", says="there are")
-        self.refused("list", "ops", "quantise", says="did you mean quantize?")
-        self.refused("list", "formats", "--diverge", says="rules")
+        self.refused("list", "operators", code=USAGE, says="there are")
+        self.refused("list", "ops", "quantise", code=USAGE, says="did you mean quantize?")
+        self.refused("list", "formats", "--diverge", code=USAGE, says="rules")
 
 
 def value_in(text):
@@ -173,15 +173,15 @@ class Show(Case):
         self.assertIn("result      0xBFDE54E2", self.ok("show", "lg2.approx", "0.3"))
         self.assertIn("result      0xFF800000", self.ok("show", "lg2.approx.ftz", "0x1"))
         self.assertIn("result      0x3E9526AF", self.ok("show", "tanh.approx", "0.3"))
-        self.refused("show", "ex2.approx", "0x1FFFFFFFF", says="needs the bits of an f32")
+        self.refused("show", "ex2.approx", "0x1FFFFFFFF", code=USAGE, says="needs the bits of an f32")
         out = self.ok("show", "div.full", "0.000102", "448", "1", "0")
         self.assertIn("result      0x347477D0", out)  # 0.000102 by fl(1 / 448), as Triton's scales
         self.assertIn("nearest f32 0x347477CF", out)
         self.assertIn("result      0x7F800000 = inf", out)
         out = self.ok("show", "div.full.ftz", "0x1", "1", "0x00800001", "2")
         self.assertEqual(out.count("result      0x00000000"), 2)  # subnormal in, subnormal out
-        self.refused("show", "div.full", "1", says="found '1' alone, needs a dividend and a divisor")
-        self.refused("show", "div.full.f32", "1", "x", says="found 'x'")
+        self.refused("show", "div.full", "1", code=USAGE, says="found '1' alone, needs a dividend and a divisor")
+        self.refused("show", "div.full.f32", "1", "x", code=USAGE, says="found 'x'")
 
     def test_rounding_is_explained(self):
         out = self.ok("show", "e4m3", "3.3")
@@ -200,12 +200,12 @@ class Show(Case):
         self.assertIn("next above  none", self.ok("show", "e4m3", "0x7E"))
 
     def test_bad_values_are_bad_input(self):
-        self.refused("show", "e3m4", "1", says="unknown format or function 'e3m4'")
-        self.refused("show", "ex2.aprox", "1", says="did you mean ex2.approx?")
-        self.refused("show", "sin", "1", says="rcp.approx, rcp.approx.ftz, rsqrt.approx")
-        self.refused("show", "e4m3", "0x1FF", says="0xFF")
-        self.refused("show", "e4m3", "0x", says="hex code")
-        self.refused("show", "e4m3", "1.2.3", says="'1.2.3'")
+        self.refused("show", "e3m4", "1", code=USAGE, says="unknown format or function 'e3m4'")
+        self.refused("show", "ex2.aprox", "1", code=USAGE, says="did you mean ex2.approx?")
+        self.refused("show", "sin", "1", code=USAGE, says="rcp.approx, rcp.approx.ftz, rsqrt.approx")
+        self.refused("show", "e4m3", "0x1FF", code=USAGE, says="0xFF")
+        self.refused("show", "e4m3", "0x", code=USAGE, says="hex code")
+        self.refused("show", "e4m3", "1.2.3", code=USAGE, says="'1.2.3'")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import math
 import os
 import pty
 import random
+import shutil
 import signal
 import struct
 import subprocess
@@ -15,7 +16,7 @@ import time
 import unittest
 import xml.etree.ElementTree
 
-from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, NOT_RUN, Case, mxo, ramp
+from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, NOT_RUN, USAGE, Case, mxo, ramp
 import safetensors as st
 
 
@@ -51,15 +52,20 @@ class Suites(Case):
 
     def test_compares_a_directory_of_outputs_with_a_suite(self):
         directory = self.generate("suite")
-        self.ok("compare", directory, directory)
+        self.refused("compare", directory, directory, says="is a suite")
         outputs = self.here / "outputs"
+        shutil.copytree(directory / "cases", outputs)
+        out = self.ok("compare", directory, outputs, code=BAD_INPUT)
+        self.assertIn("a copy of the case is no output", out)
+        self.assertRegex(out, "(?m)^0 PASS ")
+        shutil.rmtree(outputs)
         outputs.mkdir()
         out = self.ok("compare", directory, outputs, code=NOT_RUN)
         self.assertIn("NOT_RUN", out)
 
     def test_unknown_suites_and_used_folders_are_refused(self):
-        self.refused("generate", self.path("d"), "--suite", "quantum", says="'quantum'")
-        self.refused("generate", self.path("d"), "--level", "99", says="level")
+        self.refused("generate", self.path("d"), "--suite", "quantum", code=USAGE, says="'quantum'")
+        self.refused("generate", self.path("d"), "--level", "99", code=USAGE, says="level")
         self.refused("verify", self.path("absent"), says="absent")
         directory = self.generate("suite")
         before = self.contents(directory)
@@ -104,7 +110,7 @@ class Compare(Case):
         self.ok("compare", *files, "--gate", "sqnr=100")
         self.ok("compare", *files, "--gate", "sqnr=200", code=DISAGREE)
         for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
-            self.refused("compare", *files, "--gate", gate, says=gate)
+            self.refused("compare", *files, "--gate", gate, code=USAGE, says=gate)
 
     def test_doubled_scales_pass_no_gate(self):
         x = self.path("x.safetensors", st.encode({"x": ramp(8, 128)}))
@@ -145,7 +151,7 @@ class Compare(Case):
         out = self.ok("compare", expected, actual, code=DISAGREE)
         self.assertIn("worst group 0 (0 to 3)", out)
         self.assertIn("rows 5 to 7 belong to no group and hold NaN: not compared", out)
-        self.refused("compare", expected, actual, "--gate", "bound", says="operands")
+        self.refused("compare", expected, actual, "--gate", "bound", code=USAGE, says="operands")
         self.ok("compare", expected, actual, "--gate", "bound", "--op", "grouped_matmul",
                 "--input", operands, "--set", "out=f32")
         whole = {**st.decode(expected.read_bytes()), **st.decode(operands.read_bytes())}
@@ -159,7 +165,7 @@ class Compare(Case):
         actual.write_bytes(st.encode({"y": st.f32([8, 8], values)}))
         self.ok("compare", bare, actual, "--gate", "bound", "--op", "grouped_matmul",
                 "--input", operands, "--set", "out=f32", code=DISAGREE)
-        self.refused("compare", bare, actual, "--input", operands, says="--op")
+        self.refused("compare", bare, actual, "--input", operands, code=USAGE, says="--op")
 
     def test_group_ends_are_never_believed(self):
         good = self.path("e.safetensors")
@@ -201,8 +207,8 @@ class Compare(Case):
     def test_the_sum_of_a_bound_must_exist(self):
         files = self.pair({"y": ramp()}, {"y": ramp()})
         self.refused("compare", *files, "--gate", "bound", "--sum", "abacus",
-                     says=["abacus", "fma_chain"])
-        self.refused("compare", *files, "--sum", "exact", says="--gate bound")
+                     code=USAGE, says=["abacus", "fma_chain"])
+        self.refused("compare", *files, "--sum", "exact", code=USAGE, says="--gate bound")
 
     def test_malformed_and_missing_files_exit_3(self):
         good, _ = self.pair({"y": ramp()}, {"y": ramp()})

@@ -22,8 +22,8 @@ fs::path directory_of(const fs::path& output, const TrainRecipe& recipe, bool se
 void prepare_directories(const std::vector<TrainJob>& jobs) {
   for (const TrainJob& job : jobs) {
     if (!job.resume && fs::exists(job.output / "checkpoint.safetensors")) {
-      throw Error(Fault::argument, "output: " + job.output.string() +
-                                       " holds a checkpoint; --resume goes on from it");
+      throw Error(Fault::file, "output: " + job.output.string() +
+                                   " holds a checkpoint; --resume goes on from it");
     }
   }
   for (const TrainJob& job : jobs) {

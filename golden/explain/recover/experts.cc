@@ -120,9 +120,24 @@ void replace_expert(Call& call, const std::string& name, const std::map<Index, I
   call.replace(name, std::move(seen));
 }
 
+/// The first row that differs of those at the end of an output that all hold zeros; -1: none.
+Index zeros_from(const Output& out) {
+  const ElementReader read(out.expected->dtype());
+  Index first = -1;
+  for (Index row = out.owed - 1; row >= 0; --row) {
+    for (Index c = 0; c < out.columns; ++c) {
+      const Element y = read(out.came(row * out.columns + c));
+      if (y.nan || y.value != 0.0) return first;
+    }
+    if (out.differs_in(row * out.columns, out.columns)) first = row;
+  }
+  return first;
+}
+
 /// Rows next to an end of their group that were multiplied by the neighbour's weights.
-void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, const Rows& rows,
-              std::vector<Hypothesis>& list) {
+/// With them the last group, where rows up to the end of the output hold zeros.
+void add_ends(const Product& p, const Output& out, const std::map<Index, Index>& expert_of_row,
+              const Rows& rows, std::vector<Hypothesis>& list) {
   std::map<Index, Index> moved;  // end -> its new row
   for (const auto& [row, expert] : expert_of_row) {
     const Index own = rows.group_of(row);
@@ -145,6 +160,9 @@ void add_ends(const Product& p, const std::map<Index, Index>& expert_of_row, con
            (row >= p.end(g + 1) && p.end(g) < p.end(g + 1));
   };
   if (moved.empty() || std::any_of(moved.begin(), moved.end(), is_empty)) return;
+  const Index zeros = zeros_from(out);
+  const Index last = p.groups() - 1;
+  if (zeros > p.begin(last) && zeros < p.end(last)) moved[last] = zeros;
   std::string text;
   Index by = 0;
   bool alike = true;
@@ -223,7 +241,7 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
     source[g] = best->first;
   }
   if (!expert_of_row.empty()) {
-    add_ends(*p, expert_of_row, rows, list);
+    add_ends(*p, output, expert_of_row, rows, list);
     std::string text;
     bool same_step = source.size() > 1;
     bool same_expert = source.size() > 1;

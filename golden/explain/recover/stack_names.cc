@@ -18,14 +18,16 @@ bool lists(std::string_view list, std::string_view name) {
 /// that is rounded up as s is rounded down.
 std::optional<F32ScaleRule> rule_under(const ScaleRuleRow& row, std::string_view power_of_2) {
   if (row.scale != ScaleType::f32) return std::nullopt;
-  if (gives_multiplier(row.rule.f32.quotient) && power_of_2 != "none") {
+  if (row.rule.f32.in_x != StepsInX::none) return std::nullopt;  // of a type that is not asked here
+  const bool inverse = row.rule.f32.stores == StoredScale::inverse;
+  if (inverse && gives_multiplier(row.rule.f32.quotient) && power_of_2 != "none") {
     power_of_2 = power_of_2 == "up" ? "down" : power_of_2 == "down" ? "up" : power_of_2;
   }
   if (!lists(row.powers, power_of_2)) return std::nullopt;
   F32ScaleRule rule = row.rule.f32;
   rule.power_of_2 = power_of_2 == "none" ? PowerOfTwo::none
                     : power_of_2 == "up" ? row.up
-                                         : PowerOfTwo::down;
+                                         : row.down;
   return rule;
 }
 
@@ -81,6 +83,8 @@ std::string stacks_that_give(const std::vector<float>& amax,
   for (const ScaleRuleRow& row : kScaleRules) {
     const ScaleProfile& profile = row.rule.e8m0;
     if (row.scale != ScaleType::e8m0 || profile.exponent == ExponentRule::by_mode) continue;
+    if (profile.exponent == ExponentRule::ceil_quotient)
+      continue;  // RCEIL but beside powers of two
     if (!lists(row.formats, name_of(format))) continue;
     bool same = true;
     bool told = false;  // by a block at least

@@ -34,6 +34,10 @@ class Attention:
     bits = False  # its rounding is nobody's: there is no reference for bits
 
     @property
+    def elements(self) -> int:
+        return self.actual.numel()
+
+    @property
     def macs(self) -> int:
         batch, heads, length, depth = self.q.shape
         return batch * heads * length * self.k.shape[-2] * (depth + self.v.shape[-1])

@@ -1,116 +1,175 @@
-"""The expert layers of transformers' models, on the library."""
+"""Expert layers on the library, in the place of a model's own."""
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from mxoracle._arrays import NAMES
 from mxoracle._errors import Error, Unsupported
-from mxoracle._tables import operators
 from mxoracle.torch.operators import grouped_linear
 
+# product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
+ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
 
-class Experts(nn.Module):
-    """Experts of a gated layer, whose two products are `grouped_linear` in a recipe:
 
-    y[t] = sum over j of weights[t, j] down[e] (act(gate) up), e = experts[t, j],
-    gate and up the halves of gate_up[e] x[t].
+@dataclass(frozen=True)
+class Layout:
+    """Where a module keeps its experts, by names of its parameters, and what is between their two
+    products."""
 
-    hidden_states [T, D]; top_k_index [T, k], of which a number from num_experts on is no expert
-    here and adds zero; top_k_weights [T, k]; gate_up_proj [E, 2F, D]; down_proj [E, D, F]; bf16 or
-    f32.  The parameters are those of the module that it stands for, under their names.
-    """
+    first: tuple[str, ...]  # gate_up; gate and up; or up alone
+    first_bias: tuple[str, ...]  # as many, or none
+    down: str
+    down_bias: str | None
+    transposed: bool  # weights are [E, K, N]
+    activation: Callable[[nn.Module, Tensor], Tensor]  # of the module and the first product
+
+
+def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_states: Tensor,
+                 top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:  # fmt: skip
+    """y[t] = sum over j of weights[t, j] down[e] activation(first[e] x[t]), e = experts[t, j]."""
+
+    def weight(name: str) -> Tensor:
+        stored = getattr(theirs, name)
+        return stored.transpose(-2, -1) if layout.transposed else stored
+
+    tokens, top_k = top_k_index.shape
+    experts, order = torch.sort(top_k_index.reshape(-1), stable=True)
+    down = weight(layout.down)
+    numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
+    ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
+    x = hidden_states[order // top_k]
+    biases = [getattr(theirs, name) for name in layout.first_bias] or [None] * len(layout.first)
+    parts = [product(x, weight(name), ends, bias) for name, bias in zip(layout.first, biases)]
+    inner = layout.activation(theirs, torch.cat(parts, -1) if len(parts) > 1 else parts[0])
+    bias = getattr(theirs, layout.down_bias) if layout.down_bias else None
+    y = product(inner, down, ends, bias)
+    y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.numel(), device=order.device)
+    y = y[back].view(tokens, top_k, -1).sum(dim=1)
+    return y.to(hidden_states.dtype)
+
+
+class _Converted(nn.Module):
+    """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
     def __init__(self, theirs: nn.Module, recipe: str, format: str) -> None:
         super().__init__()
-        self.num_experts = theirs.gate_up_proj.shape[0]
-        self.gate_up_proj = theirs.gate_up_proj
-        self.down_proj = theirs.down_proj
-        self.act_fn = theirs.act_fn
+        self._parameters = theirs._parameters
+        self._buffers = theirs._buffers
+        self._modules = theirs._modules
+        self._non_persistent_buffers_set = theirs._non_persistent_buffers_set
+        self._theirs = (theirs,)  # not a child
         self.recipe = recipe
         self.format = format
-        self.train(theirs.training)
+        self.training = theirs.training
+
+    @property
+    def theirs(self) -> nn.Module:
+        """The module that this one stands for."""
+        return self._theirs[0]
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.theirs.training = mode
+        return super().train(mode)
+
+    def _linear(self, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
+        out = NAMES[str(x.dtype).removeprefix("torch.")]
+        return grouped_linear(x, w, ends, bias, self.recipe, self.format, out, True)
+
+
+class Experts(_Converted):
+    """Experts whose products are `grouped_linear` in a recipe (`expert_layer`).
+
+    hidden_states [T, D]; top_k_index [T, k], of which a number from the number of experts on is no
+    expert here and adds zero; top_k_weights [T, k]; bf16 or f32.  The parameters are those of the
+    module that it stands for, under their names.
+    """
+
+    def __init__(self, theirs: nn.Module, layout: Layout, recipe: str, format: str) -> None:
+        super().__init__(theirs, recipe, format)
+        self.layout = layout
+        self.num_experts = getattr(theirs, layout.down).shape[0]
 
     def extra_repr(self) -> str:
         return f"{self.num_experts} experts, recipe={self.recipe}, format={self.format}"
 
-    def _linear(self, x: Tensor, w: Tensor, ends: Tensor) -> Tensor:
-        out = NAMES[str(x.dtype).removeprefix("torch.")]
-        return grouped_linear(x, w, ends, None, self.recipe, self.format, out, True)
-
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
-        tokens, top_k = top_k_index.shape
-        experts, order = torch.sort(top_k_index.reshape(-1), stable=True)
-        numbers = torch.arange(self.num_experts, device=experts.device, dtype=experts.dtype)
-        ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
-        x = hidden_states[order // top_k]
-        gate, up = self._linear(x, self.gate_up_proj, ends).chunk(2, dim=-1)
-        y = self._linear(self.act_fn(gate) * up, self.down_proj, ends)
-        y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
-        back = torch.empty_like(order)
-        back[order] = torch.arange(order.numel(), device=order.device)
-        y = y[back].view(tokens, top_k, -1).sum(dim=1)
-        return y.to(hidden_states.dtype)
+        return expert_layer(self.theirs, self.layout, self._linear, hidden_states, top_k_index,
+                            top_k_weights)  # fmt: skip
 
 
-def _why_not(module: nn.Module) -> str:
-    """Why a module with experts is none of ours; empty if it is."""
-    expected = {
-        "has_gate": True, "has_bias": False, "is_transposed": False, "is_concatenated": True,
-        "has_post_expert_norm": False,
-    }  # fmt: skip
-    for name, value in expected.items():
-        if getattr(module, name, value) != value:
-            return f"{name}={getattr(module, name)}"
-    up, down = module.gate_up_proj, module.down_proj
-    if up.dim() != 3 or down.shape != (up.shape[0], up.shape[2], up.shape[1] // 2):
-        return f"gate_up_proj {tuple(up.shape)} and down_proj {tuple(down.shape)}"
-    if up.dtype not in (torch.bfloat16, torch.float32):
-        return str(up.dtype)
-    gate = getattr(type(module), "_apply_gate", None)
-    if gate is not None and gate.__name__ != "_default_apply_gate":
-        return "a gate of its own"
-    return ""
+_GROUPED = tuple(
+    getattr(home, name)
+    for home in (torch, torch.nn.functional, torch.ops.aten)
+    for name in ("_grouped_mm", "grouped_mm")
+    if hasattr(home, name)
+)
 
 
-def _recipes() -> list[str]:
-    entry = next(entry for entry in operators() if entry["name"] == "grouped_linear")
-    spec = next(spec for spec in entry["parameters"] if spec["key"] == "recipe")
-    return spec["values"].split("|")
+class GroupedReplaced(TorchFunctionMode):
+    """Inside of it `product` stands for torch._grouped_mm of rows and of experts [E, K, N]."""
+
+    def __init__(self, product: ProductOf) -> None:
+        super().__init__()
+        self.product = product
+        self.calls = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func not in _GROUPED and getattr(func, "overloadpacket", None) not in _GROUPED:
+            return func(*args, **kwargs)
+        self.calls += 1
+        return self._of(*args, **kwargs)
+
+    def _of(self, x: Tensor, w: Tensor, offs: Tensor | None = None, bias: Tensor | None = None,
+            out_dtype: torch.dtype | None = None) -> Tensor:  # fmt: skip
+        if x.dim() != 2 or w.dim() != 3 or offs is None or out_dtype not in (None, x.dtype):
+            raise Unsupported(f"_grouped_mm: found {tuple(x.shape)} by {tuple(w.shape)}, needs rows "
+                              "by [E, K, N] with offs, and no other out_dtype")  # fmt: skip
+        return self.product(x, w.transpose(-2, -1), offs, bias)
 
 
-def convert(model: nn.Module, recipe: str = "mxfp8_rceil", *, format: str = "e4m3") -> nn.Module:
-    """Puts `Experts` in the place of every expert layer of `model`, and returns `model`.
+class GroupedProducts(_Converted):
+    """A module whose forward is its own but for `torch._grouped_mm` of rows and of experts
+    [E, K, N], which is `grouped_linear` in a recipe."""
 
-    model = mxoracle.torch.convert(MixtralForCausalLM(config).bfloat16(), "mxfp8_rceil")
+    def extra_repr(self) -> str:
+        return f"{type(self.theirs).__name__}, recipe={self.recipe}, format={self.format}"
 
-    Taken are modules with `gate_up_proj` [E, 2F, D] and `down_proj` [E, D, F], as transformers has
-    them from version 5 on: Mixtral, Qwen3-MoE, DeepSeek-V3 and the like.  Parameters, their names
-    and so checkpoints and optimizers stay.  `recipe` and `format` are those of `mxo list ops
-    grouped_linear`; a model may be converted again to another.
-    Errors: mxoracle.Error if a recipe is unknown or there is no expert layer; Unsupported for
-    experts with biases, with a gate that is not act(gate) up, or of another element type.
-    """
-    known = _recipes()
-    if recipe not in known:
-        raise Error(f"convert: recipe: found '{recipe}', needs one of {', '.join(known)}")
-    found = [
-        (name, module)
-        for name, module in model.named_modules()
-        if hasattr(module, "gate_up_proj") and hasattr(module, "down_proj")
-        and isinstance(module.gate_up_proj, nn.Parameter)
-    ]  # fmt: skip
-    if not found or found[0][0] == "":
-        raise Error(
-            "convert: model: found no expert layer in it, needs gate_up_proj [E, 2F, D] and "
-            "down_proj [E, D, F], as transformers has them from version 5 on"
-        )
-    for name, module in found:
-        why = _why_not(module)
-        if why:
-            raise Unsupported(f"convert: {name}: found {why}, needs act(gate) up of bf16 or f32, "
-                              "without biases")  # fmt: skip
-    for name, module in found:
-        parent, _, child = name.rpartition(".")
-        setattr(model.get_submodule(parent), child, Experts(module, recipe, format))
-    return model
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        with GroupedReplaced(self._linear) as replaced:
+            out = self.theirs(*args, **kwargs)
+        if not replaced.calls:
+            raise Error(f"{type(self.theirs).__name__}: its forward called no torch._grouped_mm, "
+                        "needs one to be converted")  # fmt: skip
+        return out
+
+
+def grouped_names(theirs: nn.Module, names: Mapping[str, str] | None) -> dict[str, str]:
+    """By what name each part of the experts is a parameter of `theirs`: those of transformers, or
+    `names`; empty if it has not both products."""
+    usual = {key: f"{key}_proj" for key in ("gate_up", "gate", "up", "down")}
+    usual |= {f"{key}_bias": f"{name}_bias" for key, name in usual.items()}
+    unknown = set(names or {}) - set(usual)
+    if unknown:
+        raise Error(f"convert: names: found '{min(unknown)}', needs some of {', '.join(usual)}")
+    wanted = names or usual
+    found = {key: name for key, name in wanted.items() if name in theirs._parameters}
+    found = {key: name for key, name in found.items() if theirs._parameters[name] is not None}
+    whole = "down" in found and ("gate_up" in found or "up" in found)
+    if not whole or (names and len(found) < len(names)):
+        return {}
+    if "gate_up" in found:
+        found = {key: name for key, name in found.items() if key in _TOGETHER}
+    weights = [name for key, name in found.items() if not key.endswith("bias")]
+    return found if all(theirs._parameters[name].dim() == 3 for name in weights) else {}
+
+
+_TOGETHER = ("gate_up", "gate_up_bias", "down", "down_bias")

@@ -17,6 +17,7 @@ from mxoracle._errors import Error
 from mxoracle._tables import list_sums, operators
 from mxoracle.torch import machines
 from mxoracle.torch.products import Judged, Product, as_bf16
+from mxoracle.torch.rules import covers
 from mxoracle.torch.watcher import Watcher
 
 GATES = ("bits", "bound", "bits|bound")
@@ -64,10 +65,13 @@ class Judge(Watcher):
     explain_seconds: how long a cause is looked for; 0: not at all.
 
     mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
-    and grouped_linear have rules, and what `judged` wraps.  Every other operator that computes is
-    counted in `unjudged`, never passed.  The local products of DTensors are judged.  Torch runs
-    functions under torch.compile eagerly in here, and graphs that were compiled before show only
-    the products they call: both are counted in `unjudged`.
+    and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.  linear,
+    matmul and the like are judged as the products that they are made of, under inference_mode too,
+    and those of a subclass such as DTensor as its local products.  A product that has a rule and
+    could not be judged is in `missed`, and nothing passes with it: inside of a fused operator, of
+    kernels that were compiled before, of arguments that the rule does not take.  Every other
+    operator that computes is counted in `unjudged`.  Torch runs functions under torch.compile
+    eagerly in here, which is counted too.
     """
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
@@ -99,21 +103,24 @@ class Judge(Watcher):
         _active.remove(self)
         super().__exit__(*error)
 
-    def _no_rule(self, operator: str) -> None:
-        self.unjudged[operator] += 1
-
-    def _unseen(self, what: str) -> None:
+    def _counted(self, what: str) -> None:
         self.unjudged[what] += 1
+
+    def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
+        self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
 
     def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         if isinstance(product, Product) and self.against == "bf16":
             product = as_bf16(product)
         why = "no rule for these arguments"
+        if product is not None and product.elements == 0:
+            self._counted(f"{operator} without elements")
+            return
         if product is not None:
             product = product.sampled(self.max_macs)
             why = "more than max_macs, and cannot be judged by rows"
         if product is None:
-            self.rows.append(Row(operator, *place, "unjudged", 0, 0, why))
+            self._missed(operator, place, why)
         elif product.op:
             self._judge(operator, place, product)
         else:
@@ -125,10 +132,19 @@ class Judge(Watcher):
         return [row for row in self.rows if row.verdict == "FAIL"]
 
     @property
+    def missed(self) -> list[Row]:
+        """Products that have a rule and were not judged; `cause` says why."""
+        return [row for row in self.rows if row.verdict == "unjudged"]
+
+    @property
     def passed(self) -> bool:
-        """True where something was judged and nothing failed."""
-        judged = [row for row in self.rows if row.verdict != "unjudged"]
-        return bool(judged) and not self.failures
+        """True where something was judged, nothing failed, and no product was missed."""
+        return bool(self.rows) and not self.failures and not self.missed
+
+    @staticmethod
+    def covers(op: Any) -> bool:
+        """True if calls of `op` are judged: torch.ops.aten.mm, "aten::mm", torch.matmul."""
+        return covers(op)
 
     def __str__(self) -> str:
         rank = {"FAIL": 0, "unjudged": 1, "bound": 2, "bits": 3}
@@ -137,6 +153,10 @@ class Judge(Watcher):
         total = ", ".join(f"{count[verdict]} {verdict}" for verdict in rank if count[verdict])
         lines = [str(row) for row in rows]
         lines.append(f"{len(rows)} products: {total or 'none'}")
+        if self.missed:
+            listed = ", ".join(dict.fromkeys(f"{row.operator} of {row.module or 'no module'}"
+                                             for row in self.missed))  # fmt: skip
+            lines.append(f"not passed: {len(self.missed)} have a rule and were not judged ({listed})")
         if self.unjudged:
             listed = ", ".join(f"{name} {n}" for name, n in self.unjudged.most_common())
             lines.append(f"no rule, not judged: {self.unjudged.total()} calls ({listed})")
@@ -234,7 +254,7 @@ def _bound_verdict(
         return "bound", 0
     plain = {key: value for key, value in call.items() if key not in ("backend", "threads")}
     bounded = all(
-        _judge.has_bound(op, name, inputs, actual, **plain) for name, actual in outputs.items()
+        _judge.has_bound(op, name, inputs, **plain) for name in outputs
     )
     if not bounded:
         return ("unjudged" if _sums(op) else "FAIL"), 0

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.library import custom_op
 
-from mxoracle._arrays import NAMES
+from mxoracle._arrays import NAMES, parts_of
 from mxoracle._call import run
 from mxoracle._errors import Error
 
@@ -26,27 +26,56 @@ def _run(op: str, tensors: Mapping[str, Any], **parameters: Any) -> Mapping[str,
     return run(op, tensors, backend=backend, **parameters)
 
 
+def _block(block: str, rows: int, columns: int) -> Tuple[int, int]:
+    """"RxC", with R for all rows and K for all columns."""
+    down, _, across = block.partition("x")
+    if not (down.isdigit() or down == "R") or not (across.isdigit() or across == "K"):
+        raise Error(f"quantize: block: found '{block}', needs rows x columns, such as 1x32 or RxK")
+    return (rows if down == "R" else int(down)), (columns if across == "K" else int(across))
+
+
+def _scale_type(block: str, scale: str) -> torch.dtype:
+    """e8m0 for blocks of 32 elements unless said otherwise."""
+    parts = block.split("x")
+    small = all(part.isdigit() for part in parts) and int(parts[0]) * int(parts[1]) == 32
+    return _type(scale or ("e8m0" if small else "f32"))
+
+
 @custom_op("mxoracle::quantize", mutates_args=())
-def quantize(x: Tensor, format: str = "e4m3", scale_mode: str = "rceil") -> Tuple[Tensor, Tensor]:
-    """Codes and e8m0 scales of blocks of 32 neighbours along the last axis."""
-    outputs = _run("quantize", {"x": x}, format=format, scale_mode=scale_mode)
+def quantize(
+    x: Tensor,
+    format: str = "e4m3",
+    scale_mode: str = "rceil",
+    block: str = "1x32",
+    scale: str = "",
+) -> Tuple[Tensor, Tensor]:
+    """Codes and scales of blocks of rows x columns over the last two axes, as `mxo list ops
+    quantize`: e8m0 scales for blocks of 32 elements and f32 for others, or as `scale` says."""
+    mode = {"scale_mode": scale_mode} if _scale_type(block, scale) == _type("e8m0") else {}
+    settings = {"format": format, "block": block, "scale": scale or None, **mode}
+    outputs = _run("quantize", {"x": x}, **settings)
     return outputs["codes"], outputs["scales"]
 
 
 @quantize.register_fake
-def _(x, format="e4m3", scale_mode="rceil"):
-    scales = (*x.shape[:-1], (x.shape[-1] + 31) // 32)
-    return x.new_empty(x.shape, dtype=_type(format)), x.new_empty(scales, dtype=_type("e8m0"))
+def _(x, format="e4m3", scale_mode="rceil", block="1x32", scale=""):
+    rows, columns = x.shape[-2:]
+    down, across = _block(block, rows, columns)
+    scales = (*x.shape[:-2], (rows + down - 1) // down, (columns + across - 1) // across)
+    return x.new_empty(x.shape, dtype=_type(format)), x.new_empty(scales, dtype=_scale_type(block, scale))
 
 
 @custom_op("mxoracle::dequantize", mutates_args=())
-def dequantize(codes: Tensor, scales: Tensor, format: str = "e4m3", out: str = "bf16") -> Tensor:
-    """The values of codes and e8m0 scales of blocks of 32 along the last axis, one rounding."""
-    return _run("dequantize", {"codes": codes, "scales": scales}, format=format, out=out)["x"]
+def dequantize(
+    codes: Tensor, scales: Tensor, format: str = "e4m3", out: str = "bf16", block: str = ""
+) -> Tensor:
+    """The values of codes and scales, one rounding; of blocks as the shapes say, or `block`."""
+    tensors = {"codes": codes, "scales": scales}
+    return _run("dequantize", tensors, format=format, out=out, block=block or None)["x"]
 
 
 @dequantize.register_fake
-def _(codes, scales, format="e4m3", out="bf16"):
+def _(codes, scales, format="e4m3", out="bf16", block=""):
     return codes.new_empty(codes.shape, dtype=_type(out))
 
 
@@ -104,7 +133,18 @@ def _keep_linear(ctx, inputs, output):
     ctx.settings = settings
 
 
+def _plain(dy):
+    """A gradient that comes as codes and scales (torchao's MXTensor), as the numbers that those are:
+    exact in bf16, and the same codes when it is quantised along the same axis again."""
+    parts = None if type(dy) is Tensor else parts_of(dy)
+    if parts is None:
+        return dy
+    kind = NAMES[str(parts[0].dtype).removeprefix("torch.")]
+    return dequantize(*parts, kind, NAMES[str(dy.dtype).removeprefix("torch.")])
+
+
 def _linear_gradients(ctx, dy):
+    dy = _plain(dy)
     x, w, group_ends, bias = ctx.saved_tensors
     gradients = grouped_linear_backward(dy, x, w, group_ends, bias, *ctx.settings)
     dbias = gradients[2] if bias is not None else None
@@ -147,17 +187,21 @@ def grouped_linear_codes_backward(
     format: str,
     out: str,
     pad: bool,
-) -> Tensor:
-    """dw."""
+    only: str,
+) -> List[Tensor]:
+    """dx and dw, or those that `only` names."""
     tensors = {"x.codes": codes, "x.scales": scales, "w": w, "group_ends": group_ends,
                "dy": dy.contiguous()}  # fmt: skip
     settings = {"recipe": recipe, "format": format, "out": out, "pad": pad}
-    return _run("grouped_linear", tensors, **settings, only="dw")["dw"].to(w.dtype)
+    outputs = _run("grouped_linear", tensors, **settings, only=only)
+    kinds = {"dx": _type(out), "dw": w.dtype}
+    return [outputs[name].to(kinds[name]) for name in only.split(",")]
 
 
 @grouped_linear_codes_backward.register_fake
-def _(dy, codes, scales, w, group_ends, recipe, format, out, pad):
-    return torch.empty_like(w)
+def _(dy, codes, scales, w, group_ends, recipe, format, out, pad, only):
+    like = {"dx": codes.new_empty(codes.shape, dtype=_type(out)), "dw": torch.empty_like(w)}
+    return [like[name] for name in only.split(",")]
 
 
 def _keep_codes(ctx, inputs, output):
@@ -166,11 +210,36 @@ def _keep_codes(ctx, inputs, output):
 
 
 def _codes_gradients(ctx, dy):
-    dw = grouped_linear_codes_backward(dy, *ctx.saved_tensors, *ctx.settings)
+    dw = grouped_linear_codes_backward(_plain(dy), *ctx.saved_tensors, *ctx.settings, "dw")[0]
     return None, None, dw, None, None, None, None, None
 
 
 grouped_linear_codes.register_autograd(_codes_gradients, setup_context=_keep_codes)
+
+
+class _LinearOfScaled(torch.autograd.Function):
+    """`grouped_linear_codes` of a scaled tensor with a history, to which dx goes."""
+
+    @staticmethod
+    def forward(ctx, x, w, group_ends, settings):
+        parts = parts_of(x)
+        ctx.save_for_backward(*parts, w, group_ends)
+        ctx.settings, ctx.dtype = settings, x.dtype
+        return grouped_linear_codes(*parts, w, group_ends, *settings)
+
+    @staticmethod
+    def backward(ctx, dy):
+        names = [name for name, wanted in zip(("dx", "dw"), ctx.needs_input_grad) if wanted]
+        found = grouped_linear_codes_backward(_plain(dy), *ctx.saved_tensors, *ctx.settings,
+                                              ",".join(names))  # fmt: skip
+        gradients = dict(zip(names, found))
+        dx = gradients.get("dx")
+        return None if dx is None else dx.to(ctx.dtype), gradients.get("dw"), None, None
+
+
+def grouped_linear_of_scaled(x: Any, w: Tensor, group_ends: Tensor, *settings: Any) -> Tensor:
+    """`grouped_linear_codes` of torchao's MXTensor: gradients go to it and to w."""
+    return _LinearOfScaled.apply(x, w, group_ends, settings)
 
 
 @custom_op("mxoracle::moe_layer", mutates_args=())

@@ -15,11 +15,11 @@ from torch import Tensor
 
 U32, U64 = 2.0**-24, 2.0**-53
 UP = 1 + 2.0**-40  # more than the few roundings with which a bound is computed
-# type: significant bits, half of the least subnormal, the pattern of infinity
+# type: the pattern of infinity, the integer that holds one
 _TYPES = {
-    torch.bfloat16: (8, 2.0**-134, 0x7F80, torch.int16),
-    torch.float16: (11, 2.0**-25, 0x7C00, torch.int16),
-    torch.float32: (24, 2.0**-150, 0x7F800000, torch.int32),
+    torch.bfloat16: (0x7F80, torch.int16),
+    torch.float16: (0x7C00, torch.int16),
+    torch.float32: (0x7F800000, torch.int32),
 }
 
 
@@ -76,14 +76,14 @@ class Held:
 
 
 def _value(pattern: Tensor, dtype: torch.dtype) -> Tensor:
-    return pattern.to(_TYPES[dtype][3]).view(dtype).double()
+    return pattern.to(_TYPES[dtype][1]).view(dtype).double()
 
 
 def _interval(actual: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The reals that round to |actual|: from low to high; its sign; whether the ends are among
     them."""
     dtype = actual.dtype
-    _, _, infinity, integer = _TYPES[dtype]
+    infinity, integer = _TYPES[dtype]
     bits = actual.view(integer).long()
     pattern = bits & (infinity | (infinity - 1))
     sign = torch.where(bits < 0, -1.0, 1.0).double()
@@ -123,28 +123,23 @@ def wrongly_rounded(actual: Tensor, product: RealProduct, total: Tensor, error: 
     return wrong
 
 
-def _half_step(dtype: torch.dtype, reach: Tensor) -> Tensor:
-    digits, least, _, _ = _TYPES[dtype]
-    return (reach * 2.0**-digits + least) * UP
-
-
 def against(actual: Tensor, total: Tensor, stray: Tensor) -> tuple[Tensor, Tensor]:
-    """Where `actual` is beyond `stray` and its own rounding, and the distance as a multiple."""
-    reach = (total.abs() + stray) * UP
-    allowed = (stray + _half_step(actual.dtype, reach)) * UP
-    # Beyond the type's range an infinity is a rounding like any other; beyond f32's, nothing is
-    # owed.
-    past = torch.finfo(actual.dtype).max * (1 + 2.0 ** -(_TYPES[actual.dtype][0] + 1))
-    near = (actual.double() - total).abs()
-    rounded = actual.isinf() & (reach >= past) & (actual.double() * total > 0)
-    near = torch.where(rounded, 0.0, near)
-    near = torch.where(reach > torch.finfo(torch.float32).max, 0.0, near)
+    """Where no number within `stray` of `total` has `actual` as a nearest one, and the distance as a
+    multiple of what is allowed."""
+    low, high, sign, _ = _interval(actual)
+    low = torch.where(low == 0, -high, low)  # those that round to a zero of either sign
+    value, size, stray = total * sign, actual.double().abs(), stray * UP
+    beyond = torch.maximum(low - value, value - high) > stray
+    room = stray + torch.where(value < size, size - low, high - size)
+    distance = torch.where(actual.isinf(), torch.where(beyond, math.inf, 0.0),
+                           (value - size).abs() / room)
+    # Beyond f32's range nothing is owed.
+    unowed = total.abs() + stray > torch.finfo(torch.float32).max
     special = ~total.isfinite()
     same = (total.isnan() & actual.isnan()) | (total == actual.double())
-    near = torch.where(special, torch.where(same, 0.0, math.inf), near)
-    near = torch.where(near.isnan(), math.inf, near)
-    allowed = torch.where(special, 1.0, allowed)
-    return near > allowed, near / allowed
+    beyond = torch.where(special, ~same, (beyond | actual.isnan()) & ~unowed)
+    distance = torch.where(special | actual.isnan(), torch.where(beyond, math.inf, 0.0), distance)
+    return beyond, torch.where(unowed & ~special, 0.0, distance)
 
 
 def hold(actual: Tensor, product: RealProduct) -> Held:

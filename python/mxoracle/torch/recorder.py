@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from mxoracle import _judge
 from mxoracle._call import parameters
 from mxoracle._errors import Error
+from mxoracle.torch.modules import in_backward
 from mxoracle.torch.products import Judged, Product, corner_of
 from mxoracle.torch.watcher import Watcher
 
@@ -128,7 +129,7 @@ class Recorder(Watcher):
         self._kept[operator, place[0]] = seen + 1
         keep = seen % self._keep_every == 0 and product.op and product.by_rows
         files = [self._keep(product)] if keep and product.actual.numel() > 0 else []
-        if files and isinstance(self._out, Tensor) and not self._modules.is_bw:
+        if files and isinstance(self._out, Tensor) and not in_backward():
             self._of_step.append(_Kept(self._out, replace(product, inputs={}), files[0]))
         self._write(
             {

@@ -2,71 +2,163 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.module_tracker import ModuleTracker
 
 from mxoracle.torch import machines
-from mxoracle.torch.products import RULES, Judged, Product
+from mxoracle.torch.graphs import compiled_code_watched
+from mxoracle.torch.modules import Modules
+from mxoracle.torch.products import Judged, Product
+from mxoracle.torch.rules import PRODUCTS, RULES
 
 # Nothing is computed by these, or nothing but what was there before.
 _MOVES = (
-    "detach", "alias", "empty", "empty_like", "empty_strided", "new_empty", "clone", "_to_copy",
-    "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_",
+    "detach", "detach_", "alias", "empty", "empty_like", "empty_strided", "new_empty", "clone", "_to_copy",
+    "copy_", "zeros", "ones", "zeros_like", "ones_like", "fill_", "zero_", "to", "contiguous",
+    "reshape",
 )  # fmt: skip
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+
+
+def _devices(args: Any) -> set[str]:
+    kinds = {leaf.device.type for leaf in tree_leaves(args) if isinstance(leaf, Tensor)}
+    return kinds & {"cpu", "cuda"}
+
+
+def _has_kernel(func: Any, key: str) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), key)
+
+
+def _composite(func: Any, devices: set[str]) -> bool:
+    """True if torch computes `func` by calling other operators.  Autograd shows those; under
+    inference_mode it does not run, and the whole operator comes by."""
+    own = any(_has_kernel(func, device.upper()) for device in devices)
+    return _has_kernel(func, _COMPOSITE.name) and not own
+
+
+@contextlib.contextmanager
+def _autocast_tracked(enabled: dict[str, bool]) -> Iterator[None]:
+    """Keeps in `enabled` where autocast is on: within __torch_dispatch__ torch has it off."""
+    theirs = torch.set_autocast_enabled
+
+    def tracked(*args: Any) -> None:
+        theirs(*args)
+        device = args[0] if isinstance(args[0], str) else "cuda"
+        enabled[device] = args[-1]
+
+    enabled.update({device: torch.is_autocast_enabled(device) for device in ("cpu", "cuda")})
+    torch.set_autocast_enabled = tracked
+    try:
+        yield
+    finally:
+        torch.set_autocast_enabled = theirs
 
 
 class Watcher(TorchDispatchMode):
     """Sees every product that runs inside of it, and the module that calls it."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, every: int) -> None:
         super().__init__()
         self.every = every
         self._calls: Counter[tuple[str, str]] = Counter()
-        self._modules = ModuleTracker()
+        self._modules = Modules()
+        self._products = 0  # that came by
+        self._autocast: dict[str, bool] = {}
+        self._handed: Any = None  # an operator on its way to a subclass of Tensor
 
     def __enter__(self):
-        self._compiled = _compiled_code_counted(self)
-        self._compiled.__enter__()
-        self._modules.__enter__()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(compiled_code_watched(self._counted, self._missing, PRODUCTS))
+            stack.enter_context(_autocast_tracked(self._autocast))
+            stack.enter_context(self._modules)
+            self._around = stack.pop_all()
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
-        self._modules.__exit__(*error)
-        self._compiled.__exit__(*error)
+        self._around.__exit__(*error)
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Torch calls __torch_dispatch__ without the watcher; inside of this it is there again."""
+        TorchDispatchMode.__enter__(self)
+        try:
+            yield
+        finally:
+            TorchDispatchMode.__exit__(self, None, None, None)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         names = {kind.__name__ for kind in types}
         kwargs = kwargs or {}
-        if "FakeTensor" in names:
+        if names & {"FakeTensor", "FunctionalTensor"}:
             return func(*args, **kwargs)  # shapes only: nothing is computed
-        if "DTensor" in names:
-            return NotImplemented  # its local products come by on their own
-        out = func(*args, **kwargs)
+        if not isinstance(func, torch._ops.OpOverload):
+            self._missing(func.name(), "its products are not seen")  # such as flex_attention
+            return func(*args, **kwargs)
+        if names:
+            return self._through_subclass(func, " and ".join(sorted(names)), args, kwargs)
         rule = RULES.get(func)
+        devices = _devices((args, kwargs))
+        if rule is None and _composite(func, devices):
+            with self._watching(), self._autocast_within(func, devices):
+                return func._op_dk(_COMPOSITE, *args, **kwargs)
+        out = func(*args, **kwargs)
         if rule is not None:
             self._product(str(func.name()), rule, out, args, kwargs)
+        elif func.overloadpacket.__name__ in PRODUCTS:
+            self._missing(str(func.name()), "no rule for a product as part of it")
         elif not func.is_view and func.overloadpacket.__name__ not in _MOVES:
-            self._no_rule(str(func.name()))
+            self._counted(str(func.name()))
+        return out
+
+    @contextlib.contextmanager
+    def _autocast_within(self, func: Any, devices: set[str]) -> Iterator[None]:
+        """Autocast casts the arguments of the operators that it lists, and is off within those; it
+        is on within others."""
+        outside = dict(self._autocast)
+        for device in outside:
+            self._autocast[device] &= not _has_kernel(func, f"Autocast{device.upper()}")
+        cast = [device for device in devices if self._autocast[device]]
+        try:
+            with contextlib.ExitStack() as stack:
+                for device in cast:
+                    stack.enter_context(torch.autocast(device, torch.get_autocast_dtype(device)))
+                yield
+        finally:
+            self._autocast.update(outside)
+
+    def _through_subclass(self, func: Any, kinds: str, args: tuple, kwargs: dict) -> Any:
+        """A subclass of Tensor, such as DTensor, makes other calls of one; those come by."""
+        if self._handed is func:
+            self._handed = None
+            return NotImplemented
+        before = self._products
+        with self._watching():
+            self._handed = func
+            try:
+                out = func(*args, **kwargs)
+            finally:
+                self._handed = None
+        if func.overloadpacket.__name__ in PRODUCTS and self._products == before:
+            self._missing(str(func.name()), f"{kinds} computes it unseen")
         return out
 
     def _place(self, operator: str) -> tuple[str, int] | None:
         """The module and the number of this call; None if this one is not to be looked at."""
-        parents = [name for name in self._modules.parents if name != "Global"]
-        module = max(parents, key=len, default="")
-        if self._modules.is_bw:
-            module += " backward"
+        self._products += 1
+        module = self._modules.current()
         call = self._calls[operator, module]
         self._calls[operator, module] += 1
-        return (module.strip(), call) if call % self.every == 0 else None
+        return (module, call) if call % self.every == 0 else None
 
     def _product(
         self, operator: str, rule: Callable, out: Any, args: tuple, kwargs: dict
@@ -85,44 +177,17 @@ class Watcher(TorchDispatchMode):
             name = f"{operator} {product.output}" if isinstance(found, list) else operator
             self._seen(name, place, product)
 
-    def _no_rule(self, operator: str) -> None:
-        """An operator that computes and is no product that we know."""
+    def _missing(self, operator: str, why: str) -> None:
+        place = self._place(operator)
+        if place is not None:
+            self._missed(operator, place, why)
 
-    def _unseen(self, what: str) -> None:
-        """Something ran, or would run outside of the watcher, that does not come by."""
+    def _counted(self, what: str) -> None:
+        """An operator that computes and is no product that we know, or code run otherwise."""
+
+    def _missed(self, operator: str, place: tuple[str, int], why: str) -> None:
+        """Products ran, or may have run, that did not come by."""
 
     def _seen(self, operator: str, place: tuple[str, int], product: Judged | None) -> None:
         """One product on the host; None where the rule does not know its arguments."""
         raise NotImplementedError
-
-
-def _counting(watcher: Watcher, what: str, theirs: Callable, matters: Callable) -> Callable:
-    def counted(*args: Any, **kwargs: Any) -> Any:
-        if matters(args[0]):
-            watcher._unseen(what)
-        return theirs(*args, **kwargs)
-
-    return counted
-
-
-@contextlib.contextmanager
-def _compiled_code_counted(watcher: Watcher) -> Iterator[None]:
-    """Calls of functions under torch.compile, which torch runs eagerly where operators are watched,
-    and of graphs that were compiled before, as a backward pass may be."""
-    hooks = []
-    frames = sys.modules.get("torch._dynamo.eval_frame")
-    if hasattr(frames, "_callback_from_stance"):
-        what = "compiled code, run eagerly instead"
-        hooks.append((frames, "_callback_from_stance", what, callable))
-    graphs = sys.modules.get("torch._inductor.output_code")
-    if graphs is not None:
-        what = "a compiled graph, its fused operators not seen"
-        hooks.append((graphs.CompiledFxGraph, "__call__", what, lambda graph: True))
-    before = [(home, name, getattr(home, name)) for home, name, _, _ in hooks]
-    for home, name, what, matters in hooks:
-        setattr(home, name, _counting(watcher, what, getattr(home, name), matters))
-    try:
-        yield
-    finally:
-        for home, name, theirs in before:
-            setattr(home, name, theirs)

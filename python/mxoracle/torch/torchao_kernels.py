@@ -1,0 +1,103 @@
+"""torchao's kernels for a GPU that the catalogue has, under torchao's names, on any device.
+
+Arguments and shapes after torchao/prototype/mx_formats/kernels.py and moe_training/ep of 0.18; read.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed._functional_collectives as collectives
+from torch import Tensor
+
+from mxoracle._arrays import NAMES
+from mxoracle._errors import Unsupported
+from mxoracle.torch.operators import dequantize, quantize
+
+
+def _mode(scaling_mode: str) -> str:
+    mode = str(getattr(scaling_mode, "value", scaling_mode)).lower()
+    if mode not in ("rceil", "floor"):
+        raise Unsupported(f"scaling_mode: found {mode}, needs rceil or floor")
+    return mode
+
+
+def triton_to_mxfp8_dim0(
+    x: Tensor, inner_block_size: int = 32, scaling_mode: str = "rceil"
+) -> tuple[Tensor, Tensor]:
+    """Blocks along the last axis."""
+    flat = x.reshape(-1, x.shape[-1])
+    codes, scales = quantize(flat, "e4m3", _mode(scaling_mode), f"1x{inner_block_size}", "e8m0")
+    return codes.view(x.shape), scales.view(*x.shape[:-1], scales.shape[-1])
+
+
+def triton_to_mxfp8_dim1(
+    x: Tensor, inner_block_size: int = 32, scaling_mode: str = "rceil"
+) -> tuple[Tensor, Tensor]:
+    """Blocks along the rows: codes column-major, scales a row of x's columns."""
+    codes, scales = quantize(x, "e4m3", _mode(scaling_mode), f"{inner_block_size}x1", "e8m0")
+    return codes.t().contiguous().t(), scales.t().contiguous()
+
+
+def triton_mxfp8_dequant_dim0(
+    e4m3_data: Tensor, e8m0_scales: Tensor, out_dtype: torch.dtype, scale_block_size: int = 32
+) -> Tensor:
+    """The values of codes with a scale for each block along the last axis."""
+    flat = e4m3_data.reshape(-1, e4m3_data.shape[-1])
+    scales = e8m0_scales.reshape(flat.shape[0], -1).view(torch.float8_e8m0fnu)
+    out = NAMES[str(out_dtype).removeprefix("torch.")]
+    return dequantize(flat, scales, "e4m3", out, f"1x{scale_block_size}").view(e4m3_data.shape)
+
+
+def mxfp8_quantize_cuda(
+    x: Tensor, rowwise: bool = False, colwise: bool = True, scaling_mode: str = "rceil"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Codes along rows and along columns, then their scales; empty where not asked for."""
+    codes, scales = x.new_empty(0, dtype=torch.float8_e4m3fn), x.new_empty(0, dtype=torch.float8_e8m0fnu)
+    by_rows = triton_to_mxfp8_dim0(x, 32, scaling_mode) if rowwise else (codes, scales)
+    by_columns = triton_to_mxfp8_dim1(x, 32, scaling_mode) if colwise else (codes, scales)
+    row_scales = by_rows[1].unsqueeze(-1) if rowwise else scales
+    column_scales = by_columns[1].t().contiguous().t() if colwise else scales
+    return by_rows[0], by_columns[0], row_scales, column_scales
+
+
+def mxfp8_quantize(
+    input: Tensor, rowwise: bool, colwise: bool, scale_dim_x: int, scale_dim_y: int,
+    fp8_format: str, scaling_mode: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """torch.ops.torchao.mxfp8_quantize, which a torchao without its CUDA kernels has not."""
+    if (scale_dim_x, scale_dim_y, fp8_format) != (1, 32, "e4m3"):
+        raise Unsupported(f"mxfp8_quantize: found blocks of {scale_dim_x} and {scale_dim_y} in "
+                          f"{fp8_format}, needs 1 and 32 in e4m3")  # fmt: skip
+    return mxfp8_quantize_cuda(input, rowwise, colwise, scaling_mode)
+
+
+MXFP8_QUANTIZE = ("mxfp8_quantize(Tensor input, bool rowwise, bool colwise, int scale_dim_x, "
+                  "int scale_dim_y, str fp8_format, str scaling_mode) "
+                  "-> (Tensor, Tensor, Tensor, Tensor)")  # fmt: skip
+
+
+def fill_indices_wrapper(tokens_per_expert_group: Tensor, *args: Any, **settings: Any) -> Tensor:
+    """Where tokens that came rank by rank lie expert by expert, by torchao's own code for a CPU."""
+    from torchao.prototype.moe_training.ep.kernels import fill_indices_cpu
+
+    settings.pop("block_size", None), settings.pop("max_blocks", None)
+    indices = fill_indices_cpu(tokens_per_expert_group, *args[:5], **settings)
+    return indices.to(tokens_per_expert_group.device)
+
+
+def _triton_permute_bwd(
+    grad_output: Tensor, permuted_indices: Tensor, original_rows: int, original_cols: int
+) -> Tensor:
+    """Rows back to where they came from; those of index -1 are padding."""
+    kept = permuted_indices != -1
+    back = grad_output.new_zeros((original_rows, original_cols))
+    back[permuted_indices[kept].long()] = grad_output[kept]
+    return back
+
+
+def all_to_all_single(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """torch.distributed's, which gloo has not for codes: as bytes."""
+    if self.element_size() == 1:
+        return collectives.all_to_all_single(self.view(torch.uint8), *args, **kwargs).view(self.dtype)
+    return collectives.all_to_all_single(self, *args, **kwargs)

@@ -1,0 +1,285 @@
+"""The judge sees every product: in every mode of torch, through subclasses, by the right module."""
+import contextlib
+import json
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import mxoracle.torch as mxt  # noqa: E402
+from mxoracle.torch.graphs import hidden_products  # noqa: E402
+import torch.utils.checkpoint  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+bf16 = torch.bfloat16
+A, B = torch.randn(16, 64).to(bf16), torch.randn(64, 64).to(bf16)
+Q = torch.randn(1, 2, 16, 32).to(bf16)
+
+
+class Broken(TorchDispatchMode):
+    """A machine whose products lose the last eight of K, and whose attention adds a constant."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func.overloadpacket.__name__
+        if name in ("mm", "bmm", "mv", "dot", "addmm"):
+            *front, a, b = args
+            args = (*front, a[..., :-8], b.narrow(-2 if b.dim() > 1 else 0, 0, a.shape[-1] - 8))
+        out = func(*args, **(kwargs or {}))
+        return (out[0] + 1, *out[1:]) if "attention" in name else out
+
+
+@contextlib.contextmanager
+def inference_autocast():
+    with torch.inference_mode(), torch.autocast("cpu", bf16):
+        yield
+
+
+@contextlib.contextmanager
+def autocast():
+    with torch.autocast("cpu", bf16):
+        yield
+
+
+MODES = [contextlib.nullcontext, torch.no_grad, torch.inference_mode, autocast, inference_autocast]
+CALLS = {
+    "linear": lambda: F.linear(A, B),
+    "linear with a bias": lambda: F.linear(A, B, B[0]),
+    "linear of three axes": lambda: F.linear(A[None].expand(2, -1, -1), B),
+    "matmul": lambda: torch.matmul(A, B),
+    "matmul of batches": lambda: torch.matmul(A[None].expand(3, -1, -1), B[None]),
+    "matmul of a vector": lambda: torch.matmul(B, A[0]),
+    "einsum of f32": lambda: torch.einsum("ik,jk->ij", A.float(), B.float()),
+    "einsum": lambda: torch.einsum("ik,jk->ij", A, B),
+    "inner": lambda: torch.inner(A, B),
+    "tensordot": lambda: torch.tensordot(A, B, dims=1),
+    "multi_dot": lambda: torch.linalg.multi_dot([A, B, B]),
+    "attention": lambda: F.scaled_dot_product_attention(Q, Q, Q),
+    "attention in parts": lambda: torch.ops.aten._scaled_dot_product_attention_math(Q, Q, Q)[0],
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("call", CALLS)
+def test_products_are_judged_in_every_mode(mode, call):
+    with mode(), mxt.Judge() as judge:
+        have = CALLS[call]()
+    with mode():
+        want = CALLS[call]()
+    assert judge.passed and torch.equal(have, want), judge
+    with mode(), Broken(), mxt.Judge(explain_seconds=0) as judge:
+        CALLS[call]()
+    assert judge.failures and not judge.passed, judge
+
+
+def test_scripted_functions_are_judged_under_inference():
+    scripted = torch.jit.trace(lambda a, b: torch.matmul(a, b).relu(), (A, B))
+    with torch.inference_mode(), Broken(), mxt.Judge(explain_seconds=0) as judge:
+        scripted(A, B)
+    assert judge.failures
+
+
+def encoder():
+    return torch.nn.TransformerEncoderLayer(32, 2, 64, batch_first=True).eval()
+
+
+@pytest.mark.parametrize(
+    "call, operator",
+    [
+        (lambda: encoder()(torch.randn(2, 4, 32)), "aten::_transformer_encoder_layer_fwd"),
+        (lambda: torch.baddbmm(A[None], A[None], B[None]), "aten::baddbmm"),
+        (lambda: A.clone().addmm_(A, B), "aten::addmm_"),
+        (lambda: torch.addmm(A, A, B), "aten::addmm"),
+        (lambda: A.double() @ B.double(), "aten::mm"),
+        (lambda: torch.nn.LSTM(8, 8)(torch.randn(3, 1, 8)), "aten::mkldnn_rnn_layer"),
+        (lambda: torch.nn.attention.flex_attention.flex_attention(*[torch.randn(1, 1, 16, 16)] * 3),
+         "flex_attention"),
+    ],
+)  # fmt: skip
+def test_products_that_are_missed_never_pass(call, operator):
+    import torch.nn.attention.flex_attention  # noqa: F401
+
+    with torch.inference_mode(), mxt.Judge() as judge:
+        A @ B
+        call()
+    if operator == "aten::mkldnn_rnn_layer" and not judge.missed:
+        pytest.skip("this torch computes it by products")
+    assert not judge.passed and not judge.failures
+    assert any(row.operator.startswith(operator) for row in judge.missed), judge
+    assert "have a rule and were not judged (" in str(judge)
+
+
+def test_products_without_elements_are_counted():
+    with mxt.Judge() as judge:
+        A[:0] @ B
+        torch._grouped_mm(A, B[None], offs=torch.tensor([0], dtype=torch.int32))
+    assert not judge.rows and not judge.passed
+    assert judge.unjudged["aten::mm without elements"] == 1
+    with judge:
+        A @ B
+    assert judge.passed, judge
+
+
+class Halves(torch.Tensor):
+    """A wrapper whose products are those of its parts; `hides`: computed where nothing sees it."""
+
+    @staticmethod
+    def __new__(cls, whole, hides):
+        return torch.Tensor._make_wrapper_subclass(cls, whole.shape, dtype=whole.dtype)
+
+    def __init__(self, whole, hides):
+        self.parts, self.hides = whole.chunk(2), hides
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        half, other = args
+        watched = contextlib.nullcontext()
+        if half.hides:
+            watched = torch.utils._python_dispatch._disable_current_modes()
+        with watched:
+            return torch.cat([func(part, other) for part in half.parts])
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_products_of_subclasses_are_those_of_their_parts(hides):
+    half = Halves(A, hides)
+    with torch.no_grad(), mxt.Judge() as judge:
+        torch.mm(half, B)
+    assert judge.passed != hides
+    want = [("aten::mm", 0)] if hides else [("aten::mm", 8 * 64)] * 2
+    assert [(row.operator, row.elements) for row in judge.rows] == want, judge
+    assert not hides or "Halves computes it unseen" in judge.rows[0].cause
+
+
+@pytest.mark.parametrize(
+    "op, known",
+    [
+        (torch.ops.aten.mm, True), (torch.ops.aten.mm.default, True), ("aten::mm", True),
+        ("linear", True), (F.linear, True), (torch.matmul, True), (torch.nn.Linear, True),
+        (F.scaled_dot_product_attention, True), (torch.ops.aten.linear.default, True),
+        (torch.ops.mxoracle.grouped_linear, True), ("aten::_grouped_mm", True),
+        (torch.relu, False), ("aten::convolution", False), (torch.ops.aten.baddbmm, False),
+        (torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward, False), ("", False),
+    ],
+)  # fmt: skip
+def test_the_judge_says_what_it_covers(op, known):
+    assert mxt.Judge().covers(op) is known
+
+
+GRAPH = """
+buf0 = empty_strided_cpu((16, 32), (32, 1), torch.bfloat16)
+# Topologically Sorted Source Nodes: [linear], Original ATen: [aten.t, aten.addmm]
+extern_kernels.addmm(primals_2, primals_3, primals_1, alpha=1, beta=1, out=buf0)
+# Topologically Sorted Source Nodes: [relu], Original ATen: [aten.relu]
+cpp_fused_relu_0(buf0)
+"""
+FUSED = GRAPH + "# Original ATen: [aten.mm, aten.relu]\ntriton_tem_fused_mm_relu.run(buf0)\n"
+
+
+class Graph:
+    """Enough of a graph that was compiled before."""
+
+    def __init__(self, source):
+        self.source_code = source
+        self.compiled_fn_runner = None
+
+
+@pytest.mark.parametrize(
+    "source, hidden", [(GRAPH, []), (FUSED, ["mm"]), ("", None), (None, None)]
+)
+def test_products_inside_of_compiled_kernels_are_missed(source, hidden):
+    import torch._inductor.output_code as home
+
+    assert hidden_products(source, frozenset(["mm", "addmm"])) == hidden
+    before = home.CompiledFxGraph.__call__
+    with mxt.Judge() as judge:
+        with contextlib.suppress(AttributeError):  # it cannot run
+            home.CompiledFxGraph.__call__(Graph(source), [A])
+        torch.mm(A, B, out=torch.empty(16, 64, dtype=bf16))  # as compiled code calls it
+    assert home.CompiledFxGraph.__call__ is before
+    assert judge.passed == (hidden == []) == (not judge.missed)
+    assert judge.unjudged["a compiled graph, its fused operators not seen"] == (hidden == [])
+    assert [row.operator for row in judge.rows][-1] == "aten::mm.out"
+
+
+def test_a_replayed_cuda_graph_is_missed():
+    with mxt.Judge() as judge:
+        A @ B
+        with contextlib.suppress(Exception):  # it cannot run
+            torch.cuda.CUDAGraph.replay(None)
+    assert not judge.passed and judge.missed[0].operator == "a CUDA graph"
+
+
+class Projections(torch.nn.Module):
+    """Three layers that read the same input, as attention's do."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("q_proj", "k_proj", "v_proj"):
+            setattr(self, name, torch.nn.Linear(64, 64, bias=False, dtype=bf16))
+
+    def forward(self, x):
+        return self.q_proj(x) * self.k_proj(x) + self.v_proj(x)
+
+
+class Checkpointed(Projections):
+    reentrant = False
+
+    def forward(self, x):
+        run = torch.utils.checkpoint.checkpoint
+        return run(super().forward, x, use_reentrant=self.reentrant)
+
+
+class Reentrant(Checkpointed):
+    reentrant = True
+
+
+class OfWeight(Broken):
+    """In a backward pass, products of one weight are broken."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.storage = weight.untyped_storage().data_ptr()
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        parts = args if func is torch.ops.aten.mm.default and in_backward() else ()
+        if any(part.untyped_storage().data_ptr() == self.storage for part in parts):
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", [Projections, Checkpointed, Reentrant])
+@pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
+def test_a_faulty_gradient_names_its_module(kind, name):
+    net, path = kind(), f"{kind.__name__}.{name}"
+    with OfWeight(getattr(net, name).weight), mxt.Judge(explain_seconds=0) as judge:
+        y = net(A.clone().requires_grad_())
+        with torch.no_grad():
+            net.q_proj(A)  # what runs in between changes no name
+        y.float().sum().backward()
+    assert {row.module.split()[0] for row in judge.failures} == {path}, judge
+    gradients = [row for row in judge.rows if row.module == path + " backward"]
+    assert len(gradients) == 2 and any(row.verdict == "FAIL" for row in gradients), judge
+
+
+def in_backward():
+    return torch._C._current_graph_task_id() != -1
+
+
+def test_gradients_of_a_pass_before_have_no_name():
+    net = Projections()
+    y = net(A)
+    with mxt.Judge() as judge:
+        net.v_proj(A)
+        y.float().sum().backward()
+    assert {row.module for row in judge.rows} == {"Linear", "backward"}, judge
+
+
+def test_the_recorder_writes_the_same_lines_under_inference(tmp_path):
+    net = Projections()
+    for name, mode in (("plain", torch.no_grad), ("inference", torch.inference_mode)):
+        with mode(), mxt.Recorder(tmp_path / name):
+            net(A)
+    lines = [(tmp_path / name / "trace.jsonl").read_text() for name in ("plain", "inference")]
+    assert lines[0] == lines[1]
+    written = [json.loads(line) for line in lines[1].splitlines()[1:]]
+    assert [line["module"] for line in written] == [f"Projections.{p}_proj" for p in "qkv"]

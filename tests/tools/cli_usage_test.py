@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Wrong calls of every command: exit code, one line on stderr, no file left.
+
+Usage: cli_usage_test.py MXO [unittest arguments].
+"""
+import subprocess
+import unittest
+
+from cli_case import BAD_INPUT, MXO, USAGE, Case, ramp
+import safetensors as st
+
+# In a call, {x} is a file of operands, {y} one of outputs, {suite} a suite, {case} its first case,
+# {out} a name where nothing is, {none} a file that is not there.
+WRONG_CALLS = [
+    ("", "subcommand"), ("compair a b", "did you mean compare?"), ("--bogus", "'--bogus'"),
+    ("--bogus list", "'--bogus'"), ("list --bogus", "'--bogus'"), ("list nothing", "'nothing'"),
+    ("list ops quantise", "did you mean quantize?"), ("list formats e4m3", "'e4m3'"),
+    ("list rules --diverge torchao deepgem", "did you mean deepgemm?"),
+    ("list rules --diverge torchao", "needs two"), ("list ops --markdown", "rules"),
+    ("list --threads -1", "threads"), ("list --threads x", "threads"),
+    ("show", "FORMAT"), ("show e4m3", "VALUE"), ("show e9m9 1", "'e9m9'"), ("show e4m3 x", "'x'"),
+    ("show e4m3 0x1FF", "0xFF"), ("show e4m3 1 --bogus", "'--bogus'"),
+    ("show div.full 1", "a divisor"),
+    ("run", "OP"), ("run --bogus", "'--bogus'"), ("run quantise", "did you mean quantize?"),
+    ("run quantise --output {out}", "did you mean quantize?"), ("run quantize", "--input"),
+    ("run quantize --bogus", "'--bogus'"), ("run quantize --inptu {x}", "did you mean --input?"),
+    ("run quantize --input {x}", "--output"),
+    ("run quantize --input {x} --output {out} --bogus=3", "'--bogus'"),
+    ("run quantize --input {x} --output {out} --set colour=red", "'colour'"),
+    ("run quantize --input {x} --output {out} --set format", "key=value"),
+    ("run quantize --input {x} --output {out} --set format=e9m9", "e9m9"),
+    ("run quantize --input {x} --output {out} --set rule=tochao", "did you mean torchao?"),
+    ("run quantize --input {x} --output {out} --set block=0", "block"),
+    ("run quantize --input {x} --output {out} --set format=e4m3 block=1x32", "--set block=1x32"),
+    ("run quantize --input {x} --output {out} --set=format=e4m3 block=1x32", "--set block=1x32"),
+    ("run quantize --input {x} --output {out} --set block=1x32 --set block=1x32", "given twice"),
+    ("run quantize --input {x} --output {out} --backend abacus", "'abacus'"),
+    ("run quantize --input {x} --output {out} --backend cuda:x", "needs a number"),
+    ("run quantize --input {x} --output {out} --communicator pigeons", "in_process"),
+    ("run quantize --input {x} --output {x}", "--input too"),
+    ("run quantize --input {x} --output {out}.npy", "safetensors"),
+    ("run quantize --input {x} --output {out} extra", "extra"),
+    ("generate", "DIR"), ("generate {out} --suite quantum", "'quantum'"),
+    ("generate {out} --level 9", "level"), ("generate {out} --level x", "level"),
+    ("generate {out} --seed -1", "seed"), ("generate {out} --bogus", "'--bogus'"),
+    ("verify", "DIR"), ("verify {suite} --bogus", "'--bogus'"), ("verify {suite} --only x", "--only"),
+    ("verify {suite} --only op=none", "--only"),
+    ("compare", "EXPECTED"), ("compare {y}", "ACTUAL"), ("compare {y} {y} --bogus", "'--bogus'"),
+    ("compare {y} {y} --gate", "gate"), ("compare {y} {y} --gate nearly", "nearly"),
+    ("compare {y} {y} --gate ulp=x", "ulp=x"), ("compare {y} {y} --gate sqnr=-1x", "sqnr=-1x"),
+    ("compare {y} {y} --gate bound --sum abacus", "'abacus'"),
+    ("compare {y} {y} --sum exact", "--gate bound"), ("compare {y} {y} --gate bound", "--op"),
+    ("compare {y} {y} --op quantise", "did you mean quantize?"),
+    ("compare {y} {y} --op quantize --set colour=red", "'colour'"),
+    ("compare {y} {y} --input {x}", "--op"), ("compare {y} {y} --sentinel xyz", "hexadecimal"),
+    ("compare {y} {y} --json {y}", "what it is about"), ("compare --repeat {y}", "two"),
+    ("compare {y} {y} --json - --html -", "two reports"),
+    ("explain", "CASE"), ("explain {case}", "ACTUAL"), ("explain --set a=1 b=2", "--set b=2"),
+    ("explain {x} {y} --op quantise", "did you mean quantize?"),
+    ("explain {x} {y} --op quantize --set colour=red", "'colour'"),
+    ("explain {x} {y} --op quantize --set format=e4m3 block=1x32", "--set block=1x32"),
+    ("explain {case} {y} --set a=1", "--op"), ("explain {case} {y} --bogus", "'--bogus'"),
+    ("reduce", "CASE"), ("reduce {case} {y}", "--output"), ("reduce {case} --output {out}", "ACTUAL"),
+    ("reduce {case} {y} --output {out} --gate x", "gate"),
+    ("reduce {case} {y} --output {out} --runs 0", "runs"),
+    ("reduce {case} --output {out} --command k", "{in}"), ("reduce {case} --bogus", "'--bogus'"),
+    ("museum --row 0", "--row"), ("museum --row -1", "--row"), ("museum --row 99", "--row"),
+    ("museum --row x", "--row"), ("museum --seed -1", "seed"), ("museum --bogus", "'--bogus'"),
+    ("audit", "--gate"), ("audit --gate bits --row 0", "--row"), ("audit --gate x", "gate"),
+    ("audit --gate bits --command k", "one of them"), ("audit --command k", "{expected}"),
+    ("audit --gate bits --seed -1", "seed"), ("audit --gate bits --bogus", "'--bogus'"),
+    ("fingerprint", "subcommand"), ("fingerprint generate", "DIR"), ("fingerprint read", "DIR"),
+    ("fingerprint generate {out} --bogus", "'--bogus'"),
+    ("judge", "TRACE"), ("judge {y} {y}", "--diff"), ("judge {y} --diff", "two"),
+    ("judge {y} --bogus", "'--bogus'"),
+    ("train --steps many", "steps"), ("train --recipe mxfp9", "'mxfp9'"), ("train --bogus", "'--bogus'"),
+    ("train --resume", "--output"), ("train --top-k 99", "top-k"), ("train --seed -1", "seed"),
+    ("train --clip nan", "clip"), ("train --compare bf16,bf16 --output {out}", "twice"),
+]
+
+BAD_FILES = [
+    ("run quantize --input {none} --output {out}", "no such file"),
+    ("run quantize --input {y} --output {out}", "unknown operand 'y'"),
+    ("run quantize --input {empty} --output {out}", "x: missing"),
+    ("run quantize --input {text} --output {out}", "needs safetensors"),
+    ("run quantize --input {flat} --output {out}", "found rank 1"),
+    ("run quantize --input {x} --output {none}/o", "none"),
+    ("run dispatch --input {x} --output {out}", "unknown operand 'x'"),
+    ("generate {suite} --suite quantize", "suite"), ("verify {none}", "none"),
+    ("verify {folder}", "manifest"), ("compare {none} {y}", "none"), ("compare {y} {none}", "none"),
+    ("compare {suite} {y}", "needs a directory"), ("compare {text} {y}", "needs safetensors"),
+    ("compare {unknown} {y}", "'quantise'"), ("compare {y} {y} --json {none}/j", "none"),
+    ("explain {none} {none}", "no such file"), ("explain {x} {y} --op quantize", "holds no output"),
+    ("explain {y} {y} --op quantize", "unknown operand 'y'"),
+    ("reduce {none} {y} --output {out}", "no such file"),
+    ("reduce {case} {case} --output {out}", "passes"),
+    ("reduce {case} {y} --output {suite}", "not an empty directory"),
+    ("fingerprint read {folder}", "no outputs"), ("judge {folder}", "trace"),
+    ("judge {trace}", "'quantise'"),
+    ("train --text {none}", "no such file"), ("train --replay {x}", "rceil.x"),
+    ("train --diff-digests {none} {none}", "no such file"),
+]
+
+# Commands that write a file and say so.
+SPEAKING = [
+    ("run quantize --input {x} --output {out}", 0),
+    ("generate {out} --suite quantize --level 0", 0),
+    ("compare {y} {y} --json {out}", 0), ("compare {y} {z} --junit {out}", 1),
+    ("compare {y} {z} --html {out}", 1), ("verify {suite} --json {out}", 0),
+    ("compare --repeat {y} {z} --json {out}", 1),
+    ("reduce {case} {outputs} --output {out}", 0), ("fingerprint generate {out}", 0),
+]
+
+
+class Usage(Case):
+    def setUp(self):
+        super().setUp()
+        suite = self.here / "suite"
+        self.ok("generate", suite, "--suite", "quantize", "--level", 0, "--quiet")
+        case = sorted((suite / "cases").iterdir())[0]
+        tensors = st.decode(case.read_bytes())
+        wrong = {name: (kind, shape, bytes([data[0] ^ 1]) + data[1:])
+                 for name, (kind, shape, data) in tensors.items() if name in ("codes", "scales")}
+        trace = self.here / "trace"
+        trace.mkdir()
+        (trace / "trace.jsonl").write_text(
+            '{"schema": "mxo-trace/1"}\n{"step": 0, "operator": "mm", "module": "m", "call": 0, '
+            '"op": "quantise", "parameters": {}, "inputs": {}, "output": "y", "digest": "", '
+            '"rows": ["r.safetensors"]}\n')
+        (trace / "r.safetensors").write_bytes(st.encode({"output.y": ramp()}))
+        (self.here / "folder").mkdir()
+        self.names = {
+            "suite": suite, "case": case, "trace": trace, "folder": self.here / "folder",
+            "out": self.here / "out", "none": self.here / "none",
+            "x": self.path("x.safetensors", st.encode({"x": ramp()})),
+            "y": self.path("y.safetensors", st.encode({"y": ramp()})),
+            "z": self.path("z.safetensors", st.encode({"y": ramp(1, 128)})),
+            "flat": self.path("flat.safetensors", st.encode({"x": st.f32([64], [1.0] * 64)})),
+            "empty": self.path("empty.safetensors", st.encode({})),
+            "text": self.path("text.safetensors", b"{not tensors}"),
+            "outputs": self.path("outputs.safetensors", st.encode(wrong)),
+            "unknown": self.path("unknown.safetensors", st.encode({"y": ramp()},
+                                                                  {"mxo.op": "quantise"})),
+        }
+
+    def words(self, call):
+        text = call
+        for name, path in self.names.items():
+            text = text.replace("{%s}" % name, str(path))
+        return text.split()
+
+    def test_a_wrong_command_line_is_usage(self):
+        for call, says in WRONG_CALLS:
+            with self.subTest(call):
+                self.refused(*self.words(call), code=USAGE, says=says)
+
+    def test_a_wrong_file_is_bad_input(self):
+        for call, says in BAD_FILES:
+            with self.subTest(call):
+                self.refused(*self.words(call), code=BAD_INPUT, says=says)
+
+    def ends(self, call, redirection):
+        done = subprocess.run(["sh", "-c", f'exec "$0" "$@" {redirection}', MXO, *self.words(call)],
+                              capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_closed_stderr_changes_no_code(self):
+        for code, calls in [(USAGE, WRONG_CALLS), (BAD_INPUT, BAD_FILES)]:
+            for call, _ in calls:
+                with self.subTest(call):
+                    self.assertEqual(self.ends(call, "2>&-")[0], code)
+
+    def test_nothing_is_left_where_stdout_is_full(self):
+        before = sorted(p.name for p in self.here.rglob("*"))
+        for call, code in SPEAKING:
+            for redirection in (">/dev/full", ">&-"):
+                with self.subTest(call + redirection):
+                    found, _, err = self.ends(call, redirection)
+                    self.assertEqual(found, BAD_INPUT, err)
+                    self.assertRegex(err, r"\Amxo[^\n]*: stdout: cannot be written[^\n]*\n\Z")
+                    self.assertEqual(before, sorted(p.name for p in self.here.rglob("*")))
+            self.assertEqual(self.ends(call, "")[0], code, call)
+            self.assertTrue((self.here / "out").exists(), call)
+            subprocess.run(["rm", "-r", self.here / "out"], check=True)
+
+    def test_help_and_version_are_no_errors(self):
+        for call in ["--help", "--version", "run --help", "compare --help"]:
+            self.assertNotEqual(self.ok(*call.split()), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

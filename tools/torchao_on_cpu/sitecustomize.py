@@ -1,0 +1,67 @@
+"""torchao's own tests on a machine without a GPU, with the library in the place of its kernels.
+
+    git clone --branch v0.18.0 https://github.com/pytorch/ao && cd ao
+    PYTHONPATH=$MXORACLE/tools/torchao_on_cpu python -m pytest test/prototype/mx_formats/test_kernels.py
+
+Python imports this file when it starts, in spawned processes too.  A GPU of compute capability 10 is
+there as far as anybody asks; what is to be made on it is made on the CPU, and nccl is gloo.  Remove
+torchao's own folder from the clone (mv torchao torchao.away), so that the installed one is tested.
+"""
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+def on_cpu(value):
+    if isinstance(value, torch.device) and value.type == "cuda":
+        return torch.device("cpu")
+    return "cpu" if isinstance(value, str) and value.split(":")[0] == "cuda" else value
+
+
+class OnCpu(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.cuda:
+            return args[0].clone()
+        args = [on_cpu(arg) for arg in args]
+        return func(*args, **{key: on_cpu(value) for key, value in (kwargs or {}).items()})
+
+
+class Properties:
+    name, total_memory, multi_processor_count = "CPU", 1 << 34, 1
+    major, minor, gcnArchName = 10, 0, ""
+
+
+def there(home, **answers):
+    for name, answer in answers.items():
+        setattr(home, name, answer)
+
+
+there(
+    torch.cuda, is_available=lambda: True, device_count=lambda: 2, set_device=lambda device: None,
+    get_device_capability=lambda device=None: (10, 0), synchronize=lambda device=None: None,
+    get_device_name=lambda device=None: "CPU", current_device=lambda: 0,
+    get_device_properties=lambda device=None: Properties, empty_cache=lambda: None,
+    manual_seed_all=lambda seed: None, manual_seed=lambda seed: None,
+)  # fmt: skip
+theirs_to, theirs_group = torch.nn.Module.to, torch.distributed.init_process_group
+torch.nn.Module.to = lambda self, *args, **kwargs: theirs_to(
+    self, *map(on_cpu, args), **{key: on_cpu(value) for key, value in kwargs.items()}
+)
+torch.nn.Module.cuda = lambda self, device=None: self
+
+
+def group(backend=None, **kwargs):
+    kwargs.pop("device_id", None)
+    return theirs_group("gloo" if backend == "nccl" else backend, **kwargs)
+
+
+torch.distributed.init_process_group = group
+OnCpu().__enter__()
+
+import importlib  # noqa: E402
+
+for part in ("ep", "ep.permute", "mxfp8_grouped_mm", "kernels.mxfp8"):
+    importlib.import_module(f"torchao.prototype.moe_training.{part}")
+import mxoracle.torch.torchao  # noqa: E402
+
+patched = mxoracle.torch.torchao.patch()
+patched.__enter__()
