@@ -6,6 +6,13 @@
 
 namespace mxo {
 
+/// The same, compiled with our own flags (formats/exp.cc).
+namespace library {
+MXO_HD float log1p_rn(float x);
+}  // namespace library
+
+inline namespace MXO_ARITHMETIC {
+
 /// a + b, |a| >= |b|, rounded once.
 MXO_HD inline float rounded_sum(double a, double b) {
   const double high = a + b;
@@ -17,6 +24,7 @@ MXO_HD inline float rounded_sum(double a, double b) {
 /// Below 2^-5 it is 2 atanh(s), s = x / (2 + x), as a pair.  Else y = log(1 + x) comes from a
 /// series in binary64, and one step of Newton's by exp(y), which errs by 2^-58, completes it.
 MXO_HD inline float log1p_rn(float x) {
+  if constexpr (MXO_THROUGH_LIBRARY) return library::log1p_rn(x);
   if (x != x) return bit_cast<float>(0x7FC00000u);
   if (x == bit_cast<float>(0x7F800000u) || x < 0x1p-40f) return x;  // x^2 / 2 is below half a step
   const auto wide = static_cast<double>(x);
@@ -57,4 +65,5 @@ MXO_HD inline float through_sqrtsoftplus(float ds, float s, float x) {
   return (ds / (2.0f * s)) * sigmoid_rn(x);
 }
 
+}  // namespace MXO_ARITHMETIC
 }  // namespace mxo

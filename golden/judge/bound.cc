@@ -259,7 +259,9 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           std::string_view sum) {
   const bool forward = op == "grouped_matmul" && output == "y";
-  const bool gradient = op == "grouped_matmul_wgrad" && output == "dw";
+  // With main_grad dw is not the product alone.
+  const bool gradient =
+      op == "grouped_matmul_wgrad" && output == "dw" && !inputs.contains("main_grad");
   const bool slots = sums_slots(op, output);
   const bool gate = op == "swiglu" && output == "y";
   if (!forward && !gradient && !slots && !gate) return std::nullopt;

@@ -118,8 +118,8 @@ TEST_F(CudaStackSteps, RoutersByGroupAndInBf16Agree) {
   std::uint32_t seed = 900;
   for (const Shape& s : {Shape{130, 256, 8, 8, 4}, Shape{20, 1000, 32, 10, 3},
                          Shape{33, 40, 3, 8, 1}, Shape{5, 33, 11, 3, 1}}) {
-    for (const RouterScore score :
-         {RouterScore::softmax, RouterScore::sigmoid, RouterScore::softmax_of_chosen}) {
+    for (const RouterScore score : {RouterScore::softmax, RouterScore::sigmoid,
+                                    RouterScore::softmax_of_chosen, RouterScore::sqrtsoftplus}) {
       for (const GroupScore group_score : {GroupScore::two_best, GroupScore::best}) {
         for (const OtherGroups others : {OtherGroups::excluded, OtherGroups::zero}) {
           for (const Dtype dtype : kWide) {

@@ -1,6 +1,9 @@
 // torchao's float8 tensors and what vLLM and SGLang compute in torch, against what torch returned.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "formats/scaled_block.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
@@ -129,6 +132,27 @@ INSTANTIATE_TEST_SUITE_P(Stacks, TorchFloat8, testing::ValuesIn(kCasts), [](cons
   std::replace(name.begin(), name.end(), '.', '_');
   return name;
 });
+
+/// torch's cast saturates since 2.12: infinities of torch code that clamps nothing.
+TEST(TorchFloat8, OverflowIsSaidBesideTheRule) {
+  Tensor x(Dtype::f32, {1, 32});
+  x.as<float>()[3] = -INFINITY;
+  x.as<float>()[5] = 1.0f;
+  for (const std::string& name : every_backend()) {
+    const auto backend = make_backend(name, 2);
+    const auto codes = [&](const char* overflow) {
+      return call_operator(*backend, "quantize", {{"x", x}},
+                           settings({"rule=vllm", "block=1x32", overflow}))
+          .at("codes");
+    };
+    EXPECT_EQ(codes("overflow=nonfinite").as<std::uint8_t>()[3] & 0x7F, 0x7F) << name;
+    EXPECT_EQ(codes("overflow=saturate").as<std::uint8_t>()[3], 0xFE) << name;
+    EXPECT_EQ(codes("overflow=saturate").as<std::uint8_t>()[5], 0) << name;
+  }
+  EXPECT_THROW(
+      call_operator(*make_backend("cpu", 1), "quantize", {{"x", x}}, settings({"overflow=wrap"})),
+      Error);
+}
 
 /// Blocks whose amax lies 8 steps below to 23 above 448 2^k, for every k from -120 to 118.
 TEST(TorchFloat8, VllmsLogarithmTurnsWhereTorchsDoes) {

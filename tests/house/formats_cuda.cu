@@ -25,6 +25,7 @@
 #include "formats/scale_profile.h"
 #include "formats/scale_rules.h"
 #include "formats/scaled_block.h"
+#include "formats/softplus.h"
 #include "formats/stack_rules.h"
 #include "formats/tensor.h"
 #include "formats/tensor_view.h"

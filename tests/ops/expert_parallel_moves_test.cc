@@ -128,7 +128,7 @@ TEST_F(Moves, TakeCodesThatTravelAsTheyAre) {
 }
 
 TEST_F(Moves, GoBackAsRowsOfThePlan) {
-  const Tensor flat(Dtype::bf16, {6}), wide(Dtype::f32, {6, 64}), five(Dtype::bf16, {5, 64});
+  const Tensor flat(Dtype::bf16, {6}), wide(Dtype::f64, {6, 64}), five(Dtype::bf16, {5, 64});
   Tensor flat_out(Dtype::bf16, {3}), four(Dtype::bf16, {4, 64});
   Operand stepped = rows.operand();
   stepped.stride[0] = 65;
@@ -139,7 +139,7 @@ TEST_F(Moves, GoBackAsRowsOfThePlan) {
     EXPECT_EQ(combined(y, out.result()), "combine: y: " + what);
   };
   both(flat.operand(), "found bf16 [6], needs rank 2");
-  both(wide.operand(), "found f32, needs bf16 or f16");
+  both(wide.operand(), "found f64, needs bf16 or f16 or f32");
   both(five.operand(), "found bf16 [5, 64], needs [6, 64]");
   both(stepped, "needs contiguous rows");
   EXPECT_EQ(back(rows.operand(), flat_out.result()),

@@ -28,8 +28,9 @@ struct Plans : testing::Test {
   void choose(std::vector<std::int32_t> experts) {
     std::copy(experts.begin(), experts.end(), chosen.as<std::int32_t>());
   }
-  /// Experts, choices of a token, and rows for every expert.
-  void other_says(const std::vector<Index>& message) {
+  /// Experts, choices of a token, and rows for every expert; after them choices of none.
+  void other_says(std::vector<Index> message, Index none = 0) {
+    message.push_back(none);
     ranks.from_other.resize(message.size() * sizeof(Index));
     std::memcpy(ranks.from_other.data(), message.data(), ranks.from_other.size());
   }
@@ -83,6 +84,17 @@ TEST_F(Plans, OfTheWorstCaseHaveRoomForAll) {
   EXPECT_EQ(words(p.place.host()), (Words{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
 }
 
+TEST_F(Plans, SendNothingForAChoiceOfNone) {
+  choose({3, -1, 2, 3, -1, -1});
+  other_says({4, 2, 1, 0, 5, 0}, 2);
+  const ExpertPlan p = plan();
+  EXPECT_EQ(words(p.order.host()), (Words{1, 0, 1}));
+  EXPECT_EQ(words(p.slots.host()), (Words{1, -1, 0, 2, -1, -1}));
+  EXPECT_EQ(p.send_counts, (Counts{0, 3}));
+  EXPECT_EQ(p.receive_counts, (Counts{5, 3}));
+  EXPECT_EQ(plan(DispatchRows::worst_case).rows, 14) << "shapes alone: 8 choices there, 6 here";
+}
+
 TEST_F(Plans, RefuseChoicesThatAreNone) {
   const auto bad = [&](std::size_t at, std::int32_t expert) {
     Words experts = {3, 0, 2, 3, 0, 2};
@@ -90,9 +102,10 @@ TEST_F(Plans, RefuseChoicesThatAreNone) {
     choose(experts);
     return refusal(chosen.operand());
   };
-  EXPECT_EQ(bad(0, -1), "dispatch: experts: entry (0, 0) is -1, needs one of 4 experts");
-  EXPECT_EQ(bad(0, 4), "dispatch: experts: entry (0, 0) is 4, needs one of 4 experts");
-  EXPECT_EQ(bad(5, 4), "dispatch: experts: entry (2, 1) is 4, needs one of 4 experts");
+  EXPECT_EQ(bad(0, -1), "");
+  EXPECT_EQ(bad(0, -2), "dispatch: experts: entry (0, 0) is -2, needs -1 or one of 4 experts");
+  EXPECT_EQ(bad(0, 4), "dispatch: experts: entry (0, 0) is 4, needs -1 or one of 4 experts");
+  EXPECT_EQ(bad(5, 4), "dispatch: experts: entry (2, 1) is 4, needs -1 or one of 4 experts");
   const Tensor flat(Dtype::i32, {3}), wide(Dtype::i64, {3, 2});
   EXPECT_EQ(refusal(flat.operand()), "dispatch: experts: found i32 [3], needs rank 2");
   EXPECT_EQ(refusal(wide.operand()), "dispatch: experts: found i64, needs i32");

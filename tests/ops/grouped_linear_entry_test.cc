@@ -69,7 +69,7 @@ TEST_F(LinearEntry, ListsWhatMayBeAbsent) {
   for (const OperandSpec& spec : catalogue_entry("grouped_linear").inputs) {
     absent += std::string(spec.name) + (spec.optional ? "? " : " ");
   }
-  EXPECT_EQ(absent, "x? x.codes? x.scales? w group_ends bias? dy? ");
+  EXPECT_EQ(absent, "x? x.codes? x.scales? w group_ends bias? dy? main_grad? ");
 }
 
 TEST_F(LinearEntry, IsOfTheFirstRecipeUnlessTold) {

@@ -144,8 +144,9 @@ struct GradientEntry : testing::Test {
 };
 
 TEST_F(GradientEntry, ListsWhatItTakes) {
-  EXPECT_EQ(call.listed(),
-            "dy? dy.codes? dy.scales? x? x.codes? x.scales? group_ends y? -> dw splits?");
+  EXPECT_EQ(
+      call.listed(),
+      "dy? dy.codes? dy.scales? x? x.codes? x.scales? group_ends main_grad? y? -> dw splits?");
 }
 
 TEST_F(GradientEntry, SidesReachTheBackend) {

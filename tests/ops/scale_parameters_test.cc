@@ -55,7 +55,7 @@ TEST(ScaleParameters, RulesHaveTheirNamesInAnyCase) {
       << unknown;
   EXPECT_EQ(word([] { rule_named("q", "rowwise"); }), "q: rule: found rowwise, a block: block=1xK");
   const std::string all(rule_names());
-  EXPECT_TRUE(all.starts_with("torchao|te|ocp|torchao_cuda|flow|deepgemm|"));
+  EXPECT_TRUE(all.starts_with("torchao|torchao_multiplier|torchao_tensor|te|ocp|"));
   EXPECT_TRUE(all.ends_with("|microxcaling"));
   EXPECT_EQ(all.find("|te|"), all.rfind("|te|")) << "once, of three rows";
 }
@@ -101,9 +101,10 @@ TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
   };
   EXPECT_EQ(refused({{"rule", "jax"}, {"block", "1x128"}}),
             "q: rule=jax: found f32 scales of block 1x128, needs e8m0 scales of 1x32");
-  EXPECT_EQ(refused({{"rule", "vllm"}, {"scale", "e8m0"}}),
-            "q: rule=vllm: found e8m0 scales of block 1x32, needs f32 scales of 1x128|1x64|1x512, "
-            "or f32 scales of 1xK|RxK");
+  EXPECT_EQ(refused({{"rule", "vllm_cuda"}, {"scale", "e8m0"}}),
+            "q: rule=vllm_cuda: found e8m0 scales of block 1x32, needs f32 scales of "
+            "1x128|1x64|1x512, or f32 scales of 1xK, or f32 scales of RxK");
+  EXPECT_EQ(chosen({{"rule", "vllm"}, {"block", "1x32"}}), "1x32 e8m0");
   EXPECT_EQ(refused({{"scale", "f64"}}), "q: scale=f64: needs one of e8m0|f32");
   EXPECT_TRUE(refused({{"rule", "torchoa"}}).starts_with("q: rule: found torchoa"));
 }
