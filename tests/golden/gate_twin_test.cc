@@ -162,7 +162,7 @@ TEST(GateTwin, HoldsWeightGradients) {
     NamedTensors in;
     in.emplace("dy", operand(Dtype::bf16, {7, 2}, seed));
     in.emplace("x", operand(Dtype::bf16, {7, 3}, seed + 700));
-    in.emplace("group_ends", ends_of({first, 6}));
+    in.emplace("group_ends", ends_of({static_cast<int>(first), 6}));
     for (const std::string claim : {"exact", ""}) {
       const auto bound = certified_bound("grouped_matmul_wgrad", "dw", in, {}, claim);
       ASSERT_TRUE(bound);
