@@ -270,6 +270,8 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
     if (gate_of(parameters) != GateRule{}) return std::nullopt;
     return swiglu_bound(inputs);
   }
+  // What is added to a gradient is another sum.
+  if (gradient && inputs.contains("main_grad")) return std::nullopt;
   // Rounded to bf16 at every step, a sum of slots is another sum.
   if (slots && parameters.text("steps", "f32") == "bf16") return std::nullopt;
   if (slots) return slots_bound(op, output, inputs, parameters);

@@ -39,7 +39,7 @@ class Slots {
       need(chosen.rank() == 2 && size_of(chosen.dtype()) == 4, of_rank(p, "experts"), "i32 [T, k]");
       for (Index i = 0; i < chosen.elements(); ++i) {
         const Index e = chosen.as<std::int32_t>()[i];
-        need(e >= -1 && e < experts, of_rank(p, "experts"), "-1 or experts from 0 to E - 1");
+        need(e >= -1 && e < experts, of_rank(p, "experts"), "experts from -1 to E - 1");
       }
       place_.emplace_back(static_cast<std::size_t>(chosen.elements()), Index{0});
     }
@@ -54,8 +54,9 @@ class Slots {
     const Index columns = tensor(0, rows_).extent(1);
     const Index k = chosen.extent(1);
     for (Index at = i / columns * k; at < (i / columns + 1) * k; ++at) {
-      if (chosen.as<std::int32_t>()[at] < 0) continue;  // it names none
-      const Tensor& rows = tensor(chosen.as<std::int32_t>()[at] / local_, rows_);
+      const Index expert = chosen.as<std::int32_t>()[at];
+      if (expert < 0) continue;  // a slot that is not used
+      const Tensor& rows = tensor(expert / local_, rows_);
       const Index from =
           place_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(at)] * columns +
           i % columns;
@@ -131,8 +132,9 @@ class Slots {
       }
     }
     const Tensor& rows = tensor(q, rows_);
-    need(rows.rank() == 2 && (size_of(rows.dtype()) == 2 || rows.dtype() == Dtype::f32) &&
-             rows.extent(0) >= next && rows.extent(1) == tensor(0, rows_).extent(1),
+    const bool known = rows.dtype() == Dtype::f32 || size_of(rows.dtype()) == 2;
+    need(rows.rank() == 2 && known && rows.extent(0) >= next &&
+             rows.extent(1) == tensor(0, rows_).extent(1),
          of_rank(q, rows_), "bf16, f16 or f32 [rows, D] with the rows that it received");
   }
 

@@ -74,6 +74,7 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
         f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
         + (f", {output['violating']} beyond {gate}" if gate != "bits" else "")
+        + (f", {output['not_bounded']} not bounded" if output["not_bounded"] else "")
     ]
     for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
         if output[key] is not None:

@@ -241,6 +241,17 @@ TEST(BoundOperands, IsNoneForScalesOfOtherBlocks) {
   }
 }
 
+/// dw = main_grad + p is another sum than p.
+TEST(BoundOperands, IsNoneOfWhatJoinsAMainGradient) {
+  NamedTensors in;
+  in.emplace("dy", Tensor(Dtype::bf16, {4, 2}));
+  in.emplace("x", Tensor(Dtype::bf16, {4, 3}));
+  in.emplace("group_ends", ends_of({4}));
+  EXPECT_TRUE(certified_bound("grouped_matmul_wgrad", "dw", in, {}, ""));
+  in.emplace("main_grad", Tensor(Dtype::f32, {1, 2, 3}));
+  EXPECT_FALSE(certified_bound("grouped_matmul_wgrad", "dw", in, {}, ""));
+}
+
 TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
   const auto backend = make_cpu_backend();
   const Multiplied product(*backend, 128, false);

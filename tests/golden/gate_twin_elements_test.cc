@@ -1,4 +1,5 @@
-// Gate bound of swiglu and of codes against its twin: MPFR at 400 bits, and rational numbers.
+// Rounding cells, and gate bound of swiglu and of codes, against their twins: rational numbers, and
+// MPFR at 400 bits.
 #include <gtest/gtest.h>
 #include <mpfr.h>
 
@@ -13,6 +14,7 @@
 #include "golden/judge/elements.h"
 #include "golden/judge/outputs.h"
 #include "golden/judge/quantized_pair.h"
+#include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/rational.h"
 #include "tests/golden/tensors.h"
@@ -21,6 +23,31 @@ namespace mxo {
 namespace {
 
 using twin::Rational;
+
+TEST(GateTwin, CellsEndHalfwayToBothNeighbours) {
+  std::mt19937_64 random(1);
+  for (const Dtype out : {Dtype::bf16, Dtype::f16, Dtype::f32}) {
+    const twin::Layout layout = twin::layout_of(out);
+    const ElementReader read(out);
+    for (std::uint32_t n = 0; n <= 0x8000; ++n) {
+      std::uint32_t pattern = n;
+      if (out == Dtype::f32 && n > 64) pattern = static_cast<std::uint32_t>(random());
+      if (out == Dtype::f32 && n > 64 && n % 4 == 0) pattern &= 0x7F800000;  // powers of two
+      pattern &= layout.sign() - 1;
+      if (pattern > layout.infinity()) continue;
+      const RoundingCell cell = rounding_cell(out, read(pattern).value);
+      const RoundingCell other = rounding_cell(out, read(pattern | layout.sign()).value);
+      const Rational low =
+          pattern == 0 ? Rational(0) - twin::middle(layout, 0) : twin::middle(layout, pattern - 1);
+      ASSERT_TRUE(Rational(cell.low) == low) << name_of(out) << " " << pattern;
+      ASSERT_EQ(other.high, -cell.low);
+      ASSERT_EQ(other.low, -cell.high);
+      ASSERT_EQ(std::isinf(cell.high), pattern == layout.infinity());
+      if (std::isinf(cell.high)) continue;
+      ASSERT_TRUE(Rational(cell.high) == twin::middle(layout, pattern)) << name_of(out) << pattern;
+    }
+  }
+}
 
 /// a / (1 + exp(-a)) to 400 bits.
 Rational silu(double a) {

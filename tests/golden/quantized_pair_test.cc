@@ -355,6 +355,7 @@ TEST(QuantizedPair, PartsThatMakeNoPairAreHeldToBits) {
   Tensor bytes(Dtype::u8, q.codes().shape());
   std::copy_n(q.codes().data(), bytes.bytes(), bytes.data());
   q.outputs.insert_or_assign("codes", std::move(bytes));
+  actual.at("codes").reinterpret_as(Dtype::u8);
   EXPECT_EQ(note("bits"), "codes and scales held to bits: no file names the format of the codes");
 }
 

@@ -48,7 +48,15 @@ class Rational {
     mpq_abs(a.q_, q_);
     return a;
   }
-  double nearly() const { return mpq_get_d(q_); }
+  Rational times_power(int exponent) const {
+    Rational a;
+    if (exponent < 0) {
+      mpq_div_2exp(a.q_, q_, static_cast<mp_bitcnt_t>(-exponent));
+    } else {
+      mpq_mul_2exp(a.q_, q_, static_cast<mp_bitcnt_t>(exponent));
+    }
+    return a;
+  }
 
  private:
   mpq_t q_;
@@ -68,12 +76,7 @@ inline Layout layout_of(Dtype out) {
 }
 
 /// 2^exponent.
-inline Rational power(int exponent) {
-  Rational two(2);
-  Rational result(1);
-  for (int i = 0; i < (exponent < 0 ? -exponent : exponent); ++i) result = result * two;
-  return exponent < 0 ? Rational(1) / result : result;
-}
+inline Rational power(int exponent) { return Rational(1).times_power(exponent); }
 
 /// The number of a pattern without sign; that of infinity is the next one after the largest.
 inline Rational number(Layout layout, std::uint32_t pattern) {
@@ -82,7 +85,7 @@ inline Rational number(Layout layout, std::uint32_t pattern) {
   const int bias = (1 << (layout.exponent_bits - 1)) - 1;
   const double significand =
       static_cast<double>(field == 0 ? mantissa : mantissa + (1u << layout.mantissa_bits));
-  return Rational(significand) * power((field == 0 ? 1 : field) - bias - layout.mantissa_bits);
+  return Rational(significand).times_power((field == 0 ? 1 : field) - bias - layout.mantissa_bits);
 }
 
 /// Halfway from a pattern to the next.

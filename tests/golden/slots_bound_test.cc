@@ -164,6 +164,15 @@ TEST(SlotsBound, PromisesNothingAtTheEdgeOfTheRangeOfF32) {
   EXPECT_TRUE(std::isfinite(bound.stray[kColumns]));
 }
 
+/// Rows of f32, and a slot of -1 that names no expert.
+TEST(SlotsBound, LeavesOutSlotsOfNoExpert) {
+  NamedTensors in;
+  in.emplace("rank0.experts", tensor_from<std::int32_t>(Dtype::i32, {2, 2}, {0, -1, -1, -1}));
+  in.emplace("rank0.y", floats({1, 1}, {0x1.000002p0f}));
+  const ErrorBound bound = slots_bound("combine", "rank0.out", in, of_experts(1));
+  EXPECT_EQ(bound.exact, (std::vector<double>{0x1.000002p0, 0}));
+}
+
 TEST(SlotsBound, IsOfOneRankAndOneExpertToo) {
   NamedTensors in;
   in.emplace("rank0.experts", tensor_from<std::int32_t>(Dtype::i32, {2, 1}, {0, 0}));
@@ -205,24 +214,26 @@ TEST(SlotsBound, NamesTheOperandThatContradictsTheRouting) {
   const auto rank0 = [&](const char* part) {
     return "combine: rank0." + std::string(part) + needs;
   };
-  for (const std::int32_t e : {0, 5}) EXPECT_EQ(said("rank0.experts", chosen(e)), "") << e;
-  for (const std::int32_t e : {-1, 6}) {
-    EXPECT_EQ(said("rank0.experts", chosen(e)), rank0("experts") + "experts from 0 to E - 1");
+  for (const std::int32_t e : {-1, 0, 5}) EXPECT_EQ(said("rank0.experts", chosen(e)), "") << e;
+  for (const std::int32_t e : {-2, 6}) {
+    EXPECT_EQ(said("rank0.experts", chosen(e)), rank0("experts") + "experts from -1 to E - 1");
   }
   Tensor first = chosen(0);
   first.as<std::int32_t>()[0] = 6;
-  EXPECT_EQ(said("rank0.experts", first), rank0("experts") + "experts from 0 to E - 1");
+  EXPECT_EQ(said("rank0.experts", first), rank0("experts") + "experts from -1 to E - 1");
   EXPECT_EQ(said("rank0.experts", chosen(0, {15})), rank0("experts") + "i32 [T, k]");
   EXPECT_EQ(said("rank0.experts", Tensor(Dtype::u8, {5, 3})), rank0("experts") + "i32 [T, k]");
   const std::string weights = rank0("weights") + "f32 of the shape of the experts";
   EXPECT_EQ(said("rank0.weights", Tensor(Dtype::f32, {3, 5})), weights);
   EXPECT_EQ(said("rank0.weights", Tensor(Dtype::bf16, {5, 3})), weights);
-  const std::string rows = rank0("y") + "bf16 [rows, D] with the rows that it received";
+  const std::string rows = rank0("y") + "bf16, f16 or f32 [rows, D] with the rows that it received";
   EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {80})), rows);
-  EXPECT_EQ(said("rank0.y", Tensor(Dtype::f32, {40, 2})), rows);
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::f32, {40, 2})), "");
+  EXPECT_EQ(said("rank0.y", Tensor(Dtype::f64, {40, 2})), rows);
   EXPECT_EQ(said("rank0.y", Tensor(Dtype::bf16, {1, 2})), rows);
-  EXPECT_EQ(said("rank1.y", Tensor(Dtype::bf16, {40, 3})),
-            "combine: rank1.y" + needs + "bf16 [rows, D] with the rows that it received");
+  EXPECT_EQ(
+      said("rank1.y", Tensor(Dtype::bf16, {40, 3})),
+      "combine: rank1.y" + needs + "bf16, f16 or f32 [rows, D] with the rows that it received");
 }
 
 TEST(SlotsBound, TakesAsManyRowsAsWereReceived) {

@@ -77,10 +77,14 @@ inline bool may_stand_for(Dtype found, Dtype owed) {
          (owed == Dtype::u8 && is_float8(found));
 }
 
-/// Whether `actual`, which holds `found`, has every owed element of `expected`, NaN being one value.
+/// Whether `actual`, which holds `found`, has every owed element of `expected`, NaN being one
+/// value.
 inline bool same(const Tensor& expected, Dtype format, const Tensor& actual, Dtype found,
                  const Owed& owed) {
-  if (expected.shape() != actual.shape() || !may_stand_for(found, format)) return false;
+  if (expected.shape() != actual.shape() || size_of(expected.dtype()) != size_of(actual.dtype()) ||
+      !may_stand_for(found, format)) {
+    return false;
+  }
   for (Index i = 0; i < expected.elements(); ++i) {
     const std::uint64_t a = bits(expected, i);
     const std::uint64_t b = bits(actual, i);

@@ -111,6 +111,9 @@ class Compare(Case):
         self.ok("compare", *files, "--gate", "sqnr=200", code=DISAGREE)
         for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
             self.refused("compare", *files, "--gate", gate, code=USAGE, says=gate)
+        self.refused("compare", *files, "--strict", code=USAGE, says="--gate bound")
+        listed = [line.split()[0] for line in self.ok("list", "gates").splitlines()]
+        self.assertEqual(listed, ["bits", "ulp=N", "sqnr=DB", "bound"])
 
     def test_doubled_scales_pass_no_gate(self):
         x = self.path("x.safetensors", st.encode({"x": ramp(8, 128)}))
