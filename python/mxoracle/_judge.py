@@ -171,17 +171,18 @@ def explain(
     *,
     backend: str = "cpu",
     threads: int | None = None,
-    seconds: float = math.inf,
+    work: float = math.inf,
     **params: Any,
 ) -> Explanation | None:
     """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
 
-    None if `seconds` were not enough.
+    None if `work` was not enough: what calls that are tried read, in elements of operands.  No clock
+    counts, so that a busy machine answers alike.
     """
     given, have = _on_host(inputs), _on_host(actual)
     found = core().explain(
         engine(backend, threads), op, given.views, parameters(params), have.views,
-        min(seconds, 1e6),
+        float(work),
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 

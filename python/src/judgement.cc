@@ -1,8 +1,6 @@
 // What a kernel gave, held against what is owed; and why it differs.
 #include "python/src/judgement.h"
 
-#include <chrono>
-
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/judge/bound.h"
@@ -178,31 +176,21 @@ std::string html(const std::vector<const Judgement*>& judgements,
   return html_report(report);
 }
 
-/// Leaves explain() when its time is over.
-struct OutOfTime {};
-
-Progress until(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(seconds));
-  return [end](double, std::string_view) {
-    if (Clock::now() > end) throw OutOfTime{};
-  };
-}
-
-/// None where the time was not enough.
+/// None where the work was not enough.
 nb::object explain_call(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
-                        const nb::dict& set, const std::vector<ArrayIn>& actual, double seconds) {
+                        const nb::dict& set, const std::vector<ArrayIn>& actual, double most_work) {
   const Parameters parameters = parameters_from(set);
   Explanation found;
   try {
     const nb::gil_scoped_release release;
     const FloatState ieee(engine.threads());
-    const Call call = make_call(op, tensors_from(inputs), parameters);
+    Call call = make_call(op, tensors_from(inputs), parameters);
     const auto mine = engine.turn();
-    found = explain(engine.backend(), call, run_call(engine.backend(), call), tensors_from(actual),
-                    until(seconds));
-  } catch (const OutOfTime&) {
+    const NamedTensors expected = run_call(engine.backend(), call);
+    Work work{most_work};
+    call.work = &work;
+    found = explain(engine.backend(), call, expected, tensors_from(actual));
+  } catch (const OutOfWork&) {
     return nb::none();
   }
   nb::list causes;
