@@ -140,7 +140,12 @@ void add_one_matrix(const Call& call, const BlockExtents& own, std::vector<Hypot
   // In a tensor of the shape that is expected scales are fewer: the rest is zeros.
   h.rewrite = [experts, own](const Call& c, NamedTensors& out) {
     const auto scales = out.find("scales");
-    if (scales == out.end() || own.rows == kWhole) return true;
+    if (scales == out.end()) return true;
+    if (own.rows == kWhole) {  // one for all stands for each
+      scales->second = gathered(scales->second, 0,
+                                std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
+      return true;
+    }
     const Index rows = c.input("x").extent(0) / experts;
     resize(scales->second, {experts * ceil_div(rows, own.rows), scales->second.shape().back()});
     return true;
