@@ -49,6 +49,22 @@ bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
          });
 }
 
+/// Rows of a patch in which a model is what is owed.
+std::vector<std::uint8_t> idle_rows(const Output& output, const Patch& patch) {
+  std::vector<std::uint8_t> idle(patch.rows.size());
+  Index at = 0;
+  for (std::size_t r = 0; r < idle.size(); ++r) {
+    bool altered = false;
+    for (const Index column : patch.columns) {
+      altered = altered ||
+                bits_at(patch.model, at) != output.wanted(patch.rows[r] * output.columns + column);
+      ++at;
+    }
+    idle[r] = !altered;
+  }
+  return idle;
+}
+
 /// Rows that an altered call does not have are zeros, those it has too many are cut.
 void resize_rows(Tensor& t, const Tensor& like) {
   if (t.rank() != 2 || like.rank() != 2 || t.extent(1) != like.extent(1) ||
@@ -233,6 +249,9 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    // Asked where a part is given only.
+    trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_rows(output, patch)
+                                                     : std::vector<std::uint8_t>{});
     patch.model = Tensor(patch.model.dtype(), {0});
     trial.patches.push_back(std::move(patch));
     trial.credits.push_back(std::move(c));

@@ -17,6 +17,8 @@ struct Trial {
   double gain_db = 0;
   std::vector<Patch> patches;   ///< one for each output, as run
   std::vector<Credit> credits;  ///< of the patches
+  /// Of the rows of every patch: 1 where the model alters nothing.
+  std::vector<std::vector<std::uint8_t>> idle;
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
 };
 

@@ -1,5 +1,6 @@
-// Blocks of other extents, blocks that run across experts, and outputs whose shape tells of them.
+// Blocks of other extents or across experts, scales read as bytes, and shapes that tell of them.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -140,7 +141,12 @@ void add_one_matrix(const Call& call, const BlockExtents& own, std::vector<Hypot
   // In a tensor of the shape that is expected scales are fewer: the rest is zeros.
   h.rewrite = [experts, own](const Call& c, NamedTensors& out) {
     const auto scales = out.find("scales");
-    if (scales == out.end() || own.rows == kWhole) return true;
+    if (scales == out.end()) return true;
+    if (own.rows == kWhole) {  // one for all stands for each
+      scales->second = gathered(scales->second, 0,
+                                std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
+      return true;
+    }
     const Index rows = c.input("x").extent(0) / experts;
     resize(scales->second, {experts * ceil_div(rows, own.rows), scales->second.shape().back()});
     return true;
@@ -194,6 +200,44 @@ void add_rows_of_scales(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
+/// f32 scales of which each byte is taken for one e8m0 scale: bytes of the line, of the matrix, or
+/// of the whole tensor from its begin on.
+bool read_bytes(Call& call, const std::string& name, Index run) {
+  const Tensor given = call.input(name);
+  Tensor seen = given;
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(given.data());
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index first = i / run * run;
+    seen.as<float>()[i] = std::ldexp(1.0f, bytes[4 * first + i - first] - 127);
+  }
+  call.replace(name, std::move(seen));
+  return true;
+}
+
+void add_bytes(const Product& p, std::vector<Hypothesis>& list) {
+  for (const ProductSide* f : {&p.a, &p.b}) {
+    if (f->scales == nullptr || f->scales->dtype() != Dtype::f32 || f->scales->rank() < 2) continue;
+    const Index columns = f->scales->shape().back();
+    const Index rows = f->scales->extent(f->scales->rank() - 2);
+    Index before = 1;  // a run of one scale is its lowest byte
+    struct Run {
+      const char* words;
+      Index scales;
+    };
+    for (const Run& run : {Run{"of their line", columns}, Run{"of their matrix", rows * columns},
+                           Run{"of the whole tensor", f->scales->elements()}}) {
+      if (run.scales <= before) continue;
+      before = run.scales;
+      list.push_back(
+          {f->scales_name + "=bytes",
+           "the bytes of the f32 " + side_words(*f).substr(4) +
+               " are read as packed e8m0 scales, one after the other from the begin " + run.words,
+           Stage::input,
+           [name = f->scales_name, n = run.scales](Call& c) { return read_bytes(c, name, n); }});
+    }
+  }
+}
+
 /// A setting under which outputs have another shape.
 void add_setting(const std::string& key, const std::string& value, const std::string& phrase,
                  std::vector<Hypothesis>& list) {
@@ -206,7 +250,10 @@ void add_setting(const std::string& key, const std::string& value, const std::st
 }  // namespace
 
 void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  if (const std::optional<Product> p = product_of(call)) return add_rows_of_scales(*p, list);
+  if (const std::optional<Product> p = product_of(call)) {
+    add_bytes(*p, list);
+    return add_rows_of_scales(*p, list);
+  }
   if (!takes_block(call) || blocked_operand(call) == nullptr) return;
   if (call.input(blocked_operand(call)).rank() < 2 || call.op.starts_with("swiglu")) return;
   const BlockExtents own = own_block(call);

@@ -38,6 +38,9 @@ bool is_format_of_a_part(const Claim& claim) {
   return claim.id.starts_with("format") && !claim.where.rows.empty();
 }
 
+/// Whether codes are said to follow from scales that have no cause, or another.
+bool follows(const Claim& claim) { return claim.id == "codes.follow"; }
+
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
   std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
@@ -73,6 +76,18 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
     }
     if (left_of(shown.outputs) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
       claims = std::move(whole);
+    } else {
+      settled.restore(shown.outputs);
+    }
+  }
+  if (std::any_of(claims.begin(), claims.end(), follows) &&
+      (claims.size() > 1 || left_of(shown.outputs) > 0)) {
+    // Codes that follow from scales say nothing where altered calls give both, each its part.
+    const Settled settled(shown.outputs);
+    Settled::forget(shown.outputs);
+    std::vector<Claim> runs = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest);
+    if (left_of(shown.outputs) == 0) {
+      claims = std::move(runs);
     } else {
       settled.restore(shown.outputs);
     }

@@ -18,10 +18,6 @@ T held_after_silu(T a, T b, T limit) {
   return std::min(silu(a), limit) * std::clamp(b, -limit, limit);
 }
 template <typename T>
-T held_on_both_sides_after_silu(T a, T b, T limit) {
-  return std::clamp(silu(a), -limit, limit) * std::clamp(b, -limit, limit);
-}
-template <typename T>
 T held_product(T a, T b, T limit) {
   return std::clamp(silu(a) * b, -limit, limit);
 }
@@ -48,9 +44,6 @@ struct Limited {
 constexpr Limited kLimited[] = {
     {"after_silu", "the limit is applied after silu rather than to the gate", held_after_silu,
      held_after_silu},
-    {"after_silu_both_sides",
-     "the limit and its negative are applied after silu rather than to the gate",
-     held_on_both_sides_after_silu, held_on_both_sides_after_silu},
     {"after_silu_alone",
      "the limit is applied after silu rather than to the gate, and up is not held",
      held_after_silu_alone, held_after_silu_alone},

@@ -15,6 +15,8 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kSegment = 32;
+constexpr Index kLeastAltered = 4;  ///< elements of a unit, where other units are not given
+constexpr Index kEnoughFixed = 16;  ///< of a patch, all that differ in it, for units of fewer
 
 template <typename Fn>
 void visit_word(std::size_t bytes, Fn&& fn) {
@@ -35,6 +37,7 @@ double decibels(double signal, double noise) {
 struct Tally {
   std::uint32_t wrong = 0;    ///< the model is not what came
   std::uint32_t fixed = 0;    ///< differs, not settled, and the model is what came
+  std::uint32_t left = 0;     ///< differs, not settled
   std::uint32_t altered = 0;  ///< the model is not what is owed
   bool counts = false;
 };
@@ -163,6 +166,7 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
       }
       credit.seen += mark == Mark::differs;
       tally.wrong += !fits;
+      tally.left += mark == Mark::differs;
       tally.fixed += fits && mark == Mark::differs;
       tally.altered += model != owed && !(m.nan && w.nan);
       credit.mask[static_cast<std::size_t>(i * columns + j)] = fits && mark == Mark::differs;
@@ -172,9 +176,17 @@ Credit credit(const Output& output, const Patch& patch, Unit least) {
   Index wrong = 0;
   for (const Tally& t : tallies) wrong += t.wrong;
   credit.broken = wrong;
+  // A cause that holds from a row, a block or an expert on gives all that differs, and more.
+  Index left = 0;
+  Index given = 0;
+  for (const Tally& t : tallies) {
+    left += t.left;
+    given += t.wrong == 0 ? t.fixed : 0;
+  }
+  const bool enough = given == left && given >= kEnoughFixed;
   for (Tally& t : tallies) {
-    t.counts = wrong == 0 ||
-               (least != Unit::whole && t.wrong == 0 && t.altered >= std::min<Index>(4, columns));
+    const Index needed = enough && t.left > 0 ? 1 : std::min(kLeastAltered, columns);
+    t.counts = wrong == 0 || (least != Unit::whole && t.wrong == 0 && t.altered >= needed);
     if (t.counts) credit.fixed += t.fixed;
     credit.hits += t.altered > 0 && t.wrong == 0;
     credit.misses += t.altered > 0 && t.wrong > 0;

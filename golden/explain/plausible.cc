@@ -11,17 +11,25 @@ namespace {
 constexpr Index kMostRuns = 6;  ///< of window rows, for a part to be a place
 constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
 
+/// Whether row `r` of a patch says nothing of a place: the model alters nothing there.
+bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
+  return r < idle.size() && idle[r] != 0;
+}
+
 /// Whether what a model gives is here and there among more that it alters and does not give, as
 /// rows are to which two causes do the same.
-bool is_scattered(const Patch& patch, const Credit& c) {
+bool is_scattered(const Patch& patch, const Credit& c, const std::vector<std::uint8_t>& idle) {
   const auto height = static_cast<Index>(patch.rows.size());
   if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
     return false;
-  std::vector<Index> given;
+  std::vector<Index> given;  // numbers of rows that it alters
   const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  Index number = 0;
   for (Index r = 0; r < height; ++r) {
+    if (is_idle(idle, static_cast<std::size_t>(r))) continue;
     const auto begin = c.mask.begin() + r * columns;
-    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(r);
+    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(number);
+    ++number;
   }
   return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
          ranges(given).find("mod") == std::string::npos;
@@ -33,11 +41,14 @@ bool is_a_place(const Trial& trial) {
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const Patch& patch = trial.patches[o];
     const Credit& c = trial.credits[o];
-    if (is_scattered(patch, c)) return false;
+    const std::vector<std::uint8_t> idle =
+        o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
+    if (is_scattered(patch, c, idle)) return false;
     const std::size_t columns = patch.columns.size();
     Index turns = 0;
     bool before = false;
     for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+      if (is_idle(idle, r)) continue;
       const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r * columns);
       const bool now = std::find(begin, begin + static_cast<std::ptrdiff_t>(columns), 1) !=
                        begin + static_cast<std::ptrdiff_t>(columns);

@@ -72,44 +72,6 @@ void add_scales(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
-/// f32 scales of which each byte is taken for one e8m0 scale: bytes of the line, of the matrix, or
-/// of the whole tensor from its begin on.
-bool read_bytes(Call& call, const std::string& name, Index run) {
-  const Tensor given = call.input(name);
-  Tensor seen = given;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(given.data());
-  for (Index i = 0; i < given.elements(); ++i) {
-    const Index first = i / run * run;
-    seen.as<float>()[i] = std::ldexp(1.0f, bytes[4 * first + i - first] - 127);
-  }
-  call.replace(name, std::move(seen));
-  return true;
-}
-
-void add_bytes(const Product& p, std::vector<Hypothesis>& list) {
-  for (const ProductSide* f : {&p.a, &p.b}) {
-    if (f->scales == nullptr || f->scales->dtype() != Dtype::f32 || f->scales->rank() < 2) continue;
-    const Index columns = f->scales->shape().back();
-    const Index rows = f->scales->extent(f->scales->rank() - 2);
-    Index before = 1;  // a run of one scale is its lowest byte
-    struct Run {
-      const char* words;
-      Index scales;
-    };
-    for (const Run& run : {Run{"of their line", columns}, Run{"of their matrix", rows * columns},
-                           Run{"of the whole tensor", f->scales->elements()}}) {
-      if (run.scales <= before) continue;
-      before = run.scales;
-      list.push_back(
-          {f->scales_name + "=bytes",
-           "the bytes of the f32 " + side_words(*f).substr(4) +
-               " are read as packed e8m0 scales, one after the other from the begin " + run.words,
-           Stage::input,
-           [name = f->scales_name, n = run.scales](Call& c) { return read_bytes(c, name, n); }});
-    }
-  }
-}
-
 /// By a logarithm in f64, which keeps neighbours of a power apart.
 template <typename Round>
 float power(float v, Round rounded) {
@@ -143,10 +105,7 @@ void add_scales_to_dequantise(const Call& call, std::vector<Hypothesis>& list) {
 }  // namespace
 
 void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  if (const std::optional<Product> p = product_of(call)) {
-    add_bytes(*p, list);
-    return add_scales(*p, list);
-  }
+  if (const std::optional<Product> p = product_of(call)) return add_scales(*p, list);
   const auto add = [&](const std::string& name, const Narrowed& n) {
     if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return;
     list.push_back({name + "=" + n.id, name + (name.ends_with('s') ? " are " : " is ") + n.words,

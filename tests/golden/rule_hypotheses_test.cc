@@ -186,11 +186,13 @@ std::vector<Call> calls_of_all_kinds() {
 TEST(HypothesesAboutACall, AreThoseOfAllLists) {
   const std::pair<const char*, CausesListed::Adds> lists[] = {
       {"rule", add_rule_hypotheses},
+      {"block", add_block_hypotheses},
       {"input", add_input_hypotheses},
       {"code", add_code_hypotheses},
       {"addressing", add_addressing_hypotheses},
       {"route", add_route_hypotheses},
       {"activation", add_activation_hypotheses},
+      {"limit", add_limit_hypotheses},
       {"rank", add_rank_hypotheses},
       {"rank_row", add_rank_row_hypotheses},
       {"fused_quantiser", add_fused_quantiser_hypotheses},

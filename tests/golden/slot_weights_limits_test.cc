@@ -111,7 +111,7 @@ TEST(SlotWeightsLimits, OfRowsThatDoNotFitAreNotMeasured) {
 TEST(SlotWeightsLimits, OfNoRuleHaveNoName) {
   SlotsWeighed s(6, 3);
   s.weigh([&](Index p, Index t, Index slot) {
-    return slot == 1 ? 0.4f * s.given(p, t, slot) : s.given(p, t, slot);
+    return slot == 1 ? 0.4137f * s.given(p, t, slot) : s.given(p, t, slot);
   });
   EXPECT_EQ(s.said(), Words{});
 }

@@ -31,6 +31,7 @@ class Shown {
   const std::vector<Index>& columns() const { return columns_; }
   Index all_rows() const { return scale_rows_; }
   Index all_columns() const { return scale_columns_; }
+  Index rows_of_expert() const { return expert_rows_; }
   Index differing() const { return differing_; }
   double given(Place2 p) const { return scale_value(*scales_, p.row * scale_columns_ + p.column); }
   bool may_be(Place2 p, double scale) const {
@@ -64,6 +65,7 @@ class Shown {
   const Tensor* scales_ = nullptr;
   Index scale_rows_ = 0;
   Index scale_columns_ = 0;
+  Index expert_rows_ = 0;
   std::vector<double> seen_;
   std::vector<Index> rows_;     ///< with a block that differs
   std::vector<Index> columns_;  ///< with one
@@ -80,19 +82,22 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   const Tensor& codes = call.input("codes");
   const Tensor& scales = call.input("scales");
   const Dtype format = call.set.format("format", "e4m3");
-  if (codes.rank() != 2 || scales.rank() != 2 || size_of(codes.dtype()) != 1 ||
+  if (codes.rank() < 2 || scales.rank() != codes.rank() || size_of(codes.dtype()) != 1 ||
       codes.elements() != x.rows * x.columns || codes.elements() == 0) {
     return std::nullopt;
   }
   Shown s;
   s.scales_ = &scales;
-  s.scale_rows_ = scales.extent(0);
-  s.scale_columns_ = scales.extent(1);
+  s.scale_columns_ = scales.shape().back();
+  s.scale_rows_ = s.scale_columns_ == 0 ? 0 : scales.elements() / s.scale_columns_;
+  s.expert_rows_ = scales.extent(scales.rank() - 2);
   if (s.scale_rows_ == 0 || s.scale_columns_ == 0) return std::nullopt;
   const Index height = ceil_div(x.rows, s.scale_rows_);
   const Index width = ceil_div(x.columns, s.scale_columns_);
   if (ceil_div(x.rows, height) != s.scale_rows_ || ceil_div(x.columns, width) != s.scale_columns_)
     return std::nullopt;
+  // Blocks of several experts are rows of one matrix where each expert has whole ones.
+  if (codes.rank() > 2 && codes.extent(codes.rank() - 2) % height != 0) return std::nullopt;
   s.within_ = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-20;
   const ElementReader read_code(format);
   const ElementReader read(x.expected->dtype());
@@ -236,6 +241,13 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
   if (s->all_rows() > 1 &&
       sources("first_row", "every row takes the scales of row 0", [](Place2 p) {
         return Place2{0, p.column};
+      })) {
+    return;
+  }
+  const Index of_expert = s->rows_of_expert();
+  if (s->all_rows() > of_expert &&
+      sources("expert_0", "every expert takes the scales of expert 0", [of_expert](Place2 p) {
+        return Place2{p.row % of_expert, p.column};
       })) {
     return;
   }

@@ -73,17 +73,18 @@ void add_slot_fraction(const Slots& slots, std::vector<Hypothesis>& list) {
 
 void add_permuted_weights(const Slots& slots, std::vector<Hypothesis>& list) {
   struct Named {
+    const char* id;
     const char* words;
     Before before;
   };
   const Named orders[] = {
-      {"in the order of experts",
+      {"by_expert", "in the order of experts",
        [&](const Token& t, std::size_t a, std::size_t b) {
          return slots.expert(t, a) < slots.expert(t, b);
        }},
-      {"the largest first",
+      {"permuted", "the largest first",
        [](const Token& t, std::size_t a, std::size_t b) { return t.given[a] > t.given[b]; }},
-      {"the smallest first",
+      {"permuted", "the smallest first",
        [](const Token& t, std::size_t a, std::size_t b) { return t.given[a] < t.given[b]; }}};
   for (const Named& n : orders) {
     // Slots take weights in that order, or weights in their order go to slots in that order.

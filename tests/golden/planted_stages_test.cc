@@ -1,0 +1,234 @@
+// Limits, router weights and maxima that are taken a step early or late, slots that weigh a part of
+// their weight, sums of slices in bf16: each has to be named.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "formats/exp.h"
+#include "tests/golden/planted.h"
+#include "tests/golden/slots_weighed.h"
+
+namespace mxo {
+namespace {
+
+float silu(float a) { return a * sigmoid_rn(a); }
+double silu(double a) { return a / (1.0 + std::exp(-a)); }
+
+Call gated(const char* op, Parameters set, bool weighed = false) {
+  NamedTensors in;
+  in.emplace("x", random_floats({32, 256}, 7));
+  if (weighed) {
+    Tensor p = random_floats({32}, 9);
+    for (Index i = 0; i < 32; ++i) p.as<float>()[i] = 0.4f + 0.02f * p.as<float>()[i];
+    in.emplace("probs", std::move(p));
+  }
+  return make_call(op, in, set);
+}
+
+const Parameters kBlocks = with({{"block", "1x128"}, {"scale", "f32"}});
+
+/// y of `call` by fn(gate, up).
+Planted activated(Backend& b, const Call& call, const std::function<float(float, float)>& fn) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const float* x = call.input("x").as<float>();
+    for (Index i = 0; i < 32 * 128; ++i) {
+      const Index gate = i / 128 * 256 + i % 128;
+      out.at("y").as<float>()[i] = fn(x[gate], x[gate + 128]);
+    }
+  });
+}
+
+Call quantised(const Tensor& y) {
+  NamedTensors in;
+  in.emplace("x", y);
+  return make_call("quantize", in, kBlocks);
+}
+
+/// What comes where scales are those of `before`, with codes of the activation that is owed.
+Planted scales_of(Backend& b, const Call& call, const Call& before) {
+  Call inner = call;
+  inner.op = "swiglu";
+  Call early = before;
+  early.op = "swiglu";
+  for (Call* c : {&inner, &early}) {
+    Parameters set;
+    if (c->set.has("limit")) set.set("limit", std::string(c->set.text("limit", "")));
+    c->set = set;
+  }
+  const Tensor scales = run_call(b, quantised(run_call(b, early).at("y"))).at("scales");
+  Call last = quantised(run_call(b, inner).at("y"));
+  Planted p = planted(b, call, call);
+  for (const bool inverse : {false, true}) {
+    Tensor given = scales;
+    for (Index i = 0; inverse && i < given.elements(); ++i)
+      given.as<float>()[i] = 1.0f / given.as<float>()[i];
+    last.replace("given", std::move(given));
+    p.actual = run_call(b, last);
+    if (std::memcmp(p.actual.at("scales").data(), scales.data(), scales.bytes()) == 0) break;
+  }
+  return p;
+}
+
+Parameters limited(Parameters set) {
+  set.set("limit", "4");
+  return set;
+}
+
+Planted amax_before_weights(Backend& b) {
+  const Call call = gated("swiglu_quantize", kBlocks, true);
+  Call before = call;
+  before.inputs.erase("probs");
+  return scales_of(b, call, before);
+}
+
+Planted amax_before_limit(Backend& b) {
+  return scales_of(b, gated("swiglu_quantize", limited(kBlocks)),
+                   gated("swiglu_quantize", kBlocks));
+}
+
+Planted weights_in_scales(Backend& b) {
+  const Call call = gated("swiglu_quantize", kBlocks, true);
+  Call before = call;
+  before.inputs.erase("probs");
+  Planted p = planted(b, call, before);
+  for (Index i = 0; i < 32; ++i)
+    p.actual.at("scales").as<float>()[i] *= call.input("probs").as<float>()[i];
+  return p;
+}
+
+Planted limit_after_silu_and_quantised(Backend& b) {
+  const Call call = gated("swiglu_quantize", limited(kBlocks));
+  Planted p = planted(b, call, call);
+  const Planted y = activated(b, gated("swiglu", limited({})), [](float a, float u) {
+    return std::min(silu(a), 4.0f) * std::clamp(u, -4.0f, 4.0f);
+  });
+  p.actual = run_call(b, quantised(y.actual.at("y")));
+  return p;
+}
+
+/// K in `slices`, their sums and what they are added to in bf16.
+Planted in_slices(Backend& b, Index slices) {
+  const Call call = bf16_product(1, {{32}, 32, 32, 256});
+  return spoiled(b, call, [&](NamedTensors& out) {
+    const Tensor& x = call.input("x");
+    const Tensor& w = call.input("w");
+    const auto narrow = [](double v) { return decode(encode<kBF16>(static_cast<float>(v))); };
+    for (Index i = 0; i < 32 * 32; ++i) {
+      float sum = 0.0f;
+      for (Index s = 0; s < slices; ++s) {
+        double part = 0.0;
+        for (Index k = s * 256 / slices; k < (s + 1) * 256 / slices; ++k) {
+          part += static_cast<double>(value_of(x, i / 32 * 256 + k)) *
+                  static_cast<double>(value_of(w, i % 32 * 256 + k));
+        }
+        sum = narrow(static_cast<double>(sum) + static_cast<double>(narrow(part)));
+      }
+      out.at("y").as<BF16>()[i] = encode<kBF16>(sum);
+    }
+  });
+}
+
+const PlantedFault kFaults[] = {
+    {"a limit after silu", "limit=after_silu", "after silu rather than to the gate",
+     [](Backend& b) {
+       return activated(b, gated("swiglu", limited({})), [](float a, float u) {
+         return std::min(silu(a), 4.0f) * std::clamp(u, -4.0f, 4.0f);
+       });
+     }},
+    {"the same by a reference in f64", "limit=after_silu_f64", "computed in f64",
+     [](Backend& b) {
+       return activated(b, gated("swiglu", limited({})), [](float a, float u) {
+         return static_cast<float>(std::min(silu(static_cast<double>(a)), 4.0) *
+                                   std::clamp(static_cast<double>(u), -4.0, 4.0));
+       });
+     }},
+    {"a reference in f64", "activation=f64", "computed in f64 and rounded once",
+     [](Backend& b) {
+       return activated(b, gated("swiglu", {}), [](float a, float u) {
+         return static_cast<float>(silu(static_cast<double>(a)) * static_cast<double>(u));
+       });
+     }},
+    {"a limit of the product", "limit=product", "holds the product",
+     [](Backend& b) {
+       return activated(b, gated("swiglu", limited({})),
+                        [](float a, float u) { return std::clamp(silu(a) * u, -4.0f, 4.0f); });
+     }},
+    {"a gate held on both sides", "limit=both_sides", "between the limit and its negative",
+     [](Backend& b) {
+       return activated(b, gated("swiglu", limited({})), [](float a, float u) {
+         return silu(std::clamp(a, -4.0f, 4.0f)) * std::clamp(u, -4.0f, 4.0f);
+       });
+     }},
+    {"a limit after silu, quantised", "limit=after_silu", "after silu rather than to the gate",
+     limit_after_silu_and_quantised},
+    {"amax before router weights", "amax=before_weights", "before the router weights",
+     amax_before_weights},
+    {"amax before the limit", "amax=before_limit", "before the limit is applied",
+     amax_before_limit},
+    {"router weights in the scales", "weights=scales", "multiply the scales rather than",
+     weights_in_scales},
+    {"four slices, added in bf16", "sum=bf16_slices_in_bf16_4", "added up in bf16",
+     [](Backend& b) { return in_slices(b, 4); }},
+};
+
+class PlantedStages : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PlantedStages, AreNamed) { expect_named(kFaults[GetParam()]); }
+
+INSTANTIATE_TEST_SUITE_P(Faults, PlantedStages, testing::Range(std::size_t{0}, std::size(kFaults)));
+
+using Words = std::vector<std::string>;
+
+Words said(const std::function<float(const SlotsWeighed&, Index, Index, Index)>& weight,
+           bool gradient = false) {
+  SlotsWeighed s(6, 3, 24, gradient);
+  s.weigh([&](Index p, Index t, Index slot) { return weight(s, p, t, slot); });
+  return s.said();
+}
+
+TEST(SlotFractions, OfOneSlotOrExpert) {
+  EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
+              return (slot == 2 ? 0.4f : 1.0f) * s.given(p, t, slot);
+            }),
+            Words{"slots_fraction: slot 2 is weighed by 0.4 times the weight"});
+  EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
+              return ((t + slot + p) % 4 == 3 ? 1.5f : 1.0f) * s.given(p, t, slot);
+            }),
+            Words{"slots_fraction: rows of expert 3 are weighed by 1.5 times the weight"});
+}
+
+TEST(SlotFractions, OfNoShortNumberAreNotSaid) {
+  EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
+              return (slot == 2 ? 0.4137f : 1.0f) * s.given(p, t, slot);
+            }),
+            Words{});
+}
+
+TEST(SlotsOfARank, AreSaidAsThat) {
+  EXPECT_EQ(said([](const SlotsWeighed& s, Index p, Index t, Index slot) {
+              return (t + slot + p) % 4 < 2 ? s.given(p, t, slot) : 0.0f;
+            }),
+            Words{"slots_left_out: rows of the experts of rank1 are left out"});
+}
+
+TEST(PermutedWeights, SayTheirOrder) {
+  const auto sorted = [](const SlotsWeighed& s, Index p, Index t, Index slot, bool falling) {
+    float w[3] = {s.given(p, t, 0), s.given(p, t, 1), s.given(p, t, 2)};
+    std::sort(w, w + 3);
+    return w[falling ? 2 - slot : slot];
+  };
+  EXPECT_EQ(said([&](const SlotsWeighed& s, Index p, Index t, Index slot) {
+              return sorted(s, p, t, slot, true);
+            }),
+            Words{"permuted: weights of a token are permuted among its slots: the largest first"});
+  EXPECT_EQ(
+      said([&](const SlotsWeighed& s, Index p, Index t, Index slot) {
+        return s.given(p, t, (slot + (t * t + p) % 3) % 3);
+      }),
+      Words{"permuted: weights of a token are permuted among its slots, in each token another "
+            "way"});
+}
+
+}  // namespace
+}  // namespace mxo
