@@ -36,9 +36,8 @@ def _block(block: str, rows: int, columns: int) -> Tuple[int, int]:
 
 def _scale_type(block: str, scale: str) -> torch.dtype:
     """e8m0 for blocks of 32 elements unless said otherwise."""
-    parts = block.split("x")
-    small = all(part.isdigit() for part in parts) and int(parts[0]) * int(parts[1]) == 32
-    return _type(scale or ("e8m0" if small else "f32"))
+    down, across = _block(block, 0, 0)
+    return _type(scale or ("e8m0" if down * across == 32 else "f32"))
 
 
 @custom_op("mxoracle::quantize", mutates_args=())
@@ -135,20 +134,32 @@ def _keep_linear(ctx, inputs, output):
 
 def _plain(dy):
     """A gradient that comes as codes and scales (torchao's MXTensor), as the numbers that those are:
-    exact in bf16, and the same codes when it is quantised along the same axis again."""
-    parts = None if type(dy) is Tensor else parts_of(dy)
+    exact in bf16."""
+    parts = _parts(dy)
     if parts is None:
         return dy
     kind = NAMES[str(parts[0].dtype).removeprefix("torch.")]
     return dequantize(*parts, kind, NAMES[str(dy.dtype).removeprefix("torch.")])
 
 
+def _parts(dy):
+    return None if type(dy) is Tensor else parts_of(dy)
+
+
+def _input_gradient(dx, dy, w, group_ends, settings):
+    """`dx`, or where dy comes as codes their own product with w, as its recipe scales w along N."""
+    parts = _parts(dy)
+    if parts is None or not settings[0].startswith("mxfp8"):
+        return dx
+    return grouped_linear_codes(*parts, w.transpose(1, 2), group_ends, *settings)
+
+
 def _linear_gradients(ctx, dy):
-    dy = _plain(dy)
     x, w, group_ends, bias = ctx.saved_tensors
-    gradients = grouped_linear_backward(dy, x, w, group_ends, bias, *ctx.settings)
+    gradients = grouped_linear_backward(_plain(dy), x, w, group_ends, bias, *ctx.settings)
     dbias = gradients[2] if bias is not None else None
-    return gradients[0], gradients[1], None, dbias, None, None, None, None
+    dx = _input_gradient(gradients[0], dy, w, group_ends, ctx.settings).to(x.dtype)
+    return dx, gradients[1], None, dbias, None, None, None, None
 
 
 grouped_linear.register_autograd(_linear_gradients, setup_context=_keep_linear)
@@ -233,8 +244,11 @@ class _LinearOfScaled(torch.autograd.Function):
         found = grouped_linear_codes_backward(_plain(dy), *ctx.saved_tensors, *ctx.settings,
                                               ",".join(names))  # fmt: skip
         gradients = dict(zip(names, found))
-        dx = gradients.get("dx")
-        return None if dx is None else dx.to(ctx.dtype), gradients.get("dw"), None, None
+        if "dx" in gradients:
+            _, _, w, group_ends = ctx.saved_tensors
+            dx = _input_gradient(gradients["dx"], dy, w, group_ends, ctx.settings)
+            gradients["dx"] = dx.to(ctx.dtype)
+        return gradients.get("dx"), gradients.get("dw"), None, None
 
 
 def grouped_linear_of_scaled(x: Any, w: Tensor, group_ends: Tensor, *settings: Any) -> Tensor:

@@ -75,6 +75,7 @@ _REPLACED = [
     (_MX, "triton_to_mxfp8_dim0", torchao_kernels.triton_to_mxfp8_dim0),
     (_MX, "triton_to_mxfp8_dim1", torchao_kernels.triton_to_mxfp8_dim1),
     (_MX, "triton_mxfp8_dequant_dim0", torchao_kernels.triton_mxfp8_dequant_dim0),
+    (_MX, "triton_mx_block_rearrange", torchao_kernels.triton_mx_block_rearrange),
     (_MX, "mxfp8_quantize_cuda", torchao_kernels.mxfp8_quantize_cuda),
     (_EP + ".kernels", "fill_indices_wrapper", torchao_kernels.fill_indices_wrapper),
     (_EP + ".permute", "_triton_permute_bwd", torchao_kernels._triton_permute_bwd),
@@ -110,10 +111,9 @@ def patch() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for home, name, ours in _REPLACED:
             _replace(stack, home, name, ours)
+        library = torch.library.Library("torchao", "FRAGMENT")
+        stack.callback(library._destroy)
         if not hasattr(torch.ops.torchao, "mxfp8_quantize"):
-            library = torch.library.Library("torchao", "FRAGMENT")
-            stack.callback(library._destroy)
             library.define(torchao_kernels.MXFP8_QUANTIZE)
-            library.impl("mxfp8_quantize", torchao_kernels.mxfp8_quantize,
-                         "CompositeExplicitAutograd")  # fmt: skip
+        library.impl("mxfp8_quantize", torchao_kernels.mxfp8_quantize, "CPU")
         yield

@@ -11,6 +11,7 @@ import torch.distributed._functional_collectives as collectives
 from torch import Tensor
 
 from mxoracle._arrays import NAMES
+from mxoracle._call import run
 from mxoracle._errors import Unsupported
 from mxoracle.torch.operators import dequantize, quantize
 
@@ -49,32 +50,42 @@ def triton_mxfp8_dequant_dim0(
     return dequantize(flat, scales, "e4m3", out, f"1x{scale_block_size}").view(e4m3_data.shape)
 
 
-def mxfp8_quantize_cuda(
-    x: Tensor, rowwise: bool = False, colwise: bool = True, scaling_mode: str = "rceil"
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Codes along rows and along columns, then their scales; empty where not asked for."""
-    codes, scales = x.new_empty(0, dtype=torch.float8_e4m3fn), x.new_empty(0, dtype=torch.float8_e8m0fnu)
-    by_rows = triton_to_mxfp8_dim0(x, 32, scaling_mode) if rowwise else (codes, scales)
-    by_columns = triton_to_mxfp8_dim1(x, 32, scaling_mode) if colwise else (codes, scales)
-    row_scales = by_rows[1].unsqueeze(-1) if rowwise else scales
-    column_scales = by_columns[1].t().contiguous().t() if colwise else scales
-    return by_rows[0], by_columns[0], row_scales, column_scales
-
-
 def mxfp8_quantize(
     input: Tensor, rowwise: bool, colwise: bool, scale_dim_x: int, scale_dim_y: int,
     fp8_format: str, scaling_mode: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """torch.ops.torchao.mxfp8_quantize, which a torchao without its CUDA kernels has not."""
-    if (scale_dim_x, scale_dim_y, fp8_format) != (1, 32, "e4m3"):
-        raise Unsupported(f"mxfp8_quantize: found blocks of {scale_dim_x} and {scale_dim_y} in "
-                          f"{fp8_format}, needs 1 and 32 in e4m3")  # fmt: skip
-    return mxfp8_quantize_cuda(input, rowwise, colwise, scaling_mode)
+    """torch.ops.torchao.mxfp8_quantize, which a torchao without its CUDA kernels has not: codes along
+    rows and along columns, then their scales; empty where they are not asked for."""
+    for asked, name, extent in ((rowwise, "rowwise output requires scale_dim_x", scale_dim_x),
+                                (colwise, "colwise output requires scale_dim_y", scale_dim_y)):  # fmt: skip
+        if asked and extent != 32:
+            raise Unsupported(f"mxfp8_quantize: {name} == 32, found {extent}")
+    if fp8_format != "e4m3":
+        raise Unsupported(f"mxfp8_quantize: fp8_format: found {fp8_format}, needs e4m3")
+    none = input.new_empty(0, dtype=torch.float8_e4m3fn), input.new_empty(0, dtype=torch.float8_e8m0fnu)
+    rows = triton_to_mxfp8_dim0(input, 32, scaling_mode) if rowwise else none
+    columns = triton_to_mxfp8_dim1(input, 32, scaling_mode) if colwise else none
+    column_scales = columns[1].t().contiguous().t() if colwise else columns[1]
+    return rows[0], columns[0], rows[1], column_scales
+
+
+def mxfp8_quantize_cuda(
+    x: Tensor, rowwise: bool = False, colwise: bool = True, scaling_mode: str = "rceil"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """That operator in blocks of 32."""
+    return torch.ops.torchao.mxfp8_quantize.default(x, rowwise, colwise, 32, 32, "e4m3", scaling_mode)
 
 
 MXFP8_QUANTIZE = ("mxfp8_quantize(Tensor input, bool rowwise, bool colwise, int scale_dim_x, "
                   "int scale_dim_y, str fp8_format, str scaling_mode) "
                   "-> (Tensor, Tensor, Tensor, Tensor)")  # fmt: skip
+
+
+def triton_mx_block_rearrange(scale_tensor: Tensor) -> Tensor:
+    """One matrix of scales in tiles of 128 x 4, padded with zeros."""
+    blocked = run("swizzle_scales", {"scales": scale_tensor.view(torch.uint8)})["blocked"]
+    rows, columns = (-(-extent // tile) * tile for extent, tile in zip(scale_tensor.shape, (128, 4)))
+    return blocked.view(scale_tensor.dtype).view(rows, columns)
 
 
 def fill_indices_wrapper(tokens_per_expert_group: Tensor, *args: Any, **settings: Any) -> Tensor:
