@@ -165,7 +165,8 @@ std::vector<StepAlternative> step_alternatives(Backend& backend, const Call& cal
     altered.set.set("recipe", other);
     try {
       for (StepCall& step : linear_steps(backend, altered, name)) {
-        list.push_back({"recipe=" + other, "operands are cast as recipe " + other + " rather than " + now,
+        list.push_back({"recipe=" + other,
+                        "operands are cast as recipe " + other + " rather than " + now,
                         std::move(step)});
       }
     } catch (const Error&) {

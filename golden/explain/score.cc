@@ -86,14 +86,14 @@ bool is_symptom(std::string_view id) {
                      [id](std::string_view s) { return id.starts_with(s); });
 }
 
-Evidence::Evidence(const std::vector<Output>& outputs) {
+Weighing::Weighing(const std::vector<Output>& outputs) {
   for (const Output& o : outputs) {
     marks_.push_back(o.marks);
     left_.push_back(o.left);
   }
 }
 
-double Evidence::gain(const std::vector<Output>& outputs) const {
+double Weighing::gain(const std::vector<Output>& outputs) const {
   double following = 0.0;
   double others = 0.0;
   for (std::size_t n = 0; n < outputs.size(); ++n) {
@@ -103,7 +103,7 @@ double Evidence::gain(const std::vector<Output>& outputs) const {
   return others > 0.0 ? others : following;
 }
 
-double Evidence::place_told(const std::vector<Output>& outputs) const {
+double Weighing::place_told(const std::vector<Output>& outputs) const {
   double bits = 0.0;
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     const Output& o = outputs[n];
@@ -118,7 +118,7 @@ double Evidence::place_told(const std::vector<Output>& outputs) const {
   return bits;
 }
 
-bool Evidence::names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
+bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
                      double family) const {
   double cost = 0.0;
   bool any = false;
@@ -136,7 +136,7 @@ bool Evidence::names(const std::vector<Claim>& claims, const std::vector<Output>
   return !any || gain(outputs) - cost >= kCertain;
 }
 
-void Evidence::restore(std::vector<Output>& outputs) const {
+void Weighing::restore(std::vector<Output>& outputs) const {
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     outputs[n].marks = marks_[n];
     outputs[n].left = left_[n];

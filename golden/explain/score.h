@@ -18,9 +18,9 @@ inline constexpr double kFamily = 9.0;    ///< log2 of the causes that are tried
 bool is_symptom(std::string_view id);
 
 /// The marks of outputs before something is claimed of them.
-class Evidence {
+class Weighing {
  public:
-  explicit Evidence(const std::vector<Output>& outputs);
+  explicit Weighing(const std::vector<Output>& outputs);
 
   /// Bits by which the elements that were settled since could have been otherwise, codes left out
   /// where their scales were, too: they follow.
@@ -45,7 +45,7 @@ class Evidence {
 /// What `find` claims of `outputs`, if that is enough to be named.
 template <typename Find>
 std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily) {
-  const Evidence before(outputs);
+  const Weighing before(outputs);
   std::vector<Claim> claims = find();
   if (claims.empty() || before.names(claims, outputs, family)) return claims;
   before.restore(outputs);

@@ -164,7 +164,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
     const Index before = left_of(outputs);
-    const Evidence evidence(outputs);
+    const Weighing evidence(outputs);
     const double family = std::log2(static_cast<double>(list.size()) + 1.0);
     const auto keep = [&](const std::vector<Claim>& named, int causes) {
       double cost = causes * family;

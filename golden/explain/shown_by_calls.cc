@@ -21,7 +21,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
   std::vector<Claim> claims = recover_zero_blocks(call, outputs);
   if (claims.empty()) {
     // What one cause of the scales gives, codes and all, is not NaN or zeros here and there.
-    const Evidence before(outputs);
+    const Weighing before(outputs);
     std::vector<Claim> whole = recover_quantiser(call, outputs);
     if (whole.size() == 1 &&
         (whole.front().id == "scale.amax" || whole.front().id == "scale.rule") &&
@@ -30,7 +30,7 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
     before.restore(outputs);
   }
   for (Output& o : outputs) {
-    const Evidence before(outputs);
+    const Weighing before(outputs);
     std::vector<Claim> by_value = recover_by_value(call, o);
     if (before.names(by_value, outputs, kFamily - before.place_told(outputs))) {
       append(claims, std::move(by_value));

@@ -35,13 +35,13 @@ int code_of(Index i) {
   return 0x30 + static_cast<int>(i * i * 37 % 19);
 }
 
-/// Rows that are NaN in another format, among zeros that are zeros in any.
+/// Rows with a code that is NaN in another format, among zeros that are zeros in any.
 TEST(ExplainedWholes, AreNoFormatOfSomeRows) {
   const Formats f([](Index i) { return i / 64 >= 8 && i / 64 < 12 ? code_of(i) : 0; });
   const Explanation e = f.explained();
   EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
   ASSERT_EQ(e.causes.size(), 1u);
-  EXPECT_EQ(e.causes[0].id, "never_written.nan");
+  EXPECT_EQ(e.causes[0].id, "x.codes=nan") << "negative zeros";
   EXPECT_EQ(e.causes[0].where.rows, "8-11");
 }
 

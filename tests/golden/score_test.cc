@@ -99,7 +99,7 @@ TEST(Score, NeighboursTellLittle) {
     }
     const Tensor actual = row(came);
     std::vector<Output> outputs{make_output(Call{"op", {}, {}}, "y", expected, actual)};
-    const Evidence before(outputs);
+    const Weighing before(outputs);
     for (Index i = 0; i < 8; ++i) outputs[0].settle(i);
     return before.gain(outputs);
   };

@@ -11,7 +11,7 @@ namespace {
 
 /// A cast whose `by(scale)` gives what turns a value of such a block into the one that is rounded.
 template <typename By>
-Cast make_cast(std::string words, const Blocks& b, By by) {
+ValueCast make_cast(std::string words, const Blocks& b, By by) {
   return {std::move(words), [&b, by](const BlockRun& run, double* values) {
             const auto turned = by(run.scale);
             for (Index i = 0; i < run.count; ++i) {
@@ -22,9 +22,10 @@ Cast make_cast(std::string words, const Blocks& b, By by) {
 
 }  // namespace
 
-std::vector<Cast> casts_of(const Blocks& b, const Tensor& scales, const std::vector<float>& amax,
-                           Dtype format, const std::optional<OwnCodes>& own) {
-  std::vector<Cast> list;
+std::vector<ValueCast> casts_of(const Blocks& b, const Tensor& scales,
+                                const std::vector<float>& amax, Dtype format,
+                                const std::optional<OwnCodes>& own) {
+  std::vector<ValueCast> list;
   const auto rounded = [](float v) { return decode(encode<kBF16>(v)); };
   const auto divided = [&scales](Index s) {
     return [by = scale_value(scales, s)](float v) { return static_cast<double>(v) / by; };

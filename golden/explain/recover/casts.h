@@ -18,7 +18,7 @@ struct BlockRun {
 };
 
 /// What x becomes before it is rounded.
-struct Cast {
+struct ValueCast {
   std::string words;  ///< empty: as the operator is defined
   std::function<void(const BlockRun&, double* values)> run;
 
@@ -31,8 +31,8 @@ struct Cast {
 
 /// Every way in which x may have met its scale; the operator's own first.  `own`, where it is
 /// known, and `scales` outlive what is returned.
-std::vector<Cast> casts_of(const Blocks& blocks, const Tensor& scales,
-                           const std::vector<float>& amax, Dtype format,
-                           const std::optional<OwnCodes>& own);
+std::vector<ValueCast> casts_of(const Blocks& blocks, const Tensor& scales,
+                                const std::vector<float>& amax, Dtype format,
+                                const std::optional<OwnCodes>& own);
 
 }  // namespace mxo

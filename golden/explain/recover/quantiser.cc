@@ -97,7 +97,7 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks, std::vec
 }
 
 /// How the codes of a row fit one of some rules.
-RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Cast& cast,
+RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const ValueCast& cast,
                   std::initializer_list<const CodeRule*> rules, const Grid& grid) {
   RowFit found;
   std::vector<double> values(static_cast<std::size_t>(blocks.block_columns));
@@ -134,7 +134,7 @@ std::vector<Index> every(const Output& codes, Index most) {
   return found;
 }
 
-std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const Cast& cast,
+std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const ValueCast& cast,
                                const std::vector<Index>& elements, Dtype format) {
   const ElementReader read(format);
   std::vector<CodePair> pairs;
@@ -150,7 +150,8 @@ std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const 
 }
 
 /// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest code.
-double least_lost(const Output& codes, const Blocks& blocks, const Cast& cast, const Grid& grid) {
+double least_lost(const Output& codes, const Blocks& blocks, const ValueCast& cast,
+                  const Grid& grid) {
   double least = 0.0;
   for (Index i = 0; i < codes.owed * codes.columns; ++i) {
     if (codes.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
@@ -194,7 +195,7 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
 }
 
 /// Codes that are neighbours of their values, the nearer as often as it is nearer.
-std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const Cast& cast,
+std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const ValueCast& cast,
                                         const Grid& grid) {
   CodeRule down{CodeRounding::zero, grid.top(), 0, false};
   CodeRule up{CodeRounding::away, grid.top(), 0, false};
@@ -280,7 +281,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
   const Grid grid(format);
   const CodeRule asked = own_rule(grid, own, format);
   const std::vector<Index> sample = sample_of(codes, 16384);
-  for (const Cast& cast : casts_of(blocks, came, amax, format, own)) {
+  for (const ValueCast& cast : casts_of(blocks, came, amax, format, own)) {
     const std::vector<CodePair> pairs = pairs_of(codes, blocks, cast, sample, format);
     if (pairs.size() < 32) return std::nullopt;
     std::optional<CodeRule> rule = fit(grid, pairs);
