@@ -2,6 +2,7 @@
 #include "golden/explain/recover/by_value.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <set>
