@@ -7,7 +7,10 @@
 #include "golden/explain/compared_outputs.h"
 #include "golden/explain/name/pattern.h"
 #include "golden/explain/product.h"
+#include "golden/explain/recover/by_value.h"
+#include "golden/explain/recover/quantiser.h"
 #include "golden/explain/recover/recover.h"
+#include "golden/explain/score.h"
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"
 #include "golden/explain/steps.h"
@@ -15,7 +18,8 @@
 namespace mxo {
 namespace {
 
-constexpr double kNearDb = 30.0;  ///< from here on a cause that gives other bits is worth a word
+constexpr double kSameDb = 200.0;  ///< beyond what any rounding leaves
+constexpr double kNearDb = 30.0;   ///< from here on a cause that gives other bits is worth a word
 
 /// A product no scale of which is a factor of a whole line of its output: a factor of all of it is
 /// no misread scale, and needs no altered call.
@@ -54,16 +58,15 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
   std::vector<Claim>& claims = shown.claims;
   claims = shown_by_outputs(call, shown.outputs, expected);
   if (sums_many_scales(call)) {
-    for (Output& o : shown.outputs) append(claims, recover_one_factor(o));
+    for (Output& o : shown.outputs)
+      append(claims, named_by(shown.outputs, [&] { return recover_one_factor(o); }));
   }
   if (left_of(shown.outputs) > 0)
     append(claims, shown_by_runs(backend, call, shown.outputs, progress, shown.nearest));
   for (Output& o : shown.outputs) {
-    append(claims, recover_order(o));
-    append(claims, recover_axes(o));
-    append(claims, recover_column_order(o));
-    append(claims, recover_tiles(o));
-    append(claims, recover_exchanged(o));
+    for (const auto& recovered :
+         {recover_order, recover_axes, recover_column_order, recover_tiles, recover_exchanged})
+      append(claims, named_by(shown.outputs, [&] { return recovered(o); }));
   }
   show_looks(shown.outputs, claims);
   if (is_patchwork(claims, left_of(shown.outputs))) {
@@ -174,10 +177,15 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
          " too many to compute with their cause");
   }
   for (const Output& o : shown.outputs) note(pattern_of(o));
+  note(scales_seen(call, shown.outputs));
+  note(magnitudes_seen(call, shown.outputs));
   note(shown.pattern);
   if (e.verdict == ExplainVerdict::unknown && shown.nearest.gain_db >= kNearDb) {
-    note(std::to_string(std::lround(shown.nearest.gain_db)) +
-         " dB nearer, but not these bits, if " + shown.nearest.phrase);
+    // Where no number is farther, what differs is the sign of a zero, or no number.
+    const bool numbers = shown.nearest.gain_db >= kSameDb;
+    note((numbers ? "the same numbers"
+                  : std::to_string(std::lround(shown.nearest.gain_db)) + " dB nearer") +
+         ", but not these bits, if " + shown.nearest.phrase);
   }
   return e;
 }

@@ -74,6 +74,17 @@ Units units_of(const Output& output, const Patch& patch, Unit least) {
   return units;
 }
 
+/// The block of a dequantised tensor, as far as the shapes of its scales tell.
+Tile tile_of(const Call& call, const Output& x) {
+  if (call.op != "dequantize" || !call.has("scales")) return {};
+  const std::vector<Index>& scales = call.input("scales").shape();
+  if (scales.size() < 2 || scales.back() == 0 || scales[scales.size() - 2] == 0) return {};
+  const std::vector<Index>& shape = x.expected->shape();
+  const Index rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+  return {std::max<Index>(1, ceil_div(rows, scales[scales.size() - 2])),
+          std::max<Index>(1, ceil_div(x.columns, scales.back()))};
+}
+
 }  // namespace
 
 bool Output::differs_in(Index first, Index n) const {
@@ -124,6 +135,7 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
     }
   });
   out.left = out.differing;
+  out.tile = tile_of(call, out);
   return out;
 }
 

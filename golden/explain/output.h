@@ -29,6 +29,12 @@ struct LivePart {
   }
 };
 
+/// Neighbours that one scale made, of a dequantised output.
+struct Tile {
+  Index rows = 1;
+  Index columns = 1;
+};
+
 /// An output of a call, rows and columns of the last axis.  A tensor that came flat, or in two
 /// dimensions, is read in the shape that is owed.  Views: both tensors outlive it.
 struct Output {
@@ -44,6 +50,8 @@ struct Output {
   Index differing = 0;               ///< not the same, settled or not
   Index left = 0;                    ///< not the same and not settled
   LivePart live;                     ///< as it was when find_live() was called
+  Tile tile;
+  bool follows = false;  ///< codes that are right for the scales that came
 
   Mark& mark(Index r, Index c) { return marks[static_cast<std::size_t>(r * columns + c)]; }
   Mark mark(Index r, Index c) const { return marks[static_cast<std::size_t>(r * columns + c)]; }

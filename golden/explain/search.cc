@@ -2,9 +2,11 @@
 #include "golden/explain/search.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "golden/explain/compared_outputs.h"
 #include "golden/explain/plausible.h"
+#include "golden/explain/score.h"
 #include "golden/explain/settling.h"
 
 namespace mxo {
@@ -119,6 +121,12 @@ bool alters_whole_operands(const Hypothesis& h) {
 /// Another sum or rounding is that of every element: not of those that another cause leaves.
 bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
 
+/// Whether what is named was made from what came: it tells no place that it was not told.
+bool is_measured(const std::vector<Hypothesis>& list, const std::string& id) {
+  return std::any_of(list.begin(), list.end(),
+                     [&](const Hypothesis& h) { return h.measured && id.starts_with(h.name); });
+}
+
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
 /// of a machine costs more than any other hypothesis, and most of them fail at once.
 class Windows {
@@ -156,6 +164,17 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
   Bench bench(backend, call, outputs);
   for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
     const Index before = left_of(outputs);
+    const Weighing evidence(outputs);
+    const double family = std::log2(static_cast<double>(list.size()) + 1.0);
+    const auto keep = [&](const std::vector<Claim>& named, int causes) {
+      double cost = causes * family;
+      const bool all =
+          left_of(outputs) == 0 && named.front().judged() >= static_cast<double>(before);
+      if (all && !is_measured(list, named.front().id)) cost -= evidence.place_told(outputs);
+      if (evidence.names(named, outputs, cost)) return true;
+      evidence.restore(outputs);
+      return false;
+    };
     for (Output& o : outputs) find_live(o);
     Windows windows(bench, extent);
     std::vector<Candidate> found;
@@ -172,7 +191,8 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         auto trial = windows.run(h);
         if (!trial) continue;
         near.emplace_back(trial->gain_db, &h);
-        if (claims.empty() && trial->gain_db > nearest.gain_db)
+        // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
+        if (claims.empty() && !trial->all() && trial->gain_db > nearest.gain_db)
           nearest = {h.phrase, trial->gain_db};
         if (promising(*trial) && !cannot_be(h, *trial, outputs))
           found.push_back({{&h}, std::move(*trial)});
@@ -182,6 +202,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       if (!all && !whole_operands && bench.windowed()) continue;
       std::vector<Candidate> now = found;
       settled = settle_best(bench, now);
+      if (!settled.empty() && !keep(settled, 1)) settled.clear();
       if (!settled.empty()) break;
     }
     if (settled.empty()) {
@@ -210,6 +231,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         if (!pairs.empty()) break;
       }
       settled = settle_best(bench, pairs);
+      if (!settled.empty() && !keep(settled, 2)) settled.clear();
     }
     if (settled.empty()) settled = settle_sampled(bench, list);
     claims.insert(claims.end(), settled.begin(), settled.end());

@@ -3,6 +3,7 @@
 
 #include "golden/explain/compared_outputs.h"
 #include "golden/explain/recover/recover.h"
+#include "golden/explain/score.h"
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"
 
@@ -42,7 +43,7 @@ std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
   if (wrong.size() != 1) return {};
   for (const auto& recovered : {recover_order, recover_axes, recover_mapped}) {
     if (recovered == recover_mapped && !follows_from_values(*wrong.front())) continue;
-    std::vector<Claim> claims = recovered(*wrong.front());
+    std::vector<Claim> claims = named_by(outputs, [&] { return recovered(*wrong.front()); });
     const bool all = wrong.front()->left == 0 && claims.size() == 1;
     if (all && !claims.front().id.starts_with("row.") && !claims.front().id.starts_with("bit."))
       return claims;
@@ -58,7 +59,7 @@ void show_looks(std::vector<Output>& outputs, std::vector<Claim>& claims) {
       if (o.left == 0) continue;
       const std::vector<Mark> marks = o.marks;
       const Index left = o.left;
-      std::vector<Claim> more = recovered(o);
+      std::vector<Claim> more = named_by(outputs, [&] { return recovered(o); });
       if ((before - left_of(outputs)) * kFewLooks < before) {
         o.marks = marks;
         o.left = left;

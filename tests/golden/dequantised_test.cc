@@ -147,7 +147,7 @@ TEST(DequantisedBlocks, TakeTheFirstColumnThatFits) {
             "10, in scale columns 1 and 3");
 }
 
-TEST(DequantisedBlocks, AreSaidWhereLessThanHalfDiffer) {
+TEST(DequantisedBlocks, AreSaidWhereSomeDiffer) {
   const auto of = [](Index rows, Index columns) {
     return taken(8, 8, [=](const Scales& s, Index r, Index c) {
       return Dequantised::at(s, r, c) * (r < rows && c < columns ? 2.0 : 1.0);
@@ -156,11 +156,11 @@ TEST(DequantisedBlocks, AreSaidWhereLessThanHalfDiffer) {
   const std::string doubled =
       "scales=doubled: every scale is twice what it is (a byte too high by one)";
   EXPECT_EQ(of(8, 8), doubled);
-  EXPECT_EQ(of(4, 4), doubled);
+  EXPECT_EQ(of(4, 4), doubled + ", in scale columns 0 to 3 of scale rows 0 to 3");
   EXPECT_EQ(of(8, 3), doubled + ", in scale columns 0 to 2");
   EXPECT_EQ(of(3, 8), doubled + ", in scale rows 0 to 2");
   EXPECT_EQ(of(3, 2), doubled + ", in scale columns 0 to 1 of scale rows 0 to 2");
-  EXPECT_EQ(of(1, 4), doubled + ", in scale row 0") << "four blocks";
+  EXPECT_EQ(of(1, 4), doubled + ", in scale columns 0 to 3 of scale row 0") << "four blocks";
   EXPECT_EQ(of(1, 3), "none") << "three blocks tell nothing";
 }
 

@@ -30,9 +30,9 @@ TEST(MappedBit, IsOneBitAndTheSame) {
   EXPECT_EQ(mapped(Dtype::u8, {5, 9, 16, 33}, {5, 1, 18, 33}), Words{}) << "two that are others";
 }
 
-TEST(MappedBit, IsTheLastOfOneElementAlone) {
+TEST(MappedBit, IsNotTheLastWhichRoundingAltersToo) {
   EXPECT_EQ(mapped(Dtype::f32, {0x3F800001, 0x40000002, 5, 6}, {0x3F800000, 0x40000002, 5, 6}),
-            Words{"bit.flipped: bit 0 is flipped in element 0 of y (1)"});
+            Words{});
   EXPECT_EQ(mapped(Dtype::f32, {0x3F800001, 0x40000002, 5, 6}, {0x3F800000, 0x40000003, 5, 6}),
             Words{});
 }

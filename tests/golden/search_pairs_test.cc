@@ -140,10 +140,10 @@ TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
 TEST(SearchPairs, OfWhatIsLeftNeedEightElements) {
   for (const Index columns : {7, 8}) {
     for (const Stage stage : {Stage::rule, Stage::sum, Stage::output}) {
-      Pairs p([](Index r, Index) { return r < 2 ? 50.0f : 4.0f; }, 3, columns);
+      Pairs p([](Index r, Index) { return r < 12 ? 50.0f : 4.0f; }, 13, columns);
       p.add("a=1", 1);
       p.add("b=1", 3, stage);
-      p.s.add("c=1", [](Index r, Index) { return r < 2 ? 50.0f : 0.0f; });
+      p.s.add("c=1", [](Index r, Index) { return r < 12 ? 50.0f : 0.0f; });
       const auto claims = p.s.claims();
       ASSERT_EQ(claims.size(), columns == 8 && stage == Stage::rule ? 2u : 1u);
       EXPECT_EQ(claims[0].id, "c=1");

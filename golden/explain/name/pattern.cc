@@ -64,6 +64,33 @@ Figures figures_of(const Output& output) {
   return f;
 }
 
+constexpr Index kFewNumbers = 3;  ///< that are told one by one
+
+bool is_integer(Dtype dtype) { return dtype == Dtype::i32 || dtype == Dtype::i64; }
+
+std::int64_t integer(const Tensor& t, Index i) {
+  return t.dtype() == Dtype::i32 ? t.as<std::int32_t>()[i] : t.as<std::int64_t>()[i];
+}
+
+/// "element 5 is 96 rather than 64"; of ends of groups what they say of rows.
+std::string integers_in_words(const Output& o) {
+  std::string text;
+  const bool ends = o.name.ends_with("ends");
+  for (Index i = 0; i < o.owed * o.columns; ++i) {
+    if (o.marks[static_cast<std::size_t>(i)] != Mark::differs) continue;
+    const std::int64_t came = integer(*o.actual, i);
+    text += (text.empty() ? "" : ", ") + std::string(ends ? "group " : "element ") +
+            std::to_string(i) + (ends ? " ends at " : " is ") + std::to_string(came) +
+            " rather than " + std::to_string(integer(*o.expected, i));
+    if (!ends) continue;
+    const std::int64_t rows = came - (i == 0 ? 0 : integer(*o.actual, i - 1));
+    text += rows == 0  ? ": it has no rows"
+            : rows < 0 ? ": before the group before it"
+                       : ": it has " + std::to_string(rows) + (rows == 1 ? " row" : " rows");
+  }
+  return text;
+}
+
 void add(std::string& text, const std::string& words) { text += "; " + words; }
 
 std::string of_all(Index some, Index all) {
@@ -86,6 +113,10 @@ std::string pattern_of(const Output& output) {
     const int percent = static_cast<int>(100.0 * static_cast<double>(f.n) / box);
     add(text, (percent < 1 ? std::string("less than 1") : std::to_string(percent)) +
                   " % of the elements there");
+  }
+  if (is_integer(output.expected->dtype())) {
+    if (f.n <= kFewNumbers) add(text, integers_in_words(output));
+    return text;
   }
   if (f.nan > 0) add(text, of_all(f.nan, f.n) + " are NaN where a number is expected");
   if (f.not_nan > 0) add(text, of_all(f.not_nan, f.n) + " are numbers where NaN is expected");

@@ -36,10 +36,10 @@ Grid::Grid(Dtype format) {
   }
 }
 
-std::string CodeRule::words(const Grid& g) const {
+std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   std::string text;
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
-  if (rounding != CodeRounding::even) {
+  if (rounding != own.rounding) {
     add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
   }
   const auto number = [](double v) {
@@ -48,9 +48,10 @@ std::string CodeRule::words(const Grid& g) const {
     if (n.back() == '.') n.pop_back();
     return n;
   };
-  if (clamp != g.top()) add("codes are clamped at " + number(g.value(clamp)));
+  if (clamp != own.clamp) add("codes are clamped at " + number(g.value(clamp)));
   if (jump > 0) add("everything above " + number(jump) + " becomes " + number(g.value(g.top())));
-  if (lost > 0) add("what is too large for a code becomes NaN or infinity, rather than clamped");
+  if (lost > 0 && own.lost == 0)
+    add("what is too large for a code becomes NaN or infinity, rather than clamped");
   if (flush) add("subnormal codes are flushed to zero");
   return text;
 }

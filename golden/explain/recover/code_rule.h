@@ -78,8 +78,10 @@ struct CodeRule {
     const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
     return came == (c == 0 && g.fnuz() ? 0 : c | sign);
   }
-  /// What is unusual about it.
-  std::string words(const Grid& g) const;
+  /// In what it differs from `own`, the rule that was asked for.
+  std::string words(const Grid& g, const CodeRule& own) const;
+  /// The same where that rounds to nearest even and saturates.
+  std::string words(const Grid& g) const { return words(g, {CodeRounding::even, g.top()}); }
 };
 
 /// A pair that the rule has to give.

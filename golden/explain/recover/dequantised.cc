@@ -51,12 +51,14 @@ class Shown {
   bool holds(const Source& source) const {
     return holds([&](Place2 p) { return given(source(p)); });
   }
-  /// What differs in words, empty if it is everything.
-  std::string where() const {
+  /// What differs in words, empty if it is everything; of what is read elsewhere, where not all of
+  /// it need differ, if it is half.
+  std::string where(bool elsewhere) const {
+    const Index part = elsewhere ? 2 : 1;
     std::string text;
-    if (static_cast<Index>(columns_.size()) < scale_columns_ / 2)
+    if (static_cast<Index>(columns_.size()) * part < scale_columns_)
       text += ", in " + ranges_in_words("scale column", columns_);
-    if (static_cast<Index>(rows_.size()) < scale_rows_ / 2)
+    if (static_cast<Index>(rows_.size()) * part < scale_rows_)
       text += (text.empty() ? ", in " : " of ") + ranges_in_words("scale row", rows_);
     return text;
   }
@@ -133,8 +135,8 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
 
 /// Everything that differs takes `scale(place)`.
 Hypothesis hypothesis_of(const Shown& s, std::string id, std::string phrase,
-                         const std::function<double(Place2)>& scale) {
-  Hypothesis h{"scales=" + std::move(id), std::move(phrase) + s.where(), Stage::input};
+                         const std::function<double(Place2)>& scale, bool elsewhere) {
+  Hypothesis h{"scales=" + std::move(id), std::move(phrase) + s.where(elsewhere), Stage::input};
   std::vector<std::pair<Index, double>> changes;
   for (const Index r : s.rows()) {
     for (const Index c : s.columns()) {
@@ -208,12 +210,13 @@ std::optional<std::vector<Index>> columns_of(const Shown& s) {
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);
   if (!s || s->differing() < kLeastBlocks) return;
-  const auto add = [&](std::string id, std::string phrase, const auto& scale) {
-    list.push_back(hypothesis_of(*s, std::move(id), std::move(phrase), scale));
+  const auto add = [&](std::string id, std::string phrase, const auto& scale,
+                       bool elsewhere = true) {
+    list.push_back(hypothesis_of(*s, std::move(id), std::move(phrase), scale, elsewhere));
   };
   const auto values = [&](const char* id, const char* phrase, auto value) {
     const auto scale = [&s, value](Place2 p) { return value(s->given(p)); };
-    if (s->holds(scale)) add(id, phrase, scale);
+    if (s->holds(scale)) add(id, phrase, scale, false);
     return s->holds(scale);
   };
   if (values("left_out", "the scales are left out", [](double) { return 1.0; })) return;

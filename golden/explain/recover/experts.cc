@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "golden/explain/name/places.h"
 #include "golden/explain/recover/scales.h"
@@ -78,6 +79,18 @@ class Rows {
 
 /// Which failing rows are looked at, of more than kRows.
 Index looked_at(Index i, Index n) { return i * n / kRows; }
+
+/// The first failing row of every group of which none is looked at.
+std::vector<Index> first_of_others(const Rows& rows, const std::vector<Index>& failing,
+                                   const std::vector<Index>& looked) {
+  std::set<Index> groups;
+  for (const Index row : looked) groups.insert(rows.group_of(row));
+  std::vector<Index> found;
+  for (const Index row : failing) {
+    if (groups.insert(rows.group_of(row)).second) found.push_back(row);
+  }
+  return found;
+}
 
 /// Runs of rows of one expert end between rows that were looked at.
 void add_rows_between(Rows& rows, const Output& out, const std::vector<Index>& failing,
@@ -211,8 +224,12 @@ void add_measured_rows(const Call& call, const Output& output, std::vector<Hypot
   std::map<Index, Index> expert_of_row;
   std::map<Index, Index> shift_votes;
   std::map<Index, std::map<Index, Index>> votes;  // group -> expert -> rows
-  for (Index i = 0; i < std::min(n, kRows); ++i) {
-    const Index row = failing[static_cast<std::size_t>(n <= kRows ? i : looked_at(i, n))];
+  std::vector<Index> looked;
+  for (Index i = 0; i < std::min(n, kRows); ++i)
+    looked.push_back(failing[static_cast<std::size_t>(n <= kRows ? i : looked_at(i, n))]);
+  for (const Index row : first_of_others(rows, failing, looked)) looked.push_back(row);
+  for (Index i = 0; i < static_cast<Index>(looked.size()); ++i) {
+    const Index row = looked[static_cast<std::size_t>(i)];
     const std::vector<Index> columns = columns_of(output, row);
     if (columns.size() < kLeastColumns) continue;
     const Index own = rows.group_of(row);

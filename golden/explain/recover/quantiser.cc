@@ -7,45 +7,19 @@
 #include <initializer_list>
 
 #include "golden/explain/product.h"
+#include "golden/explain/recover/amax_parts.h"
 #include "golden/explain/recover/blocks.h"
+#include "golden/explain/recover/casts.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/explain/recover/degenerate_scales.h"
 #include "golden/explain/recover/model.h"
+#include "golden/explain/recover/own_codes.h"
 #include "golden/explain/recover/scale_rule.h"
+#include "golden/explain/recover/seen_scales.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
-
-/// Neighbours in a row that share a scale.
-struct BlockRun {
-  Index first;
-  Index count;
-  Index scale;
-};
-
-/// What x becomes before it is rounded.
-struct Cast {
-  std::string words;  ///< empty: as the operator is defined
-  std::function<void(const BlockRun&, double* values)> run;
-
-  double value(Index i, Index scale) const {
-    double v = 0.0;
-    run({i, 1, scale}, &v);
-    return v;
-  }
-};
-
-/// A cast whose `by(scale)` gives what turns a value of such a block into the one that is rounded.
-template <typename By>
-Cast make_cast(std::string words, const Blocks& b, By by) {
-  return {std::move(words), [&b, by](const BlockRun& run, double* values) {
-            const auto turned = by(run.scale);
-            for (Index i = 0; i < run.count; ++i) {
-              values[i] = static_cast<double>(turned(b.value(run.first + i)));
-            }
-          }};
-}
 
 /// Elements from blocks in which codes are left, and from some others.
 std::vector<Index> sample_of(const Output& codes, Index most) {
@@ -64,72 +38,6 @@ std::vector<Index> sample_of(const Output& codes, Index most) {
   return found;
 }
 
-/// Every way in which x may have met its scale; the operator's own first.
-std::vector<Cast> casts_of(const Blocks& b, const Tensor& scales, const std::vector<float>& amax,
-                           Dtype format) {
-  std::vector<Cast> list;
-  const auto rounded = [](float v) { return decode(encode<kBF16>(v)); };
-  const auto divided = [&scales](Index s) {
-    return [by = scale_value(scales, s)](float v) { return static_cast<double>(v) / by; };
-  };
-  if (size_of(scales.dtype()) == 1) {
-    list.push_back(make_cast("", b, divided));
-    list.push_back(make_cast("x is rounded to bf16 before the cast", b, [=](Index s) {
-      return [=, by = divided(s)](float v) { return by(rounded(v)); };
-    }));
-  } else {
-    const auto scale = [&scales](Index s) { return static_cast<float>(scale_value(scales, s)); };
-    const auto times = [](auto factor) {
-      return [factor](Index s) { return [by = factor(s)](float v) { return v * by; }; };
-    };
-    const auto inverse = [scale](Index s) { return 1.0f / scale(s); };
-    list.push_back(make_cast("", b, times(inverse)));
-    list.push_back(
-        make_cast("x is divided by the stored scale rather than multiplied", b,
-                  [scale](Index s) { return [by = scale(s)](float v) { return v / by; }; }));
-    list.push_back(
-        make_cast("x is multiplied by the stored number, which is no scale but its inverse", b,
-                  times(scale)));
-    list.push_back(
-        make_cast("x is multiplied by one unit in the last place more than 1 / scale", b,
-                  times([inverse](Index s) { return std::nextafter(inverse(s), 1e38f); })));
-    list.push_back(
-        make_cast("x is multiplied by one unit in the last place less than 1 / scale", b,
-                  times([inverse](Index s) { return std::nextafter(inverse(s), 0.0f); })));
-    list.push_back(make_cast("x is rounded to bf16 before the cast", b, [=](Index s) {
-      return [=, by = inverse(s)](float v) { return rounded(v) * by; };
-    }));
-  }
-  if (!b.tiled) {
-    const Index n = scales.elements();
-    const auto neighbour = [&](const char* words, Index by) {
-      list.push_back(make_cast(words, b, [divided, by, n](Index own) {
-        const Index s = own + by;
-        return divided(s < 0 || s >= n ? own : s);
-      }));
-    };
-    neighbour("codes are made with the scale of the block before", -1);
-    neighbour("codes are made with the scale of the block after", 1);
-    neighbour("codes are made with the scale of the row before", -b.scale_columns);
-    neighbour("codes are made with the scale of the row after", b.scale_columns);
-  }
-  for (const Multiplier& m : multipliers(format)) {
-    const auto factor = [&amax, of = m.of_amax](Index s) {
-      return of(amax[static_cast<std::size_t>(s)]);
-    };
-    list.push_back(
-        make_cast("codes are made with " + m.words + ", before the scale was rounded", b,
-                  [factor](Index s) { return [by = factor(s)](float v) { return v * by; }; }));
-    list.push_back(make_cast("codes are made with one unit in the last place more than " + m.words,
-                             b, [factor](Index s) {
-                               return [by = std::nextafter(factor(s), 1e38f)](float v) {
-                                 return v * by;
-                               };
-                             }));
-  }
-  return list;
-}
-
 Output* named(std::vector<Output>& outputs, std::string_view name) {
   for (Output& o : outputs) {
     if (o.name == name) return &o;
@@ -145,9 +53,10 @@ std::uint64_t scale_bits(const Output& scales, Index i, float s) {
       std::clamp(std::log2(static_cast<double>(s)) + 127.0, 0.0, 254.0));
 }
 
-/// The scales of all blocks by a measured rule.
-std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
-                                  const std::vector<float>& amax, Dtype format) {
+/// The scales of all blocks by a measured rule.  Where they are those of another amax, `amax`
+/// becomes that.
+std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks, std::vector<float>& amax,
+                                  Dtype format, const std::optional<OwnCodes>& own) {
   if (const auto rule = rule_of(amax, *scales.actual, format)) {
     return claim_model(
         scales,
@@ -156,26 +65,39 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks,
         },
         "scale.rule", rule->words + rule->stacks);
   }
-  // The rule is the one owed, of another amax.
-  const auto owed = rule_of(amax, *scales.expected, format);
+  // The rule is the one that was asked for, of another amax.
+  std::optional<ScaleRuleFound> owed = rule_of(amax, *scales.expected, format);
+  if (own) owed = ScaleRuleFound{"", "", [&own](float a) { return own->stored(a); }};
   if (!owed) return claim_one_scale(scales, amax, nullptr);
   // A scale of 1 says that there is none sooner than whose amax it is.
   if (auto claim = claim_one_scale(scales, amax, &*owed)) return claim;
   if (auto claim = claim_one_scale_in_part(scales, amax, *owed, true)) return claim;
-  for (const AmaxWindow& window : other_windows(blocks, amax)) {
-    const auto claim = claim_model(
+  const auto of_another = [&](const std::string& words, const std::vector<float>& other) {
+    auto claim = claim_model(
         scales,
         [&](Index i) {
-          return scale_bits(scales, i, owed->stored(window.amax[static_cast<std::size_t>(i)]));
+          return scale_bits(scales, i, owed->stored(other[static_cast<std::size_t>(i)]));
         },
-        "scale.amax", std::string("amax is that of ") + window.words, 8);
-    if (claim) return claim;
+        "scale.amax", "amax is that of " + words, 8);
+    for (std::size_t s = 0; claim && s < amax.size(); ++s) {
+      const auto at = static_cast<Index>(s);
+      if (scales.came(at) != scales.wanted(at)) amax[s] = other[s];
+    }
+    return claim;
+  };
+  for (const AmaxWindow& window : other_windows(blocks, amax)) {
+    if (auto claim = of_another(window.words, window.amax)) return claim;
+  }
+  if (own) {
+    if (const auto part = amax_part_of(scales, blocks, *own)) {
+      if (auto claim = of_another(part->words, part->amax)) return claim;
+    }
   }
   return claim_one_scale_in_part(scales, amax, *owed, false);
 }
 
 /// How the codes of a row fit one of some rules.
-RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const Cast& cast,
+RowFit fit_of_row(const Output& codes, Index row, const Blocks& blocks, const ValueCast& cast,
                   std::initializer_list<const CodeRule*> rules, const Grid& grid) {
   RowFit found;
   std::vector<double> values(static_cast<std::size_t>(blocks.block_columns));
@@ -212,7 +134,7 @@ std::vector<Index> every(const Output& codes, Index most) {
   return found;
 }
 
-std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const Cast& cast,
+std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const ValueCast& cast,
                                const std::vector<Index>& elements, Dtype format) {
   const ElementReader read(format);
   std::vector<CodePair> pairs;
@@ -228,7 +150,8 @@ std::vector<CodePair> pairs_of(const Output& codes, const Blocks& blocks, const 
 }
 
 /// The least magnitude that came as NaN or infinity; 0 if none did, or one below the largest code.
-double least_lost(const Output& codes, const Blocks& blocks, const Cast& cast, const Grid& grid) {
+double least_lost(const Output& codes, const Blocks& blocks, const ValueCast& cast,
+                  const Grid& grid) {
   double least = 0.0;
   for (Index i = 0; i < codes.owed * codes.columns; ++i) {
     if (codes.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
@@ -272,7 +195,7 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
 }
 
 /// Codes that are neighbours of their values, the nearer as often as it is nearer.
-std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const Cast& cast,
+std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, const ValueCast& cast,
                                         const Grid& grid) {
   CodeRule down{CodeRounding::zero, grid.top(), 0, false};
   CodeRule up{CodeRounding::away, grid.top(), 0, false};
@@ -287,11 +210,78 @@ std::optional<Claim> claim_random_codes(Output& codes, const Blocks& blocks, con
       "codes.random", words, 64);
 }
 
-std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tensor& scales,
-                                 const std::vector<float>& amax, Dtype format, bool scales_differ) {
+/// Whether a row holds the codes that the rule asked for makes under the scales that came.
+RowFit own_fit(const Output& codes, Index row, const Blocks& blocks, const Tensor& scales,
+               const std::vector<float>& amax, const OwnCodes& own) {
+  RowFit found;
+  const auto* came = codes.actual->as<std::uint8_t>();
+  for (Index c = 0; c < codes.columns; c += blocks.block_columns) {
+    const Index first = row * codes.columns + c;
+    const Index end = first + std::min(blocks.block_columns, codes.columns - c);
+    const Index s = blocks.scale_of(first);
+    if (s < 0) continue;
+    const Factors factors = own.factors(scales, s, amax[static_cast<std::size_t>(s)]);
+    const auto holds = [&](float factor) {
+      for (Index i = first; i < end; ++i) {
+        const Mark mark = codes.marks[static_cast<std::size_t>(i)];
+        if (mark == Mark::settled) continue;
+        const float v = blocks.value(i);
+        if (std::isfinite(v) ? own.code(v, factor) != came[i] : mark != Mark::same) return false;
+      }
+      return true;
+    };
+    if (!std::any_of(factors.list.begin(), factors.list.begin() + factors.n, holds))
+      return {false, 0};
+    for (Index i = first; i < end; ++i) {
+      found.fixed += codes.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    }
+  }
+  return found;
+}
+
+/// What the rule asked for does to a value once it is scaled.
+CodeRule own_rule(const Grid& grid, const std::optional<OwnCodes>& own, Dtype format) {
+  CodeRule rule{CodeRounding::even, grid.top(), 0, false};
+  if (!own) return rule;
+  const ElementRule& element = own->element();
+  switch (element.rounding) {
+    case Rounding::ties_away: rule.rounding = CodeRounding::away_ties; break;
+    case Rounding::ties_zero: rule.rounding = CodeRounding::zero_ties; break;
+    case Rounding::zero: rule.rounding = CodeRounding::zero; break;
+    case Rounding::away: rule.rounding = CodeRounding::away; break;
+    case Rounding::down: rule.rounding = CodeRounding::down; break;
+    case Rounding::up: rule.rounding = CodeRounding::up; break;
+    default: break;
+  }
+  if (format == Dtype::e4m3fnuz && element.fnuz_max > 0)
+    rule.clamp = grid.round(element.fnuz_max, CodeRounding::zero);
+  if (element.overflow == Overflow::nonfinite) rule.lost = grid.value(grid.top());
+  return rule;
+}
+
+/// Whether a value lies beyond what rounds to the largest code.
+bool has_too_large(const Grid& grid, const std::vector<CodePair>& pairs) {
+  const double top = grid.value(grid.top());
+  const double end = top + 0.5 * (top - grid.value(grid.top() - 1));
+  return std::any_of(pairs.begin(), pairs.end(),
+                     [end](const CodePair& p) { return std::abs(p.v) > end; });
+}
+
+std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Output& scales,
+                                 const std::vector<float>& amax, Dtype format,
+                                 const std::optional<OwnCodes>& own) {
+  const Tensor& came = *scales.actual;
+  const bool scales_differ = scales.differing > 0;
+  if (own && scales_differ) {
+    auto claim = claim_fits(
+        codes, [&](Index row) { return own_fit(codes, row, blocks, came, amax, *own); },
+        "codes.follow", "codes follow from the scales", 2);
+    if (claim) return claim;
+  }
   const Grid grid(format);
+  const CodeRule asked = own_rule(grid, own, format);
   const std::vector<Index> sample = sample_of(codes, 16384);
-  for (const Cast& cast : casts_of(blocks, scales, amax, format)) {
+  for (const ValueCast& cast : casts_of(blocks, came, amax, format, own)) {
     const std::vector<CodePair> pairs = pairs_of(codes, blocks, cast, sample, format);
     if (pairs.size() < 32) return std::nullopt;
     std::optional<CodeRule> rule = fit(grid, pairs);
@@ -302,8 +292,12 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
     }
     if (!rule) continue;
     std::string words = cast.words;
-    const std::string more = rule->words(grid);
+    const std::string more = rule->words(grid, asked);
     if (!more.empty()) words += (words.empty() ? "" : "; ") + more;
+    if (asked.lost > 0 && rule->lost == 0 && has_too_large(grid, pairs)) {
+      words += (words.empty() ? "" : "; ") +
+               std::string("what is too large for a code is clamped, rather than NaN or infinity");
+    }
     const bool usual = words.empty();
     if (usual && !scales_differ) return std::nullopt;
     const auto claim = claim_fits(
@@ -316,6 +310,35 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Tens
 
 }  // namespace
 
+std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {
+  const auto is = [](const char* name) {
+    return [name](const Output& o) { return o.name == name; };
+  };
+  const auto codes = std::find_if(outputs.begin(), outputs.end(), is("codes"));
+  const auto scales = std::find_if(outputs.begin(), outputs.end(), is("scales"));
+  if (codes == outputs.end() || scales == outputs.end()) return {};
+  const Dtype format = call.set.format("format", "e4m3");
+  const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
+  if (!blocks || !is_minifloat8(format)) return {};
+  const auto own = OwnCodes::of(call, *codes, *blocks, *scales, amax_of(*blocks));
+  return own ? seen_scales_in_words(*scales, *blocks, *own) : std::string();
+}
+
+void mark_what_follows(const Call& call, std::vector<Output>& outputs) {
+  Output* codes = named(outputs, "codes");
+  const Output* scales = named(outputs, "scales");
+  const Dtype format = call.set.format("format", "e4m3");
+  if (codes == nullptr || scales == nullptr || codes->left == 0 || scales->left == 0) return;
+  const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
+  if (!blocks || !is_minifloat8(format)) return;
+  const std::vector<float> amax = amax_of(*blocks);
+  const std::optional<OwnCodes> own = OwnCodes::of(call, *codes, *blocks, *scales, amax);
+  if (!own) return;
+  codes->follows = true;
+  for (Index row = 0; row < codes->owed && codes->follows; ++row)
+    codes->follows = own_fit(*codes, row, *blocks, *scales->actual, amax, *own).fits;
+}
+
 std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outputs) {
   Output* codes = named(outputs, "codes");
   Output* scales = named(outputs, "scales");
@@ -324,15 +347,16 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   if (!blocks) return {};
   const Dtype format = call.set.format("format", "e4m3");
   if (!is_minifloat8(format)) return {};
-  const std::vector<float> amax = amax_of(*blocks);
+  std::vector<float> amax = amax_of(*blocks);
+  const std::optional<OwnCodes> own = OwnCodes::of(call, *codes, *blocks, *scales, amax);
   std::vector<Claim> claims;
   if (scales->left > 0) {
-    if (auto claim = claim_scales(*scales, *blocks, amax, format))
-      claims.push_back(std::move(*claim));
+    auto claim = claim_scales(*scales, *blocks, amax, format, own);
+    if (!claim && own && codes->follows) claim = claim_seen_scales(*scales, *blocks, *own);
+    if (claim) claims.push_back(std::move(*claim));
   }
   if (codes->left > 0) {
-    if (auto claim =
-            claim_codes(*codes, *blocks, *scales->actual, amax, format, scales->differing > 0)) {
+    if (auto claim = claim_codes(*codes, *blocks, *scales, amax, format, own)) {
       const bool follows = claim->id == "codes.follow";
       if (follows && claims.empty()) {
         // Codes that follow from scales nobody can explain: the scales are what is wrong.

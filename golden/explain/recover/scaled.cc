@@ -243,6 +243,7 @@ void claim_shared(const Output& output, const LineNumbers& numbers, Claims& clai
 void claim_own(const Output& output, const LineNumbers& numbers, Claims& claims, Made made) {
   const bool wide = size_of(output.expected->dtype()) == 4;
   Interval range{HUGE_VAL, -HUGE_VAL};
+  Interval one;  // number that all of them may share
   std::vector<Index> lines;
   std::size_t strong = 0;
   Index differing = 0;  ///< in lines that tell their number from chance
@@ -250,6 +251,7 @@ void claim_own(const Output& output, const LineNumbers& numbers, Claims& claims,
     const LineNumber& line = numbers.lines()[i];
     if (line.number.holds(numbers.neutral()) || line.number.holds(0.0)) continue;
     lines.push_back(static_cast<Index>(i));
+    one.cut(line.number);
     if (line.differing < (wide ? 3 : 16)) continue;
     ++strong;
     differing += line.differing;
@@ -263,6 +265,8 @@ void claim_own(const Output& output, const LineNumbers& numbers, Claims& claims,
   if (made == Made::multiplied) {
     claims.claim(numbers, lines, "value.factors",
                  each + " is multiplied by a factor of its own, " + from_to);
+  } else if (!one.empty()) {
+    claims.claim(numbers, lines, "value.offset", "one number is added, " + in_words(one));
   } else {
     claims.claim(
         numbers, lines, "value.offsets",

@@ -11,7 +11,7 @@ constexpr Index kLeast = 8;  ///< elements that differ and fit, in all tiles tog
 constexpr Index kLeastInTile = 4;
 
 /// A rectangle of the output.
-struct Tile {
+struct TileBox {
   Index row;
   Index column;
   Index height;
@@ -28,7 +28,7 @@ Index column_major(Index k, Index height, Index width) { return k % height * wid
 Index row_major(Index k, Index height, Index width) { return k % width * height + k / width; }
 
 /// Elements of the tile that differ, if all of it is what the order gives; else 0.
-Index fixed(const Output& o, const Tile& tile, Order order) {
+Index fixed(const Output& o, const TileBox& tile, Order order) {
   Index differing = 0;
   for (Index k = 0; k < tile.height * tile.width; ++k) {
     const Index i = tile.at(o, k);
@@ -54,7 +54,7 @@ std::vector<Index> tops(const Output& o, Index height, bool of_groups) {
 }
 
 /// The least rectangle of all that differs.
-Tile bounds(const Output& o) {
+TileBox bounds(const Output& o) {
   Index top = o.owed;
   Index bottom = 0;
   Index left = o.columns;
@@ -71,13 +71,13 @@ Tile bounds(const Output& o) {
 
 /// Tiles of one shape, read in one order.
 struct Tiling {
-  std::vector<Tile> tiles;  ///< those that fit
+  std::vector<TileBox> tiles;  ///< those that fit
   Order order = column_major;
   Index elements = 0;  ///< that differ, in them
 };
 
 /// Tiles like `tile`, from it on beside each other up to column `end`.
-void add_fitting(const Output& o, Tile tile, Index end, Tiling& found) {
+void add_fitting(const Output& o, TileBox tile, Index end, Tiling& found) {
   // Most tiles fail in their second element.
   const Index second = found.order(1, tile.height, tile.width);
   const Index source = second / tile.width * o.columns + second % tile.width;
@@ -93,7 +93,7 @@ void add_fitting(const Output& o, Tile tile, Index end, Tiling& found) {
 
 Claim claim_of(Output& output, const Tiling& tiling) {
   std::vector<std::uint8_t> in(output.marks.size());
-  for (const Tile& tile : tiling.tiles) {
+  for (const TileBox& tile : tiling.tiles) {
     for (Index k = 0; k < tile.height * tile.width; ++k) {
       in[static_cast<std::size_t>(tile.at(output, k))] = 1;
     }
@@ -102,7 +102,7 @@ Claim claim_of(Output& output, const Tiling& tiling) {
     return in[static_cast<std::size_t>(i)] != 0 &&
            output.marks[static_cast<std::size_t>(i)] == Mark::differs;
   });
-  const Tile& shape = tiling.tiles.front();
+  const TileBox& shape = tiling.tiles.front();
   const bool one = tiling.tiles.size() == 1;
   Claim claim;
   claim.id = "order.tiles_transposed";
@@ -145,7 +145,7 @@ std::vector<Claim> recover_tiles(Output& output) {
       }
     }
   }
-  const Tile all = bounds(output);
+  const TileBox all = bounds(output);
   for (const Order order : {column_major, row_major}) {
     Tiling found{{}, order, 0};
     add_fitting(output, all, all.column + all.width, found);

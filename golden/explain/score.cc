@@ -1,0 +1,146 @@
+// Bits of elements, bits of places.
+#include "golden/explain/score.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "golden/explain/recover/chance.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kSampled = 4096;  ///< elements, of what was settled, that are weighed
+
+constexpr std::array<std::string_view, 9> kSymptoms = {
+    "never_written", "constant.",   "bit.flipped", "row.reordered", "scale.seen",
+    "codes.follow",  "zero_blocks", "not_zero",    "value.seen"};
+
+/// Elements that differed then and are settled now.
+std::vector<Index> settled_since(const Output& output, const std::vector<Mark>& before) {
+  std::vector<Index> found;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] == Mark::differs && output.marks[i] == Mark::settled)
+      found.push_back(static_cast<Index>(i));
+  }
+  return found;
+}
+
+/// Of elements that one scale made, the one that differs most.
+std::vector<Index> one_a_scale(const Output& output, const std::vector<Index>& elements) {
+  if (output.tile.rows * output.tile.columns == 1) return elements;
+  const ElementReader read(output.expected->dtype());
+  const auto apart = [&](Index i) {
+    return ulp_distance(read(output.wanted(i)).order, read(output.came(i)).order);
+  };
+  std::map<std::pair<Index, Index>, Index> most;
+  for (const Index i : elements) {
+    const std::pair tile{i / output.columns / output.tile.rows,
+                         i % output.columns / output.tile.columns};
+    const auto [at, first] = most.emplace(tile, i);
+    if (!first && apart(i) > apart(at->second)) at->second = i;
+  }
+  std::vector<Index> found;
+  for (const auto& [tile, i] : most) found.push_back(i);
+  return found;
+}
+
+/// Bits by which some elements could have been otherwise: as their values are rare, but no more
+/// than there are values as near to what is expected.
+double bits_of(const Output& output, const std::vector<Index>& settled) {
+  const std::vector<Index> elements = one_a_scale(output, settled);
+  if (elements.empty()) return 0.0;
+  const Chance chance(output);
+  const ElementReader read(output.expected->dtype());
+  const auto n = static_cast<Index>(elements.size());
+  const Index step = n / kSampled + 1;
+  double sum = 0.0;
+  Index seen = 0;
+  for (Index at = 0; at < n; at += step, ++seen) {
+    const Index i = elements[static_cast<std::size_t>(at)];
+    const Element want = read(output.wanted(i));
+    const Element came = read(output.came(i));
+    double bits = chance.bits(i, 1);
+    if (!want.nan && !came.nan) {
+      const auto apart = static_cast<double>(ulp_distance(want.order, came.order));
+      bits = std::min(bits, std::log2(2.0 * apart + 1.0));
+    }
+    sum += std::max(1.0, bits);
+  }
+  return sum / static_cast<double>(seen) * static_cast<double>(n);
+}
+
+/// log2 of the ways to choose so many runs of `lines`.
+double bits_of_runs(const std::string& ranges, Index lines) {
+  if (ranges.empty() || lines < 2) return 0.0;
+  const auto runs = std::count(ranges.begin(), ranges.end(), ',') + 1;
+  return 2.0 * static_cast<double>(runs) * std::log2(static_cast<double>(lines));
+}
+
+}  // namespace
+
+bool is_symptom(std::string_view id) {
+  return std::any_of(kSymptoms.begin(), kSymptoms.end(),
+                     [id](std::string_view s) { return id.starts_with(s); });
+}
+
+Weighing::Weighing(const std::vector<Output>& outputs) {
+  for (const Output& o : outputs) {
+    marks_.push_back(o.marks);
+    left_.push_back(o.left);
+  }
+}
+
+double Weighing::gain(const std::vector<Output>& outputs) const {
+  double following = 0.0;
+  double others = 0.0;
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const Output& o = outputs[n];
+    (o.follows ? following : others) += bits_of(o, settled_since(o, marks_[n]));
+  }
+  return others > 0.0 ? others : following;
+}
+
+double Weighing::place_told(const std::vector<Output>& outputs) const {
+  double bits = 0.0;
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const Output& o = outputs[n];
+    if (o.follows) continue;  // as the scales do
+    const double tile = static_cast<double>(o.tile.rows * o.tile.columns);
+    const double all = std::floor(static_cast<double>(o.owed * o.columns) / tile);
+    const double some = static_cast<double>(one_a_scale(o, settled_since(o, marks_[n])).size());
+    if (some < 1.0 || some >= all) continue;
+    bits += (std::lgamma(all + 1.0) - std::lgamma(some + 1.0) - std::lgamma(all - some + 1.0)) /
+            std::log(2.0);
+  }
+  return bits;
+}
+
+bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
+                     double family) const {
+  double cost = 0.0;
+  bool any = false;
+  for (const Claim& c : claims) {
+    if (is_symptom(c.id)) continue;
+    any = true;
+    cost += family;
+    for (std::size_t n = 0; n < outputs.size(); ++n) {
+      const Output& o = outputs[n];
+      const bool own = c.where.tensor.find(o.name) != std::string::npos;
+      if (!own || c.elements >= static_cast<double>(left_[n])) continue;
+      cost += bits_of_runs(c.where.rows, o.rows) + bits_of_runs(c.where.columns, o.columns);
+    }
+  }
+  return !any || gain(outputs) - cost >= kCertain;
+}
+
+void Weighing::restore(std::vector<Output>& outputs) const {
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    outputs[n].marks = marks_[n];
+    outputs[n].left = left_[n];
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,55 @@
+// What was found, weighed in bits: how much it explains, less what it takes to say it.
+// Thread safety: any threads at once; an object is used by one.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "golden/explain/claim.h"
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+inline constexpr double kCertain = 20.0;  ///< bits that a cause needs: one chance in a million
+inline constexpr double kFamily = 9.0;    ///< log2 of the causes that are tried together
+
+/// Whether a claim only states what is seen (a bit of one element, rows of zeros or NaN): it is
+/// true as it stands, and needs no score.
+bool is_symptom(std::string_view id);
+
+/// The marks of outputs before something is claimed of them.
+class Weighing {
+ public:
+  explicit Weighing(const std::vector<Output>& outputs);
+
+  /// Bits by which the elements that were settled since could have been otherwise, codes left out
+  /// where their scales were, too: they follow.
+  double gain(const std::vector<Output>& outputs) const;
+
+  /// Bits that it is worth to tell which elements differ, and that no others do: what a cause does
+  /// that gives all of them.
+  double place_told(const std::vector<Output>& outputs) const;
+
+  /// Whether `claims`, which settled them, explain kCertain bits more than they take to say:
+  /// `family` and their place for each, where that is not all that differs.
+  bool names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
+             double family = kFamily) const;
+  /// Marks as they were before.
+  void restore(std::vector<Output>& outputs) const;
+
+ private:
+  std::vector<std::vector<Mark>> marks_;
+  std::vector<Index> left_;
+};
+
+/// What `find` claims of `outputs`, if that is enough to be named.
+template <typename Find>
+std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily) {
+  const Weighing before(outputs);
+  std::vector<Claim> claims = find();
+  if (claims.empty() || before.names(claims, outputs, family)) return claims;
+  before.restore(outputs);
+  return {};
+}
+
+}  // namespace mxo

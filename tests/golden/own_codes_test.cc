@@ -1,0 +1,108 @@
+// Codes of every rule under scales of another amax: what follows from scales is no cause.
+#include "golden/explain/recover/own_codes.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "formats/scale_rules.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+/// x whose blocks of 64 elements are of several sizes.
+Tensor lumpy(Dtype dtype, Index rows, Index columns) {
+  Tensor x(dtype, {rows, columns});
+  const Tensor v = random_floats({rows, columns}, 11);
+  const Tensor by = random_floats({rows, columns / 64}, 12);
+  for (Index i = 0; i < x.elements(); ++i) {
+    const int e = static_cast<int>(by.as<float>()[i / 64] * 3.0f);
+    const float value = std::ldexp(v.as<float>()[i], e);
+    if (dtype == Dtype::bf16) {
+      x.as<BF16>()[i] = encode<kBF16>(value);
+    } else {
+      x.as<float>()[i] = value;
+    }
+  }
+  return x;
+}
+
+/// x without the elements that `keeps` leaves out.
+template <typename Keeps>
+Tensor without(const Tensor& x, Keeps keeps) {
+  Tensor part = x;
+  for (Index i = 0; i < x.elements(); ++i) {
+    if (!keeps(i)) part.as<BF16>()[i] = {};
+  }
+  return part;
+}
+
+/// The scales of `part`, and the codes that the same rule makes of x under them.
+Planted with_scales_of(Backend& b, const Call& call, const Tensor& part) {
+  Call asked = call;
+  asked.replace("x", part);
+  const Tensor scales = run_call(b, asked).at("scales");
+  Call given = call;
+  Planted p{call, run_call(b, call), {}};
+  for (const bool inverse : {false, true}) {
+    Tensor numbers = scales;
+    for (Index s = 0; s < numbers.elements(); ++s) {
+      float& n = numbers.as<float>()[s];
+      if (!inverse) continue;
+      // The multiplier that is stored so.
+      const float v = n;
+      n = std::nextafter(1.0f / v, 0.0f);
+      while (1.0f / n > v) n = std::nextafter(n, HUGE_VALF);
+    }
+    given.replace("given", std::move(numbers));
+    p.actual = run_call(b, given);
+    if (std::memcmp(p.actual.at("scales").data(), scales.data(), scales.bytes()) == 0) return p;
+  }
+  p.actual.clear();
+  return p;
+}
+
+TEST(OwnCodes, FollowFromScalesUnderEveryRule) {
+  const auto backend = make_cpu_backend();
+  const Tensor x = lumpy(Dtype::bf16, 32, 512);
+  int rules = 0;
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (row.scale != ScaleType::f32 || row.blocks.find("1x128") == std::string_view::npos) continue;
+    NamedTensors in;
+    in.emplace("x", x);
+    const Call call = make_call(
+        "quantize", in,
+        with({{"block", "1x128"}, {"scale", "f32"}, {"rule", std::string(row.name).c_str()}}));
+    const Planted p =
+        with_scales_of(*backend, call, without(x, [](Index i) { return i % 128 < 64; }));
+    if (p.actual.empty()) continue;  // scales that no number gives
+    ++rules;
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    ASSERT_EQ(e.causes.size(), 1u) << row.name << ": " << e.sentence();
+    EXPECT_EQ(e.causes[0].sentence, "scales: amax is that of the first half of its block")
+        << row.name;
+    EXPECT_EQ(e.verdict, ExplainVerdict::explained) << row.name << ": " << e.pattern;
+  }
+  EXPECT_GE(rules, 8);
+}
+
+TEST(OwnCodes, SayWhatIsSeenOfOneScale) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  Tensor x = lumpy(Dtype::bf16, 64, 512);
+  for (Index i = 16 * 512; i < x.elements(); ++i) {
+    x.as<BF16>()[i] = encode<kBF16>(decode(x.as<BF16>()[i]) * 8.0f);
+  }
+  in.emplace("x", x);
+  const Call call =
+      make_call("quantize", in, with({{"block", "RxK"}, {"scale", "f32"}, {"rule", "te"}}));
+  const Planted p =
+      with_scales_of(*backend, call, without(x, [](Index i) { return i < 16 * 512; }));
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_EQ(e.causes[0].id, "scale.seen");
+  EXPECT_NE(e.causes[0].sentence.find("that of rows 0 to "), std::string::npos) << e.sentence();
+}
+
+}  // namespace
+}  // namespace mxo
