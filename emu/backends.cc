@@ -8,8 +8,18 @@
 #include "formats/error.h"
 
 namespace mxo {
+namespace {
+
+/// A team of many more ends the process: OpenMP lays them out on the caller's stack.
+constexpr int kMostThreads = 1024;
+
+}  // namespace
 
 std::unique_ptr<Backend> make_backend(std::string_view name, int threads) {
+  if (threads < 0 || threads > kMostThreads) {
+    throw Error(Fault::argument, "threads: found " + std::to_string(threads) + ", needs 0 to " +
+                                     std::to_string(kMostThreads));
+  }
   const std::size_t colon = name.find(':');
   const std::string_view family = name.substr(0, colon);
   const bool detailed = colon != std::string_view::npos;

@@ -65,7 +65,7 @@ void check_names(const CatalogueEntry& entry, const NamedViews& views,
     if (!takes(entry.outputs, given)) refuse(name, "output", given, entry.outputs, "it has");
   }
   for (const OperandSpec& spec : entry.inputs) {
-    const bool of_rank = entry.call_ranks != nullptr;  // which checks those of each rank
+    const bool of_rank = spec.name.starts_with("rank<p>.");  // which the operator counts
     if (!spec.optional && !of_rank && !views.contains(spec.name)) {
       throw Error(Fault::shape, std::string(name) + ": " + std::string(spec.name) +
                                     ": missing; needs " + std::string(spec.types) + " " +

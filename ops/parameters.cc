@@ -70,7 +70,7 @@ Number number(std::string_view key, std::string_view text, const char* kind) {
   Number value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) {
-    fail("--set " + std::string(key) + "=" + std::string(text) + ": needs " + kind);
+    fail(std::string(key) + ": found " + std::string(text) + ", needs " + kind);
   }
   return value;
 }
@@ -130,7 +130,7 @@ double Parameters::real(std::string_view key, double fallback) const {
 bool Parameters::flag(std::string_view key, bool fallback) const {
   const std::string_view value = text(key, fallback ? "true" : "false");
   if (value != "true" && value != "false") {
-    fail("--set " + std::string(key) + "=" + std::string(value) + ": needs true or false");
+    fail(std::string(key) + ": found " + std::string(value) + ", needs true or false");
   }
   return value == "true";
 }

@@ -113,7 +113,7 @@ def function(entry: dict) -> str:
         arguments += argument(name, parameter_type(p["values"]))
     arguments += ['    backend: str = "cpu",', "    threads: int | None = None,"]
     if entry["ranks"]:
-        arguments += ["    ranks: int = 1,"]
+        arguments += ["    ranks: int | None = None,"]
 
     lines = [f'    """{entry["purpose"][0].upper()}{entry["purpose"][1:]}.', "", "    Operands:"]
     for spec in inputs:
@@ -131,7 +131,7 @@ def function(entry: dict) -> str:
             values = f" ({p['values'].replace('|', ', ')})" if p["values"] else ""
             lines += wrapped(f"{name}: {p['meaning']}{values}", 8)
     if entry["ranks"]:
-        lines += ["", "    An operand of each rank is a list, with one rank the tensor itself."]
+        lines += ["", "    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out."]
     lines += ["    All outputs come in a dict." if by_name else returned(outputs), '    """']
 
     call = ["    outputs = run(", f'        "{entry["name"]}",', "        {"]

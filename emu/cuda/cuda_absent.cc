@@ -4,9 +4,7 @@
 
 namespace mxo {
 
-std::string why_no_cuda() {
-  return "this build has no CUDA (configure with -DMXO_CUDA=ON and link mxo::cuda)";
-}
+std::string why_no_cuda() { return "this build has no CUDA"; }
 
 std::vector<std::string> cuda_devices() { return {}; }
 

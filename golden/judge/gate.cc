@@ -41,12 +41,12 @@ Gate parse_gate(std::string_view text) {
     gate.kind = Gate::Kind::ulp;
     return gate;
   }
-  if (kind == "sqnr" && parse(value, gate.sqnr) && std::isfinite(gate.sqnr)) {
+  if (kind == "sqnr" && parse(value, gate.sqnr) && std::isfinite(gate.sqnr) && gate.sqnr > 0) {
     gate.kind = Gate::Kind::sqnr;
     return gate;
   }
-  throw Error(Fault::argument,
-              "gate: found '" + std::string(text) + "', needs bits, ulp=N, sqnr=DB or bound");
+  throw Error(Fault::argument, "gate: found '" + std::string(text) +
+                                   "', needs bits, ulp=N, sqnr=DB above 0, or bound");
 }
 
 std::string to_text(const Gate& gate) {

@@ -31,8 +31,13 @@ int exit_code(Outcome gravest) { return row_of(gravest).exit_code; }
 
 Outcome Report::outcome() const {
   Outcome gravest = Outcome::not_owed;
-  for (const CaseVerdict& verdict : cases) gravest = graver(gravest, verdict.outcome);
-  return gravest == Outcome::not_owed ? Outcome::invalid : gravest;
+  Index elements = 0;
+  for (const CaseVerdict& verdict : cases) {
+    gravest = graver(gravest, verdict.outcome);
+    for (const TensorVerdict& output : verdict.outputs) elements += output.all.elements;
+  }
+  const bool failed = graver(gravest, Outcome::pass) != Outcome::pass;
+  return elements == 0 && !failed ? Outcome::invalid : gravest;
 }
 
 Index Report::count(Outcome outcome) const {

@@ -26,6 +26,22 @@ std::optional<PackedLayout> packed_named(std::string_view name) {
   return std::nullopt;
 }
 
+/// An output of bytes: e8m0 where the operand says that its own are.
+Result bytes_like(Staging& stage, std::string_view operand, std::string_view output,
+                  std::vector<Index> shape) {
+  const bool named = stage.given(operand).dtype() == Dtype::e8m0;
+  Result bytes = stage.output(output, named ? Dtype::e8m0 : Dtype::u8, std::move(shape));
+  bytes.dtype = Dtype::u8;
+  return bytes;
+}
+
+/// The bytes of an operand that may say that they are e8m0.
+Operand tile_bytes(Staging& stage, std::string_view name) {
+  Operand bytes = stage.scales(name);
+  bytes.dtype = Dtype::u8;
+  return bytes;
+}
+
 NamedTensors call_pack(Backend& backend, const NamedViews& inputs, PackedLayout layout) {
   constexpr std::string_view kOp = "swizzle_scales";
   Staging stage(backend, kOp, inputs);
@@ -37,7 +53,10 @@ NamedTensors call_pack(Backend& backend, const NamedViews& inputs, PackedLayout 
   PackScales op;
   op.layout = layout;
   op.scales = floats ? stage.floats("scales") : stage.scales("scales");
-  op.packed = stage.output("blocked", packed_dtype(layout), packed_shape(layout, given.shape()));
+  const bool tiles = layout == PackedLayout::tiles_8x4;
+  op.packed =
+      tiles ? bytes_like(stage, "scales", "blocked", packed_shape(layout, given.shape()))
+            : stage.output("blocked", packed_dtype(layout), packed_shape(layout, given.shape()));
   pack_scales(stage.ready(), op);
   return stage.finish();
 }
@@ -55,8 +74,8 @@ NamedTensors call_swizzle(Backend& backend, const NamedViews& inputs, const Para
   op.layout = layout_named(set.text("layout", "blocked"));
   op.scales = stage.scales("scales");
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
-  op.blocked =
-      stage.output("blocked", Dtype::u8, blocked_shape(op.layout, shape, op.group_ends.extent[0]));
+  op.blocked = bytes_like(stage, "scales", "blocked",
+                          blocked_shape(op.layout, shape, op.group_ends.extent[0]));
   swizzle_scales(stage.ready(), op);
   return stage.finish();
 }
@@ -91,10 +110,11 @@ NamedTensors call_unpack(Backend& backend, const NamedViews& inputs, const Param
   op.layout = layout;
   const bool floats = packed_dtype(layout) == Dtype::f32;
   op.packed = floats                              ? stage.floats("blocked")
-              : layout == PackedLayout::tiles_8x4 ? stage.codes("blocked", Dtype::u8)
+              : layout == PackedLayout::tiles_8x4 ? tile_bytes(stage, "blocked")
                                                   : stage.indices("blocked");
   Check(kOp).shape("blocked", op.packed, packed_shape(layout, shape));
-  op.scales = stage.output("scales", floats ? Dtype::f32 : Dtype::u8, shape);
+  op.scales = floats ? stage.output("scales", Dtype::f32, shape)
+                     : bytes_like(stage, "blocked", "scales", shape);
   unpack_scales(stage.ready(), op);
   return stage.finish();
 }
@@ -122,14 +142,14 @@ NamedTensors call_unswizzle(Backend& backend, const NamedViews& inputs, const Pa
   Staging stage(backend, "unswizzle_scales", inputs);
   UnswizzleScales op;
   op.layout = layout_named(set.text("layout", "blocked"));
-  op.blocked = stage.codes("blocked", Dtype::u8);
+  op.blocked = tile_bytes(stage, "blocked");
   if (stage.has("group_ends")) op.group_ends = stage.indices("group_ends");
   std::vector<Index> shape = shape_set(set);
   if (op.layout == ScaleLayout::per_group_3d) shape.insert(shape.begin(), op.blocked.extent[0]);
   op.blocked = flattened(op.blocked, op.layout, shape);
   const Check check("unswizzle_scales");
   check.shape("blocked", op.blocked, blocked_shape(op.layout, shape, op.group_ends.extent[0]));
-  op.scales = stage.output("scales", Dtype::u8, shape);
+  op.scales = bytes_like(stage, "blocked", "scales", shape);
   unswizzle_scales(stage.ready(), op);
   return stage.finish();
 }
@@ -142,7 +162,7 @@ constexpr ParameterSpec kLayout{
 constexpr OperandSpec kEnds{"group_ends", "[G], m_groups: rows, k_groups: columns", "i32", true};
 constexpr OperandSpec kScales{"scales", "[R, C] or [E, R, C]", "u8 (e8m0), or f32"};
 constexpr OperandSpec kBlocked{"blocked", "flat, a matrix, or as the layout has it",
-                               "u8, f32 or i32"};
+                               "u8 (e8m0), f32 or i32"};
 
 constexpr OperandSpec kSwizzleIn[] = {kScales, kEnds};
 constexpr OperandSpec kSwizzleOut[] = {kBlocked};

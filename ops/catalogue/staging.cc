@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "formats/memory_room.h"
 #include "ops/checked.h"
 
 namespace mxo {
@@ -138,6 +139,7 @@ Result Staging::output(std::string_view name, Dtype dtype, std::vector<Index> sh
     remote_.push_back({uploaded(to_read(home)), home});
     return remote_.back().memory.result();
   }
+  require_room(std::string(op_) + ": " + std::string(name), dtype, shape);
   const Result home = outputs_.insert_or_assign(std::string(name), Tensor(dtype, std::move(shape)))
                           .first->second.result();
   if (backend_.reads_host_memory()) return home;

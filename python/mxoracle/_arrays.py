@@ -21,8 +21,10 @@ NAMES = {
     "int32": "i32", "uint64": "u64", "int64": "i64", "bool": "bool",
 }  # fmt: skip
 _FRAMEWORK_NAMES = {ours: theirs for theirs, ours in NAMES.items()}
-# Where a framework has no type for an output: unsigned bits of the same size.
+# Where a framework has no type for an output: unsigned bits of the same size, which in numpy say
+# what they are, `dtype.metadata["mxo"]`.
 _BITS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
+_METADATA = "mxo"
 HOST = -1  # where memory of the host lies; a GPU has its number
 _LETTERS = {"f64": "d", "f32": "f", "f16": "e", "i8": "b", "i16": "h", "i32": "i", "i64": "q",
             "u16": "H", "bf16": "H", "u32": "I", "u64": "Q"}  # fmt: skip
@@ -53,11 +55,21 @@ def _numpy_type(name: str, dtype) -> str:
     return found
 
 
+def _said(name: str, dtype, ours: str) -> str:
+    """What bits of numpy's say that they are."""
+    said = dtype.metadata.get(_METADATA, ours)
+    if said not in _FRAMEWORK_NAMES or core().size_of(said) != dtype.itemsize:
+        raise _refuse(name, f"{dtype.name} that is said to be {said!r}", "a type of its size")
+    return said
+
+
 def _read_numpy(name: str, array):
     dtype = array.dtype
     if not dtype.isnative:
         raise _refuse(name, f"big-endian {dtype.name}", "the byte order of this machine")
     ours = _numpy_types.get(dtype.num) or _numpy_type(name, dtype)
+    if dtype.metadata is not None:
+        ours = _said(name, dtype, ours)
     interface = array.__array_interface__
     extents, strides = interface["shape"], interface["strides"]
     if strides is None:
@@ -133,6 +145,9 @@ def _read_foreign(name: str, value):
     except TypeError:
         raise _refuse(name, type(value).__name__,
                       "an array: numpy, torch, DLPack or the buffer protocol") from None
+    if isinstance(value, memoryview) and isinstance(value.obj, core().Memory):
+        said = value.obj.dtype  # an output of ours, where no framework is loaded
+        ours = said if core().size_of(said) == value.itemsize else ours
     return (name, ours, address, extents, strides, HOST), keep
 
 
@@ -223,7 +238,8 @@ def _write_numpy(dtype: str, extents, memory):
         elif "ml_dtypes" in sys.modules:
             kind = numpy.dtype(getattr(sys.modules["ml_dtypes"], theirs))
         else:
-            return numpy.ndarray(extents, _BITS[core().size_of(dtype)], memory)
+            bits = numpy.dtype(_BITS[core().size_of(dtype)], metadata={_METADATA: dtype})
+            return numpy.ndarray(extents, bits, memory)
         _numpy_kinds[dtype] = kind
     return numpy.ndarray(extents, kind, memory)
 

@@ -2,31 +2,35 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from mxoracle import _arrays
-from mxoracle._errors import Error, Unsupported
+from mxoracle import _arrays, _checks
+from mxoracle._errors import Unsupported
 from mxoracle._library import core, engine
+from mxoracle._operands import Call, Operands, signature
 
 
 def text_of(key: str, value: Any) -> str:
     """A parameter as the catalogue spells it."""
+    if isinstance(value, enum.Enum):
+        return str(value.value).lower()
+    value = _checks.plain_number(value)
     if isinstance(value, str):
-        return value
+        return _checks.text(key, value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (int, float)):
         return repr(value)
-    if isinstance(value, enum.Enum):
-        return str(value.value).lower()
     if isinstance(value, (tuple, list)):
         return "x".join(str(extent) for extent in value)
+    number = _checks.whole(value)
+    if number is not None:
+        return str(number)
     spelt = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
     name = _arrays.NAMES.get(str(spelt).removeprefix("torch."))
     if name is None:
-        raise Error(f"{key}: found {value!r}, needs text, a number, a truth value or a dtype")
+        raise _checks.refusal(key, value, "text, a number, a truth value or a dtype")
     return name
 
 
@@ -39,46 +43,11 @@ def parameters(given: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-class Operands:
-    """The operands of one call as the extension takes them, and what keeps them alive."""
-
-    def __init__(self) -> None:
-        self.views: list = []
-        self.kept: list = []
-        self.torch = False
-        self.elements = 0
-        self.devices: set[int] = set()  # the GPUs that some of them lie on
-
-    def add(self, name: str, value: Any) -> None:
-        parts = _arrays.parts_of(value)
-        if parts is not None:
-            self.add(name + ".codes", parts[0])
-            self.add(name + ".scales", parts[1])
-            return
-        view, keep = _arrays.read(name, value)
-        if view[5] != _arrays.HOST:
-            self.devices.add(view[5])
-        self.views.append(view)
-        self.kept.append(keep)
-        self.elements += math.prod(view[3])
-        self.torch = self.torch or type(keep).__module__.startswith("torch")
-
-
-def operands(tensors: Mapping[str, Any], ranks: int = 1, of_ranks: bool = False) -> Operands:
-    """`tensors` under the names of the catalogue.  Of an operator on ranks, a list is one tensor a
-    rank."""
-    result = Operands()
-    for name, value in tensors.items():
-        if value is None:
-            continue
-        if of_ranks and isinstance(value, list):
-            if len(value) != ranks:
-                raise Error(f"{name}: found {len(value)} tensors, needs one for each of {ranks} ranks")
-            for rank, part in enumerate(value):
-                result.add(f"rank{rank}.{name}", part)
-        else:
-            result.add(name, value)
-    return result
+def call_of(op: str, tensors: Mapping[str, Any], ranks: Any, params: Mapping[str, Any]) -> Call:
+    _checks.text("op", op, "the name of an operator")
+    if "ranks" in signature(op).parameters:
+        params, ranks = {**params, "ranks": ranks}, None
+    return Call(op, tensors, ranks, parameters(params))
 
 
 def run(
@@ -87,7 +56,7 @@ def run(
     *,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
     **params: Any,
 ) -> dict[str, Any]:
     """Calls operator `op` on `tensors`, operands under their names, and returns its outputs.
@@ -95,34 +64,27 @@ def run(
     Operands are numpy arrays (ml_dtypes included), torch tensors with any strides, or anything
     that speaks DLPack or the buffer protocol; tensors on a GPU go to its backend, "cuda:0", where
     they lie, and the outputs are there; a pair (codes, scales) under the name "x" stands for
-    "x.codes" and "x.scales".  Outputs are torch tensors where an operand is one, else numpy arrays;
-    their memory is theirs.  Parameters are those of `mxo list ops OP`, with `__` for a dot
-    (`sum__fold="joint"`); None is not passed, a dtype stands for its format.
+    "x.codes" and "x.scales".  Whole numbers (ends of groups, indices) may be lists.  Outputs are
+    torch tensors where an operand is one, else numpy arrays; their memory is theirs.  Parameters
+    are those of `mxo list ops OP`, with `__` for a dot (`sum__fold="joint"`); None is not passed, a
+    dtype stands for its format.
 
-    Operators on ranks take a list of `ranks` tensors, one a rank, under a name like "x"; with one
-    rank the tensor itself.  Their outputs come back the same way.
+    Operators on ranks take a list of tensors, one a rank, under a name like "x"; with one rank the
+    tensor itself.  Their outputs come back the same way.  `ranks` need not be said; operands may
+    also be named "rank0.x", "rank1.x", and then outputs are.
 
     Errors: mxoracle.Error, whose `fault` says of what kind.  May be called from several threads at
     once; other Python threads run meanwhile.
     """
-    traits = _traits(op)
-    rows = traits.of_ranks
-    if rows:
-        tensors = {
-            name: [value] if name in rows and not isinstance(value, list) else value
-            for name, value in tensors.items()
-            if value is not None
-        }
-    given = operands(tensors, ranks, bool(rows))
+    call = call_of(op, tensors, ranks, params)
+    given = call.operands
     if given.devices:
-        arrays = _run_on_gpu(op, given, backend, threads, parameters(params))
-        return _by_rank(arrays, ranks) if rows else arrays
-    if threads is None and not traits.sums and given.elements <= _SMALL:
+        return call.by_rank(_run_on_gpu(op, given, backend, threads, call.params))
+    if threads is None and given.elements <= _SMALL and not _sums(op):
         threads = 1
-    outputs = engine(backend, threads).run(op, given.views, parameters(params))
+    outputs = engine(backend, threads).run(op, given.views, call.params)
     write = _arrays.writer(given.torch)
-    arrays = {name: write(dtype, extents, memory) for name, dtype, extents, memory in outputs}
-    return _by_rank(arrays, ranks) if rows else arrays
+    return call.by_rank({name: write(*rest) for name, *rest in outputs})
 
 
 def _run_on_gpu(
@@ -169,36 +131,6 @@ def _outputs_of(op: str, given: Operands, params: dict[str, str]) -> list:
 _SMALL = 128 * 128
 
 
-class _Traits(NamedTuple):
-    of_ranks: frozenset[str]  # operands that each rank has of its own; most operators have none
-    sums: bool  # its work is not that of reading its operands once
-
-
-_NONE = _Traits(frozenset(), False)
-_all_traits: dict[str, _Traits] = {}
-
-
-def _traits(op: str) -> _Traits:
-    if not _all_traits:
-        from mxoracle._tables import operators
-
-        for entry in operators():
-            names = (spec["name"] for spec in entry["inputs"])
-            ranks = (name[8:] for name in names if name.startswith("rank<p>."))
-            sums = any(spec["key"] == "sum" for spec in entry["parameters"])
-            _all_traits[entry["name"]] = _Traits(frozenset(ranks), sums)
-    return _all_traits.get(op, _NONE)
-
-
-def _by_rank(arrays: dict[str, Any], ranks: int) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for name, array in arrays.items():
-        head, dot, rest = name.partition(".")
-        if dot and head.startswith("rank") and head[4:].isdigit():
-            if ranks == 1:
-                result[rest] = array
-            else:
-                result.setdefault(rest, [None] * ranks)[int(head[4:])] = array
-        else:
-            result[name] = array
-    return result
+def _sums(op: str) -> bool:
+    """True if its work is not that of reading its operands once."""
+    return "sum" in signature(op).parameters

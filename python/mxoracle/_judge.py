@@ -2,45 +2,55 @@
 from __future__ import annotations
 
 import math
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mxoracle import _arrays
-from mxoracle._call import Operands, operands, parameters
+from mxoracle import _arrays, _checks
+from mxoracle._call import call_of
 from mxoracle._errors import Error
 from mxoracle._library import core, engine
+from mxoracle._operands import Call, Operands, plain
+from mxoracle._tables import list_sums
 
 
 class Comparison:
-    """What a comparison found.  True where every output passes; str() is the report."""
+    """What a comparison found.  True where every output passes and something was compared; str() is
+    the report."""
 
-    def __init__(self, judgement: Any, gate: str, torch: bool) -> None:
+    def __init__(
+        self, judgement: Any, gate: str, torch: bool, call: Call | None = None
+    ) -> None:
         self._judgement = judgement
         self._torch = torch
+        self._call = call
         self.gate = gate
         self.outputs: list[dict[str, Any]] = judgement.outputs()
+        #: PASS, FAIL, or INVALID where no element was compared.
+        self.outcome: str = judgement.outcome
 
     @property
     def passed(self) -> bool:
-        return self._judgement.passed
+        return self.outcome == "PASS"
 
     def __bool__(self) -> bool:
         return self.passed
 
     @property
     def expected(self) -> dict[str, Any]:
-        """The outputs that were expected, as arrays."""
+        """The outputs that were expected, as arrays, named as the operands are."""
         write = _arrays.writer(self._torch)
-        return {
-            name: write(dtype, extents, memory)
-            for name, dtype, extents, memory in self._judgement.expected()
-        }
+        arrays = {name: write(*rest) for name, *rest in self._judgement.expected()}
+        return self._call.by_rank(arrays) if self._call else arrays
 
     def __str__(self) -> str:
-        return "\n".join(line for output in self.outputs for line in _lines(output, self.gate))
+        lines = [line for output in self.outputs for line in _lines(output, self.gate)]
+        if self.outcome == "INVALID":
+            lines.insert(0, "INVALID: nothing was compared")
+        return "\n".join(lines)
 
 
 def _ratio(part: int, whole: int) -> str:
@@ -65,11 +75,13 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     """The report on one output: one line where it passes."""
     shape = ", ".join(str(extent) for extent in output["shape"])
     head = f"{output['name']} {output['format']} [{shape}]: "
+    note = re.sub(r"--gate (\S+)", r'gate="\1"', output["note"])
+    if output["not_bounded"]:
+        note += ("; " if note else "") + f"not bounded: {output['not_bounded']} elements"
     if output["reason"] and not output["differing"]:
         return [head + output["reason"]]
     if not output["differing"]:
-        note = f"; {output['note']}" if output["note"] else ""
-        return [head + f"{output['outcome']}, {output['elements']} elements{note}"]
+        return [head + f"{output['outcome']}, {output['elements']} elements" + (note and f"; {note}")]
     lines = [
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
         f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
@@ -79,23 +91,12 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
     for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
         if output[key] is not None:
             lines.append(_slice_line(kind, output[key]))
-    if output["note"]:
-        lines.append("  " + output["note"])
+    if note:
+        lines.append("  " + note)
     for at, expected, actual in output["first"]:
         position = ", ".join(str(index) for index in at)
         lines.append(f"  [{position}]: expected {expected}, found {actual}")
     return lines
-
-
-def _on_host(tensors: Mapping[str, Any]) -> Operands:
-    """Operands where the judge can read them: copies of what lies on a GPU."""
-    given = operands(tensors)
-    if not given.devices:
-        return given
-    copied = Operands()
-    for view, value in zip(given.views, given.kept):
-        copied.add(view[0], value.cpu() if view[5] != _arrays.HOST else value)
-    return copied
 
 
 def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
@@ -104,13 +105,24 @@ def compare(expected: Any, actual: Any, gate: str = "bits") -> Comparison:
     `gate` is "bits", "ulp=N" (steps of the format) or "sqnr=DB".  NaN is compared as a class.  The
     result is true where all pass; str() of it says how many differ, where, and by how much.
     """
-    if not isinstance(expected, Mapping):
+    if not isinstance(expected, Mapping) and not isinstance(actual, Mapping):
         expected, actual = {"tensor": expected}, {"tensor": actual}
+    needs = "a dict of arrays, as the other is"
+    _checks.mapping("compare: expected", expected, needs)
+    _checks.mapping("compare: actual", actual, needs)
+    if not expected:
+        raise Error("compare: expected: found no tensor, needs at least one")
     missing = [name for name in expected if name not in actual]
     if missing:
         raise Error(f"compare: actual: found no {', '.join(missing)}, needs every expected tensor")
-    want, have = _on_host(expected), _on_host({name: actual[name] for name in expected})
-    return Comparison(core().compare(want.views, have.views, gate), gate, want.torch)
+    extra = [name for name in actual if name not in expected]
+    if extra:
+        raise Error(f"compare: actual: found {', '.join(extra)}, which nothing is expected of, needs "
+                    f"{', '.join(expected)} alone")  # fmt: skip
+    want = plain(expected).on_host()
+    have = plain({name: actual[name] for name in expected}).on_host()
+    judgement = core().compare(want.views, have.views, _checks.gate(gate))
+    return Comparison(judgement, gate, want.torch)
 
 
 def judge(
@@ -122,25 +134,40 @@ def judge(
     claimed_sum: str = "",
     backend: str = "cpu",
     threads: int | None = None,
+    ranks: int | None = None,
     **params: Any,
 ) -> Comparison:
     """Runs `op` on `inputs` and holds `outputs`, some or all of its outputs, against the result.
 
     `gate` may also be "bound": |out - exact| within the certified bound of the operation, for the
-    sum `claimed_sum` or, if empty, any order of f32 additions.
+    sum `claimed_sum` or, if empty, any order of f32 additions.  Operands and outputs of ranks are as
+    `mxoracle.run` takes and gives them.  Where no element is compared (no row belongs to a group, or
+    there is none), the result is INVALID, which is not true.
     """
-    if not outputs:
-        raise Error(f"{op}: outputs: found none, needs at least one to judge")
-    given, have = _on_host(inputs), _on_host(outputs)
+    call = call_of(op, inputs, ranks, params)
+    have = call.outputs(outputs).on_host()
+    _check_sum(_checks.gate(gate), claimed_sum)
     judgement = core().judge(
-        engine(backend, threads), op, given.views, parameters(params), have.views, gate, claimed_sum
-    )
-    return Comparison(judgement, gate, have.torch)
+        engine(backend, threads), op, call.operands.on_host().views, call.params, have.views, gate,
+        claimed_sum,
+    )  # fmt: skip
+    return Comparison(judgement, gate, have.torch, call)
+
+
+def _check_sum(gate: str, claimed: Any) -> None:
+    if _checks.text("claimed_sum", claimed, "the name of a sum") == "":
+        return
+    if gate != "bound":
+        raise Error(f'claimed_sum: found gate "{gate}", needs gate="bound"')
+    known = list_sums()
+    if claimed not in known:
+        raise Error(f"claimed_sum: found {claimed!r}, needs one of {', '.join(known)}")
 
 
 def has_bound(op: str, output: str, inputs: Mapping[str, Any], **params: Any) -> bool:
     """True if this output of the call has a certified bound; gate "bound" holds others to bits."""
-    return core().has_bound(op, output, _on_host(inputs).views, parameters(params))
+    call = call_of(op, inputs, None, params)
+    return core().has_bound(op, output, call.operands.on_host().views, call.params)
 
 
 @dataclass
@@ -171,6 +198,7 @@ def explain(
     *,
     backend: str = "cpu",
     threads: int | None = None,
+    ranks: int | None = None,
     work: float = math.inf,
     **params: Any,
 ) -> Explanation | None:
@@ -179,23 +207,39 @@ def explain(
     None if `work` was not enough: what calls that are tried read, in elements of operands.  No clock
     counts, so that a busy machine answers alike.
     """
-    given, have = _on_host(inputs), _on_host(actual)
+    call = call_of(op, inputs, ranks, params)
+    have = call.outputs(actual).on_host()
+    work = _checks.plain_number(work)
+    if isinstance(work, bool) or not isinstance(work, (int, float)) or math.isnan(work):
+        raise _checks.refusal("work", work, "a number")
     found = core().explain(
-        engine(backend, threads), op, given.views, parameters(params), have.views,
-        float(work),
+        engine(backend, threads), op, call.operands.on_host().views, call.params, have.views,
+        max(0.0, float(work)),
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 
 
-def save(path: str | Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] = {}) -> None:
-    """Writes `tensors` as a safetensors file that `mxo` reads."""
-    core().save(str(path), _on_host(tensors).views, dict(metadata))
+def save(
+    path: str | Path, tensors: Mapping[str, Any], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Writes `tensors` as a safetensors file, of the types that they have, which `mxo` reads.  A list
+    is one tensor for each rank: "rank0.x", "rank1.x"."""
+    tensors = _checks.mapping("save: tensors", tensors, "a dict of arrays by name")
+    _write(_checks.path("save: path", path), plain(tensors), metadata)
+
+
+def _write(path: str, tensors: Operands, metadata: Any = None) -> None:
+    texts = {} if metadata is None else metadata
+    _checks.mapping("save: metadata", texts, "a dict of text by name")
+    for key, value in texts.items():
+        _checks.text(f"save: metadata: {key}", value)
+    core().save(path, tensors.on_host().views, dict(texts))
 
 
 def load(path: str | Path) -> dict[str, Any]:
     """The tensors of a .safetensors or .npy file, as numpy arrays."""
     write = _arrays.writer(False)
-    return {name: write(*rest) for name, *rest in core().load(str(path))[0]}
+    return {name: write(*rest) for name, *rest in core().load(_checks.path("load: path", path))[0]}
 
 
 def write_artifacts(
@@ -208,11 +252,13 @@ def write_artifacts(
 ) -> str:
     """Inputs, expected and actual outputs as files; returns the command that repeats the verdict."""
     directory.mkdir(parents=True, exist_ok=True)
-    save(directory / "inputs.safetensors", inputs)
-    save(directory / "expected.safetensors", comparison.expected)
-    save(directory / "actual.safetensors", outputs)
+    set_of_call = {key: value for key, value in params.items() if key != "ranks"}
+    call = call_of(op, inputs, params.get("ranks"), set_of_call)
+    _write(str(directory / "inputs.safetensors"), call.operands)
+    _write(str(directory / "expected.safetensors"), call.outputs(comparison.expected))
+    _write(str(directory / "actual.safetensors"), call.outputs(outputs))
     settings = "".join(
-        f" --set {shlex.quote(f'{key}={value}')}" for key, value in parameters(params).items()
+        f" --set {shlex.quote(f'{key}={value}')}" for key, value in call.params.items()
     )
     paths = [shlex.quote(str(directory / f"{name}.safetensors")) for name in ("inputs", "actual")]
     return f"mxo explain --op {op}{settings} {paths[0]} {paths[1]}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 import os
 import threading
 
+from mxoracle import _checks
+
 _core = None
 _engines: dict = {}
 _lock = threading.Lock()
@@ -24,6 +26,9 @@ def core():
 
 def engine(backend: str = "cpu", threads: int | None = None):
     """The backend of that name; made once for each number of threads."""
+    _checks.text("backend", backend, "the name of a backend")
+    if threads is not None:
+        threads = _checks.whole_between("threads", threads, 0, 2**31 - 1)
     key = backend, 1 if _one_thread else threads or 0
     found = _engines.get(key)
     if found is None:

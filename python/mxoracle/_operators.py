@@ -304,7 +304,7 @@ def swizzle_scales(
         scales: [R, C] or [E, R, C], u8 (e8m0), or f32
         group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
     Returns:
-        blocked: flat, a matrix, or as the layout has it, u8, f32 or i32
+        blocked: flat, a matrix, or as the layout has it, u8 (e8m0), f32 or i32
     Parameters, the first value is the default:
         layout: how the 128x4 tiles of several matrices lie; or another library's (blocked,
             m_groups, k_groups, per_group_3d, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
@@ -340,7 +340,7 @@ def unswizzle_scales(
     """128x4 tiles to scale bytes.
 
     Operands:
-        blocked: flat, a matrix, or as the layout has it, u8, f32 or i32
+        blocked: flat, a matrix, or as the layout has it, u8 (e8m0), f32 or i32
         group_ends: [G], m_groups: rows, k_groups: columns, i32; optional
     Returns:
         scales: [R, C] or [E, R, C], u8 (e8m0), or f32
@@ -1744,7 +1744,7 @@ def dispatch(
     rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
 ) -> dict[str, Any]:
     """Rows to the ranks of their experts.
 
@@ -1772,7 +1772,7 @@ def dispatch(
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
-    An operand of each rank is a list, with one rank the tensor itself.
+    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
     """
     outputs = run(
@@ -1817,7 +1817,7 @@ def dispatch_backward(
     rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
 ) -> dict[str, Any]:
     """Gradient of dispatch: rows back, summed by slots.
 
@@ -1840,7 +1840,7 @@ def dispatch_backward(
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
-    An operand of each rank is a list, with one rank the tensor itself.
+    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
     """
     outputs = run(
@@ -1884,7 +1884,7 @@ def combine(
     steps: Literal["f32", "bf16", "fused"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
 ) -> dict[str, Any]:
     """Rows back to their tokens, weighted and summed by slots.
 
@@ -1907,7 +1907,7 @@ def combine(
         steps: what products and sums are rounded to (bf16: of f16 rows f16), or one fma (f32, bf16,
             fused)
 
-    An operand of each rank is a list, with one rank the tensor itself.
+    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
     """
     outputs = run(
@@ -1951,7 +1951,7 @@ def combine_backward(
     rule: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
 ) -> dict[str, Any]:
     """Gradients of combine.
 
@@ -1976,7 +1976,7 @@ def combine_backward(
         scale_mode: of scales (rceil, floor, ceil, even)
         rule: of scales: torchao, or flow with fp8_blockwise, unless given
 
-    An operand of each rank is a list, with one rank the tensor itself.
+    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
     """
     outputs = run(
@@ -2061,7 +2061,7 @@ def moe_layer(
     sum__tile: str | int | float | None = None,
     backend: str = "cpu",
     threads: int | None = None,
-    ranks: int = 1,
+    ranks: int | None = None,
 ) -> dict[str, Any]:
     """A mixture-of-experts layer across ranks, with its gradients.
 
@@ -2137,7 +2137,7 @@ def moe_layer(
             cuBLASLt's
         sum__tile: k of a tile of the split
 
-    An operand of each rank is a list, with one rank the tensor itself.
+    An operand of each rank is a list, with one rank the tensor itself; `ranks` may be left out.
     All outputs come in a dict.
     """
     outputs = run(

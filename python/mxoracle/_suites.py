@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from mxoracle import _arrays
+from mxoracle import _arrays, _checks
 from mxoracle._library import core
 
 
@@ -38,6 +38,9 @@ def suite_cases(suite: str = "all", level: int = 0, seed: int = 0) -> list[Case]
     `@pytest.mark.parametrize("case", mxoracle.suite_cases("quantize"), ids=str)` runs a test over
     them by id; their bytes are those of `mxo generate --seed`.
     """
+    _checks.text("suite", suite, "the name of a suite")
+    level = _checks.whole_between("level", level, 0, 2)
+    seed = _checks.whole_between("seed", seed, 0, 2**64 - 1)
     return [
         Case(name, op, dict(parameters), tuple(flags), seed, make)
         for name, op, parameters, flags, make in core().cases(suite, level)

@@ -12,19 +12,30 @@ from typing import Any
 
 import matplotlib
 
+from mxoracle import _checks
 from mxoracle._errors import Error
 from mxoracle._judge import Comparison
 
 
 def _axes(axes: Any) -> Any:
     if axes is not None:
-        return axes
+        return _known(axes)
     from matplotlib.figure import Figure
 
     return Figure(figsize=(6, 4), layout="constrained").add_subplot()
 
 
+def _known(axes: Any) -> Any:
+    if not hasattr(axes, "figure"):
+        raise _checks.refusal("axes", axes, "axes of matplotlib")
+    return axes
+
+
 def _output(comparison: Comparison, name: str | None) -> dict[str, Any]:
+    if not isinstance(comparison, Comparison):
+        raise _checks.refusal("plot", comparison, "a Comparison, as mxoracle.compare gives it")
+    if name is not None:
+        _checks.text("plot: name", name, "the name of an output")
     for output in comparison.outputs:
         if name in (None, output["name"]):
             return output
@@ -84,6 +95,8 @@ def sqnr_by_group(comparison: Comparison, name: str | None = None, axes: Any = N
 def loss_curves(runs: str | Path | Mapping[str, list[float]], axes: Any = None) -> Any:
     """Loss by step: of a dict of lists, or of a folder that `mxo train --output` wrote."""
     axes = _axes(axes)
+    if not isinstance(runs, (str, Path, Mapping)):
+        raise _checks.refusal("loss_curves", runs, "a dict of lists, or a folder")
     curves = runs if isinstance(runs, Mapping) else _read_runs(Path(runs))
     for name, losses in curves.items():
         axes.plot(range(1, len(losses) + 1), losses, label=name, linewidth=1)
@@ -107,5 +120,7 @@ def _read_runs(folder: Path) -> dict[str, list[float]]:
 
 def save(axes: Any, path: str | Path) -> None:
     """Writes the figure that `axes` are in, in the format of the path's ending."""
+    figure = _known(axes).figure
+    path = _checks.path("path", path)
     with matplotlib.rc_context({"svg.hashsalt": "mxoracle"}):
-        axes.figure.savefig(str(path))
+        figure.savefig(path)

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "formats/error.h"
+#include "formats/memory_room.h"
 
 namespace mxo::python {
 namespace {
@@ -39,6 +40,7 @@ Tensor tensor_from(const ArrayIn& array) {
                                   " strides, needs one for each of " +
                                   std::to_string(extents.size()) + " extents");
   }
+  require_room(name, dtype_of(dtype), extents);
   Tensor tensor(dtype_of(dtype), extents);
   if (tensor.elements() == 0) return tensor;
   const std::size_t size = size_of(tensor.dtype());
@@ -59,6 +61,9 @@ Tensor tensor_from(const ArrayIn& array) {
   return tensor;
 }
 
+/// Strides of 0 make any number of elements; offsets in bytes are 64 bits.
+constexpr Index kMostElements = Index{1} << 56;
+
 /// The memory of `array` as it lies.
 template <typename Void>
 PlacedView<Void> view_of(const ArrayIn& array) {
@@ -66,6 +71,12 @@ PlacedView<Void> view_of(const ArrayIn& array) {
   if (extents.empty() || extents.size() > kMaxRank || extents.size() != strides.size()) {
     throw Error(Fault::shape, name + ": found a tensor of rank " + std::to_string(extents.size()) +
                                   ", needs 1 to " + std::to_string(kMaxRank));
+  }
+  Index elements = 1;
+  for (const Index extent : extents) {
+    if (extent > 0 && __builtin_mul_overflow(elements, extent, &elements)) elements = kMostElements;
+    if (elements < kMostElements) continue;
+    throw Error(Fault::shape, name + ": found 2^56 elements or more, needs fewer");
   }
   AnyView<Void> view;
   view.dtype = dtype_of(dtype);

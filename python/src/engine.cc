@@ -12,7 +12,7 @@ namespace mxo::python {
 namespace nb = nanobind;
 
 Engine::Engine(const std::string& backend, int threads)
-    : threads_(threads > 0 ? threads : omp_get_max_threads()) {
+    : threads_(threads != 0 ? threads : omp_get_max_threads()) {
   const FloatState ieee(1);  // the backend's constructor looks at the arithmetic
   backend_ = make_backend(backend, threads_);
 }

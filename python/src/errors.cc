@@ -2,6 +2,8 @@
 #include "python/src/errors.h"
 
 #include <exception>
+#include <new>
+#include <string>
 
 #include "formats/error.h"
 
@@ -13,15 +15,24 @@ namespace nb = nanobind;
 /// In the order of Fault.
 constexpr const char* kFaults[] = {"argument", "shape", "dtype", "file", "unsupported", "internal"};
 
+void raise(Fault fault, const char* message) {
+  const nb::object type = nb::module_::import_("mxoracle._errors")
+                              .attr(fault == Fault::unsupported ? "Unsupported" : "Error");
+  const nb::object value = type(message, kFaults[static_cast<int>(fault)]);
+  PyErr_SetObject(type.ptr(), value.ptr());
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
+  constexpr const char* kNoRoom =
+      "found extents or parameters that need more memory than there is, needs smaller ones";
   try {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
-    const nb::object type =
-        nb::module_::import_("mxoracle._errors")
-            .attr(error.fault() == Fault::unsupported ? "Unsupported" : "Error");
-    const nb::object value = type(error.what(), kFaults[static_cast<int>(error.fault())]);
-    PyErr_SetObject(type.ptr(), value.ptr());
+    raise(error.fault(), error.what());
+  } catch (const std::bad_alloc&) {
+    raise(Fault::unsupported, kNoRoom);
+  } catch (const std::length_error&) {
+    raise(Fault::unsupported, kNoRoom);
   }
 }
 

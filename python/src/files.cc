@@ -17,7 +17,7 @@ void save(const std::string& path, const std::vector<ArrayIn>& arrays, const nb:
   }
   const nb::gil_scoped_release release;
   file.tensors = tensors_from(arrays);
-  write_safetensors(path, file);
+  write_safetensors(path, file, Spelling::native);
 }
 
 /// (arrays, metadata) of a .safetensors or .npy; U8 that the metadata calls a format is that

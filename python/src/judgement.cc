@@ -1,6 +1,7 @@
 // What a kernel gave, held against what is owed; and why it differs.
 #include "python/src/judgement.h"
 
+#include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/judge/bound.h"
@@ -77,8 +78,7 @@ bool has_bound(const std::string& op, const std::string& output, const std::vect
   const Parameters parameters = parameters_from(set);
   const nb::gil_scoped_release release;
   const FloatState ieee(1);
-  return certified_bound(op, output, tensors_from(inputs), parameters, "")
-      .has_value();
+  return certified_bound(op, output, tensors_from(inputs), parameters, "").has_value();
 }
 
 Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,
@@ -160,9 +160,8 @@ nb::list outputs(const Judgement& judgement) {
   return list;
 }
 
-bool passed(const Judgement& judgement) {
-  return judgement.verdict.outcome == Outcome::pass ||
-         judgement.verdict.outcome == Outcome::not_owed;
+std::string outcome(const Judgement& judgement) {
+  return std::string(name_of(Report{{}, {}, {judgement.verdict}}.outcome()));
 }
 
 std::string html(const std::vector<const Judgement*>& judgements,
@@ -184,7 +183,9 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
   try {
     const nb::gil_scoped_release release;
     const FloatState ieee(engine.threads());
+    const std::unique_ptr<World> world = make_in_process_world();
     Call call = make_call(op, tensors_from(inputs), parameters);
+    call.world = world.get();
     const auto mine = engine.turn();
     const NamedTensors expected = run_call(engine.backend(), call);
     Work work{most_work};
@@ -223,7 +224,7 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
 
 void bind_judgement(nb::module_& module) {
   nb::class_<Judgement>(module, "Judgement")
-      .def_prop_ro("passed", passed)
+      .def_prop_ro("outcome", outcome)
       .def("outputs", outputs)
       .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); });
   module.def("judge", judge, nb::rv_policy::take_ownership);

@@ -18,7 +18,11 @@ PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)}, {
 }  // namespace
 
 void bind_memory(nb::module_& module) {
-  nb::class_<Memory>(module, "Memory", nb::type_slots(slots));
+  nb::class_<Memory>(module, "Memory", nb::type_slots(slots))
+      .def_prop_ro("dtype", [](const Memory& m) {
+        const std::string_view name = name_of(m.tensor().dtype());
+        return nb::str(name.data(), name.size());
+      });
 }
 
 }  // namespace mxo::python

@@ -1,4 +1,6 @@
 // What the reference is: the sums that it honours, and the arithmetic that it needs.
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include "emu/backends.h"
@@ -16,6 +18,21 @@ TEST(ReferenceBackend, HonoursEverySumThatHasARow) {
   Accumulation unknown = kExact;
   unknown.family = static_cast<SumFamily>(99);
   EXPECT_FALSE(reference->honours(unknown));
+}
+
+TEST(Backends, ThreadsThatCannotBeAreRefused) {
+  for (const int threads : {-1, 1025, 100000}) {
+    for (const char* name : {"reference", "cpu"}) {
+      try {
+        make_backend(name, threads);
+        ADD_FAILURE() << threads;
+      } catch (const Error& error) {
+        EXPECT_EQ(std::string(error.what()),
+                  "threads: found " + std::to_string(threads) + ", needs 0 to 1024");
+      }
+    }
+  }
+  EXPECT_NO_THROW(make_backend("cpu", 1024));
 }
 
 TEST(ReferenceBackend, NeedsIeeeArithmetic) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "formats/error.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/outputs.h"
 #include "tests/golden/tensors.h"
@@ -27,6 +28,13 @@ CompareOptions gated(std::string_view gate) {
   CompareOptions options;
   options.gate = parse_gate(gate);
   return options;
+}
+
+TEST(JudgeEdges, GatesThatAnythingPassesAreRefused) {
+  for (const char* gate : {"sqnr=0", "sqnr=-5", "sqnr=-1e-9", "sqnr=inf", "sqnr=nan", "ulp=-1"}) {
+    EXPECT_THROW(parse_gate(gate), Error) << gate;
+  }
+  EXPECT_EQ(parse_gate("sqnr=0.5").sqnr, 0.5);
 }
 
 TEST(JudgeEdges, NoColumnsOwedIsNothingOwed) {

@@ -176,7 +176,7 @@ TEST(Audit, LetsNoFaultThroughUnderBitsAndSomeUnderFewDecibels) {
   const auto backend = make_cpu_backend({"best", 1});
   const auto world = make_world("in_process");
   CompareOptions lax;
-  lax.gate = parse_gate("sqnr=-1000");
+  lax.gate = {Gate::Kind::sqnr, 0, -1000};
   int rows = 0;
   int missed = 0;  // of the first seven
   for (const Exhibit& exhibit : exhibits()) {

@@ -225,6 +225,10 @@ TEST_F(MoeEntry, RefusesShapesAndRanksThatDoNotFit) {
     in = right;
     return text;
   };
+  const NamedTensors right = in;
+  in.erase("router");
+  EXPECT_EQ(said(), "moe_layer: router: missing; needs bf16 [E, D]");
+  in = right;
   EXPECT_EQ(refused("router", {2}), "moe_layer: router: found bf16 [2], needs rank 2");
   EXPECT_EQ(refused("w1", {2, 256}), "moe_layer: w1: found bf16 [2, 256], needs rank 3");
   EXPECT_EQ(refused("w2", {2, 256}), "moe_layer: w2: found bf16 [2, 256], needs rank 3");

@@ -115,9 +115,10 @@ TEST(Parameters, NumbersAreWholeWords) {
   EXPECT_EQ(given("m", "1").real("n", 3.5), 3.5);
   for (const char* wrong : {"", "x", "1x", "1 ", "99999999999999999999"}) {
     EXPECT_EQ(refusal([&] { (void)given("n", wrong).integer("n", 3); }),
-              std::string("--set n=") + wrong + ": needs a whole number");
+              std::string("n: found ") + wrong + ", needs a whole number");
   }
-  EXPECT_EQ(refusal([] { (void)given("n", "1.5f").real("n", 3); }), "--set n=1.5f: needs a number");
+  EXPECT_EQ(refusal([] { (void)given("n", "1.5f").real("n", 3); }),
+            "n: found 1.5f, needs a number");
 }
 
 TEST(Parameters, FlagsAreTrueOrFalse) {
@@ -126,7 +127,7 @@ TEST(Parameters, FlagsAreTrueOrFalse) {
   EXPECT_TRUE(given("g", "x").flag("f", true));
   EXPECT_FALSE(given("g", "x").flag("f", false));
   EXPECT_EQ(refusal([] { (void)given("f", "1").flag("f", true); }),
-            "--set f=1: needs true or false");
+            "f: found 1, needs true or false");
 }
 
 TEST(Parameters, FormatsAreTypes) {

@@ -86,7 +86,7 @@ struct LaidOutEntry : testing::Test {
 TEST_F(LaidOutEntry, LayoutsOfOthersFollowQuantising) {
   EXPECT_EQ(laid({{"scale_layout", "tiles_8x4"}}),
             packed(PackedLayout::tiles_8x4) + ": e8m0 [64, 8]");
-  EXPECT_EQ(call.made(), "codes e4m3 [64, 256], scales u8 [512]");
+  EXPECT_EQ(call.made(), "codes e4m3 [64, 256], scales e8m0 [512]");
   EXPECT_EQ(call.backend.kept.size(), 1u);
   EXPECT_EQ(call.backend.kept[0].to.storage, ScaleStorage::row_major);
   EXPECT_EQ(laid({{"scale_layout", "mn_major_tma"}, {"block", "1x128"}, {"format", "e5m2"}}),
@@ -100,10 +100,10 @@ TEST_F(LaidOutEntry, LayoutsOfOthersFollowQuantising) {
 TEST_F(LaidOutEntry, ScalesThatTurnFollowQuantising) {
   const Settings turned = {{"scale_layout", "blocked"}, {"transpose", "true"}, {"block", "32x1"}};
   EXPECT_EQ(laid(turned), tiles(ScaleLayout::blocked) + ": e8m0 [256, 2]");
-  EXPECT_EQ(call.made(), "codes e4m3 [256, 64], scales u8 [1024]");
+  EXPECT_EQ(call.made(), "codes e4m3 [256, 64], scales e8m0 [1024]");
   call.add("x", Dtype::bf16, {3, 64, 256});
   EXPECT_EQ(laid(turned), tiles(ScaleLayout::per_group_3d) + ": e8m0 [3, 256, 2]");
-  EXPECT_EQ(call.made(), "codes e4m3 [3, 256, 64], scales u8 [3, 1024]");
+  EXPECT_EQ(call.made(), "codes e4m3 [3, 256, 64], scales e8m0 [3, 1024]");
 }
 
 TEST_F(LaidOutEntry, ExponentsAloneNeedPowersOfTwo) {
@@ -133,7 +133,7 @@ TEST_F(LaidOutEntry, NoCallersMemoryTakesThem) {
   call.homes.emplace("codes", Tensor(Dtype::u8, {64, 256}));
   EXPECT_EQ(laid({{"scale_layout", "tiles_8x4"}}),
             packed(PackedLayout::tiles_8x4) + ": e8m0 [64, 8]");
-  EXPECT_EQ(call.made(), "scales u8 [512]");
+  EXPECT_EQ(call.made(), "scales e8m0 [512]");
 }
 
 TEST(DelayedScaleEntry, OperandsReachTheBackend) {

@@ -55,7 +55,7 @@ TEST(SwizzleEntry, LayoutsOfOthersArePacked) {
     EXPECT_EQ(call.told(call.op({{"layout", "packed_ue8m0"}}).scales), "scales e8m0 [6, 3]");
     EXPECT_EQ(call.told(call.op({{"layout", "tiles_8x4"}}).scales), "scales e8m0 [6, 3]");
     EXPECT_EQ(call.backend.kept[0].layout, PackedLayout::tiles_8x4);
-    EXPECT_EQ(call.made(), "blocked u8 [32]");
+    EXPECT_EQ(call.made(), bytes == Dtype::u8 ? "blocked u8 [32]" : "blocked e8m0 [32]");
     EXPECT_EQ(call.said({{"layout", "mn_major_tma"}}).substr(0, 23), "swizzle_scales: scales:");
   }
   EXPECT_EQ(call.said_of("scales", Dtype::f32, {6, 3}, {{"layout", "tiles_8x4"}}),
@@ -92,6 +92,15 @@ TEST_F(UnswizzleEntry, LayoutsReachTheBackend) {
   call.add("blocked", Dtype::u8, {3, 1024});
   EXPECT_EQ(call.op(asked("per_group_3d")).layout, ScaleLayout::per_group_3d);
   EXPECT_EQ(call.made(), "scales u8 [3, 40, 6]");
+}
+
+TEST_F(UnswizzleEntry, BytesNamedScalesGiveScales) {
+  call.add("blocked", Dtype::e8m0, {1024});
+  EXPECT_EQ(call.told(call.op(asked("blocked")).blocked), "blocked u8 [1024]");
+  EXPECT_EQ(call.made(), "scales e8m0 [40, 6]");
+  call.add("blocked", Dtype::e4m3, {1024});
+  EXPECT_EQ(call.said(asked("blocked")),
+            "unswizzle_scales: blocked: found e4m3, needs u8 holding e8m0");
 }
 
 TEST_F(UnswizzleEntry, MatricesOfBytesAreTakenFlat) {
