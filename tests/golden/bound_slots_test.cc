@@ -78,7 +78,7 @@ TEST(Bound, RefusesRoutingThatItsRowsContradict) {
   Tensor experts = call.input("rank1.experts");
   experts.as<std::int32_t>()[0] = 8;
   refuses("rank1.experts", experts);
-  experts.as<std::int32_t>()[0] = -1;
+  experts.as<std::int32_t>()[0] = -2;
   refuses("rank1.experts", std::move(experts));
 }
 
