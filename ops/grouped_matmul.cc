@@ -1,6 +1,7 @@
 // Checks of the grouped products.
 #include "ops/grouped_matmul.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "ops/backend_tensor.h"
