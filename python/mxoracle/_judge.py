@@ -39,6 +39,10 @@ class Comparison:
             for name, dtype, extents, memory in self._judgement.expected()
         }
 
+    def drop_expected(self) -> None:
+        """Keeps the verdict alone, without the tensors it is of."""
+        self._judgement.drop_expected()
+
     def __str__(self) -> str:
         return "\n".join(line for output in self.outputs for line in _lines(output, self.gate))
 
@@ -217,13 +221,12 @@ def write_artifacts(
     return f"mxo explain --op {op}{settings} {paths[0]} {paths[1]}"
 
 
-def write_html(path: Path, comparisons: Mapping[str, Comparison], title: str) -> None:
+def html_page(comparisons: Mapping[str, Comparison], title: str) -> str:
     """One self-contained page: verdicts, heat maps, histograms."""
     gates = sorted({comparison.gate for comparison in comparisons.values()})
-    page = core().html(
+    return core().html(
         [comparison._judgement for comparison in comparisons.values()],
         list(comparisons),
         title,
         ", ".join(gates),
     )
-    path.write_text(page)
