@@ -46,6 +46,10 @@ class Comparison:
         arrays = {name: write(*rest) for name, *rest in self._judgement.expected()}
         return self._call.by_rank(arrays) if self._call else arrays
 
+    def drop_expected(self) -> None:
+        """Keeps the verdict alone, without the tensors it is of."""
+        self._judgement.drop_expected()
+
     def __str__(self) -> str:
         lines = [line for output in self.outputs for line in _lines(output, self.gate)]
         if self.outcome == "INVALID":
@@ -264,13 +268,12 @@ def write_artifacts(
     return f"mxo explain --op {op}{settings} {paths[0]} {paths[1]}"
 
 
-def write_html(path: Path, comparisons: Mapping[str, Comparison], title: str) -> None:
+def html_page(comparisons: Mapping[str, Comparison], title: str) -> str:
     """One self-contained page: verdicts, heat maps, histograms."""
     gates = sorted({comparison.gate for comparison in comparisons.values()})
-    page = core().html(
+    return core().html(
         [comparison._judgement for comparison in comparisons.values()],
         list(comparisons),
         title,
         ", ".join(gates),
     )
-    path.write_text(page)

@@ -226,7 +226,8 @@ void bind_judgement(nb::module_& module) {
   nb::class_<Judgement>(module, "Judgement")
       .def_prop_ro("outcome", outcome)
       .def("outputs", outputs)
-      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); });
+      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); })
+      .def("drop_expected", [](Judgement& j) { j.expected.clear(); });
   module.def("judge", judge, nb::rv_policy::take_ownership);
   module.def("compare", compare, nb::rv_policy::take_ownership);
   module.def("has_bound", has_bound);
