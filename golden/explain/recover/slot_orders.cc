@@ -96,8 +96,8 @@ void add_permuted_weights(const Slots& slots, std::vector<Hypothesis>& list) {
       };
       if (!slots.fits(weights)) continue;
       return slots.add_if(
-          "permuted", std::string("weights of a token are permuted among its slots: ") + n.words,
-          weights, list);
+          n.id, std::string("weights of a token are permuted among its slots: ") + n.words, weights,
+          list);
     }
   }
   const std::vector<Token>& tokens = slots.tokens();
