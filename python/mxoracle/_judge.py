@@ -39,6 +39,9 @@ class Comparison:
             for name, dtype, extents, memory in self._judgement.expected()
         }
 
+    def drop_expected(self):
+        pass
+
     def __str__(self) -> str:
         return "\n".join(line for output in self.outputs for line in _lines(output, self.gate))
 
@@ -170,7 +173,7 @@ def explain(
     *,
     backend: str = "cpu",
     threads: int | None = None,
-    seconds: float = math.inf,
+    work: float = math.inf,
     **params: Any,
 ) -> Explanation | None:
     """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
@@ -180,7 +183,7 @@ def explain(
     given, have = _on_host(inputs), _on_host(actual)
     found = core().explain(
         engine(backend, threads), op, given.views, parameters(params), have.views,
-        min(seconds, 1e6),
+        1e6,
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 
@@ -216,13 +219,12 @@ def write_artifacts(
     return f"mxo explain --op {op}{settings} {paths[0]} {paths[1]}"
 
 
-def write_html(path: Path, comparisons: Mapping[str, Comparison], title: str) -> None:
+def html_page(comparisons: Mapping[str, Comparison], title: str) -> str:
     """One self-contained page: verdicts, heat maps, histograms."""
     gates = sorted({comparison.gate for comparison in comparisons.values()})
-    page = core().html(
+    return core().html(
         [comparison._judgement for comparison in comparisons.values()],
         list(comparisons),
         title,
         ", ".join(gates),
     )
-    path.write_text(page)
