@@ -259,6 +259,35 @@ CodeRule own_rule(const Grid& grid, const std::optional<OwnCodes>& own, Dtype fo
   return rule;
 }
 
+struct Asked {
+  const Grid& grid;
+  const CodeRule& rule;
+};
+
+/// Whether a multiplier one step off does what another rounding does, as it may where all that
+/// differ are ties.
+std::string step_that_does_the_same(const Output& codes, const Blocks& blocks, const Tensor& scales,
+                                    const std::vector<float>& amax, const OwnCodes& own,
+                                    const std::vector<Index>& sample, const Asked& asked) {
+  if (size_of(scales.dtype()) == 1 || own.divides()) return {};
+  for (const bool more : {true, false}) {
+    const bool all = std::all_of(sample.begin(), sample.end(), [&](Index i) {
+      const Index s = blocks.scale_of(i);
+      const float x = s < 0 ? 0.0f : blocks.value(i);
+      if (s < 0 || !std::isfinite(x)) return true;
+      const float factor = own.factors(scales, s, amax[static_cast<std::size_t>(s)]).list[0];
+      const auto v =
+          static_cast<double>(own.value(x, std::nextafter(factor, more ? HUGE_VALF : 0.0f)));
+      return asked.rule.gives(asked.grid, v, codes.came(i));
+    });
+    if (all) {
+      return std::string("x is multiplied by one unit in the last place ") +
+             (more ? "more" : "less") + " than 1 / scale";
+    }
+  }
+  return {};
+}
+
 /// Whether a value lies beyond what rounds to the largest code.
 bool has_too_large(const Grid& grid, const std::vector<CodePair>& pairs) {
   const double top = grid.value(grid.top());
@@ -300,6 +329,11 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
     }
     const bool usual = words.empty();
     if (usual && !scales_differ) return std::nullopt;
+    if (own && cast.words.empty() && rule->rounding != asked.rounding) {
+      const std::string step =
+          step_that_does_the_same(codes, blocks, came, amax, *own, sample, {grid, asked});
+      if (!step.empty()) words = step + "; as well if " + words;
+    }
     const auto claim = claim_fits(
         codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, {&*rule}, grid); },
         usual ? "codes.follow" : "codes.rule", usual ? "codes follow from the scales" : words, 2);
@@ -309,20 +343,6 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
 }
 
 }  // namespace
-
-std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {
-  const auto is = [](const char* name) {
-    return [name](const Output& o) { return o.name == name; };
-  };
-  const auto codes = std::find_if(outputs.begin(), outputs.end(), is("codes"));
-  const auto scales = std::find_if(outputs.begin(), outputs.end(), is("scales"));
-  if (codes == outputs.end() || scales == outputs.end()) return {};
-  const Dtype format = call.set.format("format", "e4m3");
-  const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
-  if (!blocks || !is_minifloat8(format)) return {};
-  const auto own = OwnCodes::of(call, *codes, *blocks, *scales, amax_of(*blocks));
-  return own ? seen_scales_in_words(*scales, *blocks, *own) : std::string();
-}
 
 void mark_what_follows(const Call& call, std::vector<Output>& outputs) {
   Output* codes = named(outputs, "codes");

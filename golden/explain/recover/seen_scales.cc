@@ -8,6 +8,7 @@
 #include "golden/explain/name/places.h"
 #include "golden/explain/product.h"
 #include "golden/explain/recover/amax_parts.h"
+#include "golden/explain/recover/quantiser.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -133,6 +134,20 @@ std::optional<Claim> claim_seen_scales(Output& scales, const Blocks& blocks, con
   claim.elements = static_cast<double>(scales.left);
   for (Index i = 0; i < scales.rows * scales.columns; ++i) scales.settle(i);
   return claim;
+}
+
+std::string scales_seen(const Call& call, const std::vector<Output>& outputs) {
+  const auto is = [](const char* name) {
+    return [name](const Output& o) { return o.name == name; };
+  };
+  const auto codes = std::find_if(outputs.begin(), outputs.end(), is("codes"));
+  const auto scales = std::find_if(outputs.begin(), outputs.end(), is("scales"));
+  if (codes == outputs.end() || scales == outputs.end()) return {};
+  const Dtype format = call.set.format("format", "e4m3");
+  const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
+  if (!blocks || !is_minifloat8(format)) return {};
+  const auto own = OwnCodes::of(call, *codes, *blocks, *scales, amax_of(*blocks));
+  return own ? seen_scales_in_words(*scales, *blocks, *own) : std::string();
 }
 
 }  // namespace mxo
