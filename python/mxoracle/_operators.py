@@ -136,6 +136,7 @@ def quantize(
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
     rounding: str | int | float | None = None,
+    overflow: str | int | float | None = None,
     transpose: bool | None = None,
     scale_layout: Literal[
         "row_major", "blocked", "mn_major_tma", "cublas_1x128", "packed_ue8m0", "tiles_8x4",
@@ -164,6 +165,8 @@ def quantize(
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
         rounding: of elements: even, ties_away, ties_zero, zero, away, down, up or odd; the rule's
+        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
+            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
         transpose: blocks of more than one row: last axes exchanged (false, true)
         scale_layout: blocked: 128x4 tiles, one matrix per expert; others as swizzle_scales
             (row_major, blocked, mn_major_tma, cublas_1x128, packed_ue8m0, tiles_8x4)
@@ -187,6 +190,7 @@ def quantize(
         epsilon=epsilon,
         scale_max=scale_max,
         rounding=rounding,
+        overflow=overflow,
         transpose=transpose,
         scale_layout=scale_layout,
     )
@@ -448,12 +452,14 @@ def grouped_matmul_wgrad(
     dy: Any,
     x: Any,
     group_ends: Any,
+    main_grad: Any = None,
     y: Any = None,
     *,
     format_dy: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     format_x: Literal["e4m3", "e4m3fnuz", "e5m2", "e5m2fnuz"] | Any = None,
     block_dy: str | int | float | None = None,
     block_x: str | int | float | None = None,
+    product: Literal["f32", "bf16"] | Any = None,
     out: Literal["bf16", "f32"] | Any = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
@@ -474,6 +480,7 @@ def grouped_matmul_wgrad(
         dy: [R, N], bf16, f16 or f32; or codes and scales
         x: [R, K], bf16, f16 or f32; or codes and scales
         group_ends: [E], i32 or i64
+        main_grad: [E, N, K], what the product is added to, f32; optional
         y: [E, N, K], the output to find sum.split for, bf16 or f32; optional
     Returns:
         dw: [E, N, K], bf16 or f32
@@ -483,7 +490,8 @@ def grouped_matmul_wgrad(
         format_x: format of x.codes (e4m3, e4m3fnuz, e5m2, e5m2fnuz)
         block_dy: block of its scales (1x128, RxK, ..) where shapes leave it open
         block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
-        out: type of the result (bf16, f32)
+        product: what a sum is rounded to before it joins main_grad (f32, bf16)
+        out: type of the result; f32 with main_grad (bf16, f32)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
@@ -503,6 +511,7 @@ def grouped_matmul_wgrad(
             "dy": dy,
             "x": x,
             "group_ends": group_ends,
+            "main_grad": main_grad,
             "y": y,
         },
         backend=backend,
@@ -511,6 +520,7 @@ def grouped_matmul_wgrad(
         format_x=format_x,
         block_dy=block_dy,
         block_x=block_x,
+        product=product,
         out=out,
         sum=sum,
         sum__chunk=sum__chunk,
@@ -1023,7 +1033,7 @@ def route(
     bias: Any = None,
     *,
     top_k: str | int | float | None = None,
-    score: Literal["softmax", "sigmoid", "softmax_of_chosen"] | Any = None,
+    score: Literal["softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
     group_score: Literal["two_best", "best"] | Any = None,
@@ -1044,8 +1054,8 @@ def route(
         tokens_per_expert: [E], i32
     Parameters, the first value is the default:
         top_k: experts of a token (1)
-        score: of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen weighs
-            (softmax, sigmoid, softmax_of_chosen)
+        score: of a logit; softmax_of_chosen, gpt-oss: logits choose, softmax of the k chosen
+            weighs; sqrtsoftplus, DeepSeek-V4 (softmax, sigmoid, softmax_of_chosen, sqrtsoftplus)
         groups: equal runs of experts (1)
         limited_groups: runs that stay; all unless given
         group_score: of a run: the sum of its two best, or its best (two_best, best)
@@ -1234,6 +1244,7 @@ def swiglu_quantize(
     power_of_2: str | int | float | None = None,
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
+    overflow: str | int | float | None = None,
     transpose: bool | None = None,
     activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
     halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
@@ -1265,6 +1276,8 @@ def swiglu_quantize(
         power_of_2: f32 scales: none, down or up; as the rule has it unless given
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
+        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
+            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
@@ -1295,6 +1308,7 @@ def swiglu_quantize(
         power_of_2=power_of_2,
         epsilon=epsilon,
         scale_max=scale_max,
+        overflow=overflow,
         transpose=transpose,
         activation=activation,
         halves=halves,
@@ -1322,6 +1336,7 @@ def swiglu_quantize_backward(
     power_of_2: str | int | float | None = None,
     epsilon: str | int | float | None = None,
     scale_max: str | int | float | None = None,
+    overflow: str | int | float | None = None,
     transpose: bool | None = None,
     activation: Literal["silu", "gelu", "gelu_tanh", "relu_squared"] | Any = None,
     halves: Literal["gate_first", "up_first", "interleaved", "gate_only"] | Any = None,
@@ -1354,6 +1369,8 @@ def swiglu_quantize_backward(
         power_of_2: f32 scales: none, down or up; as the rule has it unless given
         epsilon: f32 scales: floor of amax; the rule's
         scale_max: f32 scales: bound of amax; the rule's
+        overflow: of elements beyond the largest: saturate or nonfinite; the rule's. torch casts to
+            e4m3 nonfinite until 2.11, which rules in torch follow, and saturate since
         transpose: blocks of more than one row: axes exchanged (false, true)
         activation: of the gate (silu, gelu, gelu_tanh, relu_squared)
         halves: where gate and up lie in a row of x (gate_first, up_first, interleaved, gate_only)
@@ -1383,6 +1400,7 @@ def swiglu_quantize_backward(
         power_of_2=power_of_2,
         epsilon=epsilon,
         scale_max=scale_max,
+        overflow=overflow,
         transpose=transpose,
         activation=activation,
         halves=halves,
@@ -1612,6 +1630,7 @@ def grouped_linear(
     group_ends: Any,
     bias: Any = None,
     dy: Any = None,
+    main_grad: Any = None,
     *,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
@@ -1620,6 +1639,7 @@ def grouped_linear(
     | Any = None,
     format: Literal["e4m3", "e4m3fnuz"] | Any = None,
     out: Literal["bf16", "f32"] | Any = None,
+    product: Literal["f32", "bf16"] | Any = None,
     pad: bool | None = None,
     alignment: str | int | float | None = None,
     only: str | int | float | None = None,
@@ -1644,10 +1664,11 @@ def grouped_linear(
         group_ends: [E], i32
         bias: [N] or [E, N], bf16 or f32; optional
         dy: [T, N], for the backward pass, bf16 or f32; optional
+        main_grad: [E, N, K], with dy: what the weight gradient is added to, f32; optional
     Returns:
         y: [T, N], bf16 or f32
         dx: [T, K], with dy, bf16 or f32
-        dw: [E, N, K], with dy, bf16 or f32
+        dw: [E, N, K], with dy, bf16 or f32; f32 with main_grad
         dbias: shape of bias, with dy, bf16 or f32
     Parameters, the first value is the default:
         recipe: how the three products are scaled (mxfp8_rceil, mxfp8_floor,
@@ -1655,6 +1676,7 @@ def grouped_linear(
             vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
         out: type of the results (bf16, f32)
+        product: what a weight gradient is rounded to before it joins main_grad (f32, bf16)
         pad: pad groups where tokens are contracted (false, true)
         alignment: of padded groups; 32 for mxfp8, 128 blockwise, 16 otherwise
         only: outputs to compute, as dx,dw; all unless given
@@ -1679,12 +1701,14 @@ def grouped_linear(
             "group_ends": group_ends,
             "bias": bias,
             "dy": dy,
+            "main_grad": main_grad,
         },
         backend=backend,
         threads=threads,
         recipe=recipe,
         format=format,
         out=out,
+        product=product,
         pad=pad,
         alignment=alignment,
         only=only,
@@ -1728,7 +1752,7 @@ def dispatch(
         x: [T_p, D], bf16, f16 or f32; optional
         codes: [T_p, D], in place of x, u8; optional
         scales: [T_p, D/32], or [T_p, D/128], u8 (e8m0) or f32; optional
-        experts: [T_p, k], i32
+        experts: [T_p, k]; -1 names none, i32
         weights: [T_p, k], multiply x before it travels, f32 or bf16; optional
     Returns:
         x: [rows, D], bf16; where asked for
@@ -1798,12 +1822,12 @@ def dispatch_backward(
     """Gradient of dispatch: rows back, summed by slots.
 
     Operands:
-        dy: [rows, D], bf16 or f16
-        experts: [T_p, k], i32
+        dy: [rows, D], bf16, f16 or f32
+        experts: [T_p, k]; -1 names none, i32
         weights: [T_p, k], multiply x before it travels, f32 or bf16; optional
         x: [T_p, D], with weights: for dweights, bf16, f16 or f32; optional
     Returns:
-        dx: [T_p, D], bf16; f16 as dy
+        dx: [T_p, D], bf16, f16 or f32, as dy
         dweights: [T_p, k], with x, f32; where asked for
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
@@ -1865,11 +1889,11 @@ def combine(
     """Rows back to their tokens, weighted and summed by slots.
 
     Operands:
-        y: [rows, D], bf16 or f16
-        experts: [T_p, k], i32
+        y: [rows, D], bf16, f16 or f32
+        experts: [T_p, k]; -1 names none, i32
         weights: [T_p, k], f32; optional
     Returns:
-        out: [T_p, D], bf16; f16 as y
+        out: [T_p, D], bf16, f16 or f32, as y
     Parameters, the first value is the default:
         experts_: of all ranks; a multiple of them
         alignment: rows that an expert's padded rows are a multiple of (32)
@@ -1932,9 +1956,9 @@ def combine_backward(
     """Gradients of combine.
 
     Operands:
-        y: [rows, D], bf16 or f16
+        y: [rows, D], bf16, f16 or f32
         dout: [T_p, D], bf16, f16 or f32
-        experts: [T_p, k], i32
+        experts: [T_p, k]; -1 names none, i32
         weights: [T_p, k], f32; optional
     Returns:
         dy: [rows, D], bf16; where asked for
@@ -1998,13 +2022,14 @@ def moe_layer(
         "combine", "swiglu", "input", "input_bf16", "first_product", "second_product",
     ]
     | Any = None,
+    second_bias: Literal["weighted", "plain"] | Any = None,
     recipe: Literal[
         "mxfp8_rceil", "mxfp8_floor", "mxfp8_rceil_wgrad_with_hp", "mxfp8_floor_wgrad_with_hp",
             "fp8_rowwise", "fp8_blockwise", "vllm", "vllm_up", "bf16",
     ]
     | Any = None,
     format: Literal["e4m3", "e4m3fnuz"] | Any = None,
-    score: Literal["softmax", "sigmoid", "softmax_of_chosen"] | Any = None,
+    score: Literal["softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"] | Any = None,
     groups: str | int | float | None = None,
     limited_groups: str | int | float | None = None,
     group_score: Literal["two_best", "best"] | Any = None,
@@ -2071,11 +2096,13 @@ def moe_layer(
         scores: where a token's weights multiply; input_bf16: x, rounded to bf16 first; a product:
             its sums in f32, no gradients (combine, swiglu, input, input_bf16, first_product,
             second_product)
+        second_bias: scores=swiglu: w2.bias is added times the row's weight (Megatron), or as it is
+            (weighted, plain)
         recipe: how the experts' products are scaled; pipelines bf16 and flow have their own
             (mxfp8_rceil, mxfp8_floor, mxfp8_rceil_wgrad_with_hp, mxfp8_floor_wgrad_with_hp,
             fp8_rowwise, fp8_blockwise, vllm, vllm_up, bf16)
         format: of codes (e4m3, e4m3fnuz)
-        score: of the router (softmax, sigmoid, softmax_of_chosen)
+        score: of the router (softmax, sigmoid, softmax_of_chosen, sqrtsoftplus)
         groups: of experts (1)
         limited_groups: groups a token may choose from; all if not given
         group_score: of a group: the sum of its two best, or its best (two_best, best)
@@ -2134,6 +2161,7 @@ def moe_layer(
         top_k=top_k,
         pipeline=pipeline,
         scores=scores,
+        second_bias=second_bias,
         recipe=recipe,
         format=format,
         score=score,
