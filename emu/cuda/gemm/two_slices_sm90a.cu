@@ -1,15 +1,15 @@
 // The exact product of two slices: all four products of slices in one sweep along k, their sums in
 // registers; tiles of 128 x 128 outputs.
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/pair_pipeline.cuh"
 #include "emu/cuda/gemm/rounding_test.cuh"
-#include "emu/cuda/gemm/tile_pipeline.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 
 namespace mxo::cuda {
 namespace {
 
-constexpr int kColumns = 128;
-constexpr int kWords = kColumns / 2;
+constexpr int kColumns = kPairColumns;
+constexpr int kWords = kPairWords;
 /// Chunks of 128 whose two products of a high and a low slice fit int32: 2^14 each.
 constexpr int kMaxChunks = 511;
 /// Doubts of a tile from which on more slices take less time.
@@ -21,12 +21,6 @@ constexpr float kLeastFactor = 0x1p-110f;
 constexpr float kGreatestFactor = 0x1p60f;
 constexpr float kLeastProduct = 0x1p-80f;
 constexpr float kGreatestProduct = 0x1p76f;
-
-/// A stage: the low and the high slice of 128 K-vectors of a, then of b.
-constexpr int kPairStages = 3;
-constexpr int kBoxBytes = 128 * kChunkBytes;
-constexpr int kPairBytes = 4 * kBoxBytes;
-constexpr int kSharedBytes = kPairStages * kPairBytes + 1024 + 64;
 
 struct Job {
   Problem p;
@@ -78,103 +72,15 @@ __device__ Work work_of(const Job& job, Index index) {
   return work;
 }
 
-/// Sums of the products of slices, by the weight 256^w.
-struct Sums {
-  std::uint32_t w0[kWords];
-  std::uint32_t w1[kWords];
-  std::uint32_t w2[kWords];
-};
-
-class PairPipeline {
- public:
-  /// Called by all threads of the block.
-  __device__ explicit PairPipeline(std::uint8_t* shared) {
-    tiles_ = shared + (1024 - shared_address(shared) % 1024) % 1024;
-    full_ = reinterpret_cast<std::uint64_t*>(tiles_ + kPairStages * kPairBytes);
-    empty_ = full_ + kPairStages;
-    if (threadIdx.x == 0) {
-      for (int s = 0; s < kPairStages; ++s) {
-        barrier_init(full_ + s, 1);
-        barrier_init(empty_ + s, 8);  // warps that multiply
-      }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    __syncthreads();
-  }
-
-  /// Fetches all chunks of a tile; one thread.
-  __device__ void fetch(const CUtensorMap* a, const CUtensorMap* b, const Work& work) {
-    int k = work.place;
-    for (int i = 0; i < work.chunks; ++i) {
-      pace_.step();
-      barrier_wait(empty_ + ring_.stage, ring_.phase ^ 1u);
-      std::uint8_t* stage = tiles_ + ring_.stage * kPairBytes;
-      std::uint64_t* full = full_ + ring_.stage;
-      barrier_expect(full, kPairBytes);
-      for (int slice = 0; slice < 2; ++slice) {
-        copy_box(stage + slice * kBoxBytes, a, full, k, work.k_vector_a, slice);
-        copy_box(stage + (2 + slice) * kBoxBytes, b, full, k, work.k_vector_b, slice);
-      }
-      k += kChunkBytes;
-      ring_.advance();
-    }
-  }
-  __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
-
-  /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.
-  __device__ void multiply(Sums& sums, int chunks, int group) {
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
-    int previous = -1;
-    for (int i = 0; i < chunks; ++i) {
-      const int stage = start(sums, group);
-      wgmma_wait<1>();
-      if (previous >= 0) release(previous);
-      previous = stage;
-    }
-    wgmma_wait<0>();
-    if (previous >= 0) release(previous);
-  }
-
- private:
-  __device__ int start(Sums& sums, int group) {
-    barrier_wait(full_ + ring_.stage, ring_.phase);
-    const std::uint32_t tiles = shared_address(tiles_ + ring_.stage * kPairBytes);
-    const std::uint64_t a0 = tile_descriptor(tiles + group * 64 * kChunkBytes);
-    const std::uint64_t a1 = tile_descriptor(tiles + kBoxBytes + group * 64 * kChunkBytes);
-    const std::uint64_t b0 = tile_descriptor(tiles + 2 * kBoxBytes);
-    const std::uint64_t b1 = tile_descriptor(tiles + 3 * kBoxBytes);
-    wgmma_fence();
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {  // 32 bytes are two units of a descriptor
-      wgmma<Unit::s8>(sums.w2, a1 + 2 * step, b1 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w1, a1 + 2 * step, b0 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w0, a0 + 2 * step, b0 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w1, a0 + 2 * step, b1 + 2 * step, 1);
-    }
-    wgmma_commit();
-    const int stage = ring_.stage;
-    ring_.advance();
-    return stage;
-  }
-  __device__ void release(int stage) {
-    if (threadIdx.x % 32 == 0) barrier_arrive(empty_ + stage);
-  }
-
-  std::uint8_t* tiles_;
-  std::uint64_t* full_;
-  std::uint64_t* empty_;
-  Ring<kPairStages> ring_;
-  Pace pace_;
-};
-
 __device__ void fetch_tiles(const Job& job, PairPipeline& pipeline, const CUtensorMap* a,
                             const CUtensorMap* b) {
   const Index tiles = tiles_of<kColumns>(job.p);
   pipeline.keep_pace(job.arrivals);
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
     const Work work = work_of(job, index);
-    if (threadIdx.x % 32 == 0 && !work.hard) pipeline.fetch(a, b, work);
+    if (threadIdx.x % 32 == 0 && !work.hard) {
+      pipeline.fetch(a, b, work.chunks, work.place, work.k_vector_a, work.k_vector_b);
+    }
     __syncwarp();
   }
 }
@@ -272,7 +178,7 @@ __device__ void set_hard(const Job& job, const Work& work) {
 }
 
 /// Lists this thread's doubts, a bit each.
-__device__ void list_doubts(const Job& job, const Work& work, int group, const Sums& sums,
+__device__ void list_doubts(const Job& job, const Work& work, int group, const PairSums& sums,
                             const std::uint32_t (&doubts)[2], Shared& shared) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -315,7 +221,7 @@ __device__ void list_doubts(const Job& job, const Work& work, int group, const S
 
 /// Rounds and writes this thread's outputs, and lists those that failed the rounding test.
 __device__ void write(const Job& job, const Work& work, int group, const Fact* facts,
-                      const Sums& sums, Shared& shared) {
+                      const PairSums& sums, Shared& shared) {
   const Problem& p = job.p;
   const int first_row = group * 64 + row_of_word(0);
   const int first_column = column_of_word(0);
@@ -357,7 +263,7 @@ __device__ void multiply_tiles(const Job& job, PairPipeline& pipeline, int group
       if (threadIdx.x == 0) shared.work[buffer] = work;
       read_facts(job, work, shared.facts.fact[buffer]);
     }
-    Sums sums;
+    PairSums sums;
     pipeline.multiply(sums, shared.work[buffer].chunks, group);
     write(job, shared.work[buffer], group, shared.facts.fact[buffer], sums, shared);
     buffer ^= 1;
@@ -393,9 +299,9 @@ void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlic
   backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()), sizeof(std::uint32_t));
   const Job job{p, a.slices.window, b.slices.window, doubts, hard, arrivals.data()};
   check(cudaFuncSetAttribute(two_slices_product_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             kSharedBytes),
+                             kPairBytes),
         "cudaFuncSetAttribute");
-  two_slices_product_kernel<<<blocks, kPipelineThreads, kSharedBytes, backend.stream()>>>(
+  two_slices_product_kernel<<<blocks, kPipelineThreads, kPairBytes, backend.stream()>>>(
       map(a.slices.memory), map(b.slices.memory), job);
   check_launch("two_slices_product_kernel");
 }
