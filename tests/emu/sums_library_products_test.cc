@@ -119,6 +119,7 @@ TEST(LibraryProducts, DrawnAtRandomAreTheChainWithTheTablesSplit) {
     int cut;
   };
   for (const Drawn& drawn : {Drawn{LibraryMachine::h200, "h200_drawn_products", 98, 33},
+                             Drawn{LibraryMachine::h200, "h200_drawn_layers", 99, 20},
                              Drawn{LibraryMachine::h100, "h100_drawn_products", 99, 17}}) {
     const auto products = captured_products(drawn.file);
     ASSERT_EQ(products.size(), drawn.products);
