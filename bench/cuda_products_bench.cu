@@ -47,18 +47,36 @@ double median_ms(cuda::DeviceBackend& backend, const std::function<void()>& work
   return times[kTimes / 2];
 }
 
-/// Normal deviates.
-__global__ void normals(BF16* x, Index count, unsigned seed) {
+/// Data: normal deviates, and what is harder on a sum.
+enum class Style {
+  normal,
+  spread,      ///< blocks of 32 times 2^-20 to 2^20
+  outliers,    ///< one in a thousand times 1024
+  cancelling,  ///< the second half of K nearly undoes the first
+  subnormal,   ///< one in 32 times 2^15: in a block's codes the others are subnormal
+};
+
+/// Rows of `k`; `sign` of the second half where halves cancel.
+__global__ void fill(BF16* x, Index count, Index k, unsigned seed, Style style, float sign) {
   for (Index i = blockIdx.x * Index{blockDim.x} + threadIdx.x; i < count;
        i += Index{gridDim.x} * blockDim.x) {
-    unsigned long long bits =
-        (static_cast<unsigned long long>(i) + 1) * 0x9E3779B97F4A7C15ull + seed;
+    const bool second = style == Style::cancelling && i % k >= k / 2;
+    const auto place = static_cast<unsigned long long>(second ? i - k / 2 : i);
+    unsigned long long bits = (place + 1) * 0x9E3779B97F4A7C15ull + seed;
     for (const unsigned long long factor : {0xBF58476D1CE4E5B9ull, 0x94D049BB133111EBull}) {
       bits = (bits ^ bits >> 29) * factor;
     }
     const float first = static_cast<float>((bits >> 40) + 1) * 0x1p-24f;
-    const float second = static_cast<float>(bits >> 8 & 0xFFFFFF) * 0x1p-24f;
-    x[i] = from_float<BF16>(sqrtf(-2 * logf(first)) * cospif(2 * second));
+    const float angle = static_cast<float>(bits >> 8 & 0xFFFFFF) * 0x1p-24f;
+    float factor = second ? sign * (1.0f + static_cast<float>(bits >> 3 & 1023) * 0x1p-14f) : 1.0f;
+    if (style == Style::spread) {
+      factor = exp2f(static_cast<float>((place / 32 * 0x9E3779B97F4A7C15ull + seed) >> 33) *
+                         0x1p-31f * 40 -
+                     20);
+    }
+    if (style == Style::outliers && (bits >> 5) % 1000 == 0) factor = 1024.0f;
+    if (style == Style::subnormal && place % 32 == 0) factor = 32768.0f;
+    x[i] = from_float<BF16>(sqrtf(-2 * logf(first)) * cospif(2 * angle) * factor);
   }
 }
 
@@ -135,16 +153,16 @@ struct Bench {
   BackendTensor group_ends{};
 
   /// Operands in bf16: x [M, K], w [E N, K], dy [M, N]; groups of the same size.
-  void make() {
+  void make(Style style) {
     unsigned seed = 0;
-    const auto fill = [&](BackendTensor& to, Index rows, Index columns) {
+    const auto make_one = [&](BackendTensor& to, Index rows, Index columns, float sign) {
       to = BackendTensor(device, Dtype::bf16, {rows, columns});
-      normals<<<1024, 256, 0, device.stream()>>>(static_cast<BF16*>(to.result().data),
-                                                 rows * columns, ++seed);
+      fill<<<1024, 256, 0, device.stream()>>>(static_cast<BF16*>(to.result().data), rows * columns,
+                                              columns, ++seed, style, sign);
     };
-    fill(x, m, k);
-    fill(w, groups * n, k);
-    fill(dy, m, n);
+    make_one(x, m, k, -1.0f);
+    make_one(w, groups * n, k, 1.0f);
+    make_one(dy, m, n, 1.0f);
     std::vector<std::int32_t> ends;
     for (Index g = 1; g <= groups; ++g) ends.push_back(static_cast<std::int32_t>(m / groups * g));
     group_ends = BackendTensor(device, Dtype::i32, {groups});
@@ -295,6 +313,7 @@ struct Bench {
 int main(int argc, char** argv) {
   using namespace mxo;
   using bench::Pass;
+  using bench::Style;
   const auto argument = [&](int i, Index otherwise) {
     return argc > i ? static_cast<Index>(std::atoll(argv[i])) : otherwise;
   };
@@ -307,7 +326,7 @@ int main(int argc, char** argv) {
   std::printf("products, M %lld, K %lld, N %lld, E %lld\n", static_cast<long long>(bench.m),
               static_cast<long long>(bench.k), static_cast<long long>(bench.n),
               static_cast<long long>(bench.groups));
-  bench.make();
+  bench.make(Style::normal);
   const LinearRecipe& mx = linear_recipe_named("mxfp8_rceil");
   const LinearRecipe& none = linear_recipe_named("bf16");
   const LinearRecipe& rows = linear_recipe_named("fp8_rowwise");
@@ -334,5 +353,15 @@ int main(int argc, char** argv) {
             Dtype::bf16);
   bench.row("h200_wgmma_fast, e4m3 + e8m0 -> bf16", Pass::forward, mx, fast(OperandKind::mx),
             Dtype::bf16);
+  for (const auto& [name, style] : {std::pair{"spread scales", Style::spread},
+                                    {"outliers", Style::outliers},
+                                    {"cancelling", Style::cancelling},
+                                    {"subnormals", Style::subnormal}}) {
+    bench.make(style);
+    const std::string of = std::string("exact, e4m3 + e8m0 -> bf16, ") + name;
+    bench.row(of.c_str(), Pass::forward, mx, kExact, Dtype::bf16);
+    bench.row(("exact, e4m3 row-wise -> bf16, " + std::string(name)).c_str(), Pass::forward, rows,
+              kExact, Dtype::bf16);
+  }
   return bench.any_wrong ? 1 : 0;
 }

@@ -3,7 +3,7 @@
 #
 # All of formats, all of ops but its insides; of emu and golden the doors, with what they include.
 file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} formats/*.h ops/*.h)
-list(FILTER public_headers EXCLUDE REGEX "^ops/(checked|library_split_layers|library_split_steps|linear_factor|moe_steps|slot_checks)\\.h$")
+list(FILTER public_headers EXCLUDE REGEX "^ops/(checked|h100_split_layers|h100_split_steps|h200_split_layers|h200_split_steps|library_split_table|linear_factor|moe_steps|slot_checks)\\.h$")
 set(doors emu/backends.h emu/communicators.h
     golden/files/manifest.h golden/files/read_tensors.h golden/files/safetensors.h
     golden/files/sha256.h golden/judge/bound.h golden/judge/comparator.h golden/judge/outputs.h

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "formats/tensor_view.h"
@@ -20,18 +21,28 @@ enum class LibraryProduct : std::uint8_t {
   fp8_blockwise_f32,  ///< likewise
 };
 
-inline constexpr std::string_view kLibrary = "cuBLASLt 13.1.1 on an H200";
+/// A card whose library was asked.
+enum class LibraryMachine : std::uint8_t { h100, h200 };
 
-/// The parts that `kLibrary` cuts K into for x [M, K] and w [N, K], 32 MiB of workspace; nothing
-/// where the library has no such product (block-wise: M that 4 does not divide) or was not asked.
+/// "h100", "h200".
+std::string_view name_of(LibraryMachine machine);
+/// The machine of that name.  Throws Error(argument).
+LibraryMachine library_machine_named(std::string_view name);
+/// "cuBLASLt 13.1.0 on an H200".
+std::string library_of(LibraryMachine machine);
+
+/// The parts that the library of `machine` cuts K into for x [M, K] and w [N, K], 32 MiB of
+/// workspace; nothing where the library has no such product (block-wise: M that 4 does not divide)
+/// or was not asked.
 ///
 /// N x K: the projections of published MoE models, forward and backward (docs/machine_models.md
 /// lists them); M from 1 to 131072.  Up to 4096 rows, and for block-wise products, every M was
 /// asked; beyond, both sides of each multiple of 64, and all between where they differ.
 /// Source: cublasLtMatmulAlgoGetHeuristic, CUBLASLT_ALGO_CONFIG_SPLITK_NUM; no product is needed.
-std::optional<int> library_parts(LibraryProduct kind, Index m, Index n, Index k);
+std::optional<int> library_parts(LibraryMachine machine, LibraryProduct kind, Index m, Index n,
+                                 Index k);
 
 /// True if the table has N x K, whatever the kind and M.
-bool library_was_asked(Index n, Index k);
+bool library_was_asked(LibraryMachine machine, Index n, Index k);
 
 }  // namespace mxo

@@ -10,6 +10,7 @@
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/quantized_pair.h"
+#include "ops/catalogue/split_table.h"
 
 namespace mxo {
 namespace {
@@ -199,6 +200,7 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
     });
   };
   std::vector<TensorVerdict> verdicts;
+  const std::string table = split_table_note(call.parameters);
   for (const OutputInQuestion& output : outputs) {
     const auto pair = pair_of(output);
     const bool to_bits = pair != pairs.end() && !pair->values;
@@ -206,6 +208,7 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
     if (to_bits)
       verdicts.back().note =
           joined(verdicts.back().note, "codes and scales held to bits: " + pair->obstacle);
+    if (!table.empty()) verdicts.back().note = joined(verdicts.back().note, table);
   }
   for (const Pair& pair : pairs) {
     if (!pair.values) continue;

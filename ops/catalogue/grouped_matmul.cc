@@ -46,9 +46,7 @@ ScaledTensor side(std::string_view op, Staging& stage, const SideNames& names,
 Accumulation sum_for(const Parameters& set, const ScaledTensor& a, const ScaledTensor& b) {
   const auto e8m0 = [](const ScaledTensor& t) { return t.scales.dtype == Dtype::e8m0; };
   const std::string_view fold = set.text("sum.fold", "term");
-  Parameters numbers = set;
-  if (wants_split_table(set)) numbers.set("sum.split", "1");
-  return sum_from(numbers,
+  return sum_from(wants_split_table(set) ? without_split_table(set) : set,
                   operand_kind(a.codes.dtype, b.codes.dtype, e8m0(a) && e8m0(b) && fold == "term"));
 }
 
@@ -74,7 +72,7 @@ NamedTensors call_forward(Backend& backend, std::string_view name, const NamedVi
   op.y = stage.output(
       "y", set.format("out", "bf16"),
       {extent_of(check, "x", op.x.codes, 2, 0), extent_of(check, "w", op.w.codes, 3, 1)});
-  if (wants_split_table(set)) op.sum.split = split_by_table(name, op);
+  if (wants_split_table(set)) op.sum.split = split_by_table(name, op, set);
   grouped_matmul(stage.ready(), op);
   return stage.finish();
 }
@@ -147,11 +145,14 @@ constexpr std::string_view kBlock =
 constexpr ParameterSpec kOut{"out", "bf16|f32", "type of the result"};
 constexpr std::string_view kProduct = "what a sum is rounded to before it joins main_grad";
 constexpr std::string_view kWgradOut = "type of the result; f32 with main_grad";
+constexpr ParameterSpec kMachine{"sum.machine", "h200|h100",
+                                 "the card whose table sum.split=table is"};
 constexpr auto kSet = with_sum_parameters({{"format_x", kFormats, "format of x.codes"},
                                            {"format_w", kFormats, "format of w.codes"},
                                            {"block_x", "", kBlock},
                                            {"block_w", "", kBlock},
-                                           kOut});
+                                           kOut,
+                                           kMachine});
 constexpr auto kWgradSet = with_sum_parameters({{"format_dy", kFormats, "format of dy.codes"},
                                                 {"format_x", kFormats, "format of x.codes"},
                                                 {"block_dy", "", kBlock},

@@ -377,6 +377,7 @@ def grouped_matmul(
     block_x: str | int | float | None = None,
     block_w: str | int | float | None = None,
     out: Literal["bf16", "f32"] | Any = None,
+    sum__machine: Literal["h200", "h100"] | Any = None,
     sum: str | int | float | None = None,
     sum__chunk: str | int | float | None = None,
     sum__bits: str | int | float | None = None,
@@ -406,6 +407,7 @@ def grouped_matmul(
         block_x: block of its scales (1x128, RxK, ..) where shapes leave it open
         block_w: block of its scales (1x128, RxK, ..) where shapes leave it open
         out: type of the result (bf16, f32)
+        sum__machine: the card whose table sum.split=table is (h200, h100)
         sum: how products are summed: a name of `mxo list sums` (exact)
         sum__chunk: k of one fused sum
         sum__bits: fraction bits kept below the largest exponent of a chunk
@@ -434,6 +436,7 @@ def grouped_matmul(
         block_x=block_x,
         block_w=block_w,
         out=out,
+        sum__machine=sum__machine,
         sum=sum,
         sum__chunk=sum__chunk,
         sum__bits=sum__bits,

@@ -1,4 +1,5 @@
-// What cuBLASLt on an H200 returned for whole products, predicted from the split it reported.
+// What cuBLASLt on an H100 and an H200 returned for whole products, predicted from the split it
+// reported.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -111,20 +112,30 @@ TEST(LibraryProducts, AreTheChainWithTheSplitTheLibraryReported) {
 }
 
 TEST(LibraryProducts, DrawnAtRandomAreTheChainWithTheTablesSplit) {
-  const auto products = captured_products("h200_drawn_products");
-  ASSERT_EQ(products.size(), 98u);
-  int cut = 0;
-  for (const CapturedProduct& p : products) {
-    const LibraryProduct kind = !p.fp8()       ? LibraryProduct::bf16
-                                : p.promoted() ? LibraryProduct::fp8_promoted_f32
-                                               : LibraryProduct::fp8_fast_f32;
-    const std::optional<int> parts = library_parts(kind, p.m, p.n, p.k);
-    ASSERT_TRUE(parts.has_value()) << p.name;
-    EXPECT_EQ(*parts, p.split) << p.name;
-    expect_predicted("h200_drawn_products", p, *parts);
-    cut += *parts > 1;
+  struct Drawn {
+    LibraryMachine machine;
+    const char* file;
+    std::size_t products;
+    int cut;
+  };
+  for (const Drawn& drawn : {Drawn{LibraryMachine::h200, "h200_drawn_products", 98, 33},
+                             Drawn{LibraryMachine::h200, "h200_drawn_layers", 99, 20},
+                             Drawn{LibraryMachine::h100, "h100_drawn_products", 99, 17}}) {
+    const auto products = captured_products(drawn.file);
+    ASSERT_EQ(products.size(), drawn.products);
+    int cut = 0;
+    for (const CapturedProduct& p : products) {
+      const LibraryProduct kind = !p.fp8()       ? LibraryProduct::bf16
+                                  : p.promoted() ? LibraryProduct::fp8_promoted_f32
+                                                 : LibraryProduct::fp8_fast_f32;
+      const std::optional<int> parts = library_parts(drawn.machine, kind, p.m, p.n, p.k);
+      ASSERT_TRUE(parts.has_value()) << p.name;
+      EXPECT_EQ(*parts, p.split) << p.name;
+      expect_predicted(drawn.file, p, *parts);
+      cut += *parts > 1;
+    }
+    EXPECT_EQ(cut, drawn.cut);
   }
-  EXPECT_EQ(cut, 33);
 }
 
 /// y of a dense product of small random numbers.
@@ -150,7 +161,7 @@ Tensor dense(Index m, Index n, Index k, const char* split, const char* out) {
 }
 
 TEST(LibraryProducts, OfTheTableAreCutAsItSays) {
-  ASSERT_EQ(library_parts(LibraryProduct::bf16, 8, 128, 4096), 3);
+  ASSERT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 8, 128, 4096), 3);
   const Tensor y = dense(8, 128, 4096, "table", "bf16");
   const auto same = [&](const char* split) {
     return std::memcmp(y.data(), dense(8, 128, 4096, split, "bf16").data(), y.bytes()) == 0;
@@ -160,14 +171,18 @@ TEST(LibraryProducts, OfTheTableAreCutAsItSays) {
 }
 
 TEST(LibraryProducts, HaveARowForTheShapesThatWereAsked) {
-  EXPECT_EQ(library_parts(LibraryProduct::bf16, 11, 5120, 8192), 3);
-  EXPECT_EQ(library_parts(LibraryProduct::bf16, 131072, 5120, 8192), 1);
-  EXPECT_EQ(library_parts(LibraryProduct::bf16, 131073, 5120, 8192), std::nullopt);
-  EXPECT_EQ(library_parts(LibraryProduct::bf16, 0, 5120, 8192), std::nullopt);
-  EXPECT_EQ(library_parts(LibraryProduct::fp8_blockwise, 6, 128, 7168), std::nullopt);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 11, 5120, 8192), 3);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 131072, 5120, 8192), 1);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 131073, 5120, 8192),
+            std::nullopt);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::bf16, 0, 5120, 8192), std::nullopt);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_blockwise, 6, 128, 7168),
+            std::nullopt);
   // Its outputs say so, too: fp8_libraries.
-  EXPECT_EQ(library_parts(LibraryProduct::fp8_blockwise_f32, 64, 128, 7168), 2);
-  EXPECT_EQ(library_parts(LibraryProduct::fp8_fast, 64, 130, 7168), std::nullopt);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_blockwise_f32, 64, 128, 7168),
+            2);
+  EXPECT_EQ(library_parts(LibraryMachine::h200, LibraryProduct::fp8_fast, 64, 130, 7168),
+            std::nullopt);
 }
 
 TEST(LibraryProducts, WithoutARowOfTheTableAreRefused) {

@@ -16,12 +16,13 @@ Operand shaped(Dtype dtype, std::initializer_list<Index> shape) {
 
 const char* const kRefused =
     "q: sum.split: found table, which has one matrix of bf16, of e4m3 with a scale a tensor, or of "
-    "e4m3 with 1x128 by 128x128 scales (cuBLASLt 13.1.1 on an H200)";
+    "e4m3 with 1x128 by 128x128 scales (cuBLASLt 13.1.0 on an H200)";
 
 /// Rows by one matrix, of a shape in which the kinds of products have different parts.
 struct SplitTable : testing::Test {
   Index m = 64, n = 7168, k = 36864;
   GroupedMatmul op;
+  Parameters set;
 
   void plain(Dtype x, Dtype w) {
     op.x = unscaled(shaped(x, {m, k}));
@@ -44,7 +45,7 @@ struct SplitTable : testing::Test {
     op.y.dtype = out;
     op.sum.promote = promote;
     try {
-      return std::to_string(split_by_table("q", op));
+      return std::to_string(split_by_table("q", op, set));
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::unsupported);
       return error.what();
@@ -132,6 +133,40 @@ TEST_F(SplitTable, ShapesThatItLacksAreNamed) {
             "q: sum.split: found table, in which the library has no product of M x N x K 66 x 7168 "
             "x 36864")
       << "of rows that 4 does not divide";
+}
+
+TEST_F(SplitTable, EachMachineHasItsOwn) {
+  m = 384;
+  n = 256;
+  k = 7168;
+  plain(Dtype::bf16, Dtype::bf16);
+  const std::string of_h200 = parts();
+  set.set("sum.machine", "h200");
+  EXPECT_EQ(parts(), of_h200) << "the default";
+  set.set("sum.machine", "h100");
+  EXPECT_NE(parts(), of_h200);
+  set.set("sum.machine", "h800");
+  EXPECT_THROW(split_by_table("q", op, set), Error);
+}
+
+TEST_F(SplitTable, ItsVerdictSaysWhoseItIs) {
+  EXPECT_EQ(split_table_note(set), "");
+  set.set("sum.split", "table");
+  EXPECT_EQ(split_table_note(set),
+            "K is split by the table of cuBLASLt 13.1.0 on an H200; sum.machine=h100 or h200 "
+            "chooses one");
+  set.set("sum.machine", "h100");
+  EXPECT_EQ(split_table_note(set), "") << "said by the caller";
+}
+
+TEST(SplitTableWish, LeavesNothingForTheSum) {
+  Parameters set;
+  set.set("sum", "h200_wgmma_fast");
+  set.set("sum.split", "table");
+  set.set("sum.machine", "h100");
+  EXPECT_EQ(sum_from(without_split_table(set), OperandKind::bf16).split, 1);
+  set.set("sum.split", "2");
+  EXPECT_THROW(wants_split_table(set), Error) << "nothing would read sum.machine";
 }
 
 TEST(SplitTableWish, IsOneWord) {

@@ -34,43 +34,6 @@ constexpr Kind kKinds[] = {
     {"fp8_blockwise_f32", CUDA_R_8F_E4M3, CUDA_R_32F, false, true},
 };
 
-struct Layer {
-  std::int64_t n, k;
-};
-/// Width and hidden width of experts: both products forward and back, the gate alone or with the up
-/// half; the projections of DeepSeek-V3's attention; one product of few tiles that was captured.
-std::vector<Layer> layers() {
-  struct Model {
-    std::int64_t width, hidden;
-  };
-  constexpr Model kModels[] = {
-      {7168, 2048},   // DeepSeek-V3, Kimi K2
-      {7168, 18432},  // DeepSeek-V3, its dense layers
-      {5120, 1536},   // DeepSeek-V2, GLM-4.5
-      {2048, 1408},   // DeepSeek-V2-Lite, Moonlight
-      {4096, 1536},   // Qwen3-235B
-      {2048, 768},    // Qwen3-30B
-      {5120, 8192},   // Llama-4
-      {4096, 14336},  // Mixtral 8x7B
-      {6144, 16384},  // Mixtral 8x22B
-      {2880, 2880},   // gpt-oss
-      {6144, 10752},  // DBRX
-  };
-  std::vector<Layer> all;
-  for (const Model& m : kModels) {
-    for (const std::int64_t up : {m.hidden, 2 * m.hidden}) {
-      all.push_back({up, m.width});
-      all.push_back({m.width, up});
-    }
-  }
-  for (const Layer& layer :
-       {Layer{2112, 7168}, Layer{24576, 1536}, Layer{32768, 512}, Layer{7168, 16384},
-        Layer{576, 7168}, Layer{128, 7168}, Layer{256, 7168}, Layer{128, 4096}, Layer{128, 2048}}) {
-    all.push_back(layer);
-  }
-  return all;
-}
-
 /// One thread's handle and the descriptions of one kind of product.
 class Asker {
  public:
@@ -180,6 +143,38 @@ class Steps {
 };
 
 }  // namespace
+
+std::vector<Layer> layers() {
+  struct Model {
+    std::int64_t width, hidden;
+  };
+  constexpr Model kModels[] = {
+      {7168, 2048},   // DeepSeek-V3, Kimi K2
+      {7168, 18432},  // DeepSeek-V3, its dense layers
+      {5120, 1536},   // DeepSeek-V2, GLM-4.5
+      {2048, 1408},   // DeepSeek-V2-Lite, Moonlight
+      {4096, 1536},   // Qwen3-235B
+      {2048, 768},    // Qwen3-30B
+      {5120, 8192},   // Llama-4
+      {4096, 14336},  // Mixtral 8x7B
+      {6144, 16384},  // Mixtral 8x22B
+      {2880, 2880},   // gpt-oss
+      {6144, 10752},  // DBRX
+  };
+  std::vector<Layer> all;
+  for (const Model& m : kModels) {
+    for (const std::int64_t up : {m.hidden, 2 * m.hidden}) {
+      all.push_back({up, m.width});
+      all.push_back({m.width, up});
+    }
+  }
+  for (const Layer& layer :
+       {Layer{2112, 7168}, Layer{24576, 1536}, Layer{32768, 512}, Layer{7168, 16384},
+        Layer{576, 7168}, Layer{128, 7168}, Layer{256, 7168}, Layer{128, 4096}, Layer{128, 2048}}) {
+    all.push_back(layer);
+  }
+  return all;
+}
 
 void write_splits(std::FILE* to) {
   const std::vector<Layer> all = layers();

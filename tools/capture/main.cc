@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <string_view>
+#include <vector>
 
 #include "golden/files/safetensors.h"
 #include "tools/capture/approximate_functions.h"
@@ -94,14 +95,13 @@ std::map<std::string, std::string> provenance() {
 
 constexpr int kDrawn = 100;
 
-/// Rows from 1 to 4096, evenly by their logarithm: few rows are where K is split.
+/// A layer that the table has, and rows from 1 to 4096, evenly by their logarithm: few rows are
+/// where K is split.
 Product drawn(std::mt19937& random) {
   std::uniform_real_distribution<double> log_rows(0.0, 12.0);
-  constexpr Product kLayers[] = {{0, 7168, 2048}, {0, 2048, 7168},  {0, 7168, 4096},
-                                 {0, 5120, 1536}, {0, 1408, 2048},  {0, 4096, 3072},
-                                 {0, 2048, 1536}, {0, 8192, 5120},  {0, 14336, 4096},
-                                 {0, 2880, 5760}, {0, 16384, 7168}, {0, 7168, 128}};
-  Product p = kLayers[random() % std::size(kLayers)];
+  const std::vector<Layer> all = layers();
+  const Layer layer = all[random() % all.size()];
+  Product p{0, layer.k, layer.n};
   p.m = static_cast<std::int64_t>(std::lround(std::exp2(log_rows(random))));
   return p;
 }

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the two tables of ops/library_splits.cc from what `mxo_capture OUT_DIR splits` recorded.
+"""Writes the two tables of one card for ops/library_splits.cc from what `mxo_capture OUT_DIR splits`
+recorded on it.
 
-    tools/capture/splits_table.py OUT_DIR/library_splits.txt
-    clang-format -i ops/library_split_steps.h ops/library_split_layers.h
+    tools/capture/splits_table.py OUT_DIR/library_splits.txt h100
+    clang-format -i ops/h100_split_steps.h ops/h100_split_layers.h
 """
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ def by_fours(steps):
     return found
 
 
-def main(path):
+def main(path, machine):
     provenance, lines = read(path)
     words, layers = [], []
     for kind, n, k, steps in lines:
@@ -47,47 +48,35 @@ def main(path):
     shapes = sorted({(n, k) for _, n, k, _ in lines})
     assert len(shapes) * len({kind for kind, *_ in lines}) == len(lines)
     library = f"cuBLASLt {provenance['cublaslt']} on an {provenance['device']}"
-    write("library_split_steps.h", f"""// For how many rows {library} sums K in how many parts: written by
+    write(f"{machine}_split_steps.h", machine, f"""// For how many rows {library} sums K in how many parts: written by
 // tools/capture/splits_table.py.
 #pragma once
 
 #include <cstdint>
-
-namespace mxo::library_splits {{
-
-/// rows * 16 + parts: the parts hold from these rows on.
-inline constexpr std::uint32_t kSteps[] = {{
+""", """/// rows * 16 + parts: the parts hold from these rows on.
+inline constexpr std::uint32_t kSteps[] = {
 """, " ".join(f"{word}," for word in words))
-    write("library_split_layers.h", f"""// Which products {library} was asked for, and which of them it cuts: written by
-// tools/capture/splits_table.py.
+    write(f"{machine}_split_layers.h", machine, f"""// Which products {library} was asked for, and which of them it cuts:
+// written by tools/capture/splits_table.py.
 #pragma once
 
-#include "ops/library_splits.h"
-
-namespace mxo::library_splits {{
-
-using enum LibraryProduct;
+#include "ops/library_split_table.h"
+""", f"""using enum LibraryProduct;
 
 /// Every N x K that was asked, of every kind.
-struct Shape {{
-  std::int32_t n, k;
-}};
 inline constexpr Shape kAsked[] = {{{" ".join(f"{{{n}, {k}}}," for n, k in shapes)}}};
 
-/// Those that are cut for some number of rows: first .. first + count - 1 of kSteps.
-struct Layer {{
-  LibraryProduct kind;
-  std::int32_t n, k, first, count;
-}};
+/// Those that are cut for some number of rows.
 inline constexpr Layer kLayers[] = {{
 """, " ".join("{%s, %d, %d, %d, %d}," % layer for layer in layers))
 
 
-def write(name, head, table):
-    (OPS / name).write_text(head + table + "\n};\n\n}  // namespace mxo::library_splits\n")
+def write(name, machine, head, body, table):
+    space = f"mxo::library_splits::{machine}"
+    (OPS / name).write_text(f"{head}\nnamespace {space} {{\n\n{body}{table}\n}};\n\n}}  // namespace {space}\n")
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
+    if len(sys.argv) != 3:
         sys.exit(__doc__)
-    main(sys.argv[1])
+    main(*sys.argv[1:])

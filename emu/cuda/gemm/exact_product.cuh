@@ -12,14 +12,27 @@ struct FailedOutputs {
   Index words;  ///< of a K-vector
 };
 
-/// Every output that passes the rounding test; the others are marked in `failed` and left alone.
+/// Tiles of 128 x 256 outputs that two slices leave to more of them.
+struct HardTiles {
+  std::uint8_t* tile = nullptr;  ///< 1: it is hard; none: all of them are
+  std::int32_t* any = nullptr;   ///< 1: some tile is
+  __device__ static Index place(const Problem& p, Index group, Index row, Index column) {
+    const Index down =
+        p.contracts_rows() ? group * ((p.a.rows + 127) / 128) : Index{p.span[group].row_tile};
+    return (down + row / 128) * ((p.b.rows + 255) / 256) + column / 256;
+  }
+};
+
+/// Every output that passes the rounding test, of hard tiles alone; the others are marked in
+/// `failed` and left alone.
 void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, const Slices& b,
-                     const FailedOutputs& failed);
+                     const FailedOutputs& failed, const HardTiles& hard);
 
 /// Outputs that failed the rounding test, from the K-vectors' codes: in binary64, and where that
-/// fails it, too, in fixed point.
+/// fails it, too, in fixed point.  None where `wanted` is given and 0 on the device.
 void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
-                            const Slices& b, const FailedOutputs& failed);
+                            const Slices& b, const FailedOutputs& failed,
+                            const std::int32_t* wanted);
 
 /// Every output, term by term in fixed point.
 void add_in_fixed_point(DeviceBackend& backend, const Problem& p);

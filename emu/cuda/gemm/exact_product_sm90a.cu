@@ -32,6 +32,7 @@ struct Job {
   std::uint32_t* failed;    ///< a bit for each output
   Index failed_words;       ///< of a K-vector of a
   std::uint32_t* arrivals;  ///< of the blocks' pace
+  HardTiles hard;
 };
 
 /// What a block does for one tile.
@@ -58,6 +59,13 @@ __device__ int max_slices(const KVectorWindow* window, int count) {
     if (d < kBeyond) slices = max(slices, d);
   }
   return __reduce_max_sync(~0u, slices);
+}
+
+/// True if tile `index` is another kernel's.
+__device__ bool is_done(const Job& job, Index index) {
+  if (job.hard.tile == nullptr) return false;
+  const Tile t = tile_of<kColumns>(job.p, index);
+  return job.hard.tile[HardTiles::place(job.p, t.group, t.row, t.column)] == 0;
 }
 
 __device__ Work work_of(const Job& job, Index index) {
@@ -97,6 +105,7 @@ __device__ void fetch_tiles(const Job& job, Pipeline& pipeline, const CUtensorMa
   const Index tiles = tiles_of<kColumns>(job.p);
   pipeline.keep_pace(job.arrivals);
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
+    if (is_done(job, index)) continue;
     const Work work = work_of(job, index);
     if (threadIdx.x % 32 != 0) continue;
     for (int w = 0; w < work.passes; ++w) {
@@ -291,6 +300,7 @@ __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Fa
   const Index tiles = tiles_of<kColumns>(job.p);
   int buffer = 0;
   for (Index index = blockIdx.x; index < tiles; index += gridDim.x) {
+    if (is_done(job, index)) continue;
     const Work work = work_of(job, index);
     Fact* fact = facts.fact[buffer];
     buffer ^= 1;
@@ -306,6 +316,7 @@ __device__ void multiply_tiles(const Job& job, Pipeline& pipeline, int group, Fa
 __global__ void __launch_bounds__(kPipelineThreads, 1)
     slices_product_kernel(const __grid_constant__ CUtensorMap a,
                           const __grid_constant__ CUtensorMap b, const __grid_constant__ Job job) {
+  if (job.hard.any != nullptr && *job.hard.any == 0) return;
   extern __shared__ std::uint8_t shared[];
   __shared__ Facts facts;
   Pipeline pipeline(shared);
@@ -322,7 +333,7 @@ __global__ void __launch_bounds__(kPipelineThreads, 1)
 }  // namespace
 
 void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, const Slices& b,
-                     const FailedOutputs& failed) {
+                     const FailedOutputs& failed, const HardTiles& hard) {
   const auto map = [](const Slices& slices, int rows) {
     const KVectorMemory& m = slices.memory;
     return tile_map(m.data, 1, m.length, m.k_vectors, m.k_vector_bytes, slices.depth, m.group_bytes,
@@ -335,8 +346,8 @@ void multiply_slices(DeviceBackend& backend, const Problem& p, const Slices& a, 
   Scratch<std::uint8_t> sums(backend, blocks * block_sums * (may_be_long ? 8 : 4));
   Scratch<std::uint32_t> arrivals(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(arrivals.data()), sizeof(std::uint32_t));
-  const Job job{p,          a.window,    b.window,     sums.data(),
-                block_sums, failed.bits, failed.words, arrivals.data()};
+  const Job job{p,           a.window,     b.window,        sums.data(), block_sums,
+                failed.bits, failed.words, arrivals.data(), hard};
   check(cudaFuncSetAttribute(slices_product_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kPipelineBytes<kColumns>),
         "cudaFuncSetAttribute");

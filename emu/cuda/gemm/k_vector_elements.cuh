@@ -85,6 +85,17 @@ __device__ inline Parts scaled(const Parts& element, const Parts& scale) {
           element.negative != scale.negative, element.finite && scale.finite};
 }
 
+/// True if a scale that multiplies the finished sum is no finite number.
+__device__ inline bool bad_row_scale(const Problem& p, const Factor& f, const KVectorAt& at) {
+  if (p.form != ScaleForm::rowwise || at.length == 0) return false;
+  return !isfinite(static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, 0)]);
+}
+
+__device__ inline double sum_of_warp(double v) {
+  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
+  return v;
+}
+
 inline constexpr int kStep = 16;  ///< elements of a thread at a time; a block has a multiple
 
 /// Sixteen codes from place c on; zeros beyond the K-vector.  K-vectors are padded to 16 elements.

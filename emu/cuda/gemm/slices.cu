@@ -30,12 +30,6 @@ __device__ int capacity(const Problem& p, int n) {
   return 8 * n - (short_significand ? 1 : 2);
 }
 
-/// True if a scale that multiplies the finished sum is no finite number.
-__device__ bool bad_row_scale(const Problem& p, const Factor& f, const KVectorAt& at) {
-  if (p.form != ScaleForm::rowwise || at.length == 0) return false;
-  return !isfinite(static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, 0)]);
-}
-
 /// The integer nearest to a significand times 2^shift; ties away from zero.
 template <typename Unsigned>
 __device__ Unsigned nearest(std::uint32_t significand, int shift) {
@@ -88,11 +82,6 @@ __device__ Reach reach_of(const Problem& p, const Factor& f, const KVectorAt& at
   reach.high = __reduce_max_sync(~0u, reach.high);
   reach.beyond = __any_sync(~0u, reach.beyond);
   return reach;
-}
-
-__device__ double sum_of_warp(double v) {
-  for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(~0u, v, step);
-  return v;
 }
 
 /// The window of quantum q.  Raised by far more than the roundings on the way.
@@ -151,7 +140,8 @@ __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVec
 template <typename Code>
 __global__ void __launch_bounds__(32 * kWarps)
     window_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors, SliceChoice choice,
-                  KVectorWindow* window, std::int32_t* max_slices) {
+                  const std::int32_t* wanted, KVectorWindow* window, std::int32_t* max_slices) {
+  if (wanted != nullptr && *wanted == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   std::int32_t max_found = 0;
   const Index warps = gridDim.x * Index{kWarps};
@@ -213,7 +203,9 @@ __device__ void split(const Unsigned (&v)[kStep], int count, std::uint8_t* to, I
 template <typename Code, typename Unsigned>
 __global__ void __launch_bounds__(32 * kWarps)
     slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors, KVectorMemory slices,
-                  const KVectorWindow* window, const std::int32_t* max_slices, std::uint8_t* out) {
+                  const std::int32_t* wanted, const KVectorWindow* window,
+                  const std::int32_t* max_slices, std::uint8_t* out) {
+  if (wanted != nullptr && *wanted == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int count = *max_slices;
   const Index warps = gridDim.x * Index{kWarps};
@@ -243,39 +235,48 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 }  // namespace
 
-Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f, Index k_vectors,
+Index make_slice_memory(DeviceBackend& backend, const Problem& p, const Factor& f,
+                        const KVectorMemory& codes, Index k_vectors, int depth, Slices& made,
+                        SliceScratch& scratch) {
+  const Index windows = f.rows_are_rows ? k_vectors : k_vectors * p.groups;
+  made.codes = codes;
+  made.depth = depth;
+  made.memory = codes;
+  made.memory.element_bytes = 1;
+  made.memory.length = f.k_is_rows ? codes.length : round_up(p.depth, 128);
+  made.memory.k_vector_bytes = made.memory.length;
+  made.memory.k_vectors = f.k_is_rows ? k_vectors : windows;
+  made.memory.group_bytes = made.memory.k_vectors * made.memory.k_vector_bytes;
+  scratch.slices.emplace(backend, made.memory.group_bytes * depth);
+  scratch.window.emplace(backend, windows);
+  made.memory.data = scratch.slices->data();
+  made.window = scratch.window->data();
+  return windows;
+}
+
+Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                   const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
                    SliceScratch& scratch) {
   const SliceChoice choice = choice_of(p);
   Slices made;
-  made.codes = lay_k_vectors(backend, p, f, k_vectors, scratch.codes);
-  const Index all_k_vectors = f.rows_are_rows ? k_vectors : k_vectors * p.groups;
-  made.depth = choice.max_slices;
-  made.memory = made.codes;
-  made.memory.element_bytes = 1;
-  made.memory.length = f.k_is_rows ? made.codes.length : round_up(p.depth, 128);
-  made.memory.k_vector_bytes = made.memory.length;
-  made.memory.k_vectors = f.k_is_rows ? k_vectors : all_k_vectors;
-  made.memory.group_bytes = made.memory.k_vectors * made.memory.k_vector_bytes;
-  scratch.slices.emplace(backend, made.memory.group_bytes * made.depth);
-  scratch.window.emplace(backend, all_k_vectors);
+  const Index windows =
+      make_slice_memory(backend, p, f, codes, k_vectors, choice.max_slices, made, scratch);
   scratch.max_slices.emplace(backend, 1);
-  made.memory.data = scratch.slices->data();
-  made.window = scratch.window->data();
   made.max_slices = scratch.max_slices->data();
 
   const cudaStream_t stream = backend.stream();
   check(cudaMemsetAsync(scratch.max_slices->data(), 0, sizeof(std::int32_t), stream),
         "cudaMemsetAsync");
   const auto blocks = static_cast<unsigned>(
-      std::min<Index>(std::max<Index>(ceil_div(all_k_vectors, kWarps), 1), Index{1} << 20));
+      std::min<Index>(std::max<Index>(ceil_div(windows, kWarps), 1), Index{1} << 20));
   const auto run = [&](auto tag) {
     using Code = typename decltype(tag)::type;
-    window_kernel<Code><<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, all_k_vectors, choice,
-                                                            scratch.window->data(),
+    window_kernel<Code><<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, windows, choice,
+                                                            wanted, scratch.window->data(),
                                                             scratch.max_slices->data());
     const auto kernel = choice.max_slices < kMaxSlices ? slices_kernel<Code, std::uint32_t>
                                                        : slices_kernel<Code, std::uint64_t>;
-    kernel<<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, all_k_vectors, made.memory,
+    kernel<<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, windows, made.memory, wanted,
                                                made.window, made.max_slices,
                                                scratch.slices->data());
   };

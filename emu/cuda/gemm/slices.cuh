@@ -45,14 +45,19 @@ struct Slices {
 
 /// Memory that Slices refers to.
 struct SliceScratch {
-  std::optional<Scratch<std::uint8_t>> codes;
   std::optional<Scratch<std::uint8_t>> slices;
   std::optional<Scratch<KVectorWindow>> window;
   std::optional<Scratch<std::int32_t>> max_slices;
 };
 
-/// Takes `f` apart; `k_vectors` of each group (rows of all groups, where K-vectors are rows).
-Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f, Index k_vectors,
+/// Memory for `depth` slices of `f`, whose K-vectors are laid in `codes`, `k_vectors` of each group
+/// (rows of all groups, where K-vectors are rows); returns how many windows there are.
+Index make_slice_memory(DeviceBackend& backend, const Problem& p, const Factor& f,
+                        const KVectorMemory& codes, Index k_vectors, int depth, Slices& made,
+                        SliceScratch& scratch);
+/// Takes `f` apart, unless `wanted` is given and 0 on the device.
+Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                   const KVectorMemory& codes, Index k_vectors, const std::int32_t* wanted,
                    SliceScratch& scratch);
 
 }  // namespace mxo::cuda

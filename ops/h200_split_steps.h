@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-namespace mxo::library_splits {
+namespace mxo::library_splits::h200 {
 
 /// rows * 16 + parts: the parts hold from these rows on.
 inline constexpr std::uint32_t kSteps[] = {
@@ -314,4 +314,4 @@ inline constexpr std::uint32_t kSteps[] = {
     6786,   6801,   6914,   6929,   7186,   7313,
 };
 
-}  // namespace mxo::library_splits
+}  // namespace mxo::library_splits::h200

@@ -2,16 +2,13 @@
 // written by tools/capture/splits_table.py.
 #pragma once
 
-#include "ops/library_splits.h"
+#include "ops/library_split_table.h"
 
-namespace mxo::library_splits {
+namespace mxo::library_splits::h200 {
 
 using enum LibraryProduct;
 
 /// Every N x K that was asked, of every kind.
-struct Shape {
-  std::int32_t n, k;
-};
 inline constexpr Shape kAsked[] = {
     {128, 2048},   {128, 4096},   {128, 7168},   {256, 7168},   {576, 7168},   {768, 2048},
     {1408, 2048},  {1536, 2048},  {1536, 4096},  {1536, 5120},  {2048, 768},   {2048, 1408},
@@ -24,11 +21,7 @@ inline constexpr Shape kAsked[] = {
     {28672, 4096}, {32768, 512},  {32768, 6144}, {36864, 7168},
 };
 
-/// Those that are cut for some number of rows: first .. first + count - 1 of kSteps.
-struct Layer {
-  LibraryProduct kind;
-  std::int32_t n, k, first, count;
-};
+/// Those that are cut for some number of rows.
 inline constexpr Layer kLayers[] = {
     {bf16, 128, 4096, 0, 89},
     {bf16, 128, 7168, 89, 288},
@@ -164,4 +157,4 @@ inline constexpr Layer kLayers[] = {
     {fp8_promoted_f32, 7168, 36864, 3616, 26},
 };
 
-}  // namespace mxo::library_splits
+}  // namespace mxo::library_splits::h200

@@ -1,0 +1,176 @@
+// Outputs whose rounding the residuals of two slices decide: the residuals' products added.
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/failed_output.cuh"
+#include "emu/cuda/gemm/two_slices.cuh"
+
+namespace mxo::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// One K-vector: its integers, and what they leave.
+struct Line {
+  const std::int8_t* low;
+  const std::int8_t* high;
+  const Residuals* residuals;
+  int quantum;
+  int slices;
+  float sum;
+  int count;
+};
+__device__ Line line_of(const Problem& p, const Factor& f, const TwoSlices& of, Index index) {
+  const KVectorMemory& m = of.slices.memory;
+  const Index group = f.k_is_rows ? index / m.k_vectors : 0;
+  const Index place = f.k_is_rows ? Index{p.span[group].packed} * 128 : 0;
+  const auto* low = reinterpret_cast<const std::int8_t*>(m.data) +
+                    (f.k_is_rows ? index % m.k_vectors : index) * m.k_vector_bytes + place;
+  const Residuals* residuals = of.residuals + index;
+  const int4 head = *reinterpret_cast<const int4*>(residuals);
+  return {low, low + m.group_bytes, residuals, head.x, head.y, __int_as_float(head.z), head.w};
+}
+
+/// The residuals of one K-vector times a slice of another, several on their way at once.  Off by
+/// less than 2^-7: 60 products below 2^6, each sum to binary32.
+__device__ float product(const Line& of, const std::int8_t* slice) {
+  constexpr int kFlight = 4;
+  float sum = 0;
+  for (int first = 0; first < of.count; first += kFlight) {
+    const uint4 loaded = *reinterpret_cast<const uint4*>(of.residuals->item + first);
+    const std::uint32_t items[kFlight] = {loaded.x, loaded.y, loaded.z, loaded.w};
+    std::int8_t other[kFlight];
+#pragma unroll
+    for (int i = 0; i < kFlight; ++i) {
+      other[i] = first + i < of.count ? slice[items[i] & 0xFFFF] : std::int8_t{0};
+    }
+#pragma unroll
+    for (int i = 0; i < kFlight; ++i) {
+      const float value = first + i < of.count ? __uint_as_float(items[i] & 0xFFFF0000u) : 0.0f;
+      sum = fmaf(value, static_cast<float>(other[i]), sum);
+    }
+  }
+  return sum;
+}
+
+/// The rounding of a doubt.  The high slices decide most: what they leave of an integer is at most
+/// 128.
+__device__ RoundingTest settle(const Line& a, const Line& b, double sum, double scale) {
+  const int quantum = a.quantum + b.quantum;
+  if (a.count + b.count == 0) return test_rounding(sum, 0, scale, quantum, 7);
+  const double of_a = a.sum;
+  const double of_b = b.sum;
+  // Both residuals at one place, at most 1/2 each; then what additions lose: 4 quanta in binary32.
+  const double rest = fmin(of_a, of_b) * 0.5 + fabs(sum) * 0x1p-51 + 5;
+  const double high = sum + 256.0 * static_cast<double>(product(a, b.high) + product(b, a.high));
+  const RoundingTest quick = test_rounding(high, (of_a + of_b) * 128.0 + rest, scale, quantum, 7);
+  if (quick.passed) return quick;
+  const auto low = static_cast<double>(product(a, b.low) + product(b, a.low));
+  return test_rounding(high + low, rest, scale, quantum, 7);
+}
+
+/// A sum of residuals' products, exact while residuals are multiples of 2^-20: below 2^21 then.
+struct ExactResiduals {
+  double sum;
+  bool exact;
+};
+__device__ ExactResiduals exact_product(const Line& of, const Line& other) {
+  ExactResiduals all{0, true};
+  for (int i = 0; i < of.count; ++i) {
+    const Residual r = of.residuals->item[i];
+    const double value = decode(r.value);
+    const int integer = 256 * other.high[r.place] + other.low[r.place];
+    all.sum += value * integer;
+    all.exact = all.exact && value * 0x1p20 == rint(value * 0x1p20);
+  }
+  return all;
+}
+/// Those of both K-vectors at one place.
+__device__ double common_product(const Line& a, const Line& b) {
+  double sum = 0;
+  for (int i = 0; i < a.count; ++i) {
+    const Residual r = a.residuals->item[i];
+    for (int k = 0; k < b.count; ++k) {
+      const Residual s = b.residuals->item[k];
+      if (r.place == s.place) sum += static_cast<double>(decode(r.value)) * decode(s.value);
+    }
+  }
+  return sum;
+}
+/// The same without a rounding, for ties and what is next to them.
+__device__ RoundingTest settle_exactly(const Line& a, const Line& b, double sum, double scale) {
+  const ExactResiduals of_a = exact_product(a, b);
+  const ExactResiduals of_b = exact_product(b, a);
+  if (!of_a.exact || !of_b.exact) return {0, false};
+  const TwoSum first = two_sum(sum, of_a.sum + of_b.sum);
+  const TwoSum all = two_sum(first.sum, common_product(a, b));
+  return test_rounding(all.sum, fabs(first.lost) + fabs(all.lost), scale, a.quantum + b.quantum, 7);
+}
+
+/// Which output a doubt is of.
+struct Place {
+  KVectorOfGroup at;
+  Index column;
+};
+__device__ Place place_of(const Problem& p, const Doubt& doubt) {
+  const auto rows_b = static_cast<std::uint32_t>(p.b.rows);
+  const Index group = doubt.b / rows_b;
+  const Index before = p.contracts_rows() ? group * p.a.rows : Index{p.span[group].start};
+  return {{group, doubt.a - before}, doubt.b % rows_b};
+}
+
+/// A thread settles a doubt and takes it off the list: quickly, or the few that are left exactly.
+template <bool Exactly>
+__global__ void __launch_bounds__(kThreads, 5)
+    settle_kernel(Problem p, TwoSlices a, TwoSlices b, Doubts doubts) {
+  const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
+  for (Index i = blockIdx.x * Index{kThreads} + threadIdx.x; i < count;
+       i += gridDim.x * Index{kThreads}) {
+    const Doubt doubt = doubts.list[i];
+    if (doubt.a == kNoDoubt) continue;
+    const Line of_a = line_of(p, p.a, a, doubt.a);
+    const Line of_b = line_of(p, p.b, b, doubt.b);
+    if (of_a.slices >= kBeyond || of_b.slices >= kBeyond) continue;
+    const Place place = place_of(p, doubt);
+    double scale = 1;
+    if (p.form == ScaleForm::rowwise && p.length_of(place.at.group) > 0) {
+      scale = static_cast<double>(scale_value(p, p.a, place.at.group, place.at.k_vector, 0)) *
+              static_cast<double>(scale_value(p, p.b, place.at.group, place.column, 0));
+    }
+    const RoundingTest rounded = Exactly ? settle_exactly(of_a, of_b, doubt.sum, scale)
+                                         : settle(of_a, of_b, doubt.sum, scale);
+    if (!rounded.passed) continue;
+    static_cast<BF16*>(p.out.data)[p.out_at(place.at.group, place.at.k_vector, place.column)] =
+        BF16{static_cast<std::uint16_t>(rounded.bits)};
+    doubts.list[i].a = kNoDoubt;
+  }
+}
+
+/// What is left on the list, an output to a warp.
+__global__ void __launch_bounds__(kThreads)
+    left_doubts_kernel(Problem p, Sides sides, Doubts doubts) {
+  const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
+  const Index lane = threadIdx.x % 32;
+  for (Index first = blockIdx.x * Index{kThreads} + threadIdx.x - lane; first < count;
+       first += gridDim.x * Index{kThreads}) {
+    const bool there = first + lane < count && doubts.list[first + lane].a != kNoDoubt;
+    for (unsigned found = __ballot_sync(~0u, there); found != 0; found &= found - 1) {
+      const Doubt doubt = doubts.list[first + __ffs(static_cast<int>(found)) - 1];
+      const Place place = place_of(p, doubt);
+      failed_output(p, sides, doubt.a, place.at, place.column);
+    }
+  }
+}
+
+}  // namespace
+
+void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
+                   const Doubts& doubts) {
+  const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
+  settle_kernel<false><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
+  settle_kernel<true><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
+  check_launch("settle_kernel");
+  const Sides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
+  left_doubts_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);
+  check_launch("left_doubts_kernel");
+}
+
+}  // namespace mxo::cuda

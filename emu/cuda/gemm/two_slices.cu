@@ -1,0 +1,197 @@
+// 8-bit codes to integers of two slices and residuals: one warp for a K-vector, 16 elements to a
+// thread at a time.
+#include "emu/cuda/gemm/two_slices.cuh"
+
+#include <type_traits>
+
+#include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/k_vector_elements.cuh"
+
+namespace mxo::cuda {
+namespace {
+
+constexpr int kWarps = 8;
+/// Place of the greatest bit of the integers: with four significant bits at most they stay below
+/// 0x7F7F, what two signed slices hold.
+constexpr int kTopBit = 14;
+constexpr int kNoBit = -(1 << 20);
+constexpr int kCodeBits = 4;
+/// Elements so small are not counted exactly: their K-vector has too many residuals.
+constexpr int kLeastShift = -60;
+
+/// Added to a binary32 below 2^16, rounds it to an integer, whose low bytes with 128 added to each
+/// end the sum's bits.
+constexpr float kToInteger = 0x1.8p23f + 0x8080;
+
+/// The greatest magnitude, scales of blocks included: its bit, and its four significant ones.
+struct Top {
+  int bit;  ///< kNoBit for zeros
+  int significand;
+  bool beyond;  ///< a NaN or an infinity, or too long
+};
+template <typename Code>
+__device__ Top top_of(const Problem& p, const Factor& f, const KVectorAt& at) {
+  int top = kNoBit * 16;
+  bool beyond = bad_row_scale(p, f, at) || at.length > kMaxK;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  for (Index c = beyond ? at.length : Index{lane} * kStep; c < at.length; c += 32 * kStep) {
+    const Parts scale = block_scale(p, f, at, c);
+    const uint4 loaded = *reinterpret_cast<const uint4*>(at.codes + c);
+    const std::uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
+    std::uint32_t four = 0;
+    beyond = beyond || !scale.finite;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      four = __vmaxu4(four, words[i] & 0x7F7F7F7Fu);
+      // 80 is the only NaN of these.
+      if (Code::spec.special == Special::nan_minus_0)
+        beyond = beyond || __vcmpeq4(words[i], 0x80808080u) != 0;
+    }
+    const std::uint32_t two = __vmaxu4(four, four >> 16);
+    const std::uint32_t greatest = max(two & 0xFF, two >> 8 & 0xFF);
+    const Parts e = parts_of<Code>(greatest);
+    beyond = beyond || !e.finite;
+    if (e.significand == 0) continue;
+    const int bit = 31 - __clz(static_cast<int>(e.significand));
+    top = max(top, (e.exponent + scale.exponent + bit) * 16 +
+                       static_cast<int>(e.significand << (kCodeBits - 1 - bit)));
+  }
+  top = __reduce_max_sync(~0u, top);
+  return {top >> 4, top & 15, __any_sync(~0u, beyond) != 0};
+}
+
+/// The values of 16 codes.
+template <typename Code>
+__device__ void decode_step(const uint4& codes, float (&x)[kStep]) {
+  const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+  for (int i = 0; i < kStep; i += 2) {
+    const auto two = static_cast<std::uint16_t>(words[i / 4] >> i % 4 * 8);
+    if constexpr (std::is_same_v<Code, E4M3> || std::is_same_v<Code, E5M2>) {
+      std::uint32_t halves;  // exact in f16
+      if constexpr (std::is_same_v<Code, E4M3>) {
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
+      } else {
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
+      }
+      asm("{\n.reg .b16 a, b;\nmov.b32 {a, b}, %2;\ncvt.f32.f16 %0, a;\ncvt.f32.f16 %1, b;\n}"
+          : "=f"(x[i]), "=f"(x[i + 1])
+          : "r"(halves));
+    } else {
+      x[i] = decode(Code{static_cast<std::uint8_t>(two)});
+      x[i + 1] = decode(Code{static_cast<std::uint8_t>(two >> 8)});
+    }
+  }
+}
+
+/// The low bytes and the bytes above them of four words.
+__device__ void take_bytes(const std::uint32_t (&v)[kStep], int first, std::uint32_t& low,
+                           std::uint32_t& high) {
+  const std::uint32_t two = __byte_perm(v[first], v[first + 1], 0x5140);
+  const std::uint32_t others = __byte_perm(v[first + 2], v[first + 3], 0x5140);
+  low = __byte_perm(two, others, 0x5410) ^ 0x80808080u;
+  high = __byte_perm(two, others, 0x7632) ^ 0x80808080u;
+}
+
+template <typename Code>
+__global__ void __launch_bounds__(32 * kWarps)
+    two_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
+                      KVectorMemory slices, KVectorWindow* window, Residuals* residuals,
+                      std::uint8_t* out) {
+  __shared__ std::int32_t found[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Index warps = gridDim.x * Index{kWarps};
+  for (Index index = blockIdx.x * Index{kWarps} + warp; index < k_vectors; index += warps) {
+    const KVectorAt at = k_vector_at(p, f, memory, index);
+    if (!at.has_outputs) continue;
+    const Top top = top_of<Code>(p, f, at);
+    const bool given = !top.beyond && top.bit != kNoBit;
+    const int quantum = given ? top.bit - kTopBit : 0;
+    if (lane == 0) found[warp] = 0;
+    __syncwarp();
+    std::uint8_t* to = out + (f.k_is_rows ? at.k_vector : index) * slices.k_vector_bytes + at.place;
+    float left = 0;
+    bool far = false;
+    for (Index c = Index{lane} * kStep; c < (at.length + 127) / 128 * 128; c += 32 * kStep) {
+      const bool some = given && c < at.length;
+      const int shift = some ? block_scale(p, f, at, c).exponent - quantum : 0;
+      // Above 40 all codes are zeros.
+      const float unit = __int_as_float((min(max(shift, kLeastShift), 40) + 127) << 23);
+      float x[kStep];
+      decode_step<Code>(some ? *reinterpret_cast<const uint4*>(at.codes + c) : uint4{}, x);
+      std::uint32_t v[kStep];
+      bool any_left = false;
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) {
+        x[i] *= unit;
+        const float rounded = x[i] + kToInteger;
+        v[i] = __float_as_uint(rounded);
+        any_left = any_left || rounded - kToInteger != x[i];
+      }
+      std::uint32_t low[4];
+      std::uint32_t high[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) take_bytes(v, 4 * i, low[i], high[i]);
+      *reinterpret_cast<uint4*>(to + c) = {low[0], low[1], low[2], low[3]};
+      *reinterpret_cast<uint4*>(to + slices.group_bytes + c) = {high[0], high[1], high[2], high[3]};
+      if (!any_left) continue;
+      far = far || shift < kLeastShift;
+#pragma unroll
+      for (int i = 0; i < kStep; ++i) {
+        const float value = x[i] - (__uint_as_float(v[i]) - kToInteger);
+        if (value == 0.0f) continue;
+        left += fabsf(value);
+        const std::int32_t slot = atomicAdd(found + warp, 1);
+        if (slot < kMaxResiduals) {
+          residuals[index].item[slot] = {static_cast<std::uint16_t>(c + i),
+                                         from_float<BF16>(value)};
+        }
+      }
+    }
+    __syncwarp();
+    const std::int32_t count = found[warp];
+    const bool many = __any_sync(~0u, far) != 0 || count > kMaxResiduals;
+    // A lane has added 2^15 numbers at most, so that it is off by less than 2^-9 of its sum.
+    const auto sum = static_cast<float>(sum_of_warp(static_cast<double>(left)) * 1.003);
+    if (lane != 0) continue;
+    const float peak =
+        given ? static_cast<float>(top.significand << (kTopBit - kCodeBits + 1)) + 0.5f : 0.5f;
+    const std::int32_t number = top.beyond ? kBeyond : many ? kManyResiduals : given ? 2 : 0;
+    window[index] = {quantum, number, peak * sqrtf(static_cast<float>(at.length)) * 1.001f,
+                     peak,    sum,    sum};
+    residuals[index].quantum = quantum;
+    residuals[index].slices = number;
+    residuals[index].sum = sum;
+    residuals[index].count = min(count, kMaxResiduals);
+  }
+}
+
+}  // namespace
+
+bool takes_two_slices(const Problem& p) {
+  const auto coded = [](const Factor& f) { return size_of(f.codes.dtype) == 1; };
+  return p.out.dtype == Dtype::bf16 && coded(p.a) && coded(p.b) &&
+         (p.form == ScaleForm::mx || p.form == ScaleForm::rowwise);
+}
+
+TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch) {
+  TwoSlices made;
+  const Index windows =
+      make_slice_memory(backend, p, f, codes, k_vectors, 2, made.slices, scratch.slices);
+  scratch.residuals.emplace(backend, windows);
+  made.residuals = scratch.residuals->data();
+  const auto blocks = static_cast<unsigned>(
+      std::min<Index>(std::max<Index>(ceil_div(windows, kWarps), 1), Index{1} << 20));
+  visit_minifloat8(f.codes.dtype, [&](auto tag) {
+    using Code = typename decltype(tag)::type;
+    two_slices_kernel<Code><<<blocks, 32 * kWarps, 0, backend.stream()>>>(
+        p, f, codes, windows, made.slices.memory, scratch.slices.window->data(),
+        scratch.residuals->data(), scratch.slices.slices->data());
+  });
+  check_launch("two_slices_kernel");
+  return made;
+}
+
+}  // namespace mxo::cuda

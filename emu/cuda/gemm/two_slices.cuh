@@ -1,0 +1,65 @@
+// K-vectors of 8-bit codes as integers of two slices, and lists of what the integers leave: all
+// that most products into bf16 need.  docs/exact_product.md, Products on a device, Two slices.
+#pragma once
+
+#include "emu/cuda/gemm/exact_product.cuh"
+
+namespace mxo::cuda {
+
+/// Residuals that a K-vector may have; one that has more is left to the slices of slices.cuh.
+inline constexpr int kMaxResiduals = 60;
+inline constexpr std::int32_t kManyResiduals = kBeyond + 1;
+
+/// What the integer of element `place` leaves of it, in quanta: exact, four bits of significand.
+struct Residual {
+  std::uint16_t place;
+  BF16 value;
+};
+/// A K-vector's residuals, with what its window says of them.
+struct alignas(16) Residuals {
+  std::int32_t quantum;
+  std::int32_t slices;
+  float sum;
+  std::int32_t count;
+  Residual item[kMaxResiduals];
+};
+
+/// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
+/// where the list was too short.
+struct TwoSlices {
+  Slices slices;
+  const Residuals* residuals = nullptr;  ///< of each window
+};
+struct TwoSliceScratch {
+  SliceScratch slices;
+  std::optional<Scratch<Residuals>> residuals;
+};
+
+/// True if a product may be tried with two slices.
+bool takes_two_slices(const Problem& p);
+/// Takes `f` apart, whose K-vectors are laid in `codes`.
+TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
+                          const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
+
+/// An output whose rounding the residuals decide: the product of its K-vectors' integers.
+struct Doubt {
+  std::uint32_t a;  ///< window of its K-vector of a; kNoDoubt: there is none
+  std::uint32_t b;
+  double sum;
+};
+inline constexpr std::uint32_t kNoDoubt = 0xFFFFFFFFu;
+struct Doubts {
+  Doubt* list;
+  unsigned long long capacity;
+  unsigned long long* count;  ///< asked for; what is beyond `capacity` is not there
+};
+
+/// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
+void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                         const TwoSlices& b, const Doubts& doubts, const HardTiles& hard);
+/// The outputs of `doubts`: their residuals added, and where that does not decide, by
+/// failed_output.
+void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
+                   const Doubts& doubts);
+
+}  // namespace mxo::cuda
