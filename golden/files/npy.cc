@@ -37,6 +37,8 @@ class NpyHeaderParser {
       const std::string key = quoted();
       expect(':');
       if (key == "descr" && !descr) {
+        if (accept('['))
+          fail("found an array of structures, needs one of numbers: save each field");
         descr = quoted();
       } else if (key == "fortran_order" && !fortran_order) {
         fortran_order = boolean();
@@ -129,22 +131,22 @@ struct DescrRow {
 
 // ml_dtypes arrays are saved as V1, V2 or f1, without their name.  Of two bytes there is only bf16.
 constexpr DescrRow kDescrs[] = {
-    {"f8", Dtype::f64}, {"f4", Dtype::f32}, {"f2", Dtype::f16}, {"u1", Dtype::u8},
-    {"i1", Dtype::i8},  {"u2", Dtype::u16}, {"i2", Dtype::i16}, {"u4", Dtype::u32},
-    {"i4", Dtype::i32}, {"u8", Dtype::u64}, {"i8", Dtype::i64}, {"b1", Dtype::boolean},
+    {"f8", Dtype::f64}, {"f4", Dtype::f32}, {"f2", Dtype::f16},  {"u1", Dtype::u8},
+    {"i1", Dtype::i8},  {"u2", Dtype::u16}, {"i2", Dtype::i16},  {"u4", Dtype::u32},
+    {"i4", Dtype::i32}, {"u8", Dtype::u64}, {"i8", Dtype::i64},  {"b1", Dtype::boolean},
     {"V1", Dtype::u8},  {"f1", Dtype::u8},  {"V2", Dtype::bf16},
 };
 
 Dtype dtype_of(const std::string& path, const NpyHeader& header, std::uint64_t at) {
   const std::string& descr = header.descr;
-  if (descr.size() == 3 && (descr[0] == '<' || descr[0] == '|' || descr[0] == '=')) {
+  if (descr.size() == 3 && std::string_view("<|=>").find(descr[0]) != std::string_view::npos) {
     for (const DescrRow& row : kDescrs) {
       if (row.descr == std::string_view(descr).substr(1)) return row.dtype;
     }
   }
-  malformed(path, at,
-            "npy header: found descr '" + descr +
-                "', needs a little-endian number such as '<f4', '<i4' or '|u1'");
+  malformed(
+      path, at,
+      "npy header: found descr '" + descr + "', needs a number such as '<f4', '>i4' or '|u1'");
 }
 
 /// Bytes of the array, or nothing where the product overflows.
@@ -159,6 +161,14 @@ std::optional<std::uint64_t> bytes_of(Dtype dtype, const std::vector<Index>& sha
   }
   if (bytes > static_cast<std::uint64_t>(std::numeric_limits<Index>::max())) return std::nullopt;
   return empty ? 0 : bytes;
+}
+
+/// Elements of a machine that stores the highest byte first.
+void turn_bytes(Tensor& tensor) {
+  const std::size_t size = size_of(tensor.dtype());
+  for (std::size_t i = 0; i < tensor.bytes(); i += size) {
+    std::reverse(tensor.data() + i, tensor.data() + i + size);
+  }
 }
 
 /// Column-major elements to row-major.
@@ -228,6 +238,7 @@ Tensor read_npy(const std::filesystem::path& path) {
   Tensor tensor(dtype, header.shape);
   in.read(reinterpret_cast<char*>(tensor.data()), static_cast<std::streamsize>(*bytes));
   if (!in) malformed(name, prefix + length, "cannot read the elements");
+  if (header.descr[0] == '>') turn_bytes(tensor);
   return header.fortran_order ? from_fortran_order(tensor) : tensor;
 }
 

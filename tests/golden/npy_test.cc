@@ -97,7 +97,7 @@ TEST(Npy, RefusesEveryMalformedFile) {
       {npy(kTwoByThree, "").substr(0, 30), "byte 8: found a header length of 60"},
       {npy(kTwoByThree, shorts({1, 2, 3, 4, 5})), "byte 70: found 10 bytes of elements"},
       {npy(kTwoByThree, shorts({1, 2, 3, 4, 5, 6, 7})), "found 14 bytes of elements"},
-      {with(">f4", "(1,)"), "found descr '>f4'"},
+      {with(">q4", "(1,)"), "found descr '>q4'"},
       {with("|O", "(1,)"), "found descr '|O'"},
       {with("<f4", "(4294967296, 4294967296)"), "overflows 64 bits"},
       {with("<f4", "(99999999999999999999,)"), "overflows 64 bits"},
@@ -105,7 +105,7 @@ TEST(Npy, RefusesEveryMalformedFile) {
       {with("<f4", "7"), "needs '('"},
       {npy("{'descr': '<f4'}", "abcd"), "needs descr, fortran_order and shape"},
       {npy("{'descr': '<f4', 'descr': '<f4'}", "abcd"), "once each"},
-      {npy("{'descr': [('a', '<f4')]}", "abcd"), "needs '''"},
+      {npy("{'descr': [('a', '<f4')]}", "abcd"), "found an array of structures"},
       {npy("{'fortran_order': 1}", "abcd"), "needs True or False"},
   };
   const Scratch scratch;
