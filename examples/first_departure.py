@@ -15,7 +15,7 @@ import mxoracle.torch
 def judged(run, text):
     """The logits of one step, and the judge that saw it."""
     net = model(run)
-    with mxoracle.torch.Judge(against="bf16", explain_seconds=0) as judge:
+    with mxoracle.torch.Judge(against="bf16", explain_work=0) as judge:
         out = net(input_ids=text, labels=text)
         out.loss.backward()
     return out.logits.detach().float(), judge

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "formats/error.h"
+#include "golden/explain/explain.h"
 #include "golden/files/read_tensors.h"
 #include "golden/files/safetensors.h"
 #include "golden/suites/case_file.h"
@@ -39,6 +40,33 @@ std::optional<NamedTensors> run_kernel(const std::string& command, const WholeCa
   }
 }
 
+/// The first cause of a case whose outputs these are.
+class Causes {
+ public:
+  explicit Causes(Backend& backend) : backend_(backend) {}
+  Explanation of(const WholeCase& one, const NamedTensors& actual) const {
+    const Call call = make_call(one.item.op, one.inputs, Parameters(one.item.parameters));
+    return explain(backend_, call, one.expected, actual);
+  }
+  /// Takes slices of a case that has a cause only where it is found again.
+  void keep(const WholeCase& whole, const NamedTensors& actual, ReduceOptions& how) const {
+    constexpr Index kLargest = Index{1} << 22;
+    Index elements = 0;
+    for (const auto& [name, tensor] : whole.expected) elements += tensor.elements();
+    if (elements > kLargest || catalogue_entry(whole.item.op).call_ranks != nullptr) return;
+    const Explanation known = of(whole, actual);
+    if (known.causes.empty()) return;
+    how.alike = [this, id = known.causes.front().id](const WholeCase& small,
+                                                     const NamedTensors& outputs) {
+      const Explanation found = of(small, outputs);
+      return !found.causes.empty() && found.causes.front().id == id;
+    };
+  }
+
+ private:
+  Backend& backend_;
+};
+
 int reduce(const ReduceArguments& options, const Settings& settings) {
   if (options.actual.empty() && options.command.empty()) {
     throw Error(Fault::argument, "needs ACTUAL, or --command that makes it");
@@ -55,6 +83,8 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   }
   std::optional<NamedTensors> actual;
   if (!options.actual.empty()) actual = read_tensors(options.actual).tensors;
+  const Causes causes(*backend);
+  if (actual) causes.keep(whole, *actual, how);
   const Reduction reduction = reduce_case(*backend, whole, actual, kernel, how);
   write_reduction(options.output, reduction, [&] {
     if (settings.quiet) return;
@@ -62,6 +92,9 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
     if (!options.command.empty()) fmt::print("; {} runs", reduction.runs);
     fmt::print("\nmxo compare {} {}\n", options.output,
                (std::filesystem::path(options.output) / "actual").string());
+    if (how.alike) {
+      fmt::print("as the whole, {}\n", causes.of(reduction.small, reduction.actual).sentence());
+    }
     bring_out_stdout();
   });
   return kAgree;

@@ -28,7 +28,7 @@ const Tensor& Call::input(std::string_view name) const {
 }
 
 Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) {
-  Call call{std::string(op), {}, set.as_listed(catalogue_entry(op).parameters), nullptr};
+  Call call{std::string(op), {}, set.as_listed(catalogue_entry(op).parameters), nullptr, nullptr};
   for (auto& [name, tensor] : inputs) {
     const bool wide = name == "group_ends" && tensor.dtype() == Dtype::i64;
     call.replace(name, wide ? narrowed(tensor) : std::move(tensor));
@@ -38,7 +38,11 @@ Call make_call(std::string_view op, NamedTensors inputs, const Parameters& set) 
 
 NamedTensors run_call(Backend& backend, const Call& call) {
   NamedViews inputs;
-  for (const auto& [name, tensor] : call.inputs) inputs.set(name, *tensor);
+  for (const auto& [name, tensor] : call.inputs) {
+    inputs.set(name, *tensor);
+    if (call.work != nullptr) call.work->left -= static_cast<double>(tensor->elements());
+  }
+  if (call.work != nullptr && call.work->left < 0) throw OutOfWork{};
   return call_operator(backend, call.op, inputs, call.set, call.world);
 }
 

@@ -10,11 +10,19 @@
 
 namespace mxo {
 
+/// What calls may still read, in elements of their operands: no clock, so that an answer is the
+/// same on a busy machine.  The call that would read more throws OutOfWork.
+struct Work {
+  double left = 0;
+};
+struct OutOfWork {};
+
 struct Call {
   std::string op;
   std::map<std::string, std::shared_ptr<const Tensor>, std::less<>> inputs;
   Parameters set;
   World* world = nullptr;  ///< of an operator that works on many ranks
+  Work* work = nullptr;    ///< of all calls that are made of this one
 
   bool has(std::string_view name) const { return inputs.find(name) != inputs.end(); }
   /// Throws Fault::argument if the operand is not there.

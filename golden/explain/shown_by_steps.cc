@@ -85,7 +85,8 @@ Shown shown_by_steps(Backend& backend, const Call& call, const std::vector<Outpu
     if (o.left == 0) continue;
     try {
       if (show_other_casts(backend, call, o, shown)) continue;
-      for (const StepCall& step : step_calls(backend, call, expected, o.name)) {
+      for (StepCall& step : step_calls(backend, call, expected, o.name)) {
+        step.call.work = call.work;
         if (o.left > 0) show_step(backend, step, o, shown, progress);
       }
     } catch (const Error&) {

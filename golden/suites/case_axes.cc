@@ -87,10 +87,10 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
   std::vector<std::pair<Spelled, const Tensor*>> plain;
   std::vector<std::pair<Spelled, const Tensor*>> blocked;
   std::vector<Spelled> unread;
-  const auto spell = [&](const OperandSpec& spec, const Tensor& tensor, bool turned) {
+  const auto spell = [&](Side side, const OperandSpec& spec, const Tensor& tensor, bool turned) {
     std::vector<std::string> parts = parts_of(spec.shape);
     if (turned && parts.size() >= 2) std::swap(parts[parts.size() - 1], parts[parts.size() - 2]);
-    Spelled spelled{std::string(spec.name), {}};
+    Spelled spelled{{side, std::string(spec.name)}, {}};
     bool blocks = false;
     bool whole = parts.size() == static_cast<std::size_t>(tensor.rank());
     for (const std::string& text : parts) {
@@ -109,11 +109,11 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
   };
   for (const OperandSpec& spec : entry.inputs) {
     const auto at = inputs.find(spec.name);
-    if (at != inputs.end()) spell(spec, at->second, false);
+    if (at != inputs.end()) spell(Side::input, spec, at->second, false);
   }
   for (const OperandSpec& spec : entry.outputs) {
     const auto at = outputs.find(spec.name);
-    if (at != outputs.end()) spell(spec, at->second, set.flag("transpose", false));
+    if (at != outputs.end()) spell(Side::output, spec, at->second, set.flag("transpose", false));
   }
   // Extents come from the tensors that have them whole.
   for (const auto* list : {&plain, &blocked}) {
@@ -121,13 +121,23 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
       if (!measure(spelled, *tensor)) unread.push_back(spelled);
     }
   }
-  const auto ends = inputs.find(kEnds);
-  if (ends != inputs.end()) {
-    ends_ = group_ends_of(ends->second);
-    group_letter_ = "E";
-    row_letter_ = axes_.find("R") != axes_.end() ? "R" : "T";
-  }
+  find_groups(inputs);
   freeze(unread);
+}
+
+/// group_ends sort what as many rows as the last of them can be: R, T or M.
+void CaseAxes::find_groups(const NamedTensors& inputs) {
+  const auto ends = inputs.find(kEnds);
+  if (ends == inputs.end()) return;
+  ends_ = group_ends_of(ends->second);
+  for (const std::string letter : {"R", "T", "M"}) {
+    const auto at = axes_.find(letter);
+    if (at == axes_.end() || (!ends_.empty() && ends_.back() > at->second.extent)) continue;
+    row_letter_ = letter;
+    group_letter_ = "E";
+    return;
+  }
+  std::erase(letters_, "E");  // ends of rows that nobody knows stay as they are
 }
 
 /// Takes the extents of a tensor, or learns its blocks; false if they do not fit.
@@ -155,8 +165,7 @@ bool CaseAxes::measure(const Spelled& spelled, const Tensor& tensor) {
 /// An operand that cannot be cut keeps its axes whole, all of them if nobody knows which.
 void CaseAxes::freeze(const std::vector<Spelled>& unread) {
   for (const Spelled& spelled : unread) {
-    const bool expected = tensors_.find(spelled.name) != tensors_.end();
-    if (expected || spelled.name == kEnds) continue;
+    if (spelled.name == Name{Side::input, std::string(kEnds)}) continue;
     // Scale tiles that start again at each group hold rows and groups together.
     const auto goes = [&](const std::string& letter) {
       const bool named =
@@ -178,10 +187,10 @@ Index CaseAxes::group_of(Index unit) const {
   return at == ends_.end() ? -1 : at - ends_.begin();
 }
 
-KeptUnits CaseAxes::units_of(const std::string& name, const Tensor& tensor, Index i) const {
+KeptUnits CaseAxes::units_of(const std::string& output, const Tensor& tensor, Index i) const {
   KeptUnits units;
   const std::vector<Index> strides = strides_of(tensor.shape());
-  const std::vector<Dimension>& dimensions = tensors_.find(name)->second;
+  const std::vector<Dimension>& dimensions = tensors_.find({Side::output, output})->second;
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const Dimension& dimension = dimensions[d];
     const Axis& whole = axis(dimension.letter);
@@ -277,9 +286,12 @@ Tensor CaseAxes::cut_ends(const Tensor& tensor, const KeptUnits& kept) const {
   return cut;
 }
 
-Tensor CaseAxes::cut(const std::string& name, const Tensor& tensor, const KeptUnits& kept) const {
-  if (name == kEnds && !row_letter_.empty()) return cut_ends(tensor, kept);
-  const auto at = tensors_.find(name);
+Tensor CaseAxes::cut(Side side, const std::string& name, const Tensor& tensor,
+                     const KeptUnits& kept) const {
+  if (side == Side::input && name == kEnds) {
+    return row_letter_.empty() ? tensor : cut_ends(tensor, kept);
+  }
+  const auto at = tensors_.find({side, name});
   if (at == tensors_.end()) return tensor;
   std::vector<std::vector<Index>> stay;
   std::vector<Index> shape;

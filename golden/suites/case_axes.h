@@ -2,13 +2,18 @@
 // it.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/catalogue.h"
 
 namespace mxo {
+
+/// An output may have the name of an operand, and other axes.
+enum class Side : std::uint8_t { input, output };
 
 /// Units of each axis that stay, ascending; an axis that is not named stays whole.
 using KeptUnits = std::map<std::string, std::vector<Index>, std::less<>>;
@@ -33,11 +38,11 @@ class CaseAxes {
   const std::string& group_letter() const { return group_letter_; }
 
   /// True if each axis of the tensor is a letter or a block of one, so that it can be cut.
-  bool cuts(const std::string& name) const { return tensors_.find(name) != tensors_.end(); }
-  /// The units that element `i` of tensor `name` stands for.
-  KeptUnits units_of(const std::string& name, const Tensor& tensor, Index i) const;
+  bool cuts(const std::string& output) const { return tensors_.contains({Side::output, output}); }
+  /// The units that element `i` of an output stands for.
+  KeptUnits units_of(const std::string& output, const Tensor& tensor, Index i) const;
   /// The part of a tensor that stays.  group_ends count the rows that stay.
-  Tensor cut(const std::string& name, const Tensor& tensor, const KeptUnits& kept) const;
+  Tensor cut(Side side, const std::string& name, const Tensor& tensor, const KeptUnits& kept) const;
   /// Groups whose expert goes lose their rows, and groups without rows their expert.
   void settle(KeptUnits& kept) const;
 
@@ -52,8 +57,9 @@ class CaseAxes {
     Index runs = 1;
     Index block = 1;
   };
+  using Name = std::pair<Side, std::string>;
   struct Spelled {
-    std::string name;
+    Name name;
     std::vector<Dimension> dimensions;
   };
 
@@ -63,10 +69,11 @@ class CaseAxes {
   Tensor cut_ends(const Tensor& tensor, const KeptUnits& kept) const;
   std::vector<bool> kept_rows(const KeptUnits& kept) const;
   bool measure(const Spelled& spelled, const Tensor& tensor);
+  void find_groups(const NamedTensors& inputs);
   void freeze(const std::vector<Spelled>& unread);
 
   std::map<std::string, Axis, std::less<>> axes_;
-  std::map<std::string, std::vector<Dimension>, std::less<>> tensors_;
+  std::map<Name, std::vector<Dimension>> tensors_;
   std::vector<std::string> letters_;
   std::vector<Index> ends_;
   std::string row_letter_;

@@ -87,9 +87,10 @@ class Reducer {
     if (!failure) throw Error(Fault::file, "every output passes, nothing to reduce");
     best_ = {whole_, std::move(actual)};
     failure_ = *failure;
-    KeptUnits one = one_element();
+    const KeptUnits one = one_element();
     if (!kernel_) {
-      slice_of_actual(one);
+      whole_actual_ = best_.actual;
+      grow(one);
     } else {
       if (!one.empty()) attempt(one);
       for (const std::string& letter : order()) halve(letter);
@@ -124,53 +125,100 @@ class Reducer {
     WholeCase small;
     small.item = whole_.item;
     for (const auto& [name, tensor] : whole_.inputs) {
-      small.inputs.emplace(name, axes_.cut(name, tensor, kept));
+      small.inputs.emplace(name, axes_.cut(Side::input, name, tensor, kept));
     }
     small.expected =
         call_operator(reference_, small.item.op, small.inputs, Parameters(small.item.parameters));
     return small;
   }
 
-  /// Without a kernel: the outputs that were given, cut like the expected ones.
-  void slice_of_actual(const KeptUnits& kept) {
-    if (kept.empty()) return;
-    WholeCase small = slice(kept);
+  /// Without a kernel: the outputs that were given, cut like the expected ones.  Nothing where the
+  /// answer of the slice is no slice of the answer.
+  std::optional<NamedTensors> cut_actual(const WholeCase& small, const KeptUnits& kept) const {
     NamedTensors actual;
-    for (const auto& [name, tensor] : best_.actual) {
+    for (const auto& [name, tensor] : whole_actual_) {
       const auto owed = small.expected.find(name);
       const auto before = whole_.expected.find(name);
       if (owed == small.expected.end() || before->second.shape() != tensor.shape()) continue;
-      Tensor cut = axes_.cut(name, tensor, kept);
-      // A slice is a slice of the answer, too, or the operator is none of slices.
-      const Tensor answer = axes_.cut(name, before->second, kept);
-      const bool same =
-          cut.shape() == owed->second.shape() && answer.bytes() == owed->second.bytes();
-      if (!same ||
+      const Tensor answer = axes_.cut(Side::output, name, before->second, kept);
+      if (answer.shape() != owed->second.shape() || answer.bytes() != owed->second.bytes() ||
           !std::equal(answer.data(), answer.data() + answer.bytes(), owed->second.data())) {
-        return;
+        return std::nullopt;
       }
-      actual.emplace(name, std::move(cut));
+      actual.emplace(name, axes_.cut(Side::output, name, tensor, kept));
     }
-    if (failure_of(small, actual, options_.gate)) {
-      best_ = {std::move(small), std::move(actual)};
-      kept_ = kept;
-    }
+    return actual;
   }
 
-  /// True, and the best so far, if the slice still fails.
+  /// True, and the best so far, if the operator takes the slice and it still fails, as the whole
+  /// does.
   bool attempt(const KeptUnits& kept) {
-    if (runs_ >= options_.runs) return false;
+    if (kernel_ && runs_ >= options_.runs) return false;
     WholeCase small;
+    NamedTensors actual;
     try {
       small = slice(kept);
+      if (!kernel_) {
+        auto cut = cut_actual(small, kept);
+        if (!cut) return false;
+        actual = std::move(*cut);
+      } else if (!run(small, actual)) {
+        return false;
+      }
+      if (!failure_of(small, actual, options_.gate)) return false;
+      if (options_.alike && !options_.alike(small, actual)) return false;
     } catch (const Error&) {
-      return false;  // the operator does not take it: blocks, alignments
+      return false;  // the operator does not take it: blocks, alignments, experts of a token
     }
-    NamedTensors actual;
-    if (!run(small, actual) || !failure_of(small, actual, options_.gate)) return false;
     best_ = {std::move(small), std::move(actual)};
     kept_ = kept;
     return true;
+  }
+
+  /// `units` in the middle of 1, 2, 4, ... that begin at a multiple of their number.
+  std::vector<Index> widened(const std::string& letter, Index unit, Index width) const {
+    const Index first = unit / width * width;
+    std::vector<Index> units(
+        static_cast<std::size_t>(std::max<Index>(1, std::min(width, axes_.units(letter) - first))));
+    std::iota(units.begin(), units.end(), first);
+    return units;
+  }
+
+  /// The failing element and as much around it as the operator needs, and the cause: all axes are
+  /// doubled until a slice will do, then each is made as short as it may be.
+  void grow(const KeptUnits& one) {
+    const auto attempt_of = [&](const std::map<std::string, Index>& widths) {
+      KeptUnits kept;
+      for (const auto& [letter, units] : one) {
+        const auto width = widths.find(letter);
+        if (width->second < axes_.units(letter)) {
+          kept.emplace(letter, widened(letter, units.front(), width->second));
+        }
+      }
+      axes_.settle(kept);
+      return !kept.empty() && attempt(kept);
+    };
+    std::map<std::string, Index> widths;
+    Index most = 0;
+    for (const auto& [letter, units] : one) {
+      widths[letter] = 1;
+      most = std::max(most, axes_.units(letter));
+    }
+    bool found = false;
+    for (Index width = 1; width < most && !found; width *= 2) {
+      for (auto& [letter, own] : widths) own = width;
+      found = attempt_of(widths);
+    }
+    if (!found) {
+      for (auto& [letter, own] : widths) own = axes_.units(letter);
+    }
+    for (auto& [letter, own] : widths) {
+      for (Index width = 1; width < own; width *= 2) {
+        std::map<std::string, Index> shorter = widths;
+        shorter[letter] = width;
+        if (attempt_of(shorter)) own = width;
+      }
+    }
   }
 
   /// Rows and columns of the output before what is summed: they cost the kernel most.
@@ -234,6 +282,7 @@ class Reducer {
   const Kernel& kernel_;
   const ReduceOptions& options_;
   CaseAxes axes_;
+  NamedTensors whole_actual_;
   Tried best_;
   Failure failure_;
   KeptUnits kept_;

@@ -27,6 +27,8 @@ using Kernel = std::function<std::optional<NamedTensors>(const WholeCase&)>;
 struct ReduceOptions {
   CompareOptions gate;
   int runs = 30;  ///< of the kernel, at most
+  /// What a slice and its outputs must show of the fault, apart from failing; may be empty.
+  std::function<bool(const WholeCase&, const NamedTensors& actual)> alike;
 };
 
 struct Reduction {
@@ -40,9 +42,10 @@ struct Reduction {
 /// case: `actual`, or `kernel` is run once.
 ///
 /// Without a kernel the case is cut to one element that fails: its row, its column, its block, and
-/// all of what is summed.  With one, that slice is tried first; where it passes, or what is summed
-/// could be less, each axis is halved as long as one half still fails.  Expectations are derived
-/// again from `reference` for every slice.
+/// all of what is summed; and to twice, four times, ... as much of each axis where the operator
+/// refuses that, another answer would be owed, or it is not `alike`.  With a kernel, that slice is
+/// tried first; where it passes, or what is summed could be less, each axis is halved as long as
+/// one half still fails.  Expectations are derived again from `reference` for every slice.
 ///
 /// Throws Error(file) where nothing fails, Error(unsupported) for an operator on ranks.
 Reduction reduce_case(Backend& reference, const WholeCase& whole,

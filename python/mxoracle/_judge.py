@@ -46,6 +46,10 @@ class Comparison:
         arrays = {name: write(*rest) for name, *rest in self._judgement.expected()}
         return self._call.by_rank(arrays) if self._call else arrays
 
+    def drop_expected(self) -> None:
+        """Keeps the verdict alone, without the tensors it is of."""
+        self._judgement.drop_expected()
+
     def __str__(self) -> str:
         lines = [line for output in self.outputs for line in _lines(output, self.gate)]
         if self.outcome == "INVALID":
@@ -198,21 +202,22 @@ def explain(
     backend: str = "cpu",
     threads: int | None = None,
     ranks: int | None = None,
-    seconds: float = math.inf,
+    work: float = math.inf,
     **params: Any,
 ) -> Explanation | None:
     """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
 
-    None if `seconds` were not enough.
+    None if `work` was not enough: what calls that are tried read, in elements of operands.  No clock
+    counts, so that a busy machine answers alike.
     """
     call = call_of(op, inputs, ranks, params)
     have = call.outputs(actual).on_host()
-    seconds = _checks.plain_number(seconds)
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or math.isnan(seconds):
-        raise _checks.refusal("seconds", seconds, "a number")
+    work = _checks.plain_number(work)
+    if isinstance(work, bool) or not isinstance(work, (int, float)) or math.isnan(work):
+        raise _checks.refusal("work", work, "a number")
     found = core().explain(
         engine(backend, threads), op, call.operands.on_host().views, call.params, have.views,
-        max(0.0, min(seconds, 1e6)),
+        max(0.0, min(work, 1e300)),
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 
@@ -262,13 +267,12 @@ def write_artifacts(
     return f"mxo explain --op {op}{settings} {paths[0]} {paths[1]}"
 
 
-def write_html(path: Path, comparisons: Mapping[str, Comparison], title: str) -> None:
+def html_page(comparisons: Mapping[str, Comparison], title: str) -> str:
     """One self-contained page: verdicts, heat maps, histograms."""
     gates = sorted({comparison.gate for comparison in comparisons.values()})
-    page = core().html(
+    return core().html(
         [comparison._judgement for comparison in comparisons.values()],
         list(comparisons),
         title,
         ", ".join(gates),
     )
-    path.write_text(page)

@@ -4,14 +4,20 @@ Loaded by pytest in every run, so nothing is imported here before a test asks fo
 """
 from __future__ import annotations
 
+import hashlib
 import re
+import sys
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+_ITEM = pytest.StashKey[pytest.Item]()
 _COMPARISONS = pytest.StashKey[dict]()
+_PAGES = pytest.StashKey[dict]()
+_PAGE = "mxo_page"  # of a worker of xdist, on its way to the one that writes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,18 +31,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class Oracle:
-    """Holds outputs against the library's; one for each test."""
+    """Holds outputs against the library's, of whichever test runs."""
 
-    explain_seconds = 2.0
+    explain_work = 2.0**29  # elements of operands of the calls that are tried
 
-    def __init__(self, node: pytest.Item) -> None:
-        config = node.config
-        self._node = node
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
         self.backend: str = config.getoption("--mxo-backend")
         self.threads: int | None = config.getoption("--mxo-threads")
         self._explains = not config.getoption("--mxo-no-explain")
-        self._failures = 0
-        self._artifacts = Path(config.getoption("--mxo-artifacts"))
+        self._failures: Counter[str] = Counter()
+        self._artifacts = Path(config.getoption("--mxo-artifacts")).absolute()
 
     def run(self, op: str, tensors: Mapping[str, Any], **params: Any) -> dict[str, Any]:
         """The library's outputs of operator `op`."""
@@ -69,8 +74,11 @@ class Oracle:
             backend=self.backend, threads=self.threads, **params,
         )  # fmt: skip
         self._keep(op, comparison)
-        if not comparison and not (nothing_owed and comparison.outcome == "INVALID"):
-            pytest.fail(self._message(op, inputs, outputs, comparison, params), pytrace=False)
+        try:
+            if not comparison and not (nothing_owed and comparison.outcome == "INVALID"):
+                pytest.fail(self._message(op, inputs, outputs, comparison, params), pytrace=False)
+        finally:
+            comparison.drop_expected()
 
     def assert_case(self, case: Any, outputs: Mapping[str, Any], *, gate: str = "bits") -> None:
         """The same for a case of `mxoracle.suite_cases`, of which some owe nothing."""
@@ -80,10 +88,13 @@ class Oracle:
         )
 
     def _keep(self, op: str, comparison: Any) -> None:
-        kept = self._node.config.stash.setdefault(_COMPARISONS, {})
-        name, number = f"{self._node.nodeid} {op}", 2
-        while name in kept:
-            name, number = f"{self._node.nodeid} {op} {number}", number + 1
+        if not self._config.getoption("--mxo-html"):
+            return
+        kept = self._config.stash.setdefault(_COMPARISONS, {})
+        nodeid = self._config.stash[_ITEM].nodeid
+        name, number = f"{nodeid} {op}", 2
+        while name in kept and not _shrinks():
+            name, number = f"{nodeid} {op} {number}", number + 1
         kept[name] = comparison
 
     def _message(self, op, inputs, outputs, comparison, params) -> str:
@@ -95,11 +106,9 @@ class Oracle:
         lines += str(comparison).splitlines()
         if self._explains and comparison.outcome == "FAIL":
             lines.append("cause: " + self._cause(op, inputs, outputs, params))
-        self._failures += 1
-        folder = re.sub(r"[^A-Za-z0-9_.-]+", "_", self._node.nodeid)
-        if self._failures > 1:
-            folder += f"_{self._failures}"
-        where = self._artifacts / folder
+        nodeid = self._config.stash[_ITEM].nodeid
+        self._failures[nodeid] += 1
+        where = self._artifacts / _folder(nodeid, 1 if _shrinks() else self._failures[nodeid])
         command = _judge.write_artifacts(where, op, inputs, outputs, comparison, params)
         lines += [f"kept in {where}", f"repeat: {command}"]
         return "\n".join(lines)
@@ -111,13 +120,27 @@ class Oracle:
         try:
             found = _judge.explain(
                 op, inputs, outputs, backend=self.backend, threads=self.threads,
-                seconds=self.explain_seconds, **params,
+                work=self.explain_work, **params,
             )  # fmt: skip
         except Error as error:
             return str(error)
         if found is None:
-            return f"not found in {self.explain_seconds:g} s; the command below looks on"
+            return "not found in calls of 2^29 elements; the command below looks on"
         return found.sentence
+
+
+def _shrinks() -> bool:
+    """Within hypothesis, whose last failure is the smallest: it replaces those before."""
+    hypothesis = sys.modules.get("hypothesis")
+    return hypothesis is not None and hypothesis.currently_in_test_context()
+
+
+def _folder(nodeid: str, failure: int) -> str:
+    """Short, and of this test alone: names that lose letters get a digest of the whole."""
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", nodeid)
+    if re.sub(r"[/:]+", "_", nodeid) != name or len(name) > 80:
+        name = f"{name[:60]}-{hashlib.sha256(nodeid.encode()).hexdigest()[:8]}"
+    return name if failure == 1 else f"{name}_{failure}"
 
 
 def _shape(value: Any) -> str:
@@ -127,16 +150,50 @@ def _shape(value: Any) -> str:
     return f"{getattr(value, 'dtype', type(value).__name__)} [{extents}]"
 
 
-@pytest.fixture
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.config.stash[_ITEM] = item
+
+
+@pytest.fixture(scope="session")  # hypothesis takes no fixture of a function beside @given
 def oracle(request: pytest.FixtureRequest) -> Oracle:
-    """The oracle of this test: `oracle.assert_matches(op, inputs, outputs, **params)`."""
-    return Oracle(request.node)
+    """The oracle of the test that runs: `oracle.assert_matches(op, inputs, outputs, **params)`."""
+    return Oracle(request.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """A worker of xdist has ended: its verdicts come as a page."""
+    page = getattr(node, "workeroutput", {}).get(_PAGE)
+    if page:
+        node.config.stash.setdefault(_PAGES, {})[node.gateway.id] = page
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     path = session.config.getoption("--mxo-html")
+    if not path:
+        return
     kept = session.config.stash.get(_COMPARISONS, {})
-    if path and kept:
-        from mxoracle._judge import write_html
+    pages = session.config.stash.get(_PAGES, {})
+    if kept:
+        from mxoracle._judge import html_page
 
-        write_html(Path(path), kept, "pytest")
+        worker = getattr(session.config, "workerinput", {}).get("workerid", "")
+        page = html_page(kept, f"pytest {worker}".strip())
+        if worker:
+            session.config.workeroutput[_PAGE] = page
+            return
+        pages = {"": page}
+    if pages:
+        Path(path).write_text(_one_page(pages))
+
+
+def _one_page(pages: Mapping[str, str]) -> str:
+    """Pages below each other; what a page names within itself is named for its worker."""
+    begin, end = "<body>", "<script>"
+    whole = ""
+    for worker in sorted(pages):
+        page = pages[worker].replace("case-", f"case-{worker}-") if worker else pages[worker]
+        head, rest = page.split(begin, 1)
+        body, tail = rest.rsplit(end, 1)
+        whole += (head + begin if not whole else "") + body
+    return whole + end + tail

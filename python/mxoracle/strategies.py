@@ -5,6 +5,7 @@
 """
 from __future__ import annotations
 
+import shlex
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy
 from hypothesis import strategies as st
 
-from mxoracle import _judge
+from mxoracle import _call, _judge
 from mxoracle._errors import Error
 
 # What a block's edge cases are made of, as the bits of an f32.
@@ -100,15 +101,28 @@ def group_ends(
     return numpy.array(ends, numpy.int32) * numpy.int32(multiple)
 
 
+_OF_JUDGE = ("gate", "claimed_sum", "backend", "threads")
+
+
 def kept(path: str | Path, op: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
          **params: Any) -> None:  # fmt: skip
     """Raises AssertionError unless `outputs` are those of `op`, and keeps the operands of the last
-    failure, which under hypothesis is the shrunk one, as a file for `mxo run` and `mxo explain`."""
+    failure, which under hypothesis is the shrunk one, as a file for `mxo run` and `mxo explain`, its
+    outputs beside it (`path` with `.actual`), and says the command."""
     comparison = _judge.judge(op, inputs, outputs, **params)
     if comparison:
         return
     path = Path(path)
     if path.suffix != ".safetensors":
         raise Error(f"kept: found '{path}', needs a path that ends in .safetensors", "file")
-    _judge.save(path, dict(inputs), {"op": op, **{f"set.{k}": str(v) for k, v in params.items()}})
-    raise AssertionError(f"{op} is not what the oracle gives; operands in {path}\n{comparison}")
+    told = _call.parameters({k: v for k, v in params.items() if k not in _OF_JUDGE})
+    said = {"mxo.op": op, **{f"mxo.set.{key}": str(value) for key, value in told.items()}}
+    actual = path.with_suffix(".actual.safetensors")
+    _judge.save(path, dict(inputs), said)
+    _judge.save(actual, dict(outputs))
+    settings = "".join(f" --set {shlex.quote(f'{key}={value}')}" for key, value in told.items())
+    files = " ".join(shlex.quote(str(file.absolute())) for file in (path, actual))
+    raise AssertionError(
+        f"{op} is not what the oracle gives; operands in {path}\n{comparison}\n"
+        f"repeat: mxo explain --op {op}{settings} {files}"
+    )

@@ -1,8 +1,6 @@
 // What a kernel gave, held against what is owed; and why it differs.
 #include "python/src/judgement.h"
 
-#include <chrono>
-
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
@@ -177,21 +175,9 @@ std::string html(const std::vector<const Judgement*>& judgements,
   return html_report(report);
 }
 
-/// Leaves explain() when its time is over.
-struct OutOfTime {};
-
-Progress until(double seconds) {
-  using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                      std::chrono::duration<double>(seconds));
-  return [end](double, std::string_view) {
-    if (Clock::now() > end) throw OutOfTime{};
-  };
-}
-
-/// None where the time was not enough.
+/// None where the work was not enough.
 nb::object explain_call(Engine& engine, const std::string& op, const std::vector<ArrayIn>& inputs,
-                        const nb::dict& set, const std::vector<ArrayIn>& actual, double seconds) {
+                        const nb::dict& set, const std::vector<ArrayIn>& actual, double most_work) {
   const Parameters parameters = parameters_from(set);
   Explanation found;
   try {
@@ -201,9 +187,11 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
     Call call = make_call(op, tensors_from(inputs), parameters);
     call.world = world.get();
     const auto mine = engine.turn();
-    found = explain(engine.backend(), call, run_call(engine.backend(), call), tensors_from(actual),
-                    until(seconds));
-  } catch (const OutOfTime&) {
+    const NamedTensors expected = run_call(engine.backend(), call);
+    Work work{most_work};
+    call.work = &work;
+    found = explain(engine.backend(), call, expected, tensors_from(actual));
+  } catch (const OutOfWork&) {
     return nb::none();
   }
   nb::list causes;
@@ -238,7 +226,8 @@ void bind_judgement(nb::module_& module) {
   nb::class_<Judgement>(module, "Judgement")
       .def_prop_ro("outcome", outcome)
       .def("outputs", outputs)
-      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); });
+      .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); })
+      .def("drop_expected", [](Judgement& j) { j.expected.clear(); });
   module.def("judge", judge, nb::rv_policy::take_ownership);
   module.def("compare", compare, nb::rv_policy::take_ownership);
   module.def("has_bound", has_bound);

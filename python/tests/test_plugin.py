@@ -88,3 +88,71 @@ def test_suite_cases_are_parameters(pytester):
     """)
     result = pytester.runpytest_subprocess("-v", "-p", "no:cacheprovider")
     result.assert_outcomes(passed=5)
+
+
+CLASH = """
+import numpy as np, pytest
+
+@pytest.mark.parametrize("a", ["a b", "a/b", "a:b", "l" * 300])
+def test_clash(oracle, a):
+    x = np.full((1, 32), 1.5, np.float32)
+    oracle.assert_matches("quantize", {"x": x}, {"codes": np.zeros((1, 32), np.uint8)})
+"""
+
+
+def test_each_test_has_a_folder_of_its_own(pytester):
+    pytester.makepyfile(test_it=CLASH)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
+    folders = [path.name for path in (pytester.path / "mxo-artifacts").iterdir()]
+    assert len(folders) == 4 and max(map(len, folders)) <= 80
+    assert f"{pytester.path}/mxo-artifacts" in result.stdout.str()
+
+
+def test_workers_meet_in_one_page(pytester):
+    pytest.importorskip("xdist")
+    pytester.makepyfile(test_it=CLASH)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n2", "--mxo-html", "all.html")
+    page = (pytester.path / "all.html").read_text()
+    for name in ["a b", "a/b", "a:b"]:
+        assert f"test_clash[{name}]" in page
+    assert page.count("<html") == page.count("</html>") == 1
+
+
+def test_outputs_are_not_kept_after_a_test(pytester):
+    pytester.makepyfile(test_it="""
+        import gc
+        import numpy as np, pytest, mxoracle
+
+        def resident():
+            return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+        before = []
+
+        @pytest.mark.parametrize("i", range(12))
+        def test_big(oracle, i):
+            x = np.random.default_rng(i).standard_normal((2048, 2048)).astype(np.float32)
+            codes, scales = mxoracle.quantize(x)
+            oracle.assert_matches("quantize", {"x": x}, {"codes": codes, "scales": scales})
+            gc.collect()
+            before.append(resident())
+            assert before[-1] < before[min(3, i)] + 24, before
+    """)
+    for html in [[], ["--mxo-html", "all.html"]]:
+        result = pytester.runpytest_subprocess("-p", "no:cacheprovider", *html)
+        result.assert_outcomes(passed=12)
+
+
+def test_given_takes_the_oracle(pytester):
+    pytest.importorskip("hypothesis")
+    pytester.makepyfile("""
+        from hypothesis import given, settings
+        import mxoracle
+        from mxoracle import strategies
+
+        @settings(max_examples=5, database=None, deadline=None)
+        @given(x=strategies.tensors())
+        def test_quantize(oracle, x):
+            codes, scales = mxoracle.quantize(x)
+            oracle.assert_matches("quantize", {"x": x}, {"codes": codes, "scales": scales})
+    """)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)

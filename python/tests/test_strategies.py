@@ -1,4 +1,6 @@
 """Strategies find planted faults, and shrink them."""
+import subprocess
+
 import numpy as np
 import pytest
 from hypothesis import Phase, given, seed, settings
@@ -6,6 +8,7 @@ from hypothesis import strategies as st
 
 import mxoracle
 from mxoracle import strategies
+from mxoracle._command import program
 
 FIND = settings(max_examples=300, deadline=None, database=None, phases=[Phase.generate, Phase.shrink])
 
@@ -45,6 +48,17 @@ def rounds_scales_down(x):
 def test_a_planted_fault_is_found_and_shrunk(faulty, tmp_path):
     x = judged(faulty, tmp_path / "case.safetensors")
     assert x.shape == (1, 32)  # one block
+
+
+def test_what_is_kept_is_explained(tmp_path):
+    x = (np.arange(256, dtype=np.float32).reshape(4, 64) + 1) * 1.9
+    codes, scales = mxoracle.quantize(x, scale_mode="floor")
+    with pytest.raises(AssertionError, match="repeat: mxo explain") as failure:
+        strategies.kept(tmp_path / "case.safetensors", "quantize", {"x": x},
+                        {"codes": codes, "scales": scales}, scale_mode="rceil", threads=1)  # fmt: skip
+    command = str(failure.value).split("repeat: mxo ")[1].split()
+    done = subprocess.run([program(), *command], capture_output=True, text=True)
+    assert "FLOOR rather than RCEIL" in done.stdout, done.stderr
 
 
 def test_a_right_kernel_passes(tmp_path):

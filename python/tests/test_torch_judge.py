@@ -55,7 +55,7 @@ def wrong_rows(out, a, b, *rest):
 def test_a_planted_fault_is_found(fault):
     a = torch.randn(32, 64, dtype=torch.bfloat16)
     b = torch.randn(64, 16, dtype=torch.bfloat16)
-    with Faulty(fault), mxt.Judge(explain_seconds=0.5) as judge:
+    with Faulty(fault), mxt.Judge(explain_work=2**27) as judge:
         a @ b
     assert len(judge.failures) == 1 and not judge.passed
 
@@ -94,7 +94,7 @@ def test_weight_gradients_are_held_to_the_bound_of_each_group():
         dw = right.to(torch.bfloat16)
         if change:
             dw[change] += dw[change].abs() * 0.02 + 0.05  # never undone by rounding
-        judge = mxt.Judge(explain_seconds=0)
+        judge = mxt.Judge(explain_work=0)
         judge._judge("dw", ("", 0), rule(dw, a.t(), b, ends))
         verdicts.append(judge.rows[0].verdict)
     assert verdicts[0] in ("bits", "bound") and verdicts[1:] == ["FAIL"] * 3
@@ -118,7 +118,7 @@ def test_scales_multiplied_in_f32_are_within_the_bound():
     rule = RULES[torch.ops.aten._scaled_mm.default]
     for change, verdict in ((0.0, ("bits", "bound")), (0.02, ("FAIL",))):
         y[3, 4] *= 1 + change
-        judge = mxt.Judge(explain_seconds=0)
+        judge = mxt.Judge(explain_work=0)
         judge._seen("scaled", ("", 0), rule(y, a, b, x, w, out_dtype=torch.float32))
         assert judge.rows[0].verdict in verdict
 

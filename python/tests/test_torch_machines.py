@@ -17,7 +17,7 @@ def tensor(data, name, dtype):
 
 
 def verdict(rule, out, arguments, **options):
-    judge = mxt.Judge(explain_seconds=0, **options)
+    judge = mxt.Judge(explain_work=0, **options)
     judge._seen("product", ("", 0), RULES[rule](out, *arguments))
     return judge.rows[0]
 

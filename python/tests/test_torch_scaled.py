@@ -78,7 +78,7 @@ CASES = ["v1 1x32", "v2 1x32", "v1 rows", "v2 rows"] + [
 
 
 def verdict(rule, out, arguments):
-    judge = mxt.Judge(explain_seconds=0)
+    judge = mxt.Judge(explain_work=0)
     judge._seen("scaled", ("", 0), rule(out, *arguments))
     return judge.rows[0]
 

@@ -66,14 +66,14 @@ def test_products_are_judged_in_every_mode(mode, call):
     with mode():
         want = CALLS[call]()
     assert judge.passed and torch.equal(have, want), judge
-    with mode(), Broken(), mxt.Judge(explain_seconds=0) as judge:
+    with mode(), Broken(), mxt.Judge(explain_work=0) as judge:
         CALLS[call]()
     assert judge.failures and not judge.passed, judge
 
 
 def test_scripted_functions_are_judged_under_inference():
     scripted = torch.jit.trace(lambda a, b: torch.matmul(a, b).relu(), (A, B))
-    with torch.inference_mode(), Broken(), mxt.Judge(explain_seconds=0) as judge:
+    with torch.inference_mode(), Broken(), mxt.Judge(explain_work=0) as judge:
         scripted(A, B)
     assert judge.failures
 
@@ -251,7 +251,7 @@ class OfWeight(Broken):
 @pytest.mark.parametrize("name", ["q_proj", "k_proj", "v_proj"])
 def test_a_faulty_gradient_names_its_module(kind, name):
     net, path = kind(), f"{kind.__name__}.{name}"
-    with OfWeight(getattr(net, name).weight), mxt.Judge(explain_seconds=0) as judge:
+    with OfWeight(getattr(net, name).weight), mxt.Judge(explain_work=0) as judge:
         y = net(A.clone().requires_grad_())
         with torch.no_grad():
             net.q_proj(A)  # what runs in between changes no name

@@ -4,10 +4,11 @@
 Usage: cli_reduce_test.py MXO [unittest arguments].
 """
 import json
+import shutil
 import sys
 import unittest
 
-from cli_case import BAD_INPUT, DISAGREE, MXO, USAGE, Case
+from cli_case import AGREE, BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, USAGE, Case, mxo
 import safetensors as st
 
 # A kernel that is right but for one bit of rows that begin with a negative number, in tall tensors.
@@ -56,6 +57,56 @@ class Reduce(Case):
         small = st.decode(next((self.here / "small/cases").iterdir()).read_bytes())
         self.assertEqual(small["x"][1], [1, 2])
         self.refused("reduce", case, mine, "--output", self.here / "small", says="not an empty directory")
+
+    def test_every_operator_is_reduced_or_said(self):
+        suite, actual, small = self.here / "all", self.here / "a.safetensors", self.here / "small"
+        self.ok("generate", suite, "--suite", "all", "--level", 0, "--quiet")
+        first = {}
+        for case in json.loads((suite / "manifest.json").read_text())["cases"]:
+            first.setdefault(case["op"], case)
+        for op, case in first.items():
+            file = suite / "cases" / f"{case['id']}.safetensors"
+            tensors = st.decode(file.read_bytes())
+            outputs = {o["name"]: tensors[o.get("tensor", o["name"])] for o in case["operands"]
+                       if o["role"] == "expected"}
+            for name, (kind, shape, data) in outputs.items():
+                owed = [o for o in case["operands"] if o["name"] == name][0]["expect"]
+                if not data or owed != "bit_exact":
+                    continue
+                middle = len(data) // 2
+                wrong = data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1:]
+                actual.write_bytes(st.encode({**outputs, name: (kind, shape, wrong)}))
+                with self.subTest(f"{case['id']} {name}"):
+                    if any(o["name"].startswith("rank0.") for o in case["operands"]):
+                        self.refused("reduce", file, actual, "--output", small, code=UNSUPPORTED,
+                                     says="works on ranks")
+                        continue
+                    self.ok("reduce", file, actual, "--output", small)
+                    self.ok("compare", small, small / "actual", code=DISAGREE)
+                    mine = small / "actual" / file.name
+                    code, _, err = mxo("explain", small / "cases" / file.name, mine, "--quiet")
+                    self.assertIn(code, [AGREE, DISAGREE], err)
+                    shutil.rmtree(small)
+                break  # an output of each operator
+
+    def test_a_slice_has_the_cause_of_the_whole(self):
+        suite = self.here / "suite"
+        self.ok("generate", suite, "--suite", "quantize", "--level", 0, "--quiet")
+        cases = [c for c in json.loads((suite / "manifest.json").read_text())["cases"]
+                 if c["op"] == "quantize" and "edges" in c["id"]]
+        file = suite / "cases" / f"{cases[0]['id']}.safetensors"
+        tensors = st.decode(file.read_bytes())
+        kind, shape, scales = tensors["scales"]
+        higher = bytes(min(scale + 1, 254) if scale < 255 else scale for scale in scales)
+        actual = self.path("a.safetensors", st.encode(
+            {"codes": tensors["codes"], "scales": (kind, shape, higher)}))
+        whole = json.loads(mxo("explain", file, actual, "--json")[1])
+        small = self.here / "small"
+        self.assertIn("as the whole, ", self.ok("reduce", file, actual, "--output", small))
+        slice_ = json.loads(mxo("explain", small / "cases" / file.name,
+                                small / "actual" / file.name, "--json")[1])
+        self.assertEqual(slice_["causes"][0]["id"], whole["causes"][0]["id"])
+        self.assertLess(slice_["elements"], whole["elements"])
 
     def test_what_cannot_be_reduced_is_refused(self):
         case = self.case()

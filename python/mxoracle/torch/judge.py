@@ -62,7 +62,7 @@ class Judge(Watcher):
         many parts a machine cuts K is found.
     against: "recipe": `mxoracle.torch.grouped_linear` is held against the library in its recipe;
         "bf16": against the product of its operands in bf16, which it stands for.
-    explain_seconds: how long a cause is looked for; 0: not at all.
+    explain_work: how much of a cause is looked for, in elements that tried calls read; 0: not at all.
 
     mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
     and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.  linear,
@@ -76,7 +76,7 @@ class Judge(Watcher):
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
                  sum: str | None = None, against: str = "recipe", backend: str = "cpu",
-                 threads: int | None = None, explain_seconds: float = 2.0) -> None:  # fmt: skip
+                 threads: int | None = None, explain_work: float = 2.0**29) -> None:  # fmt: skip
         super().__init__(every)
         if gate not in GATES:
             raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
@@ -93,7 +93,7 @@ class Judge(Watcher):
         self.unjudged: Counter[str] = Counter()
         self._settings = {"backend": backend, "threads": threads}
         self._sum = sum
-        self._explain_seconds = explain_seconds
+        self._explain_work = explain_work
 
     def __enter__(self) -> Judge:
         _active.append(self)
@@ -225,7 +225,7 @@ class Judge(Watcher):
             return
         if verdict == "unjudged":
             cause = "bits differ, and no bound is known"
-        if verdict == "FAIL" and self._explain_seconds > 0:
+        if verdict == "FAIL" and self._explain_work > 0:
             cause = self._cause(op, inputs, outputs, asked)
         elif verdict == "FAIL":
             worst = min(output["sqnr"] for output in exact.outputs)
@@ -238,10 +238,10 @@ class Judge(Watcher):
 
     def _cause(self, op: str, inputs: Mapping, outputs: Mapping, call: Mapping) -> str:
         try:
-            found = _judge.explain(op, inputs, outputs, seconds=self._explain_seconds, **call)
+            found = _judge.explain(op, inputs, outputs, work=self._explain_work, **call)
         except Error as error:
             return str(error)
-        return found.sentence if found else f"no cause found in {self._explain_seconds:g} s"
+        return found.sentence if found else f"no cause found in calls of {self._explain_work:g} elements"
 
 
 def _bound_verdict(
