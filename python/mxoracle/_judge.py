@@ -90,7 +90,6 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
         f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
         + (f", {output['violating']} beyond {gate}" if gate != "bits" else "")
-        + (f", {output['not_bounded']} not bounded" if output["not_bounded"] else "")
     ]
     for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
         if output[key] is not None:
@@ -218,7 +217,7 @@ def explain(
         raise _checks.refusal("work", work, "a number")
     found = core().explain(
         engine(backend, threads), op, call.operands.on_host().views, call.params, have.views,
-        max(0.0, float(work)),
+        max(0.0, min(work, 1e300)),
     )  # fmt: skip
     return None if found is None else Explanation(**found)
 

@@ -148,7 +148,7 @@ CALLS = {
     "judge": (mxoracle.judge, {"op": "quantize", "inputs": {"x": X}, "outputs": OUTPUTS, "gate": "bits",
                                "claimed_sum": "", "backend": "cpu", "threads": 1, "ranks": 1}),
     "explain": (mxoracle.explain, {"op": "quantize", "inputs": {"x": X}, "actual": OUTPUTS,
-                                   "backend": "cpu", "threads": 1, "ranks": 1, "seconds": 1.0}),
+                                   "backend": "cpu", "threads": 1, "ranks": 1, "work": 1e9}),
     "compare": (mxoracle.compare, {"expected": X, "actual": X, "gate": "bits"}),
     "compare_names": (mxoracle.compare, {"expected": {"x": X}, "actual": {"x": X}, "gate": "bits"}),
     "save": (mxoracle.save, {"path": "a.safetensors", "tensors": {"x": X}, "metadata": {"a": "b"}}),
