@@ -1,11 +1,10 @@
 """torchao's own tests on a machine without a GPU, with the library in the place of its kernels.
 
-    git clone --branch v0.18.0 https://github.com/pytorch/ao && cd ao
-    PYTHONPATH=$MXORACLE/tools/torchao_on_cpu python -m pytest test/prototype/mx_formats/test_kernels.py
+    git clone https://github.com/pytorch/ao && cd ao && git checkout 36027d8
+    PYTHONPATH=.:$MXORACLE/tools/torchao_on_cpu python -m pytest test/prototype/mx_formats/test_kernels.py
 
 Python imports this file when it starts, in spawned processes too.  A GPU of compute capability 10 is
-there as far as anybody asks; what is to be made on it is made on the CPU, and nccl is gloo.  Remove
-torchao's own folder from the clone (mv torchao torchao.away), so that the installed one is tested.
+there as far as anybody asks; what is to be made on it is made on the CPU, and nccl is gloo.
 """
 import torch
 from torch.overrides import TorchFunctionMode
@@ -41,6 +40,8 @@ there(
     get_device_name=lambda device=None: "CPU", current_device=lambda: 0,
     get_device_properties=lambda device=None: Properties, empty_cache=lambda: None,
     manual_seed_all=lambda seed: None, manual_seed=lambda seed: None,
+    get_rng_state=lambda device=None: torch.zeros(0, dtype=torch.uint8),
+    set_rng_state=lambda state, device=None: None,
 )  # fmt: skip
 theirs_to, theirs_group = torch.nn.Module.to, torch.distributed.init_process_group
 torch.nn.Module.to = lambda self, *args, **kwargs: theirs_to(
