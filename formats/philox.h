@@ -1,4 +1,5 @@
 // Philox4x32-10: random words as a pure function of a counter, on host and device.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Faults of rows that travel between ranks.
 #include <cstring>
 
+#include "formats/philox.h"
 #include "golden/museum/faults.h"
 #include "golden/museum/operands.h"
-#include "formats/philox.h"
 
 namespace mxo {
 namespace {

@@ -87,7 +87,8 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
   std::vector<std::pair<Spelled, const Tensor*>> plain;
   std::vector<std::pair<Spelled, const Tensor*>> blocked;
   std::vector<Spelled> unread;
-  const auto spell = [&](Side side, const OperandSpec& spec, const Tensor& tensor, bool turned) {
+  const auto spell = [&](TensorRole side, const OperandSpec& spec, const Tensor& tensor,
+                         bool turned) {
     std::vector<std::string> parts = parts_of(spec.shape);
     if (turned && parts.size() >= 2) std::swap(parts[parts.size() - 1], parts[parts.size() - 2]);
     Spelled spelled{{side, std::string(spec.name)}, {}};
@@ -109,11 +110,12 @@ CaseAxes::CaseAxes(std::string_view op, const Parameters& set, const NamedTensor
   };
   for (const OperandSpec& spec : entry.inputs) {
     const auto at = inputs.find(spec.name);
-    if (at != inputs.end()) spell(Side::input, spec, at->second, false);
+    if (at != inputs.end()) spell(TensorRole::input, spec, at->second, false);
   }
   for (const OperandSpec& spec : entry.outputs) {
     const auto at = outputs.find(spec.name);
-    if (at != outputs.end()) spell(Side::output, spec, at->second, set.flag("transpose", false));
+    if (at != outputs.end())
+      spell(TensorRole::output, spec, at->second, set.flag("transpose", false));
   }
   // Extents come from the tensors that have them whole.
   for (const auto* list : {&plain, &blocked}) {
@@ -165,7 +167,7 @@ bool CaseAxes::measure(const Spelled& spelled, const Tensor& tensor) {
 /// An operand that cannot be cut keeps its axes whole, all of them if nobody knows which.
 void CaseAxes::freeze(const std::vector<Spelled>& unread) {
   for (const Spelled& spelled : unread) {
-    if (spelled.name == Name{Side::input, std::string(kEnds)}) continue;
+    if (spelled.name == Name{TensorRole::input, std::string(kEnds)}) continue;
     // Scale tiles that start again at each group hold rows and groups together.
     const auto goes = [&](const std::string& letter) {
       const bool named =
@@ -190,7 +192,7 @@ Index CaseAxes::group_of(Index unit) const {
 KeptUnits CaseAxes::units_of(const std::string& output, const Tensor& tensor, Index i) const {
   KeptUnits units;
   const std::vector<Index> strides = strides_of(tensor.shape());
-  const std::vector<Dimension>& dimensions = tensors_.find({Side::output, output})->second;
+  const std::vector<Dimension>& dimensions = tensors_.find({TensorRole::output, output})->second;
   for (std::size_t d = 0; d < dimensions.size(); ++d) {
     const Dimension& dimension = dimensions[d];
     const Axis& whole = axis(dimension.letter);
@@ -286,9 +288,9 @@ Tensor CaseAxes::cut_ends(const Tensor& tensor, const KeptUnits& kept) const {
   return cut;
 }
 
-Tensor CaseAxes::cut(Side side, const std::string& name, const Tensor& tensor,
+Tensor CaseAxes::cut(TensorRole side, const std::string& name, const Tensor& tensor,
                      const KeptUnits& kept) const {
-  if (side == Side::input && name == kEnds) {
+  if (side == TensorRole::input && name == kEnds) {
     return row_letter_.empty() ? tensor : cut_ends(tensor, kept);
   }
   const auto at = tensors_.find({side, name});

@@ -13,7 +13,7 @@
 namespace mxo {
 
 /// An output may have the name of an operand, and other axes.
-enum class Side : std::uint8_t { input, output };
+enum class TensorRole : std::uint8_t { input, output };
 
 /// Units of each axis that stay, ascending; an axis that is not named stays whole.
 using KeptUnits = std::map<std::string, std::vector<Index>, std::less<>>;
@@ -38,11 +38,14 @@ class CaseAxes {
   const std::string& group_letter() const { return group_letter_; }
 
   /// True if each axis of the tensor is a letter or a block of one, so that it can be cut.
-  bool cuts(const std::string& output) const { return tensors_.contains({Side::output, output}); }
+  bool cuts(const std::string& output) const {
+    return tensors_.contains({TensorRole::output, output});
+  }
   /// The units that element `i` of an output stands for.
   KeptUnits units_of(const std::string& output, const Tensor& tensor, Index i) const;
   /// The part of a tensor that stays.  group_ends count the rows that stay.
-  Tensor cut(Side side, const std::string& name, const Tensor& tensor, const KeptUnits& kept) const;
+  Tensor cut(TensorRole side, const std::string& name, const Tensor& tensor,
+             const KeptUnits& kept) const;
   /// Groups whose expert goes lose their rows, and groups without rows their expert.
   void settle(KeptUnits& kept) const;
 
@@ -57,7 +60,7 @@ class CaseAxes {
     Index runs = 1;
     Index block = 1;
   };
-  using Name = std::pair<Side, std::string>;
+  using Name = std::pair<TensorRole, std::string>;
   struct Spelled {
     Name name;
     std::vector<Dimension> dimensions;

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/tensor.h"
 #include "formats/philox.h"
+#include "formats/tensor.h"
 
 namespace mxo {
 

@@ -125,7 +125,7 @@ class Reducer {
     WholeCase small;
     small.item = whole_.item;
     for (const auto& [name, tensor] : whole_.inputs) {
-      small.inputs.emplace(name, axes_.cut(Side::input, name, tensor, kept));
+      small.inputs.emplace(name, axes_.cut(TensorRole::input, name, tensor, kept));
     }
     small.expected =
         call_operator(reference_, small.item.op, small.inputs, Parameters(small.item.parameters));
@@ -140,12 +140,12 @@ class Reducer {
       const auto owed = small.expected.find(name);
       const auto before = whole_.expected.find(name);
       if (owed == small.expected.end() || before->second.shape() != tensor.shape()) continue;
-      const Tensor answer = axes_.cut(Side::output, name, before->second, kept);
+      const Tensor answer = axes_.cut(TensorRole::output, name, before->second, kept);
       if (answer.shape() != owed->second.shape() || answer.bytes() != owed->second.bytes() ||
           !std::equal(answer.data(), answer.data() + answer.bytes(), owed->second.data())) {
         return std::nullopt;
       }
-      actual.emplace(name, axes_.cut(Side::output, name, tensor, kept));
+      actual.emplace(name, axes_.cut(TensorRole::output, name, tensor, kept));
     }
     return actual;
   }

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "golden/museum/operands.h"
 #include "formats/philox.h"
+#include "golden/museum/operands.h"
 
 namespace mxo {
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include "emu/backends.h"
@@ -19,11 +20,17 @@ Tensor ramp() {
   return x;
 }
 
+Parameters floor_scales() {
+  Parameters set;
+  set.set("scale_mode", "floor");
+  return set;
+}
+
 struct Quantised {
   Tensor x = ramp();
   Oracle oracle{make_backend("cpu", 1)};
-  NamedTensors made = call_operator(*make_backend("reference"), "quantize", NamedTensors{{"x", x}},
-                                    Parameters({{"scale_mode", "floor"}}));
+  NamedTensors made =
+      call_operator(*make_backend("reference"), "quantize", NamedTensors{{"x", x}}, floor_scales());
   CheckResult check(Oracle::Settings settings) const {
     return oracle.check("quantize", {{"x", x}},
                         {{"codes", made.at("codes")}, {"scales", made.at("scales")}}, settings);
@@ -61,7 +68,7 @@ TEST(Oracle, ReadsAnyonesMemory) {
   const auto* bytes = q.made.at("codes").as<std::uint8_t>();
   std::vector<std::uint8_t> wide(8 * 80, 0xFF);  // rows 80 bytes apart
   for (std::size_t i = 0; i < 8 * 64; ++i) wide[i / 64 * 80 + i % 64] = bytes[i];
-  const Operand codes = view_of(wide.data(), Dtype::u8, {8, 64}, {80, 1});
+  const Operand codes = view_of(std::as_const(wide).data(), Dtype::u8, {8, 64}, {80, 1});
   EXPECT_TRUE(
       q.oracle.check("quantize", {{"x", q.x}}, {{"codes", codes}}, {{"scale_mode", "floor"}}));
   wide[80 * 3 + 5] ^= 1;

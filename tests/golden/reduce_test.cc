@@ -163,11 +163,11 @@ TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
   const KeptUnits kept = axes.units_of("codes", turned.expected.at("codes"), 7 * 64 + 40);
   EXPECT_EQ(kept.at("K"), std::vector<Index>{7});
   EXPECT_EQ(kept.at("R"), std::vector<Index>{1});  // rows 32 to 63 share a scale
-  EXPECT_EQ(axes.cut(Side::output, "codes", turned.expected.at("codes"), kept).shape(),
+  EXPECT_EQ(axes.cut(TensorRole::output, "codes", turned.expected.at("codes"), kept).shape(),
             (std::vector<Index>{1, 32}));
   const WholeCase gated = whole_of(*backend, "swiglu", in);
   const CaseAxes halves("swiglu", {}, gated.inputs, gated.expected);
-  const Tensor cut = halves.cut(Side::input, "x", in.at("x"), {{"F", {3, 5}}});
+  const Tensor cut = halves.cut(TensorRole::input, "x", in.at("x"), {{"F", {3, 5}}});
   EXPECT_EQ(cut.shape(), (std::vector<Index>{64, 4}));
   EXPECT_EQ(cut.as<std::uint16_t>()[3], in.at("x").as<std::uint16_t>()[48 + 5]);
 }

@@ -12,6 +12,7 @@
 #include "formats/format_spec.h"
 #include "formats/host_device.h"
 #include "formats/inputs.h"
+#include "formats/memory_room.h"
 #include "formats/minifloat.h"
 #include "formats/mx_block.h"
 #include "formats/mx_scale.h"

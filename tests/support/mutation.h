@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/files/tensor_file.h"
 #include "formats/philox.h"
+#include "golden/files/tensor_file.h"
 
 namespace mxo {
 

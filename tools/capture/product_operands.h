@@ -3,8 +3,8 @@
 #pragma once
 
 #include "formats/minifloat.h"
-#include "formats/tensor_view.h"
 #include "formats/philox.h"
+#include "formats/tensor_view.h"
 
 namespace mxo::capture {
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "formats/error.h"
+#include "formats/philox.h"
 #include "golden/files/input_file.h"
 #include "golden/files/sha256.h"
-#include "formats/philox.h"
 
 namespace mxo::tools {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "emu/backends.h"
+#include "formats/philox.h"
 #include "golden/explain/explain.h"
 #include "golden/museum/operands.h"
-#include "formats/philox.h"
 
 namespace mxo {
 namespace {
