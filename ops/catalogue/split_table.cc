@@ -1,6 +1,7 @@
 // Which kind of a library's product an operator is, and its row of the table.
 #include "ops/catalogue/split_table.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
