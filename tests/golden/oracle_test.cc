@@ -42,7 +42,7 @@ TEST(Oracle, PassesTheRightBits) {
   EXPECT_TRUE(found);
   EXPECT_EQ(found.report(),
             "codes e4m3 [8, 64]: PASS, 512 elements\n"
-            "scales e8m0 [8, 2]: PASS, 16 elements");
+            "scales e8m0 [8, 2]: PASS, 16 elements; judged through the values of codes");
 }
 
 TEST(Oracle, FailsAndExplainsAnotherRule) {
