@@ -48,6 +48,7 @@ class Comparison:
 
     def drop_expected(self) -> None:
         """Keeps the verdict alone, without the tensors it is of."""
+        self._call = None
         self._judgement.drop_expected()
 
     def __str__(self) -> str:
