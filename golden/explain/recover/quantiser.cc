@@ -332,7 +332,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
     if (own && cast.words.empty() && rule->rounding != asked.rounding) {
       const std::string step =
           step_that_does_the_same(codes, blocks, came, amax, *own, sample, {grid, asked});
-      if (!step.empty()) words = step + "; as well if " + words;
+      if (!step.empty()) words += "; as well if " + step;
     }
     const auto claim = claim_fits(
         codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, {&*rule}, grid); },
