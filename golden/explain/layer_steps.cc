@@ -1,9 +1,11 @@
 // A mixture-of-experts layer as router, exchange, layers of experts and gates.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "formats/error.h"
 #include "golden/explain/steps.h"
+#include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
@@ -40,7 +42,7 @@ class Layer {
     const bool sums_in_f32 = call_.set.text("scores", "combine").ends_with("product");
     if (sums_in_f32 && (step == "h" || step == "expert_out")) return {};  // one operator has both
     if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
-    if (step == "expert_out") return {linear(p, "act", "w2", "expert_out", false)};
+    if (step == "expert_out") return {weighs_bias() ? biased(p) : second_product(p)};
     if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
     if (step == "dpermuted") return {linear(p, "dh", "w1", "dpermuted", true)};
     if (name.ends_with("act.codes") || name.ends_with("act.scales")) return coded_act(p);
@@ -212,11 +214,12 @@ class Layer {
     return std::move(out.at(rank(p) + "group_ends"));
   }
 
-  /// The weight of every padded row of rank `p`: experts ascending, then ranks and their tokens.
-  Tensor row_weights(Index p) const {
+  /// Calls fn(row, expert of this rank, weight) for every row of rank `p` that is no padding:
+  /// experts ascending, then ranks and their tokens.
+  template <typename Fn>
+  void each_row(Index p, Fn fn) const {
     const Tensor ends = ends_of(p);
     const Index local = experts_ / ranks_;
-    Tensor rows(Dtype::f32, {owed(rank(p) + "h").extent(0)});
     std::vector<Index> next(static_cast<std::size_t>(local));
     for (Index e = 1; e < local; ++e) {
       next[static_cast<std::size_t>(e)] = ends.as<std::int32_t>()[e - 1];
@@ -227,10 +230,14 @@ class Layer {
       for (Index i = 0; i < experts.elements(); ++i) {
         const Index e = experts.as<std::int32_t>()[i] - p * local;
         if (e < 0 || e >= local) continue;
-        Index& row = next[static_cast<std::size_t>(e)];
-        rows.as<float>()[row++] = chosen.at("weights").as<float>()[i];
+        fn(next[static_cast<std::size_t>(e)]++, e, chosen.at("weights").as<float>()[i]);
       }
     }
+  }
+
+  Tensor row_weights(Index p) const {
+    Tensor rows(Dtype::f32, {owed(rank(p) + "h").extent(0)});
+    each_row(p, [&](Index row, Index, float weight) { rows.as<float>()[row] = weight; });
     return rows;
   }
 
@@ -262,6 +269,34 @@ class Layer {
     if (!backward && call_.has(bias)) made.replace("bias", experts_of(call_.input(bias), p));
     made.replace("group_ends", ends_of(p));
     return {std::move(made), {{rank(p) + to, "y"}}};
+  }
+
+  bool weighs_bias() const {
+    return call_.has("w2.bias") && call_.set.text("scores", "combine") == "swiglu" &&
+           call_.set.text("second_bias", "weighted") == "weighted";
+  }
+
+  StepCall second_product(Index p) const { return linear(p, "act", "w2", "expert_out", false); }
+
+  /// Each row of the second product plus its expert's bias by its weight: a group of one row each.
+  StepCall biased(Index p) const {
+    Call product = second_product(p).call;
+    product.inputs.erase("bias");
+    Tensor y = std::move(run_call(backend_, product).at("y"));
+    const Tensor bias = experts_of(call_.input("w2.bias"), p);
+    Tensor terms(Dtype::f32, y.shape());
+    Tensor ends(Dtype::i32, {y.extent(0)});
+    std::iota(ends.as<std::int32_t>(), ends.as<std::int32_t>() + y.extent(0), 1);
+    each_row(p, [&](Index row, Index e, float weight) {
+      for (Index c = 0, n = y.extent(1); c < n; ++c) {  // a sum from +0 has no -0
+        terms.as<float>()[row * n + c] = 0.0f + wide_value(bias, e * n + c) * weight;
+      }
+    });
+    Call add{"add_bias", {}, {}, nullptr};
+    add.replace("y", std::move(y));
+    add.replace("bias", std::move(terms));
+    add.replace("group_ends", std::move(ends));
+    return {std::move(add), {{rank(p) + "expert_out", "out"}}};
   }
 
   StepCall gate(Index p, const char* op, const char* to, const char* inner) const {

@@ -106,15 +106,20 @@ void add_value(const Call& call, const std::string& key, const std::string& valu
                   }});
 }
 
-/// Every other rule of scales that there is.
+/// Every other rule of scales that there is: those that bear a stack's name before its variants
+/// ("torchao_multiplier"), since the first of two that give the same bits is told.
 void add_rules(const Call& call, std::vector<Hypothesis>& list) {
   if (!takes(call, "rule")) return;
   const std::string now(call.set.text("rule", "torchao"));
-  std::string_view last;
+  std::vector<std::string_view> names;
   for (const ScaleRuleRow& row : kScaleRules) {
-    const std::string other(row.name);
-    if (other == now || row.name == last) continue;
-    last = row.name;
+    if (names.empty() || names.back() != row.name) names.push_back(row.name);
+  }
+  std::stable_partition(names.begin(), names.end(),
+                        [](std::string_view name) { return name.find('_') == name.npos; });
+  for (const std::string_view name : names) {
+    const std::string other(name);
+    if (other == now) continue;
     list.push_back({"rule=" + other, "scales follow the rule " + other + " rather than " + now,
                     Stage::rule, [other](Call& c) {
                       c.set.set("rule", other);

@@ -46,8 +46,6 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       questions.push_back(
           {operand.name, stored.owed(item, operand), tensor_or_null(outputs, operand.name)});
     }
-    see_other_tensors(stored.file, outputs, expected, operands, verdict);
-    if (verdict.outcome == Outcome::invalid) return verdict;
     const Parameters parameters(item.parameters);
     auto verdicts =
         judge_outputs({item.op, stored.inputs, parameters}, std::move(questions), options);
@@ -58,6 +56,7 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       if (!other.empty()) output.note += (output.note.empty() ? "" : "; ") + other;
     }
     take(verdict, std::move(verdicts));
+    see_other_tensors(stored.file, outputs, expected, operands, verdict);
   } catch (const Error& error) {
     if (error.fault() == Fault::argument) throw;  // the caller's gate or sum, not the files
     verdict.outcome = Outcome::invalid;

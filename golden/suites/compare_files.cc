@@ -192,13 +192,12 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
   }
   check(expected_path, call, options, questions);
   CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_owed, {}, {}};
-  if (!single_arrays) {
-    see_other_tensors(expected, actual, outputs, operands_in(expected, call), verdict);
-    if (verdict.outcome == Outcome::invalid) return verdict;
-  }
   take(verdict,
        judge_outputs({call.op, call.inputs, call.parameters}, std::move(questions), options));
   order_by_step(call.op, verdict);
+  if (!single_arrays) {
+    see_other_tensors(expected, actual, outputs, operands_in(expected, call), verdict);
+  }
   return verdict;
 }
 

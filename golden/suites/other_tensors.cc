@@ -32,8 +32,9 @@ void see_other_tensors(const TensorFile& expected, const TensorFile& actual,
   const bool copy = std::all_of(operands.begin(), operands.end(), [&](const std::string& name) {
     return copied(expected.tensors.at(name), actual, name);
   });
-  if (!operands.empty() && copy) {
+  if (!operands.empty() && copy && verdict.outcome != Outcome::fail) {
     verdict.outcome = Outcome::invalid;
+    verdict.outputs.clear();
     verdict.reason = "ACTUAL holds the operands, " + listed({operands.begin(), operands.end()}) +
                      ": a copy of the case is no output; needs a file of outputs alone";
     return;

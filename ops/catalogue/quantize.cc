@@ -121,7 +121,11 @@ constexpr OperandSpec kEnds{"group_ends", "[E], blocks of rows start again", "i3
 constexpr OperandSpec kQuantizeIn[] = {
     {"x", "[.., R, K]", "f32, bf16 or f16"},
     kEnds,
-    {"given", "[.., ceil(R/r), ceil(K/c)], to scale by: static scales", "f32", true}};
+    {"given",
+     "[.., ceil(R/r), ceil(K/c)], static scales: x is multiplied by them under the rules "
+     "torchao, torchao_multiplier, te, flow, vllm_scaled, vllm_scaled_f32, fbgemm, fbgemm_triton "
+     "and, for RxK, sglang; divided under the others",
+     "f32", true}};
 constexpr OperandSpec kQuantizeOut[] = {{"codes", "[.., R, K]", "u8"},
                                         {"scales", "[.., ceil(R/r), ceil(K/c)]", "u8 or f32"}};
 constexpr ParameterSpec kQuantizeSet[] = {

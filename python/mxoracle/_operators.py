@@ -150,7 +150,9 @@ def quantize(
     Operands:
         x: [.., R, K], f32, bf16 or f16
         group_ends: [E], blocks of rows start again, i32; optional
-        given: [.., ceil(R/r), ceil(K/c)], to scale by: static scales, f32; optional
+        given: [.., ceil(R/r), ceil(K/c)], static scales: x is multiplied by them under the rules
+            torchao, torchao_multiplier, te, flow, vllm_scaled, vllm_scaled_f32, fbgemm,
+            fbgemm_triton and, for RxK, sglang; divided under the others, f32; optional
     Returns:
         codes: [.., R, K], u8
         scales: [.., ceil(R/r), ceil(K/c)], u8 or f32

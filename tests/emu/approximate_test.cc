@@ -158,9 +158,9 @@ NamedTensors pair_of(Dtype x, std::vector<Index> b) {
 }
 
 TEST(Approximate, WhatItLacksIsNamedInOneLine) {
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"function=div_full"}, Fault::argument),
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"function=div_full"}, Fault::shape),
             "approximate: b: missing, needed by div_full");
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {2, 3}), {}, Fault::argument),
+  EXPECT_EQ(refusal(pair_of(Dtype::f32, {2, 3}), {}, Fault::shape),
             "approximate: b: div_full alone takes it");
   EXPECT_EQ(refusal(pair_of(Dtype::bf16, {}), {}, Fault::dtype),
             "approximate: x: found bf16, needs f32");

@@ -218,10 +218,10 @@ TEST(FileWords, CountTheBytesOfAnNpyFile) {
 }
 
 TEST(FileWords, NameTypesThatNpyHasAndWeLack) {
-  for (const std::string descr : {"<f44", "f4", ">f4", "<f3", "xf4"}) {
+  for (const std::string descr : {"<f44", "f4", ">f3", "<f3", "xf4"}) {
     EXPECT_EQ(said_of(npy(array("(1,)", descr), "abcd"), "x.npy"),
               "byte 10: npy header: found descr '" + descr +
-                  "', needs a little-endian number such as '<f4', '<i4' or '|u1'");
+                  "', needs a number such as '<f4', '>i4' or '|u1'");
   }
   EXPECT_EQ(said_of(npy(array("(1,)", "=f4"), "abcd"), "x.npy"), "");
 }

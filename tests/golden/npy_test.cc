@@ -1,6 +1,7 @@
 // .npy files: what NumPy writes, and what is malformed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -67,6 +68,54 @@ TEST(Npy, TakesScalarsVectorsAndBitsOfForeignTypes) {
   EXPECT_EQ(read("<i8", "(0, 4)", 0).elements(), 0);
 }
 
+/// One number under its byte order: bytes as they follow one another from the lowest on.
+TEST(Npy, OfEitherByteOrderIsTheSame) {
+  struct Row {
+    const char* descr;
+    Dtype dtype;
+    std::string low_first;
+  };
+  const Row rows[] = {{"f2", Dtype::f16, "\x01\x3C"},
+                      {"i2", Dtype::i16, "\x02\xFE"},
+                      {"u2", Dtype::u16, "\x02\xFE"},
+                      {"f4", Dtype::f32, "\x01\x02\x80\x3F"},
+                      {"i4", Dtype::i32, "\x01\x02\x03\xFC"},
+                      {"u4", Dtype::u32, "\x01\x02\x03\xFC"},
+                      {"f8", Dtype::f64, "\x01\x02\x03\x04\x05\x06\xF0\x3F"},
+                      {"i8", Dtype::i64, "\x01\x02\x03\x04\x05\x06\x07\xF8"},
+                      {"u8", Dtype::u64, "\x01\x02\x03\x04\x05\x06\x07\xF8"},
+                      {"u1", Dtype::u8, "\xFE"},
+                      {"i1", Dtype::i8, "\xFE"}};
+  const Scratch scratch;
+  for (const Row& row : rows) {
+    const std::string ones(row.low_first.size(), '\1');
+    const auto read = [&](char order, const char* shape, const char* fortran) {
+      std::string one = row.low_first;
+      if (order == '>') std::reverse(one.begin(), one.end());
+      const bool scalar = std::string_view(shape) == "()";
+      std::ofstream(scratch / "x.npy", std::ios::binary)
+          << npy(std::string("{'descr': '") + order + row.descr + "', 'fortran_order': " + fortran +
+                     ", 'shape': " + shape + "}",
+                 scalar ? one : ones + one + ones + ones);
+      return read_npy(scratch / "x.npy");
+    };
+    for (const char order : {'<', '>'}) {
+      const Tensor scalar = read(order, "()", "False");
+      EXPECT_EQ(scalar.dtype(), row.dtype) << row.descr;
+      EXPECT_EQ(scalar.rank(), 0) << row.descr;
+      ASSERT_EQ(scalar.bytes(), row.low_first.size()) << row.descr;
+      EXPECT_EQ(std::memcmp(scalar.data(), row.low_first.data(), scalar.bytes()), 0)
+          << order << row.descr;
+      for (const bool turned : {false, true}) {
+        const Tensor x = read(order, "(2, 2)", turned ? "True" : "False");
+        const std::byte* found = x.data() + scalar.bytes() * (turned ? 2 : 1);
+        EXPECT_EQ(std::memcmp(found, row.low_first.data(), scalar.bytes()), 0)
+            << order << row.descr << turned;
+      }
+    }
+  }
+}
+
 TEST(Npy, NeedsEveryKeyOfTheHeader) {
   const Scratch scratch;
   const auto refused = [&](const std::string& header) {
@@ -106,6 +155,8 @@ TEST(Npy, RefusesEveryMalformedFile) {
       {npy("{'descr': '<f4'}", "abcd"), "needs descr, fortran_order and shape"},
       {npy("{'descr': '<f4', 'descr': '<f4'}", "abcd"), "once each"},
       {npy("{'descr': [('a', '<f4')]}", "abcd"), "found an array of structures"},
+      {npy("{'descr': [('a', '>f4', (2,)), ('b', '|u1')], 'fortran_order': False}", "abcd"),
+       "found an array of structures, needs one of numbers: save each field"},
       {npy("{'fortran_order': 1}", "abcd"), "needs True or False"},
   };
   const Scratch scratch;

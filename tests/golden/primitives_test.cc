@@ -75,13 +75,19 @@ TEST(Gate, ReadsItsSpellingsAndRefusesOthers) {
 TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
   const auto code = [](std::initializer_list<Outcome> outcomes) {
     Report report;
-    for (const Outcome outcome : outcomes) report.cases.push_back({"", "", outcome, "", {}});
+    for (const Outcome outcome : outcomes) {
+      CaseVerdict& verdict = report.cases.emplace_back();
+      verdict.outcome = outcome;
+      verdict.outputs.emplace_back().all.elements = outcome == Outcome::pass ? 3 : 0;
+    }
     return report.exit_code();
   };
   using enum Outcome;
   EXPECT_EQ(code({}), 3);
   EXPECT_EQ(exit_code(not_owed), 0);
   EXPECT_EQ(code({pass, not_owed}), 0);
+  EXPECT_EQ(code({not_owed, pass, not_owed, not_owed}), 0);
+  EXPECT_EQ(code({not_owed, not_owed}), 3) << "nothing was compared";
   EXPECT_EQ(code({pass, not_run}), 5);
   EXPECT_EQ(code({not_run, fail, pass}), 1);
   EXPECT_EQ(code({not_run, fail, invalid}), 3);

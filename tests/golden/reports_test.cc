@@ -21,6 +21,9 @@ TEST(Report, OfNothingIsInvalid) {
   report.cases.push_back({"a", "op", Outcome::not_owed, "", {}});
   EXPECT_EQ(report.exit_code(), 3);
   report.cases.push_back({"b", "op", Outcome::pass, "", {}});
+  EXPECT_EQ(report.exit_code(), 3) << "a pass of no element";
+  EXPECT_NE(table_report(report).find("nothing was compared"), std::string::npos);
+  report.cases.back().outputs.emplace_back().all.elements = 1;
   EXPECT_EQ(report.exit_code(), 0);
   EXPECT_EQ(table_report(report).find("nothing"), std::string::npos);
 }

@@ -1,6 +1,11 @@
 // The catalogue's quantize and delayed_scale: what of a call reaches the backend.
 #include "ops/quantize.h"
 
+#include <set>
+#include <sstream>
+
+#include "formats/scale_rules.h"
+#include "ops/catalogue.h"
 #include "ops/delayed_scale.h"
 #include "ops/packed_scales.h"
 #include "ops/scale_layouts.h"
@@ -34,6 +39,29 @@ TEST_F(QuantizeEntry, OperandsReachTheBackend) {
   EXPECT_EQ(other.rule.element.rounding, Rounding::zero);
   call.add("given", Dtype::i32, {64, 2});
   EXPECT_EQ(call.told(call.op({{"block", "1x128"}}).given), "given f32 [64, 2]");
+}
+
+TEST_F(QuantizeEntry, GivenSaysWhatEachRuleDoesWithIt) {
+  const std::string_view text = catalogue_entry("quantize").inputs[2].shape;
+  const std::size_t begin = text.find("under the rules ");
+  const std::size_t end = text.find("; divided under the others");
+  ASSERT_LT(begin, end) << text;
+  std::istringstream words{std::string(text.substr(begin, end - begin))};
+  std::set<std::string> told;  // "sglang" stands behind "for RxK," alone
+  bool whole = false;
+  for (std::string word; words >> word;) {
+    if (word.back() == ',') word.pop_back();
+    told.insert((whole ? "RxK " : "") + word);
+    whole = whole || word == "RxK";
+  }
+  for (const ScaleRuleRow& row : kScaleRules) {
+    if (row.scale != ScaleType::f32) continue;
+    const std::string name(row.name);
+    const bool multiplies =
+        row.rule.f32.code != CodeScaling::divide && given_scale(3.0f, row.rule.f32).factor == 3.0f;
+    const bool of_whole = row.blocks == "RxK" && told.contains("RxK " + name);
+    EXPECT_EQ(told.contains(name) || of_whole, multiplies) << name << " " << row.blocks;
+  }
 }
 
 TEST_F(QuantizeEntry, BlocksOfRowsBeginAnewAtGroups) {

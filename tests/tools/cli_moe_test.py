@@ -14,7 +14,7 @@ import unittest
 import xml.etree.ElementTree
 from pathlib import Path
 
-from cli_case import DISAGREE, MXO, UNSUPPORTED, USAGE, Case, mxo
+from cli_case import BAD_INPUT, DISAGREE, MXO, UNSUPPORTED, USAGE, Case, mxo
 import safetensors as st
 
 
@@ -178,7 +178,7 @@ class Train(Case):
             time.sleep(0.001)
         process.kill()  # wherever it is: in a step, or writing
         process.communicate()
-        self.refused(*self.small(*more, "--output", stopped), code=USAGE, says="--resume")
+        self.refused(*self.small(*more, "--output", stopped), code=BAD_INPUT, says="--resume")
         self.ok(*self.small(*more, "--output", stopped, "--resume"))
         for name in ("loss.csv", "digests.csv", "checkpoint.safetensors"):
             self.assertEqual((self.here / "whole" / name).read_bytes(),

@@ -121,7 +121,7 @@ class Audit(Case):
         strict = json.loads(self.ok("audit", "--gate", "bits", "--row", 35, "--json"))
         self.assertEqual((strict["schema"], strict["faults"], strict["missed"]),
                          ("mxo-audit/1", 2, 0))
-        out = self.ok("audit", "--gate", "sqnr=0", "--row", 35, code=DISAGREE)
+        out = self.ok("audit", "--gate", "sqnr=0.01", "--row", 35, code=DISAGREE)
         self.assertIn("2 of 2 faults get through", out)
         own = f"{MXO} compare {{expected}} {{actual}} --quiet"
         self.assertIn("0 of 2", self.ok("audit", "--command", own, "--row", 35))

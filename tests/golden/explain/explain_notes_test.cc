@@ -108,7 +108,8 @@ TEST(ExplainNotes, NoiseAloneIsUnknown) {
   EXPECT_EQ(e.pattern.find("nearer"), std::string::npos) << e.pattern;
 }
 
-/// Another gate in an arithmetic of its own: no bits, but nearly, where `spoil` leaves them.
+/// Another gate by an exponential of its own, (1 - b / 4096)^4096: no bits, but nearly, where
+/// `spoil` leaves them.
 Explanation nearly_exchanged(const std::function<void(Tensor&)>& spoil) {
   const auto backend = make_cpu_backend();
   NamedTensors in;
@@ -119,7 +120,7 @@ Explanation nearly_exchanged(const std::function<void(Tensor&)>& spoil) {
     for (Index i = 0; i < y.elements(); ++i) {
       const double a = x[i / 32 * 64 + i % 32];
       const double b = x[i / 32 * 64 + 32 + i % 32];
-      y.as<float>()[i] = static_cast<float>(a * b / (1.0 + std::exp(-b)));
+      y.as<float>()[i] = static_cast<float>(a * b / (1.0 + std::pow(1.0 - b / 4096.0, 4096.0)));
     }
     spoil(y);
   });

@@ -33,21 +33,27 @@ TEST(PartialSums, ArePartsOfK) {
   };
   EXPECT_EQ(names(0), Names{});
   EXPECT_EQ(names(15), Names{});
-  EXPECT_EQ(names(18), (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_slices_2"}));
-  EXPECT_EQ(names(32), (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_slices_2",
-                              "sum=bf16_slices_4", "sum=bf16_slices_8", "sum=bf16_slices_16",
-                              "sum=bf16_slices_32"}));
+  EXPECT_EQ(names(18), (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_slices_2",
+                              "sum=bf16_slices_in_bf16_2"}));
+  EXPECT_EQ(
+      names(32),
+      (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_slices_2",
+             "sum=bf16_slices_in_bf16_2", "sum=bf16_slices_4", "sum=bf16_slices_in_bf16_4",
+             "sum=bf16_slices_8", "sum=bf16_slices_in_bf16_8", "sum=bf16_slices_16",
+             "sum=bf16_slices_in_bf16_16", "sum=bf16_slices_32", "sum=bf16_slices_in_bf16_32"}));
   EXPECT_EQ(names(513).size(), 12u) << "parts up to 512, and no slices";
   EXPECT_EQ(names_of(listed(Call{"cast", {}, {}})), Names{});
 }
 
 TEST(PartialSums, SayWhatTheyAre) {
   const auto list = listed(product_of_lines({1, 1}, 18, one, one));
-  ASSERT_EQ(list.size(), 3u);
+  ASSERT_EQ(list.size(), 4u);
   EXPECT_EQ(list[0].phrase, "partial sums of 16 are added up in bf16");
   EXPECT_EQ(list[1].phrase, "partial sums of 16 are added up in f16");
   EXPECT_EQ(list[2].phrase,
             "K is split into 2 slices, whose sums are rounded to bf16 before they are added");
+  EXPECT_EQ(list[3].phrase,
+            "K is split into 2 slices, whose sums are rounded to bf16 and added up in bf16");
   for (const Hypothesis& h : list) {
     EXPECT_TRUE(h.local);
     EXPECT_EQ(h.stage, Stage::sum);
@@ -76,6 +82,7 @@ TEST(PartialSums, OfSlicesAreRoundedAlone) {
   // 257 is 256 in bf16, and the sum of two is exact.
   EXPECT_EQ(first(three_parts(256, 1, 257), "sum=bf16_slices_2"), 512);
   EXPECT_EQ(first(three_parts(256, 1, 257), "sum=bf16_slices_4"), 513) << "256 + 1 + 256";
+  EXPECT_EQ(first(three_parts(256, 1, 257), "sum=bf16_slices_in_bf16_4"), 512) << "256 + 256";
 }
 
 TEST(PartialSums, AreNarrowWhereTheOutputIs) {
@@ -131,7 +138,7 @@ TEST(PartialSums, AreOfScaledCodes) {
   EXPECT_EQ(sum, 6144);
   EXPECT_EQ(first(call, "sum=bf16_slices_2"), 1536 + 4608);
   EXPECT_EQ(first(call, "sum=bf16_every_128"), 6144);
-  EXPECT_EQ(names_of(listed(call)).size(), 2u * 4 + 1) << "K in slices of whole blocks";
+  EXPECT_EQ(names_of(listed(call)).size(), 2u * 4 + 2) << "K in slices of whole blocks";
   const Call turned = scaled(256, floats({1, 4}, {5, 7, 11, 13}), floats({1, 1, 2}, {2, 3}));
   EXPECT_EQ(first(turned, "sum=bf16_every_128"), 6144);
   EXPECT_EQ(first(turned, "sum=bf16_slices_4"), 640 + 896 + 2112 + 2496);

@@ -93,7 +93,7 @@ TEST(ScaleOrders, OfOneSideMatterInExtremes) {
   EXPECT_EQ(first(far, "scales=a_first"), 15 * 0x1p60f);
   EXPECT_EQ(names_of(listed(of_one_side(64, floats({1, 2}, {2, 3})))),
             (Names{"sum=bf16_every_16", "sum=f16_every_16", "sum=bf16_every_32", "sum=f16_every_32",
-                   "sum=bf16_slices_2"}))
+                   "sum=bf16_slices_2", "sum=bf16_slices_in_bf16_2"}))
       << "slices are whole blocks";
 }
 

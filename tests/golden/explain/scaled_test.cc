@@ -221,7 +221,8 @@ TEST(Offsets, AreThoseOfColumns) {
   EXPECT_EQ(in_words(recover_scaled(came.output)), added("columns 0 to 3", "-5 to 3", 24));
   EXPECT_EQ(came.output.left, 0);
   EXPECT_EQ(words_of(numbered(Dtype::f32, 6, 5, columns_plus({3, 3, 3, 3}))),
-            added("columns 0 to 3", "3 to 3", 24));
+            Words{"value.offset: columns 0 to 3 of y: one number is added, 3 (24)"})
+      << "what all columns share is no number of their own";
   EXPECT_EQ(words_of(numbered(Dtype::bf16, 40, 5, columns_plus({3, -5, 0.5, 1}))),
             added("columns 0 to 3", "-5 to 3", 160));
   EXPECT_EQ(words_of(numbered(Dtype::f32, 6, 5, columns_plus({3, -5, 0.5}))), Words{});
