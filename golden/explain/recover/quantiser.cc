@@ -226,7 +226,9 @@ RowFit own_fit(const Output& codes, Index row, const Blocks& blocks, const Tenso
         const Mark mark = codes.marks[static_cast<std::size_t>(i)];
         if (mark == Mark::settled) continue;
         const float v = blocks.value(i);
-        if (std::isfinite(v) ? own.code(v, factor) != came[i] : mark != Mark::same) return false;
+        // Under another scale an infinity may be another code, as the rule says, or what it was.
+        const bool kept = !std::isfinite(v) && mark == Mark::same;
+        if (!kept && own.code(v, factor) != came[i]) return false;
       }
       return true;
     };
