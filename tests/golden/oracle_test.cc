@@ -42,7 +42,7 @@ TEST(Oracle, PassesTheRightBits) {
   EXPECT_TRUE(found);
   EXPECT_EQ(found.report(),
             "codes e4m3 [8, 64]: PASS, 512 elements\n"
-            "scales e8m0 [8, 2]: PASS, 16 elements");
+            "scales e8m0 [8, 2]: PASS, 16 elements; judged through the values of codes");
 }
 
 TEST(Oracle, FailsAndExplainsAnotherRule) {
@@ -53,7 +53,8 @@ TEST(Oracle, FailsAndExplainsAnotherRule) {
   EXPECT_EQ(printed.str(), found.report());
   EXPECT_NE(found.report().find("codes e4m3 [8, 64]: FAIL, "), std::string::npos);
   EXPECT_NE(found.report().find("expected "), std::string::npos);
-  EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos);
+  EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos)
+      << found.explain().sentence();
 }
 
 TEST(Oracle, PrintsItsReportInAnAssertion) {
