@@ -53,7 +53,8 @@ TEST(Oracle, FailsAndExplainsAnotherRule) {
   EXPECT_EQ(printed.str(), found.report());
   EXPECT_NE(found.report().find("codes e4m3 [8, 64]: FAIL, "), std::string::npos);
   EXPECT_NE(found.report().find("expected "), std::string::npos);
-  EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos);
+  EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos)
+      << found.explain().sentence();
 }
 
 TEST(Oracle, PrintsItsReportInAnAssertion) {
