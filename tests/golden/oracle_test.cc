@@ -15,7 +15,7 @@ namespace mxo {
 namespace {
 
 Tensor ramp() {
-  Tensor x(Dtype::f32, {8, 64});
+  Tensor x(Dtype::f32, {32, 64});
   for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = 0.37f * static_cast<float>(i - 200);
   return x;
 }
@@ -41,8 +41,8 @@ TEST(Oracle, PassesTheRightBits) {
   const CheckResult found = Quantised().check({{"scale_mode", "floor"}});
   EXPECT_TRUE(found);
   EXPECT_EQ(found.report(),
-            "codes e4m3 [8, 64]: PASS, 512 elements\n"
-            "scales e8m0 [8, 2]: PASS, 16 elements; judged through the values of codes");
+            "codes e4m3 [32, 64]: PASS, 2048 elements\n"
+            "scales e8m0 [32, 2]: PASS, 64 elements; judged through the values of codes");
 }
 
 TEST(Oracle, FailsAndExplainsAnotherRule) {
@@ -51,7 +51,7 @@ TEST(Oracle, FailsAndExplainsAnotherRule) {
   std::ostringstream printed;
   printed << found;
   EXPECT_EQ(printed.str(), found.report());
-  EXPECT_NE(found.report().find("codes e4m3 [8, 64]: FAIL, "), std::string::npos);
+  EXPECT_NE(found.report().find("codes e4m3 [32, 64]: FAIL, "), std::string::npos);
   EXPECT_NE(found.report().find("expected "), std::string::npos);
   EXPECT_NE(found.explain().sentence().find("FLOOR"), std::string::npos)
       << found.explain().sentence();
@@ -67,9 +67,9 @@ TEST(Oracle, PrintsItsReportInAnAssertion) {
 TEST(Oracle, ReadsAnyonesMemory) {
   const Quantised q;
   const auto* bytes = q.made.at("codes").as<std::uint8_t>();
-  std::vector<std::uint8_t> wide(8 * 80, 0xFF);  // rows 80 bytes apart
-  for (std::size_t i = 0; i < 8 * 64; ++i) wide[i / 64 * 80 + i % 64] = bytes[i];
-  const Operand codes = view_of(std::as_const(wide).data(), Dtype::u8, {8, 64}, {80, 1});
+  std::vector<std::uint8_t> wide(32 * 80, 0xFF);  // rows 80 bytes apart
+  for (std::size_t i = 0; i < 32 * 64; ++i) wide[i / 64 * 80 + i % 64] = bytes[i];
+  const Operand codes = view_of(std::as_const(wide).data(), Dtype::u8, {32, 64}, {80, 1});
   EXPECT_TRUE(
       q.oracle.check("quantize", {{"x", q.x}}, {{"codes", codes}}, {{"scale_mode", "floor"}}));
   wide[80 * 3 + 5] ^= 1;
