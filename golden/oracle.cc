@@ -71,7 +71,7 @@ std::string lines_of(const TensorVerdict& tensor) {
 }  // namespace
 
 std::string CheckResult::report() const {
-  std::string text;
+  std::string text = outcome == Outcome::invalid ? "INVALID: nothing was compared" : "";
   for (const TensorVerdict& tensor : verdict.outputs) {
     text += (text.empty() ? "" : "\n") + lines_of(tensor);
   }
@@ -122,7 +122,7 @@ CheckResult Oracle::check(std::string_view op, const NamedViews& inputs, const N
   for (const TensorVerdict& tensor : result.verdict.outputs) {
     result.verdict.outcome = graver(result.verdict.outcome, tensor.outcome);
   }
-  result.verdict.outcome = Report{{}, {}, {result.verdict}}.outcome();  // nothing compared: no pass
+  result.outcome = Report{{}, {}, {result.verdict}}.outcome();
   return result;
 }
 

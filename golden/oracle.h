@@ -22,7 +22,7 @@ namespace mxo {
 /// them. It becomes a testing::AssertionResult of googletest, so that EXPECT_TRUE prints it.
 class CheckResult {
  public:
-  bool passed() const { return verdict.outcome == Outcome::pass; }
+  bool passed() const { return outcome == Outcome::pass; }
   explicit operator bool() const { return passed(); }
   std::string report() const;
   /// Why the outputs differ, measured from them; the altered calls run on the oracle's backend.
@@ -34,8 +34,9 @@ class CheckResult {
   }
   operator AssertionResult() const { return AssertionResult(passed()) << report(); }
 
-  CaseVerdict verdict;    ///< of each output: figures, groups, the first differences
-  NamedTensors expected;  ///< what the operator gives
+  Outcome outcome = Outcome::invalid;  ///< of all; INVALID where no element was compared
+  CaseVerdict verdict;                 ///< of each output: figures, groups, the first differences
+  NamedTensors expected;               ///< what the operator gives
 
  private:
   friend class Oracle;

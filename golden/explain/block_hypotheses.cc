@@ -167,8 +167,7 @@ void add_rows_of_scales(const Product& p, std::vector<Hypothesis>& list) {
     const std::string block = f == &p.a ? "block_x" : "block_w";
     const auto add = [&](const std::string& id, const std::string& phrase, auto source) {
       Hypothesis h{f->scales_name + "=" + id, side_words(*f) + phrase, Stage::input};
-      h.alter = [name = f->scales_name, block, rows, blocks, experts, depth = p.block,
-                 source](Call& c) {
+      h.alter = [name = f->scales_name, block, rows, experts, depth = p.block, source](Call& c) {
         const Tensor flat = as_one_matrix(c.input(name));
         std::vector<Index> from;
         for (Index e = 0; e < experts; ++e) {

@@ -42,6 +42,9 @@ bool is_format_of_a_part(const Claim& claim) {
   return claim.id.starts_with("format") && !claim.where.rows.empty();
 }
 
+/// Whether a table says what codes or scale bytes are read as.
+bool is_by_value(const Claim& claim) { return claim.id.ends_with(".decoded"); }
+
 /// Whether codes are said to follow from scales that have no cause, or another.
 bool follows(const Claim& claim) { return claim.id == "codes.follow"; }
 
@@ -68,12 +71,14 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
          {recover_order, recover_axes, recover_column_order, recover_tiles, recover_exchanged})
       append(claims, named_by(shown.outputs, [&] { return recovered(o); }));
   }
-  show_looks(shown.outputs, claims);
-  if (is_patchwork(claims, left_of(shown.outputs))) {
+  show_looks(call, shown.outputs, claims);
+  const bool by_value = claims.size() == 1 && is_by_value(claims.front());
+  if (by_value || is_patchwork(claims, left_of(shown.outputs))) {
     // One cause that gives every bit says more than what several parts look like.
     const Settled settled(shown.outputs);
     Settled::forget(shown.outputs);
-    std::vector<Claim> whole = shown_as_one_order(shown.outputs);
+    std::vector<Claim> whole;
+    if (!by_value) whole = shown_as_one_order(shown.outputs);
     if (whole.empty()) {
       whole = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest, Extent::all);
     }

@@ -14,9 +14,9 @@ namespace {
 
 constexpr Index kSampled = 4096;  ///< elements, of what was settled, that are weighed
 
-constexpr std::array<std::string_view, 9> kSymptoms = {
-    "never_written", "constant.",   "bit.flipped", "row.reordered", "scale.seen",
-    "codes.follow",  "zero_blocks", "not_zero",    "value.seen"};
+constexpr std::array<std::string_view, 10> kSymptoms = {
+    "never_written", "constant.",    "bit.flipped", "row.reordered", "columns.exchanged",
+    "scale.seen",    "codes.follow", "zero_blocks", "not_zero",      "value.seen"};
 
 /// Elements that differed then and are settled now.
 std::vector<Index> settled_since(const Output& output, const std::vector<Mark>& before) {
@@ -101,6 +101,18 @@ double Weighing::gain(const std::vector<Output>& outputs) const {
     (o.follows ? following : others) += bits_of(o, settled_since(o, marks_[n]));
   }
   return others > 0.0 ? others : following;
+}
+
+bool Weighing::names_call(const std::vector<Output>& outputs) const {
+  double following = 0.0;
+  double others = 0.0;
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    const Output& o = outputs[n];
+    if (o.left > 0) return false;
+    (o.follows ? following : others) +=
+        static_cast<double>(one_a_scale(o, settled_since(o, marks_[n])).size());
+  }
+  return (others > 0.0 ? others : following) >= kWitnesses;
 }
 
 double Weighing::place_told(const std::vector<Output>& outputs) const {

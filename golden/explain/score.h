@@ -10,8 +10,9 @@
 
 namespace mxo {
 
-inline constexpr double kCertain = 20.0;  ///< bits that a cause needs: one chance in a million
-inline constexpr double kFamily = 9.0;    ///< log2 of the causes that are tried together
+inline constexpr double kCertain = 20.0;   ///< bits that a cause needs: one chance in a million
+inline constexpr double kFamily = 9.0;     ///< log2 of the causes that are tried together
+inline constexpr double kWitnesses = 4.0;  ///< that a call needs which gives every bit
 
 /// Whether a claim only states what is seen (a bit of one element, rows of zeros or NaN): it is
 /// true as it stands, and needs no score.
@@ -29,6 +30,11 @@ class Weighing {
   /// Bits that it is worth to tell which elements differ, and that no others do: what a cause does
   /// that gives all of them.
   double place_told(const std::vector<Output>& outputs) const;
+
+  /// Whether an altered call that gives every bit of every output may be named: by kWitnesses
+  /// elements that differ each on its own, one a scale, and none that follow from others.  Damage
+  /// would have to hit the answer of a whole call.
+  bool names_call(const std::vector<Output>& outputs) const;
 
   /// Whether `claims`, which settled them, explain kCertain bits more than they take to say:
   /// `family` and their place for each, where that is not all that differs.

@@ -127,6 +127,13 @@ bool is_measured(const std::vector<Hypothesis>& list, const std::string& id) {
                      [&](const Hypothesis& h) { return h.measured && id.starts_with(h.name); });
 }
 
+/// Whether the call that was altered gives every bit of every output, as far as all of it was run.
+bool gives_call(const Bench& bench, const Candidate& c) {
+  return !bench.windowed() && !bench.by_rows() && c.trial.all() &&
+         std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
+                     [](const Credit& credit) { return credit.astray == 0; });
+}
+
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
 /// of a machine costs more than any other hypothesis, and most of them fail at once.
 class Windows {
@@ -166,11 +173,14 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
     const Index before = left_of(outputs);
     const Weighing evidence(outputs);
     const double family = std::log2(static_cast<double>(list.size()) + 1.0);
-    const auto keep = [&](const std::vector<Claim>& named, int causes) {
+    const auto keep = [&](const std::vector<Claim>& named, int causes, bool whole) {
       double cost = causes * family;
       const bool all =
           left_of(outputs) == 0 && named.front().judged() >= static_cast<double>(before);
-      if (all && !is_measured(list, named.front().id)) cost -= evidence.place_told(outputs);
+      if (all && !is_measured(list, named.front().id)) {
+        if (whole && evidence.names_call(outputs)) return true;
+        cost -= evidence.place_told(outputs);
+      }
       if (evidence.names(named, outputs, cost)) return true;
       evidence.restore(outputs);
       return false;
@@ -202,7 +212,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       if (!all && !whole_operands && bench.windowed()) continue;
       std::vector<Candidate> now = found;
       settled = settle_best(bench, now);
-      if (!settled.empty() && !keep(settled, 1)) settled.clear();
+      if (!settled.empty() && !keep(settled, 1, gives_call(bench, now.front()))) settled.clear();
       if (!settled.empty()) break;
     }
     if (settled.empty()) {
@@ -231,7 +241,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         if (!pairs.empty()) break;
       }
       settled = settle_best(bench, pairs);
-      if (!settled.empty() && !keep(settled, 2)) settled.clear();
+      if (!settled.empty() && !keep(settled, 2, false)) settled.clear();
     }
     if (settled.empty()) settled = settle_sampled(bench, list);
     claims.insert(claims.end(), settled.begin(), settled.end());

@@ -54,7 +54,7 @@ bool is_patchwork(const std::vector<Claim>& claims, Index left);
 std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs);
 
 /// What values look like where nothing else is known.  A few of them that look alike, while all
-/// others are unknown, have no cause of their own.
-void show_looks(std::vector<Output>& outputs, std::vector<Claim>& claims);
+/// others are unknown, have no cause of their own; nor have codes of a block whose scale differs.
+void show_looks(const Call& call, std::vector<Output>& outputs, std::vector<Claim>& claims);
 
 }  // namespace mxo

@@ -18,13 +18,16 @@ namespace mxo {
 std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outputs,
                                     const NamedTensors& expected) {
   mark_what_follows(call, outputs);
+  // Scales that moved beside codes that are right were made of no other amax.
+  const auto is_codes = [](const Output& o) { return o.name == "codes" && o.differing == 0; };
+  const bool right = std::any_of(outputs.begin(), outputs.end(), is_codes);
   std::vector<Claim> claims = recover_zero_blocks(call, outputs);
   if (claims.empty()) {
     // What one cause of the scales gives, codes and all, is not NaN or zeros here and there.
     const Weighing before(outputs);
     std::vector<Claim> whole = recover_quantiser(call, outputs);
     if (whole.size() == 1 &&
-        (whole.front().id == "scale.amax" || whole.front().id == "scale.rule") &&
+        ((whole.front().id == "scale.amax" && !right) || whole.front().id == "scale.rule") &&
         left_of(outputs) == 0 && before.names(whole, outputs))
       return whole;
     before.restore(outputs);
@@ -47,9 +50,6 @@ std::vector<Claim> shown_by_outputs(const Call& call, std::vector<Output>& outpu
          {recover_unwritten, recover_row_order, recover_moved, recover_moved_runs, recover_added})
       add([&] { return recovered(o); });
   }
-  // Scales that moved beside codes that are right were made of no other amax.
-  const auto is_codes = [](const Output& o) { return o.name == "codes" && o.differing == 0; };
-  const bool right = std::any_of(outputs.begin(), outputs.end(), is_codes);
   for (Output& o : outputs) {
     if (right && o.name == "scales") add([&] { return recover_exchanged(o); });
   }

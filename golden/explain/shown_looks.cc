@@ -1,7 +1,10 @@
 // What outputs look like: one order or function of all of them, or factors and maps of many.
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "golden/explain/compared_outputs.h"
+#include "golden/explain/recover/blocks.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"
@@ -26,6 +29,41 @@ bool follows_from_values(const Output& output) {
   }
   return true;
 }
+
+/// Codes that differ in blocks whose scale differs, too, set aside as long as it lives.
+class CodesOfOtherScales {
+ public:
+  CodesOfOtherScales(const Call& call, std::vector<Output>& outputs) {
+    const auto named = [&](std::string_view name) {
+      return std::find_if(outputs.begin(), outputs.end(),
+                          [name](const Output& o) { return o.name == name; });
+    };
+    const auto codes = named("codes");
+    const auto scales = named("scales");
+    if (codes == outputs.end() || scales == outputs.end() || scales->differing == 0) return;
+    const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
+    if (!blocks) return;
+    codes_ = &*codes;
+    for (Index i = 0; i < codes_->owed * codes_->columns; ++i) {
+      const Index s = blocks->scale_of(i);
+      if (codes_->marks[static_cast<std::size_t>(i)] != Mark::differs || s < 0 ||
+          scales->marks[static_cast<std::size_t>(s)] == Mark::same)
+        continue;
+      codes_->settle(i);
+      aside_.push_back(i);
+    }
+  }
+  ~CodesOfOtherScales() {
+    for (const Index i : aside_) codes_->marks[static_cast<std::size_t>(i)] = Mark::differs;
+    if (codes_ != nullptr) codes_->left += static_cast<Index>(aside_.size());
+  }
+  CodesOfOtherScales(const CodesOfOtherScales&) = delete;
+  CodesOfOtherScales& operator=(const CodesOfOtherScales&) = delete;
+
+ private:
+  Output* codes_ = nullptr;
+  std::vector<Index> aside_;
+};
 
 }  // namespace
 
@@ -52,7 +90,8 @@ std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
   return {};
 }
 
-void show_looks(std::vector<Output>& outputs, std::vector<Claim>& claims) {
+void show_looks(const Call& call, std::vector<Output>& outputs, std::vector<Claim>& claims) {
+  const CodesOfOtherScales aside(call, outputs);
   for (const auto& recovered : {recover_factors, recover_mapped, recover_scaled}) {
     const Index before = left_of(outputs);
     for (Output& o : outputs) {

@@ -48,6 +48,7 @@ class Comparison:
 
     def drop_expected(self) -> None:
         """Keeps the verdict alone, without the tensors it is of."""
+        self._call = None
         self._judgement.drop_expected()
 
     def __str__(self) -> str:
@@ -194,6 +195,9 @@ class Explanation:
         return self.sentence
 
 
+WORK_A_SECOND = 2.0**28  # elements that tried calls read, about, on two cores
+
+
 def explain(
     op: str,
     inputs: Mapping[str, Any],
@@ -203,18 +207,24 @@ def explain(
     threads: int | None = None,
     ranks: int | None = None,
     work: float = math.inf,
+    seconds: float | None = None,
     **params: Any,
 ) -> Explanation | None:
     """Measures from `actual` what was done to `inputs`, and says which causes were confirmed.
 
-    None if `work` was not enough: what calls that are tried read, in elements of operands.  No clock
-    counts, so that a busy machine answers alike.
+    None if `work` was not enough: what calls that are tried read, in elements of operands.  `seconds`
+    says the same by 2^28 elements a second; no clock counts, so that a busy machine answers alike.
     """
     call = call_of(op, inputs, ranks, params)
     have = call.outputs(actual).on_host()
     work = _checks.plain_number(work)
     if isinstance(work, bool) or not isinstance(work, (int, float)) or math.isnan(work):
         raise _checks.refusal("work", work, "a number")
+    seconds = _checks.plain_number(seconds)
+    if seconds is not None:
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or math.isnan(seconds):
+            raise _checks.refusal("seconds", seconds, "a number")
+        work = min(work, max(0.0, min(seconds, 1e6)) * WORK_A_SECOND)
     found = core().explain(
         engine(backend, threads), op, call.operands.on_host().views, call.params, have.views,
         max(0.0, min(work, 1e300)),

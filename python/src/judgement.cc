@@ -1,6 +1,8 @@
 // What a kernel gave, held against what is owed; and why it differs.
 #include "python/src/judgement.h"
 
+#include <cstddef>
+
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
@@ -13,6 +15,8 @@
 #include "python/src/bridge.h"
 #include "python/src/engine.h"
 #include "python/src/float_state.h"
+
+extern "C" __attribute__((weak)) int malloc_trim(std::size_t) noexcept;  // of glibc alone
 
 namespace mxo::python {
 namespace {
@@ -154,6 +158,12 @@ nb::dict output_of(const TensorVerdict& tensor) {
   return row;
 }
 
+/// Gives what the judgement was of back to the system: glibc keeps pieces that lie between others.
+void drop_expected(Judgement& judgement) {
+  judgement.expected.clear();
+  if (malloc_trim != nullptr) malloc_trim(0);
+}
+
 nb::list outputs(const Judgement& judgement) {
   nb::list list;
   for (const TensorVerdict& tensor : judgement.verdict.outputs) list.append(output_of(tensor));
@@ -227,7 +237,7 @@ void bind_judgement(nb::module_& module) {
       .def_prop_ro("outcome", outcome)
       .def("outputs", outputs)
       .def("expected", [](const Judgement& j) { return arrays_from(NamedTensors(j.expected)); })
-      .def("drop_expected", [](Judgement& j) { j.expected.clear(); });
+      .def("drop_expected", drop_expected);
   module.def("judge", judge, nb::rv_policy::take_ownership);
   module.def("compare", compare, nb::rv_policy::take_ownership);
   module.def("has_bound", has_bound);

@@ -27,3 +27,9 @@ def capture(tmp_path_factory):
         return mxoracle.load(plain)
 
     return functools.cache(read)
+
+
+@pytest.fixture(autouse=True)
+def what_fails_is_kept_elsewhere(request, tmp_path, monkeypatch):
+    if "oracle" in request.fixturenames:
+        monkeypatch.setattr(request.getfixturevalue("oracle"), "_artifacts", tmp_path)

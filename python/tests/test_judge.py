@@ -59,7 +59,8 @@ def test_explain_names_a_wrong_scale_mode(random):
 def test_explain_leaves_when_time_is_over(random):
     x = random.standard_normal((256, 1024)).astype(np.float32)
     codes = np.zeros((256, 1024), np.uint8)
-    assert mxoracle.explain("quantize", {"x": x}, {"codes": codes}, work=0) is None
+    for budget in ({"work": 0}, {"seconds": 0.0}):
+        assert mxoracle.explain("quantize", {"x": x}, {"codes": codes}, **budget) is None
 
 
 def test_saved_files_are_those_of_the_command(random, tmp_path):

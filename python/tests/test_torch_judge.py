@@ -281,7 +281,7 @@ def test_wrapped_kernels_are_judged():
     def quantizer(x, mode):
         return mxoracle.quantize(x, scale_mode=mode)
 
-    x = torch.randn(16, 64)
+    x = torch.randn(64, 64)
     with mxt.Judge() as judge:
         quantizer(x, "rceil")
         quantizer(x, mode="floor")

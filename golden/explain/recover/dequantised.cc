@@ -48,6 +48,16 @@ class Shown {
     }
     return true;
   }
+  /// The same of all blocks.
+  template <typename Fn>
+  bool holds_everywhere(Fn fn) const {
+    for (Index r = 0; r < scale_rows_; ++r) {
+      for (Index c = 0; c < scale_columns_; ++c) {
+        if (!may_be({r, c}, fn(Place2{r, c}))) return false;
+      }
+    }
+    return true;
+  }
   bool holds(const Source& source) const {
     return holds([&](Place2 p) { return given(source(p)); });
   }
@@ -133,10 +143,11 @@ std::optional<Shown> Shown::of(const Call& call, const Output& x) {
   return s;
 }
 
-/// Everything that differs takes `scale(place)`.
+/// Everything that differs takes `scale(place)`; what holds everywhere has no place.
 Hypothesis hypothesis_of(const Shown& s, std::string id, std::string phrase,
                          const std::function<double(Place2)>& scale, bool elsewhere) {
-  Hypothesis h{"scales=" + std::move(id), std::move(phrase) + s.where(elsewhere), Stage::input};
+  const std::string where = s.holds_everywhere(scale) ? std::string() : s.where(elsewhere);
+  Hypothesis h{"scales=" + std::move(id), std::move(phrase) + where, Stage::input};
   std::vector<std::pair<Index, double>> changes;
   for (const Index r : s.rows()) {
     for (const Index c : s.columns()) {

@@ -192,10 +192,11 @@ void add_saturation(const Output& output, const FloatLayout& f, const ElementRea
     end = std::max(end, magnitude);
   }
   const auto stays = [&read, keeps_nan](std::uint64_t w) { return keeps_nan && read(w).nan; };
-  list.push_back({"value.clamped", "values are clamped at " + in_decimal(read(most).value),
-                  [f, most, stays](std::uint64_t w) {
-                    return f.magnitude(w) > most && !stays(w) ? (w & f.sign()) | most : w;
-                  }});
+  if (most > 0)
+    list.push_back({"value.clamped", "values are clamped at " + in_decimal(read(most).value),
+                    [f, most, stays](std::uint64_t w) {
+                      return f.magnitude(w) > most && !stays(w) ? (w & f.sign()) | most : w;
+                    }});
   for (const std::uint64_t sign : {std::uint64_t{0}, f.sign()}) {
     const std::uint64_t end = ends[sign == 0 ? 0 : 1];
     list.push_back({"value.clamped",

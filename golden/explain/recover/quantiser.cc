@@ -226,7 +226,9 @@ RowFit own_fit(const Output& codes, Index row, const Blocks& blocks, const Tenso
         const Mark mark = codes.marks[static_cast<std::size_t>(i)];
         if (mark == Mark::settled) continue;
         const float v = blocks.value(i);
-        if (std::isfinite(v) ? own.code(v, factor) != came[i] : mark != Mark::same) return false;
+        // Under another scale an infinity may be another code, as the rule says, or what it was.
+        const bool kept = !std::isfinite(v) && mark == Mark::same;
+        if (!kept && own.code(v, factor) != came[i]) return false;
       }
       return true;
     };
@@ -332,7 +334,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
     if (own && cast.words.empty() && rule->rounding != asked.rounding) {
       const std::string step =
           step_that_does_the_same(codes, blocks, came, amax, *own, sample, {grid, asked});
-      if (!step.empty()) words = step + "; as well if " + words;
+      if (!step.empty()) words += "; as well if " + step;
     }
     const auto claim = claim_fits(
         codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, {&*rule}, grid); },

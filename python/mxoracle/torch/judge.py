@@ -63,6 +63,7 @@ class Judge(Watcher):
     against: "recipe": `mxoracle.torch.grouped_linear` is held against the library in its recipe;
         "bf16": against the product of its operands in bf16, which it stands for.
     explain_work: how much of a cause is looked for, in elements that tried calls read; 0: not at all.
+    explain_seconds: the same, by 2^28 elements a second; no clock counts.
 
     mm, mv, dot, addmm, bmm, _grouped_mm, _scaled_mm, _scaled_grouped_mm (both with _v2), attention
     and grouped_linear have rules, and what `judged` wraps; `covers(op)` asks for one.  linear,
@@ -76,7 +77,8 @@ class Judge(Watcher):
 
     def __init__(self, gate: str = "bits|bound", *, every: int = 1, max_macs: int = 1 << 30,
                  sum: str | None = None, against: str = "recipe", backend: str = "cpu",
-                 threads: int | None = None, explain_work: float = 2.0**29) -> None:  # fmt: skip
+                 threads: int | None = None, explain_work: float = 2.0**29,
+                 explain_seconds: float | None = None) -> None:  # fmt: skip
         super().__init__(every)
         if gate not in GATES:
             raise Error(f"Judge: gate: found '{gate}', needs one of {', '.join(GATES)}")
@@ -93,6 +95,8 @@ class Judge(Watcher):
         self.unjudged: Counter[str] = Counter()
         self._settings = {"backend": backend, "threads": threads}
         self._sum = sum
+        if explain_seconds is not None:
+            explain_work = explain_seconds * _judge.WORK_A_SECOND
         self._explain_work = explain_work
 
     def __enter__(self) -> Judge:

@@ -161,7 +161,7 @@ TEST(ShownLooks, AreOfMoreThanOneElement) {
     EXPECT_EQ(order_of(one), n == 1 ? "0" : "value.sign_lost");
     Settled::forget(one.outputs);
     std::vector<Claim> claims;
-    show_looks(one.outputs, claims);
+    show_looks({}, one.outputs, claims);
     EXPECT_EQ(claims.size(), n == 1 ? 0u : 1u);
   }
 }
@@ -199,7 +199,7 @@ TEST(ShownLooks, AreSaidOfAFourthOfTheRest) {
     s.add(rows.owed, rows.owed);
     s.add(rows.owed, rows.came);
     std::vector<Claim> claims;
-    show_looks(s.outputs, claims);
+    show_looks({}, s.outputs, claims);
     EXPECT_EQ(claims.size(), noisy < 49 ? 1u : 0u);
     EXPECT_EQ(s.outputs[1].left, noisy < 49 ? noisy : 65);
     Index marked = 0;
@@ -215,7 +215,7 @@ TEST(ShownLooks, AreAddedToWhatIsKnown) {
   s.add(floats_of(some_numbers(16)),
         floats_of(each_of(some_numbers(16), [](double v) { return -v; })));
   std::vector<Claim> claims = {claim_of("known")};
-  show_looks(s.outputs, claims);
+  show_looks({}, s.outputs, claims);
   ASSERT_EQ(claims.size(), 3u);
   EXPECT_EQ(claims[0].id, "known");
   EXPECT_EQ(claims[1].id, "value.power_of_2");
