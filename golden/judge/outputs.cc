@@ -37,11 +37,14 @@ TensorVerdict missing(const OutputInQuestion& output) {
   return verdict;
 }
 
-/// What stored scales are: bytes are e8m0, words f32.
-Dtype scale_format(const Tensor& scales) {
-  return size_of(scales.dtype()) == 1   ? Dtype::e8m0
-         : size_of(scales.dtype()) == 4 ? Dtype::f32
-                                        : scales.dtype();
+/// What scales are of which nobody says what they mean: bytes are e8m0, words f32.
+Dtype scale_format(Dtype format) {
+  switch (format) {
+    case Dtype::u8: return Dtype::e8m0;
+    case Dtype::u32:
+    case Dtype::i32: return Dtype::f32;
+    default: return format;
+  }
 }
 
 /// One tensor in two parts, and what its parts have to say of each other.
@@ -68,7 +71,7 @@ void mark_used(Pair& pair) {
 
 void dequantise(Pair& pair, const ScaleHints& hints) {
   const Tensor& scales = *pair.scales.owed.expected;
-  const Dtype type = scale_format(scales);
+  const Dtype type = pair.scales.owed.format;
   if (!is_minifloat8(pair.codes.owed.format)) {
     pair.obstacle = "no file names the format of the codes";
   } else if (!comparable(pair.codes) || !comparable(pair.scales)) {
@@ -188,7 +191,7 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
   for (OutputInQuestion& output : outputs) name_codes(call, output);
   std::vector<Pair> pairs = find_pairs(outputs);
   for (Pair& pair : pairs) {
-    pair.scales.owed.format = scale_format(*pair.scales.owed.expected);
+    pair.scales.owed.format = scale_format(pair.scales.owed.format);
     dequantise(pair, hints);
     if (!pair.values) continue;
     pair.codes.owed.pair = &*pair.values;

@@ -57,6 +57,24 @@ TEST(DeclaredType, EqualBytesOfAnotherTypeFail) {
   }
 }
 
+/// Scales that codes are judged with are no exception.
+TEST(DeclaredType, OfScalesBesideCodesIsJudged) {
+  const Tensor codes(Dtype::e4m3, {2, 32});
+  for (const Dtype owed : {Dtype::e8m0, Dtype::u8, Dtype::e4m3, Dtype::i8, Dtype::boolean}) {
+    const Tensor expected(owed, {2, 1});
+    const Tensor actual(Dtype::e8m0, {2, 1});
+    OutputInQuestion of_codes{"codes", {}, &codes};
+    of_codes.owed.expected = &codes;
+    of_codes.owed.format = Dtype::e4m3;
+    OutputInQuestion of_scales{"scales", {}, &actual};
+    of_scales.owed.expected = &expected;
+    of_scales.owed.format = owed;
+    const auto verdicts = judge_outputs({"", {}, {}}, {of_codes, of_scales}, {});
+    const bool right = owed == Dtype::e8m0 || owed == Dtype::u8;
+    EXPECT_EQ(verdicts[1].outcome, right ? Outcome::pass : Outcome::fail) << name_of(owed);
+  }
+}
+
 TEST(DeclaredType, RightValuesUnderAnotherTypeAreToldSo) {
   Tensor halves(Dtype::bf16, {3});
   Tensor indices(Dtype::i32, {3});
