@@ -29,26 +29,53 @@ __device__ Line line_of(const Problem& p, const Factor& f, const TwoSlices& of, 
   return {low, low + m.group_bytes, residuals, head.x, head.y, __int_as_float(head.z), head.w};
 }
 
-/// The residuals of one K-vector times a slice of another, several on their way at once.  Off by
-/// less than 2^-7: 60 products below 2^6, each sum to binary32.
-__device__ float product(const Line& of, const std::int8_t* slice) {
-  constexpr int kFlight = 4;
-  float sum = 0;
-  for (int first = 0; first < of.count; first += kFlight) {
+constexpr int kFlight = 4;  ///< residuals of a list on their way at once
+
+/// Some residuals of a list, and what they multiply.
+struct Flight {
+  std::uint32_t items[kFlight] = {};
+  std::int8_t other[kFlight] = {};
+
+  __device__ void load(const Line& of, int first) {
+    if (first >= of.count) return;
     const uint4 loaded = *reinterpret_cast<const uint4*>(of.residuals->item + first);
-    const std::uint32_t items[kFlight] = {loaded.x, loaded.y, loaded.z, loaded.w};
-    std::int8_t other[kFlight];
+    items[0] = loaded.x;
+    items[1] = loaded.y;
+    items[2] = loaded.z;
+    items[3] = loaded.w;
+  }
+  __device__ void gather(const Line& of, int first, const std::int8_t* slice) {
 #pragma unroll
     for (int i = 0; i < kFlight; ++i) {
       other[i] = first + i < of.count ? slice[items[i] & 0xFFFF] : std::int8_t{0};
     }
+  }
+  __device__ void add(const Line& of, int first, float& sum) const {
 #pragma unroll
     for (int i = 0; i < kFlight; ++i) {
       const float value = first + i < of.count ? __uint_as_float(items[i] & 0xFFFF0000u) : 0.0f;
       sum = fmaf(value, static_cast<float>(other[i]), sum);
     }
   }
-  return sum;
+};
+
+/// The residuals of each K-vector times a slice of the other, both lists on their way at once.  Off
+/// by less than 2^-6: twice 60 products below 2^6, each sum to binary32.
+__device__ float products(const Line& a, const std::int8_t* slice_b, const Line& b,
+                          const std::int8_t* slice_a) {
+  float of_a = 0;
+  float of_b = 0;
+  for (int first = 0; first < max(a.count, b.count); first += kFlight) {
+    Flight flight_a;
+    Flight flight_b;
+    flight_a.load(a, first);
+    flight_b.load(b, first);
+    flight_a.gather(a, first, slice_b);
+    flight_b.gather(b, first, slice_a);
+    flight_a.add(a, first, of_a);
+    flight_b.add(b, first, of_b);
+  }
+  return of_a + of_b;
 }
 
 /// The rounding of a doubt.  The high slices decide most: what they leave of an integer is at most
@@ -60,10 +87,10 @@ __device__ RoundingTest settle(const Line& a, const Line& b, double sum, double 
   const double of_b = b.sum;
   // Both residuals at one place, at most 1/2 each; then what additions lose: 4 quanta in binary32.
   const double rest = fmin(of_a, of_b) * 0.5 + fabs(sum) * 0x1p-51 + 5;
-  const double high = sum + 256.0 * static_cast<double>(product(a, b.high) + product(b, a.high));
+  const double high = sum + 256.0 * static_cast<double>(products(a, b.high, b, a.high));
   const RoundingTest quick = test_rounding(high, (of_a + of_b) * 128.0 + rest, scale, quantum, 7);
   if (quick.passed) return quick;
-  const auto low = static_cast<double>(product(a, b.low) + product(b, a.low));
+  const auto low = static_cast<double>(products(a, b.low, b, a.low));
   return test_rounding(high + low, rest, scale, quantum, 7);
 }
 
@@ -119,7 +146,7 @@ __device__ Place place_of(const Problem& p, const Doubt& doubt) {
 
 /// A thread settles a doubt and takes it off the list: quickly, or the few that are left exactly.
 template <bool Exactly>
-__global__ void __launch_bounds__(kThreads, 5)
+__global__ void __launch_bounds__(kThreads, 4)
     settle_kernel(Problem p, TwoSlices a, TwoSlices b, Doubts doubts) {
   const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
   for (Index i = blockIdx.x * Index{kThreads} + threadIdx.x; i < count;
@@ -155,7 +182,7 @@ __global__ void __launch_bounds__(kThreads)
     for (unsigned found = __ballot_sync(~0u, there); found != 0; found &= found - 1) {
       const Doubt doubt = doubts.list[first + __ffs(static_cast<int>(found)) - 1];
       const Place place = place_of(p, doubt);
-      failed_output(p, sides, doubt.a, place.at, place.column);
+      failed_outputs(p, sides, doubt.a, place.at, {place.column}, 1);
     }
   }
 }

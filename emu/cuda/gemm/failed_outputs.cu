@@ -11,28 +11,40 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// A lane looks at a word of marks; all of the warp work on what each has found.  Neighbouring
-/// words go to warps far apart: failures come in whole K-vectors.
-__global__ void __launch_bounds__(kThreads)
+constexpr int kWords = 8;    ///< of marks that a warp looks at together, of one K-vector
+constexpr int kOutputs = 4;  ///< of that K-vector at a time
+
+/// Neighbouring words go to other warps: failures come in whole K-vectors.
+__global__ void __launch_bounds__(kThreads, 2)
     failed_outputs_kernel(Problem p, Sides sides, FailedOutputs failed,
                           const std::int32_t* wanted) {
   if (wanted != nullptr && *wanted == 0) return;
-  const Index lane = threadIdx.x % 32;
-  const Index words = lines_with_outputs(p) * failed.words;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const Index runs = (failed.words + kWords - 1) / kWords;
   const Index warps = gridDim.x * Index{kThreads / 32};
-  const Index warp = blockIdx.x * Index{kThreads / 32} + threadIdx.x / 32;
-  for (Index first = 0; first * warps < words; first += 32) {
-    const Index word = (first + lane) * warps + warp;
-    const std::uint32_t marks = word < words ? failed.bits[word] : 0;
-    for (unsigned found = __ballot_sync(~0u, marks != 0); found != 0; found &= found - 1) {
-      const int holder = __ffs(static_cast<int>(found)) - 1;
-      const Index k_vector_a = ((first + holder) * warps + warp) / failed.words;
-      const Index column = ((first + holder) * warps + warp) % failed.words * 32;
-      const KVectorOfGroup at = k_vector_number(p, k_vector_a);
-      for (std::uint32_t left = __shfl_sync(~0u, marks, holder); left != 0; left &= left - 1) {
-        const Index j = column + __ffs(static_cast<int>(left)) - 1;
-        failed_output(p, sides, k_vector_a, at, j);
+  for (Index run = blockIdx.x * Index{kThreads / 32} + threadIdx.x / 32;
+       run < lines_with_outputs(p) * runs; run += warps) {
+    const Index k_vector_a = run / runs;
+    const Index word = run % runs * kWords + lane;
+    std::uint32_t marks =
+        lane < kWords && word < failed.words ? failed.bits[k_vector_a * failed.words + word] : 0;
+    if (__all_sync(~0u, marks == 0)) continue;
+    const KVectorOfGroup at = k_vector_number(p, k_vector_a);
+    for (;;) {
+      Index j[kOutputs] = {};
+      int count = 0;
+#pragma unroll
+      for (int n = 0; n < kOutputs; ++n) {
+        const unsigned found = __ballot_sync(~0u, marks != 0);
+        if (found == 0) continue;
+        const int holder = __ffs(static_cast<int>(found)) - 1;
+        const int bit = __ffs(static_cast<int>(__shfl_sync(~0u, marks, holder))) - 1;
+        j[n] = (word - lane + holder) * 32 + bit;
+        if (lane == holder) marks &= marks - 1;
+        count = n + 1;
       }
+      if (count == 0) break;
+      failed_outputs(p, sides, k_vector_a, at, j, count);
     }
   }
 }
@@ -42,8 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 void compute_failed_outputs(DeviceBackend& backend, const Problem& p, const Slices& a,
                             const Slices& b, const FailedOutputs& failed,
                             const std::int32_t* wanted) {
-  // A warp has 32 words and more.
-  const Index warps = ceil_div(p.lines_a() * failed.words, 32);
+  const Index warps = p.lines_a() * ceil_div(failed.words, kWords);
   const auto blocks =
       static_cast<unsigned>(std::clamp<Index>(ceil_div(warps, kThreads / 32), 1, Index{1} << 14));
   failed_outputs_kernel<<<blocks, kThreads, 0, backend.stream()>>>(

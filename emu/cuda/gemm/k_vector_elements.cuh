@@ -1,6 +1,8 @@
 // Elements of laid K-vectors: where they are, and what they are as integers times powers of two.
 #pragma once
 
+#include <type_traits>
+
 #include "emu/cuda/gemm/k_vector_memory.cuh"
 
 namespace mxo::cuda {
@@ -97,6 +99,30 @@ __device__ inline double sum_of_warp(double v) {
 }
 
 inline constexpr int kStep = 16;  ///< elements of a thread at a time; a block has a multiple
+
+/// The values of 16 codes of eight bits.
+template <typename Code>
+__device__ void decode_codes(const uint4& codes, float (&x)[kStep]) {
+  const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+  for (int i = 0; i < kStep; i += 2) {
+    const auto two = static_cast<std::uint16_t>(words[i / 4] >> i % 4 * 8);
+    if constexpr (std::is_same_v<Code, E4M3> || std::is_same_v<Code, E5M2>) {
+      std::uint32_t halves;  // exact in f16
+      if constexpr (std::is_same_v<Code, E4M3>) {
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
+      } else {
+        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
+      }
+      asm("{\n.reg .b16 a, b;\nmov.b32 {a, b}, %2;\ncvt.f32.f16 %0, a;\ncvt.f32.f16 %1, b;\n}"
+          : "=f"(x[i]), "=f"(x[i + 1])
+          : "r"(halves));
+    } else {
+      x[i] = decode(Code{static_cast<std::uint8_t>(two)});
+      x[i + 1] = decode(Code{static_cast<std::uint8_t>(two >> 8)});
+    }
+  }
+}
 
 /// Sixteen codes from place c on; zeros beyond the K-vector.  K-vectors are padded to 16 elements.
 template <typename Code>

@@ -19,7 +19,7 @@ struct SliceChoice {
   int mantissa;  ///< stored bits of the output
 };
 SliceChoice choice_of(const Problem& p) {
-  return p.out.dtype == Dtype::f32 ? SliceChoice{4, 5, 23} : SliceChoice{3, 4, 7};
+  return p.out.dtype == Dtype::f32 ? SliceChoice{4, 5, 23} : SliceChoice{3, 5, 7};
 }
 
 /// Bits of the integers that n slices hold: up to 0x7F7F.., so that one bit less is used where
@@ -87,19 +87,22 @@ __device__ Reach reach_of(const Problem& p, const Factor& f, const KVectorAt& at
 /// The window of quantum q.  Raised by far more than the roundings on the way.
 template <typename Code>
 __device__ KVectorWindow measure(const Problem& p, const Factor& f, const KVectorAt& at,
-                                 int quantum, int high) {
+                                 int quantum, int high, float& magnitudes) {
   double squares = 0;
+  double sum = 0;
   double residual_squares = 0;
   double residual_sum = 0;
   each_element<Code>(p, f, at, [&](const Parts& e) {
     const int shift = e.exponent - quantum;
     const auto v = static_cast<double>(nearest<std::uint64_t>(e.significand, shift));
     squares += v * v;
+    sum += v;
     const double residual = residual_of(e.significand, shift);
     residual_squares += residual * residual;
     residual_sum += residual;
   });
   const double residual = sqrt(sum_of_warp(residual_squares)) * 1.001;
+  magnitudes = static_cast<float>(sum_of_warp(sum));
   KVectorWindow window{};
   window.quantum = quantum;
   window.norm = static_cast<float>((sqrt(sum_of_warp(squares)) + residual) * 1.001);
@@ -109,13 +112,16 @@ __device__ KVectorWindow measure(const Problem& p, const Factor& f, const KVecto
   return window;
 }
 
-/// True if the residuals of a K-vector decide the rounding of few of its products: next to the
-/// products of its norm with another's, they are a 2^-10th of the last place of a sum of ordinary
-/// size, that product over sqrt(length).
-__device__ bool leaves_little(const KVectorWindow& w, int mantissa, Index length) {
-  const float residual = fminf(w.residual, w.residual_sum * w.peak / w.norm);
-  const float share = __int_as_float((127 - mantissa - 10) << 23);
-  return residual * sqrtf(static_cast<float>(length)) <= share * w.norm;
+/// True if the residuals of a K-vector decide the rounding of few of its products with its like:
+/// they are a 2^-12th of the last place of a sum of ordinary size with three slices, a 2^-14th
+/// with four.  That size is `magnitudes` squared over length^1.5: a few elements or blocks that
+/// outweigh all others, and seldom meet their like, raise it by little.
+__device__ bool leaves_little(const KVectorWindow& w, float magnitudes, int mantissa,
+                              Index length) {
+  const float most = fminf(w.residual * w.norm, w.residual_sum * w.peak);
+  const float share = __int_as_float((127 - mantissa - 6 - 2 * w.slices) << 23);
+  const auto k = static_cast<float>(length);
+  return most * k * sqrtf(k) <= share * magnitudes * magnitudes;
 }
 
 template <typename Code>
@@ -130,10 +136,14 @@ __device__ KVectorWindow window_of(const Problem& p, const Factor& f, const KVec
   while (slices < choice.first && capacity<Code>(p, slices) < bits) ++slices;
   for (;; ++slices) {
     const int room = capacity<Code>(p, slices);
-    window = measure<Code>(p, f, at, bits <= room ? reach.low : reach.high - room + 1, reach.high);
+    const int quantum = bits <= room ? reach.low : reach.high - room + 1;
+    float magnitudes = 0;
+    window = measure<Code>(p, f, at, quantum, reach.high, magnitudes);
     window.slices = slices;
-    if (slices == choice.max_slices || leaves_little(window, choice.mantissa, at.length))
+    if (slices == choice.max_slices ||
+        leaves_little(window, magnitudes, choice.mantissa, at.length)) {
       return window;
+    }
   }
 }
 
@@ -200,6 +210,8 @@ __device__ void split(const Unsigned (&v)[kStep], int count, std::uint8_t* to, I
   }
 }
 
+/// Nothing where some K-vector has kMaxSlices and `Unsigned` holds one less, or the other way
+/// about.
 template <typename Code, typename Unsigned>
 __global__ void __launch_bounds__(32 * kWarps)
     slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors, KVectorMemory slices,
@@ -208,6 +220,7 @@ __global__ void __launch_bounds__(32 * kWarps)
   if (wanted != nullptr && *wanted == 0) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int count = *max_slices;
+  if ((count == kMaxSlices) != (sizeof(Unsigned) == 8)) return;
   const Index warps = gridDim.x * Index{kWarps};
   for (Index index = blockIdx.x * Index{kWarps} + threadIdx.x / 32; index < k_vectors;
        index += warps) {
@@ -274,11 +287,12 @@ Slices make_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
     window_kernel<Code><<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, windows, choice,
                                                             wanted, scratch.window->data(),
                                                             scratch.max_slices->data());
-    const auto kernel = choice.max_slices < kMaxSlices ? slices_kernel<Code, std::uint32_t>
-                                                       : slices_kernel<Code, std::uint64_t>;
-    kernel<<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, windows, made.memory, wanted,
-                                               made.window, made.max_slices,
-                                               scratch.slices->data());
+    for (const auto kernel :
+         {slices_kernel<Code, std::uint32_t>, slices_kernel<Code, std::uint64_t>}) {
+      kernel<<<blocks, 32 * kWarps, 0, stream>>>(p, f, made.codes, windows, made.memory, wanted,
+                                                 made.window, made.max_slices,
+                                                 scratch.slices->data());
+    }
   };
   if (f.codes.dtype == Dtype::bf16) {
     run(TypeTag<BF16>{});

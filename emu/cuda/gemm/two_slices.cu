@@ -2,8 +2,6 @@
 // thread at a time.
 #include "emu/cuda/gemm/two_slices.cuh"
 
-#include <type_traits>
-
 #include "emu/cuda/cuda_check.cuh"
 #include "emu/cuda/gemm/k_vector_elements.cuh"
 
@@ -60,30 +58,6 @@ __device__ Top top_of(const Problem& p, const Factor& f, const KVectorAt& at) {
   return {top >> 4, top & 15, __any_sync(~0u, beyond) != 0};
 }
 
-/// The values of 16 codes.
-template <typename Code>
-__device__ void decode_step(const uint4& codes, float (&x)[kStep]) {
-  const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
-#pragma unroll
-  for (int i = 0; i < kStep; i += 2) {
-    const auto two = static_cast<std::uint16_t>(words[i / 4] >> i % 4 * 8);
-    if constexpr (std::is_same_v<Code, E4M3> || std::is_same_v<Code, E5M2>) {
-      std::uint32_t halves;  // exact in f16
-      if constexpr (std::is_same_v<Code, E4M3>) {
-        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(two));
-      } else {
-        asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(two));
-      }
-      asm("{\n.reg .b16 a, b;\nmov.b32 {a, b}, %2;\ncvt.f32.f16 %0, a;\ncvt.f32.f16 %1, b;\n}"
-          : "=f"(x[i]), "=f"(x[i + 1])
-          : "r"(halves));
-    } else {
-      x[i] = decode(Code{static_cast<std::uint8_t>(two)});
-      x[i + 1] = decode(Code{static_cast<std::uint8_t>(two >> 8)});
-    }
-  }
-}
-
 /// The low bytes and the bytes above them of four words.
 __device__ void take_bytes(const std::uint32_t (&v)[kStep], int first, std::uint32_t& low,
                            std::uint32_t& high) {
@@ -119,7 +93,7 @@ __global__ void __launch_bounds__(32 * kWarps)
       // Above 40 all codes are zeros.
       const float unit = __int_as_float((min(max(shift, kLeastShift), 40) + 127) << 23);
       float x[kStep];
-      decode_step<Code>(some ? *reinterpret_cast<const uint4*>(at.codes + c) : uint4{}, x);
+      decode_codes<Code>(some ? *reinterpret_cast<const uint4*>(at.codes + c) : uint4{}, x);
       std::uint32_t v[kStep];
       bool any_left = false;
 #pragma unroll
