@@ -54,6 +54,8 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   TwoSliceScratch scratch_b;
   const TwoSlices a = make_two_slices(backend, p, p.a, laid.a, p.a.rows, scratch_a);
   const TwoSlices b = make_two_slices(backend, p, p.b, laid.b, p.b.rows, scratch_b);
+  std::optional<Scratch<__half>> halves;
+  const Corrections corrections = make_corrections(backend, p, a, b, halves);
   constexpr Index kMostDoubts = Index{1} << 25;
   const Index capacity = std::min(p.lines_a() * p.b.rows / 4 + 1, kMostDoubts);
   Scratch<Doubt> list(backend, capacity);
@@ -61,7 +63,7 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
   const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data()};
   multiply_two_slices(backend, p, a, b, doubts, hard);
-  settle_doubts(backend, p, a, b, doubts);
+  settle_doubts(backend, p, a, b, corrections, doubts);
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {

@@ -78,20 +78,30 @@ __device__ float products(const Line& a, const std::int8_t* slice_b, const Line&
   return of_a + of_b;
 }
 
-/// The rounding of a doubt.  The high slices decide most: what they leave of an integer is at most
-/// 128.
-__device__ RoundingTest settle(const Line& a, const Line& b, double sum, double scale) {
+/// What residuals may still change, in quanta: both at one place, at most 1/2 each; then what
+/// additions lose, 4 in binary32.
+__device__ double rest_of(const Residuals& a, const Residuals& b, double sum) {
+  return fmin(static_cast<double>(a.sum), static_cast<double>(b.sum)) * 0.5 + fabs(sum) * 0x1p-51 +
+         5;
+}
+
+/// The rounding of a doubt, corrected by high slices.  What they leave of an integer is at most
+/// 128; a correction is rounded to f16 twice, which is less than a quarter of that.
+__device__ RoundingTest settle_quickly(const Residuals& a, const Residuals& b, double sum,
+                                       float correction, double scale) {
   const int quantum = a.quantum + b.quantum;
   if (a.count + b.count == 0) return test_rounding(sum, 0, scale, quantum, 7);
-  const double of_a = a.sum;
-  const double of_b = b.sum;
-  // Both residuals at one place, at most 1/2 each; then what additions lose: 4 quanta in binary32.
-  const double rest = fmin(of_a, of_b) * 0.5 + fabs(sum) * 0x1p-51 + 5;
-  const double high = sum + 256.0 * static_cast<double>(products(a, b.high, b, a.high));
-  const RoundingTest quick = test_rounding(high, (of_a + of_b) * 128.0 + rest, scale, quantum, 7);
-  if (quick.passed) return quick;
+  const double off = (static_cast<double>(a.sum) + static_cast<double>(b.sum)) * 161.0;
+  return test_rounding(sum + 256.0 * static_cast<double>(correction), off + rest_of(a, b, sum),
+                       scale, quantum, 7);
+}
+
+/// The same with both slices.
+__device__ RoundingTest settle(const Line& a, const Line& b, double sum, double scale) {
+  const auto high = static_cast<double>(products(a, b.high, b, a.high));
   const auto low = static_cast<double>(products(a, b.low, b, a.low));
-  return test_rounding(high + low, rest, scale, quantum, 7);
+  return test_rounding(sum + 256.0 * high + low, rest_of(*a.residuals, *b.residuals, sum), scale,
+                       a.quantum + b.quantum, 7);
 }
 
 /// A sum of residuals' products, exact while residuals are multiples of 2^-20: below 2^21 then.
@@ -144,28 +154,44 @@ __device__ Place place_of(const Problem& p, const Doubt& doubt) {
   return {{group, doubt.a - before}, doubt.b % rows_b};
 }
 
-/// A thread settles a doubt and takes it off the list: quickly, or the few that are left exactly.
-template <bool Exactly>
+/// A thread settles a doubt and takes it off the list: quickly, or what is left by the residuals.
+template <bool Quickly>
 __global__ void __launch_bounds__(kThreads, 4)
-    settle_kernel(Problem p, TwoSlices a, TwoSlices b, Doubts doubts) {
+    settle_kernel(Problem p, TwoSlices a, TwoSlices b, Corrections corrections, Doubts doubts) {
   const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
   for (Index i = blockIdx.x * Index{kThreads} + threadIdx.x; i < count;
        i += gridDim.x * Index{kThreads}) {
     const Doubt doubt = doubts.list[i];
     if (doubt.a == kNoDoubt) continue;
-    const Line of_a = line_of(p, p.a, a, doubt.a);
-    const Line of_b = line_of(p, p.b, b, doubt.b);
-    if (of_a.slices >= kBeyond || of_b.slices >= kBeyond) continue;
+    const Residuals& left_a = a.residuals[doubt.a];
+    const Residuals& left_b = b.residuals[doubt.b];
+    if (left_a.slices >= kBeyond || left_b.slices >= kBeyond) continue;
     const Place place = place_of(p, doubt);
+    const Index row = place.at.k_vector;
     double scale = 1;
     if (p.form == ScaleForm::rowwise && p.length_of(place.at.group) > 0) {
-      scale = static_cast<double>(scale_value(p, p.a, place.at.group, place.at.k_vector, 0)) *
+      scale = static_cast<double>(scale_value(p, p.a, place.at.group, row, 0)) *
               static_cast<double>(scale_value(p, p.b, place.at.group, place.column, 0));
     }
-    const RoundingTest rounded = Exactly ? settle_exactly(of_a, of_b, doubt.sum, scale)
-                                         : settle(of_a, of_b, doubt.sum, scale);
+    RoundingTest rounded;
+    const Line of_a = line_of(p, p.a, a, doubt.a);
+    const Line of_b = line_of(p, p.b, b, doubt.b);
+    if constexpr (Quickly) {
+      float correction = 0;
+      if (corrections.of_tiles == nullptr) {
+        correction = products(of_a, of_b.high, of_b, of_a.high);
+      } else {
+        const Index tile = Corrections::place(p, place.at.group, row, place.column);
+        correction = __half2float(
+            corrections.of_tiles[tile * Corrections::kTile + row % 128 * 128 + place.column % 128]);
+      }
+      rounded = settle_quickly(left_a, left_b, doubt.sum, correction, scale);
+    } else {
+      rounded = settle(of_a, of_b, doubt.sum, scale);
+      if (!rounded.passed) rounded = settle_exactly(of_a, of_b, doubt.sum, scale);
+    }
     if (!rounded.passed) continue;
-    static_cast<BF16*>(p.out.data)[p.out_at(place.at.group, place.at.k_vector, place.column)] =
+    static_cast<BF16*>(p.out.data)[p.out_at(place.at.group, row, place.column)] =
         BF16{static_cast<std::uint16_t>(rounded.bits)};
     doubts.list[i].a = kNoDoubt;
   }
@@ -190,10 +216,10 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Doubts& doubts) {
+                   const Corrections& corrections, const Doubts& doubts) {
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
-  settle_kernel<false><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
-  settle_kernel<true><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
+  settle_kernel<true><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, corrections, doubts);
+  settle_kernel<false><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, corrections, doubts);
   check_launch("settle_kernel");
   const Sides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
   left_doubts_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);

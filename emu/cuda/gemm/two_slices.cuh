@@ -2,6 +2,8 @@
 // that most products into bf16 need.  docs/exact_product.md, Products on a device, Two slices.
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include "emu/cuda/gemm/exact_product.cuh"
 
 namespace mxo::cuda {
@@ -54,12 +56,26 @@ struct Doubts {
   unsigned long long* count;  ///< asked for; what is beyond `capacity` is not there
 };
 
+/// What residuals times the high slices of the other K-vector add to each output, in 256 quanta and
+/// f16, tiles of 128 x 128 one after the other; nothing of hard tiles.  None for short K-vectors.
+struct Corrections {
+  static constexpr Index kTile = 128 * 128;
+  const __half* of_tiles;
+  __device__ static Index place(const Problem& p, Index group, Index row, Index column) {
+    const Index down =
+        p.contracts_rows() ? group * ((p.a.rows + 127) / 128) : Index{p.span[group].row_tile};
+    return (down + row / 128) * ((p.b.rows + 127) / 128) + column / 128;
+  }
+};
+Corrections make_corrections(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                             const TwoSlices& b, std::optional<Scratch<__half>>& scratch);
+
 /// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
 void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
                          const TwoSlices& b, const Doubts& doubts, const HardTiles& hard);
-/// The outputs of `doubts`: their residuals added, and where that does not decide, by
-/// failed_output.
+/// The outputs of `doubts`: corrected, then with all that residuals add, and where that does not
+/// decide, by failed_outputs.
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Doubts& doubts);
+                   const Corrections& corrections, const Doubts& doubts);
 
 }  // namespace mxo::cuda
