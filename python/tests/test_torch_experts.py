@@ -147,7 +147,7 @@ def test_parameters_and_their_names_stay():
     [
         (mixtral, "mxfp4", "found 'mxfp4', needs one of mxfp8_rceil"),
         (lambda: torch.nn.Linear(4, 4), "bf16", "found no expert layer"),
-        (lambda: mixtral().half(), "bf16", "float16"),
+        (lambda: mixtral().double(), "bf16", "float64"),
     ],
 )
 def test_what_cannot_be_converted_is_refused(make, recipe, words):
