@@ -189,4 +189,4 @@ def test_the_first_departure_is_the_first_expert_layer(example, capsys):
     firsts = [line for line in lines if line.startswith("  first:")]
     assert len(firsts) == 2
     for line in firsts:
-        assert "mxoracle::grouped_linear of" in line and "layers.0.mlp.experts" in line
+        assert "mxoracle::scaled_linear of" in line and "layers.0.mlp.experts" in line

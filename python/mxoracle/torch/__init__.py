@@ -11,15 +11,19 @@ from mxoracle.torch.linear import scaled_linear
 from mxoracle.torch.operators import dequantize, grouped_linear, moe_layer, quantize
 from mxoracle.torch.recipes import recipe_named, recipes
 from mxoracle.torch.recorder import Recorder
+from mxoracle.torch.telemetry import Departed, Measured, Telemetry
 
 __all__ = [
+    "Departed",
     "Experts",
     "GroupedProducts",
     "Judge",
     "Linear",
+    "Measured",
     "Planned",
     "Recorder",
     "Row",
+    "Telemetry",
     "convert",
     "dequantize",
     "grouped_linear",

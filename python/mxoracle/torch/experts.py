@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch.linear import linear
+from mxoracle.torch.linear import scaled_linear
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
 ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
@@ -80,7 +80,7 @@ class _Converted(nn.Module):
         return super().train(mode)
 
     def _linear(self, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
-        return linear(x, w, ends, bias, self.recipe, self.format, self.sum)
+        return scaled_linear(x, w, ends, bias, self.recipe, self.format, self.sum)
 
     def _words(self) -> str:
         return f"recipe={self.recipe}, format={self.format}, sum={self.sum}"

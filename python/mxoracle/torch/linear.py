@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.library import custom_op
 
 from mxoracle._call import run
-from mxoracle.torch.operators import grouped_linear
 from mxoracle.torch.recipes import Layer, aligned, library_takes, name_of, recipe_named
 
 
@@ -101,12 +100,3 @@ def _gradients(ctx, dy):
 
 
 scaled_linear.register_autograd(_gradients, setup_context=_keep)
-
-
-def linear(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None, recipe: str, format: str,
-           sum: str) -> Tensor:  # fmt: skip
-    """`grouped_linear` where that is the layer, else `scaled_linear`."""
-    if sum == "exact" and library_takes(recipe, format, _kinds(x, w, bias)):
-        pad = not aligned(ends, len(x), recipe_named(recipe).alignment)
-        return grouped_linear(x, w, ends, bias, recipe, format, name_of(x.dtype), pad)
-    return scaled_linear(x, w, ends, bias, recipe, format, sum)
