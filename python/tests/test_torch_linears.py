@@ -277,3 +277,43 @@ def test_autocast_and_mixed_types_are_torch_s():
     assert layer.weight.grad.dtype == torch.float32
     with pytest.raises(mxoracle.Error, match="needs one type"):
         layer(x.bfloat16())
+
+
+class Looped(Stacked):
+    """By a loop over experts, one product of which is spelt x @ w.t()."""
+
+    def forward(self, x):
+        parts, start = [], 0
+        for e, end in enumerate(ENDS.tolist()):
+            h = nn.functional.silu(nn.functional.linear(x[start:end], self.w1[e]))
+            parts.append(h @ self.w2[e].t())
+            start = end
+        return torch.cat(parts)
+
+
+@pytest.mark.parametrize("recipe", ["mxfp8_rceil", "deepgemm_blockwise"])
+def test_weights_of_their_own_type_multiply_in_the_recipe(recipe):
+    x = torch.randn(T, D, dtype=torch.bfloat16)
+    want = gradients(mxt.convert(made(Stacked, torch.bfloat16), recipe), x)
+    for make in (Stacked, Looped):
+        layer = made(make, torch.bfloat16)
+        if make is Looped:
+            mxt.weights.wrap(layer, list(layer.parameters()), (recipe, "e4m3", "exact"))
+        else:
+            mxt.convert(layer, recipe, tensors=True)
+        have = gradients(layer, x)
+        assert all(torch.equal(want[name], have[name]) for name in want), make
+
+
+def test_tied_weights_stay_tied():
+    model = nn.ModuleDict({"one": nn.Linear(D, D), "two": nn.Linear(D, D)})
+    model["two"].weight = model["one"].weight
+    mxt.convert(model, linears="one", experts=False, tensors=True)
+    assert model["two"].weight is model["one"].weight and isinstance(model["one"].weight, mxt.ScaledWeight)
+    torch.optim.AdamW(model.parameters()).step()
+    y = model["one"](torch.randn(4, D))
+    y.sum().backward()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    before = model["one"].weight.plain.clone()
+    optimizer.step()
+    assert not torch.equal(before, model["one"].weight.plain)

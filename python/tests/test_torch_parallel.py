@@ -77,6 +77,15 @@ def test_a_compiled_linear_layer_breaks_no_graph():
     assert torch.equal(torch.compile(model.up, backend="aot_eager", fullgraph=True)(x), want)
 
 
+def test_weights_of_their_own_type_compile_as_well():
+    model, x = made(tensors=True), rows()
+    assert not any(isinstance(module, (mxt.Linear, mxt.GroupedProducts)) for module in model.modules())
+    want = step(made(), x)
+    assert same(want, step(copy.deepcopy(model), x))
+    torch._dynamo.reset()
+    assert same(want, step(model, x, torch.compile(model, backend="aot_eager", fullgraph=True)))
+
+
 def test_a_checkpointed_model_is_the_same_bit_for_bit():
     model, x = made(), rows()
     want = step(copy.deepcopy(model), x)
@@ -98,13 +107,17 @@ def _rank(rank, work, store):
         dist.destroy_process_group()
 
 
-def sharded(rank):
+def sharded_tensors(rank):
+    sharded(rank, tensors=True)
+
+
+def sharded(rank, **options):
     """FSDP2: gradients are the means of what each rank's rows give alone, and a step keeps up."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
     alone = [step(made(), rows(seed)) for seed in (1, 2)]
-    model = made()
+    model = made(**options)
     mesh = init_device_mesh("cpu", (2,))
     for part in (model.up, model.down, model.experts, model):
         fully_shard(part, mesh=mesh)
@@ -119,8 +132,12 @@ def sharded(rank):
     step(model, rows(1 + rank))
     optimizer.step()
     twin = made()
-    twin.load_state_dict({n: v.full_tensor() for n, v in model.state_dict().items()})
+    twin.load_state_dict({n: plain(v.full_tensor()) for n, v in model.state_dict().items()})
     assert torch.equal(model(rows(rank)), twin(rows(rank)))
+
+
+def plain(weight):
+    return weight.plain if isinstance(weight, mxt.ScaledWeight) else weight
 
 
 def tensor_parallel(rank):
@@ -152,6 +169,6 @@ def _pair():
 
 
 @pytest.mark.skipif(not dist.is_available(), reason="this torch has no distributed")
-@pytest.mark.parametrize("work", [sharded, tensor_parallel])
+@pytest.mark.parametrize("work", [sharded, sharded_tensors, tensor_parallel])
 def test_two_ranks_give_what_one_gives(work, tmp_path):
     in_two_ranks(work, tmp_path)

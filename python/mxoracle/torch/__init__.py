@@ -12,6 +12,7 @@ from mxoracle.torch.operators import dequantize, grouped_linear, moe_layer, quan
 from mxoracle.torch.recipes import recipe_named, recipes
 from mxoracle.torch.recorder import Recorder
 from mxoracle.torch.telemetry import Departed, Measured, Telemetry
+from mxoracle.torch.weights import ScaledWeight
 
 __all__ = [
     "Departed",
@@ -23,6 +24,7 @@ __all__ = [
     "Planned",
     "Recorder",
     "Row",
+    "ScaledWeight",
     "Telemetry",
     "convert",
     "dequantize",

@@ -16,6 +16,7 @@ from mxoracle.torch.dense import Linear
 from mxoracle.torch.experts import Experts, GroupedProducts, Layout, grouped_names
 from mxoracle.torch.linear import scaled_linear, scaled_linear_backward
 from mxoracle.torch.recipes import recipe_named
+from mxoracle.torch.weights import wrap
 
 _NAMES_OF_GROUPED = {"_grouped_mm", "grouped_mm"}
 _DEPTH = 4  # functions that a forward calls
@@ -113,9 +114,10 @@ def _experts(path: str, module: nn.Module, names: dict, gate: Callable | None,
     return module, layout
 
 
-def _has_experts(module: nn.Module) -> bool:
-    own = (parameter for parameter in module._parameters.values() if parameter is not None)
-    return any(parameter.dim() == 3 for parameter in own)
+def _of_experts(module: nn.Module) -> list[str]:
+    """Its own parameters of three dimensions."""
+    return [name for name, parameter in module._parameters.items()
+            if parameter is not None and parameter.dim() == 3]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,7 @@ def _expert_kinds(model: nn.Module, names: Mapping[str, str] | None) -> dict[str
             found[path] = "experts"
         elif isinstance(module, GroupedProducts):
             found[path] = "grouped"
-        elif _has_experts(module) and _calls_grouped(type(module).forward, type(module)):
+        elif _of_experts(module) and _calls_grouped(type(module).forward, type(module)):
             found[path] = "grouped"
         elif path and finding.experts_in_list(module, model.get_submodule(finding.parent_of(path))):
             found[path] = "list"
@@ -205,7 +207,7 @@ def convert(
     linears: finding.Choice = False, filter: Callable[[nn.Module, str], bool] | None = None,
     exclude: finding.Choice = (), sum: str = "exact", format: str = "e4m3",
     names: Mapping[str, str] | None = None, gate: Callable[[Tensor], Tensor] | None = None,
-    transposed: bool | None = None, check: bool = True,
+    transposed: bool | None = None, check: bool = True, tensors: bool = False,
 ) -> nn.Module:  # fmt: skip
     """Puts layers of the library in the place of those of `model`, and returns `model`; of a layer
     itself, what takes its place.
@@ -231,6 +233,8 @@ def convert(
     transposed: weights are [E, K, N].  None: by their shapes.
     check: an expert layer's own forward and ours are run on a probe in doubles, rows of all
         magnitudes and both signs, with gradients; they must agree.
+    tensors: modules stay, and their weights become `ScaledWeight`s, as torchao has them.  Parameters
+        are then new ones: convert before an optimizer is made.
 
     Errors: mxoracle.Error if a recipe is unknown or there is no such layer; Unsupported for
     experts whose own forward computes something else, with the first difference, and for a sum or
@@ -245,6 +249,11 @@ def convert(
     kind = next((each.dtype for each in model.parameters() if each.is_floating_point()), torch.bfloat16)
     _tried(recipe, format, sum, kind if kind in _FLOATS else torch.float32)
     settings = (recipe, format, sum)
+    if tensors:
+        found = [(layer, model.get_submodule(layer.path)) for layer in layers]
+        wrap(model, [module._parameters[name] for layer, module in found for name in
+                     (["weight"] if layer.kind == "linear" else _of_experts(module))], settings)  # fmt: skip
+        return model
     ready: dict[str, Callable[[], nn.Module]] = {}  # nothing is replaced before all are known
     for layer in layers:
         module = model.get_submodule(layer.path)

@@ -107,7 +107,7 @@ class Experts(_Converted):
                             top_k_weights)  # fmt: skip
 
 
-_GROUPED = tuple(
+GROUPED = tuple(
     getattr(home, name)
     for home in (torch, torch.nn.functional, torch.ops.aten)
     for name in ("_grouped_mm", "grouped_mm")
@@ -125,7 +125,7 @@ class GroupedReplaced(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func not in _GROUPED and getattr(func, "overloadpacket", None) not in _GROUPED:
+        if func not in GROUPED and getattr(func, "overloadpacket", None) not in GROUPED:
             return func(*args, **kwargs)
         self.calls += 1
         return self._of(*args, **kwargs)

@@ -182,6 +182,9 @@ class Layer:
         row = self.row
         sides = {"dy": dy, "x": x}
         blocks: dict[str, str] = {}
+        if row.wgrad_high and row.tokens:  # "high" is bf16 for operands of f32
+            sides = {name: side.bfloat16() if side.dtype == torch.float32 else side
+                     for name, side in sides.items()}  # fmt: skip
         if not row.wgrad_high and not aligned(ends, len(x), row.alignment):
             padded = {name: self._run("pad_groups", {"x": side, "group_ends": ends},
                                       alignment=row.alignment) for name, side in sides.items()}  # fmt: skip
