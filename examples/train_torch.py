@@ -84,13 +84,13 @@ def batches(steps):
 
 
 def train(recipe, asked):
-    """The loss of every step, the seconds of a step and the number of parameters."""
+    """The loss of every step, seconds of a step by the clock and of processors, and parameters."""
     torch.manual_seed(0)
     model = Model(asked.layers, asked.width, asked.experts).bfloat16()
     if recipe != "bf16":
         mxoracle.torch.convert(model, recipe, linears=asked.linears, sum=asked.sum)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    losses, start = [], time.monotonic()
+    losses, start = [], (time.monotonic(), time.process_time())
     for text in batches(asked.steps):
         logits = model(text[:, :-1])
         loss = functional.cross_entropy(logits.flatten(0, 1).float(), text[:, 1:].flatten())
@@ -99,7 +99,8 @@ def train(recipe, asked):
         optimizer.zero_grad()
         losses.append(loss.item())
     size = sum(parameter.numel() for parameter in model.parameters())
-    return losses, (time.monotonic() - start) / asked.steps, size
+    spent = time.monotonic() - start[0], time.process_time() - start[1]
+    return losses, *(seconds / asked.steps for seconds in spent), size
 
 
 def main(words=None):
@@ -113,10 +114,10 @@ def main(words=None):
     asked = parser.parse_args(words)
     curves = {}
     for recipe in asked.recipes.split(","):
-        curves[recipe], seconds, size = train(recipe, asked)
+        curves[recipe], seconds, of_processors, size = train(recipe, asked)
         last = curves[recipe][-20:]
-        print(f"{recipe}: {size} parameters, loss {sum(last) / len(last):.4f}, {seconds:.3f} s a step",
-              flush=True)  # fmt: skip
+        print(f"{recipe}: {size} parameters, loss {sum(last) / len(last):.4f}, {seconds:.3f} s a step, "
+              f"{of_processors:.3f} s of processors", flush=True)  # fmt: skip
     with open(asked.output, "w", newline="") as file:
         out = csv.writer(file)
         out.writerow(["step", *curves])

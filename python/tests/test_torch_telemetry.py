@@ -129,7 +129,7 @@ def test_a_loss_near_its_twin_passes(tmp_path):
 def test_a_loss_that_departs_names_the_first_operand(recipe, words):
     with mxt.Telemetry(every=1) as twin:
         train(model("bf16"), twin)
-    with pytest.raises(mxt.Departed, match=f"step 2: mean loss of 2 steps .* bf16 .* needs 0.00%; {words}"):
+    with pytest.raises(mxt.Departed, match=f"step 2: mean loss of 2 steps .* bf16 .* needs 0.000%; {words}"):
         with mxt.Telemetry(twin=twin.losses, within=0, window=2, every=1) as telemetry:
             train(model(recipe), telemetry)
 

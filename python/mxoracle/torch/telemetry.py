@@ -206,7 +206,7 @@ class Telemetry:
             self._keep()
             raise Departed(
                 f"step {step}: mean loss of {self._window} steps {ours:.6g}, bf16 {theirs:.6g}: "
-                f"{abs(ours / theirs - 1):.2%} apart, needs {self._within:.2%}; {self.first()}"
+                f"{abs(ours / theirs - 1):.3%} apart, needs {self._within:.3%}; {self.first()}"
             )
 
     def first(self) -> str:
