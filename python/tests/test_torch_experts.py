@@ -98,6 +98,32 @@ def test_a_recipe_moves_the_results():
     assert found and found.outputs[0]["sqnr"] < 40, found
 
 
+def test_a_checkpoint_of_transformers_is_that_of_the_model(tmp_path):
+    made(mixtral).save_pretrained(tmp_path / "first")
+    logits = []
+    for kept, written in (("first", "second"), ("second", "third")):
+        net = transformers.MixtralForCausalLM.from_pretrained(tmp_path / kept, dtype=torch.bfloat16)
+        assert type(net.model.layers[0].self_attn.q_proj) is torch.nn.Linear
+        mxt.convert(net, linears=True, format="e4m3fnuz").save_pretrained(tmp_path / written)
+        assert type(net.lm_head) is torch.nn.Linear
+        assert isinstance(net.model.layers[0].self_attn.q_proj, mxt.Linear)
+        logits.append(step(net))
+    assert all(torch.equal(want, have) for want, have in zip(*logits))
+
+
+def test_a_model_of_f16_is_near_itself():
+    theirs, ours = step(made(mixtral).half()), step(mxt.convert(made(mixtral).half(), "plain", linears=True))
+    assert all(mxoracle.compare(want, have, gate="sqnr=40") for want, have in zip(theirs, ours))
+
+
+def test_a_compiled_expert_layer_is_eager_bit_for_bit():
+    experts, x = layer(), torch.randn(24, 64, dtype=torch.bfloat16)
+    chosen, weights = torch.arange(48).view(24, 2) % 3, torch.rand(24, 2)
+    torch._dynamo.reset()
+    compiled = torch.compile(experts, backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(x, chosen, weights), experts(x, chosen, weights))
+
+
 def layer(recipe="mxfp8_rceil"):
     torch.manual_seed(1)
     block = made(mixtral).model.layers[0].mlp

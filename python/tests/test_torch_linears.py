@@ -1,6 +1,8 @@
 """Every recipe in every spelling of a layer: against doubles, the library's own call, and torchao."""
 import copy
 import io
+import runpy
+from pathlib import Path
 
 import pytest
 
@@ -317,3 +319,14 @@ def test_tied_weights_stay_tied():
     before = model["one"].weight.plain.clone()
     optimizer.step()
     assert not torch.equal(before, model["one"].weight.plain)
+
+
+def test_the_example_trains_recipes_side_by_side(tmp_path, capsys):
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples/train_torch.py"))
+    words = ["--steps", "3", "--recipes", "bf16,mxfp8_rceil,deepgemm_blockwise", "--linears", "--layers", "1"]
+    example["main"]([*words, "--output", str(tmp_path / "losses.csv")])
+    rows = [line.split(",") for line in (tmp_path / "losses.csv").read_text().splitlines()]
+    assert rows[0] == ["step", "bf16", "mxfp8_rceil", "deepgemm_blockwise"] and len(rows) == 4
+    losses = [[float(cell) for cell in row[1:]] for row in rows[1:]]
+    assert all(0 < max(row) - min(row) < 0.01 for row in losses)  # near one another, and not the same
+    assert "parameters, loss" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from mxoracle._call import run
 from mxoracle.torch.recipes import Layer, aligned, library_takes, name_of, recipe_named
 
 
-def _backend(x: Tensor) -> str:
+def backend_of(x: Tensor) -> str:
     return str(x.device) if x.device.type == "cuda" else "cpu"
 
 
@@ -21,7 +21,7 @@ def _in_library(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None, recipe:
     tensors = {"x": x, "w": w, "group_ends": ends, "bias": bias, "dy": dy}
     tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
     pad = not aligned(ends, len(x), recipe_named(recipe).alignment)
-    return run("grouped_linear", tensors, backend=_backend(x), recipe=recipe, format=format, sum=sum,
+    return run("grouped_linear", tensors, backend=backend_of(x), recipe=recipe, format=format, sum=sum,
                out=name_of(x.dtype), pad=pad, only=only)  # fmt: skip
 
 
@@ -45,7 +45,7 @@ def scaled_linear(
     where tokens are contracted.  Its gradients are those of the recipe."""
     if library_takes(recipe, format, _kinds(x, w, bias)):
         return _in_library(x, w, group_ends, bias, recipe, format, sum)["y"]
-    return Layer(recipe, format, sum, _backend(x)).forward(x, w, group_ends, bias)
+    return Layer(recipe, format, sum, backend_of(x)).forward(x, w, group_ends, bias)
 
 
 @scaled_linear.register_fake
@@ -71,7 +71,7 @@ def scaled_linear_backward(
     if library_takes(recipe, format, _kinds(x, w, bias, dy)):
         found = _in_library(x, w, group_ends, bias, recipe, format, sum, dy, only)
         return [found[name].to(like[name].dtype) for name in names]
-    layer = Layer(recipe, format, sum, _backend(x))
+    layer = Layer(recipe, format, sum, backend_of(x))
     makes = {
         "dx": lambda: layer.input_gradient(dy, w, group_ends, x),
         "dw": lambda: layer.weight_gradient(dy, x, group_ends, w),

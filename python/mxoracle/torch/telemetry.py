@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from mxoracle._errors import Error
+from mxoracle.torch.linear import backend_of
 from mxoracle.torch.modules import Modules
 from mxoracle.torch.recipes import Layer
 
@@ -222,7 +223,7 @@ class Telemetry:
 
 def _operands(forward: bool, call: dict[str, Any]) -> Iterable[tuple]:
     """(product, operand, exact, (codes, scales), ends, whether tokens are contracted) of a call."""
-    layer = Layer(call["recipe"], call["format"], "exact", "cpu")
+    layer = Layer(call["recipe"], call["format"], "exact", backend_of(call["x"]))
     row, x, w, ends = layer.row, call["x"], call["w"], call["group_ends"]
     if not row.tokens:
         return
