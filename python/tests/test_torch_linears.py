@@ -307,6 +307,26 @@ def test_weights_of_their_own_type_multiply_in_the_recipe(recipe):
         assert all(torch.equal(want[name], have[name]) for name in want), make
 
 
+@pytest.mark.parametrize("product", [
+    lambda x, w: torch.bmm(x[None].expand(E, T, D), w.transpose(1, 2)),
+    lambda x, w: torch.einsum("tk,enk->etn", x, w),
+    lambda x, w: torch.bmm(x[:2, None], w[torch.tensor([0, 1])].permute(0, 2, 1)),
+    lambda x, w: torch.nn.functional.linear(w[0], x),
+])  # fmt: skip
+def test_products_that_pass_a_weight_by_are_refused(product):
+    layer = made(Stacked)
+    mxt.convert(layer, tensors=True)
+    with pytest.raises(mxoracle.Error, match="ScaledWeight: found aten.* passes the recipe by"):
+        product(torch.randn(T, D), layer.w1)
+
+
+def test_no_rows_give_no_rows():
+    for recipe in ("mxfp8_rceil", "te_blockwise"):
+        layer = mxt.convert(made(lambda: nn.Linear(D, F)), recipe, linears=True)
+        found = gradients(layer, torch.zeros(0, 3, D))
+        assert found["y"].shape == (0, 3, F) and not found["weight"].any() and not found["bias"].any()
+
+
 def test_tied_weights_stay_tied():
     model = nn.ModuleDict({"one": nn.Linear(D, D), "two": nn.Linear(D, D)})
     model["two"].weight = model["one"].weight

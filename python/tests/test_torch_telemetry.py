@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import mxoracle  # noqa: E402
 import mxoracle.torch as mxt  # noqa: E402
@@ -51,6 +52,15 @@ def test_every_operand_of_every_expert_is_a_row():
     assert [found[1, "Sequential.1", "y", "x", e].tokens for e in (0, 2)] == [20, 28]
     assert all(row.sqnr > 25 and not row.departs for row in telemetry.rows)
     assert len(telemetry.losses) == 3
+
+
+def test_a_checkpoint_is_measured_once():
+    net, counts = model(), []
+    for call in (net, lambda x: checkpoint(net, x, use_reentrant=False)):
+        with mxt.Telemetry() as telemetry:
+            train(call, telemetry, 1)
+        counts.append(sorted((row.layer, row.product, row.operand, row.expert) for row in telemetry.rows))
+    assert counts[0] == counts[1] and counts[0]
 
 
 @pytest.mark.parametrize("recipe", ["mxfp8_rceil", "fp8_rowwise", "te_blockwise", "fp8_blockwise"])

@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from mxoracle._errors import Error
 from mxoracle.torch.linear import backend_of
-from mxoracle.torch.modules import Modules
+from mxoracle.torch.modules import Modules, in_backward
 from mxoracle.torch.recipes import Layer
 
 _FORWARD = {torch.ops.mxoracle.grouped_linear.default, torch.ops.mxoracle.scaled_linear.default}
@@ -170,6 +170,8 @@ class Telemetry:
         self._watch()
 
     def _saw(self, forward: bool, call: dict[str, Any]) -> None:
+        if forward and in_backward():
+            return  # a checkpoint that is computed again
         with torch.no_grad():
             for product, operand, exact, scaled, ends, contracted in _operands(forward, call):
                 layer = self._modules.current().removesuffix(" backward")

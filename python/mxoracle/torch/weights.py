@@ -18,14 +18,23 @@ _KEPT = {
     _aten.detach.default, _aten.empty_like.default, _aten.new_zeros.default, _aten.slice.Tensor,
     _aten.select.int, _aten.view.default, _aten.as_strided.default, _aten._to_copy.default,
     _aten._pin_memory.default, _aten.split.Tensor, _aten.clone.default, _aten.transpose.int,
-    _aten.t.default, _aten.alias.default, _aten.unbind.int, torch.ops.c10d.scatter_.default,
+    _aten.t.default, _aten.alias.default, _aten.unbind.int, _aten.permute.default,
+    _aten.index.Tensor, _aten.index_select.default, _aten.unsqueeze.default, _aten.squeeze.dim,
+    _aten.expand.default, _aten.split_with_sizes.default, _aten._unsafe_view.default,
+    torch.ops.c10d.scatter_.default,
+}  # fmt: skip
+# Where these meet such a weight, a product has passed the recipe by.
+_REFUSED = {
+    _aten.mm.default, _aten.addmm.default, _aten.bmm.default, _aten.baddbmm.default, _aten.mv.default,
+    _aten.dot.default, _aten._grouped_mm.default,
 }  # fmt: skip
 _PRODUCTS = {torch.mm, torch.matmul, Tensor.mm, Tensor.matmul, Tensor.__matmul__}
 
 
 class ScaledWeight(Tensor):
     """A weight whose products are in a recipe: linear(x, w), x @ w.t() and torch._grouped_mm of rows
-    and of experts.  To everything else it is the plain tensor."""
+    and of experts.  Other products, also of a DTensor of such, are refused; to everything else it is
+    the plain tensor."""
 
     @staticmethod
     def __new__(cls, plain: Tensor, settings: tuple[str, str, str]) -> ScaledWeight:
@@ -65,6 +74,9 @@ class ScaledWeight(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in _REFUSED:
+            raise Unsupported(f"ScaledWeight: found {func}, which passes the recipe by; needs "
+                              "linear(x, w), x @ w.t() or torch._grouped_mm")  # fmt: skip
         found = [each for each in pytree.tree_leaves((args, kwargs)) if isinstance(each, cls)]
         plain = pytree.tree_map_only(cls, lambda each: each.plain, (args, kwargs or {}))
         out = func(*plain[0], **plain[1])
