@@ -205,6 +205,22 @@ def test_only_what_was_chosen_is_converted(options, changed):
     assert parameters == {name: id(value) for name, value in model.named_parameters()}
 
 
+class Separate(nn.Module):
+    """Lists of linear layers, and one that is no list of experts: nothing routes to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Parameter(torch.randn(E, D))
+        self.w1 = nn.ModuleList(nn.Linear(D, F) for _ in range(E))
+        self.w2 = nn.ModuleList(nn.Linear(F, D) for _ in range(E))
+        self.layers = nn.ModuleList(nn.Linear(D, D) for _ in range(E + 1))
+
+
+def test_lists_of_linear_layers_are_experts():
+    kinds = {row.path.split(".")[0]: row.kind for row in mxt.plan(Separate())}
+    assert kinds == {"w1": "linear", "w2": "linear", "layers": "stays"}
+
+
 def test_what_a_recipe_has_no_blocks_for_stays():
     model = nn.Sequential(nn.Linear(40, 64), nn.Linear(64, 64))
     assert [str(row) for row in mxt.plan(model, linears=True)] == [

@@ -41,17 +41,21 @@ def _shapes(module: nn.Module) -> list[tuple]:
 
 
 def experts_in_list(module: nn.Module, parent: nn.Module) -> bool:
-    """True of a ModuleList of perceptrons of one shape, from D to D, beside a router [E, D]."""
+    """True of a ModuleList of one shape beside a router [E, D]: of perceptrons from D to D, or of linear
+    layers from D or to D."""
     if not isinstance(module, nn.ModuleList) or len(module) < 2:
         return False
-    first = _linears(module[0])
-    if len(first) not in _MLP or any(_shapes(each) != _shapes(module[0]) for each in module):
+    if any(_shapes(each) != _shapes(module[0]) for each in module):
         return False
-    width = first[0].in_features
-    if all(each.out_features != width for each in first[1:]):
+    first = _linears(module[0])
+    if is_linear(module[0]):
+        widths = {first[0].in_features, first[0].out_features}
+    elif len(first) in _MLP and first[0].in_features in [each.out_features for each in first[1:]]:
+        widths = {first[0].in_features}
+    else:
         return False
     inside = {id(parameter) for parameter in module.parameters()}
-    return any(tuple(parameter.shape) == (len(module), width)
+    return any(parameter.dim() == 2 and len(parameter) == len(module) and parameter.shape[1] in widths
                for parameter in parent.parameters() if id(parameter) not in inside)  # fmt: skip
 
 

@@ -31,18 +31,18 @@ class Measured:
     step: int
     layer: str
     product: str  # y, dx or dw
-    operand: str  # x, w or dy
+    operand: str  # x, w or dy; of a result, its own name
     expert: int
     tokens: int
-    sqnr: float  # of what codes and scales stand for, dB; infinite where nothing was lost
-    saturated: float  # share of elements beyond the format's largest
-    underflowed: float  # share of elements that became zero
-    scales: str  # how many scales there are of each power of two: "-9:12 -8:4"
-    bound: float  # the least SQNR where elements are rounded and neither saturate nor underflow
+    sqnr: float  # to the operand before it was quantised, or the product of such; dB, or infinite
+    saturated: float = 0.0  # share of elements beyond the format's largest
+    underflowed: float = 0.0  # share of elements that became zero
+    scales: str = ""  # how many scales there are of each power of two: "-9:12 -8:4"
+    bound: float = -math.inf  # the least SQNR where elements are rounded and none saturates or becomes zero
 
     @property
     def departs(self) -> bool:
-        return self.sqnr < self.bound
+        return not self.sqnr >= self.bound  # a NaN departs
 
     def __str__(self) -> str:
         return (f"{self.operand} of {self.product} of {self.layer}, expert {self.expert}, step {self.step}: "
@@ -70,14 +70,16 @@ def _values(codes: Tensor, scales: Tensor) -> tuple[Tensor, Tensor]:
     return codes.float() * scales, scales
 
 
+def _sqnr(exact: Tensor, found: Tensor) -> float:
+    noise = (exact.double() - found.double()).square().sum()
+    return math.inf if noise == 0 else float(10 * torch.log10(exact.double().square().sum() / noise))
+
+
 def _numbers(exact: Tensor, codes: Tensor, scales: Tensor) -> tuple[float, float, float, str, float]:
     """SQNR, shares and histogram of one expert's operand."""
     kind = codes.dtype
     values, spread = _values(codes, scales)
     exact = exact.float()
-    noise = (exact - values).double().square().sum()
-    power = exact.double().square().sum()
-    sqnr = math.inf if noise == 0 else float(10 * torch.log10(power / noise))
     largest, step = torch.finfo(kind).max, torch.finfo(kind).eps
     edge = largest + step * 2 ** math.floor(math.log2(largest)) / 2
     count = max(1, exact.numel())
@@ -86,7 +88,7 @@ def _numbers(exact: Tensor, codes: Tensor, scales: Tensor) -> tuple[float, float
     positive = scales.float().flatten()
     powers, counts = positive[positive > 0].log2().floor().int().unique(return_counts=True)
     words = " ".join(f"{power}:{count}" for power, count in zip(powers.tolist(), counts.tolist()))
-    return sqnr, saturated, underflowed, words, _bound(kind)
+    return _sqnr(exact, values), saturated, underflowed, words, _bound(kind)
 
 
 class _Watch(TorchDispatchMode):
@@ -100,7 +102,10 @@ class _Watch(TorchDispatchMode):
             names = [argument.name for argument in func._schema.arguments]
             given = {argument.name: argument.default_value for argument in func._schema.arguments
                      if argument.has_default_value()}  # fmt: skip
-            self.telemetry._saw(func in _FORWARD, given | dict(zip(names, args)) | kwargs)
+            call = given | dict(zip(names, args)) | kwargs
+            out = func(*args, **kwargs)
+            self.telemetry._saw(func in _FORWARD, call, out)
+            return out
         return func(*args, **kwargs)
 
 
@@ -114,7 +119,7 @@ class Telemetry:
             telemetry.step(loss)
 
     folder: where telemetry.csv and loss.csv are kept up to date; None keeps rows only.
-    writer: torch.utils.tensorboard.SummaryWriter, or whatever has add_scalar and add_histogram.
+    writer: torch.utils.tensorboard.SummaryWriter, or whatever has its add_scalar.
     twin: losses step by step, or a file with a column loss; within: how far the mean of the last
         `window` losses may be from the twin's, a share or "0.19%".
 
@@ -169,15 +174,18 @@ class Telemetry:
         self._checked()
         self._watch()
 
-    def _saw(self, forward: bool, call: dict[str, Any]) -> None:
+    def _saw(self, forward: bool, call: dict[str, Any], out: Any) -> None:
         if forward and in_backward():
             return  # a checkpoint that is computed again
+        step, layer = len(self.losses) + 1, self._modules.current().removesuffix(" backward")
         with torch.no_grad():
             for product, operand, exact, scaled, ends, contracted in _operands(forward, call):
-                layer = self._modules.current().removesuffix(" backward")
                 for expert, tokens, *parts in _by_expert(operand, exact, scaled, ends, contracted):
-                    self.rows.append(Measured(len(self.losses) + 1, layer, product, operand, expert,
-                                              tokens, *_numbers(*parts)))  # fmt: skip
+                    self.rows.append(
+                        Measured(step, layer, product, operand, expert, tokens, *_numbers(*parts))
+                    )
+            for product, expert, tokens, sqnr in _results(forward, call, out):
+                self.rows.append(Measured(step, layer, product, product, expert, tokens, sqnr))
 
     def _told(self) -> None:
         if self._writer is None:
@@ -219,7 +227,7 @@ class Telemetry:
             return f"first beyond its bound of {beyond.bound:.2f} dB: {beyond}"
         if not self.rows:
             return "nothing was measured"
-        least = min(self.rows, key=lambda row: row.sqnr)
+        least = min((row for row in self.rows if row.operand != row.product), key=lambda row: row.sqnr)
         return f"no operand is beyond its bound, which rounding explains; least: {least}"
 
 
@@ -241,6 +249,31 @@ def _operands(forward: bool, call: dict[str, Any]) -> Iterable[tuple]:
     if "dw" in wanted and not row.wgrad_high:
         for name, side, format in (("dy", dy, layer.gradients), ("x", x, layer.format)):
             yield "dw", name, side, functools.partial(_along_tokens, layer, format), ends, True
+
+
+def _results(forward: bool, call: dict[str, Any], out: Any) -> Iterable[tuple[str, int, int, float]]:
+    """(product, expert, tokens, SQNR) of results, to f32 products of operands before quantising."""
+    if not Layer(call["recipe"], call["format"], "exact", "cpu").row.tokens:
+        return
+    names = ["y"] if forward else (call.get("only") or "dx,dw").split(",")
+    results = dict(zip(names, [out] if forward else out))
+    start = 0
+    for expert, end in enumerate(call["group_ends"].tolist()):
+        rows = slice(start, max(start, end))
+        tokens, start = rows.stop - rows.start, rows.stop
+        if not tokens:
+            continue
+        x, w = call["x"][rows].float(), call["w"][expert].float()
+        if forward:
+            bias = call["bias"]
+            y = x @ w.t() + (0 if bias is None else bias[expert] if bias.dim() == 2 else bias)
+            yield "y", expert, tokens, _sqnr(y, results["y"][rows])
+            continue
+        dy = call["dy"][rows].float()
+        if "dx" in results:
+            yield "dx", expert, tokens, _sqnr(dy @ w, results["dx"][rows])
+        if "dw" in results:
+            yield "dw", expert, tokens, _sqnr(dy.t() @ x, results["dw"][expert])
 
 
 def _along_tokens(layer: Layer, format: str, rows: Tensor) -> tuple[Tensor, Tensor]:
