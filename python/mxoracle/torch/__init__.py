@@ -8,10 +8,11 @@ from mxoracle.torch.dense import Linear
 from mxoracle.torch.experts import Experts, GroupedProducts
 from mxoracle.torch.judge import Judge, Row, judged
 from mxoracle.torch.linear import scaled_linear
+from mxoracle.torch.measures import Measured
 from mxoracle.torch.operators import dequantize, grouped_linear, moe_layer, quantize
 from mxoracle.torch.recipes import recipe_named, recipes
 from mxoracle.torch.recorder import Recorder
-from mxoracle.torch.telemetry import Departed, Measured, Telemetry
+from mxoracle.torch.telemetry import Departed, Telemetry
 from mxoracle.torch.weights import ScaledWeight
 
 __all__ = [
