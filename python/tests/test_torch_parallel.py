@@ -163,12 +163,31 @@ def tensor_parallel(rank):
         assert error < 0.05, (name, float(error))
 
 
+def replicated(rank):
+    """A weight that every rank has whole, of rows that are cut: its gradient is a sum over ranks."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (2,))
+    whole = mxt.convert(_pair()[0], "mxfp8_rceil", linears=True)
+    cut = distribute_module(copy.deepcopy(whole), mesh)
+    assert cut.weight.placements == (Replicate(),)
+    x = rows()
+    y = cut(distribute_tensor(x, mesh, [Shard(0)]))
+    assert torch.equal(y.full_tensor(), whole(x))
+    dy = torch.randn(T, 2 * D, dtype=torch.bfloat16, generator=torch.Generator().manual_seed(3))
+    y.backward(distribute_tensor(dy, mesh, [Shard(0)]))
+    whole(x).backward(dy)
+    for ours, theirs in zip(cut.parameters(), whole.parameters()):
+        torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad, rtol=2**-6, atol=2**-4)
+
+
 def _pair():
     torch.manual_seed(0)
     return nn.Linear(D, 2 * D).bfloat16(), nn.ReLU(), nn.Linear(2 * D, D).bfloat16()
 
 
 @pytest.mark.skipif(not dist.is_available(), reason="this torch has no distributed")
-@pytest.mark.parametrize("work", [sharded, sharded_tensors, tensor_parallel])
+@pytest.mark.parametrize("work", [sharded, sharded_tensors, tensor_parallel, replicated])
 def test_two_ranks_give_what_one_gives(work, tmp_path):
     in_two_ranks(work, tmp_path)
