@@ -134,7 +134,7 @@ def test_every_spelling_is_near_doubles(make, recipe):
     assert recipe == "bf16" or found["y"] < 40, found
 
 
-TWINS = [name for name in mxt.recipes() if operator.library_takes(name, "e4m3", set())]
+TWINS = [name for name in mxt.recipes() if operator.library_takes(name, "e4m3", "exact", set())]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
@@ -173,6 +173,16 @@ def test_a_sum_is_that_of_its_machine():
     want = [mxoracle.run("grouped_linear", tensors, recipe="fp8_rowwise", sum=sum)["y"]
             for sum in ("h200_wgmma_fast", "exact")]  # fmt: skip
     assert torch.equal(have["y"], want[0]) and not torch.equal(have["y"], want[1])
+
+
+def test_weight_gradients_may_have_another_sum():
+    layer = made(lambda: nn.Linear(D, F, bias=False))
+    x = torch.randn(T, D) * 50
+    sums = ("exact/h200_wgmma_fast", "exact", "h200_wgmma_fast")
+    both, exact, fast = (gradients(mxt.convert(copy.deepcopy(layer), "vllm", linears=True, sum=sum), x)
+                         for sum in sums)  # fmt: skip
+    for name, right, wrong in (("y", exact, fast), ("dx", exact, fast), ("weight", fast, exact)):
+        assert torch.equal(both[name], right[name]) and not torch.equal(both[name], wrong[name]), name
 
 
 STAYS = {"block.router": "a router", "head": "the head"}

@@ -223,7 +223,8 @@ def convert(
     so that linear layers get another recipe than experts.  `plan` lists what becomes of each layer.
 
     recipe: one of `recipes()`; format: of codes, "e4m3", "e4m3fnuz", or "e4m3/e5m2" where gradients
-        have another; sum: how a GPU adds, a name of `mxo list sums`.
+        have another; sum: how a GPU adds, a name of `mxo list sums`, or two with a slash where
+        weight gradients are added otherwise.
     experts, linears: True, False, patterns of paths, or a function of a module and its path.
     filter, exclude: of both, a function of a module and its path that must be true, and what stays.
     names: parameters of one's own, such as {"gate_up": "w13", "down": "w2", "down_bias": "b2"}, or

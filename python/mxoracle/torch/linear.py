@@ -41,9 +41,10 @@ def scaled_linear(
 ) -> Tensor:
     """y = x w^T + bias for each group of rows: x [T, K], w [E, N, K], group_ends [E] i32, all of one
     type of bf16, f16 and f32.  recipe: one of `mxoracle.torch.recipes()`; format: of codes, of
-    gradients behind a slash where it is another; sum: a name of `mxo list sums`.  Groups are padded
-    where tokens are contracted.  Its gradients are those of the recipe."""
-    if library_takes(recipe, format, _kinds(x, w, bias)):
+    gradients behind a slash where it is another; sum: a name of `mxo list sums`, of weight
+    gradients behind a slash where it is another.  Groups are padded where tokens are contracted.
+    Its gradients are those of the recipe."""
+    if library_takes(recipe, format, sum, _kinds(x, w, bias)):
         return _in_library(x, w, group_ends, bias, recipe, format, sum)["y"]
     return Layer(recipe, format, sum, backend_of(x)).forward(x, w, group_ends, bias)
 
@@ -68,7 +69,7 @@ def scaled_linear_backward(
     """Of dx, dw and dbias those that `only` names, separated by commas."""
     like = {"dx": x, "dw": w, "dbias": bias}
     names = only.split(",")
-    if library_takes(recipe, format, _kinds(x, w, bias, dy)):
+    if library_takes(recipe, format, sum, _kinds(x, w, bias, dy)):
         found = _in_library(x, w, group_ends, bias, recipe, format, sum, dy, only)
         return [found[name].to(like[name].dtype) for name in names]
     layer = Layer(recipe, format, sum, backend_of(x))

@@ -103,9 +103,9 @@ def recipes() -> list[str]:
     return list(dict.fromkeys([*_of_library(), *RECIPES]))
 
 
-def library_takes(recipe: str, formats: str, kinds: set[torch.dtype]) -> bool:
+def library_takes(recipe: str, formats: str, sum: str, kinds: set[torch.dtype]) -> bool:
     """True if one call of the library's grouped_linear is the layer."""
-    return recipe in _of_library() and "/" not in formats and torch.float16 not in kinds
+    return recipe in _of_library() and "/" not in formats + sum and torch.float16 not in kinds
 
 
 def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
@@ -133,14 +133,16 @@ class Layer:
     """y = x w^T by groups in a recipe, and its gradients, composed of quantize and grouped products.
 
     formats: of codes, "e4m3", or "e4m3/e5m2" where gradients have another.  sum: a name of `mxo
-    list sums`.  Of operands f16 the result is the f32 one, rounded.
+    list sums`; two, with a slash, where weight gradients have another.  Of operands f16 the result is the f32 one, rounded.
     """
 
     def __init__(self, recipe: str, formats: str, sum: str, backend: str) -> None:
         self.row = recipe_named(recipe)
         self.format, _, other = formats.partition("/")
         self.gradients = other or self.format
-        self.sum, self.backend = sum, backend
+        self.sum, _, other = sum.partition("/")
+        self.weight_gradient_sum = other or self.sum
+        self.backend = backend
 
     def _run(self, op: str, tensors: Mapping[str, Any], **parameters: Any) -> Any:
         return run(op, tensors, backend=self.backend, **parameters)
@@ -198,8 +200,8 @@ class Layer:
                      for name, side in sides.items()}  # fmt: skip
             blocks = {"block_dy": block, "block_x": block,
                       "format_dy": self.gradients, "format_x": self.format}  # fmt: skip
-        found = self._run("grouped_matmul_wgrad", {**sides, "group_ends": ends}, sum=self.sum,
-                          out=_type_of(like), **blocks)  # fmt: skip
+        found = self._run("grouped_matmul_wgrad", {**sides, "group_ends": ends},
+                          sum=self.weight_gradient_sum, out=_type_of(like), **blocks)  # fmt: skip
         return found["dw"].to(like.dtype)
 
     def bias_gradient(self, dy: Tensor, ends: Tensor, like: Tensor) -> Tensor:

@@ -190,7 +190,7 @@ def _scaled_linear(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, bias: Ten
                    sum: str = "exact") -> Product | None:  # fmt: skip
     """What one call of grouped_linear is; of a machine's sum, or another stack's recipe, None."""
     kinds = {side.dtype for side in (x, w, actual)}
-    if sum != "exact" or not library_takes(recipe, format, kinds):
+    if sum != "exact" or not library_takes(recipe, format, sum, kinds):
         return None
     return _linear(actual, x, w, ends, bias, recipe, format, type_name(x), True)
 
