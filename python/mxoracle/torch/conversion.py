@@ -171,9 +171,9 @@ def plan(
             kind = "linear" if kind == "list" else kind
         elif isinstance(module, nn.Linear):
             wanted, kind, why = finding.chosen(linears, module, path), "linear", ""
-            if module is head:
+            if linears is True and module is head:
                 why = "the head"
-            elif finding.is_router(module, path, counts):
+            elif linears is True and finding.is_router(module, path, counts):
                 why = "a router"
             elif not finding.is_linear(module):
                 why = f"{type(module).__name__}, whose forward may be its own"
@@ -218,7 +218,7 @@ def convert(
     transposed, with `gate_up_proj_bias` and `down_proj_bias`, or with `up_proj` and no gate), as
     transformers has them from version 5 on; modules that call torch._grouped_mm, of which nothing
     but that is replaced; and lists of perceptrons beside a router [E, D].  Linear layers are all
-    others, but the head, routers and those whose extents the recipe does not take; embeddings stay.
+    others that the recipe has blocks for, but the head and routers, which need to be named.
     Parameters, their names and so checkpoints and optimizers stay.  A model may be converted again,
     so that linear layers get another recipe than experts.  `plan` lists what becomes of each layer.
 

@@ -2,6 +2,7 @@
 other stacks' scale rules, as compositions of the library's operators."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -92,6 +93,7 @@ def _table() -> dict[str, Recipe]:
 RECIPES = _table()
 
 
+@functools.cache
 def _of_library() -> list[str]:
     entry = next(entry for entry in operators() if entry["name"] == "grouped_linear")
     spec = next(spec for spec in entry["parameters"] if spec["key"] == "recipe")
@@ -115,7 +117,7 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
 
 def recipe_named(name: str) -> Recipe:
     """The row of a recipe; of bf16, which only the library's grouped_linear has, that of `plain`."""
-    if name not in recipes():
+    if name not in RECIPES and name not in _of_library():
         raise Error(f"convert: recipe: found '{name}', needs one of {', '.join(recipes())}")
     return RECIPES.get(name, RECIPES["plain"])
 
