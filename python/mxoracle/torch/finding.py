@@ -13,6 +13,7 @@ from mxoracle.torch.dense import Linear
 # True, False, a pattern of paths, several, or a function of a module and its path
 Choice = Any
 _MLP = (2, 3)  # linear layers of an expert
+_NEAR = 2  # dots in the name of a router's weight, as its block has it: router.gate.weight
 
 
 def chosen(choice: Choice, module: nn.Module, path: str) -> bool:
@@ -55,8 +56,11 @@ def experts_in_list(module: nn.Module, parent: nn.Module) -> bool:
     else:
         return False
     inside = {id(parameter) for parameter in module.parameters()}
+    inside |= {id(table.weight) for table in parent.modules() if isinstance(table, nn.Embedding)}
+    near = (parameter for name, parameter in parent.named_parameters()
+            if id(parameter) not in inside and name.count(".") <= _NEAR)  # fmt: skip
     return any(parameter.dim() == 2 and len(parameter) == len(module) and parameter.shape[1] in widths
-               for parameter in parent.parameters() if id(parameter) not in inside)  # fmt: skip
+               for parameter in near)  # fmt: skip
 
 
 def parent_of(path: str) -> str:
