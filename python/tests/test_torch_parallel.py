@@ -126,7 +126,7 @@ def sharded(rank, **options):
         assert torch.equal(found["y"], alone[rank]["y"])
         for name, parameter in model.named_parameters():
             want = (alone[0][name].float() + alone[1][name].float()) / 2
-            torch.testing.assert_close(parameter.grad.full_tensor().float(), want, rtol=2**-7, atol=1e-8)
+            assert apart(parameter.grad.full_tensor(), want) < 2**-7, name
         model.zero_grad()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
     step(model, rows(1 + rank))
@@ -151,16 +151,15 @@ def tensor_parallel(rank):
     mesh = init_device_mesh("cpu", (2,))
     parallelize_module(cut, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
     y, want = cut(x), whole(x)
-    torch.testing.assert_close(y, want, rtol=2**-6, atol=2**-6)
+    assert apart(y, want) < 2**-7
     inner = torch.relu(whole[0](x))[:, rank * D : (rank + 1) * D]
     assert torch.equal(torch.relu(cut[0](x)), inner)  # K is whole there: every bit
     dx, dx_want = (torch.autograd.grad(z.float().square().mean(), x, retain_graph=True)[0] for z in (y, want))
-    torch.testing.assert_close(dx, dx_want, rtol=2**-3, atol=2**-8)
+    assert apart(dx, dx_want) < 0.05
     y.float().square().mean().backward()
     want.float().square().mean().backward()
     for (name, ours), theirs in zip(cut.named_parameters(), whole.parameters()):
-        error = (ours.grad.full_tensor() - theirs.grad).float().norm() / theirs.grad.float().norm()
-        assert error < 0.05, (name, float(error))
+        assert apart(ours.grad.full_tensor(), theirs.grad) < 0.05, name
 
 
 def replicated(rank):
@@ -179,7 +178,11 @@ def replicated(rank):
     y.backward(distribute_tensor(dy, mesh, [Shard(0)]))
     whole(x).backward(dy)
     for ours, theirs in zip(cut.parameters(), whole.parameters()):
-        torch.testing.assert_close(ours.grad.full_tensor(), theirs.grad, rtol=2**-6, atol=2**-4)
+        assert apart(ours.grad.full_tensor(), theirs.grad) < 0.05
+
+
+def apart(have, want):
+    return float((have.float() - want.float()).norm() / want.float().norm())
 
 
 def _pair():

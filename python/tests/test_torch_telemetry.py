@@ -95,6 +95,7 @@ def test_numbers_are_those_of_the_library_s_own_codes(recipe, operand):
 def test_saturation_and_underflow_are_counted():
     x = torch.full((32, D), 1.0)
     x[:, 0], x[:, 1] = 1.99, 2.0**-20  # FLOOR lets 1.99 saturate; 2^-20 is below e4m3 beside it
+    x[:, 2], x[:, 3] = 455 / 256, 463 / 256  # beyond 448, but nothing is nearer
     with mxt.Telemetry(every=1) as telemetry:
         mxt.scaled_linear(x, torch.ones(1, D, D), torch.tensor([32], dtype=torch.int32), None, "mxfp8_floor")
         telemetry.step(0.0)
