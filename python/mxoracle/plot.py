@@ -105,6 +105,28 @@ def loss_curves(runs: str | Path | Mapping[str, list[float]], axes: Any = None) 
     return axes
 
 
+def telemetry(path: str | Path, value: str = "sqnr", axes: Any = None) -> Any:
+    """By step, the least `sqnr` of a layer's experts, or the largest share `saturated` or
+    `underflowed`: of a telemetry.csv that mxoracle.torch.Telemetry wrote, a line an operand."""
+    if value not in ("sqnr", "saturated", "underflowed"):
+        raise Error(f"plot: found value '{value}', needs sqnr, saturated or underflowed")
+    with Path(_checks.path("path", path)).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    if not rows or value not in rows[0]:
+        raise Error(f"{path}: found no column {value}, needs what Telemetry wrote", "file")
+    lines: dict[str, dict[int, list[float]]] = {}
+    for row in rows:
+        name = f"{row['layer']} {row['product']}.{row['operand']}"
+        lines.setdefault(name, {}).setdefault(int(row["step"]), []).append(float(row[value]))
+    worst = min if value == "sqnr" else max
+    axes = _axes(axes)
+    for name, steps in lines.items():
+        axes.plot(list(steps), [worst(values) for values in steps.values()], label=name, linewidth=1)
+    axes.legend(fontsize="xx-small")
+    axes.set(xlabel="step", ylabel="SQNR, dB" if value == "sqnr" else f"share {value}")
+    return axes
+
+
 def _read_runs(folder: Path) -> dict[str, list[float]]:
     curves = {}
     for path in sorted(folder.rglob("*.csv")):

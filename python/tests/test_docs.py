@@ -8,7 +8,7 @@ import pytest
 import mxoracle
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/python.md", "docs/judge.md"]
+PAGES = ["README.md", "docs/python.md", "docs/pytorch.md", "docs/judge.md"]
 
 
 def blocks(page):
@@ -36,7 +36,7 @@ def quantizer_of(module):
 
 def test_no_block_is_left_out():
     assert {page: len(blocks(page)) for page in PAGES} == {
-        "README.md": 2, "docs/python.md": 6, "docs/judge.md": 3,
+        "README.md": 3, "docs/python.md": 5, "docs/pytorch.md": 2, "docs/judge.md": 3,
     }  # fmt: skip
 
 
@@ -106,8 +106,24 @@ def test_a_model_of_transformers_is_converted():
         num_attention_heads=2, num_key_value_heads=2, num_local_experts=4,
     )  # fmt: skip
     names = {"MixtralForCausalLM": transformers.MixtralForCausalLM, "config": config}
-    names = run("docs/python.md", 5, names)
+    names = run("docs/pytorch.md", 0, names)
     assert "Experts(" in str(names["model"])
+
+
+def test_a_model_is_trained_and_measured(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    Path("bf16").mkdir()
+    for page, number in (("README.md", 2), ("docs/pytorch.md", 1)):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 16)).bfloat16()
+        batch = (torch.randn(32, 64, dtype=torch.bfloat16), torch.randint(16, (32,)))
+        Path("bf16/loss.csv").write_text("loss\n1.0\n1.0\n")
+        names = {"mxoracle": mxoracle, "model": model, "batches": [batch] * 2}
+        names["train_step"] = lambda batch: model(batch[0]).float().square().mean()
+        names = run(page, number, names)
+        assert len(names["telemetry"].losses) == 2 and Path("run/telemetry.csv").exists()
+    assert isinstance(model[0], torch.nn.Linear)
 
 
 def small_model(torch):

@@ -50,3 +50,17 @@ def test_folders_of_runs_are_read(tmp_path):
     assert plot.loss_curves(tmp_path).lines[0].get_ydata().tolist() == [3.5, 3.25]
     with pytest.raises(mxoracle.Error, match="found no .csv"):
         plot.loss_curves(tmp_path / "nothing")
+
+
+def test_telemetry_is_drawn_by_operand(tmp_path):
+    path = tmp_path / "telemetry.csv"
+    rows = [f"{step},net,y,{operand},{expert},{sqnr},0.5" for step in (1, 11) for operand in "xw"
+            for expert, sqnr in ((0, 31.5), (1, 29.0), (2, "inf"))]  # fmt: skip
+    path.write_text("step,layer,product,operand,expert,sqnr,saturated\n" + "\n".join(rows))
+    lines = plot.telemetry(path).get_lines()
+    assert [line.get_label() for line in lines] == ["net y.x", "net y.w"]
+    assert list(lines[0].get_xdata()) == [1, 11] and list(lines[0].get_ydata()) == [29.0, 29.0]
+    assert list(plot.telemetry(path, "saturated").get_lines()[1].get_ydata()) == [0.5, 0.5]
+    for value, words in (("loss", "found value 'loss'"), ("underflowed", "no column underflowed")):
+        with pytest.raises(mxoracle.Error, match=words):
+            plot.telemetry(path, value)

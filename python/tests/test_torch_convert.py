@@ -139,7 +139,7 @@ def test_an_own_forward_is_never_replaced_unseen(change):
         (lambda: Own(("w13", "w2")), {}, "found no expert layer"),
         (lambda: Own(), {"names": {"middle": "w3"}}, "names: found 'middle'"),
         (lambda: Own(), {"transposed": True}, r"needs \[E, K, N\]"),
-        (lambda: Own().half(), {}, "float16, needs bf16 or f32"),
+        (lambda: Own().double(), {}, "float64, needs bf16, f16 or f32"),
         (lambda: without_activation(), {}, "neither act_fn nor _apply_gate, needs gate="),
     ],
 )

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from mxoracle._arrays import NAMES
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch.operators import grouped_linear
+from mxoracle.torch.linear import scaled_linear
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
 ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
@@ -59,7 +58,7 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
 class _Converted(nn.Module):
     """Stands for `theirs`, whose parameters, buffers and children are its own."""
 
-    def __init__(self, theirs: nn.Module, recipe: str, format: str) -> None:
+    def __init__(self, theirs: nn.Module, recipe: str, format: str, sum: str) -> None:
         super().__init__()
         self._parameters = theirs._parameters
         self._buffers = theirs._buffers
@@ -68,6 +67,7 @@ class _Converted(nn.Module):
         self._theirs = (theirs,)  # not a child
         self.recipe = recipe
         self.format = format
+        self.sum = sum
         self.training = theirs.training
 
     @property
@@ -80,32 +80,34 @@ class _Converted(nn.Module):
         return super().train(mode)
 
     def _linear(self, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
-        out = NAMES[str(x.dtype).removeprefix("torch.")]
-        return grouped_linear(x, w, ends, bias, self.recipe, self.format, out, True)
+        return scaled_linear(x, w, ends, bias, self.recipe, self.format, self.sum)
+
+    def _words(self) -> str:
+        return f"recipe={self.recipe}, format={self.format}, sum={self.sum}"
 
 
 class Experts(_Converted):
     """Experts whose products are `grouped_linear` in a recipe (`expert_layer`).
 
     hidden_states [T, D]; top_k_index [T, k], of which a number from the number of experts on is no
-    expert here and adds zero; top_k_weights [T, k]; bf16 or f32.  The parameters are those of the
+    expert here and adds zero; top_k_weights [T, k]; bf16, f16 or f32.  The parameters are those of the
     module that it stands for, under their names.
     """
 
-    def __init__(self, theirs: nn.Module, layout: Layout, recipe: str, format: str) -> None:
-        super().__init__(theirs, recipe, format)
+    def __init__(self, theirs: nn.Module, layout: Layout, recipe: str, format: str, sum: str) -> None:
+        super().__init__(theirs, recipe, format, sum)
         self.layout = layout
         self.num_experts = getattr(theirs, layout.down).shape[0]
 
     def extra_repr(self) -> str:
-        return f"{self.num_experts} experts, recipe={self.recipe}, format={self.format}"
+        return f"{self.num_experts} experts, {self._words()}"
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
         return expert_layer(self.theirs, self.layout, self._linear, hidden_states, top_k_index,
                             top_k_weights)  # fmt: skip
 
 
-_GROUPED = tuple(
+GROUPED = tuple(
     getattr(home, name)
     for home in (torch, torch.nn.functional, torch.ops.aten)
     for name in ("_grouped_mm", "grouped_mm")
@@ -123,7 +125,7 @@ class GroupedReplaced(TorchFunctionMode):
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if func not in _GROUPED and getattr(func, "overloadpacket", None) not in _GROUPED:
+        if func not in GROUPED and getattr(func, "overloadpacket", None) not in GROUPED:
             return func(*args, **kwargs)
         self.calls += 1
         return self._of(*args, **kwargs)
@@ -141,8 +143,9 @@ class GroupedProducts(_Converted):
     [E, K, N], which is `grouped_linear` in a recipe."""
 
     def extra_repr(self) -> str:
-        return f"{type(self.theirs).__name__}, recipe={self.recipe}, format={self.format}"
+        return f"{type(self.theirs).__name__}, {self._words()}"
 
+    @torch.compiler.disable(reason="torch.compile passes by a mode that is entered in what it traces")
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with GroupedReplaced(self._linear) as replaced:
             out = self.theirs(*args, **kwargs)

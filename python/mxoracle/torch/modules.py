@@ -59,7 +59,10 @@ class Modules:
         if module not in self._names:
             root = type(module).__name__
             for path, child in module.named_modules():
-                self._names.setdefault(child, f"{root}.{path}" if path else root)
+                name = self._names.setdefault(child, f"{root}.{path}" if path else root)
+                stands_for = getattr(child, "theirs", None)  # that a converted module calls
+                if isinstance(stands_for, nn.Module):
+                    self._names.setdefault(stands_for, name)
         return self._names[module]
 
     def _entered(self, module: nn.Module, args: Any) -> None:

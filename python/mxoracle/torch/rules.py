@@ -8,12 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import mxoracle.torch.operators  # noqa: F401  # defines torch.ops.mxoracle
+import mxoracle.torch.linear  # noqa: F401
+import mxoracle.torch.operators  # noqa: F401  # both define torch.ops.mxoracle
 from mxoracle._arrays import NAMES
 from mxoracle.torch import attention, fp4, scaled
 from mxoracle.torch.products import (
     FLOATS, Judged, Product, even_ends, plain, type_name, wgrad, written,
 )  # fmt: skip
+from mxoracle.torch.recipes import library_takes
 from mxoracle.torch.scaled import Scales
 
 aten = torch.ops.aten
@@ -183,6 +185,24 @@ def _linear_backward(actual: list[Tensor], dy: Tensor, x: Tensor, w: Tensor, end
             for name, part in zip(names, actual)]  # fmt: skip
 
 
+def _scaled_linear(actual: Tensor, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None = None,
+                   recipe: str = "mxfp8_rceil", format: str = "e4m3",
+                   sum: str = "exact") -> Product | None:  # fmt: skip
+    """What one call of grouped_linear is; of a machine's sum, or another stack's recipe, None."""
+    kinds = {side.dtype for side in (x, w, actual)}
+    if sum != "exact" or not library_takes(recipe, format, sum, kinds):
+        return None
+    return _linear(actual, x, w, ends, bias, recipe, format, type_name(x), True)
+
+
+def _scaled_linear_backward(actual: list[Tensor], dy: Tensor, x: Tensor, w: Tensor, ends: Tensor,
+                            bias: Tensor | None, recipe: str, format: str, sum: str,
+                            only: str) -> list[Product] | None:  # fmt: skip
+    forward = _scaled_linear(actual[0], x, w, ends, bias, recipe, format, sum)
+    return forward and [replace(forward, inputs={**forward.inputs, "dy": dy}, output=name, actual=part)
+                        for name, part in zip(only.split(","), actual)]  # fmt: skip
+
+
 def _linear_codes(actual: Tensor, codes: Tensor, scales: Tensor, w: Tensor, ends: Tensor,
                   *settings: Any) -> Product:  # fmt: skip
     return _linear(actual, (codes, scales), w, ends, None, *settings)
@@ -210,6 +230,8 @@ def _typed(rule: Callable) -> Callable:
 RULES: dict[Any, Callable[..., Judged | list[Product] | None]] = {
     torch.ops.mxoracle.grouped_linear.default: _linear,
     torch.ops.mxoracle.grouped_linear_backward.default: _linear_backward,
+    torch.ops.mxoracle.scaled_linear.default: _scaled_linear,
+    torch.ops.mxoracle.scaled_linear_backward.default: _scaled_linear_backward,
     torch.ops.mxoracle.grouped_linear_codes.default: _linear_codes,
     torch.ops.mxoracle.grouped_linear_codes_backward.default: _linear_codes_backward,
 }

@@ -1,0 +1,103 @@
+"""A linear layer of many experts, or of one, in any recipe and with any sum, as a torch operator."""
+from __future__ import annotations
+
+from typing import List, Optional
+
+import torch
+from torch import Tensor
+from torch.library import custom_op
+
+from mxoracle._call import run
+from mxoracle.torch.recipes import Layer, aligned, library_takes, name_of, recipe_named
+
+
+def backend_of(x: Tensor) -> str:
+    return str(x.device) if x.device.type == "cuda" else "cpu"
+
+
+def _in_library(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None, recipe: str, format: str,
+                sum: str, dy: Tensor | None = None, only: str = "y") -> dict:  # fmt: skip
+    """One call of grouped_linear."""
+    tensors = {"x": x, "w": w, "group_ends": ends, "bias": bias, "dy": dy}
+    tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    pad = not aligned(ends, len(x), recipe_named(recipe).alignment)
+    return run("grouped_linear", tensors, backend=backend_of(x), recipe=recipe, format=format, sum=sum,
+               out=name_of(x.dtype), pad=pad, only=only)  # fmt: skip
+
+
+def _kinds(*tensors: Tensor | None) -> set[torch.dtype]:
+    return {tensor.dtype for tensor in tensors if tensor is not None}
+
+
+@custom_op("mxoracle::scaled_linear", mutates_args=())
+def scaled_linear(
+    x: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    bias: Optional[Tensor] = None,
+    recipe: str = "mxfp8_rceil",
+    format: str = "e4m3",
+    sum: str = "exact",
+) -> Tensor:
+    """y = x w^T + bias for each group of rows: x [T, K], w [E, N, K], group_ends [E] i32, all of one
+    type of bf16, f16 and f32.  recipe: one of `mxoracle.torch.recipes()`; format: of codes, of
+    gradients behind a slash where it is another; sum: a name of `mxo list sums`, of weight
+    gradients behind a slash where it is another.  Groups are padded where tokens are contracted.
+    Its gradients are those of the recipe."""
+    if library_takes(recipe, format, sum, _kinds(x, w, bias)):
+        return _in_library(x, w, group_ends, bias, recipe, format, sum)["y"]
+    return Layer(recipe, format, sum, backend_of(x)).forward(x, w, group_ends, bias)
+
+
+@scaled_linear.register_fake
+def _(x, w, group_ends, bias=None, recipe="mxfp8_rceil", format="e4m3", sum="exact"):
+    return x.new_empty((x.shape[0], w.shape[1]))
+
+
+@custom_op("mxoracle::scaled_linear_backward", mutates_args=())
+def scaled_linear_backward(
+    dy: Tensor,
+    x: Tensor,
+    w: Tensor,
+    group_ends: Tensor,
+    bias: Optional[Tensor],
+    recipe: str,
+    format: str,
+    sum: str,
+    only: str,
+) -> List[Tensor]:
+    """Of dx, dw and dbias those that `only` names, separated by commas."""
+    like = {"dx": x, "dw": w, "dbias": bias}
+    names = only.split(",")
+    if library_takes(recipe, format, sum, _kinds(x, w, bias, dy)):
+        found = _in_library(x, w, group_ends, bias, recipe, format, sum, dy, only)
+        return [found[name].to(like[name].dtype) for name in names]
+    layer = Layer(recipe, format, sum, backend_of(x))
+    makes = {
+        "dx": lambda: layer.input_gradient(dy, w, group_ends, x),
+        "dw": lambda: layer.weight_gradient(dy, x, group_ends, w),
+        "dbias": lambda: layer.bias_gradient(dy, group_ends, bias),
+    }
+    return [makes[name]() for name in names]
+
+
+@scaled_linear_backward.register_fake
+def _(dy, x, w, group_ends, bias, recipe, format, sum, only):
+    like = {"dx": x, "dw": w, "dbias": bias}
+    return [like[name].new_empty(like[name].shape) for name in only.split(",")]
+
+
+def _keep(ctx, inputs, output):
+    ctx.save_for_backward(*inputs[:4])
+    ctx.settings = inputs[4:]
+
+
+def _gradients(ctx, dy):
+    wanted = zip(("dx", "dw", "", "dbias"), ctx.needs_input_grad)
+    names = [name for name, needed in wanted if needed and name]
+    found = scaled_linear_backward(dy, *ctx.saved_tensors, *ctx.settings, ",".join(names)) if names else []
+    gradients = dict(zip(names, found))
+    return gradients.get("dx"), gradients.get("dw"), None, gradients.get("dbias"), None, None, None
+
+
+scaled_linear.register_autograd(_gradients, setup_context=_keep)
