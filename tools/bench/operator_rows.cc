@@ -37,9 +37,10 @@ void time_rows(const Bench& bench, std::vector<OperatorRow> (*rows_of)(const Ben
     moved.push_back(call.bytes);
     questions.push_back(row.question);
     // A device's memcpy is torch's.
-    questions.push_back(call.bytes > 0.0 && !bench.backend->reads_host_memory()
-                            ? nlohmann::json{{"kind", "copy"}, {"bytes", call.bytes}}
-                            : nlohmann::json::object());
+    questions.push_back(
+        call.bytes > 0.0 && !bench.backend->reads_host_memory()
+            ? nlohmann::json{{"kind", "copy"}, {"bytes", static_cast<std::int64_t>(call.bytes)}}
+            : nlohmann::json::object());
   }
   bench.tell(rows.size(), rows.size() + 1, "rivals");
   const RivalAnswers answers = ask_rivals(bench, questions);
