@@ -91,7 +91,7 @@ Cells pass_cells(const Pass& pass) {
   }
   const double all = pass.seconds.median;
   cells.emplace_back("products %", figure(all > 0.0 ? 100.0 * pass.stages[0] / all : 0.0, 0));
-  cells.emplace_back("casts", whole(pass.casts));
+  cells.emplace_back("casts", tally(pass.casts));
   cells.emplace_back("on the wire", bytes(pass.exchanged));
   cells.emplace_back("gathered", bytes(pass.gathered));
   return cells;
@@ -130,9 +130,9 @@ Table layer_table(const Bench& bench) {
                                      [&](const LayerFigure& f) { return f.model == model.name; });
     const bool known = found != std::end(kLayerFigures);
     table.rows.push_back({{"model", words(std::string(model.name))},
-                          {"tokens", whole(s.tokens)},
-                          {"N", whole(s.hidden)},
-                          {"K", whole(s.width)},
+                          {"tokens", tally(s.tokens)},
+                          {"N", tally(s.hidden)},
+                          {"K", tally(s.width)},
                           {"bf16 ms", timed(both(bf16), kMilliseconds)},
                           {"mxfp8 ms", timed(both(mxfp8), kMilliseconds)},
                           {"speedup", figure(both(bf16).median / both(mxfp8).median, 2)},
@@ -158,10 +158,10 @@ Table pipelines_table(const Bench& bench) {
             run_layer(bench, model_layer(bench), how, Checkpoint::nothing, count);
         for (const bool forward : {true, false}) {
           Cells cells = {{"pipeline", words(std::string(how.name))},
-                         {"ranks", whole(count)},
+                         {"ranks", tally(count)},
                          {"pass", words(forward ? "forward" : "backward")}};
           append(cells, pass_cells(forward ? cost.forward : cost.backward));
-          cells.emplace_back("expert rows", whole(cost.rows));
+          cells.emplace_back("expert rows", tally(cost.rows));
           cells.emplace_back("kept", bytes(cost.kept.all()));
           cells.emplace_back("peak", bytes(cost.peak));
           cells.emplace_back("process", process_cell(cost.process_peak));
@@ -200,10 +200,10 @@ Table recompute_table(const Bench& bench) {
         run_or_note(table, who, [&, again = again, checkpoint = checkpoint] {
           const LayerCost cost = run_layer(bench, model_layer(bench), how, checkpoint, count);
           table.rows.push_back({{"pipeline", words(std::string(how.name))},
-                                {"ranks", whole(count)},
+                                {"ranks", tally(count)},
                                 {"made again", words(again)},
                                 {"kept", bytes(cost.kept.all())},
-                                {"expert rows", whole(cost.rows)},
+                                {"expert rows", tally(cost.rows)},
                                 {"rows", bytes(cost.kept.rows)},
                                 {"h", bytes(cost.kept.h)},
                                 {"act", bytes(cost.kept.activation)},

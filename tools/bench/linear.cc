@@ -116,7 +116,7 @@ double need_of(const LinearFigure& s) {
 Cells cells_of(const LinearFigure& f, const LinearFigure& s, const std::vector<Passes>& padded,
                const std::vector<Passes>& even, const std::map<std::string, Sample>& rivals) {
   Cells cells = {
-      {"M", whole(s.tokens)}, {"N", whole(s.n)}, {"K", whole(s.k)}, {"groups", whole(s.groups)}};
+      {"M", tally(s.tokens)}, {"N", tally(s.n)}, {"K", tally(s.k)}, {"groups", tally(s.groups)}};
   const double with = speedup(padded[0].both, padded[1].both);
   const double without = speedup(even[0].both, even[1].both);
   cells.emplace_back("bf16 us", timed(padded[0].both, kMicroseconds));

@@ -63,7 +63,7 @@ std::vector<OperatorRow> pad_rows(const Bench& bench) {
           std::find_if(std::begin(kPadFigures), std::end(kPadFigures),
                        [&](const PadFigure& f) { return f.dim == full && f.groups == groups; });
       OperatorRow row;
-      row.labels = {{"tokens", whole(tokens)}, {"dim", whole(dim)}, {"groups", whole(groups)}};
+      row.labels = {{"tokens", tally(tokens)}, {"dim", tally(dim)}, {"groups", tally(groups)}};
       row.make = [=](Backend& backend) { return pad_call(backend, tokens, dim, groups); };
       row.need = 8.0 * static_cast<double>(padded_rows(tokens, groups, kAlignment) * dim);
       for (std::size_t i = 0; i < std::size(kPadders); ++i) {

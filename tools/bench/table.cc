@@ -16,7 +16,7 @@ Sample sample_of(std::vector<double> seconds) {
 
 Cell absent() { return {"-", nullptr}; }
 Cell words(std::string text) { return {text, text}; }
-Cell whole(long long number) { return {std::to_string(number), number}; }
+Cell tally(long long number) { return {std::to_string(number), number}; }
 Cell figure(double value, int digits) { return {fmt::format("{:.{}f}", value, digits), value}; }
 
 Cell bytes(std::size_t count) {

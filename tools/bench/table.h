@@ -25,7 +25,7 @@ struct Cell {
 };
 Cell absent();  ///< "-", null: there is no such figure
 Cell words(std::string text);
-Cell whole(long long number);
+Cell tally(long long number);
 Cell figure(double value, int digits);
 Cell bytes(std::size_t count);  ///< "1.23 MB"; JSON has the count
 /// Median and spread, (most - least) / median: "525.1 +-3 %".  `unit` is that of a second: 1e6.
