@@ -18,6 +18,7 @@ struct TableRow {
   Table (*make)(const Bench&);
   bool of_model;
   bool on_ranks;
+  bool of_file = false;
 };
 constexpr TableRow kTables[] = {
     {"pad", "groups padded to multiples of 32 rows", pad_table, true, false},
@@ -27,6 +28,8 @@ constexpr TableRow kTables[] = {
     {"pipelines", "six ways to run a layer over ranks: time by stage, bytes", pipelines_table, true,
      true},
     {"recompute", "what each of them keeps for backward", recompute_table, true, true},
+    {"requantize", "what a second cast costs, of the matrices of --input", requantize_table, false,
+     false, true},
     {"training", "the small trainer, recipe by recipe", training_table, false, false},
 };
 
@@ -50,8 +53,13 @@ void check(const BenchArguments& options, const TableRow& row) {
   const auto refuse = [&](const std::string& option, const std::string& needs) {
     throw Error(Fault::argument, option + ": table " + std::string(row.name) + " " + needs);
   };
-  if (!options.model.empty() && !row.of_model) refuse("--model", "has a model of its own");
+  if (!options.model.empty() && !row.of_model) refuse("--model", "has no expert layer of a model");
+  if (options.bench.tokens % 128 != 0) {
+    throw Error(Fault::argument, "--tokens: found " + std::to_string(options.bench.tokens) +
+                                     ", needs a multiple of 128");
+  }
   if (!options.bench.ranks.empty() && !row.on_ranks) refuse("--ranks", "is of one rank");
+  if (!options.bench.input.empty() && !row.of_file) refuse("--input", "makes its own operands");
 }
 
 int run(const BenchArguments& options, const Settings& settings) {
@@ -97,11 +105,14 @@ std::function<int()> prepare_bench(CLI::App& app, const Settings& settings) {
                  "multiplies tokens and widths; extents are rounded up to multiples of 128")
       ->check(CLI::Range(1.0 / 1024, 1.0))
       ->capture_default_str();
-  app.add_option("--tokens", options->bench.tokens, "in place of the table's, before --scale")
-      ->check(CLI::Range(Index{1}, Index{1} << 31));
+  app.add_option("--tokens", options->bench.tokens,
+                 "in place of the table's, before --scale; a multiple of 128")
+      ->check(CLI::Range(Index{128}, Index{1} << 31));
   app.add_option("--ranks", options->bench.ranks, "of pipelines and recompute: P or P,Q,R")
       ->delimiter(',')
       ->check(CLI::Range(1, 1024));
+  app.add_option("--input", options->bench.input,
+                 "matrices for requantize: .safetensors or .npy; default: drawn");
   app.add_option("--repeats", options->bench.repeats, "n of every median")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -24,6 +24,7 @@ TABLES = {
     "kernels": ([], 15, ["pass", "kernel", "of", "us", "GFLOP/s", "torch us", "published us"]),
     "layer": ([], 2, ["model", "bf16 ms", "speedup", "published mxfp8 ms"]),
     "recompute": (["--model", "mixtral"], 18, ["made again", "kept", "peak", "process"]),
+    "requantize": ([], 10, ["tensor", "way", "changed %", "dB of x, turned", "dB lost"]),
     "training": ([], 7, ["what", "tokens/s", "loss %", "published tokens/s"]),
 }  # fmt: skip
 
@@ -104,13 +105,30 @@ class Bench(Case):
                 parts = [row[c] for c in ["rows", "h", "act", "returned", "routing"]]
                 self.assertEqual(sum(parts), row["kept"])
 
+    def test_a_second_cast_of_ones_own_tensor_is_measured(self):
+        draw = random.Random(3)
+        powers = [2.0 ** draw.randrange(8) for _ in range(128 * 256)]
+        source = self.path("x.safetensors", st.encode({
+            "powers": st.f32([128, 256], powers), "any": st.normal_bf16(draw, [128, 256], 1),
+            "codes": st.f32([8], [0.0] * 8)}))  # fmt: skip
+        rows = {(r["tensor"], r["way"]): r for r in self.table("requantize", "--input", source)}
+        self.assertEqual({name for name, _ in rows}, {"any", "powers"})
+        for way in ["cast again, powers of two", "move exponents, round"]:
+            self.assertEqual(rows["powers", way]["changed %"], 0.0, way)
+            self.assertLess(rows["any", way]["dB lost"], 0.1)
+        self.assertGreater(rows["any", "cast again, scales of any value"]["dB lost"], 1)
+        codes = self.path("codes.npy", b"not one")
+        self.refused("bench", "requantize", "--input", codes, says="codes.npy")
+
     def test_wrong_requests_are_one_line(self):
         for args, says in [
             (["kernel"], "did you mean kernels?"),
             (["pad", "--model", "dsv4"], "did you mean dsv3?"),
             (["pad", "--ranks", "2"], "--ranks: table pad is of one rank"),
-            (["training", "--model", "dsv3"], "--model: table training has a model of its own"),
+            (["training", "--model", "dsv3"], "--model: table training has no expert layer"),
+            (["pad", "--input", "x.npy"], "--input: table pad makes its own operands"),
             (["pad", "--scale", "2"], "--scale"),
+            (["pad", "--tokens", "200"], "--tokens: found 200, needs a multiple of 128"),
             (["pad", "--repeats", "0"], "--repeats"),
             ([], "TABLE"),
         ]:
@@ -149,7 +167,7 @@ class Bench(Case):
         self.path("layer.safetensors", st.encode(tensors))
         blocks = re.findall(r"^```sh\n(.*?)^```", DOCS.read_text(), re.S | re.M)
         lines = [shlex.split(line) for line in "".join(blocks).splitlines()]
-        self.assertEqual(len(lines), 9)
+        self.assertEqual(len(lines), 10)
         for command in lines:
             self.assertEqual(command[0], "mxo")
             if command[1] == "bench":

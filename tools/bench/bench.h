@@ -24,6 +24,7 @@ struct Bench {
   std::vector<int> ranks;          ///< empty: the table's own
   int repeats = 5;                 ///< n of every median
   std::string rivals = "python3";  ///< runs rival_tables.py; empty: not asked
+  std::string input;               ///< a file of tensors, of requantize
   Progress progress;
   std::shared_ptr<Backend> backend;
 
@@ -73,6 +74,7 @@ Table kernels_table(const Bench& bench);
 Table layer_table(const Bench& bench);
 Table pipelines_table(const Bench& bench);
 Table recompute_table(const Bench& bench);
+Table requantize_table(const Bench& bench);
 Table training_table(const Bench& bench);
 
 }  // namespace mxo::tools
