@@ -84,8 +84,9 @@ void run_or_note(Table& table, const std::string& who, Run&& run) {
   }
 }
 
-Cells pass_cells(const Pass& pass) {
-  Cells cells = {{"ms", timed(pass.seconds, kMilliseconds)}};
+Cells pass_cells(const Pass& pass, Index tokens) {
+  const double rate = static_cast<double>(tokens) / std::max(pass.seconds.median, 1e-9);
+  Cells cells = {{"ms", timed(pass.seconds, kMilliseconds)}, {"tokens/s", figure(rate, 0)}};
   for (std::size_t i = 0; i < std::size(kStages); ++i) {
     cells.emplace_back(std::string(kStages[i]) + " ms", figure(pass.stages[i] * kMilliseconds, 2));
   }
@@ -160,7 +161,8 @@ Table pipelines_table(const Bench& bench) {
           Cells cells = {{"pipeline", words(std::string(how.name))},
                          {"ranks", tally(count)},
                          {"pass", words(forward ? "forward" : "backward")}};
-          append(cells, pass_cells(forward ? cost.forward : cost.backward));
+          append(cells,
+                 pass_cells(forward ? cost.forward : cost.backward, model_layer(bench).tokens));
           cells.emplace_back("expert rows", tally(cost.rows));
           cells.emplace_back("kept", bytes(cost.kept.all()));
           cells.emplace_back("peak", bytes(cost.peak));
