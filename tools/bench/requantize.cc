@@ -76,7 +76,7 @@ double sqnr(const Tensor& truth, const Tensor& found) {
     signal += t * t;
     noise += d * d;
   }
-  return 10.0 * std::log10(signal / noise);
+  return noise == 0.0 ? INFINITY : 10.0 * std::log10(signal / noise);
 }
 
 Cell decibels(double value) {
