@@ -13,6 +13,7 @@
 #include "emu/backends.h"
 #include "emu/communicators.h"
 #include "formats/error.h"
+#include "golden/files/sha256.h"
 #include "ops/swiglu_quantize.h"
 #include "tools/counted.h"
 
@@ -186,6 +187,10 @@ class Rank {
     if (first() && round == Round::bytes) {
       shared_.cost.peak = shared_.memory.peak() - before_;
       if (process_before > 0) shared_.cost.process_peak = process_peak() - process_before;
+      for (const BackendTensor* gradient : {&dx_, &dw1_, &dw2_}) {
+        const Tensor host = on_host(backend_, gradient->operand());
+        shared_.cost.gradients += sha256(host.data(), host.bytes());
+      }
     }
     if (first() && round == Round::time) {
       shared_.forward.push_back(std::chrono::duration<double>(middle - start).count());

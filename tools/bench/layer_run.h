@@ -2,7 +2,7 @@
 #pragma once
 
 #include <array>
-#include <map>
+#include <string>
 #include <string_view>
 
 #include "ops/moe_layer.h"
@@ -75,6 +75,7 @@ struct LayerCost {
   KeptBytes kept;
   std::size_t peak = 0;          ///< tensors alive at once beyond operands and gradients
   std::size_t process_peak = 0;  ///< what the process grew by; 0: unknown
+  std::string gradients;         ///< digests of the first rank's
 };
 
 /// Runs the layer once for its bytes, and `repeats` times for its time.  Throws

@@ -196,11 +196,14 @@ Table recompute_table(const Bench& bench) {
   std::size_t done = 0;
   for (const int count : ranks) {
     for (const Pipeline& how : kPipelines) {
+      std::string gradients;
       for (const auto& [again, checkpoint] : ways) {
         const std::string who = fmt::format("{}, {} made again", how.name, again);
         bench.tell(done++, ranks.size() * std::size(kPipelines) * std::size(ways), who);
         run_or_note(table, who, [&, again = again, checkpoint = checkpoint] {
           const LayerCost cost = run_layer(bench, model_layer(bench), how, checkpoint, count);
+          if (checkpoint == Checkpoint::nothing) gradients = cost.gradients;
+          if (cost.gradients != gradients) throw Error(Fault::internal, who + ": other gradients");
           table.rows.push_back({{"pipeline", words(std::string(how.name))},
                                 {"ranks", tally(count)},
                                 {"made again", words(again)},
