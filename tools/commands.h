@@ -6,10 +6,10 @@
 namespace mxo::tools {
 
 extern const Command kList, kShow, kRun, kGenerate, kVerify, kCompare, kExplain, kReduce, kMuseum,
-    kAudit, kFingerprint, kJudge, kTrain;
+    kAudit, kFingerprint, kJudge, kTrain, kBench;
 
 inline constexpr const Command* kCommands[] = {
     &kList,   &kShow,   &kRun,   &kGenerate,    &kVerify, &kCompare, &kExplain,
-    &kReduce, &kMuseum, &kAudit, &kFingerprint, &kJudge,  &kTrain};
+    &kReduce, &kMuseum, &kAudit, &kFingerprint, &kJudge,  &kTrain,   &kBench};
 
 }  // namespace mxo::tools

@@ -92,4 +92,9 @@ while [ "$nccl" = ON ] && [ "$ranks" -le "$gpus" ] && [ "$ranks" -le 8 ]; do
   ranks=$((ranks * 2))
 done
 if python3 -c 'import torch' 2>/dev/null; then python3 bench/rival_torch.py; fi
+# The tables of users, whole, beside torch's.
+for table in pad kernels linear layer; do
+  timed "bench_$table" "$build/mxo" bench "$table" --backend cuda --repeats 3
+done
+timed bench_pipelines "$build/mxo" bench pipelines --backend cuda --model mixtral --scale 0.5 --ranks 1
 exit $failed

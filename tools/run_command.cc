@@ -12,6 +12,7 @@
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
 #include "tools/commands.h"
+#include "tools/counted.h"
 #include "tools/operators.h"
 #include "tools/process.h"
 
@@ -26,6 +27,7 @@ struct RunArguments {
   std::string communicator;
   bool native = false;
   bool keep_stages = false;
+  bool report = false;
 };
 
 Parameters parameters_of(const RunArguments& options) {
@@ -100,9 +102,20 @@ void describe_call(std::string_view op, const Parameters& parameters, const Name
   if (ends != inputs.end()) file.tensors.emplace("group_ends", ends->second);
 }
 
+void print_traffic(const CountedWorld& world) {
+  for (std::size_t p = 0; p < world.traffic().size(); ++p) {
+    const Traffic& sent = world.traffic()[p];
+    fmt::print("{:<24} sends {} bytes of rows to other ranks, {} of what all need\n",
+               fmt::format("rank{}", p), sent.exchanged, sent.gathered);
+  }
+}
+
 int run(const RunArguments& options, const Settings& settings) {
   check_output(options);
   const CatalogueEntry& entry = operator_named(options.op);
+  if (options.report && entry.call_ranks == nullptr) {
+    throw Error(Fault::argument, "--report: needs an operator on ranks, found " + options.op);
+  }
   const Parameters parameters = parameters_of(options);
   parameters.check(entry.name, entry.parameters);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
@@ -112,7 +125,9 @@ int run(const RunArguments& options, const Settings& settings) {
   const std::unique_ptr<World> world = make_world(options.communicator);
   world->check(*backend);
   if (!world->one_process()) world->agree_on(question_of(entry.name, parameters, inputs));
-  result.tensors = call_operator(*backend, entry.name, inputs, parameters, world.get());
+  CountedWorld counted(*world);
+  result.tensors = call_operator(*backend, entry.name, inputs, parameters,
+                                 options.report ? &counted : world.get());
   if (!world->writes()) return kAgree;
   describe_call(entry.name, parameters, inputs, result);
   OutputFile out(options.output);
@@ -123,6 +138,7 @@ int run(const RunArguments& options, const Settings& settings) {
       fmt::print("{:<24} {}\n", name, describe(tensor.operand()));
     }
   }
+  if (options.report) print_traffic(counted);
   bring_out_stdout();
   out.commit();
   return kAgree;
@@ -145,6 +161,8 @@ std::function<int()> prepare_run(CLI::App& app, const Settings& settings) {
       "in_process, mpi or nccl, of operators on ranks; mpi under mpirun, else in_process");
   app.add_flag("--keep-stages", options->keep_stages,
                "the tensors between the steps of moe_layer, too");
+  app.add_flag("--report", options->report,
+               "what each rank sends, in bytes; of operators on ranks");
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
   return [options, &settings] { return run(*options, settings); };
 }
