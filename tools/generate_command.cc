@@ -3,7 +3,7 @@
 
 #include "emu/communicators.h"
 #include "golden/suites/generate.h"
-#include "golden/suites/shapes/models.h"
+#include "golden/suites/shapes/layer_requests.h"
 #include "tools/commands.h"
 #include "tools/operators.h"
 #include "tools/process.h"
@@ -59,7 +59,7 @@ int generate_suite(GenerateArguments& options, const Settings& settings) {
   options.options.seed = options.suite.seed;
   options.options.distribution = distribution_named(options.distribution);
   if (!options.model.empty()) {
-    const ModelShape& model = model_named(options.model);
+    const Model& model = model_named(options.model);
     return generate_by_shape(
         options, options.model,
         layer_requests(model, options.tokens, options.groups == 0 ? model.groups : options.groups,

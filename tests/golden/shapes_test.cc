@@ -8,7 +8,7 @@
 #include "golden/files/safetensors.h"
 #include "golden/suites/shapes/compare_shapes.h"
 #include "golden/suites/shapes/generate_shapes.h"
-#include "golden/suites/shapes/models.h"
+#include "golden/suites/shapes/layer_requests.h"
 #include "golden/suites/shapes/output_shapes.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
@@ -311,7 +311,7 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
 }
 
 TEST(Shapes, OfEveryModelAndRecipeAreWhatTheOperatorsTake) {
-  for (const ModelShape& model : models()) {
+  for (const Model& model : kModels) {
     for (const char* recipe : {"mxfp8_rceil", "fp8_blockwise", "fp8_rowwise", "bf16"}) {
       for (const ShapeRequest& request : layer_requests(model, 1024, 2, recipe, {})) {
         SCOPED_TRACE(request.id + " " + recipe);

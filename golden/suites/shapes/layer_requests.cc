@@ -1,22 +1,13 @@
-// Expert layers of public models, as rows of data.
-#include "golden/suites/shapes/models.h"
+// The operators of an expert layer, as rows of data.
+#include "golden/suites/shapes/layer_requests.h"
 
 #include <algorithm>
 
 #include "formats/error.h"
-#include "formats/nearest_name.h"
 #include "ops/linear_recipe.h"
 
 namespace mxo {
 namespace {
-
-constexpr ModelShape kModels[] = {
-    {"dsv3", "deepseek-ai/DeepSeek-V3", 7168, 2048, 256, 8, 8, "sigmoid"},
-    {"llama4", "meta-llama/Llama-4-Scout-17B-16E", 5120, 8192, 16, 1, 16, "sigmoid"},
-    {"qwen3", "Qwen/Qwen3-235B-A22B", 4096, 1536, 128, 8, 8, "softmax"},
-    {"gpt_oss", "openai/gpt-oss-120b", 2880, 2880, 128, 4, 8, "softmax_of_chosen"},
-    {"mixtral", "mistralai/Mixtral-8x7B-v0.1", 4096, 14336, 8, 2, 8, "softmax"},
-};
 
 /// In a shape: T tokens, H hidden, F intermediate, 2F both halves, G groups, X experts, S top_k;
 /// "A/32" a blocked extent.  Settings "%mode" stands for the recipe's scale mode, "%recipe" for it.
@@ -90,7 +81,7 @@ constexpr LayerRow kLayer[] = {
 };
 
 /// Extents by the letters of kLayer.
-Index extent_of(std::string_view text, const ModelShape& model, Index tokens, Index groups) {
+Index extent_of(std::string_view text, const Model& model, Index tokens, Index groups) {
   Index times = 1;
   if (text.starts_with('2')) {
     times = 2;
@@ -118,7 +109,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
-Parameters settings_of(const LayerRow& row, const ModelShape& model, std::string_view recipe) {
+Parameters settings_of(const LayerRow& row, const Model& model, std::string_view recipe) {
   Parameters set;
   for (const std::string_view setting : split(row.set, ' ')) {
     const std::size_t equals = setting.find('=');
@@ -133,24 +124,9 @@ Parameters settings_of(const LayerRow& row, const ModelShape& model, std::string
 
 }  // namespace
 
-std::span<const ModelShape> models() { return kModels; }
-
-const ModelShape& model_named(std::string_view name) {
-  std::vector<std::string_view> names;
-  for (const ModelShape& model : kModels) {
-    if (model.name == name) return model;
-    names.push_back(model.name);
-  }
-  throw Error(Fault::argument, unknown_name("model", name, names));
-}
-
-std::vector<ShapeRequest> layer_requests(const ModelShape& model, Index tokens, Index groups,
+std::vector<ShapeRequest> layer_requests(const Model& model, Index tokens, Index groups,
                                          std::string_view recipe, const ShapeOptions& options) {
-  std::vector<std::string_view> names;
-  for (const LinearRecipe& known : kLinearRecipes) names.push_back(known.name);
-  if (std::find(names.begin(), names.end(), recipe) == names.end()) {
-    throw Error(Fault::argument, unknown_name("recipe", recipe, names));
-  }
+  recipe = linear_recipe_named(recipe).name;
   std::vector<ShapeRequest> requests;
   for (const LayerRow& row : kLayer) {
     if (!recipe.starts_with(row.recipes)) continue;
