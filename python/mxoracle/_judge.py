@@ -68,11 +68,17 @@ def _decibels(value: float) -> str:
     return f"{value:.2f} dB"
 
 
+def _right(row: dict[str, Any]) -> str:
+    """The figure that no right kernel falls below, where it was derived."""
+    right = row["right_sqnr"]
+    return "" if math.isnan(right) else f", a right kernel has {_decibels(right)} or more"
+
+
 def _slice_line(kind: str, row: dict[str, Any]) -> str:
     return (
-        f"  worst {kind} {row['index']} ({row['begin']} to {row['end']}): "
+        f"  {kind} {row['index']} ({row['begin']} to {row['end']}): "
         f"{row['differing']} of {row['elements']} differ, max ulp {row['max_ulp']}, "
-        f"SQNR {_decibels(row['sqnr'])}"
+        f"SQNR {_decibels(row['sqnr'])}{_right(row)}"
     )
 
 
@@ -89,12 +95,14 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
         return [head + f"{output['outcome']}, {output['elements']} elements" + (note and f"; {note}")]
     lines = [
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
-        f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
+        f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}{_right(output)}"
         + (f", {output['violating']} beyond {gate}" if gate != "bits" else "")
     ]
-    for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
+    group = "expert" if len(output["shape"]) > 2 else "group"
+    for key, kind in (("worst_group", group), ("best_group", group), ("worst_rows", "rows"),
+                      ("worst_columns", "columns")):  # fmt: skip
         if output[key] is not None:
-            lines.append(_slice_line(kind, output[key]))
+            lines.append(_slice_line(f"{key.partition('_')[0]} {kind}", output[key]))
     if note:
         lines.append("  " + note)
     for at, expected, actual in output["first"]:
@@ -144,9 +152,10 @@ def judge(
     """Runs `op` on `inputs` and holds `outputs`, some or all of its outputs, against the result.
 
     `gate` may also be "bound": |out - exact| within the certified bound of the operation, for the
-    sum `claimed_sum` or, if empty, any order of f32 additions.  Operands and outputs of ranks are as
-    `mxoracle.run` takes and gives them.  Where no element is compared (no row belongs to a group, or
-    there is none), the result is INVALID, which is not true.
+    sum `claimed_sum` or, if empty, any order of f32 additions; or "sqnr=auto": no group further off
+    than such a kernel may be, which `outputs[i]["right_sqnr"]` says in dB.  Operands and outputs of
+    ranks are as `mxoracle.run` takes and gives them.  Where no element is compared (no row belongs to
+    a group, or there is none), the result is INVALID, which is not true.
     """
     call = call_of(op, inputs, ranks, params)
     have = call.outputs(outputs).on_host()
@@ -161,8 +170,8 @@ def judge(
 def _check_sum(gate: str, claimed: Any) -> None:
     if _checks.text("claimed_sum", claimed, "the name of a sum") == "":
         return
-    if gate != "bound":
-        raise Error(f'claimed_sum: found gate "{gate}", needs gate="bound"')
+    if gate not in ("bound", "sqnr=auto"):
+        raise Error(f'claimed_sum: found gate "{gate}", needs gate="bound" or "sqnr=auto"')
     known = list_sums()
     if claimed not in known:
         raise Error(f"claimed_sum: found {claimed!r}, needs one of {', '.join(known)}")
