@@ -15,7 +15,7 @@ from mxoracle.torch import finding, probe
 from mxoracle.torch.dense import Linear
 from mxoracle.torch.experts import Experts, GroupedProducts, Layout, grouped_names
 from mxoracle.torch.linear import scaled_linear, scaled_linear_backward
-from mxoracle.torch.recipes import recipe_named
+from mxoracle.torch.recipes import canonical, recipe_named
 from mxoracle.torch.weights import wrap
 
 _NAMES_OF_GROUPED = {"_grouped_mm", "grouped_mm"}
@@ -241,6 +241,7 @@ def convert(
     experts whose own forward computes something else, with the first difference, and for a sum or
     format that the recipe does not have.
     """
+    recipe = canonical(recipe)
     layers = plan(model, recipe, experts=experts, linears=linears, filter=filter, exclude=exclude,
                   names=names)  # fmt: skip
     layers = [layer for layer in layers if layer.kind != "stays"]

@@ -13,6 +13,7 @@ from torch import Tensor
 from mxoracle._arrays import NAMES
 from mxoracle._call import run
 from mxoracle._errors import Error
+from mxoracle._library import core
 from mxoracle._tables import operators
 
 
@@ -115,8 +116,19 @@ def aligned(ends: Tensor, rows: int, alignment: int) -> bool:
     return ends.numel() == 1 and rows % alignment == 0
 
 
+def canonical(name: str) -> str:
+    """A recipe's own name, where other libraries call it otherwise (`MXFP8_RCEIL`)."""
+    if name in RECIPES:
+        return name
+    try:
+        return core().recipe_named(name)
+    except Error:
+        return name
+
+
 def recipe_named(name: str) -> Recipe:
     """The row of a recipe; of bf16, which only the library's grouped_linear has, that of `plain`."""
+    name = canonical(name)
     if name not in RECIPES and name not in _of_library():
         raise Error(f"convert: recipe: found '{name}', needs one of {', '.join(recipes())}")
     return RECIPES.get(name, RECIPES["plain"])
