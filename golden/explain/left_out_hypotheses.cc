@@ -141,6 +141,13 @@ void add_biases(const Call& call, std::vector<Hypothesis>& list) {
 }  // namespace
 
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.has("main_grad")) {
+    add(list, "main_grad=left_out", "the product is not added to main_grad: it takes its place",
+        [](Call& c) {
+          c.replace("main_grad", Tensor(Dtype::f32, c.input("main_grad").shape()));
+          return true;
+        });
+  }
   const bool routes = call.op == "route" || call.op == "moe_layer";
   const bool gates = call.op.starts_with("swiglu") || call.op == "moe_layer";
   if (routes && call.set.has("scale")) {

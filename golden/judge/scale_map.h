@@ -16,6 +16,7 @@ struct ScaleHints {
   std::optional<BlockExtents> block;  ///< of elements that share a scale; else 1, 32, 128 or all
   bool turned = false;                ///< codes are the transpose of what the scales were made for
   std::vector<Index> group_ends;      ///< empty: none
+  bool divides = false;               ///< codes are divided by scales, as multipliers are stored
   bool packed = false;                ///< scales lie as another library's: no map knows them
 };
 
@@ -36,6 +37,7 @@ class ScaleMap {
   Index operator()(Index i) const;
   /// How many codes from `i` on, row-major and in its row, have its scale; at least 1.
   Index run(Index i) const;
+  bool divides() const { return divides_; }
 
  private:
   enum class Kind : std::uint8_t { blocks, rows, tiles, groups };
@@ -49,6 +51,7 @@ class ScaleMap {
 
   Kind kind_ = Kind::blocks;
   bool turned_ = false;
+  bool divides_ = false;
   Index rows_ = 1, columns_ = 1;  // of one matrix of codes, as the scales see them
   Index row_block_ = 1, column_block_ = 1;
   Index scale_rows_ = 1, scale_columns_ = 1;  // of one matrix
