@@ -4,8 +4,11 @@
     PYTHONPATH=.:$MXORACLE/tools/torchao_on_cpu python -m pytest test/prototype/mx_formats/test_kernels.py
 
 Python imports this file when it starts, in spawned processes too.  A GPU of compute capability 10 is
-there as far as anybody asks; what is to be made on it is made on the CPU, and nccl is gloo.
+there as far as torchao asks, not torch itself; what is to be made on it is made on the CPU, nccl is
+gloo, and what is compiled is traced and run without Inductor, whose C++ of torch 2.11 has no e8m0.
 """
+import sys
+
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -43,7 +46,10 @@ there(
     get_rng_state=lambda device=None: torch.zeros(0, dtype=torch.uint8),
     set_rng_state=lambda state, device=None: None,
 )  # fmt: skip
+there(torch.accelerator, is_available=lambda: False, device_count=lambda: 0)
 theirs_to, theirs_group = torch.nn.Module.to, torch.distributed.init_process_group
+theirs_compile = torch.compile
+torch.compile = lambda *args, **kwargs: theirs_compile(*args, **{"backend": "aot_eager", **kwargs})
 torch.nn.Module.to = lambda self, *args, **kwargs: theirs_to(
     self, *map(on_cpu, args), **{key: on_cpu(value) for key, value in kwargs.items()}
 )
@@ -60,9 +66,22 @@ OnCpu().__enter__()
 
 import importlib  # noqa: E402
 
+TORCHAO = "torchao.prototype.moe_training"
 for part in ("ep", "ep.permute", "mxfp8_grouped_mm", "kernels.mxfp8"):
-    importlib.import_module(f"torchao.prototype.moe_training.{part}")
+    importlib.import_module(f"{TORCHAO}.{part}")
 import mxoracle.torch.torchao  # noqa: E402
+
+for kind in ("cuda", "cutedsl", "flydsl"):  # what tests ask before they run
+    for home in ("kernels.mxfp8", "kernels.mxfp8.quant"):
+        setattr(sys.modules[f"{TORCHAO}.{home}"], f"_mxfp8_{kind}_kernels_available", True)
+
+# register_sharding of torch 2.11 keeps a rule by arguments from the first integer on, and the two flags
+# of this operator stand before it.
+from torch.distributed.tensor import DTensor  # noqa: E402
+from torch.distributed.tensor._op_schema import RuntimeSchemaInfo  # noqa: E402
 
 patched = mxoracle.torch.torchao.patch()
 patched.__enter__()
+DTensor._op_dispatcher.sharding_propagator.op_to_schema_info[
+    torch.ops.torchao.mxfp8_quantize.default
+] = RuntimeSchemaInfo(1, needs_pytree=True)

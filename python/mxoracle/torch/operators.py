@@ -47,17 +47,20 @@ def quantize(
     scale_mode: str = "rceil",
     block: str = "1x32",
     scale: str = "",
+    rule: str = "",
+    power_of_2: str = "",
 ) -> Tuple[Tensor, Tensor]:
     """Codes and scales of blocks of rows x columns over the last two axes, as `mxo list ops
     quantize`: e8m0 scales for blocks of 32 elements and f32 for others, or as `scale` says."""
     mode = {"scale_mode": scale_mode} if _scale_type(block, scale) == _type("e8m0") else {}
-    settings = {"format": format, "block": block, "scale": scale or None, **mode}
+    settings = {"format": format, "block": block, "scale": scale or None, "rule": rule or None,
+                "power_of_2": power_of_2 or None, **mode}  # fmt: skip
     outputs = _run("quantize", {"x": x}, **settings)
     return outputs["codes"], outputs["scales"]
 
 
 @quantize.register_fake
-def _(x, format="e4m3", scale_mode="rceil", block="1x32", scale=""):
+def _(x, format="e4m3", scale_mode="rceil", block="1x32", scale="", rule="", power_of_2=""):
     rows, columns = x.shape[-2:]
     down, across = _block(block, rows, columns)
     scales = (*x.shape[:-2], (rows + down - 1) // down, (columns + across - 1) // across)

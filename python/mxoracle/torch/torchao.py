@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mxoracle._arrays import NAMES, parts_of
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch import torchao_kernels
+from mxoracle.torch import torchao_grouped, torchao_kernels
 from mxoracle.torch.operators import grouped_linear, grouped_linear_of_scaled
 
 
@@ -67,20 +67,47 @@ def to_mxfp8_then_scaled_grouped_mm(
     return y if bias is None else y + bias.to(y.dtype)
 
 
-# What patch() replaces: the module of torchao that defines it, its name there, and ours.
+# What patch() replaces: the module of torchao that defines it, where ours is, and the names there.
 _MX, _EP = "torchao.prototype.mx_formats.kernels", "torchao.prototype.moe_training.ep"
+_GROUPED = "torchao.prototype.moe_training.kernels"
 _REPLACED = [
-    ("torchao.prototype.moe_training.mxfp8_grouped_mm", "_to_mxfp8_then_scaled_grouped_mm",
-     to_mxfp8_then_scaled_grouped_mm),
-    (_MX, "triton_to_mxfp8_dim0", torchao_kernels.triton_to_mxfp8_dim0),
-    (_MX, "triton_to_mxfp8_dim1", torchao_kernels.triton_to_mxfp8_dim1),
-    (_MX, "triton_mxfp8_dequant_dim0", torchao_kernels.triton_mxfp8_dequant_dim0),
-    (_MX, "triton_mx_block_rearrange", torchao_kernels.triton_mx_block_rearrange),
-    (_MX, "mxfp8_quantize_cuda", torchao_kernels.mxfp8_quantize_cuda),
-    (_EP + ".kernels", "fill_indices_wrapper", torchao_kernels.fill_indices_wrapper),
-    (_EP + ".permute", "_triton_permute_bwd", torchao_kernels._triton_permute_bwd),
-    (_EP + ".a2a_dispatch", "all_to_all_single", torchao_kernels.all_to_all_single),
-    (_EP + ".a2a_combine", "all_to_all_single", torchao_kernels.all_to_all_single),
+    (_MX, torchao_kernels, ("triton_to_mxfp8_dim0", "triton_to_mxfp8_dim1", "triton_mxfp8_dequant_dim0",
+                            "triton_mx_block_rearrange", "mxfp8_quantize_cuda")),
+    (_EP + ".kernels", torchao_kernels, ("fill_indices_wrapper",)),
+    (_EP + ".permute", torchao_kernels, ("_triton_permute_bwd",)),
+    (_EP + ".a2a_dispatch", torchao_kernels, ("all_to_all_single",)),
+    (_EP + ".a2a_combine", torchao_kernels, ("all_to_all_single",)),
+    (_GROUPED + ".mxfp8.quant", torchao_grouped, (
+        "triton_mx_block_rearrange_2d_M_groups", "triton_mx_block_rearrange_2d_K_groups",
+        "triton_mx_block_rearrange_per_group_3d", "mx_block_rearrange_2d_M_groups_cuda",
+        "fused_pad_token_groups_cuda", "fused_unpad_token_groups_cuda", "mxfp8_quantize_cuda_3d",
+        "mxfp8_quantize_2d_1x32_cutedsl", "mxfp8_quantize_2d_32x1_cutedsl",
+        "mxfp8_quantize_2d_1x32_flydsl", "mxfp8_quantize_2d_32x1_flydsl",
+        "mxfp8_quantize_3d_flydsl")),
+    (_GROUPED + ".float8_rowwise", torchao_grouped, (
+        "triton_fp8_rowwise_2d_scale_and_cast", "triton_fp8_colwise_3d_scale_and_cast",
+        "triton_fp8_rowwise_3d_transpose_rhs", "triton_fp8_rowwise_3d_transpose_rhs_fused_reduction")),
+    (_GROUPED + ".jagged_float8_scales", torchao_grouped, (
+        "triton_fp8_per_group_rowwise_scales", "triton_fp8_per_group_colwise_scales",
+        "triton_fp8_per_group_colwise_scales_dual")),
+]  # fmt: skip
+
+# torch.ops.torchao: what is run on a CPU, and how a torchao without its CUDA kernels lacks it.
+_PAIR = "(Tensor inputs, Tensor offsets, int alignment_size) -> (Tensor, Tensor, Tensor)"
+_OPERATORS = [
+    ("mxfp8_quantize", torchao_kernels.mxfp8_quantize, torchao_kernels.MXFP8_QUANTIZE),
+    ("mx_block_rearrange_2d_M_groups", torchao_grouped.mx_block_rearrange_2d_M_groups_cuda,
+     "(Tensor scales_tensor, Tensor input_offsets, int chunks_per_tb) -> Tensor"),
+    ("fused_pad_token_groups", torchao_grouped.fused_pad_token_groups_cuda, _PAIR),
+    ("fused_unpad_token_groups", torchao_grouped.fused_unpad_token_groups_cuda,
+     "(Tensor inputs, Tensor offsets, Tensor padded_group_start_offsets, int num_tokens, "
+     "int alignment_size) -> Tensor"),
+    ("mxfp8_quantize_3d_cutedsl", torchao_grouped.mxfp8_quantize_cuda_3d, ""),
+    ("mxfp8_quantize_2d_1x32_cutedsl", torchao_grouped.mxfp8_quantize_2d_1x32_cutedsl, ""),
+    ("mxfp8_quantize_2d_32x1_cutedsl", torchao_grouped.mxfp8_quantize_2d_32x1_cutedsl, ""),
+    ("mxfp8_quantize_3d_flydsl", torchao_grouped.mxfp8_quantize_3d_flydsl, ""),
+    ("mxfp8_quantize_2d_1x32_flydsl", torchao_grouped.mxfp8_quantize_2d_1x32_flydsl, ""),
+    ("mxfp8_quantize_2d_32x1_flydsl", torchao_grouped.mxfp8_quantize_2d_32x1_flydsl, ""),
 ]  # fmt: skip
 
 
@@ -91,17 +118,29 @@ def _replace(stack: contextlib.ExitStack, home: str, name: str, ours: Any) -> No
     except (ImportError, AttributeError):
         return
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("torch.") or module is torchao_kernels:
+        if module.__name__.startswith(("torch.", "mxoracle.")):
             continue
         if getattr(module, "__dict__", {}).get(name) is theirs:
             setattr(module, name, ours)
             stack.callback(setattr, module, name, theirs)
 
 
+def _operators(stack: contextlib.ExitStack) -> None:
+    library = torch.library.Library("torchao", "FRAGMENT")
+    stack.callback(library._destroy)
+    for name, ours, schema in _OPERATORS:
+        if not hasattr(torch.ops.torchao, name):
+            if not schema:
+                continue
+            library.define(name + schema)
+        library.impl(name, ours, "CPU")
+
+
 @contextlib.contextmanager
 def patch() -> Iterator[None]:
-    """Inside of it, torchao's expert layers in MXFP8 call the library: their grouped product, the
-    quantisers and the indices of tokens that expert parallelism needs.
+    """Inside of it, torchao's expert layers call the library: their grouped product in MXFP8, the
+    quantisers of MXFP8 and FP8, scales in tiles, and the indices of tokens that expert parallelism
+    needs; `torch.ops.torchao` has its operators on the CPU.
 
     with mxoracle.torch.torchao.patch():
         model(batch)
@@ -109,11 +148,10 @@ def patch() -> Iterator[None]:
     import torchao.prototype.moe_training.mxfp8_grouped_mm  # noqa: F401  # else nothing to replace
 
     with contextlib.ExitStack() as stack:
-        for home, name, ours in _REPLACED:
-            _replace(stack, home, name, ours)
-        library = torch.library.Library("torchao", "FRAGMENT")
-        stack.callback(library._destroy)
-        if not hasattr(torch.ops.torchao, "mxfp8_quantize"):
-            library.define(torchao_kernels.MXFP8_QUANTIZE)
-        library.impl("mxfp8_quantize", torchao_kernels.mxfp8_quantize, "CPU")
+        _replace(stack, "torchao.prototype.moe_training.mxfp8_grouped_mm",
+                 "_to_mxfp8_then_scaled_grouped_mm", to_mxfp8_then_scaled_grouped_mm)  # fmt: skip
+        for home, ours, names in _REPLACED:
+            for name in names:
+                _replace(stack, home, name, getattr(ours, name))
+        _operators(stack)
         yield

@@ -11,9 +11,9 @@ import torch.distributed._functional_collectives as collectives
 from torch import Tensor
 
 from mxoracle._arrays import NAMES
-from mxoracle._call import run
 from mxoracle._errors import Unsupported
 from mxoracle.torch.operators import dequantize, quantize
+from mxoracle.torch.rows import swizzle_scales
 
 
 def _mode(scaling_mode: str) -> str:
@@ -76,16 +76,15 @@ def mxfp8_quantize_cuda(
     return torch.ops.torchao.mxfp8_quantize.default(x, rowwise, colwise, 32, 32, "e4m3", scaling_mode)
 
 
-MXFP8_QUANTIZE = ("mxfp8_quantize(Tensor input, bool rowwise, bool colwise, int scale_dim_x, "
+MXFP8_QUANTIZE = ("(Tensor input, bool rowwise, bool colwise, int scale_dim_x, "
                   "int scale_dim_y, str fp8_format, str scaling_mode) "
                   "-> (Tensor, Tensor, Tensor, Tensor)")  # fmt: skip
 
 
 def triton_mx_block_rearrange(scale_tensor: Tensor) -> Tensor:
     """One matrix of scales in tiles of 128 x 4, padded with zeros."""
-    blocked = run("swizzle_scales", {"scales": scale_tensor.view(torch.uint8)})["blocked"]
     rows, columns = (-(-extent // tile) * tile for extent, tile in zip(scale_tensor.shape, (128, 4)))
-    return blocked.view(scale_tensor.dtype).view(rows, columns)
+    return swizzle_scales(scale_tensor).view(rows, columns)
 
 
 def fill_indices_wrapper(tokens_per_expert_group: Tensor, *args: Any, **settings: Any) -> Tensor:
