@@ -7,10 +7,13 @@ Python imports this file when it starts, in spawned processes too.  A GPU of com
 there as far as torchao asks, not torch itself; what is to be made on it is made on the CPU, nccl is
 gloo, and what is compiled is traced and run without Inductor, whose C++ of torch 2.11 has no e8m0.
 """
+import os
 import sys
 
-import torch
-from torch.overrides import TorchFunctionMode
+os.environ.setdefault("TRITON_INTERPRET", "1")  # of Triton functions that a test itself has
+
+import torch  # noqa: E402
+from torch.overrides import TorchFunctionMode  # noqa: E402
 
 
 def on_cpu(value):

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from mxoracle._arrays import NAMES, parts_of
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch import torchao_grouped, torchao_kernels
+from mxoracle.torch import ep, torchao_grouped, torchao_kernels
 from mxoracle.torch.operators import grouped_linear, grouped_linear_of_scaled
 
 
@@ -35,6 +35,7 @@ def _is_scaled(A: Any) -> bool:
     return True
 
 
+@torch._dynamo.nonstrict_trace  # as torchao's: a compiled graph holds the operators within
 def to_mxfp8_then_scaled_grouped_mm(
     A: Tensor,
     B_t: Tensor,
@@ -73,10 +74,10 @@ _GROUPED = "torchao.prototype.moe_training.kernels"
 _REPLACED = [
     (_MX, torchao_kernels, ("triton_to_mxfp8_dim0", "triton_to_mxfp8_dim1", "triton_mxfp8_dequant_dim0",
                             "triton_mx_block_rearrange", "mxfp8_quantize_cuda")),
-    (_EP + ".kernels", torchao_kernels, ("fill_indices_wrapper",)),
+    (_EP + ".kernels", torchao_kernels, ("generate_permute_indices",)),
     (_EP + ".permute", torchao_kernels, ("_triton_permute_bwd",)),
-    (_EP + ".a2a_dispatch", torchao_kernels, ("all_to_all_single",)),
-    (_EP + ".a2a_combine", torchao_kernels, ("all_to_all_single",)),
+    (_EP, ep, ("a2a_dispatch_mxfp8_fwd_hp_bwd", "permute_mxfp8_fwd_hp_bwd", "unpermute_hp_fwd_mxfp8_bwd",
+               "a2a_combine_hp_fwd_mxfp8_bwd")),
     (_GROUPED + ".mxfp8.quant", torchao_grouped, (
         "triton_mx_block_rearrange_2d_M_groups", "triton_mx_block_rearrange_2d_K_groups",
         "triton_mx_block_rearrange_per_group_3d", "mx_block_rearrange_2d_M_groups_cuda",

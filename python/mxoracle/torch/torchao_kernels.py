@@ -4,16 +4,13 @@ Arguments and shapes after torchao/prototype/mx_formats/kernels.py and moe_train
 """
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-import torch.distributed._functional_collectives as collectives
 from torch import Tensor
 
 from mxoracle._arrays import NAMES
 from mxoracle._errors import Unsupported
 from mxoracle.torch.operators import dequantize, quantize
-from mxoracle.torch.rows import swizzle_scales
+from mxoracle.torch.rows import permute_indices, swizzle_scales, unpermute
 
 
 def _mode(scaling_mode: str) -> str:
@@ -87,27 +84,16 @@ def triton_mx_block_rearrange(scale_tensor: Tensor) -> Tensor:
     return swizzle_scales(scale_tensor).view(rows, columns)
 
 
-def fill_indices_wrapper(tokens_per_expert_group: Tensor, *args: Any, **settings: Any) -> Tensor:
-    """Where tokens that came rank by rank lie expert by expert, by torchao's own code for a CPU."""
-    from torchao.prototype.moe_training.ep.kernels import fill_indices_cpu
-
-    settings.pop("block_size", None), settings.pop("max_blocks", None)
-    indices = fill_indices_cpu(tokens_per_expert_group, *args[:5], **settings)
-    return indices.to(tokens_per_expert_group.device)
+def generate_permute_indices(
+    tokens_per_expert_group: Tensor, experts_per_rank: int, num_ranks: int, max_len: int, alignment: int,
+    use_cpu: bool = False,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Where tokens that came rank by rank lie expert by expert."""
+    return permute_indices(tokens_per_expert_group, experts_per_rank, num_ranks, alignment, max_len)
 
 
 def _triton_permute_bwd(
     grad_output: Tensor, permuted_indices: Tensor, original_rows: int, original_cols: int
 ) -> Tensor:
     """Rows back to where they came from; those of index -1 are padding."""
-    kept = permuted_indices != -1
-    back = grad_output.new_zeros((original_rows, original_cols))
-    back[permuted_indices[kept].long()] = grad_output[kept]
-    return back
-
-
-def all_to_all_single(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """torch.distributed's, which gloo has not for codes: as bytes."""
-    if self.element_size() == 1:
-        return collectives.all_to_all_single(self.view(torch.uint8), *args, **kwargs).view(self.dtype)
-    return collectives.all_to_all_single(self, *args, **kwargs)
+    return unpermute(grad_output, permuted_indices, original_rows)

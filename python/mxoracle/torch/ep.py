@@ -1,0 +1,297 @@
+"""Expert parallelism with gradients: torchao's four steps, and whole expert layers across ranks.
+
+The four after pytorch/ao 36027d8, moe_training/ep, whose names, arguments and results they have; any
+backend of torch.distributed carries them.  Every function that takes a group is collective.
+"""
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from mxoracle._arrays import parts_of
+from mxoracle._errors import Error, Unsupported
+from mxoracle.torch import exchange, expert_products
+from mxoracle.torch.exchange import all_to_all
+from mxoracle.torch.operators import (
+    grouped_linear,
+    grouped_linear_codes,
+    grouped_linear_codes_backward,
+    quantize,
+)
+from mxoracle.torch.rows import _up, permute, permute_indices, unpermute
+
+
+def _group(name: str | None) -> str:
+    return dist.group.WORLD.group_name if name is None else name
+
+
+def _scale_mode(scaling_mode: Any) -> str:
+    mode = str(getattr(scaling_mode, "value", scaling_mode)).lower()
+    if mode not in ("rceil", "floor"):
+        raise Unsupported(f"scaling_mode: found {mode}, needs rceil or floor")
+    return mode
+
+
+def _scaled(codes: Tensor, scales: Tensor, kind: torch.dtype, block: int) -> Tensor:
+    """torchao's MXTensor of them."""
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+
+    return MXTensor(codes, scales.view(torch.float8_e8m0fnu), torch.float8_e4m3fn, block, kind, None, None,
+                    False)  # fmt: skip
+
+
+def _each(tensor: Tensor, move: Any) -> Tensor:
+    """`move` of a tensor, or of the codes and scales of a scaled one."""
+    parts = None if type(tensor) is Tensor else parts_of(tensor)
+    if parts is None:
+        return move(tensor)
+    return _scaled(*map(move, parts), tensor.dtype, tensor.block_size)
+
+
+class _Dispatch(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, input, splits, mode, block):
+        ctx.splits = splits
+        parts = quantize(input, "e4m3", mode, f"1x{block}", "e8m0")
+        return _scaled(*(all_to_all(part, *splits) for part in parts), input.dtype, block)
+
+    @staticmethod
+    def backward(ctx, dy):
+        received, sent, group = ctx.splits
+        return all_to_all(dy, sent, received, group), None, None, None
+
+
+class _Permute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, indices):
+        ctx.save_for_backward(indices)
+        ctx.rows = rows.shape[0]
+        return _each(rows, lambda part: permute(part, indices))
+
+    @staticmethod
+    def backward(ctx, dy):
+        return unpermute(dy, ctx.saved_tensors[0], ctx.rows), None
+
+
+class _Unpermute(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, indices, count):
+        ctx.save_for_backward(indices)
+        return unpermute(rows, indices, count)
+
+    @staticmethod
+    def backward(ctx, dy):
+        indices = ctx.saved_tensors[0]
+        return _each(dy, lambda part: permute(part, indices)), None, None
+
+
+class _Combine(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rows, splits, mode, block, quantized):
+        ctx.splits, ctx.how = splits, (mode, block, quantized)
+        return all_to_all(rows, *splits)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (received, sent, group), (mode, block, quantized) = ctx.splits, ctx.how
+        if quantized:
+            parts = quantize(dy.contiguous(), "e4m3", mode, f"1x{block}", "e8m0")
+            back = [all_to_all(part, sent, received, group) for part in parts]
+            return _scaled(*back, dy.dtype, block), None, None, None, None
+        return all_to_all(dy, sent, received, group), None, None, None, None
+
+
+# torchao's decorator: a compiled graph holds the operators within, not this Python.
+_traced = torch._dynamo.nonstrict_trace
+
+
+@_traced
+def a2a_dispatch_mxfp8_fwd_hp_bwd(
+    input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
+    scaling_mode: Any = "rceil", block_size: int = 32,
+) -> Tensor:  # fmt: skip
+    """Rows in MXFP8 to the ranks of their experts; their gradients come back as they are."""
+    splits = output_splits, input_splits, _group(group_name)
+    return _Dispatch.apply(input, splits, _scale_mode(scaling_mode), block_size)
+
+
+@_traced
+def permute_mxfp8_fwd_hp_bwd(
+    mx_tensor: Tensor, num_tokens_per_expert: Tensor, ep_degree: int, num_local_experts: int,
+    group_size_multiple_of: int = 32, use_mxfp8: bool = True, use_triton_for_bwd: bool = True,
+) -> tuple[torch.Size, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Rows that came rank by rank, expert by expert in padded groups: the shape before with a row more,
+    the rows, whence each came (-1: padding), and the sizes and ends of the groups."""
+    rows, columns = mx_tensor.shape
+    most = _up(rows + num_local_experts * group_size_multiple_of, group_size_multiple_of)
+    indices, sizes, ends = permute_indices(num_tokens_per_expert, num_local_experts, ep_degree,
+                                           group_size_multiple_of, most)  # fmt: skip
+    return torch.Size((rows + 1, columns)), _Permute.apply(mx_tensor, indices), indices, sizes, ends
+
+
+@_traced
+def unpermute_hp_fwd_mxfp8_bwd(
+    input: Tensor, permuted_indices: Tensor, padded_shape: torch.Size
+) -> Tensor:
+    """The way back, without the padding; a gradient in MXFP8 stays in it."""
+    return _Unpermute.apply(input, permuted_indices, padded_shape[0] - 1)
+
+
+@_traced
+def a2a_combine_hp_fwd_mxfp8_bwd(
+    input: Tensor, output_splits: list[int], input_splits: list[int], group_name: str | None = None,
+    scaling_mode: Any = "rceil", block_size: int = 32, mxfp8_bwd: bool = True,
+) -> Tensor:  # fmt: skip
+    """Rows back to the ranks they came from; their gradients travel in MXFP8."""
+    splits = output_splits, input_splits, _group(group_name)
+    return _Combine.apply(input, splits, _scale_mode(scaling_mode), block_size, mxfp8_bwd)
+
+
+class Plan(NamedTuple):
+    """Where the rows of one step go, as one rank sees it."""
+
+    experts: Tensor  # i32 [T, k], of all ranks; -1 for none
+    count: int
+    sent: list[int]  # rows to each rank
+    received: list[int]
+    indices: Tensor  # i32 [rows]: which received row each is, -1 padding
+    ends: Tensor  # i32, of the padded groups of this rank's experts
+    group: str
+
+
+def plan(experts: Tensor, count: int, group: str | None = None, alignment: int = 32) -> Plan:
+    """The plan of tokens whose experts are experts [T, k] of `count`, expert e on rank
+    e / (count / ranks); 128 is the alignment of pipeline flow."""
+    group = _group(group)
+    ranks = dist.get_world_size(dist.distributed_c10d._resolve_process_group(group))
+    if count % ranks:
+        raise Error(f"plan: count: found {count} experts on {ranks} ranks, needs a multiple of them")
+    experts = experts.to(torch.int32).contiguous()
+    chosen = experts[experts >= 0].long()
+    counts = torch.bincount(chosen, minlength=count)
+    if len(counts) != count:
+        raise Error(f"plan: experts: found {int(chosen.max())}, needs less than {count}")
+    local = count // ranks
+    came = all_to_all(counts, [local] * ranks, [local] * ranks, group)
+    sent, received = (sizes.view(ranks, local).sum(1).tolist() for sizes in (counts, came))
+    most = _up(sum(received) + local * alignment, alignment)
+    indices, _, ends = permute_indices(came, local, ranks, alignment, most)
+    return Plan(experts, count, sent, received, indices, ends, group)
+
+
+def _there(part: Tensor, plan: Plan) -> Tensor:
+    return permute(all_to_all(part, plan.received, plan.sent, plan.group), plan.indices)
+
+
+def _back(rows: Tensor, plan: Plan) -> Tensor:
+    came = unpermute(rows, plan.indices, sum(plan.received))
+    return all_to_all(came, plan.sent, plan.received, plan.group)
+
+
+def dispatch(x: Tensor, plan: Plan) -> Tensor:
+    """Rows [T, D] of tokens to their experts, in bf16: by expert, in padded groups."""
+    rows = exchange.rows_by_expert(x, plan.experts, plan.count, sum(plan.sent))
+    return _there(rows, plan)
+
+
+def combine(rows: Tensor, weights: Tensor, plan: Plan) -> Tensor:
+    """For every token the weighted sum of what its experts made of it; weights [T, k] f32."""
+    return exchange.combine(_back(rows, plan), plan.experts, weights, plan.count)
+
+
+class _FirstOfCodes(torch.autograd.Function):
+    """h = x w1^T, x quantised before it travels; its gradient comes back in bf16."""
+
+    @staticmethod
+    def forward(ctx, x, w1, plan, recipe, format):
+        mode = recipe.split("_")[1]
+        sent = exchange.quantized_by_expert(x, plan.experts, plan.count, sum(plan.sent), "mxfp8", format,
+                                            mode)  # fmt: skip
+        parts = [_there(part, plan) for part in sent]
+        ctx.save_for_backward(*parts, w1)
+        ctx.plan, ctx.settings = plan, (recipe, format, "bf16", False)
+        return grouped_linear_codes(*parts, w1, plan.ends, *ctx.settings)
+
+    @staticmethod
+    def backward(ctx, dh):
+        codes, scales, w1 = ctx.saved_tensors
+        plan = ctx.plan
+        du, dw = grouped_linear_codes_backward(dh, codes, scales, w1, plan.ends, *ctx.settings, "dx,dw")
+        dx = exchange.rows_by_expert_backward(_back(du, plan), plan.experts, plan.count)
+        return dx, dw, None, None, None
+
+
+class _SecondOfCodes(torch.autograd.Function):
+    """y = the weighted sums of act w2^T; the gradient is quantised before it travels."""
+
+    @staticmethod
+    def forward(ctx, act, w2, weights, plan, recipe, format):
+        rows = _back(grouped_linear(act, w2, plan.ends, None, recipe, format), plan)
+        ctx.save_for_backward(act, w2, weights, rows)
+        ctx.plan, ctx.settings = plan, (recipe, format)
+        return exchange.combine(rows, plan.experts, weights, plan.count)
+
+    @staticmethod
+    def backward(ctx, dy):
+        act, w2, weights, rows = ctx.saved_tensors
+        plan, (recipe, format) = ctx.plan, ctx.settings
+        *parts, dweights = exchange.combine_backward_quantized(
+            dy, rows, plan.experts, weights, plan.count, "mxfp8", format, recipe.split("_")[1]
+        )
+        codes, scales = (_there(part, plan) for part in parts)
+        dact = grouped_linear_codes(codes, scales, w2.transpose(1, 2), plan.ends, recipe, format)
+        dw = expert_products.weight_gradient_of_codes(codes, scales, act, plan.ends, format)
+        return dact, dw, dweights, None, None, None
+
+
+class _Flow(torch.autograd.Function):
+    """Rows as codes all the way, forward and backward."""
+
+    @staticmethod
+    def forward(ctx, x, weights, w1, w2, plan):
+        sent = exchange.quantized_by_expert(x, plan.experts, plan.count, sum(plan.sent), "fp8_blockwise",
+                                            "e4m3", "rceil")  # fmt: skip
+        parts = [_there(part, plan) for part in sent]
+        out, *kept = expert_products.flow_experts(*parts, w1, w2, plan.ends)
+        rows = _back(out, plan)
+        ctx.save_for_backward(*parts, *kept, w1, w2, rows, weights)
+        ctx.plan = plan
+        return exchange.combine(rows, plan.experts, weights, plan.count)
+
+    @staticmethod
+    def backward(ctx, dy):
+        *kept, rows, weights = ctx.saved_tensors
+        plan = ctx.plan
+        *parts, dweights = exchange.combine_backward_quantized(
+            dy, rows, plan.experts, weights, plan.count, "fp8_blockwise", "e4m3", "rceil"
+        )
+        there = [_there(part, plan) for part in parts]
+        du, dw1, dw2 = expert_products.flow_experts_backward(*there, *kept, plan.ends)
+        dx = exchange.rows_by_expert_backward(_back(du, plan), plan.experts, plan.count)
+        return dx, dweights, dw1, dw2, None
+
+
+def experts(
+    x: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, plan: Plan, pipeline: str = "mxfp8",
+    recipe: str = "mxfp8_rceil", format: str = "e4m3",
+) -> Tensor:  # fmt: skip
+    """A layer of SwiGLU experts across ranks, as `mxo run moe_layer` has its pipelines bf16,
+    quantize_after, mxfp8 and flow, from the experts and weights of every token on: x [T, D] bf16,
+    weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16."""
+    if pipeline in ("bf16", "quantize_after"):
+        recipe = "bf16" if pipeline == "bf16" else recipe
+        h = grouped_linear(dispatch(x, plan), w1, plan.ends, None, recipe, format)
+        act = expert_products.swiglu(h)
+        return combine(grouped_linear(act, w2, plan.ends, None, recipe, format), weights, plan)
+    if pipeline == "flow":
+        return _Flow.apply(x, weights, w1, w2, plan)
+    if pipeline != "mxfp8":
+        raise Unsupported(f"experts: pipeline: found {pipeline}, needs bf16, quantize_after, mxfp8 or flow")
+    if not recipe.startswith("mxfp8"):
+        raise Error(f"experts: recipe: found {recipe}, needs one of mxfp8 where rows travel so")
+    recipe = recipe.removesuffix("_wgrad_with_hp") + "_wgrad_with_hp"
+    act = expert_products.swiglu(_FirstOfCodes.apply(x, w1, plan, recipe, format))
+    return _SecondOfCodes.apply(act, w2, weights, plan, recipe, format)
