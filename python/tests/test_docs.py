@@ -8,7 +8,7 @@ import pytest
 import mxoracle
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["README.md", "docs/python.md", "docs/judge.md"]
+PAGES = ["README.md", "docs/python.md", "docs/judge.md", "docs/moe_layer.md"]
 
 
 def blocks(page):
@@ -37,6 +37,7 @@ def quantizer_of(module):
 def test_no_block_is_left_out():
     assert {page: len(blocks(page)) for page in PAGES} == {
         "README.md": 2, "docs/python.md": 6, "docs/judge.md": 3,
+        "docs/moe_layer.md": 1,
     }  # fmt: skip
 
 
@@ -151,3 +152,18 @@ def test_log_probabilities_are_told_before_backward(tmp_path, monkeypatch):
     names = {"mxoracle": mxoracle, "batches": [torch.randn(8, 32)], "train_step": train_step}
     run("docs/judge.md", 1, names)
     assert "log_probabilities" in Path("trace/trace.jsonl").read_text()
+
+
+def test_a_layer_across_ranks_trains(tmp_path):
+    torch = pytest.importorskip("torch")
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0,
+                                         world_size=1)  # fmt: skip
+    values = lambda *shape: torch.randn(shape).bfloat16().requires_grad_()  # noqa: E731
+    names = {"x": values(8, 64), "w1": values(8, 64, 64), "w2": values(8, 64, 32), "dy": values(8, 64),
+             "chosen": torch.arange(16).view(8, 2) % 8,
+             "weights": torch.ones(8, 2, requires_grad=True)}  # fmt: skip
+    try:
+        run("docs/moe_layer.md", 0, names)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert all((names[name].grad != 0).any() for name in ("x", "w1", "w2", "weights"))
