@@ -6,6 +6,7 @@ pytest.importorskip("torchao.prototype.moe_training")
 from torchao.prototype.moe_training import utils  # noqa: E402
 from torchao.prototype.moe_training.kernels import float8_rowwise, jagged_float8_scales  # noqa: E402
 from torchao.prototype.moe_training.kernels.mxfp8 import quant  # noqa: E402
+from torchao.prototype.mx_formats import kernels  # noqa: E402
 from torchao.prototype.mx_formats.config import ScaleCalculationMode  # noqa: E402
 from torchao.prototype.mx_formats.mx_tensor import to_mx  # noqa: E402
 from torchao.prototype.mx_formats.utils import to_blocked  # noqa: E402
@@ -135,6 +136,44 @@ def test_f32_scales_are_what_torchao_multiplies_by(down, kind):
     same(stacked[1].flatten(), flat[1].flatten())
     same(flat, utils.torch_to_float8_per_group_rowwise(turned, torch.tensor([64]), kind, down)[:1]
          + (flat[1],))  # fmt: skip
+
+
+def in_doubles(codes, scales, block):
+    return codes.double() * scales.double().repeat_interleave(block, -1)
+
+
+@pytest.mark.parametrize("out", [torch.bfloat16, torch.float32])
+def test_scaled_grouped_products_are_exact_sums(out):
+    x, w = values(256, 96), values(4, 64, 96)
+    starts = [0, *ENDS[:-1].tolist()]
+    groups = list(zip(starts, ENDS.tolist()))
+    with ours.patch():
+        codes, scales = kernels.triton_to_mxfp8_dim0(x)
+        turned, tiles = quant.mxfp8_quantize_cuda_3d(w.transpose(1, 2), blocked_scale_output=True)
+        plain = quant.mxfp8_quantize_cuda_3d(w.transpose(1, 2), blocked_scale_output=False)[1]
+        moved = quant.triton_mx_block_rearrange_2d_M_groups(scales, ENDS)
+        y = torch._scaled_grouped_mm(codes, turned, moved, tiles, offs=ENDS, out_dtype=out)
+        rowwise, by_row = float8_rowwise.triton_fp8_rowwise_2d_scale_and_cast(x)
+        columns, by_column = float8_rowwise.triton_fp8_colwise_3d_scale_and_cast(w.transpose(1, 2))
+        z = torch._scaled_grouped_mm(rowwise, columns, by_row.reciprocal().squeeze(-1),
+                                     by_column.reciprocal().squeeze(1), offs=ENDS, out_dtype=out)  # fmt: skip
+        ends = ENDS[1:]  # no group is empty
+        one, along = jagged_float8_scales.triton_fp8_per_group_colwise_scales(x, ends)
+        dw = torch._scaled_grouped_mm(one.t(), one, along.reciprocal(), along.reciprocal(), offs=ends,
+                                      out_dtype=out)  # fmt: skip
+        with pytest.raises(mxoracle.Unsupported, match="neither bias"):
+            torch._scaled_grouped_mm(codes, turned, moved, tiles, offs=ENDS, bias=by_row)
+    u, v = in_doubles(codes, scales, 32), in_doubles(turned.transpose(1, 2), plain.transpose(1, 2), 32)
+    u2 = rowwise.double() * by_row.reciprocal().double()
+    v2 = columns.double() * by_column.reciprocal().double()
+    for group, (start, end) in enumerate(groups):
+        want = (u[start:end] @ v[group].t()).to(out), (u2[start:end] @ v2[group]).to(out)
+        assert torch.equal(y[start:end], want[0])
+        torch.testing.assert_close(z[start:end], want[1], rtol=2**-7, atol=0)
+    factors = along.view(3, -1).reciprocal().double()
+    for group, (start, end) in enumerate(zip([0, 64, 160], [64, 160, 256])):
+        side = one[start:end].double() * factors[group]
+        torch.testing.assert_close(dw[group], (side.t() @ side).to(out), rtol=2**-7, atol=0)
 
 
 OPERATORS = [

@@ -14,6 +14,7 @@ from mxoracle._arrays import NAMES, parts_of
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import ep, torchao_grouped, torchao_kernels
 from mxoracle.torch.operators import grouped_linear, grouped_linear_of_scaled
+from mxoracle.torch.scaled_products import scaled_grouped_mm
 
 
 class Refused(Unsupported, AssertionError):
@@ -135,13 +136,17 @@ def _operators(stack: contextlib.ExitStack) -> None:
                 continue
             library.define(name + schema)
         library.impl(name, ours, "CPU")
+    if not torch._C._dispatch_has_kernel_for_dispatch_key("aten::_scaled_grouped_mm", "CPU"):
+        products = torch.library.Library("aten", "IMPL")
+        stack.callback(products._destroy)
+        products.impl("_scaled_grouped_mm", scaled_grouped_mm, "CPU")
 
 
 @contextlib.contextmanager
 def patch() -> Iterator[None]:
     """Inside of it, torchao's expert layers call the library: their grouped product in MXFP8, the
     quantisers of MXFP8 and FP8, scales in tiles, and the indices of tokens that expert parallelism
-    needs; `torch.ops.torchao` has its operators on the CPU.
+    needs; `torch.ops.torchao` has its operators on the CPU, and `torch._scaled_grouped_mm` runs there.
 
     with mxoracle.torch.torchao.patch():
         model(batch)
