@@ -176,6 +176,7 @@ def test_scaled_grouped_products_are_exact_sums(out):
         torch.testing.assert_close(dw[group], (side.t() @ side).to(out), rtol=2**-7, atol=0)
 
 
+INDICES = torch.tensor([3, -1, 0], dtype=torch.int32)
 OPERATORS = [
     (rows.swizzle_scales, lambda: (SCALES.view(torch.uint8), "blocked")),
     (rows.swizzle_scales, lambda: (SCALES.view(torch.uint8), "m_groups", ENDS)),
@@ -184,8 +185,8 @@ OPERATORS = [
     (rows.pad_groups, lambda: (torch.randn(256, 8), ENDS, 32)),
     (rows.unpad_groups, lambda: (torch.randn(288, 8), ENDS, ENDS * 0, 256)),
     (rows.permute_indices, lambda: (torch.tensor([3, 5, 0, 7]), 2, 2, 32, 96)),
-    (rows.permute, lambda: (torch.randn(4, 8, requires_grad=True), torch.tensor([3, -1, 0], dtype=torch.int32))),
-    (rows.unpermute, lambda: (torch.randn(3, 8, requires_grad=True), torch.tensor([3, -1, 0], dtype=torch.int32), 4)),
+    (rows.permute, lambda: (torch.randn(4, 8, requires_grad=True), INDICES)),
+    (rows.unpermute, lambda: (torch.randn(3, 8, requires_grad=True), INDICES, 4)),
 ]  # fmt: skip
 
 
@@ -196,6 +197,5 @@ def test_operators_are_what_torch_expects(op, args):
 
 def test_rows_go_back_where_gradients_belong():
     x = torch.randn(4, 8, requires_grad=True)
-    indices = torch.tensor([3, -1, 0], dtype=torch.int32)
-    rows.unpermute(rows.permute(x, indices) * 2, indices, 4).sum().backward()
+    rows.unpermute(rows.permute(x, INDICES) * 2, INDICES, 4).sum().backward()
     assert torch.equal(x.grad, torch.tensor([2.0, 0, 0, 2])[:, None].expand(4, 8))
