@@ -147,6 +147,38 @@ bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
   return true;
 }
 
+/// dprobs once more times the router weight, which its definition leaves out.
+bool weigh_dprobs(const Call& call, NamedTensors& out) {
+  const auto dprobs = out.find("dprobs");
+  if (dprobs == out.end() || !call.has("probs") || call.input("probs").dtype() != Dtype::f32)
+    return false;
+  for (Index i = 0; i < dprobs->second.elements(); ++i)
+    dprobs->second.as<float>()[i] *= call.input("probs").as<float>()[i];
+  return true;
+}
+
+/// dprobs added up in bf16, of dy times y or of both rounded to bf16 on the way.
+bool sum_dprobs_in_bf16(const Call& call, NamedTensors& out, bool rounded) {
+  const auto dprobs = out.find("dprobs");
+  if (dprobs == out.end() || call.set.has("limit") || call.set.has("alpha")) return false;
+  const Tensor& x = call.input("x");
+  const Tensor& dy = call.input("dy");
+  const Index columns = dy.rank() == 0 ? 0 : dy.shape().back();
+  if (columns == 0 || x.elements() != 2 * dy.elements()) return false;
+  for (Index r = 0; r < dprobs->second.elements(); ++r) {
+    float sum = 0.0f;
+    for (Index c = 0; c < columns; ++c) {
+      const Index gate = r * 2 * columns + c;
+      float y = silu(wide_value(x, gate)) * wide_value(x, gate + columns);
+      if (rounded) y = by_bf16(y);
+      const float term = wide_value(dy, r * columns + c) * y;
+      sum = by_bf16(sum + (rounded ? by_bf16(term) : term));
+    }
+    dprobs->second.as<float>()[r] = sum;
+  }
+  return true;
+}
+
 bool activate(const Call& call, NamedTensors& out,
               const std::function<float(float, float, float)>& of) {
   const auto y = out.find("y");
@@ -222,6 +254,15 @@ void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
           };
           return derive(c, out, *rule("relu")) && derive(c, out, *rule("up_by_relu"));
         });
+    add("dprobs=weighed", "dprobs is multiplied with the router weight", weigh_dprobs);
+    for (const bool rounded : {false, true}) {
+      add("dprobs=bf16",
+          rounded ? "dprobs is added up in bf16, of y and products that are rounded to bf16"
+                  : "dprobs is added up in bf16",
+          [rounded](const Call& c, NamedTensors& out) {
+            return sum_dprobs_in_bf16(c, out, rounded);
+          });
+    }
     for (const Derivative& d : kDerivatives) {
       add("derivative=" + std::string(d.id), d.phrase,
           [&d](const Call& c, NamedTensors& out) { return derive(c, out, d); });
@@ -233,7 +274,11 @@ void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) 
          std::string("rows take the router weight of the row ") + (by < 0 ? "before" : "after"),
          Stage::input, [by](Call& c) { return shift_weights(c, by); }});
   }
-  if (call.op != "swiglu") return;
+  // These rows know no parameter but the limit.
+  const bool plain = call.set.real("alpha", 1.0) == 1.0 && call.set.real("up_offset", 0.0) == 0.0 &&
+                     call.set.text("halves", "gate_first") == "gate_first" &&
+                     call.set.text("activation", "silu") == "silu";
+  if (call.op != "swiglu" || !plain) return;
   for (const Activation& a : kActivations) {
     // Another arithmetic is that of every element, or of none.
     const std::string_view id = a.id;

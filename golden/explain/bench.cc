@@ -249,6 +249,7 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     trial.gain_db = std::max(trial.gain_db, c.gain_db);
+    if (!product_) hold_last_bits(output, patch, trial.last_bits);
     // Asked where a part is given only.
     trial.idle.push_back(c.fixed > 0 && c.broken > 0 ? idle_rows(output, patch)
                                                      : std::vector<std::uint8_t>{});

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "golden/explain/hypotheses.h"
+#include "golden/explain/last_bits.h"
 #include "golden/explain/output.h"
 #include "golden/explain/product.h"
 
@@ -15,6 +16,7 @@ struct Trial {
   Index fixed = 0;
   Index broken = 0;
   double gain_db = 0;
+  LastBits last_bits;
   std::vector<Patch> patches;   ///< one for each output, as run
   std::vector<Credit> credits;  ///< of the patches
   /// Of the rows of every patch: 1 where the model alters nothing.

@@ -67,7 +67,11 @@ void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& l
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+/// Whether an operator only moves rows or numbers: what an altered call gives says more than what
+/// its outputs look like.
+bool only_moves(const Call& call);
 /// Operands of a plain product that are quantised first.
 void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list);
 /// What gives outputs of another shape than is expected.

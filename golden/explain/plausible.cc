@@ -107,10 +107,12 @@ bool is_of_scales(const Hypothesis& h) {
   return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
 }
 
-/// A tensor has one format, and ranks exchange all rows or none: what gives some rows only is
-/// neither.  An end that is moved too far alters more rows than came so, or not all that did.
+/// A tensor has one format, a call one alignment, and ranks exchange all rows or none: what gives
+/// some rows only is none of these.  An end that is moved too far alters more rows than came so, or
+/// not all that did.
 bool cannot_be(const Hypothesis& h, const Trial& trial, const std::vector<Output>& outputs) {
-  const bool whole = h.name.starts_with("format") || h.name == "rows=ranks";
+  const bool whole =
+      h.name.starts_with("format") || h.name.starts_with("alignment") || h.name == "rows=ranks";
   if (h.name.starts_with("group_ends")) {
     Index gives = 0;
     bool short_of = false;

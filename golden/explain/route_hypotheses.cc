@@ -1,6 +1,7 @@
 // Routers that score, choose or weigh in another way, from the scores of the operator itself.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -26,6 +27,8 @@ struct Router {
   bool next = false;                 ///< the last slot takes the choice after its own
   Index never = -1;                  ///< an expert that is not looked at
   bool strided = false;              ///< expert e is one of group e modulo groups
+  bool bf16_scores = false;          ///< before they choose and weigh
+  bool least_minus_1 = false;        ///< a search for the best that begins at -1 finds expert 0
 };
 
 bool weighs_chosen_logits(const Call& call) {
@@ -91,7 +94,10 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
       rule.groups.value_or(best_of_groups(call) ? GroupScore::best : GroupScore::two_best);
   const bool others_are_zero = call.set.text("other_groups", "excluded") == "zero";
   const auto factor = static_cast<float>(call.set.real("scale", 1.0));
-  const std::vector<float> scores = scores_of(backend, call, experts);
+  std::vector<float> scores = scores_of(backend, call, experts);
+  if (rule.bf16_scores) {
+    for (float& v : scores) v = decode(encode<kBF16>(v));
+  }
   const bool biased = call.has("bias") && !rule.bias_left_out;
   Tensor chosen(Dtype::i32, {tokens, k});
   Tensor weights(Dtype::f32, {tokens, k});
@@ -129,6 +135,9 @@ NamedTensors routed(Backend& backend, const Call& call, const Router& rule) {
     if (rule.next && k > 0) order.erase(order.begin() + k - 1);
     order.erase(order.begin(), order.begin() + rule.skipped);
     order.resize(static_cast<std::size_t>(k));
+    for (Index& e : order) {
+      if (rule.least_minus_1 && choice[static_cast<std::size_t>(e)] < -1.0f) e = 0;
+    }
     if (rule.by_index && !rule.sum_first) std::sort(order.begin(), order.end());
     std::vector<float> w;
     for (const Index e : order) {
@@ -173,6 +182,15 @@ void add_setting(std::vector<Hypothesis>& list, const std::string& key, const st
                     c.set.set(key, value);
                     return true;
                   }});
+}
+
+/// Logits of two bytes each taken for f32; beyond the end of them zeros.
+bool read_as_f32(Call& call) {
+  const Tensor& given = call.input("logits");
+  Tensor seen(Dtype::f32, given.shape());
+  std::memcpy(seen.data(), given.data(), given.bytes());
+  call.replace("logits", std::move(seen));
+  return true;
 }
 
 }  // namespace
@@ -251,6 +269,16 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   rule("top_k=by_index",
        "slots are in the order of experts, sorted after their weights were divided",
        [](Router& r) { r.by_index = r.sum_first = true; });
+  rule("score=bf16", "scores are rounded to bf16 before they choose and weigh",
+       [](Router& r) { r.bf16_scores = true; });
+  if (call.has("bias")) {
+    rule("top_k=least_minus_1", "choices below -1 are not found: their slots take expert 0",
+         [](Router& r) { r.least_minus_1 = true; });
+  }
+  if (call.input("logits").dtype() == Dtype::bf16) {
+    list.push_back({"logits=as_f32", "the bytes of bf16 logits are read as f32, two logits as one",
+                    Stage::input, read_as_f32});
+  }
   rule("ties=higher", "ties go to the higher expert", [](Router& r) { r.ties_to_higher = true; });
 }
 

@@ -48,7 +48,7 @@ void forget_formats(Call& call) {
 /// Every other value of `key`, with a phrase made from both.
 template <typename Phrase>
 void add_alternatives(const Call& call, std::string_view key, std::vector<Hypothesis>& list,
-                      Phrase phrase) {
+                      Phrase phrase, Stage stage = Stage::rule) {
   const std::vector<std::string> values = values_of(call, key);
   if (values.size() < 2) return;
   const std::string now(call.set.text(key, values.front()));
@@ -56,7 +56,7 @@ void add_alternatives(const Call& call, std::string_view key, std::vector<Hypoth
     if (other == now) continue;
     list.push_back({std::string(key) + "=" + other,
                     phrase(other, now),
-                    Stage::rule,
+                    stage,
                     [key, other](Call& c) {
                       c.set.set(key, other);
                       if (key.starts_with("format")) forget_formats(c);
@@ -241,9 +241,13 @@ void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   for (const char* key : {"group_score", "recipe", "pad", "activation", "arithmetic", "halves",
                           "bf16_steps", "steps", "combine_steps", "scores", "second_bias",
                           "router_logits", "pipeline", "precision", "over"}) {
-    add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
-      return std::string(key) + " is " + other + " rather than " + now;
-    });
+    add_alternatives(
+        call, key, list,
+        [key](const auto& other, const auto& now) {
+          return std::string(key) + " is " + other + " rather than " + now;
+        },
+        // Another arithmetic is that of every element, or of none.
+        std::string_view(key) == "arithmetic" ? Stage::output : Stage::rule);
   }
 }
 
@@ -279,6 +283,7 @@ std::vector<Hypothesis> hypotheses_about(const Call& call) {
   add_setting_hypotheses(call, list);
   add_left_out_hypotheses(call, list);
   add_elementwise_hypotheses(call, list);
+  add_index_hypotheses(call, list);
   add_approximate_hypotheses(call, list);
   return list;
 }

@@ -113,6 +113,37 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
   return {};
 }
 
+/// What gives everything but for the last bits of f32 outputs: what is left is another arithmetic.
+std::vector<Claim> settle_last_bits(Bench& bench, const std::vector<const Hypothesis*>& list) {
+  if (bench.windowed()) return {};
+  bench.choose_whole();
+  Claim claim;
+  std::uint64_t units = 0;
+  int alike = 0;
+  for (const Hypothesis* h : list) {
+    const auto trial = bench.run({h});
+    if (!trial || !trial->last_bits.all() || alike == 3) continue;
+    if (claim.sentence.find(h->phrase) != std::string::npos) continue;
+    if (claim.id.empty()) {
+      claim.id = h->name;
+      units = trial->last_bits.units;
+    }
+    claim.sentence += (alike++ > 0 ? "; as well if " : "") + h->phrase;
+  }
+  if (claim.id.empty()) return {};
+  std::string names;
+  for (Output& o : bench.outputs()) {
+    if (o.left == 0) continue;
+    claim.elements += static_cast<double>(o.left);
+    if (o.expected->dtype() == Dtype::f32) names += (names.empty() ? "" : " and ") + o.name;
+    claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
+    for (std::size_t i = 0; i < o.marks.size(); ++i) o.settle(static_cast<Index>(i));
+  }
+  claim.sentence += ", but for the last bits of " + names + ": at most " + std::to_string(units) +
+                    (units == 1 ? " unit" : " units") + " in the last place";
+  return {claim};
+}
+
 /// Tables of groups are small, and what can be altered in part is.
 bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && !h.measured && !h.name.starts_with("group_ends");
@@ -152,7 +183,8 @@ class Windows {
     }
     bench_.take(some_);
     auto trial = bench_.run({&h});
-    return all_ && trial && trial->broken > 0 ? std::nullopt : std::move(trial);
+    const bool fails = all_ && trial && trial->broken > 0 && !trial->last_bits.all();
+    return fails ? std::nullopt : std::move(trial);
   }
 
  private:
@@ -190,6 +222,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
     std::vector<Candidate> found;
     std::vector<std::pair<double, const Hypothesis*>> near;
     std::vector<Claim> settled;
+    std::vector<const Hypothesis*> but_for_last_bits;
     // What alters whole operands comes last, and not at all where something else gives every bit.
     for (const bool whole_operands : {false, true}) {
       for (std::size_t i = 0; i < list.size(); ++i) {
@@ -204,11 +237,17 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
         // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
         if (claims.empty() && !trial->all() && trial->gain_db > nearest.gain_db)
           nearest = {h.phrase, trial->gain_db};
+        if (round == 0 && trial->last_bits.all()) but_for_last_bits.push_back(&h);
         if (promising(*trial) && !cannot_be(h, *trial, outputs))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
           std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
+      if (!all && !but_for_last_bits.empty()) {
+        settled = settle_last_bits(bench, but_for_last_bits);
+        if (!settled.empty() && !keep(settled, 1, false)) settled.clear();
+        if (!settled.empty()) break;
+      }
       if (!all && !whole_operands && bench.windowed()) continue;
       std::vector<Candidate> now = found;
       settled = settle_best(bench, now);

@@ -85,6 +85,7 @@ std::vector<Claim> shown_by_runs(Backend& backend, const Call& call, std::vector
   if (extent == Extent::all) return claims;
   list.clear();
   for (const Output& o : outputs) {
+    add_decoded_codes(call, o, list);
     add_misread_parts(call, o, list);
     add_measured_lanes(call, o, list);
   }

@@ -17,6 +17,9 @@ std::vector<Claim> recover_by_value(const Call& call, Output& x);
 /// one of them came as NaN, and no other.
 void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>& list);
 
+/// Codes of one side of a product that are read as other numbers, measured.
+void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis>& list);
+
 /// "exactly the blocks with an amax below ... differ" of a quantiser; empty if they are told apart
 /// by no magnitude.
 std::string magnitudes_seen(const Call& call, const std::vector<Output>& outputs);

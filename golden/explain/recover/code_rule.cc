@@ -110,4 +110,33 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
   return std::nullopt;
 }
 
+bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
+  constexpr int kBins = 8;
+  struct Bin {
+    double n = 0;
+    double up = 0;
+    double owed = 0;
+    double variance = 0;
+  };
+  std::array<Bin, kBins> bins{};
+  for (const CodePair& p : pairs) {
+    const double m = std::abs(p.v);
+    const std::size_t low = grid.round(m, CodeRounding::zero);
+    if (low == grid.top() || grid.value(low) == m) {
+      if (p.code != low) return false;
+      continue;
+    }
+    if (p.code != low && p.code != low + 1) return false;
+    const double share = (m - grid.value(low)) / (grid.value(low + 1) - grid.value(low));
+    Bin& bin = bins[static_cast<std::size_t>(share * kBins)];
+    ++bin.n;
+    bin.up += p.code == low ? 0.0 : 1.0;
+    bin.owed += share;
+    bin.variance += share * (1.0 - share);
+  }
+  return std::all_of(bins.begin(), bins.end(), [](const Bin& b) {
+    return b.n >= 16 && std::abs(b.up - b.owed) <= 4.5 * std::sqrt(b.variance) + 1.0;
+  });
+}
+
 }  // namespace mxo

@@ -92,5 +92,7 @@ struct CodePair {
 
 /// The rule that gives every pair.
 std::optional<CodeRule> fit(const Grid& grid, const std::vector<CodePair>& pairs);
+/// Whether codes go to either neighbour as often as their distances say.
+bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs);
 
 }  // namespace mxo

@@ -14,6 +14,7 @@ namespace {
 
 constexpr Index kLeastBlocks = 4;  ///< that differ
 constexpr Index kMostColumns = 4;  ///< whose sources are said one by one
+constexpr Index kMostRows = 16;    ///< the same of rows
 constexpr Index kMostMoves = Index{1} << 20;
 
 struct Place2 {
@@ -216,6 +217,23 @@ std::optional<std::vector<Index>> columns_of(const Shown& s) {
   return sources;
 }
 
+/// For some rows the row whose scales each takes: one row each, and of several alike the first.
+std::optional<std::vector<Index>> rows_of(const Shown& s) {
+  if (s.rows().size() < 2 || static_cast<Index>(s.rows().size()) > kMostRows) return std::nullopt;
+  std::vector<Index> sources;
+  for (const Index r : s.rows()) {
+    Index found = -1;
+    for (Index from = 0; from < s.all_rows() && found < 0; ++from) {
+      bool fits = from != r;
+      for (const Index c : s.columns()) fits = fits && s.may_be({r, c}, s.given({from, c}));
+      if (fits) found = from;
+    }
+    if (found < 0) return std::nullopt;
+    sources.push_back(found);
+  }
+  return sources;
+}
+
 }  // namespace
 
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
@@ -299,6 +317,19 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
                 })) {
       return;
     }
+  }
+  if (const auto from = rows_of(*s)) {
+    std::string words;
+    for (std::size_t i = 0; i < from->size(); ++i)
+      words += (i == 0 ? "" : ", ") + std::to_string((*from)[i]);
+    add(
+        "source", ranges_in_words("scale row", s->rows()) + " are those of rows " + words,
+        [&](Place2 p) {
+          const auto at = std::lower_bound(s->rows().begin(), s->rows().end(), p.row);
+          return s->given({(*from)[static_cast<std::size_t>(at - s->rows().begin())], p.column});
+        },
+        false);
+    return;
   }
   if (const auto from = columns_of(*s)) {
     std::string words;

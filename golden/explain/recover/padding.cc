@@ -7,6 +7,7 @@
 #include "golden/explain/recover/recover.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -43,6 +44,21 @@ Idle tile_padding(const Call& call, const Output& output) {
       idle.rows[static_cast<std::size_t>(at + to)] = 0;
     }
   }
+  return idle;
+}
+
+/// Of scales [.., C, R4] what a row holds beyond the R rows of x.
+Idle row_padding(const Call& call, const Output& output) {
+  Idle idle;
+  const bool quantised = call.op == "quantize" && output.name == "scales" && call.has("x");
+  if (!quantised || call.set.text("scale_layout", "row_major") != "mn_major_tma") return idle;
+  const std::vector<Index>& shape = call.input("x").shape();
+  if (shape.size() < 2 || scale_choice(call.op, call.set).block.rows != 1) return idle;
+  const Index rows = shape[shape.size() - 2];
+  const Index n = output.rows * output.columns;
+  if (rows >= output.columns || n == output.rows) return idle;
+  idle.what = "padding to 16 bytes";
+  for (Index i = 0; i < n; ++i) idle.rows.push_back(i % output.columns >= rows);
   return idle;
 }
 
@@ -202,9 +218,9 @@ std::vector<Claim> ends_without_padding(Output& output, const NamedTensors& expe
 std::vector<Claim> recover_padding(const Call& call, Output& output, const NamedTensors& expected) {
   if (output.left == 0) return {};
   std::vector<Claim> claims = ends_without_padding(output, expected);
-  for (const Idle& idle :
-       {pad_rows(call, output, expected), rows_without_tokens(output, expected),
-        empty_experts(call, output), tile_padding(call, output), zero_lines(call, output)}) {
+  for (const Idle& idle : {pad_rows(call, output, expected), rows_without_tokens(output, expected),
+                           empty_experts(call, output), tile_padding(call, output),
+                           row_padding(call, output), zero_lines(call, output)}) {
     for (Claim& c : claim_idle(idle, output)) claims.push_back(std::move(c));
   }
   return claims;

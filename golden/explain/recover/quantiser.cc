@@ -2,7 +2,6 @@
 #include "golden/explain/recover/quantiser.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <initializer_list>
 
@@ -85,8 +84,21 @@ std::optional<Claim> claim_scales(Output& scales, const Blocks& blocks, std::vec
     }
     return claim;
   };
-  for (const AmaxWindow& window : other_windows(blocks, amax)) {
-    if (auto claim = of_another(window.words, window.amax)) return claim;
+  // A running amax is that of the tensor, but for what comes before its largest value: what gives
+  // every scale goes first.
+  const auto gives_all = [&](const AmaxWindow& w) {
+    for (std::size_t s = 0; s < amax.size(); ++s) {
+      const auto at = static_cast<Index>(s);
+      if (scale_bits(scales, at, owed->stored(w.amax[s])) != scales.came(at)) return false;
+    }
+    return true;
+  };
+  const std::vector<AmaxWindow> windows = other_windows(blocks, amax);
+  for (const bool all : {true, false}) {
+    for (const AmaxWindow& window : windows) {
+      if (all && !gives_all(window)) continue;
+      if (auto claim = of_another(window.words, window.amax)) return claim;
+    }
   }
   if (own) {
     if (const auto part = amax_part_of(scales, blocks, *own)) {
@@ -162,36 +174,6 @@ double least_lost(const Output& codes, const Blocks& blocks, const ValueCast& ca
     least = least == 0.0 ? v : std::min(least, v);
   }
   return least;
-}
-
-/// Whether codes go to either neighbour as often as their distances say.
-bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
-  constexpr int kBins = 8;
-  struct Bin {
-    double n = 0;
-    double up = 0;
-    double owed = 0;
-    double variance = 0;
-  };
-  std::array<Bin, kBins> bins{};
-  for (const CodePair& p : pairs) {
-    const double m = std::abs(p.v);
-    const std::size_t low = grid.round(m, CodeRounding::zero);
-    if (low == grid.top() || grid.value(low) == m) {
-      if (p.code != low) return false;
-      continue;
-    }
-    if (p.code != low && p.code != low + 1) return false;
-    const double share = (m - grid.value(low)) / (grid.value(low + 1) - grid.value(low));
-    Bin& bin = bins[static_cast<std::size_t>(share * kBins)];
-    ++bin.n;
-    bin.up += p.code == low ? 0.0 : 1.0;
-    bin.owed += share;
-    bin.variance += share * (1.0 - share);
-  }
-  return std::all_of(bins.begin(), bins.end(), [](const Bin& b) {
-    return b.n >= 16 && std::abs(b.up - b.owed) <= 4.5 * std::sqrt(b.variance) + 1.0;
-  });
 }
 
 /// Codes that are neighbours of their values, the nearer as often as it is nearer.

@@ -66,13 +66,37 @@ void Slots::add_some(double times, const char* id, const std::string& what,
   if (slots.empty()) return;  // all are within a hundredth of their own
   const std::string of_rank = rank_of_all(experts, others);
   const bool by_expert = tokens_.size() > 1 && (experts.size() == 1 || !of_rank.empty());
-  std::string which = ranges_in_words("slot", {slots.begin(), slots.end()});
+  std::string which = of_slots(slots, hit);
   if (by_expert) {
     which = of_rank.empty() ? "rows of expert " + std::to_string(*experts.begin())
                             : "rows of the experts of " + of_rank;
   }
-  const bool one = !by_expert && slots.size() == 1;
+  const bool one = !by_expert && slots.size() == 1 && which.starts_with("slot ");
   add(id, which + (one ? " is " : " are ") + what, weights, list);
+}
+
+std::string Slots::of_slots(const std::set<Index>& slots,
+                            const std::function<bool(const Token&, std::size_t)>& hit) const {
+  const Index own = std::max<Index>(1, call_.set.integer("experts", 0) / ranks());
+  bool later_on_rank = ranks() > 1;  // all of the slots that have one before them on their rank
+  bool all = true;                   // of the slots, in every token
+  std::string counts;
+  for (const Index slot : slots) {
+    Index n = 0;
+    for (const Token& t : tokens_) n += hit(t, static_cast<std::size_t>(slot));
+    all = all && n == static_cast<Index>(tokens_.size());
+    counts += (counts.empty() ? "slot " : ", slot ") + std::to_string(slot) + " of " +
+              std::to_string(n) + (n == 1 ? " token" : " tokens");
+  }
+  for (const Token& t : tokens_) {
+    std::set<Index> seen;
+    for (std::size_t s = 0; s < t.given.size(); ++s) {
+      const bool first = expert(t, s) < 0 || seen.insert(expert(t, s) / own).second;
+      later_on_rank = later_on_rank && hit(t, s) == !first;
+    }
+  }
+  if (all) return ranges_in_words("slot", {slots.begin(), slots.end()});
+  return later_on_rank ? "slots whose rank has an earlier slot of the token" : counts;
 }
 
 void Slots::add_if_of(const char* id, const std::string& words,
@@ -103,14 +127,16 @@ double Slots::misfit(std::size_t s, std::size_t from) const {
   return sum;
 }
 
+Index Slots::ranks() const {
+  return std::count_if(call_.inputs.begin(), call_.inputs.end(),
+                       [](const auto& input) { return input.first.ends_with(".experts"); });
+}
+
 std::string Slots::rank_of_all(const std::set<Index>& experts,
                                const std::set<Index>& others) const {
-  const Index ranks =
-      std::count_if(call_.inputs.begin(), call_.inputs.end(),
-                    [](const auto& input) { return input.first.ends_with(".experts"); });
   const Index all = call_.set.integer("experts", 0);
-  if (ranks < 2 || all < ranks) return "";
-  const Index own = all / ranks;
+  if (ranks() < 2 || all < ranks()) return "";
+  const Index own = all / ranks();
   const Index rank = *experts.begin() / own;
   const auto is_of_rank = [&](Index e) { return e / own == rank; };
   const bool these = std::all_of(experts.begin(), experts.end(), is_of_rank) &&

@@ -49,6 +49,10 @@ class Slots {
   double misfit(std::size_t s, std::size_t from) const;
 
  private:
+  Index ranks() const;
+  /// "slots 1 to 2" where all tokens are meant, else which of them, or how many.
+  std::string of_slots(const std::set<Index>& slots,
+                       const std::function<bool(const Token&, std::size_t)>& hit) const;
   /// "rank1", where its experts and no others are meant.
   std::string rank_of_all(const std::set<Index>& experts, const std::set<Index>& others) const;
   /// The tokens, where not nearly all are meant.
