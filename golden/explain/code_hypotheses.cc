@@ -183,17 +183,6 @@ Reading read_at_stride(const std::string& name, Index stride) {
 
 void add_code_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if ((call.op == "dequantize" || call.op == "decode") && call.has("codes")) {
-    for (const Index run : {16, 32, 64, 128}) {
-      list.push_back(
-          read_elsewhere("codes=first_run",
-                         "every run of " + std::to_string(run) +
-                             " columns holds the codes of columns 0 to " + std::to_string(run - 1),
-                         {make_reading(
-                             "codes", [run](const Matrices& m) { return m.columns > run; },
-                             [run](const Matrices& m, Index matrix, Index row, Index column) {
-                               return (matrix * m.rows + row) * m.columns + column % run;
-                             })}));
-    }
     const Dtype format = call.set.format("format", "e4m3");
     for (const bool keep_sign : {true, false}) {
       add(

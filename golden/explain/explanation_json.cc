@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "golden/explain/explain.h"
+#include "golden/explain/score.h"
 
 namespace mxo {
 
@@ -22,8 +23,11 @@ std::string to_json(const Explanation& explanation) {
     put("rows", cause.where.rows);
     put("columns", cause.where.columns);
     put("blocks", cause.where.blocks);
-    json["causes"].push_back(
-        {{"id", cause.id}, {"sentence", cause.sentence}, {"share", cause.share}, {"where", where}});
+    json["causes"].push_back({{"id", cause.id},
+                              {"kind", is_symptom(cause.id) ? "symptom" : "cause"},
+                              {"sentence", cause.sentence},
+                              {"share", cause.share},
+                              {"where", where}});
   }
   json["pattern"] = explanation.pattern;
   return json.dump(2);

@@ -67,6 +67,9 @@ void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& l
 void add_left_out_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_setting_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_unscaled_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list);
+void add_double_rounding(const Call& call, std::vector<Hypothesis>& list);
 void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list);
 /// Whether an operator only moves rows or numbers: what an altered call gives says more than what

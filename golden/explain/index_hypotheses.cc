@@ -156,6 +156,19 @@ void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
         "is",
         pad_empty_experts);
   }
+  if ((call.op == "dequantize" || call.op == "decode") && call.has("codes")) {
+    for (const Index run : {16, 32, 64, 128}) {
+      list.push_back(
+          read_elsewhere("codes=first_run",
+                         "every run of " + std::to_string(run) +
+                             " columns holds the codes of columns 0 to " + std::to_string(run - 1),
+                         {make_reading(
+                             "codes", [run](const Matrices& m) { return m.columns > run; },
+                             [run](const Matrices& m, Index matrix, Index row, Index column) {
+                               return (matrix * m.rows + row) * m.columns + column % run;
+                             })}));
+    }
+  }
   if (call.op == "moe_align_block_size") {
     add(list, "sorted_token_ids=padding_0",
         "slots of padding point to slot 0 rather than beyond all",

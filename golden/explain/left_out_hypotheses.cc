@@ -103,62 +103,13 @@ float at(const Tensor& t, Index i) {
   return t.dtype() == Dtype::f32 ? t.as<float>()[i] : decode(t.as<BF16>()[i]);
 }
 
-/// y of an expert layer whose bias joins the sum in f32, before the one rounding to bf16: of
-/// element (group, row, column) the bias is index(...) of all of them.
-using BiasIndex = Index (*)(Index group, Index row, Index column, Index columns);
-
-NamedTensors add_before_rounding(Backend& backend, const Call& call, BiasIndex index) {
-  Call plain = call;
-  plain.inputs.erase("bias");
-  plain.inputs.erase("dy");
-  plain.set.set("out", "f32");
-  plain.set.set("only", "y");
-  NamedTensors out = run_call(backend, plain);
-  const Tensor& sums = out.at("y");
-  const Tensor& bias = call.input("bias");
-  const Tensor& ends = call.input("group_ends");
-  const Index columns = sums.extent(1);
-  Tensor y(Dtype::bf16, sums.shape());
-  Index g = 0;
-  for (Index r = 0; r < sums.extent(0); ++r) {
-    while (g + 1 < ends.elements() && r >= ends.as<std::int32_t>()[g]) ++g;
-    for (Index c = 0; c < columns; ++c) {
-      const Index i = bias.rank() == 1 ? index(0, r, c, columns) : index(g, r, c, columns);
-      const Index n = r * columns + c;
-      y.as<BF16>()[n] = encode<kBF16>(sums.as<float>()[n] + at(bias, i));
-    }
-  }
-  out.insert_or_assign("y", std::move(y));
-  return out;
-}
-
-void add_fused_biases(const Call& call, std::vector<Hypothesis>& list) {
-  if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
-    return;
-  const auto fused = [&](const char* id, std::string phrase, BiasIndex index) {
-    Hypothesis h{id, std::move(phrase), Stage::output};
-    h.run = [index](Backend& b, const Call& c) { return add_before_rounding(b, c, index); };
-    list.push_back(std::move(h));
-  };
-  fused("bias=before_rounding", "the bias joins the sum before it is rounded to bf16",
-        [](Index g, Index, Index c, Index n) { return g * n + c; });
-  fused("bias=by_row", "the bias is added by row rather than by column, before the sum is rounded",
-        [](Index g, Index r, Index, Index n) { return g * n + r % n; });
-}
-
 void add_biases(const Call& call, std::vector<Hypothesis>& list) {
-  add_fused_biases(call, list);
   if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias")) return;
   add(list, "bias=left_out", "the bias is left out",
       [](Call& c) { return map_bias(c, [](const Tensor&, Index) { return -0.0f; }); });
-  for (const auto& [times, words] :
-       {std::pair{2.0f, "twice"}, std::pair{4.0f, "4 times"}, std::pair{8.0f, "8 times"},
-        std::pair{-1.0f, "with the other sign"}}) {
-    add(list, times == 2.0f ? "bias=twice" : "bias=times",
-        std::string("the bias is added ") + words, [times = times](Call& c) {
-          return map_bias(c, [times](const Tensor& b, Index i) { return times * at(b, i); });
-        });
-  }
+  add(list, "bias=twice", "the bias is added twice", [](Call& c) {
+    return map_bias(c, [](const Tensor& b, Index i) { return 2.0f * at(b, i); });
+  });
   const Tensor& bias = call.input("bias");
   const Index columns = bias.rank() == 0 ? 0 : bias.shape().back();
   if (columns == 0) return;

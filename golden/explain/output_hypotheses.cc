@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "formats/exp.h"
-#include "golden/explain/host_product.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/wide_values.h"
 
@@ -48,45 +47,20 @@ bool round_again(const Call&, NamedTensors& out) {
   return true;
 }
 
-float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
-
-/// Results in f32 by way of f16 to bf16.
 bool round_by_f16(const Call&, NamedTensors& out) {
-  bool any = false;
-  for (auto& [name, t] : out) {
-    if (t.dtype() != Dtype::f32 || name == "dprobs") continue;
-    Tensor rounded(Dtype::bf16, t.shape());
-    for (Index i = 0; i < rounded.elements(); ++i)
-      rounded.as<BF16>()[i] = encode<kBF16>(by_f16(t.as<float>()[i]));
-    t = std::move(rounded);
-    any = true;
+  const auto y = only_output(out);
+  if (y == out.end() || y->second.dtype() != Dtype::f32) return false;
+  Tensor rounded(Dtype::bf16, y->second.shape());
+  for (Index i = 0; i < rounded.elements(); ++i) {
+    const float half = decode(encode<kF16>(y->second.as<float>()[i], Overflow::nonfinite));
+    rounded.as<BF16>()[i] = encode<kBF16>(half);
   }
-  return any;
-}
-
-/// The same of an exact sum, which is no f32 on the way.
-NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return {};
-  return host_product(call, {std::max<Index>(p->k, 1),
-                             [](double, const Part& part) { return by_f16(odd_f32(part.value)); }});
+  y->second = std::move(rounded);
+  return true;
 }
 
 bool bf16_product(const Call& call) {
   return product_of(call).has_value() && call.set.text("out", "bf16") == "bf16";
-}
-
-/// The parameter by which an operator that is no product gives bf16; null if it does not.
-const char* key_of_type(const Call& call) {
-  if (product_of(call)) return nullptr;
-  for (const char* key : {"out", "rounding"}) {
-    const bool has = std::any_of(catalogue_entry(call.op).parameters.begin(),
-                                 catalogue_entry(call.op).parameters.end(),
-                                 [key](const ParameterSpec& spec) { return spec.key == key; });
-    const bool is_bf16 = call.set.text(key, std::string_view(key) == "out" ? "bf16" : "") == "bf16";
-    if (has && is_bf16 && call.op != "grouped_linear") return key;
-  }
-  return nullptr;
 }
 
 void add_from_f32(std::vector<Hypothesis>& list, std::string name, std::string phrase,
@@ -176,23 +150,8 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                  truncate);
     add_from_f32(list, "out=twice", "the sum is rounded to f32 before it is rounded to bf16",
                  round_again);
-    const char* by_way = "the sum is rounded to f16 before it is rounded to bf16";
-    if (call.set.text("sum", "exact") != "exact") {
-      add_from_f32(list, "out=f16", by_way, round_by_f16);
-    } else {
-      Hypothesis h{"out=f16", by_way, Stage::output};
-      h.local = true;
-      h.run = exact_sum_by_f16;
-      list.push_back(std::move(h));
-    }
-  } else if (const char* key = key_of_type(call)) {
-    list.push_back({"out=f16", "results are rounded to f16 before they are rounded to bf16",
-                    Stage::output,
-                    [key](Call& c) {
-                      c.set.set(key, std::string_view(key) == "out" ? "f32" : "none");
-                      return true;
-                    },
-                    round_by_f16});
+    add_from_f32(list, "out=f16", "the sum is rounded to f16 before it is rounded to bf16",
+                 round_by_f16);
   }
   add(list, "silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu);
   add(list, "value.power_of_2", "every value is multiplied by 2^-1", halve);

@@ -1,5 +1,5 @@
-// Partial sums kept in a narrow type or added in another order, and scales that meet in another
-// order than each with its own codes, are left out of a block, or are read as numbers.
+// Products added up on the host, block by block: partial sums kept in a narrow type, and scales
+// that meet in another order than each with its own codes.
 #include <algorithm>
 #include <cmath>
 
@@ -29,46 +29,6 @@ bool extreme(const ProductSide& f) {
 
 float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 float flushed(float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; }
-
-enum class Sides : std::uint8_t { a, b, both };
-
-/// Scales of one side or both that do not reach the first or last block of K, or are taken for the
-/// integers that their bytes are.
-void add_unscaled_blocks(const Product& p, Index block, std::vector<Hypothesis>& list) {
-  const auto is_bytes = [](const ProductSide& f) {
-    return f.scales != nullptr && size_of(f.scales->dtype()) == 1;
-  };
-  const Index blocks = ceil_div(p.k, block);
-  for (const Sides sides : {Sides::a, Sides::b, Sides::both}) {
-    const bool of_a = sides != Sides::b;
-    const bool of_b = sides != Sides::a;
-    if ((of_a && p.a.scales == nullptr) || (of_b && p.b.scales == nullptr)) continue;
-    const std::string whose = sides == Sides::both ? "both sides" : (of_a ? p.a : p.b).name;
-    for (const bool last : {true, false}) {
-      if (p.wgrad || blocks < 2) break;
-      add(list, "scales=unscaled_block",
-          "the scales of " + whose + " are left out in the " + (last ? "last" : "first") +
-              " block of K, k = " + std::to_string(last ? (blocks - 1) * block : 0) + " to " +
-              std::to_string(last ? p.k - 1 : block - 1),
-          Stage::input, {block, [=](double sum, const Part& part) {
-                           const bool here = last ? part.last : part.first;
-                           const double a = here && of_a ? 1.0 : static_cast<double>(part.scale_a);
-                           const double b = here && of_b ? 1.0 : static_cast<double>(part.scale_b);
-                           return sum + part.codes * a * b;
-                         }});
-    }
-    if ((of_a && !is_bytes(p.a)) || (of_b && !is_bytes(p.b))) continue;
-    const auto number = [](bool of, float scale) {
-      return of ? static_cast<double>(std::ilogb(scale) + 127) : static_cast<double>(scale);
-    };
-    add(list, "scales=bytes_as_numbers",
-        "scale bytes of " + whose + " are taken as the numbers 0 to 255 rather than as exponents",
-        Stage::input,
-        {block, [=](double sum, const Part& part) {
-           return sum + part.codes * number(of_a, part.scale_a) * number(of_b, part.scale_b);
-         }});
-  }
-}
 
 }  // namespace
 
@@ -104,9 +64,6 @@ void add_partial_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     };
     const std::string words = split + "are rounded to bf16 and added up in bf16";
     add(list, "sum=bf16_slices_in_bf16_" + n, words, Stage::sum, {every, in_bf16});
-    if (slices == 2) continue;  // of two the order is nothing
-    add(list, "sum=bf16_slices_backward_" + n, words + ", from the last to the first", Stage::sum,
-        {every, in_bf16, true});
   }
 }
 
@@ -122,7 +79,6 @@ void add_scale_order_hypotheses(const Call& call, std::vector<Hypothesis>& list)
                          return by_bf16(static_cast<float>(p.codes)) * (p.scale_a * p.scale_b);
                        }});
   }
-  add_unscaled_blocks(*product, block, list);
   if (!far) return;
   add(list, "scales=joined", "both scales are multiplied with each other first, in f32",
       Stage::input,

@@ -8,9 +8,9 @@
 namespace mxo {
 namespace {
 
-/// Exact: a code has 4 bits of significand and a scale at most 24.
-Element times(const Element& code, const Element& scale) {
-  const double value = code.value * scale.value;
+/// A product is exact: a code has 4 bits of significand and a scale at most 24.
+Element times(const Element& code, const Element& scale, bool divides) {
+  const double value = divides ? code.value / scale.value : code.value * scale.value;
   return {value, 0, std::isnan(value), std::isinf(value)};
 }
 
@@ -55,13 +55,15 @@ QuantizedPair::Values QuantizedPair::at(Index i, const Element& expected,
   const std::uint64_t have = bits_at(actual_scales_, scale);
   const Element want_scale = read_scale_(want);
   const Element have_scale = want == have ? want_scale : read_scale_(have);
-  Values values{times(expected, want_scale), times(actual, have_scale), 0};
+  Values values{times(expected, want_scale, map_.divides()),
+                times(actual, have_scale, map_.divides()), 0};
   const double x = values.expected.value;
   const double y = values.actual.value;
   if (want == have) {
     values.distance = ulp_distance(expected.order, actual.order);
   } else if (x != y && !values.expected.nan && !values.actual.nan) {
-    const double away = std::ceil(std::fabs(steps(y / want_scale.value) - steps(expected.value)));
+    const double code = map_.divides() ? y * want_scale.value : y / want_scale.value;
+    const double away = std::ceil(std::fabs(steps(code) - steps(expected.value)));
     constexpr std::uint64_t kFar = std::numeric_limits<std::uint64_t>::max();
     values.distance = away < 0x1p63 ? static_cast<std::uint64_t>(away) : kFar;
   }

@@ -18,7 +18,7 @@ class QuantizedPair {
   QuantizedPair(Dtype code_format, Dtype scale_format, ScaleMap map, const Tensor& expected_scales,
                 const Tensor& actual_scales);
 
-  /// Code `i` of both sides, times its scale.
+  /// Code `i` of both sides, times its scale, or divided by it.
   struct Values {
     Element expected, actual;
     /// Steps of the code's format at the expected scale, rounded up: 8 where an e4m3 doubles.

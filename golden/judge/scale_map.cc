@@ -29,7 +29,9 @@ Index block_of(Index codes, Index scales, Index known) {
 ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
   ScaleHints hints;
   if (op == "quantize" || op.starts_with("swiglu_quantize")) {
-    hints.block = scale_choice(op, set).block;
+    const ScaleChoice choice = scale_choice(op, set);
+    hints.block = choice.block;
+    hints.divides = choice.scale == Dtype::f32 && choice.rule.f32.stores == StoredScale::multiplier;
     if (set.flag("transpose", false)) std::swap(hints.block->rows, hints.block->columns);
   }
   const std::string_view layout = set.text("scale_layout", "row_major");
@@ -47,6 +49,7 @@ std::optional<ScaleMap> ScaleMap::of(const std::vector<Index>& codes,
   if (hints.packed || codes.empty() || elements_of(codes) == 0) return std::nullopt;
   ScaleMap map;
   map.turned_ = hints.turned;
+  map.divides_ = hints.divides;
   map.columns_ = codes.back();
   map.rows_ = codes.size() < 2 ? 1 : codes[codes.size() - 2];
   std::vector<Index> seen = codes;

@@ -16,6 +16,7 @@ struct ScaleHints {
   std::optional<BlockExtents> block;  ///< of elements that share a scale; else 1, 32, 128 or all
   bool turned = false;                ///< codes are the transpose of what the scales were made for
   std::vector<Index> group_ends;      ///< empty: none
+  bool divides = false;               ///< codes are divided by scales, as multipliers are stored
   bool packed = false;                ///< scales lie as another library's: no map knows them
 };
 
@@ -34,6 +35,7 @@ class ScaleMap {
 
   /// The scale of code `i`; -1 for a row that belongs to no group.
   Index operator()(Index i) const;
+  bool divides() const { return divides_; }
 
  private:
   enum class Kind : std::uint8_t { blocks, rows, tiles, groups };
@@ -47,6 +49,7 @@ class ScaleMap {
 
   Kind kind_ = Kind::blocks;
   bool turned_ = false;
+  bool divides_ = false;
   Index rows_ = 1, columns_ = 1;  // of one matrix of codes, as the scales see them
   Index row_block_ = 1, column_block_ = 1;
   Index scale_rows_ = 1, scale_columns_ = 1;  // of one matrix

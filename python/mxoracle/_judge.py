@@ -184,7 +184,7 @@ class Explanation:
     differing: int
     sqnr_db: float
     pattern: str  # of the differences that no cause explains
-    causes: list[dict[str, Any]]  # id, sentence, share, where; best first
+    causes: list[dict[str, Any]]  # id, kind, sentence, share, where; best first
 
     @property
     def explained(self) -> bool:

@@ -199,6 +199,23 @@ TEST(QuantizedPair, NanHasNoDistanceAtAll) {
   EXPECT_EQ(pair.at(0, read(0x38), read(0x7F)).distance, 0u);
 }
 
+/// What torchao's training tensor stores is a multiplier: x = code / scale.
+TEST(QuantizedPair, MultipliersDivide) {
+  Parameters set;
+  for (const char* setting : {"rule=torchao_multiplier", "scale=f32", "block=1xK"})
+    set.set(setting);
+  const Tensor mine = floats({1, 1}, {4});
+  const Tensor theirs = floats({1, 1}, {8});
+  const QuantizedPair pair(
+      Dtype::e4m3, Dtype::f32,
+      *ScaleMap::of({1, 4}, {1, 1}, Dtype::f32, scale_hints("quantize", {}, set)), mine, theirs);
+  const ElementReader read(Dtype::e4m3);
+  const auto values = pair.at(0, read(0x38), read(0x38));  // 1 / 4, 1 / 8
+  EXPECT_EQ(values.expected.value, 0.25);
+  EXPECT_EQ(values.actual.value, 0.125);
+  EXPECT_EQ(values.distance, 8u);
+}
+
 TEST(QuantizedPair, CodesOfNoGroupStandForThemselves) {
   const Quantised q("quantize", grouped_x({64, 32}, {32}), {{"block", "Rx1"}});
   const QuantizedPair pair(Dtype::e4m3, Dtype::f32,

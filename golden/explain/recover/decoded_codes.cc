@@ -14,10 +14,10 @@
 namespace mxo {
 namespace {
 
-constexpr std::size_t kMagnitudes = 128;
+constexpr std::size_t kBytes = 256;
 constexpr Index kRows = 24;
 constexpr Index kColumns = 96;
-constexpr std::size_t kMostRead = 32;  ///< magnitudes that are read otherwise
+constexpr std::size_t kMostRead = 32;  ///< bytes that are read otherwise
 constexpr std::size_t kTold = 3;       ///< that are told one by one
 constexpr double kSigmas = 6.0;
 constexpr double kMisfit = 0.6;  ///< root mean square of what may be left, in last places
@@ -29,50 +29,49 @@ std::vector<Index> spread(Index first, Index end, Index most) {
   return found;
 }
 
-/// One number for every magnitude of one side; those with sigma 0 do not occur.
+/// One number for every byte of one side; those with sigma 0 do not occur.
 struct Read {
-  std::vector<double> off = std::vector<double>(kMagnitudes);
-  std::vector<double> sigma = std::vector<double>(kMagnitudes);
+  std::vector<double> off = std::vector<double>(kBytes);
+  std::vector<double> sigma = std::vector<double>(kBytes);
 };
 
 class Equations {
  public:
   void add(std::vector<double> features, double off) {
-    for (std::size_t m = 0; m < kMagnitudes; ++m) {
+    for (std::size_t m = 0; m < kBytes; ++m) {
       if (features[m] == 0.0) continue;
-      for (std::size_t n = 0; n <= m; ++n)
-        matrix_[m * kMagnitudes + n] += features[m] * features[n];
+      for (std::size_t n = 0; n <= m; ++n) matrix_[m * kBytes + n] += features[m] * features[n];
       right_[m] += features[m] * off;
     }
     rows_.push_back(std::move(features));
     offs_.push_back(off);
   }
   bool solved(Read& read) {
-    std::vector<bool> there(kMagnitudes);
-    for (std::size_t m = 0; m < kMagnitudes; ++m) {
-      double& own = matrix_[m * kMagnitudes + m];
+    std::vector<bool> there(kBytes);
+    for (std::size_t m = 0; m < kBytes; ++m) {
+      double& own = matrix_[m * kBytes + m];
       there[m] = own > 0.0;
       own = there[m] ? own * (1.0 + 1e-10) : 1.0;
     }
-    if (rows_.size() < 2 * kMagnitudes) return false;
+    if (rows_.size() < 2 * kBytes) return false;
     read.off = right_;
     if (!solve(matrix_, read.off, read.sigma)) return false;
     double left = 0.0;
     for (std::size_t r = 0; r < rows_.size(); ++r) {
       double v = offs_[r];
-      for (std::size_t m = 0; m < kMagnitudes; ++m) v -= read.off[m] * rows_[r][m];
+      for (std::size_t m = 0; m < kBytes; ++m) v -= read.off[m] * rows_[r][m];
       left += v * v;
     }
     const double misfit = std::sqrt(left / static_cast<double>(rows_.size()));
     if (!(misfit <= kMisfit)) return false;
-    for (std::size_t m = 0; m < kMagnitudes; ++m)
+    for (std::size_t m = 0; m < kBytes; ++m)
       read.sigma[m] = there[m] ? std::sqrt(read.sigma[m]) * std::max(misfit, 0.3) : 0.0;
     return true;
   }
 
  private:
-  std::vector<double> matrix_ = std::vector<double>(kMagnitudes * kMagnitudes);
-  std::vector<double> right_ = std::vector<double>(kMagnitudes);
+  std::vector<double> matrix_ = std::vector<double>(kBytes * kBytes);
+  std::vector<double> right_ = std::vector<double>(kBytes);
   std::vector<std::vector<double>> rows_;
   std::vector<double> offs_;
 };
@@ -96,7 +95,7 @@ bool measure(const Product& p, const Output& y, bool of_a, Read& found) {
         const Element came = read(y.came(at));
         double owed = 0.0;
         double loud = 0.0;
-        std::vector<double> features(kMagnitudes);
+        std::vector<double> features(kBytes);
         for (Index d = 0; d < p.depth(g); ++d) {
           const auto k = static_cast<std::size_t>(d);
           owed += a[k] * b[k];
@@ -106,8 +105,7 @@ bool measure(const Product& p, const Output& y, bool of_a, Read& found) {
           const std::uint64_t byte = bits_at(*side.codes, code);
           const Index s = of_a ? p.scale_a(g, i, d) : p.scale_b(g, j, d);
           const double scale = s < 0 ? 1.0 : scale_value(*side.scales, s);
-          const double sign = (byte & 0x80) != 0 ? -1.0 : 1.0;
-          features[byte & 0x7F] += sign * scale * (of_a ? b[k] : a[k]);
+          features[byte & 0xFF] += scale * (of_a ? b[k] : a[k]);
         }
         if (came.nan || came.infinite || !std::isfinite(owed) || loud == 0.0) continue;
         const double weight = 1.0 / (ulp * std::max(std::abs(came.value), loud * 0x1p-12));
@@ -140,16 +138,6 @@ std::string number(double v) {
 std::string words_of(const std::vector<std::size_t>& codes, const CodeTable& table,
                      const ProductSide& side) {
   const ElementReader decode(side.format);
-  const double least = Grid(side.format).least_normal();
-  const auto all = [&](auto of) {
-    return std::all_of(codes.begin(), codes.end(), [&](std::size_t m) {
-      const double own = decode(m).value;
-      return own < least && table[m] == of(own);
-    });
-  };
-  if (all([least](double own) { return least / 2.0 * (1.0 + own / least); }))
-    return "subnormal codes of " + side.name +
-           " are read by the formula of normal ones, 1.m of the lowest exponent";
   std::string text;
   for (std::size_t i = 0; i < std::min(codes.size(), kTold); ++i) {
     char code[8];
@@ -158,7 +146,7 @@ std::string words_of(const std::vector<std::size_t>& codes, const CodeTable& tab
             " rather than " + number(decode(codes[i]).value);
   }
   if (codes.size() > kTold) text += " and " + std::to_string(codes.size() - kTold) + " more";
-  return "codes of " + side.name + " are read as other numbers, with either sign: " + text;
+  return "codes of " + side.name + " are read as other numbers: " + text;
 }
 
 }  // namespace
@@ -174,13 +162,12 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
     CodeTable table{};
     for (std::size_t byte = 0; byte < table.size(); ++byte) table[byte] = decode(byte).value;
     std::vector<std::size_t> codes;
-    for (std::size_t m = 0; m < kMagnitudes; ++m) {
+    for (std::size_t m = 0; m < kBytes; ++m) {
       const double off = read.off[m];
       const double own = decode(m).value;
       if (read.sigma[m] == 0.0 || !std::isfinite(own) || std::abs(off) < kSigmas * read.sigma[m])
         continue;
       table[m] = shortest(own + off, 4.0 * read.sigma[m]);
-      table[m | 0x80] = -table[m];
       codes.push_back(m);
     }
     if (codes.empty() || codes.size() > kMostRead) continue;

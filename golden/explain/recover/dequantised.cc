@@ -323,7 +323,7 @@ void add_measured_blocks(const Call& call, const Output& output, std::vector<Hyp
     for (std::size_t i = 0; i < from->size(); ++i)
       words += (i == 0 ? "" : ", ") + std::to_string((*from)[i]);
     add(
-        "source", ranges_in_words("scale row", s->rows()) + " are those of rows " + words,
+        "source", "scales are those of rows " + words,
         [&](Place2 p) {
           const auto at = std::lower_bound(s->rows().begin(), s->rows().end(), p.row);
           return s->given({(*from)[static_cast<std::size_t>(at - s->rows().begin())], p.column});

@@ -54,6 +54,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
   e.differing = 16;
   e.causes[0].where = {"y", "0-1", "2", "3-4", "5"};
   e.causes[1].where.tensor = "y";
+  e.causes[1].id = "not_zero.b";
   EXPECT_EQ(to_json(e), R"({
   "schema": "mxo-explain/1",
   "verdict": "partly",
@@ -62,6 +63,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
   "causes": [
     {
       "id": "id.a",
+      "kind": "cause",
       "sentence": "it is a",
       "share": 0.5,
       "where": {
@@ -73,7 +75,8 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
       }
     },
     {
-      "id": "id.b",
+      "id": "not_zero.b",
+      "kind": "symptom",
       "sentence": "it is b",
       "share": 0.25,
       "where": {

@@ -111,6 +111,7 @@ TEST(RouteHypotheses, AreInWords) {
                     "the best expert is passed over: choices begin with the second",
                     "slots are in the order of experts rather than of their scores",
                     "slots are in the order of experts, sorted after their weights were divided",
+                    "scores are rounded to bf16 before they choose and weigh",
                     "ties go to the higher expert"};
   Call call = by_logits({1, 2, 3, 4}, {{"top_k", "2"}});
   EXPECT_EQ(routers_of(call).phrases(), least);

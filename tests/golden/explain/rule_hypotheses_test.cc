@@ -178,7 +178,7 @@ std::vector<Call> calls_of_all_kinds() {
   calls.back().replace("bias", Tensor(Dtype::bf16, {2}));
   calls.push_back(call_of("approximate"));
   calls.back().replace("x", Tensor(Dtype::f32, {2, 2}));
-  for (const char* op : {"dispatch", "combine"}) calls.push_back(call_of(op));
+  for (const char* op : {"dispatch", "combine", "map_experts"}) calls.push_back(call_of(op));
   return calls;
 }
 
@@ -205,6 +205,10 @@ TEST(HypothesesAboutACall, AreThoseOfAllLists) {
       {"setting", add_setting_hypotheses},
       {"left_out", add_left_out_hypotheses},
       {"elementwise", add_elementwise_hypotheses},
+      {"index", add_index_hypotheses},
+      {"double_rounding", add_double_rounding},
+      {"bias", add_bias_hypotheses},
+      {"unscaled", add_unscaled_hypotheses},
       {"approximate", add_approximate_hypotheses}};
   std::vector<Words> seen(std::size(lists));
   for (const Call& call : calls_of_all_kinds()) {

@@ -39,11 +39,12 @@ TEST(SlotWeights, OfSomeTokensNameThem) {
   EXPECT_EQ(
       of_factors([](Index p, Index t, Index s) { return p == 1 && t == 3 && s == 0 ? 0 : 1; }),
       Words{"slots_left_out: slot 0 is left out, in token 3 of rank1"});
-  EXPECT_EQ(of_factors([](Index p, Index t, Index s) {
-              return (p == 1 ? t == 3 || t == 4 : t == 5) && s == t % 2 ? 0 : 1;
-            }),
-            Words{"slots_left_out: slots 0 to 1 are left out, in token 5 of rank0 and tokens 3 to "
-                  "4 of rank1"});
+  EXPECT_EQ(
+      of_factors([](Index p, Index t, Index s) {
+        return (p == 1 ? t == 3 || t == 4 : t == 5) && s == t % 2 ? 0 : 1;
+      }),
+      Words{"slots_left_out: slot 0 of 1 token, slot 1 of 2 tokens are left out, in token 5 of "
+            "rank0 and tokens 3 to 4 of rank1"});
 }
 
 /// Tokens that came right keep their weights, also where others lose the first slot.
