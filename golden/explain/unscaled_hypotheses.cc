@@ -40,8 +40,8 @@ void add_backward_slices(const Product& p, std::vector<Hypothesis>& list) {
 
 enum class Sides : std::uint8_t { a, b, both };
 
-/// Scales of one side or both that do not reach the first or last block of K, or are taken for the
-/// integers that their bytes are.
+/// Scales of both sides that do not reach the first or last block of K, and of one or both that are
+/// taken for the integers that their bytes are.
 void add_unscaled_blocks(const Product& p, Index block, std::vector<Hypothesis>& list) {
   const auto is_bytes = [](const ProductSide& f) {
     return f.scales != nullptr && size_of(f.scales->dtype()) == 1;
@@ -53,7 +53,7 @@ void add_unscaled_blocks(const Product& p, Index block, std::vector<Hypothesis>&
     if ((of_a && p.a.scales == nullptr) || (of_b && p.b.scales == nullptr)) continue;
     const std::string whose = sides == Sides::both ? "both sides" : (of_a ? p.a : p.b).name;
     for (const bool last : {true, false}) {
-      if (p.wgrad || blocks < 2) break;
+      if (sides != Sides::both || p.wgrad || blocks < 2) break;  // one side is measured
       add(list, "scales=unscaled_block",
           "the scales of " + whose + " are left out in the " + (last ? "last" : "first") +
               " block of K, k = " + std::to_string(last ? (blocks - 1) * block : 0) + " to " +

@@ -1,6 +1,7 @@
 // Roundings, clamps and flushes against pairs.
 #include "golden/explain/recover/code_rule.h"
 
+#include <array>
 #include <limits>
 
 #include "golden/judge/elements.h"

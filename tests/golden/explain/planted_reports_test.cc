@@ -15,7 +15,7 @@ float by_bf16(float v) { return decode(encode<kBF16>(v)); }
 
 /// The codes of one side of an MX product as numbers of f32, each by of(code, scale byte).
 template <typename Of>
-Planted read_as(Backend& b, Of of, bool subnormal = false) {
+Planted read_as(Backend& b, Of of, bool subnormal = false, Index unscaled = 512) {
   Call call = mx_product(b, 7);
   if (subnormal) {  // every code of x
     Tensor codes = call.input("x.codes");
@@ -32,8 +32,9 @@ Planted read_as(Backend& b, Of of, bool subnormal = false) {
       const std::uint8_t code = codes.as<std::uint8_t>()[i];
       const double v = decoded(code).value;
       const int scale = scales.as<std::uint8_t>()[i / 32];
-      values.as<float>()[i] = static_cast<float>(side == "x" ? of(code, v, scale, i % 512)
-                                                             : std::ldexp(v, scale - 127));
+      const int exponent = i % 512 >= unscaled ? 0 : scale - 127;
+      values.as<float>()[i] =
+          static_cast<float>(side == "x" ? of(code, v, scale, i % 512) : std::ldexp(v, exponent));
     }
     plain.replace(side, std::move(values));
   }
@@ -148,11 +149,15 @@ const PlantedFault kFaults[] = {
            y.as<BF16>()[i] = encode<kBF16>(sums[static_cast<std::size_t>(i)]);
        });
      }},
-    {"the last K block is not scaled (FBGEMM#6159)", "scales=unscaled_block", "last block of K",
+    {"the last K block is not scaled (FBGEMM#6159)", "scales=unscaled_block",
+     "both sides are left out in the last block of K",
      [](Backend& b) {
-       return read_as(b, [](std::uint8_t, double v, int scale, Index k) {
-         return std::ldexp(v, k >= 480 ? 0 : scale - 127);
-       });
+       return read_as(
+           b,
+           [](std::uint8_t, double v, int scale, Index k) {
+             return std::ldexp(v, k >= 480 ? 0 : scale - 127);
+           },
+           false, 480);
      }},
     {"scale bytes are numbers (mlx#3762)", "scales=bytes_as_numbers", "rather than as exponents",
      [](Backend& b) {
