@@ -109,7 +109,9 @@ int run_training(TrainArguments options, const Settings& settings) {
   job.output = options.output;
   if (options.recipes.empty()) options.recipes = {options.recipe};
   std::vector<TrainRecipe> recipes;
-  for (const std::string& name : options.recipes) recipes.push_back(train_recipe_named(name));
+  for (const std::string& name : options.recipes) {
+    recipes.push_back(train_recipe_named(name, job.options.format));
+  }
   check(job.options, job.ranks);
   if (job.resume && job.output.empty()) {
     throw Error(Fault::argument, "--resume: needs --output, the directory of the checkpoint");
@@ -138,20 +140,19 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
       ->delimiter(',');
   app.add_option("--text", options.texts,
                  "files to learn from; default: the licences of Debian's common-licenses");
-  app.add_option("--steps", o.steps)->capture_default_str();
-  app.add_option("--seed", o.seed)->check(without_sign)->capture_default_str();
-  app.add_option("--tokens", o.tokens, "of a step")->capture_default_str();
-  app.add_option("--context", o.context, "tokens of a sequence")->capture_default_str();
-  app.add_option("--layers", o.layers)->capture_default_str();
-  app.add_option("--width", o.width)->capture_default_str();
-  app.add_option("--heads", o.heads)->capture_default_str();
-  app.add_option("--experts", o.experts)->capture_default_str();
-  app.add_option("--expert-width", o.expert_width)->capture_default_str();
-  app.add_option("--top-k", o.top_k, "experts of a token")->capture_default_str();
-  app.add_option("--learning-rate", o.learning_rate, "at its highest")->capture_default_str();
-  app.add_option("--warm-up", o.warm_up, "steps until then")->capture_default_str();
-  app.add_option("--weight-decay", o.weight_decay)->capture_default_str();
-  app.add_option("--clip", o.clip, "norm of gradients; 0: no clipping")->capture_default_str();
+  for (const OptionRow& row : option_rows()) {
+    std::string name = "--" + std::string(row.key);
+    std::replace(name.begin(), name.end(), '_', '-');
+    std::visit(
+        [&](auto member) {
+          CLI::Option* option = app.add_option(name, o.*member, std::string(row.meaning));
+          option->capture_default_str();
+          if (row.key == "seed") option->check(without_sign);
+        },
+        row.member);
+  }
+  app.add_flag("--recompute", job.recompute,
+               "the way back computes the experts' activations again: less memory, the same bits");
   app.add_option("--ranks", job.ranks, "experts and tokens are shared among them")
       ->capture_default_str();
   app.add_option("--communicator", options.communicator,

@@ -6,17 +6,17 @@
 
 namespace mxo::tools {
 
-/// Of step 1, 2, ...: rises linearly over `warm_up` steps, then falls along a cosine to a tenth.
+/// Of step 1, 2, ...: rises linearly over `warm_up` steps, then falls along a cosine to its minimum.
 float learning_rate(const TrainOptions& options, Index step);
 
 /// Norm of all gradients: squares are added in f64, ascending within a parameter or an expert,
 /// those sums in the order of parameters and experts.  Collective.
-float gradient_norm(Communicator& communicator, const Parameters& parameters);
+float gradient_norm(Communicator& communicator, const Parameters& parameters, int threads);
 
 /// For every number, each operation one f32 rounding, with t = step and g the gradient scaled down
 /// to the norm `clip` where `norm` is larger:
-///   m = 0.9 m + 0.1 g;   v = 0.95 v + 0.05 (g g)
-///   w = w - rate (  (m / (1 - 0.9^t)) / (sqrt(v / (1 - 0.95^t)) + 1e-8)  +  decay w  )
+///   m = b1 m + (1 - b1) g;   v = b2 v + (1 - b2) (g g)
+///   w = w - rate (  (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + 1e-8)  +  decay w  )
 /// Gains of normalisations do not decay.
 /// Source: Loshchilov and Hutter, "Decoupled weight decay regularization", algorithm 2.
 void adamw(Parameters& parameters, const TrainOptions& options, Index step, float norm,

@@ -1,100 +1,105 @@
-// Causal self-attention of one sequence, with its normalisation in front, and its gradients.
+// Causal self-attention of one head of one sequence, and its gradients.
 #pragma once
 
 #include <vector>
 
-#include "tools/train/elementary.h"
-#include "tools/train/rms_norm.h"
+#include "tools/train/matrix.h"
+#include "tools/train/rows.h"
 
 namespace mxo::tools {
 
-/// Weights, or gradients of them: gain [D], qkv [D, 3D], out [D, D], each in row order.
+/// q, k and v of one head, or gradients of them, or its output: `context` rows of `width`, `stride`
+/// apart.
 template <typename Real>
-struct AttentionWeights {
-  Real* gain;
-  Real* qkv;
-  Real* out;
+struct Head {
+  Real* data;
+  Index stride;
+
+  Real* row(Index t) const { return data + t * stride; }
 };
 
-/// y = o W_out, o_h = softmax(q_h k_h^T / sqrt(D/H), causal) v_h, [q | k | v] = rms_norm(x) W_qkv.
-/// The softmax of row t: exp(fl(s - max)) over u <= t ascending, each divided by their sum.
+/// o = softmax(q k^T / sqrt(d), causal) v.  Queries are taken kQueries at a time, so that memory
+/// grows with the context and not with its square: a block of scores is q (k of what came before and
+/// of the block)^T; a row's softmax has u <= t, and the rest of the block is zero.  Backward makes
+/// the same scores again, and dk and dv are chains over t ascending.
 template <typename Real>
 class Attention {
  public:
-  Matrix<Real> forward(const Matrix<Real>& x, const AttentionWeights<const Real>& w, int heads) {
-    const Eigen::Index width = x.cols();
-    normal_ = norm_.forward(x, w.gain);
-    qkv_ = multiply(normal_, ConstMatrixMap<Real>(w.qkv, width, 3 * width));
-    mixed_.resize(x.rows(), width);
-    chances_.resize(static_cast<std::size_t>(heads));
-    const Eigen::Index d = width / heads;
-    for (int h = 0; h < heads; ++h) {
-      Matrix<Real>& p = chances_[static_cast<std::size_t>(h)];
-      p = multiply(part(0, h, d), part(1, h, d).transpose());
-      for (Eigen::Index t = 0; t < p.rows(); ++t) softmax(p, t, scale(d));
-      mixed_.middleCols(h * d, d) = multiply(p, part(2, h, d));
+  static constexpr Index kQueries = 64;
+
+  Attention(Index context, Index width)
+      : context_(context),
+        width_(width),
+        scale_(Real{1} / std::sqrt(static_cast<Real>(width))) {}
+
+  void forward(Head<const Real> q, Head<const Real> k, Head<const Real> v, Head<Real> o) {
+    for (Index first = 0; first < context_; first += kQueries) {
+      const Index end = std::min(context_, first + kQueries);
+      const Block p = chances(q, k, first, end);
+      multiply(p.view(), view(v, 0, end), o.row(first), o.stride);
     }
-    return multiply(mixed_, ConstMatrixMap<Real>(w.out, width, width));
   }
 
-  /// Adds to the gradients of the weights and returns dx.
-  Matrix<Real> backward(const Matrix<Real>& dy, const AttentionWeights<const Real>& w,
-                        const AttentionWeights<Real>& dw) const {
-    const Eigen::Index width = dy.cols();
-    const Eigen::Index d = width / static_cast<Eigen::Index>(chances_.size());
-    MatrixMap<Real>(dw.out, width, width) += multiply(mixed_.transpose(), dy);
-    const Matrix<Real> dmixed = multiply(dy, ConstMatrixMap<Real>(w.out, width, width).transpose());
-    Matrix<Real> dqkv(dy.rows(), 3 * width);
-    for (std::size_t head = 0; head < chances_.size(); ++head) {
-      const auto h = static_cast<Eigen::Index>(head);
-      const Matrix<Real>& p = chances_[head];
-      const auto dout = dmixed.middleCols(h * d, d);
-      Matrix<Real> ds = multiply(dout, part(2, h, d).transpose());
-      for (Eigen::Index t = 0; t < ds.rows(); ++t) softmax_backward(p, ds, t, scale(d));
-      dqkv.middleCols(h * d, d) = multiply(ds, part(1, h, d));
-      dqkv.middleCols(width + h * d, d) = multiply(ds.transpose(), part(0, h, d));
-      dqkv.middleCols(2 * width + h * d, d) = multiply(p.transpose(), dout);
+  void backward(Head<const Real> q, Head<const Real> k, Head<const Real> v, Head<const Real> d_o,
+                Head<Real> dq, Head<Real> dk, Head<Real> dv) {
+    for (Index t = 0; t < context_; ++t) {
+      std::fill_n(dk.row(t), width_, Real{0});
+      std::fill_n(dv.row(t), width_, Real{0});
     }
-    MatrixMap<Real>(dw.qkv, width, 3 * width) += multiply(normal_.transpose(), dqkv);
-    const Matrix<Real> dnormal =
-        multiply(dqkv, ConstMatrixMap<Real>(w.qkv, width, 3 * width).transpose());
-    return norm_.backward(dnormal, w.gain, dw.gain);
+    for (Index first = 0; first < context_; first += kQueries) {
+      const Index end = std::min(context_, first + kQueries);
+      const Block p = chances(q, k, first, end);
+      gradients_.resize(p.size());
+      const Block ds{gradients_.data(), p.rows, p.columns};
+      const View<Real> dout = view(d_o, first, end);
+      multiply(dout, view(v, 0, end).transposed(), ds.data, ds.columns);
+      multiply(p.view().transposed(), dout, dv.data, dv.stride, true);
+      for (Index t = first; t < end; ++t) {
+        softmax_backward(p.row(t - first), ds.row(t - first), t + 1, end);
+      }
+      multiply(ds.view(), view(k, 0, end), dq.row(first), dq.stride);
+      multiply(ds.view().transposed(), view(q, first, end), dk.data, dk.stride, true);
+    }
   }
 
  private:
-  /// q, k or v of one head.
-  auto part(Eigen::Index which, Eigen::Index head, Eigen::Index d) const {
-    return qkv_.middleCols(which * (qkv_.cols() / 3) + head * d, d);
-  }
-  static Real scale(Eigen::Index d) { return Real{1} / std::sqrt(static_cast<Real>(d)); }
-
-  static void softmax(Matrix<Real>& s, Eigen::Index t, Real scale) {
-    Real top = s(t, 0) * scale;
-    for (Eigen::Index u = 0; u <= t; ++u) {
-      s(t, u) *= scale;
-      top = std::max(top, s(t, u));
-    }
-    Real sum = 0;
-    for (Eigen::Index u = 0; u <= t; ++u) {
-      s(t, u) = exp_of(s(t, u) - top);
-      sum += s(t, u);
-    }
-    for (Eigen::Index u = 0; u <= t; ++u) s(t, u) /= sum;
-    for (Eigen::Index u = t + 1; u < s.cols(); ++u) s(t, u) = 0;
-  }
-  static void softmax_backward(const Matrix<Real>& p, Matrix<Real>& ds, Eigen::Index t,
-                               Real scale) {
-    Real dot = 0;
-    for (Eigen::Index u = 0; u <= t; ++u) dot += p(t, u) * ds(t, u);
-    for (Eigen::Index u = 0; u <= t; ++u) ds(t, u) = (p(t, u) * (ds(t, u) - dot)) * scale;
-    for (Eigen::Index u = t + 1; u < ds.cols(); ++u) ds(t, u) = 0;
+  struct Block {
+    Real* data;
+    Index rows;
+    Index columns;
+    Real* row(Index t) const { return data + t * columns; }
+    std::size_t size() const { return static_cast<std::size_t>(rows * columns); }
+    View<Real> view() const { return {data, rows, columns, columns}; }
+  };
+  View<Real> view(Head<const Real> head, Index first, Index end) const {
+    return {head.row(first), end - first, width_, head.stride};
   }
 
-  RmsNorm<Real> norm_;
-  Matrix<Real> normal_;
-  Matrix<Real> qkv_;
-  Matrix<Real> mixed_;                 ///< the heads' outputs, side by side
-  std::vector<Matrix<Real>> chances_;  ///< softmax of every head
+  Block chances(Head<const Real> q, Head<const Real> k, Index first, Index end) {
+    chances_.resize(static_cast<std::size_t>(kQueries * context_));
+    const Block p{chances_.data(), end - first, end};
+    multiply(view(q, first, end), view(k, 0, end).transposed(), p.data, p.columns);
+    for (Index t = first; t < end; ++t) {
+      Real* s = p.row(t - first);
+      for (Index u = 0; u <= t; ++u) s[u] *= scale_;
+      Real top = 0;
+      softmax(s, t + 1, &top);
+      std::fill(s + t + 1, s + end, Real{0});
+    }
+    return p;
+  }
+
+  void softmax_backward(const Real* p, Real* ds, Index n, Index end) const {
+    const Real dot = sum_of<Real>(n, [=](Index u) { return p[u] * ds[u]; });
+    for (Index u = 0; u < n; ++u) ds[u] = (p[u] * (ds[u] - dot)) * scale_;
+    std::fill(ds + n, ds + end, Real{0});
+  }
+
+  Index context_;
+  Index width_;
+  Real scale_;
+  std::vector<Real> chances_;
+  std::vector<Real> gradients_;
 };
 
 }  // namespace mxo::tools

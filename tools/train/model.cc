@@ -1,139 +1,130 @@
 // The passes over a batch.
 #include "tools/train/model.h"
 
-#include <algorithm>
-#include <cstring>
+#include <limits>
+#include <numeric>
 
-#include "tools/train/parallel.h"
+#include "tools/train/language_head.h"
 
 namespace mxo::tools {
 
-Model::Model(const TrainOptions& options, const TrainRecipe& recipe, Backend& backend,
-             Communicator& communicator, int threads)
-    : options_(options),
-      communicator_(communicator),
-      threads_(threads),
-      parameters_(options, communicator.rank(), communicator.size()) {
-  for (Index i = 0; i < options.layers; ++i) {
+Model::Model(const Rank& rank)
+    : rank_(rank),
+      parameters_(rank.options, rank.communicator.rank(), rank.communicator.size()),
+      last_(rank_, "final.gain"),
+      head_(rank_, "head", "f32") {
+  const TrainOptions& o = rank.options;
+  if (o.rotary()) rotary_.emplace(o.context, o.width / o.heads);
+  for (Index i = 0; i < o.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
-    layers_.push_back(
-        {{}, {}, MoeBlock(options, recipe, backend, communicator, name + ".moe"), name});
+    layers_.push_back({AttentionBlock(rank_, name + ".attention", rotary_ ? &*rotary_ : nullptr),
+                       Norm(rank_, name + ".moe.gain"), MoeBlock(rank_, name + ".moe"), name});
   }
 }
 
-AttentionWeights<const float> Model::attention_weights(const Layer& layer) {
-  return {value(layer.name + ".attention.gain"), value(layer.name + ".attention.qkv"),
-          value(layer.name + ".attention.out")};
+template <typename Task>
+void Model::each_sequence(const Task& task) const {
+  for_each_task(static_cast<Index>(windows_.size()), rank_.threads, [&](Index s) {
+    task(windows_[static_cast<std::size_t>(s)], s * rank_.options.context);
+  });
 }
 
-AttentionWeights<float> Model::attention_gradients(const Layer& layer, Index sequence) {
-  return {gradient(layer.name + ".attention.gain", sequence),
-          gradient(layer.name + ".attention.qkv", sequence),
-          gradient(layer.name + ".attention.out", sequence)};
-}
-
-float* Model::gradient(const std::string& name, Index sequence) {
-  return gradients_[static_cast<std::size_t>(sequence)].data() + parameters_[name].offset;
+Matrix<float> Model::logits(std::vector<Window> windows, StageRecorder* stages) {
+  windows_ = std::move(windows);
+  const TrainOptions& o = rank_.options;
+  Matrix<float> x(static_cast<Index>(windows_.size()) * o.context, o.width);
+  const float* tokens = parameters_["tokens"].data();
+  const float* positions = rotary_ ? nullptr : parameters_["positions"].data();
+  each_sequence([&](const Window& window, Index first) {
+    embed(window.input, tokens, positions, o.width, row_of(x, first));
+  });
+  if (stages != nullptr) stages->tokens("embedding", x, o.context);
+  for (Layer& layer : layers_) {
+    x += layer.attention.forward(x, parameters_);
+    if (stages != nullptr) stages->tokens(layer.name + ".attention", x, o.context);
+    x += layer.moe.forward(layer.norm.forward(x, parameters_), parameters_, stages);
+  }
+  return head_.forward(last_.forward(x, parameters_), parameters_);
 }
 
 double Model::forward(std::vector<Window> windows, StageRecorder* stages) {
-  windows_ = std::move(windows);
-  const auto count = static_cast<Index>(windows_.size());
-  const auto sized = static_cast<std::size_t>(count);
-  x_.resize(sized);
-  heads_.resize(sized);
-  std::vector<double> losses(sized);
-  const auto each = [&](const auto& task) {
-    for_each_task(count, threads_, [&](Index i) { task(static_cast<std::size_t>(i)); });
-  };
-  each([&](std::size_t i) {
-    x_[i] = embed(windows_[i].input, value("tokens"), value("positions"), options_.width);
-  });
-  if (stages != nullptr) stages->sequences("embedding", x_);
-  for (Layer& layer : layers_) {
-    layer.attention.resize(sized);
-    layer.norm.resize(sized);
-    const AttentionWeights<const float> weights = attention_weights(layer);
-    std::vector<Matrix<float>> normal(sized);
-    each([&](std::size_t i) {
-      x_[i] += layer.attention[i].forward(x_[i], weights, static_cast<int>(options_.heads));
-      normal[i] = layer.norm[i].forward(x_[i], value(layer.name + ".moe.gain"));
-    });
-    if (stages != nullptr) stages->sequences(layer.name + ".attention", x_);
-    const std::vector<Matrix<float>> y = layer.moe.forward(normal, parameters_, stages);
-    each([&](std::size_t i) { x_[i] += y[i]; });
-  }
-  each([&](std::size_t i) {
-    losses[i] = heads_[i].forward(x_[i], windows_[i].next, value("final.gain"), value("head"));
+  chances_ = logits(std::move(windows), stages);
+  std::vector<double> losses(windows_.size());
+  each_sequence([&](const Window& window, Index first) {
+    losses[static_cast<std::size_t>(first / rank_.options.context)] =
+        cross_entropy(row_of(chances_, first), window.next);
   });
   double sum = 0.0;
-  for (const auto& part : communicator_.all_gather(std::as_bytes(std::span(losses)))) {
-    for (std::size_t at = 0; at < part.size(); at += sizeof(double)) {
-      double loss = 0.0;
-      std::memcpy(&loss, part.data() + at, sizeof loss);
-      sum += loss;
-    }
-  }
+  for (const double loss : rank_.gathered(std::span<const double>(losses))) sum += loss;
   if (stages != nullptr) stages->shared("loss", std::as_bytes(std::span(&sum, 1)));
   return sum;
 }
 
 void Model::backward(float share, StageRecorder* stages) {
-  const auto count = static_cast<Index>(windows_.size());
-  const auto sized = static_cast<std::size_t>(count);
-  gradients_.resize(sized);
-  std::vector<Matrix<float>> dx(sized);
-  for_each_task(count, threads_, [&](Index s) {
-    const auto i = static_cast<std::size_t>(s);
-    gradients_[i].assign(parameters_.sequence_size(), 0.0f);
-    dx[i] = heads_[i].backward(windows_[i].next, share, value("final.gain"), value("head"),
-                               gradient("final.gain", s), gradient("head", s));
+  const Index context = rank_.options.context;
+  each_sequence([&](const Window& window, Index first) {
+    cross_entropy_backward(row_of(chances_, first), window.next, share);
   });
-  if (stages != nullptr) stages->sequences("dhead", dx);
+  Matrix<float> dx = Matrix<float>::Zero(chances_.rows(), rank_.options.width);
+  last_.backward(head_.backward(chances_, parameters_), dx, parameters_);
+  if (stages != nullptr) stages->tokens("dhead", dx, context);
   for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
-    const std::vector<Matrix<float>> dnormal = layer->moe.backward(dx, parameters_, stages);
-    const AttentionWeights<const float> weights = attention_weights(*layer);
-    const std::string gain = layer->name + ".moe.gain";
-    for_each_task(count, threads_, [&](Index s) {
-      const auto i = static_cast<std::size_t>(s);
-      dx[i] += layer->norm[i].backward(dnormal[i], value(gain), gradient(gain, s));
-      dx[i] += layer->attention[i].backward(dx[i], weights, attention_gradients(*layer, s));
-    });
-    if (stages != nullptr) stages->sequences(layer->name + ".dattention", dx);
+    layer->norm.backward(layer->moe.backward(dx, parameters_, stages), dx, parameters_);
+    layer->attention.backward(dx, parameters_);
+    if (stages != nullptr) stages->tokens(layer->name + ".dattention", dx, context);
   }
-  for_each_task(count, threads_, [&](Index s) {
-    const auto i = static_cast<std::size_t>(s);
-    embed_backward(windows_[i].input, dx[i], gradient("tokens", s), gradient("positions", s));
-  });
-  sum_sequences();
+  embedding_gradients(dx);
   if (stages == nullptr) return;
-  for (const Parameter& p : parameters_.all()) stages->parameter("d" + p.name, p, p.gradient);
+  for (const Parameter& p : parameters_.all()) {
+    if (p.trained) stages->parameter("d" + p.name, p, p.gradient);
+  }
 }
 
-/// Ranks hold consecutive sequences: rank by rank is sequence by sequence.
-void Model::sum_sequences() {
-  std::vector<float> mine;
-  for (const auto& g : gradients_) mine.insert(mine.end(), g.begin(), g.end());
-  const auto gathered = communicator_.all_gather(std::as_bytes(std::span(mine)));
-  const std::size_t size = parameters_.sequence_size();
-  std::vector<const float*> sequences;
-  for (const auto& part : gathered) {
-    const auto* first = reinterpret_cast<const float*>(part.data());
-    for (std::size_t at = 0; at < part.size() / sizeof(float); at += size) {
-      sequences.push_back(first + at);
-    }
+void Model::embedding_gradients(const Matrix<float>& dx) {
+  std::vector<std::uint8_t> mine;
+  for (const Window& window : windows_) {
+    mine.insert(mine.end(), window.input.begin(), window.input.end());
   }
-  std::vector<Parameter>& all = parameters_.all();
-  for_each_task(static_cast<Index>(all.size()), threads_, [&](Index i) {
-    Parameter& p = all[static_cast<std::size_t>(i)];
-    if (p.sharding != Sharding::by_sequence) return;
-    float* sum = p.gradient.as<float>();
-    std::fill_n(sum, p.elements(), 0.0f);
-    for (const float* sequence : sequences) {
-      for (Index e = 0; e < p.elements(); ++e)
-        sum[e] += sequence[p.offset + static_cast<std::size_t>(e)];
+  const std::vector<std::uint8_t> text = rank_.gathered(std::span<const std::uint8_t>(mine));
+  Matrix<float> copy;
+  const Matrix<float>& all = rank_.rows_of_all(dx, copy);
+  const auto zeros = [this](const char* name) {
+    Parameter& p = parameters_[name];
+    std::fill_n(p.gradient.as<float>(), p.elements(), 0.0f);
+    return p.gradient.as<float>();
+  };
+  float* tokens = zeros("tokens");
+  float* positions = rotary_ ? nullptr : zeros("positions");
+  const auto context = static_cast<std::size_t>(rank_.options.context);
+  constexpr Index kColumns = 32;  // of a thread's part
+  for_each_part(all.cols(), kColumns, rank_.threads, [&](Index first, Index end) {
+    for (std::size_t at = 0; at < text.size(); at += context) {
+      embed_backward(std::span(text).subspan(at, context),
+                     row_of(all, static_cast<Index>(at)), all.cols(), first, end,
+                     tokens, positions);
     }
   });
+}
+
+std::pair<float, float> Model::load() const {
+  std::int64_t most = 0;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  std::int64_t all = 0;
+  for (const Layer& layer : layers_) {
+    const auto& tokens = layer.moe.load();
+    const auto [low, high] = std::minmax_element(tokens.begin(), tokens.end());
+    least = std::min(least, *low);
+    most = std::max(most, *high);
+    all = std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0});
+  }
+  const double even = static_cast<double>(all) / static_cast<double>(rank_.options.experts);
+  return {static_cast<float>(static_cast<double>(most) / even),
+          static_cast<float>(static_cast<double>(least) / even)};
+}
+
+void Model::balance() {
+  if (rank_.options.bias_rate == 0) return;
+  for (Layer& layer : layers_) layer.moe.balance(parameters_);
 }
 
 }  // namespace mxo::tools

@@ -1,94 +1,119 @@
 // Activations into moe_layer and back.
 #include "tools/train/moe_block.h"
 
-#include <algorithm>
-
-#include "ops/elementwise.h"
-
 namespace mxo::tools {
 
-BackendTensor MoeBlock::rounded(const Tensor& value) const {
-  const Operand host = value.operand();
-  BackendTensor wide(backend_, Dtype::f32, host.extent, host.rank);
-  backend_.upload(static_cast<std::byte*>(wide.result().data), value.data(), value.bytes());
-  BackendTensor narrow(backend_, Dtype::bf16, host.extent, host.rank);
-  cast(backend_, {wide.operand(), narrow.result()});
-  return narrow;
+MoeBlock::MoeBlock(const Rank& rank, std::string name) : rank_(rank), name_(std::move(name)) {
+  const TrainOptions& o = rank.options;
+  call_.experts = o.experts;
+  call_.top_k = o.top_k;
+  call_.score = router_score_named(o.score);
+  call_.groups = o.groups;
+  call_.limited_groups = o.limited_groups > 0 ? o.limited_groups : o.groups;
+  call_.group_score = o.group_score == "best" ? GroupScore::best : GroupScore::two_best;
+  call_.other_groups = o.other_groups == "zero" ? OtherGroups::zero : OtherGroups::excluded;
+  call_.normalize = o.normalize;
+  call_.scale = static_cast<float>(o.scale);
+  call_.recompute = rank.recompute;
+  call_.pipeline = rank.recipe.pipeline;
+  call_.recipe = rank.recipe.linear;
+  call_.format = rank.recipe.format;
+  call_.sum = sum_named(o.sum, product_kind(moe_recipe(call_), call_.format));
+  call_.wgrad_sum = sum_named(o.sum, moe_wgrad_kind(call_));
 }
 
-BackendTensor MoeBlock::stacked(const std::vector<Matrix<float>>& sequences) const {
-  const auto count = static_cast<Index>(sequences.size());
-  Tensor wide(Dtype::f32, {count * options_.context, options_.width});
-  float* to = wide.as<float>();
-  for (const Matrix<float>& m : sequences) to = std::copy_n(m.data(), m.size(), to);
-  return rounded(wide);
-}
-
-std::vector<Matrix<float>> MoeBlock::unstacked(const BackendTensor& rows) const {
-  const Index count = rows.operand().extent[0];
-  BackendTensor wide(backend_, Dtype::f32, {count, options_.width});
-  cast(backend_, {rows.operand(), wide.result()});
-  const Tensor host = on_host(backend_, wide.operand());
-  std::vector<Matrix<float>> sequences;
-  for (Index t = 0; t < count; t += options_.context) {
-    sequences.emplace_back(ConstMatrixMap<float>(host.as<float>() + t * options_.width,
-                                                 options_.context, options_.width));
+Matrix<float> MoeBlock::forward(const Matrix<float>& x, Parameters& parameters,
+                                StageRecorder* stages) {
+  const auto weight = [&](const char* which) {
+    const Tensor& value = parameters[name_ + which].value;
+    return value.rank() == 3
+               ? rank_.rounded(value.as<float>(),
+                               {value.extent(0), value.extent(1), value.extent(2)})
+               : rank_.rounded(value.as<float>(), {value.extent(0), value.extent(1)});
+  };
+  Backend& backend = rank_.backend;
+  x_ = rank_.rounded(x.data(), {x.rows(), x.cols()});
+  y_ = BackendTensor(backend, Dtype::bf16, {x.rows(), x.cols()});
+  router_ = weight(".router");
+  w1_ = weight(".w1");
+  w2_ = weight(".w2");
+  MoeLayer op = call_;
+  if (rank_.options.bias_rate > 0) {
+    const Tensor& bias = parameters[name_ + ".bias"].value;
+    bias_ = BackendTensor(backend, Dtype::f32, {bias.elements()});
+    backend.upload(static_cast<std::byte*>(bias_.result().data), bias.data(), bias.bytes());
+    op.router_bias = bias_.operand();
   }
-  return sequences;
-}
-
-std::vector<Matrix<float>> MoeBlock::forward(const std::vector<Matrix<float>>& x,
-                                             Parameters& parameters, StageRecorder* stages) {
-  x_ = stacked(x);
-  y_ = BackendTensor(backend_, Dtype::bf16, {x_.operand().extent[0], options_.width});
-  router_ = rounded(parameters[name_ + ".router"].value);
-  w1_ = rounded(parameters[name_ + ".w1"].value);
-  w2_ = rounded(parameters[name_ + ".w2"].value);
-  MoeLayer op;
+  if (rank_.options.shared_experts > 0) {
+    shared_w1_ = weight(".shared_w1");
+    shared_w2_ = weight(".shared_w2");
+    op.shared_w1 = shared_w1_.operand();
+    op.shared_w2 = shared_w2_.operand();
+  }
   op.x = x_.operand();
   op.router = router_.operand();
   op.w1 = w1_.operand();
   op.w2 = w2_.operand();
-  op.experts = options_.experts;
-  op.top_k = options_.top_k;
-  op.pipeline = recipe_.pipeline;
-  op.recipe = recipe_.linear;
-  op.format = recipe_.format;
   op.y = y_.result();
   op.observe = [this](std::string_view stage, const Operand& tensor) {
-    if (recording_) seen_.emplace_back(stage, on_host(backend_, tensor));
+    if (recording_) seen_.emplace_back(stage, on_host(rank_.backend, tensor));
   };
   recording_ = stages != nullptr;
-  saved_ = moe_layer(backend_, communicator_, op);
+  saved_ = moe_layer(backend, rank_.communicator, op);
   if (stages != nullptr) record(*stages);
-  return unstacked(y_);
+  count();
+  return rank_.widened(y_.operand());
 }
 
-std::vector<Matrix<float>> MoeBlock::backward(const std::vector<Matrix<float>>& dy,
-                                              Parameters& parameters, StageRecorder* stages) {
-  const BackendTensor narrow = stacked(dy);
-  BackendTensor dx(backend_, Dtype::bf16, {narrow.operand().extent[0], options_.width});
+Matrix<float> MoeBlock::backward(const Matrix<float>& dy, Parameters& parameters,
+                                 StageRecorder* stages) {
+  Backend& backend = rank_.backend;
+  const BackendTensor narrow = rank_.rounded(dy.data(), {dy.rows(), dy.cols()});
+  BackendTensor dx(backend, Dtype::bf16, {dy.rows(), dy.cols()});
   std::vector<std::pair<Parameter*, BackendTensor>> gradients;
-  for (const char* weight : {".router", ".w1", ".w2"}) {
-    Parameter& p = parameters[name_ + weight];
+  gradients.reserve(5);
+  const auto gradient = [&](const char* which) {
+    Parameter& p = parameters[name_ + which];
     const Operand shape = p.value.operand();
-    gradients.emplace_back(&p, BackendTensor(backend_, Dtype::f32, shape.extent, shape.rank));
+    return gradients.emplace_back(&p, BackendTensor(backend, Dtype::f32, shape.extent, shape.rank))
+        .second.result();
+  };
+  MoeLayerBackward op;
+  op.dy = narrow.operand();
+  op.dx = dx.result();
+  op.drouter = gradient(".router");
+  op.dw1 = gradient(".w1");
+  op.dw2 = gradient(".w2");
+  if (rank_.options.shared_experts > 0) {
+    op.dshared_w1 = gradient(".shared_w1");
+    op.dshared_w2 = gradient(".shared_w2");
   }
   recording_ = stages != nullptr;
-  moe_layer_backward(backend_, communicator_, *saved_,
-                     {narrow.operand(),
-                      dx.result(),
-                      gradients[0].second.result(),
-                      {},
-                      gradients[1].second.result(),
-                      gradients[2].second.result(),
-                      {},
-                      {},
-                      {},
-                      {}});
-  for (auto& [p, gradient] : gradients) p->gradient = on_host(backend_, gradient.operand());
+  moe_layer_backward(backend, rank_.communicator, *saved_, op);
+  for (auto& [p, found] : gradients) rank_.fetch(found, p->gradient.as<float>());
   if (stages != nullptr) record(*stages);
-  return unstacked(dx);
+  return rank_.widened(dx.operand());
+}
+
+void MoeBlock::count() {
+  const ExpertPlan& plan = saved_->plan;
+  std::vector<std::int64_t> mine(static_cast<std::size_t>(plan.local), 0);
+  for (Index i = 0; i < plan.tokens_per_expert.elements(); ++i) {
+    mine[static_cast<std::size_t>(i % plan.local)] += plan.tokens_per_expert.as<std::int32_t>()[i];
+  }
+  load_ = rank_.gathered(std::span<const std::int64_t>(mine));
+}
+
+void MoeBlock::balance(Parameters& parameters) const {
+  float* bias = parameters[name_ + ".bias"].value.as<float>();
+  const auto rate = static_cast<float>(rank_.options.bias_rate);
+  std::int64_t all = 0;
+  for (const std::int64_t tokens : load_) all += tokens;
+  const auto experts = static_cast<std::int64_t>(load_.size());
+  for (std::size_t e = 0; e < load_.size(); ++e) {
+    if (load_[e] * experts < all) bias[e] += rate;
+    if (load_[e] * experts > all) bias[e] -= rate;
+  }
 }
 
 /// Rows as they came from the wire are left out: their order depends on the number of ranks.
@@ -100,7 +125,7 @@ void MoeBlock::record(StageRecorder& stages) {
     if (stage.starts_with("dispatched")) continue;
     const std::string name = name_ + "." + stage;
     if (std::find(std::begin(kOfTokens), std::end(kOfTokens), stage) != std::end(kOfTokens)) {
-      stages.tokens(name, tensor, options_.context);
+      stages.tokens(name, tensor, rank_.options.context);
     } else {
       stages.experts(name, tensor, saved_->plan.group_ends.host());
     }

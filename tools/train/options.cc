@@ -1,64 +1,170 @@
-// Checks and names of the options.
+// The table of options, and what they must be.
 #include "tools/train/options.h"
 
+#include <charconv>
 #include <cmath>
+#include <initializer_list>
 
 #include <fmt/format.h>
 
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 
 namespace mxo::tools {
 namespace {
 
-void need(bool holds, const char* option, Index found, const std::string& needs) {
+using O = TrainOptions;
+constexpr OptionRow kRows[] = {
+    {"steps", "of the run", &O::steps},
+    {"decay_steps", "steps of the schedule of learning rates; 0: those of the run",
+     &O::decay_steps},
+    {"seed", "of first weights and of windows", &O::seed},
+    {"tokens", "of a step", &O::tokens},
+    {"context", "tokens of a sequence", &O::context},
+    {"layers", "of attention and experts", &O::layers},
+    {"width", "of a token", &O::width},
+    {"heads", "of attention", &O::heads},
+    {"positions", "learned or rotary", &O::positions},
+    {"experts", "of a layer", &O::experts},
+    {"expert_width", "of an expert", &O::expert_width},
+    {"top_k", "experts of a token", &O::top_k},
+    {"shared_experts", "experts that every token goes to, side by side", &O::shared_experts},
+    {"score", "of experts: softmax, sigmoid, softmax_of_chosen or sqrtsoftplus", &O::score},
+    {"groups", "runs of experts, of which a token goes to the best", &O::groups},
+    {"limited_groups", "how many of them; 0: all", &O::limited_groups},
+    {"group_score", "of a run: two_best or best", &O::group_score},
+    {"other_groups", "what other runs choose as: excluded or zero", &O::other_groups},
+    {"normalize", "weights of a token add up to 1 before the scale: true or false",
+     &O::normalize},
+    {"scale", "what weights of experts are multiplied by", &O::scale},
+    {"bias_rate", "step of the bias that evens out the load of experts; 0: no bias",
+     &O::bias_rate},
+    {"linears", "how the products of attention compute: f32 or a recipe", &O::linears},
+    {"sum", "how products of a recipe are summed: a name of mxo list sums", &O::sum},
+    {"format", "of the codes of every recipe that has codes", &O::format},
+    {"learning_rate", "at its highest", &O::learning_rate},
+    {"learning_rate_minimum", "at the end; negative: a tenth of the highest",
+     &O::learning_rate_minimum},
+    {"warm_up", "steps until the highest rate", &O::warm_up},
+    {"weight_decay", "of AdamW", &O::weight_decay},
+    {"beta1", "of AdamW", &O::beta1},
+    {"beta2", "of AdamW", &O::beta2},
+    {"clip", "norm of gradients; 0: no clipping", &O::clip},
+};
+
+/// The option as it is spelt on the command line.
+std::string spelt(std::string_view key) {
+  std::string name(key);
+  for (char& c : name) c = c == '_' ? '-' : c;
+  return name;
+}
+
+template <typename Value>
+void need(bool holds, std::string_view option, const Value& found, const std::string& needs) {
   if (holds) return;
   throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
 }
 
 void need_real(bool holds, const char* option, double found, const char* needs) {
-  if (holds && std::isfinite(found)) return;
-  throw Error(Fault::argument, fmt::format("{}: found {}, needs {}", option, found, needs));
+  need(holds && std::isfinite(found), option, found, needs);
 }
 
 void need_multiple(const char* option, Index found, Index of, const char* what = "") {
   need(found > 0 && found % of == 0, option, found, fmt::format("a multiple of {}{}", of, what));
 }
 
+void need_one_of(const char* option, std::string_view found,
+                 std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (name == found) return;
+  }
+  throw Error(Fault::argument, unknown_name(option, found, names));
+}
+
+template <typename Number>
+Number number_of(std::string_view key, const std::string& text) {
+  Number number{};
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, number);
+  need(error == std::errc() && at == end, spelt(key), "'" + text + "'", "a number");
+  return number;
+}
+
 }  // namespace
 
+std::span<const OptionRow> option_rows() { return kRows; }
+
 std::map<std::string, std::string> TrainOptions::described() const {
-  const auto text = [](auto value) { return fmt::format("{}", value); };
-  return {{"seed", text(seed)},
-          {"steps", text(steps)},
-          {"tokens", text(tokens)},
-          {"context", text(context)},
-          {"layers", text(layers)},
-          {"width", text(width)},
-          {"heads", text(heads)},
-          {"experts", text(experts)},
-          {"expert_width", text(expert_width)},
-          {"top_k", text(top_k)},
-          {"learning_rate", text(learning_rate)},
-          {"warm_up", text(warm_up)},
-          {"weight_decay", text(weight_decay)},
-          {"clip", text(clip)}};
+  std::map<std::string, std::string> all;
+  for (const OptionRow& row : kRows) {
+    std::visit([&](auto member) { all[std::string(row.key)] = fmt::format("{}", this->*member); },
+               row.member);
+  }
+  return all;
+}
+
+void TrainOptions::set(std::string_view key, const std::string& value) {
+  for (const OptionRow& row : kRows) {
+    if (row.key != key) continue;
+    std::visit(
+        [&]<typename T>(T TrainOptions::*member) {
+          if constexpr (std::is_same_v<T, std::string>) {
+            this->*member = value;
+          } else if constexpr (std::is_same_v<T, bool>) {
+            need_one_of(spelt(key).c_str(), value, {"true", "false"});
+            this->*member = value == "true";
+          } else {
+            this->*member = number_of<T>(key, value);
+          }
+        },
+        row.member);
+    return;
+  }
+  throw Error(Fault::argument, "no option " + std::string(key));
 }
 
 void check(const TrainOptions& o, int ranks) {
+  constexpr Index kMost = Index{1} << 24;  // of any extent: none of their products overflows
+  for (const OptionRow& row : kRows) {
+    if (const auto* member = std::get_if<Index TrainOptions::*>(&row.member)) {
+      need(o.*(*member) <= kMost, spelt(row.key), o.*(*member), fmt::format("at most {}", kMost));
+    }
+  }
   need(o.steps >= 1, "steps", o.steps, "1 or more");
+  need(o.decay_steps == 0 || o.decay_steps >= o.steps, "decay-steps", o.decay_steps,
+       "0, or the steps or more");
   need(o.context >= 1, "context", o.context, "1 or more");
   need_multiple("tokens", o.tokens, o.context, ", the context");
   need(o.layers >= 1, "layers", o.layers, "1 or more");
   need_multiple("width", o.width, 32);
   need(o.heads >= 1 && o.width % o.heads == 0, "heads", o.heads, "a divisor of the width");
+  need_one_of("positions", o.positions, {"learned", "rotary"});
+  need(!o.rotary() || o.width / o.heads % 2 == 0, "heads", o.heads,
+       "a divisor of half the width, with rotary positions");
   need_multiple("expert-width", o.expert_width, 32);
   need(ranks >= 1, "ranks", ranks, "1 or more");
   need_multiple("experts", o.experts, ranks, ", the ranks");
   need(o.top_k >= 1 && o.top_k <= o.experts, "top-k", o.top_k,
        fmt::format("1 to {}, the experts", o.experts));
+  need(o.shared_experts >= 0, "shared-experts", o.shared_experts, "0 or more");
+  need_one_of("score", o.score, {"softmax", "sigmoid", "softmax_of_chosen", "sqrtsoftplus"});
+  need(o.groups >= 1 && o.experts % o.groups == 0, "groups", o.groups, "a divisor of the experts");
+  need(o.limited_groups >= 0 && o.limited_groups <= o.groups, "limited-groups", o.limited_groups,
+       fmt::format("0 to {}, the groups", o.groups));
+  const Index reached = o.experts / o.groups * (o.limited_groups > 0 ? o.limited_groups : o.groups);
+  need(o.top_k <= reached, "top-k", o.top_k, fmt::format("1 to {}, the experts of the groups of a "
+                                                         "token", reached));
+  need_one_of("group-score", o.group_score, {"two_best", "best"});
+  need_one_of("other-groups", o.other_groups, {"excluded", "zero"});
+  need_real(o.scale > 0, "scale", o.scale, "a finite number above 0");
+  need_real(o.bias_rate >= 0, "bias-rate", o.bias_rate, "a finite number, 0 or more");
   need(o.warm_up >= 0, "warm-up", o.warm_up, "0 or more");
   need_real(o.learning_rate >= 0, "learning-rate", o.learning_rate, "a finite number, 0 or more");
+  need_real(o.learning_rate_minimum <= o.learning_rate, "learning-rate-minimum",
+            o.learning_rate_minimum, "a finite number, at most the learning rate");
   need_real(o.weight_decay >= 0, "weight-decay", o.weight_decay, "a finite number, 0 or more");
+  need_real(o.beta1 >= 0 && o.beta1 < 1, "beta1", o.beta1, "0 or more, below 1");
+  need_real(o.beta2 >= 0 && o.beta2 < 1, "beta2", o.beta2, "0 or more, below 1");
   need_real(o.clip >= 0, "clip", o.clip, "a finite number, 0 or more");
 }
 

@@ -1,6 +1,7 @@
 // Independent tasks on threads.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 
@@ -11,6 +12,10 @@ namespace mxo::tools {
 /// task(0) ... task(count - 1), each on one thread; throws what one of them has thrown.
 template <typename Task>
 void for_each_task(Index count, int threads, const Task& task) {
+  if (threads <= 1 || count <= 1) {
+    for (Index i = 0; i < count; ++i) task(i);
+    return;
+  }
   std::exception_ptr failure;
   std::mutex mutex;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
@@ -23,6 +28,14 @@ void for_each_task(Index count, int threads, const Task& task) {
     }
   }
   if (failure) std::rethrow_exception(failure);
+}
+
+/// task(first, end) over parts of 0 .. count - 1, `size` long.
+template <typename Task>
+void for_each_part(Index count, Index size, int threads, const Task& task) {
+  for_each_task((count + size - 1) / size, threads, [&](Index part) {
+    task(part * size, std::min(count, (part + 1) * size));
+  });
 }
 
 }  // namespace mxo::tools

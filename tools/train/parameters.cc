@@ -9,25 +9,36 @@ namespace mxo::tools {
 
 Parameters::Parameters(const TrainOptions& o, int rank, int ranks)
     : seed_(o.seed), rank_(rank), ranks_(ranks) {
-  const auto by_sequence = Sharding::by_sequence;
+  const auto shared = Sharding::replicated;
   const auto fan = [](Index n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
   const double residual = fan(2 * o.layers);  // what leaves a block, so that the sum keeps its size
-  add("tokens", {256, o.width}, by_sequence, 0.7);
-  add("positions", {o.context, o.width}, by_sequence, 0.1);
+  add("tokens", {256, o.width}, shared, 0.7);
+  if (!o.rotary()) add("positions", {o.context, o.width}, shared, 0.1);
   for (Index i = 0; i < o.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i) + ".";
-    add(layer + "attention.gain", {o.width}, by_sequence, 0.0);
-    add(layer + "attention.qkv", {o.width, 3 * o.width}, by_sequence, fan(o.width));
-    add(layer + "attention.out", {o.width, o.width}, by_sequence, residual * fan(o.width));
-    add(layer + "moe.gain", {o.width}, by_sequence, 0.0);
-    add(layer + "moe.router", {o.experts, o.width}, Sharding::replicated, fan(o.width));
+    add(layer + "attention.gain", {o.width}, shared, 0.0);
+    add(layer + "attention.qkv", {3 * o.width, o.width}, shared, fan(o.width));
+    add(layer + "attention.out", {o.width, o.width}, shared, residual * fan(o.width));
+    add(layer + "moe.gain", {o.width}, shared, 0.0);
+    add(layer + "moe.router", {o.experts, o.width}, shared, fan(o.width));
     add(layer + "moe.w1", {o.experts, 2 * o.expert_width, o.width}, Sharding::experts,
         fan(o.width));
     add(layer + "moe.w2", {o.experts, o.width, o.expert_width}, Sharding::experts,
         residual * fan(o.expert_width));
+    if (o.shared_experts > 0) {
+      const Index width = o.shared_experts * o.expert_width;
+      add(layer + "moe.shared_w1", {2 * width, o.width}, shared, fan(o.width));
+      add(layer + "moe.shared_w2", {o.width, width}, shared, residual * fan(width));
+    }
+    if (o.bias_rate > 0) {
+      Parameter& bias = all_.emplace_back();
+      bias.name = layer + "moe.bias";
+      bias.decays = bias.trained = false;
+      bias.value = bias.gradient = bias.mean = bias.square = Tensor(Dtype::f32, {o.experts});
+    }
   }
-  add("final.gain", {o.width}, by_sequence, 0.0);
-  add("head", {o.width, 256}, by_sequence, fan(o.width));
+  add("final.gain", {o.width}, shared, 0.0);
+  add("head", {256, o.width}, shared, fan(o.width));
 }
 
 void Parameters::add(const std::string& name, std::vector<Index> shape, Sharding sharding,
@@ -49,10 +60,6 @@ void Parameters::add(const std::string& name, std::vector<Index> shape, Sharding
     const std::uint32_t word = philox(first + static_cast<std::uint64_t>(i), stream, seed_).word[0];
     const float draw = static_cast<float>(word >> 8) * 0x1p-23f - 1.0f;  // exact, [-1, 1)
     p.value.as<float>()[i] = gain ? 1.0f : limit * draw;
-  }
-  if (sharding == Sharding::by_sequence) {
-    p.offset = sequence_size_;
-    sequence_size_ += static_cast<std::size_t>(p.elements());
   }
   all_.push_back(std::move(p));
 }

@@ -10,19 +10,18 @@
 
 namespace mxo::tools {
 
-/// Who holds a tensor, and how its gradient comes to be.
+/// Who holds a tensor.
 enum class Sharding : std::uint8_t {
-  by_sequence,  ///< on every rank; the gradient is a sum over sequences, in their order
-  replicated,   ///< on every rank; an operator gives the whole gradient
-  experts,      ///< cut along its first axis among the ranks
+  replicated,  ///< every rank, whole
+  experts,     ///< cut along its first axis among the ranks
 };
 
 /// f32 tensors of one shape: the value, its gradient and AdamW's two moments.
 struct Parameter {
   std::string name;
-  Sharding sharding = Sharding::by_sequence;
+  Sharding sharding = Sharding::replicated;
   bool decays = true;
-  std::size_t offset = 0;  ///< of its gradient in a sequence's; by_sequence only
+  bool trained = true;  ///< by gradients
   Tensor value;
   Tensor gradient;
   Tensor mean;
@@ -37,13 +36,13 @@ class Parameters {
   /// Values are uniform deviates, a pure function of the seed and the place in the whole tensor.
   Parameters(const TrainOptions& options, int rank, int ranks);
 
-  /// "tokens", "positions", "final.gain", "head", and "layer<i>." with "attention.gain",
-  /// "attention.qkv", "attention.out", "moe.gain", "moe.router", "moe.w1", "moe.w2".
+  /// "tokens" [256, D], "positions" [context, D], "final.gain" [D], "head" [256, D]; in "layer<i>."
+  /// "attention.gain", "attention.qkv" [3D, D], "attention.out" [D, D], "moe.gain", "moe.router"
+  /// [E, D], "moe.bias" [E], "moe.w1" [E, 2F, D], "moe.w2" [E, D, F], "moe.shared_w1" [2S, D],
+  /// "moe.shared_w2" [D, S]; positions, the bias and shared experts only where the model has them.
   Parameter& operator[](const std::string& name);
   std::vector<Parameter>& all() { return all_; }
   const std::vector<Parameter>& all() const { return all_; }
-  /// Floats of the gradients of one sequence.
-  std::size_t sequence_size() const { return sequence_size_; }
   Index count(int ranks) const;  ///< of trained numbers, over all ranks
 
  private:
@@ -52,7 +51,6 @@ class Parameters {
   int rank_;
   int ranks_;
   std::vector<Parameter> all_;
-  std::size_t sequence_size_ = 0;
 };
 
 }  // namespace mxo::tools

@@ -1,36 +1,34 @@
 // Names to recipes.
 #include "tools/train/recipe.h"
 
-#include <algorithm>
-
 #include "formats/error.h"
-#include "formats/nearest_name.h"
-#include "tools/terminal.h"
 
 namespace mxo::tools {
 
-TrainRecipe train_recipe_named(std::string_view name) {
+TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
   constexpr std::string_view kTravels = ":mxfp8";
   constexpr std::string_view kFnuz = "e4m3fnuz";
   constexpr std::string_view kFlow = "flow";
   TrainRecipe found;
-  found.name = name;
   std::string_view base = name;
   if (base.ends_with(kTravels)) {
     base.remove_suffix(kTravels.size());
     found.pipeline = MoePipeline::mxfp8;
   }
-  std::vector<std::string_view> names;
-  for (const LinearRecipe& recipe : kLinearRecipes) names.emplace_back(recipe.name);
-  names.emplace_back(kFnuz);
-  names.emplace_back(kFlow);
-  if (std::find(names.begin(), names.end(), base) == names.end()) {
-    throw Error(Fault::argument, unknown_name("recipe", base, names));
-  }
   found.linear = linear_recipe_named(base == kFnuz   ? "mxfp8_rceil"
                                      : base == kFlow ? "fp8_blockwise"
                                                      : base);
-  if (base == kFnuz) found.format = Dtype::e4m3fnuz;
+  found.name = base == kFnuz || base == kFlow ? base : found.linear.name;
+  if (found.pipeline == MoePipeline::mxfp8) found.name += kTravels;
+  if (found.linear.scaled()) {
+    found.format = dtype_named(format);
+    if (base == kFnuz) found.format = Dtype::e4m3fnuz;
+    if (!is_minifloat8(found.format) || (base == kFlow && found.format != Dtype::e4m3)) {
+      throw Error(Fault::argument, "format: found " + std::string(format) + ", needs " +
+                                       (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
+    }
+    require_recipe_takes("recipe", found.linear, found.format);
+  }
   if (found.pipeline == MoePipeline::mxfp8 && !found.linear.mx()) {
     throw Error(Fault::argument, "recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
@@ -38,6 +36,12 @@ TrainRecipe train_recipe_named(std::string_view name) {
   if (base == kFlow) found.pipeline = MoePipeline::flow;
   if (!found.linear.scaled()) found.pipeline = MoePipeline::bf16;
   return found;
+}
+
+LinearRecipe linears_recipe(const TrainOptions& options, Dtype format) {
+  const LinearRecipe& recipe = linear_recipe_named(options.linears);
+  if (recipe.scaled()) require_recipe_takes("linears", recipe, format);
+  return recipe;
 }
 
 }  // namespace mxo::tools

@@ -3,49 +3,37 @@
 
 #include <cmath>
 
-#include "tools/train/matrix.h"
+#include "tools/train/rows.h"
 
 namespace mxo::tools {
 
 inline constexpr double kRmsEpsilon = 1e-6;
 
-/// y = (x * r) * gain with r = 1 / sqrt(sum of squares / D + epsilon), the sum ascending.
+/// y = (x * r) * gain with r = 1 / sqrt(sum of squares / D + epsilon), of every row.
 template <typename Real>
-struct RmsNorm {
-  Matrix<Real> x;
-  Row<Real> inverse;  ///< r of every row
-
-  Matrix<Real> forward(const Matrix<Real>& input, const Real* gain) {
-    x = input;
-    inverse.resize(x.rows());
-    Matrix<Real> y(x.rows(), x.cols());
-    for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      Real squares = 0;
-      for (Eigen::Index d = 0; d < x.cols(); ++d) squares += x(t, d) * x(t, d);
-      const Real mean = squares / static_cast<Real>(x.cols());
-      inverse(t) = Real{1} / std::sqrt(mean + static_cast<Real>(kRmsEpsilon));
-      for (Eigen::Index d = 0; d < x.cols(); ++d) y(t, d) = (x(t, d) * inverse(t)) * gain[d];
-    }
-    return y;
+void rms_norm(const Real* x, Index rows, Index width, const Real* gain, Real* inverse, Real* y) {
+  for (Index t = 0; t < rows; ++t, x += width, y += width) {
+    const Real squares = sum_of<Real>(width, [x](Index d) { return x[d] * x[d]; });
+    const Real mean = squares / static_cast<Real>(width);
+    const Real r = Real{1} / std::sqrt(mean + static_cast<Real>(kRmsEpsilon));
+    inverse[t] = r;
+    for (Index d = 0; d < width; ++d) y[d] = (x[d] * r) * gain[d];
   }
+}
 
-  /// Adds to dgain, row by row, and returns dx.
-  Matrix<Real> backward(const Matrix<Real>& dy, const Real* gain, Real* dgain) const {
-    Matrix<Real> dx(x.rows(), x.cols());
-    for (Eigen::Index t = 0; t < x.rows(); ++t) {
-      const Real r = inverse(t);
-      Real dot = 0;
-      for (Eigen::Index d = 0; d < x.cols(); ++d) {
-        dgain[d] += dy(t, d) * (x(t, d) * r);
-        dot += (dy(t, d) * gain[d]) * x(t, d);
-      }
-      const Real along = (dot / static_cast<Real>(x.cols())) * (r * r);
-      for (Eigen::Index d = 0; d < x.cols(); ++d) {
-        dx(t, d) = r * (dy(t, d) * gain[d] - x(t, d) * along);
-      }
+/// Adds to dx, and to dgain row by row.
+template <typename Real>
+void rms_norm_backward(const Real* x, const Real* inverse, Index rows, Index width,
+                       const Real* gain, const Real* dy, Real* dx, Real* dgain) {
+  for (Index t = 0; t < rows; ++t, x += width, dy += width, dx += width) {
+    const Real r = inverse[t];
+    const Real dot = sum_of<Real>(width, [=](Index d) { return (dy[d] * gain[d]) * x[d]; });
+    const Real along = (dot / static_cast<Real>(width)) * (r * r);
+    for (Index d = 0; d < width; ++d) {
+      dgain[d] += dy[d] * (x[d] * r);
+      dx[d] += r * (dy[d] * gain[d] - x[d] * along);
     }
-    return dx;
   }
-};
+}
 
 }  // namespace mxo::tools

@@ -6,12 +6,12 @@ namespace {
 
 Bytes bytes_of(const Tensor& t) { return {t.data(), t.bytes()}; }
 
-/// `count` equal parts along the first axis.
-std::vector<Bytes> parts_of(const Tensor& t, Index count) {
+/// `count` equal parts.
+std::vector<Bytes> parts_of(Bytes whole, Index count) {
   std::vector<Bytes> parts;
-  const std::size_t size = count > 0 ? t.bytes() / static_cast<std::size_t>(count) : 0;
+  const std::size_t size = count > 0 ? whole.size() / static_cast<std::size_t>(count) : 0;
   for (Index i = 0; i < count; ++i) {
-    parts.push_back(bytes_of(t).subspan(static_cast<std::size_t>(i) * size, size));
+    parts.push_back(whole.subspan(static_cast<std::size_t>(i) * size, size));
   }
   return parts;
 }
@@ -24,17 +24,14 @@ void StageRecorder::shared(const std::string& stage, Bytes bytes) {
   log_.add(communicator_, step_, stage, units);
 }
 
-void StageRecorder::sequences(const std::string& stage,
-                              const std::vector<Matrix<float>>& matrices) {
-  std::vector<Bytes> units;
-  for (const Matrix<float>& m : matrices) {
-    units.push_back(std::as_bytes(std::span(m.data(), static_cast<std::size_t>(m.size()))));
-  }
-  log_.add(communicator_, step_, stage, units);
+void StageRecorder::tokens(const std::string& stage, const Tensor& rows, Index context) {
+  log_.add(communicator_, step_, stage, parts_of(bytes_of(rows), rows.extent(0) / context));
 }
 
-void StageRecorder::tokens(const std::string& stage, const Tensor& rows, Index context) {
-  log_.add(communicator_, step_, stage, parts_of(rows, rows.extent(0) / context));
+void StageRecorder::tokens(const std::string& stage, const Matrix<float>& rows, Index context) {
+  const Bytes bytes =
+      std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
+  log_.add(communicator_, step_, stage, parts_of(bytes, rows.rows() / context));
 }
 
 void StageRecorder::experts(const std::string& stage, const Tensor& rows, const Tensor& ends) {
@@ -52,7 +49,7 @@ void StageRecorder::experts(const std::string& stage, const Tensor& rows, const 
 
 void StageRecorder::parameter(const std::string& stage, const Parameter& p, const Tensor& tensor) {
   if (p.sharding != Sharding::experts) return shared(stage, bytes_of(tensor));
-  log_.add(communicator_, step_, stage, parts_of(tensor, tensor.extent(0)));
+  log_.add(communicator_, step_, stage, parts_of(bytes_of(tensor), tensor.extent(0)));
 }
 
 void StageRecorder::state(const Parameters& parameters) {

@@ -15,9 +15,9 @@ class StageRecorder {
 
   /// The same on every rank.
   void shared(const std::string& stage, Bytes bytes);
-  void sequences(const std::string& stage, const std::vector<Matrix<float>>& matrices);
   /// Rows of this rank's tokens; a sequence has `context` of them.
   void tokens(const std::string& stage, const Tensor& rows, Index context);
+  void tokens(const std::string& stage, const Matrix<float>& rows, Index context);
   /// Rows of this rank's experts up to `ends` [E/P], what padding lies between them included.
   void experts(const std::string& stage, const Tensor& rows, const Tensor& ends);
   /// A tensor of a parameter: its value, gradient or a moment.

@@ -47,9 +47,9 @@ class RankRun {
       : job_(job),
         text_(text),
         communicator_(communicator),
-        threads_(threads),
         backend_(std::move(backend)),
-        model_(job.options, job.recipe, *backend_, communicator, threads) {}
+        rank_{job.options, job.recipe, *backend_, communicator, threads, job.recompute},
+        model_(rank_) {}
 
   TrainResult run(const Progress& progress) {
     const auto start = std::chrono::steady_clock::now();
@@ -113,8 +113,9 @@ class RankRun {
     }
     const double loss = model_.forward(std::move(mine), stages);
     model_.backward(1.0f / static_cast<float>(o.tokens), stages);
-    const float norm = gradient_norm(communicator_, model_.parameters());
-    adamw(model_.parameters(), o, number, norm, threads_);
+    const float norm = gradient_norm(communicator_, model_.parameters(), rank_.threads);
+    adamw(model_.parameters(), o, number, norm, rank_.threads);
+    model_.balance();
     if (stages != nullptr) stages->state(model_.parameters());
     history_.losses.push_back(static_cast<float>(loss / static_cast<double>(o.tokens)));
     history_.rates.push_back(learning_rate(o, number));
@@ -150,8 +151,8 @@ class RankRun {
   const TrainJob& job_;
   const Text& text_;
   Communicator& communicator_;
-  int threads_;
   std::unique_ptr<Backend> backend_;
+  Rank rank_;
   Model model_;
   History history_;
 };

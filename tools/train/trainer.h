@@ -21,6 +21,7 @@ struct TrainJob {
   std::filesystem::path output;
   Index checkpoint_every = 100;  ///< steps; there is one at the end in any case
   Index digest_every = 0;        ///< steps; 0: no digests
+  bool recompute = false;        ///< experts compute h and act again for the way back
   bool resume = false;           ///< go on from the checkpoint in `output`, if there is one
 };
 
