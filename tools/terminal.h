@@ -24,6 +24,7 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   Progress callback();
+  bool seen() const { return enabled_; }
 
  private:
   using Clock = std::chrono::steady_clock;

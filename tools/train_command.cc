@@ -1,12 +1,21 @@
 // mxo train: training in emulated precision.
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
 #include <fmt/core.h>
 
 #include "emu/communicators.h"
+#include "formats/nearest_name.h"
 #include "golden/files/read_tensors.h"
+#include "golden/reports/text.h"
 #include "tools/commands.h"
 #include "tools/terminal.h"
 #include "tools/train/compare.h"
+#include "tools/train/config.h"
 #include "tools/train/replay.h"
+#include "tools/train/sample.h"
+#include "tools/train/weights.h"
 #include "tools/without_sign.h"
 
 namespace mxo::tools {
@@ -82,21 +91,32 @@ void print_results(const std::vector<NamedResult>& results, const TrainJob& job)
 
 /// What the command line says.
 struct TrainArguments {
+  std::string config;
   std::string replay;
   std::vector<std::string> digests;
   std::vector<std::string> recipes;
   std::string recipe = "mxfp8_rceil";
   std::vector<std::string> texts;
+  std::vector<std::string> held_out;
   std::string communicator;
   std::string output;
+  std::string init;
+  std::string from;
+  std::string export_to;
+  Index log_every = -1;
   TrainJob job;
+  SampleJob sample;
 };
+
+using Paths = std::vector<std::filesystem::path>;
+Paths paths_of(const std::vector<std::string>& names) { return {names.begin(), names.end()}; }
 
 /// What every process of a job must have been asked.
 std::string question_of(const TrainJob& job, const std::vector<std::string>& recipes,
                         const Text& text) {
-  std::string question = text.sha256() + fmt::format(" {} {} {} {}", job.ranks, job.resume,
-                                                     job.checkpoint_every, job.digest_every);
+  std::string question = text.sha256() + fmt::format(" {} {} {} {} {} {} {}", job.ranks, job.resume,
+                                                     job.checkpoint_every, job.digest_every,
+                                                     job.eval_every, job.keep, job.init.string());
   for (const auto& [key, value] : job.options.described()) question += " " + key + "=" + value;
   for (const std::string& recipe : recipes) question += " " + recipe;
   return question;
@@ -107,27 +127,81 @@ int run_training(TrainArguments options, const Settings& settings) {
   job.backend = settings.backend.empty() ? "cpu" : settings.backend;
   job.threads = settings.threads;
   job.output = options.output;
+  job.init = options.init;
   if (options.recipes.empty()) options.recipes = {options.recipe};
   std::vector<TrainRecipe> recipes;
   for (const std::string& name : options.recipes) {
     recipes.push_back(train_recipe_named(name, job.options.format));
+    MoeLayer layer;
+    set_recipe(layer, recipes.back(), job.options.sum);
   }
-  check(job.options, job.ranks);
+  // Lines where nobody watches a bar, and where they are asked for.
+  const bool bar_is_seen = ProgressBar(false).seen();
+  job.log_every = options.log_every >= 0 ? options.log_every
+                  : bar_is_seen          ? 0
+                                         : std::max<Index>(1, job.options.steps / 10);
+  check(job);
+  if (job.options.linears != "f32") linears_recipe(job.options, recipes[0].format);
   if (job.resume && job.output.empty()) {
     throw Error(Fault::argument, "--resume: needs --output, the directory of the checkpoint");
   }
-  const Text text(options.texts.empty() ? default_text()
-                                        : std::vector<std::filesystem::path>(options.texts.begin(),
-                                                                             options.texts.end()));
+  const Text text(options.texts.empty() ? default_text() : paths_of(options.texts),
+                  paths_of(options.held_out));
   const std::unique_ptr<World> world = make_world(options.communicator);
   world->agree_on(question_of(job, options.recipes, text));
+  job.say = [](const std::string& line) { fmt::print(stderr, "{}\n", line); };
+  if (settings.quiet || !world->writes()) job.log_every = 0;
   std::vector<NamedResult> results;
   {
-    ProgressBar bar(settings.quiet || !world->writes());
+    ProgressBar bar(settings.quiet || !world->writes() || job.log_every > 0);
     results = train_recipes(job, recipes, text, *world, bar.callback());
   }
   if (world->writes() && !settings.quiet) print_results(results, job);
   return kAgree;
+}
+
+std::filesystem::path checkpoint_at(const std::string& from) {
+  if (from.empty()) {
+    throw Error(Fault::argument, "--from: needs a checkpoint, or the directory of a run");
+  }
+  const std::filesystem::path path = from;
+  return std::filesystem::is_directory(path) ? path / "checkpoint.safetensors" : path;
+}
+
+int print_sample(TrainArguments options, const Settings& settings) {
+  options.sample.backend = settings.backend.empty() ? "cpu" : settings.backend;
+  options.sample.threads = settings.threads;
+  options.sample.seed = options.job.options.seed;
+  check(options.sample);
+  std::istringstream text(sample(read_snapshot(checkpoint_at(options.from)), options.sample));
+  for (std::string line; std::getline(text, line);) fmt::print("{}\n", one_line(line));
+  return kAgree;
+}
+
+/// Options that the command line does not name, from a file.
+void apply_config(CLI::App& app, const std::string& path) {
+  for (const auto& [name, words] : read_config(path)) {
+    std::vector<std::string> known;
+    CLI::Option* option = nullptr;
+    for (CLI::Option* one : app.get_options()) {
+      const std::string& own = one->get_lnames().empty() ? "" : one->get_lnames()[0];
+      if (own == "help" || own == "config") continue;
+      known.push_back(own);
+      if (own == name) option = one;
+    }
+    if (option == nullptr) {
+      throw Error(Fault::argument,
+                  path + ": " + unknown_name("option", name, {known.begin(), known.end()}));
+    }
+    if (option->count() > 0) continue;
+    try {
+      if (words.empty()) throw CLI::ValidationError(name, "needs a value");
+      for (const std::string& word : words) option->add_result(word);
+      option->run_callback();
+    } catch (const CLI::Error& error) {
+      throw Error(Fault::argument, path + ": " + name + ": " + error.what());
+    }
+  }
 }
 
 void add_run_options(CLI::App& app, TrainArguments& options) {
@@ -140,6 +214,8 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
       ->delimiter(',');
   app.add_option("--text", options.texts,
                  "files to learn from; default: the licences of Debian's common-licenses");
+  app.add_option("--val-text", options.held_out,
+                 "files to hold out; default: the last sixteenth of the text");
   for (const OptionRow& row : option_rows()) {
     std::string name = "--" + std::string(row.key);
     std::replace(name.begin(), name.end(), '_', '-');
@@ -158,9 +234,18 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
   app.add_option("--communicator", options.communicator,
                  "in_process, mpi or nccl; mpi under mpirun, else in_process");
   app.add_option("--output", options.output,
-                 "directory of loss.csv, loss.svg, digests.csv, checkpoint.safetensors");
+                 "directory of loss.csv, speed.csv, loss.svg, digests.csv, checkpoint.safetensors");
+  app.add_option("--init", options.init,
+                 "weights to begin with: a checkpoint, or a model.safetensors of --export");
   app.add_option("--checkpoint-every", job.checkpoint_every, "steps; 0: at the end only")
       ->capture_default_str();
+  app.add_option("--keep", job.keep, "checkpoints to keep, the last among them")
+      ->capture_default_str();
+  app.add_option("--eval-every", job.eval_every, "steps; 0: held-out text at the end only")
+      ->capture_default_str();
+  app.add_option("--log-every", options.log_every,
+                 "steps between lines on stderr; 0: none; default: a tenth of the steps where "
+                 "stderr is no terminal");
   app.add_option("--digest-every", job.digest_every, "steps; 0: no digests")->capture_default_str();
   app.add_flag("--resume", job.resume, "go on from the checkpoint in --output");
 }
@@ -168,14 +253,31 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
 std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<TrainArguments>();
   add_run_options(app, *options);
+  app.add_option("--config", options->config,
+                 "options from a file of JSON: {\"steps\": 500, \"recipe\": \"bf16\"}; the command line "
+                 "goes before it");
+  app.add_option("--export", options->export_to,
+                 "directory for the model of --from as transformers loads it");
+  CLI::Option* const sampling =
+      app.add_option("--sample", options->sample.prompt, "text that the model of --from goes on with");
+  app.add_option("--from", options->from, "checkpoint, or directory of a run");
+  app.add_option("--length", options->sample.length, "bytes to sample")->capture_default_str();
+  app.add_option("--temperature", options->sample.temperature, "0: always the likeliest byte")
+      ->capture_default_str();
   app.add_option("--replay", options->replay,
                  "repeat the training steps of a capture and compare weights and outputs");
   app.add_option("--diff-digests", options->digests,
                  "two digests.csv: name the first step and stage that differ")
       ->expected(2);
-  return [options, &settings] {
+  return [options, sampling, &app, &settings] {
+    if (!options->config.empty()) apply_config(app, options->config);
     if (!options->replay.empty()) return print_replay(options->replay, settings);
     if (!options->digests.empty()) return print_difference(options->digests, settings);
+    if (sampling->count() > 0) return print_sample(*options, settings);
+    if (!options->export_to.empty()) {
+      export_model(read_snapshot(checkpoint_at(options->from)), options->export_to);
+      return int{kAgree};
+    }
     return run_training(*options, settings);
   };
 }

@@ -3,6 +3,7 @@
 
 Usage: cli_moe_test.py MXO [unittest arguments].
 """
+import json
 import lzma
 import math
 import random
@@ -150,8 +151,65 @@ class Train(Case):
         curves = [p for p in svg.iter() if p.get("class") == "curve"]
         self.assertEqual(len(curves), 3 * 3)  # two panels and the legend
         rows = (self.here / "runs" / "bf16" / "loss.csv").read_text().splitlines()
-        self.assertEqual(rows[0], "step,learning_rate,loss,gradient_norm")
+        self.assertEqual(rows[0], "step,learning_rate,loss,gradient_norm,held_out,busiest_expert,"
+                                  "idlest_expert")
         self.assertEqual(len(rows), 7)
+        speed = (self.here / "runs" / "bf16" / "speed.csv").read_text().splitlines()
+        self.assertEqual(speed[0], "step,tokens_per_second,peak_memory_mb")
+        self.assertEqual(len(speed), 7)
+
+    def test_a_configuration_is_a_command_line(self):
+        """Options of the file, of the command line before it, and what is no such file."""
+        config = {"steps": 3, "recipe": "bf16", "digest-every": 1, "recompute": True, "clip": 0.5}
+        small = self.small()
+        del small[small.index("--steps"):small.index("--steps") + 2]
+        run = lambda text, *args: [*small, *args, "--config", self.path("c.json", text.encode())]
+        words = ["--steps", 3, "--recipe", "bf16", "--digest-every", 1, "--recompute", "--clip", 0.5]
+        digest = lambda out: re.search("step 3: ([0-9a-f]{64})", out)[1]
+        self.assertEqual(digest(self.ok(*run(json.dumps(config)))), digest(self.ok(*small, *words)))
+        self.assertIn("2 steps of", self.ok(*run(json.dumps(config), "--steps", 2)))
+        for text, code, says in [
+                ("", BAD_INPUT, "no JSON"), ("[1]", BAD_INPUT, "a list"), ("3", BAD_INPUT, "no object"),
+                ('{"a": {}}', BAD_INPUT, "an object in an object"), ('{"a": null}', BAD_INPUT, "null"),
+                ('{"a": [[1]]}', BAD_INPUT, "a list in a list"), ('{"a": 1e999}', BAD_INPUT, "JSON"),
+                ('{"steps": 1, "steps": 2}', BAD_INPUT, "twice"), ("[" * 99999, BAD_INPUT, "a list"),
+                ('{"step": 1}', USAGE, "did you mean steps?"), ('{"steps": []}', USAGE, "steps"),
+                ('{"steps": [1, 2]}', USAGE, "steps"), ('{"steps": "x"}', USAGE, "steps"),
+                ('{"seed": -1}', USAGE, "seed"), ('{"config": "c"}', USAGE, "'config'"),
+                ('{"top-k": 1.5}', USAGE, "top-k"), (" " * (1 << 20) + "{}", BAD_INPUT, "1 MB")]:
+            self.refused(*run(text, "--output", self.here / "never"), code=code, says=says)
+        self.assertFalse((self.here / "never").exists())
+
+    def test_a_run_is_looked_at_exported_and_gone_on_with(self):
+        run = self.here / "run"
+        held_out = self.path("held", b"blue fish, one fish, two fish, red fish; ")
+        done = subprocess.run([MXO, *map(str, self.small(
+            "--output", run, "--log-every", 2, "--eval-every", 3, "--val-text", held_out, "--sum",
+            "fma_chain", "--linears", "bf16"))], capture_output=True, text=True, check=True)
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertRegex(lines[2], r"^mxfp8_rceil step 6 of 6: loss \d\.\d{4}, held out \d\.\d{4}, "
+                                   r"rate \S+, \d+ tokens/s, \d+ MB$")
+        rows = [row.split(",") for row in (run / "loss.csv").read_text().splitlines()[1:]]
+        self.assertEqual([row[4] != "" for row in rows], [False, False, True] * 2)
+        self.assertTrue(all(float(row[5]) >= 1 >= float(row[6]) for row in rows))
+        sampled = self.ok("train", "--sample", "one f", "--from", run, "--length", 7)
+        self.assertTrue(sampled.startswith("one f"))
+        self.ok("train", "--export", self.here / "hf", "--from", run)
+        tensors = st.decode((self.here / "hf" / "model.safetensors").read_bytes())
+        self.assertIn("model.layers.0.block_sparse_moe.experts.3.w2.weight", tensors)
+        self.assertEqual(json.loads((self.here / "hf" / "config.json").read_text())["model_type"],
+                         "mixtral")
+        self.ok(*self.small("--init", self.here / "hf" / "model.safetensors"))
+        self.refused(*self.small("--init", self.here / "hf" / "model.safetensors", "--width", 64),
+                     says="another shape")
+        self.refused("train", "--export", self.here / "no", "--from",
+                     self.scored(), code=UNSUPPORTED, says="Mixtral")
+        self.assertFalse((self.here / "no").exists())
+
+    def scored(self):
+        self.ok(*self.small("--output", self.here / "scored", "--score", "sqrtsoftplus"))
+        return self.here / "scored"
 
     def test_digests_name_the_first_step_and_stage_that_differ(self):
         run = lambda name, *args: self.ok(*self.small("--digest-every", 1, "--output",

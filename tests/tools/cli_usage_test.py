@@ -76,6 +76,19 @@ WRONG_CALLS = [
     ("train --steps many", "steps"), ("train --recipe mxfp9", "'mxfp9'"), ("train --bogus", "'--bogus'"),
     ("train --resume", "--output"), ("train --top-k 99", "top-k"), ("train --seed -1", "seed"),
     ("train --clip nan", "clip"), ("train --compare bf16,bf16 --output {out}", "twice"),
+    *[("train --" + words, words.split()[0].replace("=", " ").split()[0]) for words in [
+        "steps=0", "decay-steps=-1", "decay-steps=3", "tokens=65", "context=0", "context=9999999",
+        "layers=0", "layers=99999999", "width=33", "heads=5", "experts=0", "expert-width=31",
+        "shared-experts=-1", "score=tanh", "groups=3", "limited-groups=2", "group-score=worst",
+        "other-groups=some", "normalize=maybe", "scale=0", "scale=nan", "bias-rate=-1",
+        "bias-rate=inf", "sum=exakt", "format=e9m9", "format=bf16", "learning-rate-minimum=1",
+        "learning-rate-minimum=nan", "warm-up=-1", "beta1=1", "beta1=nan", "beta2=-0.1",
+        "keep=0", "eval-every=-1", "log-every=x", "checkpoint-every=-1", "digest-every=-1"]],
+    ("train --linears bf17", "'bf17'"), ("train --recipe flow --format e5m2", "flow"),
+    ("train --recipe vllm --format e4m3fnuz", "format"), ("train --recompute=x", "recompute"),
+    ("train --sample a", "--from"), ("train --export {out}", "--from"),
+    ("train --sample a --from {x} --length 0", "length"),
+    ("train --sample a --from {x} --temperature nan", "temperature"),
 ]
 
 BAD_FILES = [
@@ -99,6 +112,10 @@ BAD_FILES = [
     ("judge {trace}", "'quantise'"),
     ("train --text {none}", "no such file"), ("train --replay {x}", "rceil.x"),
     ("train --diff-digests {none} {none}", "no such file"),
+    ("train --val-text {none}", "--val-text"), ("train --init {none} --steps 1", "no such file"),
+    ("train --init {x} --steps 1", "has no tensor"), ("train --config {none}", "no such file"),
+    ("train --config {x}", "found no JSON"), ("train --sample a --from {x}", "no checkpoint"),
+    ("train --export {out} --from {none}", "no such file"),
 ]
 
 # Commands that write a file and say so.

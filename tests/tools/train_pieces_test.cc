@@ -7,6 +7,7 @@
 
 #include "tools/train/attention.h"
 #include "tools/train/language_head.h"
+#include "tools/train/rms_norm.h"
 
 namespace mxo::tools {
 namespace {
@@ -36,111 +37,133 @@ void expect_gradient(Wide& x, const double* found, const std::function<double()>
   }
 }
 
-TEST(Multiply, SumsTermByTermWhateverTheShapeAndTheOrder) {
-  for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {4, 7, 8}, {5, 33, 19}, {9, 0, 3}}) {
+TEST(Multiply, IsAChainOfFusedStepsOnEveryInstructionSet) {
+  for (const auto& [m, k, n] : {std::tuple{1, 1, 1}, {13, 7, 33}, {5, 300, 19}, {9, 0, 3}}) {
     const Matrix<float> a = random_matrix(m, k, 1).cast<float>();
     const Matrix<float> b = random_matrix(k, n, 2).cast<float>();
-    Matrix<float> expected(m, n);
-    for (int i = 0; i < m; ++i) {
-      for (int j = 0; j < n; ++j) {
-        volatile float sum = 0.0f;
-        for (int l = 0; l < k; ++l) {
-          volatile float product = a(i, l) * b(l, j);
-          sum = sum + product;
-        }
-        expected(i, j) = sum;
-      }
-    }
-    EXPECT_EQ(multiply(a, b), expected);
+    const Matrix<float> before = random_matrix(m, n, 3).cast<float>();
     const Matrix<float> at = a.transpose();
     const Matrix<float> bt = b.transpose();
-    EXPECT_EQ(multiply(at.transpose(), bt.transpose()), expected);
+    for (const bool add : {false, true}) {
+      Matrix<float> expected = add ? before : Matrix<float>::Zero(m, n);
+      for (int i = 0; i < m; ++i) {
+        for (int j = 0; j < n; ++j) {
+          for (int l = 0; l < k; ++l) expected(i, j) = std::fma(a(i, l), b(l, j), expected(i, j));
+        }
+      }
+      for (const cpu::Isa isa : cpu::machine_isas()) {
+        for (const int threads : {1, 3}) {
+          Matrix<float> c = before;
+          multiply(view_of(a), view_of(b), c.data(), n, add, threads, isa);
+          EXPECT_EQ(c, expected) << cpu::name_of(isa) << " " << m << "x" << k << "x" << n;
+          c = before;
+          multiply(view_of(at).transposed(), view_of(bt).transposed(), c.data(), n, add, threads,
+                   isa);
+          EXPECT_EQ(c, expected) << cpu::name_of(isa) << " transposed";
+        }
+      }
+    }
   }
 }
 
 TEST(RmsNorm, HasTheGradientsOfItsFormula) {
-  Wide x = random_matrix(3, 5, 1);
-  Wide gain = random_matrix(1, 5, 2);
-  const Wide weights = random_matrix(3, 5, 3);
+  Wide x = random_matrix(3, 11, 1);
+  Wide gain = random_matrix(1, 11, 2);
+  const Wide weights = random_matrix(3, 11, 3);
+  double inverse[3];
   const auto loss = [&] {
-    return RmsNorm<double>().forward(x, gain.data()).cwiseProduct(weights).sum();
+    Wide y(3, 11);
+    rms_norm(x.data(), 3, 11, gain.data(), inverse, y.data());
+    return y.cwiseProduct(weights).sum();
   };
-  RmsNorm<double> norm;
-  norm.forward(x, gain.data());
-  Wide dgain = Wide::Zero(1, 5);
-  const Wide dx = norm.backward(weights, gain.data(), dgain.data());
+  loss();
+  Wide dgain = Wide::Zero(1, 11);
+  Wide dx = Wide::Zero(3, 11);
+  rms_norm_backward(x.data(), inverse, 3, 11, gain.data(), weights.data(), dx.data(), dgain.data());
   expect_gradient(x, dx.data(), loss, "x");
   expect_gradient(gain, dgain.data(), loss, "gain");
 }
 
+/// More than one block of queries, the last of them short.
+constexpr int kContext = static_cast<int>(Attention<double>::kQueries) + 5;
+
 TEST(Attention, HasTheGradientsOfItsFormula) {
-  constexpr int kHeads = 2;
-  Wide x = random_matrix(5, 4, 1);
-  Wide gain = random_matrix(1, 4, 2);
-  Wide qkv = random_matrix(4, 12, 3);
-  Wide out = random_matrix(4, 4, 4);
-  const Wide weights = random_matrix(5, 4, 5);
-  const AttentionWeights<const double> w{gain.data(), qkv.data(), out.data()};
+  Wide qkv = random_matrix(3 * kContext, 4, 1);
+  const Wide weights = random_matrix(kContext, 4, 2);
+  const auto part = [](auto& m, int which) { return m.data() + which * kContext * 4; };
   const auto loss = [&] {
-    return Attention<double>().forward(x, w, kHeads).cwiseProduct(weights).sum();
+    Wide o(kContext, 4);
+    Attention<double>(kContext, 4).forward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4},
+                                           {o.data(), 4});
+    return o.cwiseProduct(weights).sum();
   };
-  Attention<double> attention;
-  attention.forward(x, w, kHeads);
-  Wide dgain = Wide::Zero(1, 4);
-  Wide dqkv = Wide::Zero(4, 12);
-  Wide dout = Wide::Zero(4, 4);
-  const Wide dx = attention.backward(weights, w, {dgain.data(), dqkv.data(), dout.data()});
-  expect_gradient(x, dx.data(), loss, "x");
-  expect_gradient(gain, dgain.data(), loss, "gain");
-  expect_gradient(qkv, dqkv.data(), loss, "qkv");
-  expect_gradient(out, dout.data(), loss, "out");
+  Wide d(3 * kContext, 4);
+  Attention<double>(kContext, 4).backward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4},
+                                          {weights.data(), 4}, {part(d, 0), 4}, {part(d, 1), 4},
+                                          {part(d, 2), 4});
+  expect_gradient(qkv, d.data(), loss, "q, k, v");
 }
 
 TEST(Attention, DoesNotSeeWhatComesLater) {
-  Wide x = random_matrix(6, 4, 1);
-  const Wide gain = random_matrix(1, 4, 2);
-  const Wide qkv = random_matrix(4, 12, 3);
-  const Wide out = random_matrix(4, 4, 4);
-  const AttentionWeights<const double> w{gain.data(), qkv.data(), out.data()};
-  const Wide before = Attention<double>().forward(x, w, 2);
+  Wide x = random_matrix(kContext, 4, 1);
+  const auto forward = [&] {
+    Wide o(kContext, 4);
+    Attention<double>(kContext, 4).forward({x.data(), 4}, {x.data(), 4}, {x.data(), 4},
+                                           {o.data(), 4});
+    return o;
+  };
+  const Wide before = forward();
   x.row(4) *= -3;
-  const Wide after = Attention<double>().forward(x, w, 2);
+  const Wide after = forward();
   EXPECT_EQ(before.topRows(4), after.topRows(4));
   EXPECT_NE(before.row(4), after.row(4));
 }
 
 TEST(LanguageHead, HasTheGradientsOfTheCrossEntropy) {
-  Wide x = random_matrix(3, 4, 1);
-  Wide gain = random_matrix(1, 4, 2);
-  Wide w = random_matrix(4, kBytes, 3);
+  Wide z = random_matrix(3, kBytes, 3);
   const std::uint8_t next[] = {7, 255, 0};
   constexpr double kShare = 0.25;
   const auto loss = [&] {
-    return kShare * LanguageHead<double>().forward(x, next, gain.data(), w.data());
+    Wide chances = z;
+    return kShare * cross_entropy<double>(chances.data(), next);
   };
-  LanguageHead<double> head;
-  head.forward(x, next, gain.data(), w.data());
-  Wide dgain = Wide::Zero(1, 4);
-  Wide dw = Wide::Zero(4, kBytes);
-  const Wide dx = head.backward(next, kShare, gain.data(), w.data(), dgain.data(), dw.data());
-  expect_gradient(x, dx.data(), loss, "x");
-  expect_gradient(gain, dgain.data(), loss, "gain");
-  expect_gradient(w, dw.data(), loss, "w");
+  Wide dz = z;
+  cross_entropy<double>(dz.data(), next);
+  cross_entropy_backward<double>(dz.data(), next, kShare);
+  expect_gradient(z, dz.data(), loss, "z");
 }
 
 TEST(Embed, AddsUpTheGradientsOfARepeatedByte) {
   Wide tokens = random_matrix(kBytes, 3, 1);
-  Wide positions = random_matrix(4, 3, 2);
   const Wide weights = random_matrix(4, 3, 3);
   const std::uint8_t text[] = {9, 9, 200, 9};
   const auto loss = [&] {
-    return embed<double>(text, tokens.data(), positions.data(), 3).cwiseProduct(weights).sum();
+    Wide x(4, 3);
+    embed<double>(text, tokens.data(), 3, x.data());
+    return x.cwiseProduct(weights).sum();
   };
   Wide dtokens = Wide::Zero(kBytes, 3);
-  Wide dpositions = Wide::Zero(4, 3);
-  embed_backward<double>(text, weights, dtokens.data(), dpositions.data());
+  embed_backward<double>(text, weights.data(), 3, 0, 2, dtokens.data());
+  embed_backward<double>(text, weights.data(), 3, 2, 3, dtokens.data());
   expect_gradient(tokens, dtokens.data(), loss, "tokens");
-  expect_gradient(positions, dpositions.data(), loss, "positions");
+}
+
+TEST(Elementary, ExpOfWhatIsNotPositiveIsNear) {
+  for (float x = -86.9f; x <= 0.0f; x += 0.00137f) {
+    const double wanted = std::exp(static_cast<double>(x));
+    EXPECT_NEAR(exp_small(x) / wanted, 1.0, 1.5e-7) << x;
+  }
+  EXPECT_EQ(exp_small(0.0f), 1.0f);
+  EXPECT_LT(exp_small(-INFINITY), 1e-37f);
+  EXPECT_TRUE(std::isnan(exp_small(NAN)));
+}
+
+TEST(Elementary, CosAndSinAreThoseOfTheLibrary) {
+  for (double x = 0.0; x < 1e5; x = 1.01 * x + 0.013) {
+    const auto [c, s] = cos_sin(x);
+    EXPECT_NEAR(c, std::cos(x), 1e-9) << x;
+    EXPECT_NEAR(s, std::sin(x), 1e-9) << x;
+  }
 }
 
 TEST(Elementary, LogOfAFloatIsTheDoubleRoundedOnce) {

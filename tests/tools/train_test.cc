@@ -11,6 +11,8 @@
 #include "tools/train/adamw.h"
 #include "tools/train/compare.h"
 #include "tools/train/plot.h"
+#include "tools/train/sample.h"
+#include "tools/train/weights.h"
 
 namespace mxo::tools {
 namespace {
@@ -75,6 +77,40 @@ TEST_F(Training, GivesTheSameBitsOnAnyThreadsAndRanksWithEveryRecipe) {
       EXPECT_EQ(one.held_out, many.held_out);
     }
   }
+}
+
+void deepseek(TrainOptions& o) {
+  o.score = "sigmoid", o.groups = 2, o.limited_groups = 1, o.shared_experts = 1;
+  o.scale = 2.5, o.bias_rate = 0.01, o.linears = "mxfp8_rceil";
+}
+
+TEST_F(Training, AModelLikeDeepSeekV3HasTheSameBitsOnAnyRanksAndBackend) {
+  TrainJob job = small();
+  deepseek(job.options);
+  const TrainResult one = run(job);
+  for (const char* backend : {"cpu", "reference"}) {
+    job.backend = backend;
+    job.ranks = 4;
+    job.threads = 4;
+    job.recompute = true;
+    EXPECT_EQ(last_chain(one), last_chain(run(job))) << backend;
+  }
+  job.options.linears = "fp8_blockwise";  // and with a cut of the ranks that leaves some none
+  job.backend = "cpu";
+  const std::string chain = last_chain(run(job));
+  job.ranks = 1;
+  EXPECT_EQ(chain, last_chain(run(job)));
+  EXPECT_NE(chain, last_chain(one));
+}
+
+TEST_F(Training, TheBiasEvensOutTheLoad) {
+  TrainJob job = small();
+  job.options.steps = 30;
+  job.options.score = "sigmoid";
+  const auto last = [](const TrainResult& result) { return result.history.busiest.back(); };
+  const float without = last(run(job));
+  job.options.bias_rate = 0.02;
+  EXPECT_LT(last(run(job)), without);
 }
 
 TEST_F(Training, GivesTheBitsOfTheDefinitionOnTheFastBackend) {
@@ -149,6 +185,68 @@ TEST_F(Training, GoesOnFromACheckpointAsIfItHadNotStopped) {
   }
 }
 
+TEST_F(Training, MoreStepsOnTheSameScheduleAreAsIfThereHadBeenNoStop) {
+  TrainJob job = small();
+  job.options.steps = job.options.decay_steps = 6;
+  job.eval_every = 2;
+  const TrainResult whole = run(job);
+  job.options.steps = 3;
+  job.output = scratch_.path() / "part";
+  job.keep = 2;
+  job.checkpoint_every = 1;
+  std::filesystem::create_directories(job.output);
+  run(job);
+  job.resume = true;
+  job.options.steps = 6;
+  const TrainResult resumed = run(job);
+  EXPECT_EQ(last_chain(whole), last_chain(resumed));
+  EXPECT_EQ(loss_csv(whole.history), loss_csv(resumed.history));
+  EXPECT_EQ(whole.held_out, resumed.held_out);
+  std::vector<std::string> kept;
+  for (const auto& entry : std::filesystem::directory_iterator(job.output)) {
+    if (entry.path().extension() == ".safetensors") kept.push_back(entry.path().filename().string());
+  }
+  std::sort(kept.begin(), kept.end());
+  EXPECT_EQ(kept, (std::vector<std::string>{"checkpoint-5.safetensors", "checkpoint-6.safetensors",
+                                            "checkpoint.safetensors"}));
+  job.options.decay_steps = 0;
+  job.options.steps = 8;
+  EXPECT_GT(run(job).history.rates[6], resumed.history.rates[5]);
+  job.options.steps = 5;
+  EXPECT_THROW(run(job), Error);
+}
+
+TEST_F(Training, ExportedWeightsAreTheWeights) {
+  for (const bool glm : {false, true}) {
+    TrainJob job = small("bf16");
+    if (glm) deepseek(job.options);
+    job.output = scratch_.path() / (glm ? "glm" : "mixtral");
+    std::filesystem::create_directories(job.output);
+    const TrainResult trained = run(job);
+    const Snapshot snapshot = read_snapshot(job.output / "checkpoint.safetensors");
+    export_model(snapshot, job.output / "hf");
+    TrainJob next = job;
+    next.output.clear();
+    next.options.learning_rate = 0;
+    next.options.steps = 1;
+    next.ranks = 2;
+    for (const char* from : {"checkpoint.safetensors", "hf/model.safetensors"}) {
+      next.init = job.output / from;
+      if (glm) continue;  // whose bias moves
+      EXPECT_EQ(run(next).held_out, trained.held_out) << from;
+    }
+    make_in_process_world()->run(2, [&](Communicator& communicator) {
+      Parameters exported(job.options, communicator.rank(), 2);
+      Parameters saved(job.options, communicator.rank(), 2);
+      read_weights(job.output / "hf/model.safetensors", job.options, communicator, exported);
+      read_weights(job.output / "checkpoint.safetensors", job.options, communicator, saved);
+      for (const Parameter& p : saved.all()) {
+        EXPECT_TRUE(std::equal(p.data(), p.data() + p.elements(), exported[p.name].data())) << p.name;
+      }
+    });
+  }
+}
+
 TEST_F(Training, ACheckpointOfAnotherRunIsRefusedByName) {
   TrainJob job = small();
   job.output = scratch_.path() / "run";
@@ -172,6 +270,26 @@ TEST_F(Training, ACheckpointOfAnotherRunIsRefusedByName) {
   EXPECT_NE(message(other).find("recipe: found 'mxfp8_rceil', needs 'bf16'"), std::string::npos);
   write_text_file(job.output / "checkpoint.safetensors", "no checkpoint");
   EXPECT_NE(message(job).find("checkpoint.safetensors"), std::string::npos);
+}
+
+TEST_F(Training, ATrainedModelGoesOnWithItsText) {
+  TrainJob job = small();
+  job.options.steps = 60;
+  job.digest_every = 0;
+  job.output = scratch_.path() / "run";
+  std::filesystem::create_directories(job.output);
+  run(job);
+  const Snapshot snapshot = read_snapshot(job.output / "checkpoint.safetensors");
+  SampleJob text{.prompt = "one fish two fish, t", .length = 12, .temperature = 0};
+  const std::string cold = sample(snapshot, text);
+  EXPECT_TRUE(cold.starts_with("one fish two fish, two fish, ")) << cold;
+  text.temperature = 2.0;
+  const std::string warm = sample(snapshot, text);
+  EXPECT_NE(warm, cold);
+  text.threads = 2;
+  EXPECT_EQ(sample(snapshot, text), warm);
+  text.seed = 2;
+  EXPECT_NE(sample(snapshot, text), warm);
 }
 
 TEST_F(Training, ARunIsNotOverwritten) {

@@ -4,7 +4,7 @@
 namespace mxo::tools {
 
 AttentionBlock::AttentionBlock(const Rank& rank, const std::string& name,
-                               const Rotary<float>* rotary)
+                               const Rotary<float>& rotary)
     : rank_(rank),
       rotary_(rotary),
       norm_(rank, name + ".gain"),
@@ -26,10 +26,9 @@ Head<Real> AttentionBlock::part(Real* rows, Index token, Index which, Index head
 }
 
 void AttentionBlock::turn(float* rows, Index token, Index head, float sign) const {
-  if (rotary_ == nullptr) return;
   for (const Index which : {0, 1}) {
     const Head<float> x = part(rows, token, which, head);
-    for (Index t = 0; t < rank_.options.context; ++t) rotary_->turn(x.row(t), t, sign);
+    for (Index t = 0; t < rank_.options.context; ++t) rotary_.turn(x.row(t), t, sign);
   }
 }
 

@@ -8,11 +8,11 @@
 
 namespace mxo::tools {
 
-/// y = o w_out^T, o the heads side by side, [q | k | v] = rms_norm(x) w_qkv^T, q and k turned where
-/// positions are rotary.  A head of a sequence is the work of one thread.
+/// y = o w_out^T, o the heads side by side, [q | k | v] = rms_norm(x) w_qkv^T, q and k turned by
+/// their place.  A head of a sequence is the work of one thread.
 class AttentionBlock {
  public:
-  AttentionBlock(const Rank& rank, const std::string& name, const Rotary<float>* rotary);
+  AttentionBlock(const Rank& rank, const std::string& name, const Rotary<float>& rotary);
 
   Matrix<float> forward(const Matrix<float>& x, Parameters& parameters);
   /// Adds to dx.  Collective.
@@ -29,7 +29,7 @@ class AttentionBlock {
   void turn(float* rows, Index token, Index head, float sign) const;
 
   const Rank& rank_;
-  const Rotary<float>* rotary_;
+  const Rotary<float>& rotary_;
   Norm norm_;
   Linear qkv_;
   Linear out_;

@@ -2,11 +2,13 @@
 #include "tools/train/checkpoint.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
 #include "golden/files/sha256.h"
+#include "tools/train/recipe.h"
 
 namespace mxo::tools {
 namespace {
@@ -39,6 +41,13 @@ Tensor whole(Communicator& communicator, const Parameter& p, const Tensor& part)
     to += bytes.size();
   }
   return all;
+}
+
+void copy_part(const Parameter& p, const Communicator& communicator, const Tensor& all,
+               Tensor& part) {
+  const bool cut = p.sharding == Sharding::experts;
+  const std::size_t first = cut ? static_cast<std::size_t>(communicator.rank()) : 0;
+  std::memcpy(part.data(), all.data() + first * part.bytes(), part.bytes());
 }
 
 Tensor of_list(const std::vector<float>& list) {
@@ -81,6 +90,8 @@ class Reader {
     const auto at = file_.metadata.find(key);
     return at == file_.metadata.end() ? "" : at->second;
   }
+  const auto& metadata() const { return file_.metadata; }
+  TensorFile take() { return std::move(file_); }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(Fault::file, path_.string() + ": " + what);
   }
@@ -115,9 +126,9 @@ void write_checkpoint(const std::filesystem::path& path, Communicator& communica
     });
   }
   if (communicator.rank() == 0) {
-    file.tensors.emplace("history.loss", of_list(history.losses));
-    file.tensors.emplace("history.rate", of_list(history.rates));
-    file.tensors.emplace("history.norm", of_list(history.norms));
+    each_list(history, [&](const char* name, const std::vector<float>& list) {
+      file.tensors.emplace(std::string("history.") + name, of_list(list));
+    });
     file.metadata.insert(identity.begin(), identity.end());
     file.metadata[kKind] = kCheckpoint;
     file.metadata[kDigests] = digest_csv(history.digests.rows());
@@ -128,27 +139,89 @@ void write_checkpoint(const std::filesystem::path& path, Communicator& communica
 }
 
 History read_checkpoint(const std::filesystem::path& path, const Communicator& communicator,
-                        const Identity& identity, Parameters& parameters) {
+                        const Identity& identity, Parameters& parameters, Identity* found) {
   const Reader reader(path);
   reader.check(identity);
   for (Parameter& p : parameters.all()) {
     each_tensor(p, [&](const std::string& name, Tensor& part) {
-      const Tensor& all = reader.tensor(name, whole_shape(p, communicator.size()));
-      const bool cut = p.sharding == Sharding::experts;
-      const std::size_t first = cut ? static_cast<std::size_t>(communicator.rank()) : 0;
-      std::memcpy(part.data(), all.data() + first * part.bytes(), part.bytes());
+      copy_part(p, communicator, reader.tensor(name, whole_shape(p, communicator.size())), part);
     });
   }
   History history;
-  history.losses = reader.list("history.loss");
-  history.rates = reader.list("history.rate");
-  history.norms = reader.list("history.norm");
-  if (history.rates.size() != history.losses.size() ||
-      history.norms.size() != history.losses.size()) {
-    reader.fail("its lists differ in length");
-  }
+  each_list(history, [&](const char* name, std::vector<float>& list) {
+    list = reader.list(std::string("history.") + name);
+    if (list.size() != reader.list("history.loss").size()) {
+      reader.fail("its lists differ in length");
+    }
+  });
   history.digests.restore(parse_digest_csv(reader.text(kDigests), path.string()));
+  if (found != nullptr) found->insert(reader.metadata().begin(), reader.metadata().end());
   return history;
+}
+
+Snapshot read_snapshot(const std::filesystem::path& path) {
+  Reader reader(path);
+  Snapshot snapshot;
+  TrainOptions& o = snapshot.options;
+  try {
+    for (const OptionRow& row : option_rows()) o.set(row.key, reader.text(std::string(row.key)));
+    snapshot.recipe = reader.text("recipe");
+    check(o, 1);
+    train_recipe_named(snapshot.recipe, o.format);
+  } catch (const Error& error) {
+    reader.fail(error.what());
+  }
+  // What a model of these options allocates is no more than what the file holds.
+  for (Index i = 0; i < o.layers; ++i) {
+    const std::string moe = "value.layer" + std::to_string(i) + ".moe.";
+    reader.tensor(moe + "w1", {o.experts, 2 * o.expert_width, o.width});
+    if (o.shared_experts == 0) continue;
+    reader.tensor(moe + "shared_w2", {o.width, o.shared_experts * o.expert_width});
+  }
+  snapshot.file = reader.take();
+  return snapshot;
+}
+
+void read_values(const Snapshot& snapshot, const Communicator& communicator,
+                 Parameters& parameters) {
+  for (Parameter& p : parameters.all()) {
+    const auto at = snapshot.file.tensors.find("value." + p.name);
+    if (at == snapshot.file.tensors.end() || at->second.dtype() != Dtype::f32 ||
+        at->second.shape() != whole_shape(p, communicator.size())) {
+      throw Error(Fault::file, "checkpoint: has no tensor 'value." + p.name + "' of the model's");
+    }
+    copy_part(p, communicator, at->second, p.value);
+  }
+}
+
+void keep_copies(const std::filesystem::path& directory, Index step, Index keep) {
+  namespace fs = std::filesystem;
+  if (keep == 1) return;
+  constexpr std::string_view kBegin = "checkpoint-";
+  constexpr std::string_view kEnd = ".safetensors";
+  const auto number = [&](const fs::path& path) -> Index {  // of a copy's step, -1 of other files
+    const std::string name = path.filename().string();
+    if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return -1;
+    const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+    Index found = -1;
+    const auto [at, error] = std::from_chars(digits.data(), digits.data() + digits.size(), found);
+    return error == std::errc() && at == digits.data() + digits.size() ? found : -1;
+  };
+  std::error_code error;
+  const fs::path copy = directory / (std::string(kBegin) + std::to_string(step) + std::string(kEnd));
+  fs::remove(copy, error);
+  // The next checkpoint takes the name by renaming: this file stays as it is.
+  fs::create_hard_link(directory / "checkpoint.safetensors", copy, error);
+  if (error) fs::copy_file(directory / "checkpoint.safetensors", copy, error);
+  if (error) throw Error(Fault::file, copy.string() + ": " + error.message());
+  std::map<Index, fs::path> copies;
+  for (const auto& entry : fs::directory_iterator(directory)) {
+    if (number(entry.path()) >= 0) copies[number(entry.path())] = entry.path();
+  }
+  while (static_cast<Index>(copies.size()) > keep) {
+    fs::remove(copies.begin()->second, error);
+    copies.erase(copies.begin());
+  }
 }
 
 }  // namespace mxo::tools

@@ -26,9 +26,27 @@ void write_checkpoint(const std::filesystem::path& path, Communicator& communica
                       const Identity& identity, const Parameters& parameters,
                       const History& history);
 
-/// Fills in `parameters` (this rank's part) and returns the history.  Throws Error(file) for a
-/// file that is no checkpoint, is damaged, or is one of another run, naming what differs.
+/// Fills in `parameters` (this rank's part) and returns the history; `found` takes all that the file
+/// says of its run.  Throws Error(file) for a file that is no checkpoint, is damaged, or is one of
+/// another run, naming what differs.
 History read_checkpoint(const std::filesystem::path& path, const Communicator& communicator,
-                        const Identity& identity, Parameters& parameters);
+                        const Identity& identity, Parameters& parameters,
+                        Identity* found = nullptr);
+
+/// A checkpoint by itself.
+struct Snapshot {
+  TrainOptions options;
+  std::string recipe;
+  TensorFile file;
+};
+/// Throws Error(file) for a file that is none, or whose options do not fit its tensors.
+Snapshot read_snapshot(const std::filesystem::path& path);
+/// Its values, this rank's part, into parameters of such options but for the context.
+void read_values(const Snapshot& snapshot, const Communicator& communicator,
+                 Parameters& parameters);
+
+/// Copies `directory`/checkpoint.safetensors, which is of `step`, to checkpoint-<step>.safetensors,
+/// and removes the oldest of such copies until `keep` are left; with 1 there are none.
+void keep_copies(const std::filesystem::path& directory, Index step, Index keep);
 
 }  // namespace mxo::tools

@@ -50,7 +50,7 @@ std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<Tr
     one.recipe = recipe;
     if (!job.output.empty()) one.output = directory_of(job.output, recipe, recipes.size() > 1);
   }
-  check(job.options, job.ranks);
+  check(job);
   text.check_room(job.options.context);
   if (!job.output.empty()) prepare_directories(jobs);
 

@@ -2,18 +2,26 @@
 #include "tools/train/history.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
 namespace mxo::tools {
 
 std::string loss_csv(const History& history) {
-  std::string text = "step,learning_rate,loss,gradient_norm\n";
-  for (std::size_t i = 0; i < history.losses.size(); ++i) {
-    text +=
-        fmt::format("{},{},{},{}\n", i + 1, history.rates[i], history.losses[i], history.norms[i]);
-  }
+  std::string text = "step";
+  each_list(history, [&](const char* name, const auto&) { text += fmt::format(",{}", name); });
+  text += "\n";
+  for (std::size_t i = 0; i < history.losses.size(); ++i) text += loss_line(history, i);
   return text;
+}
+
+std::string loss_line(const History& history, std::size_t i) {
+  std::string line = std::to_string(i + 1);
+  each_list(history, [&](const char*, const std::vector<float>& list) {
+    line += std::isnan(list[i]) ? "," : fmt::format(",{}", list[i]);
+  });
+  return line + "\n";
 }
 
 double final_loss(const History& history) {

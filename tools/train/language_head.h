@@ -10,28 +10,18 @@ namespace mxo::tools {
 
 inline constexpr Index kBytes = 256;
 
-/// x[t] = tokens[byte t] + positions[t]; tables [256, D] and [context, D], or no positions.
+/// x[t] = tokens[byte t]; the table is [256, D].
 template <typename Real>
-void embed(std::span<const std::uint8_t> text, const Real* tokens, const Real* positions,
-           Index width, Real* x) {
-  for (const std::uint8_t byte : text) {
-    const Real* token = tokens + byte * width;
-    for (Index d = 0; d < width; ++d) x[d] = positions == nullptr ? token[d] : token[d] + positions[d];
-    if (positions != nullptr) positions += width;
-    x += width;
-  }
+void embed(std::span<const std::uint8_t> text, const Real* tokens, Index width, Real* x) {
+  for (const std::uint8_t byte : text) x = std::copy_n(tokens + byte * width, width, x);
 }
 
-/// Adds to the gradients of the tables, t ascending: columns `first` to `end` of them.
+/// Adds to columns `first` to `end` of the gradient of the table, t ascending.
 template <typename Real>
 void embed_backward(std::span<const std::uint8_t> text, const Real* dx, Index width, Index first,
-                    Index end, Real* dtokens, Real* dpositions) {
+                    Index end, Real* dtokens) {
   for (const std::uint8_t byte : text) {
     for (Index d = first; d < end; ++d) dtokens[byte * width + d] += dx[d];
-    if (dpositions != nullptr) {
-      for (Index d = first; d < end; ++d) dpositions[d] += dx[d];
-      dpositions += width;
-    }
     dx += width;
   }
 }

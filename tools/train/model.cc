@@ -10,14 +10,14 @@ namespace mxo::tools {
 
 Model::Model(const Rank& rank)
     : rank_(rank),
+      rotary_(rank.options.context, rank.options.width / rank.options.heads),
       parameters_(rank.options, rank.communicator.rank(), rank.communicator.size()),
       last_(rank_, "final.gain"),
       head_(rank_, "head", "f32") {
   const TrainOptions& o = rank.options;
-  if (o.rotary()) rotary_.emplace(o.context, o.width / o.heads);
   for (Index i = 0; i < o.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
-    layers_.push_back({AttentionBlock(rank_, name + ".attention", rotary_ ? &*rotary_ : nullptr),
+    layers_.push_back({AttentionBlock(rank_, name + ".attention", rotary_),
                        Norm(rank_, name + ".moe.gain"), MoeBlock(rank_, name + ".moe"), name});
   }
 }
@@ -34,9 +34,8 @@ Matrix<float> Model::logits(std::vector<Window> windows, StageRecorder* stages) 
   const TrainOptions& o = rank_.options;
   Matrix<float> x(static_cast<Index>(windows_.size()) * o.context, o.width);
   const float* tokens = parameters_["tokens"].data();
-  const float* positions = rotary_ ? nullptr : parameters_["positions"].data();
   each_sequence([&](const Window& window, Index first) {
-    embed(window.input, tokens, positions, o.width, row_of(x, first));
+    embed(window.input, tokens, o.width, row_of(x, first));
   });
   if (stages != nullptr) stages->tokens("embedding", x, o.context);
   for (Layer& layer : layers_) {
@@ -88,21 +87,12 @@ void Model::embedding_gradients(const Matrix<float>& dx) {
   const std::vector<std::uint8_t> text = rank_.gathered(std::span<const std::uint8_t>(mine));
   Matrix<float> copy;
   const Matrix<float>& all = rank_.rows_of_all(dx, copy);
-  const auto zeros = [this](const char* name) {
-    Parameter& p = parameters_[name];
-    std::fill_n(p.gradient.as<float>(), p.elements(), 0.0f);
-    return p.gradient.as<float>();
-  };
-  float* tokens = zeros("tokens");
-  float* positions = rotary_ ? nullptr : zeros("positions");
-  const auto context = static_cast<std::size_t>(rank_.options.context);
+  Parameter& tokens = parameters_["tokens"];
+  float* sum = tokens.gradient.as<float>();
+  std::fill_n(sum, tokens.elements(), 0.0f);
   constexpr Index kColumns = 32;  // of a thread's part
   for_each_part(all.cols(), kColumns, rank_.threads, [&](Index first, Index end) {
-    for (std::size_t at = 0; at < text.size(); at += context) {
-      embed_backward(std::span(text).subspan(at, context),
-                     row_of(all, static_cast<Index>(at)), all.cols(), first, end,
-                     tokens, positions);
-    }
+    embed_backward(std::span(text), all.data(), all.cols(), first, end, sum);
   });
 }
 

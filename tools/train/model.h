@@ -9,7 +9,7 @@
 
 namespace mxo::tools {
 
-/// x = tokens[byte] [+ positions[t]];  in every layer  x += attention(rms_norm(x)),
+/// x = tokens[byte];  in every layer  x += attention(rms_norm(x)),
 /// x += moe(rms_norm(x));  the loss is the cross-entropy of the next byte.  Sums over tokens go over
 /// those of all ranks in their order, so threads and ranks do not show in the bits.
 class Model {
@@ -44,7 +44,7 @@ class Model {
   void embedding_gradients(const Matrix<float>& dx);
 
   const Rank rank_;
-  std::optional<Rotary<float>> rotary_;
+  Rotary<float> rotary_;
   Parameters parameters_;
   std::deque<Layer> layers_;
   Norm last_;

@@ -15,11 +15,7 @@ MoeBlock::MoeBlock(const Rank& rank, std::string name) : rank_(rank), name_(std:
   call_.normalize = o.normalize;
   call_.scale = static_cast<float>(o.scale);
   call_.recompute = rank.recompute;
-  call_.pipeline = rank.recipe.pipeline;
-  call_.recipe = rank.recipe.linear;
-  call_.format = rank.recipe.format;
-  call_.sum = sum_named(o.sum, product_kind(moe_recipe(call_), call_.format));
-  call_.wgrad_sum = sum_named(o.sum, moe_wgrad_kind(call_));
+  set_recipe(call_, rank.recipe, o.sum);
 }
 
 Matrix<float> MoeBlock::forward(const Matrix<float>& x, Parameters& parameters,

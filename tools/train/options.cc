@@ -24,7 +24,6 @@ constexpr OptionRow kRows[] = {
     {"layers", "of attention and experts", &O::layers},
     {"width", "of a token", &O::width},
     {"heads", "of attention", &O::heads},
-    {"positions", "learned or rotary", &O::positions},
     {"experts", "of a layer", &O::experts},
     {"expert_width", "of an expert", &O::expert_width},
     {"top_k", "experts of a token", &O::top_k},
@@ -133,14 +132,14 @@ void check(const TrainOptions& o, int ranks) {
   need(o.steps >= 1, "steps", o.steps, "1 or more");
   need(o.decay_steps == 0 || o.decay_steps >= o.steps, "decay-steps", o.decay_steps,
        "0, or the steps or more");
-  need(o.context >= 1, "context", o.context, "1 or more");
+  constexpr Index kMostContext = Index{1} << 20;
+  need(o.context >= 1 && o.context <= kMostContext, "context", o.context,
+       fmt::format("1 to {}", kMostContext));
   need_multiple("tokens", o.tokens, o.context, ", the context");
   need(o.layers >= 1, "layers", o.layers, "1 or more");
   need_multiple("width", o.width, 32);
-  need(o.heads >= 1 && o.width % o.heads == 0, "heads", o.heads, "a divisor of the width");
-  need_one_of("positions", o.positions, {"learned", "rotary"});
-  need(!o.rotary() || o.width / o.heads % 2 == 0, "heads", o.heads,
-       "a divisor of half the width, with rotary positions");
+  need(o.heads >= 1 && o.width % (2 * o.heads) == 0, "heads", o.heads,
+       "a divisor of half the width");
   need_multiple("expert-width", o.expert_width, 32);
   need(ranks >= 1, "ranks", ranks, "1 or more");
   need_multiple("experts", o.experts, ranks, ", the ranks");

@@ -23,7 +23,6 @@ struct TrainOptions {
   Index layers = 2;
   Index width = 128;
   Index heads = 4;
-  std::string positions = "learned";
   Index experts = 8;
   Index expert_width = 128;
   Index top_k = 2;
@@ -52,7 +51,6 @@ struct TrainOptions {
   double lowest_rate() const {
     return learning_rate_minimum < 0 ? 0.1 * learning_rate : learning_rate_minimum;
   }
-  bool rotary() const { return positions == "rotary"; }
   /// Name and value of each, as written in checkpoints.
   std::map<std::string, std::string> described() const;
   /// One of them from such text.  Throws Error(argument).

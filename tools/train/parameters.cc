@@ -13,7 +13,6 @@ Parameters::Parameters(const TrainOptions& o, int rank, int ranks)
   const auto fan = [](Index n) { return 1.0 / std::sqrt(static_cast<double>(n)); };
   const double residual = fan(2 * o.layers);  // what leaves a block, so that the sum keeps its size
   add("tokens", {256, o.width}, shared, 0.7);
-  if (!o.rotary()) add("positions", {o.context, o.width}, shared, 0.1);
   for (Index i = 0; i < o.layers; ++i) {
     const std::string layer = "layer" + std::to_string(i) + ".";
     add(layer + "attention.gain", {o.width}, shared, 0.0);

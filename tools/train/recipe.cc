@@ -38,6 +38,14 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
   return found;
 }
 
+void set_recipe(MoeLayer& layer, const TrainRecipe& recipe, std::string_view sum) {
+  layer.pipeline = recipe.pipeline;
+  layer.recipe = recipe.linear;
+  layer.format = recipe.format;
+  layer.sum = sum_named(sum, product_kind(moe_recipe(layer), layer.format));
+  layer.wgrad_sum = sum_named(sum, moe_wgrad_kind(layer));
+}
+
 LinearRecipe linears_recipe(const TrainOptions& options, Dtype format) {
   const LinearRecipe& recipe = linear_recipe_named(options.linears);
   if (recipe.scaled()) require_recipe_takes("linears", recipe, format);

@@ -22,6 +22,9 @@ struct TrainRecipe {
 /// Throws Error(argument) naming the recipes there are, or where the recipe has no such codes.
 TrainRecipe train_recipe_named(std::string_view name, std::string_view format = "e4m3");
 
+/// Pipeline, recipe, format and sums of a layer of experts.  Throws as sum_named.
+void set_recipe(MoeLayer& layer, const TrainRecipe& recipe, std::string_view sum);
+
 /// How the products of attention compute: TrainOptions::linears.  Not for "f32".
 LinearRecipe linears_recipe(const TrainOptions& options, Dtype format);
 

@@ -15,16 +15,27 @@ constexpr std::uint32_t kWindows = 0x57494E44;  // stream of the generator: no p
 
 }  // namespace
 
-Text::Text(const std::vector<std::filesystem::path>& files) {
+Text::Text(const std::vector<std::filesystem::path>& files,
+           const std::vector<std::filesystem::path>& held_out)
+    : own_held_out_(!held_out.empty()) {
+  read(files, "--text");
+  training_ = own_held_out_ ? size() : size() - size() / 16;
+  sha256_ = mxo::sha256(bytes_.data(), bytes_.size());
+  if (!own_held_out_) return;
+  read(held_out, "--val-text");
+  sha256_ += "+" + mxo::sha256(bytes_.data() + training_, bytes_.size() - static_cast<std::size_t>(training_));
+}
+
+void Text::read(const std::vector<std::filesystem::path>& files, const char* option) {
   for (const auto& path : files) {
     try {
       const std::string text = read_text_file(path);
       bytes_.insert(bytes_.end(), text.begin(), text.end());
     } catch (const Error& error) {
-      throw Error(Fault::file, std::string(error.what()) + " (--text names another text)");
+      throw Error(Fault::file,
+                  std::string(error.what()) + " (" + option + " names another text)");
     }
   }
-  sha256_ = mxo::sha256(bytes_.data(), bytes_.size());
 }
 
 Window Text::window(Index first, Index context) const {
@@ -39,13 +50,13 @@ Window Text::at(std::uint64_t seed, Index step, Index sequences, Index sequence,
   const PhiloxWords words =
       philox(static_cast<std::uint64_t>(step * sequences + sequence), kWindows, seed);
   const std::uint64_t draw = std::uint64_t{words.word[1]} << 32 | words.word[0];
-  return window(static_cast<Index>(draw % static_cast<std::uint64_t>(training() - context)),
+  return window(static_cast<Index>(draw % static_cast<std::uint64_t>(training_ - context)),
                 context);
 }
 
 std::vector<Window> Text::held_out(Index context, Index most) const {
   std::vector<Window> windows;
-  for (Index first = training(); first + context < size(); first += context) {
+  for (Index first = training_; first + context < size(); first += context) {
     if (static_cast<Index>(windows.size()) == most) break;
     windows.push_back(window(first, context));
   }
@@ -53,10 +64,14 @@ std::vector<Window> Text::held_out(Index context, Index most) const {
 }
 
 void Text::check_room(Index context) const {
-  if (size() / 16 > context) return;
-  throw Error(Fault::file, "text: found " + std::to_string(size()) + " bytes, needs " +
-                               std::to_string(16 * (context + 1)) + " for a context of " +
-                               std::to_string(context));
+  const auto need = [context](const char* option, Index found, Index bytes) {
+    if (found >= bytes) return;
+    throw Error(Fault::file, std::string(option) + ": found " + std::to_string(found) +
+                                 " bytes, needs " + std::to_string(bytes) + " for a context of " +
+                                 std::to_string(context));
+  };
+  need("text", own_held_out_ ? training_ : size(), (own_held_out_ ? 1 : 16) * (context + 1));
+  if (own_held_out_) need("val-text", size() - training_, context + 1);
 }
 
 std::vector<std::filesystem::path> default_text() {

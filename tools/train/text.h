@@ -19,12 +19,14 @@ struct Window {
 
 class Text {
  public:
-  /// Throws Error(file) for a file that cannot be read.
-  explicit Text(const std::vector<std::filesystem::path>& files);
+  /// `held_out`: files to hold out, where they are not the last 1/16 of `files`.  Throws Error(file)
+  /// for a file that cannot be read.
+  explicit Text(const std::vector<std::filesystem::path>& files,
+                const std::vector<std::filesystem::path>& held_out = {});
 
-  /// Window `sequence` of a step: anywhere in the first 15/16, a pure function of its arguments.
+  /// Window `sequence` of a step: anywhere in what is not held out, a pure function of its arguments.
   Window at(std::uint64_t seed, Index step, Index sequences, Index sequence, Index context) const;
-  /// Windows of the last 1/16, one behind the other, at most `most`.
+  /// Windows of what is held out, one behind the other, at most `most`.
   std::vector<Window> held_out(Index context, Index most) const;
   /// Throws Error(file) if there is no room for a window.
   void check_room(Index context) const;
@@ -33,9 +35,11 @@ class Text {
   const std::string& sha256() const { return sha256_; }
 
  private:
-  Index training() const { return size() - size() / 16; }
+  void read(const std::vector<std::filesystem::path>& files, const char* option);
   Window window(Index first, Index context) const;
-  std::vector<std::uint8_t> bytes_;
+  std::vector<std::uint8_t> bytes_;  ///< what is held out last
+  Index training_ = 0;               ///< bytes that are not
+  bool own_held_out_ = false;
   std::string sha256_;
 };
 
