@@ -253,13 +253,14 @@ void add_run_options(CLI::App& app, TrainArguments& options) {
 std::function<int()> prepare_train(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<TrainArguments>();
   add_run_options(app, *options);
-  app.add_option("--config", options->config,
-                 "options from a file of JSON: {\"steps\": 500, \"recipe\": \"bf16\"}; the command line "
-                 "goes before it");
+  app.add_option(
+      "--config", options->config,
+      "options from a file of JSON: {\"steps\": 500, \"recipe\": \"bf16\"}; the command line "
+      "goes before it");
   app.add_option("--export", options->export_to,
                  "directory for the model of --from as transformers loads it");
-  CLI::Option* const sampling =
-      app.add_option("--sample", options->sample.prompt, "text that the model of --from goes on with");
+  CLI::Option* const sampling = app.add_option("--sample", options->sample.prompt,
+                                               "text that the model of --from goes on with");
   app.add_option("--from", options->from, "checkpoint, or directory of a run");
   app.add_option("--length", options->sample.length, "bytes to sample")->capture_default_str();
   app.add_option("--temperature", options->sample.temperature, "0: always the likeliest byte")

@@ -54,8 +54,9 @@ struct Twin {
     for (Index h = 0; h < o.heads; ++h) {
       for (Index t = 0; t < o.context; ++t) {
         for (Index i = 0; i < d / 2; ++i) {
-          const double angle = static_cast<double>(t) *
-                               std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(d));
+          const double angle =
+              static_cast<double>(t) *
+              std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(d));
           for (const Index which : {0, 1}) {
             double* q = at(t, which, h);
             const double a = q[i], b = q[i + d / 2];
@@ -104,7 +105,8 @@ struct Twin {
     const auto run = static_cast<std::size_t>(o.experts / o.groups);
     std::vector<std::pair<double, std::size_t>> runs;
     for (std::size_t g = 0; g < experts; g += run) {
-      List of_run(choice.begin() + static_cast<Index>(g), choice.begin() + static_cast<Index>(g + run));
+      List of_run(choice.begin() + static_cast<Index>(g),
+                  choice.begin() + static_cast<Index>(g + run));
       std::sort(of_run.rbegin(), of_run.rend());
       const bool best = o.group_score == "best" || run == 1;
       runs.emplace_back(best ? -of_run[0] : -of_run[0] - of_run[1], g);
@@ -119,7 +121,8 @@ struct Twin {
     std::vector<std::pair<Index, double>> slots;
     double total = 0.0;
     for (Index k = 0; k < o.top_k; ++k) {
-      const auto e = static_cast<std::size_t>(std::max_element(choice.begin(), choice.end()) - choice.begin());
+      const auto e =
+          static_cast<std::size_t>(std::max_element(choice.begin(), choice.end()) - choice.begin());
       choice[e] = -INFINITY;
       slots.emplace_back(e, o.score == "softmax_of_chosen" ? std::exp(s[e]) : s[e]);
       total += slots.back().second;
@@ -140,13 +143,16 @@ struct Twin {
       };
       const auto bias = values.find(name + ".bias");
       const List logits = product(row, name + ".router", o.width);
-      for (const auto& [e, weight] : route(logits, bias == values.end() ? nullptr : &bias->second)) {
+      for (const auto& [e, weight] :
+           route(logits, bias == values.end() ? nullptr : &bias->second)) {
         add(gated(row, values.at(name + ".w1").data() + e * 2 * f * o.width,
-                  values.at(name + ".w2").data() + e * f * o.width, f), weight);
+                  values.at(name + ".w2").data() + e * f * o.width, f),
+            weight);
       }
       if (o.shared_experts > 0) {
         add(gated(row, values.at(name + ".shared_w1").data(), values.at(name + ".shared_w2").data(),
-                  o.shared_experts * f), 1.0);
+                  o.shared_experts * f),
+            1.0);
       }
       y.insert(y.end(), sum.begin(), sum.end());
     }
@@ -233,9 +239,8 @@ double apart(Twin& twin, const std::string& name, const float* found, const Wind
   List& list = twin.values[name];
   std::vector<std::size_t> places(list.size());
   std::iota(places.begin(), places.end(), 0u);
-  std::partial_sort(places.begin(), places.begin() + 12, places.end(), [&](auto a, auto b) {
-    return std::abs(found[a]) > std::abs(found[b]);
-  });
+  std::partial_sort(places.begin(), places.begin() + 12, places.end(),
+                    [&](auto a, auto b) { return std::abs(found[a]) > std::abs(found[b]); });
   for (std::size_t i = 12; i < 24; ++i) places[i] = i * 7919 % list.size();
   double apart = 0.0, size = 0.0;
   for (std::size_t i = 0; i < 24; ++i) {
@@ -256,8 +261,15 @@ TEST(Gradients, AreThoseOfAPlainTwinForEveryOption) {
   const std::string words = "one fish, two fish, red fish, blue";
   const std::span text(reinterpret_cast<const std::uint8_t*>(words.data()), words.size());
   for (const Case& c : kCases) {
-    TrainOptions o{.seed = 3, .tokens = 32, .context = 32, .layers = 1, .width = 32, .heads = 2,
-                   .experts = 4, .expert_width = 32, .top_k = 2};
+    TrainOptions o{.seed = 3,
+                   .tokens = 32,
+                   .context = 32,
+                   .layers = 1,
+                   .width = 32,
+                   .heads = 2,
+                   .experts = 4,
+                   .expert_width = 32,
+                   .top_k = 2};
     c.change(o);
     check(o, 1);
     const TrainRecipe recipe = train_recipe_named(c.recipe, o.format);

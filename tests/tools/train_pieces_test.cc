@@ -93,14 +93,14 @@ TEST(Attention, HasTheGradientsOfItsFormula) {
   const auto part = [](auto& m, int which) { return m.data() + which * kContext * 4; };
   const auto loss = [&] {
     Wide o(kContext, 4);
-    Attention<double>(kContext, 4).forward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4},
-                                           {o.data(), 4});
+    Attention<double>(kContext, 4)
+        .forward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4}, {o.data(), 4});
     return o.cwiseProduct(weights).sum();
   };
   Wide d(3 * kContext, 4);
-  Attention<double>(kContext, 4).backward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4},
-                                          {weights.data(), 4}, {part(d, 0), 4}, {part(d, 1), 4},
-                                          {part(d, 2), 4});
+  Attention<double>(kContext, 4)
+      .backward({part(qkv, 0), 4}, {part(qkv, 1), 4}, {part(qkv, 2), 4}, {weights.data(), 4},
+                {part(d, 0), 4}, {part(d, 1), 4}, {part(d, 2), 4});
   expect_gradient(qkv, d.data(), loss, "q, k, v");
 }
 
@@ -108,8 +108,8 @@ TEST(Attention, DoesNotSeeWhatComesLater) {
   Wide x = random_matrix(kContext, 4, 1);
   const auto forward = [&] {
     Wide o(kContext, 4);
-    Attention<double>(kContext, 4).forward({x.data(), 4}, {x.data(), 4}, {x.data(), 4},
-                                           {o.data(), 4});
+    Attention<double>(kContext, 4)
+        .forward({x.data(), 4}, {x.data(), 4}, {x.data(), 4}, {o.data(), 4});
     return o;
   };
   const Wide before = forward();

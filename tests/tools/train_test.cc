@@ -204,7 +204,8 @@ TEST_F(Training, MoreStepsOnTheSameScheduleAreAsIfThereHadBeenNoStop) {
   EXPECT_EQ(whole.held_out, resumed.held_out);
   std::vector<std::string> kept;
   for (const auto& entry : std::filesystem::directory_iterator(job.output)) {
-    if (entry.path().extension() == ".safetensors") kept.push_back(entry.path().filename().string());
+    if (entry.path().extension() == ".safetensors")
+      kept.push_back(entry.path().filename().string());
   }
   std::sort(kept.begin(), kept.end());
   EXPECT_EQ(kept, (std::vector<std::string>{"checkpoint-5.safetensors", "checkpoint-6.safetensors",
@@ -241,7 +242,8 @@ TEST_F(Training, ExportedWeightsAreTheWeights) {
       read_weights(job.output / "hf/model.safetensors", job.options, communicator, exported);
       read_weights(job.output / "checkpoint.safetensors", job.options, communicator, saved);
       for (const Parameter& p : saved.all()) {
-        EXPECT_TRUE(std::equal(p.data(), p.data() + p.elements(), exported[p.name].data())) << p.name;
+        EXPECT_TRUE(std::equal(p.data(), p.data() + p.elements(), exported[p.name].data()))
+            << p.name;
       }
     });
   }
@@ -380,14 +382,17 @@ TEST(Adamw, TakesTheStepsOfTheAlgorithm) {
 }
 
 TEST(LossPlot, DrawsACurveForEachNameAndNothingThatIsNotANumber) {
-  const std::string svg = loss_plot(
-      {{"bf16", {5.0f, 4.0f, 3.0f}}, {"mxfp8_rceil", {5.1f, 4.0f, NAN}}, {"short", {5.0f}}});
+  const std::string svg = loss_plot({{"bf16", {5.0f, 4.0f, 3.0f}, {NAN, 4.5f, 4.1f}},
+                                     {"mxfp8_rceil", {5.1f, 4.0f, NAN}, {}},
+                                     {"short", {5.0f}, {}}});
+  EXPECT_EQ(svg.find("class='held'"), svg.rfind("class='held'"));
+  EXPECT_NE(svg.find("class='held'"), svg.npos);
   EXPECT_EQ(svg.find("nan"), std::string::npos);
   EXPECT_EQ(svg.find("inf"), std::string::npos);
   for (const char* part : {">bf16<", ">mxfp8_rceil<", ">short<", "% above bf16", "</svg>"}) {
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   }
-  EXPECT_NE(loss_plot({{"alone", {}}}).find("</svg>"), std::string::npos);
+  EXPECT_NE(loss_plot({{"alone", {}, {}}}).find("</svg>"), std::string::npos);
 }
 
 }  // namespace

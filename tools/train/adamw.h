@@ -6,7 +6,8 @@
 
 namespace mxo::tools {
 
-/// Of step 1, 2, ...: rises linearly over `warm_up` steps, then falls along a cosine to its minimum.
+/// Of step 1, 2, ...: rises linearly over `warm_up` steps, then falls along a cosine to its
+/// minimum.
 float learning_rate(const TrainOptions& options, Index step);
 
 /// Norm of all gradients: squares are added in f64, ascending within a parameter or an expert,

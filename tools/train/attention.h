@@ -19,18 +19,16 @@ struct Head {
 };
 
 /// o = softmax(q k^T / sqrt(d), causal) v.  Queries are taken kQueries at a time, so that memory
-/// grows with the context and not with its square: a block of scores is q (k of what came before and
-/// of the block)^T; a row's softmax has u <= t, and the rest of the block is zero.  Backward makes
-/// the same scores again, and dk and dv are chains over t ascending.
+/// grows with the context and not with its square: a block of scores is q (k of what came before
+/// and of the block)^T; a row's softmax has u <= t, and the rest of the block is zero.  Backward
+/// makes the same scores again, and dk and dv are chains over t ascending.
 template <typename Real>
 class Attention {
  public:
   static constexpr Index kQueries = 64;
 
   Attention(Index context, Index width)
-      : context_(context),
-        width_(width),
-        scale_(Real{1} / std::sqrt(static_cast<Real>(width))) {}
+      : context_(context), width_(width), scale_(Real{1} / std::sqrt(static_cast<Real>(width))) {}
 
   void forward(Head<const Real> q, Head<const Real> k, Head<const Real> v, Head<Real> o) {
     for (Index first = 0; first < context_; first += kQueries) {

@@ -202,13 +202,15 @@ void keep_copies(const std::filesystem::path& directory, Index step, Index keep)
   const auto number = [&](const fs::path& path) -> Index {  // of a copy's step, -1 of other files
     const std::string name = path.filename().string();
     if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return -1;
-    const std::string digits = name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+    const std::string digits =
+        name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
     Index found = -1;
     const auto [at, error] = std::from_chars(digits.data(), digits.data() + digits.size(), found);
     return error == std::errc() && at == digits.data() + digits.size() ? found : -1;
   };
   std::error_code error;
-  const fs::path copy = directory / (std::string(kBegin) + std::to_string(step) + std::string(kEnd));
+  const fs::path copy =
+      directory / (std::string(kBegin) + std::to_string(step) + std::string(kEnd));
   fs::remove(copy, error);
   // The next checkpoint takes the name by renaming: this file stays as it is.
   fs::create_hard_link(directory / "checkpoint.safetensors", copy, error);

@@ -26,9 +26,9 @@ void write_checkpoint(const std::filesystem::path& path, Communicator& communica
                       const Identity& identity, const Parameters& parameters,
                       const History& history);
 
-/// Fills in `parameters` (this rank's part) and returns the history; `found` takes all that the file
-/// says of its run.  Throws Error(file) for a file that is no checkpoint, is damaged, or is one of
-/// another run, naming what differs.
+/// Fills in `parameters` (this rank's part) and returns the history; `found` takes all that the
+/// file says of its run.  Throws Error(file) for a file that is no checkpoint, is damaged, or is
+/// one of another run, naming what differs.
 History read_checkpoint(const std::filesystem::path& path, const Communicator& communicator,
                         const Identity& identity, Parameters& parameters,
                         Identity* found = nullptr);

@@ -62,7 +62,7 @@ std::vector<NamedResult> train_recipes(const TrainJob& job, const std::vector<Tr
       if (progress) progress(done / static_cast<double>(jobs.size()), what);
     };
     TrainResult result = train(one, text, world, share);
-    curves.push_back({one.recipe.name, result.history.losses});
+    curves.push_back({one.recipe.name, result.history.losses, result.history.held_out});
     results.push_back({one.recipe.name, std::move(result)});
     if (!job.output.empty() && world.writes()) {
       write_text_file(job.output / "loss.svg", loss_plot(curves));

@@ -15,7 +15,7 @@ namespace mxo::tools {
 /// is one rounding in f32: x = n ln 2 + r, exp(r) by a polynomial, times 2^n.  Nothing branches, so
 /// that a compiler makes vectors of a loop over it.  Source: Cephes, expf.
 inline float exp_small(float x) {
-  x = x < -87.0f ? -87.0f : x;  // NaN stays
+  x = x < -87.0f ? -87.0f : x;         // NaN stays
   constexpr float kWhole = 0x1.8p23f;  // what is added to it is rounded to a whole number
   const float shifted = x * 0x1.715476p+0f + kWhole;
   const float n = shifted - kWhole;
@@ -52,8 +52,8 @@ inline double half_cosine(double t) {
   return 0.5 * (1.0 + x * (1.0 - sum));
 }
 
-/// cos and sin of x in [0, 2^20), |error| < 1e-9: x less a multiple of 2 pi, halved eight times, two
-/// terms more than needed of the series, doubled again.
+/// cos and sin of x in [0, 2^20), |error| < 1e-9: x less a multiple of 2 pi, halved eight times,
+/// two terms more than needed of the series, doubled again.
 inline std::pair<double, double> cos_sin(double x) {
   constexpr double kTurn = 0x1.921fb54442d18p+2;
   constexpr double kTurnRest = 0x1.1a62633145c07p-52;

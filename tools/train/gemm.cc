@@ -2,6 +2,7 @@
 #include "tools/train/gemm.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace mxo::tools {
 namespace {
 
-constexpr Index kDepth = 256;      // of a panel: 32 kB of B stay in a cache of the first level
+constexpr Index kDepth = 256;       // of a panel: 32 kB of B stay in a cache of the first level
 constexpr Index kPanelsOfTask = 8;  // of A: what a thread takes at once
 
 /// A buffer of this thread, kept for its next product.
@@ -25,13 +26,24 @@ float* scratch(std::size_t floats) {
   return memory.get();
 }
 
+/// std::copy_n, without a call where n is a width of panels.
+void copy(const float* from, Index n, float* to) {
+  switch (n) {
+    case 32: std::memcpy(to, from, 32 * sizeof(float)); break;
+    case 16: std::memcpy(to, from, 16 * sizeof(float)); break;
+    case 12: std::memcpy(to, from, 12 * sizeof(float)); break;
+    case 8: std::memcpy(to, from, 8 * sizeof(float)); break;
+    default: std::copy_n(from, n, to);
+  }
+}
+
 /// to[k][lane] = row first + lane, column k0 + k of `v`; lanes from `lanes` to `step` are zero.
 void pack(const cpu::Kernels& kernels, const FloatView& v, Index first, Index lanes, Index step,
           Index k0, Index depth, float* to) {
   const float* from = v.data + first * v.row_stride + k0 * v.column_stride;
   if (lanes < step) std::fill_n(to, step * depth, 0.0f);
   if (v.row_stride == 1) {
-    for (Index k = 0; k < depth; ++k) std::copy_n(from + k * v.column_stride, lanes, to + k * step);
+    for (Index k = 0; k < depth; ++k) copy(from + k * v.column_stride, lanes, to + k * step);
     return;
   }
   const Index whole = v.column_stride == 1 ? depth / 16 * 16 : 0;
@@ -87,14 +99,11 @@ struct Product {
     alignas(64) float sums[cpu::kMaxMr * cpu::kMaxNr];
     const Index columns = std::min<Index>(kernels.nr, b.columns - panel * kernels.nr);
     float* to = c + row * stride + panel * kernels.nr;
-    for (Index m = 0; m < lanes; ++m) {
-      float* sum = sums + m * kernels.nr;
-      if (!add || columns < kernels.nr) std::fill_n(sum, kernels.nr, 0.0f);
-      if (add) std::copy_n(to + m * stride, columns, sum);
-    }
+    if (!add || columns < kernels.nr) std::fill_n(sums, lanes * kernels.nr, 0.0f);
+    for (Index m = 0; add && m < lanes; ++m) copy(to + m * stride, columns, sums + m * kernels.nr);
     kernels.chain_f32(static_cast<int>(lanes), static_cast<int>(depth), from_a, from_b, sums);
     for (Index m = 0; m < lanes; ++m) {
-      std::copy_n(sums + m * kernels.nr, columns, to + m * stride);
+      copy(sums + m * kernels.nr, columns, to + m * stride);
     }
   }
 };
@@ -110,8 +119,8 @@ void multiply(const FloatView& a, const FloatView& b, float* c, Index stride, bo
   // Of the thread that calls; its tasks have buffers of their own.
   thread_local std::vector<float> packed;
   const Index deepest = std::min(kDepth, a.columns);
-  packed.resize(std::max(packed.size(), static_cast<std::size_t>(product.panels() * deepest *
-                                                                 product.kernels.nr)));
+  packed.resize(std::max(
+      packed.size(), static_cast<std::size_t>(product.panels() * deepest * product.kernels.nr)));
   float* of_b = packed.data();
   for (Index k0 = 0; k0 < a.columns; k0 += kDepth) {
     const Index depth = std::min(kDepth, a.columns - k0);

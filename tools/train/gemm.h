@@ -23,8 +23,8 @@ inline cpu::Isa this_isa() {
   return isa;
 }
 
-/// c(i, j) = fma(a(i, k), b(k, j), c(i, j)) for k ascending, from +0, or from c where `add`; rows of
-/// c are `stride` apart.  A chain of fused steps for each output: the same bits on any number of
+/// c(i, j) = fma(a(i, k), b(k, j), c(i, j)) for k ascending, from +0, or from c where `add`; rows
+/// of c are `stride` apart.  A chain of fused steps for each output: the same bits on any number of
 /// threads and any instruction set, which decide only which outputs are computed side by side.
 void multiply(const FloatView& a, const FloatView& b, float* c, Index stride, bool add = false,
               int threads = 1, cpu::Isa isa = this_isa());

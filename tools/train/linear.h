@@ -15,8 +15,8 @@ class Linear {
   Linear(const Rank& rank, std::string name, const std::string& how);
 
   Matrix<float> forward(Matrix<float> x, Parameters& parameters);
-  /// Returns dx and sets the gradient of w: its rows are cut among the ranks, and each is a sum over
-  /// the tokens of all of them.  Collective.
+  /// Returns dx and sets the gradient of w: its rows are cut among the ranks, and each is a sum
+  /// over the tokens of all of them.  Collective.
   Matrix<float> backward(const Matrix<float>& dy, Parameters& parameters);
 
  private:

@@ -13,7 +13,9 @@ namespace mxo::tools {
 template <typename Real>
 using Matrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-inline FloatView view_of(const Matrix<float>& m) { return {m.data(), m.rows(), m.cols(), m.cols()}; }
+inline FloatView view_of(const Matrix<float>& m) {
+  return {m.data(), m.rows(), m.cols(), m.cols()};
+}
 
 inline float* row_of(Matrix<float>& m, Index row) { return m.data() + row * m.cols(); }
 inline const float* row_of(const Matrix<float>& m, Index row) { return m.data() + row * m.cols(); }

@@ -10,8 +10,8 @@
 namespace mxo::tools {
 
 /// x = tokens[byte];  in every layer  x += attention(rms_norm(x)),
-/// x += moe(rms_norm(x));  the loss is the cross-entropy of the next byte.  Sums over tokens go over
-/// those of all ranks in their order, so threads and ranks do not show in the bits.
+/// x += moe(rms_norm(x));  the loss is the cross-entropy of the next byte.  Sums over tokens go
+/// over those of all ranks in their order, so threads and ranks do not show in the bits.
 class Model {
  public:
   explicit Model(const Rank& rank);

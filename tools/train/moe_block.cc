@@ -22,10 +22,9 @@ Matrix<float> MoeBlock::forward(const Matrix<float>& x, Parameters& parameters,
                                 StageRecorder* stages) {
   const auto weight = [&](const char* which) {
     const Tensor& value = parameters[name_ + which].value;
-    return value.rank() == 3
-               ? rank_.rounded(value.as<float>(),
-                               {value.extent(0), value.extent(1), value.extent(2)})
-               : rank_.rounded(value.as<float>(), {value.extent(0), value.extent(1)});
+    return value.rank() == 3 ? rank_.rounded(value.as<float>(),
+                                             {value.extent(0), value.extent(1), value.extent(2)})
+                             : rank_.rounded(value.as<float>(), {value.extent(0), value.extent(1)});
   };
   Backend& backend = rank_.backend;
   x_ = rank_.rounded(x.data(), {x.rows(), x.cols()});
@@ -66,10 +65,10 @@ Matrix<float> MoeBlock::backward(const Matrix<float>& dy, Parameters& parameters
   Backend& backend = rank_.backend;
   const BackendTensor narrow = rank_.rounded(dy.data(), {dy.rows(), dy.cols()});
   BackendTensor dx(backend, Dtype::bf16, {dy.rows(), dy.cols()});
-  std::vector<std::pair<Parameter*, BackendTensor>> gradients;
-  gradients.reserve(5);
+  std::vector<std::pair<Parameter*, BackendTensor>> gradients;  // where the host's memory is not
   const auto gradient = [&](const char* which) {
     Parameter& p = parameters[name_ + which];
+    if (backend.reads_host_memory()) return p.gradient.result();
     const Operand shape = p.value.operand();
     return gradients.emplace_back(&p, BackendTensor(backend, Dtype::f32, shape.extent, shape.rank))
         .second.result();

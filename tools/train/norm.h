@@ -18,7 +18,8 @@ class Norm {
     inverse_.resize(static_cast<std::size_t>(x.rows()));
     Matrix<float> y(x.rows(), x.cols());
     each_sequence([&](Index first, Index end) {
-      rms_norm(row_of(x_, first), end - first, x.cols(), gain, inverse_.data() + first, row_of(y, first));
+      rms_norm(row_of(x_, first), end - first, x.cols(), gain, inverse_.data() + first,
+               row_of(y, first));
     });
     return y;
   }

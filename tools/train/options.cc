@@ -33,11 +33,9 @@ constexpr OptionRow kRows[] = {
     {"limited_groups", "how many of them; 0: all", &O::limited_groups},
     {"group_score", "of a run: two_best or best", &O::group_score},
     {"other_groups", "what other runs choose as: excluded or zero", &O::other_groups},
-    {"normalize", "weights of a token add up to 1 before the scale: true or false",
-     &O::normalize},
+    {"normalize", "weights of a token add up to 1 before the scale: true or false", &O::normalize},
     {"scale", "what weights of experts are multiplied by", &O::scale},
-    {"bias_rate", "step of the bias that evens out the load of experts; 0: no bias",
-     &O::bias_rate},
+    {"bias_rate", "step of the bias that evens out the load of experts; 0: no bias", &O::bias_rate},
     {"linears", "how the products of attention compute: f32 or a recipe", &O::linears},
     {"sum", "how products of a recipe are summed: a name of mxo list sums", &O::sum},
     {"format", "of the codes of every recipe that has codes", &O::format},
@@ -151,8 +149,10 @@ void check(const TrainOptions& o, int ranks) {
   need(o.limited_groups >= 0 && o.limited_groups <= o.groups, "limited-groups", o.limited_groups,
        fmt::format("0 to {}, the groups", o.groups));
   const Index reached = o.experts / o.groups * (o.limited_groups > 0 ? o.limited_groups : o.groups);
-  need(o.top_k <= reached, "top-k", o.top_k, fmt::format("1 to {}, the experts of the groups of a "
-                                                         "token", reached));
+  need(o.top_k <= reached, "top-k", o.top_k,
+       fmt::format("1 to {}, the experts of the groups of a "
+                   "token",
+                   reached));
   need_one_of("group-score", o.group_score, {"two_best", "best"});
   need_one_of("other-groups", o.other_groups, {"excluded", "zero"});
   need_real(o.scale > 0, "scale", o.scale, "a finite number above 0");

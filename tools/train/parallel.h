@@ -33,9 +33,8 @@ void for_each_task(Index count, int threads, const Task& task) {
 /// task(first, end) over parts of 0 .. count - 1, `size` long.
 template <typename Task>
 void for_each_part(Index count, Index size, int threads, const Task& task) {
-  for_each_task((count + size - 1) / size, threads, [&](Index part) {
-    task(part * size, std::min(count, (part + 1) * size));
-  });
+  for_each_task((count + size - 1) / size, threads,
+                [&](Index part) { task(part * size, std::min(count, (part + 1) * size)); });
 }
 
 }  // namespace mxo::tools

@@ -36,9 +36,10 @@ class Parameters {
   /// Values are uniform deviates, a pure function of the seed and the place in the whole tensor.
   Parameters(const TrainOptions& options, int rank, int ranks);
 
-  /// "tokens" [256, D], "final.gain" [D], "head" [256, D]; in "layer<i>." "attention.gain" [D], "attention.qkv" [3D, D], "attention.out" [D, D], "moe.gain", "moe.router"
-  /// [E, D], "moe.bias" [E], "moe.w1" [E, 2F, D], "moe.w2" [E, D, F], "moe.shared_w1" [2S, D],
-  /// "moe.shared_w2" [D, S]; the bias and shared experts only where the model has them.
+  /// "tokens" [256, D], "final.gain" [D], "head" [256, D]; in "layer<i>." "attention.gain" [D],
+  /// "attention.qkv" [3D, D], "attention.out" [D, D], "moe.gain", "moe.router" [E, D], "moe.bias"
+  /// [E], "moe.w1" [E, 2F, D], "moe.w2" [E, D, F], "moe.shared_w1" [2S, D], "moe.shared_w2" [D, S];
+  /// the bias and shared experts only where the model has them.
   Parameter& operator[](const std::string& name);
   std::vector<Parameter>& all() { return all_; }
   const std::vector<Parameter>& all() const { return all_; }

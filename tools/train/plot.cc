@@ -63,12 +63,12 @@ class Panel {
     return svg;
   }
 
-  std::string line(const Points& points, std::size_t number) const {
+  std::string line(const Points& points, std::size_t number, const char* kind = "curve") const {
     std::string path;
     for (const auto& [x, y] : points) {
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", at_x(x), at_y(y));
     }
-    return fmt::format("<path class='curve' {} d='{}'/>\n", stroke(number), path);
+    return fmt::format("<path class='{}' {} d='{}'/>\n", kind, stroke(number), path);
   }
 
   static std::string stroke(std::size_t number) {
@@ -99,6 +99,15 @@ Points smoothed(const std::vector<double>& values, std::size_t window) {
     if ((i % every != 0 && !last) || !std::isfinite(sum)) continue;
     points.emplace_back(static_cast<double>(i + 1),
                         sum / static_cast<double>(std::min(i + 1, window)));
+  }
+  return points;
+}
+
+/// What was taken at some steps.
+Points taken(const std::vector<float>& values) {
+  Points points;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) points.emplace_back(static_cast<double>(i + 1), values[i]);
   }
   return points;
 }
@@ -147,14 +156,18 @@ std::string loss_plot(const std::vector<Curve>& curves) {
   std::string svg = fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {0} {1}' width='{0}' height='{1}' "
       "font-family='sans-serif' font-size='12'>\n<style>.grid{{stroke:#ddd}}.axis{{stroke:#333;"
-      "fill:none}}.curve{{fill:none;stroke-width:1.6}}</style>\n"
+      "fill:none}}.curve{{fill:none;stroke-width:1.6}}.held{{fill:none;stroke-width:0.7}}</style>\n"
       "<rect width='100%' height='100%' fill='white'/>\n",
       kWidth, height);
   const Range x{0.0, static_cast<double>(steps)};
   const Panel upper(20, 320, x, range_of(losses));
   svg += upper.axes(fmt::format("loss, nats a byte (mean of {} steps)", window),
                     several ? "" : "step");
-  for (std::size_t i = 0; i < curves.size(); ++i) svg += upper.line(losses[i], i);
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    svg += upper.line(losses[i], i);
+    const Points held_out = taken(curves[i].held_out);
+    if (!held_out.empty()) svg += upper.line(held_out, i, "held");
+  }
   if (several) {
     const Panel lower(390, 150, x, range_of(apart));
     svg += lower.axes(fmt::format("% above {}", curves[0].name), "step");

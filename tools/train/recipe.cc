@@ -24,8 +24,9 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
     found.format = dtype_named(format);
     if (base == kFnuz) found.format = Dtype::e4m3fnuz;
     if (!is_minifloat8(found.format) || (base == kFlow && found.format != Dtype::e4m3)) {
-      throw Error(Fault::argument, "format: found " + std::string(format) + ", needs " +
-                                       (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
+      throw Error(Fault::argument,
+                  "format: found " + std::string(format) + ", needs " +
+                      (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
     }
     require_recipe_takes("recipe", found.linear, found.format);
   }

@@ -33,7 +33,8 @@ Real largest(const Real* x, Index n) {
   for (Index i = 0; i < whole; i += kParts) {
     for (Index j = 0; j < kParts; ++j) parts[j] = x[i + j] > parts[j] ? x[i + j] : parts[j];
   }
-  for (Index j = 0; j < n % kParts; ++j) parts[j] = x[whole + j] > parts[j] ? x[whole + j] : parts[j];
+  for (Index j = 0; j < n % kParts; ++j)
+    parts[j] = x[whole + j] > parts[j] ? x[whole + j] : parts[j];
   for (const Real part : parts) parts[0] = part > parts[0] ? part : parts[0];
   return parts[0];
 }

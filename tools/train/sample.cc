@@ -64,8 +64,7 @@ std::string sample(const Snapshot& snapshot, const SampleJob& job) {
       std::vector<std::uint8_t> window(text.end() - static_cast<std::ptrdiff_t>(known), text.end());
       window.resize(context);  // nothing looks at what comes later
       Matrix<float> z = model.logits({{window, window}}, nullptr);
-      const std::uint32_t word =
-          philox(static_cast<std::uint64_t>(i), kDraws, job.seed).word[0];
+      const std::uint32_t word = philox(static_cast<std::uint64_t>(i), kDraws, job.seed).word[0];
       text += static_cast<char>(drawn(row_of(z, static_cast<Index>(known) - 1), job.temperature,
                                       static_cast<double>(word) * 0x1p-32));
     }

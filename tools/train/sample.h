@@ -9,9 +9,9 @@
 namespace mxo::tools {
 
 struct SampleJob {
-  std::string prompt;         ///< 1 byte or more
-  Index length = 200;         ///< bytes to add
-  double temperature = 0.8;   ///< 0: always the likeliest byte
+  std::string prompt;        ///< 1 byte or more
+  Index length = 200;        ///< bytes to add
+  double temperature = 0.8;  ///< 0: always the likeliest byte
   std::uint64_t seed = 1;
   std::string backend = "cpu";
   int threads = 0;

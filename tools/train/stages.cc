@@ -29,8 +29,7 @@ void StageRecorder::tokens(const std::string& stage, const Tensor& rows, Index c
 }
 
 void StageRecorder::tokens(const std::string& stage, const Matrix<float>& rows, Index context) {
-  const Bytes bytes =
-      std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
+  const Bytes bytes = std::as_bytes(std::span(rows.data(), static_cast<std::size_t>(rows.size())));
   log_.add(communicator_, step_, stage, parts_of(bytes, rows.rows() / context));
 }
 

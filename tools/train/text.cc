@@ -23,7 +23,8 @@ Text::Text(const std::vector<std::filesystem::path>& files,
   sha256_ = mxo::sha256(bytes_.data(), bytes_.size());
   if (!own_held_out_) return;
   read(held_out, "--val-text");
-  sha256_ += "+" + mxo::sha256(bytes_.data() + training_, bytes_.size() - static_cast<std::size_t>(training_));
+  sha256_ += "+" + mxo::sha256(bytes_.data() + training_,
+                               bytes_.size() - static_cast<std::size_t>(training_));
 }
 
 void Text::read(const std::vector<std::filesystem::path>& files, const char* option) {
@@ -32,8 +33,7 @@ void Text::read(const std::vector<std::filesystem::path>& files, const char* opt
       const std::string text = read_text_file(path);
       bytes_.insert(bytes_.end(), text.begin(), text.end());
     } catch (const Error& error) {
-      throw Error(Fault::file,
-                  std::string(error.what()) + " (" + option + " names another text)");
+      throw Error(Fault::file, std::string(error.what()) + " (" + option + " names another text)");
     }
   }
 }

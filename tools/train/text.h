@@ -19,12 +19,13 @@ struct Window {
 
 class Text {
  public:
-  /// `held_out`: files to hold out, where they are not the last 1/16 of `files`.  Throws Error(file)
-  /// for a file that cannot be read.
+  /// `held_out`: files to hold out, where they are not the last 1/16 of `files`.  Throws
+  /// Error(file) for a file that cannot be read.
   explicit Text(const std::vector<std::filesystem::path>& files,
                 const std::vector<std::filesystem::path>& held_out = {});
 
-  /// Window `sequence` of a step: anywhere in what is not held out, a pure function of its arguments.
+  /// Window `sequence` of a step: anywhere in what is not held out, a pure function of its
+  /// arguments.
   Window at(std::uint64_t seed, Index step, Index sequences, Index sequence, Index context) const;
   /// Windows of what is held out, one behind the other, at most `most`.
   std::vector<Window> held_out(Index context, Index most) const;

@@ -135,13 +135,12 @@ class RankRun {
   void go_on() {
     const auto path = file("checkpoint.safetensors");
     Identity found;
-    history_ = read_checkpoint(path, communicator_, identity_of(job_, text_), model_.parameters(),
-                               &found);
+    history_ =
+        read_checkpoint(path, communicator_, identity_of(job_, text_), model_.parameters(), &found);
     const TrainOptions& o = job_.options;
     if (history_.steps() > o.steps) {
-      throw Error(Fault::argument,
-                  fmt::format("steps: found {}, needs {} or more: those of {}", o.steps,
-                              history_.steps(), path.string()));
+      throw Error(Fault::argument, fmt::format("steps: found {}, needs {} or more: those of {}",
+                                               o.steps, history_.steps(), path.string()));
     }
     TrainOptions before = o;
     before.set("steps", found["steps"]);

@@ -43,8 +43,9 @@ void check(const TrainJob& job);
 
 /// Runs the job on the ranks of `world`.  The same job gives the same history on any number of
 /// threads and ranks, any communicator and any backend, and from a checkpoint as without a stop;
-/// where steps are added to a run that was done, the schedule of rates is the new one from there on.
-/// Errors: Error(argument), Error(file); Error(unsupported) for a backend that lacks an operator.
+/// where steps are added to a run that was done, the schedule of rates is the new one from there
+/// on. Errors: Error(argument), Error(file); Error(unsupported) for a backend that lacks an
+/// operator.
 TrainResult train(const TrainJob& job, const Text& text, World& world, const Progress& progress);
 
 }  // namespace mxo::tools

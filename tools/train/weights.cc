@@ -24,10 +24,10 @@ struct Part {
 struct Family {
   const char* architecture;
   const char* type;
-  const char* moe;      ///< what the block of experts is called
-  const char* gate;     ///< the left factor of an expert,
-  const char* up;       ///< the right one,
-  const char* down;     ///< and its second product
+  const char* moe;   ///< what the block of experts is called
+  const char* gate;  ///< the left factor of an expert,
+  const char* up;    ///< the right one,
+  const char* down;  ///< and its second product
 };
 constexpr Family kMixtral{"MixtralForCausalLM", "mixtral", "block_sparse_moe", "w1", "w3", "w2"};
 constexpr Family kGlm{"Glm4MoeForCausalLM", "glm4_moe", "mlp", "gate_proj", "up_proj", "down_proj"};
@@ -41,9 +41,10 @@ const Family& family_of(const TrainOptions& o) {
       o.bias_rate == 0 && o.groups == 1) {
     return kMixtral;
   }
-  throw Error(Fault::unsupported,
-              "export: needs the routes of Mixtral (softmax, normalize, nothing else) or of GLM-4.5 "
-              "and DeepSeek-V3 (sigmoid; groups scored by two_best, others excluded)");
+  throw Error(
+      Fault::unsupported,
+      "export: needs the routes of Mixtral (softmax, normalize, nothing else) or of GLM-4.5 "
+      "and DeepSeek-V3 (sigmoid; groups scored by two_best, others excluded)");
 }
 
 std::vector<Part> parts_of(const TrainOptions& o) {
@@ -69,7 +70,9 @@ std::vector<Part> parts_of(const TrainOptions& o) {
     const char* const kOf[] = {"q", "k", "v"};
     for (Index j = 0; j < 3; ++j) {
       parts.push_back({fmt::format("{}self_attn.{}_proj.weight", to, kOf[j]),
-                       from + "attention.qkv", j * d * d, {d, d}});
+                       from + "attention.qkv",
+                       j * d * d,
+                       {d, d}});
     }
     parts.push_back({to + "self_attn.o_proj.weight", from + "attention.out", 0, {d, d}});
     parts.push_back({moe + "gate.weight", from + "moe.router", 0, {o.experts, d}});

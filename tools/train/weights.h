@@ -9,8 +9,8 @@
 namespace mxo::tools {
 
 /// Sets the values of `parameters` (this rank's part) from a checkpoint of any run or from what
-/// export_model wrote; gradients, moments and history are not touched.  Throws Error(file) where the
-/// file has other tensors than the model.
+/// export_model wrote; gradients, moments and history are not touched.  Throws Error(file) where
+/// the file has other tensors than the model.
 void read_weights(const std::filesystem::path& path, const TrainOptions& options,
                   const Communicator& communicator, Parameters& parameters);
 
