@@ -53,7 +53,7 @@ void Parameters::add(const std::string& name, std::vector<Index> shape, Sharding
   p.sharding = sharding;
   p.decays = !gain;
   p.value = p.gradient = p.mean = p.square = Tensor(Dtype::f32, std::move(shape));
-  const auto stream = static_cast<std::uint32_t>(all_.size());
+  const std::uint32_t stream = drawn_++;
   const auto limit = static_cast<float>(spread * std::sqrt(3.0));  // a deviate of this spread
   for (Index i = 0; i < p.elements(); ++i) {
     const std::uint32_t word = philox(first + static_cast<std::uint64_t>(i), stream, seed_).word[0];

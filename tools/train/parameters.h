@@ -51,6 +51,7 @@ class Parameters {
   int rank_;
   int ranks_;
   std::vector<Parameter> all_;
+  std::uint32_t drawn_ = 0;  ///< tensors that have random values
 };
 
 }  // namespace mxo::tools
