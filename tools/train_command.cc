@@ -132,8 +132,7 @@ int run_training(TrainArguments options, const Settings& settings) {
   std::vector<TrainRecipe> recipes;
   for (const std::string& name : options.recipes) {
     recipes.push_back(train_recipe_named(name, job.options.format));
-    MoeLayer layer;
-    set_recipe(layer, recipes.back(), job.options.sum);
+    check(job.options, recipes.back());
   }
   // Lines where nobody watches a bar, and where they are asked for.
   const bool bar_is_seen = ProgressBar(false).seen();
@@ -141,7 +140,6 @@ int run_training(TrainArguments options, const Settings& settings) {
                   : bar_is_seen          ? 0
                                          : std::max<Index>(1, job.options.steps / 10);
   check(job);
-  if (job.options.linears != "f32") linears_recipe(job.options, recipes[0].format);
   if (job.resume && job.output.empty()) {
     throw Error(Fault::argument, "--resume: needs --output, the directory of the checkpoint");
   }

@@ -8,8 +8,8 @@ AttentionBlock::AttentionBlock(const Rank& rank, const std::string& name,
     : rank_(rank),
       rotary_(rotary),
       norm_(rank, name + ".gain"),
-      qkv_(rank, name + ".qkv", rank.options.linears),
-      out_(rank, name + ".out", rank.options.linears) {}
+      qkv_(rank, name + ".qkv", linears_call(rank.options, rank.recipe)),
+      out_(rank, name + ".out", linears_call(rank.options, rank.recipe)) {}
 
 template <typename Task>
 void AttentionBlock::each_head(const Task& task) const {

@@ -167,13 +167,15 @@ Snapshot read_snapshot(const std::filesystem::path& path) {
     for (const OptionRow& row : option_rows()) o.set(row.key, reader.text(std::string(row.key)));
     snapshot.recipe = reader.text("recipe");
     check(o, 1);
-    train_recipe_named(snapshot.recipe, o.format);
+    check(o, train_recipe_named(snapshot.recipe, o.format));
   } catch (const Error& error) {
     reader.fail(error.what());
   }
-  // What a model of these options allocates is no more than what the file holds.
+  // A model of these options is no larger than what the file holds.
   for (Index i = 0; i < o.layers; ++i) {
-    const std::string moe = "value.layer" + std::to_string(i) + ".moe.";
+    const std::string layer = "value.layer" + std::to_string(i);
+    reader.tensor(layer + ".attention.qkv", {3 * o.width, o.width});
+    const std::string moe = layer + ".moe.";
     reader.tensor(moe + "w1", {o.experts, 2 * o.expert_width, o.width});
     if (o.shared_experts == 0) continue;
     reader.tensor(moe + "shared_w2", {o.width, o.shared_experts * o.expert_width});

@@ -17,27 +17,11 @@ FloatView view_of(const Parameter& w) {
 
 }  // namespace
 
-Linear::Linear(const Rank& rank, std::string name, const std::string& how)
-    : rank_(rank), name_(std::move(name)) {
-  if (how == "f32") return;
-  recipe_ = linears_recipe(rank.options, rank.recipe.format);
-  GroupedLinear op;
-  op.recipe = *recipe_;
-  op.format = rank.recipe.format;
-  sum_ = sum_named(rank.options.sum, product_kind(op.recipe, op.format));
-  wgrad_sum_ = sum_named(rank.options.sum, wgrad_kind(op));
-}
-
 GroupedLinear Linear::call(const Operand& x, const Operand& w, const Operand& ends) const {
-  GroupedLinear op;
+  GroupedLinear op = *recipe_;
   op.x = x;
   op.w = w;
   op.group_ends = ends;
-  op.recipe = *recipe_;
-  op.format = rank_.recipe.format;
-  op.padding = GroupPadding::alignment;
-  op.sum = sum_;
-  op.wgrad_sum = wgrad_sum_;
   return op;
 }
 

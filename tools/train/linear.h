@@ -12,7 +12,9 @@ namespace mxo::tools {
 /// group, x, w and y rounded to bf16, in a recipe.
 class Linear {
  public:
-  Linear(const Rank& rank, std::string name, const std::string& how);
+  /// `call` as of linears_call.
+  Linear(const Rank& rank, std::string name, std::optional<GroupedLinear> call)
+      : rank_(rank), name_(std::move(name)), recipe_(std::move(call)) {}
 
   Matrix<float> forward(Matrix<float> x, Parameters& parameters);
   /// Returns dx and sets the gradient of w: its rows are cut among the ranks, and each is a sum
@@ -28,9 +30,7 @@ class Linear {
 
   const Rank& rank_;
   std::string name_;
-  std::optional<LinearRecipe> recipe_;  ///< none: f32
-  Accumulation sum_;
-  Accumulation wgrad_sum_;
+  std::optional<GroupedLinear> recipe_;  ///< all of a call that no pass changes; none: f32
   Matrix<float> x_;
   BackendTensor x_narrow_, w_narrow_;  ///< operands of the saved call
   MirroredTensor ends_;

@@ -13,7 +13,7 @@ Model::Model(const Rank& rank)
       rotary_(rank.options.context, rank.options.width / rank.options.heads),
       parameters_(rank.options, rank.communicator.rank(), rank.communicator.size()),
       last_(rank_, "final.gain"),
-      head_(rank_, "head", "f32") {
+      head_(rank_, "head", {}) {
   const TrainOptions& o = rank.options;
   for (Index i = 0; i < o.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);

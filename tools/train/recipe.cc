@@ -20,16 +20,12 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
                                                      : base);
   found.name = base == kFnuz || base == kFlow ? base : found.linear.name;
   if (found.pipeline == MoePipeline::mxfp8) found.name += kTravels;
-  if (found.linear.scaled()) {
-    found.format = dtype_named(format);
-    if (base == kFnuz) found.format = Dtype::e4m3fnuz;
-    if (!is_minifloat8(found.format) || (base == kFlow && found.format != Dtype::e4m3)) {
-      throw Error(Fault::argument,
-                  "format: found " + std::string(format) + ", needs " +
-                      (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
-    }
-    require_recipe_takes("recipe", found.linear, found.format);
+  found.format = base == kFnuz ? Dtype::e4m3fnuz : dtype_named(format);
+  if (!is_minifloat8(found.format) || (base == kFlow && found.format != Dtype::e4m3)) {
+    throw Error(Fault::argument, "format: found " + std::string(format) + ", needs " +
+                                     (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
   }
+  require_recipe_takes("recipe", found.linear, found.format);
   if (found.pipeline == MoePipeline::mxfp8 && !found.linear.mx()) {
     throw Error(Fault::argument, "recipe: found '" + std::string(name) +
                                      "', only mxfp8 recipes and e4m3fnuz can travel as mxfp8");
@@ -47,10 +43,22 @@ void set_recipe(MoeLayer& layer, const TrainRecipe& recipe, std::string_view sum
   layer.wgrad_sum = sum_named(sum, moe_wgrad_kind(layer));
 }
 
-LinearRecipe linears_recipe(const TrainOptions& options, Dtype format) {
-  const LinearRecipe& recipe = linear_recipe_named(options.linears);
-  if (recipe.scaled()) require_recipe_takes("linears", recipe, format);
-  return recipe;
+std::optional<GroupedLinear> linears_call(const TrainOptions& options, const TrainRecipe& recipe) {
+  if (options.linears == "f32") return {};
+  GroupedLinear op;
+  op.recipe = linear_recipe_named(options.linears);
+  op.format = recipe.format;
+  require_recipe_takes("linears", op.recipe, op.format);
+  op.padding = GroupPadding::alignment;
+  op.sum = sum_named(options.sum, product_kind(op.recipe, op.format));
+  op.wgrad_sum = sum_named(options.sum, wgrad_kind(op));
+  return op;
+}
+
+void check(const TrainOptions& options, const TrainRecipe& recipe) {
+  MoeLayer layer;
+  set_recipe(layer, recipe, options.sum);
+  linears_call(options, recipe);
 }
 
 }  // namespace mxo::tools

@@ -1,6 +1,7 @@
 // The named ways to run the experts of a training run.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,7 +26,11 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format = 
 /// Pipeline, recipe, format and sums of a layer of experts.  Throws as sum_named.
 void set_recipe(MoeLayer& layer, const TrainRecipe& recipe, std::string_view sum);
 
-/// How the products of attention compute: TrainOptions::linears.  Not for "f32".
-LinearRecipe linears_recipe(const TrainOptions& options, Dtype format);
+/// How the products of attention compute: recipe, format, padding and sums of
+/// TrainOptions::linears; none for "f32".  Throws Error(argument), and as sum_named.
+std::optional<GroupedLinear> linears_call(const TrainOptions& options, const TrainRecipe& recipe);
+
+/// Throws what a model of these would throw.
+void check(const TrainOptions& options, const TrainRecipe& recipe);
 
 }  // namespace mxo::tools
