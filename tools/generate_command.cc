@@ -3,7 +3,9 @@
 
 #include "emu/communicators.h"
 #include "golden/suites/generate.h"
+#include "golden/suites/shapes/models.h"
 #include "tools/commands.h"
+#include "tools/operators.h"
 #include "tools/process.h"
 #include "tools/terminal.h"
 #include "tools/without_sign.h"
@@ -15,21 +17,98 @@ struct GenerateArguments {
   std::string directory;
   GenerateOptions suite;
   bool native = false;
+  std::string op;
+  std::string shape;
+  std::vector<std::string> settings;
+  std::string from;
+  std::string model;
+  Index tokens = 4096;
+  Index groups = 0;
+  std::string recipe = "mxfp8_rceil";
+  std::string distribution = "normal";
+  ShapeOptions options;
 };
 
-int generate_suite(GenerateArguments& options, const Settings& settings) {
-  if (options.native) options.suite.spelling = Spelling::native;
-  const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+Parameters parameters_of(const GenerateArguments& options) {
+  Parameters set;
+  for (const std::string& assignment : options.settings) set.set(assignment);
+  return set;
+}
+
+/// The operands of `requests` as recipes, the outputs as digests.
+int generate_by_shape(const GenerateArguments& options, const std::string& name,
+                      const std::vector<ShapeRequest>& requests, const Settings& settings) {
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   const std::unique_ptr<World> world = make_in_process_world();
   ProgressBar bar(settings.quiet);
-  generate(options.directory, options.suite, *backend, *world, bar.callback(),
-           [&](const Manifest& manifest) {
-             if (settings.quiet) return;
-             fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory,
-                        manifest.suite, manifest.level, manifest.seed, manifest.cases.size());
-             bring_out_stdout();
-           });
+  generate_shapes(options.directory, name, requests, *backend, *world, bar.callback(),
+                  [&](const ShapeSuite& suite) {
+                    if (settings.quiet) return;
+                    fmt::print("{}: {}, seed {}: {} cases\n", options.directory, name,
+                               options.options.seed, suite.cases.size());
+                    for (const ShapedCase& item : suite.cases) {
+                      if (item.judged() == "all") continue;
+                      fmt::print("{}: {} are judged\n", item.id, item.judged());
+                    }
+                    bring_out_stdout();
+                  });
   return kAgree;
+}
+
+int generate_suite(GenerateArguments& options, const Settings& settings) {
+  options.options.seed = options.suite.seed;
+  options.options.distribution = distribution_named(options.distribution);
+  if (!options.model.empty()) {
+    const ModelShape& model = model_named(options.model);
+    return generate_by_shape(
+        options, options.model,
+        layer_requests(model, options.tokens, options.groups == 0 ? model.groups : options.groups,
+                       options.recipe, options.options),
+        settings);
+  }
+  if (options.native) options.suite.spelling = Spelling::native;
+  if (!options.op.empty() && options.from.empty()) {
+    const CatalogueEntry& entry = operator_named(options.op);
+    return generate_by_shape(
+        options, options.op,
+        {{std::string(entry.name), std::string(entry.name), parameters_of(options),
+          parse_dimensions(options.shape), options.options}},
+        settings);
+  }
+  const std::unique_ptr<Backend> backend =
+      chosen_backend(settings, options.from.empty() ? "reference" : "cpu");
+  const std::unique_ptr<World> world = make_in_process_world();
+  ProgressBar bar(settings.quiet);
+  const auto say = [&](const Manifest& manifest) {
+    if (settings.quiet) return;
+    fmt::print("{}: suite {}, level {}, seed {}: {} cases\n", options.directory, manifest.suite,
+               manifest.level, manifest.seed, manifest.cases.size());
+    bring_out_stdout();
+  };
+  if (!options.from.empty()) {
+    generate_from(options.directory, options.from, operator_named(options.op).name,
+                  parameters_of(options), options.suite.spelling, *backend, *world, say);
+    return kAgree;
+  }
+  generate(options.directory, options.suite, *backend, *world, bar.callback(), say);
+  return kAgree;
+}
+
+/// Which options belong together.
+void check_options(const GenerateArguments& options) {
+  const auto needs = [](bool given, const char* option, bool there, const char* other) {
+    if (given && !there) throw CLI::RequiredError(std::string(option) + " needs " + other + ", it");
+  };
+  const bool op = !options.op.empty();
+  needs(!options.shape.empty(), "--shape", op, "--op");
+  needs(!options.from.empty(), "--from", op, "--op");
+  needs(!options.settings.empty(), "--set", op, "--op");
+  if (op && options.shape.empty() == options.from.empty()) {
+    throw CLI::RequiredError("--op needs one of --shape and --from, it");
+  }
+  if (op && !options.model.empty()) {
+    throw CLI::ValidationError("--model", "has operators of its own, needs to go without --op");
+  }
 }
 
 std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
@@ -43,6 +122,32 @@ std::function<int()> prepare_generate(CLI::App& app, const Settings& settings) {
       ->check(without_sign)
       ->capture_default_str();
   app.add_flag("--native-dtypes", options->native, "write F8_E4M3 and so on instead of U8");
+  app.add_option("--op", options->op, "instead of a suite: one operator, at --shape or --from")
+      ->check(operator_there);
+  app.add_option("--shape", options->shape,
+                 "rows=,columns=,features=,groups=,matrices=,top_k=,experts=,ranks=");
+  app.add_option("--set", options->settings, "with --op: a parameter, key=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--from", options->from, "with --op: a .safetensors of its operands");
+  app.add_option("--model", options->model,
+                 "instead: an expert layer of dsv3, llama4, qwen3, gpt_oss or mixtral");
+  app.add_option("--tokens", options->tokens, "with --model: rows of the layer")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--groups", options->groups, "with --model: experts of this rank")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--recipe", options->recipe, "with --model: of grouped_linear")
+      ->capture_default_str();
+  app.add_option("--distribution", options->distribution,
+                 "normal, wide, outliers, zero_lines, saturating, subnormal or special")
+      ->capture_default_str();
+  app.add_option("--offsets", options->options.offsets,
+                 "of groups: even, jagged[=N] (torchao's), skewed or empty")
+      ->capture_default_str();
+  app.add_option("--routing", options->options.routing, "of experts: uniform or hot")
+      ->capture_default_str();
+  app.add_option("--dtype", options->options.dtype, "of floats: bf16, f32 or f16");
+  app.parse_complete_callback([options] { check_options(*options); });
   return [options, &settings] { return generate_suite(*options, settings); };
 }
 

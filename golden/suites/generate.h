@@ -11,6 +11,7 @@
 #include "golden/files/safetensors.h"
 #include "golden/judge/progress.h"
 #include "ops/backend.h"
+#include "ops/parameters.h"
 
 namespace mxo {
 
@@ -34,5 +35,11 @@ struct GenerateOptions {
 Manifest generate(const std::filesystem::path& directory, const GenerateOptions& options,
                   Backend& backend, World& world, const Progress& progress = {},
                   const std::function<void(const Manifest&)>& before_publishing = {});
+
+/// A suite of one case, "from": `op` on the tensors of the file `from`.
+Manifest generate_from(const std::filesystem::path& directory, const std::filesystem::path& from,
+                       std::string_view op, const Parameters& set, Spelling spelling,
+                       Backend& backend, World& world,
+                       const std::function<void(const Manifest&)>& before_publishing = {});
 
 }  // namespace mxo

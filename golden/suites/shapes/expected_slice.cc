@@ -1,0 +1,42 @@
+// What the library gives for one slice of a case.
+#include "golden/suites/shapes/expected_slice.h"
+
+#include <algorithm>
+
+#include "formats/error.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+
+NamedTensors SliceRunner::run(const NamedTensors& inputs) {
+  return call_operator(backend_, call_.op, inputs, call_.set, &world_);
+}
+
+std::vector<Region> regions_of(const ShapedCall& call, const Slicer& slicer,
+                               const OutputShape& whole, const CallSlice& slice, Index number,
+                               const Tensor& part) {
+  if (call.cut != Cut::whole) {
+    const auto box = slicer.place(whole, slice, part.shape());
+    if (!box) return {};
+    return {{number, *box, digest_of(bytes_of(part, whole_box(part.shape())))}};
+  }
+  constexpr Index kElements = Index{1} << 20;
+  const Box all = whole_box(part.shape());
+  const Index step = std::max<Index>(1, kElements / std::max<Index>(1, all.columns()));
+  std::vector<Region> regions;
+  for (Index row = 0; row < all.row_end; row += step) {
+    const Box box{row, std::min(all.row_end, row + step), 0, all.columns()};
+    regions.push_back({number, box, digest_of(bytes_of(part, box))});
+  }
+  return regions;
+}
+
+void check_size(const ShapedCall& call, double bytes) {
+  constexpr double kMost = 8e9;
+  if (bytes <= kMost) return;
+  throw Error(Fault::unsupported, call.op + ": is not cut, and takes " +
+                                      std::to_string(static_cast<Index>(bytes / 1e9)) +
+                                      " GB at once; needs a shape of at most 8 GB");
+}
+
+}  // namespace mxo

@@ -1,0 +1,63 @@
+// A suite whose operands are recipes and whose expectations are digests, on disk.
+// Thread safety: any threads at once, where no call writes a file that another reads or writes.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "golden/suites/shapes/slices.h"
+
+namespace mxo {
+
+inline constexpr std::string_view kShapesSchema = "mxo-shapes/1";
+inline constexpr std::string_view kDigestsSchema = "mxo-digests/1";
+
+using Digest = std::array<std::byte, 32>;  ///< SHA-256
+Digest digest_of(const std::vector<std::byte>& bytes);
+
+/// Part of an output that one slice gives, and the digest of its bytes, row after row.
+struct Region {
+  Index slice = 0;
+  Box box;
+  Digest digest = {};
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+struct ShapedOutput {
+  OutputShape whole;
+  std::vector<Region> regions;
+  Index judged() const;  ///< elements in regions
+};
+
+struct ShapedCase {
+  std::string id;
+  ShapedCall call;
+  double most_products = kMostProducts;
+  std::vector<ShapedOutput> outputs;
+  std::string sha256;  ///< of the file with the digests
+
+  /// "all", or "17 of 1024 blocks of rows, ...".
+  std::string judged() const;
+};
+
+struct ShapeSuite {
+  std::string name;
+  std::vector<ShapedCase> cases;
+};
+
+/// True where the directory's manifest is one of these.
+bool is_shape_suite(const std::filesystem::path& suite);
+/// Deterministic JSON, ending in a newline.
+std::string to_json(const ShapeSuite& suite);
+/// Reads DIR/manifest.json and makes the calls anew; operands that the manifest describes otherwise
+/// are an error.  Outputs have no regions yet.  Throws Error(file).
+ShapeSuite read_shape_suite(const std::filesystem::path& directory);
+
+/// The digests of a case, to a file that is made whole or not at all; sets `item.sha256`.
+void write_digests(const std::filesystem::path& path, ShapedCase& item);
+/// Throws Error(file) where the checksum, a region or a digest does not fit.
+void read_digests(const std::filesystem::path& path, ShapedCase& item);
+
+}  // namespace mxo

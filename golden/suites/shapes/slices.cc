@@ -1,0 +1,220 @@
+// Which part of each operand a part of an output takes, and where that part lies.
+#include "golden/suites/shapes/slices.h"
+
+#include <algorithm>
+
+#include "formats/error.h"
+
+namespace mxo {
+namespace {
+
+/// Elements of the widest operand in one slice, about; blocks and tiles are whole.
+constexpr Index kElements = Index{1} << 20;
+constexpr Index kUnit = 128;
+
+Index extent(const ShapedCall& call, char letter) {
+  const auto at = call.dimensions.find(letter);
+  return at == call.dimensions.end() ? 1 : at->second;
+}
+
+/// Units of rows that hold about kElements in all.
+Index step_of(Index other_extent) {
+  return std::max(kUnit, kElements / std::max<Index>(1, other_extent) / kUnit * kUnit);
+}
+
+bool is_product(const ShapedCall& call) { return call.op.starts_with("grouped_"); }
+
+}  // namespace
+
+/// Ends of the runs of rows that no slice crosses: groups, or matrices.
+std::vector<Index> Slicer::row_segments() const {
+  if (!call_.ends.empty() && call_.set.text("layout", "") != "k_groups") return call_.ends;
+  std::vector<Index> ends;
+  for (Index b = 1; b <= extent(call_, 'B'); ++b) ends.push_back(b * extent(call_, 'M'));
+  return ends;
+}
+
+/// Blocks of rows of which all rows are before `row`, which begins one.
+Index Slicer::blocks_before(Index row, Index block) const {
+  if (block == 1) return row;
+  Index blocks = 0;
+  Index begin = 0;
+  for (const Index end : row_segments()) {
+    if (row <= begin) break;
+    blocks += ceil_div(std::min(row, end) - begin, block);
+    begin = end;
+  }
+  return blocks;
+}
+
+std::vector<CallSlice> Slicer::slices(double most_products) const {
+  std::vector<CallSlice> slices;
+  const auto add = [&](Index group, Index begin, Index end, Index step, double products) {
+    const Index all = ceil_div(end - begin, step);
+    const double wanted = products <= most_products
+                              ? static_cast<double>(all)
+                              : static_cast<double>(all) * most_products / products;
+    const Index taken = std::min(all, std::max<Index>(2, static_cast<Index>(wanted)));
+    for (Index i = 0; i < taken; ++i) {
+      const Index at = taken == 1 ? 0 : i * (all - 1) / (taken - 1);
+      slices.push_back({group, begin + at * step, std::min(end, begin + (at + 1) * step)});
+    }
+  };
+  Index widest = 1;
+  for (const ShapedInput& input : call_.inputs) {
+    if (!input.axes.empty() && input.axes.back().letter != 'M' && input.recipe.shape.size() > 1) {
+      widest = std::max(widest, input.recipe.shape.back());
+    }
+  }
+  const double products = static_cast<double>(extent(call_, 'M')) *
+                          static_cast<double>(extent(call_, 'N')) *
+                          static_cast<double>(extent(call_, 'K'));
+  const std::vector<Index> segments = row_segments();
+  switch (call_.cut) {
+    case Cut::whole: return {{0, 0, 0}};
+    case Cut::columns: {
+      const Index step = step_of(extent(call_, 'M'));
+      add(0, 0, extent(call_, 'K'), step, 0);
+      return slices;
+    }
+    case Cut::rows:
+      for (std::size_t g = 0; g < segments.size(); ++g) {
+        const Index begin = g == 0 ? 0 : segments[g - 1];
+        add(static_cast<Index>(g), begin, segments[g], is_product(call_) ? kUnit : step_of(widest),
+            is_product(call_) ? products : 0);
+      }
+      return slices;
+    case Cut::features:
+      for (std::size_t g = 0; g < segments.size(); ++g) {
+        add(static_cast<Index>(g), 0, extent(call_, 'N'), kUnit, products);
+      }
+      return slices;
+  }
+  return slices;
+}
+
+/// The part of one operand that a slice takes, and its shape.
+std::pair<Box, std::vector<Index>> Slicer::part_of(const ShapedInput& input,
+                                                   const CallSlice& slice) const {
+  const std::vector<Index>& shape = input.recipe.shape;
+  Box box = whole_box(shape);
+  if (call_.cut == Cut::whole) return {box, shape};
+  const std::size_t rank = shape.size();
+  const InputAxis& last = input.axes.back();
+  const auto along_last = [&](Index begin, Index end) {
+    if (rank == 1) {
+      box.row_begin = begin;
+      box.row_end = end;
+    } else {
+      const Index block = std::max<Index>(1, last.block);
+      box.column_begin = last.block == 0 ? 0 : begin / block;
+      box.column_end = last.block == 0 ? 1 : ceil_div(end, block);
+    }
+  };
+  const auto shape_of = [&](std::vector<Index> leading) {
+    if (rank == 1) return std::vector<Index>{box.rows()};
+    leading.push_back(box.columns());
+    return leading;
+  };
+  if (call_.cut == Cut::columns) {
+    if (last.letter == 'K') along_last(slice.begin, slice.end);
+    return {box, shape_of({shape.begin(), shape.end() - 1})};
+  }
+  const std::vector<Index> segments = row_segments();
+  const auto group = static_cast<std::size_t>(slice.group);
+  const Index first_row = group == 0 ? 0 : segments[group - 1];
+  const bool features = call_.cut == Cut::features;
+  const Index row_begin = features ? first_row : slice.begin;
+  const Index row_end = features ? segments[group] : slice.end;
+  if (input.recipe.name == "group_ends") return {Box{0, 1, 0, 1}, {1}};
+  if (rank == 3 && input.axes[0].letter == 'G') {
+    const Index each = shape[1];
+    const Index begin = features ? slice.begin : 0;
+    const Index end = features ? slice.end : each;
+    box.row_begin = slice.group * each + begin;
+    box.row_end = slice.group * each + end;
+    return {box, {1, end - begin, shape[2]}};
+  }
+  const InputAxis& rows = input.axes[rank == 1 ? 0 : rank - 2];
+  if (rows.letter == 'M') {
+    box.row_begin = rows.block == 1 ? row_begin : blocks_before(row_begin, rows.block);
+    box.row_end = rows.block == 1 ? row_end : blocks_before(row_end, rows.block);
+    if (features && last.letter == 'N') along_last(slice.begin, slice.end);
+    return {box, shape_of({box.rows()})};
+  }
+  return {box, shape};
+}
+
+NamedTensors Slicer::inputs(const CallSlice& slice) {
+  NamedTensors tensors;
+  for (const ShapedInput& input : call_.inputs) {
+    const auto [box, shape] = part_of(input, slice);
+    const std::string& name = input.recipe.name;
+    if (name == "group_ends" && call_.cut != Cut::whole && call_.cut != Cut::columns) {
+      const auto group = static_cast<std::size_t>(slice.group);
+      const Index rows = call_.cut == Cut::rows
+                             ? slice.end - slice.begin
+                             : call_.ends[group] - (group == 0 ? 0 : call_.ends[group - 1]);
+      Tensor ends(Dtype::i32, {1});
+      ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(rows);
+      tensors.emplace(name, std::move(ends));
+      continue;
+    }
+    const auto kept = made_.find(name);
+    if (kept == made_.end() || !(kept->second.box == box) || kept->second.tensor.shape() != shape) {
+      made_.insert_or_assign(name,
+                             Made{box, make_input(input.recipe, call_.options.seed, box, shape)});
+    }
+    tensors.emplace(name, made_.at(name).tensor);
+  }
+  return tensors;
+}
+
+std::optional<Box> Slicer::place(const OutputShape& whole, const CallSlice& slice,
+                                 const std::vector<Index>& part_shape) const {
+  const Box all = whole_box(whole.shape);
+  const Box part = whole_box(part_shape);
+  const auto fits = [&](const Box& box) {
+    return box.row_begin >= 0 && box.row_end <= all.row_end && box.column_begin >= 0 &&
+           box.column_end <= all.column_end;
+  };
+  const auto at = [&](Index row, Index column) {
+    const Box box{row, row + part.rows(), column, column + part.columns()};
+    if (!fits(box)) {
+      throw Error(Fault::internal, call_.op + ": " + whole.name + ": a slice lies outside of it");
+    }
+    return box;
+  };
+  switch (call_.cut) {
+    case Cut::whole: return at(0, 0);
+    case Cut::features: return at(slice.group * extent(call_, 'N') + slice.begin, 0);
+    case Cut::columns: {
+      const Index k = extent(call_, 'K');
+      if (slice.end - slice.begin < k && part == all) {
+        return slice.begin == 0 ? std::optional(all) : std::nullopt;
+      }
+      const bool turned = part.rows() != all.rows();
+      return turned ? at(slice.begin * all.rows() / k, 0) : at(0, slice.begin * all.columns() / k);
+    }
+    case Cut::rows: break;
+  }
+  // Rows of the call are rows of the output, or columns; or blocks of them.
+  const Index matrices = extent(call_, 'B');
+  const bool turned = part.columns() != all.columns();
+  const Index whole_extent = turned ? all.columns() * matrices : all.rows();
+  const Index part_extent = turned ? part.columns() : part.rows();
+  const Index rows = row_segments().back();
+  for (Index block = 1; block <= kUnit; block *= 2) {
+    if (blocks_before(rows, block) != whole_extent) continue;
+    const Index before = blocks_before(slice.begin, block);
+    if (blocks_before(slice.end, block) - before != part_extent) continue;
+    if (!turned) return at(before, 0);
+    const Index columns = all.columns();
+    return at(before / columns * part.rows(), before % columns);
+  }
+  throw Error(Fault::unsupported, call_.op + ": " + whole.name +
+                                      ": its blocks are longer than 128 rows, and it is "
+                                      "too large to be made at once");
+}
+
+}  // namespace mxo

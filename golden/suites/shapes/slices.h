@@ -1,0 +1,64 @@
+// A large call as calls that give parts of its outputs, each made without the rest.
+// Thread safety: a Slicer is used by one thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "golden/suites/shapes/shaped_call.h"
+#include "ops/named_views.h"
+
+namespace mxo {
+
+/// Rows, columns or features [begin, end); rows and features within a group or a matrix.
+struct CallSlice {
+  Index group = 0;
+  Index begin = 0;
+  Index end = 0;
+};
+
+/// Shape and type of one output of the whole call.
+struct OutputShape {
+  std::string name;
+  Dtype format = Dtype::u8;
+  std::vector<Index> shape;
+};
+
+/// Multiply-adds of a product, of which all is judged up to here.
+inline constexpr double kMostProducts = 0x1p37;
+
+class Slicer {
+ public:
+  explicit Slicer(const ShapedCall& call) : call_(call) {}
+
+  /// All slices, in order; of a product that takes over `most_products` multiply-adds the first,
+  /// the last and evenly between of each group, as many as these allow.
+  std::vector<CallSlice> slices(double most_products = kMostProducts) const;
+  /// How many there would be without a limit.
+  std::size_t all() const { return slices(1e300).size(); }
+
+  /// Operands of the call that gives this slice.  Keeps the last of each, for the next slice.
+  NamedTensors inputs(const CallSlice& slice);
+
+  /// Where a tensor of shape `part` that the slice gives lies in the whole output; nothing where
+  /// another slice gives it as well.  Throws Error(internal) where it does not fit.
+  std::optional<Box> place(const OutputShape& whole, const CallSlice& slice,
+                           const std::vector<Index>& part) const;
+
+ private:
+  struct Made {
+    Box box;
+    Tensor tensor;
+  };
+  std::vector<Index> row_segments() const;
+  Index blocks_before(Index row, Index block) const;
+  std::pair<Box, std::vector<Index>> part_of(const ShapedInput& input,
+                                             const CallSlice& slice) const;
+
+  const ShapedCall& call_;
+  std::map<std::string, Made> made_;
+};
+
+}  // namespace mxo
