@@ -1,5 +1,6 @@
 // mxo compare EXPECTED ACTUAL: does what a kernel gave agree with what is owed?
 #include "golden/suites/compare.h"
+#include "golden/suites/shapes/compare_shapes.h"
 
 #include <charconv>
 #include <filesystem>
@@ -176,8 +177,12 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = compare(options.expected, options.actual, how, bar.callback(), given,
-                     CaseFilter(options.report.only));
+    const CaseFilter only(options.report.only);
+    report = is_shape_suite(options.expected)
+                 ? compare_shapes(options.expected, options.actual, how,
+                                  *chosen_backend(settings, "cpu"), *make_in_process_world(),
+                                  bar.callback(), only)
+                 : compare(options.expected, options.actual, how, bar.callback(), given, only);
     if (!options.report.html.empty()) explain_failures(report, options, settings);
   }
   return deliver(report, options.report, settings);

@@ -2,6 +2,7 @@
 #include "golden/suites/verify.h"
 
 #include "emu/communicators.h"
+#include "golden/suites/shapes/compare_shapes.h"
 #include "tools/commands.h"
 #include "tools/report_output.h"
 #include "tools/terminal.h"
@@ -16,13 +17,15 @@ struct VerifyArguments {
 
 int verify_suite(const VerifyArguments& options, const Settings& settings) {
   options.report.keep({});
-  const std::unique_ptr<Backend> backend = chosen_backend(settings, "reference");
+  const bool shapes = is_shape_suite(options.directory);
+  const std::unique_ptr<Backend> backend = chosen_backend(settings, shapes ? "cpu" : "reference");
   const std::unique_ptr<World> world = make_in_process_world();
   Report report;
   {
     ProgressBar bar(settings.quiet);
-    report = verify(options.directory, *backend, *world, bar.callback(),
-                    CaseFilter(options.report.only));
+    const CaseFilter only(options.report.only);
+    report = shapes ? verify_shapes(options.directory, *backend, *world, bar.callback(), only)
+                    : verify(options.directory, *backend, *world, bar.callback(), only);
   }
   return deliver(report, options.report, settings);
 }

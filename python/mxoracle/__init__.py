@@ -23,6 +23,7 @@ from mxoracle._tables import (
     list_sums,
     operators,
 )
+from mxoracle.vectors import VectorCase, digests
 
 __all__ = [
     "Case",
@@ -30,7 +31,9 @@ __all__ = [
     "Error",
     "Explanation",
     "Unsupported",
+    "VectorCase",
     "compare",
+    "digests",
     "explain",
     "judge",
     "list_backends",
@@ -47,7 +50,7 @@ __all__ = [
     *_operators.__all__,
 ]
 
-_SUBMODULES = {"inputs", "plot", "strategies", "torch"}
+_SUBMODULES = {"inputs", "plot", "strategies", "torch", "vectors"}
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,14 @@ from mxoracle._errors import Error
 DISTRIBUTIONS = (
     "normal", "wide", "outliers", "zero_lines", "saturating", "subnormal", "special",
 )  # fmt: skip
+# Largest finite value, code of NaN, the type of ml_dtypes and torch.
+_CODES = {
+    "e4m3": (448.0, 0x7F, "float8_e4m3fn"),
+    "e4m3fnuz": (240.0, 0x80, "float8_e4m3fnuz"),
+    "e5m2": (57344.0, 0x7F, "float8_e5m2"),
+    "e5m2fnuz": (57344.0, 0x80, "float8_e5m2fnuz"),
+}
+_FLOATS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 _LOW = 0xFFFFFFFF
 _CHUNK = 1 << 22  # elements at once: bounds the memory of the integers behind them
 
@@ -64,11 +72,17 @@ class _Numpy:
         return self._np.empty(elements, dtype)
 
     def dtype(self, dtype: Any) -> Any:
-        if dtype == "bfloat16":
+        if isinstance(dtype, str) and dtype.startswith(("bfloat", "float8")):
             import ml_dtypes
 
-            return self._np.dtype(ml_dtypes.bfloat16)
+            return self._np.dtype(getattr(ml_dtypes, dtype))
         return self._np.dtype("float32" if dtype is None else dtype)
+
+    def bytes(self, x: Any) -> Any:
+        return x.view(self._np.uint8)
+
+    def integers(self, x: Any, kind: str) -> Any:
+        return self._np.asarray(x).astype(kind)
 
     def cast(self, x: Any, dtype: Any) -> Any:
         with self._np.errstate(over="ignore"):  # infinities are results
@@ -98,6 +112,12 @@ class _Torch:
     def dtype(self, dtype: Any) -> Any:
         torch = self._torch
         return getattr(torch, dtype) if isinstance(dtype, str) else dtype or torch.float32
+
+    def bytes(self, x: Any) -> Any:
+        return x.view(self._torch.uint8)
+
+    def integers(self, x: Any, kind: str) -> Any:
+        return self._torch.as_tensor(x, device=self._device).to(getattr(self._torch, kind))
 
     def cast(self, x: Any, dtype: Any) -> Any:
         return x.to(dtype)
@@ -169,3 +189,83 @@ def tensor(
         part = _values(xp, distribution, seed, stream_of(name), begin, end, columns)
         made[begin:end] = xp.cast(part, kind)
     return made.reshape(extents)
+
+
+def _choose(xp: Any, token: Any, stream: int, seed: int, experts: int, top_k: int, hot: bool) -> list[Any]:
+    """The experts of every token, slot by slot: different ones."""
+    chosen: list[Any] = []
+    few = 1 if experts < 8 else experts // 8
+    for slot in range(top_k):
+        pick = _philox(token, stream, seed, slot)
+        expert = pick[0] % experts
+        if hot:
+            expert = xp.where(pick[1] % 2 == 0, pick[0] % few, expert)
+        moved = True
+        while moved:
+            taken = expert < 0
+            for before in chosen:
+                taken = taken | (before == expert)
+            moved = bool(taken.any())
+            expert = xp.where(taken, (expert + 1) % experts, expert)
+        chosen.append(expert)
+    return chosen
+
+
+def _integers(xp: Any, recipe: dict[str, Any], shape: list[int], seed: int) -> Any:
+    kind, stream, name = recipe["kind"], stream_of(recipe["name"]), "int32"
+    if kind == "integers":
+        return xp.integers(recipe["values"], name)
+    index = xp.index(0, shape[0])
+    if kind == "order":
+        first = int(_philox(xp.index(0, 1), stream, seed, 0)[0][0])
+        return xp.integers((index * 2654435761 + first) % max(1, shape[0]), name)
+    if kind == "group_of":
+        return xp.integers(sum((index >= end) * 1 for end in recipe["values"]), name)
+    top_k = recipe["top_k"] if kind == "mask" else shape[1]
+    made = xp.integers([[0] * shape[1]] * shape[0], "uint8" if kind == "mask" else name)
+    for slot, expert in enumerate(
+        _choose(xp, index, stream, seed, recipe["experts"], top_k, kind == "hot_experts")
+    ):
+        if kind == "mask":
+            made[index, expert] = 1
+        else:
+            made[:, slot] = expert
+    return made
+
+
+def operand(recipe: dict[str, Any], *, seed: int, device: Any = None) -> Any:
+    """An operand by its recipe in the manifest of `mxo generate --op` or `--model`.
+
+    numpy, or with `device` torch.  Codes and e8m0 scales are bytes (uint8).
+    """
+    shape, form, kind = [int(e) for e in recipe["shape"]], recipe["format"], recipe["kind"]
+    xp = _Numpy() if device is None else _Torch(device)
+    name = recipe["name"]
+    if kind == "values":
+        return tensor(
+            name, shape, seed=seed, distribution=recipe["distribution"], dtype=_FLOATS[form],
+            device=device,
+        )  # fmt: skip
+    if form in ("i32", "u8"):
+        return _integers(xp, recipe, shape, seed)
+    elements = 1
+    for extent in shape:
+        elements *= extent
+    made = xp.empty(elements, xp.dtype("float32" if form == "f32" else "uint8"))
+    for begin in range(0, elements, _CHUNK):
+        end = min(begin + _CHUNK, elements)
+        if kind == "codes":
+            most, nan, dtype = _CODES[form]
+            x = _values(xp, recipe["distribution"], seed, stream_of(name), begin, end, shape[-1]) * 64.0
+            finite = xp.where(x > most, most, xp.where(x < -most, -most, xp.where(x == x, x, 0.0)))
+            codes = xp.bytes(xp.cast(xp.f32(finite), xp.dtype(dtype)))
+            made[begin:end] = xp.where(x == x, codes, nan)
+            continue
+        words = _philox(xp.index(begin, end), stream_of(name), seed, 0)
+        exponent = words[0] % 9 - 4 + 127
+        if form == "e8m0":
+            made[begin:end] = exponent
+        else:
+            fraction = words[1] >> 9 if kind == "scales" else 0
+            made[begin:end] = xp.from_bits(exponent << 23 | fraction)
+    return made.reshape(shape)

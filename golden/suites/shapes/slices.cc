@@ -8,8 +8,6 @@
 namespace mxo {
 namespace {
 
-/// Elements of the widest operand in one slice, about; blocks and tiles are whole.
-constexpr Index kElements = Index{1} << 20;
 constexpr Index kUnit = 128;
 
 Index extent(const ShapedCall& call, char letter) {
@@ -17,9 +15,9 @@ Index extent(const ShapedCall& call, char letter) {
   return at == call.dimensions.end() ? 1 : at->second;
 }
 
-/// Units of rows that hold about kElements in all.
-Index step_of(Index other_extent) {
-  return std::max(kUnit, kElements / std::max<Index>(1, other_extent) / kUnit * kUnit);
+/// Units of rows that hold about `elements` in all.
+Index step_of(Index elements, Index other_extent) {
+  return std::max(kUnit, elements / std::max<Index>(1, other_extent) / kUnit * kUnit);
 }
 
 bool is_product(const ShapedCall& call) { return call.op.starts_with("grouped_"); }
@@ -73,14 +71,15 @@ std::vector<CallSlice> Slicer::slices(double most_products) const {
   switch (call_.cut) {
     case Cut::whole: return {{0, 0, 0}};
     case Cut::columns: {
-      const Index step = step_of(extent(call_, 'M'));
+      const Index step = step_of(elements_, extent(call_, 'M'));
       add(0, 0, extent(call_, 'K'), step, 0);
       return slices;
     }
     case Cut::rows:
       for (std::size_t g = 0; g < segments.size(); ++g) {
         const Index begin = g == 0 ? 0 : segments[g - 1];
-        add(static_cast<Index>(g), begin, segments[g], is_product(call_) ? kUnit : step_of(widest),
+        add(static_cast<Index>(g), begin, segments[g],
+            is_product(call_) ? kUnit : step_of(elements_, widest),
             is_product(call_) ? products : 0);
       }
       return slices;
@@ -158,6 +157,10 @@ NamedTensors Slicer::inputs(const CallSlice& slice) {
       Tensor ends(Dtype::i32, {1});
       ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(rows);
       tensors.emplace(name, std::move(ends));
+      continue;
+    }
+    if (call_.cut == Cut::whole) {
+      tensors.emplace(name, make_input(input.recipe, call_.options.seed, box, shape));
       continue;
     }
     const auto kept = made_.find(name);

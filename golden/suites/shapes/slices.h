@@ -29,9 +29,13 @@ struct OutputShape {
 /// Multiply-adds of a product, of which all is judged up to here.
 inline constexpr double kMostProducts = 0x1p37;
 
+/// Elements of the widest operand in one slice, about; blocks and tiles are whole.
+inline constexpr Index kSliceElements = Index{1} << 20;
+
 class Slicer {
  public:
-  explicit Slicer(const ShapedCall& call) : call_(call) {}
+  explicit Slicer(const ShapedCall& call, Index elements = kSliceElements)
+      : call_(call), elements_(elements) {}
 
   /// All slices, in order; of a product that takes over `most_products` multiply-adds the first,
   /// the last and evenly between of each group, as many as these allow.
@@ -58,6 +62,7 @@ class Slicer {
                                              const CallSlice& slice) const;
 
   const ShapedCall& call_;
+  Index elements_;
   std::map<std::string, Made> made_;
 };
 

@@ -1,0 +1,369 @@
+// Outputs against a suite of recipes and digests, and the suite against the library.
+#include "golden/suites/shapes/compare_shapes.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "formats/error.h"
+#include "golden/files/manifest.h"
+#include "golden/judge/group_rows.h"
+#include "golden/judge/outputs.h"
+#include "golden/suites/shapes/actual_outputs.h"
+
+namespace mxo {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Failing slices that are judged; what else differs is counted.
+constexpr int kMostFailing = 64;
+
+/// "rows 128 to 255", and columns where they are not all.
+std::string place_of(const Region& region, const OutputShape& whole) {
+  const Box all = whole_box(whole.shape);
+  const Box& box = region.box;
+  std::string text =
+      "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end - 1);
+  if (box.columns() != all.columns()) {
+    text += ", columns " + std::to_string(box.column_begin) + " to " +
+            std::to_string(box.column_end - 1);
+  }
+  return text;
+}
+
+void add(Measures& all, const Measures& part) {
+  all.differing += part.differing;
+  all.violating += part.violating;
+  all.not_bounded += part.not_bounded;
+  all.nan_both += part.nan_both;
+  all.nan_one_sided += part.nan_one_sided;
+  all.inf_one_sided += part.inf_one_sided;
+  all.max_ulp = std::max(all.max_ulp, part.max_ulp);
+  all.max_absolute = std::max(all.max_absolute, part.max_absolute);
+  all.max_relative = std::max(all.max_relative, part.max_relative);
+  all.sqnr = std::min(all.sqnr, part.sqnr);
+  all.calc_diff = std::max(all.calc_diff, part.calc_diff);
+  all.cosine = std::min(all.cosine, part.cosine);
+}
+
+/// Position `at` of a slice's tensor as one of the whole.
+std::vector<Index> in_whole(const std::vector<Index>& at, const std::vector<Index>& part_shape,
+                            const Box& box, const std::vector<Index>& whole) {
+  Index row = 0;
+  for (std::size_t d = 0; d + 1 < at.size(); ++d) row = row * part_shape[d] + at[d];
+  Index column = 0;
+  if (at.size() == 1) {
+    row = at[0];
+  } else if (!at.empty()) {
+    column = at.back();
+  }
+  row += box.row_begin;
+  column += box.column_begin;
+  if (whole.size() <= 1) return {row};
+  std::vector<Index> place(whole.size());
+  place.back() = column;
+  for (std::size_t d = whole.size() - 1; d-- > 0;) {
+    place[d] = row % whole[d];
+    row /= whole[d];
+  }
+  return place;
+}
+
+/// One case: digests first, then the slices that differ.
+class CaseJudge {
+ public:
+  CaseJudge(const ShapedCase& item, const ActualOutputs& actual, const CompareOptions& options,
+            Backend& backend, World& world)
+      : item_(item), actual_(actual), options_(options), runner_(item.call, backend, world) {}
+
+  std::vector<TensorVerdict> judge() {
+    for (const ShapedOutput& output : item_.outputs) verdicts_.push_back(first_look(output));
+    const std::vector<CallSlice> slices = runner_.slicer().slices(item_.most_products);
+    int failing = 0;
+    for (const auto& [slice, regions] : differing_) {
+      if (failing == kMostFailing) {
+        count_unjudged(regions);
+        continue;
+      }
+      failing += judge_slice(slices[static_cast<std::size_t>(slice)], slice, regions) ? 1 : 0;
+    }
+    for (TensorVerdict& verdict : verdicts_) finish(verdict);
+    return std::move(verdicts_);
+  }
+
+ private:
+  struct Place {
+    std::size_t output;
+    std::size_t region;
+  };
+
+  TensorVerdict first_look(const ShapedOutput& output) {
+    TensorVerdict verdict;
+    verdict.name = output.whole.name;
+    verdict.format = output.whole.format;
+    verdict.shape = output.whole.shape;
+    verdict.all.sqnr = std::numeric_limits<double>::infinity();
+    verdict.reason = actual_.unfit(output);
+    if (!verdict.reason.empty()) {
+      verdict.outcome = Outcome::fail;
+      return verdict;
+    }
+    verdict.all.elements = output.judged();
+    const Box all = whole_box(output.whole.shape);
+    verdict.all.not_owed = all.rows() * all.columns() - output.judged();
+    if (verdict.all.elements == 0) verdict.outcome = Outcome::not_owed;
+    for (std::size_t i = 0; i < output.regions.size(); ++i) {
+      if (actual_.digest(output, i) == output.regions[i].digest) continue;
+      const auto number = static_cast<std::size_t>(&output - item_.outputs.data());
+      differing_[output.regions[i].slice].push_back({number, i});
+    }
+    return verdict;
+  }
+
+  /// True if something of it fails.
+  bool judge_slice(const CallSlice& slice, Index number, const std::vector<Place>& differing) {
+    const NamedTensors inputs = runner_.inputs(slice);
+    const NamedTensors expected = runner_.run(inputs);
+    check_digests(slice, number, expected);
+    NamedTensors actual;
+    std::vector<OutputInQuestion> questions;
+    bool failed = false;
+    for (const ShapedOutput& output : item_.outputs) {
+      const std::string& name = output.whole.name;
+      const auto at = expected.find(name);
+      if (at == expected.end() || !actual_.unfit(output).empty()) continue;
+      Tensor& mine = actual.emplace(name, at->second).first->second;
+      for (const Place& place : differing) {
+        if (&item_.outputs[place.output] == &output) failed |= !patch(place, mine);
+      }
+      Owed owed;
+      owed.expected = &at->second;
+      owed.format = output.whole.format;
+      owed.groups = groups_of(item_.call.op, name, inputs, item_.call.set, at->second);
+      questions.push_back({name, owed, &mine});
+    }
+    for (const TensorVerdict& found :
+         judge_outputs({item_.call.op, inputs, item_.call.set}, questions, options_)) {
+      for (const Place& place : differing) {
+        if (verdicts_[place.output].name != found.name) continue;
+        take(found, place, actual.at(found.name).shape());
+        failed |= found.outcome == Outcome::fail;
+        break;
+      }
+    }
+    return failed;
+  }
+
+  /// The suite's digests must be what this library gives, or nothing can be said of ACTUAL.
+  void check_digests(const CallSlice& slice, Index number, const NamedTensors& expected) const {
+    for (const ShapedOutput& output : item_.outputs) {
+      const auto at = expected.find(output.whole.name);
+      std::vector<Region> stored;
+      std::copy_if(output.regions.begin(), output.regions.end(), std::back_inserter(stored),
+                   [number](const Region& region) { return region.slice == number; });
+      std::vector<Region> made;
+      if (at != expected.end()) {
+        made = regions_of(item_.call, Slicer(item_.call), output.whole, slice, number, at->second);
+      }
+      if (made == stored) continue;
+      throw Error(Fault::file, item_.id + ": " + output.whole.name +
+                                   ": this library gives other bits than the suite has "
+                                   "(mxo verify)");
+    }
+  }
+
+  /// Puts the bytes of a failing region into the slice's tensor; false where there are none.
+  bool patch(const Place& place, Tensor& mine) {
+    const ShapedOutput& output = item_.outputs[place.output];
+    const auto bytes = actual_.bytes(output, place.region);
+    if (!bytes) {
+      TensorVerdict& verdict = verdicts_[place.output];
+      verdict.outcome = Outcome::fail;
+      if (verdict.reason.empty()) {
+        verdict.reason = place_of(output.regions[place.region], output.whole) +
+                         ": the digest differs, and ACTUAL does not have the bytes";
+      }
+      return false;
+    }
+    const Box& box = output.regions[place.region].box;
+    const std::size_t offset =
+        item_.call.cut == Cut::whole
+            ? static_cast<std::size_t>(box.row_begin * box.columns()) * size_of(mine.dtype())
+            : 0;
+    std::memcpy(mine.data() + offset, bytes->data(), bytes->size());
+    return true;
+  }
+
+  void take(const TensorVerdict& found, const Place& place, const std::vector<Index>& shape) {
+    constexpr std::size_t kFirst = 8;
+    TensorVerdict& verdict = verdicts_[place.output];
+    const ShapedOutput& output = item_.outputs[place.output];
+    const Region& region = output.regions[place.region];
+    const Box box = item_.call.cut == Cut::whole ? whole_box(output.whole.shape) : region.box;
+    if (found.outcome == Outcome::fail) {
+      verdict.outcome = Outcome::fail;
+      if (verdict.reason.empty()) {
+        verdict.reason = place_of({region.slice, box, {}}, output.whole) + ": " + found.reason;
+      }
+    }
+    if (verdict.note.empty()) verdict.note = found.note;
+    add(verdict.all, found.all);
+    for (const Difference& difference : found.first) {
+      if (verdict.first.size() == kFirst) break;
+      verdict.first.push_back({in_whole(difference.at, shape, box, output.whole.shape),
+                               difference.expected, difference.actual});
+    }
+    ++slices_[place.output];
+  }
+
+  void count_unjudged(const std::vector<Place>& regions) {
+    for (const Place& place : regions) {
+      ++unjudged_[place.output];
+      verdicts_[place.output].outcome = Outcome::fail;
+    }
+  }
+
+  void finish(TensorVerdict& verdict) {
+    const auto number = static_cast<std::size_t>(&verdict - verdicts_.data());
+    const auto note = [&verdict](const std::string& text) {
+      verdict.note += (verdict.note.empty() ? "" : "; ") + text;
+    };
+    if (verdict.all.not_owed > 0 && verdict.all.elements > 0) note(item_.judged() + " are judged");
+    if (slices_[number] > 1) {
+      note("figures are the worst of " + std::to_string(slices_[number]) + " parts that differ");
+    }
+    if (unjudged_[number] > 0) {
+      note(std::to_string(unjudged_[number]) + " more parts differ and were not looked at");
+      if (verdict.reason.empty()) verdict.reason = "parts of it differ by their digests";
+    }
+  }
+
+  const ShapedCase& item_;
+  const ActualOutputs& actual_;
+  const CompareOptions& options_;
+  SliceRunner runner_;
+  std::vector<TensorVerdict> verdicts_;
+  std::map<Index, std::vector<Place>> differing_;
+  std::map<std::size_t, int> slices_;
+  std::map<std::size_t, int> unjudged_;
+};
+
+std::vector<ShapedCase> cases_of(const fs::path& directory, const CaseFilter& only) {
+  ShapeSuite suite = read_shape_suite(directory);
+  Manifest manifest;
+  for (const ShapedCase& item : suite.cases) {
+    ManifestCase row;
+    row.id = item.id;
+    row.op = item.call.op;
+    row.parameters = item.call.set.all();
+    manifest.cases.push_back(std::move(row));
+  }
+  manifest = only.of(std::move(manifest));
+  std::erase_if(suite.cases, [&](const ShapedCase& item) {
+    return std::none_of(manifest.cases.begin(), manifest.cases.end(),
+                        [&](const ManifestCase& row) { return row.id == item.id; });
+  });
+  return std::move(suite.cases);
+}
+
+/// A verdict of every case; what `judge` throws makes it INVALID.
+template <typename JudgeCase>
+Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Progress& progress,
+                 const JudgeCase& judge) {
+  Report report;
+  for (ShapedCase& item : cases) {
+    if (progress) {
+      progress(static_cast<double>(report.cases.size()) / static_cast<double>(cases.size()),
+               item.id);
+    }
+    CaseVerdict verdict{item.id, item.call.op, Outcome::not_owed, {}, {}};
+    try {
+      read_digests(case_file(suite, item.id), item);
+      judge(item, verdict);
+      for (const TensorVerdict& output : verdict.outputs) {
+        verdict.outcome = graver(verdict.outcome, output.outcome);
+      }
+    } catch (const Error& error) {
+      if (error.fault() == Fault::argument) throw;
+      verdict.outcome = error.fault() == Fault::unsupported ? Outcome::not_run : Outcome::invalid;
+      verdict.reason = error.what();
+    }
+    report.cases.push_back(std::move(verdict));
+  }
+  if (progress) progress(1, "done");
+  return report;
+}
+
+}  // namespace
+
+Report compare_shapes(const fs::path& suite, const fs::path& actual, const CompareOptions& options,
+                      Backend& backend, World& world, const Progress& progress,
+                      const CaseFilter& only) {
+  std::error_code error;
+  if (!fs::is_directory(actual, error)) {
+    throw Error(Fault::file, actual.string() +
+                                 ": needs a directory of <case id>.safetensors, since " +
+                                 suite.string() + " is a suite");
+  }
+  Report report = each_case(
+      cases_of(suite, only), suite, progress, [&](const ShapedCase& item, CaseVerdict& verdict) {
+        const fs::path path = actual / (item.id + ".safetensors");
+        std::error_code ignored;
+        if (!fs::exists(path, ignored)) {
+          verdict.outcome = Outcome::not_run;
+          verdict.reason = path.string() + ": no such file";
+          return;
+        }
+        const ActualOutputs outputs(path, item);
+        verdict.outputs = CaseJudge(item, outputs, options, backend, world).judge();
+        verdict.note = outputs.others(item);
+      });
+  report.title = "compare " + suite.string() + " " + actual.string();
+  report.gate = to_text(options.gate);
+  return report;
+}
+
+Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
+                     const Progress& progress, const CaseFilter& only) {
+  Report report = each_case(
+      cases_of(suite, only), suite, progress, [&](ShapedCase& item, CaseVerdict& verdict) {
+        SliceRunner runner(item.call, backend, world);
+        std::map<std::string, std::vector<Region>> made;
+        const std::vector<CallSlice> slices = runner.slicer().slices(item.most_products);
+        for (std::size_t i = 0; i < slices.size(); ++i) {
+          const NamedTensors outputs = runner.run(runner.inputs(slices[i]));
+          for (const ShapedOutput& output : item.outputs) {
+            const auto at = outputs.find(output.whole.name);
+            if (at == outputs.end()) continue;
+            for (const Region& region : regions_of(item.call, runner.slicer(), output.whole,
+                                                   slices[i], static_cast<Index>(i), at->second)) {
+              made[output.whole.name].push_back(region);
+            }
+          }
+        }
+        for (const ShapedOutput& output : item.outputs) {
+          TensorVerdict found;
+          found.name = output.whole.name;
+          found.format = output.whole.format;
+          found.shape = output.whole.shape;
+          found.all.elements = output.judged();
+          found.all.sqnr = std::numeric_limits<double>::infinity();
+          const std::vector<Region>& mine = made[found.name];
+          if (mine != output.regions) {
+            found.outcome = Outcome::fail;
+            const auto [a, b] = std::mismatch(output.regions.begin(), output.regions.end(),
+                                              mine.begin(), mine.end());
+            found.reason = a == output.regions.end() || b == mine.end()
+                               ? "has other parts than the call gives"
+                               : place_of(*a, output.whole) + ": the digest is another";
+          }
+          verdict.outputs.push_back(std::move(found));
+        }
+      });
+  report.title = "verify " + suite.string();
+  report.gate = "bits";
+  return report;
+}
+
+}  // namespace mxo
