@@ -120,7 +120,13 @@ class _Torch:
         return self._torch.as_tensor(x, device=self._device).to(getattr(self._torch, kind))
 
     def cast(self, x: Any, dtype: Any) -> Any:
-        return x.to(dtype)
+        torch, narrow = self._torch, x.to(dtype)
+        quiet = {torch.bfloat16: 0x7FC0, torch.float16: 0x7E00}.get(dtype)
+        if quiet is None:
+            return narrow
+        # The NaN of a conversion is the device's; here it keeps its sign.
+        nan = torch.where(x.view(torch.int32) < 0, quiet - 0x8000, quiet).to(torch.int16)
+        return torch.where(x == x, narrow.view(torch.int16), nan).view(dtype)
 
 
 def _values(xp: Any, of: str, seed: int, stream: int, begin: int, end: int, columns: int) -> Any:

@@ -242,9 +242,9 @@ TEST_F(ShapeSuites, RefuseTheirOwnFilesAsOutputs) {
 
 TEST(Shapes, OfGroupsFollowTheirRule) {
   for (const char* rule : {"even", "jagged", "jagged=16", "skewed", "empty"}) {
-    const std::vector<Index> ends = group_ends_by_rule(rule, 8, 1024, 5);
+    const std::vector<Index> ends = group_ends_by_rule(rule, 8, 1 << 14, 5);
     ASSERT_EQ(ends.size(), 8u) << rule;
-    EXPECT_EQ(ends.back(), 1024) << rule;
+    EXPECT_EQ(ends.back(), 1 << 14) << rule;
     EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end())) << rule;
     const auto repeated = std::adjacent_find(ends.begin(), ends.end()) != ends.end();
     EXPECT_EQ(repeated, std::string(rule) == "empty") << rule;
@@ -253,7 +253,7 @@ TEST(Shapes, OfGroupsFollowTheirRule) {
 
 TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
   const std::vector<std::pair<Row, std::string>> rows = {
-      {{"quantize", "rows=64", ""}, "quantize: shape: found no columns, needs rows, columns"},
+      {{"quantize", "rows=64", ""}, "quantize: shape: found no columns, needs columns, rows"},
       {{"quantize", "rows=64,columns=64,ranks=2", ""}, "found ranks, which it does not have"},
       {{"quantize", "rws=64", ""}, "did you mean rows?"},
       {{"quantize", "rows=0,columns=64", ""}, "needs a number from 1 to 2^31"},
