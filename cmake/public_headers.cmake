@@ -9,6 +9,7 @@ set(doors emu/backends.h emu/communicators.h
     golden/files/sha256.h golden/judge/bound.h golden/judge/comparator.h golden/judge/outputs.h
     golden/reports/reports.h golden/suites/case_file.h golden/suites/compare.h
     golden/suites/generate.h golden/suites/suites.h golden/suites/verify.h
+    golden/suites/shapes/compare_shapes.h golden/suites/shapes/generate_shapes.h
     golden/explain/explain.h golden/fingerprint/fit.h golden/fingerprint/probes.h golden/oracle.h)
 foreach(door ${doors})
   if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${door})
@@ -17,6 +18,8 @@ foreach(door ${doors})
 endforeach()
 
 configure_file(cmake/version.h.in include/mxoracle/version.h @ONLY)
+file(CONFIGURE OUTPUT include/mxoracle/inputs.h CONTENT
+     "// Operands by seed, name and index, for C++ and CUDA.\n#pragma once\n\n#include <mxoracle/formats/inputs.h>\n")
 set(umbrella "// Formats and operators; <mxoracle/emu/...> and <mxoracle/golden/...> come one by one.\n")
 string(APPEND umbrella "#pragma once\n\n#include <mxoracle/version.h>\n")
 foreach(header ${public_headers})

@@ -1,0 +1,58 @@
+// A CUDA kernel over a suite of `mxo generate SUITE --op cast --dtype f32 --set out=bf16 --shape
+// ...`: walk_suite SUITE OUTPUTS, then `mxo compare SUITE OUTPUTS`.  The operand never leaves the
+// device.
+#include <cstdio>
+#include <filesystem>
+
+#include <cuda_runtime.h>
+
+#include <mxoracle/golden/files/safetensors.h>
+#include <mxoracle/golden/suites/shapes/compare_shapes.h>
+#include <mxoracle/inputs.h>
+
+namespace {
+
+using mxo::BF16;
+
+__global__ void make_input(mxo::inputs::Distribution of, unsigned long long seed, unsigned stream,
+                           long count, long columns, float* x) {
+  const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
+  if (i < count) x[i] = mxo::inputs::element(of, seed, stream, i, columns);
+}
+
+/// The kernel under test.
+__global__ void my_kernel(const float* x, long count, BF16* y) {
+  const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
+  if (i < count) y[i] = mxo::from_float<BF16>(x[i]);
+}
+
+mxo::Tensor run(const mxo::ShapedCall& call) {
+  const mxo::InputRecipe& x = call.inputs.at(0).recipe;
+  mxo::Tensor y(mxo::Dtype::bf16, x.shape);
+  const long count = y.elements();
+  const auto blocks = static_cast<unsigned>((count + 255) / 256);
+  float* input = nullptr;
+  BF16* output = nullptr;
+  cudaMalloc(&input, count * sizeof(float));
+  cudaMalloc(&output, count * sizeof(BF16));
+  make_input<<<blocks, 256>>>(x.distribution, call.options.seed, mxo::inputs::stream_of(x.name),
+                              count, x.shape.back(), input);
+  my_kernel<<<blocks, 256>>>(input, count, output);
+  cudaMemcpy(y.data(), output, y.bytes(), cudaMemcpyDeviceToHost);
+  cudaFree(input);
+  cudaFree(output);
+  return y;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) return 2;
+  std::filesystem::create_directories(argv[2]);
+  for (const mxo::ShapedCase& item : mxo::read_shape_suite(argv[1]).cases) {
+    mxo::TensorFile file;
+    file.tensors.emplace("y", run(item.call));
+    mxo::write_safetensors(std::filesystem::path(argv[2]) / (item.id + ".safetensors"), file);
+    std::printf("%s: %s\n", item.id.c_str(), cudaGetErrorString(cudaGetLastError()));
+  }
+}

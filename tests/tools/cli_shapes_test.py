@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""mxo generate --op, --model and --from; what compare makes of outputs whole or by digest.
+
+Usage: cli_shapes_test.py MXO WALKER [unittest arguments].
+"""
+import hashlib
+import subprocess
+import sys
+import unittest
+
+from cli_case import BAD_INPUT, DISAGREE, NOT_RUN, UNSUPPORTED, USAGE, Case
+import safetensors as st
+
+WALKER = sys.argv.pop(1)
+QUANTIZE = ["--op", "quantize", "--shape", "rows=256,columns=4096"]
+
+
+class Shapes(Case):
+    def walked(self, *args):
+        suite, outputs = self.here / "suite", self.here / "outputs"
+        self.ok("generate", suite, *args, "--quiet")
+        subprocess.run([WALKER, suite, outputs], check=True, capture_output=True)
+        return suite, outputs
+
+    def flip(self, path, byte):
+        data = bytearray(path.read_bytes())
+        data[byte] ^= 4
+        path.write_bytes(data)
+
+    def test_every_case_of_a_layer_passes_a_right_kernel(self):
+        suite, outputs = self.walked("--model", "qwen3", "--tokens", 256, "--groups", 1)
+        self.assertRegex(self.ok("compare", suite, outputs), "(?m)^[0-9]+ PASS  0 FAIL")
+        self.assertRegex(self.ok("verify", suite), "(?m)^[0-9]+ PASS  0 FAIL")
+        self.assertLess(sum(p.stat().st_size for p in suite.rglob("*")), 1 << 20)
+        (outputs / "qwen3.swiglu.safetensors").unlink()
+        self.ok("compare", suite, outputs, code=NOT_RUN)
+
+    def test_a_wrong_byte_is_found_and_named(self):
+        suite, outputs = self.walked(*QUANTIZE)
+        self.flip(outputs / "quantize.safetensors", -256 * 128 - 1)  # the last code
+        out = self.ok("compare", suite, outputs, code=DISAGREE)
+        self.assertIn("[255, 4095]", out)
+
+    @staticmethod
+    def report(case, tensors):
+        """A file of digests as a GPU machine sends it."""
+        return st.encode({name: ("U8", shape, data) for name, shape, data in tensors},
+                         {"mxo.schema": "mxo-outputs/1", "mxo.case": case})
+
+    def test_digests_stand_for_outputs(self):
+        suite, outputs = self.walked(*QUANTIZE)
+        path = outputs / "quantize.safetensors"
+        codes, scales = (st.decode(path.read_bytes())[name][2] for name in ("codes", "scales"))
+        digests = [hashlib.sha256(each).digest() for each in (codes, scales)]
+        right = [("codes.digests", [1, 32], digests[0]), ("scales.digests", [1, 32], digests[1])]
+        wrong = bytearray(codes)
+        wrong[4096 * 3 + 7] ^= 1
+        bad = hashlib.sha256(wrong).digest()
+        rows = ("codes.rows.0", [len(wrong)], bytes(wrong))
+        for tensors, code, says in [
+            (right, 0, "1 PASS"),
+            ([("codes.digests", [1, 32], bad), right[1]], DISAGREE, "does not have the bytes"),
+            ([("codes.digests", [1, 32], bad), right[1], rows], DISAGREE, "[3, 7]"),
+            ([right[0], right[1], rows], DISAGREE, "[3, 7]"),
+            ([right[1]], DISAGREE, "is not in ACTUAL"),
+            ([("codes.digests", [2, 16], digests[0]), right[1]], DISAGREE, "needs u8 [1, 32]"),
+            ([*right, ("codes.rows.0", [3], b"abc")], BAD_INPUT, "found 3 bytes"),
+        ]:
+            with self.subTest(says):
+                path.write_bytes(self.report("quantize", tensors))
+                self.assertIn(says, self.ok("compare", suite, outputs, code=code))
+        path.write_bytes(self.report("other", right))
+        self.assertIn("found 'other'", self.ok("compare", suite, outputs, code=BAD_INPUT))
+        path.write_bytes((suite / "cases" / "quantize.safetensors").read_bytes())
+        self.ok("compare", suite, outputs, code=BAD_INPUT)
+
+    def test_a_changed_suite_is_invalid(self):
+        suite, outputs = self.walked(*QUANTIZE)
+        manifest = (suite / "manifest.json").read_text()
+        for old, new in [('"rows"', '"columns"'), ("rows=256", "rows=255"), ('"seed": 0', '"seed": 1.5'),
+                         ('"normal"', '"norml"'), ("4096\n", "4097\n"), ('"kind": "values"', '"kind": "codes"'),
+                         ('"quantize",\n   "param', '"dequantize",\n   "param'), ("{", "{" * 99)]:
+            with self.subTest(new):
+                self.assertIn(old, manifest)
+                (suite / "manifest.json").write_text(manifest.replace(old, new, 1))
+                for command in [["compare", suite, outputs], ["verify", suite]]:
+                    self.refused(*command, says="manifest.json")
+        (suite / "manifest.json").write_text(manifest)
+        self.flip(suite / "cases" / "quantize.safetensors", -1)
+        self.assertIn("sha256 differs", self.ok("verify", suite, code=BAD_INPUT))
+
+    def test_a_suite_of_a_users_tensors(self):
+        self.path("mine.safetensors", st.encode({"x": st.f32([2, 64], [0.5] * 128)}))
+        self.ok("generate", self.here / "suite", "--from", self.here / "mine.safetensors",
+                "--op", "quantize", "--set", "scale_mode=floor")
+        self.assertIn("1 PASS", self.ok("verify", self.here / "suite"))
+
+    def test_refuses_in_one_line(self):
+        full = self.here / "full"
+        full.mkdir()
+        self.path("full/file", b"x")
+        new = self.here / "new"
+        for code, says, args in [
+            (USAGE, "did you mean dsv3?", [new, "--model", "dsv4"]),
+            (USAGE, "did you mean mxfp8_rceil?", [new, "--model", "dsv3", "--recipe", "mxfp8_rcel"]),
+            (USAGE, "did you mean rows?", [new, "--op", "quantize", "--shape", "row=4,columns=32"]),
+            (USAGE, "found no columns", [new, "--op", "quantize", "--shape", "rows=4"]),
+            (USAGE, "one of --shape and --from", [new, "--op", "quantize"]),
+            (USAGE, "needs --op", [new, "--shape", "rows=4"]),
+            (USAGE, "did you mean jagged?", [new, "--op", "pad_groups", "--shape",
+                                             "rows=64,columns=4,groups=2", "--offsets", "jaged"]),
+            (USAGE, "did you mean normal?", [new, *QUANTIZE, "--distribution", "norml"]),
+            (UNSUPPORTED, "needs --from", [new, "--op", "combine", "--shape", "rows=4"]),
+            (UNSUPPORTED, "at most 8 GB", [new, "--op", "dispatch", "--shape",
+                                           "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
+            (BAD_INPUT, "not an empty directory", [full, *QUANTIZE]),
+            (BAD_INPUT, "not an empty directory", [full, "--model", "dsv3", "--tokens", 32]),
+            (BAD_INPUT, "columns", [new, "--op", "grouped_linear", "--shape",
+                                    "rows=64,columns=48,features=32,groups=2", "--set", "only=y"]),
+        ]:
+            with self.subTest(says):
+                self.refused("generate", *args, code=code, says=says if says != "columns" else "")
+
+
+if __name__ == "__main__":
+    unittest.main()
