@@ -58,6 +58,8 @@ const std::vector<Row>& cut_rows() {
         {"grouped_matmul_wgrad", "rows=384,columns=64,features=300,groups=3", "format_x=e4m3",
          "jagged"},
         {"pad_groups", "rows=300,columns=500,groups=4", "", "empty"},
+        {"unpad_groups", "rows=300,columns=500,groups=4", "", "skewed"},
+        {"masked_to_groups", "rows=64,columns=500,groups=4", ""},
         {"permute", "rows=200,columns=500", ""},
         {"unpermute", "rows=200,columns=500", ""},
         {"groups_to_masked", "rows=300,columns=500,groups=4", "", "skewed"},

@@ -1,6 +1,8 @@
 // Shapes of the outputs: of the call itself, or of the same with fewer rows.
 #include "golden/suites/shapes/output_shapes.h"
 
+#include <algorithm>
+
 #include <sys/mman.h>
 
 #include "formats/error.h"

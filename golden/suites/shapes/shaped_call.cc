@@ -16,23 +16,6 @@ namespace {
 
 using enum InputKind;
 
-std::string_view word_of(char letter) {
-  return std::find_if(std::begin(kWords), std::end(kWords),
-                      [letter](const Word& word) { return word.letter == letter; })
-      ->name;
-}
-
-Index number(std::string_view text, std::string_view key) {
-  Index value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  constexpr Index kMost = Index{1} << 31;
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1 || value > kMost) {
-    throw Error(Fault::argument, "shape: " + std::string(key) + ": found '" + std::string(text) +
-                                     "', needs a number from 1 to 2^31");
-  }
-  return value;
-}
-
 /// "32x1" as rows and columns; 0 for a letter, all of them.
 std::pair<Index, Index> block_of(std::string_view text) {
   const std::size_t x = text.find('x');
@@ -45,24 +28,37 @@ std::pair<Index, Index> block_of(std::string_view text) {
   return {side(text.substr(0, x)), side(text.substr(x + 1))};
 }
 
+const OperatorShape& shape_of(const std::string& op) {
+  static const std::vector<OperatorShape> all = [] {
+    std::vector<OperatorShape> rows;
+    for (const auto& family :
+         {elementwise_shapes(), scale_shapes(), product_shapes(), movement_shapes()}) {
+      rows.insert(rows.end(), family.begin(), family.end());
+    }
+    return rows;
+  }();
+  const auto at = std::find_if(all.begin(), all.end(),
+                               [&op](const OperatorShape& row) { return row.op == op; });
+  if (at != all.end()) return *at;
+  throw Error(Fault::unsupported, op + ": its operands are another operator's results, needs "
+                                       "--from FILE in place of --shape");
+}
+
 /// Shapes, types and numbers of one call.
 class CallMaker {
  public:
-  CallMaker(ShapedCall& call) : call_(call), entry_(catalogue_entry(call.op)) {}
+  explicit CallMaker(ShapedCall& call)
+      : call_(call), entry_(catalogue_entry(call.op)), shape_(shape_of(call.op)) {}
 
   void make() {
-    find_letters();
-    set_extents();
+    check_dimensions();
     find_ends();
-    for (const InputRow& row : kInputs) {
-      if (row.op == call_.op && is_there(row.when)) add(row);
+    set_extents();
+    for (const InputRow& row : shape_.inputs) {
+      if (is_there(row.when)) add(row);
     }
-    if (call_.op == "grouped_linear" && call_.set.text("only", "") == "dw") {
-      call_.cut = Cut::features;
-    }
-    const auto cut = std::find_if(std::begin(kCuts), std::end(kCuts),
-                                  [&](const CutRow& row) { return row.op == call_.op; });
-    if (cut != std::end(kCuts) && call_.cut == Cut::whole) call_.cut = cut->cut;
+    const bool gradient = call_.op == "grouped_linear" && call_.set.text("only", "") == "dw";
+    call_.cut = gradient ? Cut::features : shape_.cut;
   }
 
  private:
@@ -73,7 +69,6 @@ class CallMaker {
                        call_.set.has("block_w") || call_.set.has("block_dy");
     switch (when) {
       case When::always: return true;
-      case When::grouped: return grouped();
       case When::plain: return !coded;
       case When::coded: return coded;
     }
@@ -81,88 +76,108 @@ class CallMaker {
   }
 
   /// Dimensions that the operator's rows name, against those that are given.
-  void find_letters() {
+  void check_dimensions() const {
     std::set<char> needed;
-    std::set<char> may{'B'};
-    bool known = false;
-    for (const InputRow& row : kInputs) {
-      if (row.op != call_.op) continue;
-      known = true;
+    std::set<char> may;
+    const auto need = [&needed](char letter) {
+      const std::string_view derived = letter == 'Q' ? "MG" : letter == 'W' ? "PG" : "MK";
+      const bool follows = letter == 'Q' || letter == 'W' || letter == 'Z';
+      if (letter == 'H') return;
+      if (follows) needed.insert(derived.begin(), derived.end());
+      if (!follows) needed.insert(letter);
+    };
+    for (const InputRow& row : shape_.inputs) {
       for (const char c : row.axes) {
-        if (c >= 'A' && c <= 'Z' && c != 'H') (c == 'B' ? may : needed).insert(c);
+        if (c == 'B') may.insert(c);
+        if (c >= 'A' && c <= 'Z' && c != 'B') need(c);
       }
       if (row.kind == experts || row.kind == mask) needed.insert({'X', 'S'});
       if (row.kind == group_of) needed.insert('G');
+      if (row.fill == Fill::counts) needed.insert('M');
     }
     if (entry_.call_ranks != nullptr) needed.insert('P');
-    for (const ExtentRow& row : kExtents) {
-      if (row.op == call_.op) needed.insert(row.letter);
+    for (const ExtentRow& row : shape_.extents) need(row.letter);
+    if (shape_.ends == Ends::needed || shape_.ends == Ends::needed_restart) {
+      needed.insert({'G', 'M'});
     }
-    for (const EndsRow& row : kEnds) {
-      if (row.op != call_.op) continue;
-      known = true;
-      if (row.needed) needed.insert({'G', row.over});
-      may.insert('G');
-    }
-    if (!known) {
-      throw Error(Fault::unsupported, call_.op +
-                                          ": its operands are another operator's results, "
-                                          "needs --from FILE in place of --shape");
-    }
+    if (shape_.ends != Ends::none) may.insert('G');
     std::string names;
     for (const char letter : needed) {
-      names += (names.empty() ? "" : ", ") + std::string(word_of(letter));
+      names += (names.empty() ? "" : ", ") + std::string(name_of_dimension(letter));
     }
     for (const char letter : needed) {
       if (call_.dimensions.contains(letter)) continue;
-      throw Error(Fault::argument, call_.op + ": shape: found no " + std::string(word_of(letter)) +
-                                       ", needs " + names);
+      throw Error(Fault::argument, call_.op + ": shape: found no " +
+                                       std::string(name_of_dimension(letter)) + ", needs " + names);
     }
     for (const auto& [letter, extent] : call_.dimensions) {
       if (needed.contains(letter) || may.contains(letter)) continue;
-      throw Error(Fault::argument, call_.op + ": shape: found " + std::string(word_of(letter)) +
+      throw Error(Fault::argument, call_.op + ": shape: found " +
+                                       std::string(name_of_dimension(letter)) +
                                        ", which it does not have; needs " + names);
+    }
+    const auto slots = call_.dimensions.find('S');
+    const auto all = call_.dimensions.find('X');
+    constexpr Index kMostSlots = 64;
+    if (slots == call_.dimensions.end()) return;
+    if (slots->second > kMostSlots ||
+        (all != call_.dimensions.end() && slots->second > all->second)) {
+      throw Error(Fault::argument, call_.op + ": shape: found top_k " +
+                                       std::to_string(slots->second) +
+                                       ", needs at most 64, and no more than experts");
     }
   }
 
   void set_extents() {
-    for (const ExtentRow& row : kExtents) {
-      if (row.op == call_.op && !call_.set.has(row.key)) {
-        call_.set.set(row.key, std::to_string(call_.dimensions.at(row.letter)));
-      }
-    }
-    if (call_.dimensions.contains('S')) {
-      constexpr Index kMostSlots = 64;
-      const Index slots = call_.dimensions.at('S');
-      const auto all = call_.dimensions.find('X');
-      if (slots > kMostSlots || (all != call_.dimensions.end() && slots > all->second)) {
-        throw Error(Fault::argument, call_.op + ": shape: found top_k " + std::to_string(slots) +
-                                         ", needs at most 64, and no more than experts");
-      }
+    for (const ExtentRow& row : shape_.extents) {
+      if (call_.set.has(row.key)) continue;
+      call_.set.set(row.key, std::to_string(extent_of({row.letter, 1, 1})));
     }
   }
 
   void find_ends() {
-    const auto row = std::find_if(std::begin(kEnds), std::end(kEnds),
-                                  [&](const EndsRow& r) { return r.op == call_.op; });
-    const bool rows_to_groups = call_.op == "rows_to_groups";
-    if (!grouped() || (row == std::end(kEnds) && !rows_to_groups)) return;
+    const bool takes = shape_.ends != Ends::none;
+    const bool says_groups = std::any_of(shape_.inputs.begin(), shape_.inputs.end(),
+                                         [](const InputRow& r) { return r.kind == group_of; });
+    if (!grouped() || (!takes && !says_groups)) return;
     const bool columns = call_.set.text("layout", "blocked") == "k_groups";
-    const char over = columns ? 'K' : 'M';
     call_.ends = group_ends_by_rule(call_.options.offsets, call_.dimensions.at('G'),
-                                    call_.dimensions.at(over), call_.options.seed);
-    if (rows_to_groups) return;
-    call_.restarts = row->restarts;
+                                    call_.dimensions.at(columns ? 'K' : 'M'), call_.options.seed);
+    if (!takes) return;
+    call_.restarts = shape_.ends == Ends::optional_restart || shape_.ends == Ends::needed_restart;
     Index most = 0;
-    for (std::size_t g = 0; g < call_.ends.size(); ++g) {
-      most = std::max(most, call_.ends[g] - (g == 0 ? 0 : call_.ends[g - 1]));
-    }
+    for (std::size_t g = 0; g < call_.ends.size(); ++g) most = std::max(most, rows_of_group(g));
     if (call_.op == "groups_to_masked" && !call_.set.has("max_rows")) {
       call_.set.set("max_rows", std::to_string(most));
     }
     InputRecipe recipe{"group_ends", Dtype::i32, {call_.dimensions.at('G')}, integers};
     recipe.values = call_.ends;
     call_.inputs.push_back({std::move(recipe), {{'G', 1, 1}}});
+  }
+
+  Index rows_of_group(std::size_t g) const {
+    return call_.ends[g] - (g == 0 ? 0 : call_.ends[g - 1]);
+  }
+
+  Index alignment() const { return std::max<Index>(1, call_.set.integer("alignment", 32)); }
+
+  std::vector<Index> filled(const InputRow& row, Index count) const {
+    std::vector<Index> values;
+    const std::uint32_t stream = inputs::stream_of(row.name);
+    const Index rows = call_.dimensions.at('M');
+    Index start = 0;
+    for (Index i = 0; i < count; ++i) {
+      if (row.fill == Fill::padded_starts) {
+        values.push_back(start);
+        start += ceil_div(rows_of_group(static_cast<std::size_t>(i)), alignment()) * alignment();
+      } else {
+        // Of ranks and experts together as many as there are rows.
+        const Index most = call_.dimensions.contains('P') ? rows / count : rows;
+        const PhiloxWords words = philox(static_cast<std::uint64_t>(i), stream, call_.options.seed);
+        values.push_back(static_cast<Index>(words.word[0]) % (most + 1));
+      }
+    }
+    return values;
   }
 
   std::pair<Index, Index> block_for(const InputRow& row) const {
@@ -183,7 +198,7 @@ class CallMaker {
       const auto [r, c] = block_for(row);
       const std::string given(call_.set.text("scale", ""));
       if (!given.empty()) return dtype_named(given);
-      return r * c == 32 || call_.op == "swizzle_scales" ? Dtype::e8m0 : Dtype::f32;
+      return r * c == 32 ? Dtype::e8m0 : Dtype::f32;
     }
     return call_.options.dtype.empty() ? Dtype::bf16 : dtype_named(call_.options.dtype);
   }
@@ -203,8 +218,19 @@ class CallMaker {
 
   Index extent_of(const InputAxis& axis) const {
     constexpr Index kHistory = 16;
-    if (axis.letter == '1') return 1;
-    if (axis.letter == 'H') return kHistory;
+    constexpr Index kTileRows = 128;
+    constexpr Index kTileColumns = 4;
+    const auto of = [this](char letter) { return call_.dimensions.at(letter); };
+    switch (axis.letter) {
+      case '1': return 1;
+      case 'H': return kHistory;
+      case 'Q': return ceil_div(of('M') + of('G') * alignment(), alignment()) * alignment();
+      case 'W': return of('P') * of('G');
+      case 'Z':
+        return ceil_div(of('M'), kTileRows) * kTileRows * ceil_div(of('K'), kTileColumns) *
+               kTileColumns;
+      default: break;
+    }
     const Index extent = call_.dimensions.at(axis.letter) * axis.times;
     if (axis.block == 0) return 1;
     if (axis.block == 1) return extent;
@@ -237,6 +263,7 @@ class CallMaker {
     recipe.format = format_for(row);
     if (row.kind == experts && call_.options.routing == "hot") recipe.kind = hot_experts;
     if (row.kind == group_of) recipe.values = call_.ends;
+    if (row.fill != Fill::none) recipe.values = filled(row, extent_of(input.axes[0]));
     if (call_.dimensions.contains('X')) recipe.choices = call_.dimensions.at('X');
     if (call_.dimensions.contains('S')) recipe.slots = call_.dimensions.at('S');
     for (const InputAxis& axis : input.axes) recipe.shape.push_back(extent_of(axis));
@@ -261,45 +288,10 @@ class CallMaker {
 
   ShapedCall& call_;
   const CatalogueEntry& entry_;
+  const OperatorShape& shape_;
 };
 
 }  // namespace
-
-Dimensions parse_dimensions(std::string_view text) {
-  Dimensions dimensions;
-  std::vector<std::string_view> names;
-  for (const Word& word : kWords) names.push_back(word.name);
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    const std::string_view part = text.substr(0, comma);
-    text.remove_prefix(std::min(comma + 1, text.size()));
-    const std::size_t equals = part.find('=');
-    if (equals == part.npos) {
-      throw Error(Fault::argument,
-                  "shape: found '" + std::string(part) + "', needs rows=384,columns=7168");
-    }
-    const std::string_view name = part.substr(0, equals);
-    const auto* word = std::find_if(std::begin(kWords), std::end(kWords),
-                                    [&](const Word& known) { return known.name == name; });
-    if (word == std::end(kWords)) {
-      throw Error(Fault::argument, unknown_name("dimension", name, names));
-    }
-    if (!dimensions.emplace(word->letter, number(part.substr(equals + 1), name)).second) {
-      throw Error(Fault::argument, "shape: found " + std::string(word_of(word->letter)) + " twice");
-    }
-  }
-  return dimensions;
-}
-
-std::string to_text(const Dimensions& dimensions) {
-  std::string text;
-  for (const Word& word : kWords) {
-    const auto at = dimensions.find(word.letter);
-    if (at == dimensions.end() || word.name != word_of(word.letter)) continue;
-    text += (text.empty() ? "" : ",") + std::string(word.name) + "=" + std::to_string(at->second);
-  }
-  return text;
-}
 
 ShapedCall shaped_call(std::string_view op, const Parameters& set, const Dimensions& dimensions,
                        const ShapeOptions& options) {

@@ -20,6 +20,7 @@ using Dimensions = std::map<char, Index>;
 /// said.
 Dimensions parse_dimensions(std::string_view text);
 std::string to_text(const Dimensions& dimensions);
+std::string_view name_of_dimension(char letter);
 
 /// How a large call is cut into calls that give parts of its outputs.
 enum class Cut : std::uint8_t {
