@@ -204,7 +204,7 @@ class CaseJudge {
     if (found.outcome == Outcome::fail) {
       verdict.outcome = Outcome::fail;
       if (verdict.reason.empty()) {
-        verdict.reason = place_of({region.slice, box, {}}, output.whole) + ": " + found.reason;
+        verdict.reason = place_of({region.slice, box, {}, {}}, output.whole) + ": " + found.reason;
       }
     }
     if (verdict.note.empty()) verdict.note = found.note;
@@ -354,9 +354,10 @@ Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
             found.outcome = Outcome::fail;
             const auto [a, b] = std::mismatch(output.regions.begin(), output.regions.end(),
                                               mine.begin(), mine.end());
-            found.reason = a == output.regions.end() || b == mine.end()
-                               ? "has other parts than the call gives"
-                               : place_of(*a, output.whole) + ": the digest is another";
+            found.reason =
+                a == output.regions.end() || b == mine.end()
+                    ? "has other parts than the call gives"
+                    : place_of(*a, output.whole) + ": the digest is another, or the rows beside it";
           }
           verdict.outputs.push_back(std::move(found));
         }

@@ -7,6 +7,22 @@
 #include "ops/catalogue.h"
 
 namespace mxo {
+namespace {
+
+/// Region `number` of an output.  Regions 0, 1, 2, 4, 8 and so on keep bytes: all of them where
+/// these are few, else a row.
+Region region_of(Index slice, Index number, const Box& box, std::vector<std::byte> bytes) {
+  constexpr std::size_t kFew = std::size_t{1} << 16;
+  Region region{slice, box, digest_of(bytes), {}};
+  if ((number & (number - 1)) != 0 || bytes.empty()) return region;
+  if (bytes.size() > kFew) {
+    bytes.resize(std::min(kFew, bytes.size() / static_cast<std::size_t>(box.rows())));
+  }
+  region.rows = std::move(bytes);
+  return region;
+}
+
+}  // namespace
 
 NamedTensors SliceRunner::run(const NamedTensors& inputs) {
   return call_operator(backend_, call_.op, inputs, call_.set, &world_);
@@ -18,7 +34,7 @@ std::vector<Region> regions_of(const ShapedCall& call, const Slicer& slicer,
   if (call.cut != Cut::whole) {
     const auto box = slicer.place(whole, slice, part.shape());
     if (!box) return {};
-    return {{number, *box, digest_of(bytes_of(part, whole_box(part.shape())))}};
+    return {region_of(number, number, *box, bytes_of(part, whole_box(part.shape())))};
   }
   constexpr Index kElements = Index{1} << 20;
   const Box all = whole_box(part.shape());
@@ -26,7 +42,8 @@ std::vector<Region> regions_of(const ShapedCall& call, const Slicer& slicer,
   std::vector<Region> regions;
   for (Index row = 0; row < all.row_end; row += step) {
     const Box box{row, std::min(all.row_end, row + step), 0, all.columns()};
-    regions.push_back({number, box, digest_of(bytes_of(part, box))});
+    regions.push_back(
+        region_of(number, static_cast<Index>(regions.size()), box, bytes_of(part, box)));
   }
   return regions;
 }

@@ -221,6 +221,10 @@ void write_digests(const std::filesystem::path& path, ShapedCase& item) {
                 regions.as<std::int64_t>() + i * kRegionFields);
       std::memcpy(digests.data() + static_cast<std::size_t>(i) * sizeof(Digest),
                   region.digest.data(), sizeof(Digest));
+      if (region.rows.empty()) continue;
+      Tensor rows(Dtype::u8, {static_cast<Index>(region.rows.size())});
+      std::memcpy(rows.data(), region.rows.data(), region.rows.size());
+      file.tensors.emplace(output.whole.name + ".rows." + std::to_string(i), std::move(rows));
     }
     file.tensors.emplace(output.whole.name + ".regions", std::move(regions));
     file.tensors.emplace(output.whole.name + ".digests", std::move(digests));
@@ -251,7 +255,7 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
     const Box all = whole_box(output.whole.shape);
     for (Index i = 0; i < count; ++i) {
       const std::int64_t* f = regions->second.as<std::int64_t>() + i * kRegionFields;
-      Region region{f[0], {f[1], f[2], f[3], f[4]}, {}};
+      Region region{f[0], {f[1], f[2], f[3], f[4]}, {}, {}};
       const Box& box = region.box;
       if (region.slice < 0 || region.slice >= slices || box.row_begin < 0 || box.rows() < 0 ||
           box.row_end > all.row_end || box.column_begin < 0 || box.columns() < 0 ||
@@ -261,7 +265,11 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
       std::memcpy(region.digest.data(),
                   digests->second.data() + static_cast<std::size_t>(i) * sizeof(Digest),
                   sizeof(Digest));
-      output.regions.push_back(region);
+      const auto rows = file.tensors.find(output.whole.name + ".rows." + std::to_string(i));
+      if (rows != file.tensors.end()) {
+        region.rows.assign(rows->second.data(), rows->second.data() + rows->second.bytes());
+      }
+      output.regions.push_back(std::move(region));
     }
   }
 }

@@ -22,6 +22,7 @@ struct Region {
   Index slice = 0;
   Box box;
   Digest digest = {};
+  std::vector<std::byte> rows = {};  ///< of some regions: all bytes, or those of the first row
   friend bool operator==(const Region&, const Region&) = default;
 };
 
