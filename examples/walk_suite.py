@@ -1,7 +1,10 @@
-"""pytest examples/walk_suite.py --suite SUITE: a kernel over a suite of `mxo generate --op` or `--model`.
+"""A kernel over a suite of `mxo generate SUITE --op` or `--model`, as tests.
 
-With `--outputs DIR` what each case gives goes to DIR as digests and failing rows, for `mxo compare SUITE DIR`.
+SUITE=suite OUTPUTS=outputs pytest examples/walk_suite.py: what each case gives goes to `outputs` as digests and
+failing rows, a few KB, for `mxo compare suite outputs` on another machine.
 """
+import os
+
 import pytest
 
 import mxoracle
@@ -10,18 +13,18 @@ import mxoracle.vectors
 
 def my_kernel(op, parameters, inputs):
     """Outputs under their names; put a kernel here.  Codes and e8m0 scales are uint8."""
-    found = mxoracle.run(op, **inputs, **parameters)
-    return found if isinstance(found, dict) else {name: getattr(found, name) for name in found._fields}
+    return mxoracle.run(op, inputs, **parameters)
 
 
-def pytest_generate_tests(metafunc):
-    suite = metafunc.config.getoption("--suite", default=None)
-    metafunc.parametrize("case", mxoracle.vectors.cases(suite) if suite else [], ids=str)
+@pytest.fixture
+def outputs(tmp_path):
+    folder = os.environ.get("OUTPUTS", tmp_path)
+    os.makedirs(folder, exist_ok=True)
+    return folder
 
 
-def test_my_kernel(case, tmp_path, pytestconfig):
-    outputs = pytestconfig.getoption("--outputs", default=None) or tmp_path
+@pytest.mark.parametrize("case", mxoracle.vectors.cases(os.environ["SUITE"]), ids=str)
+def test_my_kernel(case, outputs):
     found = my_kernel(case.op, case.parameters, case.inputs())
     differing = mxoracle.digests(case, found, f"{outputs}/{case.id}.safetensors")
-    if differing:
-        pytest.fail(f"{case.id}: {differing} regions differ: mxo compare SUITE {outputs}")
+    assert differing == 0, f"{differing} regions differ: mxo compare {os.environ['SUITE']} {outputs}"

@@ -24,3 +24,5 @@ cmake -S . -B build/cuda -DMXO_CUDA=ON -DMXO_NCCL=$nccl \
   -DMXO_TESTS=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_CUDA_COMPILER="$nvcc" -Wno-dev >/dev/null
 cmake --build build/cuda -j"$(nproc)" --target mxo_cuda
 wait "$formats"
+${CMAKE_CUDA_COMPILER_LAUNCHER:-} "$nvcc" -std=c++20 -arch=sm_90 --fmad=false -Ibuild/cuda/include \
+  -c examples/walk_suite.cu -o build/walk_suite.o

@@ -99,7 +99,7 @@ def cases(directory: Any) -> list[VectorCase]:
                     {o["name"]: _regions(stored, o["name"]) for o in outputs},
                 )
             )  # fmt: skip
-    except (OSError, KeyError, TypeError, ValueError, struct.error) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
         raise Error(f"{directory}: is no suite at shapes: {error}") from None
     return found
 

@@ -12,6 +12,7 @@
 #include "golden/suites/shapes/output_shapes.h"
 #include "tests/golden/ranks.h"
 #include "tests/golden/scratch.h"
+#include "tests/support/captures.h"
 
 namespace mxo {
 namespace {
@@ -240,6 +241,12 @@ TEST_F(ShapeSuites, RefuseTheirOwnFilesAsOutputs) {
   const Report report =
       compare_shapes(scratch_.path() / "suite", scratch_.path() / "actual", {}, *backend_, ranks());
   EXPECT_EQ(report.count(Outcome::invalid), 2);
+}
+
+TEST(Shapes, OfOldSuitesNeverChange) {
+  const Report report =
+      verify_shapes(test::in_the_tree("tests/data/shapes"), *make_reference_backend(), ranks());
+  EXPECT_EQ(report.count(Outcome::pass), 11);
 }
 
 TEST(Shapes, OfGroupsFollowTheirRule) {
