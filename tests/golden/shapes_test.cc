@@ -249,6 +249,35 @@ TEST(Shapes, OfOldSuitesNeverChange) {
   EXPECT_EQ(report.count(Outcome::pass), 11);
 }
 
+TEST(Shapes, AreThereForEveryOperator) {
+  const auto backend = make_cpu_backend();
+  const Dimensions all = parse_dimensions(
+      "rows=64,columns=128,features=64,groups=2,matrices=2,top_k=2,experts=8,ranks=2");
+  for (const CatalogueEntry& entry : catalogue()) {
+    SCOPED_TRACE(entry.name);
+    Parameters set;
+    if (entry.name == "fused_dot") set.set("sum", "h200_wgmma_fast");
+    Dimensions taken;
+    for (std::string wanted; taken.empty() || !wanted.empty();) {
+      // What is needed is asked for by name.
+      try {
+        ShapedCall call = shaped_call(entry.name, set, taken, {});
+        call.cut = Cut::whole;
+        EXPECT_FALSE(
+            call_operator(*backend, call.op, Slicer(call).inputs({}), call.set, &ranks()).empty());
+        break;
+      } catch (const Error& error) {
+        const std::string text = error.what();
+        const std::size_t at = text.find("found no ");
+        ASSERT_NE(at, text.npos) << text;
+        wanted = text.substr(at + 9, text.find(',', at) - at - 9);
+        const char letter = parse_dimensions(wanted + "=1").begin()->first;
+        ASSERT_TRUE(taken.emplace(letter, all.at(letter)).second) << text;
+      }
+    }
+  }
+}
+
 TEST(Shapes, OfGroupsFollowTheirRule) {
   for (const char* rule : {"even", "jagged", "jagged=16", "skewed", "empty"}) {
     const std::vector<Index> ends = group_ends_by_rule(rule, 8, 1 << 14, 5);
@@ -267,7 +296,7 @@ TEST(Shapes, ThatDoNotFitAreRefusedInASentence) {
       {{"quantize", "rws=64", ""}, "did you mean rows?"},
       {{"quantize", "rows=0,columns=64", ""}, "needs a number from 1 to 2^31"},
       {{"quantize", "rows=64,rows=64", ""}, "found rows twice"},
-      {{"combine", "rows=64", ""}, "needs --from FILE"},
+      {{"combine", "rows=64", ""}, "found no columns"},
       {{"route", "rows=64,experts=4,top_k=5", ""}, "no more than experts"},
       {{"permute", "rows=2147483648,columns=2147483648", ""}, "over 10^12 elements"},
       {{"quantize", "rows=64,columns=64,groups=2", "", "jaged"}, "did you mean jagged?"},

@@ -12,10 +12,10 @@ namespace mxo {
 enum class When : std::uint8_t { always, plain, coded };
 
 /// Which numbers an operand of integers has.
-enum class Fill : std::uint8_t { none, padded_starts, counts };
+enum class Fill : std::uint8_t { none, padded_starts, counts, slots };
 
-/// Extents that follow from others: H 16, Q rows of padded groups, W ranks times groups, Z bytes of
-/// swizzled scales.
+/// Extents that follow from others: H 16, L slots of all tokens, Q rows of padded groups, V rows
+/// that a rank receives, W ranks times groups, Y blocks of slots, Z bytes of swizzled scales.
 struct InputRow {
   std::string_view name;
   std::string_view axes;  ///< a letter each, "2N", "M/r", "K/c"; a B that is not given goes

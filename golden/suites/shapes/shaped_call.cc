@@ -28,6 +28,20 @@ std::pair<Index, Index> block_of(std::string_view text) {
   return {side(text.substr(0, x)), side(text.substr(x + 1))};
 }
 
+/// The dimensions that an extent follows from.
+std::string_view derived_from(const char& letter) {
+  switch (letter) {
+    case 'H': return "";
+    case 'L': return "MS";
+    case 'Q': return "MG";
+    case 'V': return "MSXP";
+    case 'W': return "PG";
+    case 'Y': return "MSX";
+    case 'Z': return "MK";
+    default: return {&letter, 1};
+  }
+}
+
 const OperatorShape& shape_of(const std::string& op) {
   static const std::vector<OperatorShape> all = [] {
     std::vector<OperatorShape> rows;
@@ -79,20 +93,17 @@ class CallMaker {
   void check_dimensions() const {
     std::set<char> needed;
     std::set<char> may;
-    const auto need = [&needed](char letter) {
-      const std::string_view derived = letter == 'Q' ? "MG" : letter == 'W' ? "PG" : "MK";
-      const bool follows = letter == 'Q' || letter == 'W' || letter == 'Z';
-      if (letter == 'H') return;
-      if (follows) needed.insert(derived.begin(), derived.end());
-      if (!follows) needed.insert(letter);
+    const auto need = [&needed](const char& letter) {
+      const std::string_view from = derived_from(letter);
+      needed.insert(from.begin(), from.end());
     };
     for (const InputRow& row : shape_.inputs) {
-      for (const char c : row.axes) {
+      for (const char& c : row.axes) {
         if (c == 'B') may.insert(c);
         if (c >= 'A' && c <= 'Z' && c != 'B') need(c);
       }
       if (row.kind == experts || row.kind == mask) needed.insert({'X', 'S'});
-      if (row.kind == group_of) needed.insert('G');
+      if (row.kind == group_of && row.axes == "M") needed.insert('G');
       if (row.fill == Fill::counts) needed.insert('M');
     }
     if (entry_.call_ranks != nullptr) needed.insert('P');
@@ -137,8 +148,9 @@ class CallMaker {
 
   void find_ends() {
     const bool takes = shape_.ends != Ends::none;
-    const bool says_groups = std::any_of(shape_.inputs.begin(), shape_.inputs.end(),
-                                         [](const InputRow& r) { return r.kind == group_of; });
+    const bool says_groups =
+        std::any_of(shape_.inputs.begin(), shape_.inputs.end(),
+                    [](const InputRow& r) { return r.kind == group_of && r.axes == "M"; });
     if (!grouped() || (!takes && !says_groups)) return;
     const bool columns = call_.set.text("layout", "blocked") == "k_groups";
     call_.ends = group_ends_by_rule(call_.options.offsets, call_.dimensions.at('G'),
@@ -165,6 +177,7 @@ class CallMaker {
     std::vector<Index> values;
     const std::uint32_t stream = inputs::stream_of(row.name);
     const Index rows = call_.dimensions.at('M');
+    if (row.fill == Fill::slots) return {extent_of({'L', 1, 1})};
     Index start = 0;
     for (Index i = 0; i < count; ++i) {
       if (row.fill == Fill::padded_starts) {
@@ -229,6 +242,10 @@ class CallMaker {
       case 'Z':
         return ceil_div(of('M'), kTileRows) * kTileRows * ceil_div(of('K'), kTileColumns) *
                kTileColumns;
+      case 'L': return of('M') * of('S');
+      case 'Y': return ceil_div(of('M') * of('S'), call_.set.integer("block", 64));
+      case 'V': return 0;  // of each rank its own
+      case 'B': return call_.dimensions.contains('B') ? of('B') : 1;
       default: break;
     }
     const Index extent = call_.dimensions.at(axis.letter) * axis.times;
@@ -262,7 +279,11 @@ class CallMaker {
     recipe.distribution = call_.options.distribution;
     recipe.format = format_for(row);
     if (row.kind == experts && call_.options.routing == "hot") recipe.kind = hot_experts;
-    if (row.kind == group_of) recipe.values = call_.ends;
+    if (row.kind == group_of) {
+      recipe.values = row.axes == "M" ? call_.ends
+                                      : group_ends_by_rule("even", call_.dimensions.at('X'),
+                                                           extent_of(input.axes[0]), 0);
+    }
     if (row.fill != Fill::none) recipe.values = filled(row, extent_of(input.axes[0]));
     if (call_.dimensions.contains('X')) recipe.choices = call_.dimensions.at('X');
     if (call_.dimensions.contains('S')) recipe.slots = call_.dimensions.at('S');
@@ -281,12 +302,42 @@ class CallMaker {
       return;
     }
     for (Index rank = 0; rank < call_.dimensions.at('P'); ++rank) {
-      call_.inputs.push_back(input);
-      call_.inputs.back().recipe.name = "rank" + std::to_string(rank) + "." + std::string(row.name);
+      InputRecipe& own = call_.inputs.emplace_back(input).recipe;
+      own.name = "rank" + std::to_string(rank) + "." + std::string(row.name);
+      if (input.axes[0].letter == 'V') own.shape[0] = received_rows(rank);
     }
   }
 
+  /// Rows that reach a rank's experts, padded where the layout pads them.
+  Index received_rows(Index rank) {
+    const Index all = call_.dimensions.at('X');
+    const Index ranks = call_.dimensions.at('P');
+    if (counts_.empty()) {
+      counts_.resize(static_cast<std::size_t>(all));
+      for (Index from = 0; from < ranks; ++from) {
+        InputRecipe recipe{"rank" + std::to_string(from) + ".experts",
+                           Dtype::i32,
+                           {call_.dimensions.at('M'), call_.dimensions.at('S')},
+                           call_.options.routing == "hot" ? hot_experts : experts};
+        recipe.choices = all;
+        const Tensor chosen =
+            make_input(recipe, call_.options.seed, whole_box(recipe.shape), recipe.shape);
+        for (Index i = 0; i < chosen.elements(); ++i) {
+          ++counts_[static_cast<std::size_t>(chosen.as<std::int32_t>()[i])];
+        }
+      }
+    }
+    const bool padded = call_.set.text("layout", "") == "expert_major_padded";
+    const Index unit = padded ? alignment() : 1;
+    Index rows = 0;
+    for (Index e = rank * all / ranks; e < (rank + 1) * all / ranks; ++e) {
+      rows += ceil_div(counts_[static_cast<std::size_t>(e)], unit) * unit;
+    }
+    return rows;
+  }
+
   ShapedCall& call_;
+  std::vector<Index> counts_;  // of slots, by expert
   const CatalogueEntry& entry_;
   const OperatorShape& shape_;
 };
