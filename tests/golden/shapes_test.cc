@@ -43,7 +43,6 @@ ShapedCall call_of(const Row& row) {
 const std::vector<Row>& cut_rows() {
   static const std::vector<Row> rows = [] {
     std::vector<Row> all = {
-        {"encode", "rows=300,columns=64", "format=e5m2"},
         {"decode", "rows=300,columns=64", ""},
         {"quantize", "rows=300,columns=96", ""},
         {"quantize", "rows=384,columns=96", "block=32x1 transpose=true"},
@@ -62,9 +61,7 @@ const std::vector<Row>& cut_rows() {
         {"unpad_groups", "rows=300,columns=500,groups=4", "", "skewed"},
         {"masked_to_groups", "rows=64,columns=500,groups=4", ""},
         {"permute", "rows=200,columns=500", ""},
-        {"unpermute", "rows=200,columns=500", ""},
         {"groups_to_masked", "rows=300,columns=500,groups=4", "", "skewed"},
-        {"swiglu", "rows=300,features=64", ""},
         {"swiglu_backward", "rows=300,features=64", "rounding=bf16"},
         {"swiglu_quantize", "rows=300,features=64", ""},
         {"swiglu_quantize_backward", "rows=384,features=64,groups=2", "block=32x1"},
