@@ -57,6 +57,7 @@ void ReportOptions::add_to(CLI::App& app) {
   app.add_option("--json", json, "write the report as JSON; - is stdout, instead of the table");
   app.add_option("--junit", junit, "write the report as JUnit XML; - is stdout");
   app.add_option("--html", html, "write the report as one self-contained page; - is stdout");
+  app.add_flag("--groups", groups, "the figures of every group or expert, of what passes too");
   app.add_option(
       "--only", only,
       "of a suite, the cases with op=, id=, flag= or a parameter: op=quantize,format=e4m3");
@@ -89,7 +90,8 @@ int deliver(Report report, const ReportOptions& options, const Settings& setting
   if (!options.html.empty()) reports.add(options.html, html_report(report));
   const int code = report.exit_code();
   if (!reports.spoke() && !(settings.quiet && code == kAgree)) {
-    fmt::print("{}", table_report(report, stdout_colour()));
+    fmt::print("{}", table_report(report, stdout_colour(),
+                                  options.groups ? GroupLines::all : GroupLines::worst_and_best));
   }
   reports.commit();
   return code;

@@ -16,6 +16,7 @@ struct ReportOptions {
   std::string html;
   std::string only;     ///< of a suite: CaseFilter
   std::string command;  ///< that repeats the report
+  bool groups = false;  ///< the table has every group
 
   void add_to(CLI::App& app);
   /// Throws Error(argument) if a report would replace one of the files it is about, or two reports

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,8 @@ struct Measures {
   double sqnr = 0;          ///< dB; +inf if identical, -inf where nothing of it is left
   double calc_diff = 0;     ///< DeepGEMM: 1 - 2 sum xy / sum (x^2 + y^2)
   double cosine = 1;
+  /// dB that no right kernel falls below (gate sqnr=auto); NaN: not derived.
+  double right_sqnr = std::numeric_limits<double>::quiet_NaN();
 };
 
 /// Rows or columns of one tensor, and their figures.

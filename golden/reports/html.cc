@@ -1,5 +1,6 @@
 // A report for a browser: one file, nothing fetched.
 #include <algorithm>
+#include <cmath>
 
 #include "golden/reports/html_figures.h"
 #include "golden/reports/html_style.h"
@@ -9,7 +10,7 @@
 namespace mxo {
 namespace {
 
-/// Failures whose details are on the page; the others have their line in the table.
+/// Cases whose details are on the page, failures first; the others have their line in the table.
 constexpr std::size_t kMostDetails = 60;
 constexpr std::size_t kMostGroups = 512;
 
@@ -116,6 +117,13 @@ std::string group_table(const TensorVerdict& tensor) {
   return text;
 }
 
+bool differs(const TensorVerdict& tensor) {
+  return tensor.all.differing + tensor.all.violating > 0;
+}
+
+/// What differs, and what has groups: both may be asked about.
+bool has_details(const TensorVerdict& tensor) { return differs(tensor) || !tensor.groups.empty(); }
+
 std::string output_details(const TensorVerdict& tensor) {
   const Measures& m = tensor.all;
   std::string text =
@@ -125,14 +133,20 @@ std::string output_details(const TensorVerdict& tensor) {
       std::to_string(m.differing) + " of " + std::to_string(m.elements) + " differ, max ulp " +
       std::to_string(m.max_ulp) + ", max abs " + number_text(m.max_absolute) + ", SQNR " +
       decibel_text(m.sqnr) +
+      (std::isnan(m.right_sqnr)
+           ? ""
+           : ", a right kernel has " + decibel_text(m.right_sqnr) + " or more") +
       (m.nan_one_sided > 0 ? ", NaN on one side " + std::to_string(m.nan_one_sided) + " times"
                            : "") +
       "</p>\n";
   for (const std::string& said : {tensor.reason, tensor.note}) {
     if (!said.empty()) text += "<p class=\"soft\">" + escaped(said) + "</p>\n";
   }
-  text += "<div class=\"wide\">" + heat_map_svg(tensor) + "</div>\n<div class=\"wide\">" +
-          histogram_svg(tensor) + "</div>\n" + group_table(tensor);
+  if (differs(tensor)) {
+    text += "<div class=\"wide\">" + heat_map_svg(tensor) + "</div>\n<div class=\"wide\">" +
+            histogram_svg(tensor) + "</div>\n";
+  }
+  text += group_table(tensor);
   if (tensor.first.empty()) return text;
   text += "<div class=\"wide\"><table class=\"first\"><tr><th>at<th>expected<th>found</tr>\n";
   for (const Difference& d : tensor.first) {
@@ -155,7 +169,7 @@ std::string details(const CaseVerdict& verdict, const std::string& anchor) {
     text += "<p class=\"why\">" + escaped(verdict.explanation) + "</p>\n";
   }
   for (const TensorVerdict& tensor : verdict.outputs) {
-    if (tensor.all.differing + tensor.all.violating > 0) text += output_details(tensor);
+    if (has_details(tensor)) text += output_details(tensor);
   }
   return text + "</section>\n";
 }
@@ -189,7 +203,10 @@ std::string html_report(const Report& report) {
   std::size_t detailed = 0;
   for (const CaseVerdict* verdict : cases) {
     std::string anchor;
-    if (is_bad(*verdict) && !verdict->outputs.empty() && detailed < kMostDetails) {
+    const bool told = is_bad(*verdict) ? !verdict->outputs.empty()
+                                       : std::any_of(verdict->outputs.begin(),
+                                                     verdict->outputs.end(), has_details);
+    if (told && detailed < kMostDetails) {
       anchor = "case-" + std::to_string(++detailed);
       all_details += details(*verdict, anchor);
     }

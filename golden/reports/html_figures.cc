@@ -162,10 +162,6 @@ std::string bucket_name(std::size_t bucket) {
 
 }  // namespace
 
-std::string_view group_word(const TensorVerdict& tensor) {
-  return tensor.shape.size() >= 3 ? "expert" : "group";
-}
-
 std::string heat_map_svg(const TensorVerdict& tensor) {
   const Field field(tensor);
   const double below = kTop + field.height() + 12;

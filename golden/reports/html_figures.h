@@ -7,9 +7,6 @@
 
 namespace mxo {
 
-/// "group", or "expert" where the groups are slices of the first axis.
-std::string_view group_word(const TensorVerdict& tensor);
-
 /// Differing elements by blocks of rows and columns, with both axes, a line at each group's end, a
 /// legend, and the figures of a block where the pointer rests.
 std::string heat_map_svg(const TensorVerdict& tensor);

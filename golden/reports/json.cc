@@ -35,7 +35,8 @@ Json measures(const Measures& m) {
           {"max_relative", number(m.max_relative)},
           {"sqnr", number(m.sqnr)},
           {"calc_diff", number(m.calc_diff)},
-          {"cosine", number(m.cosine)}};
+          {"cosine", number(m.cosine)},
+          {"right_sqnr", std::isnan(m.right_sqnr) ? Json(nullptr) : number(m.right_sqnr)}};
 }
 
 Json slices(const std::vector<Slice>& all) {
@@ -65,6 +66,8 @@ Json tensor_json(const TensorVerdict& tensor) {
             {"row_blocks", slices(tensor.row_blocks)},
             {"k_blocks", slices(tensor.column_blocks)}};
   json["worst_group"] = tensor.worst_group < 0 ? Json(nullptr) : Json(tensor.worst_group);
+  const Slice* best = best_slice(tensor.groups);
+  json["best_group"] = best == nullptr ? Json(nullptr) : Json(best->index);
   json["first_differences"] = Json::array();
   for (const Difference& d : tensor.first) {
     json["first_differences"].push_back(

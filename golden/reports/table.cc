@@ -1,6 +1,7 @@
 // A report for a terminal: one line per output, details below a failure.
 #include <algorithm>
-#include <cstdio>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "golden/reports/reports.h"
@@ -30,27 +31,37 @@ std::string line(Outcome outcome, Colour colour, const std::string& what, const 
   return text + " " + one_line(rest) + "\n";
 }
 
-std::string slice_line(const char* kind, const Slice& slice) {
+std::string slice_line(const std::string& kind, const Slice& slice) {
   const Measures& m = slice.measures;
-  char text[200];
-  std::snprintf(text, sizeof text,
-                "          worst %s %lld (%lld to %lld): %lld of %lld differ, max ulp %llu, "
-                "max abs %s, SQNR %s\n",
-                kind, static_cast<long long>(slice.index), static_cast<long long>(slice.begin),
-                static_cast<long long>(slice.end), static_cast<long long>(m.differing),
-                static_cast<long long>(m.elements), static_cast<unsigned long long>(m.max_ulp),
-                number_text(m.max_absolute).c_str(), decibel_text(m.sqnr).c_str());
+  return "          " + kind + " " + std::to_string(slice.index) + " (" +
+         std::to_string(slice.begin) + " to " + std::to_string(slice.end) +
+         "): " + std::to_string(m.differing) + " of " + std::to_string(m.elements) +
+         " differ, max ulp " + std::to_string(m.max_ulp) + ", max abs " +
+         number_text(m.max_absolute) + ", SQNR " + decibel_text(m.sqnr) +
+         (std::isnan(m.right_sqnr) ? "" : ", right from " + decibel_text(m.right_sqnr)) + "\n";
+}
+
+std::string group_lines(const TensorVerdict& tensor, GroupLines groups) {
+  const std::string word(group_word(tensor));
+  std::string text;
+  if (groups == GroupLines::all) {
+    for (const Slice& group : tensor.groups) text += slice_line(word, group);
+    return text;
+  }
+  if (tensor.worst_group >= 0) {
+    text +=
+        slice_line("worst " + word, tensor.groups[static_cast<std::size_t>(tensor.worst_group)]);
+  }
+  if (const Slice* best = best_slice(tensor.groups)) text += slice_line("best " + word, *best);
   return text;
 }
 
+/// Blocks of rows and of columns, and the first elements that differ.
 std::string details(const TensorVerdict& tensor) {
   std::string text;
-  if (tensor.worst_group >= 0) {
-    text += slice_line("group", tensor.groups[static_cast<std::size_t>(tensor.worst_group)]);
-  }
-  if (const Slice* rows = worst_slice(tensor.row_blocks)) text += slice_line("rows", *rows);
+  if (const Slice* rows = worst_slice(tensor.row_blocks)) text += slice_line("worst rows", *rows);
   if (const Slice* columns = worst_slice(tensor.column_blocks)) {
-    text += slice_line("columns", *columns);
+    text += slice_line("worst columns", *columns);
   }
   for (const Difference& d : tensor.first) {
     text += "          " + position_text(d.at) + ": expected " + bits_text(tensor, d.expected) +
@@ -67,17 +78,19 @@ std::string figures(const TensorVerdict& tensor) {
     if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
     if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not compared";
   }
-  text += not_bounded_text("; ", m);
+  text += sqnr_text(tensor) + not_bounded_text("; ", m);
   return tensor.note.empty() ? text : text + "; " + tensor.note;
 }
 
 /// Every output of a case, and what is wrong with it.
-std::string case_lines(const CaseVerdict& verdict, Colour colour) {
+std::string case_lines(const CaseVerdict& verdict, Colour colour, GroupLines groups) {
   std::string text;
   if (verdict.outputs.empty()) text += line(verdict.outcome, colour, verdict.id, verdict.reason);
   for (const TensorVerdict& tensor : verdict.outputs) {
     text += line(tensor.outcome, colour, verdict.id + " " + tensor.name, figures(tensor));
-    if (tensor.all.differing + tensor.all.violating > 0) text += details(tensor);
+    const bool differs = tensor.all.differing + tensor.all.violating > 0;
+    if (differs || groups == GroupLines::all) text += group_lines(tensor, groups);
+    if (differs) text += details(tensor);
   }
   // A case can be refused after some of its outputs were judged.
   if (!verdict.outputs.empty() && !verdict.reason.empty()) {
@@ -93,6 +106,7 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
     std::string op;
     Index cases = 0;
     Measures sum = {};
+    double least_sqnr = std::numeric_limits<double>::infinity();
     Index noted = 0;
   };
   std::vector<Count> counts;
@@ -108,6 +122,7 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
       at->sum.elements += tensor.all.elements;
       at->sum.differing += tensor.all.differing;
       at->sum.not_bounded += tensor.all.not_bounded;
+      if (tensor.all.differing > 0) at->least_sqnr = std::min(at->least_sqnr, tensor.all.sqnr);
     }
   }
   std::string text;
@@ -117,7 +132,8 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
         std::string(from > 0 ? "and " : "") + std::to_string(count.cases) +
             (count.cases == 1 ? " case, " : " cases, ") + std::to_string(count.sum.elements) +
             " elements" +
-            (count.sum.differing > 0 ? ", " + std::to_string(count.sum.differing) + " differ"
+            (count.sum.differing > 0 ? ", " + std::to_string(count.sum.differing) +
+                                           " differ, least SQNR " + decibel_text(count.least_sqnr)
                                      : "") +
             not_bounded_text(", ", count.sum) +
             (count.noted > 0
@@ -128,16 +144,24 @@ std::string counted(const Report& report, Outcome outcome, Index from, Colour co
 }
 
 /// What did not pass, one by one up to a number; then everything else by operator.
-std::string suite_lines(const Report& report, Colour colour) {
+std::string suite_lines(const Report& report, Colour colour, GroupLines groups) {
   std::string text;
   for (const Outcome outcome : {Outcome::invalid, Outcome::fail}) {
     Index told = 0;
     for (const CaseVerdict& verdict : report.cases) {
-      if (verdict.outcome == outcome && told++ < kMostTold) text += case_lines(verdict, colour);
+      if (verdict.outcome == outcome && told++ < kMostTold) {
+        text += case_lines(verdict, colour, groups);
+      }
     }
     if (told > kMostTold) text += counted(report, outcome, kMostTold, colour);
   }
+  if (groups == GroupLines::all) {
+    for (const CaseVerdict& verdict : report.cases) {
+      if (verdict.outcome == Outcome::pass) text += case_lines(verdict, colour, groups);
+    }
+  }
   for (const Outcome outcome : {Outcome::not_run, Outcome::not_owed, Outcome::pass}) {
+    if (outcome == Outcome::pass && groups == GroupLines::all) continue;
     text += counted(report, outcome, 0, colour);
   }
   return text;
@@ -145,12 +169,12 @@ std::string suite_lines(const Report& report, Colour colour) {
 
 }  // namespace
 
-std::string table_report(const Report& report, Colour colour) {
+std::string table_report(const Report& report, Colour colour, GroupLines groups) {
   std::string text = one_line(report.title) + "  gate " + report.gate + "\n";
   if (report.cases.size() == 1) {
-    text += case_lines(report.cases.front(), colour);
+    text += case_lines(report.cases.front(), colour, groups);
   } else {
-    text += suite_lines(report, colour);
+    text += suite_lines(report, colour, groups);
   }
   const bool nothing = report.outcome() == Outcome::invalid && report.count(Outcome::invalid) == 0;
   if (nothing) text += line(Outcome::invalid, colour, "nothing was compared", "");

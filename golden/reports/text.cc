@@ -25,6 +25,10 @@ std::size_t utf8_length(std::string_view text) {
   return length;
 }
 
+bool is_number_with_fraction(Dtype type) {
+  return is_minifloat8(type) || is_wide_float(type) || type == Dtype::f64 || type == Dtype::e8m0;
+}
+
 }  // namespace
 
 std::string one_line(std::string_view text) {
@@ -77,6 +81,20 @@ std::string decibel_text(double value) {
   return text;
 }
 
+std::string sqnr_text(const TensorVerdict& tensor) {
+  const Measures& m = tensor.all;
+  if (m.elements == 0 || !is_number_with_fraction(tensor.format)) return {};
+  std::string text = ", SQNR " + decibel_text(m.sqnr);
+  if (!std::isnan(m.right_sqnr)) {
+    text += ", a right kernel has " + decibel_text(m.right_sqnr) + " or more";
+  }
+  return text;
+}
+
+std::string_view group_word(const TensorVerdict& tensor) {
+  return tensor.shape.size() >= 3 ? "expert" : "group";
+}
+
 std::string not_bounded_text(const std::string& before, const Measures& m) {
   if (m.not_bounded == 0) return {};
   return before + "not bounded: " + std::to_string(m.not_bounded) +
@@ -126,6 +144,16 @@ const Slice* worst_slice(const std::vector<Slice>& slices) {
     if (worst == nullptr || worse(slice.measures, worst->measures)) worst = &slice;
   }
   return worst;
+}
+
+const Slice* best_slice(const std::vector<Slice>& slices) {
+  const Slice* worst = worst_slice(slices);
+  const Slice* best = nullptr;
+  for (const Slice& slice : slices) {
+    if (worst == nullptr || slice.measures.elements == 0) continue;
+    if (best == nullptr || worse(best->measures, slice.measures)) best = &slice;
+  }
+  return best == worst ? nullptr : best;
 }
 
 }  // namespace mxo

@@ -68,11 +68,17 @@ def _decibels(value: float) -> str:
     return f"{value:.2f} dB"
 
 
+def _right(row: dict[str, Any]) -> str:
+    """The figure that no right kernel falls below, where it was derived."""
+    right = row["right_sqnr"]
+    return "" if math.isnan(right) else f", a right kernel has {_decibels(right)} or more"
+
+
 def _slice_line(kind: str, row: dict[str, Any]) -> str:
     return (
-        f"  worst {kind} {row['index']} ({row['begin']} to {row['end']}): "
+        f"  {kind} {row['index']} ({row['begin']} to {row['end']}): "
         f"{row['differing']} of {row['elements']} differ, max ulp {row['max_ulp']}, "
-        f"SQNR {_decibels(row['sqnr'])}"
+        f"SQNR {_decibels(row['sqnr'])}{_right(row)}"
     )
 
 
@@ -89,12 +95,14 @@ def _lines(output: dict[str, Any], gate: str) -> list[str]:
         return [head + f"{output['outcome']}, {output['elements']} elements" + (note and f"; {note}")]
     lines = [
         head + f"{output['outcome']}, {_ratio(output['differing'], output['elements'])}, "
-        f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}"
+        f"max ulp {output['max_ulp']}, SQNR {_decibels(output['sqnr'])}{_right(output)}"
         + (f", {output['violating']} beyond {gate}" if gate != "bits" else "")
     ]
-    for key, kind in (("worst_group", "group"), ("worst_rows", "rows"), ("worst_columns", "columns")):
+    group = "expert" if len(output["shape"]) > 2 else "group"
+    for key, kind in (("worst_group", group), ("best_group", group), ("worst_rows", "rows"),
+                      ("worst_columns", "columns")):  # fmt: skip
         if output[key] is not None:
-            lines.append(_slice_line(kind, output[key]))
+            lines.append(_slice_line(f"{key.partition('_')[0]} {kind}", output[key]))
     if note:
         lines.append("  " + note)
     for at, expected, actual in output["first"]:

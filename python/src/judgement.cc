@@ -108,6 +108,7 @@ nb::dict figures(const Measures& m) {
   row["max_relative"] = m.max_relative;
   row["sqnr"] = m.sqnr;
   row["cosine"] = m.cosine;
+  row["right_sqnr"] = m.right_sqnr;
   return row;
 }
 
@@ -123,8 +124,7 @@ nb::list slices(const std::vector<Slice>& all) {
   return list;
 }
 
-nb::object worst(const std::vector<Slice>& all) {
-  const Slice* slice = worst_slice(all);
+nb::object row_or_none(const Slice* slice) {
   if (slice == nullptr) return nb::none();
   return nb::object(slices({*slice})[0]);
 }
@@ -138,9 +138,10 @@ nb::dict output_of(const TensorVerdict& tensor) {
   row["format"] = std::string(name_of(tensor.format));
   row["shape"] = nb::tuple(nb::cast(tensor.shape));
   row["groups"] = slices(tensor.groups);
-  row["worst_group"] = worst(tensor.groups);
-  row["worst_rows"] = worst(tensor.row_blocks);
-  row["worst_columns"] = worst(tensor.column_blocks);
+  row["worst_group"] = row_or_none(worst_slice(tensor.groups));
+  row["best_group"] = row_or_none(best_slice(tensor.groups));
+  row["worst_rows"] = row_or_none(worst_slice(tensor.row_blocks));
+  row["worst_columns"] = row_or_none(worst_slice(tensor.column_blocks));
   row["histogram"] = nb::cast(tensor.histogram);
   nb::list first;
   for (const Difference& d : tensor.first) {

@@ -47,7 +47,8 @@ Report failing_report() {
 TEST(Reports, SayWhatFailedAndWhere) {
   const Report report = failing_report();
   const std::string table = table_report(report);
-  for (const char* text : {"FAIL", "case.1 y", "worst group 1",
+  for (const char* text : {"FAIL", "case.1 y", "worst group 1", ", SQNR 14.77 dB",
+                           "worst group 1 (1 to 2): 1 of 2", "best group 0 (0 to 1): 0 of 2",
                            "[1, 1]: expected 40800000 (4), "
                            "found 40A00000 (5)",
                            "NOT_RUN", "INVALID", "1 FAIL"}) {
@@ -55,6 +56,29 @@ TEST(Reports, SayWhatFailedAndWhere) {
   }
   EXPECT_EQ(table.find('\x1b'), table.npos);
   EXPECT_NE(table_report(report, Colour::on).find("\x1b[31mFAIL"), std::string::npos);
+}
+
+/// Groups of what passes are asked for, on a page always there.
+TEST(Reports, HaveEveryGroupOfWhatPasses) {
+  Report report = failing_report();
+  report.cases.resize(1);
+  report.cases[0].outcome = report.cases[0].outputs[0].outcome = Outcome::pass;
+  for (const int cases : {1, 2}) {
+    report.cases.resize(static_cast<std::size_t>(cases), report.cases[0]);
+    const std::string all = table_report(report, Colour::off, GroupLines::all);
+    for (const char* text : {"PASS", " group 0 (0 to 1)", " group 1 (1 to 2)"}) {
+      EXPECT_NE(all.find(text), std::string::npos) << text << all;
+    }
+    EXPECT_EQ(all.find("worst group"), std::string::npos) << all;
+  }
+  EXPECT_NE(table_report(report).find("2 differ, least SQNR 14.77 dB"), std::string::npos);
+  Measures& m = report.cases[0].outputs[0].all;
+  m.differing = m.violating = 0;
+  m.right_sqnr = 46.7;
+  const std::string page = html_report(report);
+  for (const char* text : {"By group", "<td>1 to 1</td>", "a right kernel has 46.70 dB or more"}) {
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  }
 }
 
 /// A name from a malformed file: markup, an escape sequence, a byte that is no UTF-8.
@@ -83,6 +107,8 @@ TEST(Reports, AreParseableJson) {
   const auto& output = json["cases"][0]["outputs"][0];
   EXPECT_EQ(output["verdict"], "FAIL");
   EXPECT_EQ(output["worst_group"], 1);
+  EXPECT_EQ(output["best_group"], 0);
+  EXPECT_TRUE(output["all"]["right_sqnr"].is_null());
   EXPECT_EQ(output["groups"][0]["sqnr"], "inf");
   EXPECT_EQ(output["first_differences"][0]["at"], (std::vector<int>{1, 1}));
   EXPECT_EQ(output["first_differences"][0]["expected"], "0x40800000");
