@@ -161,6 +161,15 @@ constexpr auto kRules = std::to_array<Name>({
     {"sgl_kernel", "sglang_cuda"},
 });
 
+// pytorch/ao 36027d8: names and values of MXFP8TrainingRecipe and Float8TrainingRecipe
+// (moe_training/config.py); emulated kernels return the same bits.
+constexpr auto kRecipes = std::to_array<Name>({
+    {"mxfp8_rceil", "mxfp8_rceil"},
+    {"mxfp8_emulated_rceil", "mxfp8_rceil"},
+    {"mxfp8_rceil_wgrad_with_hp", "mxfp8_rceil_wgrad_with_hp"},
+    {"fp8_rowwise", "fp8_rowwise"},
+});
+
 constexpr auto kSums = std::to_array<Name>({
     {"deepgemm", "deepgemm_sm90"},
     {"deep_gemm", "deepgemm_sm90"},
@@ -258,6 +267,7 @@ std::span<const Name> names_of(Word kind) {
     case Word::block: return kBlocks;
     case Word::sum: return kSums;
     case Word::rule: return kRules;
+    case Word::recipe: return kRecipes;
     case Word::format: break;
   }
   return kFormats;

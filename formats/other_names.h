@@ -7,11 +7,11 @@
 
 namespace mxo {
 
-enum class Word { operation, parameter, format, scale_layout, block, sum, rule };
+enum class Word { operation, parameter, format, scale_layout, block, sum, rule, recipe };
 
 /// The name here of what is `typed`, whatever the case of its letters; empty if there is none.
-/// Formats, layouts and blocks are the same thing under another name and may be taken for it;
-/// operators, parameters and sums are a hint: they take other operands, and one library adds in
+/// Formats, layouts, blocks and recipes are the same thing under another name and may be taken for
+/// it; operators, parameters and sums are a hint: they take other operands, and one library adds in
 /// several ways.
 std::string_view name_here(Word kind, std::string_view typed);
 

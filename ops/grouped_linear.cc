@@ -1,6 +1,7 @@
 // grouped_linear as a composition of operators: forward and backward.
 #include "ops/grouped_linear.h"
 #include "formats/nearest_name.h"
+#include "formats/other_names.h"
 
 #include "ops/checked.h"
 #include "ops/elementwise.h"
@@ -210,8 +211,9 @@ void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype
 
 const LinearRecipe& linear_recipe_named(std::string_view name) {
   std::vector<std::string_view> known;
+  const std::string_view other = name_here(Word::recipe, name);
   for (const LinearRecipe& recipe : kLinearRecipes) {
-    if (recipe.name == name) return recipe;
+    if (recipe.name == (other.empty() ? name : other)) return recipe;
     known.push_back(recipe.name);
   }
   throw Error(Fault::argument, unknown_name("recipe", name, known));

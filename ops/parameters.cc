@@ -41,8 +41,12 @@ std::string_view listed(const ParameterSpec& spec, std::string_view value) {
   }
   const bool format = spec.key.starts_with("format") || spec.key == "out";
   const bool layout = spec.key.ends_with("layout");
-  if (!format && !layout) return {};
-  const std::string_view name = name_here(format ? Word::format : Word::scale_layout, value);
+  const bool recipe = spec.key == "recipe";
+  if (!format && !layout && !recipe) return {};
+  const std::string_view name = name_here(format   ? Word::format
+                                          : layout ? Word::scale_layout
+                                                   : Word::recipe,
+                                          value);
   return std::find(list.begin(), list.end(), name) != list.end() ? name : std::string_view{};
 }
 

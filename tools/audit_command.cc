@@ -124,7 +124,7 @@ int audit_gate(const AuditArguments& options, const Settings& settings) {
 
 std::function<int()> prepare_audit(CLI::App& app, const Settings& settings) {
   const auto options = std::make_shared<AuditArguments>();
-  app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound");
+  app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound");
   app.add_option("--command", options->command,
                  "your own gate: 'g {expected} {actual}', which exits with 0 where it passes");
   app.add_option("--row", options->row, "this row of the museum only");

@@ -43,8 +43,9 @@ struct CompareArguments {
 /// Throws Error(argument) unless the gate takes a sum and there is one of that name.
 void check_sum(const CompareArguments& options, const Gate& gate) {
   if (options.sum.empty()) return;
-  if (gate.kind != Gate::Kind::bound) {
-    throw Error(Fault::argument, "--sum: found gate " + options.gate + ", needs --gate bound");
+  if (!gate.needs_operands()) {
+    throw Error(Fault::argument,
+                "--sum: found gate " + options.gate + ", needs --gate bound or sqnr=auto");
   }
   std::set<std::string_view> names;  // a machine has a row per kind of operands
   for (const SumRow& row : sums()) names.emplace(row.name);
@@ -172,6 +173,7 @@ int compare_to_expected(const CompareArguments& options, const Settings& setting
   }
   how.sentinel = sentinel_of(options.sentinel);
   if (options.nan_bits) how.nan = NanCompare::by_bits;
+  how.threads = settings.threads;
   const CallGiven given = call_given(options);
   Report report;
   {
@@ -190,10 +192,13 @@ std::function<int()> prepare_compare(CLI::App& app, const Settings& settings) {
                  "a file of the same tensors, or a directory of CASE.safetensors");
   app.add_option("--repeat", options->repeats,
                  "instead: outputs of one input, run by run; is each bit the same in all of them?");
-  app.add_option("--gate", options->gate, "bits, ulp=N, sqnr=DB or bound")->capture_default_str();
-  app.add_option("--sum", options->sum,
-                 "with --gate bound: the sum that ACTUAL claims (mxo list sums); without it any "
-                 "order of f32 additions");
+  app.add_option("--gate", options->gate,
+                 "bits, ulp=N, sqnr=DB, sqnr=auto, sqnr=PRESET or bound (mxo list gates)")
+      ->capture_default_str();
+  app.add_option(
+      "--sum", options->sum,
+      "with --gate bound or sqnr=auto: the sum that ACTUAL claims (mxo list sums); without it any "
+      "order of f32 additions");
   app.add_option("--op", options->op, "the operator whose outputs these are: its groups, its bound")
       ->check(operator_there);
   app.add_option("--input", options->inputs,

@@ -187,6 +187,9 @@ void list_sums() {
 
 void list_gates() {
   for (const GateRow& row : gates()) fmt::print("{:<18} {}\n", row.name, row.meaning);
+  for (const SqnrPreset& preset : sqnr_presets()) {
+    fmt::print("  sqnr={:<27} {} dB: {}\n", preset.name, preset.decibels, preset.source);
+  }
 }
 
 struct ListArguments {

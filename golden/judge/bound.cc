@@ -109,72 +109,51 @@ void add_terms(const Product::Output& output, ExactTerms& sum) {
 /// How far one output strays: blocks of products that share their scales, in any fold.
 class ProductBound {
  public:
-  ProductBound(const std::optional<Accumulation>& sum, bool scaled) : sum_(sum), scaled_(scaled) {}
+  ProductBound(const std::optional<Accumulation>& sum, bool scaled, Roundings roundings, Index k,
+               Index block)
+      : sum_(sum),
+        scaled_(scaled),
+        error_(error_of(sum, roundings, std::min(k, block))),
+        blocks_(ceil_div(k, block)),
+        gamma_double_(gamma_of(std::min(k, block) + 4, 0x1p-53)) {
+    // Every restart inside a block of scales is scaled and added on its own.
+    const Index restarts = sum && sum->block > 0 ? ceil_div(block, Index{sum->block}) : 1;
+    pieces_ = blocks_ * restarts + (sum ? sum->split : 1);
+  }
 
-  void add(const Product::Output& output, ErrorBound& bound) {
-    prepare(output.k, output.block());
-    const double* x = output.values_a();
-    const double* w = output.values_b();
-    const double* bx = output.binades_a();
-    const double* bw = output.binades_b();
-    double total = 0;
-    double reach = 0;  // of the exact sum, by magnitudes
-    double stray = 0;
-    bool finite = true;
-    bool overflows = false;
-    for (Index b = 0; b < output.blocks(); ++b) {
-      double sum = 0;
-      double magnitude = 0;
-      double binade = 0;
-      for (Index i = b * block_; i < std::min(k_, (b + 1) * block_); ++i) {
-        const double product = x[i] * w[i];
-        sum += product;
-        magnitude += std::fabs(product);
-        binade = std::max(binade, bx[i] * bw[i]);
-      }
-      // magnitude itself was rounded.
-      const double a = up(magnitude * up(1 + gamma_double_));
-      const double sx = output.scale_a(b);
-      const double sw = output.scale_b(b);
-      finite = finite && std::isfinite(magnitude) && std::isfinite(sx) && std::isfinite(sw);
-      const double s = std::fabs(sx * sw);
-      total += sum * (sx * sw);
-      reach = up(reach + up(a * s));
-      if (is_exact()) continue;
-      double error = error_(a, binade);
-      if (scaled_) {
-        const double p = up(a + error);
-        overflows = overflows || up(p * std::fabs(sx)) > kMost || up(p * std::fabs(sw)) > kMost ||
-                    s > kMost || up(p * s) > kMost;
-        error = up(up(error * up(s)) + folded(p, s, std::fabs(sx) + std::fabs(sw)));
-      }
-      stray = up(stray + error);
+  /// A block: its sum and that of magnitudes, as doubles add them, its largest binade, its scales.
+  void add(double sum, double magnitude, double binade, double sx, double sw) {
+    // magnitude itself was rounded.
+    const double a = up(magnitude * up(1 + gamma_double_));
+    finite_ = finite_ && std::isfinite(magnitude) && std::isfinite(sx) && std::isfinite(sw);
+    const double s = std::fabs(sx * sw);
+    total_ += sum * (sx * sw);
+    reach_ = up(reach_ + up(a * s));
+    if (is_exact()) return;
+    double error = error_(a, binade);
+    if (scaled_) {
+      const double p = up(a + error);
+      overflows_ = overflows_ || up(p * std::fabs(sx)) > kMost || up(p * std::fabs(sw)) > kMost ||
+                   s > kMost || up(p * s) > kMost;
+      error = up(up(error * up(s)) + folded(p, s, std::fabs(sx) + std::fabs(sw)));
     }
+    stray_ = up(stray_ + error);
+  }
+
+  ElementBound result() const {
+    double stray = stray_;
     if (scaled_ && !is_exact()) {
-      const double added = up(up(reach + stray) * gamma_of(pieces_, kU));
+      const double added = up(up(reach_ + stray) * gamma_of(pieces_, kU));
       stray = up(stray + up(added + up(static_cast<double>(pieces_) * 0x1p-149)));
     }
     // Beyond f32's range an intermediate sum may overflow: nothing can be promised.
-    overflows = overflows || std::isinf(stray) || (!is_exact() && up(reach + stray) > kMost);
-    bound.exact.push_back(finite ? total : kNaN);
-    bound.stray.push_back(overflows ? kInfinity : stray);
-    bound.doubt.push_back(
-        up(reach * up(gamma_double_ + static_cast<double>(blocks_ + 4) * 0x1p-52)));
+    const bool overflows =
+        overflows_ || std::isinf(stray) || (!is_exact() && up(reach_ + stray) > kMost);
+    return {finite_ ? total_ : kNaN, overflows ? kInfinity : stray,
+            up(reach_ * up(gamma_double_ + static_cast<double>(blocks_ + 4) * 0x1p-52))};
   }
 
  private:
-  void prepare(Index k, Index block) {
-    if (k == k_ && block == block_) return;
-    k_ = k;
-    block_ = block;
-    error_ = error_of(std::min(k, block_));
-    blocks_ = ceil_div(k, block_);
-    gamma_double_ = gamma_of(std::min(k, block_) + 4, 0x1p-53);
-    // Every restart inside a block of scales is scaled and added on its own.
-    const Index restarts = sum_ && sum_->block > 0 ? ceil_div(block_, Index{sum_->block}) : 1;
-    pieces_ = blocks_ * restarts + (sum_ ? sum_->split : 1);
-  }
-
   /// Roundings of p * sx * sw, however it is folded: three, each with its underflow.
   double folded(double p, double s, double scales) const {
     const double relative = up(up(p * s) * up(3 * kU * (1 + 0x1p-20)));
@@ -183,35 +162,120 @@ class ProductBound {
 
   bool is_exact() const { return sum_ && sum_->family == SumFamily::exact; }
 
-  SumError error_of(Index k) const {
-    return sum_ ? SumError::of(*sum_, k) : SumError::any_order(k);
+  static SumError error_of(const std::optional<Accumulation>& sum, Roundings roundings, Index k) {
+    if (sum) return SumError::of(*sum, k);
+    return roundings == Roundings::independent ? SumError::independent(k) : SumError::any_order(k);
   }
 
-  std::optional<Accumulation> sum_;
+  const std::optional<Accumulation>& sum_;
   bool scaled_;
-  Index k_ = -1;
-  Index block_ = 0;
-  SumError error_ = SumError::any_order(0);
-  double gamma_double_ = 0;
-  Index blocks_ = 1;
+  SumError error_;
+  Index blocks_;
+  double gamma_double_;
   Index pieces_ = 1;  ///< sums that are scaled and added on their own, and their chain
+  double total_ = 0;
+  double reach_ = 0;  ///< of the exact sum, by magnitudes
+  double stray_ = 0;
+  bool finite_ = true;
+  bool overflows_ = false;
 };
 
-ErrorBound bound_of(Product&& given, const std::optional<Accumulation>& sum) {
-  const auto product = std::make_shared<const Product>(std::move(given));
-  ErrorBound bound;
-  ProductBound one(sum, product->scaled);
-  for (Index i = 0; i < product->outputs(); ++i) {
-    if (const auto output = product->at(i)) {
-      one.add(*output, bound);
-      continue;
+/// What the products of a bound have in common.
+struct ProductClaim {
+  Product product;
+  std::optional<Accumulation> sum;
+  Roundings roundings;
+
+  ElementBound of(const Product::Output& output) const {
+    const Index block = output.block();
+    ProductBound worst(sum, product.scaled, Roundings::worst, output.k, block);
+    ProductBound likely(sum, product.scaled, roundings, output.k, block);
+    const double* x = output.values_a();
+    const double* w = output.values_b();
+    const double* bx = output.binades_a();
+    const double* bw = output.binades_b();
+    for (Index b = 0; b < output.blocks(); ++b) {
+      double total = 0;
+      double magnitude = 0;
+      double binade = 0;
+      for (Index i = b * block; i < std::min(output.k, (b + 1) * block); ++i) {
+        const double product_of = x[i] * w[i];
+        total += product_of;
+        magnitude += std::fabs(product_of);
+        binade = std::max(binade, bx[i] * bw[i]);
+      }
+      worst.add(total, magnitude, binade, output.scale_a(b), output.scale_b(b));
+      if (is_likely()) {
+        likely.add(total, magnitude, binade, output.scale_a(b), output.scale_b(b));
+      }
     }
-    bound.exact.push_back(0);
-    bound.stray.push_back(kInfinity);
-    bound.doubt.push_back(0);
+    ElementBound bound = worst.result();
+    if (is_likely() && bound.promises()) {
+      // Terms of one sign are summed with roundings that may all fall on one side.
+      const double one_sided = up(gamma_of(output.k, kU) * (std::fabs(bound.exact) + bound.doubt));
+      bound.stray = std::min(bound.stray, std::max(likely.result().stray, one_sided));
+    }
+    return bound;
   }
-  bound.terms = [product](Index i, ExactTerms& terms) {
-    if (const auto output = product->at(i)) add_terms(*output, terms);
+
+  /// True where the largest operands of all, everywhere, would still be promised something.
+  bool promises_all() const {
+    const auto largest = [](const std::vector<double>& values) {
+      double most = 0;
+      for (const double v : values) {
+        if (!(std::fabs(v) <= most)) most = std::fabs(v);
+        if (!std::isfinite(v)) return kNaN;
+      }
+      return most;
+    };
+    const auto scale = [](const ProductFactor& factor) {
+      double most = factor.scales == nullptr ? 1 : 0;
+      for (Index i = 0; factor.scales != nullptr && i < factor.scales->elements(); ++i) {
+        const auto v = std::fabs(static_cast<double>(factor.scales->as<float>()[i]));
+        if (!(v <= most)) most = v;
+        if (!std::isfinite(v)) return kNaN;
+      }
+      return most;
+    };
+    if (!product.gradient && (product.ends.empty() || product.ends.back() != product.a.lines)) {
+      return false;
+    }
+    Index k = product.a.k;
+    if (product.gradient) {
+      k = 0;
+      for (std::size_t g = 0; g < product.ends.size(); ++g) {
+        k = std::max(k, product.ends[g] - (g == 0 ? 0 : product.ends[g - 1]));
+      }
+    }
+    const Index block = std::max<Index>(product.shared == 0 ? k : product.shared, 1);
+    ProductBound worst(sum, product.scaled, Roundings::worst, k, block);
+    const double binade = largest(product.a.binade) * largest(product.b.binade);
+    const double most = largest(product.a.value) * largest(product.b.value);
+    for (Index b = 0; b < ceil_div(k, block); ++b) {
+      worst.add(0, most * static_cast<double>(std::min(k, block)) * (1 + 0x1p-20), binade,
+                scale(product.a), scale(product.b));
+    }
+    const ElementBound bound = worst.result();
+    return bound.promises() && !std::isnan(bound.exact);
+  }
+
+ private:
+  bool is_likely() const { return !sum && roundings == Roundings::independent; }
+};
+
+ErrorBound bound_of(Product&& given, const std::optional<Accumulation>& sum, Roundings roundings) {
+  const bool many = has_many_magnitudes(given.a.value) && has_many_magnitudes(given.b.value);
+  const auto claim = std::make_shared<const ProductClaim>(
+      ProductClaim{std::move(given), sum, many ? roundings : Roundings::worst});
+  ErrorBound bound;
+  bound.count = claim->product.outputs();
+  bound.promises_all = claim->promises_all();
+  bound.one = [claim](Index i) {
+    const auto output = claim->product.at(i);
+    return output ? claim->of(*output) : ElementBound{0, kInfinity, 0};
+  };
+  bound.terms = [claim](Index i, ExactTerms& terms) {
+    if (const auto output = claim->product.at(i)) add_terms(*output, terms);
   };
   return bound;
 }
@@ -232,7 +296,8 @@ Index shared_by(const ProductFactor& a, const ProductFactor& b, bool gradient) {
 }
 
 std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors& inputs,
-                                        const Parameters& set, std::string_view name) {
+                                        const Parameters& set, std::string_view name,
+                                        Roundings roundings) {
   const bool gradient = op == "grouped_matmul_wgrad";
   std::optional<ProductFactor> a =
       gradient ? factor_of_columns(inputs, "dy", set) : factor_of_rows(inputs, "x", set);
@@ -250,7 +315,7 @@ std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors&
   }
   return bound_of({std::move(*a), std::move(*b), group_ends_of(inputs.at("group_ends")), gradient,
                    scaled, shared},
-                  sum);
+                  sum, roundings);
 }
 
 }  // namespace
@@ -258,6 +323,14 @@ std::optional<ErrorBound> product_bound(std::string_view op, const NamedTensors&
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           std::string_view sum) {
+  auto bound = bound_when_asked(op, output, inputs, parameters, sum);
+  if (bound) bound = computed(std::move(*bound));
+  return bound;
+}
+
+std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view output,
+                                           const NamedTensors& inputs, const Parameters& parameters,
+                                           std::string_view sum, Roundings roundings) {
   const bool forward = op == "grouped_matmul" && output == "y";
   // With main_grad dw is not the product alone.
   const bool gradient =
@@ -275,7 +348,7 @@ std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view 
   // Rounded to bf16 at every step, a sum of slots is another sum.
   if (slots && parameters.text("steps", "f32") == "bf16") return std::nullopt;
   if (slots) return slots_bound(op, output, inputs, parameters);
-  return product_bound(op, inputs, parameters, sum);
+  return product_bound(op, inputs, parameters, sum, roundings);
 }
 
 }  // namespace mxo

@@ -10,6 +10,10 @@
 
 namespace mxo {
 
+/// What is taken of the roundings of an unknown kernel: the worst, or that none depends on the
+/// others (gate sqnr=auto; where an operand has 16 magnitudes or fewer, the worst again).
+enum class Roundings : std::uint8_t { worst, independent };
+
 /// For output `output` of operator `op` called on `inputs`: how far what is rounded to the output's
 /// type may be from the real number.
 ///
@@ -37,5 +41,11 @@ namespace mxo {
 std::optional<ErrorBound> certified_bound(std::string_view op, std::string_view output,
                                           const NamedTensors& inputs, const Parameters& parameters,
                                           std::string_view sum);
+
+/// The same, its products computed element by element when asked: `inputs` must outlive it.
+std::optional<ErrorBound> bound_when_asked(std::string_view op, std::string_view output,
+                                           const NamedTensors& inputs, const Parameters& parameters,
+                                           std::string_view sum,
+                                           Roundings roundings = Roundings::worst);
 
 }  // namespace mxo

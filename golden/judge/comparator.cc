@@ -10,6 +10,7 @@
 #include "golden/judge/declared_type.h"
 #include "golden/judge/judge.h"
 #include "golden/judge/measures.h"
+#include "golden/judge/parallel.h"
 #include "golden/judge/unowned_rows.h"
 #include "golden/judge/unwritten.h"
 #include "golden/reports/text.h"
@@ -19,6 +20,8 @@ namespace {
 
 constexpr std::size_t kFirstDifferences = 8;
 constexpr Index kHeatCells = 64;  // along either side
+constexpr std::size_t kBatch = 32;
+constexpr Index kSharedElements = 1 << 18;  // fewer are read before a thread has started
 
 std::string shape_text(const Tensor& tensor) {
   std::string text(name_of(tensor.dtype()));
@@ -39,7 +42,8 @@ class Walk {
         expected_(*owed.expected),
         actual_(actual),
         options_(options),
-        verdict_(verdict) {
+        verdict_(verdict),
+        to_right_(options.gate.kind == Gate::Kind::right && owed.bound != nullptr) {
     columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
     rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
     if (rows_ == 0) columns_ = 0;  // a tensor without elements may name any extent
@@ -55,20 +59,41 @@ class Walk {
   }
 
   void run() {
-    Index begin = 0;
-    while (begin < rows_) {
+    std::vector<Strip> strips;
+    for (Index begin = 0; begin < rows_;) {
       const Index group = group_of(begin);
       Index end = std::min(rows_, (begin / options_.row_block + 1) * options_.row_block);
       if (group >= 0) end = std::min(end, ends_[static_cast<std::size_t>(group)]);
-      for (std::size_t block = 0; block < column_blocks_.size(); ++block) {
-        tile(begin, end, block, group);
-      }
+      strips.push_back({begin, end, group});
       begin = end;
+    }
+    // A batch is read by all threads, then added up in order: sums do not depend on the threads.
+    const int threads = rows_ * columns_ < kSharedElements ? 1 : options_.threads;
+    std::vector<StripSums> batch(std::min(strips.size(), kBatch));
+    for (std::size_t first = 0; first < strips.size(); first += kBatch) {
+      const std::size_t count = std::min(kBatch, strips.size() - first);
+      share_among_threads(static_cast<Index>(count), threads, [&](Index s) {
+        batch[static_cast<std::size_t>(s)] = read(strips[first + static_cast<std::size_t>(s)]);
+      });
+      for (std::size_t s = 0; s < count; ++s) add(strips[first + s], batch[s]);
     }
     finish();
   }
 
  private:
+  /// Rows of one block and one group.
+  struct Strip {
+    Index begin, end;
+    Index group;  ///< -1: none
+  };
+  /// What a strip holds, by column block.
+  struct StripSums {
+    std::vector<MeasureSums> blocks;
+    std::vector<Index> heat;  ///< that differ, by column of the heat map
+    std::vector<Index> histogram;
+    std::vector<Index> first;  ///< that differ, ascending
+  };
+
   /// The group of a row: the first whose end lies beyond it; -1 past the last.
   Index group_of(Index row) const {
     const auto at = std::upper_bound(ends_.begin(), ends_.end(), row);
@@ -87,52 +112,79 @@ class Walk {
     heat.differing.assign(static_cast<std::size_t>(heat.rows * heat.columns), 0);
   }
 
-  void tile(Index row_begin, Index row_end, std::size_t block, Index group) {
-    const Index begin = static_cast<Index>(block) * options_.column_block;
-    const Index end = std::min(columns_, begin + options_.column_block);
-    MeasureSums sums;
-    for (Index r = row_begin; r < row_end; ++r) {
-      for (Index c = begin; c < end; ++c) position(r, c, sums);
+  StripSums read(const Strip& strip) const {
+    StripSums sums{std::vector<MeasureSums>(column_blocks_.size()),
+                   std::vector<Index>(static_cast<std::size_t>(verdict_.heat.columns)),
+                   {},
+                   {}};
+    for (Index r = strip.begin; r < strip.end; ++r) {
+      for (std::size_t block = 0; block < column_blocks_.size(); ++block) {
+        const Index begin = static_cast<Index>(block) * options_.column_block;
+        const Index end = std::min(columns_, begin + options_.column_block);
+        if (const auto squares = judge_.equal_squares(r, begin, end)) {
+          sums.blocks[block].add_equal(end - begin, *squares);
+          count_distance(0, end - begin, sums.histogram);
+          continue;
+        }
+        for (Index c = begin; c < end; ++c) position(r, c, sums.blocks[block], sums);
+      }
     }
-    all_.add(sums);
-    row_blocks_[static_cast<std::size_t>(row_begin / options_.row_block)].add(sums);
-    column_blocks_[block].add(sums);
-    if (group >= 0) groups_[static_cast<std::size_t>(group)].add(sums);
+    return sums;
   }
 
-  void position(Index r, Index c, MeasureSums& sums) {
+  void position(Index r, Index c, MeasureSums& block, StripSums& sums) const {
     const Index i = r * columns_ + c;
-    if (!judge_.is_owed(r, i)) return sums.skip();
+    if (!judge_.is_owed(r, i)) return block.skip();
     const Judge::Finding found = judge_.at(i);
-    sums.add(found);
-    if (!found.expected.nan && !found.actual.nan) count_distance(found.distance);
+    block.add(found);
+    if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, 1, sums.histogram);
     if (!found.differs && !found.violates) return;
-    HeatMap& heat = verdict_.heat;
-    ++heat.differing[static_cast<std::size_t>(r / heat.row_step * heat.columns +
-                                              c / heat.column_step)];
-    note(i);
+    ++sums.heat[static_cast<std::size_t>(c / verdict_.heat.column_step)];
+    if (sums.first.size() < kFirstDifferences) sums.first.push_back(i);
   }
 
   /// Bucket 0: equal; bucket b: distances up to 2^(b-1).
-  void count_distance(std::uint64_t distance) {
+  static void count_distance(std::uint64_t distance, Index count, std::vector<Index>& histogram) {
     const auto bucket =
         distance == 0 ? std::size_t{0} : static_cast<std::size_t>(std::bit_width(distance - 1)) + 1;
-    if (verdict_.histogram.size() <= bucket) verdict_.histogram.resize(bucket + 1);
-    ++verdict_.histogram[bucket];
+    if (histogram.size() <= bucket) histogram.resize(bucket + 1);
+    histogram[bucket] += count;
   }
 
-  /// Keeps the first positions in row-major order; tiles do not come in that order.
-  void note(Index i) {
-    if (first_.size() == kFirstDifferences && i > first_.back()) return;
-    first_.insert(std::upper_bound(first_.begin(), first_.end(), i), i);
-    if (first_.size() > kFirstDifferences) first_.pop_back();
+  void add(const Strip& strip, const StripSums& sums) {
+    for (std::size_t block = 0; block < sums.blocks.size(); ++block) {
+      all_.add(sums.blocks[block]);
+      row_blocks_[static_cast<std::size_t>(strip.begin / options_.row_block)].add(
+          sums.blocks[block]);
+      column_blocks_[block].add(sums.blocks[block]);
+      if (strip.group >= 0) {
+        groups_[static_cast<std::size_t>(strip.group)].add(sums.blocks[block]);
+      }
+    }
+    HeatMap& heat = verdict_.heat;
+    for (std::size_t c = 0; c < sums.heat.size(); ++c) {
+      heat.differing[static_cast<std::size_t>(strip.begin / heat.row_step * heat.columns) + c] +=
+          sums.heat[c];
+    }
+    std::vector<Index>& histogram = verdict_.histogram;
+    histogram.resize(std::max(histogram.size(), sums.histogram.size()));
+    for (std::size_t b = 0; b < sums.histogram.size(); ++b) histogram[b] += sums.histogram[b];
+    for (const Index i : sums.first) {
+      if (first_.size() < kFirstDifferences) first_.push_back(i);
+    }
+  }
+
+  Measures figures(const MeasureSums& sums) const {
+    Measures m = sums.measures();
+    if (to_right_) sums.hold_to_right(m);
+    return m;
   }
 
   void finish() {
-    verdict_.all = all_.measures();
+    verdict_.all = figures(all_);
     Index begin = 0;
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      verdict_.groups.push_back({static_cast<Index>(g), begin, ends_[g], groups_[g].measures()});
+      verdict_.groups.push_back({static_cast<Index>(g), begin, ends_[g], figures(groups_[g])});
       begin = ends_[g];
     }
     blocks(row_blocks_, options_.row_block, rows_, verdict_.row_blocks);
@@ -148,12 +200,12 @@ class Walk {
     }
   }
 
-  static void blocks(const std::vector<MeasureSums>& sums, Index step, Index extent,
-                     std::vector<Slice>& slices) {
+  void blocks(const std::vector<MeasureSums>& sums, Index step, Index extent,
+              std::vector<Slice>& slices) const {
     for (std::size_t b = 0; b < sums.size(); ++b) {
       const Index begin = static_cast<Index>(b) * step;
       slices.push_back(
-          {static_cast<Index>(b), begin, std::min(extent, begin + step), sums[b].measures()});
+          {static_cast<Index>(b), begin, std::min(extent, begin + step), figures(sums[b])});
     }
   }
 
@@ -162,6 +214,7 @@ class Walk {
   const Tensor& actual_;
   const CompareOptions& options_;
   TensorVerdict& verdict_;
+  bool to_right_;  ///< what a right kernel has is known
   Index rows_ = 0;
   Index columns_ = 0;
   std::vector<Index> ends_;
@@ -184,6 +237,19 @@ std::string below_sqnr(const TensorVerdict& verdict, double needed) {
   return "";
 }
 
+/// What gate sqnr=auto refuses, or an empty text.
+std::string below_right(const TensorVerdict& verdict) {
+  const auto said = [](const Measures& m) {
+    return decibel_text(m.sqnr) + ", a right kernel " + decibel_text(m.right_sqnr) + " or more";
+  };
+  for (const Slice& group : verdict.groups) {
+    if (!group.measures.below_right) continue;
+    return "group " + std::to_string(group.index) + " has " + said(group.measures);
+  }
+  const bool whole = verdict.groups.empty() && verdict.all.below_right;
+  return whole ? "found " + said(verdict.all) : "";
+}
+
 void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& options) {
   const Gate& gate = options.gate;
   const Measures& all = verdict.all;
@@ -198,8 +264,13 @@ void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& opti
     if (gate.kind == Gate::Kind::bound && owed.bound == nullptr) {
       reason += " (held to bits: no sum)";
     }
+    if (gate.kind == Gate::Kind::right && owed.bound == nullptr) {
+      reason += " (held to bits: what a right kernel has is not derived)";
+    }
   } else if (gate.kind == Gate::Kind::sqnr && owed.by_values == nullptr) {
     reason = below_sqnr(verdict, gate.sqnr);
+  } else if (gate.kind == Gate::Kind::right && owed.bound != nullptr) {
+    reason = below_right(verdict);
   }
   if (reason.empty()) return;
   verdict.outcome = Outcome::fail;

@@ -31,6 +31,7 @@ struct CompareOptions {
   std::optional<std::uint8_t> sentinel = {};
   Index row_block = 32;
   Index column_block = 32;
+  int threads = 0;  ///< 0: as many as the machine has; the answer is the same for any
 };
 
 /// The groups of a tensor seen as rows x last extent.

@@ -38,6 +38,44 @@ ElementReader::ElementReader(Dtype dtype) : dtype_(dtype) {
   for (std::uint64_t bits = 0; bits < 256; ++bits) table_.push_back(element(bits));
 }
 
+SquareSums::SquareSums(Dtype dtype) : dtype_(dtype) {
+  if (size_of(dtype) > 1) return;
+  const ElementReader read(dtype);
+  for (std::uint64_t bits = 0; bits < 256; ++bits) {
+    const Element e = read(bits);
+    table_.push_back(e.infinite ? std::numeric_limits<double>::quiet_NaN() : e.value * e.value);
+  }
+}
+
+double SquareSums::operator()(const std::byte* at, Index count) const {
+  // Four chains: additions wait for one another.
+  const auto sum = [&](auto square) {
+    double part[4] = {};
+    Index i = 0;
+    for (; i + 4 <= count; i += 4) {
+      for (Index lane = 0; lane < 4; ++lane) part[lane] += square(i + lane);
+    }
+    for (; i < count; ++i) part[0] += square(i);
+    return (part[0] + part[1]) + (part[2] + part[3]);
+  };
+  const auto word = [at](auto bits, Index i) {
+    std::memcpy(&bits, at + static_cast<std::size_t>(i) * sizeof bits, sizeof bits);
+    return bits;
+  };
+  const auto squared = [](double v) { return v * v; };
+  const auto of = [&](auto decoded) {
+    return sum([&](Index i) { return squared(static_cast<double>(decoded(i))); });
+  };
+  if (!table_.empty()) return sum([&](Index i) { return table_[word(std::uint8_t{}, i)]; });
+  switch (dtype_) {
+    case Dtype::bf16: return of([&](Index i) { return decode(BF16{word(std::uint16_t{}, i)}); });
+    case Dtype::f16: return of([&](Index i) { return decode(F16{word(std::uint16_t{}, i)}); });
+    case Dtype::f32: return of([&](Index i) { return word(float{}, i); });
+    case Dtype::f64: return of([&](Index i) { return word(double{}, i); });
+    default: return std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
 Element ElementReader::element(std::uint64_t bits) const {
   switch (dtype_) {
     case Dtype::f64: return of_value(std::bit_cast<double>(bits), signed_order(bits, 63));

@@ -32,6 +32,19 @@ class ElementReader {
   std::vector<Element> table_;
 };
 
+/// Sums of squares of elements of one type, in an order that depends on their number alone.
+class SquareSums {
+ public:
+  explicit SquareSums(Dtype dtype);
+  /// Of `count` elements from `at` on; NaN where one is not finite, or of a type of whole numbers
+  /// above 8 bits.
+  double operator()(const std::byte* at, Index count) const;
+
+ private:
+  Dtype dtype_;
+  std::vector<double> table_;  ///< of types of 8 bits
+};
+
 /// The bits of element `i`, in row-major order.
 inline std::uint64_t bits_at(const Tensor& tensor, Index i) {
   const std::size_t size = size_of(tensor.dtype());

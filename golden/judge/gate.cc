@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include <vector>
+
 #include "formats/error.h"
+#include "formats/nearest_name.h"
 
 namespace mxo {
 namespace {
@@ -20,15 +23,51 @@ constexpr GateRow kGates[] = {
     {"bits", "every element has the bits that are expected"},
     {"ulp=N", "every element is within N steps of its format"},
     {"sqnr=DB", "every group of rows reaches DB dB"},
+    {"sqnr=auto",
+     "no group of rows is further off than a right kernel may be: any order of f32 additions, or "
+     "with --sum NAME that sum, then rounded to the type of the output"},
+    {"sqnr=PRESET", "every group of rows reaches what another project's tests ask for"},
     {"bound",
      "every element is a nearest value to a number that the operation's rounding allows: any order "
      "of f32 additions, or with --sum NAME that sum; --strict refuses what differs where nothing "
      "is promised"},
 };
 
+constexpr SqnrPreset kPresets[] = {
+    {"torchao_mxfp8_dispatch", 30,
+     "pytorch/ao 36027d8, test/prototype/moe_training/ep/test_a2a_dispatch.py:112"},
+    {"torchao_mxfp8_moe", 28,
+     "pytorch/ao 36027d8, test/prototype/moe_training/ep/test_integration.py:301"},
+    {"torchao_mxfp8_moe_dx", 26,
+     "pytorch/ao 36027d8, test/prototype/moe_training/ep/test_integration.py:333"},
+    {"torchao_mxfp8_moe_dw", 25,
+     "pytorch/ao 36027d8, test/prototype/moe_training/ep/test_integration.py:348"},
+    {"torchao_mxfp8_grouped_mm", 27,
+     "pytorch/ao 36027d8, test/prototype/moe_training/test_mxfp8_grouped_mm.py:319"},
+    {"torchao_mxfp8_grouped_mm_dx", 25,
+     "pytorch/ao 36027d8, test/prototype/moe_training/test_mxfp8_grouped_mm.py:330"},
+    {"torchao_mxfp8_grouped_mm_dw", 24,
+     "pytorch/ao 36027d8, test/prototype/moe_training/test_mxfp8_grouped_mm.py:337"},
+};
+
+/// The name of a preset nearest to what was typed, for a message; or what the gates are.
+[[noreturn]] void refuse(std::string_view text, std::string_view value) {
+  std::string message = "gate: found '" + std::string(text) +
+                        "', needs bits, ulp=N, sqnr=DB above 0, sqnr=auto, sqnr=PRESET, or bound";
+  const bool word = !value.empty() && ((value[0] >= 'a' && value[0] <= 'z'));
+  if (text.starts_with("sqnr=") && word) {
+    std::vector<std::string_view> names{"auto"};
+    for (const SqnrPreset& preset : kPresets) names.push_back(preset.name);
+    message = "gate: " + unknown_name("preset", value, names);
+  }
+  throw Error(Fault::argument, message);
+}
+
 }  // namespace
 
 std::span<const GateRow> gates() { return kGates; }
+
+std::span<const SqnrPreset> sqnr_presets() { return kPresets; }
 
 Gate parse_gate(std::string_view text) {
   const std::size_t equals = text.find('=');
@@ -37,6 +76,12 @@ Gate parse_gate(std::string_view text) {
   Gate gate;
   if (text == "bits") return gate;
   if (text == "bound") return {Gate::Kind::bound};
+  if (text == "sqnr=auto") return {Gate::Kind::right};
+  for (const SqnrPreset& preset : kPresets) {
+    if (kind == "sqnr" && value == preset.name) {
+      return {Gate::Kind::sqnr, 0, preset.decibels, preset.name};
+    }
+  }
   if (kind == "ulp" && parse(value, gate.ulp)) {
     gate.kind = Gate::Kind::ulp;
     return gate;
@@ -45,20 +90,21 @@ Gate parse_gate(std::string_view text) {
     gate.kind = Gate::Kind::sqnr;
     return gate;
   }
-  throw Error(Fault::argument, "gate: found '" + std::string(text) +
-                                   "', needs bits, ulp=N, sqnr=DB above 0, or bound");
+  refuse(text, value);
 }
 
 std::string to_text(const Gate& gate) {
   switch (gate.kind) {
     case Gate::Kind::bits: return "bits";
     case Gate::Kind::bound: return "bound";
+    case Gate::Kind::right: return "sqnr=auto";
     case Gate::Kind::ulp: return "ulp=" + std::to_string(gate.ulp);
     case Gate::Kind::sqnr: break;
   }
   char text[40];
   std::snprintf(text, sizeof text, "sqnr=%g", gate.sqnr);
-  return text;
+  return gate.preset.empty() ? text
+                             : "sqnr=" + std::string(gate.preset) + " (" + (text + 5) + " dB)";
 }
 
 }  // namespace mxo

@@ -19,7 +19,7 @@ bool Judge::is_owed(Index row, Index i) const {
 Judge::Finding Judge::at(Index i) const {
   const std::uint64_t want = bits_at(*owed_.expected, i);
   const std::uint64_t have = bits_at(actual_, i);
-  Finding found{read_(want), read_(have), 0, false, false, false};
+  Finding found{.expected = read_(want), .actual = read_(have)};
   found.differs = owed_.expectation.kind == Expectation::Kind::interval ? !within(i, found.actual)
                                                                         : !same(want, have, found);
   if (owed_.pair != nullptr) {
@@ -33,10 +33,61 @@ Judge::Finding Judge::at(Index i) const {
   if (found.expected.nan || found.actual.nan) found.distance = 0;
   // Equal codes under other scales are other values.
   const bool suspect = found.differs || (owed_.pair != nullptr && by_value());
-  found.violates = suspect && refused(i, found);
-  found.not_bounded = options_.gate.kind == Gate::Kind::bound && owed_.bound != nullptr &&
-                      !owed_.bound->promises(i);
+  ElementBound bound{0, 0, 0};
+  const bool right = options_.gate.kind == Gate::Kind::right;
+  if (owed_.bound != nullptr && (right || (options_.gate.kind == Gate::Kind::bound &&
+                                           (suspect || !owed_.bound->promises_all)))) {
+    bound = owed_.bound->at(i);
+    found.not_bounded = !bound.promises();
+    found.judged = right && !found.not_bounded && !found.expected.nan && !found.actual.nan;
+    if (found.judged) found.allowed = allowed(i, found, bound);
+  }
+  found.violates = suspect && refused(i, found, bound);
   return found;
+}
+
+/// Of codes at their scale the code on either side, where a right kernel may give it.
+double Judge::allowed(Index i, const Finding& found, const ElementBound& bound) const {
+  const double expected = found.expected.value;
+  if (owed_.pair == nullptr)
+    return allowed_distance(*owed_.bound, i, bound, owed_.format, expected);
+  const std::uint64_t code = bits_at(*owed_.expected, i);
+  double most = 0;
+  for (const std::uint64_t beside : {code - 1, code + 1}) {
+    const Element other = read_(beside & 0xFF);
+    const double value = owed_.pair->at(i, other, other).expected.value;
+    if (other.nan || !owed_.bound->admits(i, bound, owed_.format, value)) continue;
+    most = std::max(most, std::fabs(value - expected));
+  }
+  return most;
+}
+
+std::optional<double> Judge::equal_squares(Index row, Index begin, Index end) const {
+  const Groups& groups = owed_.groups;
+  if (!glance_ || (groups.owed_rows >= 0 && row >= groups.owed_rows)) return std::nullopt;
+  const Index first = row * columns_;
+  if (groups.owed_columns >= 0 && end > groups.owed_columns) return std::nullopt;
+  const std::size_t size = size_of(actual_.dtype());
+  const std::byte* want = owed_.expected->data();
+  const std::byte* have = actual_.data();
+  const auto from = static_cast<std::size_t>(first + begin) * size;
+  const auto bytes = static_cast<std::size_t>(end - begin) * size;
+  if (size_of(owed_.format) != size || std::memcmp(want + from, have + from, bytes) != 0) {
+    return std::nullopt;
+  }
+  double sum = 0;
+  if (owed_.pair == nullptr) {
+    sum = squares_(want + from, end - begin);
+  } else {
+    for (Index at = begin; at < end;) {
+      const Index run = std::min(owed_.pair->same_scale(first + at), end - at);
+      const std::optional<double> scale = owed_.pair->equal_scale(first + at);
+      if (!scale) return std::nullopt;
+      sum += *scale * *scale * squares_(want + static_cast<std::size_t>(first + at), run);
+      at += run;
+    }
+  }
+  return std::isfinite(sum) ? std::optional(sum) : std::nullopt;
 }
 
 /// True under a gate that asks how far off a value is.
@@ -63,7 +114,7 @@ bool Judge::within(Index i, const Element& actual) const {
   return lo.value <= actual.value && actual.value <= hi.value;
 }
 
-bool Judge::refused(Index i, const Finding& found) const {
+bool Judge::refused(Index i, const Finding& found, const ElementBound& bound) const {
   if (owed_.expectation.kind == Expectation::Kind::interval) return true;
   if (by_value() && owed_.by_values != nullptr && (*owed_.by_values)[static_cast<std::size_t>(i)]) {
     return false;  // seen in the values of the codes
@@ -76,9 +127,12 @@ bool Judge::refused(Index i, const Finding& found) const {
     case Gate::Kind::sqnr:
       return nan_differs || scale_ || infinity_differs(found.expected, found.actual);
     case Gate::Kind::bound:
-      return owed_.bound == nullptr || nan_differs ||
-             (options_.strict && !owed_.bound->promises(i)) ||
-             !owed_.bound->admits(i, owed_.format, found.actual.value);
+      return owed_.bound == nullptr || nan_differs || (options_.strict && !bound.promises()) ||
+             !owed_.bound->admits(i, bound, owed_.format, found.actual.value);
+    case Gate::Kind::right:  // how far off all of a group is decides
+      return owed_.bound == nullptr || nan_differs || std::isnan(bound.exact) ||
+             (infinity_differs(found.expected, found.actual) &&
+              !owed_.bound->admits(i, bound, owed_.format, found.actual.value));
   }
   return true;
 }

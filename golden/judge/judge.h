@@ -1,6 +1,8 @@
 // One position of one tensor: is it owed, is it what is expected, does the gate let it pass?
 #pragma once
 
+#include <optional>
+
 #include "golden/judge/comparator.h"
 #include "golden/judge/elements.h"
 
@@ -15,7 +17,11 @@ class Judge {
         options_(options),
         read_(owed.format),
         scale_(owed.format == Dtype::e8m0),
-        columns_(owed.expected->rank() == 0 ? 1 : owed.expected->shape().back()) {}
+        columns_(owed.expected->rank() == 0 ? 1 : owed.expected->shape().back()),
+        glance_(owed.mask == nullptr && owed.expectation.kind != Expectation::Kind::interval &&
+                (owed.bound == nullptr || options.gate.kind == Gate::Kind::bits ||
+                 (options.gate.kind == Gate::Kind::bound && owed.bound->promises_all))),
+        squares_(owed.format) {}
 
   /// Codes of a quantised pair are found as the values they stand for.
   struct Finding {
@@ -24,16 +30,22 @@ class Judge {
     bool differs = false;        ///< its bits are not what is expected
     bool violates = false;       ///< refused by the gate
     bool not_bounded = false;    ///< gate bound, and nothing is promised of it
+    bool judged = false;         ///< gate sqnr=auto, and a right kernel is known for it
+    double allowed = 0;          ///< then how far from `expected` it may be
   };
 
   bool is_owed(Index row, Index i) const;
   /// Element `i`, row-major.
   Finding at(Index i) const;
+  /// Of elements [begin, end) of a row, all of them owed: the sum of their squares where it shows
+  /// at a glance that they are finite and the bits expected; else nothing.
+  std::optional<double> equal_squares(Index row, Index begin, Index end) const;
 
  private:
   bool same(std::uint64_t want, std::uint64_t have, const Finding& found) const;
   bool within(Index i, const Element& actual) const;
-  bool refused(Index i, const Finding& found) const;
+  bool refused(Index i, const Finding& found, const ElementBound& bound) const;
+  double allowed(Index i, const Finding& found, const ElementBound& bound) const;
   bool by_value() const;
 
   const Owed& owed_;
@@ -42,6 +54,8 @@ class Judge {
   ElementReader read_;
   bool scale_;
   Index columns_;
+  bool glance_;  ///< equal bits need no second look
+  SquareSums squares_;
 };
 
 }  // namespace mxo

@@ -31,6 +31,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   }
   if (expected.infinite) return;
 
+  if (found.judged) allowed_squared_ += found.allowed * found.allowed;
   const double x = expected.value;
   const double y = actual.value;
   const double error = std::fabs(y - x);
@@ -39,6 +40,7 @@ void MeasureSums::add(const Judge::Finding& found) {
   product_ += x * y;
   error_squared_ += error * error;
   if (error == 0) return;
+  if (found.judged) judged_squared_ += error * error;
   counts_.max_absolute = std::max(counts_.max_absolute, error);
   counts_.max_relative = std::max(counts_.max_relative, x == 0 ? kInfinity : error / std::fabs(x));
 }
@@ -59,6 +61,18 @@ void MeasureSums::add(const MeasureSums& other) {
   actual_squared_ += other.actual_squared_;
   product_ += other.product_;
   error_squared_ += other.error_squared_;
+  judged_squared_ += other.judged_squared_;
+  allowed_squared_ += other.allowed_squared_;
+}
+
+/// What a right kernel has at least, and whether this is less.
+void MeasureSums::hold_to_right(Measures& m) const {
+  m.right_sqnr = allowed_squared_ == 0    ? kInfinity
+                 : expected_squared_ == 0 ? -kInfinity
+                                          : 10 * std::log10(expected_squared_ / allowed_squared_);
+  // Sums of n doubles are known to n units in the last place.
+  const double known = static_cast<double>(m.elements) * 0x1p-50;
+  m.below_right = judged_squared_ > allowed_squared_ * (1 + known);
 }
 
 Measures MeasureSums::measures() const {

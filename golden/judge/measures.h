@@ -11,8 +11,17 @@ class MeasureSums {
  public:
   void skip() { ++counts_.not_owed; }
   void add(const Judge::Finding& found);
+  /// `count` elements of which none differs, whose squares add up to `squares`.
+  void add_equal(Index count, double squares) {
+    counts_.elements += count;
+    expected_squared_ += squares;
+    actual_squared_ += squares;
+    product_ += squares;
+  }
   void add(const MeasureSums& other);
   Measures measures() const;
+  /// Fills in the figures of gate sqnr=auto.
+  void hold_to_right(Measures& m) const;
 
  private:
   Measures counts_;  // the figures made of sums stay untouched until measures()
@@ -20,6 +29,8 @@ class MeasureSums {
   double actual_squared_ = 0;
   double product_ = 0;
   double error_squared_ = 0;
+  double judged_squared_ = 0;   ///< errors of elements that a right kernel is known for
+  double allowed_squared_ = 0;  ///< and what its errors may be
 };
 
 /// An infinity on one side, or two of opposite signs.

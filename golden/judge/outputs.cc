@@ -9,6 +9,7 @@
 #include "golden/judge/declared_type.h"
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/judge.h"
+#include "golden/judge/linear_bound.h"
 #include "golden/judge/quantized_pair.h"
 #include "ops/catalogue/split_table.h"
 
@@ -62,10 +63,12 @@ void mark_used(Pair& pair) {
   const Judge judge(pair.codes.owed, *pair.codes.actual, {});
   pair.used.assign(static_cast<std::size_t>(pair.scales.owed.expected->elements()), false);
   const Index columns = codes.extent(codes.rank() - 1);
-  for (Index i = 0; i < codes.elements(); ++i) {
+  for (Index i = 0; i < codes.elements();) {
     const Index scale = pair.values->scale_of(i);
-    if (scale >= 0 && judge.is_owed(i / columns, i))
-      pair.used[static_cast<std::size_t>(scale)] = true;
+    Index end = i + pair.values->same_scale(i);
+    while (i < end && !(scale >= 0 && judge.is_owed(i / columns, i))) ++i;
+    if (i < end) pair.used[static_cast<std::size_t>(scale)] = true;
+    i = end;
   }
 }
 
@@ -114,13 +117,40 @@ void name_codes(const CallInQuestion& call, OutputInQuestion& output) {
 
 /// The bound of one output, or nothing where it is held to bits.
 std::optional<ErrorBound> bound_of(const CallInQuestion& call, const OutputInQuestion& output,
-                                   const Owed& owed, std::string_view sum) {
+                                   const Owed& owed, std::string_view sum,
+                                   Roundings roundings = Roundings::worst) {
   const bool codes = call.op == "quantize" && output.name == "codes";
-  auto bound = codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
-                     : certified_bound(call.op, output.name, call.inputs, call.parameters, sum);
-  const auto elements = static_cast<std::size_t>(owed.expected->elements());
-  if (bound && bound->exact.size() != elements) bound.reset();
+  auto bound =
+      codes ? quantize_bound(call.inputs, call.parameters, owed, *output.actual)
+            : bound_when_asked(call.op, output.name, call.inputs, call.parameters, sum, roundings);
+  if (bound && bound->size() != owed.expected->elements()) bound.reset();
   return bound;
+}
+
+/// How far a right kernel may be off: any order of f32, or the sum that the call names, and layers.
+std::optional<ErrorBound> right_kernel(const CallInQuestion& call, const OutputInQuestion& output,
+                                       const Owed& owed, std::string_view sum) {
+  if (call.op == "grouped_linear") {
+    return linear_bound(output.name, call.inputs, call.parameters, *owed.expected);
+  }
+  auto bound = bound_of(call, output, owed, sum, Roundings::independent);
+  const std::string_view named = call.parameters.text("sum", "exact");
+  if (!bound || !bound->one || !sum.empty() || named == "exact") return bound;
+  auto other = bound_of(call, output, owed, named);
+  if (!other) return bound;
+  bound->one = [any = std::move(bound->one), machine = std::move(other->one)](Index i) {
+    ElementBound of = any(i);
+    of.stray = std::max(of.stray, machine(i).stray);
+    return of;
+  };
+  return bound;
+}
+
+/// True where every byte is the one expected.
+bool same_bytes(const Owed& owed, const Tensor& actual) {
+  return actual.bytes() == owed.expected->bytes() &&
+         std::equal(actual.data(), actual.data() + actual.bytes(), owed.expected->data()) &&
+         (owed.pair == nullptr || owed.pair->same_scales());
 }
 
 /// What the user may want to know of a failure: the least gate with a reason that lets it pass.
@@ -161,6 +191,12 @@ TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& outp
   if (options.gate.kind == Gate::Kind::bound) {
     bound = bound_of(call, output, owed, options.sum);
     if (bound) owed.bound = &*bound;
+  } else if (options.gate.kind == Gate::Kind::right && comparable(output) && !to_bits) {
+    // What is right to the last bit needs no figure to be held to.
+    if (!same_bytes(owed, *output.actual)) {
+      bound = right_kernel(call, output, owed, options.sum);
+      if (bound) owed.bound = &*bound;
+    }
   } else if (to_bits) {
     how.gate = Gate{};
   }

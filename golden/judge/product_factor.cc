@@ -2,6 +2,7 @@
 #include "golden/judge/product_factor.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "formats/minifloat.h"
@@ -51,10 +52,18 @@ void read(const Codes& codes, ProductFactor& factor) {
   factor.type = codes.type;
   factor.value.resize(static_cast<std::size_t>(codes.tensor->elements()));
   factor.binade.resize(factor.value.size());
+  // Elements of 8 and 16 bits from tables.
+  const std::size_t bits = 8 * size_of(codes.tensor->dtype());
+  std::vector<double> value, binade;
+  for (std::uint64_t b = 0; bits <= 16 && b < std::uint64_t{1} << bits; ++b) {
+    value.push_back(reader(b).value);
+    binade.push_back(binade_of(value.back(), codes.type));
+  }
   for (Index i = 0; i < codes.tensor->elements(); ++i) {
-    const double v = reader(bits_at(*codes.tensor, i)).value;
-    factor.value[static_cast<std::size_t>(i)] = v;
-    factor.binade[static_cast<std::size_t>(i)] = binade_of(v, codes.type);
+    const auto at = static_cast<std::size_t>(i);
+    const std::uint64_t stored = bits_at(*codes.tensor, i);
+    factor.value[at] = value.empty() ? reader(stored).value : value[stored];
+    factor.binade[at] = binade.empty() ? binade_of(factor.value[at], codes.type) : binade[stored];
   }
 }
 
@@ -182,6 +191,19 @@ std::optional<ProductFactor> factor_of_columns(const NamedTensors& inputs, const
     }
   }
   return factor;
+}
+
+bool has_many_magnitudes(std::span<const double> values) {
+  std::array<double, 16> seen{};
+  std::size_t count = 0;
+  for (const double value : values) {
+    const double magnitude = std::fabs(value);
+    const auto end = seen.begin() + static_cast<std::ptrdiff_t>(count);
+    if (std::find(seen.begin(), end, magnitude) != end) continue;
+    if (count == seen.size()) return true;
+    seen[count++] = magnitude;
+  }
+  return false;
 }
 
 void dequantise_to_bf16(ProductFactor& factor) {

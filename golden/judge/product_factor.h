@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ struct ProductFactor {
 /// scales in blocks of 1x32, or f32 ones (a row's, 1x128, 128x128).  Nothing for any other.
 std::optional<ProductFactor> factor_of_rows(const NamedTensors& inputs, const std::string& name,
                                             const Parameters& set);
+/// True where they have more than 16 magnitudes.
+bool has_many_magnitudes(std::span<const double> values);
 
 /// Operand `name` of a weight gradient, contracted along the first axis, plain, with e8m0 scales in
 /// blocks of 32x1, or f32 ones of blocks of any extents (block_k is 0 where one has all rows of its

@@ -47,6 +47,19 @@ double QuantizedPair::steps(double value) const {
   return value < 0 ? -at : at;
 }
 
+bool QuantizedPair::same_scales() const {
+  return expected_scales_.bytes() == actual_scales_.bytes() &&
+         std::memcmp(expected_scales_.data(), actual_scales_.data(), actual_scales_.bytes()) == 0;
+}
+
+std::optional<double> QuantizedPair::equal_scale(Index i) const {
+  const Index scale = map_(i);
+  if (scale < 0) return 1;
+  const std::uint64_t want = bits_at(expected_scales_, scale);
+  if (want != bits_at(actual_scales_, scale)) return std::nullopt;
+  return read_scale_(want).value;
+}
+
 QuantizedPair::Values QuantizedPair::at(Index i, const Element& expected,
                                         const Element& actual) const {
   const Index scale = map_(i);

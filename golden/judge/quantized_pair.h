@@ -1,6 +1,7 @@
 // Codes and their scales: one tensor, whose values are what a gate is about.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,12 @@ class QuantizedPair {
   /// `expected` and `actual` are the codes as elements; a row without a scale keeps its codes.
   Values at(Index i, const Element& expected, const Element& actual) const;
   Index scale_of(Index i) const { return map_(i); }
+  /// How many codes from `i` on, in its row, are known to have its scale; at least 1.
+  Index same_scale(Index i) const { return map_.run(i); }
+  /// The scale of code `i` where both sides have the same; 1 in a row without.
+  std::optional<double> equal_scale(Index i) const;
+  /// True where all bytes of the scales are equal.
+  bool same_scales() const;
 
  private:
   double steps(double value) const;

@@ -24,6 +24,13 @@ Index block_of(Index codes, Index scales, Index known) {
   return 0;
 }
 
+/// a / b, in 32 bits where they fit: many processors divide 64 several times slower.
+Index quotient(Index a, Index b) {
+  if (((a | b) >> 32) != 0) return a / b;
+  return static_cast<Index>(static_cast<std::uint32_t>(a) / static_cast<std::uint32_t>(b));
+}
+Index remainder(Index a, Index b) { return a - quotient(a, b) * b; }
+
 }  // namespace
 
 ScaleHints scale_hints(std::string_view op, const NamedTensors& inputs, const Parameters& set) {
@@ -126,23 +133,33 @@ bool ScaleMap::fit_groups(const std::vector<Index>& scales, const ScaleHints& hi
   return true;
 }
 
+Index ScaleMap::run(Index i) const {
+  if (turned_) return 1;
+  const Index column = remainder(i, columns_);
+  if (kind_ == Kind::rows) return columns_ - column;
+  return std::min(columns_ - column, column_block_ - remainder(column, column_block_));
+}
+
 Index ScaleMap::operator()(Index i) const {
-  const Index matrix = i / (rows_ * columns_);
+  const Index matrix = quotient(i, rows_ * columns_);
   const Index at = i - matrix * rows_ * columns_;
-  const Index row = turned_ ? at % rows_ : at / columns_;
-  const Index column = turned_ ? at / rows_ : at % columns_;
+  const Index line = quotient(at, turned_ ? rows_ : columns_);
+  const Index along = at - line * (turned_ ? rows_ : columns_);
+  const Index row = turned_ ? along : line;
+  const Index column = turned_ ? line : along;
   switch (kind_) {
     case Kind::rows: return matrix * rows_ + row;
     case Kind::groups: {
       const Index scale_row = scale_row_[static_cast<std::size_t>(row)];
-      return scale_row < 0 ? -1 : scale_row * scale_columns_ + column / column_block_;
+      return scale_row < 0 ? -1 : scale_row * scale_columns_ + quotient(column, column_block_);
     }
     case Kind::tiles:
-      return matrix * scale_rows_ +
-             blocked_offset(row, column / column_block_, ceil_div(scale_columns_, kTileColumns));
+      return matrix * scale_rows_ + blocked_offset(row, quotient(column, column_block_),
+                                                   ceil_div(scale_columns_, kTileColumns));
     case Kind::blocks: break;
   }
-  return (matrix * scale_rows_ + row / row_block_) * scale_columns_ + column / column_block_;
+  return (matrix * scale_rows_ + quotient(row, row_block_)) * scale_columns_ +
+         quotient(column, column_block_);
 }
 
 }  // namespace mxo

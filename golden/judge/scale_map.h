@@ -34,6 +34,8 @@ class ScaleMap {
 
   /// The scale of code `i`; -1 for a row that belongs to no group.
   Index operator()(Index i) const;
+  /// How many codes from `i` on, row-major and in its row, have its scale; at least 1.
+  Index run(Index i) const;
 
  private:
   enum class Kind : std::uint8_t { blocks, rows, tiles, groups };

@@ -29,6 +29,15 @@ SumError SumError::any_order(Index k) {
   return error;
 }
 
+SumError SumError::independent(Index k) {
+  constexpr double kDeviations = 8;
+  const auto n = static_cast<double>(k);
+  SumError error = any_order(k);
+  const double likely = std::expm1(kDeviations * std::sqrt(n) * kU + n * kU * kU / (1 - kU));
+  error.relative_ = std::min(error.relative_, likely * (1 + 0x1p-40));
+  return error;
+}
+
 SumError SumError::of(const Accumulation& sum, Index k) {
   if (sum.family == SumFamily::exact) return SumError();
   if (sum.family == SumFamily::fma_chain) return any_order(k);

@@ -17,6 +17,9 @@ class SumError {
   /// Of `k` products under `sum`.  `any_order`: f32 additions of an unknown kernel instead.
   static SumError of(const Accumulation& sum, Index k);
   static SumError any_order(Index k);
+  /// The same where roundings are independent: no right kernel strays further, but with a chance of
+  /// 2 exp(-32) for each (docs/gates.md).
+  static SumError independent(Index k);
 
   /// Of products whose magnitudes add up to `magnitude` at most, the largest exponent of a factor's
   /// product being that of `binade`; infinite where a step may overflow.  Rounded upward.

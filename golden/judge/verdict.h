@@ -48,6 +48,7 @@ struct Measures {
   double cosine = 1;
   /// dB that no right kernel falls below (gate sqnr=auto); NaN: not derived.
   double right_sqnr = std::numeric_limits<double>::quiet_NaN();
+  bool below_right = false;  ///< the elements that it is derived of are further off
 };
 
 /// Rows or columns of one tensor, and their figures.

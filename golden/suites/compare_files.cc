@@ -2,6 +2,7 @@
 #include "golden/suites/compare_files.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 #include <string_view>
 
@@ -140,15 +141,15 @@ std::set<std::string> operands_in(const TensorFile& file, const CallInFile& call
 
 void check(const fs::path& path, const CallInFile& call, const CompareOptions& options,
            const std::vector<OutputInQuestion>& questions) {
-  const bool bound = options.gate.kind == Gate::Kind::bound;
+  const bool bound = options.gate.needs_operands();
+  const std::string gate = options.gate.kind == Gate::Kind::bound ? "gate bound" : "gate sqnr=auto";
   if (bound && call.op.empty()) {
-    throw Error(Fault::argument, path.string() +
-                                     ": gate bound needs the operator: a case file "
-                                     "names it, or --op");
+    throw Error(Fault::argument,
+                path.string() + ": " + gate + " needs the operator: a case file names it, or --op");
   }
   if (!call.whole()) {
     if (!bound) return;
-    throw Error(Fault::argument, path.string() + ": gate bound needs the operands of " + call.op +
+    throw Error(Fault::argument, path.string() + ": " + gate + " needs the operands of " + call.op +
                                      ": a case file holds them, or --input");
   }
   std::map<std::string, const Tensor*> expected;
@@ -169,8 +170,9 @@ void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
 
 CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_path,
                           const CompareOptions& options, const CallGiven& given) {
+  auto reading = std::async(std::launch::async, read_tensors, actual_path);
   const TensorFile expected = read_tensors(expected_path);
-  const TensorFile actual = as_declared(read_tensors(actual_path));
+  const TensorFile actual = as_declared(reading.get());
   const CallInFile call = call_in(expected, expected_path, given);
   const bool single_arrays =
       expected_path.extension() == ".npy" && actual_path.extension() == ".npy";

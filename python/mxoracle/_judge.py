@@ -169,8 +169,8 @@ def judge(
 def _check_sum(gate: str, claimed: Any) -> None:
     if _checks.text("claimed_sum", claimed, "the name of a sum") == "":
         return
-    if gate != "bound":
-        raise Error(f'claimed_sum: found gate "{gate}", needs gate="bound"')
+    if gate not in ("bound", "sqnr=auto"):
+        raise Error(f'claimed_sum: found gate "{gate}", needs gate="bound" or "sqnr=auto"')
     known = list_sums()
     if claimed not in known:
         raise Error(f"claimed_sum: found {claimed!r}, needs one of {', '.join(known)}")

@@ -82,7 +82,8 @@ bool has_bound(const std::string& op, const std::string& output, const std::vect
   const Parameters parameters = parameters_from(set);
   const nb::gil_scoped_release release;
   const FloatState ieee(1);
-  return certified_bound(op, output, tensors_from(inputs), parameters, "").has_value();
+  const NamedTensors operands = tensors_from(inputs);
+  return bound_when_asked(op, output, operands, parameters, "").has_value();
 }
 
 Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<ArrayIn>& actual,

@@ -7,6 +7,7 @@
 #include "formats/dtype.h"
 #include "golden/suites/suites.h"
 #include "ops/catalogue.h"
+#include "ops/linear_recipe.h"
 #include "ops/sums.h"
 #include "python/src/bridge.h"
 
@@ -91,6 +92,8 @@ void bind_tables(nb::module_& module) {
   module.def("operators", operators);
   module.def("element_types", element_types);
   module.def("size_of", [](const std::string& name) { return size_of(dtype_of(name)); });
+  module.def("recipe_named",
+             [](const std::string& name) { return std::string(linear_recipe_named(name).name); });
   module.def("backends", backends);
   module.def("sums", sum_rows);
   module.def("suites", suite_rows);

@@ -16,6 +16,7 @@ TEST(OtherNames, AreReadWhateverTheirCaseAndModule) {
   EXPECT_EQ(name_here(Word::parameter, "renormalize"), "normalize");
   EXPECT_EQ(name_here(Word::operation, "SILU_AND_MUL"), "swiglu");
   EXPECT_EQ(name_here(Word::sum, "DeepGEMM"), "deepgemm_sm90");
+  EXPECT_EQ(name_here(Word::recipe, "MXFP8_EMULATED_RCEIL"), "mxfp8_rceil");
 }
 
 TEST(OtherNames, OfOneKindAreNotOfAnother) {

@@ -37,6 +37,24 @@ TEST(JudgeEdges, GatesThatAnythingPassesAreRefused) {
   EXPECT_EQ(parse_gate("sqnr=0.5").sqnr, 0.5);
 }
 
+TEST(JudgeEdges, PresetsOfSqnrHaveASourceAndANearestName) {
+  for (const SqnrPreset& preset : sqnr_presets()) {
+    const Gate gate = parse_gate("sqnr=" + std::string(preset.name));
+    EXPECT_EQ(gate.sqnr, preset.decibels);
+    EXPECT_NE(to_text(gate).find(preset.name), std::string::npos);
+    EXPECT_NE(preset.source.find("pytorch/ao 36027d8, test/"), std::string::npos);
+  }
+  EXPECT_EQ(to_text(parse_gate("sqnr=torchao_mxfp8_moe")), "sqnr=torchao_mxfp8_moe (28 dB)");
+  EXPECT_EQ(to_text(parse_gate("sqnr=auto")), "sqnr=auto");
+  try {
+    parse_gate("sqnr=torchao_mxfp8_mo");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("torchao_mxfp8_moe"), std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(JudgeEdges, NoColumnsOwedIsNothingOwed) {
   const Tensor x = floats({2, 2}, {1, 2, 3, 4});
   const Tensor y = floats({2, 2}, {5, 6, 7, 8});

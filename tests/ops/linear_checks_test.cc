@@ -1,4 +1,5 @@
 // A linear layer and its gradients called with one field wrong: refused by name, before any step.
+#include "ops/catalogue.h"
 #include "tests/ops/linear_calls.h"
 #include "tests/ops/right_call.h"
 
@@ -128,6 +129,21 @@ TEST_F(LinearChecks, AsksForWholeBlocksOfKAndN) {
   EXPECT_EQ(said(op, {narrow.operand(), {}, narrow_dw.result(), {}}), "");
   op.recipe = linear_recipe_named("fp8_rowwise");
   EXPECT_EQ(said(op, of_x), "");
+}
+
+TEST_F(LinearChecks, KnowsRecipesByTheirNamesElsewhere) {
+  for (const auto& [typed, here] : {std::pair{"MXFP8_RCEIL", "mxfp8_rceil"},
+                                    {"mxfp8_emulated_rceil", "mxfp8_rceil"},
+                                    {"MXFP8_RCEIL_WGRAD_WITH_HP", "mxfp8_rceil_wgrad_with_hp"},
+                                    {"FP8_ROWWISE", "fp8_rowwise"}}) {
+    EXPECT_EQ(linear_recipe_named(typed).name, here);
+    Parameters set;
+    set.set("recipe", typed);
+    const auto& specs = catalogue_entry("grouped_linear").parameters;
+    set.check("grouped_linear", specs);
+    EXPECT_EQ(set.as_listed(specs).text("recipe", ""), here);
+  }
+  EXPECT_THROW(linear_recipe_named("mxfp8_emulated"), Error);
 }
 
 TEST_F(LinearChecks, TakesFormatsOfTheRecipe) {

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from mxoracle._errors import Error, Unsupported
+from mxoracle._library import core
 from mxoracle._tables import operators
 from mxoracle.torch import probe
 from mxoracle.torch.experts import Experts, GroupedProducts, Layout, grouped_names
@@ -141,9 +142,12 @@ def convert(
     Errors: mxoracle.Error if a recipe is unknown or there is no expert layer; Unsupported for
     experts whose own forward computes something else, with the first difference.
     """
-    known = _recipes()
-    if recipe not in known:
-        raise Error(f"convert: recipe: found '{recipe}', needs one of {', '.join(known)}")
+    try:
+        recipe = core().recipe_named(recipe)
+    except Error:
+        raise Error(
+            f"convert: recipe: found '{recipe}', needs one of {', '.join(_recipes())}"
+        ) from None
     found: dict[str, nn.Module] = {}
     for path, module in model.named_modules():
         if any(path.startswith(f"{outer}.") or outer == "" for outer in found):
