@@ -109,11 +109,14 @@ class Compare(Case):
         self.ok("compare", *files, "--gate", "ulp=1")
         self.ok("compare", *files, "--gate", "sqnr=100")
         self.ok("compare", *files, "--gate", "sqnr=200", code=DISAGREE)
+        self.assertIn("gate sqnr=torchao_mxfp8_moe (28 dB)",
+                      self.ok("compare", *files, "--gate", "sqnr=torchao_mxfp8_moe"))
+        self.refused("compare", *files, "--gate", "sqnr=auto", code=USAGE, says="needs the operator")
         for gate in ["close", "ulp=x", "ulp=-1", "sqnr=", "bits=2"]:
             self.refused("compare", *files, "--gate", gate, code=USAGE, says=gate)
         self.refused("compare", *files, "--strict", code=USAGE, says="--gate bound")
         listed = [line.split()[0] for line in self.ok("list", "gates").splitlines()]
-        self.assertEqual(listed, ["bits", "ulp=N", "sqnr=DB", "bound"])
+        self.assertEqual(listed[:6], ["bits", "ulp=N", "sqnr=DB", "sqnr=auto", "sqnr=PRESET", "bound"])
 
     def test_doubled_scales_pass_no_gate(self):
         x = self.path("x.safetensors", st.encode({"x": ramp(8, 128)}))
@@ -157,6 +160,14 @@ class Compare(Case):
         self.refused("compare", expected, actual, "--gate", "bound", code=USAGE, says="operands")
         self.ok("compare", expected, actual, "--gate", "bound", "--op", "grouped_matmul",
                 "--input", operands, "--set", "out=f32")
+        call = ["--op", "grouped_matmul", "--input", operands, "--set", "out=f32", "--groups"]
+        out = self.ok("compare", expected, actual, "--gate", "sqnr=auto", *call)
+        self.assertRegex(out, r"SQNR \d+\.\d\d dB, a right kernel has \d+\.\d\d dB or more")
+        self.assertRegex(out, r"(?m)^ +group 1 \(3 to 5\): 0 of 16 differ.* SQNR \+inf, right from 1")
+        values[3] *= 1 + 2 ** -10
+        far = self.path("far.safetensors", st.encode({"y": st.f32([8, 8], values)}))
+        self.assertIn("group 0 has", self.ok("compare", expected, far, "--gate", "sqnr=auto", *call,
+                                             code=DISAGREE))
         whole = {**st.decode(expected.read_bytes()), **st.decode(operands.read_bytes())}
         case = self.path("case.safetensors", st.encode(
             whole, {"mxo.op": "grouped_matmul", "mxo.set.out": "f32", "mxo.outputs": "y"}))
