@@ -22,6 +22,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
 constexpr double kU = 0x1p-24;
+constexpr Index kLanes = 8;
 
 /// Which sum ACTUAL claims: an unknown kernel, or a row of `mxo list sums` with the parameters of
 /// the call where it asks for the same.  `shared` k at a time have the same f32 scales; 0: all.
@@ -194,16 +195,28 @@ struct ProductClaim {
     const double* w = output.values_b();
     const double* bx = output.binades_a();
     const double* bw = output.binades_b();
+    const bool machine = sum && is_machine(*sum);
     for (Index b = 0; b < output.blocks(); ++b) {
-      double total = 0;
-      double magnitude = 0;
-      double binade = 0;
-      for (Index i = b * block; i < std::min(output.k, (b + 1) * block); ++i) {
-        const double product_of = x[i] * w[i];
-        total += product_of;
-        magnitude += std::fabs(product_of);
-        binade = std::max(binade, bx[i] * bw[i]);
+      const Index end = std::min(output.k, (b + 1) * block);
+      // Lanes, which do not wait for one another; `doubt` holds for any order.
+      double totals[kLanes] = {};
+      double magnitudes[kLanes] = {};
+      Index i = b * block;
+      for (; i + kLanes <= end; i += kLanes) {
+        for (Index lane = 0; lane < kLanes; ++lane) {
+          const double term = x[i + lane] * w[i + lane];
+          totals[lane] += term;
+          magnitudes[lane] += std::fabs(term);
+        }
       }
+      for (; i < end; ++i) {
+        totals[0] += x[i] * w[i];
+        magnitudes[0] += std::fabs(x[i] * w[i]);
+      }
+      const double total = std::accumulate(totals, totals + kLanes, 0.0);
+      const double magnitude = std::accumulate(magnitudes, magnitudes + kLanes, 0.0);
+      double binade = 0;
+      for (i = b * block; machine && i < end; ++i) binade = std::max(binade, bx[i] * bw[i]);
       worst.add(total, magnitude, binade, output.scale_a(b), output.scale_b(b));
       if (is_likely()) {
         likely.add(total, magnitude, binade, output.scale_a(b), output.scale_b(b));

@@ -84,7 +84,8 @@ void dequantise(Pair& pair, const ScaleHints& hints) {
     if (map) {
       pair.values.emplace(pair.codes.owed.format, type, std::move(*map), scales,
                           *pair.scales.actual);
-      mark_used(pair);
+      // Only scales that differ are asked whether codes use them.
+      if (!pair.values->same_scales()) mark_used(pair);
       return;
     }
   }
