@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "golden/judge/elements.h"
@@ -64,20 +65,21 @@ std::optional<ErrorBound> quantize_bound(const NamedTensors& inputs, const Param
   std::vector<Index> shape = x->second.shape();
   if (turned) std::reverse(shape.begin(), shape.end());
   if (shape != codes.expected->shape() || (turned && shape.size() != 2)) return std::nullopt;
-  const ElementReader read(x->second.dtype());
-  const Judge judge(codes, actual, {});
+  const Tensor& elements = x->second;
+  const auto judge = std::make_shared<const Judge>(codes, actual, CompareOptions{});
   ErrorBound bound;
-  for (Index i = 0; i < codes.expected->elements(); ++i) {
+  bound.count = codes.expected->elements();
+  // A code at its scale and a finite x are finite, and so is what lies between them.
+  bound.promises_all =
+      std::isfinite(SquareSums(elements.dtype())(elements.data(), elements.elements()));
+  bound.one = [&elements, judge, shape, turned, read = ElementReader(elements.dtype())](Index i) {
     const Index from = turned ? i % shape[1] * shape[0] + i / shape[1] : i;
-    const double value = value_of(read, x->second, from);
-    const double nearest = std::fabs(judge.at(i).expected.value - value);
-    bound.exact.push_back(std::isfinite(nearest) ? value : kNaN);
-    bound.stray.push_back(up(nearest + 4 * kU * std::fabs(value)));
-    bound.doubt.push_back(0);
-  }
-  bound.terms = [values = bound.exact](Index i, ExactTerms& sum) {
-    sum.add(values[static_cast<std::size_t>(i)]);
+    const double value = value_of(read, elements, from);
+    const double nearest = std::fabs(judge->at(i).expected.value - value);
+    return ElementBound{std::isfinite(nearest) ? value : kNaN,
+                        up(nearest + 4 * kU * std::fabs(value)), 0};
   };
+  bound.terms = [one = bound.one](Index i, ExactTerms& sum) { sum.add(one(i).exact); };
   return bound;
 }
 

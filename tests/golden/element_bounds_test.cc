@@ -206,7 +206,8 @@ struct Cast {
   Cast(const Cast&) = delete;
   Cast& operator=(const Cast&) = delete;
   std::optional<ErrorBound> bound() const {
-    return quantize_bound(inputs, set, owed, outputs.at("codes"));
+    auto bound = quantize_bound(inputs, set, owed, outputs.at("codes"));
+    return bound ? std::optional(computed(std::move(*bound))) : std::nullopt;
   }
 };
 
