@@ -1,6 +1,7 @@
 // Row-wise codes turned column-wise, in each way there is.
 #include "tools/show_requantize.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>

@@ -72,4 +72,4 @@ def path(name: str, value: Any) -> str:
 
 
 def gate(value: Any) -> str:
-    return text("gate", value, '"bits", "ulp=N", "sqnr=DB" or "bound"')
+    return text("gate", value, '"bits", "ulp=N", "sqnr=DB", "sqnr=auto" or "bound"')

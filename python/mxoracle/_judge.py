@@ -152,9 +152,10 @@ def judge(
     """Runs `op` on `inputs` and holds `outputs`, some or all of its outputs, against the result.
 
     `gate` may also be "bound": |out - exact| within the certified bound of the operation, for the
-    sum `claimed_sum` or, if empty, any order of f32 additions.  Operands and outputs of ranks are as
-    `mxoracle.run` takes and gives them.  Where no element is compared (no row belongs to a group, or
-    there is none), the result is INVALID, which is not true.
+    sum `claimed_sum` or, if empty, any order of f32 additions; or "sqnr=auto": no group further off
+    than such a kernel may be, which `outputs[i]["right_sqnr"]` says in dB.  Operands and outputs of
+    ranks are as `mxoracle.run` takes and gives them.  Where no element is compared (no row belongs to
+    a group, or there is none), the result is INVALID, which is not true.
     """
     call = call_of(op, inputs, ranks, params)
     have = call.outputs(outputs).on_host()

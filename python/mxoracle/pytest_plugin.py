@@ -62,9 +62,9 @@ class Oracle:
     ) -> None:
         """Fails unless `outputs` are those of operator `op` on `inputs` under `gate`.
 
-        `gate`: "bits", "ulp=N", "sqnr=DB" or "bound".  Other keywords are parameters of the operator
-        (`mxo list ops OP`), with `__` for a dot.  Outputs of which no element is compared fail, but
-        for `nothing_owed`.
+        `gate`: "bits", "ulp=N", "sqnr=DB", "sqnr=auto" or "bound".  Other keywords are
+        parameters of the operator (`mxo list ops OP`), with `__` for a dot.  Outputs of which no element
+        is compared fail, but for `nothing_owed`.
         """
         __tracebackhide__ = True
         from mxoracle import _judge
