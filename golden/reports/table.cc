@@ -60,6 +60,7 @@ std::string group_lines(const TensorVerdict& tensor, GroupLines groups) {
 std::string details(const TensorVerdict& tensor) {
   std::string text;
   if (const Slice* rows = worst_slice(tensor.row_blocks)) text += slice_line("worst rows", *rows);
+  if (const Slice* rows = best_slice(tensor.row_blocks)) text += slice_line("best rows", *rows);
   if (const Slice* columns = worst_slice(tensor.column_blocks)) {
     text += slice_line("worst columns", *columns);
   }
