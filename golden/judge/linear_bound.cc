@@ -44,7 +44,8 @@ struct Layer {
   std::vector<double> a, b;
   std::vector<Index> ends;
   Index n, k;
-  bool many;  ///< magnitudes: roundings do not depend on one another
+  bool many;                 ///< magnitudes: roundings do not depend on one another
+  std::vector<double> bias;  ///< magnitudes, of every column or of those of each group; empty: none
 
   std::optional<Lines> lines(Index i) const {
     if (output == "dw") {
@@ -61,6 +62,12 @@ struct Layer {
     return Lines{t * n, w + i % k, 1, k, n};
   }
 
+  /// Of element i of y.
+  Index bias_of(Index i) const {
+    const auto owner = std::upper_bound(ends.begin(), ends.end(), i / n);
+    return static_cast<Index>(bias.size()) == n ? i % n : (owner - ends.begin()) * n + i % n;
+  }
+
   /// `expected` and any right kernel are rounded sums within one stray of the same real number.
   ElementBound bound(Index i, Dtype out, double expected) const {
     const std::optional<Lines> at = lines(i);
@@ -73,13 +80,21 @@ struct Layer {
     }
     // Blocks of 32 or more are scaled, three roundings, and added on their own.
     const Index steps = at->count + ceil_div(at->count, Index{32}) + 8;
-    const double one_sided = gamma_of(steps, 0x1p-24) * std::fabs(expected);
+    const RoundingCell cell = rounding_cell(out, expected);
+    const double half = std::max(cell.high - expected, expected - cell.low);
+    const double added = bias.empty() ? 0 : bias[static_cast<std::size_t>(bias_of(i))];
+    const double sum =
+        bias.empty() ? std::fabs(expected) : (std::fabs(expected) + added + half) * (1 + 0x1p-5);
+    const double one_sided = gamma_of(steps, 0x1p-24) * sum;
     const SumError error = many ? SumError::independent(steps) : SumError::any_order(steps);
     const double stray = std::max(error(reach, 0), one_sided);
     // Beside the ends of f32's range a step may overflow, or lose what another one keeps.
     if (!(reach * 2 < kMost) || (reach > 0 && reach < 0x1p-90)) return {expected, kInfinity, 0};
-    const RoundingCell cell = rounding_cell(out, expected);
-    return {expected, up(std::max(cell.high - expected, expected - cell.low) + 2 * stray), 0};
+    if (bias.empty()) return {expected, up(half + 2 * stray), 0};
+    // Both sums were rounded to the type first, then the bias was added in f32.
+    const double most = sum + 2 * stray;
+    const double first = rounding_cell(out, most).high - most + 0x1p-24 * (most + added);
+    return {expected, up(half + 2 * (stray + first)), 0};
   }
 };
 
@@ -89,7 +104,7 @@ std::optional<ErrorBound> linear_bound(std::string_view output, const NamedTenso
                                        const Parameters& set, const Tensor& expected) {
   const bool y = output == "y";
   const bool dw = output == "dw";
-  if ((!y && !dw && output != "dx") || !inputs.contains("x") || (y && inputs.contains("bias")) ||
+  if ((!y && !dw && output != "dx") || !inputs.contains("x") ||
       (dw && inputs.contains("main_grad"))) {
     return std::nullopt;
   }
@@ -100,13 +115,20 @@ std::optional<ErrorBound> linear_bound(std::string_view output, const NamedTenso
   const Tensor& x = inputs.at("x");
   std::vector<double> a = magnitudes(y ? x : inputs.at("dy"));
   std::vector<double> b = magnitudes(dw ? x : w);
+  std::vector<double> bias;
+  if (const auto held = inputs.find("bias"); y && held != inputs.end()) {
+    const ElementReader read(held->second.dtype());
+    for (Index i = 0; i < held->second.elements(); ++i) {
+      bias.push_back(std::fabs(read(bits_at(held->second, i)).value));
+    }
+  }
   const bool many = has_many_magnitudes(a) && has_many_magnitudes(b);
-  const auto layer = std::make_shared<const Layer>(Layer{y    ? "y"
-                                                         : dw ? "dw"
-                                                              : "dx",
-                                                         std::move(a), std::move(b),
-                                                         group_ends_of(inputs.at("group_ends")),
-                                                         w.extent(1), w.extent(2), many});
+  const auto layer = std::make_shared<const Layer>(
+      Layer{y    ? "y"
+            : dw ? "dw"
+                 : "dx",
+            std::move(a), std::move(b), group_ends_of(inputs.at("group_ends")), w.extent(1),
+            w.extent(2), many, std::move(bias)});
   ErrorBound bound;
   bound.count = expected.elements();
   bound.one = [layer, &expected, read = ElementReader(expected.dtype())](Index i) {

@@ -83,6 +83,7 @@ struct Layer {
     in.emplace("x", std::move(x_in));
     in.emplace("w", random_bf16({3, kN, k}, seed + 100));
     in.emplace("group_ends", ends_of({5, 5, 11}));
+    if (seed % 3 == 0) in.emplace("bias", random_bf16({kN}, seed + 200));
     out = seed % 2 == 0 ? Dtype::bf16 : Dtype::f32;
     set.set("recipe", std::string(recipe.name));
     set.set("out", std::string(name_of(out)));
@@ -121,6 +122,9 @@ struct Layer {
           blocks.push_back(random() % 2 == 0 ? sum * sx * sw : sum * (sx * sw));
         }
         put(result, r * kN + n, sum_in_some_order(blocks, random));
+        if (!in.contains("bias")) continue;
+        const double rounded = ElementReader(out)(bits_at(result, r * kN + n)).value;
+        put(result, r * kN + n, static_cast<float>(rounded) + decode(in.at("bias").as<BF16>()[n]));
       }
     }
     return result;
@@ -176,10 +180,16 @@ struct Layer {
                  aw[static_cast<std::size_t>((expert(i / kN) * kN + i % kN) * k + at)];
       }
       const double e = read(bits_at(y, i)).value;
-      const long double stray = std::max(likely * reach + steps * 0x1p-149L,
-                                         gamma * std::fabs(static_cast<long double>(e)));
       const RoundingCell cell = rounding_cell(out, e);
-      const long double room = std::max(cell.high - e, e - cell.low) + 2 * stray;
+      const long double half = std::max(cell.high - e, e - cell.low);
+      const bool bias = in.contains("bias");
+      const long double b = bias ? std::fabs(decode(in.at("bias").as<BF16>()[i % kN])) : 0.0L;
+      const long double y1 = bias ? (std::fabs(e) + b + half) * (1 + 0x1p-5L) : std::fabs(e);
+      const long double stray = std::max(likely * reach + steps * 0x1p-149L, gamma * y1);
+      const auto most1 = static_cast<double>(y1 + 2 * stray);
+      const long double twice =
+          bias ? rounding_cell(out, most1).high - most1 + 0x1p-24L * (most1 + b) : 0.0L;
+      const long double room = half + 2 * (stray + twice);
       // Every value on either side, until one has no number within reach.
       long double most = 0;
       for (const int way : {-1, 1}) {
@@ -316,8 +326,7 @@ TEST(RightKernel, OfWhatHasNoFigureIsHeldToBits) {
   question.owed.expected = &x;
   question.owed.format = Dtype::f32;
   const TensorVerdict verdict = judge_outputs({"permute", {}, {}}, {question}, options).front();
-  EXPECT_EQ(verdict.reason,
-            "1 of 4 refused (held to bits: what a right kernel has is not derived)")
+  EXPECT_EQ(verdict.reason, "1 of 4 refused (held to bits: what a right kernel has is not derived)")
       << verdict.reason;
 }
 
