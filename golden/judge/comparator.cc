@@ -43,7 +43,8 @@ class Walk {
         actual_(actual),
         options_(options),
         verdict_(verdict),
-        to_right_(options.gate.kind == Gate::Kind::right && owed.bound != nullptr) {
+        to_right_(options.gate.kind == Gate::Kind::right && owed.bound != nullptr),
+        by_columns_(owed.bound != nullptr) {
     columns_ = expected_.rank() == 0 ? 1 : expected_.extent(expected_.rank() - 1);
     rows_ = columns_ == 0 ? 0 : expected_.elements() / columns_;
     if (rows_ == 0) columns_ = 0;  // a tensor without elements may name any extent
@@ -117,16 +118,24 @@ class Walk {
                    std::vector<Index>(static_cast<std::size_t>(verdict_.heat.columns)),
                    {},
                    {}};
-    for (Index r = strip.begin; r < strip.end; ++r) {
-      for (std::size_t block = 0; block < column_blocks_.size(); ++block) {
-        const Index begin = static_cast<Index>(block) * options_.column_block;
-        const Index end = std::min(columns_, begin + options_.column_block);
-        if (const auto squares = judge_.equal_squares(r, begin, end)) {
-          sums.blocks[block].add_equal(end - begin, *squares);
-          count_distance(0, end - begin, sums.histogram);
-          continue;
-        }
-        for (Index c = begin; c < end; ++c) position(r, c, sums.blocks[block], sums);
+    const auto read_block = [&](Index r, std::size_t block) {
+      const Index begin = static_cast<Index>(block) * options_.column_block;
+      const Index end = std::min(columns_, begin + options_.column_block);
+      if (const auto squares = judge_.equal_squares(r, begin, end)) {
+        sums.blocks[block].add_equal(end - begin, *squares);
+        count_distance(0, end - begin, sums.histogram);
+        return;
+      }
+      for (Index c = begin; c < end; ++c) position(r, c, sums.blocks[block], sums);
+    };
+    const std::size_t blocks = column_blocks_.size();
+    if (by_columns_) {
+      for (std::size_t block = 0; block < blocks; ++block) {
+        for (Index r = strip.begin; r < strip.end; ++r) read_block(r, block);
+      }
+    } else {
+      for (Index r = strip.begin; r < strip.end; ++r) {
+        for (std::size_t block = 0; block < blocks; ++block) read_block(r, block);
       }
     }
     return sums;
@@ -140,7 +149,9 @@ class Walk {
     if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, 1, sums.histogram);
     if (!found.differs && !found.violates) return;
     ++sums.heat[static_cast<std::size_t>(c / verdict_.heat.column_step)];
-    if (sums.first.size() < kFirstDifferences) sums.first.push_back(i);
+    if (sums.first.size() == kFirstDifferences && i > sums.first.back()) return;
+    sums.first.insert(std::upper_bound(sums.first.begin(), sums.first.end(), i), i);
+    if (sums.first.size() > kFirstDifferences) sums.first.pop_back();
   }
 
   /// Bucket 0: equal; bucket b: distances up to 2^(b-1).
@@ -215,6 +226,8 @@ class Walk {
   const CompareOptions& options_;
   TensorVerdict& verdict_;
   bool to_right_;  ///< what a right kernel has is known
+  bool
+      by_columns_;  ///< a bound reads operands of a row and a column: those of 32 columns stay near
   Index rows_ = 0;
   Index columns_ = 0;
   std::vector<Index> ends_;
