@@ -1,4 +1,4 @@
-// mxo show FORMAT VALUE|CODE: what a code means, which code a value gets; what a second cast costs.
+// mxo show FORMAT VALUE|CODE: what a code means, and which code a value gets.
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -13,7 +13,6 @@
 #include "tools/codec.h"
 #include "tools/commands.h"
 #include "tools/show_function.h"
-#include "tools/show_requantize.h"
 
 namespace mxo::tools {
 namespace {
@@ -208,7 +207,6 @@ const Codec& codec_named(const std::string& name) {
     names.emplace_back(codec.name);
   }
   for (const std::string_view function : approximate_function_names()) names.push_back(function);
-  names.emplace_back("requantize");
   throw Error(Fault::argument, unknown_name("format or function", name, names));
 }
 
@@ -217,24 +215,18 @@ struct ShowArguments {
   std::vector<std::string> values;
 };
 
-std::function<int()> prepare_show(CLI::App& app, const Settings& settings) {
+std::function<int()> prepare_show(CLI::App& app, const Settings&) {
   const auto options = std::make_shared<ShowArguments>();
-  app.add_option(
-         "FORMAT", options->format,
-         "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
-         "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, lg2.approx, each also "
-         "with .ftz, tanh.approx; div.full and div.full.ftz of two values; or requantize, of files")
+  app.add_option("FORMAT", options->format,
+                 "e4m3, e4m3fnuz, e5m2, e5m2fnuz, e8m0, bf16, f16, f32; or a function of the "
+                 "chip: rcp.approx, rsqrt.approx, sqrt.approx, ex2.approx, lg2.approx, each also "
+                 "with .ftz, tanh.approx; div.full and div.full.ftz of two values")
       ->required();
   app.add_option("VALUE", options->values,
                  "a code (0x7E), a decimal (3.5), a hex float (0x1.8p+1), inf, nan; write -- "
-                 "before -inf; of requantize a .safetensors or .npy")
+                 "before -inf")
       ->required();
-  return [options, &settings] {
-    if (options->format == "requantize") {
-      const auto backend = chosen_backend(settings, "cpu");
-      for (const std::string& file : options->values) show_requantize(*backend, file);
-      return kAgree;
-    }
+  return [options] {
     if (is_division(options->format)) {
       show_divisions(options->format, options->values);
       return kAgree;
