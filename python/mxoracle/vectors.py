@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mxoracle import _checks
 from mxoracle import inputs as _inputs
+from mxoracle._arrays import NAMES
 from mxoracle._errors import Error
 
 SCHEMA, OUTPUTS_SCHEMA = "mxo-shapes/1", "mxo-outputs/1"
@@ -104,21 +106,23 @@ def cases(directory: Any) -> list[VectorCase]:
     return found
 
 
-def _matrix(name: str, output: Any, shape: list[int], size: int) -> Any:
-    """The output's bytes as uint8 [rows, columns * size]."""
+def _matrix(name: str, output: Any, kind: str, shape: list[int], size: int) -> Any:
+    """The output's bytes as uint8 [rows, columns * size]; of its own type, or unsigned bits."""
+    if not hasattr(output, "shape") or not hasattr(output, "dtype"):
+        raise _checks.refusal(f"digests: {name}", output, "an array of numpy or a tensor of torch")
     if list(output.shape) != shape:
         raise Error(f"digests: {name}: found shape {list(output.shape)}, needs {shape}")
+    found = NAMES.get(str(output.dtype).removeprefix("torch."), str(output.dtype))
+    if found not in (kind, f"u{8 * size}"):
+        raise Error(f"digests: {name}: found {found}, needs {kind} or u{8 * size}")
     columns = shape[-1] if len(shape) > 1 else 1
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(output, torch.Tensor):
-        found, flat = output.element_size(), output.detach().contiguous().view(torch.uint8)
+        flat = output.detach().contiguous().view(torch.uint8)
     else:
         import numpy
 
-        array = numpy.ascontiguousarray(output)
-        found, flat = array.dtype.itemsize, array.view(numpy.uint8)
-    if found != size:
-        raise Error(f"digests: {name}: found elements of {found} bytes, needs {size}")
+        flat = numpy.ascontiguousarray(output).view(numpy.uint8)
     return flat.reshape(-1, columns * size)
 
 
@@ -134,6 +138,14 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
     The SHA-256 of every region, and the bytes of regions that differ, up to `most_bytes`; numpy
     arrays, or torch tensors on any device.  Returns how many regions differ.
     """
+    if not isinstance(case, VectorCase):
+        raise _checks.refusal("digests: case", case, "one of mxoracle.vectors.cases()")
+    outputs = _checks.mapping("digests: outputs", outputs, "a dict of arrays by name")
+    path = _checks.path("digests: path", path)
+    most_bytes = _checks.whole_between("digests: most_bytes", most_bytes, 0, 1 << 40)
+    unknown = sorted(set(outputs) - set(case.shapes))
+    if unknown:
+        raise Error(f"digests: {unknown[0]}: not an output of {case.op}, needs of {', '.join(case.shapes)}")
     tensors: dict[str, tuple[list[int], bytes]] = {}
     differing = 0
     for name, regions in case.regions.items():
@@ -141,7 +153,7 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
             continue
         kind, shape = case.shapes[name]
         size = _SIZES.get(kind, 2 if kind in _TWO else 1)
-        matrix = _matrix(name, outputs[name], shape, size)
+        matrix = _matrix(name, outputs[name], kind, shape, size)
         found = []
         for i, region in enumerate(regions):
             (r0, r1), (c0, c1) = region.rows, region.columns
@@ -161,7 +173,11 @@ def digests(case: VectorCase, outputs: dict[str, Any], path: Any, most_bytes: in
         at += len(data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    partial = Path(str(path) + ".partial")
-    partial.write_bytes(b"".join([struct.pack("<Q", len(text)), text, *(d for _, d in tensors.values())]))
-    partial.replace(path)
+    partial = Path(path + ".partial")
+    try:
+        partial.write_bytes(b"".join([struct.pack("<Q", len(text)), text, *(d for _, d in tensors.values())]))
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise Error(f"digests: {path or repr(path)}: not written: {error.strerror}") from None
     return differing

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import mxoracle
+from mxoracle.vectors import Region, VectorCase
 
 X = np.ones((4, 32), np.float32)
 CODES = np.zeros((4, 32), np.uint8)
@@ -142,6 +143,8 @@ def test_functions_of_operators_refuse_every_kind(op):
 
 OUTPUTS = {"codes": CODES, "scales": np.full((4, 1), 127, np.uint8)}
 COMPARISON = mxoracle.compare(X, X)
+VECTORS = VectorCase("a", "dequantize", {}, 0, [], {"y": ("f32", list(X.shape))},
+                     {"y": [Region((0, len(X)), (0, X.shape[1]), bytes(32))]})  # fmt: skip
 CALLS = {
     "run": (mxoracle.run, {"op": "encode", "tensors": {"x": X}, "backend": "cpu", "threads": 1,
                            "ranks": 1, "format": "e4m3"}),
@@ -154,6 +157,8 @@ CALLS = {
     "save": (mxoracle.save, {"path": "a.safetensors", "tensors": {"x": X}, "metadata": {"a": "b"}}),
     "load": (mxoracle.load, {"path": "x.safetensors"}),
     "suite_cases": (mxoracle.suite_cases, {"suite": "formats", "level": 0, "seed": 0}),
+    "digests": (mxoracle.digests, {"case": VECTORS, "outputs": {"y": X}, "path": "d.safetensors",
+                                   "most_bytes": 64}),
 }  # fmt: skip
 
 
