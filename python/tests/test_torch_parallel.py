@@ -103,6 +103,7 @@ def _rank(rank, work, store):
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     try:
         work(rank)
+        dist.barrier()  # a rank that is done first would cut the other's last sums
     finally:
         dist.destroy_process_group()
 
