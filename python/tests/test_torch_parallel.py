@@ -101,11 +101,9 @@ def _rank(rank, work, store):
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    try:
-        work(rank)
-        dist.barrier()  # a rank that is done first would cut the other's last sums
-    finally:
-        dist.destroy_process_group()
+    work(rank)
+    dist.barrier()  # a rank that is done first would cut the other's last sums
+    os._exit(0)  # torch 2.11 now and then aborts where it destroys a group that DTensors used
 
 
 def sharded_tensors(rank):
