@@ -183,6 +183,7 @@ class Grouped(nn.Module):
         self.w1 = nn.Parameter(torch.randn(E, F, D) * 0.2)
         self.w2 = nn.Parameter(torch.randn(E, D, F) * 0.2)
         self.loops = False
+        self.num_experts = E
 
     def forward(self, x, counts):
         if self.loops:
@@ -211,6 +212,7 @@ def test_only_grouped_products_of_a_module_are_replaced(inside):
     assert torch.equal(have, want)
     have.sum().backward()
     assert ours.w1.grad.abs().sum() > 0 and list(ours.state_dict()) == ["w1", "w2"]
+    assert ours.num_experts == E and not hasattr(ours, "experts")  # torchtitan asks for the former
     ours.theirs.loops = True
     with pytest.raises(mxoracle.Error, match="its forward called no torch._grouped_mm"):
         ours(x, counts)

@@ -145,6 +145,15 @@ class GroupedProducts(_Converted):
     def extra_repr(self) -> str:
         return f"{type(self.theirs).__name__}, {self._words()}"
 
+    def __getattr__(self, name: str) -> Any:
+        """What callers ask of the module that it stands for, such as `num_experts`."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if "_theirs" not in self.__dict__:  # not made yet
+                raise
+            return getattr(self.theirs, name)
+
     @torch.compiler.disable(reason="torch.compile passes by a mode that is entered in what it traces")
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         with GroupedReplaced(self._linear) as replaced:
