@@ -198,7 +198,10 @@ Corrections make_corrections(DeviceBackend& backend, const Problem& p, const Two
                              const TwoSlices& b, std::optional<Scratch<__half>>& scratch) {
   constexpr Index kShort = 4096;  // so few residuals that looking them up takes less time
   const Index lengths = p.contracts_rows() ? p.groups : 1;
-  if (p.depth < kShort * lengths) return {nullptr};
+  constexpr Index kMostChunks = 65535;  // of a grid's second axis
+  if (p.depth < kShort * lengths || a.slices.memory.k_vector_bytes > kMostChunks * kSide) {
+    return {nullptr};
+  }
   std::optional<Scratch<std::int8_t>> turned[2];
   const bool along_rows = p.contracts_rows();
   const Index down = ceil_div(p.a.rows, kSide) + (along_rows ? 0 : p.groups);

@@ -57,7 +57,8 @@ struct Doubts {
 };
 
 /// What residuals times the high slices of the other K-vector add to each output, in 256 quanta and
-/// f16, tiles of 128 x 128 one after the other; nothing of hard tiles.  None for short K-vectors.
+/// f16, tiles of 128 x 128 one after the other; nothing of hard tiles.  None for short K-vectors,
+/// or more than 8 million places of k.
 struct Corrections {
   static constexpr Index kTile = 128 * 128;
   const __half* of_tiles;
