@@ -37,16 +37,8 @@ bool sums_many_scales(const Call& call) {
   return many(p->a) && many(p->b);
 }
 
-/// A tensor has one format: another one that gives the NaN of some rows only is no cause of it.
-bool is_format_of_a_part(const Claim& claim) {
-  return claim.id.starts_with("format") && !claim.where.rows.empty();
-}
-
-/// Whether a table says what codes or scale bytes are read as.
-bool is_by_value(const Claim& claim) { return claim.id.ends_with(".decoded"); }
-
 /// Whether codes are said to follow from scales that have no cause, or another.
-bool follows(const Claim& claim) { return claim.id == "codes.follow"; }
+bool follows(const Claim& claim) { return claim.kind == Kind::follows; }
 
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
@@ -78,17 +70,15 @@ Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output>
       append(claims, named_by(shown.outputs, [&] { return recovered(o); }));
   }
   show_looks(call, shown.outputs, claims);
-  const bool by_value = claims.size() == 1 && is_by_value(claims.front());
-  if (by_value || is_patchwork(claims, left_of(shown.outputs))) {
+  if (is_patchwork(claims, left_of(shown.outputs))) {
     // One cause that gives every bit says more than what several parts look like.
     const Settled settled(shown.outputs);
     Settled::forget(shown.outputs);
-    std::vector<Claim> whole;
-    if (!by_value) whole = shown_as_one_order(shown.outputs);
+    std::vector<Claim> whole = shown_as_one_order(shown.outputs);
     if (whole.empty()) {
       whole = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest, Extent::all);
     }
-    if (left_of(shown.outputs) == 0 && whole.size() == 1 && !is_format_of_a_part(whole.front())) {
+    if (left_of(shown.outputs) == 0 && whole.size() == 1) {
       claims = std::move(whole);
     } else {
       settled.restore(shown.outputs);
@@ -175,7 +165,8 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
   for (Claim& c : claims) {
     not_judged += c.elements - c.judged();
     e.causes.push_back({std::move(c.id), std::move(c.sentence),
-                        std::min(1.0, c.judged() / static_cast<double>(considered)), c.where});
+                        std::min(1.0, c.judged() / static_cast<double>(considered)), c.where,
+                        c.kind});
   }
   const bool all = left_of(shown.outputs) == 0 && shown.pattern.empty() && not_judged < 1.0;
   e.verdict = all                ? ExplainVerdict::explained

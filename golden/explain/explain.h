@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/claim.h"
 #include "golden/judge/progress.h"
 
 namespace mxo {
@@ -25,6 +25,8 @@ struct Cause {
   std::string sentence;  ///< what happened and where
   double share = 0;      ///< of the differing elements: those that were computed and hold it
   Where where;
+  Kind kind = Kind::cause;
+  bool is_symptom() const { return kind != Kind::cause; }
 };
 
 struct Explanation {

@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "golden/explain/explain.h"
-#include "golden/explain/score.h"
 
 namespace mxo {
 
@@ -24,7 +23,7 @@ std::string to_json(const Explanation& explanation) {
     put("columns", cause.where.columns);
     put("blocks", cause.where.blocks);
     json["causes"].push_back({{"id", cause.id},
-                              {"kind", is_symptom(cause.id) ? "symptom" : "cause"},
+                              {"kind", cause.is_symptom() ? "symptom" : "cause"},
                               {"sentence", cause.sentence},
                               {"share", cause.share},
                               {"where", where}});

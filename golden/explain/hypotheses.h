@@ -20,8 +20,16 @@ enum class Stage : std::uint8_t {
   output,  ///< the right result, written wrongly
 };
 
+/// What a hypothesis alters, where something follows from that.
+enum class Target : std::uint8_t {
+  any,
+  format,      ///< what a tensor or a call has once, and ranks do all or none of: not of a part
+  scale_rule,  ///< how scales are chosen: not where other scales came right
+  group_ends,  ///< ends of groups: rows up to the end
+};
+
 struct Hypothesis {
-  std::string name;    ///< "scale_mode=floor"
+  std::string name;    ///< "scale_mode=floor": the subject, and what is done to it
   std::string phrase;  ///< "the scales are FLOOR rather than RCEIL"
   Stage stage = Stage::rule;
   /// Alters the call; false where the hypothesis says nothing about it.
@@ -38,6 +46,9 @@ struct Hypothesis {
   std::vector<Reading> readings = {};
   /// In place of the operator, on the altered call: what takes several calls, or none.
   std::function<NamedTensors(Backend&, const Call&)> run = {};
+  Target target = Target::any;
+  /// The operand or parameter that is altered: "x.scales", "scale_mode".
+  std::string subject = name.substr(0, name.find('='));
 };
 
 /// A hypothesis that operands are read from elsewhere.

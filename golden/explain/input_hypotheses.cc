@@ -160,6 +160,7 @@ bool join_groups(Call& call) {
 /// Every way in which the ends of groups may be misread.
 void add_ends(const Call& call, std::vector<Hypothesis>& list) {
   if (!call.has("group_ends")) return;
+  const std::size_t first = list.size();
   const Tensor& ends = call.input("group_ends");
   if (call.op.starts_with("quantize") && ends.elements() > 1) {
     add(list, "group_ends=ignored", "blocks do not begin anew where a group does", join_groups,
@@ -185,6 +186,10 @@ void add_ends(const Call& call, std::vector<Hypothesis>& list) {
         list, "group_ends=buffer",
         "the last group runs to the end of the buffer: rows that belong to nobody are summed",
         [by](Call& c) { return move_end(c, c.input("group_ends").elements() - 1, by); }, false);
+  }
+  for (std::size_t i = first; i < list.size(); ++i) {
+    list[i].target = Target::group_ends;
+    list[i].subject = "group_ends";
   }
 }
 

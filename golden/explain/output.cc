@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 
 #include "formats/error.h"
 #include "golden/judge/elements.h"
@@ -90,12 +89,6 @@ Tile tile_of(const Call& call, const Output& x) {
 bool Output::differs_in(Index first, Index n) const {
   return std::memchr(marks.data() + first, static_cast<int>(Mark::differs),
                      static_cast<std::size_t>(n)) != nullptr;
-}
-
-std::vector<Index> range_of(Index n) {
-  std::vector<Index> all(static_cast<std::size_t>(n));
-  std::iota(all.begin(), all.end(), Index{0});
-  return all;
 }
 
 Output make_output(const Call& call, const std::string& name, const Tensor& expected,

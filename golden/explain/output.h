@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
+#include "golden/explain/indices.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -99,8 +100,5 @@ enum class Unit : std::uint8_t { whole, row, segment };
 /// Holds `patch` against what came.  Where it fails somewhere, it is credited with the units
 /// (rows, or 32 columns of a row) in which every element fits and that it alters at all.
 Credit credit(const Output& output, const Patch& patch, Unit least);
-
-/// Every row and column that is owed.
-std::vector<Index> range_of(Index n);
 
 }  // namespace mxo

@@ -62,7 +62,7 @@ bool is_a_place(const Trial& trial) {
 
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
 bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
-  if (!is_of_scales(h)) return false;
+  if (h.target != Target::scale_rule) return false;
   Index fixed = 0;
   Index seen = 0;
   bool wrong = false;
@@ -103,17 +103,11 @@ bool promising(const Trial& trial) {
          is_a_place(trial);
 }
 
-bool is_of_scales(const Hypothesis& h) {
-  return h.name.starts_with("rule=") || h.name.starts_with("scale_mode=");
-}
-
 /// A tensor has one format, a call one alignment, and ranks exchange all rows or none: what gives
 /// some rows only is none of these.  An end that is moved too far alters more rows than came so, or
 /// not all that did.
 bool cannot_be(const Hypothesis& h, const Trial& trial, const std::vector<Output>& outputs) {
-  const bool whole =
-      h.name.starts_with("format") || h.name.starts_with("alignment") || h.name == "rows=ranks";
-  if (h.name.starts_with("group_ends")) {
+  if (h.target == Target::group_ends) {
     Index gives = 0;
     bool short_of = false;
     for (std::size_t o = 0; o < trial.credits.size(); ++o) {
@@ -123,7 +117,7 @@ bool cannot_be(const Hypothesis& h, const Trial& trial, const std::vector<Output
     }
     if (gives < 0 || short_of) return true;
   }
-  return (whole && trial.broken > 0) || contradicts_scales(h, trial);
+  return (h.target == Target::format && trial.broken > 0) || contradicts_scales(h, trial);
 }
 
 }  // namespace mxo

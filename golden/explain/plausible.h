@@ -11,7 +11,6 @@ inline constexpr Index kLeastExplained = 8;  ///< elements that a cause must exp
 
 /// Whether a trial gives enough, and gives it in a place.
 bool promising(const Trial& trial);
-bool is_of_scales(const Hypothesis& hypothesis);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.
 bool cannot_be(const Hypothesis& hypothesis, const Trial& trial,
                const std::vector<Output>& outputs);

@@ -202,6 +202,7 @@ void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     list.push_back(std::move(h));
     list.push_back(
         {"rows=ranks", "every rank sends the rows of the next", Stage::input, exchange_ranks});
+    list.back().target = Target::format;
     for (const auto& [name, tensor] : call.inputs) {
       if (!name.ends_with(".x")) continue;
       list.push_back({"rows=shifted", "rows of " + name + " are sent one late, the first as it is",

@@ -9,12 +9,14 @@ namespace mxo {
 
 Matrices matrices_of(const Tensor& tensor) {
   const std::vector<Index>& shape = tensor.shape();
-  return {shape[shape.size() - 2], shape.back(), tensor.elements()};
+  return {shape.size() < 2 ? 1 : shape[shape.size() - 2], shape.back(), tensor.elements()};
 }
 
 bool applies(const Reading& reading, const Call& call) {
-  if (!call.has(reading.operand) || call.input(reading.operand).rank() < 2) return false;
-  const Matrices m = matrices_of(call.input(reading.operand));
+  if (!call.has(reading.operand)) return false;
+  const Tensor& given = call.input(reading.operand);
+  if (given.rank() < reading.least_rank) return false;
+  const Matrices m = matrices_of(given);
   return m.elements > 0 && reading.applies(m);
 }
 
@@ -54,6 +56,52 @@ Tensor read_gathered(const Reading& reading, const Tensor& given, int axis,
     }
   }
   return seen;
+}
+
+Reading read_elements(std::string operand, std::function<Index(Index i)> source) {
+  Reading reading = make_reading(
+      std::move(operand), [](const Matrices&) { return true; },
+      [source = std::move(source)](const Matrices& m, Index matrix, Index row, Index column) {
+        return source((matrix * m.rows + row) * m.columns + column);
+      });
+  reading.least_rank = 1;
+  return reading;
+}
+
+Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source) {
+  Reading reading{
+      std::move(operand), [](const Matrices&) { return true; }, {}, axis < 0 ? -axis : axis + 1};
+  reading.read = [axis, source = std::move(source)](const Tensor& given, const Cells& cells,
+                                                    std::byte* to) {
+    const Matrices m = matrices_of(given);
+    const int along = axis < 0 ? given.rank() + axis : axis;
+    Index inner = 1;  // elements from one line to the next
+    for (int a = along + 1; a < given.rank(); ++a) inner *= given.extent(a);
+    const Index lines = given.extent(along);
+    const std::size_t size = size_of(given.dtype());
+    const Index row = (cells.matrix * m.rows + cells.row) * m.columns;
+    const auto copy = [&](Index own, Index line, Index from, std::size_t elements) {
+      if (from >= 0 && from < lines) {
+        std::memcpy(to, given.data() + static_cast<std::size_t>(own + (from - line) * inner) * size,
+                    elements * size);
+      } else {
+        std::memset(to, 0, elements * size);
+      }
+      to += elements * size;
+    };
+    if (inner == 1) {
+      for (const Index c : cells.columns) copy(row + c, c, source(c), 1);
+      return;
+    }
+    const Index line = row / inner % lines;
+    const Index from = source(line);
+    if (static_cast<Index>(cells.columns.size()) == m.columns) {
+      copy(row, line, from, cells.columns.size());
+    } else {
+      for (const Index c : cells.columns) copy(row + c, line, from, 1);
+    }
+  };
+  return reading;
 }
 
 Reading read_transposed(std::string operand) {

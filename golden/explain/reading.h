@@ -11,7 +11,7 @@
 
 namespace mxo {
 
-/// Matrices of the last two axes of a tensor.
+/// Matrices of the last two axes of a tensor; a tensor of one axis is one row.
 struct Matrices {
   Index rows;
   Index columns;
@@ -28,13 +28,14 @@ struct Cells {
 
 struct Reading {
   std::string operand;
-  std::function<bool(const Matrices&)> applies;  ///< never asked of a tensor of one axis
+  std::function<bool(const Matrices&)> applies;
   /// Writes what a kernel sees as `cells`, one after the other.
   std::function<void(const Tensor&, const Cells&, std::byte* to)> read;
+  int least_rank = 2;  ///< of the tensor
 };
 
 /// A reading that sees as element (row, column) of a matrix the one at
-/// source(matrices, matrix, row, column), an index in the whole tensor.
+/// source(matrices, matrix, row, column), an index in the whole tensor; beyond it there are zeros.
 template <typename Source>
 Reading make_reading(std::string operand, std::function<bool(const Matrices&)> applies,
                      Source source) {
@@ -45,7 +46,11 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
     const auto copied = [&](auto bytes) {
       for (const Index c : cells.columns) {
         const Index i = source(m, cells.matrix, cells.row, c);
-        std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
+        if (i >= 0 && i < m.elements) {
+          std::memcpy(to, from + static_cast<std::size_t>(i) * bytes, bytes);
+        } else {
+          std::memset(to, 0, bytes);
+        }
         to += bytes;
       }
     };
@@ -59,6 +64,12 @@ Reading make_reading(std::string operand, std::function<bool(const Matrices&)> a
   };
   return {std::move(operand), std::move(applies), read};
 }
+
+/// A reading of a tensor of any axes that sees as element i the one at source(i); where that is
+/// beyond the tensor, zero.
+Reading read_elements(std::string operand, std::function<Index(Index i)> source);
+/// The same of whole lines along an axis (from 0; the last is -1): line i is source(i).
+Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> source);
 
 /// Whether the operand is there and can be read so.
 bool applies(const Reading& reading, const Call& call);

@@ -48,7 +48,7 @@ void forget_formats(Call& call) {
 /// Every other value of `key`, with a phrase made from both.
 template <typename Phrase>
 void add_alternatives(const Call& call, std::string_view key, std::vector<Hypothesis>& list,
-                      Phrase phrase, Stage stage = Stage::rule) {
+                      Phrase phrase, Stage stage = Stage::rule, Target target = Target::any) {
   const std::vector<std::string> values = values_of(call, key);
   if (values.size() < 2) return;
   const std::string now(call.set.text(key, values.front()));
@@ -64,6 +64,7 @@ void add_alternatives(const Call& call, std::string_view key, std::vector<Hypoth
                     },
                     {},
                     true});
+    list.back().target = target;
   }
 }
 
@@ -86,6 +87,7 @@ void add_formats_of_both(const Call& call, std::vector<Hypothesis>& list) {
                     },
                     {},
                     true});
+    list.back().target = Target::format;
   }
 }
 
@@ -98,12 +100,13 @@ bool takes(const Call& call, std::string_view key) {
 
 /// One value of an open parameter.
 void add_value(const Call& call, const std::string& key, const std::string& value,
-               std::vector<Hypothesis>& list) {
+               std::vector<Hypothesis>& list, Target target = Target::any) {
   if (!takes(call, key) || call.set.text(key, "") == value) return;
   list.push_back({key + "=" + value, key + " is " + value, Stage::rule, [key, value](Call& c) {
                     c.set.set(key, value);
                     return true;
                   }});
+  list.back().target = target;
 }
 
 /// Every other rule of scales that there is: those that bear a stack's name before its variants
@@ -125,6 +128,7 @@ void add_rules(const Call& call, std::vector<Hypothesis>& list) {
                       c.set.set("rule", other);
                       return true;
                     }});
+    list.back().target = Target::scale_rule;
   }
 }
 
@@ -198,26 +202,32 @@ bool leave_out_saturation(const Call& call, NamedTensors& out) {
 }  // namespace
 
 void add_rule_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
-  add_alternatives(call, "scale_mode", list, [](const auto& other, const auto& now) {
-    return "the scales are " + upper(other) + " rather than " + upper(now);
-  });
+  add_alternatives(
+      call, "scale_mode", list,
+      [](const auto& other, const auto& now) {
+        return "the scales are " + upper(other) + " rather than " + upper(now);
+      },
+      Stage::rule, Target::scale_rule);
   for (const char* key : {"format", "format_x", "format_w", "format_dy"}) {
     if (values_of(call, key).empty()) continue;
-    add_alternatives(call, key, list, [key](const auto& other, const auto& now) {
-      const std::string_view side(key);
-      return std::string(side == "format"     ? "the codes are"
-                         : side == "format_x" ? "x is"
-                         : side == "format_w" ? "w is"
-                                              : "dy is") +
-             " taken as " + other + " rather than " + now;
-    });
+    add_alternatives(
+        call, key, list,
+        [key](const auto& other, const auto& now) {
+          const std::string_view side(key);
+          return std::string(side == "format"     ? "the codes are"
+                             : side == "format_x" ? "x is"
+                             : side == "format_w" ? "w is"
+                                                  : "dy is") +
+                 " taken as " + other + " rather than " + now;
+        },
+        Stage::rule, Target::format);
   }
   add_formats_of_both(call, list);
   add_rules(call, list);
   add_blocks(call, list);
   for (const char* power : {"none", "down", "up"}) add_value(call, "power_of_2", power, list);
   for (const char* rows : {"1", "8", "16", "32", "64", "128", "256"}) {
-    add_value(call, "alignment", rows, list);
+    add_value(call, "alignment", rows, list, Target::format);
   }
   add_alternatives(call, "layout", list, [](const auto& other, const auto& now) {
     return "the layout is " + other + " rather than " + now;

@@ -2,7 +2,6 @@
 #include "golden/explain/score.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -13,10 +12,6 @@ namespace mxo {
 namespace {
 
 constexpr Index kSampled = 4096;  ///< elements, of what was settled, that are weighed
-
-constexpr std::array<std::string_view, 10> kSymptoms = {
-    "never_written", "constant.",    "bit.flipped", "row.reordered", "columns.exchanged",
-    "scale.seen",    "codes.follow", "zero_blocks", "not_zero",      "value.seen"};
 
 /// Elements that differed then and are settled now.
 std::vector<Index> settled_since(const Output& output, const std::vector<Mark>& before) {
@@ -81,11 +76,6 @@ double bits_of_runs(const std::string& ranges, Index lines) {
 
 }  // namespace
 
-bool is_symptom(std::string_view id) {
-  return std::any_of(kSymptoms.begin(), kSymptoms.end(),
-                     [id](std::string_view s) { return id.starts_with(s); });
-}
-
 Weighing::Weighing(const std::vector<Output>& outputs) {
   for (const Output& o : outputs) {
     marks_.push_back(o.marks);
@@ -135,7 +125,7 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
   double cost = 0.0;
   bool any = false;
   for (const Claim& c : claims) {
-    if (is_symptom(c.id)) continue;
+    if (c.kind != Kind::cause) continue;  // true as it stands
     any = true;
     cost += family;
     for (std::size_t n = 0; n < outputs.size(); ++n) {

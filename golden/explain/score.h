@@ -2,7 +2,6 @@
 // Thread safety: any threads at once; an object is used by one.
 #pragma once
 
-#include <string_view>
 #include <vector>
 
 #include "golden/explain/claim.h"
@@ -13,10 +12,6 @@ namespace mxo {
 inline constexpr double kCertain = 20.0;   ///< bits that a cause needs: one chance in a million
 inline constexpr double kFamily = 9.0;     ///< log2 of the causes that are tried together
 inline constexpr double kWitnesses = 4.0;  ///< that a call needs which gives every bit
-
-/// Whether a claim only states what is seen (a bit of one element, rows of zeros or NaN): it is
-/// true as it stands, and needs no score.
-bool is_symptom(std::string_view id);
 
 /// The marks of outputs before something is claimed of them.
 class Weighing {

@@ -25,11 +25,12 @@ bool better(const Candidate& a, const Candidate& b) {
 /// Two of one stage exclude each other, but operands can be misread on both sides.
 bool combine(const Hypothesis& a, const Hypothesis& b) {
   if (a.stage != b.stage) return true;
-  if (a.stage == Stage::input) return a.name.substr(0, 1) != b.name.substr(0, 1);
+  // Codes and scales of a side are one operand, here.
+  const auto side = [](const Hypothesis& h) { return h.subject.substr(0, h.subject.find('.')); };
+  if (a.stage == Stage::input) return side(a) != side(b);
   // A rule of scales has a mode of its own.
-  if (is_of_scales(a) && is_of_scales(b)) return false;
-  return a.stage == Stage::rule &&
-         a.name.substr(0, a.name.find('=')) != b.name.substr(0, b.name.find('='));
+  if (a.target == Target::scale_rule && b.target == Target::scale_rule) return false;
+  return a.stage == Stage::rule && a.subject != b.subject;
 }
 
 /// Operands misread in two ways that come to the same are one cause: the first says it best, unless
@@ -37,8 +38,7 @@ bool combine(const Hypothesis& a, const Hypothesis& b) {
 /// only if it is local.
 bool is_another_cause(const Hypothesis& h, const Hypothesis& first) {
   if (h.stage != Stage::input) return true;
-  const auto operand = [](const Hypothesis& x) { return x.name.substr(0, x.name.find('=')); };
-  return first.stage == Stage::input && h.local && first.local && operand(h) != operand(first);
+  return first.stage == Stage::input && h.local && first.local && h.subject != first.subject;
 }
 
 /// Both of a pair have to matter: neither gives as much alone, where the pair was run.
@@ -87,8 +87,8 @@ std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& l
   for (const Hypothesis& h : list) {
     if (h.only.rows.empty() && h.only.columns.empty()) continue;
     Window window = bench.failing();
-    thin(window.rows, 24);
-    thin(window.columns, 96);
+    window.rows = evenly_spread(window.rows, 24);
+    window.columns = evenly_spread(window.columns, 96);
     if (!h.only.rows.empty()) window.rows = h.only.rows;
     if (!h.only.columns.empty()) window.columns = h.only.columns;
     bench.choose(window);
@@ -146,16 +146,15 @@ std::vector<Claim> settle_last_bits(Bench& bench, const std::vector<const Hypoth
 
 /// Tables of groups are small, and what can be altered in part is.
 bool alters_whole_operands(const Hypothesis& h) {
-  return h.stage == Stage::input && !h.local && !h.measured && !h.name.starts_with("group_ends");
+  return h.stage == Stage::input && !h.local && !h.measured && h.target != Target::group_ends;
 }
 
 /// Another sum or rounding is that of every element: not of those that another cause leaves.
 bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
 
-/// Whether what is named was made from what came: it tells no place that it was not told.
-bool is_measured(const std::vector<Hypothesis>& list, const std::string& id) {
-  return std::any_of(list.begin(), list.end(),
-                     [&](const Hypothesis& h) { return h.measured && id.starts_with(h.name); });
+/// A tensor has one format: another one that gives the NaN of some rows only is not all there is.
+bool is_format_of_a_part(const Hypothesis& h, const Claim& claim, Extent extent) {
+  return extent == Extent::all && h.target == Target::format && !claim.where.rows.empty();
 }
 
 /// Whether the call that was altered gives every bit of every output, as far as all of it was run.
@@ -209,7 +208,7 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       double cost = causes * family;
       const bool all =
           left_of(outputs) == 0 && named.front().judged() >= static_cast<double>(before);
-      if (all && !is_measured(list, named.front().id)) {
+      if (all && !named.front().measured) {
         if (whole && evidence.names_call(outputs)) return true;
         cost -= evidence.place_told(outputs);
       }
@@ -251,7 +250,12 @@ std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output
       if (!all && !whole_operands && bench.windowed()) continue;
       std::vector<Candidate> now = found;
       settled = settle_best(bench, now);
-      if (!settled.empty() && !keep(settled, 1, gives_call(bench, now.front()))) settled.clear();
+      if (!settled.empty() &&
+          (is_format_of_a_part(*now.front().hypotheses.front(), settled.front(), extent) ||
+           !keep(settled, 1, gives_call(bench, now.front())))) {
+        evidence.restore(outputs);
+        settled.clear();
+      }
       if (!settled.empty()) break;
     }
     if (settled.empty()) {

@@ -65,6 +65,8 @@ class Settling {
     claim.where = where_;
     claim.elements = static_cast<double>(elements_);
     claim.confirmed = confirmed_;
+    claim.measured = std::any_of(candidate_->hypotheses.begin(), candidate_->hypotheses.end(),
+                                 [](const Hypothesis* h) { return h->measured; });
     claim.sentence = phrase_of(candidate_->hypotheses) + words_;
     found.push_back(std::move(claim));
     return found;
@@ -175,7 +177,8 @@ class Settling {
     Window wide;
     wide.columns = range_of(output.columns);
     wide.rows = range_of(lines(output));
-    thin(wide.rows, static_cast<Index>(kHostWork / std::max(1.0, bench_.work(1, output.columns))));
+    wide.rows = evenly_spread(
+        wide.rows, static_cast<Index>(kHostWork / std::max(1.0, bench_.work(1, output.columns))));
     if (wide.rows.empty()) wide.rows = {0};
     bench_.take(wide);
     const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, altered);
@@ -195,8 +198,9 @@ class Settling {
     Index width = 32;
     while (width > 4 && bench_.work(static_cast<Index>(bad.rows.size()), width) > kTallWork)
       width /= 2;
-    thin(tall.columns, width);
-    thin(tall.rows, static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
+    tall.columns = evenly_spread(tall.columns, width);
+    tall.rows = evenly_spread(tall.rows,
+                              static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
     const std::optional<Trial> down = run(tall);
     if (!down) return;
     const Window rows = credited(*down, 0);
@@ -208,11 +212,10 @@ class Settling {
       const Index line = r % lines(output);
       if (wide.rows.empty() || wide.rows.back() < line) wide.rows.push_back(line);
     }
-    thin(wide.rows,
-         std::clamp<Index>(
-             static_cast<Index>(
-                 kTallWork / std::max(1.0, bench_.work(1, static_cast<Index>(bad.columns.size())))),
-             1, 16));
+    const double row_work = bench_.work(1, static_cast<Index>(bad.columns.size()));
+    wide.rows = evenly_spread(
+        wide.rows,
+        std::clamp<Index>(static_cast<Index>(kTallWork / std::max(1.0, row_work)), 1, 16));
     const std::optional<Trial> across = run(wide);
     if (!across) return;
     const bool all = down->all() && across->all();
@@ -280,14 +283,6 @@ std::string phrase_of(const Hypotheses& hypotheses) {
 std::string judged_on(Index examined, Index failing) {
   return " (judged on " + std::to_string(examined) + " of the " + std::to_string(failing) +
          " elements that differ)";
-}
-
-void thin(std::vector<Index>& indices, Index most) {
-  const auto n = static_cast<Index>(indices.size());
-  if (n <= most) return;
-  std::vector<Index> kept;
-  for (Index i = 0; i < most; ++i) kept.push_back(indices[static_cast<std::size_t>(i * n / most)]);
-  indices = std::move(kept);
 }
 
 std::vector<Claim> settle(Bench& bench, const Candidate& candidate) {

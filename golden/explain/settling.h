@@ -17,8 +17,6 @@ struct Candidate {
 };
 
 std::string phrase_of(const Hypotheses& hypotheses);
-/// At most `most` of a list, spread over it.
-void thin(std::vector<Index>& indices, Index most);
 /// What a verdict rests on where not everything was computed.
 std::string judged_on(Index examined, Index failing);
 

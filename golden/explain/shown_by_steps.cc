@@ -48,6 +48,7 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
       if (same.inner == cause.where.tensor) claim.where.tensor = same.own;
     }
     claim.elements = cause.share * static_cast<double>(inner.differing);
+    claim.kind = cause.kind;
     shown.claims.push_back(std::move(claim));
   }
   if (inner.verdict != ExplainVerdict::explained) {

@@ -69,8 +69,7 @@ class CodesOfOtherScales {
 
 bool is_patchwork(const std::vector<Claim>& claims, Index left) {
   if (claims.empty()) return false;
-  return claims.size() > 1 || left > 0 || claims.front().id == "never_written.nan" ||
-         claims.front().id == "never_written.zero" || claims.front().id.starts_with("rows.");
+  return claims.size() > 1 || left > 0 || claims.front().yields;
 }
 
 std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
@@ -83,8 +82,7 @@ std::vector<Claim> shown_as_one_order(std::vector<Output>& outputs) {
     if (recovered == recover_mapped && !follows_from_values(*wrong.front())) continue;
     std::vector<Claim> claims = named_by(outputs, [&] { return recovered(*wrong.front()); });
     const bool all = wrong.front()->left == 0 && claims.size() == 1;
-    if (all && !claims.front().id.starts_with("row.") && !claims.front().id.starts_with("bit."))
-      return claims;
+    if (all && claims.front().kind == Kind::cause) return claims;
     Settled::forget(outputs);
   }
   return {};

@@ -66,7 +66,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
         e.causes.back().where.tensor = tensor;
       } else if (*n == 0 && alike++ < kMostAlike) {
         e.causes.front().sentence += "; as well if " + h.phrase;
-      } else if (h.name.starts_with("block")) {
+      } else if (h.subject == "block") {
         shaped += (shaped.empty() ? "" : ", or ") + h.phrase;
       }
     } catch (const Error&) {

@@ -6,7 +6,6 @@
 #include "emu/communicators.h"
 #include "formats/error.h"
 #include "golden/explain/explain.h"
-#include "golden/explain/score.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/comparator.h"
 #include "golden/judge/group_rows.h"
@@ -217,7 +216,7 @@ nb::object explain_call(Engine& engine, const std::string& op, const std::vector
     where["blocks"] = cause.where.blocks;
     nb::dict row;
     row["id"] = cause.id;
-    row["kind"] = is_symptom(cause.id) ? "symptom" : "cause";
+    row["kind"] = cause.is_symptom() ? "symptom" : "cause";
     row["sentence"] = cause.sentence;
     row["share"] = cause.share;
     row["where"] = where;

@@ -40,8 +40,7 @@ using Value = std::function<float(Index row, Index column)>;
 
 /// A cause that gives value(row, column), and runs in place of a numbered product.
 inline Hypothesis that_gives(std::string name, Value value) {
-  Hypothesis h;
-  h.name = name;
+  Hypothesis h{name, ""};
   h.phrase = "it is " + name;
   h.run = [value = std::move(value)](Backend&, const Call& call) {
     const std::vector<Index> rows = numbers_of(call.input("x"));

@@ -26,10 +26,7 @@ struct Searched {
           of_values(rows, columns, came)) {}
   /// A cause that gives value(row, column).
   Hypothesis& add(const std::string& name, Value value, Stage stage = Stage::rule) {
-    Hypothesis h;
-    h.name = name;
-    h.phrase = "it is " + name;
-    h.stage = stage;
+    Hypothesis h{name, "it is " + name, stage};
     const Output& y = b.output();
     h.run = [this, name, &y, value = std::move(value)](Backend&, const Call&) {
       ran.push_back(name);

@@ -116,6 +116,7 @@ std::vector<Claim> recover_running(Output& output) {
   if (!runs_on(output, unit)) return {};
   Claim claim;
   claim.id = "rows.running";
+  claim.yields = true;
   const std::string each = experts ? "expert" : "row";
   claim.sentence = "every " + each + " of " + output.name +
                    " holds its own sum and what came in the " + each +
@@ -171,6 +172,7 @@ std::vector<Claim> recover_added(Output& output) {
                                (apart == 1 ? "" : "s") + (by < 0 ? " before" : " after");
     Claim claim;
     claim.id = "rows.added";
+    claim.yields = true;
     claim.sentence = place.words + std::string(place.hold()) + (place.one() ? "its" : "their") +
                      " own sum and that of " + source +
                      ": accumulators that were not cleared, or a row added twice";

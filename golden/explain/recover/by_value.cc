@@ -161,6 +161,7 @@ std::string in_words(bool scale, const Table& table, const std::vector<std::size
 
 Claim claim_all(Output& x, std::string id, std::string sentence) {
   Claim claim{std::move(id), std::move(sentence), {}};
+  claim.yields = true;
   claim.where.tensor = x.name;
   claim.elements = static_cast<double>(x.left);
   for (std::size_t i = 0; i < x.marks.size(); ++i) x.settle(static_cast<Index>(i));

@@ -175,6 +175,7 @@ std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& ou
   const bool nan_scale = scale >= 0 && std::isnan(scale_value(*scales->actual, scale));
   Claim claim;
   claim.id = nan || nan_scale ? "zero_blocks.nan" : "zero_blocks.scale";
+  claim.kind = Kind::symptom;
   claim.sentence = "blocks of x that are all zero, and no others, have ";
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale >= 0 ? " and " : "");
   if (scale >= 0) {

@@ -43,11 +43,12 @@ bool has_slots(const Output& o) {
 std::string noun_of(const Output& o) { return has_slots(o) ? "slot" : "column"; }
 
 Claim claim_of(Output& o, const std::vector<Index>& rows, const std::string& id,
-               const std::string& words) {
+               const std::string& words, Kind kind) {
   const Place place =
       place_of(o, [&](Index i) { return o.marks[static_cast<std::size_t>(i)] == Mark::differs; });
   Claim claim{id, words, place.where};
   claim.elements = static_cast<double>(place.elements);
+  claim.kind = kind;
   for (const Index r : rows) {
     for (Index c = 0; c < o.columns; ++c) o.settle(r * o.columns + c);
   }
@@ -81,7 +82,8 @@ std::vector<Claim> claim_pairs(Output& o, const std::vector<Index>& rows,
   const bool neighbours = columns.size() == 2 && columns.back() == columns.front() + 1;
   if (rows.size() == 1 && !has_slots(o) && (!neighbours || o.owed == 1)) return {};
   if (pairs > kMostPairs) text += " and " + std::to_string(pairs - kMostPairs) + " more pairs";
-  return {claim_of(o, rows, "columns.exchanged", text + in_rows(o, rows) + " change places")};
+  return {claim_of(o, rows, "columns.exchanged", text + in_rows(o, rows) + " change places",
+                   Kind::symptom)};
 }
 
 /// Every column that differs holds what is expected so many columns away.
@@ -96,7 +98,8 @@ std::vector<Claim> claim_shift(Output& o, const std::vector<Index>& rows,
       if (!all) continue;
       return {claim_of(o, rows, "columns.shifted",
                        ranges_in_words(noun_of(o), columns) + in_rows(o, rows) + " hold those " +
-                           std::to_string(by) + (d < 0 ? " before" : " after"))};
+                           std::to_string(by) + (d < 0 ? " before" : " after"),
+                       Kind::cause)};
     }
   }
   return {};
@@ -120,7 +123,7 @@ std::vector<Claim> claim_reordered(Output& o, const std::vector<Index>& rows) {
   const Place place =
       place_of(o, [&](Index i) { return o.marks[static_cast<std::size_t>(i)] == Mark::differs; });
   return {claim_of(o, rows, "row.reordered",
-                   "values change places within their rows in " + place.words)};
+                   "values change places within their rows in " + place.words, Kind::symptom)};
 }
 
 }  // namespace

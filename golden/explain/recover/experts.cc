@@ -199,6 +199,7 @@ void add_ends(const Product& p, const Output& out, const std::map<Index, Index>&
                     c.replace("group_ends", std::move(ends));
                     return true;
                   }});
+  list.back().target = Target::group_ends;
 }
 
 }  // namespace

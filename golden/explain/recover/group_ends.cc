@@ -37,6 +37,7 @@ void add(const Output& o, const Ends& moved, std::vector<Hypothesis>& list) {
   }
   list.push_back({"group_ends=moved", std::move(text), Stage::input,
                   [moved](Call& c) { return move_ends(c, moved); }});
+  list.back().target = Target::group_ends;
 }
 
 }  // namespace

@@ -246,6 +246,7 @@ std::optional<Claim> flipped_bit(Output& output) {
       output, [&](Index i) { return output.marks[static_cast<std::size_t>(i)] == Mark::differs; });
   Claim claim;
   claim.id = "bit.flipped";
+  claim.kind = Kind::symptom;
   claim.sentence =
       "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in " + place.words;
   const FloatLayout f = layout_of(dtype);
@@ -260,6 +261,7 @@ std::optional<Claim> flipped_bit(Output& output) {
     }
     // Where all that differ were negative, the others in between lost nothing.
     claim.id = lost == place.elements ? "value.sign_lost" : "value.negated";
+    claim.kind = Kind::cause;
     claim.sentence =
         (lost == place.elements ? "signs are lost in " : "signs are turned in ") + place.words;
   }

@@ -226,6 +226,7 @@ std::vector<Claim> recover_stride(Output& output) {
   if (stride % output.columns == 0 && holds_rows(output, placed)) return {};
   Claim claim;
   claim.id = "rows.stride";
+  claim.yields = true;
   claim.sentence = "rows of " + output.name + " are written " + std::to_string(stride) +
                    " elements apart rather than " + std::to_string(output.columns);
   claim.where.tensor = output.name;

@@ -173,6 +173,7 @@ std::vector<Claim> claim_idle(const Idle& idle, Output& output) {
   if ((output.left - place.elements) * 2 > busy) return {};
   Claim claim;
   claim.id = "not_zero.padding";
+  claim.kind = Kind::symptom;
   // Old bytes and bytes that a kernel put there by mistake look the same.
   claim.sentence = place.words + " (" + idle.what + ", zeros expected)" +
                    std::string(place.hold()) +

@@ -21,6 +21,7 @@ Claim claim_of_pieces(const Output& output, const std::vector<Index>& pieces, In
   const Place place = place_of(output, marked(row), marked(column));
   Claim claim;
   claim.id = std::move(id);
+  claim.yields = true;
   claim.sentence = place.words + what(place);
   claim.where = place.where;
   claim.elements = static_cast<double>(elements);

@@ -289,6 +289,7 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
     auto claim = claim_fits(
         codes, [&](Index row) { return own_fit(codes, row, blocks, came, amax, *own); },
         "codes.follow", "codes follow from the scales", 2);
+    if (claim) claim->kind = Kind::follows;
     if (claim) return claim;
   }
   const Grid grid(format);
@@ -318,9 +319,10 @@ std::optional<Claim> claim_codes(Output& codes, const Blocks& blocks, const Outp
           step_that_does_the_same(codes, blocks, came, amax, *own, sample, {grid, asked});
       if (!step.empty()) words += "; as well if " + step;
     }
-    const auto claim = claim_fits(
+    auto claim = claim_fits(
         codes, [&](Index row) { return fit_of_row(codes, row, blocks, cast, {&*rule}, grid); },
         usual ? "codes.follow" : "codes.rule", usual ? "codes follow from the scales" : words, 2);
+    if (claim && usual) claim->kind = Kind::follows;
     if (claim) return claim;
   }
   return std::nullopt;
@@ -361,7 +363,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   }
   if (codes->left > 0) {
     if (auto claim = claim_codes(*codes, *blocks, *scales, amax, format, own)) {
-      const bool follows = claim->id == "codes.follow";
+      const bool follows = claim->kind == Kind::follows;
       if (follows && claims.empty()) {
         // Codes that follow from scales nobody can explain: the scales are what is wrong.
         claim->sentence =

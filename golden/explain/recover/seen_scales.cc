@@ -132,6 +132,7 @@ std::optional<Claim> claim_seen_scales(Output& scales, const Blocks& blocks, con
       scales, [&](Index i) { return scales.marks[static_cast<std::size_t>(i)] == Mark::differs; });
   Claim claim{"scale.seen", text, place.where};
   claim.elements = static_cast<double>(scales.left);
+  claim.kind = Kind::symptom;
   for (Index i = 0; i < scales.rows * scales.columns; ++i) scales.settle(i);
   return claim;
 }

@@ -184,6 +184,8 @@ std::vector<Claim> recover_unwritten(Output& output) {
     Claim claim;
     const Fill said = fill_of(output.expected->dtype(), fill);
     claim.id = said.id;
+    claim.kind = Kind::symptom;
+    claim.yields = plain;
     claim.sentence = place.words + std::string(place.hold()) +
                      fill_in_words(output.expected->dtype(), fill) + ": " + said.cause;
     claim.where = place.where;

@@ -12,8 +12,7 @@ namespace {
 using Indices = std::vector<Index>;
 
 Hypothesis named(const char* name) {
-  Hypothesis h;
-  h.name = name;
+  Hypothesis h{name, ""};
   return h;
 }
 

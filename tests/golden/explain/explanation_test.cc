@@ -54,7 +54,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
   e.differing = 16;
   e.causes[0].where = {"y", "0-1", "2", "3-4", "5"};
   e.causes[1].where.tensor = "y";
-  e.causes[1].id = "not_zero.b";
+  e.causes[1].kind = Kind::symptom;
   EXPECT_EQ(to_json(e), R"({
   "schema": "mxo-explain/1",
   "verdict": "partly",
@@ -75,7 +75,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
       }
     },
     {
-      "id": "not_zero.b",
+      "id": "id.b",
       "kind": "symptom",
       "sentence": "it is b",
       "share": 0.25,

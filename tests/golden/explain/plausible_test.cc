@@ -94,10 +94,7 @@ TEST(Plausible, EveryOutputHasToBeAPlace) {
   EXPECT_FALSE(promising(two.trial));
 }
 
-Hypothesis named(std::string name) { return {std::move(name), "", Stage::rule}; }
-
-bool impossible(const std::string& name, const Trial& trial, std::vector<Index> ends = {},
-                Index rows = 20) {
+bool impossible(Target target, const Trial& trial, std::vector<Index> ends = {}, Index rows = 20) {
   Output y;
   y.name = "y";
   y.rows = rows;
@@ -114,67 +111,63 @@ bool impossible(const std::string& name, const Trial& trial, std::vector<Index> 
     if (given || missed) y.mark(patch.rows[r], 1) = Mark::differs;
   }
   std::vector<Output> outputs(trial.credits.size(), y);
-  return cannot_be(named(name), trial, outputs);
+  Hypothesis h{"id", "", Stage::rule};
+  h.target = target;
+  return cannot_be(h, trial, outputs);
 }
 
 TEST(Plausible, AFormatAndRanksAreOfAllOrNone) {
-  for (const char* name : {"format=e5m2", "format_x=e5m2", "rows=ranks"}) {
-    EXPECT_FALSE(impossible(name, Made("gggg").trial)) << name;
-    EXPECT_TRUE(impossible(name, Made("gggm").trial)) << name;
-    Made nearly("gggg");
-    nearly.trial.broken = 1;
-    EXPECT_TRUE(impossible(name, nearly.trial)) << name;
-  }
-  EXPECT_FALSE(impossible("rows=shifted", Made("gggm").trial));
+  EXPECT_FALSE(impossible(Target::format, Made("gggg").trial));
+  EXPECT_TRUE(impossible(Target::format, Made("gggm").trial));
+  Made nearly("gggg");
+  nearly.trial.broken = 1;
+  EXPECT_TRUE(impossible(Target::format, nearly.trial));
+  EXPECT_FALSE(impossible(Target::any, Made("gggm").trial));
 }
 
 TEST(Plausible, RulesOfScalesGiveTheScalesThatCame) {
-  for (const char* name : {"rule=ocp", "scale_mode=floor"}) {
-    EXPECT_TRUE(is_of_scales(named(name)));
-    Made codes("ggm");
-    EXPECT_FALSE(impossible(name, codes.trial)) << "one output only";
-    const Made right("..");
-    codes.add(right.trial.patches.front(), right.trial.credits.front());
-    EXPECT_FALSE(impossible(name, codes.trial)) << "scales as they came";
-    Made others("ggm");
-    const Made broken("bb");
-    others.add(broken.trial.patches.front(), broken.trial.credits.front());
-    EXPECT_TRUE(impossible(name, others.trial)) << "other scales, and not all codes";
-    EXPECT_FALSE(impossible("block=1x16", others.trial)) << "no rule of scales";
-    Made all("ggg");
-    all.add(broken.trial.patches.front(), broken.trial.credits.front());
-    EXPECT_FALSE(impossible(name, all.trial)) << "every code";
-    all.trial.credits[0].seen += 1;
-    EXPECT_TRUE(impossible(name, all.trial)) << "every code but one";
-    all.trial.credits[1].broken = 1;
-    EXPECT_TRUE(impossible(name, all.trial)) << "one other scale";
-  }
-  EXPECT_FALSE(is_of_scales(named("format=e5m2")));
+  Made codes("ggm");
+  EXPECT_FALSE(impossible(Target::scale_rule, codes.trial)) << "one output only";
+  const Made right("..");
+  codes.add(right.trial.patches.front(), right.trial.credits.front());
+  EXPECT_FALSE(impossible(Target::scale_rule, codes.trial)) << "scales as they came";
+  Made others("ggm");
+  const Made broken("bb");
+  others.add(broken.trial.patches.front(), broken.trial.credits.front());
+  EXPECT_TRUE(impossible(Target::scale_rule, others.trial)) << "other scales, and not all codes";
+  EXPECT_FALSE(impossible(Target::any, others.trial)) << "no rule of scales";
+  Made all("ggg");
+  all.add(broken.trial.patches.front(), broken.trial.credits.front());
+  EXPECT_FALSE(impossible(Target::scale_rule, all.trial)) << "every code";
+  all.trial.credits[0].seen += 1;
+  EXPECT_TRUE(impossible(Target::scale_rule, all.trial)) << "every code but one";
+  all.trial.credits[1].broken = 1;
+  EXPECT_TRUE(impossible(Target::scale_rule, all.trial)) << "one other scale";
 }
 
 TEST(Plausible, AnEndThatIsMovedTooFarIsNone) {
   // Rows 8 to 11 differ and are given, beside an end at 12 or at 8.
   const Made given("gggg", 8);
-  EXPECT_FALSE(impossible("group_ends[0]=8", given.trial, {12, 20}));
+  EXPECT_FALSE(impossible(Target::group_ends, given.trial, {12, 20}));
   const Made most("ggmm", 8);
-  EXPECT_FALSE(impossible("group_ends[0]=8", most.trial, {4, 20})) << "as much as it misses";
+  EXPECT_FALSE(impossible(Target::group_ends, most.trial, {4, 20})) << "as much as it misses";
   const Made few("gmmm", 8);
-  EXPECT_TRUE(impossible("group_ends[0]=8", few.trial, {4, 20}));
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("gmm", 8).trial, {4, 20}));
+  EXPECT_TRUE(impossible(Target::group_ends, few.trial, {4, 20}));
+  EXPECT_TRUE(impossible(Target::group_ends, Made("gmm", 8).trial, {4, 20}));
 }
 
 TEST(Plausible, AnEndThatIsMovedTooLittleIsNone) {
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mggg", 8).trial, {12, 20}))
+  EXPECT_TRUE(impossible(Target::group_ends, Made("mggg", 8).trial, {12, 20}))
       << "back from the end at 12 a row more";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("gggm", 8).trial, {8, 20}))
+  EXPECT_TRUE(impossible(Target::group_ends, Made("gggm", 8).trial, {8, 20}))
       << "on from the end at 8 a row more";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mggg", 0).trial, {4, 20})) << "to the first row";
-  EXPECT_TRUE(impossible("group_ends[0]=8", Made("mg", 10).trial, {12, 20})) << "from one row";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("mggg", 8).trial, {8, 20}))
+  EXPECT_TRUE(impossible(Target::group_ends, Made("mggg", 0).trial, {4, 20})) << "to the first row";
+  EXPECT_TRUE(impossible(Target::group_ends, Made("mg", 10).trial, {12, 20})) << "from one row";
+  EXPECT_FALSE(impossible(Target::group_ends, Made("mggg", 8).trial, {8, 20}))
       << "no end beside what is given";
-  EXPECT_FALSE(impossible("rows=shifted", Made("mggg", 8).trial, {12, 20})) << "another cause";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("gggg", 0).trial, {4, 20})) << "from the first";
-  EXPECT_FALSE(impossible("group_ends[0]=8", Made("gggg", 16).trial, {16}, 20)) << "to the last";
+  EXPECT_FALSE(impossible(Target::any, Made("mggg", 8).trial, {12, 20})) << "another cause";
+  EXPECT_FALSE(impossible(Target::group_ends, Made("gggg", 0).trial, {4, 20})) << "from the first";
+  EXPECT_FALSE(impossible(Target::group_ends, Made("gggg", 16).trial, {16}, 20)) << "to the last";
 }
 
 }  // namespace

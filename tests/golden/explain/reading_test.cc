@@ -104,6 +104,44 @@ TEST(Reading, ReplacesTheOperandWhereItApplies) {
   for (Index i = 0; i < 6; ++i) EXPECT_EQ(element(read, i), element(*before, from[i])) << i;
 }
 
+TEST(Reading, ElementsBeyondATensorAreZero) {
+  Call call;
+  call.replace("line", counted(Dtype::u16, {5}));
+  call.replace("x", counted(Dtype::u16, {2, 3}));
+  for (const auto& [name, elements] : {std::pair{"line", Index{5}}, std::pair{"x", Index{6}}}) {
+    const Tensor given = call.input(name);
+    ASSERT_TRUE(read_whole(call, read_elements(name, [](Index i) { return i - 2; })));
+    for (Index i = 0; i < elements; ++i)
+      EXPECT_EQ(element(call.input(name), i), i < 2 ? std::string(2, '\0') : element(given, i - 2));
+  }
+}
+
+TEST(Reading, LinesAlongAnyAxisComeFromOthers) {
+  const Tensor given = counted(Dtype::f32, {2, 3, 4});
+  const Index strides[] = {12, 4, 1};
+  for (int axis = -3; axis < 3; ++axis) {
+    const int along = axis < 0 ? 3 + axis : axis;
+    const Index stride = strides[along];
+    Call call;
+    call.replace("x", given);
+    const Reading next = read_lines("x", axis, [](Index i) { return i + 1; });
+    ASSERT_TRUE(read_whole(call, next));
+    for (Index i = 0; i < 24; ++i) {
+      const bool last = i / stride % given.extent(along) == given.extent(along) - 1;
+      EXPECT_EQ(element(call.input("x"), i),
+                last ? std::string(4, '\0') : element(given, i + stride))
+          << axis << ", " << i;
+    }
+    const Tensor some = read_gathered(next, given, 2, {3, 1});
+    for (Index i = 0; i < 12; ++i)
+      EXPECT_EQ(element(some, i), element(call.input("x"), i / 2 * 4 + (i % 2 == 0 ? 3 : 1)));
+  }
+  Call call;
+  call.replace("scales", counted(Dtype::u8, {4}));
+  EXPECT_FALSE(read_whole(call, read_lines("scales", 1, [](Index i) { return i; })));
+  EXPECT_TRUE(read_whole(call, read_lines("scales", 0, [](Index i) { return 3 - i; })));
+}
+
 TEST(Reading, TransposedIsTheOtherOrderOfTwoAxes) {
   Call call;
   call.replace("x", counted(Dtype::f32, {2, 2, 3}));

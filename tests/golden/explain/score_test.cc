@@ -75,8 +75,8 @@ TEST(Score, DamageByChanceHasNoCause) {
     damage(random, which->second);
     const Explanation e = explain(*backend, list[at], right[at], came);
     for (const Cause& c : e.causes) {
-      EXPECT_TRUE(is_symptom(c.id))
-          << n << " " << list[at].op << " " << which->first << ": " << c.id << ": " << e.sentence();
+      EXPECT_TRUE(c.is_symptom()) << n << " " << list[at].op << " " << which->first << ": " << c.id
+                                  << ": " << e.sentence();
     }
   }
 }

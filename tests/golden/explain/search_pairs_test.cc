@@ -14,10 +14,7 @@ struct Pairs {
   Pairs(const Value& came, Index rows, Index columns = 16) : s(rows, columns, came) {}
   /// A cause that adds `by` to every value.
   Hypothesis& add(const std::string& name, float by, Stage stage = Stage::rule) {
-    Hypothesis h;
-    h.name = name;
-    h.phrase = "it is " + name;
-    h.stage = stage;
+    Hypothesis h{name, "it is " + name, stage};
     h.alter = [this, name, by](Call& call) {
       altered.push_back(name);
       const double sum = call.set.real("sum", 0) + static_cast<double>(by);
@@ -39,10 +36,11 @@ struct Pairs {
 };
 
 /// What two causes of these names and stages are named as together.
-std::string together(const char* a, Stage of_a, const char* b, Stage of_b) {
+std::string together(const char* a, Stage of_a, const char* b, Stage of_b,
+                     Target of_both = Target::any) {
   Pairs p(4);
-  p.add(a, 1, of_a);
-  p.add(b, 3, of_b);
+  p.add(a, 1, of_a).target = of_both;
+  p.add(b, 3, of_b).target = of_both;
   return p.s.sentence();
 }
 
@@ -77,7 +75,8 @@ TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {
   EXPECT_EQ(together("x=1", Stage::input, "w=1", Stage::input), "it is w=1 and it is x=1");
   EXPECT_EQ(together("a", Stage::sum, "b", Stage::sum), "0 claims");
   EXPECT_EQ(together("a", Stage::output, "b", Stage::output), "0 claims");
-  EXPECT_EQ(together("rule=te", Stage::rule, "scale_mode=floor", Stage::rule), "0 claims");
+  EXPECT_EQ(together("rule=te", Stage::rule, "scale_mode=floor", Stage::rule, Target::scale_rule),
+            "0 claims");
   EXPECT_EQ(together("rule=te", Stage::rule, "b=1", Stage::rule), "it is b=1 and it is rule=te");
   EXPECT_EQ(together("b=1", Stage::rule, "rule=te", Stage::rule), "it is rule=te and it is b=1");
 }
@@ -129,8 +128,8 @@ TEST(SearchPairs, LaterBasesAreNotTriedWhereOneFits) {
 TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
   for (const int format : {0, 1, 2}) {
     Pairs p([](Index r, Index) { return r < 7 ? 4.0f : 0.0f; }, 8);
-    p.add(format == 0 ? "format=1" : "a=1", 1);
-    p.add(format == 1 ? "format=1" : "b=1", 3);
+    p.add("a=1", 1).target = format == 0 ? Target::format : Target::any;
+    p.add("b=1", 3).target = format == 1 ? Target::format : Target::any;
     EXPECT_EQ(p.s.sentence(),
               format == 2 ? "it is b=1 and it is a=1, in rows 0 to 6 of y" : "0 claims");
   }

@@ -208,7 +208,8 @@ TEST(Search, WholeOperandsComeLast) {
   EXPECT_EQ(s.ran, (Names{"a"}));
   for (const int kind : {0, 1, 2}) {
     Searched early(3, 8, one);
-    Hypothesis& h = early.add(kind == 2 ? "group_ends=late" : "x=late", one, Stage::input);
+    Hypothesis& h = early.add("x=late", one, Stage::input);
+    h.target = kind == 2 ? Target::group_ends : Target::any;
     h.local = kind == 0;
     h.measured = kind == 1;
     early.add("a", one);
@@ -231,9 +232,9 @@ TEST(Search, CausesOfSomeLinesAreNotRunWhole) {
 TEST(Search, CausesThatCannotBeAreNotSettled) {
   const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
   Searched s(3, 32, two);
-  s.add("format=e5m2", one);
+  s.add("a", one).target = Target::format;
   EXPECT_TRUE(s.claims().empty()) << "a format is that of all";
-  s.list[0].name = "another";
+  s.list[0].target = Target::any;
   EXPECT_EQ(s.claims().size(), 1u);
   Searched few(3, 8, one);
   few.add("a", [](Index r, Index c) { return r == 0 && c < 7 ? 1.0f : 0.0f; });

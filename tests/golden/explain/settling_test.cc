@@ -11,20 +11,9 @@ namespace {
 using Indices = std::vector<Index>;
 
 Hypothesis named(std::string name) {
-  Hypothesis h;
-  h.name = name;
+  Hypothesis h{name, ""};
   h.phrase = "it is " + name;
   return h;
-}
-
-TEST(Settling, ListsAreThinnedEvenly) {
-  Indices list{3, 5, 7, 9, 11, 13, 15};
-  thin(list, 7);
-  EXPECT_EQ(list.size(), 7u);
-  thin(list, 3);
-  EXPECT_EQ(list, (Indices{3, 7, 11})) << "those at 0, 2 and 4 of 7";
-  thin(list, 0);
-  EXPECT_EQ(list, Indices{});
 }
 
 TEST(Settling, CausesTogetherAreOnePhrase) {

@@ -1,0 +1,95 @@
+// Normal equations, scaled to a diagonal of ones, and their Cholesky factor.
+#include "golden/explain/least_squares.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace mxo {
+namespace {
+
+/// A symmetric positive definite matrix, its lower half, as its factor; false if it is singular.
+bool factorise(std::vector<double>& matrix, std::size_t n) {
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = matrix[i * n + j];
+      for (std::size_t k = 0; k < j; ++k) sum -= matrix[i * n + k] * matrix[j * n + k];
+      if (i == j && !(sum > 0.0)) return false;
+      matrix[i * n + j] = i == j ? std::sqrt(sum) : sum / matrix[j * n + j];
+    }
+  }
+  return true;
+}
+
+void substitute(const std::vector<double>& factor, std::vector<double>& x) {
+  const std::size_t n = x.size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < i; ++k) x[i] -= factor[i * n + k] * x[k];
+    x[i] /= factor[i * n + i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) x[i] -= factor[k * n + i] * x[k];
+    x[i] /= factor[i * n + i];
+  }
+}
+
+/// The diagonal of the inverse: squares of the columns of the inverse of the factor.
+std::vector<double> inverse_diagonal(const std::vector<double>& factor, std::size_t n) {
+  std::vector<double> diagonal(n);
+  std::vector<double> column(n);
+  for (std::size_t j = 0; j < n; ++j) {
+    for (std::size_t i = j; i < n; ++i) {
+      double sum = i == j ? 1.0 : 0.0;
+      for (std::size_t k = j; k < i; ++k) sum -= factor[i * n + k] * column[k];
+      column[i] = sum / factor[i * n + i];
+      diagonal[j] += column[i] * column[i];
+    }
+  }
+  return diagonal;
+}
+
+}  // namespace
+
+void LeastSquares::add(std::span<const double> features, double value, double weight) {
+  for (std::size_t u = 0; u < unknowns_; ++u) rows_.push_back(features[u] * weight);
+  values_.push_back(value * weight);
+}
+
+std::optional<LeastSquaresFit> LeastSquares::solved(double ridge) const {
+  const std::size_t n = unknowns_;
+  std::vector<double> matrix(n * n);
+  LeastSquaresFit fit{std::vector<double>(n), std::vector<double>(n)};
+  for (std::size_t e = 0; e < values_.size(); ++e) {
+    const double* row = rows_.data() + e * n;
+    for (std::size_t u = 0; u < n; ++u) {
+      if (row[u] == 0.0) continue;
+      for (std::size_t v = 0; v <= u; ++v) matrix[u * n + v] += row[u] * row[v];
+      fit.x[u] += row[u] * values_[e];
+    }
+  }
+  std::vector<double> scale(n);  // 0: no equation has it
+  for (std::size_t u = 0; u < n; ++u) {
+    const double own = matrix[u * n + u];
+    scale[u] = own > 0.0 ? 1.0 / std::sqrt(own) : 0.0;
+    for (std::size_t v = 0; v < u; ++v) matrix[u * n + v] *= scale[u] * scale[v];
+    matrix[u * n + u] = 1.0 + ridge;
+    fit.x[u] *= scale[u];
+  }
+  if (!factorise(matrix, n)) return std::nullopt;
+  substitute(matrix, fit.x);
+  const std::vector<double> inverse = inverse_diagonal(matrix, n);
+  for (std::size_t u = 0; u < n; ++u) {
+    fit.x[u] *= scale[u];
+    fit.sigma[u] =
+        scale[u] > 0.0 ? std::sqrt(inverse[u]) * scale[u] : std::numeric_limits<double>::infinity();
+  }
+  for (std::size_t e = 0; e < values_.size(); ++e) {
+    double off = values_[e];
+    for (std::size_t u = 0; u < n; ++u) off -= fit.x[u] * rows_[e * n + u];
+    fit.left += off * off;
+  }
+  fit.misfit = std::sqrt(fit.left / static_cast<double>(std::max<std::size_t>(values_.size(), 1)));
+  return fit;
+}
+
+}  // namespace mxo

@@ -1,0 +1,55 @@
+// Least squares against numbers that are known.
+#include "golden/explain/least_squares.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "golden/explain/indices.h"
+
+namespace mxo {
+namespace {
+
+TEST(LeastSquares, UnknownsAreFoundFromWeightedEquations) {
+  // 3 a - 2 b + 0 c, off by +-1/16 in turns, of very different weights.
+  LeastSquares equations(3);
+  for (int i = 0; i < 64; ++i) {
+    const double a = 1.0 + i % 7;
+    const double b = 1e6 * (1.0 + i % 5);
+    const double off = i % 2 == 0 ? 0x1p-4 : -0x1p-4;
+    equations.add(std::array{a, b, 0.0}, 3.0 * a - 2.0 * b + off, i % 3 == 0 ? 4.0 : 1.0);
+  }
+  const auto fit = equations.solved();
+  ASSERT_TRUE(fit);
+  EXPECT_NEAR(fit->x[0], 3.0, 3.0 * fit->sigma[0] * fit->misfit);
+  EXPECT_NEAR(fit->x[1], -2.0, 3.0 * fit->sigma[1] * fit->misfit);
+  EXPECT_LT(fit->sigma[0], 0.1);
+  EXPECT_LT(fit->sigma[1], 1e-6);
+  EXPECT_EQ(fit->x[2], 0.0);
+  EXPECT_TRUE(std::isinf(fit->sigma[2]));
+  // 22 equations are off by 1/4, 42 by 1/16.
+  EXPECT_NEAR(fit->misfit, std::sqrt((22 * 16 + 42) / 64.0) / 16.0, 5e-3);
+  EXPECT_NEAR(fit->left, fit->misfit * fit->misfit * 64.0, 1e-9);
+}
+
+TEST(LeastSquares, FeaturesThatAreAlikeAreLeftOpen) {
+  LeastSquares equations(2);
+  equations.add(std::array{2.0, 2.0}, 10.0);
+  EXPECT_FALSE(equations.solved(0.0));
+  const auto fit = equations.solved(1e-9);
+  ASSERT_TRUE(fit);
+  EXPECT_NEAR(fit->x[0] + fit->x[1], 5.0, 1e-6);
+}
+
+TEST(Indices, SoManyAreEvenlySpread) {
+  EXPECT_EQ(evenly_spread(range_of(10), 4), (std::vector<Index>{0, 2, 5, 7}));
+  EXPECT_EQ(evenly_spread(3, 13, 4), (std::vector<Index>{3, 5, 8, 10}));
+  EXPECT_EQ(evenly_spread(3, 6, 8), (std::vector<Index>{3, 4, 5}));
+  EXPECT_EQ(evenly_spread(range_of(3), 3), range_of(3));
+  EXPECT_TRUE(evenly_spread(range_of(3), 0).empty());
+  EXPECT_TRUE(evenly_spread(4, 4, 3).empty());
+}
+
+}  // namespace
+}  // namespace mxo
