@@ -335,11 +335,14 @@ int main(int argc, char** argv) {
   bench.row("exact, e4m3 + e8m0 -> f32", Pass::forward, mx, kExact, Dtype::f32);
   bench.row("exact dgrad, e4m3 + e8m0 -> bf16", Pass::dgrad, mx, kExact, Dtype::bf16);
   bench.row("exact wgrad, e4m3 + e8m0 -> bf16", Pass::wgrad, mx, kExact, Dtype::bf16);
+  bench.row("exact dgrad, e4m3 + e8m0 -> f32", Pass::dgrad, mx, kExact, Dtype::f32);
+  bench.row("exact wgrad, e4m3 + e8m0 -> f32", Pass::wgrad, mx, kExact, Dtype::f32);
   bench.row("exact, bf16 -> bf16", Pass::forward, none, kExact, Dtype::bf16);
   bench.row("exact, bf16 -> f32", Pass::forward, none, kExact, Dtype::f32);
   bench.row("exact wgrad, bf16 -> bf16", Pass::wgrad, none, kExact, Dtype::bf16);
   bench.row("exact wgrad, bf16 -> f32", Pass::wgrad, none, kExact, Dtype::f32);
   bench.row("exact, e4m3 row-wise -> bf16", Pass::forward, rows, kExact, Dtype::bf16);
+  bench.row("exact, e4m3 row-wise -> f32", Pass::forward, rows, kExact, Dtype::f32);
   bench.row("exact wgrad, e4m3 row-wise -> bf16", Pass::wgrad, rows, kExact, Dtype::bf16);
   bench.row("exact, e4m3 block-wise -> bf16", Pass::forward, blocks, kExact, Dtype::bf16);
   bench.row("exact, e4m3 block-wise -> f32", Pass::forward, blocks, kExact, Dtype::f32);
@@ -360,6 +363,8 @@ int main(int argc, char** argv) {
     bench.make(style);
     const std::string of = std::string("exact, e4m3 + e8m0 -> bf16, ") + name;
     bench.row(of.c_str(), Pass::forward, mx, kExact, Dtype::bf16);
+    bench.row(("exact, e4m3 + e8m0 -> f32, " + std::string(name)).c_str(), Pass::forward, mx,
+              kExact, Dtype::f32);
     bench.row(("exact, e4m3 row-wise -> bf16, " + std::string(name)).c_str(), Pass::forward, rows,
               kExact, Dtype::bf16);
   }

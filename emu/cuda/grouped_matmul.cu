@@ -54,16 +54,16 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   TwoSliceScratch scratch_b;
   const TwoSlices a = make_two_slices(backend, p, p.a, laid.a, p.a.rows, scratch_a);
   const TwoSlices b = make_two_slices(backend, p, p.b, laid.b, p.b.rows, scratch_b);
-  std::optional<Scratch<__half>> halves;
-  const Corrections corrections = make_corrections(backend, p, a, b, halves);
+  std::optional<Scratch<std::uint8_t>> sums;
+  const Corrections corrections = make_corrections(backend, p, a, b, sums);
   constexpr Index kMostDoubts = Index{1} << 25;
   const Index capacity = std::min(p.lines_a() * p.b.rows / 4 + 1, kMostDoubts);
   Scratch<Doubt> list(backend, capacity);
   Scratch<unsigned long long> count(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
   const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data()};
-  multiply_two_slices(backend, p, a, b, doubts, hard);
-  settle_doubts(backend, p, a, b, corrections, doubts);
+  multiply_two_slices(backend, p, a, b, corrections, doubts, hard);
+  settle_doubts(backend, p, a, b, doubts);
 }
 
 void multiply_exactly(DeviceBackend& backend, const Problem& p) {

@@ -236,51 +236,57 @@ TEST_F(CudaProducts, OfLongLinesHaveTheBytesOfCpu) {
 /// Lines of two slices: up to 96 elements of each leave a residual, where lists hold 60.
 TEST_F(CudaProducts, OfManyResidualsHaveTheBytesOfCpu) {
   std::mt19937_64 random(9);
-  GemmSpec spec;
-  spec.scales = Scales::rowwise;
-  spec.groups = {200, 100};
-  spec.n = 320;
-  spec.k = 1024;
-  GemmCase gemm(spec);
-  const auto code_of = [&](Index line, Index c) -> std::uint32_t {
-    const auto bits = static_cast<std::uint32_t>(random());
-    const std::uint32_t sign = bits & 0x80u;
-    if (c % 2 == 0) return sign | (0x70u + (bits >> 8) % 15);
-    return c / 2 < line % 97 ? sign | (1u + 2 * ((bits >> 8) % 4)) : 0u;
-  };
-  for (Index g = 0; g < 2; ++g) {
-    for (Index c = 0; c < spec.k; ++c) {
-      for (Index i = 0; i < gemm.lines_a(g); ++i) {
-        gemm.a.set_bits(gemm.place_a(g, i, c).code, code_of(i, c));
-      }
-      for (Index j = 0; j < gemm.lines_b(); ++j) {
-        gemm.b.set_bits(gemm.place_b(g, j, c).code, code_of(j, c));
+  for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+    GemmSpec spec;
+    spec.out = out;
+    spec.scales = Scales::rowwise;
+    spec.groups = {200, 100};
+    spec.n = 320;
+    spec.k = 1024;
+    GemmCase gemm(spec);
+    const auto code_of = [&](Index line, Index c) -> std::uint32_t {
+      const auto bits = static_cast<std::uint32_t>(random());
+      const std::uint32_t sign = bits & 0x80u;
+      if (c % 2 == 0) return sign | (0x70u + (bits >> 8) % 15);
+      return c / 2 < line % 97 ? sign | (1u + 2 * ((bits >> 8) % 4)) : 0u;
+    };
+    for (Index g = 0; g < 2; ++g) {
+      for (Index c = 0; c < spec.k; ++c) {
+        for (Index i = 0; i < gemm.lines_a(g); ++i) {
+          gemm.a.set_bits(gemm.place_a(g, i, c).code, code_of(i, c));
+        }
+        for (Index j = 0; j < gemm.lines_b(); ++j) {
+          gemm.b.set_bits(gemm.place_b(g, j, c).code, code_of(j, c));
+        }
       }
     }
+    EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
   }
-  EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
 }
 
 /// 2^14 more than 2^31 times, had a tile of two slices no last chunk.
 TEST_F(CudaProducts, OfOneSignAndLongLinesHaveTheBytesOfCpu) {
-  GemmSpec spec;
-  spec.scales = Scales::rowwise;
-  spec.groups = {5, 2};
-  spec.n = 3;
-  spec.k = 163840;
-  GemmCase gemm(spec);
-  for (Index g = 0; g < 2; ++g) {
-    for (Index c = 0; c < spec.k; ++c) {
-      // 120 and 0, by 8 and -128 but for one element: slices of 240, and of 15 beside 240.
-      for (Index i = 0; i < gemm.lines_a(g); ++i) {
-        gemm.a.set_bits(gemm.place_a(g, i, c).code, 0x77);
-      }
-      for (Index j = 0; j < gemm.lines_b(); ++j) {
-        gemm.b.set_bits(gemm.place_b(g, j, c).code, c == 0 ? 0x77 : 0x57);
+  for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+    GemmSpec spec;
+    spec.out = out;
+    spec.scales = Scales::rowwise;
+    spec.groups = {5, 2};
+    spec.n = 3;
+    spec.k = 163840;
+    GemmCase gemm(spec);
+    for (Index g = 0; g < 2; ++g) {
+      for (Index c = 0; c < spec.k; ++c) {
+        // 120 and 0, by 8 and -128 but for one element: slices of 240, and of 15 beside 240.
+        for (Index i = 0; i < gemm.lines_a(g); ++i) {
+          gemm.a.set_bits(gemm.place_a(g, i, c).code, 0x77);
+        }
+        for (Index j = 0; j < gemm.lines_b(); ++j) {
+          gemm.b.set_bits(gemm.place_b(g, j, c).code, c == 0 ? 0x77 : 0x57);
+        }
       }
     }
+    EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
   }
-  EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
 }
 
 /// A machine of the table with its parts, promotions and blocks placed elsewhere.

@@ -50,6 +50,16 @@ __device__ inline void copy_box(void* to, const CUtensorMap* map, std::uint64_t*
       : "memory");
 }
 
+/// Brings `bytes` bytes, a multiple of 16 at a multiple of 16, to shared memory.
+__device__ inline void copy_bytes(void* to, const void* from, std::uint32_t bytes,
+                                  std::uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+
 /// Where the boxes in flight stand: a ring of stages.
 template <int Stages>
 struct Ring {

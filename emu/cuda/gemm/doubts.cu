@@ -9,14 +9,10 @@ namespace {
 constexpr int kThreads = 256;
 
 /// One K-vector: its integers, and what they leave.
-struct Line {
+struct Line : ResidualsHead {
   const std::int8_t* low;
   const std::int8_t* high;
   const Residuals* residuals;
-  int quantum;
-  int slices;
-  float sum;
-  int count;
 };
 __device__ Line line_of(const Problem& p, const Factor& f, const TwoSlices& of, Index index) {
   const KVectorMemory& m = of.slices.memory;
@@ -25,8 +21,7 @@ __device__ Line line_of(const Problem& p, const Factor& f, const TwoSlices& of, 
   const auto* low = reinterpret_cast<const std::int8_t*>(m.data) +
                     (f.k_is_rows ? index % m.k_vectors : index) * m.k_vector_bytes + place;
   const Residuals* residuals = of.residuals + index;
-  const int4 head = *reinterpret_cast<const int4*>(residuals);
-  return {low, low + m.group_bytes, residuals, head.x, head.y, __int_as_float(head.z), head.w};
+  return {head_of(*residuals), low, low + m.group_bytes, residuals};
 }
 
 constexpr int kFlight = 4;  ///< residuals of a list on their way at once
@@ -85,18 +80,7 @@ __device__ double rest_of(const Residuals& a, const Residuals& b, double sum) {
          5;
 }
 
-/// The rounding of a doubt, corrected by high slices.  What they leave of an integer is at most
-/// 128; a correction is rounded to f16 twice, which is less than a quarter of that.
-__device__ RoundingTest settle_quickly(const Residuals& a, const Residuals& b, double sum,
-                                       float correction, double scale) {
-  const int quantum = a.quantum + b.quantum;
-  if (a.count + b.count == 0) return test_rounding(sum, 0, scale, quantum, 7);
-  const double off = (static_cast<double>(a.sum) + static_cast<double>(b.sum)) * 161.0;
-  return test_rounding(sum + 256.0 * static_cast<double>(correction), off + rest_of(a, b, sum),
-                       scale, quantum, 7);
-}
-
-/// The same with both slices.
+/// The rounding of a doubt by both slices.
 __device__ RoundingTest settle(const Line& a, const Line& b, double sum, double scale) {
   const auto high = static_cast<double>(products(a, b.high, b, a.high));
   const auto low = static_cast<double>(products(a, b.low, b, a.low));
@@ -133,13 +117,15 @@ __device__ double common_product(const Line& a, const Line& b) {
   return sum;
 }
 /// The same without a rounding, for ties and what is next to them.
-__device__ RoundingTest settle_exactly(const Line& a, const Line& b, double sum, double scale) {
+__device__ RoundingTest settle_exactly(const Line& a, const Line& b, double sum, double scale,
+                                       int mantissa) {
   const ExactResiduals of_a = exact_product(a, b);
   const ExactResiduals of_b = exact_product(b, a);
   if (!of_a.exact || !of_b.exact) return {0, false};
   const TwoSum first = two_sum(sum, of_a.sum + of_b.sum);
   const TwoSum all = two_sum(first.sum, common_product(a, b));
-  return test_rounding(all.sum, fabs(first.lost) + fabs(all.lost), scale, a.quantum + b.quantum, 7);
+  return test_rounding(all.sum, fabs(first.lost) + fabs(all.lost), scale, a.quantum + b.quantum,
+                       mantissa);
 }
 
 /// Which output a doubt is of.
@@ -154,18 +140,17 @@ __device__ Place place_of(const Problem& p, const Doubt& doubt) {
   return {{group, doubt.a - before}, doubt.b % rows_b};
 }
 
-/// A thread settles a doubt and takes it off the list: quickly, or what is left by the residuals.
-template <bool Quickly>
+/// A thread settles a doubt and takes it off the list.
 __global__ void __launch_bounds__(kThreads, 4)
-    settle_kernel(Problem p, TwoSlices a, TwoSlices b, Corrections corrections, Doubts doubts) {
+    settle_kernel(Problem p, TwoSlices a, TwoSlices b, Doubts doubts) {
   const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
   for (Index i = blockIdx.x * Index{kThreads} + threadIdx.x; i < count;
        i += gridDim.x * Index{kThreads}) {
     const Doubt doubt = doubts.list[i];
     if (doubt.a == kNoDoubt) continue;
-    const Residuals& left_a = a.residuals[doubt.a];
-    const Residuals& left_b = b.residuals[doubt.b];
-    if (left_a.slices >= kBeyond || left_b.slices >= kBeyond) continue;
+    const Line of_a = line_of(p, p.a, a, doubt.a);
+    const Line of_b = line_of(p, p.b, b, doubt.b);
+    if (of_a.slices >= kBeyond || of_b.slices >= kBeyond) continue;
     const Place place = place_of(p, doubt);
     const Index row = place.at.k_vector;
     double scale = 1;
@@ -173,26 +158,19 @@ __global__ void __launch_bounds__(kThreads, 4)
       scale = static_cast<double>(scale_value(p, p.a, place.at.group, row, 0)) *
               static_cast<double>(scale_value(p, p.b, place.at.group, place.column, 0));
     }
-    RoundingTest rounded;
-    const Line of_a = line_of(p, p.a, a, doubt.a);
-    const Line of_b = line_of(p, p.b, b, doubt.b);
-    if constexpr (Quickly) {
-      float correction = 0;
-      if (corrections.of_tiles == nullptr) {
-        correction = products(of_a, of_b.high, of_b, of_a.high);
-      } else {
-        const Index tile = Corrections::place(p, place.at.group, row, place.column);
-        correction = __half2float(
-            corrections.of_tiles[tile * Corrections::kTile + row % 128 * 128 + place.column % 128]);
-      }
-      rounded = settle_quickly(left_a, left_b, doubt.sum, correction, scale);
-    } else {
-      rounded = settle(of_a, of_b, doubt.sum, scale);
-      if (!rounded.passed) rounded = settle_exactly(of_a, of_b, doubt.sum, scale);
+    const bool wide = p.out.dtype == Dtype::f32;
+    RoundingTest rounded{0, false};
+    if (!wide) rounded = settle(of_a, of_b, doubt.sum, scale);
+    if (!rounded.passed) {
+      rounded = settle_exactly(of_a, of_b, doubt.sum, scale, wide ? 23 : 7);
     }
     if (!rounded.passed) continue;
-    static_cast<BF16*>(p.out.data)[p.out_at(place.at.group, row, place.column)] =
-        BF16{static_cast<std::uint16_t>(rounded.bits)};
+    const Index at = p.out_at(place.at.group, row, place.column);
+    if (wide) {
+      static_cast<std::uint32_t*>(p.out.data)[at] = rounded.bits;
+    } else {
+      static_cast<BF16*>(p.out.data)[at] = BF16{static_cast<std::uint16_t>(rounded.bits)};
+    }
     doubts.list[i].a = kNoDoubt;
   }
 }
@@ -216,10 +194,9 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Corrections& corrections, const Doubts& doubts) {
+                   const Doubts& doubts) {
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
-  settle_kernel<true><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, corrections, doubts);
-  settle_kernel<false><<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, corrections, doubts);
+  settle_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
   check_launch("settle_kernel");
   const Sides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
   left_doubts_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);

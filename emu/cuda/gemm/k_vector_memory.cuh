@@ -30,8 +30,8 @@ KVectorMemory lay_dequantized_k_vectors(DeviceBackend& backend, const Problem& p
                                         Index k_vectors,
                                         std::optional<Scratch<std::uint8_t>>& scratch);
 
-/// Contracted rows whose elements are neighbours across K-vectors, in steps of 16 bytes, can be
-/// laid a whole tile at a time; transpose_k_vectors() does.
+/// K-vectors whose elements are neighbours across them, in steps of 16 bytes, can be laid a whole
+/// tile at a time: contracted rows, or transposed weights; transpose_k_vectors() does.
 bool can_transpose_k_vectors(const Factor& f, Index k_vectors);
 void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,
                          const KVectorMemory& memory, std::uint8_t* out);

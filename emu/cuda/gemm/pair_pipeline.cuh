@@ -55,21 +55,43 @@ class PairPipeline {
       ring_.advance();
     }
   }
+  /// Fetches `bytes` of something else, a stage at most; one thread.
+  __device__ void fetch(const void* from, std::uint32_t bytes) {
+    barrier_wait(empty_ + ring_.stage, ring_.phase ^ 1u);
+    barrier_expect(full_ + ring_.stage, bytes);
+    copy_bytes(tiles_ + ring_.stage * kPairStageBytes, from, bytes, full_ + ring_.stage);
+    ring_.advance();
+  }
   __device__ void keep_pace(std::uint32_t* arrivals) { pace_.keep(arrivals); }
 
-  /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.
-  __device__ void multiply(PairSums& sums, int chunks, int group) {
+  /// The sums of the next `chunks` chunks; one warpgroup, `group` 0 or 1.  Calls meanwhile() while
+  /// two of them are multiplied.
+  template <typename Work>
+  __device__ void multiply(PairSums& sums, int chunks, int group, Work meanwhile) {
 #pragma unroll
     for (int i = 0; i < kPairWords; ++i) sums.w0[i] = sums.w1[i] = sums.w2[i] = 0;
     int previous = -1;
     for (int i = 0; i < chunks; ++i) {
       const int stage = start(sums, group);
+      if (i == min(1, chunks - 1)) meanwhile();
       wgmma_wait<1>();
       if (previous >= 0) release(previous);
       previous = stage;
     }
+    if (chunks == 0) meanwhile();
     wgmma_wait<0>();
     if (previous >= 0) release(previous);
+  }
+
+  /// That stage, as it comes, and its return.
+  __device__ const void* wait_for_stage() const {
+    barrier_wait(full_ + ring_.stage, ring_.phase);
+    return tiles_ + ring_.stage * kPairStageBytes;
+  }
+  __device__ void return_stage() {
+    __syncwarp();
+    release(ring_.stage);
+    ring_.advance();
   }
 
  private:

@@ -20,19 +20,25 @@ __global__ void __launch_bounds__(kTransposeThreads)
   constexpr int kRun = 32;
   __shared__ uint4 tile[kTransposedPlaces][kTransposedBytes / 16 + 1];
   const Index across = (k_vectors + kKVectors - 1) / kKVectors;
-  const Index chunks = p.span[p.groups].packed;
+  const Index of_group = out_k_vector / kTransposedPlaces;
+  const Index chunks = f.k_is_rows ? Index{p.span[p.groups].packed} : p.groups * of_group;
   for (Index t = blockIdx.x; t < across * chunks; t += gridDim.x) {
     const Index k_vector0 = t % across * kKVectors;
     const Index chunk = t / across;
-    const Index g = group_at(p, chunk, &GroupSpan::packed);
+    const Index g = f.k_is_rows ? group_at(p, chunk, &GroupSpan::packed) : chunk / of_group;
     const GroupSpan& span = p.span[g];
-    const Index first = (chunk - span.packed) * kTransposedPlaces;
+    const Index first =
+        (chunk - (f.k_is_rows ? Index{span.packed} : g * of_group)) * kTransposedPlaces;
+    const Index places = f.k_is_rows ? Index{span.rows} : p.depth;
     const auto* from =
-        static_cast<const Element*>(f.codes.data) + (span.start + first) * f.step + k_vector0;
+        static_cast<const Element*>(f.codes.data) + k_vector0 +
+        (f.k_is_rows ? (span.start + first) * f.step : g * f.group_step + first * f.step);
+    Element* to_group =
+        out + (f.k_is_rows ? chunk * kTransposedPlaces : g * k_vectors * out_k_vector + first);
     for (int i = static_cast<int>(threadIdx.x); i < kTransposedPlaces * 8; i += kTransposeThreads) {
       const int place = i / 8;
       const int unit = i % 8 * (16 / static_cast<int>(sizeof(Element)));
-      const bool there = first + place < span.rows && k_vector0 + unit < k_vectors;
+      const bool there = first + place < places && k_vector0 + unit < k_vectors;
       tile[place][i % 8] =
           there ? *reinterpret_cast<const uint4*>(from + place * f.step + unit) : uint4{};
     }
@@ -47,8 +53,7 @@ __global__ void __launch_bounds__(kTransposeThreads)
       for (int n = 0; n < kRun; ++n) {
         run[n] = reinterpret_cast<const Element*>(tile[place + n])[k_vector];
       }
-      auto* to = reinterpret_cast<uint4*>(out + (k_vector0 + k_vector) * out_k_vector +
-                                          chunk * kTransposedPlaces + place);
+      auto* to = reinterpret_cast<uint4*>(to_group + (k_vector0 + k_vector) * out_k_vector + place);
 #pragma unroll
       for (int n = 0; n < static_cast<int>(sizeof(run) / 16); ++n) {
         to[n] = reinterpret_cast<const uint4*>(run)[n];
@@ -62,7 +67,7 @@ template <typename Element>
 void transpose(DeviceBackend& backend, const Problem& p, const Factor& f,
                const KVectorMemory& memory, std::uint8_t* out) {
   const Index tiles = ceil_div(memory.k_vectors * memory.element_bytes, kTransposedBytes) *
-                      (memory.length / kTransposedPlaces);
+                      (memory.length / kTransposedPlaces) * memory.groups;
   const auto blocks = static_cast<unsigned>(std::clamp<Index>(tiles, 1, Index{1} << 20));
   transpose_kernel<<<blocks, kTransposeThreads, 0, backend.stream()>>>(
       p, f, memory.k_vectors, memory.length, reinterpret_cast<Element*>(out));
@@ -74,9 +79,9 @@ void transpose(DeviceBackend& backend, const Problem& p, const Factor& f,
 bool can_transpose_k_vectors(const Factor& f, Index k_vectors) {
   const auto bytes = static_cast<Index>(size_of(f.codes.dtype));
   const auto aligned = [](Index n) { return n % 16 == 0; };
-  return f.k_is_rows && f.row_step == 1 && f.step > 0 &&
+  return !f.rows_are_rows && f.row_step == 1 && f.step > 0 &&
          aligned(reinterpret_cast<Index>(f.codes.data)) && aligned(f.step * bytes) &&
-         aligned(k_vectors * bytes);
+         aligned(f.group_step * bytes) && aligned(k_vectors * bytes);
 }
 
 void transpose_k_vectors(DeviceBackend& backend, const Problem& p, const Factor& f,

@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 bool takes_two_slices(const Problem& p) {
   const auto coded = [](const Factor& f) { return size_of(f.codes.dtype) == 1; };
-  return p.out.dtype == Dtype::bf16 && coded(p.a) && coded(p.b) &&
-         (p.form == ScaleForm::mx || p.form == ScaleForm::rowwise);
+  return coded(p.a) && coded(p.b) && (p.form == ScaleForm::mx || p.form == ScaleForm::rowwise) &&
+         has_room_for_corrections(p);
 }
 
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,

@@ -1,5 +1,5 @@
 // K-vectors of 8-bit codes as integers of two slices, and lists of what the integers leave: all
-// that most products into bf16 need.  docs/exact_product.md, Products on a device, Two slices.
+// that most products need.  docs/exact_product.md, Products on a device, Two slices.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -17,14 +17,20 @@ struct Residual {
   std::uint16_t place;
   BF16 value;
 };
-/// A K-vector's residuals, with what its window says of them.
-struct alignas(16) Residuals {
+/// A K-vector's residuals: how many, the sum of their magnitudes or more, and what its window says.
+struct ResidualsHead {
   std::int32_t quantum;
   std::int32_t slices;
   float sum;
   std::int32_t count;
+};
+struct alignas(16) Residuals : ResidualsHead {
   Residual item[kMaxResiduals];
 };
+__device__ inline ResidualsHead head_of(const Residuals& of) {
+  const int4 head = *reinterpret_cast<const int4*>(&of);
+  return {head.x, head.y, __int_as_float(head.z), head.w};
+}
 
 /// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
 /// where the list was too short.
@@ -43,7 +49,7 @@ bool takes_two_slices(const Problem& p);
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                           const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
 
-/// An output whose rounding the residuals decide: the product of its K-vectors' integers.
+/// An output whose rounding the corrections do not decide: the product of its K-vectors' integers.
 struct Doubt {
   std::uint32_t a;  ///< window of its K-vector of a; kNoDoubt: there is none
   std::uint32_t b;
@@ -56,27 +62,33 @@ struct Doubts {
   unsigned long long* count;  ///< asked for; what is beyond `capacity` is not there
 };
 
-/// What residuals times the high slices of the other K-vector add to each output, in 256 quanta and
-/// f16, tiles of 128 x 128 one after the other; nothing of hard tiles.  None for short K-vectors,
-/// or more than 8 million places of k.
+/// What residuals add to each output, tiles of 128 x 128 one after the other; nothing of hard
+/// tiles.
 struct Corrections {
   static constexpr Index kTile = 128 * 128;
-  const __half* of_tiles;
+  const __half* by_high_slices;  ///< of outputs in bf16, in 256 quanta
+  const float* by_integers;      ///< of outputs in f32, in quanta: exact, or NaN
+  /// Number of the tile, and where an output of it is: neighbouring rows in other banks of shared
+  /// memory, as the threads of a warp read them.
   __device__ static Index place(const Problem& p, Index group, Index row, Index column) {
     const Index down =
         p.contracts_rows() ? group * ((p.a.rows + 127) / 128) : Index{p.span[group].row_tile};
     return (down + row / 128) * ((p.b.rows + 127) / 128) + column / 128;
   }
+  __device__ static int at(int row, int column) { return row * 128 + (column ^ (row & 7) * 8); }
 };
+/// Whether K is short enough for them: below 8 million places of all groups.
+bool has_room_for_corrections(const Problem& p);
 Corrections make_corrections(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
-                             const TwoSlices& b, std::optional<Scratch<__half>>& scratch);
+                             const TwoSlices& b, std::optional<Scratch<std::uint8_t>>& scratch);
 
 /// Every output that passes the rounding test; the others go to `doubts`, or their tile to `hard`.
 void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
-                         const TwoSlices& b, const Doubts& doubts, const HardTiles& hard);
-/// The outputs of `doubts`: corrected, then with all that residuals add, and where that does not
-/// decide, by failed_outputs.
+                         const TwoSlices& b, const Corrections& corrections, const Doubts& doubts,
+                         const HardTiles& hard);
+/// The outputs of `doubts`: with all that residuals add, and where that does not decide, by
+/// failed_outputs.
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
-                   const Corrections& corrections, const Doubts& doubts);
+                   const Doubts& doubts);
 
 }  // namespace mxo::cuda
