@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "formats/minifloat.h"
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 #include "tests/golden/small_products.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "formats/minifloat.h"
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -1,7 +1,7 @@
 // Axes in another order, whole tensors and tiles, and what is no such order.
 #include <gtest/gtest.h>
 
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -1,7 +1,7 @@
 // All of an output some elements late or early.
 #include <gtest/gtest.h>
 
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "tests/golden/came.h"
 
 namespace mxo {

@@ -15,6 +15,14 @@ Index slots_of(const Call& call);
 NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot);
 /// The outputs of `call` with its weights, where dispatch_backward has none.
 NamedTensors combined(Backend& backend, Call call);
+/// "rank0." of "rank0.out".
+inline std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
+/// The weight that a slot was given; 1 where there are none.
+inline double given_weight(const Call& call, const std::string& rank, Index token, Index slot) {
+  if (!call.has(rank + "weights")) return 1.0;
+  const Tensor& weights = call.input(rank + "weights");
+  return static_cast<double>(weights.as<float>()[token * weights.extent(1) + slot]);
+}
 
 /// Hypotheses that follow from what every slot of the tokens that fail weighed.
 void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
