@@ -256,6 +256,7 @@ TEST(OutputValues, OfLinesAreTimesPowersOfTwo) {
       first(kNan, 4.0, ""),
       first(1.0, kInfinite, ""),
       first(kInfinite, kInfinite, ""),
+      {find, Dtype::f32, {2, 8}, times(-0.0), "", times(0.0)},  // zeros of another sign
   });
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <optional>
 
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
@@ -33,33 +32,6 @@ struct Lines {
   }
 };
 
-/// The exponent of the power of two that all of a line came times; none where there is no one.
-using Exponent = std::optional<int>;
-
-std::vector<Exponent> exponents_of(const Lines& lines) {
-  const Output& o = lines.o;
-  const ElementReader read(o.expected->dtype());
-  std::vector<Exponent> found(static_cast<std::size_t>(lines.count()));
-  for (Index line = 0; line < lines.count(); ++line) {
-    Exponent& exponent = found[static_cast<std::size_t>(line)];
-    for (Index k = 0; k < lines.length(); ++k) {
-      const Index i = lines.at(line, k);
-      if (o.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
-      const double want = read(o.wanted(i)).value;
-      const double came = read(o.came(i)).value;
-      if (want == 0.0 && came == 0.0) continue;  // zeros are times anything
-      int by = 0;  // of no number, and of 0 and infinity, there is no half
-      const bool power = std::frexp(came / want, &by) == 0.5 && by != 1;
-      if (!power || exponent.value_or(by - 1) != by - 1) {
-        exponent.reset();
-        break;
-      }
-      exponent = by - 1;
-    }
-  }
-  return found;
-}
-
 struct Interval {
   double low = -HUGE_VAL;
   double high = HUGE_VAL;
@@ -79,13 +51,22 @@ double half_step(Dtype dtype, double v) {
   return std::ldexp(1.0, std::max(std::ilogb(v), least) - bits) + kLoose * std::abs(v);
 }
 
-enum class Made : std::uint8_t { multiplied, added };
+enum class Made : std::uint8_t { doubled, multiplied, added };  ///< doubled: by a power of two
 
 /// Leaves of `number` what element i may have been made with; false where there is nothing.
 bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interval& number) {
   const Element want = read(o.wanted(i));
   const Element came = read(o.came(i));
-  if (want.nan || want.infinite || came.nan || came.infinite) return !differs(o, i);
+  if (want.nan || want.infinite || came.nan || came.infinite)
+    return made != Made::doubled && !differs(o, i);
+  if (made == Made::doubled) {
+    if (want.value == 0.0 && came.value == 0.0) return true;  // zeros are times anything
+    int by = 0;  // of no number, and of 0 and infinity, there is no half
+    const double ratio = came.value / want.value;
+    if (std::frexp(ratio, &by) != 0.5 || ratio == 1.0) return false;
+    number.cut({ratio, ratio});
+    return !number.empty();
+  }
   const double a = half_step(o.expected->dtype(), want.value);
   const double b = half_step(o.expected->dtype(), came.value);
   if (made == Made::added) {
@@ -109,7 +90,7 @@ struct LineNumber {
   Interval number;
 };
 
-/// Of each line from its first element that differs to the last one.
+/// Of each line from its first element that differs to the last one; powers of two of all of it.
 std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
   const Output& o = lines.o;
   const ElementReader read(o.expected->dtype());
@@ -124,14 +105,19 @@ std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
       first = std::min(first, k);
       last = k;
     }
-    // Of few elements a number says little more than they do.
-    bool all = found.differing >= kLeastInLine;
+    if (made == Made::doubled) {
+      first = 0;
+      last = lines.length() - 1;
+    }
+    // Of few elements a number that is rounded says little more than they do.
+    bool all = found.differing >= (made == Made::doubled ? 1 : kLeastInLine);
     for (Index k = first; k <= last && all; ++k) {
       const Index i = lines.at(line, k);
       all = o.marks[static_cast<std::size_t>(i)] == Mark::settled ||
             cut(o, read, made, i, found.number);
     }
-    if (all) list.push_back(found);
+    // Zeros alone, of either sign, are times any power.
+    if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
   }
   return list;
 }
@@ -259,48 +245,47 @@ void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>
 
 Claims recover_factors(Output& output) {
   if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
-  struct Powers {
-    bool of_columns;
-    std::vector<Exponent> of;
-    std::map<int, Index> counts;  ///< elements that differ, by exponent
-    Index elements = 0;
+  struct Power {
+    std::vector<Index> lines;
+    Index differing = 0;
   };
-  Powers best{false, {}, {}};
+  std::map<int, Power> best;  // by exponent
+  Index most = 0;
+  bool are_columns = false;
   for (const bool columns : {false, true}) {
-    const Lines lines{output, columns};
-    Powers p{columns, exponents_of(lines), {}};
-    for (Index i = 0; i < output.owed * output.columns; ++i) {
-      const Exponent& by = p.of[static_cast<std::size_t>(lines.of(i))];
-      if (!by || !differs(output, i)) continue;
-      ++p.counts[*by];
-      ++p.elements;
+    std::map<int, Power> powers;
+    Index elements = 0;
+    for (const LineNumber& l : numbers_of({output, columns}, Made::doubled)) {
+      Power& power = powers[std::ilogb(l.number.low)];
+      power.lines.push_back(l.line);
+      power.differing += l.differing;
+      elements += l.differing;
     }
     // Fewer factors for as many elements: a column is one line, not a factor of each row.
-    if (!columns || p.elements > best.elements ||
-        (p.elements == best.elements && p.counts.size() < best.counts.size()))
-      best = std::move(p);
+    if (elements < most || (columns && elements == most && powers.size() >= best.size())) continue;
+    best = std::move(powers);
+    most = elements;
+    are_columns = columns;
   }
-  const Lines lines{output, best.of_columns};
-  const auto lines_by = [&](const auto& is_meant) {
-    std::vector<Index> in;
-    for (std::size_t l = 0; l < best.of.size(); ++l) {
-      if (best.of[l] && is_meant(*best.of[l])) in.push_back(static_cast<Index>(l));
-    }
-    return in;
-  };
   Claims claims;
-  if (best.counts.size() > kMostNumbers) {
-    const std::string each = best.of_columns ? "every column" : "every row";
-    add_claim(output, lines, lines_by([](int) { return true; }), "value.power_of_2",
-              each + " is multiplied by a power of two of its own, 2^" +
-                  std::to_string(best.counts.begin()->first) + " to 2^" +
-                  std::to_string(best.counts.rbegin()->first),
+  const Lines lines{output, are_columns};
+  if (best.size() > kMostNumbers) {
+    std::vector<Index> all;
+    for (const auto& [by, power] : best) {
+      all.insert(all.end(), power.lines.begin(), power.lines.end());
+    }
+    std::sort(all.begin(), all.end());
+    add_claim(output, lines, all, "value.power_of_2",
+              (are_columns ? "every column" : "every row") +
+                  std::string(" is multiplied by a power of two of its own, 2^") +
+                  std::to_string(best.begin()->first) + " to 2^" +
+                  std::to_string(best.rbegin()->first),
               claims);
     return claims;
   }
-  for (const auto& [by, count] : best.counts) {
-    if (count < kFew) continue;
-    add_claim(output, lines, lines_by([by = by](int e) { return e == by; }), "value.power_of_2",
+  for (const auto& [by, power] : best) {
+    if (power.differing < kFew) continue;
+    add_claim(output, lines, power.lines, "value.power_of_2",
               "every value is multiplied by 2^" + std::to_string(by), claims);
   }
   return claims;

@@ -1,6 +1,7 @@
 // Rows that should be zero because no one fills them: padding of groups and tiles, gradients of
 // experts without tokens.
 #include <algorithm>
+#include <functional>
 
 #include "formats/scale_layout.h"
 #include "golden/explain/find/output/claims.h"
@@ -13,27 +14,17 @@
 namespace mxo {
 namespace {
 
-/// Elements that should be zero, 1 each, and what they are; none where there are no such.
+/// Elements that should be zero, by their index, and what they are; none where there are no such.
 struct Idle {
   std::string what;
-  std::vector<std::uint8_t> elements = {};
-  bool holds(Index i) const { return elements[static_cast<std::size_t>(i)] != 0; }
+  std::function<bool(Index)> holds;
 };
 
-template <typename Holds>
-Idle idle_elements(const Output& output, const char* what, const Holds& holds) {
-  Idle idle{what};
-  for (Index i = 0; i < output.rows * output.columns; ++i) idle.elements.push_back(holds(i));
-  return idle;
-}
-
-template <typename Holds>
-Idle idle_rows(const Output& output, const std::string& what, const Holds& holds) {
-  Idle idle{what};
-  for (Index r = 0; r < output.rows; ++r) {
-    idle.elements.insert(idle.elements.end(), static_cast<std::size_t>(output.columns), holds(r));
-  }
-  return idle;
+/// Rows that are marked.
+Idle idle_rows(const Output& output, std::string what, std::vector<std::uint8_t> rows) {
+  return {std::move(what), [rows = std::move(rows), columns = output.columns](Index i) {
+            return rows[static_cast<std::size_t>(i / columns)] != 0;
+          }};
 }
 
 bool is_quantised(const Call& call, const Output& output, std::string_view layout) {
@@ -58,8 +49,8 @@ Idle tile_padding(const Call& call, const Output& output) {
     const Index to = blocked_offset(i / columns, i % columns, ceil_div(columns, kTileColumns));
     idle[static_cast<std::size_t>(to)] = 0;
   }
-  return idle_elements(output, "padding of tiles",
-                       [&](Index i) { return idle[static_cast<std::size_t>(i % bytes)] != 0; });
+  return {"padding of tiles",
+          [=](Index i) { return idle[static_cast<std::size_t>(i % bytes)] != 0; }};
 }
 
 /// Of scales [.., C, R4] what a row holds beyond the R rows of x.
@@ -68,8 +59,8 @@ Idle row_padding(const Call& call, const Output& output) {
   const std::vector<Index>& shape = call.input("x").shape();
   const Index rows = shape[shape.size() - 2];
   if (scale_choice(call.op, call.set).block.rows != 1 || rows >= output.columns) return {};
-  return idle_elements(output, "padding to 16 bytes",
-                       [&](Index i) { return i % output.columns >= rows; });
+  return {"padding to 16 bytes",
+          [rows, columns = output.columns](Index i) { return i % columns >= rows; }};
 }
 
 /// The rows of each group that pad_groups adds.
@@ -89,8 +80,7 @@ Idle pad_rows(const Call& call, const Output& output, const NamedTensors& expect
     }
     begin = own[g];
   }
-  return idle_rows(output, "pad rows",
-                   [&](Index r) { return idle[static_cast<std::size_t>(r)] != 0; });
+  return idle_rows(output, "pad rows", std::move(idle));
 }
 
 /// The indices of a rank, whose rows that hold no token are negative; null where there are none.
@@ -107,17 +97,21 @@ Idle rows_without_tokens(const Output& output, const NamedTensors& expected) {
       indices->elements() != output.rows) {
     return {};
   }
-  return idle_rows(output, "pad rows", [&](Index r) { return indices->as<std::int32_t>()[r] < 0; });
+  std::vector<std::uint8_t> idle;
+  for (Index r = 0; r < output.rows; ++r) idle.push_back(indices->as<std::int32_t>()[r] < 0);
+  return idle_rows(output, "pad rows", std::move(idle));
 }
 
 Idle empty_experts(const Call& call, const Output& output) {
   if (output.name != "dw" || output.expected->rank() != 3 || !call.has("group_ends")) return {};
   const std::vector<Index> own = group_ends_of(call.input("group_ends"));
   if (static_cast<Index>(own.size()) != output.expected->extent(0)) return {};
-  return idle_rows(output, "experts without tokens", [&](Index r) {
-    const auto g = static_cast<std::size_t>(r / output.expected->extent(1));
-    return own[g] == (g == 0 ? 0 : own[g - 1]);
-  });
+  std::vector<std::uint8_t> idle;
+  for (std::size_t g = 0; g < own.size(); ++g) {
+    idle.insert(idle.end(), static_cast<std::size_t>(output.expected->extent(1)),
+                own[g] == (g == 0 ? 0 : own[g - 1]));
+  }
+  return idle_rows(output, "experts without tokens", std::move(idle));
 }
 
 /// Rows of a product's output whose line of x or dy is all zeros.
@@ -137,46 +131,39 @@ Idle zero_lines(const Call& call, const Output& output) {
     }
   }
   if (std::find(idle.begin(), idle.end(), 1) == idle.end()) return {};
-  return idle_rows(output, "lines of " + p->a.name + " that are zero",
-                   [&](Index r) { return idle[static_cast<std::size_t>(r)] != 0; });
-}
-
-/// Idle elements of the runs of rows in which one of them differs.
-Index elements_of_touched(const Output& output, const Idle& idle) {
-  std::vector<std::uint8_t> touched(static_cast<std::size_t>(output.rows));
-  const auto row = [&](Index r) -> std::uint8_t& { return touched[static_cast<std::size_t>(r)]; };
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    if (idle.holds(i) && differs(output, i)) row(i / output.columns) = 1;
-  }
-  for (Index r = 1; r < output.rows; ++r) {
-    if (row(r - 1) != 0 && idle.holds(r * output.columns)) row(r) = 1;
-  }
-  for (Index r = output.rows - 2; r >= 0; --r) {
-    if (row(r + 1) != 0 && idle.holds(r * output.columns)) row(r) = 1;
-  }
-  Index sum = 0;
-  for (Index i = 0; i < output.rows * output.columns; ++i) {
-    sum += row(i / output.columns) != 0 && idle.holds(i);
-  }
-  return sum;
+  return idle_rows(output, "lines of " + p->a.name + " that are zero", std::move(idle));
 }
 
 /// The cause that idle rows hold what is old, if they do.
 Claims claim_idle(const Idle& idle, Output& output) {
-  if (idle.elements.empty()) return {};
+  if (!idle.holds) return {};
+  std::vector<Index> of_row(static_cast<std::size_t>(output.rows));  // idle elements
+  std::vector<std::uint8_t> touched(of_row.size());  // rows beside one that came wrong, and it
+  Index all = 0;
   Index wrong = 0;
   for (Index i = 0; i < output.rows * output.columns; ++i) {
-    wrong += idle.holds(i) && differs(output, i);
+    if (!idle.holds(i)) continue;
+    const auto row = static_cast<std::size_t>(i / output.columns);
+    ++all;
+    ++of_row[row];
+    wrong += differs(output, i);
+    if (differs(output, i)) touched[row] = 1;
   }
+  const auto touch = [&](Index r, Index beside) {
+    if (touched[static_cast<std::size_t>(beside)] != 0 && idle.holds(r * output.columns))
+      touched[static_cast<std::size_t>(r)] = 1;
+  };
+  for (Index r = 1; r < output.rows; ++r) touch(r, r - 1);
+  for (Index r = output.rows - 2; r >= 0; --r) touch(r, r + 1);
+  Index there = 0;
+  for (std::size_t r = 0; r < touched.size(); ++r) there += touched[r] != 0 ? of_row[r] : 0;
   // Something that was never written is old altogether, not in places.
-  if (wrong * 4 < elements_of_touched(output, idle) * 3) return {};
+  if (wrong * 4 < there * 3) return {};
   // Where most of everything differs, idle rows are no place of their own.
-  const auto all = std::count(idle.elements.begin(), idle.elements.end(), 1);
   if ((output.left - wrong) * 2 > output.owed * output.columns - all) return {};
   // Old bytes and bytes that a kernel put there by mistake look the same.
   return claim_where(
-      output, {"not_zero.padding", Kind::symptom}, [&](Index i) { return idle.holds(i); },
-      [&](const Place& place) {
+      output, {"not_zero.padding", Kind::symptom}, idle.holds, [&](const Place& place) {
         return place.words + " (" + idle.what + ", zeros expected)" + std::string(place.hold()) +
                "other bytes: never written, or written with what does not belong there";
       });
