@@ -235,7 +235,8 @@ TEST(OutputPlaces, OfLinesComeAgainEveryFew) {
            {7, 5, [&](Index i) { return i < 4 ? odd(i) : i; }, ""},
            {8, 3, [](Index) { return 0; }, ""},
            {8, 5, list_of({3, 2, 1, 0, 6, 4, 7, 5}), ""},
-           {2, 3, [](Index i) { return 1 - i; }, ""}}) {  // six elements
+           {7, 5, [&](Index i) { return odd(i) < 7 ? odd(i) : i; }, ""},  // the second incomplete
+           {2, 3, [](Index i) { return 1 - i; }, ""}}) {                  // six elements
     Came rows = came_from({o.lines, o.width}, of_rows(o.width, o.from));
     Came columns = came_from({o.width, o.lines},
                              of_columns(o.lines, [&](Index, Index c) { return o.from(c); }));
@@ -380,6 +381,22 @@ TEST(OutputPlaces, OfTilesAreTransposed) {
   Came groups = came_from({12, 8}, turned(8, {{3, 0, 4, 4}, {7, 0, 4, 4}}));
   groups.output.ends = {3, 12};
   EXPECT_EQ(said(groups.output, recover_tiles).find(id + "tiles of 4 x 4 are transposed"), 0u);
+  Came whole = came_from({12, 8}, turned(8, {{4, 0, 4, 4}, {8, 0, 4, 4}}));
+  whole.output.ends = {3, 12};
+  EXPECT_EQ(said(whole.output, recover_tiles).find(id + "tiles of 4 x 4 are transposed"), 0u);
+  // Four tiles in which two elements differ, or one in which six do, and two others.
+  for (const Index numbers : {1, 3}) {
+    const auto upper = [=](Index i) {
+      return i < 16 && i % 4 > 0 && i % 4 <= numbers && (i < 4 || numbers == 1) ? i : 0;
+    };
+    const auto given = filled<std::int32_t>(Dtype::i32, {4, 16}, upper);
+    Tensor actual =
+        taken(given, turned(16, {{0, 0, 4, 4}, {0, 4, 4, 4}, {0, 8, 4, 4}, {0, 12, 4, 4}}));
+    if (numbers == 3) actual.as<std::int32_t>()[62] = actual.as<std::int32_t>()[63] = 99;
+    Came few(given, std::move(actual));
+    ASSERT_EQ(few.output.left, 8);
+    EXPECT_EQ(said(few.output, recover_tiles), "") << numbers;
+  }
   Came explained = came_from({16, 16}, turned(16, {{8, 4, 4, 4}}));
   explained.output.settle(9 * 16 + 4);
   EXPECT_EQ(said(explained.output, recover_tiles), "");
@@ -492,6 +509,15 @@ TEST(OutputPlaces, OfRowsThatMovedAreNamedByDistance) {
        is + "rows 0 to 23 of y hold the rows 60 after them | "
             "rows.permuted: rows 24 to 31 of y hold other rows of the output, in another order"},
       {recover_moved,
+       {128, 8},
+       of_rows(8,
+               [](Index r) {
+                 return r < 18 ? r + 60 : r < 21 ? r + 50 : r < 24 ? 100 + 3 * (r - 21) : r;
+               }),
+       is + "rows 0 to 17 of y hold the rows 60 after them | " + is +
+           "rows 18 to 20 of y hold the rows 50 after them | "
+           "rows.permuted: rows 21 to 23 of y hold other rows of the output, in another order"},
+      {recover_moved,
        {64, 4},
        of_rows(4, [](Index r) { return r < 20 ? r + 20 : r; }),
        is + "rows 0 to 19 of y hold the rows 20 after them"},
@@ -526,13 +552,18 @@ TEST(OutputPlaces, OfRowsThatMovedAreNamedByDistance) {
   EXPECT_EQ(copies(5), "") << "which, nobody can tell";
 }
 
-/// Scales [rows, columns] of which 4 values occur in no order, and row r came as row from(r).
-std::string of_short_rows(Index rows, Index columns, const From& from) {
+/// Scales [rows, columns] of which 4 values occur in no order and row r is row alike(r), where it
+/// came as row from(r).
+std::string of_short_rows(
+    Index rows, Index columns, const From& from, const From& alike = [](Index r) { return r; }) {
   std::uint32_t state = 7;
-  const Tensor given = filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index) {
+  Tensor given = filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index) {
     state = state * 1664525u + 1013904223u;
     return 120 + (state >> 30);
   });
+  const From same = of_rows(columns, alike);
+  for (Index i = 0; i < rows * columns; ++i)
+    given.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[same(i)];
   const From source = of_rows(columns, from);
   Came came(given, filled<std::uint8_t>(Dtype::e8m0, {rows, columns}, [&](Index i) {
               return given.as<std::uint8_t>()[source(i)];
@@ -551,6 +582,11 @@ TEST(OutputPlaces, OfShortRowsAreToldByRuns) {
             is + "row 40 of y holds the row 1 after it");
   EXPECT_EQ(of_short_rows(128, 1, [](Index r) { return r < 32 ? r + 64 : r; }),
             is + "rows 0 to 31 of y hold the rows 64 after them");
+  EXPECT_EQ(of_short_rows(
+                64, 8, [](Index r) { return r >= 24 && r < 32 ? r - 24 : r; },
+                [](Index r) { return r >= 40 && r < 48 ? r - 40 : r; }),
+            is + "rows 24 to 31 of y hold the rows 16 after them")
+      << "the nearest of those that are alike";
   EXPECT_EQ(of_short_rows(64, 1, [](Index r) { return r < 8 ? r + 8 : r; }), "") << "chance";
   EXPECT_EQ(of_short_rows(64, 16, [](Index r) { return r < 32 ? r + 32 : r; }), "") << "long";
   EXPECT_EQ(

@@ -257,6 +257,23 @@ TEST(OutputValues, OfLinesAreTimesPowersOfTwo) {
       first(1.0, kInfinite, ""),
       first(kInfinite, kInfinite, ""),
       {find, Dtype::f32, {2, 8}, times(-0.0), "", times(0.0)},  // zeros of another sign
+      // One factor of a column for as many elements as two of rows.
+      {find,
+       Dtype::f32,
+       {10, 9},
+       [](Index r, Index c, double v) {
+         return r < 2 ? (c < 4 ? v * static_cast<double>(2 + 2 * r) : 0.0) : c == 8 ? 8 * v : v;
+       },
+       by("column 8 of rows 2 to 9", 3),
+       [](Index r, Index c, double v) { return r < 2 && c >= 4 ? 0.0 : v; }},
+      {find,
+       Dtype::f32,
+       {10, 9},  // one of each
+       [](Index r, Index c, double v) {
+         return r < 2 ? (c < 4 ? v * 2 : 0.0) : c == 8 ? 8 * v : v;
+       },
+       by("columns 0 to 3 of rows 0 to 1", 1),
+       [](Index r, Index c, double v) { return r < 2 && c >= 4 ? 0.0 : v; }},
   });
 }
 
@@ -355,6 +372,7 @@ TEST(OutputValues, ThatWereNotClearedAreSums) {
             "columns.added: columns 512 to 1535" + of_tiles + "512 columns before" + cleared},
            {recover_added, {10, 16}, tiles(16, 7, 8), ""},  // 56 elements
            {recover_added, {12, 16}, tiles(16, 12, 8, 3), ""},
+           {recover_added, {12, 16}, running(192, 8, 8), ""},  // from row to row
            {recover_added, {12, 16}, tiles(16, 12, 8, 191), ""},
            {recover_running, {8, 20}, running(160, 20, 20), totals("row")},
            {recover_running, {4, 3, 20}, running(240, 60, 60), totals("expert")},
@@ -376,6 +394,16 @@ TEST(OutputValues, ThatWereNotClearedAreSums) {
 }
 
 TEST(OutputValues, ThatAreSumsHaveToShow) {
+  // Rows 8 to 11 are a rounding away, and in a quarter of them rows 0 to 3 were added.
+  const auto first = [](Index r, Index c) { return c < 5 ? static_cast<double>(r + 2) : 0.0; };
+  expect_said({{recover_added,
+                Dtype::f32,
+                {12, 20},
+                [=](Index r, Index c, double v) {
+                  return r < 4 ? first(r, c) : r < 8 ? v : (v + first(r - 8, c)) * (1 + 0x1p-23);
+                },
+                "",
+                [=](Index r, Index c, double v) { return r < 4 ? first(r, c) : v; }}});
   // In half of row 1 what is added is nothing; rows of four columns tell which was added.
   const auto rows = [](double added, double step) {
     const auto value = [=](bool came) {
@@ -456,6 +484,16 @@ TEST(OutputValues, AreAKnownFunction) {
            {with(some_numbers(8), {nan, 0.0f, -0.0f, 0x1p-125f}), [](double v) { return v / 2; },
             "value.power_of_2: y: every value is multiplied by 2^-1"},
            {with(some_numbers(8), {0x1p-126f}), [](double v) { return v / 2; }, ""},  // subnormal
+           {{1.3f, 2.7f, 5.1f, 10.3f, 20.7f, 40.9f, 90.1f, 170.3f, 0x1p-126f},
+            [](double v) { return v == 0x1p-126 ? 0.0 : v / 2; },
+            ""},  // flushed
+           {{1.3f, 2.7f, 5.1f, 10.3f, 20.7f, 40.9f, 90.1f, 170.3f, 300.7f},
+            [](double v) { return std::exp2(std::ilogb(v)); },
+            ""},  // no fraction is left
+           {with(far, {-2, -nan}),
+            [](double v) { return std::isnan(v) ? -4.5
+                                  : v > 4.5     ? 4.5
+                                                : v; }, clamped + "at 4.5"},
            {some_numbers(8), [](double v) { return v * 0x1p20; },
             "value.power_of_2: y: every value is multiplied by 2^20"},
            {some_numbers(7), [](double v) { return v * 2; }, ""},
@@ -483,6 +521,10 @@ TEST(OutputValues, AreAKnownFunction) {
     EXPECT_EQ(of_words(dtype, {one, 1, one - 1, one + 1}, {one, 0, 0, one + 1}), flushed);
     EXPECT_EQ(of_words(dtype, {sign | 1, 1, sign | one}, {0, 0, sign | one}), zero);
   }
+  EXPECT_EQ(of_words(Dtype::f32, {0xBF812345, 0xC0012345, 0x7FC00000},
+                     {0x3F812345, 0x40012345, 0xFFC00001}),
+            "value.sign_lost: y: signs are lost")
+      << "beside any NaN";
   EXPECT_EQ(of_words(Dtype::f32, {0x80000001, 1, 0x3F800000}, {0x80000000, 0, 0x3F800000}),
             flushed);
 }

@@ -111,6 +111,8 @@ TEST(SlotRows, AreNamedByWhatTheyTook) {
             is + "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6, "
                  "slot 2 of token 8 of rank0 takes the row of slot 1 of token 9")
       << "of another slot";
+  EXPECT_EQ(of({{{0, 5, 1}, {0, 4, 1}}}),
+            is + "slot 1 of token 5 of rank0 takes the row of slot 1 of token 4");
   std::vector<std::pair<At, At>> one_before;
   std::vector<std::pair<At, At>> any;
   for (Index t = 8; t < 13; ++t) {
@@ -140,6 +142,26 @@ TEST(SlotRows, FitInEveryColumn) {
 
 /// The next number.
 void step(BF16& value) { value.bits = static_cast<decltype(value.bits)>(value.bits + 1); }
+
+TEST(SlotRows, OfSlotsThatWeighNothingAreNotSought) {
+  Brought b;
+  b.weights_of(5, {0.0f, 0.75f, 0.5f});
+  const std::vector<BF16> own(b.row({0, 5, 1}), b.row({0, 5, 1}) + kColumns);
+  b.edit_row({0, 9, 2}, [&](BF16* row) {
+    std::copy(own.begin(), own.end(), row);
+    for (Index c = 0; c < 4; ++c) step(row[c]);
+  });
+  b.bring({0, 5, 1}, {0, 9, 2});
+  EXPECT_EQ(b.measured(), "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
+}
+
+TEST(SlotRows, AreNotToldByZeros) {
+  Brought b;
+  b.weights_of(5, {0.0f, 0.75f, 0.0f});
+  b.edit_row({0, 9, 2}, [](BF16* row) { std::fill_n(row, kColumns, BF16{}); });
+  b.bring({0, 5, 1}, {0, 9, 2});
+  EXPECT_EQ(b.measured(), "none");
+}
 
 TEST(SlotRows, MayBeOfTwoTokensThatAreAlike) {
   const auto with = [](bool alike) {

@@ -175,8 +175,11 @@ TEST(SlotWeights, OfOddOperandsAreMeasured) {
     };
   };
   EXPECT_EQ(edited(rows([](Index, Index c, float v) { return c == 5 ? 0.0f : v; })), kLeftOut);
-  EXPECT_EQ(edited(rows([](Index, Index c, float v) {
-              return static_cast<float>(c * 7 % 11) / 8 - 0.6f + 0.05f * v;
+  std::vector<float> same;
+  Scattered next(11);
+  for (Index c = 0; c < 24; ++c) same.push_back(next());
+  EXPECT_EQ(edited(rows([&](Index, Index c, float v) {
+              return same[static_cast<std::size_t>(c)] + 0.05f * v;
             })),
             kLeftOut)
       << "of rows that hardly differ";
@@ -187,6 +190,17 @@ TEST(SlotWeights, OfOddOperandsAreMeasured) {
             }),
             kLeftOut)
       << "a slot that weighs nothing is its own";
+  SlotsWeighed equal(6, 3);
+  for (const Index p : {0, 1}) {
+    Tensor w = equal.weights(p);
+    for (Index t = 0; t < 6; ++t) w.as<float>()[3 * t] = w.as<float>()[3 * t + 1];
+    equal.call.replace(equal.rank(p) + "weights", std::move(w));
+  }
+  equal.owed = run_call(*equal.backend, equal.call);
+  equal.weigh(
+      [&](Index p, Index t, Index slot) { return equal.given(p, t, slot == 2 ? 1 : slot); });
+  EXPECT_EQ(equal.said(), Words{"slots: slot 2 takes the weight of slot 0"})
+      << "of equal weights none is taken from another slot";
   SlotsWeighed rounded(6, 3);
   rounded.weigh([&](Index p, Index t, Index slot) {
     return decode(encode<kBF16>(rounded.given(p, t, slot)));
