@@ -9,7 +9,7 @@
 #include "golden/explain/product.h"
 #include "golden/explain/recover/by_value.h"
 #include "golden/explain/recover/quantiser.h"
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"

@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/slots.h"
+#include "golden/explain/find/output/slots.h"
 #include "golden/explain/wide_values.h"
 
 namespace mxo {

@@ -7,9 +7,9 @@
 #include "golden/explain/recover/by_value.h"
 #include "golden/explain/recover/degenerate_scales.h"
 #include "golden/explain/recover/quantiser.h"
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/recover/scales.h"
-#include "golden/explain/recover/slots.h"
+#include "golden/explain/find/output/slots.h"
 #include "golden/explain/score.h"
 #include "golden/explain/shown.h"
 

@@ -5,7 +5,7 @@
 
 #include "golden/explain/compared_outputs.h"
 #include "golden/explain/recover/blocks.h"
-#include "golden/explain/recover/recover.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"

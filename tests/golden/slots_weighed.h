@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "emu/backends.h"
-#include "golden/explain/recover/slots.h"
+#include "golden/explain/find/output/slots.h"
 #include "tests/golden/ranks.h"
 
 namespace mxo {

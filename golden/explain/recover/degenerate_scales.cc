@@ -8,7 +8,7 @@
 
 #include "golden/explain/product.h"
 #include "golden/explain/recover/blocks.h"
-#include "golden/explain/recover/model.h"
+#include "golden/explain/find/output/claims.h"
 
 namespace mxo {
 namespace {

@@ -11,7 +11,7 @@
 #include "golden/explain/recover/casts.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/explain/recover/degenerate_scales.h"
-#include "golden/explain/recover/model.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/explain/recover/own_codes.h"
 #include "golden/explain/recover/scale_rule.h"
 #include "golden/explain/recover/seen_scales.h"

@@ -11,130 +11,92 @@ namespace {
 using Ends = std::vector<std::int32_t>;
 using Words = std::vector<std::string>;
 
-Call call_of(const Ends& ends) {
+/// What is shown by an output of eight rows of two, of which one element differs in those named.
+std::vector<Hypothesis> shown(const Ends& ends, const std::vector<Index>& differing,
+                              const std::function<void(Call&, Output&)>& change = {}) {
   Call call{"bias", {}, {}};
   call.replace("group_ends",
                filled<std::int32_t>(Dtype::i32, {static_cast<Index>(ends.size())},
                                     [&](Index g) { return ends[static_cast<std::size_t>(g)]; }));
-  return call;
+  Came came(Tensor(Dtype::i32, {8, 2}),
+            filled<std::int32_t>(Dtype::i32, {8, 2},
+                                 [&](Index i) {
+                                   return i / 2 % 2 == i % 2 &&
+                                          std::count(differing.begin(), differing.end(), i / 2) > 0;
+                                 }),
+            call);
+  came.output.group = "group";
+  came.output.ends.assign(ends.begin(), ends.end());
+  came.output.owed = ends.back();
+  if (change) change(call, came.output);
+  std::vector<Hypothesis> list;
+  add_measured_ends(call, came.output, list);
+  return list;
 }
 
-/// An output of rows of two, of which one element differs in those named.
-struct Grouped {
-  Call call;
-  Came came;
-  Grouped(const Ends& ends, Index rows, const std::vector<Index>& differing)
-      : call(call_of(ends)),
-        came(Tensor(Dtype::i32, {rows, 2}),
-             filled<std::int32_t>(Dtype::i32, {rows, 2},
-                                  [&](Index i) {
-                                    const bool differs =
-                                        std::find(differing.begin(), differing.end(), i / 2) !=
-                                        differing.end();
-                                    return differs && i / 2 % 2 == i % 2;
-                                  }),
-             call) {
-    came.output.group = "group";
-    came.output.ends.assign(ends.begin(), ends.end());
-    came.output.owed = ends.empty() ? rows : ends.back();
-  }
-  std::vector<Hypothesis> shown() const {
-    std::vector<Hypothesis> list;
-    add_measured_ends(call, came.output, list);
-    return list;
-  }
-  Words words() const {
-    Words words;
-    for (const Hypothesis& h : shown()) {
+TEST(GroupEnds, LieWhereRowsBesideThemBeginToDiffer) {
+  struct Row {
+    Ends ends;
+    std::vector<Index> differing;
+    Words said;
+  };
+  const Row rows[] = {
+      {{4, 8}, {2, 3}, {"group 0 ends at row 2 rather than 4"}},
+      {{1, 4, 8}, {2, 3}, {"group 1 ends at row 2 rather than 4"}},
+      {{4, 8}, {4}, {"group 0 ends at row 5 rather than 4"}},
+      {{1, 8}, {1, 2}, {"group 0 ends at row 3 rather than 1"}},
+      {{4, 4, 8}, {4}, {"group 1 ends at row 5 rather than 4"}},
+      {{3, 6, 8},
+       {2, 6},
+       {"group 0 ends at row 2 rather than 3", "group 1 ends at row 7 rather than 6",
+        "group 0 ends at row 2 rather than 3 and group 1 ends at row 7 rather than 6"}},
+      {{4, 8}, {3, 4}, {}},        // on both sides
+      {{4, 8}, {0, 1, 2, 3}, {}},  // all of a group
+      {{4, 8}, {4, 5, 6, 7}, {}},  // all of the next
+      {{2, 4, 8}, {2, 3, 4}, {}},  // beyond an end
+      {{4, 8}, {1}, {}},           // beside no end
+      {{8}, {7}, {}},              // the last end
+      {{0, 4, 8}, {0}, {}},        // of an empty group
+      {{4, 4, 8}, {3}, {}},
+      {{4, 8}, {}, {}}};
+  for (const Row& row : rows) {
+    Words said;
+    for (const Hypothesis& h : shown(row.ends, row.differing)) {
       EXPECT_EQ(h.name, "group_ends=moved");
-      EXPECT_EQ(h.stage, Stage::input);
-      words.push_back(h.phrase);
+      EXPECT_EQ(h.target, Target::group_ends);
+      said.push_back(h.phrase);
     }
-    return words;
+    EXPECT_EQ(said, row.said);
   }
-};
-
-Words words_of(const Ends& ends, Index rows, const std::vector<Index>& differing) {
-  return Grouped(ends, rows, differing).words();
 }
 
-/// The ends that the hypothesis gives; none where it gives none.
-Ends ends_of(const Hypothesis& h, Call call) {
-  if (!h.alter(call)) return {};
-  const Tensor& ends = call.input("group_ends");
-  return {ends.as<std::int32_t>(), ends.as<std::int32_t>() + ends.elements()};
-}
-
-TEST(GroupEnds, LieEarlyWhereRowsBeforeDiffer) {
-  EXPECT_EQ(words_of({4, 8}, 8, {2, 3}), Words{"group 0 ends at row 2 rather than 4"});
-  EXPECT_EQ(words_of({4, 8}, 8, {3}), Words{"group 0 ends at row 3 rather than 4"});
-  EXPECT_EQ(words_of({4, 8}, 8, {1, 2, 3}), Words{"group 0 ends at row 1 rather than 4"});
-  EXPECT_EQ(words_of({1, 4, 8}, 8, {2, 3}), Words{"group 1 ends at row 2 rather than 4"});
-}
-
-TEST(GroupEnds, LieLateWhereRowsBehindDiffer) {
-  EXPECT_EQ(words_of({4, 8}, 8, {4}), Words{"group 0 ends at row 5 rather than 4"});
-  EXPECT_EQ(words_of({4, 8}, 8, {4, 5, 6}), Words{"group 0 ends at row 7 rather than 4"});
-  EXPECT_EQ(words_of({1, 8}, 8, {1, 2}), Words{"group 0 ends at row 3 rather than 1"});
-}
-
-TEST(GroupEnds, StayWhereRowsSayNothing) {
-  EXPECT_EQ(words_of({4, 8}, 8, {3, 4}), Words{}) << "on both sides";
-  EXPECT_EQ(words_of({4, 8}, 8, {0, 1, 2, 3}), Words{}) << "all of a group";
-  EXPECT_EQ(words_of({4, 8}, 8, {4, 5, 6, 7}), Words{}) << "all of the next";
-  EXPECT_EQ(words_of({1, 4, 8}, 8, {1, 2, 3}), Words{});
-  EXPECT_EQ(words_of({1, 4, 8}, 8, {0, 1, 2, 3}), Words{});
-  EXPECT_EQ(words_of({2, 4, 8}, 8, {2, 3, 4}), Words{}) << "beyond an end";
-  EXPECT_EQ(words_of({4, 8}, 8, {1}), Words{}) << "beside no end";
-  EXPECT_EQ(words_of({4, 8}, 8, {}), Words{});
-  EXPECT_EQ(words_of({8}, 8, {7}), Words{}) << "the last end";
-  EXPECT_EQ(words_of({4, 8}, 8, {7}), Words{});
-}
-
-TEST(GroupEnds, OfEmptyGroupsStay) {
-  EXPECT_EQ(words_of({0, 4, 8}, 8, {0}), Words{});
-  EXPECT_EQ(words_of({4, 4, 8}, 8, {3}), Words{});
-  EXPECT_EQ(words_of({4, 4, 8}, 8, {4}), Words{"group 1 ends at row 5 rather than 4"});
-  EXPECT_EQ(words_of({4, 8, 8}, 10, {7}), Words{}) << "where the rows end";
-}
-
-TEST(GroupEnds, ThatMovedTogetherAreSaidTogether) {
-  const Grouped g({3, 6, 9}, 9, {2, 6, 7});
-  EXPECT_EQ(g.words(),
-            (Words{"group 0 ends at row 2 rather than 3", "group 1 ends at row 8 rather than 6",
-                   "group 0 ends at row 2 rather than 3 and group 1 ends at row 8 rather "
-                   "than 6"}));
-  const std::vector<Hypothesis> list = g.shown();
-  ASSERT_EQ(list.size(), 3u);
-  EXPECT_EQ(ends_of(list[0], g.call), (Ends{2, 6, 9}));
-  EXPECT_EQ(ends_of(list[1], g.call), (Ends{3, 8, 9}));
-  EXPECT_EQ(ends_of(list[2], g.call), (Ends{2, 8, 9}));
-}
-
-TEST(GroupEnds, NeverCross) {
-  const Grouped g({3, 6, 9}, 9, {6, 7});
-  const std::vector<Hypothesis> list = g.shown();
+TEST(GroupEnds, AreMovedInTheCallAndNeverCross) {
+  const auto list = shown({3, 6, 8}, {6});
   ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(ends_of(list[0], call_of({8, 9, 9})), (Ends{8, 8, 9})) << "an empty group";
-  EXPECT_EQ(ends_of(list[0], call_of({9, 9, 9})), Ends{});
-  EXPECT_EQ(ends_of(list[0], call_of({3, 6, 7})), Ends{});
-  Call wide = g.call;
-  wide.replace("group_ends", floats({3}, {0.0f, 0.0f, 1.0f}));
-  EXPECT_EQ(ends_of(list[0], wide), Ends{}) << "of another type";
+  const auto moved = [&](const Tensor& ends) {
+    Call call{"bias", {}, {}};
+    call.replace("group_ends", ends);
+    if (!list[0].alter(call)) return Ends{};
+    const auto* at = call.input("group_ends").as<std::int32_t>();
+    return Ends{at, at + 3};
+  };
+  EXPECT_EQ(moved(ends_at({3, 6, 8})), (Ends{3, 7, 8}));
+  EXPECT_EQ(moved(ends_at({7, 8, 8})), (Ends{7, 7, 8})) << "an empty group";
+  EXPECT_EQ(moved(ends_at({8, 8, 8})), Ends{});
+  EXPECT_EQ(moved(ends_at({3, 6, 6})), Ends{});
+  EXPECT_EQ(moved(floats({3}, {0, 0, 1})), Ends{}) << "of another type";
 }
 
 TEST(GroupEnds, AreThoseOfTheOutput) {
-  const auto words = [](const std::function<void(Grouped&)>& change) {
-    Grouped g({4, 8}, 8, {3});
-    change(g);
-    return g.words().size();
-  };
-  EXPECT_EQ(words([](Grouped&) {}), 1u);
-  EXPECT_EQ(words([](Grouped& g) { g.call.inputs.clear(); }), 0u);
-  EXPECT_EQ(words([](Grouped& g) { g.came.output.group = "expert"; }), 0u);
-  EXPECT_EQ(words([](Grouped& g) { g.came.output.ends = {4}; }), 0u);
-  EXPECT_EQ(words([](Grouped& g) { g.came.output.ends = {4, 6, 8}; }), 0u);
-  EXPECT_EQ(words([](Grouped& g) { g.came.output.left = 0; }), 0u);
+  using Change = std::function<void(Call&, Output&)>;
+  for (const Change& change : std::vector<Change>{[](Call&c, Output&) { c.inputs.clear(); },
+                                                  [](Call&, Output&o) { o.group = "expert"; },
+                                                  [](Call&, Output&o) {
+                                                    o.ends = {4, 6, 8};
+                                                  },
+                                                  [](Call&, Output&o) { o.left = 0; }}) {
+    EXPECT_TRUE(shown({4, 8}, {3}, change).empty());
+  }
 }
 
 }  // namespace

@@ -97,24 +97,12 @@ TEST(ScaleOrders, OfOneSideMatterInExtremes) {
       << "slices are whole blocks";
 }
 
-TEST(ScaleOrders, OfNoDepthAreNone) {
-  const Call none = scaled(0, floats({1, 1}, {0x1p60f}), floats({1, 1, 1}, {1}));
-  EXPECT_EQ(names_of(listed(none)), Names{});
-}
-
 TEST(ScaleOrders, OfBlocksOfOneAreOfEveryElement) {
   const float s = 0x1p60f;
   for (const Call& call : {scaled(2, floats({1, 2}, {2, 3}), floats({1, 1, 1}, {s})),
                            scaled(2, floats({1, 1}, {s}), floats({1, 1, 2}, {2, 3}))}) {
     EXPECT_EQ(first(call, "scales=joined"), 5 * s);
     EXPECT_EQ(first(call, "scales=a_first"), 5 * s);
-  }
-}
-
-TEST(ScaleOrders, OfOtherCallsAreNothing) {
-  const auto backend = make_reference_backend();
-  for (const Hypothesis& h : listed(scaled(15, floats({1, 1}, {3}), floats({1, 1, 1}, {5})))) {
-    EXPECT_TRUE(h.run(*backend, Call{"cast", {}, {}}).empty());
   }
 }
 

@@ -12,7 +12,7 @@
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"
 #include "tests/golden/came.h"
-#include "tests/golden/mapped.h"
+#include "tests/golden/of_bits.h"
 
 namespace mxo {
 namespace {

@@ -91,102 +91,39 @@ struct Brought : SlotsWeighed {
   Call altered;
 };
 
-TEST(SlotRows, OfOneTokenAreNamed) {
-  Brought b;
-  b.bring({0, 5, 1}, {0, 9, 2});
-  EXPECT_EQ(b.said(), "explained: slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
-}
-
-TEST(SlotRows, MayBeOfAnotherRank) {
-  Brought b;
-  b.bring({0, 5, 1}, {1, 9, 2});
-  b.bring({1, 7, 0}, {1, 2, 1});
-  EXPECT_EQ(b.said(),
-            "explained: slot 1 of token 5 of rank0 takes the row of slot 2 of token 9 of rank1, "
-            "slot 0 of token 7 of rank1 takes the row of slot 1 of token 2");
-}
-
-TEST(SlotRows, AtOneDistanceAreNamedByIt) {
-  Brought b;
-  for (Index t = 8; t < 13; ++t) b.bring({0, t, 1}, {0, t - 1, 1});
-  EXPECT_EQ(b.said(),
-            "explained: a slot takes the row of the token 1 before, in tokens 8 to 12 of rank0");
-}
-
-TEST(SlotRows, OfManyTokensAreNamedTogether) {
-  Brought b;
-  for (Index t = 0; t < 6; ++t) b.bring({t % 2, t * 3, t % 3}, {0, 23 - t, 1});
-  EXPECT_EQ(b.said(),
-            "explained: a slot takes the row of another token, in tokens 0, 6 and 12 of rank0 and "
-            "tokens 3, 9 and 15 of rank1");
-}
-
-TEST(SlotRows, OfGradientsAreNamed) {
-  Brought b(true);
-  b.bring({1, 5, 1}, {0, 9, 2});
-  EXPECT_EQ(b.said(),
-            "explained: slot 1 of token 5 of rank1 takes the row of slot 2 of token 9 of rank0");
-}
-
-TEST(SlotRows, OfNoTokenAreNotNamed) {
-  Brought b;
-  b.bring({0, 5, 1}, {0, 9, 2});
-  Tensor& out = b.came.at("rank1.out");
-  Scattered next(5);
-  for (Index c = 0; c < kColumns; ++c) out.as<BF16>()[3 * kColumns + c] = encode<kBF16>(next());
-  EXPECT_EQ(b.said().find("takes the row"), std::string::npos) << b.said();
-}
-
-TEST(SlotRows, OfTheFirstAndLastTokenAreNamed) {
-  Brought b;
-  b.bring({0, 0, 0}, {0, 7, 1});
-  EXPECT_EQ(b.said(), "explained: slot 0 of token 0 of rank0 takes the row of slot 1 of token 7");
-  Brought from;
-  from.bring({1, 23, 2}, {0, 0, 0});
-  EXPECT_EQ(from.measured(),
-            "slot 2 of token 23 of rank1 takes the row of slot 0 of token 0 of rank0");
-}
-
-TEST(SlotRows, AreNamedOneByOneUpToFour) {
-  const auto of = [](Index tokens) {
-    Brought b;
-    for (Index t = 0; t < tokens; ++t) b.bring({0, t, 1}, {0, 23 - t, 1});
-    return b.measured();
+TEST(SlotRows, AreNamedByWhatTheyTook) {
+  const auto of = [](const std::vector<std::pair<At, At>>& moves, bool gradient = false) {
+    Brought b(gradient);
+    for (const auto& [to, from] : moves) b.bring(to, from);
+    return b.said();
   };
-  EXPECT_EQ(of(4),
-            "slot 1 of token 0 of rank0 takes the row of slot 1 of token 23, "
-            "slot 1 of token 1 of rank0 takes the row of slot 1 of token 22, "
-            "slot 1 of token 2 of rank0 takes the row of slot 1 of token 21, "
-            "slot 1 of token 3 of rank0 takes the row of slot 1 of token 20");
-  EXPECT_EQ(of(5), "a slot takes the row of another token, in tokens 0 to 4 of rank0");
-}
-
-TEST(SlotRows, AtOneDistanceAreOfTheSameSlotAndRank) {
-  const auto of = [](const At& to, const At& from, const At& other, const At& other_from) {
-    Brought b;
-    b.bring(to, from);
-    b.bring(other, other_from);
-    return b.measured();
-  };
-  EXPECT_EQ(of({0, 5, 1}, {0, 6, 1}, {0, 6, 1}, {0, 7, 1}),
-            "a slot takes the row of the token 1 after, in tokens 5 to 6 of rank0");
-  EXPECT_EQ(of({0, 5, 1}, {0, 6, 1}, {0, 8, 2}, {0, 9, 1}),
-            "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6, "
-            "slot 2 of token 8 of rank0 takes the row of slot 1 of token 9");
-  EXPECT_EQ(of({0, 5, 1}, {1, 6, 1}, {0, 8, 1}, {1, 9, 1}),
-            "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6 of rank1, "
-            "slot 1 of token 8 of rank0 takes the row of slot 1 of token 9 of rank1");
-  Brought one;
-  one.bring({0, 5, 1}, {0, 4, 1});
-  EXPECT_EQ(one.measured(), "slot 1 of token 5 of rank0 takes the row of slot 1 of token 4");
-}
-
-TEST(SlotRows, AreNoneWhereNothingFailsOrComesBack) {
-  Brought b;
-  EXPECT_EQ(b.measured(), "none");
-  b.bring({0, 5, 1}, {0, 9, 2});
-  b.call.op = "dispatch";
-  EXPECT_EQ(b.measured(), "none");
+  const std::string is = "explained: ";
+  EXPECT_EQ(of({{{0, 5, 1}, {0, 9, 2}}}),
+            is + "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9");
+  EXPECT_EQ(of({{{0, 0, 0}, {0, 7, 1}}}),
+            is + "slot 0 of token 0 of rank0 takes the row of slot 1 of token 7");
+  EXPECT_EQ(of({{{1, 5, 1}, {0, 9, 2}}}, true),
+            is + "slot 1 of token 5 of rank1 takes the row of slot 2 of token 9 of rank0");
+  EXPECT_EQ(of({{{0, 5, 1}, {1, 9, 2}}, {{1, 7, 0}, {1, 2, 1}}}),
+            is + "slot 1 of token 5 of rank0 takes the row of slot 2 of token 9 of rank1, "
+                 "slot 0 of token 7 of rank1 takes the row of slot 1 of token 2");
+  EXPECT_EQ(of({{{0, 5, 1}, {0, 6, 1}}, {{0, 8, 2}, {0, 9, 1}}}),
+            is + "slot 1 of token 5 of rank0 takes the row of slot 1 of token 6, "
+                 "slot 2 of token 8 of rank0 takes the row of slot 1 of token 9")
+      << "of another slot";
+  EXPECT_EQ(of({{{0, 5, 1}, {0, 4, 1}}}),
+            is + "slot 1 of token 5 of rank0 takes the row of slot 1 of token 4");
+  std::vector<std::pair<At, At>> one_before;
+  std::vector<std::pair<At, At>> any;
+  for (Index t = 8; t < 13; ++t) {
+    one_before.push_back({{0, t, 1}, {0, t - 1, 1}});
+    any.push_back({{t % 2, t, t % 3}, {0, 23 - t, 1}});
+  }
+  EXPECT_EQ(of(one_before),
+            is + "a slot takes the row of the token 1 before, in tokens 8 to 12 of rank0");
+  EXPECT_EQ(of(any), is + "a slot takes the row of another token, in tokens 8, 10 and 12 of rank0 "
+                          "and tokens 9 and 11 of rank1");
+  EXPECT_EQ(of({}).find("takes"), std::string::npos);
 }
 
 TEST(SlotRows, FitInEveryColumn) {

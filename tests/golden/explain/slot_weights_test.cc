@@ -1,9 +1,10 @@
-// What slots weighed where rows came back, measured from their sums, and how it is called.
+// What slots weighed where rows came back, measured from their sums: what is said of it, and what
+// cannot be measured or has no name.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
-#include <string>
-#include <vector>
+#include <limits>
 
 #include "tests/golden/slots_weighed.h"
 
@@ -11,173 +12,228 @@ namespace mxo {
 namespace {
 
 using Words = std::vector<std::string>;
+using Weight = std::function<float(const SlotsWeighed&, Index rank, Index token, Index slot)>;
 
-/// What is said where `times` is the factor of the weight of (rank, token, slot).
-Words of_factors(const std::function<float(Index, Index, Index)>& times, Index tokens = 6,
-                 Index slots = 3) {
-  SlotsWeighed s(tokens, slots);
-  s.weigh([&](Index p, Index t, Index slot) { return times(p, t, slot) * s.given(p, t, slot); });
+Words weighed(const Weight& weight, Index tokens = 6, Index slots = 3, Index columns = 24) {
+  SlotsWeighed s(tokens, slots, columns);
+  s.weigh([&](Index p, Index t, Index slot) { return weight(s, p, t, slot); });
   return s.said();
 }
 
-TEST(SlotWeights, OfASlotThatIsLeftOut) {
-  SlotsWeighed s(6, 3);
-  s.weigh([&](Index p, Index t, Index slot) { return slot == 2 ? 0.0f : s.given(p, t, slot); });
-  const auto list = s.shown();
-  ASSERT_EQ(list.size(), 1u);
-  EXPECT_EQ(list[0].name, "weights=slots_left_out");
-  EXPECT_EQ(list[0].phrase, "slot 2 is left out");
-  EXPECT_EQ(list[0].stage, Stage::input);
-  const NamedTensors made = list[0].run(*s.backend, s.call);
-  ASSERT_EQ(made.size(), 2u);
-  for (const auto& [name, tensor] : made) {
-    EXPECT_EQ(std::memcmp(tensor.data(), s.came.at(name).data(), tensor.bytes()), 0) << name;
+/// So many times its weight.
+Weight times(const std::function<float(Index, Index, Index)>& by) {
+  return [by](const SlotsWeighed& s, Index p, Index t, Index slot) {
+    return by(p, t, slot) * s.given(p, t, slot);
+  };
+}
+Weight from_slots(std::vector<Index> from) {
+  return [from](const SlotsWeighed& s, Index p, Index t, Index slot) {
+    return s.given(p, t, from[static_cast<std::size_t>(slot)]);
+  };
+}
+/// Those of the token `by` further; beyond the ends `beyond` times their own.
+Weight from_token(Index by, float beyond = 1) {
+  return [=](const SlotsWeighed& s, Index p, Index t, Index slot) {
+    return t + by >= 0 && t + by < 12 ? s.given(p, t + by, slot) : beyond * s.given(p, t, slot);
+  };
+}
+/// Weights in the order of others: place n of the order takes that of slot n, or the other way.
+Weight in_order(const std::function<float(const SlotsWeighed&, Index, Index, Index)>& key) {
+  return [=](const SlotsWeighed& s, Index p, Index t, Index slot) {
+    std::vector<Index> order{0, 1, 2};
+    std::stable_sort(order.begin(), order.end(),
+                     [&](Index a, Index b) { return key(s, p, t, a) < key(s, p, t, b); });
+    return s.given(p, t, order[static_cast<std::size_t>(slot)]);
+  };
+}
+
+const Words kLeftOut{"slots_left_out: slot 1 is left out"};
+const Weight kSlot1 = times([](Index, Index, Index s) { return s == 1 ? 0 : 1; });
+
+TEST(SlotWeights, AreNamed) {
+  const std::string out = "slots_left_out: ";
+  const std::string map = "slots: ";
+  const std::string permuted = "weights of a token are permuted among its slots: ";
+  const std::string token = "other_token: weights are those of the token ";
+  struct Row {
+    Weight weight;
+    Words said;
+    Index tokens = 6;
+    Index slots = 3;
+  };
+  for (const Row& row : std::vector<Row>{
+           {kSlot1, kLeftOut},
+           {times([](Index p, Index t, Index s) { return p == 1 && t == 3 && s == 0 ? 0 : 1; }),
+            {out + "slot 0 is left out, in token 3 of rank1"}},
+           {times([](Index p, Index t, Index s) {
+              return (p == 1 ? t == 3 || t == 4 : t == 5) && s == t % 2 ? 0 : 1;
+            }),
+            {out + "slot 0 of 1 token, slot 1 of 2 tokens are left out, in token 5 of rank0 and "
+                   "tokens 3 to 4 of rank1"}},
+           // Nine of twelve tokens are nearly all.
+           {times([](Index p, Index t, Index s) { return p * 6 + t < 9 && s == 1 ? 0 : 1; }),
+            kLeftOut},
+           {times([](Index p, Index t, Index s) { return p * 6 + t < 8 && s == 1 ? 0 : 1; }),
+            {out + "slot 1 is left out, in tokens 0 to 5 of rank0 and tokens 0 to 1 of rank1"}},
+           // Slot s of token t goes to expert t + s + p.
+           {times([](Index p, Index t, Index s) { return (t + s + p) % 4 == 1 ? 0 : 1; }),
+            {out + "rows of expert 1 are left out"}},
+           {times([](Index p, Index t, Index s) { return (t + s + p) % 4 < 2 ? 0 : 1; }),
+            {out + "rows of the experts of rank0 are left out"}},
+           {times([](Index, Index, Index s) { return s == 1 ? 1 : 2; }),
+            {"slots_twice: slots 0 and 2 are added twice"}},
+           {times([](Index, Index, Index) { return 2; }),
+            {"slots_twice: slot 0 is added twice"},
+            6,
+            1},
+           {times([](Index, Index, Index s) { return s == 1 ? 0.4f : 1; }),
+            {"slots_fraction: slot 1 is weighed by 0.4 times the weight"}},
+           {times([](Index, Index, Index s) { return s == 1 ? 3 : 1; }),
+            {"slots_fraction: slot 1 is weighed by 3 times the weight"}},
+           {from_slots({1, 0, 2}), {map + "the weights of slots 0 and 1 change places"}},
+           {from_slots({0, 0, 0}),
+            {map + "slot 1 takes the weight of slot 0, slot 2 takes the weight of slot 0"}},
+           {from_slots({1, 0, 3, 2}),
+            {map + "the weights of slots 0 and 1 change places, the weights of slots 2 and 3 "
+                   "change places"},
+            6,
+            4},
+           {in_order([](const SlotsWeighed&, Index p, Index t, Index s) {
+              return static_cast<float>((t + s + p) % 4);
+            }),
+            {"by_expert: " + permuted +
+             "in the order of experts, in tokens 2 to 3 of rank0 and tokens 1 to 2 and 5 of "
+             "rank1"}},
+           {in_order([](const SlotsWeighed&s, Index p, Index t, Index slot) {
+              return -s.given(p, t, slot);
+            }),
+            {"permuted: " + permuted + "the largest first"}},
+           {[](const SlotsWeighed&s, Index p, Index t, Index slot) {
+              return s.given(p, t, (slot + t % 3) % 3);
+            },
+            {"permuted: weights of a token are permuted among its slots, in each token another "
+             "way, in "
+             "tokens 1 to 2 and 4 to 5 of rank0 and tokens 1 to 2 and 4 to 5 of rank1"}},
+           {[](const SlotsWeighed&s, Index p, Index t, Index slot) {
+              return s.given(p, t, slot) / (s.given(p, t, 0) + s.given(p, t, 1) + s.given(p, t, 2));
+            },
+            {"divided: weights are divided by their sum once more"}},
+           {from_token(-1), {token + "1 before"}, 12},
+           {from_token(8),
+            {token + "8 after, in tokens 0 to 3 of rank0 and tokens 0 to 3 of rank1"},
+            12},
+           {from_token(9), {}, 12},
+           {from_token(6, 0.7f), {token + "6 after"}, 12},  // beyond the ends lies anything
+           {from_token(7, 0.7f), {}, 12},                   // but most have to be there
+           {[](const SlotsWeighed&s, Index p, Index t, Index slot) {
+              return s.given(p == 0 ? 1 : p, t, slot);
+            },
+            {"other_rank: weights are those of rank1, in tokens 0 to 5 of rank0"}},
+           {times([](Index, Index, Index) { return 1; }), {}},
+           {times([](Index, Index, Index s) { return s == 1 ? 0.4137f : 1; }), {}},
+           // Every token but one would do.
+           {times([](Index p, Index t, Index s) {
+              return s != 1 ? 1 : p == 1 && t == 5 ? 0.4f : 0;
+            }),
+            {}}}) {
+    EXPECT_EQ(weighed(row.weight, row.tokens, row.slots), row.said);
   }
 }
 
-TEST(SlotWeights, OfSomeTokensNameThem) {
-  EXPECT_EQ(
-      of_factors([](Index p, Index t, Index s) { return p == 1 && t == 3 && s == 0 ? 0 : 1; }),
-      Words{"slots_left_out: slot 0 is left out, in token 3 of rank1"});
-  EXPECT_EQ(
-      of_factors([](Index p, Index t, Index s) {
-        return (p == 1 ? t == 3 || t == 4 : t == 5) && s == t % 2 ? 0 : 1;
-      }),
-      Words{"slots_left_out: slot 0 of 1 token, slot 1 of 2 tokens are left out, in token 5 of "
-            "rank0 and tokens 3 to 4 of rank1"});
-}
-
-/// Tokens that came right keep their weights, also where others lose the first slot.
-TEST(SlotWeights, OfSomeTokensGiveWhatCame) {
+TEST(SlotWeights, GiveWhatCame) {
+  // Tokens that came right keep their weights, also where others lose the first slot.
   SlotsWeighed s(6, 3);
   s.weigh([&](Index p, Index t, Index slot) {
     return p == 1 && t == 3 && slot == 0 ? 0.0f : s.given(p, t, slot);
   });
   const auto list = s.shown();
   ASSERT_EQ(list.size(), 1u);
-  const NamedTensors made = list[0].run(*s.backend, s.call);
-  for (const auto& [name, tensor] : made) {
+  EXPECT_EQ(list[0].stage, Stage::input);
+  for (const auto& [name, tensor] : list[0].run(*s.backend, s.call)) {
     EXPECT_EQ(std::memcmp(tensor.data(), s.came.at(name).data(), tensor.bytes()), 0) << name;
   }
+  SlotsWeighed gradient(6, 3, 24, true);
+  gradient.weigh([](Index, Index, Index slot) { return slot == 1 ? 0.0f : 1.0f; });
+  EXPECT_EQ(gradient.said(), kLeftOut);
 }
 
-/// Nine of twelve tokens are nearly all.
-TEST(SlotWeights, OfMostTokensNameNone) {
-  const auto first = [](Index n) {
-    return of_factors([=](Index p, Index t, Index s) { return p * 6 + t < n && s == 1 ? 0 : 1; });
-  };
-  EXPECT_EQ(first(9), Words{"slots_left_out: slot 1 is left out"});
-  EXPECT_EQ(first(8), Words{"slots_left_out: slot 1 is left out, in tokens 0 to 5 of rank0 and "
-                            "tokens 0 to 1 of rank1"});
-}
-
-TEST(SlotWeights, OfSlotsThatAreAddedTwice) {
-  EXPECT_EQ(of_factors([](Index, Index, Index s) { return s == 1 ? 2 : 1; }),
-            Words{"slots_twice: slot 1 is added twice"});
-  EXPECT_EQ(of_factors([](Index, Index, Index s) { return s == 1 ? 1 : 2; }),
-            Words{"slots_twice: slots 0 and 2 are added twice"});
-}
-
-/// Expert 1 is slot 1 - t - p of a token, where it has one.
-TEST(SlotWeights, OfAnExpertNameIt) {
-  const auto of_expert = [](Index tokens) {
-    return of_factors(
-        [=](Index p, Index t, Index s) { return (t + s + p) % 4 == 1 && t < tokens ? 0 : 1; });
-  };
-  EXPECT_EQ(of_expert(6), Words{"slots_left_out: rows of expert 1 are left out"});
-  const auto of_first = [](Index tokens) {
-    return of_factors(
-        [=](Index p, Index t, Index s) { return p == 0 && t < tokens && t + s == 1 ? 0 : 1; });
-  };
-  EXPECT_EQ(of_first(2), Words{"slots_left_out: rows of expert 1 are left out, in tokens 0 to 1 "
-                               "of rank0"});
-  EXPECT_EQ(of_first(1), Words{"slots_left_out: slot 1 is left out, in token 0 of rank0"})
-      << "one token is of no expert";
-}
-
-TEST(SlotWeights, OfOtherSlots) {
-  const auto mapped = [](std::vector<Index> from) {
-    SlotsWeighed s(6, static_cast<Index>(from.size()));
-    s.weigh([&](Index p, Index t, Index slot) {
-      return s.given(p, t, from[static_cast<std::size_t>(slot)]);
-    });
+TEST(SlotWeights, OfOddOperandsAreMeasured) {
+  // What is said of slot 1, left out, where the operands are edited before.
+  const auto edited = [](const std::function<void(SlotsWeighed&, Index rank)>& edit) {
+    SlotsWeighed s(6, 3);
+    for (const Index p : {0, 1}) edit(s, p);
+    s.owed = run_call(*s.backend, s.call);
+    s.weigh([&](Index p, Index t, Index slot) { return kSlot1(s, p, t, slot); });
     return s.said();
   };
-  EXPECT_EQ(mapped({1, 0, 2}), Words{"slots: the weights of slots 0 and 1 change places"});
-  EXPECT_EQ(mapped({0, 2, 1}), Words{"slots: the weights of slots 1 and 2 change places"});
-  EXPECT_EQ(mapped({0, 0, 0}), Words{"slots: slot 1 takes the weight of slot 0, slot 2 takes the "
-                                     "weight of slot 0"});
-  EXPECT_EQ(mapped({1, 2, 0}), Words{"slots: slot 0 takes the weight of slot 1, slot 1 takes the "
-                                     "weight of slot 2, slot 2 takes the weight of slot 0"});
-  EXPECT_EQ(mapped({1, 0, 3, 2}), Words{"slots: the weights of slots 0 and 1 change places, the "
-                                        "weights of slots 2 and 3 change places"});
-}
-
-/// Of equal weights nothing is taken from another slot.
-TEST(SlotWeights, ThatAreEqualAreTheirOwn) {
-  SlotsWeighed s(6, 3);
-  for (Index p = 0; p < 2; ++p) {
-    Tensor w = s.weights(p);
-    for (Index t = 0; t < 6; ++t) w.as<float>()[3 * t] = w.as<float>()[3 * t + 1];
-    s.call.replace(s.rank(p) + "weights", std::move(w));
-  }
-  s.owed = run_call(*s.backend, s.call);
-  s.weigh([&](Index p, Index t, Index slot) { return s.given(p, t, slot == 2 ? 1 : slot); });
-  EXPECT_EQ(s.said(), Words{"slots: slot 2 takes the weight of slot 0"});
-}
-
-TEST(SlotWeights, ThatAreDividedOnceMore) {
-  SlotsWeighed s(6, 3);
-  s.weigh([&](Index p, Index t, Index slot) {
-    const float sum = s.given(p, t, 0) + s.given(p, t, 1) + s.given(p, t, 2);
-    return s.given(p, t, slot) / sum;
-  });
-  EXPECT_EQ(s.said(), Words{"divided: weights are divided by their sum once more"});
-}
-
-/// What is said where token t of twelve takes the weights of token t + by, or `beyond` the ends
-/// such a factor of its own.
-Words of_tokens(Index by, float beyond = 1) {
-  SlotsWeighed s(12, 3);
-  s.weigh([&](Index p, Index t, Index slot) {
-    const bool there = t + by >= 0 && t + by < 12;
-    return there ? s.given(p, t + by, slot) : beyond * s.given(p, t, slot);
-  });
-  return s.said();
-}
-
-TEST(SlotWeights, OfOtherTokens) {
-  EXPECT_EQ(of_tokens(-1), Words{"other_token: weights are those of the token 1 before"});
-  EXPECT_EQ(of_tokens(-8), (Words{"other_token: weights are those of the token 8 before, in tokens "
-                                  "8 to 11 of rank0 and tokens 8 to 11 of rank1"}));
-  EXPECT_EQ(of_tokens(-9), Words{});
-  EXPECT_EQ(of_tokens(1), Words{"other_token: weights are those of the token 1 after"});
-  EXPECT_EQ(of_tokens(8), (Words{"other_token: weights are those of the token 8 after, in tokens 0 "
-                                 "to 3 of rank0 and tokens 0 to 3 of rank1"}));
-  EXPECT_EQ(of_tokens(9), Words{});
-}
-
-/// Before the first token and after the last lies anything; but most are not beyond.
-TEST(SlotWeights, BeyondTheTokensAreUnknown) {
-  for (const Index by : {1, 6}) {
-    const std::string words = "other_token: weights are those of the token " + std::to_string(by);
-    EXPECT_EQ(of_tokens(-by, 0.7f), Words{words + " before"});
-    EXPECT_EQ(of_tokens(by, 0.7f), Words{words + " after"});
-  }
-  EXPECT_EQ(of_tokens(-7, 0.7f), Words{});
-  EXPECT_EQ(of_tokens(7, 0.7f), Words{});
-}
-
-TEST(SlotWeights, OfTheOtherRank) {
+  const auto rows = [](const std::function<float(Index row, Index column, float)>& value) {
+    return [=](SlotsWeighed& s, Index p) {
+      Tensor y = s.call.input(s.rank(p) + "y");
+      for (Index i = 0; i < y.elements(); ++i)
+        y.as<BF16>()[i] = encode<kBF16>(value(i / 24, i % 24, decode(y.as<BF16>()[i])));
+      s.call.replace(s.rank(p) + "y", std::move(y));
+    };
+  };
+  EXPECT_EQ(edited(rows([](Index, Index c, float v) { return c == 5 ? 0.0f : v; })), kLeftOut);
+  std::vector<float> same;
+  Scattered next(11);
+  for (Index c = 0; c < 24; ++c) same.push_back(next());
+  EXPECT_EQ(edited(rows([&](Index, Index c, float v) {
+              return same[static_cast<std::size_t>(c)] + 0.05f * v;
+            })),
+            kLeftOut)
+      << "of rows that hardly differ";
+  EXPECT_EQ(edited([](SlotsWeighed& s, Index p) {
+              Tensor w = s.weights(p);
+              w.as<float>()[3 * p + 2] = 0;
+              s.call.replace(s.rank(p) + "weights", std::move(w));
+            }),
+            kLeftOut)
+      << "a slot that weighs nothing is its own";
+  SlotsWeighed equal(6, 3);
   for (const Index p : {0, 1}) {
-    SlotsWeighed s(6, 3);
-    s.weigh([&](Index rank, Index t, Index slot) {
-      return s.given(rank == p ? 1 - p : rank, t, slot);
-    });
-    const std::string of =
-        p == 0 ? "rank1, in tokens 0 to 5 of rank0" : "rank0, in tokens 0 to 5 of rank1";
-    EXPECT_EQ(s.said(), Words{"other_rank: weights are those of " + of});
+    Tensor w = equal.weights(p);
+    for (Index t = 0; t < 6; ++t) w.as<float>()[3 * t] = w.as<float>()[3 * t + 1];
+    equal.call.replace(equal.rank(p) + "weights", std::move(w));
   }
+  equal.owed = run_call(*equal.backend, equal.call);
+  equal.weigh(
+      [&](Index p, Index t, Index slot) { return equal.given(p, t, slot == 2 ? 1 : slot); });
+  EXPECT_EQ(equal.said(), Words{"slots: slot 2 takes the weight of slot 0"})
+      << "of equal weights none is taken from another slot";
+  SlotsWeighed rounded(6, 3);
+  rounded.weigh([&](Index p, Index t, Index slot) {
+    return decode(encode<kBF16>(rounded.given(p, t, slot)));
+  });
+  for (const std::string& words : rounded.said()) {
+    EXPECT_FALSE(words.starts_with("slots: ") || words.starts_with("other_token")) << words;
+  }
+}
+
+TEST(SlotWeights, ThatCannotBeMeasuredAreSilent) {
+  EXPECT_EQ(weighed(kSlot1, 2, 16, 48), kLeftOut);
+  EXPECT_EQ(weighed(kSlot1, 2, 17, 48), Words{}) << "slots";
+  EXPECT_EQ(weighed(kSlot1, 6, 3, 14), kLeftOut);
+  EXPECT_EQ(weighed(kSlot1, 6, 3, 13), Words{}) << "columns";
+  EXPECT_EQ(weighed(times([](Index, Index, Index) { return 0; })), Words{}) << "zeros";
+  const auto spoiled = [](const std::function<void(SlotsWeighed&, BF16*)>& spoil) {
+    SlotsWeighed s(6, 3);
+    s.weigh([&](Index p, Index t, Index slot) { return kSlot1(s, p, t, slot); });
+    spoil(s, s.came.at("rank1.out").as<BF16>());
+    return s.said();
+  };
+  EXPECT_EQ(spoiled([](SlotsWeighed&, BF16* out) {
+              out[30] = encode<kBF16>(std::numeric_limits<float>::infinity());
+            }),
+            Words{});
+  EXPECT_EQ(spoiled([](SlotsWeighed&, BF16* out) { out[30] = encode<kBF16>(decode(out[30]) + 1); }),
+            Words{})
+      << "an element that no weights give";
+  EXPECT_EQ(spoiled([](SlotsWeighed& s, BF16*) { s.call.op = "dispatch"; }), Words{});
+  EXPECT_EQ(spoiled([](SlotsWeighed& s, BF16*) {
+              for (const Index p : {0, 1}) s.call.inputs.erase(s.rank(p) + "experts");
+            }),
+            Words{});
 }
 
 }  // namespace

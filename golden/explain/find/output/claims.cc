@@ -1,0 +1,121 @@
+// Places of causes, and rows that a model gives.
+#include "golden/explain/find/output/claims.h"
+
+#include <algorithm>
+
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kMostRuns = 8;     ///< of rows, for a cause to be called a place
+constexpr Index kMany = 8;         ///< elements that tell from chance, and are asked for as such
+constexpr Index kLargeBlock = 64;  ///< elements in one run of rows: too many for chance
+constexpr Index kHopeless = 4096;  ///< rows that do not fit before any does
+
+Claim made(const ClaimId& id, std::string sentence, Where where, Index elements) {
+  Claim claim{id.id, std::move(sentence), std::move(where), static_cast<double>(elements)};
+  claim.kind = id.kind;
+  claim.yields = id.yields;
+  return claim;
+}
+
+}  // namespace
+
+std::string_view bytes_of(const Tensor& t, Index at, Index n) {
+  const std::size_t size = size_of(t.dtype());
+  return {reinterpret_cast<const char*>(t.data()) + static_cast<std::size_t>(at) * size,
+          static_cast<std::size_t>(n) * size};
+}
+
+bool is_reordered_in_rows(const Output& output) {
+  for (Index r = 0; r < output.rows; ++r) {
+    std::vector<std::uint64_t> wanted;
+    std::vector<std::uint64_t> came;
+    for (Index i = r * output.columns; i < (r + 1) * output.columns; ++i) {
+      if (!differs(output, i)) continue;
+      wanted.push_back(output.wanted(i));
+      came.push_back(output.came(i));
+    }
+    std::sort(wanted.begin(), wanted.end());
+    std::sort(came.begin(), came.end());
+    if (wanted != came) return false;
+  }
+  return true;
+}
+
+Claims claim_all(Output& output, const ClaimId& id, std::string sentence) {
+  Where where;
+  where.tensor = output.name;
+  Claim claim = made(id, std::move(sentence), std::move(where), output.left);
+  for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+  return {std::move(claim)};
+}
+
+Claims claim_where(Output& output, const ClaimId& id, const std::function<bool(Index)>& holds,
+                   const std::function<std::string(const Place&)>& sentence) {
+  std::vector<std::uint8_t> in(output.marks.size());
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const auto at = static_cast<Index>(i);
+    in[i] = differs(output, at) && holds(at);
+  }
+  const Place place =
+      place_of(output, [&in](Index i) { return in[static_cast<std::size_t>(i)] != 0; });
+  if (place.elements == 0) return {};
+  for (const Index i : marked(in)) output.settle(i);
+  return {made(id, sentence(place), place.where, place.elements)};
+}
+
+Claims claim_place(Output& output, const ClaimId& id,
+                   const std::function<std::string(const Place&)>& sentence) {
+  return claim_where(
+      output, id, [](Index) { return true; }, sentence);
+}
+
+std::optional<Claim> claim_fits(Output& output, const std::function<RowFit(Index row)>& fit,
+                                const std::string& id, const std::string& phrase, Index least) {
+  std::vector<std::uint8_t> good(static_cast<std::size_t>(output.rows));
+  Index fixed = 0;
+  Index misfits = 0;
+  for (Index r = 0; r < output.owed; ++r) {
+    const auto [fits, here] = fit(r);
+    if (!fits && ++misfits > kHopeless && fixed == 0) return std::nullopt;
+    if (!fits || here == 0) continue;
+    good[static_cast<std::size_t>(r)] = 1;
+    fixed += here;
+  }
+  // What needs many elements to be told from chance needs them even where no others are left.
+  if (fixed == 0 || (fixed < least && (least >= kMany || fixed != output.left)))
+    return std::nullopt;
+  const bool whole = misfits == 0;
+  const std::vector<Index> rows = marked(good);
+  // A part must be most of what is left, or a block of rows too large for chance.
+  if (!whole && fixed * 2 < output.left && (runs(rows) > 1 || fixed < kLargeBlock))
+    return std::nullopt;
+  if (!whole && runs(rows) > kMostRuns && ranges(rows).find("mod") == std::string::npos)
+    return std::nullopt;
+  Claims claims = claim_where(
+      output, {id},
+      [&](Index i) { return good[static_cast<std::size_t>(i / output.columns)] != 0; },
+      [&](const Place& place) { return (whole ? output.name : place.words) + ": " + phrase; });
+  return claims.empty() ? std::nullopt : std::optional(std::move(claims.front()));
+}
+
+std::optional<Claim> claim_model(Output& output, const std::function<std::uint64_t(Index)>& model,
+                                 const std::string& id, const std::string& phrase, Index least) {
+  const ElementReader read(output.expected->dtype());
+  const auto fit = [&](Index row) {
+    RowFit found;
+    for (Index i = row * output.columns; i < (row + 1) * output.columns; ++i) {
+      if (output.marks[static_cast<std::size_t>(i)] == Mark::settled) continue;
+      const std::uint64_t bits = model(i);
+      const std::uint64_t came = output.came(i);
+      if (bits != came && !(read(bits).nan && read(came).nan)) return RowFit{false, 0};
+      found.fixed += differs(output, i);
+    }
+    return found;
+  };
+  return claim_fits(output, fit, id, phrase, least);
+}
+
+}  // namespace mxo

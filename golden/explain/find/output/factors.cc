@@ -1,0 +1,325 @@
+// Rows, columns or all of an output times numbers, powers of two or any, each element rounded on
+// its own; columns to which a number was added.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kMany = 64;              ///< elements that tell a number from chance in bf16
+constexpr Index kFew = 8;                ///< the same in f32, and of powers of two
+constexpr Index kLeastInLine = 3;        ///< elements of a line that differ
+constexpr double kNearOne = 0x1p-17;     ///< what numbers of f32 are apart from 1 by rounding
+constexpr std::size_t kMostNumbers = 3;  ///< that are named one by one
+constexpr std::size_t kLeastLines = 4;   ///< with numbers of their own
+constexpr double kLoose = 0x1p-21;       ///< what sums in f32 may have lost on the way
+
+/// Rows, or columns, of an output.
+struct Lines {
+  const Output& o;
+  bool are_columns;
+  Index count() const { return are_columns ? o.columns : o.owed; }
+  Index length() const { return are_columns ? o.owed : o.columns; }
+  Index of(Index i) const { return are_columns ? i % o.columns : i / o.columns; }
+  Index at(Index line, Index k) const {
+    return are_columns ? k * o.columns + line : line * o.columns + k;
+  }
+};
+
+struct Interval {
+  double low = -HUGE_VAL;
+  double high = HUGE_VAL;
+  bool empty() const { return low > high; }
+  bool holds(double v) const { return low <= v && v <= high; }
+  double middle() const { return (low + high) / 2.0; }
+  void cut(const Interval& other) {
+    low = std::max(low, other.low);
+    high = std::min(high, other.high);
+  }
+};
+
+/// Half the distance between neighbours of a type at v, and a little more.
+double half_step(Dtype dtype, double v) {
+  const int bits = dtype == Dtype::bf16 ? 8 : dtype == Dtype::f16 ? 11 : 24;
+  const int least = dtype == Dtype::f16 ? -14 : -126;
+  return std::ldexp(1.0, std::max(std::ilogb(v), least) - bits) + kLoose * std::abs(v);
+}
+
+enum class Made : std::uint8_t { doubled, multiplied, added };  ///< doubled: by a power of two
+
+/// Leaves of `number` what element i may have been made with; false where there is nothing.
+bool cut(const Output& o, const ElementReader& read, Made made, Index i, Interval& number) {
+  const Element want = read(o.wanted(i));
+  const Element came = read(o.came(i));
+  if (want.nan || want.infinite || came.nan || came.infinite)
+    return made != Made::doubled && !differs(o, i);
+  if (made == Made::doubled) {
+    if (want.value == 0.0 && came.value == 0.0) return true;  // zeros are times anything
+    int by = 0;  // of no number, and of 0 and infinity, there is no half
+    const double ratio = came.value / want.value;
+    if (std::frexp(ratio, &by) != 0.5 || ratio == 1.0) return false;
+    number.cut({ratio, ratio});
+    return !number.empty();
+  }
+  const double a = half_step(o.expected->dtype(), want.value);
+  const double b = half_step(o.expected->dtype(), came.value);
+  if (made == Made::added) {
+    const double by = came.value - want.value;
+    number.cut({by - a - b, by + a + b});
+  } else {
+    const double sign = want.value < 0.0 ? -1.0 : 1.0;
+    const double w = std::abs(want.value);
+    const double low = sign * came.value - b;
+    const double high = sign * came.value + b;
+    if (w <= a) return low <= 0.0 && high >= 0.0;
+    number.cut({low / (low < 0.0 ? w - a : w + a), high / (high < 0.0 ? w + a : w - a)});
+  }
+  return !number.empty();
+}
+
+/// A line, and the numbers that may have been multiplied with all of it, or added.
+struct LineNumber {
+  Index line;
+  Index differing;
+  Interval number;
+};
+
+/// Of each line from its first element that differs to the last one; powers of two of all of it.
+std::vector<LineNumber> numbers_of(const Lines& lines, Made made) {
+  const Output& o = lines.o;
+  const ElementReader read(o.expected->dtype());
+  std::vector<LineNumber> list;
+  for (Index line = 0; line < lines.count(); ++line) {
+    LineNumber found{line, 0, {}};
+    Index first = lines.length();
+    Index last = 0;
+    for (Index k = 0; k < lines.length(); ++k) {
+      if (!differs(o, lines.at(line, k))) continue;
+      ++found.differing;
+      first = std::min(first, k);
+      last = k;
+    }
+    if (made == Made::doubled) {
+      first = 0;
+      last = lines.length() - 1;
+    }
+    // Of few elements a number that is rounded says little more than they do.
+    bool all = found.differing >= (made == Made::doubled ? 1 : kLeastInLine);
+    for (Index k = first; k <= last && all; ++k) {
+      const Index i = lines.at(line, k);
+      all = o.marks[static_cast<std::size_t>(i)] == Mark::settled ||
+            cut(o, read, made, i, found.number);
+    }
+    // Zeros alone, of either sign, are times any power.
+    if (all && (made != Made::doubled || std::isfinite(found.number.low))) list.push_back(found);
+  }
+  return list;
+}
+
+/// Lines that share one number, the one that fits the most elements.
+struct Shared {
+  std::vector<Index> lines;
+  Interval number;
+  Index differing = 0;
+};
+
+Shared shared_number(const std::vector<LineNumber>& lines) {
+  struct Edge {
+    double at;
+    Index change;
+  };
+  std::vector<Edge> edges;
+  for (const LineNumber& l : lines) {
+    edges.push_back({l.number.low, l.differing});
+    edges.push_back({l.number.high, -l.differing});
+  }
+  // Ends are closed: one begins before another one ends at the same place.
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return a.at < b.at || (a.at == b.at && a.change > b.change);
+  });
+  Index depth = 0;
+  Index most = 0;
+  double where = 0.0;
+  for (const Edge& e : edges) {
+    depth += e.change;
+    if (depth <= most) continue;
+    most = depth;
+    where = e.at;
+  }
+  Shared best;
+  for (const LineNumber& l : lines) {
+    if (!l.number.holds(where)) continue;
+    best.lines.push_back(l.line);
+    best.number.cut(l.number);
+    best.differing += l.differing;
+  }
+  return best;
+}
+
+std::string digits(double v, int n) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*g", n, v);
+  return text;
+}
+
+/// The shortest number within: of two digits, or a whole number or one over it, or of more.
+std::string in_words(const Interval& number) {
+  for (int n = 2; n < 9; ++n) {
+    const std::string text = digits(number.middle(), n);
+    if (number.holds(std::stod(text))) return text;
+    for (int whole = 2; n == 2 && whole <= 4096; ++whole) {
+      if (number.holds(1.0 / whole)) return "1/" + std::to_string(whole);
+      if (number.holds(whole)) return std::to_string(whole);
+    }
+  }
+  return digits(number.middle(), 9);
+}
+
+/// The cause of what differs in some lines, where something does.
+void add_claim(Output& output, const Lines& lines, const std::vector<Index>& in,
+               const std::string& id, const std::string& words, Claims& claims) {
+  const auto found = claim_where(
+      output, {id}, [&](Index i) { return std::binary_search(in.begin(), in.end(), lines.of(i)); },
+      [&](const Place& place) { return place.words + ": " + words; });
+  claims.insert(claims.end(), found.begin(), found.end());
+}
+
+/// Up to three numbers that many lines share.
+void claim_shared(Output& output, const Lines& lines, std::vector<LineNumber> numbers,
+                  Claims& claims) {
+  const bool wide = size_of(output.expected->dtype()) == 4;
+  const Index least = wide ? kFew : kMany;
+  for (std::size_t n = 0; n < kMostNumbers && output.left >= least; ++n) {
+    const Shared best = shared_number(numbers);
+    if (best.differing < least || best.number.holds(1.0) || best.number.holds(0.0)) return;
+    if (wide && best.number.low > 1.0 - kNearOne && best.number.high < 1.0 + kNearOne) return;
+    std::erase_if(numbers, [&](const LineNumber& l) {
+      return std::binary_search(best.lines.begin(), best.lines.end(), l.line);
+    });
+    add_claim(output, lines, best.lines, "value.factor",
+              "every value is " + in_words(best.number) + " times what is expected", claims);
+  }
+}
+
+/// Numbers of lines, each its own, where they explain nearly all that differs.
+void claim_own(Output& output, const Lines& lines, const std::vector<LineNumber>& numbers,
+               Made made, Claims& claims) {
+  const Index strong = size_of(output.expected->dtype()) == 4 ? kLeastInLine : 16;
+  Interval range{HUGE_VAL, -HUGE_VAL};
+  Interval one;  // number that all of them may share
+  std::vector<Index> in;
+  std::size_t told = 0;  // lines that tell their number from chance
+  Index differing = 0;   // elements in them
+  for (const LineNumber& l : numbers) {
+    if (l.number.holds(made == Made::multiplied ? 1.0 : 0.0) || l.number.holds(0.0)) continue;
+    in.push_back(l.line);
+    one.cut(l.number);
+    if (l.differing < strong) continue;
+    ++told;
+    differing += l.differing;
+    range.low = std::min(range.low, l.number.middle());
+    range.high = std::max(range.high, l.number.middle());
+  }
+  if (told < kLeastLines || differing * 10 < output.left * 9) return;
+  const std::string each = lines.are_columns ? "each column" : "each row";
+  const std::string from_to = digits(range.low, 3) + " to " + digits(range.high, 3);
+  if (made == Made::multiplied) {
+    add_claim(output, lines, in, "value.factors",
+              each + " is multiplied by a factor of its own, " + from_to, claims);
+  } else if (!one.empty()) {
+    add_claim(output, lines, in, "value.offset", "one number is added, " + in_words(one), claims);
+  } else {
+    add_claim(output, lines, in, "value.offsets",
+              each + " has a number of its own added, a bias or what is missing of one: " + from_to,
+              claims);
+  }
+}
+
+}  // namespace
+
+Claims recover_factors(Output& output) {
+  if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
+  struct Power {
+    std::vector<Index> lines;
+    Index differing = 0;
+  };
+  std::map<int, Power> best;  // by exponent
+  Index most = 0;
+  bool are_columns = false;
+  for (const bool columns : {false, true}) {
+    std::map<int, Power> powers;
+    Index elements = 0;
+    for (const LineNumber& l : numbers_of({output, columns}, Made::doubled)) {
+      Power& power = powers[std::ilogb(l.number.low)];
+      power.lines.push_back(l.line);
+      power.differing += l.differing;
+      elements += l.differing;
+    }
+    // Fewer factors for as many elements: a column is one line, not a factor of each row.
+    if (elements < most || (columns && elements == most && powers.size() >= best.size())) continue;
+    best = std::move(powers);
+    most = elements;
+    are_columns = columns;
+  }
+  Claims claims;
+  const Lines lines{output, are_columns};
+  if (best.size() > kMostNumbers) {
+    std::vector<Index> all;
+    for (const auto& [by, power] : best) {
+      all.insert(all.end(), power.lines.begin(), power.lines.end());
+    }
+    std::sort(all.begin(), all.end());
+    add_claim(output, lines, all, "value.power_of_2",
+              (are_columns ? "every column" : "every row") +
+                  std::string(" is multiplied by a power of two of its own, 2^") +
+                  std::to_string(best.begin()->first) + " to 2^" +
+                  std::to_string(best.rbegin()->first),
+              claims);
+    return claims;
+  }
+  for (const auto& [by, power] : best) {
+    if (power.differing < kFew) continue;
+    add_claim(output, lines, power.lines, "value.power_of_2",
+              "every value is multiplied by 2^" + std::to_string(by), claims);
+  }
+  return claims;
+}
+
+Claims recover_one_factor(Output& output) {
+  if (!is_unexplained(output, kMany) || !is_wide_float(output.expected->dtype())) return {};
+  const ElementReader read(output.expected->dtype());
+  Interval number;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    if (!cut(output, read, Made::multiplied, i, number)) return {};
+  }
+  if (number.holds(std::exp2(std::round(std::log2(std::abs(number.middle())))))) return {};
+  return claim_all(
+      output, {"value.factor"},
+      "all of " + output.name + ": every value is " + in_words(number) + " times what is expected");
+}
+
+Claims recover_scaled(Output& output) {
+  if (output.left < kFew || !is_wide_float(output.expected->dtype())) return {};
+  Claims claims;
+  for (const bool columns : {false, true}) {
+    if (output.left < kFew) break;
+    const Lines lines{output, columns};
+    const std::vector<LineNumber> numbers = numbers_of(lines, Made::multiplied);
+    if (shared_number(numbers).differing * 2 < output.left)
+      claim_own(output, lines, numbers, Made::multiplied, claims);
+    claim_shared(output, lines, numbers, claims);
+  }
+  if (output.left == output.differing) {
+    const Lines columns{output, true};
+    claim_own(output, columns, numbers_of(columns, Made::added), Made::added, claims);
+  }
+  return claims;
+}
+
+}  // namespace mxo

@@ -1,0 +1,262 @@
+// A function of the value that is expected: known ones, and what most elements show.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kSampled = 512;  ///< elements that differ, from all over the output
+constexpr Index kTold = 8;       ///< elements that tell a function of many values from chance
+constexpr Index kLeastSigns = 4;
+
+struct ValueMap {
+  std::string id;
+  std::string phrase;
+  std::function<std::uint64_t(std::uint64_t)> map;
+  Index least = 2;
+};
+
+/// Words of a type, and what their bits mean: fraction 0 where it is no float with a sign.
+class Words {
+ public:
+  explicit Words(Dtype dtype)
+      : read(dtype), bits(8 * static_cast<int>(size_of(dtype))), fraction(fraction_of(dtype)) {}
+
+  std::uint64_t all() const { return ~std::uint64_t{0} >> (64 - bits); }
+  std::uint64_t sign() const { return std::uint64_t{1} << (bits - 1); }
+  std::uint64_t magnitude(std::uint64_t w) const { return w & (sign() - 1); }
+  bool is_normal(std::uint64_t w) const { return magnitude(w) >> fraction != 0; }
+  bool is_nan(std::uint64_t w) const { return read(w).nan; }
+
+  ElementReader read;
+  int bits;
+  int fraction;
+
+ private:
+  static int fraction_of(Dtype dtype) {
+    switch (dtype) {
+      case Dtype::f64: return 52;
+      case Dtype::f32: return 23;
+      case Dtype::bf16: return 7;
+      case Dtype::f16: return 10;
+      case Dtype::e4m3:
+      case Dtype::e4m3fnuz: return 3;
+      case Dtype::e5m2:
+      case Dtype::e5m2fnuz: return 2;
+      default: return 0;
+    }
+  }
+};
+
+void add_float_maps(const Words& f, std::vector<ValueMap>& list) {
+  const auto add = [&](const char* id, const char* phrase, Index least, const auto& map) {
+    list.push_back({id, phrase, map, least});
+  };
+  add("value.subnormals_flushed", "subnormal values are flushed to zero", 2,
+      [&f](std::uint64_t w) { return f.is_normal(w) ? w : w & f.sign(); });
+  add("value.minus_zero", "negative zeros lose their sign", 2,
+      [&f](std::uint64_t w) { return w == f.sign() ? 0 : w; });
+  add("value.subnormals_zero", "subnormal values are flushed to +0", 2,
+      [&f](std::uint64_t w) { return f.is_normal(w) ? w : 0; });
+  add("value.nan_zero", "NaN is written as zero", 2,
+      [&f](std::uint64_t w) { return f.is_nan(w) ? 0 : w; });
+  add("value.relu", "negative values are written as zero (ReLU)", kTold,
+      [&f](std::uint64_t w) { return (w & f.sign()) != 0 && !f.is_nan(w) ? 0 : w; });
+  if (f.bits == 32) {
+    add("value.reciprocal", "values are 1 over what is expected", kTold, [](std::uint64_t w) {
+      const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(w));
+      return std::uint64_t{std::bit_cast<std::uint32_t>(1.0f / value)};
+    });
+  }
+  add("value.sign_lost", "signs are lost", 2, [&f](std::uint64_t w) { return f.magnitude(w); });
+  add("value.negated", "every value is negated", kTold,
+      [&f](std::uint64_t w) { return w ^ f.sign(); });
+}
+
+/// Values that are clamped at the largest that came, on both sides or on one.
+void add_clamps(const Output& output, const Words& f, std::vector<ValueMap>& list) {
+  std::uint64_t most = 0;                                              // of what is not explained
+  std::map<std::uint64_t, std::uint64_t> ends{{0, 0}, {f.sign(), 0}};  // of all numbers, by sign
+  bool keeps_nan = false;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    const std::uint64_t w = output.came(i);
+    const bool settled = output.marks[static_cast<std::size_t>(i)] == Mark::settled;
+    if (f.is_nan(w)) {
+      keeps_nan = keeps_nan || !settled;
+      continue;
+    }
+    if (!settled) most = std::max(most, f.magnitude(w));
+    std::uint64_t& end = ends.at(w & f.sign());
+    end = std::max(end, f.magnitude(w));
+  }
+  const auto add = [&](std::uint64_t end, const std::string& side, const std::string& rest,
+                       Index least, const std::function<bool(std::uint64_t)>& is_meant) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.9g", f.read(end).value);
+    const std::uint64_t limit = f.magnitude(end);
+    list.push_back({"value.clamped", "values are clamped " + side + "at " + text + rest,
+                    [&f, limit, keeps_nan, is_meant](std::uint64_t w) {
+                      const bool stays = keeps_nan && f.is_nan(w);
+                      return is_meant(w) && f.magnitude(w) > limit && !stays
+                                 ? (w & f.sign()) | limit
+                                 : w;
+                    },
+                    least});
+  };
+  if (most > 0) add(most, "", "", 2, [](std::uint64_t) { return true; });
+  for (const auto& [sign, end] : ends) {
+    add(end | sign, sign == 0 ? "above " : "below ", ", and not on the other side", kTold,
+        [&f, sign = sign](std::uint64_t w) { return (w & f.sign()) == sign; });
+  }
+}
+
+/// What most of the differing elements show: a difference, a power of two, bits.
+void add_shown(const Output& output, const Words& f, std::vector<ValueMap>& list) {
+  std::vector<Index> sample;
+  const Index step = std::max<Index>(1, output.left / kSampled);
+  Index seen = 0;
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (differs(output, i) && seen++ % step == 0) sample.push_back(i);
+  }
+  // What more than half of the sample agree on.
+  const auto agreed = [&](const auto& of) -> std::optional<std::int64_t> {
+    std::map<std::int64_t, std::size_t> votes;
+    for (const Index i : sample) {
+      if (const std::optional<std::int64_t> vote = of(output.wanted(i), output.came(i)))
+        ++votes[*vote];
+    }
+    for (const auto& [value, count] : votes) {
+      if (count * 2 > sample.size()) return value;
+    }
+    return std::nullopt;
+  };
+  using Vote = std::optional<std::int64_t>;
+  if (f.fraction == 0) {
+    const Vote delta = agreed(
+        [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(b - a); });
+    if (delta) {
+      const bool scale = output.expected->dtype() == Dtype::e8m0;
+      const auto by = static_cast<std::uint64_t>(*delta);
+      list.push_back({scale ? "scale.exponent" : "value.offset",
+                      (scale ? "every scale byte is " : "every number is ") +
+                          std::to_string(*delta < 0 ? 0 - by : by) +
+                          (*delta < 0 ? " too low" : " too high"),
+                      [&f, by](std::uint64_t w) { return (w + by) & f.all(); }, 4});
+    }
+  } else {
+    const Vote power = agreed([&](std::uint64_t a, std::uint64_t b) -> Vote {
+      int e = 0;  // of a ratio that is no number, or zero, the fraction is no half
+      if (std::frexp(f.read(b).value / f.read(a).value, &e) != 0.5) return std::nullopt;
+      return e - 1;
+    });
+    if (power) {
+      // Powers of two move the exponent field; subnormal results are left to other causes.
+      list.push_back({"value.power_of_2",
+                      "every value is multiplied by 2^" + std::to_string(*power),
+                      [&f, by = *power](std::uint64_t w) {
+                        if (!std::isfinite(f.read(w).value)) return w;
+                        const auto field = static_cast<std::int64_t>(f.magnitude(w) >> f.fraction);
+                        if (field == 0 || field + by <= 0) return f.magnitude(w) == 0 ? w : ~w;
+                        return w + (static_cast<std::uint64_t>(by) << f.fraction);
+                      },
+                      kTold});
+    }
+  }
+  const Vote flipped = agreed(
+      [](std::uint64_t a, std::uint64_t b) -> Vote { return static_cast<std::int64_t>(a ^ b); });
+  if (flipped && !std::has_single_bit(static_cast<std::uint64_t>(*flipped))) {
+    list.push_back(
+        {"bits.flipped", "the same bits are flipped everywhere",
+         [mask = static_cast<std::uint64_t>(*flipped)](std::uint64_t w) { return w ^ mask; },
+         kTold});
+  }
+  std::uint64_t any = 0;  // bits that ever come
+  for (const Index i : sample) any |= output.came(i);
+  const int low = std::countr_zero(any);
+  if (low == 0 || low >= f.fraction) return;
+  const std::uint64_t kept = ~((std::uint64_t{1} << low) - 1);
+  const std::string bits = std::to_string(f.fraction - low) + " fraction bits";
+  list.push_back({"value.truncated", "values are cut to " + bits,
+                  [kept](std::uint64_t w) { return w & kept; }, kTold});
+  list.push_back({"value.rounded", "values are rounded to " + bits + " on the way",
+                  [kept, low](std::uint64_t w) {
+                    const std::uint64_t half = std::uint64_t{1} << (low - 1);
+                    return (w + half - 1 + (w >> low & 1)) & kept;
+                  },
+                  kTold});
+}
+
+/// The nibbles of a byte, or the bytes of a word, in reverse.
+std::uint64_t reversed(std::uint64_t w, int bits) {
+  const int part = bits == 8 ? 4 : 8;
+  std::uint64_t out = 0;
+  for (int at = 0; at < bits; at += part) {
+    out = out << part | (w >> at & ((std::uint64_t{1} << part) - 1));
+  }
+  return out;
+}
+
+/// One bit, the same wherever something differs.
+Claims claim_flipped_bit(Output& output, const Words& f) {
+  std::uint64_t mask = 0;
+  bool lost = true;  // whether what differs came without it
+  for (Index i = 0; i < output.rows * output.columns; ++i) {
+    if (!differs(output, i)) continue;
+    const std::uint64_t bits = output.wanted(i) ^ output.came(i);
+    if (!std::has_single_bit(bits) || (mask != 0 && bits != mask)) return {};
+    mask = bits;
+    lost = lost && (output.came(i) & mask) == 0;
+  }
+  // Neighbours differ in the last bit by rounding alone, and a number that is an index or a count
+  // says what it means rather than which bits it has.
+  const Dtype dtype = output.expected->dtype();
+  if (std::countr_zero(mask) == 0 || dtype == Dtype::i32 || dtype == Dtype::i64) return {};
+  ClaimId id{"bit.flipped", Kind::symptom};
+  std::string words = "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in ";
+  if (is_reordered_in_rows(output)) {  // two numbers that happen to be one bit apart
+    id.id = "row.reordered";
+    words = "values change places within their rows in ";
+  } else if (f.fraction != 0 && mask == f.sign() && output.left >= kLeastSigns) {
+    // Where all that differ were negative, the others in between lost nothing.
+    id = {lost ? "value.sign_lost" : "value.negated"};
+    words = lost ? "signs are lost in " : "signs are turned in ";
+  }
+  return claim_place(output, id, [&](const Place& place) { return words + place.words; });
+}
+
+}  // namespace
+
+Claims recover_mapped(Output& output) {
+  if (output.left == 0) return {};
+  const Words f(output.expected->dtype());
+  std::vector<ValueMap> list;
+  if (f.fraction != 0) {
+    add_float_maps(f, list);
+    add_clamps(output, f, list);
+  }
+  add_shown(output, f, list);
+  const bool byte = f.bits == 8;
+  list.push_back({byte ? "value.nibbles" : "value.bytes",
+                  byte ? "the nibbles of every byte are exchanged"
+                       : "the bytes of every element are exchanged",
+                  [&f](std::uint64_t w) { return reversed(w, f.bits); }, kTold});
+  Claims claims;
+  for (const ValueMap& map : list) {
+    if (output.left == 0) return claims;
+    const auto claim = claim_model(
+        output, [&](Index i) { return map.map(output.wanted(i)); }, map.id, map.phrase, map.least);
+    if (claim) claims.push_back(*claim);
+  }
+  for (Claim& c : claim_flipped_bit(output, f)) claims.push_back(std::move(c));
+  return claims;
+}
+
+}  // namespace mxo

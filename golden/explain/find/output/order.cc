@@ -1,0 +1,302 @@
+// The right values at other places: in a known order, some elements late, lines exchanged.
+#include <algorithm>
+
+#include "formats/scale_layout.h"
+#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/explain/name/permutation.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kLeast = 8;              ///< elements that differ: fewer fit some order by chance
+constexpr Index kMostLate = 64;          ///< elements by which an output may be late
+constexpr Index kLeastLate = 24;         ///< elements that differ in one that is
+constexpr Index kMostColumns = 512;      ///< of which some may be exchanged
+constexpr std::size_t kLeastTokens = 4;  ///< one that is shuffled is no order
+constexpr std::size_t kMostPairs = 4;    ///< that are named one by one
+
+/// Element k of every `run` elements holds what is expected at from(k) of them.
+struct Order {
+  std::string id;
+  std::string phrase;
+  Index run;
+  std::function<Index(Index)> from;
+};
+
+Index reversed(Index k, Index n) { return n - 1 - k; }
+Index halves_exchanged(Index k, Index n) { return (k + n / 2) % n; }
+Index halves_interleaved(Index k, Index n) { return k % 2 * (n / 2) + k / 2; }
+Index set_apart(Index k, Index n) { return k < n / 2 ? 2 * k : 2 * (k - n / 2) + 1; }
+
+/// Orders of every n neighbours, n a power of two.
+struct RunOrder {
+  const char* id;
+  const char* before;  ///< n
+  const char* after;
+  Index (*from)(Index k, Index n);
+};
+constexpr RunOrder kRunOrders[] = {
+    {"order.reversed_", "neighbours are reversed in runs of ", "", reversed},
+    {"order.exchanged_halves_", "the halves of every ", " neighbours are exchanged",
+     halves_exchanged},
+    {"order.interleaved_", "the halves of every ", " neighbours are interleaved",
+     halves_interleaved},
+    {"order.deinterleaved_", "even and odd ones of every ", " neighbours are set apart", set_apart},
+};
+
+void add_orders_of_rows(Index columns, std::vector<Order>& list) {
+  for (const Index n : {2, 4, 8, 16, 32, 64, 128}) {
+    if (columns % n != 0) continue;
+    for (const RunOrder& o : kRunOrders) {
+      const std::string every = std::to_string(n);
+      list.push_back({o.id + every, o.before + every + o.after, n,
+                      [n, from = o.from](Index k) { return from(k, n); }});
+    }
+  }
+  if (columns % 2 == 0) {
+    list.push_back({"order.halves", "the halves of each row are exchanged", columns,
+                    [columns](Index k) { return halves_exchanged(k, columns); }});
+    list.push_back({"order.interleaved", "the halves of each row are interleaved", columns,
+                    [columns](Index k) { return halves_interleaved(k, columns); }});
+  }
+  for (const Index by : {1, 2, 4, 8, 16, 32, 64, 128}) {
+    if (by >= columns) continue;
+    for (const bool right : {true, false}) {
+      const Index from = right ? columns - by : by;
+      list.push_back({"order.columns_shifted",
+                      "each row is shifted by " + std::to_string(by) +
+                          (right ? " to the right" : " to the left"),
+                      columns, [=](Index k) { return (k + from) % columns; }});
+    }
+  }
+}
+
+/// Which element of a matrix of whole tiles lies at byte `k` of its 128x4 tiles.
+Index element_at(Index k, Index columns) {
+  const Index tiles = columns / kTileColumns;
+  const Index tile = k / kTileBytes;
+  const Index in = k % kTileBytes;
+  const Index row = tile / tiles * kTileRows + in / 16 + in % 16 / kTileColumns * 32;
+  return row * columns + tile % tiles * kTileColumns + in % kTileColumns;
+}
+
+/// Where byte k of the tiles takes the place of element k of the matrix.
+Index byte_of(Index k, Index columns) {
+  return blocked_offset(k / columns, k % columns, columns / kTileColumns);
+}
+
+void add_orders_of_matrices(const Output& output, std::vector<Order>& list) {
+  const Tensor& t = *output.expected;
+  const Index columns = output.columns;
+  const Index rows = t.rank() < 2 ? 1 : t.shape()[t.shape().size() - 2];
+  const Index matrix = rows * columns;
+  list.push_back({"order.transposed", "it is written column-major", matrix,
+                  [=](Index k) { return k % rows * columns + k / rows; }});
+  list.push_back({"order.untransposed", "it is read column-major", matrix,
+                  [=](Index k) { return k % columns * rows + k / columns; }});
+  if (rows % kTileRows == 0 && columns % kTileColumns == 0) {
+    list.push_back({"order.tiles", "it is written in 128x4 tiles", matrix,
+                    [=](Index k) { return element_at(k, columns); }});
+    list.push_back({"order.untiled", "it is written as if its 128x4 tiles were rows", matrix,
+                    [=](Index k) { return byte_of(k, columns); }});
+  }
+  if (t.rank() == 3) {
+    const Index outer = t.extent(0);
+    list.push_back(
+        {"order.outer_exchanged", "its first two axes are exchanged", t.elements(), [=](Index k) {
+           const Index r = k / columns;
+           return (r % outer * rows + r / outer) * columns + k % columns;
+         }});
+  }
+  if (t.rank() != 1 || columns <= 16) return;
+  for (const Index width : {2, 4, 8, 16, 32, 64, 128, 256}) {  // of a matrix that is given flat
+    if (columns % width != 0) continue;
+    const Index height = columns / width;
+    const std::string a_row = std::to_string(width) + " a row";
+    list.push_back({"order.transposed", "it is written column-major, " + a_row, columns,
+                    [=](Index k) { return k % height * width + k / height; }});
+    if (width % kTileColumns != 0 || height % kTileRows != 0) continue;
+    list.push_back({"order.untiled",
+                    "the rows of its matrix, " + a_row + ", take the place of 128x4 tiles", columns,
+                    [=](Index k) { return byte_of(k, width); }});
+  }
+}
+
+/// Rows, or columns, in an order that comes again every few.
+Claims claim_line_order(Output& output, bool rows) {
+  if (!is_unexplained(output, kLeast)) return {};
+  const Index columns = output.columns;
+  const Index n = rows ? output.owed : columns;
+  const auto is_from = [&](Index line, Index source) {
+    if (rows) {
+      return bytes_of(*output.actual, line * columns, columns) ==
+             bytes_of(*output.expected, source * columns, columns);
+    }
+    for (Index r = 0; r < output.owed; ++r) {
+      if (output.came(r * columns + line) != output.wanted(r * columns + source)) return false;
+    }
+    return true;
+  };
+  const auto fits = [&](Index period, Index i, Index j) {
+    for (Index run = 0; run + period <= n; run += period) {  // an incomplete one may be any
+      if (!is_from(run + i, run + j)) return false;
+    }
+    return period <= n;
+  };
+  const auto runs_that_differ = [&](Index period) {
+    Index found = 0;
+    for (Index run = 0; run < n; run += period) {
+      Index i = run;
+      while (i < std::min(run + period, n) && is_from(i, i)) ++i;
+      found += i < std::min(run + period, n);
+    }
+    return found;
+  };
+  for (const Permutation& p : permutations_of(fits)) {
+    // An order without a name has to come again, and one line for all of them.
+    const bool again = 2 * p.period() <= n && runs_that_differ(p.period()) > 1;
+    if ((!p.has_name() || p.source.front() == p.source.back()) && !again) continue;
+    const auto from = [&](Index i) {
+      const Index line = p.from(rows ? i / columns : i % columns);
+      if (line >= n) return i;
+      return rows ? line * columns + i % columns : i / columns * columns + line;
+    };
+    const auto claim = claim_model(
+        output, [&](Index i) { return output.wanted(from(i)); },
+        rows ? "order.rows" : "order.columns",
+        (rows ? "rows are taken " : "columns are taken ") + p.words(), kLeast);
+    if (claim) return {*claim};
+  }
+  return {};
+}
+
+/// Columns of some rows that hold what is expected in others of them.
+struct Columns {
+  std::vector<Index> rows;  ///< those in which something differs
+  std::vector<Index> columns;
+  bool are_slots;  ///< a router calls its columns so
+  std::string noun() const { return are_slots ? "slot" : "column"; }
+  std::string of(const Output& o) const {
+    const bool most = static_cast<Index>(rows.size()) * 4 >= o.owed * 3;
+    return (most ? "" : " of " + ranges_in_words("row", rows)) + " of " + o.name;
+  }
+};
+
+bool holds(const Output& o, const std::vector<Index>& rows, Index column, Index source) {
+  return std::all_of(rows.begin(), rows.end(), [&](Index r) {
+    return o.came(r * o.columns + column) == o.wanted(r * o.columns + source);
+  });
+}
+
+/// "columns 2 and 6 change places": every column that differs with one other; empty if not.
+std::string pairs_in_words(const Output& o, const Columns& wrong) {
+  std::vector<Index> rest = wrong.columns;
+  std::string text;
+  std::size_t pairs = 0;
+  while (!rest.empty()) {
+    const Index c = rest.front();
+    const auto other = std::find_if(rest.begin() + 1, rest.end(), [&](Index d) {
+      return holds(o, wrong.rows, c, d) && holds(o, wrong.rows, d, c);
+    });
+    if (other == rest.end()) return {};
+    if (++pairs <= kMostPairs) {
+      text += (text.empty() ? "" : ", ") + wrong.noun() + "s " + std::to_string(c) + " and " +
+              std::to_string(*other);
+    }
+    rest.erase(other);
+    rest.erase(rest.begin());
+  }
+  if (pairs > kMostPairs) text += " and " + std::to_string(pairs - kMostPairs) + " more pairs";
+  // In one row numbers are alike by chance: two neighbours, or the slots of a token.
+  const std::vector<Index>& all = wrong.columns;
+  const bool neighbours = all.size() == 2 && all.back() == all.front() + 1;
+  if (wrong.rows.size() == 1 && !wrong.are_slots && (!neighbours || o.owed == 1)) return {};
+  return text + wrong.of(o) + " change places";
+}
+
+/// "columns 2 to 5 hold those 1 after": every column that differs one so far away.
+std::string shift_in_words(const Output& o, const Columns& wrong) {
+  if (o.left < kLeast || wrong.columns.size() < 2) return {};
+  for (Index by = 1; by < o.columns; ++by) {
+    for (const Index d : {-by, by}) {
+      const bool all = std::all_of(wrong.columns.begin(), wrong.columns.end(), [&](Index c) {
+        return c + d >= 0 && c + d < o.columns && holds(o, wrong.rows, c, c + d);
+      });
+      if (!all) continue;
+      return ranges_in_words(wrong.noun(), wrong.columns) + wrong.of(o) + " hold those " +
+             std::to_string(by) + (d < 0 ? " before" : " after");
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Claims recover_order(Output& output) {
+  Claims claims;
+  std::vector<Order> list;
+  add_orders_of_matrices(output, list);
+  add_orders_of_rows(output.columns, list);
+  for (const Order& order : list) {
+    if (output.left < kLeast) break;
+    const auto model = [&](Index i) {
+      const Index k = i % order.run;
+      return output.wanted(i - k + order.from(k));
+    };
+    const auto claim = claim_model(output, model, order.id, order.phrase, kLeast);
+    if (claim) claims.push_back(*claim);
+  }
+  return claims;
+}
+
+Claims recover_row_order(Output& output) { return claim_line_order(output, true); }
+
+Claims recover_column_order(Output& output) { return claim_line_order(output, false); }
+
+Claims recover_late(Output& output) {
+  if (!is_unexplained(output, kLeastLate)) return {};
+  const Index n = output.owed * output.columns;
+  // Whether every element came as what is expected `by` elements after it, the ends apart.
+  const auto is_moved = [&](Index by) {
+    Index told = 0;
+    for (Index i = std::max<Index>(0, -by); i < std::min(n, n - by); ++i) {
+      if (output.came(i) != output.wanted(i + by)) return false;
+      told += differs(output, i);
+    }
+    return told >= kLeastLate;
+  };
+  for (Index far = 1; far <= kMostLate; ++far) {
+    if (far % output.columns == 0) continue;  // whole rows that lie elsewhere are rows that moved
+    for (const Index by : {-far, far}) {
+      if (!is_moved(by)) continue;
+      const auto bytes = far * static_cast<Index>(size_of(output.expected->dtype()));
+      return claim_all(output, {"elements.shifted"},
+                       "all of " + output.name + " is written " + std::to_string(far) +
+                           (far == 1 ? " element " : " elements ") + (by < 0 ? "late" : "early") +
+                           " (" + std::to_string(bytes) + (bytes == 1 ? " byte)" : " bytes)") +
+                           ", across rows and tiles");
+    }
+  }
+  return {};
+}
+
+Claims recover_exchanged(Output& output) {
+  if (!is_unexplained(output, 2) || output.columns > kMostColumns) return {};
+  const Place place = place_of(output, [&](Index i) { return differs(output, i); });
+  const bool slots = output.name.ends_with("experts") || output.name.ends_with("weights");
+  const Columns wrong{place.rows, place.columns, slots};
+  const auto claim = [&](const ClaimId& id, const std::string& sentence) {
+    return claim_place(output, id, [&](const Place&) { return sentence; });
+  };
+  if (const std::string text = pairs_in_words(output, wrong); !text.empty())
+    return claim({"columns.exchanged", Kind::symptom}, text);
+  if (const std::string text = shift_in_words(output, wrong); !text.empty())
+    return claim({"columns.shifted"}, text);
+  // Tokens that hold their own slots in another order, each in its own.
+  if (!slots || wrong.rows.size() < kLeastTokens || !is_reordered_in_rows(output)) return {};
+  return claim({"row.reordered", Kind::symptom},
+               "values change places within their rows in " + place.words);
+}
+
+}  // namespace mxo

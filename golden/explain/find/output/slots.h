@@ -1,0 +1,35 @@
+// Slots of tokens whose rows come back from experts: what each holds, and their sums.
+#pragma once
+
+#include <vector>
+
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/output.h"
+
+namespace mxo {
+
+/// Slots of a token in a call that brings rows back; 0 in any other.
+Index slots_of(const Call& call);
+/// Rows [T, D] of one slot of every token, "rank0.out" and so on: a sum in which every other slot
+/// weighs nothing.
+NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot);
+/// The outputs of `call` with its weights, where dispatch_backward has none.
+NamedTensors combined(Backend& backend, Call call);
+/// "rank0." of "rank0.out".
+inline std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
+/// The weight that a slot was given; 1 where there are none.
+inline double given_weight(const Call& call, const std::string& rank, Index token, Index slot) {
+  if (!call.has(rank + "weights")) return 1.0;
+  const Tensor& weights = call.input(rank + "weights");
+  return static_cast<double>(weights.as<float>()[token * weights.extent(1) + slot]);
+}
+
+/// Hypotheses that follow from what every slot of the tokens that fail weighed.
+void add_measured_slots(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                        std::vector<Hypothesis>& list);
+/// The hypothesis that in every token that fails one slot brought the row of another, where there
+/// is one row for each that gives its sum.
+void add_measured_slot_rows(Backend& backend, const Call& call, const std::vector<Output>& outputs,
+                            std::vector<Hypothesis>& list);
+
+}  // namespace mxo

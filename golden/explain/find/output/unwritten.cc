@@ -1,0 +1,142 @@
+// Parts of an output that no one wrote: runs of one bit pattern.
+#include <algorithm>
+#include <map>
+
+#include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/output/recover.h"
+#include "golden/judge/elements.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::uint64_t kAnyNan = ~std::uint64_t{0};  ///< all NaNs of a type are one fill
+constexpr Index kLeastElements = 8;                   ///< of a fill
+constexpr Index kLeastOutput = 16;                    ///< elements of an output
+constexpr Index kLeastDown = 16;                      ///< rows, and a fourth of them
+
+/// Zeros and NaN; any other fill may have been computed, too, and has to stand alone.
+bool is_plain(std::uint64_t fill) { return fill == 0 || fill == kAnyNan; }
+
+/// What a run of one bit pattern is called.
+struct Fill {
+  const char* id;
+  std::string words;
+};
+Fill described(Dtype dtype, std::uint64_t fill) {
+  if (fill == kAnyNan)
+    return {"never_written.nan", "NaN: never written, or made of a NaN that was read"};
+  if (fill == 0) return {"never_written.zero", "zeros: never written, cleared, or made of zeros"};
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  std::string bits = "0x";
+  for (int i = static_cast<int>(size_of(dtype)) * 2 - 1; i >= 0; --i) {
+    bits += kHex[fill >> (4 * i) & 15];
+  }
+  const ElementReader read(dtype);
+  if (read(fill).infinite)
+    return {"constant.infinite", bits + ": overflow, or the fill of the buffer"};
+  const Element next = read(fill + 1);
+  if (next.nan || next.infinite)
+    return {"constant.largest",
+            bits + ": the largest number, saturated, or the fill of the buffer"};
+  return {"constant.fill",
+          bits + ": the fill of the buffer, never written, or one value for all of them"};
+}
+
+/// Elements of runs, by fill.
+using Runs = std::map<std::uint64_t, std::vector<Index>>;
+
+/// The run that goes on along one row or down one column, elements `step` apart.
+class Run {
+ public:
+  /// Neighbours that must hold a fill before it is believed: short runs of one code are common.
+  Run(const Output& output, Index step, Index least)
+      : output_(&output), step_(step), least_(least) {}
+  void take(Index i, std::uint64_t fill, Runs& found) {
+    if (length_ == 0 || fill != fill_) {
+      close(found);
+      first_ = i;
+      fill_ = fill;
+      wanted_ = output_->wanted(i);
+    }
+    ++length_;
+    wrong_ += differs(*output_, i);
+    varied_ = varied_ || output_->wanted(i) != wanted_;
+  }
+  void close(Runs& found) {
+    if (length_ >= least_ && wrong_ * 2 > length_ && (varied_ || is_plain(fill_))) {
+      for (Index n = 0; n < length_; ++n) {
+        const Index i = first_ + n * step_;
+        if (differs(*output_, i)) found[fill_].push_back(i);
+      }
+    }
+    length_ = wrong_ = 0;
+    varied_ = false;
+  }
+
+ private:
+  const Output* output_;
+  Index step_;
+  Index least_;
+  Index first_ = 0;
+  Index length_ = 0;
+  Index wrong_ = 0;
+  std::uint64_t fill_ = 0;
+  std::uint64_t wanted_ = 0;  ///< where it begins
+  bool varied_ = false;       ///< not all of it should be the same
+};
+
+}  // namespace
+
+Claims recover_unwritten(Output& output) {
+  if (output.left == 0 || output.expected->elements() < kLeastOutput) return {};
+  const Dtype dtype = output.expected->dtype();
+  const ElementReader read(dtype);
+  const auto fill_of = [&](Index i) {
+    const std::uint64_t bits = output.came(i);
+    return read(bits).nan ? kAnyNan : bits;
+  };
+  Runs found;
+  const Index least = std::min<Index>(size_of(dtype) == 1 ? 16 : 8, output.columns);
+  const Index least_down = std::max(kLeastDown, output.owed / 4);
+  std::vector<Run> down;
+  if (output.owed >= kLeastDown) {
+    down.assign(static_cast<std::size_t>(output.columns), Run(output, output.columns, least_down));
+  }
+  for (Index r = 0; r < output.owed; ++r) {
+    const Index first = r * output.columns;
+    const bool fails = output.differs_in(first, output.columns);
+    if (!fails && down.empty()) continue;
+    Run along(output, 1, least);
+    for (Index i = first; i < first + output.columns; ++i) {
+      const std::uint64_t fill = fill_of(i);
+      if (fails) along.take(i, fill, found);
+      if (!down.empty()) down[static_cast<std::size_t>(i - first)].take(i, fill, found);
+    }
+    along.close(found);
+  }
+  for (Run& column : down) column.close(found);
+  std::map<std::uint64_t, std::size_t> everywhere;
+  for (Index i = 0; i < output.owed * output.columns; ++i) {
+    if (differs(output, i) && found.contains(fill_of(i))) ++everywhere[fill_of(i)];
+  }
+  Claims claims;
+  for (auto& [fill, elements] : found) {
+    std::sort(elements.begin(), elements.end());
+    elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
+    // Among many scattered ones a few are neighbours by chance; many scales are the same.
+    if (elements.size() * 2 < everywhere[fill] || elements.size() < kLeastElements) continue;
+    if (!is_plain(fill) && output.name.ends_with("scales")) continue;
+    const Fill said = described(dtype, fill);
+    for (Claim& c : claim_where(
+             output, {said.id, Kind::symptom, is_plain(fill)},
+             [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
+             [&](const Place& place) {
+               return place.words + std::string(place.hold()) + said.words;
+             })) {
+      claims.push_back(std::move(c));
+    }
+  }
+  return claims;
+}
+
+}  // namespace mxo
