@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "formats/scale_layout.h"
-#include "golden/explain/recover/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "tests/support/random_tensors.h"
 
 namespace mxo {

@@ -1,5 +1,5 @@
 // Codes of every rule under scales of another amax: what follows from scales is no cause.
-#include "golden/explain/recover/own_codes.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 #include <cmath>
 #include <cstring>

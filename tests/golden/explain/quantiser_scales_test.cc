@@ -1,7 +1,7 @@
 // Scales by another rule or amax, and codes that follow from them.
 #include <cmath>
+#include <limits>
 
-#include "golden/explain/recover/scale_rule.h"
 #include "tests/golden/quantised.h"
 
 namespace mxo {
@@ -109,6 +109,20 @@ TEST(QuantiserScales, AreAllOne) {
                                std::string(type == Dtype::e8m0 ? " (byte 128)" : "") +
                                ", whatever amax is");
   }
+}
+
+TEST(QuantiserScales, AreOneWhereThatIsAPositiveNumberOfMany) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const auto of = [](Index rows, float one, Index right) {
+    Quantised q = made(Dtype::f32, rows);
+    q.scales_come([&](Index s) { return s < right ? Quantised::get(q.scales, s) : one; }, false);
+    return q.words().substr(0, 33);
+  };
+  EXPECT_EQ(of(2, 0.0125f, 0), "scale.one every scale is 0.012500");
+  for (const float none : {0.0f, -1.0f, kInf, std::numeric_limits<float>::quiet_NaN()})
+    EXPECT_EQ(of(6, none, 0), "none") << none;
+  EXPECT_EQ(of(6, 0.375f, 16), "scale.one rows 4 to 5 of scales: ");
+  EXPECT_EQ(of(6, 0.375f, 17), "none") << "seven";
 }
 
 /// The last rows have a scale of 1, or of 2: with and without an amax that gives it.

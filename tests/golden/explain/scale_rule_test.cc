@@ -1,5 +1,5 @@
 // Rules of scales from amax and scales: what they are called, and what has no name.
-#include "golden/explain/recover/scale_rule.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "formats/scale_rules.h"
-#include "golden/explain/recover/stack_names.h"
 
 namespace mxo {
 namespace {
@@ -15,10 +14,18 @@ namespace {
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 const std::vector<double> kSignificands{1.0, 1.25, 1.5, 1.75, 1.875};
 
+template <typename T>
+std::optional<ScaleRuleFound> rule_by(Dtype type, const std::vector<float>& amax,
+                                      const std::vector<T>& v) {
+  Tensor t(type, {static_cast<Index>(v.size())});
+  std::copy(v.begin(), v.end(), t.as<T>());
+  return rule_of(amax, t, Dtype::e4m3);
+}
+
 struct Bytes {
   std::vector<float> amax;
   std::vector<std::uint8_t> scales;
-  std::optional<ScaleRuleFound> rule() const { return e8m0_rule(amax, scales, Dtype::e4m3); }
+  std::optional<ScaleRuleFound> rule() const { return rule_by(Dtype::e8m0, amax, scales); }
   std::string words() const {
     const auto found = rule();
     return found ? found->words : "none";
@@ -179,7 +186,7 @@ template <typename Stored>
 std::optional<ScaleRuleFound> found(const std::vector<float>& amax, const Stored& stored) {
   std::vector<float> scales;
   for (const float a : amax) scales.push_back(stored(a));
-  return f32_rule(amax, scales, Dtype::e4m3);
+  return rule_by(Dtype::f32, amax, scales);
 }
 
 template <typename Stored>
@@ -257,8 +264,6 @@ TEST(ScaleNumbers, HaveNoRuleWhereNoBlockTells) {
   EXPECT_FALSE(found({kNaN, kNaN, kNaN, kNaN}, [](float) { return 1.0f; }));
   EXPECT_FALSE(found({0, 0, 0, 0}, [](float) { return 1.0f; }));
   EXPECT_TRUE(found({0, 0, 0, 0}, [](float) { return 1e-12f / kMax; })) << "a floor";
-  EXPECT_EQ(stacks_that_give({kNaN}, std::vector<float>{1}, "none", Dtype::e4m3), "");
-  EXPECT_EQ(stacks_that_give({kNaN}, std::vector<std::uint8_t>{127}, Dtype::e4m3), "");
 }
 
 TEST(ScaleNumbers, AreFoundByTheTypeOfTheScales) {
@@ -278,116 +283,6 @@ TEST(ScaleNumbers, KnowTheLargestNumberOfAFormat) {
   EXPECT_EQ(largest(Dtype::e4m3), 448.0);
   EXPECT_EQ(largest(Dtype::e5m2), 57344.0);
   EXPECT_EQ(largest(Dtype::e4m3fnuz), 240.0);
-}
-
-TEST(Multipliers, AreQuotientsBeforeTheScaleIsRounded) {
-  const auto list = multipliers(Dtype::e4m3);
-  ASSERT_EQ(list.size(), 4u);
-  for (const float a : many()) {
-    EXPECT_EQ(list[0].of_amax(a), kMax / a);
-    EXPECT_EQ(list[1].of_amax(a), of_f64(a));
-    EXPECT_EQ(list[2].of_amax(a), 1.0f / (a / kMax));
-    EXPECT_EQ(list[3].of_amax(a), kMax * (1.0f / a));
-  }
-}
-
-/// What stores these scales, of 64 amax and some that have no quotient or an unusual one.
-template <typename Stored>
-std::string stacks(const Stored& stored, const std::string& power, Dtype format = Dtype::e4m3) {
-  std::vector<float> amax = many();
-  for (const float a : {0.0f, 1e-13f, 1e-6f, 1e-40f, 3e38f, kNaN}) amax.push_back(a);
-  std::vector<float> scales;
-  for (const float a : amax) scales.push_back(stored(a));
-  return stacks_that_give(amax, scales, power, format);
-}
-
-float by_rule(float a, F32ScaleRule rule, PowerOfTwo power) {
-  rule.power_of_2 = power;
-  return f32_scale<kE4M3>(a, rule, largest_finite<float>()).stored;
-}
-
-const std::string kOr = ", which these blocks do not tell apart";
-
-TEST(StackNames, AreThoseWhoseRuleStoresEveryScale) {
-  const auto te = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::none); };
-  EXPECT_EQ(stacks(te, "none"), ": the rule of te");
-  EXPECT_EQ(stacks(te, "up"), "");
-  EXPECT_EQ(stacks([&](float a) { return a == 1e-40f ? 2.0f : te(a); }, "none"), "");
-  EXPECT_EQ(stacks([&](float a) { return a == many()[0] ? 2.0f : te(a); }, "none"), "");
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, {}, PowerOfTwo::none); }, "none").find("jax"),
-            std::string::npos)
-      << "its scales are bytes";
-  EXPECT_EQ(found(many(), te)->stacks, ": the rule of torchao or te or flow" + kOr);
-  EXPECT_EQ(found(many(), [](float a) { return a / 240.0f; })->stacks, "");
-  EXPECT_EQ(stacks([&](float a) { return std::isnan(a) ? 2.0f : te(a); }, "none"),
-            ": the rule of te")
-      << "of NaN a rule says nothing";
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, kDeepGemm, PowerOfTwo::none); }, "none"),
-            ": the rule of deepgemm or tilelang or deepep_torch" + kOr);
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, kVllmCudaGroup, PowerOfTwo::none); }, "none"),
-            ": the rule of vllm or sglang" + kOr)
-      << "vllm_cuda is not named beside vllm";
-  EXPECT_EQ(stacks([&](float a) { return -te(a); }, "none"), "");
-}
-
-TEST(StackNames, RaiseScalesAsTheirRowsDo) {
-  const auto deepgemm = [](float a) { return by_rule(a, kDeepGemm, PowerOfTwo::up_clamped); };
-  EXPECT_EQ(stacks(deepgemm, "up"), ": the rule of deepgemm or deepep" + kOr);
-  EXPECT_EQ(stacks(deepgemm, "none"), "");
-  EXPECT_EQ(stacks(deepgemm, "nearest"), "") << "no stack has it";
-  const auto vllm = [](float a) { return by_rule(a, kVllmModule, PowerOfTwo::up_log2); };
-  EXPECT_EQ(stacks(vllm, "up"), ": the rule of vllm_module");
-  const auto up_bits = [](float a) { return by_rule(a, kVllmCudaGroup, PowerOfTwo::up); };
-  EXPECT_EQ(stacks(up_bits, "up"), ": the rule of vllm_cuda");
-  // A multiplier that is cut stores an inverse that is rounded up.
-  const auto te = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::down); };
-  EXPECT_EQ(stacks(te, "up"), ": the rule of te");
-  EXPECT_EQ(stacks(te, "down"), "");
-  const auto te_up = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::up); };
-  EXPECT_EQ(stacks(te_up, "down"), ": the rule of te");
-  EXPECT_EQ(stacks(te_up, "up"), "");
-}
-
-TEST(StackNames, AreOfStacksThatHaveTheFormat) {
-  const auto at = [](Dtype format, F32ScaleRule rule) {
-    rule.power_of_2 = PowerOfTwo::none;
-    std::vector<float> scales;
-    for (const float a : many()) {
-      scales.push_back(format == Dtype::e4m3
-                           ? f32_scale<kE4M3>(a, rule, largest_finite<float>()).stored
-                           : f32_scale<kE5M2>(a, rule, largest_finite<float>()).stored);
-    }
-    return stacks_that_give(many(), scales, "none", format);
-  };
-  EXPECT_NE(at(Dtype::e4m3, kDeepGemm).find("deepgemm"), std::string::npos);
-  EXPECT_EQ(at(Dtype::e5m2, kDeepGemm).find("deepgemm"), std::string::npos);
-  EXPECT_NE(at(Dtype::e5m2, kTeBlockwise).find("te"), std::string::npos);
-}
-
-TEST(StackNames, AreOfBytesWhereScaleModeHasNoChoice) {
-  std::vector<float> amax = many();
-  for (const float a : {0.0f, 1.75f, 448.0f, 1e-40f, 0x1p-126f}) amax.push_back(a);
-  const auto of = [&](const ScaleProfile& profile, ScaleMode mode, float odd = -1.0f) {
-    std::vector<std::uint8_t> scales;
-    for (const float a : amax) {
-      const int byte = shared_scale<kE4M3>(a, mode, profile).bits;
-      scales.push_back(static_cast<std::uint8_t>(a == odd ? byte + 1 : byte));
-    }
-    return stacks_that_give(amax, scales, Dtype::e4m3);
-  };
-  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even), ": the rule of aiter_triton");
-  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even, 448.0f), "");
-  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even, amax[0]), "");
-  EXPECT_EQ(of(kFlashinferMx, ScaleMode::floor), ": the rule of flashinfer");
-  EXPECT_EQ(of(kMlxMx, ScaleMode::rceil), ": the rule of mlx");
-  EXPECT_EQ(of(kTransformerEngine, ScaleMode::rceil), "") << "scale_mode names it";
-  amax.push_back(kNaN);
-  EXPECT_EQ(of(kFlashinferMx, ScaleMode::floor), ": the rule of flashinfer");
-  std::vector<std::uint8_t> wide;
-  for (const float a : amax) {
-    wide.push_back(shared_scale<kE5M2>(a, ScaleMode::floor, kFlashinferMx).bits);
-  }
-  EXPECT_EQ(stacks_that_give(amax, wide, Dtype::e5m2).find("flashinfer"), std::string::npos);
 }
 
 }  // namespace

@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/recover/blocks.h"
-#include "golden/explain/recover/degenerate_scales.h"
 #include "tests/golden/came.h"
 
 namespace mxo {
