@@ -1,15 +1,16 @@
-// Codes and scale bytes of a product that are read as other numbers, each the same wherever it
-// stands: NaN, seen from lines that are NaN; or measured from how far outputs are off, by least
-// squares over what every byte adds to them.
-#include "golden/explain/find/quantiser/bytes.h"
-
+// Codes and scale bytes that are read as other numbers, each the same wherever it stands.  Of a
+// product they are NaN, seen from lines that are NaN, or measured from how far outputs are off, by
+// least squares over what every byte adds to them.
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <set>
 
+#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/host_product.h"
 #include "golden/explain/least_squares.h"
 #include "golden/explain/recover/sides.h"
 
@@ -17,15 +18,54 @@ namespace mxo {
 namespace {
 
 constexpr std::size_t kBytes = 256;
-constexpr std::size_t kMostNan = 4;    ///< bytes that are read as NaN
-constexpr std::size_t kMostRead = 32;  ///< bytes that are read otherwise
-constexpr std::size_t kTold = 3;       ///< of these, told one by one
-constexpr Index kRows = 24;            ///< of the output that are measured
+constexpr std::size_t kMostNan = 4;        ///< bytes that are read as NaN
+constexpr std::size_t kMostRead = 32;      ///< bytes that are read otherwise
+constexpr std::size_t kToldOfProduct = 3;  ///< bytes that are told one by one
+constexpr std::size_t kToldOfTensor = 4;
+constexpr Index kRows = 24;  ///< of the output that are measured
 constexpr Index kColumns = 96;
 constexpr double kSigmas = 6.0;
 constexpr double kMisfit = 0.6;  ///< root mean square of what may be left, in last places
 
-// ---- Bytes read as NaN.
+// ---- Bytes in words.
+
+/// Codes as people write them, "7F".
+std::string hex(std::size_t byte) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  return {kDigits[byte >> 4 & 15], kDigits[byte & 15]};
+}
+
+/// The number of fewest bits within `off` of `v`.
+double shortest(double v, double off) {
+  if (!std::isfinite(v)) return v;
+  if (std::abs(v) <= off) return 0.0 * v;
+  int e = 0;
+  const double m = std::frexp(v, &e);
+  for (int bits = 1; bits < 53; ++bits) {
+    const double r = std::ldexp(std::round(std::ldexp(m, bits)), e - bits);
+    if (std::abs(r - v) <= off) return r;
+  }
+  return v;
+}
+
+/// " as 480 rather than NaN".
+std::string read_as(std::size_t byte, const CodeTable& read, const ElementReader& own) {
+  const auto in_words = [](double v) { return std::isnan(v) ? "NaN" : number(v, 6); };
+  return " as " + in_words(read[byte]) + " rather than " + in_words(own(byte).value);
+}
+
+/// "7F as 480 rather than NaN, FF as -480 rather than NaN and 3 more", of which `told` are told.
+std::string list_of_bytes(const std::vector<std::size_t>& bytes, std::size_t told, bool scale,
+                          const CodeTable& read, const ElementReader& own) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(bytes.size(), told); ++i)
+    list += (i == 0 ? "" : ", ") + (scale ? std::to_string(bytes[i]) : hex(bytes[i])) +
+            read_as(bytes[i], read, own);
+  return bytes.size() <= told ? list
+                              : list + " and " + std::to_string(bytes.size() - told) + " more";
+}
+
+// ---- Of a product: bytes read as NaN.
 
 /// Lines of a, which are rows of y, or of b, columns of y in each group.
 struct NanLines {
@@ -113,7 +153,7 @@ void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
   list.push_back(std::move(h));
 }
 
-// ---- Codes read as other numbers.
+// ---- Of a product: codes read as other numbers.
 
 /// What every byte of a side is off by, in units of its own scale: what came less what is expected
 /// is the sum of that times what the byte is multiplied by, all in all.
@@ -155,38 +195,119 @@ std::optional<LeastSquaresFit> measured(const Sides& s, const Output& y) {
   return system.solved(1e-10);
 }
 
+// ---- Of a dequantised tensor.
+
+/// What the elements of each byte show: the number that all of them may have been.
+class Table {
+ public:
+  /// Adds an element that shows the number `v`, known within a share of it.
+  void add(std::size_t byte, bool differs, double v, double within) {
+    Read& r = reads_[byte];
+    v = shortest(v, within * std::abs(v));
+    if (r.elements++ == 0) {
+      as[byte] = v;
+    } else if (std::isnan(v) != std::isnan(as[byte]) || std::signbit(v) != std::signbit(as[byte]) ||
+               std::abs(v - as[byte]) > 2.0 * within * std::abs(v)) {
+      r.one = std::isnan(v) && std::isnan(as[byte]) && r.one;
+    }
+    r.differing += differs;
+  }
+  /// The bytes that differ wherever they stand, and as one number each; empty if others do.
+  std::vector<std::size_t> otherwise_read() const {
+    std::vector<std::size_t> found;
+    bool right = false;
+    for (std::size_t byte = 0; byte < reads_.size(); ++byte) {
+      const Read& r = reads_[byte];
+      right = right || (r.differing == 0 && r.elements > 0);
+      if (r.differing == 0) continue;
+      if (r.differing != r.elements || !r.one || found.size() == kMostRead) return {};
+      found.push_back(byte);
+    }
+    return right ? found : std::vector<std::size_t>{};
+  }
+
+  CodeTable as{};
+
+ private:
+  struct Read {
+    Index elements = 0;
+    Index differing = 0;
+    bool one = true;
+  };
+  std::array<Read, 256> reads_;
+};
+
+/// "scale byte 124 is read as NaN rather than 0.125", and of several.
+std::string in_words(const std::vector<std::size_t>& bytes, const Table& table, bool scale,
+                     const ElementReader& own) {
+  const std::string noun = scale ? "scale byte" : "code";
+  if (bytes.size() > 1)
+    return noun +
+           "s are read otherwise: " + list_of_bytes(bytes, kToldOfTensor, scale, table.as, own);
+  const std::string name = scale ? std::to_string(bytes[0]) : hex(bytes[0]);
+  return noun + " " + name + " is read" + read_as(bytes[0], table.as, own);
+}
+
+/// What is said of codes; empty of flushed subnormals, which have names of their own.
+std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& table,
+                           Dtype format) {
+  const ElementReader decode(format);
+  const double least = Grid(format).least_normal();
+  bool normal = true;  // subnormal codes are taken for 1.m of the lowest exponent
+  bool flushed = true;
+  for (const std::size_t byte : bytes) {
+    const double own = std::abs(decode(byte).value);
+    const double read = least / 2.0 * (1.0 + own / least);
+    const double as = table.as[byte];
+    normal = normal && own < least && std::abs(std::abs(as) - read) <= read * 0x1p-7;
+    flushed = flushed && own < least && as == 0.0;
+  }
+  if (flushed) return {};
+  return normal ? "subnormal codes are read by the formula of normal ones, 1.m of the lowest "
+                  "exponent"
+                : in_words(bytes, table, false, decode);
+}
+
 }  // namespace
 
-std::string hex(std::size_t byte) {
-  constexpr const char* kDigits = "0123456789ABCDEF";
-  return {kDigits[byte >> 4 & 15], kDigits[byte & 15]};
-}
-
-double shortest(double v, double off) {
-  if (!std::isfinite(v)) return v;
-  if (std::abs(v) <= off) return 0.0 * v;
-  int e = 0;
-  const double m = std::frexp(v, &e);
-  for (int bits = 1; bits < 53; ++bits) {
-    const double r = std::ldexp(std::round(std::ldexp(m, bits)), e - bits);
-    if (std::abs(r - v) <= off) return r;
+std::vector<Claim> recover_by_value(const Call& call, Output& x) {
+  if (x.left != x.differing || x.left == 0) return {};
+  const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
+  if (!scale_of) return {};
+  const Dtype format = call.set.format("format", "e4m3");
+  const auto* codes_given = call.input("codes").as<std::uint8_t>();
+  const Tensor& scales_given = call.input("scales");
+  const double within = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-21;
+  const ElementReader decode(format);
+  const ElementReader read(x.expected->dtype());
+  const bool bytes = size_of(scales_given.dtype()) == 1;
+  Table codes;
+  Table scales;
+  for (Index i = 0; i < x.rows * x.columns; ++i) {
+    const bool differs = x.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    const Element came = read(x.came(i));
+    const double came_value = came.nan ? std::numeric_limits<double>::quiet_NaN() : came.value;
+    const Index at = (*scale_of)(i);
+    const double scale = scale_value(scales_given, at);
+    if (!std::isnan(scale)) codes.add(codes_given[i], differs, came_value / scale, within);
+    // Of zeros a number read in place of a scale shows nothing.
+    const Element code = decode(codes_given[i]);
+    if (!bytes || code.nan || (code.value == 0.0 && !came.nan)) continue;
+    scales.add(bits_at(scales_given, at), differs, came_value / code.value, within);
   }
-  return v;
-}
-
-std::string read_as(std::size_t byte, const CodeTable& read, const ElementReader& own) {
-  const auto in_words = [](double v) { return std::isnan(v) ? "NaN" : number(v, 6); };
-  return " as " + in_words(read[byte]) + " rather than " + in_words(own(byte).value);
-}
-
-std::string list_of_bytes(const std::vector<std::size_t>& bytes, std::size_t told, bool scale,
-                          const CodeTable& read, const ElementReader& own) {
-  std::string list;
-  for (std::size_t i = 0; i < std::min(bytes.size(), told); ++i)
-    list += (i == 0 ? "" : ", ") + (scale ? std::to_string(bytes[i]) : hex(bytes[i])) +
-            read_as(bytes[i], read, own);
-  return bytes.size() <= told ? list
-                              : list + " and " + std::to_string(bytes.size() - told) + " more";
+  Claim claim{"scale.decoded", {}, {}};
+  claim.yields = true;
+  if (const auto found = scales.otherwise_read(); !found.empty()) {
+    claim.sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
+  } else if (const auto others = codes.otherwise_read(); !others.empty()) {
+    claim.id = "codes.decoded";
+    claim.sentence = codes_in_words(others, codes, format);
+  }
+  if (claim.sentence.empty()) return {};
+  claim.where.tensor = x.name;
+  claim.elements = static_cast<double>(x.left);
+  for (std::size_t i = 0; i < x.marks.size(); ++i) x.settle(static_cast<Index>(i));
+  return {claim};
 }
 
 void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
@@ -221,7 +342,7 @@ void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis
     if (codes.empty() || codes.size() > kMostRead) continue;
     Hypothesis h{side.codes_name + "=decoded",
                  "codes of " + side.name + " are read as other numbers: " +
-                     list_of_bytes(codes, kTold, false, table, decode),
+                     list_of_bytes(codes, kToldOfProduct, false, table, decode),
                  Stage::input};
     h.local = true;
     HostSum sum{depth_of_scales(*p),

@@ -1,15 +1,11 @@
-// A dequantised tensor: bytes that were read as other numbers, and the scale that every block
-// shows.
+// Which scale every block of a dequantised tensor was multiplied by.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <optional>
 
-#include "golden/explain/find/quantiser/bytes.h"
-#include "golden/explain/find/quantiser/code_rule.h"
-#include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/name/places.h"
 #include "golden/explain/product.h"
 #include "golden/explain/recover/scales.h"
@@ -18,172 +14,6 @@ namespace mxo {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-/// Codes and scales of a dequantised tensor, where these lie in rows as their shapes say.
-struct ScaledCodes {
-  const Output& x;
-  const Tensor& codes;
-  const Tensor& scales;
-  Dtype format;
-  Index rows;    ///< of one matrix
-  Index across;  ///< scales of a row of blocks
-  Index matrix;  ///< scales of one matrix
-
-  static std::optional<ScaledCodes> of(const Call& call, const Output& x);
-  std::uint8_t code(Index i) const { return codes.as<std::uint8_t>()[i]; }
-  Index scale_index(Index i) const {
-    const Index row = i / x.columns;
-    return row / rows * matrix + row % rows / x.tile.rows * across + i % x.columns / x.tile.columns;
-  }
-  double scale(Index i) const { return scale_value(scales, scale_index(i)); }
-};
-
-std::optional<ScaledCodes> ScaledCodes::of(const Call& call, const Output& x) {
-  if (call.op != "dequantize" || !call.has("codes") || !call.has("scales") ||
-      call.has("group_ends") || call.set.flag("transpose", false) ||
-      call.set.text("scale_layout", "row_major") != "row_major") {
-    return std::nullopt;
-  }
-  const Tensor& codes = call.input("codes");
-  const Tensor& scales = call.input("scales");
-  const Dtype format = call.set.format("format", "e4m3");
-  const Index n = x.rows * x.columns;
-  if (!is_minifloat8(format) || codes.elements() != n || n == 0 || codes.rank() < 2 ||
-      size_of(codes.dtype()) != 1)
-    return std::nullopt;
-  const Index rows = codes.extent(codes.rank() - 2);
-  const Index across = ceil_div(x.columns, x.tile.columns);
-  const ScaledCodes c{x, codes, scales, format, rows, across, ceil_div(rows, x.tile.rows) * across};
-  if (c.matrix * (x.rows / rows) != scales.elements()) return std::nullopt;
-  // Shapes may fit several blocks: the one that gives what is expected counts.
-  constexpr double kLeast = 0x1p-133;  // of bf16
-  const ElementReader read(x.expected->dtype());
-  const ElementReader decode(format);
-  for (Index i = 0; i < n; i += n / 512 + 1) {
-    const double v = decode(c.code(i)).value * c.scale(i);
-    const Element want = read(x.wanted(i));
-    if (std::isnan(v) != want.nan) return std::nullopt;
-    if (std::isfinite(v) && !want.infinite &&
-        std::abs(v - want.value) > std::abs(v) * 0x1p-7 + kLeast)
-      return std::nullopt;
-  }
-  return c;
-}
-
-// ---- Bytes read as other numbers.
-
-constexpr std::size_t kMostBytes = 32;  ///< that may be read otherwise
-constexpr std::size_t kTold = 4;        ///< that are told one by one
-
-/// What the elements of each byte show: the number that all of them may have been.
-class Table {
- public:
-  /// Adds an element that shows the number `v`, known within a share of it.
-  void add(std::size_t byte, bool differs, double v, double within) {
-    Read& r = reads_[byte];
-    v = shortest(v, within * std::abs(v));
-    if (r.elements++ == 0) {
-      as[byte] = v;
-    } else if (std::isnan(v) != std::isnan(as[byte]) || std::signbit(v) != std::signbit(as[byte]) ||
-               std::abs(v - as[byte]) > 2.0 * within * std::abs(v)) {
-      r.one = std::isnan(v) && std::isnan(as[byte]) && r.one;
-    }
-    r.differing += differs;
-  }
-  /// The bytes that differ wherever they stand, and as one number each; empty if others do.
-  std::vector<std::size_t> otherwise_read() const {
-    std::vector<std::size_t> found;
-    bool right = false;
-    for (std::size_t byte = 0; byte < reads_.size(); ++byte) {
-      const Read& r = reads_[byte];
-      right = right || (r.differing == 0 && r.elements > 0);
-      if (r.differing == 0) continue;
-      if (r.differing != r.elements || !r.one || found.size() == kMostBytes) return {};
-      found.push_back(byte);
-    }
-    return right ? found : std::vector<std::size_t>{};
-  }
-
-  CodeTable as{};
-
- private:
-  struct Read {
-    Index elements = 0;
-    Index differing = 0;
-    bool one = true;
-  };
-  std::array<Read, 256> reads_;
-};
-
-/// "scale byte 124 is read as NaN rather than 0.125", and of several.
-std::string in_words(const std::vector<std::size_t>& bytes, const Table& table, bool scale,
-                     const ElementReader& own) {
-  const std::string noun = scale ? "scale byte" : "code";
-  if (bytes.size() > 1)
-    return noun + "s are read otherwise: " + list_of_bytes(bytes, kTold, scale, table.as, own);
-  const std::string name = scale ? std::to_string(bytes[0]) : hex(bytes[0]);
-  return noun + " " + name + " is read" + read_as(bytes[0], table.as, own);
-}
-
-/// What is said of codes; empty of flushed subnormals, which have names of their own.
-std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& table,
-                           Dtype format) {
-  const ElementReader decode(format);
-  const double least = Grid(format).least_normal();
-  bool normal = true;  // subnormal codes are taken for 1.m of the lowest exponent
-  bool flushed = true;
-  for (const std::size_t byte : bytes) {
-    const double own = std::abs(decode(byte).value);
-    const double read = least / 2.0 * (1.0 + own / least);
-    const double as = table.as[byte];
-    normal = normal && own < least && std::abs(std::abs(as) - read) <= read * 0x1p-7;
-    flushed = flushed && own < least && as == 0.0;
-  }
-  if (flushed) return {};
-  return normal ? "subnormal codes are read by the formula of normal ones, 1.m of the lowest "
-                  "exponent"
-                : in_words(bytes, table, false, decode);
-}
-
-}  // namespace
-
-std::vector<Claim> recover_by_value(const Call& call, Output& x) {
-  if (x.left != x.differing || x.left == 0) return {};
-  const std::optional<ScaledCodes> c = ScaledCodes::of(call, x);
-  if (!c) return {};
-  const double within = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-21;
-  const ElementReader decode(c->format);
-  const ElementReader read(x.expected->dtype());
-  const bool bytes = size_of(c->scales.dtype()) == 1;
-  Table codes;
-  Table scales;
-  for (Index i = 0; i < x.rows * x.columns; ++i) {
-    const bool differs = x.marks[static_cast<std::size_t>(i)] == Mark::differs;
-    const Element came = read(x.came(i));
-    const double came_value = came.nan ? kNaN : came.value;
-    const double scale = c->scale(i);
-    if (!std::isnan(scale)) codes.add(c->code(i), differs, came_value / scale, within);
-    // Of zeros a number read in place of a scale shows nothing.
-    const Element code = decode(c->code(i));
-    if (!bytes || code.nan || (code.value == 0.0 && !came.nan)) continue;
-    scales.add(bits_at(c->scales, c->scale_index(i)), differs, came_value / code.value, within);
-  }
-  Claim claim{"scale.decoded", {}, {}};
-  claim.yields = true;
-  if (const auto found = scales.otherwise_read(); !found.empty()) {
-    claim.sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
-  } else if (const auto others = codes.otherwise_read(); !others.empty()) {
-    claim.id = "codes.decoded";
-    claim.sentence = codes_in_words(others, codes, c->format);
-  }
-  if (claim.sentence.empty()) return {};
-  claim.where.tensor = x.name;
-  claim.elements = static_cast<double>(x.left);
-  for (std::size_t i = 0; i < x.marks.size(); ++i) x.settle(static_cast<Index>(i));
-  return {claim};
-}
-
-namespace {
 
 // ---- The scale of every block.
 
@@ -251,23 +81,26 @@ class Shown {
 };
 
 std::optional<Shown> Shown::of(const Call& call, const Output& x) {
-  const std::optional<ScaledCodes> c = ScaledCodes::of(call, x);
-  if (!c) return std::nullopt;
+  const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
+  if (!scale_of) return std::nullopt;
+  const Tensor& scales = call.input("scales");
+  if (scales.rank() != call.input("codes").rank()) return std::nullopt;
   Shown s;
-  s.scales_ = &c->scales;
-  s.all_columns = c->across;
-  s.all_rows = c->scales.elements() / c->across;
-  s.rows_of_expert = c->matrix / c->across;
+  s.scales_ = &scales;
+  s.all_columns = scales.shape().back();
+  s.all_rows = scales.elements() / s.all_columns;
+  s.rows_of_expert = scales.extent(scales.rank() - 2);
   s.within_ = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-20;
-  const ElementReader read_code(c->format);
+  const auto* codes = call.input("codes").as<std::uint8_t>();
+  const ElementReader read_code(call.set.format("format", "e4m3"));
   const ElementReader read(x.expected->dtype());
-  s.seen_.assign(static_cast<std::size_t>(c->scales.elements()), kNaN);
+  s.seen_.assign(static_cast<std::size_t>(scales.elements()), kNaN);
   std::vector<double> loudest(s.seen_.size());
   std::vector<std::uint8_t> differs(s.seen_.size());
   for (Index i = 0; i < x.rows * x.columns; ++i) {
-    const auto at = static_cast<std::size_t>(c->scale_index(i));
+    const auto at = static_cast<std::size_t>((*scale_of)(i));
     differs[at] |= x.marks[static_cast<std::size_t>(i)] == Mark::differs;
-    const Element code = read_code(c->code(i));
+    const Element code = read_code(codes[i]);
     if (code.nan || code.infinite || std::abs(code.value) <= loudest[at]) continue;
     const Element came = read(x.came(i));
     loudest[at] = std::abs(code.value);
@@ -425,6 +258,36 @@ Index source_of(const std::vector<Index>& lines, const std::vector<Index>& sourc
 }
 
 }  // namespace
+
+std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x) {
+  if (call.op != "dequantize" || !call.has("codes") || !call.has("scales") ||
+      call.has("group_ends") || call.set.flag("transpose", false) ||
+      call.set.text("scale_layout", "row_major") != "row_major") {
+    return std::nullopt;
+  }
+  const Tensor& codes = call.input("codes");
+  const Tensor& scales = call.input("scales");
+  const Dtype format = call.set.format("format", "e4m3");
+  const Index n = x.rows * x.columns;
+  if (!is_minifloat8(format) || size_of(codes.dtype()) != 1 || codes.elements() != n)
+    return std::nullopt;
+  ScaleHints hints;
+  hints.block = BlockExtents{x.tile.rows, x.tile.columns};
+  const auto map = ScaleMap::of(codes.shape(), scales.shape(), scales.dtype(), hints);
+  // Shapes may fit several blocks: the one that gives what is expected counts.
+  constexpr double kLeast = 0x1p-133;  // of bf16
+  const ElementReader read(x.expected->dtype());
+  const ElementReader decode(format);
+  for (Index i = 0; map && i < n; i += n / 512 + 1) {
+    const double v = decode(bits_at(codes, i)).value * scale_value(scales, (*map)(i));
+    const Element want = read(x.wanted(i));
+    if (std::isnan(v) != want.nan) return std::nullopt;
+    if (std::isfinite(v) && !want.infinite &&
+        std::abs(v - want.value) > std::abs(v) * 0x1p-7 + kLeast)
+      return std::nullopt;
+  }
+  return map;
+}
 
 void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list) {
   const std::optional<Shown> s = Shown::of(call, output);

@@ -10,6 +10,7 @@
 #include "golden/explain/claim.h"
 #include "golden/explain/output.h"
 #include "golden/explain/recover/blocks.h"
+#include "golden/judge/scale_map.h"
 
 namespace mxo {
 
@@ -85,6 +86,9 @@ struct ScaleRuleFound {
 /// Of bytes a step function of the significand; of numbers a quotient, floor and power of two.
 std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
                                       Dtype format);
+
+/// The scale of every element of a dequantised tensor, where shapes tell.
+std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x);
 
 /// The largest finite value of a format.
 double largest(Dtype format);
