@@ -114,28 +114,32 @@ struct Walk {
   bool from_behind;
 };
 
-/// fn(magnitude, scale, line, lines) of every element: the line of its block that it lies in.
-template <typename Fn>
-void each_by_lines(const Blocks& b, const Walk& walk, const Fn& fn) {
+/// The largest magnitude of every line of every block, by scale.
+std::vector<std::vector<float>> lines_of(const QuantiserCall& q, const Walk& walk) {
+  const Blocks& b = q.blocks;
+  std::vector<std::vector<float>> most(q.amax.size());
   Index begin = 0;
   Index end = 0;  // of the rows of one block
+  const auto row = [&b](Index of) { return b.block_row[static_cast<std::size_t>(of % b.rows)]; };
   for (Index r = 0; r < b.x->elements() / b.columns; ++r) {
     if (r == end) {
       begin = end++;
-      const auto row = [&](Index of) { return b.block_row[static_cast<std::size_t>(of % b.rows)]; };
       while (end % b.rows != 0 && row(end) == row(begin)) ++end;
     }
     for (Index c = 0; c < b.columns; ++c) {
-      const Index i = r * b.columns + c;
-      const Index scale = b.scale_of(i);
+      const Index scale = b.scale_of(r * b.columns + c);
       if (scale < 0) continue;
       Index line = walk.columns ? c % b.block_columns : r - begin;
       const Index lines =
           walk.columns ? std::min(b.block_columns, b.columns - (c - line)) : end - begin;
       if (walk.from_behind) line = lines - 1 - line;
-      fn(std::fabs(b.value(i)), static_cast<std::size_t>(scale), line, lines);
+      std::vector<float>& block = most[static_cast<std::size_t>(scale)];
+      block.resize(static_cast<std::size_t>(lines));
+      float& m = block[static_cast<std::size_t>(line)];
+      m = std::max(m, std::fabs(b.value(r * b.columns + c)));
     }
   }
+  return most;
 }
 
 /// Lines of the longest block.
@@ -150,20 +154,6 @@ Index longest(const Blocks& b, const Walk& walk) {
   return most;
 }
 
-/// The largest magnitude of every line of every block, by scale; empty where one is no number.
-std::vector<std::vector<float>> lines_of(const Blocks& b, std::size_t scales, const Walk& walk) {
-  std::vector<std::vector<float>> most(scales);
-  bool finite = true;
-  each_by_lines(b, walk, [&](float v, std::size_t s, Index line, Index lines) {
-    finite = finite && std::isfinite(v);
-    most[s].resize(static_cast<std::size_t>(lines));
-    float& m = most[s][static_cast<std::size_t>(line)];
-    m = std::max(m, v);
-  });
-  if (!finite) most.clear();
-  return most;
-}
-
 /// "the first 96 of the 128 columns of its block", and the amax of that part of each block.
 struct AmaxPart {
   std::string words;
@@ -173,11 +163,12 @@ struct AmaxPart {
 /// The part, from one end of the rows or columns of a block, whose amax gives every scale that
 /// came; of several the roundest.
 std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
-  if (q.blocks.tiled) return std::nullopt;
+  const auto is_nan = [](float a) { return std::isnan(a); };
+  if (q.blocks.tiled || std::any_of(q.amax.begin(), q.amax.end(), is_nan)) return std::nullopt;
   for (const Walk walk : {Walk{true, false}, {true, true}, {false, false}, {false, true}}) {
     const Index length = longest(q.blocks, walk);
     if (length < 2 || static_cast<Index>(q.amax.size()) * length > kMostLines) continue;
-    const std::vector<std::vector<float>> lines = lines_of(q.blocks, q.amax.size(), walk);
+    const std::vector<std::vector<float>> lines = lines_of(q, walk);
     Range range{1, length};
     for (std::size_t s = 0; s < lines.size() && range.least <= range.most; ++s) {
       if (lines[s].empty()) continue;
@@ -189,7 +180,7 @@ std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
       range.least = std::max(range.least, own.least);
       range.most = std::min(range.most, whole ? length : own.most);
     }
-    if (lines.empty() || range.least > range.most || range.most >= length) continue;
+    if (range.least > range.most || range.most >= length) continue;
     const Index n = roundest(range.least, range.most, length);
     AmaxPart part{std::string("the ") + (walk.from_behind ? "last " : "first ") +
                       std::to_string(n) + " of the " + std::to_string(length) +
