@@ -11,13 +11,6 @@
 namespace mxo {
 namespace {
 
-/// The call, where its codes have eight bits.
-std::optional<QuantiserCall> quantised_bytes(const Call& call, const std::vector<Output>& outputs) {
-  std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
-  if (q && !is_minifloat8(q->format)) q.reset();
-  return q;
-}
-
 /// What is left of an output, claimed as it looks.
 std::optional<Claim> claim_seen(Output& scales, const QuantiserCall& q) {
   const std::string words = scales_in_words(q, true);
@@ -121,7 +114,7 @@ void mark_what_follows(const Call& call, std::vector<Output>& outputs) {
 }
 
 std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outputs) {
-  std::optional<QuantiserCall> q = quantised_bytes(call, outputs);
+  std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   Output& codes = *output_named(outputs, "codes");
   Output& scales = *output_named(outputs, "scales");
@@ -148,7 +141,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
 }
 
 std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& outputs) {
-  const std::optional<QuantiserCall> q = quantised_bytes(call, outputs);
+  const std::optional<QuantiserCall> q = QuantiserCall::of(call, outputs);
   if (!q) return {};
   const Zeros zeros = zeros_of(*q);
   if (!zeros.any || zeros.others < kLeastNumbers) return {};

@@ -116,10 +116,9 @@ std::optional<QuantiserCall> QuantiserCall::of(const Call& call,
   const Output* scales = output_named(outputs, "scales");
   if (codes == nullptr || scales == nullptr || codes->left + scales->left == 0) return std::nullopt;
   const std::optional<Blocks> blocks = blocks_of(call, *codes, *scales->expected);
-  if (!blocks) return std::nullopt;
   const Dtype format = call.set.format("format", "e4m3");
+  if (!blocks || !is_minifloat8(format)) return std::nullopt;
   QuantiserCall q{*codes, *scales, format, *blocks, mxo::amax_of(*blocks), std::nullopt};
-  if (!is_minifloat8(format)) return q;
   const bool bytes = size_of(scales->expected->dtype()) == 1;
   q.own = rule_asked(call, blocks->x->dtype(), format, bytes ? Dtype::e8m0 : Dtype::f32);
   if (q.own && !gives_expected(*q.own, q)) q.own.reset();

@@ -49,7 +49,7 @@ struct QuantiserCall {
   std::vector<float> amax;     ///< of each scale
   std::optional<OwnRule> own;  ///< none where no rule gives the codes expected from the scales
 
-  /// None where nothing is left, or shapes do not tell the blocks.
+  /// None where nothing is left, codes have no eight bits, or shapes do not tell the blocks.
   static std::optional<QuantiserCall> of(const Call& call, const std::vector<Output>& outputs);
   float amax_of(Index scale) const { return amax[static_cast<std::size_t>(scale)]; }
 };
