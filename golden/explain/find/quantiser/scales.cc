@@ -136,7 +136,8 @@ std::vector<std::vector<float>> lines_of(const QuantiserCall& q, const Walk& wal
       std::vector<float>& block = most[static_cast<std::size_t>(scale)];
       block.resize(static_cast<std::size_t>(lines));
       float& m = block[static_cast<std::size_t>(line)];
-      m = std::max(m, std::fabs(b.value(r * b.columns + c)));
+      const float v = std::fabs(b.value(r * b.columns + c));
+      m = std::isnan(v) ? HUGE_VALF : std::max(m, v);
     }
   }
   return most;
@@ -163,16 +164,15 @@ struct AmaxPart {
 /// The part, from one end of the rows or columns of a block, whose amax gives every scale that
 /// came; of several the roundest.
 std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
-  const auto is_nan = [](float a) { return std::isnan(a); };
-  if (q.blocks.tiled || std::any_of(q.amax.begin(), q.amax.end(), is_nan)) return std::nullopt;
+  if (q.blocks.tiled) return std::nullopt;
   for (const Walk walk : {Walk{true, false}, {true, true}, {false, false}, {false, true}}) {
     const Index length = longest(q.blocks, walk);
     if (length < 2 || static_cast<Index>(q.amax.size()) * length > kMostLines) continue;
     const std::vector<std::vector<float>> lines = lines_of(q, walk);
     Range range{1, length};
     for (std::size_t s = 0; s < lines.size() && range.least <= range.most; ++s) {
-      if (lines[s].empty()) continue;
       const double came = scale_value(*q.scales.actual, static_cast<Index>(s));
+      if (lines[s].empty() || !std::isfinite(came)) continue;
       const Range own = firsts_that_give(
           lines[s], [&](float a) { return static_cast<double>(q.own->stored(a)) == came; });
       // A short block is whole from its end on.
@@ -185,10 +185,11 @@ std::optional<AmaxPart> part_of_blocks(const QuantiserCall& q) {
     AmaxPart part{std::string("the ") + (walk.from_behind ? "last " : "first ") +
                       std::to_string(n) + " of the " + std::to_string(length) +
                       (walk.columns ? " columns" : " rows") + " of its block",
-                  {}};
-    for (const auto& block : lines) {
-      const auto end = block.begin() + std::min(n, static_cast<Index>(block.size()));
-      part.amax.push_back(block.empty() ? 0.0f : *std::max_element(block.begin(), end));
+                  q.amax};
+    for (std::size_t s = 0; s < lines.size(); ++s) {
+      if (lines[s].empty()) continue;
+      const Index lines_of_part = std::min(n, static_cast<Index>(lines[s].size()));
+      part.amax[s] = *std::max_element(lines[s].begin(), lines[s].begin() + lines_of_part);
     }
     return part;
   }
@@ -326,23 +327,23 @@ std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q) {
     }
     return claim;
   };
-  // A running amax is that of the tensor, but for what comes before its largest value: what gives
-  // every scale goes first.
+  // What gives every scale goes first: a running amax is that of the tensor, but for what comes
+  // before its largest value.
   const std::vector<AmaxWindow> windows = other_windows(q.blocks, q.amax);
-  for (const bool all : {true, false}) {
-    for (const AmaxWindow& window : windows) {
-      const auto bits = bits_by(stored, window.amax);
-      bool gives_all = true;
-      for (Index s = 0; all && gives_all && s < static_cast<Index>(q.amax.size()); ++s)
-        gives_all = bits(s) == scales.came(s);
-      if (!gives_all) continue;
-      if (auto claim = of_another(window.words, window.amax)) return claim;
-    }
+  for (const AmaxWindow& window : windows) {
+    const auto bits = bits_by(stored, window.amax);
+    Index s = 0;
+    while (s < static_cast<Index>(q.amax.size()) && bits(s) == scales.came(s)) ++s;
+    if (s < static_cast<Index>(q.amax.size())) continue;
+    if (auto claim = of_another(window.words, window.amax)) return claim;
   }
   if (q.own) {
     if (const auto part = part_of_blocks(q)) {
       if (auto claim = of_another(part->words, part->amax)) return claim;
     }
+  }
+  for (const AmaxWindow& window : windows) {
+    if (auto claim = of_another(window.words, window.amax)) return claim;
   }
   return one && !one->of_whole ? claim_one(scales, q.amax, *one) : std::nullopt;
 }
