@@ -42,26 +42,29 @@ std::optional<F32ScaleRule> rule_under(const ScaleRuleRow& row, Power power) {
   return rule;
 }
 
-/// ": the rule of vllm or aiter, which these blocks do not tell apart", of every stack by whose
-/// row gives(row, block) holds for all blocks; empty if there is none.  A stack's other path is not
-/// named beside it: vllm stands for vllm_cuda.
-template <typename Gives>
-std::string stacks_where(const std::vector<float>& amax, Dtype format, const Gives& gives) {
+/// Whether a row stores what came of a block; empty: it stores no such scales.
+using GivesBlock = std::function<bool(std::size_t block)>;
+
+/// ": the rule of vllm or aiter, which these blocks do not tell apart", of every stack whose row
+/// gives all blocks; empty if there is none.  A stack's other path is not named beside it: vllm
+/// stands for vllm_cuda.
+std::string stacks_where(const std::vector<float>& amax, Dtype format,
+                         const std::function<GivesBlock(const ScaleRuleRow&)>& gives_of) {
   std::vector<std::string_view> names;
   for (const ScaleRuleRow& row : kScaleRules) {
-    if (!lists(row.formats, name_of(format))) continue;
+    const auto stands_for = [&row](std::string_view other) {
+      return other == row.name || row.name.starts_with(std::string(other) + "_");
+    };
+    const GivesBlock gives = lists(row.formats, name_of(format)) ? gives_of(row) : nullptr;
+    if (!gives || std::any_of(names.begin(), names.end(), stands_for)) continue;
     bool same = true;
     bool told = false;  // by a block at least
     for (std::size_t b = 0; b < amax.size() && same; ++b) {
       if (std::isnan(amax[b])) continue;
-      same = gives(row, b);
+      same = gives(b);
       told = true;
     }
-    const auto stands_for = [&row](std::string_view other) {
-      return other == row.name || row.name.starts_with(std::string(other) + "_");
-    };
-    if (same && told && std::none_of(names.begin(), names.end(), stands_for))
-      names.push_back(row.name);
+    if (same && told) names.push_back(row.name);
   }
   std::string text;
   for (const std::string_view name : names)
@@ -71,27 +74,33 @@ std::string stacks_where(const std::vector<float>& amax, Dtype format, const Giv
 
 std::string stacks_of_numbers(const std::vector<float>& amax, const float* scales, Power power,
                               Dtype format) {
-  return stacks_where(amax, format, [&](const ScaleRuleRow& row, std::size_t b) {
+  return stacks_where(amax, format, [&](const ScaleRuleRow& row) -> GivesBlock {
     const std::optional<F32ScaleRule> rule = rule_under(row, power);
-    return rule && visit_minifloat8(format, [&](auto tag) {
-             const F32Scale s =
-                 f32_scale<decltype(tag)::type::spec>(amax[b], *rule, largest_finite<float>());
-             return bit_cast<std::uint32_t>(s.stored) == bit_cast<std::uint32_t>(scales[b]);
-           });
+    if (!rule) return nullptr;
+    return [&amax, scales, format, rule = *rule](std::size_t b) {
+      const F32Scale s = visit_minifloat8(format, [&](auto tag) {
+        return f32_scale<decltype(tag)::type::spec>(amax[b], rule, largest_finite<float>());
+      });
+      return bit_cast<std::uint32_t>(s.stored) == bit_cast<std::uint32_t>(scales[b]);
+    };
   });
 }
 
 /// Of rules that leave scale_mode no choice.
 std::string stacks_of_bytes(const std::vector<float>& amax, const std::uint8_t* scales,
                             Dtype format) {
-  return stacks_where(amax, format, [&](const ScaleRuleRow& row, std::size_t b) {
-    const ScaleProfile& profile = row.rule.e8m0;
-    return row.scale == ScaleType::e8m0 && profile.exponent != ExponentRule::by_mode &&
-           profile.exponent != ExponentRule::ceil_quotient &&  // RCEIL but beside powers of two
-           visit_minifloat8(format, [&](auto tag) {
-             constexpr FormatSpec kSpec = decltype(tag)::type::spec;
-             return shared_scale<kSpec>(amax[b], row.rule.mode, profile).bits == scales[b];
-           });
+  return stacks_where(amax, format, [&](const ScaleRuleRow& row) -> GivesBlock {
+    const ExponentRule exponent = row.rule.e8m0.exponent;
+    // The quotient's is RCEIL but beside powers of two.
+    if (row.scale != ScaleType::e8m0 || exponent == ExponentRule::by_mode ||
+        exponent == ExponentRule::ceil_quotient)
+      return nullptr;
+    return [&amax, scales, format, &rule = row.rule](std::size_t b) {
+      return visit_minifloat8(format, [&](auto tag) {
+        constexpr FormatSpec kSpec = decltype(tag)::type::spec;
+        return shared_scale<kSpec>(amax[b], rule.mode, rule.e8m0).bits == scales[b];
+      });
+    };
   });
 }
 
