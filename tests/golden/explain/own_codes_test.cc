@@ -120,6 +120,8 @@ TEST(OwnCodes, FollowFromScalesOfAPartOfTheirBlock) {
     const bool seen = e.sentence().find("what an amax of " + std::string(row.words) +
                                         " of its block gives") != std::string::npos;
     EXPECT_TRUE(cause || seen) << row.words << ": " << e.sentence() << e.pattern;
+    p.actual.at("codes").as<std::uint8_t>()[255 * 512 + 511] ^= 1;  // of the infinity
+    EXPECT_NE(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
     p.actual.at("scales").as<float>()[1] *= 1.5f;
     EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence().find(row.words),
               std::string::npos);

@@ -178,5 +178,25 @@ TEST(QuantiserScales, AreExplainedWhereSomethingIsLeft) {
   EXPECT_EQ(of("codes", "scales", true, true), "") << "no quantiser";
 }
 
+/// Twelve blocks with an amax of 1 to 12, of which the codes of some differ.
+TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
+  const auto said = [](const std::function<bool(Index)>& differs) {
+    Tensor x(Dtype::f32, {1, 12 * 32});
+    for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(1 + i / 32);
+    Quantised q(x, 32);
+    for (Index s = 0; s < 12; ++s) {
+      if (differs(s)) q.came(s * 32) = 0x11;
+    }
+    const std::vector<Output> outputs{make_output(q.call, "codes", q.codes, q.came_codes),
+                                      make_output(q.call, "scales", q.scales, q.came_scales)};
+    return magnitudes_seen(q.call, outputs);
+  };
+  const std::string exactly = "exactly the blocks with an amax of ";
+  EXPECT_EQ(said([](Index s) { return s < 4; }), exactly + "4 and less differ");
+  EXPECT_EQ(said([](Index s) { return s > 7; }), exactly + "9 and more differ");
+  EXPECT_EQ(said([](Index s) { return s < 3; }), "") << "three are too few";
+  EXPECT_EQ(said([](Index s) { return s < 4 || s == 7; }), "");
+}
+
 }  // namespace
 }  // namespace mxo

@@ -151,7 +151,9 @@ Floats infinities(const Call& call, const std::string& side, Dtype dtype = Dtype
   out.emplace("y", dtype == Dtype::f32
                        ? filled<float>(dtype, {5, 3}, [](Index) { return 5.0f; })
                        : filled<std::uint16_t>(dtype, {5, 3}, [](Index) { return 0x40A0; }));
-  EXPECT_TRUE(byte_255(call, side, "byte_255_infinite").rewrite(call, out));
+  const Hypothesis h = byte_255(call, side, "byte_255_infinite");
+  Call same = call;
+  EXPECT_TRUE(h.alter(same) && h.rewrite(same, out));
   Floats found;
   for (Index i = 0; i < 15; ++i) {
     const Tensor& y = out.at("y");
@@ -168,8 +170,12 @@ TEST(NanBytes, AsInfinityHaveTheSignOfTheirBlocks) {
   EXPECT_EQ(infinities(call, "x", Dtype::bf16), by_x);
   // Rows 1 to 3 are NaN by x.
   EXPECT_EQ(infinities(call, "w"), (Floats{kInf, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, -kInf, 5, 5}));
-  NamedTensors none;
-  EXPECT_FALSE(byte_255(call, "x", "byte_255_infinite").rewrite(call, none));
+  NamedTensors out;
+  EXPECT_FALSE(byte_255(call, "x", "byte_255_infinite").rewrite(call, out));
+  out.emplace("y", Tensor(Dtype::f32, {5, 3}));
+  Call other = call;
+  other.replace("x.scales", bytes({5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_FALSE(byte_255(call, "x", "byte_255_infinite").rewrite(other, out));
   Call no_scales = call;
   no_scales.inputs.erase("w.scales");
   EXPECT_EQ(infinities(no_scales, "x"),

@@ -117,6 +117,7 @@ TEST(ZeroBlocks, AreSaidWhereTheyAreAllThatIsWrong) {
       {Zeros({1, 4}).nan_codes().code(0, kNaN), "none"},  // of another block
       {Zeros({1, 2, 4, 5, 7}).nan_codes(), "none"},       // seven of numbers
       {Zeros({}).code(3, kNaN), "none"},
+      {Zeros({}).code(3, 0x11), "none"},
   };
   for (const Row& row : rows) EXPECT_EQ(row.came.words(), row.words);
 }
