@@ -5,10 +5,9 @@
 #include <cmath>
 
 #include "golden/explain/compared_outputs.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/name/pattern.h"
 #include "golden/explain/product.h"
-#include "golden/explain/recover/by_value.h"
-#include "golden/explain/recover/quantiser.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"

@@ -3,10 +3,8 @@
 #include <iterator>
 
 #include "golden/explain/compared_outputs.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/by_value.h"
-#include "golden/explain/recover/degenerate_scales.h"
-#include "golden/explain/recover/quantiser.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/find/output/slots.h"

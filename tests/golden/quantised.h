@@ -5,12 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <string>
 #include <vector>
 
-#include "formats/scale_layout.h"
-#include "golden/explain/recover/quantiser.h"
+#include "formats/rounding.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 #include "tests/support/random_tensors.h"
 
 namespace mxo {
@@ -18,11 +17,11 @@ namespace mxo {
 inline std::uint8_t nearest_code(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
 
 inline std::uint8_t truncated_code(float v) {
-  const std::uint8_t code = nearest_code(v);
-  return std::fabs(decode(E4M3{code})) > std::fabs(v) ? static_cast<std::uint8_t>(code - 1) : code;
+  return encode_rounded<kE4M3>(v, Rounding::zero, Overflow::saturate).bits;
 }
 
-/// x in blocks of a row.  Both pairs of outputs are what is owed until a test says otherwise.
+/// x in blocks of a row, RCEIL or amax / 448.  What came is what is expected until a test says
+/// otherwise.
 struct Quantised {
   Call call{"quantize", {}, {}};
   Index columns;
@@ -42,16 +41,16 @@ struct Quantised {
       float& most = most_[static_cast<std::size_t>(scale_of(i))];
       most = std::max(most, std::fabs(this->x(i)));
     }
-    for (Index s = 0; s < scales.elements(); ++s) {
-      put(scales, s, size_of(scales.dtype()) == 1 ? ceil_power(amax(s)) : amax(s) / 448.0f);
-    }
-    encode_all(codes, [&](Index i, Index s) { return own(i, s); });
-    came_codes = codes;
     came_scales = scales;
+    scales_come(
+        [&](Index s) { return of_scales == Dtype::e8m0 ? ceil_power(amax(s)) : amax(s) / 448.0f; });
+    scales = came_scales;
+    codes = came_codes;
   }
 
-  Index scale_columns() const { return ceil_div(columns, block); }
-  Index scale_of(Index i) const { return i / columns * scale_columns() + i % columns / block; }
+  Index scale_of(Index i) const {
+    return i / columns * ceil_div(columns, block) + i % columns / block;
+  }
   float x(Index i) const { return call.input("x").as<float>()[i]; }
   float amax(Index s) const { return most_[static_cast<std::size_t>(s)]; }
   /// RCEIL.
@@ -69,17 +68,14 @@ struct Quantised {
                                    : t.as<float>()[s];
   }
   /// The value that is rounded, as the operator has it.
-  float own(Index i, Index s) const { return x(i) * (1.0f / get(scales, s)); }
+  float own(Index i) const { return x(i) * (1.0f / get(scales, scale_of(i))); }
+  std::uint8_t& came(Index i) { return came_codes.as<std::uint8_t>()[i]; }
 
+  /// Codes that come as code(value(i, scale)).
   template <typename Value>
-  void encode_all(Tensor& to, Value value) const {
-    for (Index i = 0; i < to.elements(); ++i) {
-      to.as<std::uint8_t>()[i] = nearest_code(value(i, scale_of(i)));
-    }
-  }
-  template <typename Value>
-  void codes_come(Value value) {
-    encode_all(came_codes, value);
+  void codes_come(Value value, std::uint8_t (*code)(float) = nearest_code) {
+    came_codes = codes;
+    for (Index i = 0; i < codes.elements(); ++i) came(i) = code(value(i, scale_of(i)));
   }
   /// Scales that come as scale(s), and codes that follow from them.
   template <typename Scale>

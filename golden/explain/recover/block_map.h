@@ -2,7 +2,7 @@
 #pragma once
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/seen.h"
+#include "golden/explain/find/quantiser/seen.h"
 
 namespace mxo {
 

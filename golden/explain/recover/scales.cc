@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "golden/explain/recover/block_map.h"
-#include "golden/explain/recover/seen.h"
+#include "golden/explain/find/quantiser/seen.h"
 
 namespace mxo {
 namespace {

@@ -12,7 +12,6 @@ namespace mxo {
 namespace {
 
 const std::string kOther = "x.scales=other";
-const std::string kSource = "x.scales=source";
 
 bool says(const Call& given, const Call& taken, const std::string& name) {
   return find(shown(given, came_of(given, taken)), name) != nullptr;
@@ -23,31 +22,18 @@ Call louder(const Call& call, const std::function<bool(Index)>& of_block) {
   return shifted(call, "x.scales", [&](Index i) { return of_block(i % 4) ? 2 : 0; });
 }
 
-TEST(AskedScales, OfTheFirstBlockMayBeOthers) {
+TEST(AskedScales, AreOthersWhereTheyDifferAlongTheDepth) {
   const Call call = bytes_call();
   EXPECT_TRUE(says(call, louder(call, [](Index b) { return b == 0; }), kOther));
   EXPECT_FALSE(says(call, louder(call, [](Index) { return true; }), kOther));
-}
-
-TEST(AskedScales, DifferAcrossABlockThatNobodyKnows) {
-  const Call call = edited<std::uint8_t>(bytes_call(), "x.codes", [](std::uint8_t* c) {
+  // Across a block that nobody knows.
+  const Call zero = edited<std::uint8_t>(bytes_call(), "x.codes", [](std::uint8_t* c) {
     for (Index i = 0; i < 1280; ++i) {
       if (i % 128 / 32 == 1) c[i] = 0;
     }
   });
-  EXPECT_TRUE(says(call, louder(call, [](Index b) { return b >= 2; }), kOther));
-  EXPECT_FALSE(says(call, louder(call, [](Index) { return true; }), kOther));
-}
-
-TEST(AskedScales, OfTwoBlocksAreAskedAlongTheDepth) {
-  const Call call = [] {
-    Call c = product_call({10}, 40, 2);
-    c.replace("x.scales",
-              filled<std::uint8_t>(Dtype::e8m0, {10, 2}, [](Index i) { return 120 + i % 7; }));
-    return c;
-  }();
-  EXPECT_TRUE(
-      says(call, shifted(call, "x.scales", [](Index i) { return i % 2 == 0 ? 2 : 0; }), kOther));
+  EXPECT_TRUE(says(zero, louder(zero, [](Index b) { return b >= 2; }), kOther));
+  EXPECT_FALSE(says(zero, louder(zero, [](Index) { return true; }), kOther));
 }
 
 TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
@@ -60,26 +46,24 @@ TEST(AskedScales, OfRowsThatAreOneFactorEachHaveASource) {
   const Call taken = edited<std::uint8_t>(call, "x.scales", [](std::uint8_t* s) {
     for (Index i = 0; i < 36; ++i) s[i] = s[i + 4];
   });
-  EXPECT_TRUE(says(call, taken, kSource));
+  EXPECT_TRUE(says(call, taken, "x.scales=source"));
   EXPECT_FALSE(says(call, taken, kOther));
 }
 
 /// Row 6 of other scales, and its outputs off by so much of themselves, up and down.
-bool says_other(double off) {
-  const Call call = bytes_call();
-  const Call taken = shifted(
-      call, "x.scales", [](Index i) { return i / 4 == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0; });
-  Tensor actual = multiplied(taken);
-  for (Index j = 0; j < 40; ++j) {
-    actual.as<float>()[6 * 40 + j] *= static_cast<float>(1.0 + (mixed(j, 7) % 2 ? off : -off));
-  }
-  const Came came(multiplied(call), std::move(actual), call);
-  return find(shown(call, came), kOther) != nullptr;
-}
-
 TEST(AskedScales, OfLinesThatAreNoSumOfBlocksAreNone) {
+  const auto says_other = [](double off) {
+    const Call call = bytes_call();
+    const Call taken = shifted(
+        call, "x.scales", [](Index i) { return i / 4 == 6 ? static_cast<int>(i * 5 % 7) - 9 : 0; });
+    Tensor actual = multiplied(taken);
+    for (Index j = 0; j < 40; ++j) {
+      actual.as<float>()[6 * 40 + j] *= static_cast<float>(1.0 + (mixed(j, 7) % 2 ? off : -off));
+    }
+    return find(shown(call, Came(multiplied(call), std::move(actual), call)), kOther) != nullptr;
+  };
   EXPECT_TRUE(says_other(0.005));
-  EXPECT_FALSE(says_other(0.04)) << "2 % of the root mean square is allowed";
+  EXPECT_FALSE(says_other(0.04));
 }
 
 TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
@@ -97,34 +81,31 @@ TEST(AskedScales, OfColumnsOfSeveralExpertsAreSaidOnce) {
   EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
 }
 
-/// A call whose codes of x are those at from(row, k).
-Call codes_from(const Call& call, const std::function<Index(Index, Index)>& from) {
-  const Tensor& given = call.input("x.codes");
-  return edited<std::uint8_t>(call, "x.codes", [&](std::uint8_t* c) {
-    for (Index i = 0; i < given.elements(); ++i) {
-      c[i] = given.as<std::uint8_t>()[from(i / 128, i % 128)];
-    }
-  });
-}
-
-TEST(AskedScales, OfBlocksThatMetOthersAreOfPairs) {
-  // Seven rows: w has fewer sums in a column than its four blocks take, and x alone is measured.
-  const Call call = product_call({7}, 40, 4);
-  const Call taken =
-      codes_from(call, [](Index row, Index k) { return row * 128 + (k < 64 ? k ^ 32 : k); });
-  EXPECT_TRUE(says(call, taken, "x=blocks"));
-}
-
-TEST(AskedScales, AreAskedForLinesAndDepthsToo) {
-  const Call call = product_call({10}, 40, 4);
-  EXPECT_TRUE(says(
-      call,
-      codes_from(call, [](Index row, Index k) { return std::min<Index>(row + 1, 9) * 128 + k; }),
-      "x.codes=lines"));
-  EXPECT_TRUE(says(
-      call,
-      codes_from(call, [](Index row, Index k) { return row * 128 + std::min<Index>(k + 1, 127); }),
-      "x.codes=depth_shifted"));
+/// Codes of x that are those at from(row, k).
+TEST(AskedScales, AreAskedForBlocksLinesAndDepthsToo) {
+  struct Row {
+    std::int32_t rows;
+    Index (*from)(Index row, Index k);
+    const char* name;
+  };
+  const Row rows[] = {
+      // Seven rows: w has fewer sums in a column than its four blocks take, and x alone is
+      // measured.
+      {7, [](Index row, Index k) { return row * 128 + (k < 64 ? k ^ 32 : k); }, "x=blocks"},
+      {10, [](Index row, Index k) { return std::min<Index>(row + 1, 9) * 128 + k; },
+       "x.codes=lines"},
+      {10, [](Index row, Index k) { return row * 128 + std::min<Index>(k + 1, 127); },
+       "x.codes=depth_shifted"},
+  };
+  for (const Row& row : rows) {
+    const Call call = product_call({row.rows}, 40, 4);
+    const Tensor& given = call.input("x.codes");
+    const Call taken = edited<std::uint8_t>(call, "x.codes", [&](std::uint8_t* c) {
+      for (Index i = 0; i < given.elements(); ++i)
+        c[i] = given.as<std::uint8_t>()[row.from(i / 128, i % 128)];
+    });
+    EXPECT_TRUE(says(call, taken, row.name)) << row.name;
+  }
 }
 
 }  // namespace

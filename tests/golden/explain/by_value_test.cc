@@ -1,5 +1,5 @@
 // Codes and scale bytes that are read as other numbers, wherever they stand.
-#include "golden/explain/recover/by_value.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 #include <algorithm>
 #include <cmath>

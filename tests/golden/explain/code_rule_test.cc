@@ -1,60 +1,36 @@
 // Rules of codes from pairs of value and code: roundings, clamps, jumps, flushes, and their words.
-#include "golden/explain/recover/code_rule.h"
+#include "golden/explain/find/quantiser/code_rule.h"
 
 #include <gtest/gtest.h>
-
-#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
 
-constexpr CodeRounding kRoundings[] = {
-    CodeRounding::even, CodeRounding::away_ties, CodeRounding::zero_ties, CodeRounding::zero,
-    CodeRounding::away, CodeRounding::down,      CodeRounding::up};
+const Grid kGrid(Dtype::e4m3);
+const std::size_t kTop = 126;
 
 TEST(CodeGrid, HasTheMagnitudesOfItsFormat) {
-  const Grid e4m3(Dtype::e4m3), e5m2(Dtype::e5m2), fnuz(Dtype::e4m3fnuz), wide(Dtype::e5m2fnuz);
-  EXPECT_EQ(e4m3.top(), 126u);
-  EXPECT_EQ(e4m3.value(126), 448.0);
-  EXPECT_EQ(e4m3.least_normal(), 0x1p-6);
-  EXPECT_EQ(e5m2.top(), 123u);
-  EXPECT_EQ(e5m2.value(123), 57344.0);
-  EXPECT_EQ(e5m2.least_normal(), 0x1p-14);
-  EXPECT_EQ(fnuz.top(), 127u);
-  EXPECT_EQ(fnuz.value(127), 240.0);
-  EXPECT_EQ(fnuz.least_normal(), 0x1p-7);
-  EXPECT_EQ(wide.top(), 127u);
-  EXPECT_EQ(wide.least_normal(), 0x1p-15);
-  EXPECT_FALSE(e4m3.fnuz() || e5m2.fnuz());
-  EXPECT_TRUE(fnuz.fnuz() && wide.fnuz());
-  for (const int none : {0x7F, 0xFF}) EXPECT_TRUE(e4m3.no_number(static_cast<std::uint64_t>(none)));
-  EXPECT_FALSE(e4m3.no_number(0x7E) || e4m3.no_number(0xFE) || e4m3.no_number(0x80));
-  EXPECT_TRUE(e5m2.no_number(0x7C) && e5m2.no_number(0xFF));
-  EXPECT_FALSE(e5m2.no_number(0x7B));
-  EXPECT_TRUE(fnuz.no_number(0x80));
-  EXPECT_FALSE(fnuz.no_number(0) || fnuz.no_number(0x7F) || fnuz.no_number(0xFF));
-}
-
-/// The magnitude code as the name of the rounding says, by search.
-std::size_t searched(const Grid& g, double v, CodeRounding rounding) {
-  const double m = std::abs(v);
-  if (m >= g.value(g.top())) return g.top();
-  std::size_t low = 0;
-  while (g.value(low + 1) <= m) ++low;
-  if (g.value(low) == m) return low;
-  const double to_low = m - g.value(low);
-  const double to_high = g.value(low + 1) - m;
-  const bool tie = to_low == to_high;
-  switch (rounding) {
-    case CodeRounding::even: return tie ? low + low % 2 : to_high < to_low ? low + 1 : low;
-    case CodeRounding::away_ties: return tie || to_high < to_low ? low + 1 : low;
-    case CodeRounding::zero_ties: return !tie && to_high < to_low ? low + 1 : low;
-    case CodeRounding::zero: return low;
-    case CodeRounding::away: return low + 1;
-    case CodeRounding::down: return v > 0 ? low : low + 1;
-    case CodeRounding::up: return v > 0 ? low + 1 : low;
+  struct Row {
+    Dtype format;
+    std::size_t top;
+    double largest, least_normal;
+    std::vector<std::uint64_t> none;  ///< codes that are no numbers
+    std::vector<std::uint64_t> some;
+  };
+  const Row rows[] = {
+      {Dtype::e4m3, 126, 448.0, 0x1p-6, {0x7F, 0xFF}, {0x7E, 0xFE, 0x80}},
+      {Dtype::e5m2, 123, 57344.0, 0x1p-14, {0x7C, 0xFF}, {0x7B}},
+      {Dtype::e4m3fnuz, 127, 240.0, 0x1p-7, {0x80}, {0, 0x7F, 0xFF}},
+      {Dtype::e5m2fnuz, 127, 57344.0, 0x1p-15, {0x80}, {0, 0x7F, 0xFF}},
+  };
+  for (const Row& row : rows) {
+    const Grid g(row.format);
+    EXPECT_EQ(g.top(), row.top);
+    EXPECT_EQ(g.value(g.top()), row.largest);
+    EXPECT_EQ(g.least_normal(), row.least_normal);
+    for (const auto code : row.none) EXPECT_TRUE(g.no_number(code)) << code;
+    for (const auto code : row.some) EXPECT_FALSE(g.no_number(code)) << code;
   }
-  return 0;
 }
 
 /// Every magnitude, and four places between neighbours, of both signs.
@@ -63,138 +39,105 @@ std::vector<double> values_of(const Grid& g) {
   for (std::size_t c = 0; c < g.top(); ++c) {
     for (const double share : {0.0, 0.25, 0.5, 0.75, 0.96875}) {
       const double m = g.value(c) + share * (g.value(c + 1) - g.value(c));
-      list.push_back(m);
-      list.push_back(-m);
+      list.insert(list.end(), {m, -m});
     }
   }
   for (const double more : {1.0, 1.01, 2.0}) list.push_back(more * g.value(g.top()));
   return list;
 }
 
-TEST(CodeGrid, RoundsAsItsNameSays) {
-  for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz, Dtype::e5m2fnuz}) {
+/// The codec's own roundings are another way to the same codes.
+TEST(CodeGrid, RoundsAsTheCodecDoes) {
+  const auto same = [](auto tag, Dtype format) {
     const Grid g(format);
-    for (const CodeRounding rounding : kRoundings) {
-      for (const double v : values_of(g)) {
-        EXPECT_EQ(g.round(v, rounding), searched(g, v, rounding))
-            << v << " " << static_cast<int>(rounding);
+    for (const double v : values_of(g)) {
+      for (int how = 0; how < 8; ++how) {
+        const auto rounding = static_cast<Rounding>(how);
+        const auto code = encode_rounded<decltype(tag)::type::spec>(static_cast<float>(v), rounding,
+                                                                    Overflow::saturate);
+        EXPECT_EQ(g.round(v, rounding), code.bits & 0x7Fu) << v << " " << kRoundingNames[how];
       }
     }
+  };
+  for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz, Dtype::e5m2fnuz})
+    visit_minifloat8(format, [&](auto tag) { same(tag, format); });
+}
+
+std::string in_words(const std::optional<CodeRule>& rule) {
+  return rule ? rule->words(kGrid, {Rounding::even, kTop}) : "none";
+}
+
+TEST(CodeRules, AreFoundOfThePairsTheyMake) {
+  struct Row {
+    CodeRule rule;
+    const char* words;
+  };
+  const Row rows[] = {
+      {{Rounding::even, kTop}, ""},
+      {{Rounding::ties_away, kTop}, "codes are rounded to nearest, ties away from zero"},
+      {{Rounding::ties_zero, kTop}, "codes are rounded to nearest, ties toward zero"},
+      {{Rounding::zero, kTop}, "codes are rounded toward zero (truncated)"},
+      {{Rounding::away, kTop}, "codes are rounded away from zero"},
+      {{Rounding::down, kTop}, "codes are rounded down, toward minus infinity"},
+      {{Rounding::up, kTop}, "codes are rounded up, toward plus infinity"},
+      {{Rounding::even, 120}, "codes are clamped at 256"},
+      {{Rounding::zero, 125},
+       "codes are rounded toward zero (truncated); codes are clamped at 416"},
+      {{Rounding::even, kTop, 320}, "everything above 320 becomes 448"},
+      {{Rounding::even, kTop, 0, true}, "subnormal codes are flushed to zero"},
+      {{Rounding::even, kTop, 320, true},
+       "everything above 320 becomes 448; subnormal codes are flushed to zero"},
+      {{Rounding::away, 120, 0, true},
+       "codes are rounded away from zero; codes are clamped at 256; subnormal codes are flushed "
+       "to zero"},
+  };
+  for (const Row& row : rows) {
+    std::vector<CodePair> pairs;
+    for (const double v : values_of(kGrid)) pairs.push_back({v, row.rule.code(kGrid, v)});
+    const auto found = fit(kGrid, pairs);
+    EXPECT_EQ(in_words(found), row.words);
+    for (const CodePair& p : pairs) EXPECT_EQ(found->code(kGrid, p.v), p.code) << p.v;
   }
 }
 
-/// The rule that is found of the pairs that `rule` makes, in words; "none".
-std::string words_of(const Grid& g, const CodeRule& rule, double most = 1e9) {
-  std::vector<CodePair> pairs;
-  for (const double v : values_of(g)) {
-    if (std::abs(v) <= most) pairs.push_back({v, rule.code(g, v)});
-  }
-  const auto found = fit(g, pairs);
-  if (!found) return "none";
-  for (const CodePair& p : pairs) EXPECT_EQ(found->code(g, p.v), p.code) << p.v;
-  return found->words(g);
-}
-
-TEST(CodeRules, AreNamedByTheirRounding) {
-  const Grid g(Dtype::e4m3);
-  const std::string names[] = {"",
-                               "codes are rounded to nearest, ties away from zero",
-                               "codes are rounded to nearest, ties toward zero",
-                               "codes are rounded toward zero (truncated)",
-                               "codes are rounded away from zero",
-                               "codes are rounded down, toward minus infinity",
-                               "codes are rounded up, toward plus infinity"};
-  for (const CodeRounding rounding : kRoundings) {
-    EXPECT_EQ(words_of(g, {rounding, g.top(), 0, false}), names[static_cast<int>(rounding)]);
-  }
-}
-
-TEST(CodeRules, AreNamedByTheirLimits) {
-  const Grid g(Dtype::e4m3);
-  EXPECT_EQ(words_of(g, {CodeRounding::even, 120, 0, false}), "codes are clamped at 256");
-  EXPECT_EQ(words_of(g, {CodeRounding::zero, 125, 0, false}),
-            "codes are rounded toward zero (truncated); codes are clamped at 416");
-  EXPECT_EQ(words_of(g, {CodeRounding::even, g.top(), 320, false}),
-            "everything above 320 becomes 448");
-  EXPECT_EQ(words_of(g, {CodeRounding::even, g.top(), 0, true}),
-            "subnormal codes are flushed to zero");
-  EXPECT_EQ(words_of(g, {CodeRounding::even, g.top(), 320, true}),
-            "everything above 320 becomes 448; subnormal codes are flushed to zero");
-  EXPECT_EQ(words_of(g, {CodeRounding::away, 120, 0, true}),
-            "codes are rounded away from zero; codes are clamped at 256; subnormal codes are "
-            "flushed to zero");
-  // Where no value lies below the jump, it begins above the largest that keeps its code.
-  EXPECT_EQ(fit(g, {{1.0, 0x38}, {330.0, 122}, {332.0, g.top()}})->words(g),
-            "everything above 330 becomes 448");
-  EXPECT_EQ(fit(g, {{1.0, 0x38}, {330.0, 122}, {400.0, g.top()}})->words(g),
-            "everything above 352 becomes 448");
-  EXPECT_EQ(fit(g, {{320.0, 122}, {400.0, g.top()}})->words(g), "everything above 320 becomes 448");
-  EXPECT_EQ(fit(g, {{330.0, 122}, {352.0, g.top()}})->words(g), "everything above 330 becomes 448");
-  EXPECT_FALSE(fit(g, {{1.0, g.top()}, {2.0, g.top()}})) << "a jump above nothing";
-  // One pair is enough.
-  EXPECT_EQ(fit(g, {{0x1p-8, 0}, {1.0, 0x38}})->words(g), "subnormal codes are flushed to zero");
-  EXPECT_EQ(fit(g, {{1.0, 0x38}, {1.125, 0x38}})->words(g), "codes are clamped at 1");
-  EXPECT_EQ(fit(g, {{1.0, 0}, {2.0, 0}})->words(g), "codes are clamped at 0");
-  EXPECT_EQ(CodeRule{}.words(g), "codes are clamped at 0");
-  const CodeRule half{CodeRounding::even, g.top(), 0.5, false};
-  EXPECT_EQ(half.words(g), "everything above 0.5 becomes 448");
-  CodeRule lost{CodeRounding::even, g.top(), 0, false, 0.5};
-  EXPECT_TRUE(lost.gives(g, 0.5, 0x7F));
-  EXPECT_EQ(lost.words(g),
-            "what is too large for a code becomes NaN or infinity, rather than clamped");
-}
-
-TEST(CodeRules, AreNoneWhereAPairDoesNotFit) {
-  const Grid g(Dtype::e4m3);
-  EXPECT_EQ(fit(g, {})->words(g), "");
-  EXPECT_FALSE(fit(g, {{1.0, 0x38}, {1.0, 0x39}}));
-  EXPECT_FALSE(fit(g, {{1.0, 0x38}, {2.0, 0x41}}));
-  EXPECT_FALSE(fit(g, {{1.0, 0x38}, {1.125, 0x39}, {300.0, 0x38}})) << "clamped, and 1.125 not";
-  EXPECT_FALSE(fit(g, {{2.0, 0x40}, {300.0, 0x38}}));
-  EXPECT_FALSE(fit(g, {{0x1.0p-8, 0}, {0x1.8p-8, 3}})) << "flushed, and not";
-  // What becomes the largest code begins at normal numbers.
-  EXPECT_FALSE(fit(g, {{0x1p-6, 8}, {0.03, g.top()}, {1.0, g.top()}}));
-  EXPECT_TRUE(fit(g, {{0x1p-6, 8}, {0x1p-5, g.top()}, {1.0, g.top()}}));
-  EXPECT_FALSE(fit(g, {{0x1p-6, 8}, {0x1p-5, g.top()}, {1.0, 0x38}}));
+TEST(CodeRules, AreToldByFewPairs) {
+  struct Row {
+    std::vector<CodePair> pairs;
+    const char* words;
+  };
+  const Row rows[] = {
+      {{}, ""},
+      // Where no value lies below the jump, it begins above the largest that keeps its code.
+      {{{1.0, 0x38}, {330.0, 122}, {332.0, kTop}}, "everything above 330 becomes 448"},
+      {{{1.0, 0x38}, {330.0, 122}, {400.0, kTop}}, "everything above 352 becomes 448"},
+      {{{1.0, kTop}, {2.0, kTop}}, "none"},                // a jump above nothing
+      {{{0x1p-6, 8}, {0.03, kTop}, {1.0, kTop}}, "none"},  // it begins at normal numbers
+      {{{0x1p-6, 8}, {0x1p-5, kTop}, {1.0, 0x38}}, "none"},
+      {{{0x1p-8, 0}, {1.0, 0x38}}, "subnormal codes are flushed to zero"},
+      {{{0x1p-8, 0}, {0x1.8p-8, 3}}, "none"},  // flushed, and not
+      {{{1.0, 0x38}, {1.125, 0x38}}, "codes are clamped at 1"},
+      {{{1.0, 0x38}, {1.125, 0x39}, {300.0, 0x38}}, "none"},  // clamped, and 1.125 not
+      {{{1.0, 0x38}, {1.0, 0x39}}, "none"},
+      {{{2.0, 0x40}, {300.0, 0x38}}, "none"},
+  };
+  for (const Row& row : rows) EXPECT_EQ(in_words(fit(kGrid, row.pairs)), row.words);
 }
 
 TEST(CodeRules, GiveSignsAndWhatIsNoNumber) {
-  const Grid g(Dtype::e4m3), z(Dtype::e4m3fnuz);
-  const CodeRule usual{CodeRounding::even, g.top(), 0, false};
-  EXPECT_TRUE(usual.gives(g, 1.0, 0x38) && usual.gives(g, -1.0, 0xB8));
-  EXPECT_FALSE(usual.gives(g, 1.0, 0xB8) || usual.gives(g, -1.0, 0x38));
-  EXPECT_TRUE(usual.gives(g, 0.0, 0) && usual.gives(g, -0.0, 0x80));
-  EXPECT_FALSE(usual.gives(g, 0.0, 0x80) || usual.gives(g, -0.0, 0));
-  EXPECT_FALSE(usual.gives(g, 500.0, 0x7F));
-  CodeRule flushed = usual;
-  flushed.flush = true;
-  EXPECT_TRUE(flushed.gives(g, 0x1p-8, 0) && flushed.gives(g, 0x1p-8, 0x80));
-  EXPECT_FALSE(flushed.gives(g, 0x1p-8, 2) || flushed.gives(g, 1.0, 0));
-  CodeRule lost = usual;
-  lost.lost = 449;
-  EXPECT_TRUE(lost.gives(g, 449, 0x7F) && lost.gives(g, -500, 0x7F) && lost.gives(g, 448, 0x7E));
-  EXPECT_FALSE(lost.gives(g, 449, 0x7E) || lost.gives(g, 448, 0x7F));
-  const CodeRule fnuz{CodeRounding::even, z.top(), 0, false};
-  EXPECT_TRUE(fnuz.gives(z, -0.0, 0) && fnuz.gives(z, 0.0, 0) && fnuz.gives(z, -1.0, 0xC0));
-  EXPECT_FALSE(fnuz.gives(z, -0.0, 0x80) || fnuz.gives(z, 0.0, 0x80));
-  CodeRule flushed_fnuz = fnuz;
-  flushed_fnuz.flush = true;
-  EXPECT_TRUE(flushed_fnuz.gives(z, -0x1p-9, 0));
-  EXPECT_FALSE(flushed_fnuz.gives(z, -0x1p-9, 0x80)) << "NaN";
-}
-
-TEST(CodeRules, KeepTheLargestCodeAtTheJump) {
-  const Grid g(Dtype::e4m3);
-  const CodeRule jump{CodeRounding::even, g.top(), 320, false};
-  EXPECT_EQ(jump.code(g, 320), 122u);
-  EXPECT_EQ(jump.code(g, -321), g.top());
-  const CodeRule half{CodeRounding::even, g.top(), 0.5, false};
-  EXPECT_EQ(half.code(g, 0.5), 0x30u);
-  EXPECT_EQ(half.code(g, 0.75), g.top());
-  EXPECT_EQ(CodeRule{}.code(g, 2.0), 0u);
-  const CodeRule flush{CodeRounding::even, g.top(), 0, true};
-  EXPECT_EQ(flush.code(g, 0x1p-6), 8u);
-  EXPECT_EQ(flush.code(g, 0x1.8p-7), 0u);
+  const Grid z(Dtype::e4m3fnuz);
+  const CodeRule usual{Rounding::even, kTop};
+  EXPECT_TRUE(usual.gives(kGrid, -1.0, 0xB8) && usual.gives(kGrid, -0.0, 0x80));
+  EXPECT_FALSE(usual.gives(kGrid, 1.0, 0xB8) || usual.gives(kGrid, 0.0, 0x80));
+  EXPECT_FALSE(usual.gives(kGrid, 500.0, 0x7F));
+  const CodeRule flushed{Rounding::even, kTop, 0, true};
+  EXPECT_TRUE(flushed.gives(kGrid, 0x1p-8, 0) && flushed.gives(kGrid, 0x1p-8, 0x80));
+  EXPECT_FALSE(flushed.gives(kGrid, 0x1p-8, 2) || flushed.gives(kGrid, 1.0, 0));
+  const CodeRule lost{Rounding::even, kTop, 0, false, 449};
+  EXPECT_TRUE(lost.gives(kGrid, -500, 0x7F) && lost.gives(kGrid, 448, 0x7E));
+  EXPECT_FALSE(lost.gives(kGrid, 449, 0x7E) || lost.gives(kGrid, 448, 0x7F));
+  const CodeRule fnuz{Rounding::even, z.top(), 0, true};
+  EXPECT_TRUE(fnuz.gives(z, -0.0, 0) && fnuz.gives(z, -1.0, 0xC0) && fnuz.gives(z, -0x1p-9, 0));
+  EXPECT_FALSE(fnuz.gives(z, -0.0, 0x80) || fnuz.gives(z, -0x1p-9, 0x80)) << "NaN";
 }
 
 }  // namespace

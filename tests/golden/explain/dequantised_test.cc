@@ -1,167 +1,317 @@
-// Which scales a dequantised tensor was multiplied by, by the hypotheses that its blocks show.
-#include "tests/golden/dequantised.h"
+// The scale that every block of a dequantised tensor shows, and what shows none.
+#include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "golden/explain/recover/scales.h"
 
 namespace mxo {
 namespace {
 
-/// Of scales for every 4 of `rows` x `columns` of them.
-std::string taken(Index rows, Index columns,
-                  const std::function<double(const Scales&, Index, Index)>& take) {
-  const Scales given = irregular(rows, columns);
-  Dequantised c(given, rows, columns * 4);
-  c.fill(c.actual, [&](Index row, Index column) { return take(given, row, column); });
-  return c.words();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+using Scales = std::vector<std::vector<double>>;
+double at(const Scales& s, Index r, Index c) {
+  return s[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)];
 }
 
-TEST(DequantisedBlocks, ShowWhatBecameOfTheirScales) {
-  const auto of = [](double (*value)(double)) {
-    return taken(
-        2, 4, [=](const Scales& s, Index r, Index c) { return value(Dequantised::at(s, r, c)); });
-  };
-  EXPECT_EQ(of([](double) { return 1.0; }), "scales=left_out: the scales are left out");
-  EXPECT_EQ(of([](double v) { return v / 2; }),
-            "scales=halved: every scale is half of what it is (a byte too low by one)");
-  EXPECT_EQ(of([](double v) { return v * 2; }),
-            "scales=doubled: every scale is twice what it is (a byte too high by one)");
-  EXPECT_EQ(of([](double v) { return v * 3; }), "none");
-  EXPECT_EQ(of([](double v) { return v; }), "none");
-  // A number whose square and inverse are floats.
-  const auto exact = [](double (*value)(double)) {
-    Dequantised c({{4, 0.25, 8, 32}}, 1, 16);
-    c.fill(c.actual, [&](Index, Index k) {
-      return value(std::array{4.0, 0.25, 8.0, 32.0}[static_cast<std::size_t>(k)]);
-    });
-    return c.words();
-  };
-  EXPECT_EQ(exact([](double v) { return v * v; }), "scales=twice: the scales are applied twice");
-  EXPECT_EQ(exact([](double v) { return 1 / v; }), "scales=inverse: x is divided by the scales");
-}
-
-TEST(DequantisedBlocks, ShowAnotherBlockOfTheirRow) {
-  const auto of = [](Index columns, const std::function<Index(Index)>& from) {
-    return taken(2, columns,
-                 [&](const Scales& s, Index r, Index c) { return Dequantised::at(s, r, from(c)); });
-  };
-  const std::string first =
-      "scales=first_block: every block takes the scale of the first of its row";
-  EXPECT_EQ(of(5, [](Index) { return 0; }), first);
-  EXPECT_EQ(taken(4, 2, [](const Scales& s, Index r, Index) { return Dequantised::at(s, r, 0); }),
-            first)
-      << "one column of two is half";
-  for (const Index every : {2, 4, 8, 16}) {
-    EXPECT_EQ(of(every + 3, [=](Index c) { return c / every * every; }),
-              "scales=first_of_every: every " + std::to_string(every) +
-                  " blocks take the scale of the first of them");
+/// `rows` x `columns` scales, no two alike, and no product or quotient of two.
+Scales irregular(Index rows, Index columns) {
+  Scales s(static_cast<std::size_t>(rows), std::vector<double>(static_cast<std::size_t>(columns)));
+  std::uint32_t bits = 9;
+  for (auto& row : s) {
+    for (double& v : row) {
+      bits = bits * 1664525u + 1013904223u;
+      v = static_cast<double>(bit_cast<float>((bits >> 9) | 0x40000000u));  // 2 to 4
+    }
   }
-  EXPECT_EQ(of(9, [](Index c) { return c / 3 * 3; }), "none");
+  return s;
 }
 
-TEST(DequantisedBlocks, ShowAnotherRow) {
-  const auto of = [](Index rows, Index columns, Index by_row, Index by_column) {
-    return taken(rows, columns, [=](const Scales& s, Index r, Index c) {
-      return Dequantised::at(s, (r + by_row + rows) % rows, (c + by_column + columns) % columns);
-    });
+/// Dequantised of `height` x 4, and what came of them.
+struct Dequantised {
+  Call call{"dequantize", {}, {}};
+  Scales given;
+  Index height, rows, columns;
+  Dtype out = Dtype::f32;
+  std::vector<std::uint8_t> codes;
+  Tensor expected, actual;
+
+  explicit Dequantised(Scales scales, Index of_rows = 1)
+      : given(std::move(scales)),
+        height(of_rows),
+        rows(height * static_cast<Index>(given.size())),
+        columns(4 * static_cast<Index>(given[0].size())) {
+    for (Index i = 0; i < rows * columns; ++i)
+      codes.push_back(static_cast<std::uint8_t>((i % 3 == 1 ? 0xB0 : 0x30) + i % 7));
+  }
+  template <typename Scale>
+  Tensor made(const Scale& scale) const {
+    Tensor t(out, {rows, columns});
+    for (Index i = 0; i < t.elements(); ++i) {
+      const auto code = static_cast<double>(decode(E4M3{codes[static_cast<std::size_t>(i)]}));
+      const auto v = static_cast<float>(code * scale(i / columns / height, i % columns / 4));
+      if (out == Dtype::bf16) {
+        t.as<BF16>()[i] = encode<kBF16>(v);
+      } else {
+        t.as<float>()[i] = v;
+      }
+    }
+    return t;
+  }
+  /// The call, what is expected of it, and what came: blocks with scale(r, c).
+  template <typename Scale>
+  Dequantised& come(const Scale& scale) {
+    Tensor bytes(Dtype::u8, {rows, columns});
+    std::copy(codes.begin(), codes.end(), bytes.as<std::uint8_t>());
+    call.replace("codes", std::move(bytes));
+    Tensor scales(Dtype::f32, {rows / height, columns / 4});
+    for (Index i = 0; i < scales.elements(); ++i)
+      scales.as<float>()[i] = static_cast<float>(at(given, i / (columns / 4), i % (columns / 4)));
+    call.replace("scales", std::move(scales));
+    expected = made([&](Index r, Index c) { return at(given, r, c); });
+    actual = made(scale);
+    return *this;
+  }
+  std::vector<Hypothesis> shown() const {
+    std::vector<Hypothesis> list;
+    add_measured_blocks(call, make_output(call, "x", expected, actual), list);
+    return list;
+  }
+  /// The one hypothesis in words, where its scales give what came.
+  std::string words() const {
+    const std::vector<Hypothesis> list = shown();
+    if (list.empty()) return "none";
+    EXPECT_EQ(list.size(), 1u);
+    Call altered = call;
+    EXPECT_TRUE(list[0].alter(altered));
+    const Tensor& s = altered.input("scales");
+    const Tensor model =
+        made([&](Index r, Index c) { return scale_value(s, r * s.extent(1) + c); });
+    for (Index i = 0; i < model.elements(); ++i)
+      EXPECT_EQ(bits_at(model, i), bits_at(actual, i)) << list[0].name << " at " << i;
+    return list[0].name.substr(7) + ": " + list[0].phrase;
+  }
+};
+
+struct Taken {
+  Index rows, columns;
+  std::function<double(const Scales& s, Index r, Index c)> scale;
+  std::string words;
+};
+
+using S = const Scales&;
+/// The scale at a distance, coming round at the ends.
+std::function<double(S, Index, Index)> moved(Index by_row, Index by_column) {
+  return [=](S s, Index r, Index c) {
+    const auto rows = static_cast<Index>(s.size());
+    const auto columns = static_cast<Index>(s[0].size());
+    return at(s, (r + by_row + rows) % rows, (c + by_column + columns) % columns);
   };
-  EXPECT_EQ(taken(4, 3, [](const Scales& s, Index, Index c) { return Dequantised::at(s, 0, c); }),
-            "scales=first_row: every row takes the scales of row 0");
-  EXPECT_EQ(taken(2, 8, [](const Scales& s, Index, Index c) { return Dequantised::at(s, 0, c); }),
-            "scales=first_row: every row takes the scales of row 0");
-  const std::string those = "scales=source: the scales are those of ";
-  EXPECT_EQ(of(5, 3, -1, 0), those + "1 row before");
-  EXPECT_EQ(of(5, 3, 1, 0), those + "1 row after");
-  EXPECT_EQ(of(5, 3, 2, 0), those + "2 rows after");
-  EXPECT_EQ(of(6, 3, 3, 0), those + "3 rows after") << "or before";
-  EXPECT_EQ(of(6, 3, -2, 0), those + "2 rows before");
-  EXPECT_EQ(of(5, 3, -2, 0), those + "2 rows before");
-  EXPECT_EQ(of(5, 3, 0, 1), those + "1 block after");
-  EXPECT_EQ(of(3, 5, 0, -2), those + "2 blocks before");
-  EXPECT_EQ(of(3, 6, 0, 3), those + "3 blocks after") << "or before";
-  EXPECT_EQ(of(3, 6, 0, -2), those + "2 blocks before");
-  EXPECT_EQ(of(4, 4, -1, 2), those + "1 row before and 2 blocks after");
+}
+/// The scale so many places on in memory.
+std::function<double(S, Index, Index)> in_memory(Index by) {
+  return [=](S s, Index r, Index c) {
+    const auto columns = static_cast<Index>(s[0].size());
+    const Index last = static_cast<Index>(s.size()) * columns - 1;
+    const Index place = std::clamp<Index>(r * columns + c + by, 0, last);
+    return at(s, place / columns, place % columns);
+  };
+}
+std::function<double(S, Index, Index)> columns_from(std::vector<Index> sources) {
+  return [=](S s, Index r, Index c) {
+    const auto i = static_cast<std::size_t>(c);
+    return at(s, r, i < sources.size() ? sources[i] : c);
+  };
+}
+std::function<double(S, Index, Index)> doubled_in(Index rows, Index columns) {
+  return [=](S s, Index r, Index c) { return at(s, r, c) * (r < rows && c < columns ? 2 : 1); };
+}
+
+const std::string kDoubled = "doubled: every scale is twice what it is (a byte too high by one)";
+const std::string kThose = "source: the scales are those of ";
+const std::string kFirst = "first_block: every block takes the scale of the first of its row";
+
+const Taken kTaken[] = {
+    {2, 4, [](S s, Index r, Index c) { return at(s, r, c); }, "none"},
+    {2, 4, [](S, Index, Index) { return 1.0; }, "left_out: the scales are left out"},
+    {2, 4, [](S s, Index r, Index c) { return at(s, r, c) / 2; },
+     "halved: every scale is half of what it is (a byte too low by one)"},
+    {2, 4, [](S s, Index r, Index c) { return at(s, r, c) * 3; }, "none"},
+    {2, 5, [](S s, Index r, Index) { return at(s, r, 0); }, kFirst},
+    {4, 2, [](S s, Index r, Index) { return at(s, r, 0); }, kFirst},
+    {2, 5, [](S s, Index r, Index c) { return at(s, r, c / 2 * 2); },
+     "first_of_every: every 2 blocks take the scale of the first of them"},
+    {2, 19, [](S s, Index r, Index c) { return at(s, r, c / 16 * 16); },
+     "first_of_every: every 16 blocks take the scale of the first of them"},
+    {2, 9, [](S s, Index r, Index c) { return at(s, r, c / 3 * 3); }, "none"},
+    {4, 3, [](S s, Index, Index c) { return at(s, 0, c); },
+     "first_row: every row takes the scales of row 0"},
+    {2, 8, [](S s, Index, Index c) { return at(s, 0, c); },
+     "first_row: every row takes the scales of row 0"},
+    {5, 3, moved(-1, 0), kThose + "1 row before"},
+    {5, 3, moved(2, 0), kThose + "2 rows after"},
+    {6, 3, moved(3, 0), kThose + "3 rows after"},
+    {6, 3, moved(-2, 0), kThose + "2 rows before"},
+    {5, 3, moved(0, 1), kThose + "1 block after"},
+    {3, 6, moved(0, 3), kThose + "3 blocks after"},
+    {3, 6, moved(0, -2), kThose + "2 blocks before"},
+    {4, 4, moved(-1, 2), kThose + "1 row before and 2 blocks after"},
+    {5, 4, in_memory(-1), "source: blocks take the scale that lies one before theirs in memory"},
+    {5, 4, in_memory(1), "source: blocks take the scale that lies one after theirs in memory"},
+    {5, 4,
+     [](S s, Index r, Index c) {
+       return at(s, r == 0 ? 0 : r == 1 ? 3 : r == 2 ? 4 : 1, c);
+     },
+     "source: scales are those of rows 3, 4, 1, 1, in scale rows 1 to 4"},
+    {8, 12, columns_from({0, 10, 2, 0, 4, 8}),
+     "source: block 1 takes the scale of block 10, block 3 takes the scale of block 0, block 5 "
+     "takes the scale of block 8, in scale columns 1, 3 and 5"},
+    {7, 12, columns_from({0, 10, 2, 0, 4, 8}), "none"},              // seven rows may be chance
+    {8, 12, columns_from({0, 10, 2, 0, 4, 8, 6, 2, 8, 3}), "none"},  // five columns
+    {8, 8, doubled_in(8, 8), kDoubled},
+    {8, 8, doubled_in(4, 4), kDoubled + ", in scale columns 0 to 3 of scale rows 0 to 3"},
+    {8, 8, doubled_in(8, 3), kDoubled + ", in scale columns 0 to 2"},
+    {8, 8, doubled_in(3, 8), kDoubled + ", in scale rows 0 to 2"},
+    {8, 8, doubled_in(1, 4), kDoubled + ", in scale columns 0 to 3 of scale row 0"},
+    {8, 8, doubled_in(1, 3), "none"},  // three blocks tell nothing
+};
+
+TEST(DequantisedBlocks, ShowWhichScalesWereTaken) {
+  for (const Taken& t : kTaken) {
+    Dequantised b(irregular(t.rows, t.columns));
+    b.come([&](Index r, Index c) { return t.scale(b.given, r, c); });
+    EXPECT_EQ(b.words(), t.words) << t.rows << " x " << t.columns;
+  }
+}
+
+TEST(DequantisedBlocks, ShowNumbersWhoseSquaresAreFloats) {
+  Dequantised b({{4, 0.25, 8, 32}});
+  b.come([&](Index, Index c) { return at(b.given, 0, c) * at(b.given, 0, c); });
+  EXPECT_EQ(b.words(), "twice: the scales are applied twice");
+  b.come([&](Index, Index c) { return 1 / at(b.given, 0, c); });
+  EXPECT_EQ(b.words(), "inverse: x is divided by the scales");
 }
 
 /// Rows that come again: the move is the least, and the one before of two.
 TEST(DequantisedBlocks, ShowTheNearestOfEqualScales) {
-  Scales given = irregular(8, 3);
-  const auto before = [&](Index every) {
+  for (const Index every : {4, 2}) {
+    Scales given = irregular(8, 3);
     for (std::size_t r = 0; r < 8; ++r) given[r] = given[r % static_cast<std::size_t>(every)];
-    Dequantised c(given, 8, 12);
-    c.fill(c.actual, [&](Index r, Index k) { return Dequantised::at(given, (r + 7) % 8, k); });
-    return c.words();
-  };
-  EXPECT_EQ(before(4), "scales=source: the scales are those of 1 row before") << "of 3 after";
-  EXPECT_EQ(before(2), "scales=source: the scales are those of 1 row before") << "of 1 after";
-  given = irregular(5, 3);
-  for (auto& row : given) row[1] = row[2] = row[0];
-  Dequantised c(given, 5, 12);
-  c.fill(c.actual, [&](Index r, Index k) { return Dequantised::at(given, (r + 1) % 5, k); });
-  EXPECT_EQ(c.words(), "scales=source: the scales are those of 1 row after") << "of any column";
+    Dequantised b(given);
+    b.come([&](Index r, Index c) { return at(given, (r + 7) % 8, c); });
+    EXPECT_EQ(b.words(), kThose + "1 row before") << every;
+  }
 }
 
-TEST(DequantisedBlocks, ShowTheScaleBesideTheirsInMemory) {
-  const auto of = [](Index rows, Index by) {
-    return taken(rows, 4, [=](const Scales& s, Index r, Index c) {
-      const Index at = std::clamp<Index>(r * 4 + c + by, 0, rows * 4 - 1);
-      return Dequantised::at(s, at / 4, at % 4);
+TEST(DequantisedBlocks, OfOtherCallsShowNothing) {
+  const auto shows = [](const std::function<void(Dequantised&)>& edit) {
+    Dequantised b(irregular(2, 4), 2);
+    b.come([](Index, Index) { return 1.0; });
+    edit(b);
+    return !b.shown().empty();
+  };
+  const auto other = [&](const char* name, Dtype dtype, std::vector<Index> shape) {
+    return shows([&](Dequantised& b) {
+      Tensor t(dtype, shape);
+      const Tensor& given = b.call.input(name);
+      std::copy_n(given.data(), std::min(given.bytes(), t.bytes()), t.data());
+      b.call.replace(name, std::move(t));
     });
   };
-  const std::string lies = "scales=source: blocks take the scale that lies one ";
-  EXPECT_EQ(of(5, -1), lies + "before theirs in memory");
-  EXPECT_EQ(of(5, 1), lies + "after theirs in memory");
+  EXPECT_TRUE(shows([](Dequantised&) {}));
+  EXPECT_FALSE(shows([](Dequantised& b) { b.call.op = "dequantize_mx"; }));
+  EXPECT_FALSE(shows([](Dequantised& b) { b.call.inputs.erase("codes"); }));
+  EXPECT_FALSE(shows([](Dequantised& b) { b.call.inputs.erase("scales"); }));
+  EXPECT_FALSE(shows([](Dequantised& b) { b.call.set.set("scale_layout", "blocked"); }));
+  EXPECT_FALSE(shows([](Dequantised& b) { b.call.set.set("transpose", "true"); }));
+  EXPECT_FALSE(
+      shows([](Dequantised& b) { b.call.replace("group_ends", Tensor(Dtype::i32, {1})); }));
+  EXPECT_FALSE(other("codes", Dtype::u8, {64})) << "rank";
+  EXPECT_FALSE(other("codes", Dtype::u16, {4, 16})) << "no bytes";
+  EXPECT_FALSE(other("codes", Dtype::u8, {4, 17}));
+  EXPECT_FALSE(other("codes", Dtype::u8, {0, 16}));
+  EXPECT_FALSE(other("scales", Dtype::f32, {8})) << "rank";
+  EXPECT_FALSE(other("scales", Dtype::f32, {0, 4}));
+  EXPECT_FALSE(other("scales", Dtype::f32, {2, 7})) << "16 columns are 7 blocks of no width";
+  EXPECT_FALSE(other("scales", Dtype::f32, {4, 2})) << "other blocks give other numbers";
 }
 
-TEST(DequantisedBlocks, NameTheSourcesOfAFewColumns) {
-  const auto of = [](Index rows, std::vector<Index> sources) {
-    return taken(rows, 12, [sources](const Scales& s, Index r, Index c) {
-      const auto at = static_cast<std::size_t>(c);
-      return Dequantised::at(s, r, at < sources.size() ? sources[at] : c);
-    });
+/// What one element shows of blocks whose scales are left out; `code` is the first of its block.
+TEST(DequantisedBlocks, AreReadFromTheirLoudestNumber) {
+  const auto of = [](std::uint8_t code, float came, std::uint8_t later, float came_later) {
+    Dequantised b(irregular(1, 8));
+    std::fill_n(b.codes.begin(), 4, std::uint8_t{0x30});
+    b.codes[0] = code;
+    b.codes[2] = later;
+    b.come([](Index, Index) { return 1.0; });
+    b.actual.as<float>()[0] = came;
+    b.actual.as<float>()[2] = came_later;
+    return b.shown().size();
   };
-  const std::vector<Index> four{0, 10, 2, 0, 4, 8, 6, 2};
-  const std::string words =
-      "scales=source: block 1 takes the scale of block 10, block 3 takes the scale of block 0, "
-      "block 5 takes the scale of block 8, block 7 takes the scale of block 2, in scale columns 1, "
-      "3, 5 and 7";
-  EXPECT_EQ(of(8, four), words);
-  EXPECT_EQ(of(7, four), "none") << "seven rows may be chance";
-  EXPECT_EQ(of(8, {0, 10, 2, 0, 4, 8, 6, 2, 8, 3}), "none") << "five columns";
+  EXPECT_EQ(of(0xC0, -2, 0x30, 7), 1u) << "one that is quieter may be anything";
+  EXPECT_EQ(of(0xC0, -2, 0x40, 7), 1u) << "and one as loud, but later";
+  EXPECT_EQ(of(0xC0, -7, 0x40, 2), 0u);
+  EXPECT_EQ(of(0xC0, 2, 0x40, 2), 0u) << "another sign";
+  for (const float lost : {kNaN, kInf, 0.0f}) EXPECT_EQ(of(0xC0, lost, 0x40, 2), 0u);
+  EXPECT_EQ(of(0x7F, 7, 0x40, 2), 1u) << "NaN is not the loudest";
+  EXPECT_EQ(of(0x00, 7, 0x40, 2), 1u) << "nor is zero";
 }
 
-TEST(DequantisedBlocks, TakeTheFirstColumnThatFits) {
-  Scales given = irregular(9, 12);
-  const auto words = [&](const From& from) {
-    Dequantised c(given, 9, 48);
-    c.fill(c.actual, [&](Index r, Index k) {
-      return r < 8 && (k == 1 || k == 3) ? from(r, k) : Dequantised::at(given, r, k);
-    });
-    return c.words();
+TEST(DequantisedBlocks, MayBeRoundedOnce) {
+  const auto of = [](double off, Dtype out) {
+    Dequantised b({{0.5, 0.5, 0.5, 0.5}});
+    b.out = out;
+    std::fill(b.codes.begin(), b.codes.end(), std::uint8_t{0x38});
+    b.come([off](Index, Index) { return 1.0 + off; });
+    return b.shown().size();
   };
-  EXPECT_EQ(words([&](Index r, Index) { return Dequantised::at(given, r + 1, 0); }), "none")
-      << "the next row is no column";
-  for (auto& row : given) row[7] = row[0];
-  EXPECT_EQ(words([&](Index r, Index k) { return Dequantised::at(given, r, k == 1 ? 0 : 10); }),
-            "scales=source: block 1 takes the scale of block 0, block 3 takes the scale of block "
-            "10, in scale columns 1 and 3");
+  EXPECT_EQ(of(0x1p-7, Dtype::bf16), 1u);
+  EXPECT_EQ(of(0x1p-6, Dtype::bf16), 0u);
+  EXPECT_EQ(of(-0x1p-20, Dtype::f32), 1u);
+  EXPECT_EQ(of(-0x1p-19, Dtype::f32), 0u);
+  // What is only rounded otherwise takes the scale of no other block.
+  Dequantised b(irregular(5, 8));
+  b.come([&](Index r, Index c) { return at(b.given, r, c); });
+  for (Index i = 0; i < b.actual.elements(); ++i) b.actual.as<std::uint32_t>()[i] ^= 1;
+  EXPECT_EQ(b.words(), "none");
 }
 
-TEST(DequantisedBlocks, AreSaidWhereSomeDiffer) {
-  const auto of = [](Index rows, Index columns) {
-    return taken(8, 8, [=](const Scales& s, Index r, Index c) {
-      return Dequantised::at(s, r, c) * (r < rows && c < columns ? 2.0 : 1.0);
-    });
+/// A block that came as expected is held to what it shows, and zeros show nothing.
+TEST(DequantisedBlocks, OfZerosShowNothing) {
+  for (const bool zeros : {true, false}) {
+    Dequantised b(irregular(2, 4));
+    if (zeros) std::fill_n(b.codes.begin() + 4, 4, std::uint8_t{0});
+    b.come([&](Index r, Index c) { return r == 0 && c == 1 ? at(b.given, r, c) : 1.0; });
+    EXPECT_EQ(b.shown().size(), zeros ? 1u : 0u);
+  }
+}
+
+/// e8m0 reaches from 2^-127 to 2^127.
+TEST(DequantisedBlocks, TakeScalesThatBytesHave) {
+  const auto of = [](int exponent, double by) {
+    const double scale = std::ldexp(1.0, exponent);
+    Dequantised b({{scale, scale, scale, scale}});
+    for (auto& code : b.codes) code = 0x30;
+    b.come([=](Index, Index) { return scale * by; });
+    Tensor bytes(Dtype::e8m0, {1, 4});
+    std::fill_n(bytes.as<std::uint8_t>(), 4, static_cast<std::uint8_t>(exponent + 127));
+    b.call.replace("scales", std::move(bytes));
+    const auto list = b.shown();
+    if (list.size() != 1 || !list[0].alter(b.call)) return -1;
+    return static_cast<int>(b.call.input("scales").as<std::uint8_t>()[3]);
   };
-  const std::string doubled =
-      "scales=doubled: every scale is twice what it is (a byte too high by one)";
-  EXPECT_EQ(of(8, 8), doubled);
-  EXPECT_EQ(of(4, 4), doubled + ", in scale columns 0 to 3 of scale rows 0 to 3");
-  EXPECT_EQ(of(8, 3), doubled + ", in scale columns 0 to 2");
-  EXPECT_EQ(of(3, 8), doubled + ", in scale rows 0 to 2");
-  EXPECT_EQ(of(3, 2), doubled + ", in scale columns 0 to 1 of scale rows 0 to 2");
-  EXPECT_EQ(of(1, 4), doubled + ", in scale columns 0 to 3 of scale row 0") << "four blocks";
-  EXPECT_EQ(of(1, 3), "none") << "three blocks tell nothing";
+  EXPECT_EQ(of(3, 2.0), 131);
+  EXPECT_EQ(of(126, 2.0), 254);
+  EXPECT_EQ(of(127, 2.0), -1);
+  EXPECT_EQ(of(-126, 0.5), 0);
+  EXPECT_EQ(of(-127, 0.5), -1);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Codes of every rule under scales of another amax: what follows from scales is no cause.
-#include "golden/explain/recover/own_codes.h"
+#include "golden/explain/find/quantiser/quantiser.h"
 
 #include <cmath>
 #include <cstring>
@@ -84,6 +84,48 @@ TEST(OwnCodes, FollowFromScalesUnderEveryRule) {
     EXPECT_EQ(e.verdict, ExplainVerdict::explained) << row.name << ": " << e.pattern;
   }
   EXPECT_GE(rules, 8);
+}
+
+/// Scales of parts of blocks that are no halves, from either end, and one more scale that is none.
+TEST(OwnCodes, FollowFromScalesOfAPartOfTheirBlock) {
+  const auto backend = make_cpu_backend();
+  Tensor x = random_bf16({256, 512}, 11);
+  for (Index i = 0; i < x.elements(); ++i) {
+    const auto by = static_cast<float>(1 + i / 512 * 37 % 128);
+    x.as<BF16>()[i] = encode<kBF16>(decode(x.as<BF16>()[i]) * by);
+  }
+  x.as<BF16>()[255 * 512 + 511] = encode<kBF16>(HUGE_VALF);  // whose block says nothing
+  struct Row {
+    const char* block;
+    bool (*keeps)(Index row, Index column);
+    const char* words;
+  };
+  const Row rows[] = {
+      {"1x128", [](Index, Index c) { return c % 128 < 96; }, "the first 96 of the 128 columns"},
+      {"1x128", [](Index, Index c) { return c % 128 >= 96; }, "the last 32 of the 128 columns"},
+      {"128x128", [](Index r, Index) { return r % 128 < 32; }, "the first 32 of the 128 rows"},
+      {"128x128", [](Index r, Index) { return r % 128 >= 96; }, "the last 32 of the 128 rows"},
+  };
+  for (const Row& row : rows) {
+    NamedTensors in;
+    in.emplace("x", x);
+    const Call call =
+        make_call("quantize", in, with({{"block", row.block}, {"scale", "f32"}, {"rule", "te"}}));
+    Planted p = with_scales_of(*backend, call,
+                               without(x, [&](Index i) { return row.keeps(i / 512, i % 512); }));
+    ASSERT_FALSE(p.actual.empty());
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    const bool cause = e.sentence().find("amax is that of " + std::string(row.words) +
+                                         " of its block") != std::string::npos;
+    const bool seen = e.sentence().find("what an amax of " + std::string(row.words) +
+                                        " of its block gives") != std::string::npos;
+    EXPECT_TRUE(cause || seen) << row.words << ": " << e.sentence() << e.pattern;
+    p.actual.at("codes").as<std::uint8_t>()[255 * 512 + 511] ^= 1;  // of the infinity
+    EXPECT_NE(explain(*backend, p.call, p.expected, p.actual).verdict, ExplainVerdict::explained);
+    p.actual.at("scales").as<float>()[1] *= 1.5f;
+    EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence().find(row.words),
+              std::string::npos);
+  }
 }
 
 TEST(OwnCodes, SayWhatIsSeenOfOneScale) {

@@ -1,7 +1,7 @@
-// Scales by another rule or amax, and codes that follow from them.
-#include <cmath>
+// Scales by another rule or amax, one for all, and codes that follow from them.
+#include <functional>
+#include <limits>
 
-#include "golden/explain/recover/scale_rule.h"
 #include "tests/golden/quantised.h"
 
 namespace mxo {
@@ -15,119 +15,110 @@ Quantised made(Dtype scales, Index rows = 6) {
 
 const std::string kFloor =
     "scale.rule scales: the scale is 2^(floor(log2 amax) - 8): FLOOR: the rule of microxcaling";
+const std::string kFollow =
+    "codes.follow codes follow from the scales that came, and these are not the ones expected";
 
-TEST(QuantiserScales, AreOfAnotherRule) {
-  Quantised bytes = made(Dtype::e8m0);
-  EXPECT_EQ(bytes.words(), "none");
-  bytes.scales_come([&](Index s) { return floor_power(bytes.amax(s)); });
-  EXPECT_EQ(bytes.words(), kFloor);
-  Quantised numbers = made(Dtype::f32);
-  numbers.scales_come([&](Index s) { return numbers.amax(s) / 240.0f; });
-  EXPECT_EQ(numbers.words(), "scale.rule scales: the stored scale is amax / max with max 240");
+using Scale = std::function<float(const Quantised&, Index)>;
+float own(const Quantised& q, Index s) { return Quantised::get(q.scales, s); }
+/// The scale that another amax gives, under either rule.
+float of_amax(const Quantised& q, float amax) {
+  return q.scales.dtype() == Dtype::f32 ? amax / 448.0f : Quantised::ceil_power(amax);
+}
+
+struct Row {
+  Scale scale;
+  std::string words;
+  Dtype type = Dtype::e8m0;
+  Index rows = 6;
+};
+
+const std::string kPart = " rows 32 to 63 of scales: ";
+const Row kRows[] = {
+    {own, "none"},
+    {[](const Quantised& q, Index s) { return floor_power(q.amax(s)); }, kFloor},
+    {[](const Quantised& q, Index s) { return q.amax(s) / 240.0f; },
+     "scale.rule scales: the stored scale is amax / max with max 240", Dtype::f32},
+    // Scales that no rule gives, and codes that are theirs.
+    {[](const Quantised& q, Index s) { return own(q, s) * (s % 3 == 0 ? 4.0f : 0.5f); }, kFollow},
+    {[](const Quantised& q, Index s) {
+       return of_amax(q, std::max(q.amax(s / 2 * 2), q.amax(s / 2 * 2 + 1)));
+     },
+     "scale.amax scales: amax is that of two neighbouring blocks"},
+    {[](const Quantised& q, Index s) { return of_amax(q, q.amax(s % 4 == 0 ? s : s - 1)); },
+     "scale.amax scales: amax is that of the block before", Dtype::f32},
+    {[](const Quantised& q, Index s) {
+       return of_amax(q, q.amax(s < 128 || s % 4 == 0 ? s : s - 1));
+     },
+     "scale.amax columns 1 to 3 of rows 32 to 63 of scales: amax is that of the block before",
+     Dtype::f32, 64},
+    {[](const Quantised&, Index) { return 1.0f; },
+     "scale.one every scale is 1 (byte 127), whatever amax is"},
+    {[](const Quantised&, Index) { return 0x1p-7f; },
+     "scale.one every scale is 2^-7, whatever amax is", Dtype::f32},
+    {[](const Quantised&, Index) { return 0.0125f; },
+     "scale.one every scale is 0.0125000002, whatever amax is", Dtype::f32},
+    {[](const Quantised& q, Index s) { return s < 128 ? own(q, s) : 2.0f; },
+     "scale.one" + kPart + "every scale is 2^1 (byte 128), whatever amax is", Dtype::e8m0, 64},
+    {[](const Quantised& q, Index s) { return s < 128 ? own(q, s) : 1.0f; },
+     "scale.one" + kPart + "every scale is 1 (byte 127), whatever amax is", Dtype::e8m0, 64},
+    // Of which eight tell, and a positive number does.
+    {[](const Quantised& q, Index s) { return s < 16 ? own(q, s) : 0.375f; },
+     "scale.one rows 4 to 5 of scales: every scale is 0.375, whatever amax is", Dtype::f32},
+    {[](const Quantised& q, Index s) { return s < 17 ? own(q, s) : 0.375f; }, kFollow, Dtype::f32},
+    {[](const Quantised&, Index) { return -1.0f; }, kFollow, Dtype::f32},
+};
+
+TEST(QuantiserScales, AreOfAnotherRuleOrAmax) {
+  for (const Row& row : kRows) {
+    Quantised q = made(row.type, row.rows);
+    q.scales_come([&](Index s) { return row.scale(q, s); });
+    EXPECT_EQ(q.words(), row.words);
+  }
+  for (const float none : {0.0f, std::numeric_limits<float>::quiet_NaN()}) {
+    Quantised q = made(Dtype::f32);
+    q.scales_come([&](Index) { return none; }, false);
+    EXPECT_EQ(q.words(), "none") << none;
+  }
+}
+
+/// Of numbers of which the largest amax gives 1, too.
+TEST(QuantiserScales, OfOneMayBeThatOfTheWholeTensor) {
+  Tensor x = test::random_floats(Dtype::f32, {64, 128}, 11);
+  x.as<float>()[7] = 448.0f;
+  Quantised q(x, 32);
+  const std::string words =
+      "every scale is 1 (byte 127), whatever amax is; as well if amax is that of the whole tensor";
+  q.scales_come([](Index) { return 1.0f; });
+  EXPECT_EQ(q.words(), "scale.one " + words);
+  q.scales_come([&](Index s) { return s < 128 ? own(q, s) : 1.0f; });
+  EXPECT_EQ(q.words(), "scale.one" + kPart + words);
 }
 
 TEST(QuantiserScales, CountTheCodesThatFollow) {
   Quantised q = made(Dtype::e8m0);
   q.scales_come([&](Index s) { return floor_power(q.amax(s)); });
-  Index scales = 0;
-  Index codes = 0;
-  for (Index s = 0; s < q.scales.elements(); ++s) {
-    scales += bits_at(q.scales, s) != bits_at(q.came_scales, s);
-  }
-  for (Index i = 0; i < q.codes.elements(); ++i) {
-    codes += bits_at(q.codes, i) != bits_at(q.came_codes, i);
-  }
+  const auto differing = [](const Tensor& a, const Tensor& b) {
+    Index n = 0;
+    for (Index i = 0; i < a.elements(); ++i) n += bits_at(a, i) != bits_at(b, i);
+    return static_cast<double>(n);
+  };
+  const double scales = differing(q.scales, q.came_scales);
   const std::vector<Claim> both = q.claims();
   ASSERT_EQ(both.size(), 1u);
-  EXPECT_EQ(both[0].elements, static_cast<double>(scales + codes));
+  EXPECT_EQ(both[0].elements, scales + differing(q.codes, q.came_codes));
   EXPECT_EQ(both[0].where.tensor, "scales, codes");
   // Codes that are those of the scales expected.
   q.came_codes = q.codes;
-  const std::vector<Claim> alone = q.claims();
-  ASSERT_GE(alone.size(), 1u);
-  EXPECT_EQ(alone[0].elements, static_cast<double>(scales));
-  EXPECT_EQ(alone[0].where.tensor, "scales");
-}
-
-TEST(QuantiserScales, MayComeWithCodesOfAnotherRule) {
-  Quantised q = made(Dtype::e8m0);
-  q.scales_come([&](Index s) { return floor_power(q.amax(s)); });
-  for (Index i = 0; i < q.codes.elements(); ++i) {
-    const float v = q.x(i) / Quantised::get(q.came_scales, q.scale_of(i));
-    q.came_codes.as<std::uint8_t>()[i] = truncated_code(v);
-  }
+  EXPECT_EQ(q.claims()[0].elements, scales);
+  EXPECT_EQ(q.claims()[0].where.tensor, "scales");
+  // Codes of another rule.
+  q.codes_come([&](Index i, Index s) { return q.x(i) / Quantised::get(q.came_scales, s); },
+               truncated_code);
   EXPECT_EQ(q.words(), kFloor + " | codes.rule codes: codes are rounded toward zero (truncated)");
-}
-
-/// Scales that no rule gives, and codes that are theirs.
-TEST(QuantiserScales, ThatNobodyExplainsAreWhatIsWrong) {
-  Quantised q = made(Dtype::e8m0);
-  q.scales_come([&](Index s) {
-    return Quantised::get(q.scales, s) * (s % 3 == 0 ? 4.0f : s % 3 == 1 ? 0.5f : 1.0f);
-  });
-  EXPECT_EQ(q.words(),
-            "codes.follow codes follow from the scales that came, and these are not the ones "
-            "expected");
-  // The rule may be known and the codes, too, where only one of the two is wrong.
+  // Codes alone that are made with scales of no rule.
   Quantised codes = made(Dtype::e8m0);
-  codes.codes_come([&](Index i, Index s) { return codes.own(i, s) * (s % 2 == 0 ? 2.0f : 1.0f); });
+  codes.codes_come([&](Index i, Index s) { return codes.own(i) * (s % 2 == 0 ? 2.0f : 1.0f); });
   EXPECT_EQ(codes.words(), "none");
-}
-
-TEST(QuantiserScales, AreOfAnotherAmax) {
-  for (const Dtype type : {Dtype::e8m0, Dtype::f32}) {
-    Quantised q = made(type);
-    const auto of = [&](float a) {
-      return type == Dtype::f32 ? a / 448.0f : Quantised::ceil_power(a);
-    };
-    q.scales_come([&](Index s) { return of(q.amax(s % 4 == 0 ? s : s - 1)); });
-    EXPECT_EQ(q.words(), "scale.amax scales: amax is that of the block before");
-    q.scales_come([&](Index s) { return of(std::max(q.amax(s / 2 * 2), q.amax(s / 2 * 2 + 1))); });
-    EXPECT_EQ(q.words(), "scale.amax scales: amax is that of two neighbouring blocks");
-    // A part of the rows, too.
-    Quantised part = made(type, 64);
-    part.scales_come([&](Index s) { return of(part.amax(s < 128 || s % 4 == 0 ? s : s - 1)); });
-    EXPECT_TRUE(part.words().starts_with("scale.amax columns 1 to 3 of rows 32 to "));
-    EXPECT_TRUE(part.words().ends_with("to 63 of scales: amax is that of the block before"));
-  }
-}
-
-TEST(QuantiserScales, AreAllOne) {
-  for (const Dtype type : {Dtype::e8m0, Dtype::f32}) {
-    Quantised q = made(type);
-    q.scales_come([](Index) { return 1.0f; });
-    const std::string byte = type == Dtype::e8m0 ? " (byte 127)" : "";
-    EXPECT_EQ(q.words(), "scale.one every scale is 1" + byte + ", whatever amax is");
-    // No rule is known of what is expected.
-    Quantised odd = made(type);
-    for (Index s = 0; s < odd.scales.elements(); ++s) {
-      Quantised::put(odd.scales, s, s % 2 == 0 ? 0x1p-3f : 0x1p-9f);
-    }
-    odd.encode_all(odd.codes, [&](Index i, Index s) { return odd.own(i, s); });
-    odd.scales_come([](Index) { return 2.0f; });
-    EXPECT_EQ(odd.words(), "scale.one every scale is 2^1" +
-                               std::string(type == Dtype::e8m0 ? " (byte 128)" : "") +
-                               ", whatever amax is");
-  }
-}
-
-/// The last rows have a scale of 1, or of 2: with and without an amax that gives it.
-TEST(QuantiserScales, AreOneInAPart) {
-  const auto of = [](float scale, bool of_whole) {
-    Quantised q = [&] {
-      Tensor x = test::random_floats(Dtype::f32, {64, 128}, 11);
-      if (of_whole) x.as<float>()[7] = 448.0f;
-      return Quantised(x, 32);
-    }();
-    q.scales_come([&](Index s) { return s < 128 ? Quantised::get(q.scales, s) : scale; });
-    return q.words();
-  };
-  const std::string rows = "scale.one rows 32 to 63 of scales: every scale is ";
-  EXPECT_EQ(of(1.0f, false), rows + "1 (byte 127), whatever amax is");
-  EXPECT_EQ(of(1.0f, true), rows +
-                                "1 (byte 127), whatever amax is; as well if amax is that of the "
-                                "whole tensor");
-  EXPECT_EQ(of(2.0f, false), rows + "2^1 (byte 128), whatever amax is");
 }
 
 /// A rule says nothing of blocks of zeros: their scales have to be those expected.
@@ -139,8 +130,7 @@ TEST(QuantiserScales, OfZerosAreKept) {
     q.scales.as<std::uint8_t>()[1] = 0;
     q.scales_come([&](Index s) { return s == 1 ? 0x1p-127f : floor_power(q.amax(s)); });
     q.came_scales.as<std::uint8_t>()[1] = byte;
-    const std::string words = q.words();
-    EXPECT_EQ(words.starts_with("scale.rule scales: "), byte == 0) << words;
+    EXPECT_EQ(q.words().starts_with("scale.rule scales: "), byte == 0) << q.words();
   }
 }
 
@@ -186,6 +176,26 @@ TEST(QuantiserScales, AreExplainedWhereSomethingIsLeft) {
   q.call.set.set("format", "e4m3");
   q.call.op = "dequantize";
   EXPECT_EQ(of("codes", "scales", true, true), "") << "no quantiser";
+}
+
+/// Twelve blocks with an amax of 1 to 12, of which the codes of some differ.
+TEST(QuantiserScales, OfOneMagnitudeAreToldApart) {
+  const auto said = [](const std::function<bool(Index)>& differs) {
+    Tensor x(Dtype::f32, {1, 12 * 32});
+    for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = static_cast<float>(1 + i / 32);
+    Quantised q(x, 32);
+    for (Index s = 0; s < 12; ++s) {
+      if (differs(s)) q.came(s * 32) = 0x11;
+    }
+    const std::vector<Output> outputs{make_output(q.call, "codes", q.codes, q.came_codes),
+                                      make_output(q.call, "scales", q.scales, q.came_scales)};
+    return magnitudes_seen(q.call, outputs);
+  };
+  const std::string exactly = "exactly the blocks with an amax of ";
+  EXPECT_EQ(said([](Index s) { return s < 4; }), exactly + "4 and less differ");
+  EXPECT_EQ(said([](Index s) { return s > 7; }), exactly + "9 and more differ");
+  EXPECT_EQ(said([](Index s) { return s < 3; }), "") << "three are too few";
+  EXPECT_EQ(said([](Index s) { return s < 4 || s == 7; }), "");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/code_rule.h"
+#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/judge/elements.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
@@ -69,12 +69,12 @@ TEST(CodeRules, CodesAreFoundAmongAllOfThem) {
       const double high = grid.value(c + 1);
       for (const double v :
            {low, std::nextafter(low, high), 0.5 * (low + high), std::nextafter(high, low)}) {
-        EXPECT_EQ(grid.round(v, CodeRounding::zero), c) << v;
-        EXPECT_EQ(grid.round(-v, CodeRounding::away), v == low ? c : c + 1) << v;
+        EXPECT_EQ(grid.round(v, Rounding::zero), c) << v;
+        EXPECT_EQ(grid.round(-v, Rounding::away), v == low ? c : c + 1) << v;
       }
     }
-    EXPECT_EQ(grid.round(2 * grid.value(grid.top()), CodeRounding::even), grid.top());
-    EXPECT_EQ(grid.round(5e-324, CodeRounding::zero), 0u);
+    EXPECT_EQ(grid.round(2 * grid.value(grid.top()), Rounding::even), grid.top());
+    EXPECT_EQ(grid.round(5e-324, Rounding::zero), 0u);
   }
 }
 

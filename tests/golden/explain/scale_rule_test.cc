@@ -1,393 +1,260 @@
-// Rules of scales from amax and scales: what they are called, and what has no name.
-#include "golden/explain/recover/scale_rule.h"
-
+// Rules of scales from amax and scales: what they are called, whose they are, what has no name.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
-#include "formats/scale_rules.h"
-#include "golden/explain/recover/stack_names.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 
 namespace mxo {
 namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-const std::vector<double> kSignificands{1.0, 1.25, 1.5, 1.75, 1.875};
 
-struct Bytes {
-  std::vector<float> amax;
-  std::vector<std::uint8_t> scales;
-  std::optional<ScaleRuleFound> rule() const { return e8m0_rule(amax, scales, Dtype::e4m3); }
+/// Amax of blocks, and the scales that came.
+struct Scaled {
+  Dtype type;
+  std::vector<float> amax, scales;
+  Dtype format = Dtype::e4m3;
+  void add(float a, float scale) {
+    amax.push_back(a);
+    scales.push_back(scale);
+  }
+  std::optional<ScaleRuleFound> rule() const {
+    Tensor t(type, {static_cast<Index>(scales.size())});
+    for (std::size_t i = 0; i < scales.size(); ++i) {
+      if (type == Dtype::f32) {
+        t.as<float>()[i] = scales[i];
+      } else {
+        t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(scales[i]);
+      }
+    }
+    return rule_of(amax, t, format);
+  }
   std::string words() const {
     const auto found = rule();
+    for (std::size_t i = 0; found && i < amax.size(); ++i) {
+      const float stored = found->stored(amax[i]);
+      if (std::isnan(stored)) continue;
+      EXPECT_EQ(stored, type == Dtype::f32 ? scales[i] : std::exp2(scales[i] - 127.0f)) << amax[i];
+    }
     return found ? found->words : "none";
-  }
-  void add(float a, int byte) {
-    amax.push_back(a);
-    scales.push_back(static_cast<std::uint8_t>(byte));
   }
 };
 
+// ---- Bytes.
+
 /// Three binades of significands, each with the exponent of amax and step(significand).
-template <typename Step>
-Bytes bytes(const std::vector<double>& significands, const Step& step) {
-  Bytes b;
+Scaled bytes(const std::function<int(double)>& step,
+             const std::vector<double>& significands = {1.0, 1.25, 1.5, 1.75, 1.875}) {
+  Scaled b{Dtype::e8m0, {}, {}};
   for (const int e : {-3, 0, 5}) {
-    for (const double m : significands) {
-      b.add(static_cast<float>(std::ldexp(m, e)), 127 + e + step(m));
-    }
+    for (const double m : significands)
+      b.add(static_cast<float>(std::ldexp(m, e)), static_cast<float>(127 + e + step(m)));
   }
   return b;
 }
 
-template <typename Step>
-std::string words(const Step& step) {
-  return bytes(kSignificands, step).words();
-}
-
 const std::string k8 = "the scale is 2^(floor(log2 amax) - 8)";
 
-TEST(ScaleBytes, ShowAnExponentWithoutAStep) {
-  EXPECT_EQ(words([](double) { return -8; }), k8 + ": FLOOR");
-  EXPECT_EQ(words([](double) { return 0; }),
-            "the scale is 2^(floor(log2 amax)): no emax is subtracted");
-  EXPECT_EQ(words([](double) { return 2; }), "the scale is 2^(floor(log2 amax) + 2)");
-  EXPECT_EQ(bytes({1.25, 1.5, 1.75}, [](double) { return -7; }).words(),
+TEST(ScaleBytes, ShowTheSignificandOfTheirStep) {
+  const auto above = [](double t, int low) { return [=](double m) { return low + (m > t); }; };
+  const auto from = [](double t, int low) { return [=](double m) { return low + (m >= t); }; };
+  const auto always = [](int low) { return [=](double) { return low; }; };
+  struct Row {
+    std::function<int(double)> step;
+    std::string words;
+  };
+  const Row rows[] = {
+      {always(-8), k8 + ": FLOOR"},
+      {always(0), "the scale is 2^(floor(log2 amax)): no emax is subtracted"},
+      {always(2), "the scale is 2^(floor(log2 amax) + 2)"},
+      {always(-7), "the scale is 2^(floor(log2 amax) - 7)"},
+      {above(1.75, -8), k8 + ", twice that above 1.75: RCEIL"},
+      {from(1.75, -8), k8 + ", twice that from 1.75 on, where RCEIL begins above it"},
+      {from(1.75, -9), "the scale is 2^floor(log2(amax / 448))"},
+      {above(1.75, -9),
+       "the scale is 2^(floor(log2 amax) - 9), twice that from a significand between 1.75 and "
+       "1.875 on"},
+      {above(1.75, -7), "the scale is one step above RCEIL"},
+      {from(1.75, -7),
+       "the scale is 2^(floor(log2 amax) - 7), twice that from a significand between 1.5 and 1.75 "
+       "on"},
+      {from(1.25, -9), "the scale is 2^round(log2(amax / 448)): the nearest exponent"},
+      {from(1.5, -8), k8 + ", twice that from a significand of 1.5 on: the nearest exponent"},
+      {above(1.0, -8), k8 + ", twice that for every significand above 1: CEIL"},
+      {above(1.0, -6),
+       "the scale is 2^(floor(log2 amax) - 6), twice that from a significand between 1 and 1.25 "
+       "on"},
+      {[](double m) { return m > 1.6 ? -6 : -8; }, "none"},  // two steps
+      {[](double m) { return m < 1.6 ? -7 : -8; }, "none"},  // a step down
+  };
+  for (const Row& row : rows) EXPECT_EQ(bytes(row.step).words(), row.words);
+  EXPECT_EQ(bytes(always(-7), {1.25, 1.5, 1.75}).words(),
             "the scale is 2^(floor(log2 amax) - 7): CEIL, where no amax is a power of two");
-  EXPECT_EQ(words([](double) { return -7; }), "the scale is 2^(floor(log2 amax) - 7)")
-      << "CEIL keeps powers of two";
+  // A root of two in f32 is a little less.
+  EXPECT_EQ(bytes(above(1.3, -8), {1.0, 1.25, static_cast<double>(std::sqrt(2.0f))}).words(),
+            k8 + ", twice that from a significand of 1.414214 on: the nearest exponent");
 }
 
-TEST(ScaleBytes, ShowTheSignificandOfTheStep) {
-  const auto above = [](double t, int low) {
-    return words([=](double m) { return m > t ? low + 1 : low; });
+/// Of what is subnormal, or at the ends of bytes, a rule says nothing.
+TEST(ScaleBytes, CountNoBlockThatCannotTell) {
+  const auto with = [](float amax, int byte) {
+    Scaled b = bytes([](double) { return -8; });
+    b.add(amax, static_cast<float>(byte));
+    return b.rule().has_value();
   };
-  const auto from = [](double t, int low) {
-    return words([=](double m) { return m >= t ? low + 1 : low; });
-  };
-  EXPECT_EQ(above(1.75, -8), k8 + ", twice that above 1.75: RCEIL");
-  EXPECT_EQ(from(1.75, -8), k8 + ", twice that from 1.75 on, where RCEIL begins above it");
-  EXPECT_EQ(from(1.75, -9), "the scale is 2^floor(log2(amax / 448))");
-  EXPECT_EQ(above(1.75, -9),
-            "the scale is 2^(floor(log2 amax) - 9), twice that from a significand between 1.75 "
-            "and 1.875 on");
-  EXPECT_EQ(above(1.75, -7), "the scale is one step above RCEIL");
-  EXPECT_EQ(from(1.75, -7),
-            "the scale is 2^(floor(log2 amax) - 7), twice that from a significand between 1.5 and "
-            "1.75 on");
-  EXPECT_EQ(from(1.25, -9), "the scale is 2^round(log2(amax / 448)): the nearest exponent");
-  EXPECT_EQ(from(1.5, -8), k8 + ", twice that from a significand of 1.5 on: the nearest exponent");
-  EXPECT_EQ(above(1.0, -8), k8 + ", twice that for every significand above 1: CEIL");
-  EXPECT_EQ(above(1.0, -6),
-            "the scale is 2^(floor(log2 amax) - 6), twice that from a significand between 1 and "
-            "1.25 on");
-  // Where no amax lies at the threshold itself, both sides of it are one rule.
-  const auto sparse = [](int low) {
-    return bytes({1.5, 1.875}, [=](double m) { return m > 1.6 ? low + 1 : low; });
-  };
-  Bytes few = sparse(-8);
-  for (const int e : {7, 8}) few.add(static_cast<float>(std::ldexp(1.5, e)), 127 + e - 8);
-  EXPECT_EQ(few.words(), k8 + ", twice that above 1.75: RCEIL");
-}
-
-TEST(ScaleBytes, HaveNoRuleWhereNoneGivesThem) {
-  EXPECT_EQ(words([](double m) { return m > 1.6 ? -6 : -8; }), "none") << "two steps";
-  EXPECT_EQ(words([](double m) { return m < 1.6 ? -7 : -8; }), "none") << "a step down";
-  Bytes both = bytes(kSignificands, [](double m) { return m > 1.6 ? -7 : -8; });
+  for (const float a : {0.0f, kNaN, 0x1.8p-127f}) EXPECT_TRUE(with(a, 1)) << a;
+  for (const int byte : {0, 254, 255}) EXPECT_TRUE(with(1.0f, byte)) << byte;
+  EXPECT_FALSE(with(0x1p-126f, 1));
+  EXPECT_FALSE(with(1.0f, 253));
+  EXPECT_FALSE(with(1.0f, 1));
+  Scaled few{Dtype::e8m0, {}, {}};
+  for (int e = 0; e < 7; ++e) few.add(std::ldexp(1.5f, e), static_cast<float>(127 + e - 8));
+  EXPECT_EQ(few.words(), "none") << "seven are too few";
+  Scaled both = bytes([](double m) { return m > 1.6 ? -7 : -8; });
   both.add(1.75f, 127 - 8);
   EXPECT_EQ(both.words(), "none") << "one significand with the step and without";
-  Bytes seven;
-  for (int e = 0; e < 7; ++e) seven.add(std::ldexp(1.5f, e), 127 + e - 8);
-  EXPECT_EQ(seven.words(), "none") << "too few to tell";
-  seven.add(3.0f, 127 + 1 - 8);
-  EXPECT_EQ(seven.words(), k8 + ": FLOOR");
 }
 
-TEST(ScaleBytes, CountNoBlockThatCannotTell) {
-  Bytes b = bytes(kSignificands, [](double) { return -8; });
-  for (const float a : {0.0f, kNaN, 0x1.8p-127f}) b.add(a, 1);
-  for (const int byte : {0, 254, 255}) b.add(1.0f, byte);
-  EXPECT_EQ(b.words(), k8 + ": FLOOR");
-  b.add(0x1p-126f, 1);  // the least amax that counts
-  EXPECT_EQ(b.words(), "none");
-  b = bytes(kSignificands, [](double) { return -8; });
-  b.add(1.0f, 253);
-  EXPECT_EQ(b.words(), "none");
-  b = bytes(kSignificands, [](double) { return -8; });
-  b.add(1.0f, 1);
-  EXPECT_EQ(b.words(), "none");
-}
-
-TEST(ScaleBytes, LeaveStepsToBlocksThatTell) {
-  Bytes b = bytes(kSignificands, [](double m) { return m > 1.75 ? -7 : -8; });
-  const std::string rceil = b.words();
-  for (const int byte : {0, 254, 255}) b.add(1.9f, byte);
-  b.add(0x1.fp-127f, 1);
-  EXPECT_EQ(b.words(), rceil);
-  // The first block, and one of byte 1, tell what no other does.
-  const auto with_a_half = [](double scale, int byte) {
-    Bytes made;
-    made.add(static_cast<float>(1.5 * scale), byte);
-    const Bytes rest = bytes({1.0, 1.25, 1.75}, [](double m) { return m > 1.6 ? -5 : -6; });
-    for (std::size_t i = 0; i < rest.amax.size(); ++i) made.add(rest.amax[i], rest.scales[i]);
-    return made.words();
-  };
-  const std::string between =
-      "the scale is 2^(floor(log2 amax) - 6), twice that from a "
-      "significand between 1.5 and 1.75 on";
-  EXPECT_EQ(with_a_half(1.0, 127 - 6), between);
-  EXPECT_EQ(with_a_half(0x1p-120, 1), between);
-}
-
-TEST(ScaleBytes, MayStepAFloatBesideARoot) {
-  const float root = static_cast<float>(std::sqrt(2.0));  // a little less
-  EXPECT_EQ(
-      bytes({1.0, 1.25, static_cast<double>(root)}, [](double m) { return m > 1.3 ? -7 : -8; })
-          .words(),
-      k8 + ", twice that from a significand of 1.414214 on: the nearest exponent");
-}
-
-TEST(ScaleBytes, AreGivenByTheRuleThatIsFound) {
-  for (const double t : {1.75, 1.5, 3.0}) {
-    const Bytes b = bytes(kSignificands, [t](double m) { return m >= t ? -7 : -8; });
-    const auto found = b.rule();
-    ASSERT_TRUE(found);
-    EXPECT_EQ(found->stacks, t == 1.75  ? ": the rule of aiter_triton"
-                             : t == 3.0 ? ": the rule of microxcaling"
-                                        : "")
-        << t;
-    for (std::size_t i = 0; i < b.amax.size(); ++i) {
-      EXPECT_EQ(found->stored(b.amax[i]), std::ldexp(1.0f, b.scales[i] - 127)) << i;
-    }
-    EXPECT_TRUE(std::isnan(found->stored(0.0f)));
-  }
-}
+// ---- Numbers.
 
 /// 64 numbers that tell roundings apart.
-std::vector<float> many() {
+std::vector<float> many(std::initializer_list<float> more = {}) {
   std::vector<float> list;
   std::uint32_t bits = 1;
   for (int i = 0; i < 64; ++i) {
     bits = bits * 1664525u + 1013904223u;
     list.push_back(bit_cast<float>((bits >> 9) | 0x3F800000u) * std::ldexp(1.0f, i % 9 - 4));
   }
+  list.insert(list.end(), more);
   return list;
 }
 
-template <typename Stored>
-std::optional<ScaleRuleFound> found(const std::vector<float>& amax, const Stored& stored) {
-  std::vector<float> scales;
-  for (const float a : amax) scales.push_back(stored(a));
-  return f32_rule(amax, scales, Dtype::e4m3);
-}
-
-template <typename Stored>
-std::string numbers(const Stored& stored) {
-  const auto rule = found(many(), stored);
-  if (!rule) return "none";
-  for (const float a : many()) EXPECT_EQ(rule->stored(a), stored(a)) << rule->words;
-  return rule->words;
+using Stored = std::function<float(float)>;
+Scaled numbers(const Stored& stored, const std::vector<float>& amax = many()) {
+  Scaled b{Dtype::f32, {}, {}};
+  for (const float a : amax) b.add(a, stored(a));
+  return b;
 }
 
 constexpr float kMax = 448.0f;
 float of_f64(float a) { return static_cast<float>(448.0 / static_cast<double>(a)); }
-
-TEST(ScaleNumbers, ShowTheirQuotient) {
-  const std::string s = "the stored scale is ";
-  EXPECT_EQ(numbers([](float a) { return a / kMax; }), s + "amax / max");
-  EXPECT_EQ(numbers([](float a) { return a * (1.0f / kMax); }), s + "amax * fl(1 / max)");
-  EXPECT_EQ(numbers([](float a) { return 1.0f / of_f64(a); }), s + "1 / fl(max / amax) from f64");
-  EXPECT_EQ(numbers([](float a) { return 1.0f / (kMax * (1.0f / a)); }),
-            s + "1 / fl(max * fl(1 / amax))");
-  EXPECT_EQ(numbers([](float a) { return kMax / a; }), s + "max / amax, the inverse");
-  EXPECT_EQ(numbers([](float a) { return kMax * (1.0f / a); }),
-            s + "max * fl(1 / amax), the inverse");
-  EXPECT_EQ(numbers([](float a) { return a / 240.0f; }), s + "amax / max with max 240");
-  EXPECT_EQ(numbers([](float a) { return a / 449.0f; }), "none");
+Stored rounded(float (*how)(float)) {
+  return [how](float a) { return std::exp2(how(std::log2(a / kMax))); };
 }
 
-TEST(ScaleNumbers, ShowTheirPowerOfTwo) {
-  const auto of = [](auto exponent) {
-    const auto stored = [=](float a) { return std::exp2(exponent(std::log2(a / kMax))); };
-    std::vector<float> amax = many();
-    amax.push_back(std::numeric_limits<float>::denorm_min());  // a scale of 0 stays
-    EXPECT_TRUE(found(amax, stored));
-    return numbers(stored);
+TEST(ScaleNumbers, ShowTheirQuotientAndPower) {
+  struct Row {
+    Stored stored;
+    const char* words;
   };
-  const std::string s = "the stored scale is amax / max";
-  EXPECT_EQ(of([](float l) { return std::ceil(l); }), s + ", rounded up to a power of two");
-  EXPECT_EQ(of([](float l) { return std::floor(l); }), s + ", cut to a power of two");
-  EXPECT_EQ(of([](float l) { return std::round(l); }), s + ", rounded to the nearest power of two");
+  const Row rows[] = {
+      {[](float a) { return a / kMax; }, "amax / max"},
+      {[](float a) { return a * (1.0f / kMax); }, "amax * fl(1 / max)"},
+      {[](float a) { return 1.0f / of_f64(a); }, "1 / fl(max / amax) from f64"},
+      {[](float a) { return 1.0f / (kMax * (1.0f / a)); }, "1 / fl(max * fl(1 / amax))"},
+      {[](float a) { return kMax / a; }, "max / amax, the inverse"},
+      {[](float a) { return kMax * (1.0f / a); }, "max * fl(1 / amax), the inverse"},
+      {[](float a) { return a / 240.0f; }, "amax / max with max 240"},
+      {rounded([](float l) { return std::ceil(l); }), "amax / max, rounded up to a power of two"},
+      {rounded([](float l) { return std::floor(l); }), "amax / max, cut to a power of two"},
+      {rounded([](float l) { return std::round(l); }),
+       "amax / max, rounded to the nearest power of two"},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(numbers(row.stored).words(), std::string("the stored scale is ") + row.words);
+  EXPECT_EQ(numbers([](float a) { return a / 449.0f; }).words(), "none");
 }
 
 TEST(ScaleNumbers, AreOfAmaxRaisedToItsFloor) {
-  const std::pair<float, std::string> floors[] = {{1e-12f, "1e-12"}, {1e-10f, "1e-10"},
-                                                  {1e-8f, "1e-8"},   {1e-6f, "1e-6"},
-                                                  {1e-5f, "1e-5"},   {1e-4f, "1e-4"}};
-  for (const auto& [floor, words] : floors) {
-    for (const float small : {0.0f, floor / 3.0f}) {
-      std::vector<float> amax = many();
-      amax.push_back(small);
-      const auto rule = found(amax, [f = floor](float a) { return std::max(a, f) / kMax; });
-      ASSERT_TRUE(rule) << words;
-      EXPECT_EQ(rule->words, "the stored scale is amax / max with amax at least " + words);
-      EXPECT_EQ(rule->stored(0.0f), floor / kMax);
-      EXPECT_EQ(rule->stored(1.0f), 1.0f / kMax);
-    }
-  }
-  std::vector<float> amax = many();
-  amax.push_back(0.0f);
-  const auto up = [](float a) { return std::exp2(std::ceil(std::log2(std::max(a, 1e-4f) / 240))); };
-  EXPECT_EQ(found(amax, up)->words,
-            "the stored scale is amax / max with max 240 and amax at least 1e-4, rounded up to a "
-            "power of two");
-  // Blocks of zeros with a scale of their own: the rule says nothing of them.
-  const auto one = found(amax, [](float a) { return a == 0.0f ? 1.0f : a / kMax; });
-  EXPECT_EQ(one->words, "the stored scale is amax / max");
-  EXPECT_TRUE(std::isnan(one->stored(0.0f)));
-  EXPECT_EQ(one->stored(1e-5f), 1e-5f / kMax);
+  const auto floored = [](float floor, float max, float small) {
+    return numbers([=](float a) { return std::max(a, floor) / max; }, many({small})).words();
+  };
+  const std::string s = "the stored scale is amax / max with ";
+  EXPECT_EQ(floored(1e-12f, kMax, 0.0f), s + "amax at least 1e-12");
+  EXPECT_EQ(floored(1e-10f, kMax, 1e-11f), s + "amax at least 1e-10");
+  EXPECT_EQ(floored(1e-4f, kMax, 0.0f), s + "amax at least 1e-4");
+  EXPECT_EQ(floored(1e-4f, 240.0f, 0.0f), s + "max 240 and amax at least 1e-4");
+  // Scaled of zeros with a scale of their own: the rule says nothing of them.
+  const Scaled one = numbers([](float a) { return a == 0 ? 1.0f : a / kMax; }, many({0.0f}));
+  EXPECT_EQ(one.words(), "the stored scale is amax / max");
+  EXPECT_TRUE(std::isnan(one.rule()->stored(0.0f)));
 }
 
 TEST(ScaleNumbers, HaveNoRuleWhereNoBlockTells) {
+  const auto words = [](const Stored& stored, const std::vector<float>& amax) {
+    return numbers(stored, amax).words();
+  };
   const auto divided = [](float a) { return a / kMax; };
-  EXPECT_FALSE(found({1, 3, 5}, divided));
-  EXPECT_TRUE(found({1, 3, 5, 7}, divided));
-  EXPECT_FALSE(found({1, 3, 5, 7}, [](float a) { return a == 1 ? 1.0f : a / kMax; }));
-  EXPECT_FALSE(found({kNaN, kNaN, kNaN, kNaN}, [](float) { return 1.0f; }));
-  EXPECT_FALSE(found({0, 0, 0, 0}, [](float) { return 1.0f; }));
-  EXPECT_TRUE(found({0, 0, 0, 0}, [](float) { return 1e-12f / kMax; })) << "a floor";
-  EXPECT_EQ(stacks_that_give({kNaN}, std::vector<float>{1}, "none", Dtype::e4m3), "");
-  EXPECT_EQ(stacks_that_give({kNaN}, std::vector<std::uint8_t>{127}, Dtype::e4m3), "");
+  const auto one = [](float) { return 1.0f; };
+  EXPECT_EQ(words(divided, {1, 3, 5}), "none");
+  EXPECT_NE(words(divided, {1, 3, 5, 7}), "none");
+  EXPECT_EQ(words([](float a) { return a == 1 ? 1.0f : a / kMax; }, {1, 3, 5, 7}), "none");
+  EXPECT_EQ(words(one, {kNaN, kNaN, kNaN, kNaN}), "none");
+  EXPECT_EQ(words(one, {0, 0, 0, 0}), "none");
+  EXPECT_NE(words([](float) { return 1e-12f / kMax; }, {0, 0, 0, 0}), "none") << "a floor";
 }
 
-TEST(ScaleNumbers, AreFoundByTheTypeOfTheScales) {
-  Tensor e8m0(Dtype::e8m0, {8});
-  Tensor f32(Dtype::f32, {8});
-  std::vector<float> amax;
-  for (int i = 0; i < 8; ++i) {
-    amax.push_back(std::ldexp(1.5f, i));
-    e8m0.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(127 + i - 8);
-    f32.as<float>()[i] = amax.back() / kMax;
-  }
-  EXPECT_EQ(rule_of(amax, e8m0, Dtype::e4m3)->words, k8 + ": FLOOR");
-  EXPECT_EQ(rule_of(amax, f32, Dtype::e4m3)->words, "the stored scale is amax / max");
-}
+// ---- Stacks.
 
-TEST(ScaleNumbers, KnowTheLargestNumberOfAFormat) {
-  EXPECT_EQ(largest(Dtype::e4m3), 448.0);
-  EXPECT_EQ(largest(Dtype::e5m2), 57344.0);
-  EXPECT_EQ(largest(Dtype::e4m3fnuz), 240.0);
-}
-
-TEST(Multipliers, AreQuotientsBeforeTheScaleIsRounded) {
-  const auto list = multipliers(Dtype::e4m3);
-  ASSERT_EQ(list.size(), 4u);
-  for (const float a : many()) {
-    EXPECT_EQ(list[0].of_amax(a), kMax / a);
-    EXPECT_EQ(list[1].of_amax(a), of_f64(a));
-    EXPECT_EQ(list[2].of_amax(a), 1.0f / (a / kMax));
-    EXPECT_EQ(list[3].of_amax(a), kMax * (1.0f / a));
-  }
-}
-
-/// What stores these scales, of 64 amax and some that have no quotient or an unusual one.
-template <typename Stored>
-std::string stacks(const Stored& stored, const std::string& power, Dtype format = Dtype::e4m3) {
-  std::vector<float> amax = many();
-  for (const float a : {0.0f, 1e-13f, 1e-6f, 1e-40f, 3e38f, kNaN}) amax.push_back(a);
-  std::vector<float> scales;
-  for (const float a : amax) scales.push_back(stored(a));
-  return stacks_that_give(amax, scales, power, format);
-}
-
-float by_rule(float a, F32ScaleRule rule, PowerOfTwo power) {
+Stored by_rule(F32ScaleRule rule, PowerOfTwo power = PowerOfTwo::none) {
   rule.power_of_2 = power;
-  return f32_scale<kE4M3>(a, rule, largest_finite<float>()).stored;
+  return [rule](float a) { return f32_scale<kE4M3>(a, rule, largest_finite<float>()).stored; };
 }
-
+std::string stacks(const Stored& stored, const std::vector<float>& amax = many()) {
+  const auto found = numbers(stored, amax).rule();
+  return found ? found->stacks : "none";
+}
 const std::string kOr = ", which these blocks do not tell apart";
 
 TEST(StackNames, AreThoseWhoseRuleStoresEveryScale) {
-  const auto te = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::none); };
-  EXPECT_EQ(stacks(te, "none"), ": the rule of te");
-  EXPECT_EQ(stacks(te, "up"), "");
-  EXPECT_EQ(stacks([&](float a) { return a == 1e-40f ? 2.0f : te(a); }, "none"), "");
-  EXPECT_EQ(stacks([&](float a) { return a == many()[0] ? 2.0f : te(a); }, "none"), "");
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, {}, PowerOfTwo::none); }, "none").find("jax"),
-            std::string::npos)
-      << "its scales are bytes";
-  EXPECT_EQ(found(many(), te)->stacks, ": the rule of torchao or te or flow" + kOr);
-  EXPECT_EQ(found(many(), [](float a) { return a / 240.0f; })->stacks, "");
-  EXPECT_EQ(stacks([&](float a) { return std::isnan(a) ? 2.0f : te(a); }, "none"),
-            ": the rule of te")
+  EXPECT_EQ(stacks(by_rule(kTeBlockwise)), ": the rule of torchao or te or flow" + kOr);
+  EXPECT_EQ(stacks(by_rule(kTeBlockwise), many({kNaN})),
+            ": the rule of torchao or te or flow" + kOr)
       << "of NaN a rule says nothing";
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, kDeepGemm, PowerOfTwo::none); }, "none"),
+  EXPECT_EQ(stacks([](float a) { return a / 240.0f; }), "");
+  EXPECT_EQ(stacks(by_rule(kDeepGemm), many({1e-6f})),
             ": the rule of deepgemm or tilelang or deepep_torch" + kOr);
-  EXPECT_EQ(stacks([](float a) { return by_rule(a, kVllmCudaGroup, PowerOfTwo::none); }, "none"),
-            ": the rule of vllm or sglang" + kOr)
+  EXPECT_EQ(stacks(by_rule(kVllmCudaGroup), many({1e-13f})), ": the rule of vllm or sglang" + kOr)
       << "vllm_cuda is not named beside vllm";
-  EXPECT_EQ(stacks([&](float a) { return -te(a); }, "none"), "");
 }
 
 TEST(StackNames, RaiseScalesAsTheirRowsDo) {
-  const auto deepgemm = [](float a) { return by_rule(a, kDeepGemm, PowerOfTwo::up_clamped); };
-  EXPECT_EQ(stacks(deepgemm, "up"), ": the rule of deepgemm or deepep" + kOr);
-  EXPECT_EQ(stacks(deepgemm, "none"), "");
-  EXPECT_EQ(stacks(deepgemm, "nearest"), "") << "no stack has it";
-  const auto vllm = [](float a) { return by_rule(a, kVllmModule, PowerOfTwo::up_log2); };
-  EXPECT_EQ(stacks(vllm, "up"), ": the rule of vllm_module");
-  const auto up_bits = [](float a) { return by_rule(a, kVllmCudaGroup, PowerOfTwo::up); };
-  EXPECT_EQ(stacks(up_bits, "up"), ": the rule of vllm_cuda");
+  EXPECT_EQ(stacks(by_rule(kDeepGemm, PowerOfTwo::up_clamped), many({1e-6f})),
+            ": the rule of deepgemm or deepep" + kOr);
   // A multiplier that is cut stores an inverse that is rounded up.
-  const auto te = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::down); };
-  EXPECT_EQ(stacks(te, "up"), ": the rule of te");
-  EXPECT_EQ(stacks(te, "down"), "");
-  const auto te_up = [](float a) { return by_rule(a, kTeBlockwise, PowerOfTwo::up); };
-  EXPECT_EQ(stacks(te_up, "down"), ": the rule of te");
-  EXPECT_EQ(stacks(te_up, "up"), "");
+  const std::string cut = stacks(by_rule(kTeBlockwise, PowerOfTwo::down));
+  EXPECT_NE(cut.find("te"), std::string::npos) << cut;
+  const std::string up = stacks(by_rule(kTeBlockwise, PowerOfTwo::up));
+  EXPECT_NE(up, cut);
 }
 
 TEST(StackNames, AreOfStacksThatHaveTheFormat) {
-  const auto at = [](Dtype format, F32ScaleRule rule) {
-    rule.power_of_2 = PowerOfTwo::none;
-    std::vector<float> scales;
-    for (const float a : many()) {
-      scales.push_back(format == Dtype::e4m3
-                           ? f32_scale<kE4M3>(a, rule, largest_finite<float>()).stored
-                           : f32_scale<kE5M2>(a, rule, largest_finite<float>()).stored);
-    }
-    return stacks_that_give(many(), scales, "none", format);
-  };
-  EXPECT_NE(at(Dtype::e4m3, kDeepGemm).find("deepgemm"), std::string::npos);
-  EXPECT_EQ(at(Dtype::e5m2, kDeepGemm).find("deepgemm"), std::string::npos);
-  EXPECT_NE(at(Dtype::e5m2, kTeBlockwise).find("te"), std::string::npos);
+  Scaled b{Dtype::f32, {}, {}, Dtype::e5m2};
+  F32ScaleRule rule = kDeepGemm;
+  for (const float a : many({1e-6f}))
+    b.add(a, f32_scale<kE5M2>(a, rule, largest_finite<float>()).stored);
+  ASSERT_TRUE(b.rule());
+  EXPECT_EQ(b.rule()->stacks.find("deepgemm"), std::string::npos) << "e4m3 only";
 }
 
 TEST(StackNames, AreOfBytesWhereScaleModeHasNoChoice) {
-  std::vector<float> amax = many();
-  for (const float a : {0.0f, 1.75f, 448.0f, 1e-40f, 0x1p-126f}) amax.push_back(a);
-  const auto of = [&](const ScaleProfile& profile, ScaleMode mode, float odd = -1.0f) {
-    std::vector<std::uint8_t> scales;
-    for (const float a : amax) {
+  const auto of = [](const ScaleProfile& profile, ScaleMode mode, float odd = -1.0f) {
+    Scaled b{Dtype::e8m0, {}, {}};
+    for (const float a : many({0.0f, 1.75f, 448.0f, 1e-40f, 0x1p-126f, kNaN})) {
       const int byte = shared_scale<kE4M3>(a, mode, profile).bits;
-      scales.push_back(static_cast<std::uint8_t>(a == odd ? byte + 1 : byte));
+      b.add(a, static_cast<float>(a == odd ? byte + 1 : byte));
     }
-    return stacks_that_give(amax, scales, Dtype::e4m3);
+    const auto found = b.rule();
+    return found ? found->stacks : "none";
   };
   EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even), ": the rule of aiter_triton");
-  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even, 448.0f), "");
-  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even, amax[0]), "");
+  EXPECT_EQ(of(kAiterTritonMx, ScaleMode::even, 0.0f), "") << "one block is enough";
   EXPECT_EQ(of(kFlashinferMx, ScaleMode::floor), ": the rule of flashinfer");
   EXPECT_EQ(of(kMlxMx, ScaleMode::rceil), ": the rule of mlx");
   EXPECT_EQ(of(kTransformerEngine, ScaleMode::rceil), "") << "scale_mode names it";
-  amax.push_back(kNaN);
-  EXPECT_EQ(of(kFlashinferMx, ScaleMode::floor), ": the rule of flashinfer");
-  std::vector<std::uint8_t> wide;
-  for (const float a : amax) {
-    wide.push_back(shared_scale<kE5M2>(a, ScaleMode::floor, kFlashinferMx).bits);
-  }
-  EXPECT_EQ(stacks_that_give(amax, wide, Dtype::e5m2).find("flashinfer"), std::string::npos);
 }
 
 }  // namespace

@@ -27,8 +27,6 @@ struct Seen {
   };
   /// None where nothing is known of the block.
   std::optional<Range> range(const Effective& e, Index block) const;
-  /// Whether a block was taken with the scale `given`; true where that is not known.
-  bool may_be(const Effective& e, Index block, double given) const;
 };
 
 }  // namespace mxo

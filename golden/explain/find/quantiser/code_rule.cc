@@ -1,9 +1,11 @@
 // Roundings, clamps and flushes against pairs.
-#include "golden/explain/recover/code_rule.h"
+#include "golden/explain/find/quantiser/code_rule.h"
 
+#include <algorithm>
 #include <array>
 #include <limits>
 
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -37,20 +39,48 @@ Grid::Grid(Dtype format) {
   }
 }
 
+std::size_t Grid::round(double v, Rounding rounding) const {
+  const double m = std::abs(v);
+  if (m >= values_.back()) return top();
+  const std::size_t low = m < values_[1] ? 0 : low_[key_of(m) - key_of(values_[1])];
+  if (values_[low] == m) return low;
+  const double half = 0.5 * (values_[low] + values_[low + 1]);
+  bool above = false;
+  switch (rounding) {
+    case Rounding::even: above = m > half || (m == half && low % 2 == 1); break;
+    case Rounding::ties_away: above = m >= half; break;
+    case Rounding::ties_zero: above = m > half; break;
+    case Rounding::zero: break;
+    case Rounding::away: above = true; break;
+    case Rounding::down: above = v < 0; break;
+    case Rounding::up: above = v > 0; break;
+    case Rounding::odd: above = low % 2 == 0; break;
+  }
+  return above ? low + 1 : low;
+}
+
+std::size_t CodeRule::code(const Grid& g, double v) const {
+  if (jump > 0 && std::abs(v) > jump) return g.top();
+  const std::size_t c = std::min(g.round(v, rounding), clamp);
+  return flush && g.value(c) < g.least_normal() ? 0 : c;
+}
+
+bool CodeRule::gives(const Grid& g, double v, std::uint64_t came) const {
+  if (lost > 0 && std::abs(v) >= lost) return g.no_number(came);
+  const std::size_t c = code(g, v);
+  if (c == 0 && (came & 0x7F) == 0 && flush && !g.fnuz()) return true;
+  const std::uint64_t sign = std::signbit(v) ? 0x80 : 0;
+  return came == (c == 0 && g.fnuz() ? 0 : c | sign);
+}
+
 std::string CodeRule::words(const Grid& g, const CodeRule& own) const {
   std::string text;
   const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
-  if (rounding != own.rounding) {
+  if (rounding != own.rounding)
     add("codes are rounded " + std::string(kRoundingWords[static_cast<int>(rounding)]));
-  }
-  const auto number = [](double v) {
-    std::string n = std::to_string(v);
-    while (n.back() == '0') n.pop_back();
-    if (n.back() == '.') n.pop_back();
-    return n;
-  };
-  if (clamp != own.clamp) add("codes are clamped at " + number(g.value(clamp)));
-  if (jump > 0) add("everything above " + number(jump) + " becomes " + number(g.value(g.top())));
+  if (clamp != own.clamp) add("codes are clamped at " + number(g.value(clamp), 8));
+  if (jump > 0)
+    add("everything above " + number(jump, 8) + " becomes " + number(g.value(g.top()), 8));
   if (lost > 0 && own.lost == 0)
     add("what is too large for a code becomes NaN or infinity, rather than clamped");
   if (flush) add("subnormal codes are flushed to zero");
@@ -61,9 +91,8 @@ std::optional<CodeRule> fit(const Grid& g, const std::vector<CodePair>& pairs) {
   std::size_t most = 0;
   for (const CodePair& p : pairs) most = std::max(most, p.code);
   const double normal = g.least_normal();
-  for (const CodeRounding rounding :
-       {CodeRounding::even, CodeRounding::away_ties, CodeRounding::zero_ties, CodeRounding::zero,
-        CodeRounding::away, CodeRounding::down, CodeRounding::up}) {
+  for (const Rounding rounding : {Rounding::even, Rounding::ties_away, Rounding::ties_zero,
+                                  Rounding::zero, Rounding::away, Rounding::down, Rounding::up}) {
     CodeRule rule{rounding, g.top(), 0, false};
     Index wrong = 0;
     double least_wrong = std::numeric_limits<double>::infinity();
@@ -122,7 +151,7 @@ bool rounds_at_random(const Grid& grid, const std::vector<CodePair>& pairs) {
   std::array<Bin, kBins> bins{};
   for (const CodePair& p : pairs) {
     const double m = std::abs(p.v);
-    const std::size_t low = grid.round(m, CodeRounding::zero);
+    const std::size_t low = grid.round(m, Rounding::zero);
     if (low == grid.top() || grid.value(low) == m) {
       if (p.code != low) return false;
       continue;

@@ -1,11 +1,38 @@
-// What may have been made of every scale of a factor: a function of the given scale alone.
+// The scales of a factor of a product: as they are seen, and what may have been made of each.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/find/quantiser/seen.h"
 #include "golden/explain/recover/scales.h"
+#include "golden/explain/recover/sides.h"
 
 namespace mxo {
+
+Index Seen::at(Index group, Index line, Index block) const {
+  return Sides{product, side}.scale(group, line, block * product.block);
+}
+
+double Seen::value(const Effective& e, Index block) const {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const Index i = at(e, block);
+  if (i < 0 || !e.known(block)) return kUnknown;
+  const double s = scale_value(*factor().scales, i) * e.ratio[static_cast<std::size_t>(block)];
+  if (size_of(factor().scales->dtype()) != 1) return s;
+  if (!(s > 0.0)) return kUnknown;
+  return std::exp2(std::round(std::log2(s)));
+}
+
+std::optional<Seen::Range> Seen::range(const Effective& e, Index block) const {
+  const double measured = value(e, block);
+  if (std::isnan(measured)) return std::nullopt;
+  if (size_of(factor().scales->dtype()) == 1) return Range{measured, measured};
+  const auto b = static_cast<std::size_t>(block);
+  const double ratio = std::abs(e.ratio[b]);
+  const double within = std::abs(measured) * (5.0 * e.sigma[b] / ratio + 1e-4);
+  return Range{measured - within, measured + within};
+}
+
 namespace {
 
 /// What a value became: a function of the given scale alone.
@@ -15,49 +42,44 @@ struct ValueRule {
   double (*value)(double);
 };
 
-double squared(double s) { return s * s; }
-double one(double) { return 1.0; }
-double inverse(double s) { return 1.0 / s; }
-double rounded_up(double s) { return std::exp2(std::ceil(std::log2(s))); }
-double rounded_down(double s) { return std::exp2(std::floor(std::log2(s))); }
-double rounded_nearest(double s) { return std::exp2(std::round(std::log2(s))); }
-
 constexpr ValueRule kValueRules[] = {
-    {"twice", "are applied twice", squared},
-    {"left_out", "are left out", one},
-    {"inverse", "are divided by rather than multiplied with", inverse},
-    {"up", "are rounded up to powers of two", rounded_up},
-    {"down", "are cut to powers of two", rounded_down},
-    {"nearest", "are rounded to the nearest power of two", rounded_nearest},
+    {"twice", "are applied twice", [](double s) { return s * s; }},
+    {"left_out", "are left out", [](double) { return 1.0; }},
+    {"inverse", "are divided by rather than multiplied with", [](double s) { return 1.0 / s; }},
+};
+/// The same of scales that are no bytes, which are powers of two as they are.
+constexpr ValueRule kPowerRules[] = {
+    {"up", "are rounded up to powers of two",
+     [](double s) { return std::exp2(std::ceil(std::log2(s))); }},
+    {"down", "are cut to powers of two",
+     [](double s) { return std::exp2(std::floor(std::log2(s))); }},
+    {"nearest", "are rounded to the nearest power of two",
+     [](double s) { return std::exp2(std::round(std::log2(s))); }},
 };
 
 constexpr std::uint8_t kNanByte = 255;
-
-const ProductSide& factor_named(const Product& p, const std::string& scales) {
-  return p.a.scales_name == scales ? p.a : p.b;
-}
-
-const ProductSide& other_than(const Product& p, const std::string& scales) {
-  return p.a.scales_name == scales ? p.b : p.a;
-}
 
 bool has_nan_byte(const ProductSide& f) {
   const auto* bytes = f.scales->as<std::uint8_t>();
   return std::find(bytes, bytes + f.scales->elements(), kNanByte) != bytes + f.scales->elements();
 }
 
+Side side_of(const Product& p, const std::string& scales) {
+  return p.a.scales_name == scales ? Side::a : Side::b;
+}
+Side other_than(Side side) { return side == Side::a ? Side::b : Side::a; }
+
 /// Byte 255 read as 2^128: one above every byte of this side and one below the other's, so that no
 /// product changes but those of byte 255.
 bool read_as_power(Call& call, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || p->a.scales == nullptr || p->b.scales == nullptr) return false;
-  const ProductSide& other = other_than(*p, scales);
-  if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(factor_named(*p, scales))) return false;
+  const Side side = side_of(*p, scales);
+  const ProductSide& other = Sides{*p, other_than(side)}.factor();
+  if (size_of(other.scales->dtype()) != 1 || !has_nan_byte(Sides{*p, side}.factor())) return false;
   Tensor own = call.input(scales);
   for (Index i = 0; i < own.elements(); ++i) {
-    auto& byte = own.as<std::uint8_t>()[i];
-    if (byte == 0) return false;
-    --byte;
+    if (own.as<std::uint8_t>()[i]-- == 0) return false;
   }
   Tensor against = *other.scales;
   for (Index i = 0; i < against.elements(); ++i) {
@@ -72,11 +94,12 @@ bool read_as_power(Call& call, const std::string& scales) {
 }
 
 /// Blocks of a line whose scale is byte 255.
-std::vector<Index> nan_blocks(const Product& p, const ProductSide& f, Index g, Index line) {
+std::vector<Index> nan_blocks(const Sides& s, Index g, Index line) {
   std::vector<Index> found;
-  for (Index d = 0; d < p.depth(g); d += p.block) {
-    const Index at = &f == &p.a ? p.scale_a(g, line, d) : p.scale_b(g, line, d);
-    if (at >= 0 && f.scales->as<std::uint8_t>()[at] == kNanByte) found.push_back(d);
+  if (s.factor().scales == nullptr) return found;
+  for (Index d = 0; d < s.p.depth(g); d += s.p.block) {
+    const Index at = s.scale(g, line, d);
+    if (at >= 0 && s.factor().scales->as<std::uint8_t>()[at] == kNanByte) found.push_back(d);
   }
   return found;
 }
@@ -98,33 +121,31 @@ double infinite_sum(const std::vector<double>& a, const std::vector<double>& b,
 bool write_infinities(const Call& call, NamedTensors& out, const std::string& scales) {
   const std::optional<Product> p = product_of(call);
   if (!p || out.count(p->output) == 0) return false;
-  const ProductSide& own = factor_named(*p, scales);
-  const ProductSide& other = other_than(*p, scales);
-  if (other.scales != nullptr && size_of(other.scales->dtype()) != 1) return false;
-  if (!has_nan_byte(own)) return false;
-  Product codes = *p;
-  codes.a.scales = nullptr;
-  codes.b.scales = nullptr;
+  const Sides own{*p, side_of(*p, scales)};
+  const Sides other{*p, other_than(own.side)};
+  const Tensor* other_scales = other.factor().scales;
+  if (other_scales != nullptr && size_of(other_scales->dtype()) != 1) return false;
+  if (!has_nan_byte(own.factor())) return false;
+  Product without = *p;
+  without.a.scales = without.b.scales = nullptr;
+  const Sides codes{without, own.side};
   Tensor& y = out.at(p->output);
-  const bool is_a = &own == &p->a;
+  Output place;
+  place.columns = p->n;
   for (Index g = 0; g < p->groups(); ++g) {
-    const Index lines = is_a ? p->last_line(g) : p->n;
-    const Index others = is_a ? p->n : p->last_line(g);
-    for (Index line = is_a ? p->first_line(g) : 0; line < lines; ++line) {
-      const std::vector<Index> blocks = nan_blocks(*p, own, g, line);
+    for (Index line = own.first(g); line < own.last(g); ++line) {
+      const std::vector<Index> blocks = nan_blocks(own, g, line);
       if (blocks.empty()) continue;
-      const std::vector<double> values = is_a ? codes.line_a(g, line) : codes.line_b(g, line);
-      for (Index o = is_a ? 0 : p->first_line(g); o < others; ++o) {
-        if (other.scales != nullptr && !nan_blocks(*p, other, g, o).empty()) continue;
-        const double sum =
-            infinite_sum(values, is_a ? codes.line_b(g, o) : codes.line_a(g, o), blocks, p->block);
+      const std::vector<double> values = codes.own(g, line);
+      for (Index o = own.first_other(g); o < own.last_other(g); ++o) {
+        if (!nan_blocks(other, g, o).empty()) continue;
+        const double sum = infinite_sum(values, codes.other(g, o), blocks, p->block);
         if (std::isnan(sum)) continue;
-        const Index at = p->output_row(g, is_a ? line : o) * p->n + (is_a ? o : line);
-        const auto infinity = static_cast<float>(sum);
+        const Index at = own.output(place, g, line, o);
         if (size_of(y.dtype()) == 2) {
-          y.as<BF16>()[at] = encode<kBF16>(infinity);
+          y.as<BF16>()[at] = encode<kBF16>(static_cast<float>(sum));
         } else {
-          y.as<float>()[at] = infinity;
+          y.as<float>()[at] = static_cast<float>(sum);
         }
       }
     }
@@ -157,16 +178,17 @@ void add_scale_values(const ProductSide& f, std::vector<Hypothesis>& list) {
   const std::string name = f.scales_name;
   const bool bytes = size_of(f.scales->dtype()) == 1;
   if (bytes) add_nan_byte(f, list);
-  for (const ValueRule& rule : kValueRules) {
-    if (bytes &&
-        (rule.value == rounded_up || rule.value == rounded_down || rule.value == rounded_nearest))
-      continue;
+  const auto add = [&](const ValueRule& rule) {
     list.push_back({name + "=" + rule.id,
                     side_words(f) + " " + rule.phrase,
                     Stage::input,
                     [name, value = rule.value](Call& c) { return map_scales(c, name, value); },
                     {},
                     true});
+  };
+  for (const ValueRule& rule : kValueRules) add(rule);
+  for (const ValueRule& rule : kPowerRules) {
+    if (!bytes) add(rule);
   }
 }
 

@@ -1,0 +1,356 @@
+// Codes and scale bytes that are read as other numbers, each the same wherever it stands.  Of a
+// product they are NaN, seen from lines that are NaN, or measured from how far outputs are off, by
+// least squares over what every byte adds to them.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "golden/explain/find/quantiser/code_rule.h"
+#include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
+#include "golden/explain/host_product.h"
+#include "golden/explain/least_squares.h"
+#include "golden/explain/recover/sides.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kBytes = 256;
+constexpr std::size_t kMostNan = 4;        ///< bytes that are read as NaN
+constexpr std::size_t kMostRead = 32;      ///< bytes that are read otherwise
+constexpr std::size_t kToldOfProduct = 3;  ///< bytes that are told one by one
+constexpr std::size_t kToldOfTensor = 4;
+constexpr Index kRows = 24;  ///< of the output that are measured
+constexpr Index kColumns = 96;
+constexpr double kSigmas = 6.0;
+constexpr double kMisfit = 0.6;  ///< root mean square of what may be left, in last places
+
+// ---- Bytes in words.
+
+/// Codes as people write them, "7F".
+std::string hex(std::size_t byte) {
+  constexpr const char* kDigits = "0123456789ABCDEF";
+  return {kDigits[byte >> 4 & 15], kDigits[byte & 15]};
+}
+
+/// The number of fewest bits within `off` of `v`.
+double shortest(double v, double off) {
+  if (!std::isfinite(v)) return v;
+  if (std::abs(v) <= off) return 0.0 * v;
+  int e = 0;
+  const double m = std::frexp(v, &e);
+  for (int bits = 1; bits < 53; ++bits) {
+    const double r = std::ldexp(std::round(std::ldexp(m, bits)), e - bits);
+    if (std::abs(r - v) <= off) return r;
+  }
+  return v;
+}
+
+/// " as 480 rather than NaN".
+std::string read_as(std::size_t byte, const CodeTable& read, const ElementReader& own) {
+  const auto in_words = [](double v) { return std::isnan(v) ? "NaN" : number(v, 6); };
+  return " as " + in_words(read[byte]) + " rather than " + in_words(own(byte).value);
+}
+
+/// "7F as 480 rather than NaN, FF as -480 rather than NaN and 3 more", of which `told` are told.
+std::string list_of_bytes(const std::vector<std::size_t>& bytes, std::size_t told, bool scale,
+                          const CodeTable& read, const ElementReader& own) {
+  std::string list;
+  for (std::size_t i = 0; i < std::min(bytes.size(), told); ++i)
+    list += (i == 0 ? "" : ", ") + (scale ? std::to_string(bytes[i]) : hex(bytes[i])) +
+            read_as(bytes[i], read, own);
+  return bytes.size() <= told ? list
+                              : list + " and " + std::to_string(bytes.size() - told) + " more";
+}
+
+// ---- Of a product: bytes read as NaN.
+
+/// Lines of a, which are rows of y, or of b, columns of y in each group.
+struct NanLines {
+  std::vector<std::uint8_t> nan;    ///< all of it came as NaN
+  std::vector<std::uint8_t> shown;  ///< there is an element of it
+};
+
+NanLines lines_of(const Product& p, const Output& y, Side side) {
+  const auto n = static_cast<std::size_t>(side == Side::a ? p.a_lines : p.groups() * p.n);
+  NanLines lines{std::vector<std::uint8_t>(n, 1), std::vector<std::uint8_t>(n)};
+  const ElementReader read(y.expected->dtype());
+  for (Index g = 0; g < p.groups(); ++g) {
+    for (Index r = p.begin(g); r < std::min(p.end(g), y.owed); ++r) {
+      for (Index c = 0; c < y.columns; ++c) {
+        const auto line = static_cast<std::size_t>(side == Side::a ? r : g * p.n + c);
+        lines.shown[line] = 1;
+        if (!read(y.came(r * y.columns + c)).nan) lines.nan[line] = 0;
+      }
+    }
+  }
+  return lines;
+}
+
+/// The fewest bytes that stand in lines that are NaN and in no others, one in each of these.
+std::vector<std::size_t> bytes_of(const Tensor& t, const NanLines& lines) {
+  const auto n = static_cast<Index>(lines.nan.size());
+  if (n == 0 || t.elements() % n != 0 || size_of(t.dtype()) != 1) return {};
+  const Index length = t.elements() / n;
+  std::array<bool, kBytes> right{};
+  std::array<std::set<Index>, kBytes> in;  // lines that are NaN, by byte
+  std::set<Index> left;
+  for (Index i = 0; i < t.elements(); ++i) {
+    const auto line = static_cast<std::size_t>(i / length);
+    if (lines.shown[line] == 0) continue;
+    if (lines.nan[line] == 0) {
+      right[bits_at(t, i)] = true;
+    } else {
+      in[bits_at(t, i)].insert(i / length);
+      left.insert(i / length);
+    }
+  }
+  for (std::size_t b = 0; b < kBytes; ++b) {
+    if (right[b]) in[b].clear();
+  }
+  std::vector<std::size_t> found;
+  while (!left.empty() && found.size() < kMostNan) {
+    const auto best = std::max_element(
+        in.begin(), in.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    if (best->empty()) return {};
+    for (const Index line : std::set<Index>(*best)) {
+      left.erase(line);
+      for (std::set<Index>& other : in) other.erase(line);
+    }
+    found.push_back(static_cast<std::size_t>(best - in.begin()));
+  }
+  return left.empty() ? found : std::vector<std::size_t>{};
+}
+
+void add_as_nan(const ProductSide& side, bool scale, const NanLines& lines,
+                std::vector<Hypothesis>& list) {
+  const Tensor* t = scale ? side.scales : side.codes;
+  if (t == nullptr || (!scale && !is_minifloat8(side.format))) return;
+  const std::vector<std::size_t> bytes = bytes_of(*t, lines);
+  if (bytes.empty()) return;
+  std::string words;
+  for (const std::size_t b : bytes)
+    words += (words.empty() ? "" : " and ") + (scale ? std::to_string(b) : hex(b));
+  const bool many = bytes.size() > 1;
+  const bool fnuz = side.format == Dtype::e4m3fnuz || side.format == Dtype::e5m2fnuz;
+  const std::uint8_t nan = scale ? 0xFF : fnuz ? 0x80 : 0x7F;
+  const std::string name = scale ? side.scales_name : side.codes_name;
+  Hypothesis h{name + "=nan",
+               std::string(scale ? "scale byte" : "code") + (many ? "s " : " ") + words + " of " +
+                   side.name + (many ? " are" : " is") + " read as NaN",
+               Stage::input};
+  h.local = true;
+  h.alter = [name, bytes, nan](Call& c) {
+    Tensor read = c.input(name);
+    auto* at = read.as<std::uint8_t>();
+    for (const std::size_t b : bytes)
+      std::replace(at, at + read.elements(), static_cast<std::uint8_t>(b), nan);
+    c.replace(name, std::move(read));
+    return true;
+  };
+  list.push_back(std::move(h));
+}
+
+// ---- Of a product: codes read as other numbers.
+
+/// What every byte of a side is off by, in units of its own scale: what came less what is expected
+/// is the sum of that times what the byte is multiplied by, all in all.
+std::optional<LeastSquaresFit> measured(const Sides& s, const Output& y) {
+  const Product& p = s.p;
+  const bool of_a = s.side == Side::a;
+  const ElementReader read(y.expected->dtype());
+  const double ulp = size_of(y.expected->dtype()) == 2 ? 0x1p-8 : 0x1p-24;
+  const Index rows = kRows / std::min<Index>(p.groups(), 4);
+  LeastSquares system(kBytes);
+  for (Index g = 0; g < p.groups(); ++g) {
+    if (p.depth(g) == 0) continue;
+    for (const Index i : evenly_spread(p.first_line(g), p.last_line(g), rows)) {
+      const std::vector<double> a = p.line_a(g, i);
+      for (const Index j : evenly_spread(0, p.n, kColumns)) {
+        const Index at = p.output_row(g, i) * y.columns + j;
+        if (at / y.columns >= y.owed) continue;
+        const std::vector<double> b = p.line_b(g, j);
+        const Element came = read(y.came(at));
+        double owed = 0.0;
+        double loud = 0.0;
+        std::vector<double> features(kBytes);
+        for (Index d = 0; d < p.depth(g); ++d) {
+          const auto k = static_cast<std::size_t>(d);
+          owed += a[k] * b[k];
+          loud += std::abs(a[k] * b[k]);
+          const Index line = of_a ? i : j;
+          const Index scale = s.scale(g, line, d);
+          features[bits_at(*s.factor().codes, s.code(g, line, d)) & 0xFF] +=
+              (scale < 0 ? 1.0 : scale_value(*s.factor().scales, scale)) * (of_a ? b[k] : a[k]);
+        }
+        if (came.nan || came.infinite || !std::isfinite(owed) || loud == 0.0) continue;
+        system.add(features, came.value - owed,
+                   1.0 / (ulp * std::max(std::abs(came.value), loud * 0x1p-12)));
+      }
+    }
+  }
+  if (system.equations() < 2 * kBytes) return std::nullopt;
+  return system.solved(1e-10);
+}
+
+// ---- Of a dequantised tensor.
+
+/// What the elements of each byte show: the number that all of them may have been.
+class Table {
+ public:
+  /// Adds an element that shows the number `v`, known within a share of it.
+  void add(std::size_t byte, bool differs, double v, double within) {
+    Read& r = reads_[byte];
+    v = shortest(v, within * std::abs(v));
+    if (r.elements++ == 0) {
+      as[byte] = v;
+    } else if (std::isnan(v) != std::isnan(as[byte]) || std::signbit(v) != std::signbit(as[byte]) ||
+               std::abs(v - as[byte]) > 2.0 * within * std::abs(v)) {
+      r.one = std::isnan(v) && std::isnan(as[byte]) && r.one;
+    }
+    r.differing += differs;
+  }
+  /// The bytes that differ wherever they stand, and as one number each; empty if others do.
+  std::vector<std::size_t> otherwise_read() const {
+    std::vector<std::size_t> found;
+    bool right = false;
+    for (std::size_t byte = 0; byte < reads_.size(); ++byte) {
+      const Read& r = reads_[byte];
+      right = right || (r.differing == 0 && r.elements > 0);
+      if (r.differing == 0) continue;
+      if (r.differing != r.elements || !r.one || found.size() == kMostRead) return {};
+      found.push_back(byte);
+    }
+    return right ? found : std::vector<std::size_t>{};
+  }
+
+  CodeTable as{};
+
+ private:
+  struct Read {
+    Index elements = 0;
+    Index differing = 0;
+    bool one = true;
+  };
+  std::array<Read, 256> reads_;
+};
+
+/// "scale byte 124 is read as NaN rather than 0.125", and of several.
+std::string in_words(const std::vector<std::size_t>& bytes, const Table& table, bool scale,
+                     const ElementReader& own) {
+  const std::string noun = scale ? "scale byte" : "code";
+  if (bytes.size() > 1)
+    return noun +
+           "s are read otherwise: " + list_of_bytes(bytes, kToldOfTensor, scale, table.as, own);
+  const std::string name = scale ? std::to_string(bytes[0]) : hex(bytes[0]);
+  return noun + " " + name + " is read" + read_as(bytes[0], table.as, own);
+}
+
+/// What is said of codes; empty of flushed subnormals, which have names of their own.
+std::string codes_in_words(const std::vector<std::size_t>& bytes, const Table& table,
+                           Dtype format) {
+  const ElementReader decode(format);
+  const double least = Grid(format).least_normal();
+  bool normal = true;  // subnormal codes are taken for 1.m of the lowest exponent
+  bool flushed = true;
+  for (const std::size_t byte : bytes) {
+    const double own = std::abs(decode(byte).value);
+    const double read = least / 2.0 * (1.0 + own / least);
+    const double as = table.as[byte];
+    normal = normal && own < least && std::abs(std::abs(as) - read) <= read * 0x1p-7;
+    flushed = flushed && own < least && as == 0.0;
+  }
+  if (flushed) return {};
+  return normal ? "subnormal codes are read by the formula of normal ones, 1.m of the lowest "
+                  "exponent"
+                : in_words(bytes, table, false, decode);
+}
+
+}  // namespace
+
+std::vector<Claim> recover_by_value(const Call& call, Output& x) {
+  if (x.left != x.differing || x.left == 0) return {};
+  const std::optional<ScaleMap> scale_of = scale_map_of(call, x);
+  if (!scale_of) return {};
+  const Dtype format = call.set.format("format", "e4m3");
+  const auto* codes_given = call.input("codes").as<std::uint8_t>();
+  const Tensor& scales_given = call.input("scales");
+  const double within = size_of(x.expected->dtype()) == 2 ? 0x1p-7 : 0x1p-21;
+  const ElementReader decode(format);
+  const ElementReader read(x.expected->dtype());
+  const bool bytes = size_of(scales_given.dtype()) == 1;
+  Table codes;
+  Table scales;
+  for (Index i = 0; i < x.rows * x.columns; ++i) {
+    const bool differs = x.marks[static_cast<std::size_t>(i)] == Mark::differs;
+    const Element came = read(x.came(i));
+    const double came_value = came.nan ? std::numeric_limits<double>::quiet_NaN() : came.value;
+    const Index at = (*scale_of)(i);
+    const double scale = scale_value(scales_given, at);
+    if (!std::isnan(scale)) codes.add(codes_given[i], differs, came_value / scale, within);
+    // Of zeros a number read in place of a scale shows nothing.
+    const Element code = decode(codes_given[i]);
+    if (!bytes || code.nan || (code.value == 0.0 && !came.nan)) continue;
+    scales.add(bits_at(scales_given, at), differs, came_value / code.value, within);
+  }
+  Claim claim{"scale.decoded", {}, {}};
+  claim.yields = true;
+  if (const auto found = scales.otherwise_read(); !found.empty()) {
+    claim.sentence = in_words(found, scales, true, ElementReader(Dtype::e8m0));
+  } else if (const auto others = codes.otherwise_read(); !others.empty()) {
+    claim.id = "codes.decoded";
+    claim.sentence = codes_in_words(others, codes, format);
+  }
+  if (claim.sentence.empty()) return {};
+  claim.where.tensor = x.name;
+  claim.elements = static_cast<double>(x.left);
+  for (std::size_t i = 0; i < x.marks.size(); ++i) x.settle(static_cast<Index>(i));
+  return {claim};
+}
+
+void add_bytes_as_nan(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad || y.name != p->output || y.left == 0) return;
+  for (const Side side : {Side::a, Side::b}) {
+    const NanLines lines = lines_of(*p, y, side);
+    for (const bool scale : {true, false})
+      add_as_nan(side == Side::a ? p->a : p->b, scale, lines, list);
+  }
+}
+
+void add_decoded_codes(const Call& call, const Output& y, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || y.name != p->output || y.left == 0 || call.has("main_grad") || p->k == 0) return;
+  for (const Side of : {Side::a, Side::b}) {
+    const Sides s{*p, of};
+    const ProductSide& side = s.factor();
+    if (!is_minifloat8(side.format)) continue;
+    const std::optional<LeastSquaresFit> fit = measured(s, y);
+    if (!fit || !(fit->misfit <= kMisfit)) continue;
+    const ElementReader decode(side.format);
+    CodeTable table{};
+    std::vector<std::size_t> codes;
+    for (std::size_t m = 0; m < kBytes; ++m) {
+      table[m] = decode(m).value;
+      const double sigma = fit->sigma[m] * std::max(fit->misfit, 0.3);
+      if (!std::isfinite(table[m]) || std::abs(fit->x[m]) < kSigmas * sigma) continue;
+      table[m] = shortest(table[m] + fit->x[m], 4.0 * sigma);
+      codes.push_back(m);
+    }
+    if (codes.empty() || codes.size() > kMostRead) continue;
+    Hypothesis h{side.codes_name + "=decoded",
+                 "codes of " + side.name + " are read as other numbers: " +
+                     list_of_bytes(codes, kToldOfProduct, false, table, decode),
+                 Stage::input};
+    h.local = true;
+    HostSum sum{depth_of_scales(*p),
+                [](double so_far, const Part& part) { return so_far + part.value; }};
+    (of == Side::a ? sum.a : sum.b) = table;
+    h.run = [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); };
+    list.push_back(std::move(h));
+  }
+}
+
+}  // namespace mxo

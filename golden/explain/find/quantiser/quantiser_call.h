@@ -1,0 +1,99 @@
+// A call of a quantiser: its blocks, and what the rule that it asks for makes of them.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/scale_rules.h"
+#include "golden/explain/claim.h"
+#include "golden/explain/output.h"
+#include "golden/explain/recover/blocks.h"
+#include "golden/judge/scale_map.h"
+
+namespace mxo {
+
+/// The rule that is asked for, one block at a time.
+class OwnRule {
+ public:
+  OwnRule(const ScaleRule& rule, Dtype format, Dtype scales, Dtype x)
+      : rule_(rule), format_(format), scales_(scales), x_(x) {}
+
+  /// The scale of a block with this amax.
+  float stored(float amax) const;
+  /// What x may have been multiplied or divided by where the scale is element `s` of `scales`: of
+  /// `amax`, if that gives this scale; and every multiplier that is stored so.
+  std::vector<float> factors(const Tensor& scales, Index s, float amax) const;
+  /// The value that is rounded.
+  float value(float x, float factor) const;
+  std::uint8_t code(float x, float factor) const;
+  const ElementRule& element() const { return rule_.element; }
+  /// Whether x is divided by the stored scale, or multiplied by its inverse.
+  bool divides() const;
+
+ private:
+  F32Scale f32(float amax) const;
+
+  ScaleRule rule_;
+  Dtype format_;
+  Dtype scales_;
+  Dtype x_;
+};
+
+struct QuantiserCall {
+  const Output& codes;
+  const Output& scales;
+  Dtype format;
+  Blocks blocks;
+  std::vector<float> amax;     ///< of each scale
+  std::optional<OwnRule> own;  ///< none where no rule gives the codes expected from the scales
+
+  /// None where nothing is left, codes have no eight bits, or shapes do not tell the blocks.
+  static std::optional<QuantiserCall> of(const Call& call, const std::vector<Output>& outputs);
+  float amax_of(Index scale) const { return amax[static_cast<std::size_t>(scale)]; }
+};
+
+/// The output named, or null.
+template <typename Outputs>
+auto* output_named(Outputs& outputs, std::string_view name) {
+  for (auto& o : outputs) {
+    if (o.name == name) return &o;
+  }
+  return decltype(outputs.data()){};
+}
+
+/// The scales of all blocks by a measured rule, by one number or by another amax, which then takes
+/// the place of `q.amax`.  `scales` is the one of `q`.
+std::optional<Claim> claim_scales(Output& scales, QuantiserCall& q);
+/// The ratios of a scale or two that are left, and whose amax they are; `parts`: empty unless each
+/// is that of a part of its block.
+std::string scales_in_words(const QuantiserCall& q, bool parts);
+/// "2^-7 (byte 120)", "NaN", "0.0125".
+std::string scale_in_words(const Tensor& scales, Index i);
+
+/// Codes by a measured rule.  `codes` is the one of `q`.
+std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q);
+/// Whether codes follow from the scales that came.
+bool codes_follow(const QuantiserCall& q);
+
+/// A rule that gives every scale that came.
+struct ScaleRuleFound {
+  std::string words;                   ///< "the scale is 2^(floor(log2 amax) - 8), ..."
+  std::string stacks;                  ///< ": the rule of te"; empty: of none
+  std::function<float(float)> stored;  ///< amax to the stored scale; NaN: not told
+};
+/// Of bytes a step function of the significand; of numbers a quotient, floor and power of two.
+std::optional<ScaleRuleFound> rule_of(const std::vector<float>& amax, const Tensor& scales,
+                                      Dtype format);
+
+/// The scale of every element of a dequantised tensor, where shapes tell.
+std::optional<ScaleMap> scale_map_of(const Call& call, const Output& x);
+
+/// The largest finite value of a format.
+double largest(Dtype format);
+
+/// `v` as %.*g has it.
+std::string number(double v, int digits);
+
+}  // namespace mxo
