@@ -5,7 +5,7 @@
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/product.h"
-#include "golden/explain/recover/model.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
