@@ -2,7 +2,7 @@
 // as numbers, or whose subnormal codes are read as normal ones.
 #include <cmath>
 
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/judge/elements.h"

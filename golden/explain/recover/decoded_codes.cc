@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <limits>
 
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/recover/by_value.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/explain/recover/effective.h"
