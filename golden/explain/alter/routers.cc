@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "formats/exp.h"
 #include "golden/explain/alter/adding.h"
@@ -11,22 +12,19 @@
 namespace mxo {
 namespace {
 
-enum class GroupScore : std::uint8_t { of_call, two_best, best, sum };
-
 /// How a router departs from the definition.
 struct Router {
   bool bias_in_weights = false;
-  bool bias_left_out = false;
   bool ties_to_higher = false;
-  bool by_index = false;   ///< slots in the order of experts
-  bool sum_first = false;  ///< weights are added up before that
-  GroupScore groups = GroupScore::of_call;
-  Index skipped = 0;           ///< best experts that are passed over
-  bool next = false;           ///< the last slot takes the choice after its own
-  Index never = -1;            ///< an expert that is not looked at
+  bool by_index = false;       ///< slots in the order of experts
+  bool sum_first = false;      ///< weights are added up before that
+  bool sum_of_groups = false;  ///< a group scores the sum of all its choices
   bool strided = false;        ///< expert e is one of group e modulo groups
+  bool next = false;           ///< the last slot takes the choice after its own
   bool bf16_scores = false;    ///< before they choose and weigh
   bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
+  Index skipped = 0;           ///< best experts that are passed over
+  Index never = -1;            ///< an expert that is not looked at
 };
 
 bool weighs_chosen_logits(const Call& call) {
@@ -59,18 +57,10 @@ std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) 
   return scores;
 }
 
-float group_score(std::vector<float> choices, GroupScore how) {
-  std::sort(choices.begin(), choices.end(), std::greater<>());
-  if (how == GroupScore::best || choices.size() == 1) return choices.front();
-  if (how == GroupScore::two_best) return choices[0] + choices[1];
-  return std::accumulate(choices.begin(), choices.end(), 0.0f);
-}
-
 /// The indices of `order`, those of the largest values first.
-std::vector<Index> sorted_by(const std::vector<float>& values, std::vector<Index> order) {
-  std::stable_sort(order.begin(), order.end(), [&](Index a, Index b) {
-    return values[static_cast<std::size_t>(a)] > values[static_cast<std::size_t>(b)];
-  });
+std::vector<Index> sorted_by(const float* values, std::vector<Index> order) {
+  std::stable_sort(order.begin(), order.end(),
+                   [values](Index a, Index b) { return values[a] > values[b]; });
   return order;
 }
 
@@ -121,33 +111,32 @@ class OtherRouter {
  private:
   Index group_of(Index e) const { return rule_.strided ? e % groups_ : e / (experts_ / groups_); }
 
-  /// Which groups a token's experts are chosen from.
-  std::vector<bool> chosen_groups(const std::vector<float>& choice) const {
-    const GroupScore how = rule_.groups != GroupScore::of_call ? rule_.groups
-                           : best_of_groups(call_)             ? GroupScore::best
-                                                               : GroupScore::two_best;
+  float score_of_group(std::vector<float> choices) const {
+    std::sort(choices.begin(), choices.end(), std::greater<>());
+    if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
+    if (best_of_groups(call_) || choices.size() == 1) return choices.front();
+    return choices[0] + choices[1];
+  }
+
+  /// The groups that a token's experts are chosen from.
+  std::set<Index> chosen_groups(const float* choice) const {
     std::vector<std::vector<float>> members(static_cast<std::size_t>(groups_));
-    for (Index e = 0; e < experts_; ++e) {
-      members[static_cast<std::size_t>(group_of(e))].push_back(choice[static_cast<std::size_t>(e)]);
-    }
+    for (Index e = 0; e < experts_; ++e) members.data()[group_of(e)].push_back(choice[e]);
     std::vector<float> scores;
-    for (std::vector<float>& m : members) scores.push_back(group_score(std::move(m), how));
-    const std::vector<Index> best = sorted_by(scores, range_of(groups_));
-    std::vector<bool> chosen(static_cast<std::size_t>(groups_));
-    for (Index i = 0; i < limited_; ++i)
-      chosen[static_cast<std::size_t>(best[static_cast<std::size_t>(i)])] = true;
-    return chosen;
+    for (std::vector<float>& m : members) scores.push_back(score_of_group(std::move(m)));
+    const std::vector<Index> best = sorted_by(scores.data(), range_of(groups_));
+    return {best.begin(), best.begin() + limited_};
   }
 
   /// The experts of a token, best first; none where there are too few.  Choices of groups that
   /// are left out become 0 where the call says so.
-  std::vector<Index> experts_of(std::vector<float>& choice) const {
+  std::vector<Index> experts_of(float* choice) const {
     const bool others_are_zero = call_.set.text("other_groups", "excluded") == "zero";
-    const std::vector<bool> chosen = chosen_groups(choice);
+    const std::set<Index> chosen = chosen_groups(choice);
     std::vector<Index> order;
     for (Index e = 0; e < experts_; ++e) {
-      const bool stays = chosen[static_cast<std::size_t>(group_of(e))];
-      if (!stays && others_are_zero) choice[static_cast<std::size_t>(e)] = 0.0f;
+      const bool stays = chosen.contains(group_of(e));
+      if (!stays && others_are_zero) choice[e] = 0.0f;
       if ((stays || others_are_zero) && e != rule_.never) order.push_back(e);
     }
     if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
@@ -157,7 +146,7 @@ class OtherRouter {
     order.erase(order.begin(), order.begin() + rule_.skipped);
     order.resize(static_cast<std::size_t>(k_));
     for (Index& e : order) {
-      if (rule_.least_minus_1 && choice[static_cast<std::size_t>(e)] < -1.0f) e = 0;
+      if (rule_.least_minus_1 && choice[e] < -1.0f) e = 0;
     }
     if (rule_.by_index && !rule_.sum_first) std::sort(order.begin(), order.end());
     return order;
@@ -165,14 +154,13 @@ class OtherRouter {
 
   std::vector<Slot> slots_of_token(Index t) const {
     const float* scores = scores_.data() + t * experts_;
-    const bool biased = call_.has("bias") && !rule_.bias_left_out;
     std::vector<float> choice(scores, scores + experts_);
-    for (Index e = 0; biased && e < experts_; ++e)
-      choice[static_cast<std::size_t>(e)] += call_.input("bias").as<float>()[e];
+    for (Index e = 0; call_.has("bias") && e < experts_; ++e)
+      choice.data()[e] += call_.input("bias").as<float>()[e];
     std::vector<Slot> slots;
     float top = -std::numeric_limits<float>::infinity();
-    for (const Index e : experts_of(choice)) {
-      slots.push_back({e, rule_.bias_in_weights ? choice[static_cast<std::size_t>(e)] : scores[e]});
+    for (const Index e : experts_of(choice.data())) {
+      slots.push_back({e, rule_.bias_in_weights ? choice.data()[e] : scores[e]});
       top = std::max(top, slots.back().weight);
     }
     const bool softmax = weighs_chosen_logits(call_);
@@ -186,13 +174,9 @@ class OtherRouter {
                 [](const Slot& a, const Slot& b) { return a.expert < b.expert; });
     }
     const auto factor = static_cast<float>(call_.set.real("scale", 1.0));
-    const bool divides = call_.set.flag("normalize", true);
+    const bool divides = softmax || call_.set.flag("normalize", true);
     for (Slot& s : slots) {
-      if (softmax) {
-        s.weight /= sum;
-      } else if (divides) {
-        s.weight /= sum + 1e-20f;
-      }
+      if (divides) s.weight /= softmax ? sum : sum + 1e-20f;
       s.weight *= factor;
     }
     return slots;
@@ -215,13 +199,13 @@ void add_router(std::vector<Hypothesis>& list, std::string name, std::string phr
 
 void add_groups(const Call& call, Index groups, std::vector<Hypothesis>& list) {
   const bool best = best_of_groups(call);
-  add_router(list, best ? "groups=two_best" : "groups=best",
-             std::string("a group of experts scores ") +
-                 (best ? "its two largest choices rather than its largest"
-                       : "its largest choice rather than its two largest"),
-             {.groups = best ? GroupScore::two_best : GroupScore::best});
+  add_setting(list, best ? "groups=two_best" : "groups=best",
+              std::string("a group of experts scores ") +
+                  (best ? "its two largest choices rather than its largest"
+                        : "its largest choice rather than its two largest"),
+              "group_score", best ? "two_best" : "best");
   add_router(list, "groups=sum", "a group of experts scores the sum of all its choices",
-             {.groups = GroupScore::sum});
+             {.sum_of_groups = true});
   add_setting(list, "groups=unlimited", "experts are chosen from all groups", "limited_groups",
               std::to_string(groups));
   const Index limited = call.set.integer("limited_groups", groups);
@@ -244,6 +228,7 @@ struct OtherBias {
 };
 
 constexpr OtherBias kBiases[] = {
+    {"bias=left_out", "the bias is left out", [](const float*, Index, Index) { return 0.0f; }},
     {"bias=negative", "the bias is subtracted rather than added",
      [](const float* b, Index e, Index) { return -b[e]; }},
     {"bias=twice", "the bias is added twice",
@@ -262,7 +247,6 @@ struct OtherRule {
 };
 
 constexpr OtherRule kRules[] = {
-    {"bias=left_out", "the bias is left out", {.bias_left_out = true}, true},
     {"bias=in_weights", "the bias is added to the weights, too", {.bias_in_weights = true}, true},
     {"top_k=skips",
      "the best expert is passed over: choices begin with the second",

@@ -81,82 +81,79 @@ Planted exchanged(Backend& b, const char* name, Index (*source)(Index)) {
   });
 }
 
-const PlantedFault kFaults[] = {
-    {"none", "bias=left_out", "the bias is left out",
-     [](Backend& b) {
-       return added(b, false, [](const Tensor&, Index, Index, Index) { return -0.0f; });
-     }},
-    {"twice", "bias=twice", "the bias is added twice",
-     [](Backend& b) {
-       return added(b, false,
-                    [](const Tensor& t, Index, Index, Index c) { return 2 * at(t, 0, c); });
-     }},
-    {"8 times", "bias=times", "the bias is added 8 times",
-     [](Backend& b) {
-       return added(b, false,
-                    [](const Tensor& t, Index, Index, Index c) { return 8 * at(t, 0, c); });
-     }},
-    {"subtracted", "bias=times", "subtracted rather than added",
-     [](Backend& b) {
-       return added(b, true, [](const Tensor& t, Index e, Index, Index c) { return -at(t, e, c); });
-     }},
-    {"of the column before", "bias=columns", "of the column before",
-     [](Backend& b) {
-       return added(b, true, [](const Tensor& t, Index e, Index, Index c) {
-         return at(t, e, (c + kColumns - 1) % kColumns);
-       });
-     }},
-    {"of the column after", "bias=columns", "of the column after",
-     [](Backend& b) {
-       return added(b, false, [](const Tensor& t, Index, Index, Index c) {
-         return at(t, 0, (c + 1) % kColumns);
-       });
-     }},
-    {"of expert 0", "bias=first", "of expert 0 is added to every group",
-     [](Backend& b) {
-       return added(b, true, [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); });
-     }},
-    {"of the expert before", "bias=other_expert", "of the expert before",
-     [](Backend& b) {
-       return added(b, true,
-                    [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 2) % 3, c); });
-     }},
-    {"of the expert after", "bias=other_expert", "of the expert after",
-     [](Backend& b) {
-       return added(b, true,
-                    [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 1) % 3, c); });
-     }},
-    {"by row", "bias=by_row", "by row rather than by column",
-     [](Backend& b) {
-       return added(b, false,
-                    [](const Tensor& t, Index, Index r, Index) { return at(t, 0, r % kColumns); });
-     }},
-    {"of every rank (text-generation-inference#1036)", "bias=", "4 times",
-     [](Backend& b) {
-       return of_layer(b, [](const Tensor& t, Index e, Index, Index c) { return 4 * at(t, e, c); });
-     }},
-    {"by row (nm-vllm#301)", "bias=by_row", "by row rather than by column, before the sum",
-     [](Backend& b) {
-       return of_layer(b,
-                       [](const Tensor& t, Index e, Index r, Index) { return at(t, e, r % 192); });
-     }},
-    {"before rounding", "bias=before_rounding", "joins the sum before it is rounded",
-     [](Backend& b) {
-       return of_layer(b, [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); });
-     }},
-    {"w2 of the next", "w2=other_expert", "experts take w2 of the expert after",
-     [](Backend& b) { return exchanged(b, "w2", [](Index e) { return (e + 1) % 8; }); }},
-    {"bias of the last", "w1.bias=other_expert", "experts take w1.bias of the expert before",
-     [](Backend& b) { return exchanged(b, "w1.bias", [](Index e) { return (e + 7) % 8; }); }},
-    {"w1 by number on the rank", "w1=local", "those of their rank",
-     [](Backend& b) { return exchanged(b, "w1", [](Index e) { return e % 4; }); }},
-    {"the first w2", "w2=expert_0", "experts take w2 of expert 0",
-     [](Backend& b) { return exchanged(b, "w2", [](Index) { return Index{0}; }); }},
+enum class In : std::uint8_t { rows, groups, layer };
+
+struct BiasFault {
+  const char* id;
+  const char* words;
+  In where;
+  Bias of;
 };
 
-class PlantedInBiases : public testing::TestWithParam<PlantedFault> {};
-INSTANTIATE_TEST_SUITE_P(All, PlantedInBiases, testing::ValuesIn(kFaults));
-TEST_P(PlantedInBiases, AreNamed) { expect_named(GetParam()); }
+const BiasFault kBiases[] = {
+    {"bias=left_out", "the bias is left out", In::rows,
+     [](const Tensor&, Index, Index, Index) { return -0.0f; }},
+    {"bias=twice", "the bias is added twice", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return 2 * at(t, 0, c); }},
+    {"bias=times", "the bias is added 8 times", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return 8 * at(t, 0, c); }},
+    {"bias=times", "subtracted rather than added", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return -at(t, e, c); }},
+    {"bias=columns", "of the column before", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, (c + 63) % 64); }},
+    {"bias=columns", "of the column after", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 1) % 64); }},
+    {"bias=first", "of expert 0 is added to every group", In::groups,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); }},
+    {"bias=other_expert", "of the expert before", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 2) % 3, c); }},
+    {"bias=other_expert", "of the expert after", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 1) % 3, c); }},
+    {"bias=by_row", "by row rather than by column", In::rows,
+     [](const Tensor& t, Index, Index r, Index) { return at(t, 0, r % 64); }},
+    // text-generation-inference#1036: every rank adds it
+    {"bias=times", "4 times", In::layer,
+     [](const Tensor& t, Index e, Index, Index c) { return 4 * at(t, e, c); }},
+    // nm-vllm#301
+    {"bias=by_row", "by row rather than by column, before the sum", In::layer,
+     [](const Tensor& t, Index e, Index r, Index) { return at(t, e, r % 192); }},
+    {"bias=before_rounding", "joins the sum before it is rounded", In::layer,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); }},
+};
+
+class PlantedInBiases : public testing::TestWithParam<BiasFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInBiases, testing::ValuesIn(kBiases));
+TEST_P(PlantedInBiases, AreNamed) {
+  const BiasFault& row = GetParam();
+  expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                  return row.where == In::layer ? of_layer(b, row.of)
+                                                : added(b, row.where == In::groups, row.of);
+                }});
+}
+
+struct ExpertFault {
+  const char* operand;
+  const char* id;
+  const char* words;
+  Index (*source)(Index expert);
+};
+
+const ExpertFault kExperts[] = {
+    {"w2", "w2=other_expert", "experts take w2 of the expert after",
+     [](Index e) { return (e + 1) % 8; }},
+    {"w1.bias", "w1.bias=other_expert", "experts take w1.bias of the expert before",
+     [](Index e) { return (e + 7) % 8; }},
+    {"w1", "w1=local", "those of their rank", [](Index e) { return e % 4; }},
+    {"w2", "w2=expert_0", "experts take w2 of expert 0", [](Index) { return Index{0}; }},
+};
+
+class PlantedInExperts : public testing::TestWithParam<ExpertFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInExperts, testing::ValuesIn(kExperts));
+TEST_P(PlantedInExperts, AreNamed) {
+  const ExpertFault& row = GetParam();
+  expect_named({row.words, row.id, row.words,
+                [&](Backend& b) { return exchanged(b, row.operand, row.source); }});
+}
 
 }  // namespace
 }  // namespace mxo
