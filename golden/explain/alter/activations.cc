@@ -20,70 +20,60 @@ float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
 /// sigma from tanh of half the argument.
 float by_tanh(float tanh) { return 0.5f * tanh + 0.5f; }
 
-struct Activation {
-  const char* id;
-  const char* phrase;
-  float (*of)(float gate, float up);
-  Stage stage = Stage::rule;
-};
-
 // Another arithmetic is that of every element, or of none.
 constexpr Stage kArithmetic = Stage::output;
 
-constexpr Activation kActivations[] = {
-    {"gate_only", "silu of the gate is not multiplied with up",
+constexpr Row<float (*)(float gate, float up)> kActivations[] = {
+    {"activation=gate_only", "silu of the gate is not multiplied with up",
      [](float a, float) { return silu(a); }},
-    {"glu", "the gate is sigma(a) rather than a sigma(a)",
+    {"activation=glu", "the gate is sigma(a) rather than a sigma(a)",
      [](float a, float b) { return sigmoid_rn(a) * b; }},
-    {"relu", "the gate is max(a, 0)", [](float a, float b) { return std::max(a, 0.0f) * b; }},
-    {"bilinear", "gate and up are multiplied without an activation",
+    {"activation=relu", "the gate is max(a, 0)",
+     [](float a, float b) { return std::max(a, 0.0f) * b; }},
+    {"activation=bilinear", "gate and up are multiplied without an activation",
      [](float a, float b) { return a * b; }},
-    {"up_plus_1", "up is raised by 1", [](float a, float b) { return silu(a) * (b + 1.0f); }},
-    {"alpha", "the gate is a sigma(1.702 a)",
+    {"activation=up_plus_1", "up is raised by 1",
+     [](float a, float b) { return silu(a) * (b + 1.0f); }},
+    {"activation=alpha", "the gate is a sigma(1.702 a)",
      [](float a, float b) { return a * sigmoid_rn(1.702f * a) * b; }},
-    {"alpha_up_plus_1", "the gate is a sigma(1.702 a) and up is raised by 1",
+    {"activation=alpha_up_plus_1", "the gate is a sigma(1.702 a) and up is raised by 1",
      [](float a, float b) { return a * sigmoid_rn(1.702f * a) * (b + 1.0f); }},
-    {"clamped_7", "the gate is cut at 7 and up is clamped to 7",
+    {"activation=clamped_7", "the gate is cut at 7 and up is clamped to 7",
      [](float a, float b) { return silu(std::min(a, 7.0f)) * std::clamp(b, -7.0f, 7.0f); }},
-    {"clamped_10", "the gate is cut at 10 and up is clamped to 10",
+    {"activation=clamped_10", "the gate is cut at 10 and up is clamped to 10",
      [](float a, float b) { return silu(std::min(a, 10.0f)) * std::clamp(b, -10.0f, 10.0f); }},
-    {"silu_of_product", "silu is taken of the product of gate and up",
+    {"activation=silu_of_product", "silu is taken of the product of gate and up",
      [](float a, float b) { return silu(a * b); }},
-    {"both", "silu is taken of up, too", [](float a, float b) { return silu(a) * silu(b); }},
-    {"triton_sm90", "sigma is Triton's tl.sigmoid on Hopper (arithmetic=triton_sm90)",
+    {"activation=both", "silu is taken of up, too",
+     [](float a, float b) { return silu(a) * silu(b); }},
+    {"activation=triton_sm90", "sigma is Triton's tl.sigmoid on Hopper (arithmetic=triton_sm90)",
      [](float a, float b) { return (a * div_full(1.0f, triton_divisor(a))) * b; }, kArithmetic},
-    {"triton_sm90_quotient",
+    {"activation=triton_sm90_quotient",
      "silu is a / (1 + tl.exp(-a)) by Triton on Hopper (arithmetic=triton_sm90_quotient)",
      [](float a, float b) { return div_full(a, triton_divisor(a)) * b; }, kArithmetic},
-    {"added", "up is added to silu of the gate rather than multiplied",
+    {"activation=added", "up is added to silu of the gate rather than multiplied",
      [](float a, float b) { return silu(a) + b; }},
-    {"sigma_bf16", "sigma is rounded to bf16 before it is multiplied",
+    {"activation=sigma_bf16", "sigma is rounded to bf16 before it is multiplied",
      [](float a, float b) { return a * by_bf16(sigmoid_rn(a)) * b; }, kArithmetic},
-    {"sigma_silu_bf16", "sigma and silu are each rounded to bf16 before they are multiplied",
+    {"activation=sigma_silu_bf16",
+     "sigma and silu are each rounded to bf16 before they are multiplied",
      [](float a, float b) { return by_bf16(a * by_bf16(sigmoid_rn(a))) * b; }, kArithmetic},
-    {"up_first", "gate and up are multiplied before sigma is",
+    {"activation=up_first", "gate and up are multiplied before sigma is",
      [](float a, float b) { return a * b * sigmoid_rn(a); }, kArithmetic},
-    {"sigma_tanh", "sigma is 0.5 tanh(a / 2) + 0.5",
+    {"activation=sigma_tanh", "sigma is 0.5 tanh(a / 2) + 0.5",
      [](float a, float b) { return a * by_tanh(tanh_rn(0.5f * a)) * b; }, kArithmetic},
-    {"sigma_tanh_approx", "sigma is 0.5 tanh.approx(a / 2) + 0.5, of Hopper",
+    {"activation=sigma_tanh_approx", "sigma is 0.5 tanh.approx(a / 2) + 0.5, of Hopper",
      [](float a, float b) { return a * by_tanh(tanh_approx(0.5f * a)) * b; }, kArithmetic},
-    {"sigma_tanh_bf16", "sigma is 0.5 tanh(a / 2) + 0.5, tanh being rounded to bf16",
+    {"activation=sigma_tanh_bf16", "sigma is 0.5 tanh(a / 2) + 0.5, tanh being rounded to bf16",
      [](float a, float b) { return a * by_tanh(by_bf16(tanh_rn(0.5f * a))) * b; }, kArithmetic},
-    {"sigma_hard", "sigma is cut off straight lines: clamp(a / 6 + 0.5, 0, 1)",
+    {"activation=sigma_hard", "sigma is cut off straight lines: clamp(a / 6 + 0.5, 0, 1)",
      [](float a, float b) { return a * std::clamp(a / 6.0f + 0.5f, 0.0f, 1.0f) * b; }, kArithmetic},
 };
 
-/// Of gate, up and the router's weight.
-struct Weighted {
-  const char* id;
-  const char* phrase;
-  float (*of)(float gate, float up, float weight);
-};
-
-constexpr Weighted kWeighted[] = {
-    {"weighted_gate", "the gate is multiplied with the router weight before silu is taken",
+constexpr Row<float (*)(float gate, float up, float weight)> kWeighted[] = {
+    {"weights=weighted_gate", "the gate is multiplied with the router weight before silu is taken",
      [](float a, float b, float p) { return silu(a * p) * b; }},
-    {"weighted_silu_up", "gate and up are both multiplied with the router weight",
+    {"weights=weighted_silu_up", "gate and up are both multiplied with the router weight",
      [](float a, float b, float p) { return silu(a * p) * (b * p); }},
 };
 
@@ -103,19 +93,14 @@ T limited(Held held, T a, T b, T limit) {
   }
 }
 
-struct Limited {
-  const char* id;
-  const char* phrase;
-  Held held;
-};
-
-constexpr Limited kLimited[] = {
-    {"after_silu", "the limit is applied after silu rather than to the gate", Held::silu_and_up},
-    {"after_silu_alone",
+constexpr Row<Held> kLimited[] = {
+    {"limit=after_silu", "the limit is applied after silu rather than to the gate",
+     Held::silu_and_up},
+    {"limit=after_silu_alone",
      "the limit is applied after silu rather than to the gate, and up is not held", Held::silu},
-    {"product", "the limit holds the product of silu and up, and neither of them before it",
+    {"limit=product", "the limit holds the product of silu and up, and neither of them before it",
      Held::product},
-    {"both_sides", "the gate is held between the limit and its negative, as up is",
+    {"limit=both_sides", "the gate is held between the limit and its negative, as up is",
      Held::both_sides},
 };
 
@@ -143,16 +128,16 @@ void add_gates(const Call& call, std::vector<Hypothesis>& list) {
     add(list, std::move(name), std::move(phrase), stage).rewrite =
         [of = std::move(of)](const Call& c, NamedTensors& out) { return activate(c, out, of); };
   };
-  for (const Activation& row : kActivations) {
-    gate(std::string("activation=") + row.id, row.phrase, row.stage,
+  for (const auto& row : kActivations) {
+    gate(row.name, row.phrase, row.stage,
          [of = row.of](float a, float b, double limit, float weight) {
            const auto most = static_cast<float>(limit);
            return of(std::min(a, most), std::clamp(b, -most, most)) * weight;
          });
   }
-  for (const Weighted& row : kWeighted) {
+  for (const auto& row : kWeighted) {
     if (!call.has("probs")) break;
-    gate(std::string("weights=") + row.id, row.phrase, Stage::rule,
+    gate(row.name, row.phrase, Stage::rule,
          [of = row.of](float a, float b, double limit, float weight) {
            const auto most = static_cast<float>(limit);
            return of(std::min(a, most), std::clamp(b, -most, most), weight);
@@ -170,12 +155,11 @@ void add_limits(const Call& call, std::vector<Hypothesis>& list) {
       });
     };
   };
-  for (const Limited& row : kLimited) {
+  for (const auto& row : kLimited) {
     if (!call.set.has("limit")) break;
-    const std::string name = std::string("limit=") + row.id;
-    gate(name, row.phrase, Stage::rule, row.held, false);
-    gate(name + "_f64", std::string(row.phrase) + ", and all of it is computed in f64", Stage::rule,
-         row.held, true);
+    gate(row.name, row.phrase, Stage::rule, row.of, false);
+    gate(row.name + std::string("_f64"),
+         std::string(row.phrase) + ", and all of it is computed in f64", Stage::rule, row.of, true);
   }
   gate("activation=f64", "the activation is computed in f64 and rounded once", Stage::output,
        Held::gate_and_up, true);

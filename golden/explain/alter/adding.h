@@ -11,6 +11,15 @@
 
 namespace mxo {
 
+/// A row of a table of causes: its name, its phrase, and what is done.
+template <typename Of>
+struct Row {
+  const char* name;
+  const char* phrase;
+  Of of;
+  Stage stage = Stage::rule;
+};
+
 /// Adds a cause; what it alters, rewrites or runs is set on what is returned.
 inline Hypothesis& add(std::vector<Hypothesis>& list, std::string name, std::string phrase,
                        Stage stage) {
@@ -47,6 +56,7 @@ Tensor with_values(Tensor tensor, Of of) {
 /// A tensor whose indices of the first axis are those of source(index, extent).
 template <typename Source>
 Tensor with_rows(const Tensor& tensor, Source source) {
+  if (tensor.rank() == 0) return tensor;
   std::vector<Index> kept;
   const Index rows = tensor.extent(0);
   for (Index r = 0; r < rows; ++r) kept.push_back(source(r, rows));

@@ -172,22 +172,16 @@ void add_stages_of_amax(const Call& call, std::vector<Hypothesis>& list) {
 }
 
 /// The scales of a part of the activation, with the codes that are right.
-struct ScalesOf {
-  const char* name;
-  const char* phrase;
-  float (*of)(float gate, float up);
-};
-
-constexpr ScalesOf kScalesOf[] = {
+constexpr Row<float (*)(float gate, float up)> kScalesOf[] = {
     {"scales=silu", "the scales are those of silu of the gate alone",
      [](float a, float) { return a * sigmoid_rn(a); }},
     {"scales=gate", "the scales are those of the gate alone", [](float a, float) { return a; }},
     {"scales=up", "the scales are those of up alone", [](float, float b) { return b; }},
 };
 
-NamedTensors with_scales_of(Backend& backend, const Call& call, const ScalesOf& row) {
+NamedTensors with_scales_of(Backend& backend, const Call& call, float (*of)(float, float)) {
   NamedTensors out = run_call(backend, call);
-  std::optional<Tensor> part = part_of_x(call, row.of);
+  std::optional<Tensor> part = part_of_x(call, of);
   if (!part) return {};
   Tensor scales = std::move(quantised(backend, call, *std::move(part)).at("scales"));
   if (scales.shape() != out.at("scales").shape()) return {};
@@ -225,9 +219,9 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) 
 
 void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.op != "swiglu_quantize" || !call.has("x")) return;
-  for (const ScalesOf& row : kScalesOf) {
-    add(list, row.name, row.phrase, Stage::rule).run = [&row](Backend& b, const Call& c) {
-      return with_scales_of(b, c, row);
+  for (const auto& row : kScalesOf) {
+    add(list, row.name, row.phrase, Stage::rule).run = [of = row.of](Backend& b, const Call& c) {
+      return with_scales_of(b, c, of);
     };
   }
   add_stages_of_amax(call, list);

@@ -221,13 +221,7 @@ void add_groups(const Call& call, Index groups, std::vector<Hypothesis>& list) {
              {.strided = true});
 }
 
-struct OtherBias {
-  const char* name;
-  const char* phrase;
-  float (*of)(const float* bias, Index e, Index n);
-};
-
-constexpr OtherBias kBiases[] = {
+constexpr Row<float (*)(const float* bias, Index e, Index experts)> kBiases[] = {
     {"bias=left_out", "the bias is left out", [](const float*, Index, Index) { return 0.0f; }},
     {"bias=negative", "the bias is subtracted rather than added",
      [](const float* b, Index e, Index) { return -b[e]; }},
@@ -288,7 +282,7 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     add_router(list, "top_k=never", "expert " + std::to_string(e) + " is never chosen",
                {.never = e});
   }
-  for (const OtherBias& row : kBiases) {
+  for (const auto& row : kBiases) {
     if (!call.has("bias")) break;
     add(list, row.name, row.phrase, Stage::rule).alter = [of = row.of](Call& c) {
       const Tensor& given = c.input("bias");

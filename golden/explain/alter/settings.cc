@@ -219,13 +219,7 @@ void add_number(const Call& call, std::vector<Hypothesis>& list, const std::stri
 /// Which elements of x [R, 2F] a limit holds.
 enum class Held : std::uint8_t { gate, up, top, both };
 
-struct LimitBefore {
-  const char* name;
-  const char* phrase;
-  Held held;
-};
-
-constexpr LimitBefore kLimits[] = {
+constexpr Row<Held> kLimits[] = {
     {"limit=gate", "the gate is held below the limit, and up is not", Held::gate},
     {"limit=up", "up is held between the limits, and the gate is not", Held::up},
     {"limit=top", "up is held below the limit, and not above its negative", Held::top},
@@ -257,9 +251,9 @@ void add_limits(const Call& call, std::vector<Hypothesis>& list) {
         c.set = without(c.set, "limit");
         return true;
       };
-  for (const LimitBefore& row : kLimits) {
-    if (!call.op.starts_with("swiglu") || (row.held == Held::both && !call.has("dy"))) break;
-    add(list, row.name, row.phrase, Stage::rule).alter = [held = row.held](Call& c) {
+  for (const Row<Held>& row : kLimits) {
+    if (!call.op.starts_with("swiglu") || (row.of == Held::both && !call.has("dy"))) break;
+    add(list, row.name, row.phrase, Stage::rule).alter = [held = row.of](Call& c) {
       return limit_before(c, held);
     };
   }
