@@ -159,9 +159,9 @@ class Layer {
   }
 
   /// The weights of rank `p` as they multiply x.
-  Tensor input_weights(Index p) const {
-    Tensor weights = std::move(routed(p).at("weights"));
-    return scores() == "input" ? weights : in_bf16(backend_, std::move(weights));
+  Shared input_weights(Index p) const {
+    Shared weights = shared(std::move(routed(p).at("weights")));
+    return scores() == "input" ? weights : in_bf16(backend_, weights);
   }
 
   /// What rank `p` quantises where weights multiply x: its selections by expert.
@@ -169,7 +169,7 @@ class Layer {
     const Call made{"dispatch",
                     {{"rank0.x", shared(call_.input(rank(p) + "x"))},
                      {"rank0.experts", shared(std::move(routed(p).at("experts")))},
-                     {"rank0.weights", shared(input_weights(p))}},
+                     {"rank0.weights", input_weights(p)}},
                     Parameters({{"experts", std::to_string(experts_)}, {"precision", "bf16"}}),
                     call_.world};
     return std::move(run_call(backend_, made).at("rank0.x"));
@@ -193,7 +193,7 @@ class Layer {
         made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
       } else {
         made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
-        if (weighs_input()) made.replace(rank(p) + "weights", input_weights(p));
+        if (weighs_input()) made.inputs[rank(p) + "weights"] = input_weights(p);
       }
       for (const char* part : {"", ".codes", ".scales"}) {
         const std::string own = rank(p) + step + part;

@@ -41,7 +41,7 @@ void name_rule(Call& quantize, const F32ScaleRule& rule, const BlockExtents& blo
 struct Operand {
   std::string inner;   ///< "x"
   std::string spoken;  ///< "dy"
-  Tensor wide;
+  Shared wide;
   LinearSide side = LinearSide::tokens;
 };
 
@@ -56,24 +56,25 @@ class CastProduct {
         recipe_(linear_recipe_named(linear.set.text("recipe", "mxfp8_rceil"))) {
     if (wgrad_ && recipe_.wgrad == WgradPrecision::high) recipe_.scale = Dtype::bf16;
     if (wgrad_) {
-      operands_ = {{"dy", "dy", linear.input("dy")}, {"x", "x", linear.input("x")}};
+      operands_ = {{"dy", "dy", given("dy")}, {"x", "x", given("x")}};
       return;
     }
     const std::string rows = name == "dx" ? "dy" : "x";
-    const Tensor& w = linear.input("w");
-    if (linear.has(rows)) operands_.push_back({"x", rows, linear.input(rows)});
-    operands_.push_back({"w", "w", name == "dx" ? transposed(w) : w, LinearSide::weight});
+    if (linear.has(rows)) operands_.push_back({"x", rows, given(rows)});
+    operands_.push_back({"w", "w",
+                         name == "dx" ? shared(transposed(linear.input("w"))) : given("w"),
+                         LinearSide::weight});
   }
 
   StepCall step() const {
     Call product{wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul", {}, settings(), linear_.world};
-    product.replace("group_ends", linear_.input("group_ends"));
-    for (const char* given : {"x.codes", "x.scales"}) {
-      if (name_ == "y" && linear_.has(given)) product.replace(given, linear_.input(given));
+    product.inputs["group_ends"] = given("group_ends");
+    for (const std::string part : {"x.codes", "x.scales"}) {
+      if (name_ == "y" && linear_.has(part)) product.inputs[part] = given(part);
     }
     for (const Operand& o : operands_) {
       if (!recipe_.scaled()) {
-        product.replace(o.inner, in_bf16(backend_, o.wide));
+        product.inputs[o.inner] = in_bf16(backend_, o.wide);
         continue;
       }
       put(product, o, cast(o, o.wide, wgrad_));
@@ -95,13 +96,13 @@ class CastProduct {
     const Call own = step().call;
     const Operand& a = operands_[0];
     const Operand& b = operands_[1];
-    const Tensor own_a = dequantised(a, wgrad_);
-    const Tensor own_b = dequantised(b, wgrad_);
+    const Shared own_a = dequantised(a, wgrad_);
+    const Shared own_b = dequantised(b, wgrad_);
     add("dequantised", "operands are dequantised to bf16 before a plain product",
         [&] { return plain(own_a, own_b); });
     for (const Operand* o : {&a, &b}) {
-      const auto beside_own = [&](Tensor other) {
-        return o == &a ? plain(std::move(other), own_b) : plain(own_a, std::move(other));
+      const auto beside_own = [&](const Shared& other) {
+        return o == &a ? plain(other, own_b) : plain(own_a, other);
       };
       add("not_cast", o->spoken + " is not quantised, and the other operand is",
           [&] { return beside_own(in_bf16(backend_, o->wide)); });
@@ -121,6 +122,11 @@ class CastProduct {
   }
 
  private:
+  /// Throws where it is not there.
+  Shared given(const std::string& name) const {
+    linear_.input(name);
+    return linear_.inputs.find(name)->second;
+  }
   std::string format() const { return std::string(linear_.set.text("format", "e4m3")); }
 
   Parameters settings() const {
@@ -146,19 +152,19 @@ class CastProduct {
 
   /// A call whose blocks run down groups of rows is told of them.
   void tell_groups(Call& call, bool down) const {
-    if (down && wgrad_ && !recipe_.mx()) call.replace("group_ends", linear_.input("group_ends"));
+    if (down && wgrad_ && !recipe_.mx()) call.inputs["group_ends"] = given("group_ends");
   }
 
-  NamedTensors cast(const Operand& o, Tensor x, bool down) const {
+  NamedTensors cast(const Operand& o, const Shared& x, bool down) const {
     Call quantize = cast_call(recipe_, o.side, down);
     quantize.set.set("format", format());
     tell_groups(quantize, down);
-    quantize.replace("x", std::move(x));
+    quantize.inputs["x"] = x;
     return run_call(backend_, quantize);
   }
 
   /// What the codes of an operand stand for, cast along its own axis or the other.
-  Tensor dequantised(const Operand& o, bool down) const {
+  Shared dequantised(const Operand& o, bool down) const {
     NamedTensors parts = cast(o, o.wide, down);
     Call back{"dequantize", {}, {}};
     back.set.set("format", format());
@@ -166,7 +172,7 @@ class CastProduct {
     back.set.set("scale", size_of(parts.at("scales").dtype()) == 1 ? "e8m0" : "f32");
     tell_groups(back, down);
     for (auto& [name, tensor] : parts) back.replace(name, std::move(tensor));
-    return made_by(backend_, back);
+    return shared(made_by(backend_, back));
   }
 
   Call cast_again(Call product, const Operand& o) const {
@@ -185,13 +191,12 @@ class CastProduct {
     return product;
   }
 
-  Call plain(Tensor a, Tensor b) const {
-    Call product{wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul",
-                 {{"group_ends", shared(linear_.input("group_ends"))},
-                  {operands_[0].inner, shared(std::move(a))},
-                  {operands_[1].inner, shared(std::move(b))}},
-                 {},
-                 linear_.world};
+  Call plain(const Shared& a, const Shared& b) const {
+    Call product{
+        wgrad_ ? "grouped_matmul_wgrad" : "grouped_matmul",
+        {{"group_ends", given("group_ends")}, {operands_[0].inner, a}, {operands_[1].inner, b}},
+        {},
+        linear_.world};
     const Parameters own = settings();
     for (const auto& [key, value] : own.all()) {
       if (!key.starts_with("format")) product.set.set(key, value);

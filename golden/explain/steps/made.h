@@ -8,9 +8,9 @@
 
 namespace mxo {
 
-inline std::shared_ptr<const Tensor> shared(Tensor tensor) {
-  return std::make_shared<const Tensor>(std::move(tensor));
-}
+using Shared = std::shared_ptr<const Tensor>;
+
+inline Shared shared(Tensor tensor) { return std::make_shared<const Tensor>(std::move(tensor)); }
 
 /// The output of a call that has one.
 inline Tensor made_by(Backend& backend, const Call& call) {
@@ -18,9 +18,9 @@ inline Tensor made_by(Backend& backend, const Call& call) {
 }
 
 /// f32 rounded to bf16, anything else as it is.
-inline Tensor in_bf16(Backend& backend, Tensor x) {
-  if (x.dtype() != Dtype::f32) return x;
-  return made_by(backend, Call{"cast", {{"x", shared(std::move(x))}}, {}});
+inline Shared in_bf16(Backend& backend, const Shared& x) {
+  if (x->dtype() != Dtype::f32) return x;
+  return shared(made_by(backend, Call{"cast", {{"x", x}}, {}}));
 }
 
 }  // namespace mxo
