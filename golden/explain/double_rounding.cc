@@ -1,7 +1,7 @@
 // Results that are rounded to f16 on their way to bf16.
 #include <algorithm>
 
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {

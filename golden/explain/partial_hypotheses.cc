@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {

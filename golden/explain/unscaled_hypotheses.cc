@@ -2,8 +2,8 @@
 // as numbers, or whose subnormal codes are read as normal ones.
 #include <cmath>
 
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/find/quantiser/code_rule.h"
-#include "golden/explain/host_product.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/judge/elements.h"
 

@@ -3,25 +3,9 @@
 #include <cmath>
 
 #include "tests/golden/planted.h"
-#include "tests/support/random_tensors.h"
 
 namespace mxo {
 namespace {
-
-/// Codes and scales of x whose blocks took their amax elsewhere: `made` has the amax of each block.
-Planted of_amax(Backend& b, const Call& call, const std::function<float(Index)>& amax) {
-  return spoiled(b, call, [&](NamedTensors& out) {
-    const float* x = call.input("x").as<float>();
-    for (Index s = 0; s < out.at("scales").elements(); ++s) {
-      const int byte = static_cast<int>(std::ceil(std::log2(static_cast<double>(amax(s)) / 448.0)));
-      out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte + 127);
-      for (Index i = s * 32; i < s * 32 + 32; ++i) {
-        out.at("codes").as<std::uint8_t>()[i] =
-            encode<kE4M3>(std::ldexp(x[i], -byte), Overflow::saturate).bits;
-      }
-    }
-  });
-}
 
 float largest_of(const Call& call, Index from, Index n) {
   float most = 0.0f;
@@ -30,153 +14,246 @@ float largest_of(const Call& call, Index from, Index n) {
   return most;
 }
 
+std::uint8_t e4m3_of(float v) { return encode<kE4M3>(v, Overflow::saturate).bits; }
+
+/// Scales and codes of blocks of 32 by the amax that each has of its own.
+Planted of_amax(Backend& b, const Call& call,
+                const std::function<float(const Call&, Index block)>& amax) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index s = 0; s < out.at("scales").elements(); ++s) {
+      const double most = amax(call, s);
+      const int byte = static_cast<int>(std::ceil(std::log2(most / 448.0)));
+      out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(byte + 127);
+      for (Index i = s * 32; i < s * 32 + 32; ++i) {
+        out.at("codes").as<std::uint8_t>()[i] =
+            e4m3_of(std::ldexp(call.input("x").as<float>()[i], -byte));
+      }
+    }
+  });
+}
+
+struct Amax {
+  const char* id;
+  const char* words;
+  float (*of)(const Call& call, Index block);  ///< of x [96, 512]: 16 blocks in a row
+};
+
+const Amax kAmaxes[] = {
+    {"scale.amax", "whatever is negative",
+     [](const Call& call, Index s) {
+       const float* x = call.input("x").as<float>() + s * 32;
+       return std::max(0.0f, *std::max_element(x, x + 32));
+     }},
+    {"scale.amax", "block before",
+     [](const Call& call, Index s) { return largest_of(call, (s % 16 > 0 ? s - 1 : s) * 32, 32); }},
+    {"scale.amax", "whole row",
+     [](const Call& call, Index s) { return largest_of(call, s / 16 * 512, 512); }},
+    {"scale.one", "as well if amax is that of the whole tensor",
+     [](const Call& call, Index) { return largest_of(call, 0, 96 * 512); }},
+    {"scale.amax", "all before it in the row, not begun anew",
+     [](const Call& call, Index s) { return largest_of(call, s / 16 * 512, (s % 16 + 1) * 32); }},
+    {"scale.amax", "all before it in the tensor, not begun anew",
+     [](const Call& call, Index s) { return largest_of(call, 0, (s + 1) * 32); }},
+    {"scale.amax", "two neighbouring rows of blocks",
+     [](const Call& call, Index s) {
+       const Index pair = s / 32 * 32 + s % 16;
+       return std::max(largest_of(call, pair * 32, 32), largest_of(call, (pair + 16) * 32, 32));
+     }},
+    {"scale.amax", "first half",
+     [](const Call& call, Index s) { return largest_of(call, s * 32, 16); }},
+};
+
+class PlantedAmaxes : public testing::TestWithParam<Amax> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedAmaxes, testing::ValuesIn(kAmaxes));
+TEST_P(PlantedAmaxes, AreNamed) {
+  const Amax& row = GetParam();
+  expect_named({row.words, row.id, row.words,
+                [&](Backend& b) { return of_amax(b, quantize_call("1x32"), row.of); }});
+}
+
+/// Codes of blocks of 32, each by of(x, scale byte of a block, the code that is right).
+Planted coded(Backend& b, bool block_before, std::uint8_t (*of)(float x, int byte, std::uint8_t)) {
+  const Call call = quantize_call("1x32");
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < out.at("codes").elements(); ++i) {
+      const Index s = std::max<Index>(0, i / 32 - (block_before ? 1 : 0));
+      std::uint8_t& code = out.at("codes").as<std::uint8_t>()[i];
+      code = of(call.input("x").as<float>()[i], out.at("scales").as<std::uint8_t>()[s], code);
+    }
+  });
+}
+
+/// f32 scales of blocks of 128 by `of` amax, and their codes.
+Planted scaled(Backend& b, float (*of)(float amax)) {
+  const Call call = quantize_call("1x128");
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index s = 0; s < out.at("scales").elements(); ++s) {
+      const float scale = of(largest_of(call, s * 128, 128));
+      out.at("scales").as<float>()[s] = scale;
+      for (Index i = s * 128; i < s * 128 + 128; ++i) {
+        out.at("codes").as<std::uint8_t>()[i] =
+            e4m3_of(call.input("x").as<float>()[i] * (1.0f / scale));
+      }
+    }
+  });
+}
+
+Planted other_mode(Backend& b, const char* mode, const char* block, const char* layout) {
+  Call call = quantize_call(block);
+  if (layout != nullptr) call.set.set("scale_layout", layout);
+  return with_setting(b, call, "scale_mode", mode);
+}
+
 const PlantedFault kFaults[] = {
-    {"amax without absolute values", "scale.amax", "whatever is negative",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index s) {
-         float most = 0.0f;
-         for (Index i = s * 32; i < s * 32 + 32; ++i)
-           most = std::max(most, call.input("x").as<float>()[i]);
-         return most;
-       });
-     }},
-    {"amax of the block before", "scale.amax", "block before",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call,
-                      [&](Index s) { return largest_of(call, (s % 16 > 0 ? s - 1 : s) * 32, 32); });
-     }},
-    {"one amax for the whole row", "scale.amax", "whole row",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index s) { return largest_of(call, s / 16 * 512, 512); });
-     }},
-    {"one amax for the whole tensor, which gives 1", "scale.one",
-     "as well if amax is that of the whole tensor",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index) { return largest_of(call, 0, 96 * 512); });
-     }},
-    {"a maximum that is not begun anew with a block", "scale.amax",
-     "all before it in the row, not begun anew",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call,
-                      [&](Index s) { return largest_of(call, s / 16 * 512, (s % 16 + 1) * 32); });
-     }},
-    {"a maximum that is not begun anew with a row", "scale.amax",
-     "all before it in the tensor, not begun anew",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index s) { return largest_of(call, 0, (s + 1) * 32); });
-     }},
-    {"one amax for two rows", "scale.amax", "two neighbouring rows of blocks",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index s) {
-         const Index pair = s / 32 * 32 + s % 16;
-         return std::max(largest_of(call, pair * 32, 32), largest_of(call, (pair + 16) * 32, 32));
-       });
-     }},
-    {"amax of half the block", "scale.amax", "first half",
-     [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return of_amax(b, call, [&](Index s) { return largest_of(call, s * 32, 16); });
-     }},
     {"FLOOR for RCEIL", "scale.rule", "FLOOR",
-     [](Backend& b) { return with_setting(b, quantize_call("1x32"), "scale_mode", "floor"); }},
+     [](Backend& b) { return other_mode(b, "floor", "1x32", nullptr); }},
     {"CEIL for RCEIL", "scale.rule", "CEIL",
-     [](Backend& b) { return with_setting(b, quantize_call("1x32"), "scale_mode", "ceil"); }},
+     [](Backend& b) { return other_mode(b, "ceil", "1x32", nullptr); }},
     {"FLOOR for RCEIL, scales in tiles", "scale.rule", "FLOOR",
-     [](Backend& b) {
-       Call call = quantize_call("1x32");
-       call.set.set("scale_layout", "blocked");
-       return with_setting(b, call, "scale_mode", "floor");
-     }},
+     [](Backend& b) { return other_mode(b, "floor", "1x32", "blocked"); }},
     {"FLOOR for RCEIL, blocks down", "scale.rule", "FLOOR",
-     [](Backend& b) { return with_setting(b, quantize_call("32x1"), "scale_mode", "floor"); }},
+     [](Backend& b) { return other_mode(b, "floor", "32x1", nullptr); }},
+    {"FLOOR of a gate in one pass", "scale.rule|scale_mode=floor", "FLOOR",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({96, 512}, 7));
+       return with_setting(b, make_call("swiglu_quantize", in, {}), "scale_mode", "floor");
+     }},
+    {"scales of 1 in one pass", "scale.one", "every scale is 1 (byte 127)",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({96, 512}, 7));
+       return spoiled(b, make_call("swiglu_quantize", in, {}), [](NamedTensors& out) {
+         std::fill_n(out.at("scales").data(), out.at("scales").bytes(), std::byte{127});
+       });
+     }},
     {"codes made with the scale of the block before", "codes.rule", "block before",
      [](Backend& b) {
-       const Call call = quantize_call("1x32");
-       return spoiled(b, call, [&](NamedTensors& out) {
-         const float* x = call.input("x").as<float>();
-         for (Index i = 0; i < out.at("codes").elements(); ++i) {
-           const Index s = i / 32 > 0 ? i / 32 - 1 : 0;
-           const int byte = out.at("scales").as<std::uint8_t>()[s];
-           out.at("codes").as<std::uint8_t>()[i] =
-               encode<kE4M3>(std::ldexp(x[i], 127 - byte), Overflow::saturate).bits;
-         }
+       return coded(b, true, [](float x, int byte, std::uint8_t) {
+         return e4m3_of(std::ldexp(x, 127 - byte));
        });
      }},
     {"codes rounded up", "codes.rule", "up, toward",
      [](Backend& b) {
+       return coded(b, false, [](float x, int byte, std::uint8_t c) {
+         if (!(decode(E4M3{c}) < std::ldexp(x, 127 - byte))) return c;
+         return static_cast<std::uint8_t>(c == 0x80 ? 0 : (c & 0x80) != 0 ? c - 1 : c + 1);
+       });
+     }},
+    {"codes too large are NaN", "codes.rule", "becomes NaN or infinity, rather than clamped",
+     [](Backend& b) {
        const Call call = quantize_call("1x32");
        return spoiled(b, call, [&](NamedTensors& out) {
-         const float* x = call.input("x").as<float>();
-         for (Index i = 0; i < out.at("codes").elements(); ++i) {
-           auto& c = out.at("codes").as<std::uint8_t>()[i];
-           const float v = std::ldexp(x[i], 127 - out.at("scales").as<std::uint8_t>()[i / 32]);
-           if (decode(E4M3{c}) < v) {
-             c = static_cast<std::uint8_t>(c == 0x80 ? 0 : (c & 0x80) != 0 ? c - 1 : c + 1);
+         for (Index s = 0; s < out.at("scales").elements(); ++s) {
+           const int by = std::ilogb(largest_of(call, s * 32, 32)) - 8;
+           out.at("scales").as<std::uint8_t>()[s] = static_cast<std::uint8_t>(127 + by);
+           for (Index i = s * 32; i < s * 32 + 32; ++i) {
+             const float v = std::ldexp(call.input("x").as<float>()[i], -by);
+             out.at("codes").as<std::uint8_t>()[i] = encode<kE4M3>(v, Overflow::nonfinite).bits;
            }
          }
        });
      }},
     {"1 / 448 multiplied instead of divided", "scale.rule", "fl(1 / max)",
+     [](Backend& b) { return scaled(b, [](float amax) { return amax * (1.0f / 448.0f); }); }},
+    {"240 for 448", "scale.rule", "max 240",
+     [](Backend& b) { return scaled(b, [](float amax) { return amax / 240.0f; }); }},
+    {"the scale is stored for its reciprocal", "value.reciprocal", "1 over what is expected",
      [](Backend& b) {
-       const Call call = quantize_call("1x128");
-       return spoiled(b, call, [&](NamedTensors& out) {
-         const float* x = call.input("x").as<float>();
-         for (Index s = 0; s < out.at("scales").elements(); ++s) {
-           const float scale = largest_of(call, s * 128, 128) * (1.0f / 448.0f);
-           out.at("scales").as<float>()[s] = scale;
-           for (Index i = s * 128; i < s * 128 + 128; ++i) {
-             out.at("codes").as<std::uint8_t>()[i] =
-                 encode<kE4M3>(x[i] * (1.0f / scale), Overflow::saturate).bits;
-           }
-         }
+       return spoiled(b, quantize_call("1x128"), [](NamedTensors& out) {
+         float* s = out.at("scales").as<float>();
+         for (Index i = 0; i < out.at("scales").elements(); ++i) s[i] = 1.0f / s[i];
        });
      }},
-    {"240 for 448", "scale.rule", "max 240",
+    {"one amax for the tensor (Model-Optimizer#193)", "scale.amax", "the whole tensor",
      [](Backend& b) {
-       const Call call = quantize_call("1x128");
-       return spoiled(b, call, [&](NamedTensors& out) {
-         const float* x = call.input("x").as<float>();
-         for (Index s = 0; s < out.at("scales").elements(); ++s) {
-           const float scale = largest_of(call, s * 128, 128) / 240.0f;
-           out.at("scales").as<float>()[s] = scale;
-           for (Index i = s * 128; i < s * 128 + 128; ++i) {
-             out.at("codes").as<std::uint8_t>()[i] =
-                 encode<kE4M3>(x[i] * (1.0f / scale), Overflow::saturate).bits;
-           }
-         }
-       });
+       Call call = quantize_call("1x128");
+       call.set.set("scale", "f32");
+       call.set.set("rule", "vllm");
+       Tensor x = call.input("x");
+       x.as<float>()[300] = 1000;
+       call.replace("x", std::move(x));
+       Call wrong = call;
+       Tensor scales(Dtype::f32, {96, 4});
+       std::fill_n(scales.as<float>(), scales.elements(), 1000.0f / 448.0f);
+       wrong.replace("given", std::move(scales));
+       return planted(b, call, wrong);
      }},
 };
 
-class PlantedInQuantisers : public testing::TestWithParam<std::size_t> {};
+class PlantedInQuantisers : public testing::TestWithParam<PlantedFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInQuantisers, testing::ValuesIn(kFaults));
+TEST_P(PlantedInQuantisers, AreNamed) { expect_named(GetParam()); }
 
-TEST_P(PlantedInQuantisers, AreNamed) { expect_named(kFaults[GetParam()]); }
+/// Of a fused gate: the scales that a part of x gives by itself.
+struct PartOfGate {
+  const char* id;
+  const char* words;
+  double (*of)(double a, double up);
+};
 
-INSTANTIATE_TEST_SUITE_P(Faults, PlantedInQuantisers,
-                         testing::Range(std::size_t{0}, std::size(kFaults)));
+const PartOfGate kParts[] = {
+    {"scales=silu", "those of silu of the gate alone",
+     [](double a, double) { return a / (1 + std::exp(-a)); }},
+    {"scales=gate", "those of the gate alone", [](double a, double) { return a; }},
+    {"scales=up", "those of up alone", [](double, double up) { return up; }},
+};
+
+class PlantedInFusedGates : public testing::TestWithParam<PartOfGate> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInFusedGates, testing::ValuesIn(kParts));
+TEST_P(PlantedInFusedGates, AreNamed) {
+  const PartOfGate& row = GetParam();
+  expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                  NamedTensors in;
+                  in.emplace("x", random_bf16({96, 512}, 7));
+                  const Call call = make_call("swiglu_quantize", in, {});
+                  Tensor part(Dtype::f32, {96, 256});
+                  for (Index i = 0; i < part.elements(); ++i) {
+                    const Index gate = i / 256 * 512 + i % 256;
+                    part.as<float>()[i] = static_cast<float>(row.of(
+                        value_of(call.input("x"), gate), value_of(call.input("x"), gate + 256)));
+                  }
+                  NamedTensors alone;
+                  alone.emplace("x", std::move(part));
+                  return spoiled(b, call, [&](NamedTensors& out) {
+                    out.at("scales") =
+                        std::move(run_call(b, make_call("quantize", alone, {})).at("scales"));
+                  });
+                }});
+}
 
 /// Scales have few values: rows of sixteen of them are alike by chance.
 TEST(PlantedScalesOfFewValues, AreNotTakenForOtherRows) {
   const auto backend = make_cpu_backend();
   NamedTensors in;
-  test::Random random(7);
-  Tensor x(Dtype::f32, {512, 512});
-  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = random.value(0);
-  in.emplace("x", std::move(x));
-  const Call call = make_call("quantize", in, with({{"block", "1x32"}}));
-  const Planted p = of_amax(*backend, call, [&](Index s) {
-    const Index other = s / 16 * 7 % 512 * 16 + s % 16;
-    return std::max(largest_of(call, s * 32, 32), largest_of(call, other * 32, 32));
-  });
+  in.emplace("x", random_floats({512, 512}, 7));
+  const Planted p =
+      of_amax(*backend, make_call("quantize", in, with({{"block", "1x32"}})),
+              [](const Call& call, Index s) {
+                const Index other = s / 16 * 7 % 512 * 16 + s % 16;
+                return std::max(largest_of(call, s * 32, 32), largest_of(call, other * 32, 32));
+              });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   for (const Cause& c : e.causes) EXPECT_FALSE(c.id.starts_with("rows.")) << e.sentence();
+}
+
+/// Codes of some rows were made with scales of the row before; the scales themselves are right.
+TEST(PlantedBesideScales, NamesNoRuleOfScalesThatCameRight) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("x", random_floats({256, 512}, 7));
+  const Call call = make_call("quantize", in, with({{"block", "1x32"}}));
+  const Planted p = spoiled(*backend, call, [&](NamedTensors& out) {
+    for (Index i = 32 * 512; i < 64 * 512; ++i) {
+      const int byte = out.at("scales").as<std::uint8_t>()[i / 32 - 16];
+      out.at("codes").as<std::uint8_t>()[i] =
+          e4m3_of(std::ldexp(call.input("x").as<float>()[i], 127 - byte));
+    }
+  });
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  for (const Cause& c : e.causes) {
+    EXPECT_FALSE(starts_with_one(c.id, "rule=|scale_mode=")) << e.sentence();
+  }
 }
 
 }  // namespace

@@ -7,9 +7,8 @@
 
 #include "formats/exp.h"
 #include "formats/mx_block.h"
-#include "golden/explain/hypotheses.h"
+#include "golden/explain/alter/adding.h"
 #include "golden/explain/steps.h"
-#include "golden/explain/wide_values.h"
 #include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
@@ -36,32 +35,19 @@ Call part_of_fused(const Call& call, bool quantiser) {
   return part;
 }
 
-/// False where it is not set.
-bool drop(Call& call, std::string_view key) {
-  if (!call.set.has(key)) return false;
-  Parameters rest;
-  for (const auto& [name, value] : call.set.all()) {
-    if (name != key) rest.set(name, value);
-  }
-  call.set = rest;
-  return true;
-}
-
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-/// Scales of a part of the activation, `columns` numbers of every row of x: silu(a), a, b.
+/// A part of the activation: of(gate, up) for the columns of every row of x.
 std::optional<Tensor> part_of_x(const Call& call, float (*of)(float, float)) {
   const Tensor& x = call.input("x");
   if (call.set.text("halves", "gate_first") != "gate_first" || x.rank() != 2) return std::nullopt;
   const Index columns = x.extent(1) / 2;
-  Tensor part(Dtype::f32, {x.extent(0), columns});
-  for (Index i = 0; i < part.elements(); ++i) {
+  return with_values(Tensor(Dtype::f32, {x.extent(0), columns}), [&](Index i) {
     const Index gate = i / columns * 2 * columns + i % columns;
-    part.as<float>()[i] = of(wide_value(x, gate), wide_value(x, gate + columns));
-  }
-  return part;
+    return of(wide_value(x, gate), wide_value(x, gate + columns));
+  });
 }
 
 Tensor activated(Backend& backend, const Call& inner) {
@@ -112,12 +98,12 @@ NamedTensors quantised_under(Backend& backend, const Call& call, const Tensor& v
     return out;
   }
   for (const bool inverse : {false, true}) {
-    Tensor given = scales;
-    for (Index i = 0; inverse && i < given.elements(); ++i)
-      given.as<float>()[i] = 1.0f / given.as<float>()[i];
     Call quantise = part_of_fused(call, true);
     quantise.replace("x", values);
-    quantise.replace("given", std::move(given));
+    quantise.replace("given", with_values(scales, [&](Index i) {
+                       const float scale = scales.as<float>()[i];
+                       return inverse ? 1.0f / scale : scale;
+                     }));
     out = run_call(backend, quantise);
     if (same_bits(out.at("scales"), scales)) return out;
   }
@@ -128,57 +114,79 @@ NamedTensors quantised_under(Backend& backend, const Call& call, const Tensor& v
 struct Before {
   const char* id;
   const char* words;
-  bool (*alter)(Call& inner);
+  const char* dropped;  ///< the operand or the parameter of the step
 };
 
 constexpr Before kBefore[] = {
-    {"before_weights", "before the router weights are multiplied",
-     [](Call& c) { return c.inputs.erase("probs") > 0; }},
-    {"before_limit", "before the limit is applied", [](Call& c) { return drop(c, "limit"); }},
-    {"before_rounding", "before the activation is rounded",
-     [](Call& c) { return drop(c, "rounding"); }},
-    {"before_offset", "before up is raised", [](Call& c) { return drop(c, "up_offset"); }},
+    {"before_weights", "before the router weights are multiplied", "probs"},
+    {"before_limit", "before the limit is applied", "limit"},
+    {"before_rounding", "before the activation is rounded", "rounding"},
+    {"before_offset", "before up is raised", "up_offset"},
 };
+
+/// Amax of a step before, for scales and codes or for the scales alone.
+NamedTensors quantised_before(Backend& backend, const Call& call, const Before& before,
+                              bool codes) {
+  Call inner = part_of_fused(call, false);
+  Tensor values = activated(backend, inner);
+  inner.inputs.erase(before.dropped);
+  inner.set = without(inner.set, before.dropped);
+  Tensor scales = std::move(quantised(backend, call, activated(backend, inner)).at("scales"));
+  if (codes) return quantised_under(backend, call, values, scales);
+  NamedTensors out = quantised(backend, call, std::move(values));
+  out.insert_or_assign("scales", std::move(scales));
+  return out;
+}
+
+NamedTensors weigh_scales(Backend& backend, const Call& call) {
+  Call inner = part_of_fused(call, false);
+  const Tensor& weights = call.input("probs");
+  inner.inputs.erase("probs");
+  NamedTensors out = quantised(backend, call, activated(backend, inner));
+  Tensor& scales = out.at("scales");
+  if (!is_regular(call) || scales.dtype() != Dtype::f32 || scales.extent(0) != weights.elements())
+    return {};
+  for (Index i = 0; i < scales.elements(); ++i)
+    scales.as<float>()[i] *= weights.as<float>()[i / scales.shape().back()];
+  return out;
+}
 
 void add_stages_of_amax(const Call& call, std::vector<Hypothesis>& list) {
   for (const Before& before : kBefore) {
-    Call probe = part_of_fused(call, false);
-    if (!before.alter(probe)) continue;
+    if (!call.has(before.dropped) && !call.set.has(before.dropped)) continue;
     for (const bool codes : {true, false}) {
-      Hypothesis h{std::string("amax=") + before.id + (codes ? "" : "_scales"),
-                   std::string("amax is taken ") + before.words +
-                       (codes ? ", and codes are made with its scales"
-                              : " for the scales that are stored, and not for the codes"),
-                   Stage::rule};
-      h.run = [&before, codes](Backend& b, const Call& c) -> NamedTensors {
-        Call inner = part_of_fused(c, false);
-        Tensor values = activated(b, inner);
-        before.alter(inner);
-        Tensor scales = std::move(quantised(b, c, activated(b, inner)).at("scales"));
-        if (codes) return quantised_under(b, c, values, scales);
-        NamedTensors out = quantised(b, c, std::move(values));
-        out.insert_or_assign("scales", std::move(scales));
-        return out;
+      add(list, std::string("amax=") + before.id + (codes ? "" : "_scales"),
+          std::string("amax is taken ") + before.words +
+              (codes ? ", and codes are made with its scales"
+                     : " for the scales that are stored, and not for the codes"),
+          Stage::rule)
+          .run = [&before, codes](Backend& b, const Call& c) {
+        return quantised_before(b, c, before, codes);
       };
-      list.push_back(std::move(h));
     }
   }
   if (!call.has("probs") || call.input("probs").dtype() != Dtype::f32) return;
-  Hypothesis h{"weights=scales", "router weights multiply the scales rather than the values",
-               Stage::rule};
-  h.run = [](Backend& b, const Call& c) -> NamedTensors {
-    Call inner = part_of_fused(c, false);
-    const Tensor weights = c.input("probs");
-    inner.inputs.erase("probs");
-    NamedTensors out = quantised(b, c, activated(b, inner));
-    Tensor& scales = out.at("scales");
-    if (!is_regular(c) || scales.dtype() != Dtype::f32 || scales.extent(0) != weights.elements())
-      return {};
-    for (Index i = 0; i < scales.elements(); ++i)
-      scales.as<float>()[i] *= weights.as<float>()[i / scales.shape().back()];
-    return out;
-  };
-  list.push_back(std::move(h));
+  add(list, "weights=scales", "router weights multiply the scales rather than the values",
+      Stage::rule)
+      .run = weigh_scales;
+}
+
+/// The scales of a part of the activation, with the codes that are right.
+constexpr Row<float (*)(float gate, float up)> kScalesOf[] = {
+    {"scales=silu", "the scales are those of silu of the gate alone",
+     [](float a, float) { return a * sigmoid_rn(a); }},
+    {"scales=gate", "the scales are those of the gate alone", [](float a, float) { return a; }},
+    {"scales=up", "the scales are those of up alone", [](float, float b) { return b; }},
+};
+
+NamedTensors with_scales_of(Backend& backend, const Call& call, float (*of)(float, float)) {
+  NamedTensors out = run_call(backend, call);
+  std::optional<Tensor> part = part_of_x(call, of);
+  if (!part) return {};
+  Tensor scales = std::move(quantised(backend, call, *std::move(part)).at("scales"));
+  if (scales.shape() != out.at("scales").shape()) return {};
+  out.at("scales") = std::move(scales);
+  return out;
 }
 
 /// What could have gone wrong with the activation alone, quantised after it.
@@ -189,13 +197,12 @@ void add_activations(const Call& call, std::vector<Hypothesis>& list) {
   add_limit_hypotheses(inner, own);
   for (Hypothesis& h : own) {
     if (!h.rewrite) continue;  // the fused call can be altered so itself
-    Hypothesis fused{h.name, h.phrase, Stage::rule};
-    fused.run = [rewrite = h.rewrite](Backend& b, const Call& c) -> NamedTensors {
+    add(list, h.name, h.phrase, Stage::rule).run = [rewrite = h.rewrite](
+                                                       Backend& b, const Call& c) -> NamedTensors {
       const Call part = part_of_fused(c, false);
       NamedTensors out = run_call(b, part);
       return rewrite(part, out) ? quantised(b, c, std::move(out.at("y"))) : NamedTensors{};
     };
-    list.push_back(std::move(fused));
   }
 }
 
@@ -212,23 +219,11 @@ std::vector<StepCall> fused_quantiser_steps(Backend& backend, const Call& call) 
 
 void add_fused_quantiser_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (call.op != "swiglu_quantize" || !call.has("x")) return;
-  const auto add_scales_of = [&](const char* id, const char* words, float (*of)(float, float)) {
-    Hypothesis h{std::string("scales=") + id, std::string("the scales are those of ") + words,
-                 Stage::rule};
-    h.run = [of](Backend& b, const Call& c) -> NamedTensors {
-      NamedTensors out = run_call(b, c);
-      std::optional<Tensor> part = part_of_x(c, of);
-      if (!part) return {};
-      Tensor scales = std::move(quantised(b, c, *std::move(part)).at("scales"));
-      if (scales.shape() != out.at("scales").shape()) return {};
-      out.at("scales") = std::move(scales);
-      return out;
+  for (const auto& row : kScalesOf) {
+    add(list, row.name, row.phrase, Stage::rule).run = [of = row.of](Backend& b, const Call& c) {
+      return with_scales_of(b, c, of);
     };
-    list.push_back(std::move(h));
-  };
-  add_scales_of("silu", "silu of the gate alone", [](float a, float) { return a * sigmoid_rn(a); });
-  add_scales_of("gate", "the gate alone", [](float a, float) { return a; });
-  add_scales_of("up", "up alone", [](float, float b) { return b; });
+  }
   add_stages_of_amax(call, list);
   add_activations(call, list);
 }

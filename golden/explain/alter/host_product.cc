@@ -1,5 +1,5 @@
 // Codes to numbers, numbers to parts, parts to sums.
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 
 #include <algorithm>
 #include <cmath>

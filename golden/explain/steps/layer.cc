@@ -5,10 +5,13 @@
 
 #include "formats/error.h"
 #include "golden/explain/steps.h"
+#include "golden/explain/steps/made.h"
 #include "golden/explain/wide_values.h"
 
 namespace mxo {
 namespace {
+
+std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
 
 /// A layer across ranks with every step that it owes.
 class Layer {
@@ -19,40 +22,39 @@ class Layer {
     experts_ = call.input("router").extent(0);
   }
 
-  std::vector<StepCall> steps(const std::string& name) {
+  std::vector<StepCall> steps(const std::string& name) const {
+    if (name == "dw1" || name == "dw2") return gradient(name);
     const std::size_t dot = name.find('.');
-    const bool of_rank = name.starts_with("rank") && dot != std::string::npos;
-    std::string step = of_rank ? name.substr(dot + 1) : name;
-    for (const std::string part : {".codes", ".scales"}) {
-      if (step.ends_with(part)) step.resize(step.size() - part.size());
-    }
-    if (!of_rank && (name == "dw1" || name == "dw2")) return gradient(name);
-    if (!of_rank) return {};
+    if (!name.starts_with("rank") || dot == std::string::npos) return {};
     const Index p = std::stoll(name.substr(4, dot - 4));
+    std::string step = name.substr(dot + 1);
+    const bool coded = step.ends_with(".codes") || step.ends_with(".scales");
+    if (coded) step.resize(step.rfind('.'));
     if (step == "logits") return {logits(p)};
-    if (step == "experts" || step == "weights") return {route_step(p)};
+    if (step == "experts" || step == "weights") return {router(p)};
     if (step == "quantized") {
-      const bool weighed = weighs_input();
-      return {cast(weighed ? weighed_rows(p) : call_.input(rank(p) + "x"), rank(p) + step)};
+      return {cast(weighs_input() ? weighed_rows(p) : call_.input(rank(p) + "x"), rank(p) + step)};
     }
     if (step == "permuted") return {dispatched("expert_major_padded", step)};
     if (step == "dispatched") return {dispatched("rank_major", step)};
     if (step == "combined") return {combined()};
     if (pipeline() == "flow") return {};  // its products and gates make codes by rules of their own
-    const bool sums_in_f32 = call_.set.text("scores", "combine").ends_with("product");
+    const bool sums_in_f32 = scores().ends_with("product");
     if (sums_in_f32 && (step == "h" || step == "expert_out")) return {};  // one operator has both
     if (step == "h") return {linear(p, "permuted", "w1", "h", false)};
     if (step == "expert_out") return {weighs_bias() ? biased(p) : second_product(p)};
     if (step == "dact") return {linear(p, "dexpert_out", "w2", "dact", true)};
     if (step == "dpermuted") return {linear(p, "dh", "w1", "dpermuted", true)};
-    if (name.ends_with("act.codes") || name.ends_with("act.scales")) return coded_act(p);
+    if (coded && step == "act") {
+      if (!has(rank(p) + "act")) return {};
+      return {cast(owed(rank(p) + "act"), rank(p) + "act")};
+    }
     if (step == "act") return {gate(p, "swiglu", "act", "y")};
     if (step == "dh") return {gate(p, "swiglu_backward", "dh", "dx")};
     return {};
   }
 
  private:
-  static std::string rank(Index p) { return "rank" + std::to_string(p) + "."; }
   const Tensor& owed(const std::string& name) const {
     const auto at = expected_.find(name);
     if (at == expected_.end()) throw Error(Fault::shape, name + ": not among the expected outputs");
@@ -60,10 +62,20 @@ class Layer {
   }
   bool has(const std::string& name) const { return expected_.count(name) > 0; }
 
-  void copy(Call& to, std::initializer_list<const char*> keys) const {
+  std::string text(const char* key, const char* fallback) const {
+    return std::string(call_.set.text(key, fallback));
+  }
+  std::string pipeline() const { return text("pipeline", "mxfp8"); }
+  std::string scores() const { return text("scores", "combine"); }
+  bool weighs_input() const { return scores().starts_with("input"); }
+
+  /// Those of these settings that the layer has.
+  Parameters settings(std::initializer_list<const char*> keys) const {
+    Parameters set;
     for (const char* key : keys) {
-      if (call_.set.has(key)) to.set.set(key, std::string(call_.set.text(key, "")));
+      if (call_.set.has(key)) set.set(key, text(key, ""));
     }
+    return set;
   }
   void copy_sums(Call& to) const {
     for (const auto& [key, value] : call_.set.all()) {
@@ -71,121 +83,108 @@ class Layer {
     }
   }
 
-  Call route_call(Index p) const {
-    Call route{"route", {}, {}, nullptr};
-    copy(route, {"top_k", "score", "groups", "limited_groups", "group_score", "other_groups",
-                 "normalize", "scale"});
-    route.replace("logits", owed(rank(p) + "logits"));
-    if (call_.has("router.bias")) route.replace("bias", call_.input("router.bias"));
-    return route;
-  }
-  NamedTensors routed(Index p) const { return run_call(backend_, route_call(p)); }
-  StepCall route_step(Index p) const {
-    return {route_call(p), {{rank(p) + "experts", "experts"}, {rank(p) + "weights", "weights"}}};
-  }
-
-  std::string pipeline() const { return std::string(call_.set.text("pipeline", "mxfp8")); }
   const LinearRecipe& recipe() const {
     if (pipeline() == "bf16") return linear_recipe_named("bf16");
     if (pipeline() == "flow") return linear_recipe_named("fp8_blockwise");
     return linear_recipe_named(call_.set.text("recipe", "mxfp8_rceil"));
   }
 
+  StepCall router(Index p) const {
+    Call route{"route",
+               {{"logits", shared(owed(rank(p) + "logits"))}},
+               settings({"top_k", "score", "groups", "limited_groups", "group_score",
+                         "other_groups", "normalize", "scale"})};
+    if (call_.has("router.bias")) route.replace("bias", call_.input("router.bias"));
+    return {std::move(route), {{rank(p) + "experts", "experts"}, {rank(p) + "weights", "weights"}}};
+  }
+  NamedTensors routed(Index p) const { return run_call(backend_, router(p).call); }
+
   /// Codes and scales of rows, as the recipe casts tokens.
   StepCall cast(const Tensor& rows, const std::string& stage) const {
     Call made = cast_call(recipe(), LinearSide::tokens, false);
-    copy(made, {"format"});
+    if (call_.set.has("format")) made.set.set("format", text("format", ""));
     made.replace("x", rows);
     return {std::move(made), {{stage + ".codes", "codes"}, {stage + ".scales", "scales"}}};
   }
-  std::vector<StepCall> coded_act(Index p) const {
-    if (has(rank(p) + "act")) return {cast(owed(rank(p) + "act"), rank(p) + "act")};
-    return {};
-  }
 
-  Call exchange(const char* op) const {
-    Call made{op, {}, {}, call_.world};
-    copy(made, {"placement", "format"});
-    made.set.set("alignment", std::to_string(std::max<Index>(call_.set.integer("alignment", 32),
-                                                             recipe().alignment)));
-    made.set.set("experts", std::to_string(experts_));
+  /// dispatch or combine without their rows.
+  Call exchange(const char* op, const char* layout) const {
+    Call made{op, {}, settings({"placement", "format"}), call_.world};
+    const Index alignment = std::max<Index>(call_.set.integer("alignment", 32), recipe().alignment);
     const bool blockwise = pipeline() == "flow" || pipeline() == "fp8_blockwise";
+    made.set.set("layout", layout);
+    made.set.set("alignment", std::to_string(alignment));
+    made.set.set("experts", std::to_string(experts_));
     made.set.set("precision", pipeline() == "mxfp8" ? "mxfp8"
                               : blockwise           ? "fp8_blockwise"
                                                     : "bf16");
-    if (call_.set.text("recipe", "mxfp8_rceil").find("floor") != std::string_view::npos) {
+    if (text("recipe", "mxfp8_rceil").find("floor") != std::string::npos) {
       made.set.set("scale_mode", "floor");
     }
     for (Index p = 0; p < ranks_; ++p) {
-      NamedTensors chosen = routed(p);
-      made.replace(rank(p) + "experts", std::move(chosen.at("experts")));
+      made.replace(rank(p) + "experts", std::move(routed(p).at("experts")));
     }
     return made;
   }
 
   StepCall logits(Index p) const {
-    Call product{"grouped_matmul", {}, {}, nullptr};
-    product.replace("x", call_.input(rank(p) + "x"));
+    const Tensor& x = call_.input(rank(p) + "x");
     const Tensor& router = call_.input("router");
-    Tensor w(router.dtype(), {1, router.extent(0), router.extent(1)});
-    std::copy_n(router.data(), router.bytes(), w.data());
-    product.replace("w", std::move(w));
-    Tensor ends(Dtype::i32, {1});
-    ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(call_.input(rank(p) + "x").extent(0));
-    product.replace("group_ends", std::move(ends));
-    const std::string out(call_.set.text("router_logits", "f32"));
-    if (!call_.has("logits.bias")) {
-      product.set.set("out", out);
-      return {std::move(product), {{rank(p) + "logits", "y"}}};
-    }
-    product.set.set("out", "f32");
-    NamedTensors sums = run_call(backend_, product);
-    Call biased{"add_bias", {}, {}, nullptr};
-    biased.replace("y", std::move(sums.at("y")));
-    biased.replace("bias", call_.input("logits.bias"));
-    biased.set.set("out", out);
-    return {std::move(biased), {{rank(p) + "logits", "out"}}};
+    const std::string out = text("router_logits", "f32");
+    const bool biased = call_.has("logits.bias");
+    Call product{"grouped_matmul",
+                 {{"x", shared(x)},
+                  {"w", shared(reshaped(router, {1, router.extent(0), router.extent(1)}))},
+                  {"group_ends", shared(ends_at({x.extent(0)}))}},
+                 Parameters({{"out", biased ? "f32" : out}})};
+    if (!biased) return {std::move(product), {{rank(p) + "logits", "y"}}};
+    Call sum{
+        "add_bias",
+        {{"y", shared(made_by(backend_, product))}, {"bias", shared(call_.input("logits.bias"))}},
+        Parameters({{"out", out}})};
+    return {std::move(sum), {{rank(p) + "logits", "out"}}};
   }
 
-  bool weighs_input() const { return call_.set.text("scores", "combine").starts_with("input"); }
+  static Tensor reshaped(const Tensor& tensor, std::vector<Index> shape) {
+    Tensor out(tensor.dtype(), std::move(shape));
+    std::copy_n(tensor.data(), tensor.bytes(), out.data());
+    return out;
+  }
+
+  static Tensor ends_at(const std::vector<Index>& ends) {
+    Tensor t(Dtype::i32, {static_cast<Index>(ends.size())});
+    std::transform(ends.begin(), ends.end(), t.as<std::int32_t>(),
+                   [](Index end) { return static_cast<std::int32_t>(end); });
+    return t;
+  }
 
   /// The weights of rank `p` as they multiply x.
-  Tensor input_weights(Index p) const {
-    NamedTensors out = routed(p);
-    if (call_.set.text("scores", "combine") == "input") return std::move(out.at("weights"));
-    Call narrow{"cast", {}, {}, nullptr};
-    narrow.replace("x", std::move(out.at("weights")));
-    NamedTensors rounded = run_call(backend_, narrow);
-    return std::move(rounded.begin()->second);
+  Shared input_weights(Index p) const {
+    Shared weights = shared(std::move(routed(p).at("weights")));
+    return scores() == "input" ? weights : in_bf16(backend_, weights);
   }
 
   /// What rank `p` quantises where weights multiply x: its selections by expert.
   Tensor weighed_rows(Index p) const {
-    Call made{"dispatch", {}, {}, call_.world};
-    made.set.set("experts", std::to_string(experts_));
-    made.set.set("precision", "bf16");
-    NamedTensors chosen = routed(p);
-    made.replace("rank0.x", call_.input(rank(p) + "x"));
-    made.replace("rank0.experts", std::move(chosen.at("experts")));
-    made.replace("rank0.weights", input_weights(p));
-    NamedTensors out = run_call(backend_, made);
-    return std::move(out.at("rank0.x"));
+    const Call made{"dispatch",
+                    {{"rank0.x", shared(call_.input(rank(p) + "x"))},
+                     {"rank0.experts", shared(std::move(routed(p).at("experts")))},
+                     {"rank0.weights", input_weights(p)}},
+                    Parameters({{"experts", std::to_string(experts_)}, {"precision", "bf16"}}),
+                    call_.world};
+    return std::move(run_call(backend_, made).at("rank0.x"));
   }
 
   /// The expert of each of these rows.
   Tensor sent_experts(Index p) const {
-    NamedTensors chosen = routed(p);
-    const Tensor& experts = chosen.at("experts");
-    Tensor sorted(Dtype::i32, {experts.elements(), 1});
-    auto* to = sorted.as<std::int32_t>();
-    std::sort(to, std::copy_n(experts.as<std::int32_t>(), experts.elements(), to));
-    return sorted;
+    Tensor experts = std::move(routed(p).at("experts"));
+    std::sort(experts.as<std::int32_t>(), experts.as<std::int32_t>() + experts.elements());
+    return reshaped(experts, {experts.elements(), 1});
   }
 
   StepCall dispatched(const char* layout, const std::string& step) const {
-    Call made = exchange("dispatch");
-    made.set.set("layout", layout);
-    StepCall result;
+    StepCall result{exchange("dispatch", layout), {}};
+    Call& made = result.call;
     for (Index p = 0; p < ranks_; ++p) {
       if (has(rank(p) + "quantized.codes")) {
         // Weighed rows lie in the order of sending: tokens of one expert each.
@@ -194,24 +193,21 @@ class Layer {
         made.replace(rank(p) + "scales", owed(rank(p) + "quantized.scales"));
       } else {
         made.replace(rank(p) + "x", call_.input(rank(p) + "x"));
-        if (weighs_input()) made.replace(rank(p) + "weights", input_weights(p));
+        if (weighs_input()) made.inputs[rank(p) + "weights"] = input_weights(p);
       }
       for (const char* part : {"", ".codes", ".scales"}) {
         const std::string own = rank(p) + step + part;
         if (has(own)) result.outputs.push_back({own, rank(p) + (*part ? part + 1 : "x")});
       }
     }
-    result.call = std::move(made);
     return result;
   }
 
   /// Ends of the padded rows of this rank's experts.
   Tensor ends_of(Index p) const {
-    Call made = exchange("dispatch");
-    made.set.set("layout", "expert_major_padded");
+    Call made = exchange("dispatch", "expert_major_padded");
     for (Index q = 0; q < ranks_; ++q) made.replace(rank(q) + "x", call_.input(rank(q) + "x"));
-    NamedTensors out = run_call(backend_, made);
-    return std::move(out.at(rank(p) + "group_ends"));
+    return std::move(run_call(backend_, made).at(rank(p) + "group_ends"));
   }
 
   /// Calls fn(row, expert of this rank, weight) for every row of rank `p` that is no padding:
@@ -220,10 +216,8 @@ class Layer {
   void each_row(Index p, Fn fn) const {
     const Tensor ends = ends_of(p);
     const Index local = experts_ / ranks_;
-    std::vector<Index> next(static_cast<std::size_t>(local));
-    for (Index e = 1; e < local; ++e) {
-      next[static_cast<std::size_t>(e)] = ends.as<std::int32_t>()[e - 1];
-    }
+    std::vector<Index> next{0};
+    next.insert(next.end(), ends.as<std::int32_t>(), ends.as<std::int32_t>() + local);
     for (Index q = 0; q < ranks_; ++q) {
       const NamedTensors chosen = routed(q);
       const Tensor& experts = chosen.at("experts");
@@ -252,28 +246,25 @@ class Layer {
 
   StepCall linear(Index p, const char* from, const char* weights, const char* to,
                   bool backward) const {
-    Call made{"grouped_linear", {}, {}, nullptr};
-    copy(made, {"format"});
+    Tensor w = experts_of(call_.input(weights), p);
+    Call made{"grouped_linear",
+              {{"w", shared(backward ? transposed(w) : std::move(w))},
+               {"group_ends", shared(ends_of(p))}},
+              settings({"format"})};
     made.set.set("recipe", std::string(recipe().name));
     copy_sums(made);
-    const std::string rows = rank(p) + from;
-    if (has(rows)) {
-      made.replace("x", owed(rows));
-    } else {
-      made.replace("x.codes", owed(rows + ".codes"));
-      made.replace("x.scales", owed(rows + ".scales"));
+    const bool coded = !has(rank(p) + from);
+    for (const std::string part : coded ? std::vector{".codes", ".scales"} : std::vector{""}) {
+      made.replace("x" + part, owed(rank(p) + from + part));
     }
-    Tensor w = experts_of(call_.input(weights), p);
-    made.replace("w", backward ? transposed(w) : std::move(w));
     const std::string bias = std::string(weights) + ".bias";
     if (!backward && call_.has(bias)) made.replace("bias", experts_of(call_.input(bias), p));
-    made.replace("group_ends", ends_of(p));
     return {std::move(made), {{rank(p) + to, "y"}}};
   }
 
   bool weighs_bias() const {
-    return call_.has("w2.bias") && call_.set.text("scores", "combine") == "swiglu" &&
-           call_.set.text("second_bias", "weighted") == "weighted";
+    return call_.has("w2.bias") && scores() == "swiglu" &&
+           text("second_bias", "weighted") == "weighted";
   }
 
   StepCall second_product(Index p) const { return linear(p, "act", "w2", "expert_out", false); }
@@ -285,60 +276,55 @@ class Layer {
     Tensor y = std::move(run_call(backend_, product).at("y"));
     const Tensor bias = experts_of(call_.input("w2.bias"), p);
     Tensor terms(Dtype::f32, y.shape());
-    Tensor ends(Dtype::i32, {y.extent(0)});
-    std::iota(ends.as<std::int32_t>(), ends.as<std::int32_t>() + y.extent(0), 1);
     each_row(p, [&](Index row, Index e, float weight) {
       for (Index c = 0, n = y.extent(1); c < n; ++c) {  // a sum from +0 has no -0
         terms.as<float>()[row * n + c] = 0.0f + wide_value(bias, e * n + c) * weight;
       }
     });
-    Call add{"add_bias", {}, {}, nullptr};
-    add.replace("y", std::move(y));
-    add.replace("bias", std::move(terms));
-    add.replace("group_ends", std::move(ends));
-    return {std::move(add), {{rank(p) + "expert_out", "out"}}};
+    std::vector<Index> ends(static_cast<std::size_t>(y.extent(0)));
+    std::iota(ends.begin(), ends.end(), Index{1});
+    Call sum{"add_bias",
+             {{"y", shared(std::move(y))},
+              {"bias", shared(std::move(terms))},
+              {"group_ends", shared(ends_at(ends))}},
+             {}};
+    return {std::move(sum), {{rank(p) + "expert_out", "out"}}};
   }
 
-  StepCall gate(Index p, const char* op, const char* to, const char* inner) const {
-    Call made{op, {}, {}, nullptr};
+  StepCall gate(Index p, const std::string& op, const char* to, const char* inner) const {
+    Call made{op,
+              {{"x", shared(owed(rank(p) + "h"))}},
+              settings({"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"})};
     made.set.set("rounding", "bf16");
-    copy(made, {"activation", "halves", "bf16_steps", "alpha", "limit", "up_offset"});
-    if (std::string_view(op) == "swiglu") copy(made, {"arithmetic"});
-    if (call_.set.text("scores", "combine") == "swiglu") made.replace("probs", row_weights(p));
-    made.replace("x", owed(rank(p) + "h"));
-    if (std::string_view(op) == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
+    if (op == "swiglu" && call_.set.has("arithmetic"))
+      made.set.set("arithmetic", text("arithmetic", ""));
+    if (scores() == "swiglu") made.replace("probs", row_weights(p));
+    if (op == "swiglu_backward") made.replace("dy", owed(rank(p) + "dact"));
     return {std::move(made), {{rank(p) + to, inner}}};
   }
 
   StepCall combined() const {
-    Call made = exchange("combine");
-    if (call_.set.has("combine_steps")) {
-      made.set.set("steps", std::string(call_.set.text("combine_steps", "f32")));
-    }
-    made.set.set("layout", "expert_major_padded");
-    StepCall result;
+    StepCall result{exchange("combine", "expert_major_padded"), {}};
+    Call& made = result.call;
+    if (call_.set.has("combine_steps")) made.set.set("steps", text("combine_steps", "f32"));
     for (Index p = 0; p < ranks_; ++p) {
       made.replace(rank(p) + "y", owed(rank(p) + "expert_out"));
-      NamedTensors chosen = routed(p);
-      if (call_.set.text("scores", "combine") == "combine") {
-        made.replace(rank(p) + "weights", std::move(chosen.at("weights")));
-      }
+      if (scores() == "combine")
+        made.replace(rank(p) + "weights", std::move(routed(p).at("weights")));
       result.outputs.push_back({rank(p) + "combined", rank(p) + "out"});
     }
-    result.call = std::move(made);
     return result;
   }
 
   /// bf16 values of rows that are codes, or the rows.
   Tensor values(const std::string& name) const {
     if (has(name)) return owed(name);
-    Call made{"dequantize", {}, {}, nullptr};
-    copy(made, {"format"});
-    made.replace("codes", owed(name + ".codes"));
-    made.replace("scales", owed(name + ".scales"));
-    if (owed(name + ".scales").dtype() == Dtype::f32) made.set.set("block", "1x128");
-    NamedTensors out = run_call(backend_, made);
-    return std::move(out.begin()->second);
+    const Tensor& scales = owed(name + ".scales");
+    Call made{"dequantize",
+              {{"codes", shared(owed(name + ".codes"))}, {"scales", shared(scales)}},
+              settings({"format"})};
+    if (scales.dtype() == Dtype::f32) made.set.set("block", "1x128");
+    return made_by(backend_, made);
   }
 
   /// Rows of all ranks one behind the other.
@@ -358,28 +344,28 @@ class Layer {
   /// dw1 and dw2 over the rows of all ranks, in high precision unless the recipe casts rows there.
   std::vector<StepCall> gradient(const std::string& name) const {
     if (pipeline() == "flow") return {};  // of codes that no stage keeps
-    const bool casts = pipeline() == "quantize_after";
-    Call made{casts ? "grouped_linear" : "grouped_matmul_wgrad", {}, {}, nullptr};
-    copy_sums(made);
-    if (casts) {
-      copy(made, {"recipe", "format"});
-      made.set.set("only", "dw");
-      made.replace("w", call_.input(name == "dw2" ? "w2" : "w1"));
-    }
-    made.replace("dy", stacked(name == "dw2" ? "dexpert_out" : "dh"));
-    made.replace("x", stacked(name == "dw2" ? "act" : "permuted"));
-    const Index local = experts_ / ranks_;
-    Tensor ends(Dtype::i32, {experts_});
+    const bool second = name == "dw2";
+    std::vector<Index> ends;
     Index begin = 0;
     for (Index p = 0; p < ranks_; ++p) {
       const Tensor own = ends_of(p);
-      for (Index e = 0; e < local; ++e) {
-        ends.as<std::int32_t>()[p * local + e] =
-            static_cast<std::int32_t>(begin + own.as<std::int32_t>()[e]);
+      for (Index e = 0; e < experts_ / ranks_; ++e) {
+        ends.push_back(begin + own.as<std::int32_t>()[e]);
       }
       begin += values(rank(p) + "act").extent(0);
     }
-    made.replace("group_ends", std::move(ends));
+    Call made{"grouped_matmul_wgrad",
+              {{"dy", shared(stacked(second ? "dexpert_out" : "dh"))},
+               {"x", shared(stacked(second ? "act" : "permuted"))},
+               {"group_ends", shared(ends_at(ends))}},
+              {}};
+    if (pipeline() == "quantize_after") {
+      made.op = "grouped_linear";
+      made.set = settings({"recipe", "format"});
+      made.set.set("only", "dw");
+      made.replace("w", call_.input(second ? "w2" : "w1"));
+    }
+    copy_sums(made);
     return {{std::move(made), {{name, "dw"}}}};
   }
 

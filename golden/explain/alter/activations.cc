@@ -1,0 +1,334 @@
+// Gated activations that are not silu(gate) * up, and gradients that are not theirs.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "formats/approximate.h"
+#include "formats/approximate_lg2_tanh.h"
+#include "formats/erf.h"
+#include "formats/exp.h"
+#include "golden/explain/alter/adding.h"
+
+namespace mxo {
+namespace {
+
+float silu(float a) { return a * sigmoid_rn(a); }
+double silu(double a) { return a / (1.0 + std::exp(-a)); }
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
+float triton_divisor(float a) { return 1.0f + ex2_approx(-a * 0x1.715476p+0f); }
+
+/// sigma from tanh of half the argument.
+float by_tanh(float tanh) { return 0.5f * tanh + 0.5f; }
+
+// Another arithmetic is that of every element, or of none.
+constexpr Stage kArithmetic = Stage::output;
+
+constexpr Row<float (*)(float gate, float up)> kActivations[] = {
+    {"activation=gate_only", "silu of the gate is not multiplied with up",
+     [](float a, float) { return silu(a); }},
+    {"activation=glu", "the gate is sigma(a) rather than a sigma(a)",
+     [](float a, float b) { return sigmoid_rn(a) * b; }},
+    {"activation=relu", "the gate is max(a, 0)",
+     [](float a, float b) { return std::max(a, 0.0f) * b; }},
+    {"activation=bilinear", "gate and up are multiplied without an activation",
+     [](float a, float b) { return a * b; }},
+    {"activation=up_plus_1", "up is raised by 1",
+     [](float a, float b) { return silu(a) * (b + 1.0f); }},
+    {"activation=alpha", "the gate is a sigma(1.702 a)",
+     [](float a, float b) { return a * sigmoid_rn(1.702f * a) * b; }},
+    {"activation=alpha_up_plus_1", "the gate is a sigma(1.702 a) and up is raised by 1",
+     [](float a, float b) { return a * sigmoid_rn(1.702f * a) * (b + 1.0f); }},
+    {"activation=clamped_7", "the gate is cut at 7 and up is clamped to 7",
+     [](float a, float b) { return silu(std::min(a, 7.0f)) * std::clamp(b, -7.0f, 7.0f); }},
+    {"activation=clamped_10", "the gate is cut at 10 and up is clamped to 10",
+     [](float a, float b) { return silu(std::min(a, 10.0f)) * std::clamp(b, -10.0f, 10.0f); }},
+    {"activation=silu_of_product", "silu is taken of the product of gate and up",
+     [](float a, float b) { return silu(a * b); }},
+    {"activation=both", "silu is taken of up, too",
+     [](float a, float b) { return silu(a) * silu(b); }},
+    {"activation=triton_sm90", "sigma is Triton's tl.sigmoid on Hopper (arithmetic=triton_sm90)",
+     [](float a, float b) { return (a * div_full(1.0f, triton_divisor(a))) * b; }, kArithmetic},
+    {"activation=triton_sm90_quotient",
+     "silu is a / (1 + tl.exp(-a)) by Triton on Hopper (arithmetic=triton_sm90_quotient)",
+     [](float a, float b) { return div_full(a, triton_divisor(a)) * b; }, kArithmetic},
+    {"activation=added", "up is added to silu of the gate rather than multiplied",
+     [](float a, float b) { return silu(a) + b; }},
+    {"activation=sigma_bf16", "sigma is rounded to bf16 before it is multiplied",
+     [](float a, float b) { return a * by_bf16(sigmoid_rn(a)) * b; }, kArithmetic},
+    {"activation=sigma_silu_bf16",
+     "sigma and silu are each rounded to bf16 before they are multiplied",
+     [](float a, float b) { return by_bf16(a * by_bf16(sigmoid_rn(a))) * b; }, kArithmetic},
+    {"activation=up_first", "gate and up are multiplied before sigma is",
+     [](float a, float b) { return a * b * sigmoid_rn(a); }, kArithmetic},
+    {"activation=sigma_tanh", "sigma is 0.5 tanh(a / 2) + 0.5",
+     [](float a, float b) { return a * by_tanh(tanh_rn(0.5f * a)) * b; }, kArithmetic},
+    {"activation=sigma_tanh_approx", "sigma is 0.5 tanh.approx(a / 2) + 0.5, of Hopper",
+     [](float a, float b) { return a * by_tanh(tanh_approx(0.5f * a)) * b; }, kArithmetic},
+    {"activation=sigma_tanh_bf16", "sigma is 0.5 tanh(a / 2) + 0.5, tanh being rounded to bf16",
+     [](float a, float b) { return a * by_tanh(by_bf16(tanh_rn(0.5f * a))) * b; }, kArithmetic},
+    {"activation=sigma_hard", "sigma is cut off straight lines: clamp(a / 6 + 0.5, 0, 1)",
+     [](float a, float b) { return a * std::clamp(a / 6.0f + 0.5f, 0.0f, 1.0f) * b; }, kArithmetic},
+};
+
+constexpr Row<float (*)(float gate, float up, float weight)> kWeighted[] = {
+    {"weights=weighted_gate", "the gate is multiplied with the router weight before silu is taken",
+     [](float a, float b, float p) { return silu(a * p) * b; }},
+    {"weights=weighted_silu_up", "gate and up are both multiplied with the router weight",
+     [](float a, float b, float p) { return silu(a * p) * (b * p); }},
+};
+
+/// What a limit holds.
+enum class Held : std::uint8_t { gate_and_up, silu_and_up, silu, product, both_sides };
+
+/// In f32, rounded after every step, or in f64, rounded once.
+template <typename T>
+T limited(Held held, T a, T b, T limit) {
+  const T up = std::clamp(b, -limit, limit);
+  switch (held) {
+    case Held::silu_and_up: return std::min(silu(a), limit) * up;
+    case Held::silu: return std::min(silu(a), limit) * b;
+    case Held::product: return std::clamp(silu(a) * b, -limit, limit);
+    case Held::both_sides: return silu(std::clamp(a, -limit, limit)) * up;
+    default: return silu(std::min(a, limit)) * up;
+  }
+}
+
+constexpr Row<Held> kLimited[] = {
+    {"limit=after_silu", "the limit is applied after silu rather than to the gate",
+     Held::silu_and_up},
+    {"limit=after_silu_alone",
+     "the limit is applied after silu rather than to the gate, and up is not held", Held::silu},
+    {"limit=product", "the limit holds the product of silu and up, and neither of them before it",
+     Held::product},
+    {"limit=both_sides", "the gate is held between the limit and its negative, as up is",
+     Held::both_sides},
+};
+
+using Gate = std::function<float(float gate, float up, double limit, float weight)>;
+
+/// y of every gate and up; false where x does not hold both.
+bool activate(const Call& call, NamedTensors& out, const Gate& of) {
+  const auto y = out.find("y");
+  if (y == out.end() || !call.has("x") || y->second.rank() == 0) return false;
+  const Tensor& x = call.input("x");
+  const Index columns = y->second.shape().back();
+  if (columns == 0 || x.elements() != 2 * y->second.elements()) return false;
+  const double limit = call.set.real("limit", HUGE_VAL);
+  y->second = with_values(std::move(y->second), [&](Index i) {
+    const Index r = i / columns;
+    const Index gate = r * 2 * columns + i % columns;
+    const float weight = call.has("probs") ? call.input("probs").as<float>()[r] : 1.0f;
+    return of(wide_value(x, gate), wide_value(x, gate + columns), limit, weight);
+  });
+  return true;
+}
+
+void add_gates(const Call& call, std::vector<Hypothesis>& list) {
+  const auto gate = [&](std::string name, std::string phrase, Stage stage, Gate of) {
+    add(list, std::move(name), std::move(phrase), stage).rewrite =
+        [of = std::move(of)](const Call& c, NamedTensors& out) { return activate(c, out, of); };
+  };
+  for (const auto& row : kActivations) {
+    gate(row.name, row.phrase, row.stage,
+         [of = row.of](float a, float b, double limit, float weight) {
+           const auto most = static_cast<float>(limit);
+           return of(std::min(a, most), std::clamp(b, -most, most)) * weight;
+         });
+  }
+  for (const auto& row : kWeighted) {
+    if (!call.has("probs")) break;
+    gate(row.name, row.phrase, Stage::rule,
+         [of = row.of](float a, float b, double limit, float weight) {
+           const auto most = static_cast<float>(limit);
+           return of(std::min(a, most), std::clamp(b, -most, most), weight);
+         });
+  }
+}
+
+void add_limits(const Call& call, std::vector<Hypothesis>& list) {
+  const auto gate = [&](std::string name, std::string phrase, Stage stage, Held held, bool wide) {
+    add(list, std::move(name), std::move(phrase), stage).rewrite = [=](const Call& c,
+                                                                       NamedTensors& out) {
+      return activate(c, out, [=](float a, float b, double limit, float weight) {
+        if (!wide) return limited<float>(held, a, b, static_cast<float>(limit)) * weight;
+        return static_cast<float>(limited<double>(held, a, b, limit) * double{weight});
+      });
+    };
+  };
+  for (const auto& row : kLimited) {
+    if (!call.set.has("limit")) break;
+    gate(row.name, row.phrase, Stage::rule, row.of, false);
+    gate(row.name + std::string("_f64"),
+         std::string(row.phrase) + ", and all of it is computed in f64", Stage::rule, row.of, true);
+  }
+  gate("activation=f64", "the activation is computed in f64 and rounded once", Stage::output,
+       Held::gate_and_up, true);
+}
+
+/// Whether an activation is silu(gate) * up but for a limit: these rows know no other parameter.
+bool is_plain(const Call& call) {
+  return call.op == "swiglu" && call.set.real("alpha", 1.0) == 1.0 &&
+         call.set.real("up_offset", 0.0) == 0.0 &&
+         call.set.text("halves", "gate_first") == "gate_first" &&
+         call.set.text("activation", "silu") == "silu";
+}
+
+float derivative_of_silu(float a) {
+  const float s = sigmoid_rn(a);
+  return s * (1.0f + a * (1.0f - s));
+}
+float derivative_of_sigma(float a) { return sigmoid_rn(a) * (1.0f - sigmoid_rn(a)); }
+
+/// Of dy, gate and up.
+using Gradient = float (*)(float dy, float gate, float up);
+
+constexpr Gradient kGateOfRelu = [](float d, float a, float b) { return a > 0.0f ? d * b : 0.0f; };
+constexpr Gradient kUpOfRelu = [](float d, float a, float) { return d * std::max(a, 0.0f); };
+
+/// Halves of dx; null: as it is.
+struct Derivative {
+  const char* name;
+  const char* phrase;
+  Gradient of_gate = nullptr;
+  Gradient of_up = nullptr;
+};
+
+constexpr Derivative kDerivatives[] = {
+    {"activation=relu", "the gate is max(a, 0), in both halves of the gradient", kGateOfRelu,
+     kUpOfRelu},
+    {"derivative=sigma", "the derivative of silu is taken as sigma(a): a sigma'(a) is left out",
+     [](float d, float a, float b) { return d * b * sigmoid_rn(a); }},
+    {"derivative=sigma_prime", "the derivative of silu is taken as sigma'(a)",
+     [](float d, float a, float b) { return d * b * derivative_of_sigma(a); }},
+    {"derivative=sigma_sign", "the derivative of silu is taken as sigma(a) (1 + a (1 + sigma(a)))",
+     [](float d, float a, float b) {
+       const float s = sigmoid_rn(a);
+       return d * b * (s * (1.0f + a * (1.0f + s)));
+     }},
+    {"derivative=sigma_minus", "the derivative of silu is taken as sigma(a) - a sigma'(a)",
+     [](float d, float a, float b) {
+       const float s = sigmoid_rn(a);
+       return d * b * (s * (1.0f - a * (1.0f - s)));
+     }},
+    {"derivative=of_silu", "the derivative of silu is taken at silu(a) in place of a",
+     [](float d, float a, float b) { return d * b * derivative_of_silu(silu(a)); }},
+    {"derivative=relu",
+     "the derivative of relu is taken: 1 where the gate is above 0, and 0 elsewhere", kGateOfRelu},
+    {"derivative=gate_without_up", "up is left out of the gradient of the gate",
+     [](float d, float a, float) { return d * derivative_of_silu(a); }},
+    {"derivative=up_by_gate", "the gradient of up is dy a rather than dy silu(a)", nullptr,
+     [](float d, float a, float) { return d * a; }},
+    {"derivative=up_by_sigma", "the gradient of up is dy sigma(a) rather than dy silu(a)", nullptr,
+     [](float d, float a, float) { return d * sigmoid_rn(a); }},
+    {"derivative=up_by_relu", "the gradient of up is dy max(a, 0) rather than dy silu(a)", nullptr,
+     kUpOfRelu},
+    {"derivative=up_alone", "the gradient of up is dy", nullptr,
+     [](float d, float, float) { return d; }},
+};
+
+/// Calls fn(i, gate, up) for every element i of dy with its two of x; false where x does not have
+/// them.
+template <typename Fn>
+bool each_pair(const Call& call, Fn fn) {
+  const Tensor& x = call.input("x");
+  const Tensor& dy = call.input("dy");
+  const Index columns = dy.rank() == 0 ? 0 : dy.shape().back();
+  if (columns == 0 || x.elements() != 2 * dy.elements()) return false;
+  for (Index i = 0; i < dy.elements(); ++i) {
+    const Index gate = i / columns * 2 * columns + i % columns;
+    fn(i, gate, gate + columns);
+  }
+  return true;
+}
+
+bool derive(const Call& call, NamedTensors& out, const Derivative& rule) {
+  const auto dx = out.find("dx");
+  if (dx == out.end() || call.has("probs") || call.set.has("limit")) return false;
+  const Tensor& x = call.input("x");
+  if (dx->second.elements() != x.elements()) return false;
+  return each_pair(call, [&](Index i, Index gate, Index up) {
+    const float d = wide_value(call.input("dy"), i);
+    const float a = wide_value(x, gate);
+    const float b = wide_value(x, up);
+    if (rule.of_gate != nullptr) store_wide(dx->second, gate, rule.of_gate(d, a, b));
+    if (rule.of_up != nullptr) store_wide(dx->second, up, rule.of_up(d, a, b));
+  });
+}
+
+/// dprobs once more times the router weight, which its definition leaves out.
+bool weigh_dprobs(const Call& call, NamedTensors& out) {
+  const auto dprobs = out.find("dprobs");
+  if (dprobs == out.end() || !call.has("probs") || call.input("probs").dtype() != Dtype::f32)
+    return false;
+  for (Index i = 0; i < dprobs->second.elements(); ++i)
+    dprobs->second.as<float>()[i] *= call.input("probs").as<float>()[i];
+  return true;
+}
+
+/// dprobs added up in bf16, of dy times y or of both rounded to bf16 on the way.
+bool sum_dprobs_in_bf16(const Call& call, NamedTensors& out, bool rounded) {
+  const auto dprobs = out.find("dprobs");
+  if (dprobs == out.end() || call.set.has("limit") || call.set.has("alpha")) return false;
+  std::fill_n(dprobs->second.as<float>(), dprobs->second.elements(), 0.0f);
+  const Tensor& x = call.input("x");
+  const Tensor& dy = call.input("dy");
+  return each_pair(call, [&](Index i, Index gate, Index up) {
+    const float y = silu(wide_value(x, gate)) * wide_value(x, up);
+    const float term = wide_value(dy, i) * (rounded ? by_bf16(y) : y);
+    float& sum = dprobs->second.as<float>()[i / dy.shape().back()];
+    sum = by_bf16(sum + (rounded ? by_bf16(term) : term));
+  });
+}
+
+void add_gradients(std::vector<Hypothesis>& list) {
+  for (const Derivative& row : kDerivatives) {
+    add(list, row.name, row.phrase, Stage::rule).rewrite =
+        [&row](const Call& c, NamedTensors& out) { return derive(c, out, row); };
+  }
+  add(list, "dprobs=weighed", "dprobs is multiplied with the router weight", Stage::rule).rewrite =
+      weigh_dprobs;
+  const std::string summed = "dprobs is added up in bf16";
+  for (const bool rounded : {false, true}) {
+    const char* of = rounded ? ", of y and products that are rounded to bf16" : "";
+    add(list, "dprobs=bf16", summed + of, Stage::rule).rewrite =
+        [rounded](const Call& c, NamedTensors& out) { return sum_dprobs_in_bf16(c, out, rounded); };
+  }
+}
+
+/// Rows of x, dy or probs that do not belong to those of the others.
+void add_moved_rows(const Call& call, std::vector<Hypothesis>& list) {
+  const auto moved = [&](const char* id, std::string phrase, const std::string& name, Index by) {
+    add(list, id, std::move(phrase), Stage::input).alter = [name, by](Call& c) {
+      if (!c.has(name)) return false;
+      const Tensor& given = c.input(name);
+      const bool weights = name == "probs";
+      if (weights ? given.dtype() != Dtype::f32 : given.rank() != 2 || given.extent(0) < 2)
+        return false;
+      c.replace(name, rows_moved(given, by));
+      return true;
+    };
+  };
+  for (const std::string name : {"dy", "x"}) {
+    if (!call.has("x") || !call.has("dy") || !call.op.starts_with("swiglu")) break;
+    moved("rows=shifted", "rows of " + name + " are read one late, the first as it is", name, -1);
+    moved("rows=shifted", "rows of " + name + " are read one early, the last as it is", name, 1);
+  }
+  moved("weights=other_row", "rows take the router weight of the row before", "probs", -1);
+  moved("weights=other_row", "rows take the router weight of the row after", "probs", 1);
+}
+
+}  // namespace
+
+void add_activation_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  add_moved_rows(call, list);
+  if (call.op == "swiglu_backward" && call.has("x") && call.has("dy")) add_gradients(list);
+  if (is_plain(call)) add_gates(call, list);
+}
+
+void add_limit_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  const bool rounded_once =
+      !call.set.has("arithmetic") && call.set.text("bf16_steps", "none") == "none";
+  if (is_plain(call) && rounded_once) add_limits(call, list);
+}
+
+}  // namespace mxo

@@ -1,0 +1,161 @@
+// Biases, and weights of experts, that are left out, used twice, or another's.
+#include <algorithm>
+#include <string>
+
+#include "golden/explain/alter/adding.h"
+
+namespace mxo {
+namespace {
+
+/// A bias [N] or [E, N]; experts and columns wrap around.
+struct Bias {
+  const Tensor& values;
+  Index columns = values.shape().back();
+  Index experts = values.elements() / columns;
+
+  float at(Index e, Index c) const {
+    const Index expert = (e + experts) % experts;
+    return wide_value(values, expert * columns + (c + columns) % columns);
+  }
+};
+
+/// What is added in place of the bias of column c of expert e.
+struct OtherBias {
+  const char* id;
+  const char* phrase;
+  float (*of)(const Bias& bias, Index e, Index c);
+  bool of_experts = false;  ///< says nothing of a bias [N]
+};
+
+constexpr OtherBias kBiases[] = {
+    // Adding -0 changes nothing; adding 0 would make 0 of -0.
+    {"left_out", "the bias is left out", [](const Bias&, Index, Index) { return -0.0f; }},
+    {"twice", "the bias is added twice",
+     [](const Bias& b, Index e, Index c) { return 2.0f * b.at(e, c); }},
+    {"columns", "the bias of the column before is added",
+     [](const Bias& b, Index e, Index c) { return b.at(e, c - 1); }},
+    {"columns", "the bias of the column after is added",
+     [](const Bias& b, Index e, Index c) { return b.at(e, c + 1); }},
+    {"first", "the bias of expert 0 is added to every group",
+     [](const Bias& b, Index, Index c) { return b.at(0, c); }, true},
+    {"other_expert", "the bias of the expert before is added",
+     [](const Bias& b, Index e, Index c) { return b.at(e - 1, c); }, true},
+    {"other_expert", "the bias of the expert after is added",
+     [](const Bias& b, Index e, Index c) { return b.at(e + 1, c); }, true},
+    // Of a row-parallel layer each rank adds its own.
+    {"times", "the bias is added 4 times",
+     [](const Bias& b, Index e, Index c) { return 4.0f * b.at(e, c); }},
+    {"times", "the bias is added 8 times",
+     [](const Bias& b, Index e, Index c) { return 8.0f * b.at(e, c); }},
+    {"times", "the bias is subtracted rather than added",
+     [](const Bias& b, Index e, Index c) { return -b.at(e, c); }},
+};
+
+/// Calls fn(element, expert) for each of rows [R, columns] in groups; expert 0 without them.
+template <typename Fn>
+void each_element(const Call& call, const Tensor& rows, Fn fn) {
+  const bool grouped = call.has("group_ends") && call.input("bias").rank() == 2;
+  const Index columns = rows.extent(1);
+  Index e = 0;
+  for (Index r = 0; r < rows.extent(0); ++r) {
+    while (grouped && e + 1 < call.input("group_ends").elements() &&
+           r >= call.input("group_ends").as<std::int32_t>()[e]) {
+      ++e;
+    }
+    for (Index c = 0; c < columns; ++c) fn(r * columns + c, e);
+  }
+}
+
+/// y plus the bias of the column, or the one that the row's number picks, rounded once.
+Tensor biased(const Call& call, const Tensor& y, Tensor out, bool by_row) {
+  const Bias bias{call.input("bias")};
+  const Index columns = y.extent(1);
+  each_element(call, y, [&](Index i, Index e) {
+    const Index c = by_row ? i / columns % bias.columns : i % columns;
+    store_wide(out, i, wide_value(y, i) + bias.at(e, c));
+  });
+  return out;
+}
+
+/// y of an expert layer whose bias joins the sum before that is rounded to bf16.
+NamedTensors add_before_rounding(Backend& backend, const Call& call, bool by_row) {
+  Call plain = call;
+  plain.inputs.erase("bias");
+  plain.inputs.erase("dy");
+  plain.set.set("out", "f32");
+  plain.set.set("only", "y");
+  NamedTensors out = run_call(backend, plain);
+  const Tensor& sums = out.at("y");
+  Tensor y = biased(call, sums, Tensor(Dtype::bf16, sums.shape()), by_row);
+  out.insert_or_assign("y", std::move(y));
+  return out;
+}
+
+bool add_by_row(const Call& call, NamedTensors& out) {
+  const auto sum = out.find("out");
+  if (sum == out.end() || call.input("y").rank() != 2 || call.input("bias").rank() != 1)
+    return false;
+  sum->second = biased(call, call.input("y"), std::move(sum->second), true);
+  return true;
+}
+
+/// Operands of a layer whose experts take those of others.
+void add_experts(const Call& call, std::vector<Hypothesis>& list) {
+  const Index ranks = std::count_if(call.inputs.begin(), call.inputs.end(), [](const auto& entry) {
+    return entry.first.starts_with("rank") && entry.first.ends_with(".x");
+  });
+  for (const std::string name : {"w1", "w2", "w1.bias", "w2.bias"}) {
+    if (!call.has(name) || call.input(name).rank() < 2 || call.input(name).extent(0) < 2) continue;
+    const auto taken = [&](const char* id, const std::string& whose, auto source) {
+      add(list, name + "=" + id, "experts take " + name + " of " + whose, Stage::input).alter =
+          [name, source](Call& c) {
+            c.replace(name, with_rows(c.input(name), source));
+            return true;
+          };
+    };
+    taken("other_expert", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; });
+    taken("other_expert", "the expert after", [](Index e, Index n) { return (e + 1) % n; });
+    taken("expert_0", "expert 0", [](Index, Index) { return Index{0}; });
+    if (ranks < 2) continue;
+    taken("local", "the first rank: numbers of experts are those of their rank",
+          [ranks](Index e, Index n) { return e % std::max<Index>(1, n / ranks); });
+  }
+}
+
+}  // namespace
+
+void add_elementwise_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op == "moe_layer") add_experts(call, list);
+}
+
+void add_bias_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (!call.has("bias") || (call.op != "grouped_linear" && call.op != "add_bias")) return;
+  const Tensor& given = call.input("bias");
+  if (given.rank() == 0 || given.elements() == 0) return;
+  for (const OtherBias& row : kBiases) {
+    if (row.of_experts && given.rank() != 2) continue;
+    add(list, std::string("bias=") + row.id, row.phrase, Stage::rule).alter =
+        [of = row.of](Call& c) {
+          const Bias bias{c.input("bias")};
+          c.replace("bias", with_values(bias.values, [&](Index i) {
+                      return of(bias, i / bias.columns, i % bias.columns);
+                    }));
+          return true;
+        };
+  }
+  if (call.op == "add_bias" && call.has("y")) {
+    add(list, "bias=by_row", "the bias is added by row rather than by column", Stage::output)
+        .rewrite = add_by_row;
+  }
+  if (call.op != "grouped_linear" || call.set.text("out", "bf16") != "bf16" || call.has("dy"))
+    return;
+  for (const bool by_row : {false, true}) {
+    add(list, by_row ? "bias=by_row" : "bias=before_rounding",
+        by_row ? "the bias is added by row rather than by column, before the sum is rounded"
+               : "the bias joins the sum before it is rounded to bf16",
+        Stage::output)
+        .run = [by_row](Backend& b, const Call& c) { return add_before_rounding(b, c, by_row); };
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,293 @@
+// Rows that travel between ranks: a row late, to another rank, with other weights or scales, or
+// summed over their slots in another way.
+#include <algorithm>
+#include <cstring>
+
+#include "golden/explain/alter/adding.h"
+#include "golden/explain/recover/slots.h"
+
+namespace mxo {
+namespace {
+
+/// "rank0." of "rank0.experts".
+std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
+
+/// Operands or outputs of ranks whose names end so.
+template <typename Tensors>
+std::vector<std::string> names_ending(const Tensors& tensors, std::string_view end) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with("rank") && name.ends_with(end)) names.push_back(name);
+  }
+  return names;
+}
+
+/// How slots are added up.
+struct Sum {
+  const char* name;
+  const char* phrase;
+  bool narrow = false;    ///< rounded to the type of the rows after every slot
+  bool products = false;  ///< weighed rows rounded so, too
+  bool backward = false;  ///< from the last slot to the first
+};
+
+constexpr Sum kSums[] = {
+    {"slots=bf16", "slots are added up in bf16", true},
+    {"slots=bf16_products", "weighed rows are rounded to bf16 and added up in bf16", true, true},
+    {"slots=reversed", "slots are added up from the last to the first", false, false, true},
+    {"slots=bf16_reversed", "slots are added up in bf16, from the last to the first", true, false,
+     true},
+};
+
+NamedTensors summed(Backend& backend, const Call& call, const Sum& how) {
+  const Index slots = slots_of(call);
+  std::map<std::string, std::vector<float>, std::less<>> sums;
+  NamedTensors total;
+  for (Index i = 0; i < slots; ++i) {
+    const Index slot = how.backward ? slots - 1 - i : i;
+    for (auto& [name, rows] : rows_of_slot(backend, call, slot)) {
+      const std::string rank = rank_of(name);
+      std::vector<float>& acc = sums[rank];
+      acc.resize(static_cast<std::size_t>(rows.elements()));
+      const auto narrow = [half = rows.dtype() == Dtype::f16](float v) {
+        return half ? decode(encode<kF16>(v)) : decode(encode<kBF16>(v));
+      };
+      const bool weighed = call.op == "combine" && call.has(rank + "weights");
+      for (Index e = 0; e < rows.elements(); ++e) {
+        float v = wide_value(rows, e);
+        if (weighed)
+          v *= call.input(rank + "weights").as<float>()[e / rows.shape().back() * slots + slot];
+        if (how.products) v = narrow(v);
+        float& a = acc[static_cast<std::size_t>(e)];
+        a += v;
+        if (how.narrow) a = narrow(a);
+      }
+      if (i + 1 < slots) continue;
+      Tensor out =
+          with_values(std::move(rows), [&](Index e) { return acc[static_cast<std::size_t>(e)]; });
+      total.emplace(rank + (call.op == "combine" ? "out" : "dx"), std::move(out));
+    }
+  }
+  return total;
+}
+
+/// Codes without their scales, quantised once more: what is sent instead.
+NamedTensors send_requantised(Backend& backend, const Call& call) {
+  const std::vector<std::string> names = names_ending(call.inputs, ".codes");
+  if (names.empty()) return {};
+  Call altered = call;
+  const std::string format(call.set.text("format", "e4m3"));
+  for (const std::string& name : names) {
+    const std::string scales = rank_of(name) + "scales";
+    Call decode{"decode", {}, {}, nullptr};
+    decode.set.set("format", format);
+    decode.replace("codes", call.input(name));
+    Call quantize{"quantize", {}, {}, nullptr};
+    quantize.replace("x", std::move(run_call(backend, decode).begin()->second));
+    quantize.set.set("format", format);
+    if (size_of(call.input(scales).dtype()) == 4) quantize.set.set("block", "1x128");
+    NamedTensors parts = run_call(backend, quantize);
+    altered.replace(name, std::move(parts.at("codes")));
+    altered.replace(scales, std::move(parts.at("scales")));
+  }
+  return run_call(backend, altered);
+}
+
+/// Rows of these operands, or of these outputs, are those `by` rows on.
+void add_moved(std::vector<Hypothesis>& list, const char* id, std::string phrase,
+               std::vector<std::string> names, Index by, bool outputs = false) {
+  Hypothesis& h = add(list, id, std::move(phrase), Stage::input);
+  if (outputs) {
+    h.rewrite = [names = std::move(names), by](const Call&, NamedTensors& out) {
+      for (const std::string& name : names) {
+        const auto at = out.find(name);
+        if (at != out.end()) at->second = rows_moved(at->second, by);
+      }
+      return true;
+    };
+  } else {
+    h.alter = [names = std::move(names), by](Call& c) {
+      for (const std::string& name : names) c.replace(name, rows_moved(c.input(name), by));
+      return true;
+    };
+  }
+}
+
+/// All of these names, and where they are several, each alone.
+std::vector<std::vector<std::string>> all_and_each(const std::vector<std::string>& names) {
+  std::vector<std::vector<std::string>> sets;
+  if (!names.empty()) sets.push_back(names);
+  for (const std::string& name : names) {
+    if (names.size() > 1) sets.push_back({name});
+  }
+  return sets;
+}
+
+/// An operand of every rank that is the next one's.
+struct OfNextRank {
+  const char* op;  ///< how it begins
+  const char* end;
+  const char* name;
+  const char* phrase;
+  bool whole = false;  ///< of ranks with as many rows alone; else as far as they reach
+};
+
+constexpr OfNextRank kOfNextRank[] = {
+    {"dispatch", ".x", "rows=ranks", "every rank sends the rows of the next", true},
+    {"combine", ".weights", "weights=ranks", "every rank takes the weights of the next"},
+    {"combine", ".y", "y=ranks", "every rank takes the rows of the next"},
+    {"dispatch_backward", ".dy", "dy=ranks", "every rank takes the rows of the next"},
+};
+
+bool take_next(Call& call, const OfNextRank& row) {
+  const std::vector<std::string> names = names_ending(call.inputs, row.end);
+  const Call given = call;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    Tensor own = given.input(names[i]);
+    const Tensor& next = given.input(names[(i + 1) % names.size()]);
+    if (own.dtype() != next.dtype() || (row.whole && own.shape() != next.shape())) return false;
+    std::memcpy(own.data(), next.data(), std::min(own.bytes(), next.bytes()));
+    call.replace(names[i], std::move(own));
+  }
+  return names.size() > 1;
+}
+
+void add_next_ranks(const Call& call, std::vector<Hypothesis>& list) {
+  for (const OfNextRank& row : kOfNextRank) {
+    if (call.op != row.op || names_ending(call.inputs, row.end).size() < 2) continue;
+    Hypothesis& h = add(list, row.name, row.phrase, Stage::input);
+    if (row.whole) h.target = Target::format;
+    h.alter = [&row](Call& c) { return take_next(c, row); };
+  }
+}
+
+/// Every rank is given what is expected at the next one.
+bool give_next(const Call& call, NamedTensors& out) {
+  const std::vector<std::string> names = names_ending(out, call.op == "combine" ? ".out" : ".dx");
+  for (std::size_t i = 0; i + 1 < names.size(); ++i) {
+    Tensor& own = out.at(names[i]);
+    Tensor& next = out.at(names[i + 1]);
+    if (own.shape() != next.shape()) return false;
+    std::swap(own, next);
+  }
+  return names.size() > 1;
+}
+
+/// Weights of slots as if slots were sorted by their experts: the least expert has the first.
+bool sort_weights(Call& call) {
+  bool any = false;
+  for (const std::string& name : names_ending(call.inputs, ".weights")) {
+    const Tensor& experts = call.input(rank_of(name) + "experts");
+    const Tensor& given = call.input(name);
+    if (experts.rank() != 2 || given.elements() != experts.elements() ||
+        given.dtype() != Dtype::f32 || experts.dtype() != Dtype::i32) {
+      return false;
+    }
+    const Index slots = experts.extent(1);
+    call.replace(
+        name, with_values(given, [&](Index i) {
+          const auto* chosen = experts.as<std::int32_t>() + i / slots * slots;
+          const std::int32_t own = chosen[i % slots];
+          return given
+              .as<float>()[i / slots * slots +
+                           std::count_if(chosen, chosen + slots, [=](auto e) { return e < own; })];
+        }));
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
+Index slots_of(const Call& call) {
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".experts") && tensor->rank() == 2) return tensor->extent(1);
+  }
+  return 0;
+}
+
+NamedTensors combined(Backend& backend, Call call) {
+  if (call.op != "dispatch_backward") return run_call(backend, call);
+  call.op = "combine";
+  for (const std::string& name : names_ending(call.inputs, ".dy")) {
+    call.replace(rank_of(name) + "y", call.input(name));
+    call.inputs.erase(name);
+  }
+  NamedTensors out;
+  for (auto& [name, tensor] : run_call(backend, call)) {
+    out.emplace(rank_of(name) + "dx", std::move(tensor));
+  }
+  return out;
+}
+
+NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
+  Call one = call;
+  one.op = "combine";
+  for (const auto& [name, tensor] : call.inputs) {
+    if (name.ends_with(".dy")) {
+      one.inputs.erase(name);
+      one.inputs.insert_or_assign(rank_of(name) + "y", tensor);
+    }
+    if (!name.ends_with(".experts")) continue;
+    const Index slots = tensor->extent(1);
+    one.replace(rank_of(name) + "weights",
+                with_values(Tensor(Dtype::f32, tensor->shape()),
+                            [&](Index i) { return i % slots == slot ? 1.0f : 0.0f; }));
+  }
+  return run_call(backend, one);
+}
+
+void add_rank_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op == "dispatch") {
+    add(list, "scales=again", "scales are thrown away and codes are quantised once more",
+        Stage::input)
+        .run = send_requantised;
+    add_next_ranks(call, list);
+    for (const std::string& name : names_ending(call.inputs, ".x")) {
+      add_moved(list, "rows=shifted", "rows of " + name + " are sent one late, the first as it is",
+                {name}, -1);
+    }
+  }
+  if (call.op != "combine" && call.op != "dispatch_backward") return;
+  const std::vector<std::string> returned =
+      names_ending(call.inputs, call.op == "combine" ? ".y" : ".dy");
+  for (const Index by : {-1, 1}) {
+    const std::string phrase =
+        std::string("slots take the row ") + (by < 0 ? "before" : "after") + " their own";
+    for (const std::vector<std::string>& names : all_and_each(returned)) {
+      const bool all = names.size() == returned.size();
+      add_moved(list, "rows=shifted", phrase + (all ? "" : " of " + names.front()), names, by);
+    }
+  }
+  if (slots_of(call) < 2) return;
+  if (call.op == "combine") {
+    add(list, "weights=by_expert", "weights are taken in the order of experts", Stage::input)
+        .alter = sort_weights;
+  }
+  for (const Sum& sum : kSums) {
+    add(list, sum.name, sum.phrase, Stage::sum).run = [&sum](Backend& b, const Call& c) {
+      return summed(b, c, sum);
+    };
+  }
+}
+
+void add_rank_row_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op == "dispatch") {
+    for (const auto& names : all_and_each(names_ending(call.inputs, ".scales"))) {
+      for (const Index by : {-1, 1}) {
+        const std::string of = names.size() > 1 ? "scales" : names.front();
+        const std::string how =
+            std::string(by < 0 ? "one row late" : "one row early") + " beside their codes";
+        add_moved(list, "scales=shifted", of + " are sent " + how, names, by);
+        add_moved(list, "scales=shifted", of + " are written " + how + " where they are received",
+                  names, by, true);
+      }
+    }
+  }
+  if (call.op != "combine" && call.op != "dispatch_backward") return;
+  add_next_ranks(call, list);
+  add(list, "out=ranks", "every rank is given what is expected at the next", Stage::input).rewrite =
+      give_next;
+}
+
+}  // namespace mxo

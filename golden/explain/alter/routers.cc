@@ -1,0 +1,309 @@
+// Routers that score, choose or weigh in another way, from the scores of the operator itself.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "formats/exp.h"
+#include "golden/explain/alter/adding.h"
+
+namespace mxo {
+namespace {
+
+/// How a router departs from the definition.
+struct Router {
+  bool bias_in_weights = false;
+  bool ties_to_higher = false;
+  bool by_index = false;       ///< slots in the order of experts
+  bool sum_first = false;      ///< weights are added up before that
+  bool sum_of_groups = false;  ///< a group scores the sum of all its choices
+  bool strided = false;        ///< expert e is one of group e modulo groups
+  bool next = false;           ///< the last slot takes the choice after its own
+  bool bf16_scores = false;    ///< before they choose and weigh
+  bool least_minus_1 = false;  ///< a search for the best that begins at -1 finds expert 0
+  Index skipped = 0;           ///< best experts that are passed over
+  Index never = -1;            ///< an expert that is not looked at
+};
+
+bool weighs_chosen_logits(const Call& call) {
+  return call.set.text("score", "softmax") == "softmax_of_chosen";
+}
+
+bool best_of_groups(const Call& call) { return call.set.text("group_score", "two_best") == "best"; }
+
+/// Scores [T, E] of the call: every expert's weight, as it is before it is divided or scaled.
+std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) {
+  const Tensor& logits = call.input("logits");
+  std::vector<float> scores(static_cast<std::size_t>(logits.elements()));
+  if (weighs_chosen_logits(call)) {
+    for (Index i = 0; i < logits.elements(); ++i)
+      scores[static_cast<std::size_t>(i)] = wide_value(logits, i);
+    return scores;
+  }
+  Call all = call;
+  all.inputs.erase("bias");
+  all.set = {};
+  all.set.set("score", std::string(call.set.text("score", "softmax")));
+  all.set.set("top_k", std::to_string(experts));
+  all.set.set("normalize", "false");
+  const NamedTensors out = run_call(backend, all);
+  const auto* order = out.at("experts").as<std::int32_t>();
+  for (Index i = 0; i < logits.elements(); ++i) {
+    const Index at = i / experts * experts + order[i];
+    scores[static_cast<std::size_t>(at)] = out.at("weights").as<float>()[i];
+  }
+  return scores;
+}
+
+/// The indices of `order`, those of the largest values first.
+std::vector<Index> sorted_by(const float* values, std::vector<Index> order) {
+  std::stable_sort(order.begin(), order.end(),
+                   [values](Index a, Index b) { return values[a] > values[b]; });
+  return order;
+}
+
+/// One expert that a token is sent to.
+struct Slot {
+  Index expert;
+  float weight;
+};
+
+/// The router of a call that departs from it as a rule says.
+class OtherRouter {
+ public:
+  OtherRouter(Backend& backend, const Call& call, const Router& rule)
+      : call_(call),
+        rule_(rule),
+        experts_(call.input("logits").extent(1)),
+        k_(call.set.integer("top_k", 1)),
+        groups_(call.set.integer("groups", 1)),
+        limited_(call.set.integer("limited_groups", groups_)),
+        scores_(scores_of(backend, call, experts_)) {
+    if (!rule.bf16_scores) return;
+    for (float& v : scores_) v = decode(encode<kBF16>(v));
+  }
+
+  /// The outputs; none where there are too few experts.
+  NamedTensors outputs() const {
+    const Index tokens = call_.input("logits").extent(0);
+    Tensor chosen(Dtype::i32, {tokens, k_});
+    Tensor weights(Dtype::f32, {tokens, k_});
+    Tensor counts(Dtype::i32, {experts_});
+    for (Index t = 0; t < tokens; ++t) {
+      const std::vector<Slot> slots = slots_of_token(t);
+      if (slots.empty() && k_ > 0) return {};
+      for (std::size_t s = 0; s < slots.size(); ++s) {
+        const Index at = t * k_ + static_cast<Index>(s);
+        chosen.as<std::int32_t>()[at] = static_cast<std::int32_t>(slots[s].expert);
+        weights.as<float>()[at] = slots[s].weight;
+        ++counts.as<std::int32_t>()[slots[s].expert];
+      }
+    }
+    NamedTensors out;
+    out.emplace("experts", std::move(chosen));
+    out.emplace("weights", std::move(weights));
+    out.emplace("tokens_per_expert", std::move(counts));
+    return out;
+  }
+
+ private:
+  Index group_of(Index e) const { return rule_.strided ? e % groups_ : e / (experts_ / groups_); }
+
+  float score_of_group(std::vector<float> choices) const {
+    std::sort(choices.begin(), choices.end(), std::greater<>());
+    if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
+    if (best_of_groups(call_) || choices.size() == 1) return choices.front();
+    return choices[0] + choices[1];
+  }
+
+  /// The groups that a token's experts are chosen from.
+  std::set<Index> chosen_groups(const float* choice) const {
+    std::vector<std::vector<float>> members(static_cast<std::size_t>(groups_));
+    for (Index e = 0; e < experts_; ++e) members.data()[group_of(e)].push_back(choice[e]);
+    std::vector<float> scores;
+    for (std::vector<float>& m : members) scores.push_back(score_of_group(std::move(m)));
+    const std::vector<Index> best = sorted_by(scores.data(), range_of(groups_));
+    return {best.begin(), best.begin() + limited_};
+  }
+
+  /// The experts of a token, best first; none where there are too few.  Choices of groups that
+  /// are left out become 0 where the call says so.
+  std::vector<Index> experts_of(float* choice) const {
+    const bool others_are_zero = call_.set.text("other_groups", "excluded") == "zero";
+    const std::set<Index> chosen = chosen_groups(choice);
+    std::vector<Index> order;
+    for (Index e = 0; e < experts_; ++e) {
+      const bool stays = chosen.contains(group_of(e));
+      if (!stays && others_are_zero) choice[e] = 0.0f;
+      if ((stays || others_are_zero) && e != rule_.never) order.push_back(e);
+    }
+    if (rule_.ties_to_higher) std::reverse(order.begin(), order.end());
+    order = sorted_by(choice, std::move(order));
+    if (static_cast<Index>(order.size()) < k_ + rule_.skipped + (rule_.next ? 1 : 0)) return {};
+    if (rule_.next && k_ > 0) order.erase(order.begin() + k_ - 1);
+    order.erase(order.begin(), order.begin() + rule_.skipped);
+    order.resize(static_cast<std::size_t>(k_));
+    for (Index& e : order) {
+      if (rule_.least_minus_1 && choice[e] < -1.0f) e = 0;
+    }
+    if (rule_.by_index && !rule_.sum_first) std::sort(order.begin(), order.end());
+    return order;
+  }
+
+  std::vector<Slot> slots_of_token(Index t) const {
+    const float* scores = scores_.data() + t * experts_;
+    std::vector<float> choice(scores, scores + experts_);
+    for (Index e = 0; call_.has("bias") && e < experts_; ++e)
+      choice.data()[e] += call_.input("bias").as<float>()[e];
+    std::vector<Slot> slots;
+    float top = -std::numeric_limits<float>::infinity();
+    for (const Index e : experts_of(choice.data())) {
+      slots.push_back({e, rule_.bias_in_weights ? choice.data()[e] : scores[e]});
+      top = std::max(top, slots.back().weight);
+    }
+    const bool softmax = weighs_chosen_logits(call_);
+    float sum = 0.0f;
+    for (Slot& s : slots) {
+      if (softmax) s.weight = exp_rn(s.weight - top);
+      sum += s.weight;
+    }
+    if (rule_.by_index && rule_.sum_first) {
+      std::sort(slots.begin(), slots.end(),
+                [](const Slot& a, const Slot& b) { return a.expert < b.expert; });
+    }
+    const auto factor = static_cast<float>(call_.set.real("scale", 1.0));
+    const bool divides = softmax || call_.set.flag("normalize", true);
+    for (Slot& s : slots) {
+      if (divides) s.weight /= softmax ? sum : sum + 1e-20f;
+      s.weight *= factor;
+    }
+    return slots;
+  }
+
+  const Call& call_;
+  const Router& rule_;
+  Index experts_;
+  Index k_;
+  Index groups_;
+  Index limited_;
+  std::vector<float> scores_;
+};
+
+void add_router(std::vector<Hypothesis>& list, std::string name, std::string phrase,
+                const Router& rule) {
+  add(list, std::move(name), std::move(phrase), Stage::rule).run =
+      [rule](Backend& b, const Call& c) { return OtherRouter(b, c, rule).outputs(); };
+}
+
+void add_groups(const Call& call, Index groups, std::vector<Hypothesis>& list) {
+  const bool best = best_of_groups(call);
+  add_setting(list, best ? "groups=two_best" : "groups=best",
+              std::string("a group of experts scores ") +
+                  (best ? "its two largest choices rather than its largest"
+                        : "its largest choice rather than its two largest"),
+              "group_score", best ? "two_best" : "best");
+  add_router(list, "groups=sum", "a group of experts scores the sum of all its choices",
+             {.sum_of_groups = true});
+  add_setting(list, "groups=unlimited", "experts are chosen from all groups", "limited_groups",
+              std::to_string(groups));
+  const Index limited = call.set.integer("limited_groups", groups);
+  for (const Index other : {limited - 1, limited + 1}) {
+    if (other < 1 || other >= groups) continue;
+    add_setting(list, "groups=another_limit",
+                "experts are chosen from " + std::to_string(other) + " groups rather than " +
+                    std::to_string(limited),
+                "limited_groups", std::to_string(other));
+  }
+  add_router(list, "groups=strided",
+             "expert e is taken for one of group e modulo " + std::to_string(groups),
+             {.strided = true});
+}
+
+constexpr Row<float (*)(const float* bias, Index e, Index experts)> kBiases[] = {
+    {"bias=left_out", "the bias is left out", [](const float*, Index, Index) { return 0.0f; }},
+    {"bias=negative", "the bias is subtracted rather than added",
+     [](const float* b, Index e, Index) { return -b[e]; }},
+    {"bias=twice", "the bias is added twice",
+     [](const float* b, Index e, Index) { return 2.0f * b[e]; }},
+    {"bias=other_expert", "experts take the bias of the expert before",
+     [](const float* b, Index e, Index n) { return b[(e + n - 1) % n]; }},
+    {"bias=other_expert", "experts take the bias of the expert after",
+     [](const float* b, Index e, Index n) { return b[(e + 1) % n]; }},
+};
+
+struct OtherRule {
+  const char* name;
+  const char* phrase;
+  Router rule;
+  bool of_bias = false;  ///< says nothing of a call without one
+};
+
+constexpr OtherRule kRules[] = {
+    {"bias=in_weights", "the bias is added to the weights, too", {.bias_in_weights = true}, true},
+    {"top_k=skips",
+     "the best expert is passed over: choices begin with the second",
+     {.skipped = 1}},
+    {"top_k=by_index",
+     "slots are in the order of experts rather than of their scores",
+     {.by_index = true}},
+    {"top_k=by_index",
+     "slots are in the order of experts, sorted after their weights were divided",
+     {.by_index = true, .sum_first = true}},
+    {"score=bf16",
+     "scores are rounded to bf16 before they choose and weigh",
+     {.bf16_scores = true}},
+    {"top_k=least_minus_1",
+     "choices below -1 are not found: their slots take expert 0",
+     {.least_minus_1 = true},
+     true},
+    {"ties=higher", "ties go to the higher expert", {.ties_to_higher = true}},
+};
+
+/// The bytes of logits as f32; beyond the end of them zeros.
+bool read_as_f32(Call& call) {
+  const Tensor& given = call.input("logits");
+  Tensor seen(Dtype::f32, given.shape());
+  std::memcpy(seen.data(), given.data(), given.bytes());
+  call.replace("logits", std::move(seen));
+  return true;
+}
+
+}  // namespace
+
+void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op != "route" || !call.has("logits") || call.input("logits").rank() != 2) return;
+  const Index experts = call.input("logits").extent(1);
+  const Index groups = call.set.integer("groups", 1);
+  if (groups < 1 || experts % groups != 0) return;
+  if (groups > 1) add_groups(call, groups, list);
+  for (const Index e : {Index{0}, experts - 1}) {
+    add_router(list, "top_k=never", "expert " + std::to_string(e) + " is never chosen",
+               {.never = e});
+  }
+  for (const auto& row : kBiases) {
+    if (!call.has("bias")) break;
+    add(list, row.name, row.phrase, Stage::rule).alter = [of = row.of](Call& c) {
+      const Tensor& given = c.input("bias");
+      const Index n = given.elements();
+      c.replace("bias", with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
+      return n > 1;
+    };
+  }
+  const Index k = call.set.integer("top_k", 1);
+  add_router(list, "top_k=next",
+             "the last slot takes choice " + std::to_string(k + 1) + " rather than choice " +
+                 std::to_string(k),
+             {.next = true});
+  for (const OtherRule& row : kRules) {
+    if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
+  }
+  if (call.input("logits").dtype() == Dtype::bf16) {
+    add(list, "logits=as_f32", "the bytes of bf16 logits are read as f32, two logits as one",
+        Stage::input)
+        .alter = read_as_f32;
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,256 @@
+// Rows that are moved, left out of a sum, or found by another's number: numbers that are not
+// translated, markers that are taken for numbers, orders that are taken for their inverse.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "golden/explain/alter/adding.h"
+
+namespace mxo {
+namespace {
+
+using Rewrite = std::function<bool(const Call&, NamedTensors&)>;
+
+/// The number that an expert is given where `local` is expected; `mapped`: what expert_map has of
+/// it, -1 where that is nothing.
+struct LocalNumber {
+  const char* name;
+  const char* phrase;
+  std::int32_t (*of)(std::int32_t expert, std::int32_t local, std::int32_t mapped);
+  bool of_map = true;  ///< says nothing of a call without one
+};
+
+constexpr LocalNumber kLocalNumbers[] = {
+    {"local=expert_0", "slots that belong to no expert here become expert 0",
+     [](auto, auto local, auto) { return std::max(local, 0); }, false},
+    {"local=mask", "expert_map is taken as a mask, 1 for experts of this rank and 0 for others",
+     [](auto, auto, auto mapped) { return std::int32_t{mapped >= 0}; }},
+    {"local=global", "numbers of experts are not made local: they are those of experts",
+     [](auto expert, auto local, auto) { return local < 0 ? -1 : expert; }},
+    {"local=unmapped", "expert_map is left out", [](auto expert, auto, auto) { return expert; }},
+};
+
+/// Numbers of experts by a row of the table, and with them, or as they are, the counts.
+bool renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool counted) {
+  const bool mapped = call.has("expert_map");
+  const Index entries = mapped ? call.input("expert_map").elements() : 0;
+  Tensor& local = out.at("local");
+  Tensor& counts = out.at("tokens_per_expert");
+  auto* n = counts.as<std::int32_t>();
+  if (counted) std::fill_n(n, counts.elements(), 0);
+  for (Index i = 0; i < local.elements(); ++i) {
+    const std::int32_t expert = call.input("experts").as<std::int32_t>()[i];
+    const bool known = expert >= 0 && expert < entries;
+    std::int32_t& e = local.as<std::int32_t>()[i];
+    e = row.of(expert, e, known ? call.input("expert_map").as<std::int32_t>()[expert] : -1);
+    if (counted && e >= 0 && e < counts.elements()) ++n[e];
+  }
+  return true;
+}
+
+void add_maps(const Call& call, std::vector<Hypothesis>& list) {
+  const bool mapped = call.has("expert_map") && call.input("expert_map").dtype() == Dtype::i32;
+  for (const LocalNumber& row : kLocalNumbers) {
+    if (row.of_map && !mapped) continue;
+    for (const bool counted : {true, false}) {
+      add(list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
+          Stage::rule)
+          .rewrite = [&row, counted](const Call& c, NamedTensors& out) {
+        return renumber(c, out, row, counted);
+      };
+    }
+  }
+}
+
+/// Writes row source[i] of `from` as row i of `to`, where there is one.
+bool move_rows(const Tensor& from, Tensor& to, const std::vector<Index>& source) {
+  if (from.rank() != 2 || to.rank() != 2 || from.extent(0) == 0) return false;
+  const std::size_t bytes = from.bytes() / static_cast<std::size_t>(from.extent(0));
+  for (std::size_t i = 0; i < std::min(source.size(), static_cast<std::size_t>(to.extent(0)));
+       ++i) {
+    if (source[i] < 0 || source[i] >= from.extent(0)) continue;
+    const std::byte* at = from.data() + static_cast<std::size_t>(source[i]) * bytes;
+    std::copy_n(at, bytes, to.data() + i * bytes);
+  }
+  return true;
+}
+
+std::vector<Index> indices_of(const Call& call) {
+  const auto* at = call.input("indices").as<std::int32_t>();
+  return {at, at + call.input("indices").elements()};
+}
+
+bool gather(const Call& call, NamedTensors& out) {
+  Tensor& rows = out.at("x");
+  std::fill_n(rows.data(), rows.bytes(), std::byte{0});
+  return move_rows(call.input("y"), rows, indices_of(call));
+}
+
+bool scatter(const Call& call, NamedTensors& out) {
+  Tensor& rows = out.at("y");
+  std::fill_n(rows.data(), rows.bytes(), std::byte{0});
+  const std::vector<Index> indices = indices_of(call);
+  std::vector<Index> source(static_cast<std::size_t>(rows.extent(0)), -1);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (indices[i] >= 0 && indices[i] < rows.extent(0))
+      source[static_cast<std::size_t>(indices[i])] = static_cast<Index>(i);
+  }
+  return move_rows(call.input("x"), rows, source);
+}
+
+/// -1 taken for the first row of x, or for the last.
+bool read_marker(const Call& call, NamedTensors& out, bool last) {
+  std::vector<Index> indices = indices_of(call);
+  const Index row = last ? call.input("x").extent(0) - 1 : 0;
+  std::replace_if(
+      indices.begin(), indices.end(), [](Index i) { return i < 0; }, row);
+  return move_rows(call.input("x"), out.at("y"), indices);
+}
+
+/// An expert without tokens has a tile of padding where it has none, or none where it has one.
+bool pad_empty_experts(const Call& call, NamedTensors& out) {
+  const Index experts = call.set.integer("experts", 1);
+  const Index ranks = call.set.integer("ranks", 1);
+  const auto alignment = static_cast<std::int32_t>(call.set.integer("alignment", 32));
+  const auto* counts = call.input("tokens_per_expert").as<std::int32_t>();
+  std::vector<std::int32_t> first{0};  // row of each expert of each rank
+  for (Index i = 0; i < ranks * experts; ++i) first.push_back(first.back() + counts[i]);
+  Tensor& indices = out.at("indices");
+  auto* at = indices.as<std::int32_t>();
+  auto* sizes = out.at("sizes").as<std::int32_t>();
+  std::fill_n(at, indices.elements(), -1);
+  std::int32_t begin = 0;
+  bool any = false;
+  for (Index e = 0; e < experts; ++e) {
+    Index n = begin;
+    for (Index r = 0; r < ranks; ++r) {
+      const Index i = r * experts + e;
+      for (std::int32_t row = 0; row < counts[i]; ++row, ++n) {
+        if (n < indices.elements()) at[n] = first[static_cast<std::size_t>(i)] + row;
+      }
+    }
+    const bool empty = n == begin;
+    if (empty) sizes[e] = sizes[e] == 0 ? alignment : 0;
+    any = any || empty;
+    begin += sizes[e];
+    out.at("ends").as<std::int32_t>()[e] = begin;
+  }
+  return any;
+}
+
+bool point_padding_to_0(const Call& call, NamedTensors& out) {
+  const auto all = static_cast<std::int32_t>(call.input("experts").elements());
+  Tensor& ids = out.at("sorted_token_ids");
+  std::replace(ids.as<std::int32_t>(), ids.as<std::int32_t>() + ids.elements(), all, 0);
+  return true;
+}
+
+struct MovedRows {
+  const char* op;
+  const char* name;
+  const char* phrase;
+  bool (*rewrite)(const Call& call, NamedTensors& out);
+};
+
+constexpr MovedRows kMovedRows[] = {
+    {"permute", "indices=inverse", "rows are scattered by the indices rather than gathered",
+     scatter},
+    {"unpermute", "indices=inverse",
+     "rows are gathered by the indices rather than scattered: the order is taken for its inverse",
+     gather},
+    {"permute", "indices=marker", "-1 is taken for the last row of x rather than none",
+     [](const Call& c, NamedTensors& out) { return read_marker(c, out, true); }},
+    {"permute", "indices=marker", "-1 is taken for the first row of x rather than none",
+     [](const Call& c, NamedTensors& out) { return read_marker(c, out, false); }},
+    {"permute_indices", "sizes=empty_experts",
+     "experts without tokens have a tile of padding where none is expected, or none where one is",
+     pad_empty_experts},
+    {"moe_align_block_size", "sorted_token_ids=padding_0",
+     "slots of padding point to slot 0 rather than beyond all", point_padding_to_0},
+};
+
+/// The row of [first, end) of x nearest to what row `s` of a sum came short of; -1: none is near.
+Index missing_row(const Tensor& x, const Output& sum, Index s, Index first, Index end) {
+  const Index columns = x.extent(1);
+  std::vector<double> lost;
+  double all = 0.0;
+  for (Index c = 0; c < columns; ++c) {
+    const Index i = s * columns + c;
+    lost.push_back(static_cast<double>(wide_value(*sum.expected, i)) - wide_value(*sum.actual, i));
+    all += std::fabs(lost.back());
+  }
+  Index best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (Index r = first; r < end; ++r) {
+    double away = 0.0;
+    for (Index c = 0; c < columns; ++c) {
+      away += std::fabs(lost[static_cast<std::size_t>(c)] - wide_value(x, r * columns + c));
+    }
+    if (away >= least) continue;
+    least = away;
+    best = r;
+  }
+  return least < all / 4 ? best : -1;
+}
+
+}  // namespace
+
+bool only_moves(const Call& call) {
+  return call.op == "map_experts" || call.op == "permute" || call.op == "unpermute" ||
+         call.op == "permute_indices" || call.op == "moe_align_block_size";
+}
+
+void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
+  const Tensor& x = call.input("x");
+  const Index columns = x.extent(1);
+  if (columns == 0 || o.expected->elements() % columns != 0) return;
+  const Index sums = o.expected->elements() / columns;
+  const bool grouped = call.has("group_ends") && call.input("group_ends").elements() == sums;
+  std::vector<Index> lost;
+  std::string words;
+  Index first = 0;
+  for (Index s = 0; s < sums; ++s) {
+    const Index end = grouped ? call.input("group_ends").as<std::int32_t>()[s] : x.extent(0);
+    const Index r = o.differs_in(s * columns, columns)
+                        ? missing_row(x, o, s, first, std::min(end, x.extent(0)))
+                        : -1;
+    if (grouped) first = end;
+    if (r < 0) continue;
+    words += (lost.empty() ? "" : ", ") + std::to_string(r);
+    lost.push_back(r);
+  }
+  if (lost.empty()) return;
+  const std::string rows = lost.size() == 1 ? "row " + words + " is" : "rows " + words + " are";
+  add(list, "rows.missing", rows + " left out of the sum", Stage::input).alter = [lost](Call& c) {
+    const Tensor& given = c.input("x");
+    c.replace("x", with_values(given, [&](Index i) {
+                const Index row = i / given.extent(1);
+                const bool left_out = std::find(lost.begin(), lost.end(), row) != lost.end();
+                return left_out ? 0.0f : wide_value(given, i);
+              }));
+    return true;
+  };
+}
+
+void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
+  for (const MovedRows& row : kMovedRows) {
+    if (call.op == row.op) add(list, row.name, row.phrase, Stage::rule).rewrite = row.rewrite;
+  }
+  if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;
+  for (const Index run : {16, 32, 64, 128}) {
+    list.push_back(
+        read_elsewhere("codes=first_run",
+                       "every run of " + std::to_string(run) +
+                           " columns holds the codes of columns 0 to " + std::to_string(run - 1),
+                       {make_reading(
+                           "codes", [run](const Matrices& m) { return m.columns > run; },
+                           [run](const Matrices& m, Index matrix, Index row, Index column) {
+                             return (matrix * m.rows + row) * m.columns + column % run;
+                           })}));
+  }
+}
+
+}  // namespace mxo

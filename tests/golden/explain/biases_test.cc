@@ -1,0 +1,159 @@
+// Biases, and weights of experts, that are left out, used twice, or another's.
+#include <algorithm>
+#include <cstring>
+
+#include "golden/explain/wide_values.h"
+#include "tests/golden/planted.h"
+#include "tests/golden/ranks.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kRows = 96;
+constexpr Index kColumns = 64;
+
+/// out = y + bias; of three groups of which one is empty, or of all rows.  A row of y is -0.
+Call biased(bool of_experts) {
+  NamedTensors in;
+  Tensor y = random_bf16({kRows, kColumns}, 1);
+  std::fill_n(y.as<BF16>(), kColumns, encode<kBF16>(-0.0f));
+  in.emplace("y", std::move(y));
+  in.emplace("bias", of_experts ? random_bf16({3, kColumns}, 2) : random_bf16({kColumns}, 2));
+  if (of_experts) in.emplace("group_ends", ends_of({40, 40, 96}));
+  return make_call("add_bias", in, {});
+}
+
+using Bias = float (*)(const Tensor& bias, Index expert, Index row, Index column);
+
+/// The sum with the bias that `of` gives, which a call of a layer rounds once.
+Planted added(Backend& b, bool of_experts, Bias of) {
+  const Call call = biased(of_experts);
+  return spoiled(b, call, [&](NamedTensors& out) {
+    for (Index i = 0; i < kRows * kColumns; ++i) {
+      const Index row = i / kColumns;
+      const float more = of(call.input("bias"), of_experts && row >= 40 ? 2 : 0, row, i % kColumns);
+      store_wide(out.at("out"), i, wide_value(call.input("y"), i) + more);
+    }
+  });
+}
+
+Planted of_layer(Backend& b, Bias of) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({224, 256}, 9));
+  in.emplace("w", random_bf16({4, 192, 256}, 10));
+  in.emplace("bias", random_bf16({4, 192}, 11));
+  in.emplace("group_ends", ends_of({64, 128, 128, 224}));
+  const Call call = make_call("grouped_linear", in, with({{"recipe", "bf16"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Call sums = call;
+    sums.inputs.erase("bias");
+    sums.set.set("out", "f32");
+    const Tensor y = run_call(b, sums).at("y");
+    for (Index i = 0; i < y.elements(); ++i) {
+      const Index row = i / 192;
+      const float more = of(call.input("bias"), row < 64 ? 0 : row < 128 ? 1 : 3, row, i % 192);
+      store_wide(out.at("y"), i, y.as<float>()[i] + more);
+    }
+  });
+}
+
+float at(const Tensor& bias, Index expert, Index column) {
+  return wide_value(bias, expert * bias.shape().back() + column);
+}
+
+/// A layer on two ranks whose expert e has the operand `name` of expert source(e).
+Planted exchanged(Backend& b, const char* name, Index (*source)(Index)) {
+  NamedTensors in;
+  in.emplace("rank0.x", random_bf16({48, 64}, 3));
+  in.emplace("rank1.x", random_bf16({48, 64}, 4));
+  in.emplace("router", random_bf16({8, 64}, 5));
+  in.emplace("w1", random_bf16({8, 128, 64}, 6));
+  in.emplace("w2", random_bf16({8, 64, 64}, 7));
+  in.emplace("w1.bias", random_bf16({8, 128}, 8));
+  Call call = make_call("moe_layer", in, with({{"top_k", "2"}, {"pipeline", "bf16"}}));
+  call.world = &ranks();
+  return altered(b, call, {name}, [&](Tensor& t, const Tensor& given) {
+    const std::size_t one = t.bytes() / 8;
+    for (Index e = 0; e < 8; ++e) {
+      std::memcpy(t.data() + static_cast<std::size_t>(e) * one,
+                  given.data() + static_cast<std::size_t>(source(e)) * one, one);
+    }
+  });
+}
+
+enum class In : std::uint8_t { rows, groups, layer };
+
+struct BiasFault {
+  const char* id;
+  const char* words;
+  In where;
+  Bias of;
+};
+
+const BiasFault kBiases[] = {
+    {"bias=left_out", "the bias is left out", In::rows,
+     [](const Tensor&, Index, Index, Index) { return -0.0f; }},
+    {"bias=twice", "the bias is added twice", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return 2 * at(t, 0, c); }},
+    {"bias=times", "the bias is added 8 times", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return 8 * at(t, 0, c); }},
+    {"bias=times", "subtracted rather than added", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return -at(t, e, c); }},
+    {"bias=columns", "of the column before", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, (c + 63) % 64); }},
+    {"bias=columns", "of the column after", In::rows,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, (c + 1) % 64); }},
+    {"bias=first", "of expert 0 is added to every group", In::groups,
+     [](const Tensor& t, Index, Index, Index c) { return at(t, 0, c); }},
+    {"bias=other_expert", "of the expert before", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 2) % 3, c); }},
+    {"bias=other_expert", "of the expert after", In::groups,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, (e + 1) % 3, c); }},
+    {"bias=by_row", "by row rather than by column", In::rows,
+     [](const Tensor& t, Index, Index r, Index) { return at(t, 0, r % 64); }},
+    // text-generation-inference#1036: every rank adds it
+    {"bias=times", "4 times", In::layer,
+     [](const Tensor& t, Index e, Index, Index c) { return 4 * at(t, e, c); }},
+    // nm-vllm#301
+    {"bias=by_row", "by row rather than by column, before the sum", In::layer,
+     [](const Tensor& t, Index e, Index r, Index) { return at(t, e, r % 192); }},
+    {"bias=before_rounding", "joins the sum before it is rounded", In::layer,
+     [](const Tensor& t, Index e, Index, Index c) { return at(t, e, c); }},
+};
+
+class PlantedInBiases : public testing::TestWithParam<BiasFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInBiases, testing::ValuesIn(kBiases));
+TEST_P(PlantedInBiases, AreNamed) {
+  const BiasFault& row = GetParam();
+  expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                  return row.where == In::layer ? of_layer(b, row.of)
+                                                : added(b, row.where == In::groups, row.of);
+                }});
+}
+
+struct ExpertFault {
+  const char* operand;
+  const char* id;
+  const char* words;
+  Index (*source)(Index expert);
+};
+
+const ExpertFault kExperts[] = {
+    {"w2", "w2=other_expert", "experts take w2 of the expert after",
+     [](Index e) { return (e + 1) % 8; }},
+    {"w1.bias", "w1.bias=other_expert", "experts take w1.bias of the expert before",
+     [](Index e) { return (e + 7) % 8; }},
+    {"w1", "w1=local", "those of their rank", [](Index e) { return e % 4; }},
+    {"w2", "w2=expert_0", "experts take w2 of expert 0", [](Index) { return Index{0}; }},
+};
+
+class PlantedInExperts : public testing::TestWithParam<ExpertFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInExperts, testing::ValuesIn(kExperts));
+TEST_P(PlantedInExperts, AreNamed) {
+  const ExpertFault& row = GetParam();
+  expect_named({row.words, row.id, row.words,
+                [&](Backend& b) { return exchanged(b, row.operand, row.source); }});
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,330 @@
+// Faults of reports of kernels and near them that several finders could take for theirs: of
+// products, casts and moves, each planted by another route than the cause that names it.
+#include <cmath>
+#include <cstring>
+
+#include "golden/explain/wide_values.h"
+#include "golden/judge/elements.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+float by_bf16(float v) { return decode(encode<kBF16>(v)); }
+float by_f16(float v) { return decode(encode<kF16>(v, Overflow::nonfinite)); }
+float cut(float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) >> 16 << 16); }
+
+/// The codes of one side of an MX product as numbers of f32, each by of(code, value, scale byte,
+/// k).
+using Read = double (*)(std::uint8_t code, double value, int scale, Index k);
+Planted read_as(Backend& b, Read of, bool subnormal = false, Index unscaled = 512) {
+  Call call = mx_product(b, 7);
+  if (subnormal) {  // every code of x
+    Tensor codes = call.input("x.codes");
+    for (Index i = 0; i < codes.elements(); ++i) codes.as<std::uint8_t>()[i] &= 0x87;
+    call.replace("x.codes", std::move(codes));
+  }
+  const ElementReader decoded(Dtype::e4m3);
+  Call plain{"grouped_matmul", {}, {}};
+  for (const std::string side : {"x", "w"}) {
+    const Tensor& codes = call.input(side + ".codes");
+    Tensor values(Dtype::f32, codes.shape());
+    for (Index i = 0; i < codes.elements(); ++i) {
+      const std::uint8_t code = codes.as<std::uint8_t>()[i];
+      const double v = decoded(code).value;
+      const int scale = call.input(side + ".scales").as<std::uint8_t>()[i / 32];
+      const int exponent = i % 512 >= unscaled ? 0 : scale - 127;
+      values.as<float>()[i] =
+          static_cast<float>(side == "x" ? of(code, v, scale, i % 512) : std::ldexp(v, exponent));
+    }
+    plain.replace(side, std::move(values));
+  }
+  plain.replace("group_ends", call.input("group_ends"));
+  Planted p = planted(b, call, call);
+  p.actual = run_call(b, plain);
+  return p;
+}
+
+/// y of a product in bf16 as `of` makes it of the exact sums in f32.
+Planted rounded_by(Backend& b, const Call& call, float (*of)(float)) {
+  return spoiled(b, call, [&](NamedTensors& out) {
+    Call wide = call;
+    wide.set.set("out", "f32");
+    const Tensor y = run_call(b, wide).at("y");
+    for (Index i = 0; i < y.elements(); ++i) store_wide(out.at("y"), i, of(y.as<float>()[i]));
+  });
+}
+
+/// x of quantize, each element by `of`.
+Planted rounded_first(Backend& b, float (*of)(float)) {
+  return altered(b, quantize_call("1x32"), {"x"}, [of](Tensor& t, const Tensor&) {
+    for (Index i = 0; i < t.elements(); ++i) t.as<float>()[i] = of(t.as<float>()[i]);
+  });
+}
+
+/// Scales in tiles, whose bytes come from elsewhere.
+Planted swizzled(Backend& b, Index (*source)(Index)) {
+  NamedTensors x;
+  x.emplace("x", random_floats({256, 256}, 3));
+  NamedTensors in;
+  in.emplace("scales", call_operator(b, "quantize", x, {}).at("scales"));
+  return spoiled(b, make_call("swizzle_scales", in, {}), [source](NamedTensors& out) {
+    Tensor& t = out.begin()->second;
+    const Tensor given = t;
+    for (Index i = 0; i < t.elements(); ++i)
+      t.as<std::uint8_t>()[i] = given.as<std::uint8_t>()[source(i)];
+  });
+}
+
+/// dw of dy [512, 96] and x [512, 160] in four groups of 128 rows.
+Call gradient(Backend& b) {
+  Call call = mx_wgrad(b, 7);
+  NamedTensors in;
+  for (const std::string name : {"dy.codes", "dy.scales", "x.codes", "x.scales"}) {
+    const Tensor& given = call.input(name);
+    const Index rows = name.ends_with("codes") ? 512 : 512 / 32;
+    Tensor t(given.dtype(), {rows, given.shape().back()});
+    for (std::size_t at = 0; at < t.bytes(); at += given.bytes()) {
+      std::memcpy(t.data() + at, given.data(), std::min(given.bytes(), t.bytes() - at));
+    }
+    in.emplace(name, std::move(t));
+  }
+  in.emplace("group_ends", ends_of({128, 256, 384, 512}));
+  return make_call("grouped_matmul_wgrad", std::move(in), {});
+}
+
+/// Groups of 64, 3, 40, no and 21 rows, group g with the weights of expert taken[g].
+Planted mapped_experts(Backend& b, const std::vector<Index>& taken) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({128, 128}, 1));
+  in.emplace("w", random_bf16({5, 64, 128}, 2));
+  in.emplace("group_ends", ends_of({64, 67, 107, 107, 128}));
+  return altered(
+      b, make_call("grouped_matmul", in, {}), {"w"}, [&](Tensor& t, const Tensor& given) {
+        const std::size_t expert = t.bytes() / 5;
+        for (std::size_t e = 0; e < 5; ++e) {
+          std::memcpy(t.data() + e * expert,
+                      given.data() + static_cast<std::size_t>(taken[e]) * expert, expert);
+        }
+      });
+}
+
+const PlantedFault kFaults[] = {
+    {"slices of K added from the last (modular#7165)", "sum=bf16_slices_backward_4", "to the first",
+     [](Backend& b) {
+       const Call call = bf16_product(7);
+       return spoiled(b, call, [&](NamedTensors& out) {
+         Tensor& y = out.at("y");
+         std::vector<float> sums(static_cast<std::size_t>(y.elements()));
+         for (Index part = 3; part >= 0; --part) {
+           Call one = call;
+           one.set.set("out", "f32");
+           Tensor x = call.input("x");
+           for (Index i = 0; i < x.elements(); ++i) {
+             if (i % 512 / 128 != part) x.as<BF16>()[i] = {};
+           }
+           one.replace("x", std::move(x));
+           const Tensor more = run_call(b, one).at("y");
+           for (std::size_t i = 0; i < sums.size(); ++i)
+             sums[i] = by_bf16(sums[i] + by_bf16(more.as<float>()[i]));
+         }
+         for (Index i = 0; i < y.elements(); ++i)
+           store_wide(y, i, sums[static_cast<std::size_t>(i)]);
+       });
+     }},
+    {"the last K block is not scaled (FBGEMM#6159)", "scales=unscaled_block",
+     "both sides are left out in the last block of K",
+     [](Backend& b) {
+       return read_as(
+           b,
+           [](std::uint8_t, double v, int scale, Index k) {
+             return std::ldexp(v, k >= 480 ? 0 : scale - 127);
+           },
+           false, 480);
+     }},
+    {"scale bytes are numbers (mlx#3762)", "scales=bytes_as_numbers", "rather than as exponents",
+     [](Backend& b) {
+       return read_as(b, [](std::uint8_t, double v, int scale, Index) { return v * scale; });
+     }},
+    {"two codes are read as other finite numbers", "x.codes=decoded", "7E as 416 rather than 448",
+     [](Backend& b) {
+       return read_as(b, [](std::uint8_t code, double v, int scale, Index) {
+         return std::ldexp(code == 0x7E ? 416 : code == 0x31 ? 0.75 : v, scale - 127);
+       });
+     }},
+    {"subnormal codes by the formula of normal ones (triton#7904)", "x.codes=", "formula of normal",
+     [](Backend& b) {
+       return read_as(
+           b,
+           [](std::uint8_t code, double v, int scale, Index) {
+             const int m = code & 7;
+             const bool subnormal = (code & 0x78) == 0 && m != 0;
+             return std::ldexp(subnormal ? std::copysign(std::ldexp(8 + m, -10), v) : v,
+                               scale - 127);
+           },
+           true);
+     }},
+    {"an exact sum by way of f16", "out=f16", "rounded to f16 before it is rounded to bf16",
+     [](Backend& b) { return rounded_by(b, mx_product(b, 7), by_f16); }},
+    {"x is kept in f16", "x=f16", "x is rounded to f16 first",
+     [](Backend& b) { return rounded_first(b, by_f16); }},
+    {"x loses its lower half", "x=bf16_cut", "x is cut to bf16 first, toward zero",
+     [](Backend& b) { return rounded_first(b, cut); }},
+    {"x of f16 goes through bf16", "x=bf16", "x is rounded to bf16 first",
+     [](Backend& b) {
+       NamedTensors in;
+       const Tensor wide = random_floats({256, 512}, 7);
+       Tensor x(Dtype::f16, wide.shape());
+       for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, wide.as<float>()[i]);
+       in.emplace("x", std::move(x));
+       return altered(b, make_call("quantize", in, {}), {"x"}, [](Tensor& t, const Tensor& given) {
+         t = Tensor(Dtype::f32, given.shape());
+         for (Index i = 0; i < t.elements(); ++i) store_wide(t, i, by_bf16(wide_value(given, i)));
+       });
+     }},
+    {"exponents stay where they were", "codes=not_moved", "exponents are not moved",
+     [](Backend& b) {
+       NamedTensors x;
+       x.emplace("x", random_floats({256, 512}, 7));
+       NamedTensors in =
+           call_operator(b, "quantize", x, with({{"block", "1x128"}, {"power_of_2", "up"}}));
+       in.emplace("group_ends", ends_of({128, 256}));
+       const Call call = make_call("scaling_aware_transpose", in, {});
+       return spoiled(b, call, [&](NamedTensors& out) {
+         for (Index i = 0; i < 256 * 512; ++i) {
+           out.at("codes").as<std::uint8_t>()[i] =
+               call.input("codes").as<std::uint8_t>()[i % 256 * 512 + i / 256];
+         }
+       });
+     }},
+    {"tiles of scales are written column by column", "order.axes", "[2, 2, 512] with its axes",
+     [](Backend& b) {
+       return swizzled(b, [](Index i) { return i / 512 % 2 * 1024 + i / 1024 * 512 + i % 512; });
+     }},
+    {"one tile of scales is transposed", "order.axes", "tiles of 512 are written as",
+     [](Backend& b) {
+       return swizzled(b,
+                       [](Index i) { return i / 512 == 1 ? 512 + i % 4 * 128 + i % 512 / 4 : i; });
+     }},
+    {"scale rows in another order (sglang#35703)", "scales=source", "those of rows 3, 1, 2",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("x", random_bf16({640, 256}, 7));
+       const Parameters tiles = with({{"block", "128x128"}, {"scale", "f32"}});
+       const Call call =
+           make_call("dequantize", run_call(b, make_call("quantize", in, tiles)), tiles);
+       return altered(b, call, {"scales"}, [](Tensor& t, const Tensor& given) {
+         const Index from[] = {0, 3, 1, 2, 4};
+         for (Index i = 0; i < t.elements(); ++i)
+           t.as<float>()[i] = given.as<float>()[from[i / 2] * 2 + i % 2];
+       });
+     }},
+    {"the last block of every group is left out", "k.missing", "rows 96 to 127",
+     [](Backend& b) {
+       return altered(b, gradient(b), {"x.codes"}, [](Tensor& t, const Tensor&) {
+         for (Index r = 0; r < t.extent(0); ++r) {
+           if (r % 128 >= 96) std::memset(row_of(t, r), 0, row_bytes(t));
+         }
+       });
+     }},
+    {"two blocks of x are exchanged in every group", "dy=blocks|x=blocks", "of x",
+     [](Backend& b) {
+       return altered(b, gradient(b), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
+         const Index block = t.extent(0) / 16;  // rows, or scales, of one
+         for (Index r = 0; r < t.extent(0); ++r) {
+           const Index source = r % (4 * block) < 2 * block ? r ^ block : r;
+           std::memcpy(row_of(t, r), f.data() + static_cast<std::size_t>(source) * row_bytes(t),
+                       row_bytes(t));
+         }
+       });
+     }},
+    {"scales of x rolled by a column", "x.scales=source", "1 column before",
+     [](Backend& b) {
+       return altered(b, gradient(b), {"x.scales"}, [](Tensor& t, const Tensor& f) {
+         const Index columns = t.extent(1);
+         for (Index i = 0; i < t.elements(); ++i) {
+           const Index from = i / columns * columns + (i % columns + columns - 1) % columns;
+           t.as<std::uint8_t>()[i] = f.as<std::uint8_t>()[from];
+         }
+       });
+     }},
+    {"the next experts", "", "groups are multiplied by the next expert's weights",
+     [](Backend& b) {
+       return mapped_experts(b, {1, 2, 3, 4, 0});
+     }},
+    {"two experts exchanged", "",
+     "group 0 is multiplied by the weights of expert 1 and group 1 is multiplied by the weights of "
+     "expert 0, in all of groups 0 to 1 of y",
+     [](Backend& b) {
+       return mapped_experts(b, {1, 0, 2, 3, 4});
+     }},
+    {"two experts exchanged, of three rows", "",
+     "group 1 is multiplied by the weights of expert 2 and group 2 is multiplied by the weights of "
+     "expert 1, in all of groups 1 to 2 of y",
+     [](Backend& b) {
+       return mapped_experts(b, {0, 2, 1, 3, 4});
+     }},
+};
+
+class PlantedInReports : public testing::TestWithParam<PlantedFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInReports, testing::ValuesIn(kFaults));
+TEST_P(PlantedInReports, AreNamed) { expect_named(GetParam()); }
+
+/// A function of a chip by another of them, its inputs with some subnormal ones.
+Call chip(const char* function, const char* ftz) {
+  NamedTensors in;
+  Tensor x = random_floats({96, 64}, 7);
+  for (Index i = 5; i < 96 * 64; i += 50) x.as<float>()[i] = 0x1p-130f;
+  in.emplace("x", std::move(x));
+  if (std::string(function) == "div_full") in.emplace("b", random_floats({96, 64}, 8));
+  return make_call("approximate", in, with({{"function", function}, {"ftz", ftz}}));
+}
+
+struct ChipFault {
+  const char* id;
+  const char* words;
+  const char* function;
+  const char* ftz;
+  double (*of)(float x, float b);
+};
+
+const ChipFault kChips[] = {
+    {"function=nearest", "correctly rounded", "ex2", "false",
+     [](float x, float) { return std::exp2(static_cast<double>(x)); }},
+    {"function=nearest", "a / b is correctly rounded", "div_full", "true",
+     [](float x, float b) { return static_cast<double>(x / b); }},
+    {"function=reciprocal", "reciprocal of b", "div_full", "true",
+     [](float x, float b) { return static_cast<double>(x * (1.0f / b)); }},
+};
+
+class PlantedInChips : public testing::TestWithParam<ChipFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInChips, testing::ValuesIn(kChips));
+TEST_P(PlantedInChips, AreNamed) {
+  const ChipFault& row = GetParam();
+  expect_named({row.words, row.id, row.words, [&](Backend& b) {
+                  const Call call = chip(row.function, row.ftz);
+                  return spoiled(b, call, [&](NamedTensors& out) {
+                    for (Index i = 0; i < 96 * 64; ++i) {
+                      const float divisor = call.has("b") ? call.input("b").as<float>()[i] : 0.0f;
+                      out.at("y").as<float>()[i] =
+                          static_cast<float>(row.of(call.input("x").as<float>()[i], divisor));
+                    }
+                  });
+                }});
+}
+
+TEST(PlantedInChip, OtherFunctionsAndOperandsAreNamed) {
+  expect_named({"rcp for ex2", "function=rcp", "is rcp.approx rather than ex2.approx",
+                [](Backend& b) { return planted(b, chip("ex2", "true"), chip("rcp", "true")); }});
+  expect_named({"subnormals are kept", "ftz=false", "subnormals are kept", [](Backend& b) {
+                  return planted(b, chip("sqrt", "true"), chip("sqrt", "false"));
+                }});
+  expect_named({"b / a", "operands=exchanged", "b is divided by a", [](Backend& b) {
+                  Call other = chip("div_full", "false");
+                  std::swap(other.inputs["x"], other.inputs["b"]);
+                  return planted(b, chip("div_full", "false"), other);
+                }});
+}
+
+}  // namespace
+}  // namespace mxo

@@ -1,0 +1,266 @@
+// Other values of the parameters of a call: in which words, of which calls, and what comes of them.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "formats/scale_rules.h"
+#include "golden/explain/hypotheses.h"
+#include "golden/explain/wide_values.h"
+#include "tests/golden/planted.h"
+
+namespace mxo {
+namespace {
+
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+std::vector<Hypothesis> settings_of(const std::string& op, const Settings& set) {
+  std::vector<Hypothesis> list;
+  const Call call{op, {}, Parameters(set)};
+  add_rule_hypotheses(call, list);
+  add_setting_hypotheses(call, list);
+  return list;
+}
+
+struct Listed {
+  const char* op;
+  Settings set;
+  const char* name;
+  const char* phrase;  ///< empty: there is none; of a name that ends with '=', none that begins so
+  std::vector<const char*> keys = {};  ///< that take its value
+};
+
+const Listed kListed[] = {
+    {"quantize", {}, "scale_mode=floor", "the scales are FLOOR rather than RCEIL", {"scale_mode"}},
+    {"quantize",
+     {{"scale_mode", "even"}},
+     "scale_mode=ceil",
+     "the scales are CEIL rather than EVEN",
+     {"scale_mode"}},
+    {"quantize", {{"scale_mode", "floor"}}, "scale_mode=floor", ""},
+    {"dequantize", {}, "scale_mode=", ""},
+    {"dequantize",
+     {{"format", "e5m2"}},
+     "format=e4m3fnuz",
+     "the codes are taken as e4m3fnuz rather than e5m2",
+     {"format"}},
+    {"grouped_matmul", {}, "format_x=e5m2", "x is taken as e5m2 rather than e4m3", {"format_x"}},
+    {"grouped_matmul", {}, "format_w=e5m2", "w is taken as e5m2 rather than e4m3", {"format_w"}},
+    {"grouped_matmul_wgrad",
+     {},
+     "format_dy=e5m2",
+     "dy is taken as e5m2 rather than e4m3",
+     {"format_dy"}},
+    {"grouped_matmul", {}, "format=e5m2", "both sides are taken as e5m2", {"format_x", "format_w"}},
+    {"grouped_matmul_wgrad",
+     {},
+     "format=e5m2",
+     "both sides are taken as e5m2",
+     {"format_x", "format_dy"}},
+    {"grouped_matmul", {{"format_w", "e5m2"}}, "format=e5m2", ""},
+    {"quantize", {}, "rule=vllm", "scales follow the rule vllm rather than torchao", {"rule"}},
+    {"quantize",
+     {{"rule", "te"}},
+     "rule=torchao",
+     "scales follow the rule torchao rather than te",
+     {"rule"}},
+    {"quantize", {{"rule", "te"}}, "rule=te", ""},
+    {"dequantize", {}, "rule=", ""},
+    {"quantize", {}, "block=32x1", "blocks are 32x1 rather than 1x32", {"block"}},
+    {"quantize", {{"block", "1xK"}}, "block=Rx1", "blocks are Rx1 rather than 1xK", {"block"}},
+    {"quantize", {{"block", "Rx1"}}, "block=1xK", "blocks are 1xK rather than Rx1", {"block"}},
+    {"quantize", {{"block", "128x128"}}, "block=", ""},
+    {"quantize", {{"block", "RxK"}}, "block=", ""},
+    {"quantize", {{"block", "per_token"}}, "block=", ""},
+    {"cast", {}, "block=", ""},
+    {"pad_groups", {}, "alignment=8", "alignment is 8", {"alignment"}},
+    {"pad_groups", {{"alignment", "8"}}, "alignment=8", ""},
+    {"quantize", {{"power_of_2", "up"}}, "power_of_2=none", "power_of_2 is none", {"power_of_2"}},
+    {"cast", {}, "power_of_2=", ""},
+    {"dispatch",
+     {},
+     "layout=expert_major_padded",
+     "the layout is expert_major_padded rather than rank_major",
+     {"layout"}},
+    {"route",
+     {{"normalize", "false"}},
+     "normalize=true",
+     "normalize is true rather than false",
+     {"normalize"}},
+    {"swiglu",
+     {{"rounding", "bf16"}},
+     "rounding=f16",
+     "rounding is f16 rather than bf16",
+     {"rounding"}},
+    {"route", {}, "group_score=best", "group_score is best rather than two_best", {"group_score"}},
+};
+
+class SettingsListed : public testing::TestWithParam<Listed> {};
+INSTANTIATE_TEST_SUITE_P(All, SettingsListed, testing::ValuesIn(kListed));
+TEST_P(SettingsListed, AreInWordsAndTakeTheirValue) {
+  const Listed& row = GetParam();
+  const auto list = settings_of(row.op, row.set);
+  const std::string name = row.name;
+  const auto at = std::find_if(list.begin(), list.end(), [&](const Hypothesis& h) {
+    return name.ends_with('=') ? h.name.starts_with(name) : h.name == name;
+  });
+  ASSERT_EQ(at == list.end(), row.keys.empty()) << name;
+  if (row.keys.empty()) return;
+  EXPECT_EQ(at->phrase, row.phrase);
+  Call call{row.op, {}, Parameters(row.set)};
+  // Codes that have a type are bytes to who takes them for another.
+  call.replace("x.codes", Tensor(Dtype::e4m3, {2, 32}));
+  ASSERT_TRUE(at->alter(call));
+  EXPECT_EQ(call.input("x.codes").dtype(), name.starts_with("format") ? Dtype::u8 : Dtype::e4m3);
+  for (const char* key : row.keys)
+    EXPECT_EQ(call.set.text(key, ""), name.substr(name.find('=') + 1));
+}
+
+/// The first of two rules that give the same bits is told: that of a stack before its variants.
+TEST(RulesListed, AreOneForEachNameStacksFirst) {
+  std::vector<std::string> rules;
+  for (const Hypothesis& h : settings_of("quantize", {})) {
+    if (h.name.starts_with("rule=")) rules.push_back(h.name.substr(5));
+  }
+  for (const ScaleRuleRow& row : kScaleRules) {
+    const auto n = std::count(rules.begin(), rules.end(), row.name);
+    EXPECT_EQ(n, row.name == "torchao" ? 0 : 1) << row.name;
+  }
+  EXPECT_TRUE(std::is_partitioned(rules.begin(), rules.end(),
+                                  [](const auto& r) { return r.find('_') == r.npos; }));
+}
+
+/// What a cause makes of x [1, 128] whose blocks of 32 begin with these and hold 1 and zeros.
+struct Quantised {
+  std::vector<int> scales, first, second;
+  Quantised(std::vector<float> begin, Settings set, const char* cause) {
+    Call call{"quantize", {}, Parameters(std::move(set))};
+    Tensor x(Dtype::f32, {1, 128});
+    for (std::size_t b = 0; b < 4; ++b) {
+      x.as<float>()[32 * b] = begin[b];
+      x.as<float>()[32 * b + 1] = 1;
+    }
+    call.replace("x", std::move(x));
+    std::vector<Hypothesis> list;
+    add_rule_hypotheses(call, list);
+    const auto backend = make_cpu_backend();
+    NamedTensors out = run_call(*backend, call);
+    for (const Hypothesis& h : list) {
+      if (h.name != cause || !h.rewrite(call, out)) continue;
+      for (std::size_t b = 0; b < 4; ++b) {
+        const auto* codes = out.at("codes").as<std::uint8_t>() + 32 * b;
+        if (out.at("scales").bytes() == 4) scales.push_back(out.at("scales").as<std::uint8_t>()[b]);
+        first.push_back(codes[0]);
+        second.push_back(codes[1]);
+      }
+    }
+  }
+};
+
+/// 449 is 448 in bf16, which needs no scale; 451 is 452, as its scale of 2 has it anyway.
+TEST(QuantisedAgain, ByAnAmaxInBf16) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Quantised q({449, -449, 451, nan}, {}, "amax=bf16");
+  EXPECT_EQ(q.scales, (std::vector{127, 127, 128, 255}));
+  EXPECT_EQ(q.first, (std::vector{0x7E, 0xFE, 0x76, 0x7F}));
+  EXPECT_EQ(q.second, (std::vector{0x38, 0x38, 0x30, 0x7F}));
+  const Quantised mode({511.5f, 500, 1, 2}, {{"scale_mode", "floor"}}, "amax=bf16");
+  EXPECT_EQ(mode.scales, (std::vector{128, 127, 119, 120}));
+  const Quantised format({57345, 57344, 1, 2}, {{"format", "e5m2"}}, "amax=bf16");
+  EXPECT_EQ(format.first, (std::vector{0x7B, 0x7B, 0x78, 0x78}));
+}
+
+/// 500 is more than 448, the largest code: NaN, or with e5m2 infinity.
+TEST(QuantisedAgain, BeyondTheLargest) {
+  const Quantised q({500, -500, 448, 1}, {{"scale_mode", "floor"}}, "no_saturation");
+  EXPECT_EQ(q.scales, (std::vector{127, 127, 127, 119}));
+  EXPECT_EQ(q.first, (std::vector{0x7F, 0xFF, 0x7E, 0x78}));
+  EXPECT_EQ(q.second, (std::vector{0x38, 0x38, 0x38, 0x78}));
+  const Quantised wide({65000, 1, 1, 1}, {{"scale_mode", "floor"}, {"format", "e5m2"}},
+                       "no_saturation");
+  EXPECT_EQ(wide.first, (std::vector{0x7C, 0x78, 0x78, 0x78}));
+  EXPECT_EQ(Quantised({1, 1, 1, 1}, {{"block", "1x64"}, {"scale", "e8m0"}}, "no_saturation").first,
+            (std::vector{0x78, 0x78, 0x78, 0x78}));
+  const Settings others[] = {{{"block", "1x64"}, {"scale", "f32"}},
+                             {{"block", "1xK"}, {"scale", "e8m0"}},
+                             {{"scale_layout", "blocked"}}};
+  for (const Settings& set : others)
+    EXPECT_TRUE(Quantised({1, 1, 1, 1}, set, "no_saturation").first.empty());
+}
+
+Call gated(const char* op, std::initializer_list<std::pair<const char*, std::string>> more) {
+  NamedTensors in;
+  in.emplace("x", random_bf16({96, 256}, 7));
+  if (std::string_view(op) == "swiglu_backward") in.emplace("dy", random_bf16({96, 128}, 8));
+  Call call = make_call(op, in, with(more));
+  call.set.set("rounding", "bf16");
+  return call;
+}
+
+/// A gate whose limit of 0.5 holds x as `hold` has it.
+Planted held(Backend& b, const char* op, float (*hold)(bool gate, float v)) {
+  const Call call = gated(op, {{"limit", "0.5"}});
+  Call wrong = gated(op, {});
+  Tensor x = call.input("x");
+  for (Index i = 0; i < x.elements(); ++i) store_wide(x, i, hold(i % 256 < 128, wide_value(x, i)));
+  wrong.replace("x", std::move(x));
+  return planted(b, call, wrong);
+}
+
+const PlantedFault kFaults[] = {
+    {"no limit", "limit=left_out", "the limit of gate and up is left out",
+     [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return v; }); }},
+    {"of the gate", "limit=gate", "the gate is held below the limit, and up is not",
+     [](Backend& b) {
+       return held(b, "swiglu", [](bool gate, float v) { return gate ? std::min(v, 0.5f) : v; });
+     }},
+    {"of up", "limit=up", "up is held between the limits, and the gate is not",
+     [](Backend& b) {
+       return held(b, "swiglu",
+                   [](bool gate, float v) { return gate ? v : std::clamp(v, -0.5f, 0.5f); });
+     }},
+    {"above", "limit=top", "up is held below the limit, and not above its negative",
+     [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return std::min(v, 0.5f); }); }},
+    {"of gradients", "limit=gradient", "are those at the limit rather than zero",
+     [](Backend& b) {
+       return held(b, "swiglu_backward", [](bool gate, float v) {
+         return gate ? std::min(v, 0.5f) : std::clamp(v, -0.5f, 0.5f);
+       });
+     }},
+    {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
+     }},
+    {"gpt-oss's alpha", "alpha=1.702", "the gate is a sigma(1.702 a)",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu", {{"alpha", "2"}}), "alpha", "1.702");
+     }},
+    {"up is raised", "up_offset=1", "up is raised by 1",
+     [](Backend& b) {
+       return with_setting(b, gated("swiglu_backward", {{"alpha", "1.5"}}), "up_offset", "1");
+     }},
+    {"up is not raised (DeepGEMM#87)", "up_offset=left_out", "up is not raised",
+     [](Backend& b) {
+       const Call call = gated("swiglu", {{"alpha", "1.702"}, {"limit", "7"}, {"up_offset", "1"}});
+       return with_setting(b, call, "up_offset", "0");
+     }},
+    {"main_grad is written over", "main_grad=left_out", "takes its place",
+     [](Backend& b) {
+       NamedTensors in;
+       in.emplace("dy", random_bf16({96, 32}, 3));
+       in.emplace("x", random_bf16({96, 64}, 4));
+       in.emplace("group_ends", ends_of({32, 32, 96}));
+       in.emplace("main_grad", random_floats({3, 32, 64}, 5));
+       const Call call = make_call("grouped_matmul_wgrad", in, with({{"out", "f32"}}));
+       Call without = call;
+       without.inputs.erase("main_grad");
+       return planted(b, call, without);
+     }},
+};
+
+class PlantedInSettings : public testing::TestWithParam<PlantedFault> {};
+INSTANTIATE_TEST_SUITE_P(All, PlantedInSettings, testing::ValuesIn(kFaults));
+TEST_P(PlantedInSettings, AreNamed) { expect_named(GetParam()); }
+
+}  // namespace
+}  // namespace mxo
