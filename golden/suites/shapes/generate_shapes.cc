@@ -10,11 +10,13 @@
 namespace mxo {
 namespace {
 
-/// Shapes before anything is computed, and a cut that the outputs allow.
-void plan(ShapedCase& item) {
-  ShapedCall& call = item.call;
+/// Shapes before anything is computed.
+void plan(ShapedCase& item, Backend& backend, World& world) {
+  const ShapedCall& call = item.call;
   if (call.cut == Cut::whole) check_size(call, input_bytes(call));
-  for (OutputShape& shape : output_shapes(call)) item.outputs.push_back({std::move(shape), {}});
+  std::vector<OutputShape> shapes = output_shapes(call);
+  if (shapes.empty()) shapes = output_shapes_on_ranks(call, backend, world);
+  for (OutputShape& shape : shapes) item.outputs.push_back({std::move(shape), {}});
 }
 
 ShapedOutput& output_named(ShapedCase& item, const std::string& name, const Tensor& tensor) {
@@ -47,7 +49,7 @@ ShapedCase make_case(const ShapeRequest& request, Backend& backend, World& world
   ShapedCase item;
   item.id = request.id;
   item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
-  plan(item);
+  plan(item, backend, world);
   try {
     fill(item, backend, world, progress);
   } catch (const Error& error) {
