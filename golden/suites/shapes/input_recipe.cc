@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "formats/error.h"
+#include "formats/input_choices.h"
 #include "formats/nearest_name.h"
 
 namespace mxo {
