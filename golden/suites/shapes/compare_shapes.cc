@@ -143,6 +143,7 @@ class CaseJudge {
       owed.expected = &at->second;
       owed.format = output.whole.format;
       owed.groups = groups_of(item_.call.op, name, inputs, item_.call.set, at->second);
+      number_group(slice, at->second, owed.groups.ends);
       questions.push_back({name, owed, &mine});
     }
     for (const TensorVerdict& found :
@@ -155,6 +156,15 @@ class CaseJudge {
       }
     }
     return failed;
+  }
+
+  /// A slice of one group of many keeps its number: those before it are empty.
+  void number_group(const CallSlice& slice, const Tensor& part, std::vector<Index>& ends) const {
+    const bool of_group = item_.call.cut == Cut::rows || item_.call.cut == Cut::features;
+    if (!of_group || item_.call.ends.empty() || (ends.empty() && part.rank() < 3)) return;
+    const Index rows = ends.empty() ? whole_box(part.shape()).rows() : ends.back();
+    ends.assign(static_cast<std::size_t>(slice.group), 0);
+    ends.push_back(rows);
   }
 
   /// The suite's digests must be what this library gives, or nothing can be said of ACTUAL.
