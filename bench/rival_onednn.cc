@@ -9,7 +9,8 @@
 namespace mxo::bench {
 namespace {
 
-using Shape = std::tuple<Index, Index, Index>;
+/// m, n, k, and which of both lie in columns; steps follow.
+using Shape = std::tuple<Index, Index, Index, bool, bool>;
 
 dnnl::engine& engine() {
   static dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -28,19 +29,20 @@ dnnl::memory memory(const dnnl::memory::desc& d, const BF16* data) {
 
 bool have_onednn() { return true; }
 
-void onednn_matmul(const BF16* x, const BF16* w, BF16* y, Index m, Index n, Index k) {
+void onednn_product(const Laid& a, const Laid& b, BF16* y, Index m, Index n, Index k) {
   static std::map<Shape, dnnl::matmul> made;
   static dnnl::stream stream(engine());
-  const auto dx = desc(m, k, k, 1);
-  const auto dw = desc(k, n, 1, k);
+  const auto da = desc(m, k, a.row_step, a.column_step);
+  const auto db = desc(k, n, b.row_step, b.column_step);
   const auto dy = desc(m, n, n, 1);
-  auto found = made.find({m, n, k});
+  const Shape shape{m, n, k, a.row_step == 1, b.row_step == 1};
+  auto found = made.find(shape);
   if (found == made.end()) {
-    const dnnl::matmul::primitive_desc primitive(dnnl::matmul::desc(dx, dw, dy), engine());
-    found = made.emplace(Shape{m, n, k}, dnnl::matmul(primitive)).first;
+    const dnnl::matmul::primitive_desc primitive(dnnl::matmul::desc(da, db, dy), engine());
+    found = made.emplace(shape, dnnl::matmul(primitive)).first;
   }
-  found->second.execute(stream, {{DNNL_ARG_SRC, memory(dx, x)},
-                                 {DNNL_ARG_WEIGHTS, memory(dw, w)},
+  found->second.execute(stream, {{DNNL_ARG_SRC, memory(da, a.data)},
+                                 {DNNL_ARG_WEIGHTS, memory(db, b.data)},
                                  {DNNL_ARG_DST, memory(dy, y)}});
   stream.wait();
 }

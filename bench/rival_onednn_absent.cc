@@ -4,6 +4,6 @@
 namespace mxo::bench {
 
 bool have_onednn() { return false; }
-void onednn_matmul(const BF16*, const BF16*, BF16*, Index, Index, Index) {}
+void onednn_product(const Laid&, const Laid&, BF16*, Index, Index, Index) {}
 
 }  // namespace mxo::bench

@@ -19,7 +19,7 @@ endforeach()
 
 configure_file(cmake/version.h.in include/mxoracle/version.h @ONLY)
 file(CONFIGURE OUTPUT include/mxoracle/inputs.h CONTENT
-     "// Operands by seed, name and index, for C++ and CUDA.\n#pragma once\n\n#include <mxoracle/formats/inputs.h>\n")
+     "// Operands by seed, name and index, for C++ and CUDA.\n#pragma once\n\n#include <mxoracle/formats/input_choices.h>\n#include <mxoracle/formats/inputs.h>\n")
 set(umbrella "// Formats and operators; <mxoracle/emu/...> and <mxoracle/golden/...> come one by one.\n")
 string(APPEND umbrella "#pragma once\n\n#include <mxoracle/version.h>\n")
 foreach(header ${public_headers})

@@ -57,53 +57,18 @@ MXO_HD constexpr float element(Distribution of, std::uint64_t seed, std::uint32_
     return philox(index / columns, stream, seed, 2).word[0] % 8 == 0 ? 0.0f : x;
   }
   const PhiloxWords pick = philox(index, stream, seed, 1);
-  const float sign = pick.word[3] % 2 == 0 ? 1.0f : -1.0f;
-  switch (of) {
-    case Distribution::wide: return x * power(static_cast<int>(pick.word[0] % 41) - 20);
-    case Distribution::outliers:
-      return pick.word[0] % 256 == 0 ? x * power(4 + static_cast<int>(pick.word[1] % 5)) : x;
-    case Distribution::saturating:
-      return pick.word[0] % 32 == 0
-                 ? sign * (14.0f + static_cast<float>(pick.word[1] % 256) * 0x1p-7f)
-                 : x;
-    case Distribution::special: {
-      if (pick.word[0] % 512 != 0) return x;
-      const std::uint32_t bits = (pick.word[1] % 3) == 0   ? 0x7FC00000u
-                                 : (pick.word[1] % 3) == 1 ? 0x7F800000u
-                                                           : 0u;
-      return bit_cast<float>(bits | (pick.word[3] << 31));
-    }
-    default: return x;
+  const auto one_in = [&pick](std::uint32_t count) { return pick.word[0] % count == 0; };
+  const std::uint32_t sign = pick.word[3] << 31;
+  if (of == Distribution::wide) return x * power(static_cast<int>(pick.word[0] % 41) - 20);
+  if (of == Distribution::outliers) {
+    return one_in(256) ? x * power(4 + static_cast<int>(pick.word[1] % 5)) : x;
   }
-}
-
-/// A scale's exponent, -4 to 4.
-MXO_HD constexpr int scale_exponent(std::uint64_t seed, std::uint32_t stream, std::uint64_t index) {
-  return static_cast<int>(philox(index, stream, seed).word[0] % 9) - 4;
-}
-
-/// The experts of token `token`, `top_k` different ones of `experts`; if `hot`, half of the choices
-/// go to the first eighth of them.  An expert that is taken gives way to the next that is not.
-MXO_HD constexpr void choose_experts(std::uint64_t seed, std::uint32_t stream, std::uint64_t token,
-                                     int experts, int top_k, bool hot, std::int32_t* chosen) {
-  const int few = experts < 8 ? 1 : experts / 8;
-  for (int slot = 0; slot < top_k; ++slot) {
-    const PhiloxWords pick = philox(token, stream, seed, static_cast<std::uint32_t>(slot));
-    const int among = hot && pick.word[1] % 2 == 0 ? few : experts;
-    auto expert = static_cast<std::int32_t>(pick.word[0] % static_cast<std::uint32_t>(among));
-    for (int before = 0; before < slot; ++before) {
-      if (chosen[before] != expert) continue;
-      expert = (expert + 1) % experts;
-      before = -1;
-    }
-    chosen[slot] = expert;
+  if (of == Distribution::saturating) {
+    const float size = 14.0f + static_cast<float>(pick.word[1] % 256) * 0x1p-7f;
+    return one_in(32) ? bit_cast<float>(bit_cast<std::uint32_t>(size) | sign) : x;
   }
-}
-
-/// Entry `index` of a permutation of 0 to `count` - 1, below 2^31.
-MXO_HD constexpr std::uint64_t order_entry(std::uint64_t seed, std::uint32_t stream,
-                                           std::uint64_t index, std::uint64_t count) {
-  return (index * 2654435761u + philox(0, stream, seed).word[0]) % count;
+  constexpr std::uint32_t kSpecial[] = {0x7FC00000u, 0x7F800000u, 0u};
+  return one_in(512) ? bit_cast<float>(kSpecial[pick.word[1] % 3] | sign) : x;
 }
 
 }  // namespace mxo::inputs

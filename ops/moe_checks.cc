@@ -161,9 +161,10 @@ void check_call(const MoeLayer& op, int ranks) {
                                      ", needs a positive number");
   }
   require_recipe_takes("moe_layer", op.recipe, op.format);
-  if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3) {
-    check.fail(Fault::argument,
-               "format: found " + std::string(name_of(op.format)) + ", pipeline flow needs e4m3");
+  if (op.pipeline == MoePipeline::flow && op.format != Dtype::e4m3 &&
+      op.format != Dtype::e4m3fnuz) {
+    check.fail(Fault::argument, "format: found " + std::string(name_of(op.format)) +
+                                    ", pipeline flow needs e4m3 or e4m3fnuz");
   }
   if (op.top_k < 1 || op.top_k > op.experts) {
     throw Error(Fault::argument, "moe_layer: top_k: found " + std::to_string(op.top_k) +

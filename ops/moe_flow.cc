@@ -10,14 +10,14 @@
 namespace mxo {
 namespace {
 
-OwnedScaledTensor rows_for(Backend& backend, Index rows, Index width) {
+OwnedScaledTensor rows_for(Backend& backend, Dtype format, Index rows, Index width) {
   const Index shape[] = {rows, width};
-  return {backend, Dtype::e4m3, shape, Dtype::f32, shape_of_scales(shape, kRowBlock), kRowBlock};
+  return {backend, format, shape, Dtype::f32, shape_of_scales(shape, kRowBlock), kRowBlock};
 }
 
 /// w [E, N, K] in 128x128 blocks.
-OwnedScaledTensor weight(Backend& backend, const Operand& w) {
-  return quantized(backend, w, {}, Dtype::e4m3, Dtype::f32, kSquareBlock, f32_rule(kFlowBlockwise));
+OwnedScaledTensor weight(Backend& backend, Dtype format, const Operand& w) {
+  return quantized(backend, w, {}, format, Dtype::f32, kSquareBlock, f32_rule(kFlowBlockwise));
 }
 
 /// y = x w^T, or x w where `w` is given transposed.
@@ -33,7 +33,7 @@ OwnedScaledTensor along_tokens(Backend& backend, const SavedMoeLayer& saved,
   const Operand ends = saved.plan.group_ends.operand();
   const Index rows = x.codes.extent[0];
   const Index width = x.codes.extent[1];
-  BackendTensor codes(backend, Dtype::e4m3, {width, rows});
+  BackendTensor codes(backend, x.codes.dtype, {width, rows});
   BackendTensor scales(backend, Dtype::f32,
                        {most_row_blocks(backend, ends, kScaledBlock, rows), width});
   scaling_aware_transpose(backend, {x.codes, x.scales, ends, codes.result(), scales.result()});
@@ -66,9 +66,9 @@ void flow_activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& 
   const Index rows = saved.plan.rows;
   const Index width = saved.call.w1.extent[1];
   h = zeros(backend, Dtype::bf16, {rows, width});
-  const OwnedScaledTensor w = weight(backend, saved.call.w1);
+  const OwnedScaledTensor w = weight(backend, saved.call.format, saved.call.w1);
   product(backend, saved, saved.u.view(), w.view(), h.result());
-  act = rows_for(backend, rows, features_of(saved.call, saved.call.w1));
+  act = rows_for(backend, saved.call.format, rows, features_of(saved.call, saved.call.w1));
   swiglu_quantize(backend, {h.operand(),
                             row_weights(saved),
                             {},
@@ -80,7 +80,7 @@ void flow_activate(Backend& backend, const SavedMoeLayer& saved, BackendTensor& 
 
 void flow_second(Backend& backend, const SavedMoeLayer& saved, const OwnedScaledTensor& act,
                  const Result& out) {
-  const OwnedScaledTensor w = weight(backend, saved.call.w2);
+  const OwnedScaledTensor w = weight(backend, saved.call.format, saved.call.w2);
   product(backend, saved, act.view(), w.view(), out);
 }
 
@@ -90,14 +90,14 @@ void flow_backward(Backend& backend, const SavedMoeLayer& saved, const FlowBackw
   const Index width = call.w1.extent[1];
   BackendTensor dact = zeros(backend, Dtype::bf16, {rows, features_of(call, call.w1)});
   {
-    const OwnedScaledTensor w = weight(backend, call.w2);
+    const OwnedScaledTensor w = weight(backend, call.format, call.w2);
     product(backend, saved, op.dy.view(), transposed(w.view()), dact.result());
   }
   if (call.observe) call.observe("dact", dact.operand());
   if (op.dw2.given()) {
     weight_gradient(backend, saved, op.dy.view(), op.act.view(), op.dw2);
   }
-  OwnedScaledTensor dh = rows_for(backend, rows, width);
+  OwnedScaledTensor dh = rows_for(backend, saved.call.format, rows, width);
   swiglu_quantize_backward(backend, {op.h.operand(),
                                      row_weights(saved),
                                      dact.operand(),
@@ -112,7 +112,7 @@ void flow_backward(Backend& backend, const SavedMoeLayer& saved, const FlowBackw
     call.observe("dh.scales", dh.scales());
   }
   {
-    const OwnedScaledTensor w = weight(backend, call.w1);
+    const OwnedScaledTensor w = weight(backend, call.format, call.w1);
     product(backend, saved, dh.view(), transposed(w.view()), op.du);
   }
   if (op.dw1.given()) {

@@ -28,13 +28,16 @@ void check_powers_of_two(const Check& check, const Operand& scales, const Operan
 void scaling_aware_transpose(Backend& backend, const ScalingAwareTranspose& op) {
   const Check check("scaling_aware_transpose");
   check.rank("codes", op.codes, 2);
-  check.dtype("codes", op.codes, {Dtype::e4m3});
+  check.dtype("codes", op.codes, {Dtype::e4m3, Dtype::e4m3fnuz});
   const Index m = op.codes.extent[0];
   const Index k = op.codes.extent[1];
   check.dtype("scales", op.scales, {Dtype::f32});
   check.shape("scales", op.scales, {m, ceil_div(k, kScaledBlock)});
   check.group_ends(backend, op.group_ends, m);
-  check.dtype("codes_out", op.codes_out, {Dtype::e4m3});
+  check.dtype("codes_out", op.codes_out, {op.codes.dtype});
+  if (op.codes.dtype == Dtype::e4m3fnuz && op.underflow != Underflow::round) {
+    check.fail(Fault::argument, "underflow: found a rule of e4m3, needs round for e4m3fnuz");
+  }
   check.shape("codes_out", op.codes_out, {k, m});
   check.dtype("scales_out", op.scales_out, {Dtype::f32});
   check.shape("scales_out", op.scales_out, {op.scales_out.extent[0], k});

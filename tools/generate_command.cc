@@ -46,10 +46,6 @@ int generate_by_shape(const GenerateArguments& options, const std::string& name,
                     if (settings.quiet) return;
                     fmt::print("{}: {}, seed {}: {} cases\n", options.directory, name,
                                options.options.seed, suite.cases.size());
-                    for (const ShapedCase& item : suite.cases) {
-                      if (item.judged() == "all") continue;
-                      fmt::print("{}: {} are judged\n", item.id, item.judged());
-                    }
                     bring_out_stdout();
                   });
   return kAgree;

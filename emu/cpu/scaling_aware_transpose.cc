@@ -11,27 +11,30 @@
 namespace mxo::cpu {
 namespace {
 
-/// Larger shifts give the same codes as this one: 448 * 2^-19 rounds to zero.
+/// Larger shifts give the same codes as this one: 448 * 2^-19 rounds to zero, 240 * 2^-19 in
+/// e4m3fnuz.
 constexpr int kLastShift = 19;
 
 /// codes[shift][code] under one rule.
 struct ShiftTable {
   std::uint8_t codes[kLastShift + 1][256];
-  explicit ShiftTable(Underflow underflow) {
+  template <typename T>
+  ShiftTable(T, Underflow underflow) {
     for (int shift = 0; shift <= kLastShift; ++shift) {
       for (int code = 0; code < 256; ++code) {
         codes[shift][code] =
-            shifted_code(E4M3{static_cast<std::uint8_t>(code)}, shift, underflow).bits;
+            shifted_code(T{static_cast<std::uint8_t>(code)}, shift, underflow).bits;
       }
     }
   }
 };
 
-const ShiftTable& table_of(Underflow underflow) {
-  static const ShiftTable tables[] = {ShiftTable(Underflow::round),
-                                      ShiftTable(Underflow::keep_mantissa),
-                                      ShiftTable(Underflow::flush)};
-  return tables[static_cast<int>(underflow)];
+const ShiftTable& table_of(Dtype codes, Underflow underflow) {
+  static const ShiftTable tables[] = {ShiftTable(E4M3{}, Underflow::round),
+                                      ShiftTable(E4M3{}, Underflow::keep_mantissa),
+                                      ShiftTable(E4M3{}, Underflow::flush)};
+  static const ShiftTable fnuz(E4M3Fnuz{}, Underflow::round);
+  return codes == Dtype::e4m3fnuz ? fnuz : tables[static_cast<int>(underflow)];
 }
 
 void transpose_quickly(const ScalingAwareTranspose& op, const LayoutKernels& layouts,
@@ -71,7 +74,7 @@ void CpuBackend::run(const ScalingAwareTranspose& op) {
   std::vector<TransposeTile> tiles;
   for_each_tile(op.group_ends, [&](const TransposeTile& tile) { tiles.push_back(tile); });
   const LayoutKernels& layouts = layout_kernels(isa());
-  const ShiftTable& table = table_of(op.underflow);
+  const ShiftTable& table = table_of(op.codes.dtype, op.underflow);
   const Index blocks = op.scales.extent[1];
   const Index work = static_cast<Index>(tiles.size()) * blocks;
 #pragma omp parallel for num_threads(threads_) firstprivate(ieee_thread)

@@ -8,10 +8,11 @@ namespace {
 
 constexpr int kTile = static_cast<int>(kScaledBlock);
 
+template <typename T>
 struct TransposePlan {
-  Matrix<const E4M3> codes;
+  Matrix<const T> codes;
   Matrix<const float> scales;
-  Matrix<E4M3> codes_out;
+  Matrix<T> codes_out;
   Matrix<float> scales_out;
   Underflow underflow;
   Index column_blocks;
@@ -24,10 +25,11 @@ __device__ bool is_power_of_two(std::uint32_t word) {
   return (word & 0x7FFFFFu) == 0 && word < 0x7F800000u;
 }
 
-__global__ void __launch_bounds__(kThreads) transpose_kernel(TransposePlan plan) {
+template <typename T>
+__global__ void __launch_bounds__(kThreads) transpose_kernel(TransposePlan<T> plan) {
   __shared__ std::uint32_t top;  // non-negative floats order as their words
   __shared__ int shift[kTile];
-  __shared__ E4M3 turned[kTile][kTile + 4];
+  __shared__ T turned[kTile][kTile + 4];
   const int thread = static_cast<int>(threadIdx.x);
   const Index block = static_cast<Index>(blockIdx.x) % plan.column_blocks;
   const Index tile = static_cast<Index>(blockIdx.x) / plan.column_blocks;
@@ -69,6 +71,22 @@ __global__ void __launch_bounds__(kThreads) transpose_kernel(TransposePlan plan)
   if (thread < width) plan.scales_out(tile, k0 + thread) = __uint_as_float(top);
 }
 
+template <typename T>
+void launch(const ScalingAwareTranspose& op, const GroupTiles& tiles, FaultWord faults,
+            cudaStream_t stream) {
+  const TransposePlan<T> plan{op.codes.as<const T, 2>(),
+                              op.scales.as<const float, 2>(),
+                              op.codes_out.as<T, 2>(),
+                              op.scales_out.as<float, 2>(),
+                              op.underflow,
+                              ceil_div(op.codes.extent[1], kTile),
+                              tiles,
+                              faults};
+  const Index blocks =
+      (ceil_div(op.codes.extent[0], kTile) + op.group_ends.extent[0]) * plan.column_blocks;
+  transpose_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(plan);
+}
+
 }  // namespace
 
 void DeviceBackend::run(const ScalingAwareTranspose& op) {
@@ -77,16 +95,12 @@ void DeviceBackend::run(const ScalingAwareTranspose& op) {
   const Scratch<std::int64_t> before(*this, groups + 1);
   count_units(*this, op.group_ends, rows, kTile, before.data());
   if (op.codes.elements() == 0 || groups == 0) return;
-  const TransposePlan plan{op.codes.as<const E4M3, 2>(),
-                           op.scales.as<const float, 2>(),
-                           op.codes_out.as<E4M3, 2>(),
-                           op.scales_out.as<float, 2>(),
-                           op.underflow,
-                           ceil_div(op.codes.extent[1], kTile),
-                           {op.group_ends.as<const std::int32_t, 1>(), before.data(), kTile, rows},
-                           faults()};
-  const Index blocks = (ceil_div(rows, kTile) + groups) * plan.column_blocks;
-  transpose_kernel<<<static_cast<unsigned>(blocks), kThreads, 0, stream()>>>(plan);
+  const GroupTiles tiles{op.group_ends.as<const std::int32_t, 1>(), before.data(), kTile, rows};
+  if (op.codes.dtype == Dtype::e4m3) {
+    launch<E4M3>(op, tiles, faults(), stream());
+  } else {
+    launch<E4M3Fnuz>(op, tiles, faults(), stream());
+  }
   check_launch("scaling_aware_transpose");
 }
 

@@ -20,11 +20,11 @@ constexpr int exponent_field(float scale) {
   return static_cast<int>(bit_cast<std::uint32_t>(scale) >> 23);
 }
 
-inline void transpose_tile(const ScalingAwareTranspose& op, const TransposeTile& rows,
-                           Index block) {
-  const auto codes = op.codes.as<const E4M3, 2>();
+template <typename T>
+void transpose_tile(const ScalingAwareTranspose& op, const TransposeTile& rows, Index block) {
+  const auto codes = op.codes.as<const T, 2>();
   const auto scales = op.scales.as<const float, 2>();
-  const auto codes_out = op.codes_out.as<E4M3, 2>();
+  const auto codes_out = op.codes_out.as<T, 2>();
   const auto scales_out = op.scales_out.as<float, 2>();
   const Index k_first = block * kScaledBlock;
   const Index k_past = std::min(k_first + kScaledBlock, codes.extent[1]);

@@ -9,7 +9,8 @@
 
 #include "golden/judge/element_bounds.h"
 #include "golden/judge/group_rows.h"
-#include "golden/judge/product_factor.h"
+#include "golden/judge/judged_product.h"
+#include "golden/judge/near_sums.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/judge/slots_bound.h"
 #include "golden/judge/sum_error.h"
@@ -43,61 +44,8 @@ std::optional<Accumulation> claimed(std::string_view op, std::string_view name,
   return settled_sum(op, sum, scaled, numbers, shared);
 }
 
-/// Both sides of a product, and where the lines of an output lie.
-struct Product {
-  ProductFactor a;
-  ProductFactor b;
-  std::vector<Index> ends;
-  bool gradient;  ///< contracted along the rows of each group
-  bool scaled;    ///< by f32
-  Index shared;   ///< k that share both f32 scales; 0: all
-
-  /// What is multiplied and summed for one output.
-  struct Output {
-    const Product& of;
-    Index group;
-    Index line_a, line_b;  ///< of the group, but for rows of x
-    Index first;           ///< of k
-    Index k;
-
-    Index block() const { return std::max<Index>(of.shared == 0 ? k : of.shared, 1); }
-    Index blocks() const { return ceil_div(k, block()); }
-    Index place_b() const { return of.gradient ? line_b : group * of.b.lines + line_b; }
-    const double* values_a() const { return of.a.values_of(line_a) + first; }
-    const double* values_b() const { return of.b.values_of(place_b()) + first; }
-    const double* binades_a() const { return of.a.binades_of(line_a) + first; }
-    const double* binades_b() const { return of.b.binades_of(place_b()) + first; }
-    double scale_a(Index at) const {
-      return of.gradient ? of.a.scale_below(group, line_a, at * block())
-                         : of.a.scale(0, line_a, at);
-    }
-    double scale_b(Index at) const {
-      return of.gradient ? of.b.scale_below(group, line_b, at * block())
-                         : of.b.scale(group, line_b, at);
-    }
-  };
-
-  Index outputs() const {
-    return gradient ? static_cast<Index>(ends.size()) * a.lines * b.lines : a.lines * b.lines;
-  }
-  /// Element i, row-major; nothing where no group owns it.
-  std::optional<Output> at(Index i) const {
-    const Index line = i / b.lines;
-    const auto owner = std::upper_bound(ends.begin(), ends.end(), line);
-    if (!gradient && owner == ends.end()) return std::nullopt;
-    const Index group = gradient ? line / a.lines : owner - ends.begin();
-    const Index begin = group == 0 ? 0 : ends[static_cast<std::size_t>(group - 1)];
-    return Output{*this,
-                  group,
-                  gradient ? line % a.lines : line,
-                  i % b.lines,
-                  gradient ? begin : 0,
-                  gradient ? ends[static_cast<std::size_t>(group)] - begin : a.k};
-  }
-};
-
 /// Exact: of values, products and pairs of scales none has more than 53 bits.
-void add_terms(const Product::Output& output, ExactTerms& sum) {
+void add_terms(const JudgedProduct::Output& output, ExactTerms& sum) {
   const double* a = output.values_a();
   const double* b = output.values_b();
   for (Index block = 0; block < output.blocks(); ++block) {
@@ -183,11 +131,11 @@ class ProductBound {
 
 /// What the products of a bound have in common.
 struct ProductClaim {
-  Product product;
+  JudgedProduct product;
   std::optional<Accumulation> sum;
   Roundings roundings;
 
-  ElementBound of(const Product::Output& output) const {
+  ElementBound of(const JudgedProduct::Output& output) const {
     const Index block = output.block();
     ProductBound worst(sum, product.scaled, Roundings::worst, output.k, block);
     ProductBound likely(sum, product.scaled, roundings, output.k, block);
@@ -276,13 +224,20 @@ struct ProductClaim {
   bool is_likely() const { return !sum && roundings == Roundings::independent; }
 };
 
-ErrorBound bound_of(Product&& given, const std::optional<Accumulation>& sum, Roundings roundings) {
+ErrorBound bound_of(JudgedProduct&& given, const std::optional<Accumulation>& sum,
+                    Roundings roundings) {
   const bool many = has_many_magnitudes(given.a.value) && has_many_magnitudes(given.b.value);
   const auto claim = std::make_shared<const ProductClaim>(
       ProductClaim{std::move(given), sum, many ? roundings : Roundings::worst});
   ErrorBound bound;
   bound.count = claim->product.outputs();
   bound.promises_all = claim->promises_all();
+  if (bound.promises_all && !sum && claim->roundings == Roundings::worst &&
+      sums_in_floats(claim->product)) {
+    bound.sure = [claim](const OutputBlock& block, const std::function<double(Index)>& value) {
+      return within_any_order(claim->product, block, value);
+    };
+  }
   bound.one = [claim](Index i) {
     const auto output = claim->product.at(i);
     return output ? claim->of(*output) : ElementBound{0, kInfinity, 0};

@@ -118,6 +118,7 @@ class Walk {
                    std::vector<Index>(static_cast<std::size_t>(verdict_.heat.columns)),
                    {},
                    {}};
+    std::vector<bool> sure;
     const auto read_block = [&](Index r, std::size_t block) {
       const Index begin = static_cast<Index>(block) * options_.column_block;
       const Index end = std::min(columns_, begin + options_.column_block);
@@ -126,11 +127,18 @@ class Walk {
         count_distance(0, end - begin, sums.histogram);
         return;
       }
-      for (Index c = begin; c < end; ++c) position(r, c, sums.blocks[block], sums);
+      for (Index c = begin; c < end; ++c) {
+        const Index at = (r - strip.begin) * (end - begin) + c - begin;
+        position(r, c, !sure.empty() && sure[static_cast<std::size_t>(at)], sums.blocks[block],
+                 sums);
+      }
     };
     const std::size_t blocks = column_blocks_.size();
     if (by_columns_) {
       for (std::size_t block = 0; block < blocks; ++block) {
+        const Index begin = static_cast<Index>(block) * options_.column_block;
+        sure = judge_.sure(
+            {strip.begin, strip.end, begin, std::min(columns_, begin + options_.column_block)});
         for (Index r = strip.begin; r < strip.end; ++r) read_block(r, block);
       }
     } else {
@@ -141,10 +149,10 @@ class Walk {
     return sums;
   }
 
-  void position(Index r, Index c, MeasureSums& block, StripSums& sums) const {
+  void position(Index r, Index c, bool passes, MeasureSums& block, StripSums& sums) const {
     const Index i = r * columns_ + c;
     if (!judge_.is_owed(r, i)) return block.skip();
-    const Judge::Finding found = judge_.at(i);
+    const Judge::Finding found = judge_.at(i, passes);
     block.add(found);
     if (!found.expected.nan && !found.actual.nan) count_distance(found.distance, 1, sums.histogram);
     if (!found.differs && !found.violates) return;

@@ -21,6 +21,11 @@ struct ElementBound {
   bool promises() const { return !std::isinf(stray); }
 };
 
+/// Rows and columns of an output seen as rows x last extent.
+struct OutputBlock {
+  Index row_begin, row_end, column_begin, column_end;
+};
+
 /// Element i passes as `value` where some number no further than stray[i] from the real result has
 /// `value` as a nearest one of its type.  Row-major.
 struct ErrorBound {
@@ -31,6 +36,10 @@ struct ErrorBound {
   /// Adds terms whose real sum is the real result of element i, for values that `doubt` leaves
   /// open.  None: they pass.
   std::function<void(Index, ExactTerms&)> terms = {};
+  /// Of a block those elements that pass as `value(i)` by a look at all of them together, row after
+  /// row; what is not among them may pass.  None: nobody knows.
+  std::function<std::vector<bool>(const OutputBlock&, const std::function<double(Index)>& value)>
+      sure = {};
 
   ElementBound at(Index i) const {
     const auto n = static_cast<std::size_t>(i);

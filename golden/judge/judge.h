@@ -35,8 +35,11 @@ class Judge {
   };
 
   bool is_owed(Index row, Index i) const;
-  /// Element `i`, row-major.
-  Finding at(Index i) const;
+  /// Element `i`, row-major; `passes`: sure() has it.
+  Finding at(Index i, bool passes = false) const;
+  /// Elements of a block that the bound surely lets pass, row after row; none where few differ, or
+  /// nothing tells.
+  std::vector<bool> sure(const OutputBlock& block) const;
   /// Of elements [begin, end) of a row, all of them owed: the sum of their squares where it shows
   /// at a glance that they are finite and the bits expected; else nothing.
   std::optional<double> equal_squares(Index row, Index begin, Index end) const;

@@ -41,7 +41,11 @@ void share_among_threads(Index n, int threads, const Step& step) {
         work();
       });
     }
+    std::fenv_t callers;
+    std::fegetenv(&callers);
+    std::fesetenv(FE_DFL_ENV);
     work();
+    std::fesetenv(&callers);
   }
   if (error) std::rethrow_exception(error);
 }

@@ -86,10 +86,11 @@ NamedTensors call_transpose(Backend& backend, const NamedViews& inputs, const Pa
   const std::vector<Index> shape = shape_of("scaling_aware_transpose", stage, "codes", 2);
   shape_of("scaling_aware_transpose", stage, "group_ends", 1);
   ScalingAwareTranspose op;
-  op.codes = stage.codes("codes", Dtype::e4m3);
+  const Dtype format = set.format("format", "e4m3");
+  op.codes = stage.codes("codes", format);
   op.scales = stage.floats("scales");
   op.group_ends = stage.indices("group_ends");
-  op.codes_out = stage.output("codes", Dtype::e4m3, {shape[1], shape[0]});
+  op.codes_out = stage.output("codes", format, {shape[1], shape[0]});
   // The same rows on every backend: the ends are read where the caller has them.
   const Index tiles = row_blocks_of(stage.on_host("group_ends"), kScaledBlock, shape[0]);
   op.scales_out = stage.output("scales", Dtype::f32, {tiles, shape[1]});
@@ -140,6 +141,7 @@ constexpr OperandSpec kTransposeIn[] = {{"codes", "[M, K]", "u8 (e4m3)"},
 constexpr OperandSpec kTransposeOut[] = {{"codes", "[K, M]", "u8 (e4m3)"},
                                          {"scales", "[G, K]", "f32"}};
 constexpr ParameterSpec kTransposeSet[] = {
+    {"format", "e4m3|e4m3fnuz", "of codes; e4m3fnuz has round alone"},
     {"underflow", "round|keep_mantissa|flush", "what a code below the normal range becomes"}};
 
 constexpr CatalogueEntry kEntries[] = {

@@ -1204,6 +1204,7 @@ def scaling_aware_transpose(
     scales: Any,
     group_ends: Any,
     *,
+    format: Literal["e4m3", "e4m3fnuz"] | Any = None,
     underflow: Literal["round", "keep_mantissa", "flush"] | Any = None,
     backend: str = "cpu",
     threads: int | None = None,
@@ -1218,6 +1219,7 @@ def scaling_aware_transpose(
         codes: [K, M], u8 (e4m3)
         scales: [G, K], f32
     Parameters, the first value is the default:
+        format: of codes; e4m3fnuz has round alone (e4m3, e4m3fnuz)
         underflow: what a code below the normal range becomes (round, keep_mantissa, flush)
     One output is returned alone, several as a tuple in this order.
     """
@@ -1230,6 +1232,7 @@ def scaling_aware_transpose(
         },
         backend=backend,
         threads=threads,
+        format=format,
         underflow=underflow,
     )
     return _in_order(outputs, ("codes", "scales"))

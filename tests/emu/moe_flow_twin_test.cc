@@ -14,7 +14,8 @@ using Set = std::vector<std::pair<std::string, std::string>>;
 /// need the weights and those of the weights come from swiglu.
 class ByOperators {
  public:
-  ByOperators(Backend& backend, const NamedTensors& in) : backend_(backend), in_(in) {}
+  ByOperators(Backend& backend, const NamedTensors& in, const std::string& format)
+      : backend_(backend), in_(in), format_(format) {}
 
   /// Stages of the layer under their names.
   NamedTensors run(const NamedTensors& kept) {
@@ -68,14 +69,16 @@ class ByOperators {
     for (const auto& [key, value] : settings) set.set(key, value);
     return call_operator(backend_, op, in, set, world_.get());
   }
-  static Set wire() {
+  Set wire() const {
     return {{"experts", "8"},
+            {"format", format_},
             {"layout", "expert_major_padded"},
             {"alignment", "128"},
             {"precision", "fp8_blockwise"}};
   }
   Rows quantised(const Tensor& x, const char* block = "1x128") {
-    NamedTensors q = call("quantize", {{"x", x}}, {{"block", block}, {"rule", "flow"}});
+    NamedTensors q =
+        call("quantize", {{"x", x}}, {{"block", block}, {"rule", "flow"}, {"format", format_}});
     return {q.at("codes"), q.at("scales")};
   }
   Rows square(const Tensor& w) { return quantised(w, "128x128"); }
@@ -86,7 +89,7 @@ class ByOperators {
                  {"w.codes", w.codes},
                  {"w.scales", w.scales},
                  {"group_ends", ends_}},
-                {})
+                {{"format_x", format_}, {"format_w", format_}})
         .at("y");
   }
   Tensor wgrad(const Rows& dy, const Rows& x) {
@@ -96,14 +99,15 @@ class ByOperators {
                  {"x.codes", x.codes},
                  {"x.scales", x.scales},
                  {"group_ends", ends_}},
-                {})
+                {{"format_dy", format_}, {"format_x", format_}})
         .at("dw");
   }
   /// T of rows, its codes as [R, K] again.
   Rows turned(const Rows& rows) {
     const NamedTensors t =
         call("scaling_aware_transpose",
-             {{"codes", rows.codes}, {"scales", rows.scales}, {"group_ends", ends_}}, {});
+             {{"codes", rows.codes}, {"scales", rows.scales}, {"group_ends", ends_}},
+             {{"format", format_}});
     return {with_axes_exchanged(t.at("codes"), 1), t.at("scales")};
   }
   /// Codes and scales [E, K, N] of [E, N, K]: the same squares.
@@ -145,6 +149,7 @@ class ByOperators {
 
   Backend& backend_;
   const NamedTensors& in_;
+  std::string format_;
   std::unique_ptr<World> world_ = make_in_process_world();
   Tensor ends_;
   NamedTensors out_;
@@ -161,12 +166,16 @@ TEST(MoeFlow, IsTheCompositionOfItsOperators) {
   set.set("pipeline", "flow");
   set.set("scores", "swiglu");
   set.set("keep_stages", "true");
-  const NamedTensors layer = run_moe(*cpu, in, set);
-  const NamedTensors owed = ByOperators(*cpu, in).run(layer);
-  for (const auto& [name, tensor] : owed) {
-    ASSERT_TRUE(layer.contains(name)) << name;
-    ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
-    EXPECT_EQ(std::memcmp(tensor.data(), layer.at(name).data(), tensor.bytes()), 0) << name;
+  for (const char* format : {"e4m3", "e4m3fnuz"}) {
+    set.set("format", format);
+    const NamedTensors layer = run_moe(*cpu, in, set);
+    const NamedTensors owed = ByOperators(*cpu, in, format).run(layer);
+    for (const auto& [name, tensor] : owed) {
+      ASSERT_TRUE(layer.contains(name)) << name;
+      ASSERT_EQ(tensor.shape(), layer.at(name).shape()) << name;
+      EXPECT_EQ(std::memcmp(tensor.data(), layer.at(name).data(), tensor.bytes()), 0)
+          << name << " " << format;
+    }
   }
 }
 

@@ -172,12 +172,6 @@ const Mistake kMistakes[] = {
     {"a recipe that the pipeline cannot send",
      [](NamedTensors&, Parameters& set) { set.set("recipe", "fp8_rowwise"); },
      "moe_layer: recipe: found fp8_rowwise, pipeline mxfp8 needs one of the mxfp8 recipes"},
-    {"a format the flow has no transpose for",
-     [](NamedTensors&, Parameters& set) {
-       set.set("pipeline", "flow");
-       set.set("format", "e4m3fnuz");
-     },
-     "moe_layer: format: found e4m3fnuz, pipeline flow needs e4m3"},
     {"a recipe without blocks of rows",
      [](NamedTensors&, Parameters& set) { set.set("pipeline", "fp8_blockwise"); },
      "recipe: found mxfp8_rceil, pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up"},

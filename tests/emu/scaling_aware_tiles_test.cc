@@ -48,6 +48,35 @@ TEST(ScalingAwareTranspose, ShiftsEveryFiniteCodeByEveryAmountUnderEveryRule) {
   }
 }
 
+TEST(ScalingAwareTranspose, ShiftsEveryCodeOfE4m3fnuzToTheNearest) {
+  for (int bits = 0; bits < 256; ++bits) {
+    for (int shift = 0; shift <= 140; ++shift) {
+      const int moved =
+          shifted_code(E4M3Fnuz{static_cast<std::uint8_t>(bits)}, shift, Underflow::round).bits;
+      if (bits == 0x80) {  // the one NaN
+        EXPECT_EQ(moved, 0x80);
+        continue;
+      }
+      // Bias 8: fields from 1 on are (8 + m) 2^(field - 11), field 0 is m 2^-10.
+      const int field = bits >> 3 & 15;
+      const int digits = (bits & 7) + (field > 0 ? 8 : 0);
+      // Of the codes of the same sign the nearest, of two the even.
+      int nearest = 0;
+      const double real = std::ldexp(digits, std::max(field, 1) - 11 - shift);
+      double least = real;
+      for (int code = 1; code < 128; ++code) {
+        const int f = code >> 3;
+        const double value = std::ldexp((code & 7) + (f > 0 ? 8 : 0), std::max(f, 1) - 11);
+        const double off = std::fabs(value - real);
+        if (off > least || (off == least && code % 2 != 0)) continue;
+        least = off;
+        nearest = code;
+      }
+      EXPECT_EQ(moved, nearest == 0 ? 0 : nearest | (bits & 0x80)) << bits << " >> " << shift;
+    }
+  }
+}
+
 TEST(ScalingAwareTranspose, TakesTheLargestScaleOfATileThatRestartsAtEachGroup) {
   const Index rows = 300;
   const Index columns = 200;

@@ -25,9 +25,9 @@ struct Operands {
 };
 
 /// Every byte, and scales whose exponents lie up to `spread` apart; some rows are padding.
-Operands operands(Index rows, Index columns, const std::vector<std::int32_t>& ends, int spread,
-                  const Lie& lie) {
-  Operands in{{Dtype::e4m3, {rows, columns}, lie},
+Operands operands(Dtype format, Index rows, Index columns, const std::vector<std::int32_t>& ends,
+                  int spread, const Lie& lie) {
+  Operands in{{format, {rows, columns}, lie},
               {Dtype::f32, {rows, ceil_div(columns, kScaledBlock)}, lie},
               test::group_ends_of(ends)};
   std::mt19937 random(11);
@@ -45,7 +45,7 @@ Operands operands(Index rows, Index columns, const std::vector<std::int32_t>& en
 std::vector<std::vector<std::byte>> turn(Backend& backend, const Operands& in, Underflow underflow,
                                          const Lie& lie) {
   const Operand codes = in.codes.operand();
-  Strided out(Dtype::e4m3, {codes.extent[1], codes.extent[0]}, lie);
+  Strided out(codes.dtype, {codes.extent[1], codes.extent[0]}, lie);
   Strided scales(Dtype::f32, {row_blocks(in.ends.operand(), kScaledBlock), codes.extent[1]}, lie);
   scaling_aware_transpose(backend, {codes, in.scales.operand(), in.ends.operand(), out.result(),
                                     scales.result(), underflow});
@@ -61,9 +61,12 @@ TEST(ScalingAwareTranspose, GivesTheReferencesBytesOnEveryInstructionSet) {
   for (const int spread : {0, 3, 24, 200}) {
     for (const std::vector<std::int32_t>& ends :
          {std::vector<std::int32_t>{300}, {0, 130, 130, 131, 290}, {128, 256}, {}}) {
-      for (const Underflow rule : {Underflow::round, Underflow::keep_mantissa, Underflow::flush}) {
+      for (const auto& [format, rule] : {std::pair{Dtype::e4m3, Underflow::round},
+                                         {Dtype::e4m3, Underflow::keep_mantissa},
+                                         {Dtype::e4m3, Underflow::flush},
+                                         {Dtype::e4m3fnuz, Underflow::round}}) {
         const Lie& lie = lies[number++ % lies.size()];
-        const Operands in = operands(300, 200, ends, spread, lie);
+        const Operands in = operands(format, 300, 200, ends, spread, lie);
         const auto want = turn(*reference, in, rule, lie);
         for (const auto& backend : backends) {
           EXPECT_TRUE(want == turn(*backend, in, rule, lie))

@@ -1,9 +1,14 @@
 // How the comparator cuts a tensor: blocks, groups, cells of heat, and what it says of them.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <random>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "golden/judge/comparator.h"
+#include "golden/reports/reports.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -113,6 +118,33 @@ TEST(ComparatorWalk, KeepsTheFirstEightOfAllTiles) {
   std::vector<Index> flat;
   for (const Difference& d : v.first) flat.push_back(d.at[0] * 6 + d.at[1]);
   EXPECT_EQ(flat, (std::vector<Index>{0, 1, 2, 3, 5, 6, 7, 8}));
+}
+
+/// Enough elements to be shared, groups that end inside blocks, differences of every size.
+TEST(ComparatorWalk, SaysTheSameForAnyNumberOfThreads) {
+  Tensor x(Dtype::f32, {1033, 517});
+  std::mt19937 random(3);
+  std::normal_distribution<float> draw;
+  for (Index i = 0; i < x.elements(); ++i) x.as<float>()[i] = draw(random);
+  Tensor y = x;
+  for (Index i = 0; i < y.elements(); i += 1 + static_cast<Index>(random() % 5)) {
+    y.as<float>()[i] *= 1 + draw(random) * 0x1p-20f;
+  }
+  y.as<float>()[777] = std::numeric_limits<float>::quiet_NaN();
+  Owed owed = owe(x);
+  owed.groups.ends = {100, 100, 641, 1000};
+  for (const char* gate : {"bits", "ulp=3", "sqnr=130"}) {
+    CompareOptions options = blocks_of(32, 32, gate);
+    std::set<std::string> said;
+    for (const int threads : {1, 2, 3, 7, 16}) {
+      options.threads = threads;
+      Report report;
+      report.cases.push_back({"case", "", Outcome::fail, {}, {}});
+      report.cases[0].outputs.push_back(compare_tensor("y", owed, y, options));
+      said.insert(json_report(report));
+    }
+    EXPECT_EQ(said.size(), 1u) << gate;
+  }
 }
 
 TEST(ComparatorWalk, RefusesTheGroupBelowTheGate) {

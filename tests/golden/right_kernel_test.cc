@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <random>
+#include <tuple>
 
 #include "emu/backends.h"
 #include "golden/judge/bound.h"
 #include "golden/judge/elements.h"
+#include "golden/judge/linear_bound.h"
 #include "golden/judge/outputs.h"
 #include "golden/judge/rounding_cell.h"
 #include "golden/museum/operands.h"
@@ -246,6 +248,68 @@ TEST(RightKernel, PassesAndWrongOnesOfEveryRecipeAreRefused) {
     EXPECT_GT(refused, wrong * 8 / 10) << recipe.name;
     std::printf("%s: %d of %d wrong kernels refused\n", std::string(recipe.name).c_str(), refused,
                 wrong);
+  }
+}
+
+/// The last two axes of rows [first, last) of the middle one exchanged.
+Tensor turned(const Tensor& from, Index matrices, Index first, Index last) {
+  const Index rows = from.extent(from.rank() - 2);
+  const Index columns = from.extent(from.rank() - 1);
+  Tensor to(Dtype::bf16, {matrices, columns, last - first});
+  for (Index m = 0; m < matrices; ++m) {
+    for (Index c = 0; c < columns; ++c) {
+      for (Index r = first; r < last; ++r) {
+        to.as<std::uint16_t>()[(m * columns + c) * (last - first) + r - first] =
+            from.as<std::uint16_t>()[(m * rows + r) * columns + c];
+      }
+    }
+  }
+  return to;
+}
+
+/// dx is y of dy and w with its axes exchanged; dw of a group y of its columns of dy and of x.
+TEST(RightKernel, OfGradientsHasTheFiguresOfTheProductsTheyAre) {
+  constexpr Index kRows = 24, kN = 40, kK = 72, kExperts = 2;
+  NamedTensors in;
+  in.emplace("x", random_bf16({kRows, kK}, 1));
+  in.emplace("w", random_bf16({kExperts, kN, kK}, 2));
+  in.emplace("dy", random_bf16({kRows, kN}, 3));
+  in.emplace("group_ends", ends_of({9, 24}));
+  // The largest of each group, which the bound of a cast follows.
+  for (const Index row : {0, 9}) {
+    in.at("x").as<BF16>()[row * kK] = in.at("dy").as<BF16>()[row * kN] = encode<kBF16>(1024.0f);
+  }
+  Parameters set;
+  set.set("recipe", "bf16");
+  const auto same = [&set](const ErrorBound& a, Index first, const NamedTensors& product,
+                           const Tensor& expected) {
+    const auto y = linear_bound("y", product, set, expected);
+    ASSERT_TRUE(y);
+    for (Index i = 0; i < expected.elements(); ++i) {
+      ASSERT_EQ(a.at(first + i).stray, y->at(i).stray) << i;
+      ASSERT_GT(y->at(i).stray, 0) << i;
+    }
+  };
+  const Tensor dx = random_bf16({kRows, kK}, 4);
+  const auto of_dx = linear_bound("dx", in, set, dx);
+  ASSERT_TRUE(of_dx);
+  same(*of_dx, 0,
+       {{"x", in.at("dy")},
+        {"w", turned(in.at("w"), kExperts, 0, kN)},
+        {"group_ends", in.at("group_ends")}},
+       dx);
+  const Tensor dw = random_bf16({kExperts, kN, kK}, 5);
+  const auto of_dw = linear_bound("dw", in, set, dw);
+  ASSERT_TRUE(of_dw);
+  for (const auto& [e, first, last] : {std::tuple<Index, Index, Index>{0, 0, 9}, {1, 9, 24}}) {
+    Tensor part(Dtype::bf16, {kN, kK});
+    std::memcpy(part.data(), dw.as<BF16>() + e * kN * kK, part.bytes());
+    const Tensor columns = turned(in.at("dy"), 1, first, last);
+    Tensor rows(Dtype::bf16, {kN, last - first});
+    std::memcpy(rows.data(), columns.data(), rows.bytes());
+    same(*of_dw, e * kN * kK,
+         {{"x", rows}, {"w", turned(in.at("x"), 1, first, last)}, {"group_ends", ends_of({kN})}},
+         part);
   }
 }
 

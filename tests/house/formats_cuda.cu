@@ -11,6 +11,7 @@
 #include "formats/exp.h"
 #include "formats/format_spec.h"
 #include "formats/host_device.h"
+#include "formats/input_choices.h"
 #include "formats/inputs.h"
 #include "formats/memory_room.h"
 #include "formats/minifloat.h"

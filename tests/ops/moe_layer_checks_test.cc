@@ -212,7 +212,7 @@ TEST_F(MoeChecks, SayWhatIsWrong) {
   op.w1_bias = {};
   EXPECT_EQ(said(op), "");
   op.format = Dtype::e5m2;
-  EXPECT_EQ(said(op), "moe_layer: format: found e5m2, pipeline flow needs e4m3");
+  EXPECT_EQ(said(op), "moe_layer: format: found e5m2, pipeline flow needs e4m3 or e4m3fnuz");
   op.format = Dtype::e4m3;
   op.scores = MoeScores::second_product;
   EXPECT_EQ(said(op).substr(0, 42), "moe_layer: scores: found those of a produc");

@@ -190,6 +190,14 @@ TEST(WrongFields, OfTransposesThatKeepScalesAreRefused) {
   for (const float bad : {0x1p-127f, -1.0f, -0.0f, 1.5f, std::numeric_limits<float>::infinity()}) {
     EXPECT_NE(with_scale(0, bad).find(needs), std::string::npos) << bad;
   }
+  op.codes.dtype = Dtype::e4m3fnuz;
+  EXPECT_EQ(right.complaint(op), "scaling_aware_transpose: codes_out: found e4m3, needs e4m3fnuz");
+  op.codes_out.dtype = Dtype::e4m3fnuz;
+  EXPECT_EQ(right.complaint(op), "");
+  op.underflow = Underflow::flush;
+  EXPECT_EQ(right.complaint(op),
+            "scaling_aware_transpose: underflow: found a rule of e4m3, needs "
+            "round for e4m3fnuz");
 }
 
 /// Two columns of scales; groups that end at `ends`.

@@ -111,7 +111,7 @@ class Shapes(Case):
                                              "rows=64,columns=4,groups=2", "--offsets", "jaged"]),
             (USAGE, "did you mean normal?", [new, *QUANTIZE, "--distribution", "norml"]),
             (USAGE, "found no columns", [new, "--op", "combine", "--shape", "rows=4"]),
-            (UNSUPPORTED, "at most 8 GB", [new, "--op", "dispatch", "--shape",
+            (UNSUPPORTED, "at most 8 GB", [new, "--op", "combine_backward", "--shape",
                                            "rows=1048576,columns=8192,ranks=2,experts=8,top_k=2"]),
             (BAD_INPUT, "not an empty directory", [full, *QUANTIZE]),
             (BAD_INPUT, "not an empty directory", [full, "--model", "dsv3", "--tokens", 32]),

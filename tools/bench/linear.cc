@@ -176,7 +176,7 @@ Table linear_table(const Bench& bench) {
   table.notes.emplace_back(
       "ours sum exactly and round once; unpadded: groups of whole blocks of 32; padding costs: of "
       "the speedup beyond 1");
-  table.notes.emplace_back("torch: bf16; torchao: MXFP8, emulated on a CPU; both unpadded");
+  table.notes.emplace_back("torch, oneDNN: bf16; torchao: MXFP8, emulated on a CPU; all unpadded");
   if (!answers.note.empty()) table.notes.push_back(answers.note);
   return table;
 }

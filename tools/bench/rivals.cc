@@ -1,4 +1,4 @@
-// Runs rival_tables.py and reads its answers.
+// Runs rival_tables.py and rival_onednn, and reads their answers.
 #include "tools/bench/rivals.h"
 
 #include <fcntl.h>
@@ -9,6 +9,7 @@
 
 #include <array>
 #include <filesystem>
+#include <initializer_list>
 
 extern char** environ;
 
@@ -17,13 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Beside the installed program, or in the tree that it was built in; empty: nowhere.
-std::string script() {
+/// A file beside the installed program, or in the tree that it was built in; empty: nowhere.
+std::string beside(const char* name, std::initializer_list<const char*> ways) {
   std::error_code error;
   const fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
-  for (const char* way : {"../share/mxoracle", "../../bench", "../bench"}) {
-    const fs::path file = (here / way / "rival_tables.py").lexically_normal();
-    if (fs::exists(file, error)) return file.string();
+  for (const char* way : ways) {
+    const fs::path file = (here / way / name).lexically_normal();
+    if (fs::is_regular_file(file, error)) return file.string();
   }
   return "";
 }
@@ -61,33 +62,46 @@ Sample sample_from(const nlohmann::json& times) {
   return sample_of(times.get<std::vector<double>>());
 }
 
+/// Adds what a program said; false where it said nothing that can be read.
+bool add(const std::string& text, RivalAnswers& answers) {
+  try {
+    const nlohmann::json said = nlohmann::json::parse(text);
+    RivalAnswers more{answers.rows, said.at("note").get<std::string>()};
+    for (std::size_t i = 0; i < more.rows.size(); ++i) {
+      for (const auto& [rival, times] : said.at("rows").at(i).items()) {
+        if (!times.empty()) more.rows[i].emplace(rival, sample_from(times));
+      }
+    }
+    answers.rows = std::move(more.rows);
+    if (!more.note.empty()) answers.note += (answers.note.empty() ? "" : "; ") + more.note;
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 RivalAnswers ask_rivals(const Bench& bench, const std::vector<nlohmann::json>& questions) {
   RivalAnswers answers;
   answers.rows.resize(questions.size());
   if (bench.rivals.empty()) return answers;
-  const std::string program = script();
-  if (program.empty()) {
-    answers.note = "rivals: not measured, rival_tables.py is not beside mxo";
-    return answers;
+  const std::string script =
+      beside("rival_tables.py", {"../share/mxoracle", "../../bench", "../bench"});
+  const std::string threads =
+      std::to_string(bench.threads > 0 ? bench.threads : omp_get_max_threads());
+  const std::string repeats = std::to_string(bench.repeats);
+  const std::string asked = nlohmann::json(questions).dump();
+  const bool host = bench.backend->reads_host_memory();
+  if (script.empty()) {
+    answers.note = "not measured, rival_tables.py is not beside mxo";
+  } else if (!add(output_of({bench.rivals, script, host ? "cpu" : "cuda", threads, repeats, asked}),
+                  answers)) {
+    answers.note = "not measured, " + bench.rivals + " gave no answer";
   }
-  const int threads = bench.threads > 0 ? bench.threads : omp_get_max_threads();
-  const std::string text = output_of(
-      {bench.rivals, program, bench.backend->reads_host_memory() ? "cpu" : "cuda",
-       std::to_string(threads), std::to_string(bench.repeats), nlohmann::json(questions).dump()});
-  try {
-    const nlohmann::json said = nlohmann::json::parse(text);
-    answers.note = "rivals: " + said.at("note").get<std::string>();
-    for (std::size_t i = 0; i < questions.size(); ++i) {
-      for (const auto& [rival, times] : said.at("rows").at(i).items()) {
-        if (!times.empty()) answers.rows[i].emplace(rival, sample_from(times));
-      }
-    }
-  } catch (const nlohmann::json::exception&) {
-    answers.rows.assign(questions.size(), {});
-    answers.note = "rivals: not measured, " + bench.rivals + " gave no answer";
-  }
+  const std::string onednn = beside("rival_onednn", {"bench", "."});
+  if (host && !onednn.empty()) add(output_of({onednn, threads, repeats, asked}), answers);
+  if (!answers.note.empty()) answers.note = "rivals: " + answers.note;
   return answers;
 }
 

@@ -21,9 +21,11 @@ TrainRecipe train_recipe_named(std::string_view name, std::string_view format) {
   found.name = base == kFnuz || base == kFlow ? base : found.linear.name;
   if (found.pipeline == MoePipeline::mxfp8) found.name += kTravels;
   found.format = base == kFnuz ? Dtype::e4m3fnuz : dtype_named(format);
-  if (!is_minifloat8(found.format) || (base == kFlow && found.format != Dtype::e4m3)) {
-    throw Error(Fault::argument, "format: found " + std::string(format) + ", needs " +
-                                     (base == kFlow ? "e4m3 with recipe flow" : "an 8-bit float"));
+  if (!is_minifloat8(found.format) ||
+      (base == kFlow && found.format != Dtype::e4m3 && found.format != Dtype::e4m3fnuz)) {
+    throw Error(Fault::argument,
+                "format: found " + std::string(format) + ", needs " +
+                    (base == kFlow ? "e4m3 or e4m3fnuz with recipe flow" : "an 8-bit float"));
   }
   require_recipe_takes("recipe", found.linear, found.format);
   if (found.pipeline == MoePipeline::mxfp8 && !found.linear.mx()) {

@@ -20,9 +20,8 @@ namespace fs = std::filesystem;
 constexpr int kMostFailing = 64;
 
 /// "rows 128 to 255", and columns where they are not all.
-std::string place_of(const Region& region, const OutputShape& whole) {
+std::string place_of(const Box& box, const OutputShape& whole) {
   const Box all = whole_box(whole.shape);
-  const Box& box = region.box;
   std::string text =
       "rows " + std::to_string(box.row_begin) + " to " + std::to_string(box.row_end - 1);
   if (box.columns() != all.columns()) {
@@ -30,6 +29,11 @@ std::string place_of(const Region& region, const OutputShape& whole) {
             std::to_string(box.column_end - 1);
   }
   return text;
+}
+
+Index elements_of(const OutputShape& whole) {
+  const Box all = whole_box(whole.shape);
+  return all.rows() * all.columns();
 }
 
 void add(Measures& all, const Measures& part) {
@@ -79,7 +83,7 @@ class CaseJudge {
 
   std::vector<TensorVerdict> judge() {
     for (const ShapedOutput& output : item_.outputs) verdicts_.push_back(first_look(output));
-    const std::vector<CallSlice> slices = runner_.slicer().slices(item_.most_products);
+    const std::vector<CallSlice> slices = runner_.slicer().slices();
     int failing = 0;
     for (const auto& [slice, regions] : differing_) {
       if (failing == kMostFailing) {
@@ -109,9 +113,7 @@ class CaseJudge {
       verdict.outcome = Outcome::fail;
       return verdict;
     }
-    verdict.all.elements = output.judged();
-    const Box all = whole_box(output.whole.shape);
-    verdict.all.not_owed = all.rows() * all.columns() - output.judged();
+    verdict.all.elements = elements_of(output.whole);
     if (verdict.all.elements == 0) verdict.outcome = Outcome::not_owed;
     for (std::size_t i = 0; i < output.regions.size(); ++i) {
       if (actual_.digest(output, i) == output.regions[i].digest) continue;
@@ -135,19 +137,20 @@ class CaseJudge {
       if (at == expected.end() || !actual_.unfit(output).empty()) continue;
       Tensor& mine = actual.emplace(name, at->second).first->second;
       for (const Place& place : differing) {
-        if (&item_.outputs[place.output] == &output) failed |= !patch(place, mine);
+        if (&item_.outputs[place.output] == &output) failed |= !patch(slice, place, mine);
       }
       Owed owed;
       owed.expected = &at->second;
       owed.format = output.whole.format;
       owed.groups = groups_of(item_.call.op, name, inputs, item_.call.set, at->second);
+      number_group(slice, at->second, owed.groups.ends);
       questions.push_back({name, owed, &mine});
     }
     for (const TensorVerdict& found :
          judge_outputs({item_.call.op, inputs, item_.call.set}, questions, options_)) {
       for (const Place& place : differing) {
         if (verdicts_[place.output].name != found.name) continue;
-        take(found, place, actual.at(found.name).shape());
+        take(found, slice, differing, place.output, actual.at(found.name).shape());
         failed |= found.outcome == Outcome::fail;
         break;
       }
@@ -155,18 +158,28 @@ class CaseJudge {
     return failed;
   }
 
+  /// A slice of one group of many keeps its number: those before it are empty.
+  void number_group(const CallSlice& slice, const Tensor& part, std::vector<Index>& ends) const {
+    const bool of_group = item_.call.cut == Cut::rows || item_.call.cut == Cut::features;
+    if (!of_group || item_.call.ends.empty() || (ends.empty() && part.rank() < 3)) return;
+    const Index rows = ends.empty() ? whole_box(part.shape()).rows() : ends.back();
+    ends.assign(static_cast<std::size_t>(slice.group), 0);
+    ends.push_back(rows);
+  }
+
   /// The suite's digests must be what this library gives, or nothing can be said of ACTUAL.
-  void check_digests(const CallSlice& slice, Index number, const NamedTensors& expected) const {
+  void check_digests(const CallSlice& slice, Index number, const NamedTensors& expected) {
     for (const ShapedOutput& output : item_.outputs) {
       const auto at = expected.find(output.whole.name);
-      std::vector<Region> stored;
-      std::copy_if(output.regions.begin(), output.regions.end(), std::back_inserter(stored),
-                   [number](const Region& region) { return region.slice == number; });
+      const auto of_slice = [number](const Region& region) { return region.slice == number; };
+      const auto begin = std::find_if(output.regions.begin(), output.regions.end(), of_slice);
+      const auto end = std::find_if_not(begin, output.regions.end(), of_slice);
+      const auto before = static_cast<std::size_t>(begin - output.regions.begin());
       std::vector<Region> made;
       if (at != expected.end()) {
-        made = regions_of(item_.call, Slicer(item_.call), output.whole, slice, number, at->second);
+        made = regions_of(runner_.slicer(), output.whole, slice, number, before, at->second);
       }
-      if (made == stored) continue;
+      if (std::equal(begin, end, made.begin(), made.end())) continue;
       throw Error(Fault::file, item_.id + ": " + output.whole.name +
                                    ": this library gives other bits than the suite has "
                                    "(mxo verify)");
@@ -174,37 +187,43 @@ class CaseJudge {
   }
 
   /// Puts the bytes of a failing region into the slice's tensor; false where there are none.
-  bool patch(const Place& place, Tensor& mine) {
+  bool patch(const CallSlice& slice, const Place& place, Tensor& mine) {
     const ShapedOutput& output = item_.outputs[place.output];
     const auto bytes = actual_.bytes(output, place.region);
     if (!bytes) {
       TensorVerdict& verdict = verdicts_[place.output];
       verdict.outcome = Outcome::fail;
       if (verdict.reason.empty()) {
-        verdict.reason = place_of(output.regions[place.region], output.whole) +
+        verdict.reason = place_of(output.regions[place.region].box, output.whole) +
                          ": the digest differs, and ACTUAL does not have the bytes";
       }
       return false;
     }
     const Box& box = output.regions[place.region].box;
-    const std::size_t offset =
-        item_.call.cut == Cut::whole
-            ? static_cast<std::size_t>(box.row_begin * box.columns()) * size_of(mine.dtype())
-            : 0;
-    std::memcpy(mine.data() + offset, bytes->data(), bytes->size());
+    const Box all = *runner_.slicer().place(output.whole, slice, mine.shape());
+    const Index elements = (box.row_begin - all.row_begin) * box.columns();
+    std::memcpy(mine.data() + static_cast<std::size_t>(elements) * size_of(mine.dtype()),
+                bytes->data(), bytes->size());
     return true;
   }
 
-  void take(const TensorVerdict& found, const Place& place, const std::vector<Index>& shape) {
+  void take(const TensorVerdict& found, const CallSlice& slice, const std::vector<Place>& differing,
+            std::size_t number, const std::vector<Index>& shape) {
     constexpr std::size_t kFirst = 8;
-    TensorVerdict& verdict = verdicts_[place.output];
-    const ShapedOutput& output = item_.outputs[place.output];
-    const Region& region = output.regions[place.region];
-    const Box box = item_.call.cut == Cut::whole ? whole_box(output.whole.shape) : region.box;
+    TensorVerdict& verdict = verdicts_[number];
+    const ShapedOutput& output = item_.outputs[number];
+    const Box box = *runner_.slicer().place(output.whole, slice, shape);
     if (found.outcome == Outcome::fail) {
       verdict.outcome = Outcome::fail;
       if (verdict.reason.empty()) {
-        verdict.reason = place_of({region.slice, box, {}, {}}, output.whole) + ": " + found.reason;
+        Box rows = box;  // from the first region that differs to the last
+        rows.row_begin = box.row_end;
+        for (const Place& place : differing) {
+          if (place.output != number) continue;
+          rows.row_begin = std::min(rows.row_begin, output.regions[place.region].box.row_begin);
+          rows.row_end = output.regions[place.region].box.row_end;
+        }
+        verdict.reason = place_of(rows, output.whole) + ": " + found.reason;
       }
     }
     if (verdict.note.empty()) verdict.note = found.note;
@@ -214,7 +233,7 @@ class CaseJudge {
       verdict.first.push_back({in_whole(difference.at, shape, box, output.whole.shape),
                                difference.expected, difference.actual});
     }
-    ++slices_[place.output];
+    ++slices_[number];
   }
 
   void count_unjudged(const std::vector<Place>& regions) {
@@ -229,7 +248,6 @@ class CaseJudge {
     const auto note = [&verdict](const std::string& text) {
       verdict.note += (verdict.note.empty() ? "" : "; ") + text;
     };
-    if (verdict.all.not_owed > 0 && verdict.all.elements > 0) note(item_.judged() + " are judged");
     if (slices_[number] > 1) {
       note("figures are the worst of " + std::to_string(slices_[number]) + " parts that differ");
     }
@@ -330,15 +348,16 @@ Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
       cases_of(suite, only), suite, progress, [&](ShapedCase& item, CaseVerdict& verdict) {
         SliceRunner runner(item.call, backend, world);
         std::map<std::string, std::vector<Region>> made;
-        const std::vector<CallSlice> slices = runner.slicer().slices(item.most_products);
+        const std::vector<CallSlice> slices = runner.slicer().slices();
         for (std::size_t i = 0; i < slices.size(); ++i) {
           const NamedTensors outputs = runner.run(runner.inputs(slices[i]));
           for (const ShapedOutput& output : item.outputs) {
             const auto at = outputs.find(output.whole.name);
             if (at == outputs.end()) continue;
-            for (const Region& region : regions_of(item.call, runner.slicer(), output.whole,
-                                                   slices[i], static_cast<Index>(i), at->second)) {
-              made[output.whole.name].push_back(region);
+            std::vector<Region>& mine = made[output.whole.name];
+            for (Region& region : regions_of(runner.slicer(), output.whole, slices[i],
+                                             static_cast<Index>(i), mine.size(), at->second)) {
+              mine.push_back(std::move(region));
             }
           }
         }
@@ -347,17 +366,17 @@ Report verify_shapes(const fs::path& suite, Backend& backend, World& world,
           found.name = output.whole.name;
           found.format = output.whole.format;
           found.shape = output.whole.shape;
-          found.all.elements = output.judged();
+          found.all.elements = elements_of(output.whole);
           found.all.sqnr = std::numeric_limits<double>::infinity();
           const std::vector<Region>& mine = made[found.name];
           if (mine != output.regions) {
             found.outcome = Outcome::fail;
             const auto [a, b] = std::mismatch(output.regions.begin(), output.regions.end(),
                                               mine.begin(), mine.end());
-            found.reason =
-                a == output.regions.end() || b == mine.end()
-                    ? "has other parts than the call gives"
-                    : place_of(*a, output.whole) + ": the digest is another, or the rows beside it";
+            found.reason = a == output.regions.end() || b == mine.end()
+                               ? "has other parts than the call gives"
+                               : place_of(a->box, output.whole) +
+                                     ": the digest is another, or the rows beside it";
           }
           verdict.outputs.push_back(std::move(found));
         }

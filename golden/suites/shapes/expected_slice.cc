@@ -28,22 +28,21 @@ NamedTensors SliceRunner::run(const NamedTensors& inputs) {
   return call_operator(backend_, call_.op, inputs, call_.set, &world_);
 }
 
-std::vector<Region> regions_of(const ShapedCall& call, const Slicer& slicer,
-                               const OutputShape& whole, const CallSlice& slice, Index number,
+std::vector<Region> regions_of(const Slicer& slicer, const OutputShape& whole,
+                               const CallSlice& slice, Index number, std::size_t before,
                                const Tensor& part) {
-  if (call.cut != Cut::whole) {
-    const auto box = slicer.place(whole, slice, part.shape());
-    if (!box) return {};
-    return {region_of(number, number, *box, bytes_of(part, whole_box(part.shape())))};
-  }
   constexpr Index kElements = Index{1} << 20;
+  const std::optional<Box> place = slicer.place(whole, slice, part.shape());
+  if (!place) return {};
   const Box all = whole_box(part.shape());
   const Index step = std::max<Index>(1, kElements / std::max<Index>(1, all.columns()));
   std::vector<Region> regions;
-  for (Index row = 0; row < all.row_end; row += step) {
-    const Box box{row, std::min(all.row_end, row + step), 0, all.columns()};
-    regions.push_back(
-        region_of(number, static_cast<Index>(regions.size()), box, bytes_of(part, box)));
+  for (Index row = 0; row < all.rows(); row += step) {
+    const Index end = std::min(all.rows(), row + step);
+    const Box box{place->row_begin + row, place->row_begin + end, place->column_begin,
+                  place->column_end};
+    regions.push_back(region_of(number, static_cast<Index>(before + regions.size()), box,
+                                bytes_of(part, {row, end, 0, all.columns()})));
   }
   return regions;
 }

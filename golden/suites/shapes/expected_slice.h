@@ -25,10 +25,10 @@ class SliceRunner {
   World& world_;
 };
 
-/// The regions of one output of a slice, with their digests: the whole of it, or of a call that is
-/// not cut runs of its rows.
-std::vector<Region> regions_of(const ShapedCall& call, const Slicer& slicer,
-                               const OutputShape& whole, const CallSlice& slice, Index number,
+/// The part that `slice` gives of one output as runs of rows, with their digests; `before` is how
+/// many regions of it earlier slices gave.
+std::vector<Region> regions_of(const Slicer& slicer, const OutputShape& whole,
+                               const CallSlice& slice, Index number, std::size_t before,
                                const Tensor& part);
 
 /// Throws Error(unsupported) where operands and outputs of one slice take too much memory.

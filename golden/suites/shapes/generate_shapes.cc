@@ -10,11 +10,13 @@
 namespace mxo {
 namespace {
 
-/// Shapes before anything is computed, and a cut that the outputs allow.
-void plan(ShapedCase& item) {
-  ShapedCall& call = item.call;
+/// Shapes before anything is computed.
+void plan(ShapedCase& item, Backend& backend, World& world) {
+  const ShapedCall& call = item.call;
   if (call.cut == Cut::whole) check_size(call, input_bytes(call));
-  for (OutputShape& shape : output_shapes(call)) item.outputs.push_back({std::move(shape), {}});
+  std::vector<OutputShape> shapes = output_shapes(call);
+  if (shapes.empty()) shapes = output_shapes_on_ranks(call, backend, world);
+  for (OutputShape& shape : shapes) item.outputs.push_back({std::move(shape), {}});
 }
 
 ShapedOutput& output_named(ShapedCase& item, const std::string& name, const Tensor& tensor) {
@@ -28,27 +30,26 @@ ShapedOutput& output_named(ShapedCase& item, const std::string& name, const Tens
 void fill(ShapedCase& item, Backend& backend, World& world,
           const std::function<void(double)>& progress) {
   SliceRunner runner(item.call, backend, world);
-  const std::vector<CallSlice> slices = runner.slicer().slices(item.most_products);
+  const std::vector<CallSlice> slices = runner.slicer().slices();
   for (std::size_t i = 0; i < slices.size(); ++i) {
     progress(static_cast<double>(i) / static_cast<double>(slices.size()));
     for (const auto& [name, tensor] : runner.run(runner.inputs(slices[i]))) {
       ShapedOutput& output = output_named(item, name, tensor);
-      for (Region& region : regions_of(item.call, runner.slicer(), output.whole, slices[i],
-                                       static_cast<Index>(i), tensor)) {
-        output.regions.push_back(region);
+      for (Region& region : regions_of(runner.slicer(), output.whole, slices[i],
+                                       static_cast<Index>(i), output.regions.size(), tensor)) {
+        output.regions.push_back(std::move(region));
       }
     }
   }
   std::erase_if(item.outputs, [](const ShapedOutput& output) { return output.regions.empty(); });
 }
 
-ShapedCase make_case(const ShapeRequest& request, double most_products, Backend& backend,
-                     World& world, const std::function<void(double)>& progress) {
+ShapedCase make_case(const ShapeRequest& request, Backend& backend, World& world,
+                     const std::function<void(double)>& progress) {
   ShapedCase item;
   item.id = request.id;
-  item.most_products = most_products;
   item.call = shaped_call(request.op, request.set, request.dimensions, request.options);
-  plan(item);
+  plan(item, backend, world);
   try {
     fill(item, backend, world, progress);
   } catch (const Error& error) {
@@ -66,8 +67,7 @@ ShapedCase make_case(const ShapeRequest& request, double most_products, Backend&
 ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::string& name,
                            const std::vector<ShapeRequest>& requests, Backend& backend,
                            World& world, const Progress& progress,
-                           const std::function<void(const ShapeSuite&)>& before_publishing,
-                           double most_products) {
+                           const std::function<void(const ShapeSuite&)>& before_publishing) {
   PartialDirectory partial(directory);
   std::filesystem::create_directory(partial.path() / kCasesFolder);
   ShapeSuite suite{name, {}};
@@ -78,7 +78,7 @@ ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::st
           (static_cast<double>(suite.cases.size()) + share) / static_cast<double>(requests.size()),
           request.id);
     };
-    suite.cases.push_back(make_case(request, most_products, backend, world, told));
+    suite.cases.push_back(make_case(request, backend, world, told));
     write_digests(case_file(partial.path(), request.id), suite.cases.back());
   }
   write_text_file(partial.path() / kManifestName, to_json(suite));

@@ -25,7 +25,6 @@ struct ShapeRequest {
 ShapeSuite generate_shapes(const std::filesystem::path& directory, const std::string& name,
                            const std::vector<ShapeRequest>& requests, Backend& backend,
                            World& world, const Progress& progress = {},
-                           const std::function<void(const ShapeSuite&)>& before_publishing = {},
-                           double most_products = kMostProducts);
+                           const std::function<void(const ShapeSuite&)>& before_publishing = {});
 
 }  // namespace mxo

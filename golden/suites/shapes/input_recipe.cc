@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "formats/error.h"
+#include "formats/input_choices.h"
 #include "formats/nearest_name.h"
 
 namespace mxo {
@@ -16,6 +17,34 @@ constexpr std::string_view kKinds[] = {"values",      "codes", "scales", "powers
                                        "hot_experts", "mask",  "order",  "group_of", "integers"};
 constexpr std::string_view kDistributions[] = {"normal",     "wide",      "outliers", "zero_lines",
                                                "saturating", "subnormal", "special"};
+
+constexpr Index kLanes = 16;
+
+/// kLanes elements of inputs::Distribution::normal from `first` on, side by side.
+void normal_elements(std::uint64_t seed, std::uint32_t stream, std::uint64_t first, float* out) {
+  std::uint32_t w[4][kLanes];
+  for (std::uint64_t l = 0; l < kLanes; ++l) {
+    w[0][l] = static_cast<std::uint32_t>(first + l);
+    w[1][l] = static_cast<std::uint32_t>((first + l) >> 32);
+    w[2][l] = stream;
+    w[3][l] = 0;
+  }
+  auto low = static_cast<std::uint32_t>(seed);
+  auto high = static_cast<std::uint32_t>(seed >> 32);
+  for (int round = 0; round < 10; ++round) {  // formats/philox.h
+    for (Index l = 0; l < kLanes; ++l) {
+      const std::uint64_t a = std::uint64_t{0xD2511F53u} * w[0][l];
+      const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * w[2][l];
+      w[0][l] = static_cast<std::uint32_t>(b >> 32) ^ w[1][l] ^ low;
+      w[1][l] = static_cast<std::uint32_t>(b);
+      w[2][l] = static_cast<std::uint32_t>(a >> 32) ^ w[3][l] ^ high;
+      w[3][l] = static_cast<std::uint32_t>(a);
+    }
+    low += 0x9E3779B9u;
+    high += 0xBB67AE85u;
+  }
+  for (Index l = 0; l < kLanes; ++l) out[l] = inputs::bell({{w[0][l], w[1][l], w[2][l], w[3][l]}});
+}
 
 /// One operand, element by element.
 struct Maker {
@@ -28,18 +57,33 @@ struct Maker {
     return inputs::element(recipe.distribution, seed, stream, i, width);
   }
 
+  /// take(c, value) of `count` elements.
+  template <typename Take>
+  void values(std::uint64_t first, Index count, const Take& take) const {
+    Index c = 0;
+    if (recipe.distribution == inputs::Distribution::normal) {
+      float lanes[kLanes];
+      for (; c + kLanes <= count; c += kLanes) {
+        normal_elements(seed, stream, first + static_cast<std::uint64_t>(c), lanes);
+        for (Index l = 0; l < kLanes; ++l) take(c + l, lanes[l]);
+      }
+    }
+    for (; c < count; ++c) take(c, value(first + static_cast<std::uint64_t>(c)));
+  }
+
   template <typename T>
   void row(std::uint64_t first, Index count, T* out) const {
-    for (Index c = 0; c < count; ++c) {
-      const std::uint64_t i = first + static_cast<std::uint64_t>(c);
-      if constexpr (std::is_same_v<T, float>) {
-        const bool scale = recipe.kind != InputKind::values;
-        out[c] = scale ? scale_of(i) : value(i);
-      } else {
-        // As IEEE narrows: a NaN keeps its sign.
-        const float x = value(i);
-        out[c] = encode<T::spec>(x, Overflow::nonfinite, NanSign::of_operand);
+    if constexpr (std::is_same_v<T, float>) {
+      if (recipe.kind == InputKind::values) {
+        values(first, count, [out](Index c, float x) { out[c] = x; });
+        return;
       }
+      for (Index c = 0; c < count; ++c) out[c] = scale_of(first + static_cast<std::uint64_t>(c));
+    } else {
+      // As IEEE narrows: a NaN keeps its sign.
+      values(first, count, [out](Index c, float x) {
+        out[c] = encode<T::spec>(x, Overflow::nonfinite, NanSign::of_operand);
+      });
     }
   }
 
@@ -53,11 +97,11 @@ struct Maker {
   template <typename T>
   void codes(std::uint64_t first, Index count, std::byte* out) const {
     constexpr float most = decode(T{static_cast<std::uint8_t>(T::spec.max_finite())});
-    for (Index c = 0; c < count; ++c) {
-      const float x = value(first + static_cast<std::uint64_t>(c)) * 64.0f;
+    values(first, count, [out, most](Index c, float value) {
+      const float x = value * 64.0f;
       const float clamped = std::isnan(x) ? x : std::clamp(x, -most, most);
       out[c] = static_cast<std::byte>(encode<T::spec>(clamped).bits);
-    }
+    });
   }
 
   void integers(std::uint64_t first, Index count, std::int32_t* out) const {

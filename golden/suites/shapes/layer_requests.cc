@@ -2,6 +2,7 @@
 #include "golden/suites/shapes/layer_requests.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "formats/error.h"
 #include "ops/linear_recipe.h"
@@ -9,8 +10,10 @@
 namespace mxo {
 namespace {
 
-/// In a shape: T tokens, H hidden, F intermediate, 2F both halves, G groups, X experts, S top_k;
-/// "A/32" a blocked extent.  Settings "%mode" stands for the recipe's scale mode, "%recipe" for it.
+/// In a shape: T rows of this rank's experts, H hidden, F intermediate, 2F both halves, G groups, X
+/// experts, S top_k, P ranks that exchange rows, R tokens of each, whose rows are T on average;
+/// "A/32" a part, rounded up.  Settings "%mode" stands for the recipe's scale mode, "%recipe" for
+/// it, "%wire" for what rows travel as.
 struct LayerRow {
   std::string_view id, op, shape, set;
   std::string_view recipes = "";  ///< a beginning of the recipe's name; empty: all
@@ -19,7 +22,18 @@ constexpr LayerRow kLayer[] = {
     {"route", "route", "rows=T,experts=X,top_k=S", "score=%score"},
     {"permute", "permute", "rows=T,columns=H", ""},
     {"unpermute", "unpermute", "rows=T,columns=H", ""},
+    {"permute_indices", "permute_indices", "rows=T,groups=G,ranks=P", ""},
     {"pad_groups", "pad_groups", "rows=T,columns=H,groups=G", ""},
+    {"unpad_groups", "unpad_groups", "rows=T,columns=H,groups=G", ""},
+    {"dispatch", "dispatch", "ranks=P,rows=R,columns=H,experts=X,top_k=S",
+     "precision=%wire layout=expert_major_padded"},
+    {"dispatch_backward", "dispatch_backward", "ranks=P,rows=R,columns=H,experts=X,top_k=S",
+     "layout=expert_major_padded"},
+    {"combine", "combine", "ranks=P,rows=R,columns=H,experts=X,top_k=S",
+     "layout=expert_major_padded"},
+    // Gradients of weights are sums over whole rows, so that it is not cut: an eighth of them.
+    {"combine_backward", "combine_backward", "ranks=P,rows=R/8,columns=H,experts=X,top_k=S",
+     "precision=%wire layout=expert_major_padded"},
     {"quantize.x", "quantize", "rows=T,columns=H", "block=1x32 scale_mode=%mode", "mxfp8"},
     {"quantize.act", "quantize", "rows=T,columns=F", "block=1x32 scale_mode=%mode", "mxfp8"},
     {"quantize.dh", "quantize", "rows=T,columns=2F", "block=1x32 scale_mode=%mode", "mxfp8"},
@@ -87,15 +101,21 @@ Index extent_of(std::string_view text, const Model& model, Index tokens, Index g
     times = 2;
     text.remove_prefix(1);
   }
-  constexpr Index kBlock = 32;
-  const Index block = text.ends_with("/32") ? kBlock : 1;
+  constexpr Index kRanks = 2;
+  const std::size_t slash = text.find('/');
+  Index part = 1;
+  if (slash != text.npos) {
+    std::from_chars(text.data() + slash + 1, text.data() + text.size(), part);
+  }
   const Index extent = text[0] == 'T'   ? tokens
                        : text[0] == 'H' ? model.hidden
                        : text[0] == 'F' ? model.intermediate
                        : text[0] == 'G' ? groups
                        : text[0] == 'X' ? model.experts
+                       : text[0] == 'P' ? kRanks
+                       : text[0] == 'R' ? ceil_div(tokens, model.top_k)
                                         : model.top_k;
-  return ceil_div(times * extent, block);
+  return ceil_div(times * extent, part);
 }
 
 /// `text` as parts between `separator`s.
@@ -109,6 +129,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   return parts;
 }
 
+/// What rows travel as, by a parameter of dispatch.
+std::string_view wire_of(std::string_view recipe) {
+  if (recipe.starts_with("mxfp8")) return "mxfp8";
+  return recipe == "fp8_blockwise" ? "fp8_blockwise" : "bf16";
+}
+
 Parameters settings_of(const LayerRow& row, const Model& model, std::string_view recipe) {
   Parameters set;
   for (const std::string_view setting : split(row.set, ' ')) {
@@ -116,6 +142,7 @@ Parameters settings_of(const LayerRow& row, const Model& model, std::string_view
     std::string_view value = setting.substr(equals + 1);
     if (value == "%score") value = model.score;
     if (value == "%recipe") value = recipe;
+    if (value == "%wire") value = wire_of(recipe);
     if (value == "%mode") value = recipe.find("floor") == recipe.npos ? "rceil" : "floor";
     set.set(setting.substr(0, equals), value);
   }

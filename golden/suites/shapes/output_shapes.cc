@@ -80,7 +80,30 @@ std::vector<OutputShape> with_rows(const ShapedCall& call, Index rows) {
   return checked(shaped_call(call.op, call.set, dimensions, call.options));
 }
 
+/// The same call with `columns` columns, made.
+NamedTensors with_columns(const ShapedCall& call, Index columns, Backend& backend, World& world) {
+  Dimensions dimensions = call.dimensions;
+  dimensions['K'] = columns;
+  ShapedCall narrow = shaped_call(call.op, call.set, dimensions, call.options);
+  narrow.cut = Cut::whole;
+  return call_operator(backend, call.op, Slicer(narrow).inputs({}), call.set, &world);
+}
+
 }  // namespace
+
+std::vector<OutputShape> output_shapes_on_ranks(const ShapedCall& call, Backend& backend,
+                                                World& world) {
+  constexpr Index kNarrow = 128;
+  if (call.cut != Cut::columns) return {};
+  const NamedTensors one = with_columns(call, kNarrow, backend, world);
+  std::vector<OutputShape> shapes;
+  for (const auto& [name, tensor] : with_columns(call, 2 * kNarrow, backend, world)) {
+    OutputShape& shape = shapes.emplace_back(OutputShape{name, tensor.dtype(), tensor.shape()});
+    if (shape.shape == one.at(name).shape()) continue;
+    shape.shape.back() = ceil_div(call.dimensions.at('K') * shape.shape.back(), 2 * kNarrow);
+  }
+  return shapes;
+}
 
 double input_bytes(const ShapedCall& call) {
   double bytes = 0;

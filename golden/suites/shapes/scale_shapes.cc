@@ -29,7 +29,7 @@ std::vector<OperatorShape> scale_shapes() {
       {"scaling_aware_transpose",
        Cut::columns,
        Ends::needed,
-       {{"codes", "M,K", codes, Dtype::e4m3}, {"scales", "M,K/128", powers, Dtype::f32}}},
+       {{"codes", "M,K", codes}, {"scales", "M,K/128", powers, Dtype::f32}}},
   };
 }
 

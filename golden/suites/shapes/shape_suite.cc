@@ -63,8 +63,6 @@ Json case_json(const ShapedCase& item) {
             {"routing", call.options.routing},
             {"dtype", call.options.dtype},
             {"cut", kCutNames[static_cast<std::size_t>(call.cut)]},
-            {"most_products", item.most_products},
-            {"judged", item.judged()},
             {"inputs", inputs_json(call)},
             {"outputs", Json::array()}};
   for (const ShapedOutput& output : item.outputs) {
@@ -117,7 +115,6 @@ ShapedCase parse_case(const Json& json) {
     throw Error(Fault::file, "cut: found one that " + item.call.op + " does not have");
   }
   item.call.cut = cut;
-  item.most_products = json.at("most_products").get<double>();
   if (json.at("inputs") != inputs_json(item.call)) {
     throw Error(Fault::file, "inputs: are not those of " + item.call.op + " at this shape");
   }
@@ -146,21 +143,6 @@ Digest digest_of(const std::vector<std::byte>& bytes) {
     digest[i] = (nibble(hex[2 * i]) << 4) | nibble(hex[2 * i + 1]);
   }
   return digest;
-}
-
-Index ShapedOutput::judged() const {
-  Index elements = 0;
-  for (const Region& region : regions) elements += region.box.rows() * region.box.columns();
-  return elements;
-}
-
-std::string ShapedCase::judged() const {
-  const Slicer slicer(call);
-  const std::size_t some = slicer.slices(most_products).size();
-  const std::size_t all = slicer.all();
-  if (some == all) return "all";
-  return std::to_string(some) + " of " + std::to_string(all) +
-         " blocks of 128 rows: the first, the last and evenly between of each group";
 }
 
 bool is_shape_suite(const std::filesystem::path& suite) {
@@ -238,7 +220,7 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
     throw Error(Fault::file, path.string() + ": sha256 differs from the manifest's");
   }
   const TensorFile file = read_safetensors(path);
-  const auto slices = static_cast<Index>(Slicer(item.call).slices(item.most_products).size());
+  const auto slices = static_cast<Index>(Slicer(item.call).slices().size());
   for (ShapedOutput& output : item.outputs) {
     const auto regions = file.tensors.find(output.whole.name + ".regions");
     const auto digests = file.tensors.find(output.whole.name + ".digests");
@@ -253,6 +235,7 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
       throw Error(Fault::file, where + ": needs regions i64 [n, 5] and digests u8 [n, 32]");
     }
     const Box all = whole_box(output.whole.shape);
+    Index covered = 0;
     for (Index i = 0; i < count; ++i) {
       const std::int64_t* f = regions->second.as<std::int64_t>() + i * kRegionFields;
       Region region{f[0], {f[1], f[2], f[3], f[4]}, {}, {}};
@@ -262,6 +245,7 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
           box.column_end > all.column_end) {
         throw Error(Fault::file, where + ": region " + std::to_string(i) + " lies outside");
       }
+      covered += box.rows() * box.columns();
       std::memcpy(region.digest.data(),
                   digests->second.data() + static_cast<std::size_t>(i) * sizeof(Digest),
                   sizeof(Digest));
@@ -270,6 +254,9 @@ void read_digests(const std::filesystem::path& path, ShapedCase& item) {
         region.rows.assign(rows->second.data(), rows->second.data() + rows->second.bytes());
       }
       output.regions.push_back(std::move(region));
+    }
+    if (covered != all.rows() * all.columns()) {
+      throw Error(Fault::file, where + ": its regions do not hold each element once");
     }
   }
 }

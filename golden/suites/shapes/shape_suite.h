@@ -28,19 +28,14 @@ struct Region {
 
 struct ShapedOutput {
   OutputShape whole;
-  std::vector<Region> regions;
-  Index judged() const;  ///< elements in regions
+  std::vector<Region> regions;  ///< every element in one of them
 };
 
 struct ShapedCase {
   std::string id;
   ShapedCall call;
-  double most_products = kMostProducts;
   std::vector<ShapedOutput> outputs;
   std::string sha256;  ///< of the file with the digests
-
-  /// "all", or "17 of 1024 blocks of rows, ...".
-  std::string judged() const;
 };
 
 struct ShapeSuite {

@@ -308,7 +308,7 @@ class CallMaker {
     }
   }
 
-  /// Rows that reach a rank's experts, padded where the layout pads them.
+  /// Rows of what a rank receives (ExpertPlan::rows).
   Index received_rows(Index rank) {
     const Index all = call_.dimensions.at('X');
     const Index ranks = call_.dimensions.at('P');
@@ -327,13 +327,13 @@ class CallMaker {
         }
       }
     }
-    const bool padded = call_.set.text("layout", "") == "expert_major_padded";
-    const Index unit = padded ? alignment() : 1;
-    Index rows = 0;
-    for (Index e = rank * all / ranks; e < (rank + 1) * all / ranks; ++e) {
-      rows += ceil_div(counts_[static_cast<std::size_t>(e)], unit) * unit;
-    }
-    return rows;
+    const Index local = all / ranks;
+    Index rows = call_.set.text("rows", "") == "worst_case"
+                     ? extent_of({'L', 1, 1}) * ranks
+                     : std::accumulate(counts_.begin() + rank * local,
+                                       counts_.begin() + (rank + 1) * local, Index{0});
+    if (call_.set.text("layout", "") != "expert_major_padded") return rows;
+    return ceil_div(rows + local * alignment(), alignment()) * alignment();
   }
 
   ShapedCall& call_;

@@ -20,8 +20,6 @@ Index step_of(Index elements, Index other_extent) {
   return std::max(kUnit, elements / std::max<Index>(1, other_extent) / kUnit * kUnit);
 }
 
-bool is_product(const ShapedCall& call) { return call.op.starts_with("grouped_"); }
-
 }  // namespace
 
 /// Ends of the runs of rows that no slice crosses: groups, or matrices.
@@ -45,17 +43,11 @@ Index Slicer::blocks_before(Index row, Index block) const {
   return blocks;
 }
 
-std::vector<CallSlice> Slicer::slices(double most_products) const {
+std::vector<CallSlice> Slicer::slices() const {
   std::vector<CallSlice> slices;
-  const auto add = [&](Index group, Index begin, Index end, Index step, double products) {
-    const Index all = ceil_div(end - begin, step);
-    const double wanted = products <= most_products
-                              ? static_cast<double>(all)
-                              : static_cast<double>(all) * most_products / products;
-    const Index taken = std::min(all, std::max<Index>(2, static_cast<Index>(wanted)));
-    for (Index i = 0; i < taken; ++i) {
-      const Index at = taken == 1 ? 0 : i * (all - 1) / (taken - 1);
-      slices.push_back({group, begin + at * step, std::min(end, begin + (at + 1) * step)});
+  const auto add = [&](std::size_t group, Index begin, Index end, Index step) {
+    for (Index at = begin; at < end; at += step) {
+      slices.push_back({static_cast<Index>(group), at, std::min(end, at + step)});
     }
   };
   Index widest = 1;
@@ -64,30 +56,26 @@ std::vector<CallSlice> Slicer::slices(double most_products) const {
       widest = std::max(widest, input.recipe.shape.back());
     }
   }
-  const double products = static_cast<double>(extent(call_, 'M')) *
-                          static_cast<double>(extent(call_, 'N')) *
-                          static_cast<double>(extent(call_, 'K'));
+  // Every slice of a product reads all of one operand: few of them.
+  constexpr Index kOfProducts = 16;
+  Index elements = elements_;
+  if (call_.op.starts_with("grouped_")) {
+    elements *= kOfProducts;
+    widest = std::max(widest, extent(call_, 'N'));
+  }
+  const Index step = step_of(elements, widest);
   const std::vector<Index> segments = row_segments();
   switch (call_.cut) {
     case Cut::whole: return {{0, 0, 0}};
-    case Cut::columns: {
-      const Index step = step_of(elements_, extent(call_, 'M'));
-      add(0, 0, extent(call_, 'K'), step, 0);
-      return slices;
-    }
+    case Cut::columns: add(0, 0, extent(call_, 'K'), step_of(elements, extent(call_, 'M'))); break;
     case Cut::rows:
       for (std::size_t g = 0; g < segments.size(); ++g) {
-        const Index begin = g == 0 ? 0 : segments[g - 1];
-        add(static_cast<Index>(g), begin, segments[g],
-            is_product(call_) ? kUnit : step_of(elements_, widest),
-            is_product(call_) ? products : 0);
+        add(g, g == 0 ? 0 : segments[g - 1], segments[g], step);
       }
-      return slices;
+      break;
     case Cut::features:
-      for (std::size_t g = 0; g < segments.size(); ++g) {
-        add(static_cast<Index>(g), 0, extent(call_, 'N'), kUnit, products);
-      }
-      return slices;
+      for (std::size_t g = 0; g < segments.size(); ++g) add(g, 0, extent(call_, 'N'), step);
+      break;
   }
   return slices;
 }

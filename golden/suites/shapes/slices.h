@@ -26,9 +26,6 @@ struct OutputShape {
   std::vector<Index> shape;
 };
 
-/// Multiply-adds of a product, of which all is judged up to here.
-inline constexpr double kMostProducts = 0x1p37;
-
 /// Elements of the widest operand in one slice, about; blocks and tiles are whole.
 inline constexpr Index kSliceElements = Index{1} << 20;
 
@@ -37,17 +34,14 @@ class Slicer {
   explicit Slicer(const ShapedCall& call, Index elements = kSliceElements)
       : call_(call), elements_(elements) {}
 
-  /// All slices, in order; of a product that takes over `most_products` multiply-adds the first,
-  /// the last and evenly between of each group, as many as these allow.
-  std::vector<CallSlice> slices(double most_products = kMostProducts) const;
-  /// How many there would be without a limit.
-  std::size_t all() const { return slices(1e300).size(); }
+  /// All slices, in order.
+  std::vector<CallSlice> slices() const;
 
   /// Operands of the call that gives this slice.  Keeps the last of each, for the next slice.
   NamedTensors inputs(const CallSlice& slice);
 
   /// Where a tensor of shape `part` that the slice gives lies in the whole output; nothing where
-  /// another slice gives it as well.  Throws Error(internal) where it does not fit.
+  /// the first slice gives it as well.  Throws Error(internal) where it does not fit.
   std::optional<Box> place(const OutputShape& whole, const CallSlice& slice,
                            const std::vector<Index>& part) const;
 

@@ -1,0 +1,140 @@
+// What sums in floats let pass at a glance passes one by one, too.
+#include "golden/judge/near_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "golden/judge/bound.h"
+#include "golden/judge/comparator.h"
+
+namespace mxo {
+namespace {
+
+struct Case {
+  const char* op;
+  const char* output;
+  Index rows, k, n;
+  int spread;  ///< operands times 2^-spread to 2^spread; of 30: times 2^-40 more
+  bool cancels;
+};
+constexpr Case kCases[] = {{"grouped_matmul", "y", 40, 512, 70, 0, false},
+                           {"grouped_matmul", "y", 40, 2048, 33, 20, false},
+                           {"grouped_matmul", "y", 40, 1024, 40, 2, true},
+                           {"grouped_matmul", "y", 10, 512, 40, 30, false},  // subnormal products
+                           {"grouped_matmul_wgrad", "dw", 700, 40, 70, 0, false}};
+
+Tensor drawn(std::mt19937& random, std::vector<Index> shape, int spread) {
+  Tensor t(Dtype::f32, std::move(shape));
+  std::normal_distribution<float> draw;
+  for (Index i = 0; i < t.elements(); ++i) {
+    const int e =
+        spread == 0 ? 0
+                    : static_cast<int>(random() % (2u * spread)) - spread - (spread == 30 ? 40 : 0);
+    t.as<float>()[i] = std::ldexp(draw(random), e);
+  }
+  return t;
+}
+
+NamedTensors inputs_of(const Case& c, std::mt19937& random) {
+  NamedTensors in;
+  const bool gradient = std::string_view(c.output) == "dw";
+  in.emplace("x", drawn(random, {c.rows, c.k}, c.spread));
+  if (gradient) {
+    in.emplace("dy", drawn(random, {c.rows, c.n}, c.spread));
+  } else {
+    in.emplace("w", drawn(random, {2, c.n, c.k}, c.spread));
+  }
+  if (c.cancels) {  // the second half of every sum is nearly the first's negative
+    float* x = in.at("x").as<float>();
+    float* w = in.at("w").as<float>();
+    for (Index i = 0; i < c.rows * c.k; ++i) {
+      if (i % c.k >= c.k / 2) x[i] = -x[i - c.k / 2] * (1 + 0x1p-20f);
+    }
+    for (Index i = 0; i < 2 * c.n * c.k; ++i) {
+      if (i % c.k >= c.k / 2) w[i] = w[i - c.k / 2];
+    }
+  }
+  Tensor ends(Dtype::i32, {2});
+  ends.as<std::int32_t>()[0] = static_cast<std::int32_t>(c.rows / 3);
+  ends.as<std::int32_t>()[1] = static_cast<std::int32_t>(c.rows);
+  in.emplace("group_ends", std::move(ends));
+  return in;
+}
+
+TEST(NearSums, LetNothingPassThatTheBoundRefuses) {
+  std::mt19937 random(7);
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(std::string(c.op) + " " + std::to_string(c.k) + " " + std::to_string(c.spread));
+    const NamedTensors in = inputs_of(c, random);
+    const auto bound = bound_when_asked(c.op, c.output, in, {}, "");
+    ASSERT_TRUE(bound && bound->sure);
+    const ErrorBound one_by_one = computed(*bound);
+    const Index columns = std::string_view(c.output) == "dw" ? c.k : c.n;
+    const OutputBlock all{0, bound->size() / columns, 0, columns};
+    for (const double part : {0.0, 0.01, 0.9, 0.999, 1.0, 1.001, 1.1, 100.0, -1.0, -1.001}) {
+      std::vector<float> values;
+      for (Index i = 0; i < bound->size(); ++i) {
+        const ElementBound of = one_by_one.at(i);
+        values.push_back(static_cast<float>(of.exact + part * of.stray));
+      }
+      const std::vector<bool> sure = bound->sure(
+          all, [&](Index i) { return static_cast<double>(values[static_cast<std::size_t>(i)]); });
+      Index passed = 0;
+      for (Index i = 0; i < bound->size(); ++i) {
+        if (!sure[static_cast<std::size_t>(i)]) continue;
+        ++passed;
+        ASSERT_TRUE(
+            bound->admits(i, Dtype::f32, static_cast<double>(values[static_cast<std::size_t>(i)])))
+            << i << " at " << part;
+      }
+      if (part == 100 || (std::fabs(part) <= 0.01 && c.spread < 20)) {
+        EXPECT_EQ(passed, part == 100 ? 0 : bound->size()) << part;
+      }
+    }
+  }
+}
+
+TEST(NearSums, ChangeNoVerdictAndNoFigure) {
+  std::mt19937 random(8);
+  for (const Case& c : kCases) {
+    const NamedTensors in = inputs_of(c, random);
+    auto bound = bound_when_asked(c.op, c.output, in, {}, "");
+    const Index columns = std::string_view(c.output) == "dw" ? c.k : c.n;
+    Tensor expected(Dtype::f32, {bound->size() / columns, columns});
+    Tensor actual = expected;
+    for (Index i = 0; i < expected.elements(); ++i) {
+      const ElementBound of = bound->at(i);
+      expected.as<float>()[i] = static_cast<float>(of.exact);
+      const double part = random() % 64 == 0 ? 1.2 : static_cast<double>(random() % 1000) * 1e-3;
+      actual.as<float>()[i] = static_cast<float>(of.exact + part * of.stray);
+    }
+    actual.as<float>()[3] = std::nanf("");
+    actual.as<float>()[4] = INFINITY;
+    Owed owed;
+    owed.expected = &expected;
+    owed.format = Dtype::f32;
+    owed.bound = &*bound;
+    CompareOptions options;
+    options.gate = parse_gate("bound");
+    const TensorVerdict quick = compare_tensor("y", owed, actual, options);
+    bound->sure = {};
+    const TensorVerdict slow = compare_tensor("y", owed, actual, options);
+    EXPECT_GT(slow.all.violating, 0);
+    EXPECT_LT(slow.all.violating, slow.all.elements / 8);
+    EXPECT_EQ(quick.reason, slow.reason);
+    ASSERT_EQ(quick.row_blocks.size(), slow.row_blocks.size());
+    for (std::size_t b = 0; b < slow.row_blocks.size(); ++b) {
+      const Measures& x = quick.row_blocks[b].measures;
+      const Measures& y = slow.row_blocks[b].measures;
+      EXPECT_EQ(x.violating, y.violating) << b;
+      EXPECT_EQ(x.not_bounded, y.not_bounded) << b;
+      EXPECT_EQ(x.differing, y.differing) << b;
+      EXPECT_EQ(x.sqnr, y.sqnr) << b;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mxo
