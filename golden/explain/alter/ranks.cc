@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "golden/explain/alter/adding.h"
-#include "golden/explain/recover/slots.h"
+#include "golden/explain/find/output/slots.h"
 
 namespace mxo {
 namespace {
