@@ -44,7 +44,8 @@ TEST(PrecisionHypotheses, OfOperandsInF32) {
   }
   const CausesListed logits = roundings_of(with("route", "logits", numbers()));
   EXPECT_EQ(logits.phrases(),
-            (Words{"logits are rounded to bf16 first", "logits are rounded to f16 first"}));
+            (Words{"logits are rounded to bf16 first", "logits are cut to bf16 first, toward zero",
+                   "logits are rounded to f16 first"}));
   EXPECT_EQ(operand_if(logits, "logits=f16", "logits"), kInF16);
   EXPECT_EQ(roundings_of(with("swiglu", "x", Tensor(Dtype::bf16, {4}))).list.size(), 0u);
   EXPECT_EQ(roundings_of(with("swiglu", "x", Tensor(Dtype::f16, {4}))).list.size(), 0u);

@@ -1,0 +1,194 @@
+// Operands and scales that are other numbers: rounded to a narrower type before they are used, or
+// the largest of several scales in place of each.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "golden/explain/alter/rows.h"
+#include "golden/explain/recover/scales.h"
+
+namespace mxo {
+namespace {
+
+/// By a logarithm in f64, which keeps neighbours of a power apart.
+float power(float v, double (*rounded)(double)) {
+  return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
+}
+
+struct Narrowed {
+  const char* id;
+  const char* words;
+  float (*to)(float);
+};
+constexpr Narrowed kNarrowed[] = {
+    {"bf16", "rounded to bf16 first", by_bf16},
+    {"bf16_cut", "cut to bf16 first, toward zero",
+     [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
+    {"f16", "rounded to f16 first", by_f16},
+    {"down", "cut to powers of two first", [](float v) { return power(v, std::floor); }},
+    {"up", "rounded up to powers of two first", [](float v) { return power(v, std::ceil); }},
+    {"nearest", "rounded to the nearest power of two first",
+     [](float v) { return power(v, std::round); }},
+};
+
+/// Operands that may be rounded, by the first so many of these.
+struct Narrow {
+  const char* operand;
+  const char* subject;
+  std::size_t roundings;
+};
+constexpr Narrow kOperands[] = {{"x", "x is", 3},
+                                {"scales", "the scales are", 6},
+                                {"logits", "logits are", 3},
+                                {"bias", "the bias is", 1}};
+
+void add_operands(const Call& call, std::vector<Hypothesis>& list) {
+  for (const auto& [name, subject, roundings] : kOperands) {
+    if (!call.has(name) || (std::string_view(name) == "scales" && call.op != "dequantize"))
+      continue;
+    const Dtype type = call.input(name).dtype();
+    if (type == Dtype::f16 && call.op == "quantize") {
+      list.push_back(altered(filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].words),
+                             [name = name](Call& c) {
+                               const Tensor& x = c.input(name);
+                               Tensor narrow(Dtype::f32, x.shape());
+                               for (Index i = 0; i < x.elements(); ++i)
+                                 narrow.as<float>()[i] = by_bf16(decode(x.as<F16>()[i]));
+                               c.replace(name, std::move(narrow));
+                               return true;
+                             }));
+    }
+    if (type != Dtype::f32) continue;
+    for (const Narrowed& n : std::span(kNarrowed).first(roundings)) {
+      list.push_back(
+          altered(filled("{}={}", name, n.id), filled("{} {}", subject, n.words),
+                  [name = name, to = n.to](Call& c) { return map_floats(c, name, to); }));
+    }
+  }
+}
+
+/// Whether a type keeps every number of `t` apart from zero and infinity.
+bool keeps(const Tensor& t, float (*rounded)(float)) {
+  for (Index i = 0; i < t.elements(); ++i) {
+    const float v = t.as<float>()[i];
+    if (v != 0.0f && std::isfinite(v) && (rounded(v) == 0.0f || std::isinf(rounded(v))))
+      return false;
+  }
+  return true;
+}
+
+void add_scales_of_products(const Product& p, std::vector<Hypothesis>& list) {
+  for (const Narrowed& n : {kNarrowed[0], kNarrowed[2]}) {
+    const auto add = [&](const std::string& operand, const std::string& whose,
+                         const std::vector<std::string>& names) {
+      list.push_back(altered(
+          filled("{}={}", operand, n.id), filled("{} are {}", whose, n.words),
+          [names, to = n.to](Call& c) {
+            return std::all_of(names.begin(), names.end(),
+                               [&](const std::string& name) { return map_floats(c, name, to); });
+          },
+          true));
+    };
+    std::vector<std::string> both;
+    for (const ProductSide* side : {&p.a, &p.b}) {
+      if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
+      if (!keeps(*side->scales, n.to)) continue;
+      add(side->scales_name, side_words(*side), {side->scales_name});
+      both.push_back(side->scales_name);
+    }
+    if (both.size() == 2) add("scales", "the scales of both sides", both);
+  }
+}
+
+/// Scales of one side, [experts, lines, blocks], that are joined after the codes were made: those
+/// which go to one place.
+struct Sharing {
+  const char* id;
+  const char* phrase;
+  Place (*to)(const Matrices& m, Place scale);
+  bool of_experts;
+};
+constexpr Sharing kSharings[] = {
+    {"halves", "both halves of {} take the larger of their scales",
+     [](const Matrices& m, Place s) {
+       return Place{s.matrix, m.rows % 2 == 0 ? s.row % (m.rows / 2) : s.row, s.column};
+     },
+     true},
+    {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
+     [](const Matrices&, Place s) {
+       return Place{s.matrix, s.row / 2, s.column};
+     },
+     true},
+    {"line", "every row of {} takes the largest of its scales",
+     [](const Matrices&, Place s) {
+       return Place{s.matrix, s.row, 0};
+     },
+     false},
+    {"expert", "every expert of {} takes the largest of its scales",
+     [](const Matrices&, Place s) {
+       return Place{s.matrix, 0, 0};
+     },
+     true},
+    {"tensor", "all of {} takes the largest of its scales",
+     [](const Matrices&, Place) {
+       return Place{0, 0, 0};
+     },
+     false},
+};
+
+/// Every scale replaced by the largest of those it is joined with; false where none changes.
+bool take_largest(Call& call, const std::string& name, const Sharing& sharing, bool experts) {
+  const Tensor& given = call.input(name);
+  if (given.elements() == 0) return false;
+  const Index outer = experts ? given.extent(0) : 1;
+  const Index lines = given.extent(experts ? 1 : 0);
+  const Matrices m{lines, given.elements() / (outer * lines), given.elements()};
+  std::vector<std::size_t> sets;
+  std::vector<Index> largest(static_cast<std::size_t>(m.elements), -1);  // by set: where it lies
+  for (Index i = 0; i < m.elements; ++i) {
+    const Index line = i / m.columns;
+    const Place to = sharing.to(m, {line / m.rows, line % m.rows, i % m.columns});
+    sets.push_back(static_cast<std::size_t>((to.matrix * m.rows + to.row) * m.columns + to.column));
+    Index& at = largest[sets.back()];
+    const double value = scale_value(given, i);
+    if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
+  }
+  Tensor joined = given;
+  const std::size_t size = size_of(given.dtype());
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const Index from = largest[sets[i]];
+    if (from < 0) continue;
+    std::memcpy(joined.data() + i * size, given.data() + static_cast<std::size_t>(from) * size,
+                size);
+  }
+  if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
+  call.replace(name, std::move(joined));
+  return true;
+}
+
+}  // namespace
+
+void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (const std::optional<Product> p = product_of(call)) return add_scales_of_products(*p, list);
+  add_operands(call, list);
+}
+
+void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  for (const ProductSide* side : {&p->a, &p->b}) {
+    const bool experts = side == &p->b;
+    if (side->scales == nullptr || side->scales->rank() < (experts ? 2 : 1)) continue;
+    for (const Sharing& sharing : kSharings) {
+      if (sharing.of_experts && !experts) continue;
+      list.push_back(altered(filled("{}=largest_of_{}", side->scales_name, sharing.id),
+                             filled(sharing.phrase, side->name) + ", codes as they are",
+                             [name = side->scales_name, &sharing, experts](Call& c) {
+                               return take_largest(c, name, sharing, experts);
+                             }));
+    }
+  }
+}
+
+}  // namespace mxo
