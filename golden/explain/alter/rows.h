@@ -12,12 +12,13 @@
 
 namespace mxo {
 
-/// `text` with the next of `values` for each {}.
+/// `text` with the next of `values` for each {}; those that have no gap are left out.
 template <typename... Values>
 std::string filled(std::string_view text, const Values&... values) {
   std::string out;
   const auto fill = [&](const auto& value) {
     const std::size_t gap = text.find("{}");
+    if (gap == text.npos) return;
     out += text.substr(0, gap);
     text.remove_prefix(gap + 2);
     if constexpr (std::integral<std::decay_t<decltype(value)>>) {

@@ -1,7 +1,7 @@
 // Another accumulation: machines, promotion intervals, chunks, splits, the fma chain.
 #include <algorithm>
 
-#include "golden/explain/hypotheses.h"
+#include "golden/explain/alter/rows.h"
 #include "ops/sums.h"
 
 namespace mxo {
@@ -14,17 +14,14 @@ OperandKind kind_of(const Product& product) {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
-void add(std::vector<Hypothesis>& list, std::string name, std::string phrase, Settings settings) {
-  list.push_back(
-      {std::move(name), std::move(phrase), Stage::sum, [settings = std::move(settings)](Call& c) {
-         Parameters set;
-         for (const auto& [key, value] : c.set.all()) {
-           if (key != "sum" && !key.starts_with("sum.")) set.set(key, value);
-         }
-         for (const auto& [key, value] : settings) set.set(key, value);
-         c.set = set;
-         return true;
-       }});
+/// The settings in place of all that say how the call sums.
+void set_sum(Call& call, const Settings& settings) {
+  Parameters set;
+  for (const auto& [key, value] : call.set.all()) {
+    if (key != "sum" && !key.starts_with("sum.")) set.set(key, value);
+  }
+  for (const auto& [key, value] : settings) set.set(key, value);
+  call.set = set;
 }
 
 /// Sums that return the same bits unless results underflow; machines differ there only in the
@@ -56,8 +53,11 @@ class Listed {
     }
     seen_.push_back({sum, list_.size()});
     last_alias_ = alias;
-    mxo::add(list_, std::move(name), "products are summed as " + words + instead,
-             std::move(settings));
+    list_.push_back({std::move(name), filled("products are summed as {}{}", words, instead),
+                     Stage::sum, [settings = std::move(settings)](Call& c) {
+                       set_sum(c, settings);
+                       return true;
+                     }});
   }
 
  private:
@@ -70,46 +70,39 @@ class Listed {
 /// What else one machine could have been set to do over K terms.
 void add_variants(const std::string& machine, const Accumulation& base, Index k,
                   const std::string& instead, Listed& listed) {
-  const auto variant = [&](Accumulation sum, const std::string& key, int value,
+  const auto variant = [&](int Accumulation::*field, const char* key, int value,
                            const std::string& words) {
-    const std::string text = std::to_string(value);
-    listed.add(sum, "sum=" + machine + " sum." + key + "=" + text, "", machine + " with " + words,
-               instead, {{"sum", machine}, {"sum." + key, text}});
+    Accumulation sum = base;
+    sum.*field = value;
+    const std::string setting = std::string("sum.") + key;
+    listed.add(sum, filled("sum={} {}={}", machine, setting, value), "", machine + " with " + words,
+               instead, {{"sum", machine}, {setting, std::to_string(value)}});
   };
   // Several S cut K alike: the first of each length stands for them, and of NVIDIA's the machine
   // that promotes every 4 instructions for parts of that length.
+  const bool fused = base.family == SumFamily::fused_dot;
   const Index tiles = ceil_div(k, std::max(base.tile, 1));
   Index length = tiles;
   std::vector<Index> parts;
   for (int split = 2; split <= 8; ++split) {
-    const bool promoted = base.family == SumFamily::fused_dot &&
-                          ceil_div(tiles, split) * base.tile == 4 * base.instruction;
+    const bool promoted = fused && ceil_div(tiles, split) * base.tile == 4 * base.instruction;
     if (ceil_div(tiles, split) == length || promoted) continue;
     length = ceil_div(tiles, split);
     parts.push_back(length * base.tile);
-    Accumulation sum = base;
-    sum.split = split;
-    variant(sum, "split", split, "K split into " + std::to_string(split) + " parts");
+    variant(&Accumulation::split, "split", split, filled("K split into {} parts", split));
   }
-  if (base.family != SumFamily::fused_dot) return;
+  if (!fused) return;
   for (const int promote : {1, 2, 4, 8, 16}) {
     const Index every = Index{promote} * base.instruction;
     // Promotion at the ends of the parts of a split adds the same partial sums.
     if (every >= k || std::find(parts.begin(), parts.end(), every) != parts.end()) continue;
-    Accumulation sum = base;
-    sum.promote = promote;
-    variant(sum, "promote", promote, "promotion every " + std::to_string(every) + " k");
+    variant(&Accumulation::promote, "promote", promote, filled("promotion every {} k", every));
   }
-  for (const int bits : {12, 14, 24, 26}) {
-    Accumulation sum = base;
-    sum.bits = bits;
-    variant(sum, "bits", bits, std::to_string(bits) + " fraction bits");
-  }
+  for (const int bits : {12, 14, 24, 26})
+    variant(&Accumulation::bits, "bits", bits, filled("{} fraction bits", bits));
   for (const int chunk : {4, 8, 16}) {
-    if (base.instruction % chunk != 0) continue;
-    Accumulation sum = base;
-    sum.chunk = chunk;
-    variant(sum, "chunk", chunk, "chunks of " + std::to_string(chunk));
+    if (base.instruction % chunk == 0)
+      variant(&Accumulation::chunk, "chunk", chunk, filled("chunks of {}", chunk));
   }
 }
 
@@ -128,13 +121,10 @@ void add_folds(const Call& call, const Product& product, const Accumulation& sum
   for (const auto& [fold, where] : kPlaces) {
     if (fold == sum.fold) continue;
     const std::string name(name_of(fold));
-    list.push_back({"sum.fold=" + name,
-                    std::string("blocks are multiplied ") + where + " (sum.fold=" + name + " of " +
-                        std::string(call.set.text("sum", "exact")) + ")",
-                    Stage::sum, [name](Call& c) {
-                      c.set.set("sum.fold", name);
-                      return true;
-                    }});
+    list.push_back(set_to("sum.fold", name,
+                          filled("blocks are multiplied {} (sum.fold={} of {})", where, name,
+                                 call.set.text("sum", "exact")),
+                          Stage::sum));
   }
 }
 
