@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,45 +127,42 @@ float in_pairs(const Rows& rows) {
 
 /// All rows of x [rows, 12] in one sum that is of(rows).
 template <typename Of>
-Words seen_of(Index rows, const Of& of) {
+Summed sums_of(Index rows, const Of& of) {
   const Tensor x = uneven(rows, 12);
-  return Summed(x, {}, false, [&](Index c) { return of(column(x, c, 0, rows)); }).that_give_it();
+  return {x, {}, false, [&](Index c) { return of(column(x, c, 0, rows)); }};
 }
 
-TEST(ColumnSumHypotheses, AreInWords) {
-  EXPECT_EQ(seen_of(40, in_bf16), Words{"rows are added up in bf16"});
-  EXPECT_EQ(seen_of(40, in_f64), Words{"rows are added up in f64"});
-  EXPECT_EQ(seen_of(40, backwards), Words{"rows are added up from the last to the first"});
-  EXPECT_EQ(seen_of(40, in_pairs), Words{"rows are added up in pairs, and pairs of pairs"});
-  EXPECT_EQ(seen_of(43, in_pairs), Words{"rows are added up in pairs, and pairs of pairs"});
-}
-
-TEST(ColumnSumHypotheses, OfPartsAndTurns) {
-  for (const int n : {2, 4, 8, 16, 32}) {
-    const auto every = static_cast<std::size_t>(n);
-    const std::string rows = "every " + std::to_string(n) + " rows are added up first";
-    EXPECT_EQ(seen_of(77, [&](const Rows& r) { return in_parts(r, every, false); }), Words{rows});
-    EXPECT_EQ(seen_of(77, [&](const Rows& r) { return in_parts(r, every, true); }),
-              Words{rows + ", and rounded to bf16"});
-    EXPECT_EQ(seen_of(77, [&](const Rows& r) { return by_turns(r, every); }),
-              Words{"rows are added up in " + std::to_string(n) + " sums by turns"});
-  }
-  const auto names = [](Index rows, auto of) {
-    const Tensor x = uneven(rows, 12);
-    return Summed(x, {}, false, [&](Index c) { return of(column(x, c, 0, rows)); }).names();
+TEST(AlteredColumnSums, AreInWords) {
+  struct Row {
+    std::function<float(const Rows&)> of;
+    const char* name;
+    std::string phrase;
+    Index rows = 43;
   };
-  EXPECT_EQ(names(77, [](const Rows& r) { return in_parts(r, 16, true); }),
-            Words{"sum=bf16_parts"});
-  EXPECT_EQ(names(1100, [](const Rows& r) { return in_parts(r, 512, false); }), Words{"sum=parts"});
-  EXPECT_EQ(names(1100, [](const Rows& r) { return by_turns(r, 512); }), Words{"sum=lanes"});
-  EXPECT_EQ(names(40, in_bf16), Words{"sum=bf16"});
-  EXPECT_EQ(names(40, in_f64), Words{"sum=f64"});
-  EXPECT_EQ(names(40, backwards), Words{"sum=reversed"});
-  EXPECT_EQ(names(40, in_pairs), Words{"sum=pairs"});
-  EXPECT_EQ(names(40, [](const Rows&) { return 12.5f; }), Words{});
+  std::vector<Row> rows{
+      {in_bf16, "sum=bf16", "rows are added up in bf16"},
+      {in_f64, "sum=f64", "rows are added up in f64"},
+      {backwards, "sum=reversed", "rows are added up from the last to the first"},
+      {in_pairs, "sum=pairs", "rows are added up in pairs, and pairs of pairs"},
+      {in_pairs, "sum=pairs", "rows are added up in pairs, and pairs of pairs", 40}};
+  for (const std::size_t n : {2u, 8u, 32u, 512u}) {
+    const std::string every = "every " + std::to_string(n) + " rows are added up first";
+    const std::string turns = "rows are added up in " + std::to_string(n) + " sums by turns";
+    const Index of = n == 512 ? 1100 : 77;
+    rows.push_back({[n](const Rows& r) { return in_parts(r, n, false); }, "sum=parts", every, of});
+    rows.push_back({[n](const Rows& r) { return in_parts(r, n, true); }, "sum=bf16_parts",
+                    every + ", and rounded to bf16", of});
+    rows.push_back({[n](const Rows& r) { return by_turns(r, n); }, "sum=lanes", turns, of});
+  }
+  for (const Row& row : rows) {
+    const Summed sums = sums_of(row.rows, row.of);
+    EXPECT_EQ(sums.names(), Words{row.name}) << row.phrase;
+    EXPECT_EQ(sums.that_give_it(), Words{row.phrase});
+  }
+  EXPECT_EQ(sums_of(40, [](const Rows&) { return 12.5f; }).names(), Words{});
 }
 
-TEST(ColumnSumHypotheses, AreOfTheRowsOfTheirGroup) {
+TEST(AlteredColumnSums, AreOfTheRowsOfTheirGroup) {
   const Tensor x = uneven(70, 3);
   const std::vector<Index> first{0, 20, 20};
   const std::vector<Index> end{20, 20, 60};
@@ -182,7 +180,7 @@ TEST(ColumnSumHypotheses, AreOfTheRowsOfTheirGroup) {
 }
 
 /// x of bf16 is read, and a sum of bf16 compared, in its own type.
-TEST(ColumnSumHypotheses, OfNarrowTypes) {
+TEST(AlteredColumnSums, OfNarrowTypes) {
   const Tensor wide = uneven(40, 4);
   Tensor x(Dtype::bf16, {40, 4});
   Tensor read(Dtype::f32, {40, 4});
@@ -198,45 +196,30 @@ TEST(ColumnSumHypotheses, OfNarrowTypes) {
   EXPECT_EQ(sums.that_give_it(), Words{"rows are added up in bf16"});
 }
 
-/// One element that is something else and the order is none of these.
-TEST(ColumnSumHypotheses, AreOfAllTheFirstThatDiffer) {
-  const auto with_other = [](Index other) {
-    const Tensor x = uneven(40, 24);
-    return Summed(x, {}, false,
-                  [&](Index c) { return c == other ? 99.0f : in_bf16(column(x, c, 0, 40)); })
-        .names();
-  };
-  EXPECT_EQ(with_other(0), Words{});
-  EXPECT_EQ(with_other(10), Words{});
-  EXPECT_EQ(with_other(16), Words{"sum=bf16"});
-  EXPECT_EQ(with_other(23), Words{"sum=bf16"}) << "the rest is left to the trial";
+/// Where one of the first that differ is something else, the order is none of these; the rest is
+/// left to the trial.
+TEST(AlteredColumnSums, AreOfAllTheFirstThatDiffer) {
+  const Tensor x = uneven(40, 24);
+  for (const Index other : {0, 10, 16, 23}) {
+    const Summed sums(x, {}, false,
+                      [&](Index c) { return c == other ? 99.0f : in_bf16(column(x, c, 0, 40)); });
+    EXPECT_EQ(sums.names(), other < 16 ? Words{} : Words{"sum=bf16"}) << other;
+  }
 }
 
-TEST(ColumnSumHypotheses, AreOfColumnSums) {
-  const Tensor x = uneven(40, 4);
-  Summed sums(x, {}, false, [&](Index c) { return in_bf16(column(x, c, 0, 40)); });
-  const Tensor narrow = uneven(40, 1);
-  EXPECT_EQ(
-      Summed(narrow, {}, false, [&](Index) { return in_bf16(column(narrow, 0, 0, 40)); }).names(),
-      Words{"sum=bf16"})
-      << "one element differs";
-  Summed same = sums;
-  same.actual = same.expected;
-  EXPECT_EQ(same.names(), Words{}) << "nothing differs";
+TEST(AlteredColumnSums, AreOfColumnSums) {
+  const Summed sums = sums_of(40, in_bf16);
   Summed other = sums;
+  other.actual = other.expected;
+  EXPECT_EQ(other.names(), Words{}) << "nothing differs";
+  other = sums;
   other.call.op = "cast";
   EXPECT_EQ(other.names(), Words{});
-  other = sums;
-  other.call.inputs.erase("x");
-  EXPECT_EQ(other.names(), Words{});
-  other.call.replace("x", uneven(40, 4));
-  EXPECT_EQ(other.names(), Words{"sum=bf16"});
-  other.call.replace("x", floats({4}, {1, 2, 3, 4}));
-  EXPECT_EQ(other.names(), Words{});
-  other.call.replace("x", uneven(40, 3));
-  EXPECT_EQ(other.names(), Words{}) << "of other columns";
-  other.call.replace("x", Tensor(Dtype::f32, {40, 0}));
-  EXPECT_EQ(other.names(), Words{});
+  for (const std::vector<Index>& shape : {std::vector<Index>{12}, {40, 5}, {40, 0}}) {
+    other = sums;
+    other.call.replace("x", Tensor(Dtype::f32, shape));
+    EXPECT_EQ(other.names(), Words{}) << "of other columns";
+  }
 }
 
 /// Sums of four groups of two rows, some of which begin with those of the group before.
@@ -258,7 +241,7 @@ Summed carried(const std::vector<bool>& carries) {
           }};
 }
 
-TEST(ColumnSumHypotheses, OfSumsThatAreNotReset) {
+TEST(AlteredColumnSums, OfSumsThatAreNotReset) {
   EXPECT_EQ(carried({false, false, true, false}).that_give_it(),
             Words{"the sum is not set to zero before group 2: it begins with that of the group "
                   "before"});
@@ -269,7 +252,7 @@ TEST(ColumnSumHypotheses, OfSumsThatAreNotReset) {
   EXPECT_EQ(carried({false, false, false, false}).names(), Words{});
 }
 
-TEST(ColumnSumHypotheses, OfSumsThatAreNotResetNeedGroups) {
+TEST(AlteredColumnSums, OfSumsThatAreNotResetNeedGroups) {
   Summed sums = carried({false, false, true, false});
   sums.call.inputs.erase("group_ends");
   EXPECT_EQ(sums.names(), Words{});
