@@ -1,7 +1,6 @@
 // Operands of a product that a kernel reads at another address: rows that restart, experts whose
 // codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <set>
 
@@ -10,33 +9,10 @@
 namespace mxo {
 namespace {
 
-using Rows = std::function<Index(Index)>;
-
-/// Lines of one operand, of as many as there are rows or experts, taken from others.
-void add_lines(std::vector<Hypothesis>& list, const Tensor& given, const std::string& operand,
-               const std::string& id, std::string phrase, Rows from) {
-  if (given.rank() == 1) {
-    list.push_back(altered(operand + "=" + id, std::move(phrase),
-                           [operand, n = given.extent(0), from = std::move(from)](Call& c) {
-                             std::vector<Index> kept = range_of(n);
-                             std::transform(kept.begin(), kept.end(), kept.begin(), from);
-                             c.replace(operand, gathered(c.input(operand), 0, kept));
-                             return true;
-                           }));
-    return;
-  }
-  const auto one_matrix = [lines = given.extent(0)](const Matrices& m) {
-    return m.rows == lines && m.elements == lines * m.columns;
-  };
-  list.push_back(read_elsewhere(
-      operand + "=" + id, std::move(phrase),
-      {read_from(operand, one_matrix, [from = std::move(from)](const Matrices&, Place p) {
-        return Place{p.matrix, from(p.row), p.column};
-      })}));
-}
+using Lines = std::function<Index(Index)>;
 
 /// The first row of the group of every row.
-Rows begins_of(const Product& p) {
+Lines begins_of(const Product& p) {
   auto begins = std::make_shared<std::vector<Index>>(range_of(p.a_lines));
   for (Index g = 0; g < p.groups(); ++g) {
     for (Index r = p.begin(g); r < std::min(p.end(g), p.a_lines); ++r)
@@ -46,37 +22,37 @@ Rows begins_of(const Product& p) {
 }
 
 void add_rows(const Product& p, std::vector<Hypothesis>& list) {
-  const Rows begin = begins_of(p);
-  const Rows local = [begin](Index r) { return r - begin(r); };
-  const std::string& x = p.a.name;
-  const char* whole = "rows of {} are read from row 0 on in every group";
-  const char* codes =
-      "the codes of {}, without their scales, are read from row 0 on in every group";
-  add_lines(list, *p.a.codes, p.a.codes_name, "local",
-            filled(p.a.scales == nullptr ? whole : codes, x), local);
-  if (p.a.scales == nullptr) return;
-  const auto add = [&](const char* id, const std::string& phrase, Rows from) {
-    if (p.a.scales->rank() > 0 && p.a.scales->extent(0) == p.a_lines)
-      add_lines(list, *p.a.scales, p.a.scales_name, id, phrase, std::move(from));
+  const ProductSide& x = p.a;
+  const Lines begin = begins_of(p);
+  const Lines local = [begin](Index r) { return r - begin(r); };
+  const auto add = [&](const std::string& operand, const char* id, std::string phrase, Lines from) {
+    list.push_back(read_elsewhere(filled("{}={}", operand, id), std::move(phrase),
+                                  {read_lines(operand, 0, std::move(from))}));
   };
-  const bool vector = p.a.scales->rank() == 1;
-  if (p.a.scales->rank() == 2) {
-    add("local",
-        filled("the scales of {}, without their codes, are read from row 0 on in every group", x),
+  const char* every = "{} of {}{} are read from row 0 on in every group";
+  const bool scaled = x.scales != nullptr;
+  add(x.codes_name, "local",
+      filled(every, scaled ? "the codes" : "rows", x.name, scaled ? ", without their scales," : ""),
+      local);
+  if (!scaled || x.scales->rank() == 0 || x.scales->extent(0) != p.a_lines) return;
+  const bool blocks = x.scales->rank() == 2;
+  const auto add_scales = [&](const char* id, const char* phrase, Lines from, Index tile = 0) {
+    add(x.scales_name, id, filled(phrase, x.name, blocks ? "scales" : "scale", tile),
+        std::move(from));
+  };
+  if (blocks)
+    add(x.scales_name, "local", filled(every, "the scales", x.name, ", without their codes,"),
         local);
-  }
-  const std::string scales = vector ? "scale" : "scales";
-  add("row_0", filled("every row of {} takes the {} of row 0", x, scales),
-      [](Index) { return Index{0}; });
-  add("first_row", filled("every row of {} takes the {} of the first row of its group", x, scales),
-      begin);
+  add_scales("row_0", "every row of {} takes the {} of row 0", [](Index) { return Index{0}; });
+  add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
   for (const Index tile : {32, 64, 128}) {
-    if (vector) break;
-    add("first_tile", filled("all rows of {} take the scales of the first {}", x, tile),
-        [tile](Index r) { return r % tile; });
-    add("first_tile",
-        filled("all rows of a group of {} take the scales of the first {} of them", x, tile),
-        [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; });
+    if (!blocks) break;
+    add_scales(
+        "first_tile", "all rows of {} take the {} of the first {}",
+        [tile](Index r) { return r % tile; }, tile);
+    add_scales(
+        "first_tile", "all rows of a group of {} take the {} of the first {} of them",
+        [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; }, tile);
   }
 }
 
@@ -90,29 +66,19 @@ constexpr Chunks kChunks[] = {{8, 16},   {8, 32},   {16, 32}, {16, 64}, {16, 128
 
 void add_chunks(const Product& p, std::vector<Hypothesis>& list) {
   if (p.a.scales == nullptr || p.a.scales->rank() != 2) return;
+  const Index lines = p.a_lines;
+  if (p.a.scales->extent(0) != lines) return;
   for (const auto& [rows, chunk] : kChunks) {
-    const Index lines = p.a_lines;
     if (rows >= lines) continue;
     const auto from = [rows = rows, chunk = chunk](Index r) { return r / rows * chunk + r % rows; };
-    const auto one_matrix = [lines](const Matrices& m) { return m.elements == lines * m.columns; };
-    // Rows whose scales would lie beyond the last have none: they are zeros.
-    Reading codes =
-        read_from(p.a.codes_name, one_matrix, [](const Matrices&, Place at) { return at; });
-    codes.read = [own = codes.read, from, lines](const Tensor& t, const Cells& cells,
-                                                 std::byte* to) {
-      if (from(cells.row) < lines) return own(t, cells, to);
-      std::memset(to, 0, cells.columns.size() * size_of(t.dtype()));
-    };
-    const Reading scales =
-        read_from(p.a.scales_name, one_matrix, [from, lines](const Matrices&, Place at) {
-          return Place{at.matrix, from(at.row) < lines ? from(at.row) : at.row, at.column};
-        });
     list.push_back(read_elsewhere(
         p.a.scales_name + "=chunks",
         filled("blocks of {} rows take the scales of {} of chunks of {} rows: block i those from "
                "row {} i on{}",
                rows, p.a.name, chunk, chunk, chunk > rows ? ", and zeros beyond the last row" : ""),
-        {codes, scales}));
+        // Rows whose scales would lie beyond the last have none: they are zeros.
+        {read_lines(p.a.codes_name, 0, [=](Index r) { return from(r) < lines ? r : lines; }),
+         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })}));
   }
 }
 
@@ -129,24 +95,15 @@ constexpr OtherExpert kOtherExperts[] = {
 };
 
 void add_experts(const Product& p, std::vector<Hypothesis>& list) {
-  const Index n = p.groups();
-  if (n < 2 || p.b.scales == nullptr) return;
+  if (p.groups() < 2 || p.b.scales == nullptr) return;
   for (const OtherExpert& other : kOtherExperts) {
-    const auto of_expert = [n, of = other.of](const Matrices&, Place at) {
-      return Place{of(at.matrix, n), at.row, at.column};
+    const auto add = [&](const std::string& operand, const char* phrase) {
+      list.push_back(read_elsewhere(
+          filled("{}={}", operand, other.id), filled(phrase, other.words, p.b.name),
+          {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })}));
     };
-    const auto all = [n](const Matrices& m) { return m.elements == n * m.rows * m.columns; };
-    list.push_back(
-        read_elsewhere(p.b.codes_name + "=" + other.id,
-                       filled("every expert takes the codes of {} ({}), and its own scales",
-                              other.words, p.b.name),
-                       {read_from(p.b.codes_name, all, of_expert)}));
-    const std::string words =
-        filled("every expert takes the scales of {} ({})", other.words, p.b.name);
-    if (p.b.scales->rank() == 2) {
-      add_lines(list, *p.b.scales, p.b.scales_name, other.id, words,
-                [n, of = other.of](Index e) { return of(e, n); });
-    }
+    add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
+    if (p.b.scales->rank() == 2) add(p.b.scales_name, "every expert takes the scales of {} ({})");
   }
 }
 
@@ -159,11 +116,12 @@ void add_swizzles(const ProductSide& side, std::vector<Hypothesis>& list) {
         filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
                "swizzle of shared memory on one side only)",
                side.name, runs * 16),
-        {read_from(
+        {make_reading(
             side.codes_name,
             [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
-            [run, runs](const Matrices&, Place at) {
-              return Place{at.matrix, at.row, at.column ^ (at.row / (8 / runs) % runs * run)};
+            [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
+              return (matrix * m.rows + row) * m.columns +
+                     (column ^ (row / (8 / runs) % runs * run));
             })}));
   }
 }
@@ -177,16 +135,15 @@ Index blocks_of_both(const Product& p) {
 
 /// K blocks of both sides that take the scales of block from(block).
 void add_both_sides(const Product& p, const std::string& id, const std::string& phrase,
-                    const std::function<Index(Index)>& from, std::vector<Hypothesis>& list) {
-  const auto side = [&](const std::string& operand) {
-    return read_from(
-        operand, [n = blocks_of_both(p)](const Matrices& m) { return m.columns == n; },
-        [from](const Matrices&, Place at) {
-          return Place{at.matrix, at.row, from(at.column)};
-        });
-  };
-  list.push_back(read_elsewhere("scales=" + id, phrase + ", on both sides",
-                                {side(p.a.scales_name), side(p.b.scales_name)}));
+                    const Lines& from, std::vector<Hypothesis>& list) {
+  const Index blocks = blocks_of_both(p);
+  std::vector<Reading> sides{read_lines(p.a.scales_name, -1, from),
+                             read_lines(p.b.scales_name, -1, from)};
+  for (Reading& side : sides) {
+    side.least_rank = 2;
+    side.applies = [blocks](const Matrices& m) { return m.columns == blocks; };
+  }
+  list.push_back(read_elsewhere("scales=" + id, phrase + ", on both sides", std::move(sides)));
 }
 
 void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
@@ -215,11 +172,11 @@ void add_column_major(const ProductSide& side, std::vector<Hypothesis>& list) {
   list.push_back(read_elsewhere(
       side.scales_name + "=column_major",
       filled("the scales of {} are column-major, and read row by row", side.name),
-      {read_from(
+      {make_reading(
           side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
-          [](const Matrices& m, Place at) {
-            const Index i = at.row * m.columns + at.column;
-            return Place{at.matrix, i % m.rows, i / m.rows};
+          [](const Matrices& m, Index matrix, Index row, Index column) {
+            const Index i = row * m.columns + column;
+            return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
           })}));
 }
 

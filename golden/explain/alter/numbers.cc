@@ -101,37 +101,44 @@ void add_scales_of_products(const Product& p, std::vector<Hypothesis>& list) {
   }
 }
 
-/// Scales of one side, [experts, lines, blocks], that are joined after the codes were made: those
+/// A scale of one side, [experts, lines, blocks].
+struct Place {
+  Index expert;
+  Index line;
+  Index block;
+};
+
+/// Scales that are joined after the codes were made: those
 /// which go to one place.
 struct Sharing {
   const char* id;
   const char* phrase;
-  Place (*to)(const Matrices& m, Place scale);
+  Place (*to)(Place scale, Index lines);
   bool of_experts;
 };
 constexpr Sharing kSharings[] = {
     {"halves", "both halves of {} take the larger of their scales",
-     [](const Matrices& m, Place s) {
-       return Place{s.matrix, m.rows % 2 == 0 ? s.row % (m.rows / 2) : s.row, s.column};
+     [](Place s, Index lines) {
+       return Place{s.expert, lines % 2 == 0 ? s.line % (lines / 2) : s.line, s.block};
      },
      true},
     {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
-     [](const Matrices&, Place s) {
-       return Place{s.matrix, s.row / 2, s.column};
+     [](Place s, Index) {
+       return Place{s.expert, s.line / 2, s.block};
      },
      true},
     {"line", "every row of {} takes the largest of its scales",
-     [](const Matrices&, Place s) {
-       return Place{s.matrix, s.row, 0};
+     [](Place s, Index) {
+       return Place{s.expert, s.line, 0};
      },
      false},
     {"expert", "every expert of {} takes the largest of its scales",
-     [](const Matrices&, Place s) {
-       return Place{s.matrix, 0, 0};
+     [](Place s, Index) {
+       return Place{s.expert, 0, 0};
      },
      true},
     {"tensor", "all of {} takes the largest of its scales",
-     [](const Matrices&, Place) {
+     [](Place, Index) {
        return Place{0, 0, 0};
      },
      false},
@@ -141,15 +148,14 @@ constexpr Sharing kSharings[] = {
 bool take_largest(Call& call, const std::string& name, const Sharing& sharing, bool experts) {
   const Tensor& given = call.input(name);
   if (given.elements() == 0) return false;
-  const Index outer = experts ? given.extent(0) : 1;
   const Index lines = given.extent(experts ? 1 : 0);
-  const Matrices m{lines, given.elements() / (outer * lines), given.elements()};
+  const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
   std::vector<std::size_t> sets;
-  std::vector<Index> largest(static_cast<std::size_t>(m.elements), -1);  // by set: where it lies
-  for (Index i = 0; i < m.elements; ++i) {
-    const Index line = i / m.columns;
-    const Place to = sharing.to(m, {line / m.rows, line % m.rows, i % m.columns});
-    sets.push_back(static_cast<std::size_t>((to.matrix * m.rows + to.row) * m.columns + to.column));
+  std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index line = i / blocks;
+    const Place to = sharing.to({line / lines, line % lines, i % blocks}, lines);
+    sets.push_back(static_cast<std::size_t>((to.expert * lines + to.line) * blocks + to.block));
     Index& at = largest[sets.back()];
     const double value = scale_value(given, i);
     if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;

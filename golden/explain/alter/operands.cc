@@ -13,27 +13,20 @@ namespace mxo {
 namespace {
 
 /// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
-void add_halves(std::vector<Hypothesis>& list) {
-  list.push_back(
-      read_locally("x=halves", "gate and up are exchanged",
-                   read_from(
-                       "x", [](const Matrices& m) { return m.columns % 2 == 0; },
-                       [](const Matrices& m, Place p) {
-                         return Place{p.matrix, p.row, (p.column + m.columns / 2) % m.columns};
-                       })));
+void add_halves(Index columns, std::vector<Hypothesis>& list) {
+  const Index half = columns / 2;
+  if (columns < 2 || columns % 2 != 0) return;
+  list.push_back(read_locally("x=halves", "gate and up are exchanged",
+                              read_lines("x", -1, [=](Index c) { return (c + half) % columns; })));
   for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
-    const std::string words = run == 1 ? "" : filled(" in runs of {}", run);
-    list.push_back(read_locally(
-        "x=interleaved", "gate and up are read interleaved" + words,
-        read_from(
-            "x",
-            [run](const Matrices& m) { return m.columns % (2 * run) == 0 && m.columns != 2 * run; },
-            [run](const Matrices& m, Place p) {
-              const Index half = m.columns / 2;
-              const Index k = p.column % half;
-              return Place{p.matrix, p.row,
-                           k / run * 2 * run + (p.column < half ? 0 : run) + k % run};
-            })));
+    if (half % run != 0 || half == run) continue;
+    list.push_back(
+        read_locally("x=interleaved",
+                     run == 1 ? "gate and up are read interleaved"
+                              : filled("gate and up are read interleaved in runs of {}", run),
+                     read_lines("x", -1, [=](Index c) {
+                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
+                     })));
   }
 }
 
@@ -130,23 +123,22 @@ void add_ends(const Call& call, const std::optional<Product>& product,
   }
 }
 
-/// Bytes of scales in rows that are taken for 128x4 tiles (`as_tiles`), or tiles for rows.
-bool misread_tiles(Call& call, const std::string& name, bool as_tiles) {
-  const Tensor& given = call.input(name);
-  if (given.rank() < 2 || size_of(given.dtype()) != 1 || given.elements() == 0) return false;
-  Tensor seen(given.dtype(), given.shape());
-  const Matrices m = matrices_of(given);
-  const Index bytes = m.rows * m.columns;
-  for (Index i = 0; i < given.elements(); ++i) {
-    const Index row = i % bytes / m.columns;
-    const Index tiled = blocked_offset(row, i % m.columns, ceil_div(m.columns, kTileColumns));
-    if (tiled >= bytes) continue;
-    const Index in_tiles = i - i % bytes + tiled;
-    seen.as<std::uint8_t>()[as_tiles ? i : in_tiles] =
-        given.as<std::uint8_t>()[as_tiles ? in_tiles : i];
-  }
-  call.replace(name, std::move(seen));
-  return true;
+/// Bytes of scales in rows that are taken for 128x4 tiles, or tiles for rows.
+Reading misread_tiles(const std::string& name, bool as_tiles) {
+  return make_reading(
+      name, [](const Matrices&) { return true; },
+      [as_tiles](const Matrices& m, Index matrix, Index row, Index column) {
+        const Index tiles = ceil_div(m.columns, kTileColumns);
+        const Index bytes = m.rows * m.columns;
+        const Index at = row * m.columns + column;
+        Index from = blocked_offset(row, column, tiles);
+        if (!as_tiles) {  // what lies there in tiles
+          const Index r = at / kTileBytes / tiles * kTileRows + at % 512 / 16 + at % 16 / 4 * 32;
+          const Index c = at / kTileBytes % tiles * kTileColumns + at % kTileColumns;
+          from = c < m.columns ? r * m.columns + c : bytes;
+        }
+        return from < bytes ? matrix * bytes + from : m.elements;
+      });
 }
 
 /// The bytes of each side's scales read for the other's, as far as they reach.
@@ -168,16 +160,12 @@ bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
 /// Every block of depth, which runs down in a gradient, takes the scale of the first or of the one
 /// before.
 Reading stale_blocks(const ProductSide& side, bool first, bool wgrad) {
-  // Of w [E, N, K] scales [E, N] are one a line.
-  const bool blocks = side.scales->rank() >= side.codes->rank();
-  const auto stale = [first](Index block) { return first ? 0 : std::max<Index>(block - 1, 0); };
-  return read_from(
-      side.scales_name,
-      [=](const Matrices& m) { return blocks && (wgrad ? m.rows : m.columns) > 1; },
-      [=](const Matrices&, Place p) {
-        return wgrad ? Place{p.matrix, stale(p.row), p.column}
-                     : Place{p.matrix, p.row, stale(p.column)};
-      });
+  Reading reading = read_lines(side.scales_name, wgrad ? -2 : -1, [first](Index block) {
+    return first ? 0 : std::max<Index>(block - 1, 0);
+  });
+  reading.least_rank = side.codes->rank();  // of w [E, N, K] scales [E, N] are one a line
+  reading.applies = [wgrad](const Matrices& m) { return (wgrad ? m.rows : m.columns) > 1; };
+  return reading;
 }
 
 /// Blocks whose scale is byte 0 become zero.
@@ -202,27 +190,26 @@ bool vanish_blocks(Call& call, const std::string& scales, const std::string& cod
 
 void add_scales(const ProductSide& side, bool wgrad, std::vector<Hypothesis>& list) {
   const std::string& scales = side.scales_name;
-  const std::string& name = side.name;
-  list.push_back(altered(scales + "=linear_as_tiles",
-                         filled("linear scales of {} are read as 128x4 tiles (not swizzled)", name),
-                         [scales](Call& c) { return misread_tiles(c, scales, true); }));
-  list.push_back(
-      altered(scales + "=tiles_as_linear",
-              filled("the scales of {} are swizzled once more than they are read back", name),
-              [scales](Call& c) { return misread_tiles(c, scales, false); }));
-  list.push_back(read_elsewhere(scales + "=transposed",
-                                filled("the scales of {} are read along the wrong axis", name),
-                                {read_transposed(scales)}));
-  list.push_back(read_elsewhere(scales + "=first_block",
-                                filled("every K block of {} takes the scale of block 0", name),
-                                {stale_blocks(side, true, wgrad)}));
-  list.push_back(read_elsewhere(scales + "=block_before",
-                                filled("K blocks of {} take the scale of the block before", name),
-                                {stale_blocks(side, false, wgrad)}));
+  const bool bytes = size_of(side.scales->dtype()) == 1;
+  const auto add = [&](const char* id, const char* phrase, Reading reading) {
+    list.push_back(read_elsewhere(filled("{}={}", scales, id), filled(phrase, side.name),
+                                  {std::move(reading)}));
+  };
+  if (bytes) {
+    add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)",
+        misread_tiles(scales, true));
+    add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back",
+        misread_tiles(scales, false));
+  }
+  add("transposed", "the scales of {} are read along the wrong axis", read_transposed(scales));
+  add("first_block", "every K block of {} takes the scale of block 0",
+      stale_blocks(side, true, wgrad));
+  add("block_before", "K blocks of {} take the scale of the block before",
+      stale_blocks(side, false, wgrad));
   add_scale_values(side, list);
-  if (size_of(side.scales->dtype()) != 1) return;
+  if (!bytes) return;
   list.push_back(altered(
-      scales + "=byte_0", filled("scale byte 0 of {} is read as 0", name),
+      scales + "=byte_0", filled("scale byte 0 of {} is read as 0", side.name),
       [scales, codes = side.codes_name, wgrad](Call& c) {
         return vanish_blocks(c, scales, codes, wgrad);
       },
@@ -272,7 +259,8 @@ void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   if (!product && call.has("x") && call.input("x").rank() >= 2) {
     list.push_back(read_elsewhere("x=transposed", "x is read transposed", {read_transposed("x")}));
   }
-  if (call.op.starts_with("swiglu") && call.has("x")) add_halves(list);
+  if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
+    add_halves(call.input("x").shape().back(), list);
   add_ends(call, product, list);
   add_weights(call, list);
   if (call.op == "dequantize") {

@@ -84,28 +84,20 @@ constexpr Lanes kLanes[] = {
 
 void add_lanes(const ProductSide& side, bool rows, std::vector<Hypothesis>& list) {
   const std::string& name = side.codes_name;
+  const char* phrase = rows ? "rows of {} are {} {}" : "{} is {} {} along K";
   for (const Lanes& lanes : kLanes) {
     for (const Index run : {2, 4, 8, 16, 32, 64}) {
       if (run < lanes.least) continue;
-      const auto from = [run, of = lanes.from](Index i) {
-        return i / run * run + of(i % run, run);
-      };
-      const std::string id = filled("{}={}_{}", name, lanes.id, run);
-      if (rows) {  // what would lie behind the last row stays
-        list.push_back(read_locally(
-            id, filled("rows of {} are {} {}", name, lanes.phrase, run),
-            read_from(name, any_matrix, [from](const Matrices& m, Place p) {
-              return Place{p.matrix, from(p.row) < m.rows ? from(p.row) : p.row, p.column};
-            })));
-      } else {
-        list.push_back(
-            read_locally(id, filled("{} is {} {} along K", side.name, lanes.phrase, run),
-                         read_from(
-                             name, [run](const Matrices& m) { return m.columns % run == 0; },
-                             [from](const Matrices&, Place p) {
-                               return Place{p.matrix, p.row, from(p.column)};
-                             })));
-      }
+      // What would lie behind the last row stays.
+      const Index end = rows ? side.codes->extent(0) : side.codes->shape().back();
+      Reading reading = read_lines(name, rows ? 0 : -1, [=, of = lanes.from](Index i) {
+        const Index from = i / run * run + of(i % run, run);
+        return from < end ? from : i;
+      });
+      if (!rows) reading.applies = [run](const Matrices& m) { return m.columns % run == 0; };
+      list.push_back(read_locally(filled("{}={}_{}", name, lanes.id, run),
+                                  filled(phrase, rows ? name : side.name, lanes.phrase, run),
+                                  std::move(reading)));
     }
   }
 }
@@ -124,17 +116,18 @@ constexpr TileShape kTileShapes[] = {
 /// Tiles that lie row by row and are read column by column, or the other way round.
 Reading read_tiles(const std::string& name, TileShape tile, bool read_down) {
   const auto log = [](Index n) { return std::countr_zero(static_cast<std::uint64_t>(n)); };
-  return read_from(
+  return make_reading(
       name, [tile](const Matrices& m) { return m.rows >= tile.height && m.columns >= tile.width; },
-      [tile, read_down, rows = log(tile.height), columns = log(tile.width)](const Matrices& m,
-                                                                            Place p) {
-        const Index top = p.row & ~(tile.height - 1);
-        const Index left = p.column & ~(tile.width - 1);
-        if (top + tile.height > m.rows || left + tile.width > m.columns) return p;
-        const Index i = (p.row - top) * tile.width + p.column - left;
-        if (read_down) return Place{p.matrix, top + (i & (tile.height - 1)), left + (i >> rows)};
+      [tile, read_down, rows = log(tile.height), columns = log(tile.width)](
+          const Matrices& m, Index matrix, Index row, Index column) {
+        const auto at = [&](Index r, Index c) { return (matrix * m.rows + r) * m.columns + c; };
+        const Index top = row & ~(tile.height - 1);
+        const Index left = column & ~(tile.width - 1);
+        if (top + tile.height > m.rows || left + tile.width > m.columns) return at(row, column);
+        const Index i = (row - top) * tile.width + column - left;
+        if (read_down) return at(top + (i & (tile.height - 1)), left + (i >> rows));
         const Index from = (i & (tile.width - 1)) * tile.height + (i >> columns);
-        return Place{p.matrix, top + (from >> columns), left + (from & (tile.width - 1))};
+        return at(top + (from >> columns), left + (from & (tile.width - 1)));
       });
 }
 
@@ -169,9 +162,9 @@ void add_strides(const ProductSide& side, std::vector<Hypothesis>& list) {
     list.push_back(read_elsewhere(
         name + "=stride",
         filled("rows of {} are read {} elements apart rather than {}", side.name, stride, k),
-        {read_from(name, any_matrix, [stride](const Matrices& m, Place p) {
-          const Index from = (p.matrix * m.rows + p.row) * stride + p.column;
-          return from < m.elements ? Place{0, 0, from} : p;
+        {read_elements(name, [=, n = side.codes->elements()](Index i) {
+          const Index from = i / k * stride + i % k;
+          return from < n ? from : i;
         })}));
   }
 }

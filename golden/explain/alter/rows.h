@@ -53,23 +53,4 @@ bool has_parameter(const Call& call, std::string_view key);
 /// Every number of an f32 operand replaced; false where it is none.
 bool map_floats(Call& call, const std::string& name, float (*to)(float));
 
-/// An element of an operand.
-struct Place {
-  Index matrix;
-  Index row;
-  Index column;
-};
-
-/// A reading that sees at each place what lies at map(matrices, place).
-template <typename Map>
-Reading read_from(std::string operand, std::function<bool(const Matrices&)> applies, Map map) {
-  return make_reading(std::move(operand), std::move(applies),
-                      [map](const Matrices& m, Index matrix, Index row, Index column) {
-                        const Place from = map(m, Place{matrix, row, column});
-                        return (from.matrix * m.rows + from.row) * m.columns + from.column;
-                      });
-}
-
-inline bool any_matrix(const Matrices&) { return true; }
-
 }  // namespace mxo
