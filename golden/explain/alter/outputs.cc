@@ -8,6 +8,7 @@
 #include "formats/exp.h"
 #include "golden/explain/alter/rows.h"
 #include "golden/explain/wide_values.h"
+#include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {
 namespace {
@@ -109,6 +110,47 @@ bool leave_padding(const Call& call, NamedTensors& out) {
   return true;
 }
 
+/// Scales whose reciprocal is infinite where codes are made, so that their blocks saturate.
+struct InfiniteReciprocal {
+  const char* id;
+  const char* phrase;
+  double below;
+};
+constexpr InfiniteReciprocal kInfinite[] = {
+    {"reciprocal_infinite",
+     "the reciprocal of a scale below 2^-128 overflows, and its codes saturate", 0x1p-128},
+};
+
+/// Codes under scales that lie row by row: infinity times x, where a scale is below that.
+bool saturate(const Call& call, NamedTensors& out, double below) {
+  const auto codes = out.find("codes");
+  const auto scales = out.find("scales");
+  const Dtype format = call.set.format("format", "e4m3");
+  if (codes == out.end() || scales == out.end() || !is_minifloat8(format)) return false;
+  const Tensor& x = call.input("x");
+  const Matrices m = matrices_of(codes->second);
+  const BlockExtents block = scale_choice(call.op, call.set).block;
+  const Index height = block.rows == kWhole ? m.rows : block.rows;
+  const Index width = block.columns == kWhole ? m.columns : block.columns;
+  if (m.elements == 0 || m.elements != x.elements()) return false;
+  const Index lines = ceil_div(m.rows, height);
+  const Index blocks = ceil_div(m.columns, width);
+  if (m.elements / (m.rows * m.columns) * lines * blocks != scales->second.elements()) return false;
+  bool any = false;
+  for (Index i = 0; i < m.elements; ++i) {
+    const Index row = i / m.columns;
+    const Index line = row / m.rows * lines + row % m.rows / height;
+    const double scale = scale_value(scales->second, line * blocks + i % m.columns / width);
+    if (!(scale > 0.0 && scale < below)) continue;
+    any = true;
+    visit_minifloat8(format, [&](auto tag) {
+      codes->second.as<std::uint8_t>()[i] =
+          encode<decltype(tag)::type::spec>(wide_value(x, i) * HUGE_VALF, Overflow::saturate).bits;
+    });
+  }
+  return any;
+}
+
 struct Rewritten {
   const char* name;
   const char* phrase;
@@ -179,6 +221,14 @@ void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   for (const Rewritten& row : kRewritten)
     list.push_back(rewritten(row.name, row.phrase, row.rewrite));
+  const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
+                       !call.set.flag("transpose", false) && !call.has("group_ends");
+  for (const InfiniteReciprocal& row : kInfinite) {
+    if (call.op != "quantize" || !call.has("x") || !in_rows) break;
+    list.push_back(rewritten(
+        filled("codes={}", row.id), row.phrase,
+        [below = row.below](const Call& c, NamedTensors& out) { return saturate(c, out, below); }));
+  }
 }
 
 void add_double_rounding(const Call& call, std::vector<Hypothesis>& list) {
