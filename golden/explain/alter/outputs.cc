@@ -119,6 +119,8 @@ struct InfiniteReciprocal {
 constexpr InfiniteReciprocal kInfinite[] = {
     {"reciprocal_infinite",
      "the reciprocal of a scale below 2^-128 overflows, and its codes saturate", 0x1p-128},
+    {"scale_flushed",
+     "a scale below 2^-126, a subnormal f32, is flushed to zero, and its codes saturate", 0x1p-126},
 };
 
 /// Codes under scales that lie row by row: infinity times x, where a scale is below that.

@@ -219,6 +219,10 @@ const PlantedFault kFaults[] = {
      [](Backend& b) {
        return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, saturated);
      }},
+    {"a scale of 2^-127 is flushed to zero", "codes=scale_flushed", "flushed to zero",
+     [](Backend& b) {
+       return with_tiny_rows(b, with({{"block", "1x32"}}), 0x1p-126f, 0x1p-126f, saturated);
+     }},
 };
 
 class PlantedInBlocks : public testing::TestWithParam<std::size_t> {};
