@@ -1,12 +1,14 @@
-// Operands and scales that are other numbers: rounded to a narrower type before they are used, or
-// the largest of several scales in place of each.
+// Operands that are other numbers: rounded to a narrower type before they are used, quantised
+// before a plain product, or with the largest of several scales in place of each.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <span>
 
 #include "golden/explain/alter/rows.h"
 #include "golden/explain/recover/scales.h"
+#include "golden/explain/steps.h"
 
 namespace mxo {
 namespace {
@@ -173,6 +175,34 @@ bool take_largest(Call& call, const std::string& name, const Sharing& sharing, b
   return true;
 }
 
+constexpr Index kMostElements = Index{1} << 24;  ///< of an operand that is quantised as a whole
+
+struct QuantisedOperand {
+  std::string name;
+  Call cast;  ///< without x
+  bool of_rows() const { return cast.set.text("block", "1x32").starts_with("1x"); }
+};
+
+/// The operand as codes and scales, or as what these stand for.
+void quantise(Backend& backend, Call& call, const QuantisedOperand& operand, bool as_codes) {
+  Call quantize = operand.cast;
+  quantize.replace("x", call.input(operand.name));
+  NamedTensors parts = run_call(backend, quantize);
+  const std::string block(quantize.set.text("block", "1x32"));
+  if (as_codes) {
+    call.inputs.erase(operand.name);
+    for (auto& [part, tensor] : parts) call.replace(operand.name + "." + part, std::move(tensor));
+    call.set.set("block_" + operand.name, block);
+    return;
+  }
+  Call back{"dequantize", {}, {}, nullptr};
+  back.set.set("block", block);
+  back.set.set("scale", size_of(parts.at("scales").dtype()) == 1 ? "e8m0" : "f32");
+  if (call.input(operand.name).dtype() == Dtype::f32) back.set.set("out", "f32");
+  for (auto& [part, tensor] : parts) back.replace(part, std::move(tensor));
+  call.replace(operand.name, std::move(run_call(backend, back).at("x")));
+}
+
 }  // namespace
 
 void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
@@ -194,6 +224,48 @@ void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
                                return take_largest(c, name, sharing, experts);
                              }));
     }
+  }
+}
+
+void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad || p->a.scales != nullptr || p->b.scales != nullptr) return;
+  const auto is_wide = [](const ProductSide& f) {
+    return f.codes->dtype() == Dtype::bf16 || f.codes->dtype() == Dtype::f32;
+  };
+  if (!is_wide(p->a) || !is_wide(p->b)) return;
+  std::set<std::string> listed;
+  for (const LinearRecipe& recipe : kLinearRecipes) {
+    if (!recipe.scaled()) continue;
+    const QuantisedOperand x{"x", cast_call(recipe, LinearSide::tokens, false)};
+    const QuantisedOperand w{"w", cast_call(recipe, LinearSide::weight, false)};
+    const auto add = [&](const std::vector<QuantisedOperand>& operands, bool as_codes) {
+      std::string casts(as_codes ? "!" : "");
+      bool of_rows = true;
+      for (const QuantisedOperand& o : operands) {
+        casts += o.name;
+        for (const auto& [key, value] : o.cast.set.all()) casts += " " + key + "=" + value;
+        of_rows = of_rows && o.of_rows();
+        if (!o.of_rows() && call.input(o.name).elements() > kMostElements) return;
+      }
+      if (!listed.insert(casts).second) return;
+      const bool both = operands.size() == 2;
+      const std::string& one = operands.front().name;
+      list.push_back(altered(
+          filled("{}=quantised", both ? "xw" : one),
+          filled("{} quantised before the product, as recipe {} has it{}",
+                 both ? "x and w are" : one + " is", recipe.name,
+                 as_codes ? ", and multiplied as codes" : ""),
+          [&backend, operands, as_codes](Call& c) {
+            for (const QuantisedOperand& o : operands) quantise(backend, c, o, as_codes);
+            return true;
+          },
+          of_rows));
+    };
+    add({x}, false);
+    add({w}, false);
+    add({x, w}, false);
+    if (!recipe.mx()) add({x, w}, true);
   }
 }
 

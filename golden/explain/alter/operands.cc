@@ -93,7 +93,7 @@ bool move_ends(Ends ends, Index by) {
 
 void add_ends(const Call& call, const std::optional<Product>& product,
               std::vector<Hypothesis>& list) {
-  if (!call.has("group_ends")) return;
+  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
   if (call.op.starts_with("quantize") && groups > 1) {
     list.push_back(edited_ends("group_ends=ignored", "blocks do not begin anew where a group does",

@@ -1,6 +1,7 @@
-// What tables of hypotheses are made of: phrases with gaps, makers, maps of places.
+// What tables of hypotheses are made of: phrases with gaps, and makers of hypotheses.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <functional>
 #include <string>
@@ -38,19 +39,54 @@ using Alter = std::function<bool(Call&)>;
 using Rewrite = std::function<bool(const Call&, NamedTensors&)>;
 
 /// Operands are others; `local`: those of a slice as well.
-Hypothesis altered(std::string name, std::string phrase, Alter alter, bool local = false);
-/// The same by a reading of the slice.
-Hypothesis read_locally(std::string name, std::string phrase, Reading reading);
-/// A parameter is another.
-Hypothesis set_to(const std::string& key, const std::string& value, std::string phrase,
-                  Stage stage = Stage::rule);
-/// The right outputs, rewritten.
-Hypothesis rewritten(std::string name, std::string phrase, Rewrite rewrite);
-/// A product that the host adds up.
-Hypothesis summed(std::string name, std::string phrase, Stage stage, HostSum sum);
+inline Hypothesis altered(std::string name, std::string phrase, Alter alter, bool local = false) {
+  return {std::move(name), std::move(phrase), Stage::input, std::move(alter), {}, local};
+}
 
-bool has_parameter(const Call& call, std::string_view key);
+/// The same by a reading of the slice.
+inline Hypothesis read_locally(std::string name, std::string phrase, Reading reading) {
+  return altered(
+      std::move(name), std::move(phrase),
+      [reading = std::move(reading)](Call& c) { return read_whole(c, reading); }, true);
+}
+
+/// A parameter is another.
+inline Hypothesis set_to(const std::string& key, const std::string& value, std::string phrase,
+                         Stage stage = Stage::rule) {
+  return {key + "=" + value, std::move(phrase), stage, [key, value](Call& c) {
+            c.set.set(key, value);
+            return true;
+          }};
+}
+
+/// The right outputs, rewritten.
+inline Hypothesis rewritten(std::string name, std::string phrase, Rewrite rewrite) {
+  Hypothesis h{std::move(name), std::move(phrase), Stage::output};
+  h.rewrite = std::move(rewrite);
+  return h;
+}
+
+/// A product that the host adds up.
+inline Hypothesis summed(std::string name, std::string phrase, Stage stage, HostSum sum) {
+  Hypothesis h{std::move(name), std::move(phrase), stage};
+  h.local = true;
+  h.run = [sum = std::move(sum)](Backend&, const Call& c) { return host_product(c, sum); };
+  return h;
+}
+
+inline bool has_parameter(const Call& call, std::string_view key) {
+  const auto& parameters = catalogue_entry(call.op).parameters;
+  return std::any_of(parameters.begin(), parameters.end(),
+                     [key](const ParameterSpec& spec) { return spec.key == key; });
+}
+
 /// Every number of an f32 operand replaced; false where it is none.
-bool map_floats(Call& call, const std::string& name, float (*to)(float));
+inline bool map_floats(Call& call, const std::string& name, float (*to)(float)) {
+  if (!call.has(name) || call.input(name).dtype() != Dtype::f32) return false;
+  Tensor t = call.input(name);
+  std::transform(t.as<float>(), t.as<float>() + t.elements(), t.as<float>(), to);
+  call.replace(name, std::move(t));
+  return true;
+}
 
 }  // namespace mxo

@@ -172,6 +172,7 @@ TEST(AlteredOperands, OfEndsStayWithinTheRows) {
               {{"group_ends-32", "groups end 32 rows early", "0 64"},
                {"group_ends+32", "groups end 32 rows late", "64 64"}});
   expect_none(adds, ends({31, 63}), "group_ends-32");
+  expect_none(adds, ends({}), "group_ends-1");
   expect_none(adds, ends({32, 63}), "group_ends+32");
   expect_seen(adds, ends({1, 2}),
               {{moved, "group 0 ends 1 row early", "0 2"},
