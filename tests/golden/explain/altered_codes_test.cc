@@ -96,6 +96,17 @@ TEST(AlteredCodes, OfCodesLieInAnotherOrder) {
        {"w.codes=tiles_transposed", "4 x 8 of w.codes lie column-major", written(lie)}});
 }
 
+/// Of the 32-byte swizzle two runs of 16 bytes change places in the second four of every eight
+/// lines.
+TEST(AlteredCodes, OfSwizzledLines) {
+  Numbers read;
+  for (Index i = 0; i < 8 * 32; ++i)
+    read.push_back(static_cast<std::uint8_t>(1 + (i / 32 % 8 < 4 ? i : i ^ 16)));
+  const std::string words = "exchanged by the number of their line (the 32-byte swizzle";
+  expect_seen(add_addressing_hypotheses, codes(8, 2, 32),
+              {{"x.codes=swizzled_32", words.c_str(), written(read)}});
+}
+
 /// What a slice of them tells is said of a slice.
 TEST(AlteredCodes, AreLocalButInTiles) {
   const CausesListed causes(codes(1, 1, 4), add_code_hypotheses);

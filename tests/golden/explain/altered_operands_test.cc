@@ -51,10 +51,6 @@ Call shared(const Tensor& x, const Tensor& w) {
 Call joined() {
   return shared(bytes({2, 2}, {3, 1, 2, 5}), bytes({2, 2, 2}, {1, 2, 4, 3, 8, 5, 6, 7}));
 }
-Call four_lines() {
-  return shared(counted_bytes({2, 2}, 1),
-                bytes({2, 4, 2}, {1, 20, 2, 3, 9, 4, 8, 5, 30, 6, 31, 7, 10, 40, 11, 12}));
-}
 
 TEST(AlteredOperands, OfScalesAreReadElsewhere) {
   const auto adds = add_input_hypotheses;
@@ -259,6 +255,8 @@ TEST(AlteredOperands, AreRoundedFirst) {
   expect_none(adds, with("cast", "scales", some_powers()), "scales=down");
 }
 
+/// Beside what planted faults show: three lines have no halves, NaN is larger than nothing, and
+/// what alters nothing is none.
 TEST(AlteredOperands, OfScalesShareTheLargest) {
   const auto adds = add_shared_scales;
   const Call odd = shared(counted_bytes({2, 2}, 1), counted_bytes({2, 3, 2}, 1));
@@ -267,34 +265,19 @@ TEST(AlteredOperands, OfScalesShareTheLargest) {
   const Call f32 =
       but(coded_product(2, 2, 1, 64), {{"x.scales", floats({2, 2}, {-1, -2, 0.1f, 0.3f})},
                                        {"w.scales", floats({1, 2, 2}, {1, 1, 2, 2})}});
-  expect_seen(
-      adds, joined(),
-      {{"x.scales=largest_of_line",
-        "every row of x takes the largest of its scales, codes as they are", "3 3 5 5"},
-       {"x.scales=largest_of_tensor", "all of x takes the largest of its scales, codes as they are",
-        "5 5 5 5"},
-       {"x.scales=largest_of_expert", "", ""},
-       {"w.scales=largest_of_line", "", "2 2 4 4 8 8 7 7"},
-       {"w.scales=largest_of_expert",
-        "every expert of w takes the largest of its scales, codes as they are", "4 4 4 4 8 8 8 8"},
-       {"w.scales=largest_of_tensor", "", "8 8 8 8 8 8 8 8"}});
-  expect_seen(adds, four_lines(),
-              {{"w.scales=largest_of_halves",
-                "both halves of w take the larger of their scales, codes as they are",
-                "9 20 8 5 9 20 8 5 30 40 31 12 30 40 31 12"},
-               {"w.scales=largest_of_pairs",
-                "lines 2 i and 2 i + 1 of w take the larger of their scales, codes as they are",
-                "2 20 2 20 9 5 9 5 31 7 31 7 11 40 11 40"}});
+  expect_seen(adds, joined(),
+              {{"x.scales=largest_of_expert", "", ""},
+               {"w.scales=largest_of_line", "", "2 2 4 4 8 8 7 7"},
+               {"w.scales=largest_of_tensor", "", "8 8 8 8 8 8 8 8"}});
   expect_seen(adds, odd,
-              {{"w.scales=largest_of_halves", "", ""},  // three lines have none
+              {{"w.scales=largest_of_halves", "", ""},
                {"w.scales=largest_of_pairs", "", "3 4 3 4 5 6 9 10 9 10 11 12"}});
   expect_seen(adds, nan, {{"x.scales=largest_of_line", "", "1 1 255 255"}});
   expect_seen(adds, f32,
               {{"x.scales=largest_of_line", "", written({-1, -1, 0.3f, 0.3f})},
                {"w.scales=largest_of_line", "", ""}});
   expect_seen(adds, but(f32, {{"x.scales", floats({2}, {1, 2})}}),
-              {// they are alike
-               {"x.scales=largest_of_tensor", "", "2 2"}});
+              {{"x.scales=largest_of_tensor", "", "2 2"}});
   expect_none(adds, gradient(32, 2), "dy.scales=largest_of_line");
   expect_none(adds, lines_by_lines({2}, 2, 2), "x=largest_of_line");
   expect_none(adds, but(f32, {{"w.scales", Tensor(Dtype::f32, {1})}}), "w.scales=largest_of_line");
