@@ -46,16 +46,17 @@ inline std::string written(const Numbers& numbers) {
 
 /// What is seen of an operand (that whose name the cause begins with) where a cause holds; nothing
 /// where no such cause is there, or says nothing of the call.
-struct Seen {
+struct SeenOperand {
   const char* cause;
   const char* phrase;
   std::string seen;
   const char* operand = nullptr;
 };
 
-inline void expect_seen(CausesListed::Adds adds, const Call& call, const std::vector<Seen>& rows) {
+inline void expect_seen(CausesListed::Adds adds, const Call& call,
+                        const std::vector<SeenOperand>& rows) {
   const CausesListed causes(call, adds);
-  for (const Seen& row : rows) {
+  for (const SeenOperand& row : rows) {
     const std::string_view cause = row.cause;
     const std::string_view own = cause.substr(0, cause.find_first_of("=+-"));
     EXPECT_EQ(written(operand_if(causes, cause, row.operand ? row.operand : own, row.phrase)),
