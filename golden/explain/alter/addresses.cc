@@ -4,7 +4,7 @@
 #include <memory>
 #include <set>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 
 namespace mxo {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <set>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/recover/scales.h"
 #include "ops/catalogue/scale_parameters.h"
 

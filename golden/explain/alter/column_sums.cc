@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/wide_values.h"
 
 namespace mxo {

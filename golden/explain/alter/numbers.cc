@@ -6,7 +6,7 @@
 #include <set>
 #include <span>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/recover/scales.h"
 #include "golden/explain/steps.h"
 

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "formats/scale_layout.h"
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/recover/scales.h"
 
 namespace mxo {

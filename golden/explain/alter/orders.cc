@@ -4,7 +4,7 @@
 #include <bit>
 #include <set>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

@@ -6,7 +6,7 @@
 
 #include "formats/approximate.h"
 #include "formats/exp.h"
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/wide_values.h"
 #include "ops/catalogue/scale_parameters.h"
 

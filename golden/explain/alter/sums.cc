@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden/explain/alter/rows.h"
+#include "golden/explain/alter/makers.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/judge/elements.h"
 #include "ops/sums.h"
