@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/scale_layout.h"
 #include "tests/golden/altered_operands.h"
 
 namespace mxo {
@@ -109,6 +110,23 @@ TEST(AlteredOperands, OfScalesAreReadElsewhere) {
               {{"scales=transposed", "scales are read along the wrong axis", "1 3 2 4"}});
 }
 
+TEST(AlteredOperands, OfManyTilesKnowWhereScalesLie) {
+  const Call call = scales(64, 12);
+  const Numbers given = plain_numbers(call.input("x.scales"));
+  Numbers rows(given.size());
+  Numbers tiles(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const auto row = static_cast<Index>(i / 12);
+    const auto at = static_cast<std::size_t>(blocked_offset(row, static_cast<Index>(i % 12), 3));
+    if (at >= given.size()) continue;
+    tiles[i] = given[at];
+    rows[at] = given[i];
+  }
+  expect_seen(add_input_hypotheses, call,
+              {{"x.scales=linear_as_tiles", "", written(tiles)},
+               {"x.scales=tiles_as_linear", "", written(rows)}});
+}
+
 /// One scale a row is a row of one column.
 TEST(AlteredOperands, OfRowsTakeOtherScales) {
   for (const Index blocks : {1, 2}) {
@@ -196,6 +214,9 @@ TEST(AlteredOperands, OfWeightsAndGates) {
                {"weights=twice", "", "16", "rank0.weights"},
                {"weights=twice", "", "0", "rank1.weights"},
                {"weights=twice", "", "5", "x"}});
+  const Call one_of_two = but(with("combine", "probs", floats({1}, {3})),
+                              {{"rank1.weights", Tensor(Dtype::bf16, {1})}});
+  expect_seen(adds, one_of_two, {{"weights=twice", "", "9", "probs"}});
   expect_none(adds, with("combine", "weights", Tensor(Dtype::bf16, {1})), "weights=twice");
   expect_seen(
       adds, gate({2, 8}),

@@ -197,6 +197,7 @@ TEST(HostSums, AreRoundedAsTheySay) {
                       {three_parts(256, 1, 257), "sum=bf16_slices_4", 513},
                       {three_parts(256, 1, 257), "sum=bf16_slices_in_bf16_4", 512},
                       {three_parts(256, 1, 1), "sum=bf16_slices_in_bf16_4", 256},
+                      {three_parts(1, 0, 257), "sum=bf16_slices_in_bf16_4", 256},
                       {three_parts(256, 1, 1), "sum=bf16_slices_backward_4", 258},
                       {blocks, "sum=bf16_slices_2", 1536 + 4608},
                       {blocks, "sum=bf16_every_128", 6144},
