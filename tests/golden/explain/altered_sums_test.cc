@@ -233,6 +233,15 @@ TEST(HostSums, ArePartsAndSlicesOfK) {
   for (const Hypothesis& h : list) EXPECT_TRUE(h.local && h.stage == Stage::sum) << h.name;
 }
 
+/// Code 83 is -3/8 of the least normal, 2^-6; by the formula of normal ones -(1 + 3/8) 2^-7.
+TEST(HostSums, OfSubnormalCodesByTheNormalFormula) {
+  Call call = scaled(1, floats({1, 1}, {1}), floats({1, 1, 1}, {1}));
+  call.replace("x.codes", tensor_from<std::uint8_t>(Dtype::e4m3, {1, 1}, {0x83}));
+  const CausesListed causes(call, add_unscaled_hypotheses);
+  const Hypothesis& h = causes.at("x.codes=normal_formula", "subnormal codes of x are read by");
+  EXPECT_EQ(h.run(*causes.backend, call).at("y").as<float>()[0], -1.375f * 0x1p-7f);
+}
+
 /// Small integers, of which every sum is exact: the same as the operator gives, of every line of
 /// its own group.
 TEST(HostSums, AreOfTheLinesOfTheirGroup) {
