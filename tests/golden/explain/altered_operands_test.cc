@@ -142,6 +142,26 @@ TEST(AlteredOperands, OfRowsTakeOtherScales) {
               {{"x.scales=row_0", "every row of x takes the scale of row 0", "1 1 1"}});
 }
 
+/// Experts of 96 columns, in blocks of 64: the second of each is 32 high.
+TEST(AlteredOperands, OfBlocksOfRowsAreTakenForOthers) {
+  const Call call =
+      but(forward_call({1, 2}, 96, 128),
+          {{"x.scales", counted_floats({2, 1}, 1)}, {"w.scales", counted_floats({2, 2, 1}, 1)}});
+  Numbers evenly;
+  Numbers across;
+  Numbers halves;
+  for (Index i = 0; i < 2 * 96; ++i) {
+    halves.push_back(static_cast<double>(1 + i / 96 * 2 + std::min<Index>(i % 96 / 32, 1)));
+    evenly.push_back(static_cast<double>(1 + i / 48));
+    across.push_back(static_cast<double>(1 + i / 64));
+  }
+  expect_seen(add_block_hypotheses, call,
+              {{"w.scales=rows_of_block",
+                "the scales of w are taken for blocks of 48 rows rather than 64", written(evenly)},
+               {"w.scales=rows_of_block", "of 32 rows rather than 64", written(halves)},
+               {"w.scales=across_experts", "those of one matrix", written(across)}});
+}
+
 TEST(AlteredOperands, OfScaleByte0AreZeros) {
   Call call = but(scales(2, 2), {{"x.codes", counted_bytes({2, 64}, 1)}});
   expect_none(add_input_hypotheses, call, "x.scales=byte_0");
