@@ -89,7 +89,7 @@ Reading read_lines(std::string operand, int axis, std::function<Index(Index i)> 
       }
       to += elements * size;
     };
-    if (inner == 1) {
+    if (along == given.rank() - 1) {
       for (const Index c : cells.columns) copy(row + c, c, source(c), 1);
       return;
     }

@@ -3,36 +3,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
 
-using Source = std::function<Index(Index)>;
-
-/// `call`, and its answer where row r of the operands, as matrices, is row source(r).
-Planted rows_from(Backend& b, const Call& call, std::initializer_list<const char*> names,
-                  const Source& source) {
-  return altered(b, call, names, [&](Tensor& t, const Tensor& given) {
-    const std::size_t bytes = given.rank() == 1 ? size_of(given.dtype()) : row_bytes(given);
-    for (Index r = 0; r < static_cast<Index>(given.bytes() / bytes); ++r) {
-      std::memcpy(t.data() + static_cast<std::size_t>(r) * bytes,
-                  given.data() + static_cast<std::size_t>(source(r)) * bytes, bytes);
-    }
-  });
-}
-
-/// The same of single elements.
-Planted elements_from(Backend& b, const Call& call, std::initializer_list<const char*> names,
-                      const std::function<Index(Index, const Tensor&)>& source) {
-  return altered(b, call, names, [&](Tensor& t, const Tensor& given) {
-    const std::size_t size = size_of(given.dtype());
-    for (Index i = 0; i < given.elements(); ++i) {
-      std::memcpy(t.data() + static_cast<std::size_t>(i) * size,
-                  given.data() + static_cast<std::size_t>(source(i, given)) * size, size);
-    }
-  });
-}
+Call mx(Backend& b) { return mx_product(b, 1); }
+Call blocks(Backend& b) { return blockwise_product(b, 1); }
+Call by_rows(Backend& b) { return rowwise_product(b, 1); }
 
 Index column_major(Index i, const Tensor& t) {
   const Index columns = t.shape().back();
@@ -44,8 +22,7 @@ Index column_major(Index i, const Tensor& t) {
 Index swizzled(Index i, const Tensor& t) { return i ^ i / t.shape().back() % 8 * 16; }
 
 /// The column of an index, `from` of it.
-std::function<Index(Index, const Tensor&)> columns_from(
-    const std::function<Index(Index, Index)>& from) {
+std::function<Index(Index, const Tensor&)> columns_from(Index (*from)(Index, Index)) {
   return [from](Index i, const Tensor& t) {
     const Index columns = t.shape().back();
     return i / columns * columns + from(i % columns, columns);
@@ -129,55 +106,34 @@ Planted scaled_late(Backend& b) {
 
 const PlantedFault kFaults[] = {
     {"block-wise scales of x are column-major", "x.scales=column_major", "read row by row",
-     [](Backend& b) {
-       return elements_from(b, blockwise_product(b, 1), {"x.scales"}, column_major);
-     }},
+     elements(blocks, {"x.scales"}, column_major)},
     {"block-wise scales of w are column-major", "w.scales=column_major", "read row by row",
-     [](Backend& b) {
-       return elements_from(b, blockwise_product(b, 1), {"w.scales"}, column_major);
-     }},
+     elements(blocks, {"w.scales"}, column_major)},
     {"scales of the last tile of K are stale on both sides", "scales=last_tile_stale",
      "the last 128 of K take the scales of those before them, on both sides",
-     [](Backend& b) {
-       return elements_from(b, mx_product(b, 1), {"x.scales", "w.scales"},
-                            columns_from([](Index c, Index n) { return c >= n - 4 ? c - 4 : c; }));
-     }},
+     elements(mx, {"x.scales", "w.scales"},
+              columns_from([](Index c, Index n) { return c >= n - 4 ? c - 4 : c; }))},
     {"scales run one block ahead on both sides", "scales=block_after", "of the block after",
-     [](Backend& b) {
-       return elements_from(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
-                            columns_from([](Index c, Index n) { return std::min(c + 1, n - 1); }));
-     }},
+     elements(blocks, {"x.scales", "w.scales"},
+              columns_from([](Index c, Index n) { return std::min(c + 1, n - 1); }))},
     {"the last scales are used for all of K", "scales=last_block", "the scales of the last",
-     [](Backend& b) {
-       return elements_from(b, blockwise_product(b, 1), {"x.scales", "w.scales"},
-                            columns_from([](Index, Index n) { return n - 1; }));
-     }},
+     elements(blocks, {"x.scales", "w.scales"},
+              columns_from([](Index, Index n) { return n - 1; }))},
     {"row-wise scales of w are those of expert 0", "w.scales=expert_0", "the scales of expert 0",
-     [](Backend& b) {
-       return rows_from(b, rowwise_product(b, 1), {"w.scales"}, [](Index) { return Index{0}; });
-     }},
+     rows(by_rows, {"w.scales"}, [](Index) { return Index{0}; })},
     {"codes of w are those of expert 0, scales are right", "w.codes=expert_0", "and its own scales",
-     [](Backend& b) {
-       return rows_from(b, mx_product(b, 1), {"w.codes"}, [](Index r) { return r % 192; });
-     }},
+     rows(mx, {"w.codes"}, [](Index r) { return r % 192; })},
     {"codes of x begin anew in every group, scales are right", "x.codes=local",
      "are read from row 0 on in every group",
-     [](Backend& b) {
-       return rows_from(b, mx_product(b, 1), {"x.codes"},
-                        [](Index r) { return r - group_begin(r); });
-     }},
+     rows(mx, {"x.codes"}, [](Index r) { return r - group_begin(r); })},
     {"every row takes the scale of row 0", "x.scales=row_0", "of row 0",
-     [](Backend& b) {
-       return rows_from(b, rowwise_product(b, 1), {"x.scales"}, [](Index) { return Index{0}; });
-     }},
+     rows(by_rows, {"x.scales"}, [](Index) { return Index{0}; })},
     {"scales of x know no second tile of 64 rows", "x.scales=first_tile", "of the first 64",
-     [](Backend& b) {
-       return rows_from(b, mx_product(b, 1), {"x.scales"}, [](Index r) { return r % 64; });
-     }},
+     rows(mx, {"x.scales"}, [](Index r) { return r % 64; })},
     {"x is swizzled in shared memory and not read so", "x.codes=swizzled_128", "128-byte swizzle",
-     [](Backend& b) { return elements_from(b, mx_product(b, 1), {"x.codes"}, swizzled); }},
+     elements(mx, {"x.codes"}, swizzled)},
     {"w is swizzled in shared memory and not read so", "w.codes=swizzled_128", "128-byte swizzle",
-     [](Backend& b) { return elements_from(b, mx_product(b, 1), {"w.codes"}, swizzled); }},
+     elements(mx, {"w.codes"}, swizzled)},
     {"f32 scales are kept in bf16", "scales=bf16", "of both sides are rounded to bf16 first",
      [](Backend& b) {
        return altered(b, blockwise_product(b, 1), {"x.scales", "w.scales"},

@@ -41,6 +41,30 @@ Planted with_codes(Backend& b, const std::function<void(const Call&, NamedTensor
   return spoiled(b, call, [&](NamedTensors& out) { fn(call, out); });
 }
 
+/// x of which every third row is tiny, with scales of their own, and codes fn(x) where a scale is
+/// below that.
+Planted with_tiny_rows(Backend& b, const Parameters& set, float size, float below,
+                       std::uint8_t (*fn)(float x)) {
+  Tensor x = random_floats({kRows, kBlocks * 32}, 7);
+  for (Index i = 0; i < x.elements(); ++i)
+    if (i / (kBlocks * 32) % 3 == 0) x.as<float>()[i] *= size;
+  NamedTensors in;
+  in.emplace("x", x);
+  return spoiled(b, make_call("quantize", std::move(in), set), [&](NamedTensors& out) {
+    const Tensor& scales = out.at("scales");
+    const Index block = x.elements() / scales.elements();
+    for (Index i = 0; i < x.elements(); ++i) {
+      const float scale = scales.dtype() == Dtype::f32 ? scales.as<float>()[i / block]
+                                                       : decode(scales.as<E8M0>()[i / block]);
+      if (scale < below) out.at("codes").as<std::uint8_t>()[i] = fn(x.as<float>()[i]);
+    }
+  });
+}
+std::uint8_t saturated(float x) { return x < 0 ? 0xFE : 0x7E; }
+Parameters tiny_f32_scales() {
+  return with({{"rule", "aiter"}, {"block", "1x128"}, {"scale", "f32"}});
+}
+
 /// The two codes around a value, and how far it is from the lower one.
 std::uint8_t rounded_at_random(double v, std::mt19937& draw) {
   const double m = std::abs(v);
@@ -191,6 +215,14 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
+    {"the reciprocal of a tiny scale overflows", "codes=reciprocal_infinite", "below 2^-128",
+     [](Backend& b) {
+       return with_tiny_rows(b, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, saturated);
+     }},
+    {"a scale of 2^-127 is flushed to zero", "codes=scale_flushed", "flushed to zero",
+     [](Backend& b) {
+       return with_tiny_rows(b, with({{"block", "1x32"}}), 0x1p-126f, 0x1p-126f, saturated);
+     }},
 };
 
 class PlantedInBlocks : public testing::TestWithParam<std::size_t> {};
@@ -226,6 +258,18 @@ TEST(PlantedInNoBlock, SingleScalesThatDoubleNameNoFactor) {
   });
   const Explanation e = explain(*backend, p.call, p.expected, p.actual);
   for (const Cause& cause : e.causes) EXPECT_NE(cause.id, "value.factor") << cause.sentence;
+}
+
+TEST(PlantedInNoBlock, TinyBlocksOfOtherCodesOverflowNothing) {
+  const auto backend = make_cpu_backend();
+  for (const auto fn : {+[](float) { return std::uint8_t{0}; },
+                        +[](float x) { return x < 0x1p-130f ? saturated(x) : std::uint8_t{1}; }}) {
+    const Planted p = with_tiny_rows(*backend, tiny_f32_scales(), 0x1p-130f, 0x1p-128f, fn);
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    EXPECT_NE(e.verdict, ExplainVerdict::same);
+    for (const Cause& cause : e.causes)
+      EXPECT_NE(cause.id, "codes=reciprocal_infinite") << cause.sentence;
+  }
 }
 
 TEST(PlantedInNoBlock, ScalesOfNoOtherPlaceAreUnknown) {

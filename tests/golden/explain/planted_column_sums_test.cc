@@ -1,6 +1,7 @@
 // Column sums in other orders and types, and sums that nobody can tell.
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "formats/philox.h"
 #include "tests/golden/planted.h"
@@ -56,6 +57,35 @@ float in_bf16(const Rows& rows) {
                          [](float sum, float v) { return bf16(sum + v); });
 }
 
+float in_pairs(Rows sums) {
+  while (sums.size() > 1) {
+    Rows next;
+    for (std::size_t i = 0; i < sums.size(); i += 2)
+      next.push_back(i + 1 < sums.size() ? sums[i] + sums[i + 1] : sums[i]);
+    sums = std::move(next);
+  }
+  return sums.empty() ? 0.0f : sums[0];
+}
+
+/// Sums of four groups, of which those of `groups` begin with that of the group before.
+Planted not_reset(Backend& b, const std::set<Index>& groups) {
+  NamedTensors in;
+  in.emplace("x", random_floats({96, 64}, 1));
+  in.emplace("group_ends", ends_of({24, 40, 64, 96}));
+  const Index ends[] = {0, 24, 40, 64, 96};
+  const Call call = make_call("column_sum", in, with({{"over", "groups"}}));
+  return spoiled(b, call, [&](NamedTensors& out) {
+    float* sums = out.at("sum").as<float>();
+    for (const Index g : groups) {
+      for (Index c = 0; c < 64; ++c) {
+        float sum = g == 0 ? 1.0f : sums[(g - 1) * 64 + c];
+        for (Index r = ends[g]; r < ends[g + 1]; ++r) sum += value_of(in.at("x"), r * 64 + c);
+        sums[g * 64 + c] = sum;
+      }
+    }
+  });
+}
+
 const PlantedFault kFaults[] = {
     {"rows are added up in bf16", "sum=bf16", "added up in bf16",
      [](Backend& b) { return by(b, summed(true, false), in_bf16); }},
@@ -88,19 +118,13 @@ const PlantedFault kFaults[] = {
          return static_cast<float>(std::accumulate(r.begin(), r.end(), 0.0));
        });
      }},
-    {"the last of three sums is not reset", "sum=not_reset", "before group 2: it begins with",
+    {"rows in pairs, and pairs of pairs", "sum=pairs", "in pairs, and pairs of pairs",
+     [](Backend& b) { return by(b, summed(false, true), in_pairs); }},
+    {"the last of four sums is not reset", "sum=not_reset", "before group 3: it begins with",
+     [](Backend& b) { return not_reset(b, {3}); }},
+    {"two sums are not reset, one after another", "sum=not_reset", "before group 1, 2: it begins",
      [](Backend& b) {
-       NamedTensors in;
-       in.emplace("x", random_floats({96, 64}, 1));
-       in.emplace("group_ends", ends_of({24, 40, 96}));
-       const Call call = make_call("column_sum", in, with({{"over", "groups"}}));
-       return spoiled(b, call, [&](NamedTensors& out) {
-         for (Index c = 0; c < 64; ++c) {
-           float& sum = out.at("sum").as<float>()[2 * 64 + c];
-           sum = out.at("sum").as<float>()[64 + c];
-           for (Index r = 40; r < 96; ++r) sum += value_of(in.at("x"), r * 64 + c);
-         }
-       });
+       return not_reset(b, {1, 2});
      }},
 };
 
@@ -110,6 +134,17 @@ TEST_P(PlantedInColumnSums, AreNamed) { expect_named(kFaults[GetParam()]); }
 
 INSTANTIATE_TEST_SUITE_P(Faults, PlantedInColumnSums,
                          testing::Range(std::size_t{0}, std::size(kFaults)));
+
+/// Nothing is before group 0, and where all sums run on it is a running total.
+TEST(PlantedSumsNobodyKnows, AreNotSaidToRunOn) {
+  const auto backend = make_cpu_backend();
+  for (const std::set<Index>& groups : {std::set<Index>{0, 2}, {1, 2, 3}}) {
+    const Planted p = not_reset(*backend, groups);
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    EXPECT_NE(e.verdict, ExplainVerdict::same);
+    for (const Cause& cause : e.causes) EXPECT_NE(cause.id, "sum=not_reset") << cause.sentence;
+  }
+}
 
 /// A sum of an order that nobody knows: a few last bits less than expected are no factor.
 TEST(PlantedSumsNobodyKnows, AreNoFactor) {

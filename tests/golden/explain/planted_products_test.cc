@@ -4,31 +4,19 @@
 #include <cmath>
 #include <cstring>
 
-#include "tests/golden/planted.h"
+#include "tests/golden/planted_places.h"
 
 namespace mxo {
 namespace {
 
-/// Rows of x, w or scales along the last-but-one axis taken from elsewhere.
-void rows_from(Tensor& to, const Tensor& from, const std::function<Index(Index)>& source) {
-  Tensor copy = from;
-  const Index rows = to.elements() / to.shape().back();
-  for (Index r = 0; r < rows; ++r) {
-    const Index at = source(r);
-    if (at >= 0 && at < rows) std::memcpy(row_of(to, r), row_of(copy, at), row_bytes(to));
-  }
+Call gradient(Backend& b) { return mx_wgrad(b, 7); }
+Call by_rows(Backend& b) { return rowwise_product(b, 7); }
+Call mx(Backend& b) { return mx_product(b, 7); }
+Call blocks_of_columns(Backend& b, Index n) {
+  ProductSize size;
+  size.n = n;
+  return blockwise_product(b, 7, size);
 }
-
-void elements_from(Tensor& to, const Tensor& from, const std::function<Index(Index)>& source) {
-  const std::size_t size = size_of(to.dtype());
-  for (Index i = 0; i < to.elements(); ++i) {
-    const Index at = source(i);
-    if (at < 0 || at >= from.elements()) continue;
-    std::memcpy(to.data() + static_cast<std::size_t>(i) * size,
-                from.data() + static_cast<std::size_t>(at) * size, size);
-  }
-}
-
 Call square(Backend& b) {
   ProductSize size;
   size.n = 256;
@@ -38,19 +26,17 @@ Call square(Backend& b) {
 
 const PlantedFault kFaults[] = {
     {"every group takes the next expert's weights", "w=other_expert", "next expert",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& f) {
-         const Index n = t.elements();
-         elements_from(t, f, [n](Index i) { return (i + n / 4) % n; });
-       });
-     }},
+     elements(mx, {"w.codes", "w.scales"},
+              [](Index i, const Tensor& t) {
+                const Index n = t.elements();
+                return (i + n / 4) % n;
+              })},
     {"groups after an empty one take the expert before", "w=other_expert", "expert 2",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.codes", "w.scales"}, [](Tensor& t, const Tensor& f) {
-         const Index n = t.elements() / 4;
-         elements_from(t, f, [n](Index i) { return i / n == 3 ? i - n : i; });
-       });
-     }},
+     elements(mx, {"w.codes", "w.scales"},
+              [](Index i, const Tensor& t) {
+                const Index n = t.elements() / 4;
+                return i / n == 3 ? i - n : i;
+              })},
     {"every group ends one row late", "group_ends", "1 row late",
      [](Backend& b) {
        Call wrong = mx_product(b, 7);
@@ -65,85 +51,38 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"scales of w of the N tile before", "w.scales", "32 rows before",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return r - 32; });
-       });
-     }},
+     rows(mx, {"w.scales"}, [](Index r) { return r - 32; })},
     {"scales of w rolled by one row", "w.scales", "1 row",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return (r + 767) % 768; });
-       });
-     }},
+     rows(mx, {"w.scales"}, [](Index r) { return (r + 767) % 768; })},
     {"scales of w rolled by one row within each expert", "w.scales", "1 row",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return r / 192 * 192 + (r + 191) % 192; });
-       });
-     }},
+     rows(mx, {"w.scales"}, [](Index r) { return r / 192 * 192 + (r + 191) % 192; })},
     {"scales of x stuck at block 7 from block 8 on", "x.scales", "block 7",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 7); });
-       });
-     }},
+     elements(mx, {"x.scales"}, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 7); })},
     {"scales of w stuck at block 3 from block 4 on", "w.scales", "block 3",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 3); });
-       });
-     }},
+     elements(mx, {"w.scales"}, [](Index i) { return i / 16 * 16 + std::min<Index>(i % 16, 3); })},
     {"every second scale of x is that of the block before", "x.scales", "block",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i / 2 * 2; });
-       });
-     }},
+     elements(mx, {"x.scales"}, [](Index i) { return i / 2 * 2; })},
     {"scales of x restart every four blocks", "x.scales", "",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i / 16 * 16 + i % 4; });
-       });
-     }},
+     elements(mx, {"x.scales"}, [](Index i) { return i / 16 * 16 + i % 4; })},
     {"K blocks 3 and 5 of x are exchanged", "x=blocks|k.", "96 to 127",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
-         const Index run = t.shape().back() / 16;
-         elements_from(t, f, [run](Index i) {
-           const Index k = i / run % 16;
-           return k == 3 ? i + 2 * run : k == 5 ? i - 2 * run : i;
-         });
-       });
-     }},
+     elements(mx, {"x.codes", "x.scales"},
+              [](Index i, const Tensor& t) {
+                const Index run = t.shape().back() / 16;
+                const Index k = i / run % 16;
+                return k == 3 ? i + 2 * run : k == 5 ? i - 2 * run : i;
+              })},
     {"K blocks of the codes of w exchanged in pairs", "w=blocks|k.|w.codes", "",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.codes"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i ^ 32; });
-       });
-     }},
+     elements(mx, {"w.codes"}, [](Index i) { return i ^ 32; })},
     {"codes of x are reversed in fours", "x.codes=reversed_4", "",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i ^ 3; });
-       });
-     }},
+     elements(mx, {"x.codes"}, [](Index i) { return i ^ 3; })},
     {"w is read transposed", "w.codes=transposed", "transposed",
-     [](Backend& b) {
-       return altered(b, square(b), {"w.codes"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) {
-           const Index k = i % 65536;
-           return i - k + k % 256 * 256 + k / 256;
-         });
-       });
-     }},
+     elements(square, {"w.codes"},
+              [](Index i) {
+                const Index k = i % 65536;
+                return i - k + k % 256 * 256 + k / 256;
+              })},
     {"neighbours of w exchanged say the same of x", "x.codes=reversed_2",
-     "as well if w is reversed",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"w.codes"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i ^ 1; });
-       });
-     }},
+     "as well if w is reversed", elements(mx, {"w.codes"}, [](Index i) { return i ^ 1; })},
     {"subnormal codes of x are read as zero", "x.codes=flushed", "subnormal",
      [](Backend& b) {
        return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {
@@ -185,36 +124,20 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"rows of x at a stride 16 too long", "x=stride|x.codes=stride", "528",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor& f) {
-         const Index n = t.elements();
-         elements_from(t, f, [n](Index i) { return (i / 512 * 528 + i % 512) % n; });
-       });
-     }},
+     elements(mx, {"x.codes"},
+              [](Index i, const Tensor& t) {
+                const Index n = t.elements();
+                return (i / 512 * 528 + i % 512) % n;
+              })},
     {"block-wise scales of w taken every 64 columns", "w.scales", "",
-     [](Backend& b) {
-       ProductSize size;
-       size.n = 512;
-       return altered(
-           b, blockwise_product(b, 7, size), {"w.scales"}, [](Tensor& t, const Tensor& f) {
-             rows_from(t, f, [](Index r) { return r / 4 * 4 + std::min<Index>(r % 4 + 1, 3); });
-           });
-     }},
+     rows([](Backend& b) { return blocks_of_columns(b, 512); }, {"w.scales"},
+          [](Index r) { return r / 4 * 4 + std::min<Index>(r % 4 + 1, 3); })},
     {"experts of one block row exchange scales", "w.scales=source",
      "expert 0 takes the scales of expert 3",
-     [](Backend& b) {
-       ProductSize size;
-       size.n = 128;
-       return altered(
-           b, blockwise_product(b, 7, size), {"w.scales"},
-           [](Tensor& t, const Tensor& f) { rows_from(t, f, [](Index r) { return 3 - r; }); });
-     }},
+     rows([](Backend& b) { return blocks_of_columns(b, 128); }, {"w.scales"},
+          [](Index r) { return 3 - r; })},
     {"row scales of the neighbour", "x.scales", "1 row",
-     [](Backend& b) {
-       return altered(b, rowwise_product(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i + 1; });
-       });
-     }},
+     elements(by_rows, {"x.scales"}, [](Index i) { return i + 1; })},
     {"half of K is missing", "k.missing", "k = 256 to 511",
      [](Backend& b) {
        return altered(b, bf16_product(7), {"x"}, [](Tensor& t, const Tensor&) {
@@ -222,11 +145,7 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"rows of x are gathered one late", "x=shifted", "1 after",
-     [](Backend& b) {
-       return altered(b, mx_product(b, 7), {"x.codes", "x.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return r + 1; });
-       });
-     }},
+     rows(mx, {"x.codes", "x.scales"}, [](Index r) { return r + 1; })},
     {"scales of the wrong side", "scales=exchanged", "exchanged",
      [](Backend& b) {
        ProductSize size;
@@ -250,23 +169,14 @@ const PlantedFault kFaults[] = {
        });
      }},
     {"scales of x in dw rolled by one block", "x.scales", "block",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 7), {"x.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return (r + 9) % 10; });
-       });
-     }},
+     rows(gradient, {"x.scales"}, [](Index r) { return (r + 9) % 10; })},
     {"scales of dy in dw of the first block of each group", "dy.scales", "block",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor& f) {
-         rows_from(t, f, [](Index r) { return r < 3 ? 0 : r < 5 ? 3 : r < 9 ? 5 : r; });
-       });
-     }},
+     rows(gradient, {"dy.scales"}, [](Index r) { return r < 3   ? 0
+                                                        : r < 5 ? 3
+                                                        : r < 9 ? 5
+                                                                : r; })},
     {"scales of dy of the column before", "dy.scales", "1 ",
-     [](Backend& b) {
-       return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor& f) {
-         elements_from(t, f, [](Index i) { return i % 96 == 0 ? i : i - 1; });
-       });
-     }},
+     elements(gradient, {"dy.scales"}, [](Index i) { return i % 96 == 0 ? i : i - 1; })},
     {"scales of dy are applied twice", "dy.scales=twice", "twice",
      [](Backend& b) {
        return altered(b, mx_wgrad(b, 7), {"dy.scales"}, [](Tensor& t, const Tensor&) {
@@ -281,7 +191,7 @@ const PlantedFault kFaults[] = {
        return spoiled(b, mx_wgrad(b, 7), [](NamedTensors& out) {
          Tensor& t = out.at("dw");
          const Tensor f = t;
-         elements_from(t, f, [](Index i) {
+         runs_from(t, f, size_of(f.dtype()), [](Index i) {
            const Index k = i % (96 * 160);
            return i - k + k % 96 * 160 + k / 96;
          });

@@ -1,0 +1,224 @@
+// Operands of a product that a kernel reads at another address: rows that restart, experts whose
+// codes and scales part, shared memory that is swizzled on one side, stale scales of both sides.
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "golden/explain/alter/makers.h"
+
+namespace mxo {
+namespace {
+
+using Lines = std::function<Index(Index)>;
+
+/// The first row of the group of every row.
+Lines begins_of(const Product& p) {
+  auto begins = std::make_shared<std::vector<Index>>(range_of(p.a_lines));
+  for (Index g = 0; g < p.groups(); ++g) {
+    for (Index r = p.begin(g); r < std::min(p.end(g), p.a_lines); ++r)
+      (*begins)[static_cast<std::size_t>(r)] = p.begin(g);
+  }
+  return [begins](Index r) { return (*begins)[static_cast<std::size_t>(r)]; };
+}
+
+void add_rows(const Product& p, std::vector<Hypothesis>& list) {
+  const ProductSide& x = p.a;
+  const Lines begin = begins_of(p);
+  const Lines local = [begin](Index r) { return r - begin(r); };
+  const auto add = [&](const std::string& operand, const char* id, std::string phrase, Lines from) {
+    list.push_back(read_elsewhere(filled("{}={}", operand, id), std::move(phrase),
+                                  {read_lines(operand, 0, std::move(from))}));
+  };
+  const char* every = "{} of {}{} are read from row 0 on in every group";
+  const bool scaled = x.scales != nullptr;
+  add(x.codes_name, "local",
+      filled(every, scaled ? "the codes" : "rows", x.name, scaled ? ", without their scales," : ""),
+      local);
+  if (!scaled || x.scales->rank() == 0 || x.scales->extent(0) != p.a_lines) return;
+  const bool blocks = x.scales->rank() == 2;
+  const auto add_scales = [&](const char* id, const char* phrase, Lines from, Index tile = 0) {
+    add(x.scales_name, id, filled(phrase, x.name, blocks ? "scales" : "scale", tile),
+        std::move(from));
+  };
+  if (blocks)
+    add(x.scales_name, "local", filled(every, "the scales", x.name, ", without their codes,"),
+        local);
+  add_scales("row_0", "every row of {} takes the {} of row 0", [](Index) { return Index{0}; });
+  add_scales("first_row", "every row of {} takes the {} of the first row of its group", begin);
+  for (const Index tile : {32, 64, 128}) {
+    if (!blocks) break;
+    add_scales(
+        "first_tile", "all rows of {} take the {} of the first {}",
+        [tile](Index r) { return r % tile; }, tile);
+    add_scales(
+        "first_tile", "all rows of a group of {} take the {} of the first {} of them",
+        [tile, begin](Index r) { return begin(r) + (r - begin(r)) % tile; }, tile);
+  }
+}
+
+/// Blocks of so many rows that take the scales of as many chunks of another height.
+struct Chunks {
+  Index rows;
+  Index chunk;
+};
+constexpr Chunks kChunks[] = {{8, 16},   {8, 32},   {16, 32}, {16, 64}, {16, 128}, {32, 64},
+                              {32, 128}, {64, 128}, {32, 16}, {64, 32}, {128, 32}, {128, 64}};
+
+void add_chunks(const Product& p, std::vector<Hypothesis>& list) {
+  if (p.a.scales == nullptr || p.a.scales->rank() != 2) return;
+  const Index lines = p.a_lines;
+  if (p.a.scales->extent(0) != lines) return;
+  for (const auto& [rows, chunk] : kChunks) {
+    if (rows >= lines) continue;
+    const auto from = [rows = rows, chunk = chunk](Index r) { return r / rows * chunk + r % rows; };
+    list.push_back(read_elsewhere(
+        p.a.scales_name + "=chunks",
+        filled("blocks of {} rows take the scales of {} of chunks of {} rows: block i those from "
+               "row {} i on{}",
+               rows, p.a.name, chunk, chunk, chunk > rows ? ", and zeros beyond the last row" : ""),
+        // Rows whose scales would lie beyond the last have none: they are zeros.
+        {read_lines(p.a.codes_name, 0, [=](Index r) { return from(r) < lines ? r : lines; }),
+         read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })}));
+  }
+}
+
+/// Codes or scales of w of another expert than the rest of it.
+struct OtherExpert {
+  const char* id;
+  const char* words;
+  Index (*of)(Index expert, Index experts);
+};
+constexpr OtherExpert kOtherExperts[] = {
+    {"expert_0", "expert 0", [](Index, Index) { return Index{0}; }},
+    {"expert_before", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; }},
+    {"expert_after", "the expert after", [](Index e, Index n) { return (e + 1) % n; }},
+};
+
+void add_experts(const Product& p, std::vector<Hypothesis>& list) {
+  if (p.groups() < 2 || p.b.scales == nullptr) return;
+  for (const OtherExpert& other : kOtherExperts) {
+    const auto add = [&](const std::string& operand, const char* phrase) {
+      list.push_back(read_elsewhere(
+          filled("{}={}", operand, other.id), filled(phrase, other.words, p.b.name),
+          {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })}));
+    };
+    add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");
+    if (p.b.scales->rank() == 2) add(p.b.scales_name, "every expert takes the scales of {} ({})");
+  }
+}
+
+/// Lines in shared memory whose runs of 16 bytes are swizzled by their number, and are not read so.
+void add_swizzles(const ProductSide& side, std::vector<Hypothesis>& list) {
+  const Index run = 16 / static_cast<Index>(size_of(side.codes->dtype()));
+  for (const Index runs : {8, 4, 2}) {
+    list.push_back(read_elsewhere(
+        filled("{}=swizzled_{}", side.codes_name, runs * 16),
+        filled("runs of 16 bytes of {} are exchanged by the number of their line (the {}-byte "
+               "swizzle of shared memory on one side only)",
+               side.name, runs * 16),
+        {make_reading(
+            side.codes_name,
+            [run, runs](const Matrices& m) { return m.columns % (run * runs) == 0; },
+            [run, runs](const Matrices& m, Index matrix, Index row, Index column) {
+              return (matrix * m.rows + row) * m.columns +
+                     (column ^ (row / (8 / runs) % runs * run));
+            })}));
+  }
+}
+
+/// Blocks of K that both sides have scales for; 0 if there are no two.
+Index blocks_of_both(const Product& p) {
+  if (p.a.scales == nullptr || p.b.scales == nullptr || p.block < 1) return 0;
+  const Index blocks = ceil_div(p.k, p.block);
+  return blocks < 2 ? 0 : blocks;
+}
+
+/// K blocks of both sides that take the scales of block from(block).
+void add_both_sides(const Product& p, const std::string& id, const std::string& phrase,
+                    const Lines& from, std::vector<Hypothesis>& list) {
+  const Index blocks = blocks_of_both(p);
+  std::vector<Reading> sides{read_lines(p.a.scales_name, -1, from),
+                             read_lines(p.b.scales_name, -1, from)};
+  for (Reading& side : sides) {
+    side.least_rank = 2;
+    side.applies = [blocks](const Matrices& m) { return m.columns == blocks; };
+  }
+  list.push_back(read_elsewhere("scales=" + id, phrase + ", on both sides", std::move(sides)));
+}
+
+void add_both_scales(const Product& p, std::vector<Hypothesis>& list) {
+  const Index blocks = blocks_of_both(p);
+  if (blocks == 0) return;
+  add_both_sides(
+      p, "block_before", "K blocks take the scales of the block before",
+      [](Index c) { return std::max<Index>(c - 1, 0); }, list);
+  add_both_sides(
+      p, "block_after", "K blocks take the scales of the block after",
+      [blocks](Index c) { return std::min(c + 1, blocks - 1); }, list);
+  add_both_sides(
+      p, "last_block", "every K block takes the scales of the last",
+      [blocks](Index) { return blocks - 1; }, list);
+  const Index tile = std::max<Index>(1, 128 / p.block);
+  if (blocks <= tile) return;
+  add_both_sides(
+      p, "last_tile_stale",
+      filled("the last {} of K take the scales of those before them", tile * p.block),
+      [blocks, tile](Index c) { return c >= blocks - tile ? c - tile : c; }, list);
+}
+
+/// Scales that were written column-major, and are read as they are expected.
+void add_column_major(const ProductSide& side, std::vector<Hypothesis>& list) {
+  if (side.scales == nullptr) return;
+  list.push_back(read_elsewhere(
+      side.scales_name + "=column_major",
+      filled("the scales of {} are column-major, and read row by row", side.name),
+      {make_reading(
+          side.scales_name, [](const Matrices& m) { return m.rows > 1 && m.columns > 1; },
+          [](const Matrices& m, Index matrix, Index row, Index column) {
+            const Index i = row * m.columns + column;
+            return (matrix * m.rows + i % m.rows) * m.columns + i / m.rows;
+          })}));
+}
+
+}  // namespace
+
+void add_addressing_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return;
+  add_column_major(p->a, list);
+  add_column_major(p->b, list);
+  if (p->wgrad) return;
+  add_rows(*p, list);
+  add_chunks(*p, list);
+  add_experts(*p, list);
+  add_swizzles(p->a, list);
+  add_swizzles(p->b, list);
+  add_both_scales(*p, list);
+}
+
+void add_stale_stages(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  const Index blocks = blocks_of_both(*p);
+  const Index tile = std::max<Index>(1, 128 / p->block);
+  for (const Index unit : std::set<Index, std::greater<>>{tile, 1}) {
+    for (const Index stages : {2, 3, 4, 6, 8}) {
+      const Index pass = stages * unit;
+      for (Index stage = 0; stage < stages && pass < blocks; ++stage) {
+        const std::string words =
+            filled("stage {} of {}, of {} of K each, takes the scales of the ", stage, stages,
+                   unit * p->block);
+        const auto hits = [=](Index c) { return c >= pass && c / unit % stages == stage; };
+        add_both_sides(
+            *p, "stale_stage", words + "pass before",
+            [=](Index c) { return hits(c) ? c - pass : c; }, list);
+        if (2 * pass >= blocks) continue;
+        add_both_sides(
+            *p, "first_stage", words + "first pass",
+            [=](Index c) { return hits(c) ? c % pass : c; }, list);
+      }
+    }
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,269 @@
+// Blocks of other extents or across experts, scales read as bytes, shapes that tell of them.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/recover/scales.h"
+#include "ops/catalogue/scale_parameters.h"
+
+namespace mxo {
+namespace {
+
+/// The tensor that has blocks: x, or the codes; null where none has.
+const char* blocked_operand(const Call& call) {
+  if (!has_parameter(call, "block")) return nullptr;
+  const char* name = call.has("codes") ? "codes" : "x";
+  return call.has(name) && call.input(name).rank() >= 2 ? name : nullptr;
+}
+
+bool has_bytes(const Call& call) {
+  if (call.has("scales")) return size_of(call.input("scales").dtype()) == 1;
+  return scale_choice(call.op, call.set).scale == Dtype::e8m0;
+}
+
+/// The block of the call; of a tensor to be dequantised the one that its shapes have.
+BlockExtents own_block(const Call& call) {
+  if (!call.has("scales") || call.set.has("block")) return scale_choice(call.op, call.set).block;
+  const std::vector<Index>& codes = call.input("codes").shape();
+  const std::vector<Index>& scales = call.input("scales").shape();
+  if (codes.size() < 2 || scales.size() != codes.size()) return {1, 1};
+  const auto extent = [&](std::size_t axis) {
+    return block_of(codes[axis], std::max<Index>(1, scales[axis]));
+  };
+  return {extent(codes.size() - 2), extent(codes.size() - 1)};
+}
+
+/// Sets a block, and the type of scales that the call has, or another.
+void set_block(Call& call, const std::string& block, bool bytes) {
+  call.set.set("block", block);
+  call.set.set("scale", bytes ? "e8m0" : "f32");
+}
+
+Hypothesis other_block(const std::string& block, const BlockExtents& own,
+                       std::function<bool(Call&)> more = {}) {
+  return {"block=" + block, filled("blocks are {} rather than {}", block, name_of(own)),
+          Stage::rule, [block, more = std::move(more)](Call& c) {
+            set_block(c, block, has_bytes(c));
+            return !more || more(c);
+          }};
+}
+
+/// Extents that share `n` out among as many blocks as extents of `own` do: evenly, and in whole
+/// runs of powers of two.
+std::set<Index> evenly(Index n, Index own) {
+  std::set<Index> found;
+  const Index blocks = ceil_div(n, own);
+  for (Index run = 1; run <= 64 && blocks > 1; run *= 2) {
+    const Index extent = round_up(ceil_div(n, blocks), run);
+    if (extent != own && ceil_div(n, extent) == blocks) found.insert(extent);
+  }
+  return found;
+}
+
+/// Extents along one axis: as many blocks, or half and twice as many where scales are read, of
+/// which the last stands for those beyond it.
+void add_extents(const Call& call, const BlockExtents& own, int axis,
+                 std::vector<Hypothesis>& list) {
+  const Tensor& blocked = call.input(blocked_operand(call));
+  const bool rows = axis == blocked.rank() - 2;
+  const Index extent = rows ? own.rows : own.columns;
+  if (extent == kWhole) return;
+  const Index n = blocked.extent(axis);
+  std::set<Index> extents = evenly(n, extent);
+  const bool reads = call.has("scales") && call.input("scales").rank() == blocked.rank();
+  if (reads && extent > 1) extents.insert({extent / 2, extent * 2});
+  for (const Index other : extents) {
+    const auto block = rows ? BlockExtents{other, own.columns} : BlockExtents{own.rows, other};
+    const auto take_scales = [axis, blocks = other == kWhole ? 1 : ceil_div(n, other)](Call& c) {
+      const Tensor& scales = c.input("scales");
+      std::vector<Index> kept = range_of(blocks);
+      for (Index& i : kept) i = std::min(i, scales.extent(axis) - 1);
+      c.replace("scales", gathered(scales, axis, kept));
+      return true;
+    };
+    list.push_back(other_block(name_of(block), own, reads ? Alter(take_scales) : Alter()));
+  }
+}
+
+/// The bytes of `t` in another shape: what is missing is zeros.
+Tensor resized(const Tensor& t, std::vector<Index> shape) {
+  Tensor to(t.dtype(), std::move(shape));
+  std::memcpy(to.data(), t.data(), std::min(t.bytes(), to.bytes()));
+  return to;
+}
+
+/// [E, R, K] as [E R, K].
+Tensor as_one_matrix(const Tensor& t) {
+  const Index columns = t.shape().back();
+  return resized(t, {t.elements() / std::max<Index>(1, columns), columns});
+}
+
+/// Blocks of all experts as one matrix, where they are others than those of each.
+std::optional<Hypothesis> one_matrix(const Call& call, const BlockExtents& own) {
+  const std::string name = blocked_operand(call);
+  const Tensor& x = call.input(name);
+  if (x.rank() != 3 || x.extent(0) < 2 || x.elements() == 0) return std::nullopt;
+  if (own.rows != kWhole && x.extent(1) % own.rows == 0) return std::nullopt;
+  return Hypothesis{
+      "block=across_experts",
+      "all experts are taken as one matrix: blocks run on across experts rather than begin again "
+      "with each",
+      Stage::rule, [name, own](Call& c) {
+        const Tensor& given = c.input(name);
+        if (c.has("scales")) {
+          const Tensor scales = as_one_matrix(c.input("scales"));
+          const Index rows = given.extent(0) * given.extent(1);
+          const Index needed = own.rows == kWhole ? 1 : ceil_div(rows, own.rows);
+          if (needed > scales.extent(0)) return false;
+          c.replace("scales", resized(scales, {needed, scales.extent(1)}));
+        }
+        set_block(c, name_of(own), has_bytes(c));
+        c.replace(name, as_one_matrix(given));
+        return true;
+      }};
+}
+
+/// The same in tensors of the shape that is expected: of fewer scales the rest is zeros, and one
+/// for all stands for each.
+void add_one_matrix(const Call& call, const BlockExtents& own, std::vector<Hypothesis>& list) {
+  std::optional<Hypothesis> h = one_matrix(call, own);
+  if (!h) return;
+  h->rewrite = [own, experts = call.input(blocked_operand(call)).extent(0)](const Call& c,
+                                                                            NamedTensors& out) {
+    const auto scales = out.find("scales");
+    if (scales == out.end()) return true;
+    Tensor& t = scales->second;
+    if (own.rows == kWhole) {
+      t = gathered(t, 0, std::vector<Index>(static_cast<std::size_t>(experts), Index{0}));
+    } else {
+      const Index rows = c.input("x").extent(0) / experts;
+      t = resized(t, {experts * ceil_div(rows, own.rows), t.shape().back()});
+    }
+    return true;
+  };
+  list.push_back(std::move(*h));
+}
+
+/// Rows that scales of one side of a product cover, other than they should.
+void add_rows_of_scales(const Product& p, const ProductSide& side, std::vector<Hypothesis>& list) {
+  if (side.scales == nullptr || side.scales->rank() != side.codes->rank() || p.wgrad) return;
+  const int axis = side.codes->rank() - 2;
+  const Index rows = side.codes->extent(axis);
+  const Index blocks = side.scales->extent(axis);
+  const Index experts = axis == 1 ? side.codes->extent(0) : 1;
+  if (blocks < 1 || blocks >= rows) return;
+  const Index own = block_of(rows, blocks);
+  const auto add = [&](const std::string& id, const std::string& phrase, auto source) {
+    std::vector<Index> from;
+    for (Index i = 0; i < experts * rows; ++i) from.push_back(source(i / rows, i % rows));
+    const std::string name = side.scales_name;
+    list.push_back(altered(filled("{}={}", name, id), side_words(side) + phrase,
+                           [=, key = "block_" + side.name, depth = p.block](Call& c) {
+                             const Tensor& given = c.input(name);
+                             Tensor each = gathered(as_one_matrix(given), 0, from);
+                             if (given.rank() == 3)
+                               each = resized(each, {experts, rows, each.extent(1)});
+                             c.set.set(key, filled("1x{}", depth));
+                             c.replace(name, std::move(each));
+                             return true;
+                           }));
+  };
+  std::set<Index> extents = evenly(rows, own);
+  extents.insert(own * 2);
+  if (own > 1) extents.insert(own / 2);
+  for (const Index extent : extents) {
+    add("rows_of_block", filled(" are taken for blocks of {} rows rather than {}", extent, own),
+        [=](Index e, Index r) { return e * blocks + std::min(r / extent, blocks - 1); });
+  }
+  if (experts < 2 || rows % own == 0) return;
+  add("across_experts", " are taken for those of one matrix, whose blocks run across experts",
+      [=](Index e, Index r) { return (e * rows + r) / own; });
+}
+
+/// f32 scales of which each byte is taken for one e8m0 scale: bytes of the line, of the matrix, or
+/// of the whole tensor from its begin on.
+void add_bytes(const ProductSide& side, std::vector<Hypothesis>& list) {
+  if (side.scales == nullptr || side.scales->dtype() != Dtype::f32 || side.scales->rank() < 2)
+    return;
+  const Matrices m = matrices_of(*side.scales);
+  Index before = 1;  // a run of one scale is its lowest byte
+  for (const auto& [words, run] : {std::pair{"their line", m.columns},
+                                   {"their matrix", m.rows * m.columns},
+                                   {"the whole tensor", m.elements}}) {
+    if (run <= before) continue;
+    before = run;
+    list.push_back(altered(
+        side.scales_name + "=bytes",
+        filled("the bytes of the f32 {} are read as packed e8m0 scales, one after the other from "
+               "the begin of {}",
+               side_words(side).substr(4), words),
+        [name = side.scales_name, n = run](Call& c) {
+          const Tensor given = c.input(name);
+          Tensor seen = given;
+          const auto* bytes = reinterpret_cast<const std::uint8_t*>(given.data());
+          for (Index i = 0; i < given.elements(); ++i)
+            seen.as<float>()[i] = std::ldexp(1.0f, bytes[i / n * n * 4 + i % n] - 127);
+          c.replace(name, std::move(seen));
+          return true;
+        }));
+  }
+}
+
+}  // namespace
+
+void add_block_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (const std::optional<Product> p = product_of(call)) {
+    for (const ProductSide* side : {&p->a, &p->b}) add_bytes(*side, list);
+    for (const ProductSide* side : {&p->a, &p->b}) add_rows_of_scales(*p, *side, list);
+    return;
+  }
+  if (blocked_operand(call) == nullptr || call.op.starts_with("swiglu")) return;
+  const BlockExtents own = own_block(call);
+  const int rank = call.input(blocked_operand(call)).rank();
+  add_extents(call, own, rank - 2, list);
+  add_extents(call, own, rank - 1, list);
+  add_one_matrix(call, own, list);
+}
+
+void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (blocked_operand(call) == nullptr || call.has("scales")) return;
+  const BlockExtents own = own_block(call);
+  if (std::optional<Hypothesis> h = one_matrix(call, own)) list.push_back(std::move(*h));
+  const auto turned = [](Index n, const char* whole) {
+    return n == kWhole ? std::string(whole) : std::to_string(n);
+  };
+  std::set<std::string> listed{name_of(own)};
+  std::vector<std::string> names{filled("{}x{}", turned(own.columns, "R"), turned(own.rows, "K"))};
+  for (const char* name : {"1x16", "1x32", "1x64", "1x128", "1x256", "1x512", "16x1", "32x1",
+                           "64x1", "128x1", "32x32", "64x64", "128x128", "1xK", "Rx1", "RxK"}) {
+    names.emplace_back(name);
+  }
+  for (const std::string& name : names) {
+    if (listed.insert(name).second) list.push_back(other_block(name, own));
+  }
+  const char* other = has_bytes(call) ? "f32" : "e8m0";
+  list.push_back({filled("scale={}", other),
+                  filled("scales are {} rather than {}", other, has_bytes(call) ? "e8m0" : "f32"),
+                  Stage::rule, [own](Call& c) {
+                    set_block(c, name_of(own), !has_bytes(c));
+                    return true;
+                  }});
+  if (call.has("group_ends")) {
+    list.push_back({"group_ends=ignored", "blocks do not begin anew where a group does",
+                    Stage::rule, [](Call& c) { return c.inputs.erase("group_ends") > 0; }});
+  }
+  const std::string layout(call.set.text("scale_layout", "row_major"));
+  for (const char* value :
+       {"row_major", "blocked", "mn_major_tma", "cublas_1x128", "packed_ue8m0", "tiles_8x4"}) {
+    if (layout == value) continue;
+    list.push_back(
+        set_to("scale_layout", value, filled("scales lie as {} rather than {}", value, layout)));
+  }
+  const bool transposes = call.set.flag("transpose", false);
+  list.push_back(set_to("transpose", transposes ? "false" : "true",
+                        filled("the result is {}transposed", transposes ? "not " : "")));
+}
+
+}  // namespace mxo

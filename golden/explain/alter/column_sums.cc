@@ -1,0 +1,178 @@
+// Column sums added up in another order or type, or not reset, from some columns of the sum.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/wide_values.h"
+
+namespace mxo {
+namespace {
+
+constexpr Index kColumns = 16;  ///< that are tried first
+
+using Values = std::vector<float>;
+
+float chain(const Values& v, std::size_t first, std::size_t end, std::size_t step = 1) {
+  float sum = 0.0f;
+  for (std::size_t i = first; i < std::min(end, v.size()); i += step) sum += v[i];
+  return sum;
+}
+float chain(const Values& v) { return chain(v, 0, v.size()); }
+
+/// Runs of `every` rows, each a sum of its own, which `rounded` rounds.
+float of_parts(const Values& v, std::size_t every, float (*rounded)(float)) {
+  float total = 0.0f;
+  for (std::size_t at = 0; at < v.size(); at += every) total += rounded(chain(v, at, at + every));
+  return total;
+}
+
+/// How the values of a column are added up; n: a number that the phrase has.
+struct ColumnOrder {
+  const char* id;
+  const char* phrase;
+  float (*fold)(const Values& v, std::size_t n);
+  bool numbered = false;
+};
+constexpr ColumnOrder kOrders[] = {
+    {"bf16", "rows are added up in bf16",
+     [](const Values& v, std::size_t) {
+       return std::accumulate(v.begin(), v.end(), 0.0f,
+                              [](float sum, float x) { return by_bf16(sum + x); });
+     }},
+    {"f64", "rows are added up in f64",
+     [](const Values& v, std::size_t) {
+       return static_cast<float>(std::accumulate(v.begin(), v.end(), 0.0));
+     }},
+    {"reversed", "rows are added up from the last to the first",
+     [](const Values& v, std::size_t) { return std::accumulate(v.rbegin(), v.rend(), 0.0f); }},
+    {"pairs", "rows are added up in pairs, and pairs of pairs",
+     [](const Values& v, std::size_t) {
+       Values sums = v;
+       while (sums.size() > 1) {
+         for (std::size_t i = 0; i < sums.size(); i += 2)
+           sums[i / 2] = i + 1 < sums.size() ? sums[i] + sums[i + 1] : sums[i];
+         sums.resize((sums.size() + 1) / 2);
+       }
+       return sums.empty() ? 0.0f : sums.front();
+     }},
+    {"parts", "every {} rows are added up first",
+     [](const Values& v, std::size_t n) { return of_parts(v, n, [](float sum) { return sum; }); },
+     true},
+    {"bf16_parts", "every {} rows are added up first, and rounded to bf16",
+     [](const Values& v, std::size_t n) { return of_parts(v, n, by_bf16); }, true},
+    {"lanes", "rows are added up in {} sums by turns",
+     [](const Values& v, std::size_t n) {
+       float total = 0.0f;
+       for (std::size_t lane = 0; lane < std::min(n, v.size()); ++lane)
+         total += chain(v, lane, v.size(), n);
+       return total;
+     },
+     true},
+};
+
+/// Rows of one sum: [first, end).
+struct Run {
+  Index first;
+  Index end;
+};
+
+/// The rows of each of `sums` rows of a sum.
+std::vector<Run> runs_of(const Call& call, Index sums) {
+  Run all{0, call.input("x").extent(0)};
+  std::vector<Run> runs(static_cast<std::size_t>(sums), all);
+  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return runs;
+  const Tensor& ends = call.input("group_ends");
+  const bool of_groups = ends.elements() == sums;
+  Index begin = 0;
+  for (Index s = 0; s < sums; ++s) {
+    const Index end = ends.as<std::int32_t>()[of_groups ? s : ends.elements() - 1];
+    runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
+    if (of_groups) begin = end;
+  }
+  return runs;
+}
+
+template <typename Fold>
+float folded(const Tensor& x, const Run& run, Index column, const Fold& fold) {
+  Values rows;
+  for (Index r = run.first; r < run.end; ++r)
+    rows.push_back(wide_value(x, r * x.extent(1) + column));
+  return fold(rows);
+}
+
+/// The hypothesis that sums are fold(values) of other rows or in another order.
+template <typename Fold>
+Hypothesis other_sum(const std::string& id, std::string phrase, std::vector<Run> runs, Fold fold) {
+  Hypothesis h = rewritten("sum=" + id, std::move(phrase), [=](const Call& c, NamedTensors& out) {
+    const auto sum = out.find("sum");
+    if (sum == out.end()) return false;
+    const Tensor& x = c.input("x");
+    for (Index i = 0; i < sum->second.elements(); ++i) {
+      const Run& run = runs[static_cast<std::size_t>(i / x.extent(1))];
+      store_wide(sum->second, i, folded(x, run, i % x.extent(1), fold));
+    }
+    return true;
+  });
+  h.stage = Stage::sum;
+  return h;
+}
+
+/// A sum that begins with that of the group before, in the groups that differ; in all of them it is
+/// a running total, which the output shows by itself.
+void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs,
+                        std::vector<Hypothesis>& list) {
+  std::set<Index> groups;
+  for (Index i = 0; i < o.expected->elements(); ++i) {
+    if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) groups.insert(i / columns);
+  }
+  if (groups.empty() || groups.contains(0) || groups.size() == runs.size() - 1) return;
+  std::string words;
+  for (const Index g : groups) {
+    const auto at = static_cast<std::size_t>(g);
+    runs[at].first = runs[at - 1].first;
+    words += (words.empty() ? "" : ", ") + std::to_string(g);
+  }
+  list.push_back(other_sum("not_reset",
+                           filled("the sum is not set to zero before group {}: it begins with that "
+                                  "of the group before",
+                                  words),
+                           std::move(runs), [](const Values& v) { return chain(v); }));
+}
+
+}  // namespace
+
+void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
+  const Tensor& x = call.input("x");
+  const Index columns = x.extent(1);
+  if (columns == 0 || o.expected->elements() % columns != 0) return;
+  const std::vector<Run> runs = runs_of(call, o.expected->elements() / columns);
+  const bool of_groups = call.has("group_ends") &&
+                         call.input("group_ends").elements() == static_cast<Index>(runs.size());
+  if (of_groups) add_sums_not_reset(o, columns, runs, list);
+  std::vector<Index> first;  // of those that differ
+  for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i) {
+    if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) first.push_back(i);
+  }
+  if (first.empty()) return;
+  const auto add = [&](const ColumnOrder& order, std::size_t n) {
+    const auto fold = [n, fold = order.fold](const Values& v) { return fold(v, n); };
+    Tensor one(o.expected->dtype(), {1});
+    for (const Index i : first) {
+      store_wide(one, 0, folded(x, runs[static_cast<std::size_t>(i / columns)], i % columns, fold));
+      if (bits_at(one, 0) != o.came(i)) return;
+    }
+    list.push_back(other_sum(order.id, filled(order.phrase, n), runs, fold));
+  };
+  for (const ColumnOrder& order : kOrders) {
+    if (!order.numbered) add(order, 0);
+  }
+  for (const std::size_t n : {2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+    for (const ColumnOrder& order : kOrders) {
+      if (order.numbered) add(order, n);
+    }
+  }
+}
+
+}  // namespace mxo

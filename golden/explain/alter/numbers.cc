@@ -1,0 +1,272 @@
+// Operands that are other numbers: rounded to a narrower type before they are used, quantised
+// before a plain product, or with the largest of several scales in place of each.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+#include <span>
+
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/recover/scales.h"
+#include "golden/explain/steps.h"
+
+namespace mxo {
+namespace {
+
+/// By a logarithm in f64, which keeps neighbours of a power apart.
+float power(float v, double (*rounded)(double)) {
+  return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
+}
+
+struct Narrowed {
+  const char* id;
+  const char* words;
+  float (*to)(float);
+};
+constexpr Narrowed kNarrowed[] = {
+    {"bf16", "rounded to bf16 first", by_bf16},
+    {"bf16_cut", "cut to bf16 first, toward zero",
+     [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
+    {"f16", "rounded to f16 first", by_f16},
+    {"down", "cut to powers of two first", [](float v) { return power(v, std::floor); }},
+    {"up", "rounded up to powers of two first", [](float v) { return power(v, std::ceil); }},
+    {"nearest", "rounded to the nearest power of two first",
+     [](float v) { return power(v, std::round); }},
+};
+
+/// Operands that may be rounded, by the first so many of these.
+struct Narrow {
+  const char* operand;
+  const char* subject;
+  std::size_t roundings;
+};
+constexpr Narrow kOperands[] = {{"x", "x is", 3},
+                                {"scales", "the scales are", 6},
+                                {"logits", "logits are", 3},
+                                {"bias", "the bias is", 1}};
+
+void add_operands(const Call& call, std::vector<Hypothesis>& list) {
+  for (const auto& [name, subject, roundings] : kOperands) {
+    if (!call.has(name) || (std::string_view(name) == "scales" && call.op != "dequantize"))
+      continue;
+    const Dtype type = call.input(name).dtype();
+    if (type == Dtype::f16 && call.op == "quantize") {
+      list.push_back(altered(filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].words),
+                             [name = name](Call& c) {
+                               const Tensor& x = c.input(name);
+                               Tensor narrow(Dtype::f32, x.shape());
+                               for (Index i = 0; i < x.elements(); ++i)
+                                 narrow.as<float>()[i] = by_bf16(decode(x.as<F16>()[i]));
+                               c.replace(name, std::move(narrow));
+                               return true;
+                             }));
+    }
+    if (type != Dtype::f32) continue;
+    for (const Narrowed& n : std::span(kNarrowed).first(roundings)) {
+      list.push_back(
+          altered(filled("{}={}", name, n.id), filled("{} {}", subject, n.words),
+                  [name = name, to = n.to](Call& c) { return map_floats(c, name, to); }));
+    }
+  }
+}
+
+/// Whether a type keeps every number of `t` apart from zero and infinity.
+bool keeps(const Tensor& t, float (*rounded)(float)) {
+  for (Index i = 0; i < t.elements(); ++i) {
+    const float v = t.as<float>()[i];
+    if (v != 0.0f && std::isfinite(v) && (rounded(v) == 0.0f || std::isinf(rounded(v))))
+      return false;
+  }
+  return true;
+}
+
+void add_scales_of_products(const Product& p, std::vector<Hypothesis>& list) {
+  for (const Narrowed& n : {kNarrowed[0], kNarrowed[2]}) {
+    const auto add = [&](const std::string& operand, const std::string& whose,
+                         const std::vector<std::string>& names) {
+      list.push_back(altered(
+          filled("{}={}", operand, n.id), filled("{} are {}", whose, n.words),
+          [names, to = n.to](Call& c) {
+            return std::all_of(names.begin(), names.end(),
+                               [&](const std::string& name) { return map_floats(c, name, to); });
+          },
+          true));
+    };
+    std::vector<std::string> both;
+    for (const ProductSide* side : {&p.a, &p.b}) {
+      if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
+      if (!keeps(*side->scales, n.to)) continue;
+      add(side->scales_name, side_words(*side), {side->scales_name});
+      both.push_back(side->scales_name);
+    }
+    if (both.size() == 2) add("scales", "the scales of both sides", both);
+  }
+}
+
+/// A scale of one side, [experts, lines, blocks].
+struct Place {
+  Index expert;
+  Index line;
+  Index block;
+};
+
+/// Scales that are joined after the codes were made: those
+/// which go to one place.
+struct Sharing {
+  const char* id;
+  const char* phrase;
+  Place (*to)(Place scale, Index lines);
+  bool of_experts;
+};
+constexpr Sharing kSharings[] = {
+    {"halves", "both halves of {} take the larger of their scales",
+     [](Place s, Index lines) {
+       return Place{s.expert, lines % 2 == 0 ? s.line % (lines / 2) : s.line, s.block};
+     },
+     true},
+    {"pairs", "lines 2 i and 2 i + 1 of {} take the larger of their scales",
+     [](Place s, Index) {
+       return Place{s.expert, s.line / 2, s.block};
+     },
+     true},
+    {"line", "every row of {} takes the largest of its scales",
+     [](Place s, Index) {
+       return Place{s.expert, s.line, 0};
+     },
+     false},
+    {"expert", "every expert of {} takes the largest of its scales",
+     [](Place s, Index) {
+       return Place{s.expert, 0, 0};
+     },
+     true},
+    {"tensor", "all of {} takes the largest of its scales",
+     [](Place, Index) {
+       return Place{0, 0, 0};
+     },
+     false},
+};
+
+/// Every scale replaced by the largest of those it is joined with; false where none changes.
+bool take_largest(Call& call, const std::string& name, const Sharing& sharing, bool experts) {
+  const Tensor& given = call.input(name);
+  if (given.elements() == 0) return false;
+  const Index lines = given.extent(experts ? 1 : 0);
+  const Index blocks = given.elements() / (lines * (experts ? given.extent(0) : 1));
+  std::vector<std::size_t> sets;
+  std::vector<Index> largest(static_cast<std::size_t>(given.elements()), -1);  // where it lies
+  for (Index i = 0; i < given.elements(); ++i) {
+    const Index line = i / blocks;
+    const Place to = sharing.to({line / lines, line % lines, i % blocks}, lines);
+    sets.push_back(static_cast<std::size_t>((to.expert * lines + to.line) * blocks + to.block));
+    Index& at = largest[sets.back()];
+    const double value = scale_value(given, i);
+    if (!std::isnan(value) && (at < 0 || value > scale_value(given, at))) at = i;
+  }
+  Tensor joined = given;
+  const std::size_t size = size_of(given.dtype());
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const Index from = largest[sets[i]];
+    if (from < 0) continue;
+    std::memcpy(joined.data() + i * size, given.data() + static_cast<std::size_t>(from) * size,
+                size);
+  }
+  if (std::memcmp(joined.data(), given.data(), given.bytes()) == 0) return false;
+  call.replace(name, std::move(joined));
+  return true;
+}
+
+constexpr Index kMostElements = Index{1} << 24;  ///< of an operand that is quantised as a whole
+
+struct QuantisedOperand {
+  std::string name;
+  Call cast;  ///< without x
+  bool of_rows() const { return cast.set.text("block", "1x32").starts_with("1x"); }
+};
+
+/// The operand as codes and scales, or as what these stand for.
+void quantise(Backend& backend, Call& call, const QuantisedOperand& operand, bool as_codes) {
+  Call quantize = operand.cast;
+  quantize.replace("x", call.input(operand.name));
+  NamedTensors parts = run_call(backend, quantize);
+  const std::string block(quantize.set.text("block", "1x32"));
+  if (as_codes) {
+    call.inputs.erase(operand.name);
+    for (auto& [part, tensor] : parts) call.replace(operand.name + "." + part, std::move(tensor));
+    call.set.set("block_" + operand.name, block);
+    return;
+  }
+  Call back{"dequantize", {}, {}, nullptr};
+  back.set.set("block", block);
+  back.set.set("scale", size_of(parts.at("scales").dtype()) == 1 ? "e8m0" : "f32");
+  if (call.input(operand.name).dtype() == Dtype::f32) back.set.set("out", "f32");
+  for (auto& [part, tensor] : parts) back.replace(part, std::move(tensor));
+  call.replace(operand.name, std::move(run_call(backend, back).at("x")));
+}
+
+}  // namespace
+
+void add_precision_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (const std::optional<Product> p = product_of(call)) return add_scales_of_products(*p, list);
+  add_operands(call, list);
+}
+
+void add_shared_scales(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad) return;
+  for (const ProductSide* side : {&p->a, &p->b}) {
+    const bool experts = side == &p->b;
+    if (side->scales == nullptr || side->scales->rank() < (experts ? 2 : 1)) continue;
+    for (const Sharing& sharing : kSharings) {
+      if (sharing.of_experts && !experts) continue;
+      list.push_back(altered(filled("{}=largest_of_{}", side->scales_name, sharing.id),
+                             filled(sharing.phrase, side->name) + ", codes as they are",
+                             [name = side->scales_name, &sharing, experts](Call& c) {
+                               return take_largest(c, name, sharing, experts);
+                             }));
+    }
+  }
+}
+
+void add_quantised_operands(Backend& backend, const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> p = product_of(call);
+  if (!p || p->wgrad || p->a.scales != nullptr || p->b.scales != nullptr) return;
+  const auto is_wide = [](const ProductSide& f) {
+    return f.codes->dtype() == Dtype::bf16 || f.codes->dtype() == Dtype::f32;
+  };
+  if (!is_wide(p->a) || !is_wide(p->b)) return;
+  std::set<std::string> listed;
+  for (const LinearRecipe& recipe : kLinearRecipes) {
+    if (!recipe.scaled()) continue;
+    const QuantisedOperand x{"x", cast_call(recipe, LinearSide::tokens, false)};
+    const QuantisedOperand w{"w", cast_call(recipe, LinearSide::weight, false)};
+    const auto add = [&](const std::vector<QuantisedOperand>& operands, bool as_codes) {
+      std::string casts(as_codes ? "!" : "");
+      bool of_rows = true;
+      for (const QuantisedOperand& o : operands) {
+        casts += o.name;
+        for (const auto& [key, value] : o.cast.set.all()) casts += " " + key + "=" + value;
+        of_rows = of_rows && o.of_rows();
+        if (!o.of_rows() && call.input(o.name).elements() > kMostElements) return;
+      }
+      if (!listed.insert(casts).second) return;
+      const bool both = operands.size() == 2;
+      const std::string& one = operands.front().name;
+      list.push_back(altered(
+          filled("{}=quantised", both ? "xw" : one),
+          filled("{} quantised before the product, as recipe {} has it{}",
+                 both ? "x and w are" : one + " is", recipe.name,
+                 as_codes ? ", and multiplied as codes" : ""),
+          [&backend, operands, as_codes](Call& c) {
+            for (const QuantisedOperand& o : operands) quantise(backend, c, o, as_codes);
+            return true;
+          },
+          of_rows));
+    };
+    add({x}, false);
+    add({w}, false);
+    add({x, w}, false);
+    if (!recipe.mx()) add({x, w}, true);
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,281 @@
+// Operands read another way: layouts, sides, axes, ends of groups, router weights, halves of a
+// gate.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "formats/scale_layout.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/recover/scales.h"
+
+namespace mxo {
+namespace {
+
+/// The halves of every row of x exchanged, or taken from even and odd runs of so many elements.
+void add_halves(Index columns, std::vector<Hypothesis>& list) {
+  const Index half = columns / 2;
+  if (columns < 2 || columns % 2 != 0) return;
+  list.push_back(read_locally("x=halves", "gate and up are exchanged",
+                              read_lines("x", -1, [=](Index c) { return (c + half) % columns; })));
+  for (const Index run : {1, 2, 4, 8, 16, 32, 64, 128}) {
+    if (half % run != 0 || half == run) continue;
+    list.push_back(
+        read_locally("x=interleaved",
+                     run == 1 ? "gate and up are read interleaved"
+                              : filled("gate and up are read interleaved in runs of {}", run),
+                     read_lines("x", -1, [=](Index c) {
+                       return c % half / run * 2 * run + (c < half ? 0 : run) + c % half % run;
+                     })));
+  }
+}
+
+bool is_weights(std::string_view name) { return name == "probs" || name.ends_with("weights"); }
+
+struct Weighed {
+  const char* id;
+  const char* words;
+  float (*to)(float weight);
+};
+constexpr Weighed kWeighed[] = {
+    {"twice", "applied twice", [](float w) { return w * w; }},
+    {"left_out", "left out", [](float) { return 1.0f; }},
+    {"bf16", "rounded to bf16 first", by_bf16},
+};
+
+void add_weights(const Call& call, std::vector<Hypothesis>& list) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : call.inputs) {
+    if (is_weights(name)) names.push_back(name);
+  }
+  if (names.empty()) return;
+  for (const Weighed& row : kWeighed) {
+    list.push_back(altered(filled("weights={}", row.id), filled("router weights are {}", row.words),
+                           [names, to = row.to](Call& c) {
+                             bool any = false;
+                             for (const std::string& name : names) any |= map_floats(c, name, to);
+                             return any;
+                           }));
+  }
+}
+
+using Ends = std::span<std::int32_t>;
+
+/// `edit` done to the ends of groups; false where they cannot be so.
+Hypothesis edited_ends(std::string name, std::string phrase, std::function<bool(Ends)> edit) {
+  Hypothesis h = altered(std::move(name), std::move(phrase), [edit = std::move(edit)](Call& c) {
+    Tensor ends = c.input("group_ends");
+    if (!edit({ends.as<std::int32_t>(), static_cast<std::size_t>(ends.elements())})) return false;
+    c.replace("group_ends", std::move(ends));
+    return true;
+  });
+  h.target = Target::group_ends;
+  h.subject = "group_ends";
+  return h;
+}
+
+bool move_end(Ends ends, std::size_t g, Index by) {
+  const Index to = ends[g] + by;
+  if (to < (g == 0 ? 0 : ends[g - 1]) || (g + 1 < ends.size() && to > ends[g + 1])) return false;
+  ends[g] = static_cast<std::int32_t>(to);
+  return true;
+}
+
+/// All but the last, since all rows are owed, and those that lie at the first row or the last.
+bool move_ends(Ends ends, Index by) {
+  for (std::int32_t& end : ends.first(ends.size() - 1)) {
+    if (end == (by < 0 ? 0 : ends.back())) continue;
+    if (end + by < 0 || end + by > ends.back()) return false;
+    end = static_cast<std::int32_t>(end + by);
+  }
+  return true;
+}
+
+void add_ends(const Call& call, const std::optional<Product>& product,
+              std::vector<Hypothesis>& list) {
+  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
+  const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
+  if (call.op.starts_with("quantize") && groups > 1) {
+    list.push_back(edited_ends("group_ends=ignored", "blocks do not begin anew where a group does",
+                               [](Ends ends) {
+                                 std::fill(ends.begin(), ends.end(), ends.back());
+                                 return true;
+                               }));
+  }
+  for (const Index by : {-1, 1, -32, 32, -128, 128}) {
+    const std::string words =
+        filled(" {} row{} {}", std::abs(by), by * by == 1 ? "" : "s", by < 0 ? "early" : "late");
+    list.push_back(edited_ends(filled("group_ends{}{}", by < 0 ? "" : "+", by),
+                               "groups end" + words,
+                               [by](Ends ends) { return move_ends(ends, by); }));
+    for (std::size_t g = 0; g < std::min<std::size_t>(groups, 64); ++g) {
+      list.push_back(edited_ends("group_ends=moved", filled("group {} ends{}", g, words),
+                                 [g, by](Ends ends) { return move_end(ends, g, by); }));
+    }
+  }
+  if (product && product->wgrad && product->ends.back() < product->k) {
+    list.push_back(edited_ends(
+        "group_ends=buffer",
+        "the last group runs to the end of the buffer: rows that belong to nobody are summed",
+        [by = product->k - product->ends.back()](Ends ends) {
+          return move_end(ends, ends.size() - 1, by);
+        }));
+  }
+}
+
+/// Bytes of scales in rows that are taken for 128x4 tiles, or tiles for rows.
+Reading misread_tiles(const std::string& name, bool as_tiles) {
+  return make_reading(
+      name, [](const Matrices&) { return true; },
+      [as_tiles](const Matrices& m, Index matrix, Index row, Index column) {
+        const Index tiles = ceil_div(m.columns, kTileColumns);
+        const Index bytes = m.rows * m.columns;
+        const Index at = row * m.columns + column;
+        Index from = blocked_offset(row, column, tiles);
+        if (!as_tiles) {  // what lies there in tiles
+          const Index r = at / kTileBytes / tiles * kTileRows + at % 512 / 16 + at % 16 / 4 * 32;
+          const Index c = at / kTileBytes % tiles * kTileColumns + at % kTileColumns;
+          from = c < m.columns ? r * m.columns + c : bytes;
+        }
+        return from < bytes ? matrix * bytes + from : m.elements;
+      });
+}
+
+/// The bytes of each side's scales read for the other's, as far as they reach.
+bool exchange_scales(Call& call, const std::string& a, const std::string& b) {
+  if (!call.has(a) || !call.has(b)) return false;
+  const Call given = call;
+  const auto fill = [&](const std::string& name, const Tensor& from) {
+    Tensor out(given.input(name).dtype(), given.input(name).shape());
+    for (std::size_t at = 0; at < out.bytes() && from.bytes() > 0; at += from.bytes()) {
+      std::memcpy(out.data() + at, from.data(), std::min(from.bytes(), out.bytes() - at));
+    }
+    call.replace(name, std::move(out));
+  };
+  fill(a, given.input(b));
+  fill(b, given.input(a));
+  return true;
+}
+
+/// Every block of depth, which runs down in a gradient, takes the scale of the first or of the one
+/// before.
+Reading stale_blocks(const ProductSide& side, bool first, bool wgrad) {
+  Reading reading = read_lines(side.scales_name, wgrad ? -2 : -1, [first](Index block) {
+    return first ? 0 : std::max<Index>(block - 1, 0);
+  });
+  reading.least_rank = side.codes->rank();  // of w [E, N, K] scales [E, N] are one a line
+  reading.applies = [wgrad](const Matrices& m) { return (wgrad ? m.rows : m.columns) > 1; };
+  return reading;
+}
+
+/// Blocks whose scale is byte 0 become zero.
+bool vanish_blocks(Call& call, const std::string& scales, const std::string& codes, bool wgrad) {
+  const Tensor& s = call.input(scales);
+  Tensor c = call.input(codes);
+  if (s.rank() < 2 || c.rank() != s.rank()) return false;
+  const Matrices m = matrices_of(c);
+  const Index scale_columns = s.shape().back();
+  bool any = false;
+  for (Index i = 0; i < c.elements(); ++i) {
+    const Index row = i / m.columns;
+    const Index at =
+        wgrad ? row / 32 * scale_columns + i % m.columns : row * scale_columns + i % m.columns / 32;
+    if (at >= s.elements() || s.as<std::uint8_t>()[at] != 0) continue;
+    c.as<std::uint8_t>()[i] = 0;
+    any = true;
+  }
+  if (any) call.replace(codes, std::move(c));
+  return any;
+}
+
+void add_scales(const ProductSide& side, bool wgrad, std::vector<Hypothesis>& list) {
+  const std::string& scales = side.scales_name;
+  const bool bytes = size_of(side.scales->dtype()) == 1;
+  const auto add = [&](const char* id, const char* phrase, Reading reading) {
+    list.push_back(read_elsewhere(filled("{}={}", scales, id), filled(phrase, side.name),
+                                  {std::move(reading)}));
+  };
+  if (bytes) {
+    add("linear_as_tiles", "linear scales of {} are read as 128x4 tiles (not swizzled)",
+        misread_tiles(scales, true));
+    add("tiles_as_linear", "the scales of {} are swizzled once more than they are read back",
+        misread_tiles(scales, false));
+  }
+  add("transposed", "the scales of {} are read along the wrong axis", read_transposed(scales));
+  add("first_block", "every K block of {} takes the scale of block 0",
+      stale_blocks(side, true, wgrad));
+  add("block_before", "K blocks of {} take the scale of the block before",
+      stale_blocks(side, false, wgrad));
+  add_scale_values(side, list);
+  if (!bytes) return;
+  list.push_back(altered(
+      scales + "=byte_0", filled("scale byte 0 of {} is read as 0", side.name),
+      [scales, codes = side.codes_name, wgrad](Call& c) {
+        return vanish_blocks(c, scales, codes, wgrad);
+      },
+      true));
+}
+
+/// What is made of every scale of both sides.
+struct Made {
+  const char* id;
+  const char* phrase;
+  double (*of)(double scale);
+  bool of_powers;  ///< of two, too
+};
+constexpr Made kMade[] = {
+    {"left_out", "all scales are left out", [](double) { return 1.0; }, true},
+    {"twice", "all scales are applied twice", [](double s) { return s * s; }, true},
+    {"up", "all scales are rounded up to powers of two",
+     [](double s) { return std::exp2(std::ceil(std::log2(s))); }, false},
+    {"down", "all scales are cut to powers of two",
+     [](double s) { return std::exp2(std::floor(std::log2(s))); }, false},
+};
+
+void add_scales_of_both(const Product& p, std::vector<Hypothesis>& list) {
+  const std::string& a = p.a.scales_name;
+  const std::string& b = p.b.scales_name;
+  list.push_back(altered("scales=exchanged", "the scales of both sides are exchanged",
+                         [a, b](Call& c) { return exchange_scales(c, a, b); }));
+  for (const Made& made : kMade) {
+    if (!made.of_powers && size_of(p.a.scales->dtype()) == 1) continue;
+    list.push_back(altered(
+        filled("scales={}", made.id), made.phrase,
+        [a, b, of = made.of](Call& c) { return map_scales(c, a, of) && map_scales(c, b, of); },
+        true));
+  }
+  list.push_back(read_elsewhere(
+      "scales=first_block", "every K block takes the scales of block 0, on both sides",
+      {stale_blocks(p.a, true, p.wgrad), stale_blocks(p.b, true, p.wgrad)}));
+  list.push_back(read_elsewhere("scales=transposed",
+                                "the scales of both sides are read along the wrong axis",
+                                {read_transposed(a), read_transposed(b)}));
+}
+
+}  // namespace
+
+void add_input_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  const std::optional<Product> product = product_of(call);
+  if (!product && call.has("x") && call.input("x").rank() >= 2) {
+    list.push_back(read_elsewhere("x=transposed", "x is read transposed", {read_transposed("x")}));
+  }
+  if (call.op.starts_with("swiglu") && call.has("x") && call.input("x").rank() > 0)
+    add_halves(call.input("x").shape().back(), list);
+  add_ends(call, product, list);
+  add_weights(call, list);
+  if (call.op == "dequantize") {
+    list.push_back(read_elsewhere("scales=transposed", "scales are read along the wrong axis",
+                                  {read_transposed("scales")}));
+  }
+  if (!product) return;
+  for (const ProductSide* side : {&product->a, &product->b}) {
+    if (side->scales != nullptr) add_scales(*side, product->wgrad, list);
+    list.push_back(read_elsewhere(side->codes_name + "=transposed",
+                                  side->name + " is read transposed",
+                                  {read_transposed(side->codes_name)}));
+  }
+  if (product->a.scales != nullptr && product->b.scales != nullptr)
+    add_scales_of_both(*product, list);
+}
+
+}  // namespace mxo

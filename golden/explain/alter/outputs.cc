@@ -1,0 +1,291 @@
+// The right numbers, written wrongly: truncated, rounded on the way, stale in the padding; and
+// other functions than those of the chip.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "formats/approximate.h"
+#include "formats/exp.h"
+#include "golden/explain/alter/makers.h"
+#include "golden/explain/wide_values.h"
+#include "ops/catalogue/scale_parameters.h"
+
+namespace mxo {
+namespace {
+
+/// Every f32 output in bf16, but dprobs, which is f32 always.
+bool narrow(NamedTensors& out, BF16 (*to)(float)) {
+  bool any = false;
+  for (auto& [name, t] : out) {
+    if (t.dtype() != Dtype::f32 || name == "dprobs") continue;
+    Tensor narrowed(Dtype::bf16, t.shape());
+    for (Index i = 0; i < t.elements(); ++i) narrowed.as<BF16>()[i] = to(t.as<float>()[i]);
+    t = std::move(narrowed);
+    any = true;
+  }
+  return any;
+}
+
+struct Narrowing {
+  const char* id;
+  const char* phrase;
+  BF16 (*to)(float);
+};
+constexpr Narrowing kByF16{"f16", "results are rounded to f16 before they are rounded to bf16",
+                           [](float v) { return encode<kBF16>(by_f16(v)); }};
+constexpr Narrowing kOfSums[] = {
+    {"truncated", "the output is truncated to bf16 rather than rounded",
+     [](float v) { return BF16{static_cast<std::uint16_t>(bit_cast<std::uint32_t>(v) >> 16)}; }},
+    {"twice", "the sum is rounded to f32 before it is rounded to bf16",
+     [](float v) { return encode<kBF16>(v); }},
+    {"f16", "the sum is rounded to f16 before it is rounded to bf16", kByF16.to},
+};
+
+/// What is asked for in f32, and rounded so.
+Hypothesis narrowed(const std::string& key, const std::string& f32, const Narrowing& how) {
+  Hypothesis h = set_to(key, f32, how.phrase, Stage::output);
+  h.name = filled("out={}", how.id);
+  h.rewrite = [to = how.to](const Call&, NamedTensors& out) { return narrow(out, to); };
+  return h;
+}
+
+/// y = bf16(bf16(silu(a)) * b), as eager torch has it.
+bool round_silu(const Call& call, NamedTensors& out) {
+  const auto y = out.find("y");
+  if (call.op != "swiglu" || call.has("probs") || y == out.end()) return false;
+  const Tensor& x = call.input("x");
+  const Index columns = y->second.shape().back();
+  for (Index i = 0; i < y->second.elements(); ++i) {
+    const Index gate = i / columns * 2 * columns + i % columns;
+    const float a = wide_value(x, gate);
+    store_wide(y->second, i, by_bf16(a * sigmoid_rn(a)) * wide_value(x, gate + columns));
+  }
+  return true;
+}
+
+/// What e4m3fnuz makes of codes of e4m3, but for those that are NaN there.
+bool halve(const Call& call, NamedTensors& out) {
+  const auto x = out.find("x");
+  if (call.op != "dequantize" || x == out.end()) return false;
+  for (Index i = 0; i < x->second.elements(); ++i)
+    store_wide(x->second, i, 0.5f * wide_value(x->second, i));
+  return true;
+}
+
+/// Codes of scaling_aware_transpose [K, M] as they are in the rows of x [M, K].
+bool keep_exponents(const Call& call, NamedTensors& out) {
+  const auto to = out.find("codes");
+  if (call.op != "scaling_aware_transpose" || to == out.end() || !call.has("codes")) return false;
+  const Tensor& from = call.input("codes");
+  if (from.rank() != 2 || from.bytes() != to->second.bytes()) return false;
+  const Index rows = from.extent(0);
+  for (Index i = 0; i < from.elements(); ++i) {
+    to->second.as<std::uint8_t>()[i] =
+        from.as<std::uint8_t>()[i % rows * from.extent(1) + i / rows];
+  }
+  return true;
+}
+
+/// Rows between groups that hold the rows of x that follow, instead of zeros.
+bool leave_padding(const Call& call, NamedTensors& out) {
+  if (call.op != "pad_groups") return false;
+  const Tensor& x = call.input("x");
+  const Tensor& ends = call.input("group_ends");
+  Tensor& y = out.find("y")->second;
+  const auto* starts = out.find("padded_starts")->second.as<std::int32_t>();
+  const auto* padded = out.find("padded_ends")->second.as<std::int32_t>();
+  if (x.extent(0) == 0) return false;
+  const std::size_t row = x.bytes() / static_cast<std::size_t>(x.extent(0));
+  Index begin = 0;
+  for (Index g = 0; g < ends.elements(); ++g) {
+    const Index end = ends.as<std::int32_t>()[g];
+    const Index rows = std::min<Index>(padded[g] - starts[g], x.extent(0) - begin) - (end - begin);
+    if (rows > 0) {
+      std::memcpy(y.data() + static_cast<std::size_t>(starts[g] + end - begin) * row,
+                  x.data() + static_cast<std::size_t>(end) * row,
+                  static_cast<std::size_t>(rows) * row);
+    }
+    begin = end;
+  }
+  return true;
+}
+
+/// Scales whose reciprocal is infinite where codes are made, so that their blocks saturate.
+struct InfiniteReciprocal {
+  const char* id;
+  const char* phrase;
+  double below;
+};
+constexpr InfiniteReciprocal kInfinite[] = {
+    {"reciprocal_infinite",
+     "the reciprocal of a scale below 2^-128 overflows, and its codes saturate", 0x1p-128},
+    {"scale_flushed",
+     "a scale below 2^-126, a subnormal f32, is flushed to zero, and its codes saturate", 0x1p-126},
+};
+
+/// Codes under scales that lie row by row: infinity times x, where a scale is below that.
+bool saturate(const Call& call, NamedTensors& out, double below) {
+  const auto codes = out.find("codes");
+  const auto scales = out.find("scales");
+  const Dtype format = call.set.format("format", "e4m3");
+  if (codes == out.end() || scales == out.end() || !is_minifloat8(format)) return false;
+  const Tensor& x = call.input("x");
+  const Matrices m = matrices_of(codes->second);
+  const BlockExtents block = scale_choice(call.op, call.set).block;
+  const Index height = block.rows == kWhole ? m.rows : block.rows;
+  const Index width = block.columns == kWhole ? m.columns : block.columns;
+  if (m.elements == 0 || m.elements != x.elements()) return false;
+  const Index lines = ceil_div(m.rows, height);
+  const Index blocks = ceil_div(m.columns, width);
+  if (m.elements / (m.rows * m.columns) * lines * blocks != scales->second.elements()) return false;
+  bool any = false;
+  for (Index i = 0; i < m.elements; ++i) {
+    const Index row = i / m.columns;
+    const Index line = row / m.rows * lines + row % m.rows / height;
+    const double scale = scale_value(scales->second, line * blocks + i % m.columns / width);
+    if (!(scale > 0.0 && scale < below)) continue;
+    any = true;
+    visit_minifloat8(format, [&](auto tag) {
+      codes->second.as<std::uint8_t>()[i] =
+          encode<decltype(tag)::type::spec>(wide_value(x, i) * HUGE_VALF, Overflow::saturate).bits;
+    });
+  }
+  return any;
+}
+
+struct Rewritten {
+  const char* name;
+  const char* phrase;
+  bool (*rewrite)(const Call& call, NamedTensors& out);
+};
+constexpr Rewritten kRewritten[] = {
+    {"silu=bf16", "silu is rounded to bf16 before it is multiplied", round_silu},
+    {"value.power_of_2", "every value is multiplied by 2^-1", halve},
+    {"codes=not_moved", "codes are transposed, and their exponents are not moved", keep_exponents},
+    {"padding=stale", "padding rows hold the rows that follow instead of zeros", leave_padding},
+};
+
+/// An exact sum, which is no f32 on the way, by f16.
+NamedTensors exact_sum_by_f16(Backend&, const Call& call) {
+  const std::optional<Product> p = product_of(call);
+  if (!p) return {};
+  return host_product(call, {std::max<Index>(p->k, 1),
+                             [](double, const Part& part) { return by_f16(odd_f32(part.value)); }});
+}
+
+/// Functions of the chip, by binary64, which rounds as once but for one result in 2^28.
+struct Function {
+  const char* name;
+  double (*of)(double x);
+};
+constexpr Function kFunctions[] = {
+    {"ex2", [](double x) { return std::exp2(x); }},
+    {"rcp", [](double x) { return 1.0 / x; }},
+    {"rsqrt", [](double x) { return 1.0 / std::sqrt(x); }},
+    {"sqrt", [](double x) { return std::sqrt(x); }},
+    {"lg2", [](double x) { return std::log2(x); }},
+    {"tanh", [](double x) { return std::tanh(x); }},
+};
+
+struct Division {
+  const char* id;
+  const char* phrase;
+  float (*of)(float a, float b);
+};
+constexpr Division kDivisions[] = {
+    {"nearest", "a / b is correctly rounded rather than div.full",
+     [](float a, float b) { return a / b; }},
+    {"reciprocal", "a is multiplied with the correctly rounded reciprocal of b",
+     [](float a, float b) { return a * (1.0f / b); }},
+    {"rcp", "a is multiplied with rcp.approx of b, which div.full scales where b is large",
+     [](float a, float b) { return a * rcp_approx_ftz(b); }},
+};
+
+/// y is of(call, i) at each element.
+template <typename Of>
+Hypothesis other_function(const std::string& id, std::string phrase, Of of) {
+  return rewritten("function=" + id, std::move(phrase), [of](const Call& c, NamedTensors& out) {
+    const auto y = out.find("y");
+    if (y == out.end()) return false;
+    for (Index i = 0; i < y->second.elements(); ++i) {
+      const float v = of(c, i);
+      y->second.as<float>()[i] = v != v ? bit_cast<float>(interpolator::kNan) : v;
+    }
+    return true;
+  });
+}
+
+}  // namespace
+
+void add_output_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (product_of(call) && call.set.text("out", "bf16") == "bf16") {
+    for (const Narrowing& how : kOfSums) list.push_back(narrowed("out", "f32", how));
+  }
+  for (const Rewritten& row : kRewritten)
+    list.push_back(rewritten(row.name, row.phrase, row.rewrite));
+  const bool in_rows = call.set.text("scale_layout", "row_major") == "row_major" &&
+                       !call.set.flag("transpose", false) && !call.has("group_ends");
+  for (const InfiniteReciprocal& row : kInfinite) {
+    if (call.op != "quantize" || !call.has("x") || !in_rows) break;
+    list.push_back(rewritten(
+        filled("codes={}", row.id), row.phrase,
+        [below = row.below](const Call& c, NamedTensors& out) { return saturate(c, out, below); }));
+  }
+}
+
+void add_double_rounding(const Call& call, std::vector<Hypothesis>& list) {
+  if (product_of(call)) {
+    const bool exact = call.set.text("sum", "exact") == "exact";
+    if (!exact || call.set.text("out", "bf16") != "bf16") return;
+    Hypothesis h{"out=f16_of_exact", "the sum is rounded to f16 before it is rounded to bf16",
+                 Stage::output};
+    h.local = true;
+    h.run = exact_sum_by_f16;
+    list.push_back(std::move(h));
+    return;
+  }
+  if (call.op == "grouped_linear" || call.op.starts_with("quantize")) return;
+  if (has_parameter(call, "out") && call.set.text("out", "bf16") == "bf16") {
+    list.push_back(narrowed("out", "f32", kByF16));
+  } else if (has_parameter(call, "rounding") && call.set.text("rounding", "") == "bf16") {
+    list.push_back(narrowed("rounding", "none", kByF16));
+  }
+}
+
+void add_approximate_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+  if (call.op != "approximate" || !call.has("x")) return;
+  const std::string function(call.set.text("function", "ex2"));
+  const bool flushes = call.set.flag("ftz", true);
+  list.push_back(set_to("ftz", flushes ? "false" : "true",
+                        flushes ? "subnormals are kept" : "subnormals are flushed to zero"));
+  if (function == "div_full") {
+    if (!call.has("b")) return;
+    list.push_back(altered("operands=exchanged", "b is divided by a", [](Call& c) {
+      std::swap(c.inputs["x"], c.inputs["b"]);
+      return true;
+    }));
+    for (const Division& d : kDivisions) {
+      list.push_back(other_function(d.id, d.phrase, [of = d.of](const Call& c, Index i) {
+        return of(c.input("x").as<float>()[i], c.input("b").as<float>()[i]);
+      }));
+    }
+    return;
+  }
+  for (const auto& [name, of] : kFunctions) {
+    const bool own = name == function;
+    if (!own) {
+      list.push_back(
+          set_to("function", name,
+                 filled("the function is {}.approx rather than {}.approx", name, function)));
+    }
+    list.push_back(other_function(
+        own ? "nearest" : filled("nearest_{}", name),
+        own ? "the function is correctly rounded rather than the chip's approximation"
+            : filled("the function is the correctly rounded {}", name),
+        [of = of](const Call& c, Index i) {
+          return static_cast<float>(of(static_cast<double>(c.input("x").as<float>()[i])));
+        }));
+  }
+}
+
+}  // namespace mxo
