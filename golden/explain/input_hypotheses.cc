@@ -5,7 +5,7 @@
 
 #include "formats/scale_layout.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

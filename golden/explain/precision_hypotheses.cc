@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

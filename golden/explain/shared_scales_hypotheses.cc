@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

@@ -8,7 +8,7 @@
 #include "golden/explain/recover/degenerate_scales.h"
 #include "golden/explain/recover/quantiser.h"
 #include "golden/explain/recover/recover.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/recover/slots.h"
 #include "golden/explain/score.h"
 #include "golden/explain/shown.h"

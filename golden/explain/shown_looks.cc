@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "golden/explain/compared_outputs.h"
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/recover/recover.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"

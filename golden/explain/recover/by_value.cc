@@ -10,7 +10,7 @@
 #include <set>
 
 #include "golden/explain/product.h"
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/judge/elements.h"
 

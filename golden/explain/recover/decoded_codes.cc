@@ -8,7 +8,7 @@
 #include "golden/explain/host_product.h"
 #include "golden/explain/recover/by_value.h"
 #include "golden/explain/recover/code_rule.h"
-#include "golden/explain/recover/effective.h"
+#include "golden/explain/find/product/measured.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "golden/explain/product.h"
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/recover/model.h"
 
 namespace mxo {

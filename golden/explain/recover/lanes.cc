@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "golden/explain/name/places.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

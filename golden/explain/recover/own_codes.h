@@ -8,7 +8,7 @@
 #include "formats/scale_rules.h"
 #include "golden/explain/call.h"
 #include "golden/explain/output.h"
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 
 namespace mxo {
 

@@ -7,7 +7,7 @@
 
 #include "golden/explain/product.h"
 #include "golden/explain/recover/amax_parts.h"
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/recover/casts.h"
 #include "golden/explain/recover/code_rule.h"
 #include "golden/explain/recover/degenerate_scales.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

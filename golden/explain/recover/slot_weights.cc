@@ -3,7 +3,7 @@
 #include <cmath>
 #include <optional>
 
-#include "golden/explain/recover/effective.h"
+#include "golden/explain/find/product/measured.h"
 #include "golden/explain/recover/slots.h"
 #include "golden/explain/recover/weighed_slots.h"
 #include "golden/explain/wide_values.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

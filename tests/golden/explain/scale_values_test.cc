@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "tests/golden/came.h"
 #include "tests/golden/tensors.h"
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/recover/degenerate_scales.h"
 #include "tests/golden/came.h"
 
