@@ -6,8 +6,8 @@
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/hypotheses.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/recover/scales.h"
 #include "golden/explain/find/output/slots.h"
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/score.h"
 #include "golden/explain/shown.h"
 

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "golden/explain/compared_outputs.h"
-#include "golden/explain/recover/blocks.h"
 #include "golden/explain/find/output/recover.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settled.h"
 #include "golden/explain/shown.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "golden/explain/product.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "tests/golden/came.h"
 #include "tests/golden/multiplied.h"
 #include "tests/golden/tensors.h"

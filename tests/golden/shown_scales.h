@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "tests/golden/multiplied.h"
 
 namespace mxo {

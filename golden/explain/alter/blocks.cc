@@ -5,7 +5,7 @@
 #include <set>
 
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "golden/explain/host_product.h"
+#include "golden/explain/alter/host_product.h"
 #include "golden/explain/hypotheses.h"
 
 namespace mxo {

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/steps.h"
 
 namespace mxo {

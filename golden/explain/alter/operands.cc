@@ -7,7 +7,7 @@
 
 #include "formats/scale_layout.h"
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

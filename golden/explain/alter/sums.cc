@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/recover/code_rule.h"
+#include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/judge/elements.h"
 #include "ops/sums.h"
 

@@ -1,5 +1,5 @@
 // Blocks of x that share a scale, from shapes, groups and layouts, and what amax may be of.
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 
 #include <gtest/gtest.h>
 
@@ -255,26 +255,6 @@ TEST_P(AmaxOf, MayBeAPartOfTheBlock) {
     EXPECT_EQ(windows[0].amax[static_cast<std::size_t>(s)], most);
     EXPECT_EQ(windows[1].amax[static_cast<std::size_t>(s)], least);
   }
-}
-
-TEST(Amax, IsOfAsManyOthersAsThereAre) {
-  const auto count = [](Index rows, Index columns) {
-    const Quantised q(counted({rows, columns}), {rows, ceil_div(columns, Index{32})});
-    const Blocks b = *q.blocks();
-    return other_windows(b, amax_of(b)).size();
-  };
-  EXPECT_EQ(count(1, 32), 14u) << "no second row or block";
-  EXPECT_EQ(count(2, 64), 18u) << "two of each";
-  EXPECT_EQ(count(4, 64), 19u);
-  EXPECT_EQ(count(3, 128), 20u);
-  const Quantised q(rising({2, 128}), {2, 4});
-  const Blocks b = *q.blocks();
-  const auto windows = other_windows(b, amax_of(b));
-  const auto pair = std::find_if(windows.begin(), windows.end(), [](const AmaxWindow& w) {
-    return std::string(w.words) == "two neighbouring blocks";
-  });
-  ASSERT_NE(pair, windows.end());
-  EXPECT_EQ(pair->amax, (std::vector<float>{64, 64, 128, 128, 192, 192, 256, 256}));
 }
 
 TEST(Amax, HasNoNeighboursInTiles) {

@@ -1,14 +1,58 @@
-// Blocks along the depth that are left out or added twice, from what lines measured.
+// Blocks and terms along the depth that are left out, added twice or negated: what is said of them,
+// and that the altered call gives what came.
 #include <gtest/gtest.h>
 
-#include "golden/explain/recover/scales.h"
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "golden/explain/find/product/finders.h"
+#include "tests/golden/came.h"
 #include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {
 
-/// A line that measured these multiples of its blocks, all as surely.
-Effective line(std::vector<double> ratio, double sigma = 0.01, Index group = 0) {
+using Multiples = std::vector<double>;
+
+std::string phrases(const std::vector<Hypothesis>& list) {
+  std::string text;
+  for (const Hypothesis& h : list) {
+    text += (text.empty() ? "" : " | ") + h.name + ": " + h.phrase;
+    EXPECT_EQ(h.stage, Stage::input);
+    EXPECT_TRUE(h.local);
+  }
+  return text;
+}
+
+/// Sums of `call` whose terms count so often: where there are fewer multiples, those of blocks.
+Tensor sums_so(const Call& call, const Multiples& multiple) {
+  return sums_with(*product_of(call), [&](Index g, Index d) {
+    const Product p = *product_of(call);
+    const Index at = p.wgrad ? p.begin(g) + d : d;
+    const bool of_terms = static_cast<Index>(multiple.size()) == (p.wgrad ? p.ends.back() : p.k);
+    return multiple[static_cast<std::size_t>(of_terms ? at : at / 32)];
+  });
+}
+
+void expect_gives(const Call& call, const Hypothesis& h, const Tensor& actual) {
+  Call altered = call;
+  ASSERT_TRUE(h.alter(altered)) << h.phrase;
+  const Tensor sums = sums_of(*product_of(altered));
+  ASSERT_EQ(sums.shape(), actual.shape());
+  for (Index i = 0; i < sums.elements(); ++i) {
+    ASSERT_NEAR(sums.as<float>()[i], actual.as<float>()[i], 1e-3) << h.phrase << " at " << i;
+  }
+}
+
+/// Every line of `call` measured so.
+std::vector<Hypothesis> blocks(const Call& call, const std::vector<Effective>& lines) {
+  std::vector<Hypothesis> list;
+  add_measured_depth(*product_of(call), lines, list);
+  return list;
+}
+Effective line(Multiples ratio, double sigma = 0.01, Index group = 0) {
   Effective e;
   e.group = group;
   e.sigma.assign(ratio.size(), sigma);
@@ -16,200 +60,201 @@ Effective line(std::vector<double> ratio, double sigma = 0.01, Index group = 0) 
   return e;
 }
 
-using Lines = std::vector<Effective>;
-
-std::vector<Hypothesis> found(const Call& call, const Lines& lines) {
+/// What is said of single terms, where `actual` came.
+std::vector<Hypothesis> terms(const Call& call, Tensor actual) {
+  const Product p = *product_of(call);
+  Came came(sums_of(p), std::move(actual));
   std::vector<Hypothesis> list;
-  add_measured_depth(*product_of(call), lines, list);
+  add_measured_terms(p, came.output, list);
   return list;
 }
 
-std::string phrases(const Call& call, const Lines& lines) {
-  std::string text;
-  for (const Hypothesis& h : found(call, lines)) {
-    text += h.name + ": " + h.phrase + "\n";
-    EXPECT_EQ(h.stage, Stage::input);
-    EXPECT_TRUE(h.local);
+/// Terms of `call` that all count once but for those named.
+Multiples but(Index depth, const std::vector<Index>& at, double m) {
+  Multiples multiple(static_cast<std::size_t>(depth), 1.0);
+  for (const Index d : at) multiple[static_cast<std::size_t>(d)] = m;
+  return multiple;
+}
+
+TEST(Depth, OfBlocksIsSaidAndGivesWhatCame) {
+  struct Row {
+    Index k;
+    Multiples ratio;
+    const char* words;
+  };
+  for (const Row& row : {
+           Row{96, {1, 1, 1}, ""},
+           Row{96, {1, 0, 1}, "k.missing: the products of k = 32 to 63 are left out"},
+           Row{96, {0, 1, 0}, "k.missing: the products of k = 0 to 31 and 64 to 95 are left out"},
+           Row{70, {1, 1, 0}, "k.missing: the products of k = 64 to 69 are left out"},
+           Row{65, {1, 1, 0}, "k.missing: the products of k = 64 are left out"},
+           Row{96, {0, 0, 0}, ""},
+           Row{96, {1, 2, 1}, "k.twice: the products of k = 32 to 63 are added twice"},
+           Row{70, {2, 1, 2}, "k.twice: the products of k = 0 to 31 and 64 to 69 are added twice"},
+           Row{96, {2, 2, 2}, ""},
+           Row{384,
+               {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0},
+               "k.missing: the products of k = 32 to 63 of every 64 are left out"},
+           Row{96,
+               {2, 0, 1},
+               "k.missing: the products of k = 32 to 63 are left out | k.twice: the products of k "
+               "= 0 to 31 are added twice"},
+       }) {
+    const Call call = forward_call({1, 4}, 3, row.k);
+    const auto list = blocks(call, {line(row.ratio)});
+    EXPECT_EQ(phrases(list), row.words);
+    if (list.size() == 1) expect_gives(call, list[0], sums_so(call, row.ratio));
   }
-  return text;
 }
 
-Call forward(Index k = 96) { return forward_call({1, 4}, 3, k); }
-
-const std::string kLeftOut = "k.missing: the products of k = 32 to 63 are left out\n";
-const std::string kTwice = "k.twice: the products of k = 32 to 63 are added twice\n";
-
-TEST(Depth, BlocksThatCountForNothingAreLeftOut) {
-  EXPECT_EQ(phrases(forward(), {}), "");
-  EXPECT_EQ(phrases(forward(), {line({1, 1, 1})}), "");
-  EXPECT_EQ(phrases(forward(), {line({1, 0, 1})}), kLeftOut);
-  EXPECT_EQ(phrases(forward(), {line({0, 1, 0})}),
-            "k.missing: the products of k = 0 to 31 and 64 to 95 are left out\n");
-  EXPECT_EQ(phrases(forward(70), {line({1, 1, 0})}),
-            "k.missing: the products of k = 64 to 69 are left out\n");
-  EXPECT_EQ(phrases(forward(65), {line({1, 1, 0})}),
-            "k.missing: the products of k = 64 are left out\n");
-  EXPECT_EQ(phrases(forward(), {line({0, 0, 0})}), "") << "all of them: a factor";
-}
-
-TEST(Depth, BlocksThatCountTwiceAreAddedTwice) {
-  EXPECT_EQ(phrases(forward(), {line({1, 2, 1})}), kTwice);
-  EXPECT_EQ(phrases(forward(), {line({2, 2, 2})}), "");
-  EXPECT_EQ(phrases(forward(), {line({2, 0, 1})}),
-            kLeftOut + "k.twice: the products of k = 0 to 31 are added twice\n");
-}
-
-TEST(Depth, ManyBlocksAreToldByTheirPeriodOrNumber) {
-  std::vector<double> odd(12, 1);
-  for (std::size_t b = 1; b < 12; b += 2) odd[b] = 0;
-  EXPECT_EQ(phrases(forward(384), {line(odd)}),
-            "k.missing: the products of k = 32 to 63 of every 64 are left out\n");
-  std::vector<double> some(12, 1);
-  for (const std::size_t b : {0u, 2u, 5u, 7u, 11u}) some[b] = 0;
-  EXPECT_EQ(phrases(forward(384), {line(some)}),
-            "k.missing: the products of 160 ks between 0 and 383 are left out\n");
-}
-
-TEST(Depth, MostOfTheLinesThatKnowABlockHaveToAgree) {
-  for (const auto& [wrong, words] : {std::pair{0.0, kLeftOut}, std::pair{2.0, kTwice}}) {
+TEST(Depth, IsThatOfMostLinesThatKnowIt) {
+  const Call call = forward_call({1, 4}, 3, 96);
+  for (const double wrong : {0.0, 2.0}) {
     const Effective plain = line({1, 1, 1});
     const Effective odd = line({1, wrong, 1});
-    EXPECT_EQ(phrases(forward(), {plain, odd, odd, odd}), "") << "three in four";
-    EXPECT_EQ(phrases(forward(), {plain, odd, odd, odd, odd}), words);
-    EXPECT_EQ(phrases(forward(), {plain, plain, odd, odd, odd, odd}), "");
-    // Lines that know nothing of the block have no say.
-    const Effective unsure = line({1, 1, 1}, 0.11);
-    EXPECT_EQ(phrases(forward(), {unsure, unsure, odd}), words);
-    EXPECT_EQ(phrases(forward(), {line({1, 1, 1}, 0.1), odd}), "");
-    EXPECT_EQ(phrases(forward(), {line({1, wrong, 1}, 0.11)}), "");
-    EXPECT_EQ(phrases(forward(), {line({1, wrong + 0.09, 1})}), words);
-    EXPECT_EQ(phrases(forward(), {line({1, wrong - 0.09, 1})}), words);
-    EXPECT_EQ(phrases(forward(), {line({1, wrong + 0.11, 1})}), "");
-    EXPECT_EQ(phrases(forward(), {line({1, wrong - 0.11, 1})}), "");
+    EXPECT_EQ(blocks(call, {plain, odd, odd}).size(), 0u);
+    EXPECT_EQ(blocks(call, {plain, odd, odd, odd, odd}).size(), 1u);
+    EXPECT_EQ(blocks(call, {line({1, 1, 1}, 0.2), odd}).size(), 1u) << "one knows nothing";
+    EXPECT_EQ(blocks(call, {line({1, wrong, 1}, 0.2)}).size(), 0u);
+    EXPECT_EQ(blocks(call, {line({1, wrong + 0.2, 1})}).size(), 0u);
   }
-  EXPECT_EQ(phrases(forward(), {line({1, 0.1, 1})}), "");
+  EXPECT_EQ(blocks(call, {}).size(), 0u);
 }
 
-TEST(Depth, CodesThatAreLeftOutAreZero) {
-  for (const Index k : {70, 96}) {
-    Call call = forward(k);
-    const Tensor given = call.input("x.codes");
-    const auto list = found(call, {line({1, 0, 0})});
-    ASSERT_EQ(list.size(), 1u);
-    ASSERT_TRUE(list[0].alter(call));
-    const Tensor& x = call.input("x.codes");
-    for (Index i = 0; i < x.elements(); ++i) {
-      EXPECT_EQ(x.as<std::uint8_t>()[i], i % k < 32 ? given.as<std::uint8_t>()[i] : 0) << i;
-    }
+TEST(Depth, OfAGradientIsThatOfItsGroups) {
+  const Call call = gradient_call({64, 64, 150}, 3, 2);
+  const Effective first = line({1, 0}, 0.01, 0);
+  const Effective third = line({1, 1, 0}, 0.01, 2);
+  EXPECT_EQ(phrases(blocks(call, {line({1, 1}), line({1, 1, 1}, 0.01, 2)})), "");
+  EXPECT_EQ(phrases(blocks(call, {line({0, 0}), line({0, 0, 0}, 0.01, 2)})), "") << "all of them";
+  EXPECT_EQ(phrases(blocks(call, {first, line({2, 1, 1}, 0.01, 2)})),
+            "k.missing: the products of rows 32 to 63 of dy and x are left out");
+  const auto list = blocks(call, {first, third});
+  EXPECT_EQ(phrases(list),
+            "k.missing: the products of rows 32 to 63 and 128 to 149 of dy and x are left out");
+  expect_gives(call, list.at(0), sums_so(call, {1, 0, 1, 1, 0}));
+}
+
+TEST(Depth, OfTermsIsSaidAndGivesWhatCame) {
+  struct Row {
+    std::vector<Index> at;
+    double multiple;
+    const char* words;
+  };
+  const Call call = forward_call({6, 12}, 16, 40);
+  for (const Row& row : {
+           Row{{3}, 0, "k.missing: the products of k = 3 are left out"},
+           Row{{0, 3, 4, 5, 39}, 0, "k.missing: the products of k = 0, 3 to 5 and 39 are left out"},
+           Row{{2, 36}, -1, "k.negative: the products of k = 2 and 36 have the other sign"},
+           Row{{5, 6, 33}, 2, "k.twice: the products of k = 5 to 6 and 33 are added twice"},
+           Row{{}, 1, ""},
+           Row{range_of(40), 0, ""},
+           Row{range_of(40), -1, ""},
+           Row{range_of(40), 2, ""},
+           Row{range_of(40), 1.01, ""},
+       }) {
+    const Tensor actual = sums_so(call, but(40, row.at, row.multiple));
+    const auto list = terms(call, actual);
+    EXPECT_EQ(phrases(list), row.words);
+    if (list.size() == 1) expect_gives(call, list[0], actual);
+  }
+  Multiples mixed = but(40, {7}, 0);
+  mixed[8] = -1;
+  mixed[9] = 2;
+  EXPECT_EQ(phrases(terms(call, sums_so(call, mixed))),
+            "k.missing: the products of k = 7 are left out | k.negative: the products of k = 8 "
+            "have the other sign | k.twice: the products of k = 9 are added twice");
+  const Call longer = forward_call({16}, 16, 2080);
+  EXPECT_EQ(phrases(terms(longer, sums_so(longer, but(2080, {77}, 0)))),
+            "k.missing: the products of k = 77 are left out");
+}
+
+TEST(Depth, OfTermsOfAGradientIsThatOfRows) {
+  const Call call = gradient_call({32, 32, 64}, 10, 12);
+  const std::string row = "the products of row 41 of dy and x ";
+  for (const auto& [m, words] : {std::pair{0, "k.missing: " + row + "are left out"},
+                                 {-1, "k.negative: " + row + "have the other sign"},
+                                 {2, std::string()},
+                                 {1, std::string()}}) {
+    const Tensor actual = sums_so(call, but(64, {41}, m));
+    const auto list = terms(call, actual);
+    EXPECT_EQ(phrases(list), words);
+    if (!list.empty()) expect_gives(call, list[0], actual);
   }
 }
 
-TEST(Depth, BlocksThatAreAddedTwiceAreAppended) {
-  for (const Index k : {70, 96}) {
-    Call call = forward(k);
-    const Call before = call;
-    const Product p = *product_of(before);
-    const auto list = found(call, {line({2, 1, 2})});
-    ASSERT_EQ(list.size(), 1u);
-    ASSERT_TRUE(list[0].alter(call));
-    const Product wide = *product_of(call);
-    EXPECT_EQ(wide.k, 160);
-    for (Index g = 0; g < 2; ++g) {
-      const auto twice = [](std::vector<double> line) {
-        line.resize(96);  // zeros fill up the last block
-        for (Index d = 0; d < 96; ++d) {
-          if (d < 32 || d >= 64) line.push_back(line[static_cast<std::size_t>(d)]);
-        }
-        return line;
-      };
-      EXPECT_EQ(wide.line_a(g, 1), twice(p.line_a(g, 1)));
-      EXPECT_EQ(wide.line_b(g, 2), twice(p.line_b(g, 2)));
-    }
+/// Terms of 8, of which codes of w are zero at some depths and others are left out.
+std::string with_zeros(const std::vector<Index>& zero, const std::vector<Index>& missing) {
+  Call call = forward_call({12}, 12, 8);
+  Tensor codes = call.input("w.codes");
+  for (Index j = 0; j < 12; ++j) {
+    for (const Index d : zero) codes.as<std::uint8_t>()[j * 8 + d] = 0;
   }
+  call.replace("w.codes", std::move(codes));
+  return phrases(terms(call, sums_so(call, but(8, missing, 0))));
 }
 
-TEST(Depth, BlocksAreAppendedWithTheirScales) {
-  const auto with_scales = [](std::vector<Index> of_x, std::vector<Index> of_w) {
-    Call call = forward();
+TEST(Depth, OfTermsThatDoNotShowIsTheirNeighbours) {
+  const auto left_out = [](const std::string& k) {
+    return "k.missing: the products of k = " + k + " are left out";
+  };
+  EXPECT_EQ(with_zeros({3}, {2, 4}), left_out("2 to 4"));
+  EXPECT_EQ(with_zeros({3}, {2}), left_out("2")) << "its neighbours are not alike";
+  EXPECT_EQ(with_zeros({0}, {1}), left_out("0 to 1"));
+  EXPECT_EQ(with_zeros({7}, {6}), left_out("6 to 7"));
+  EXPECT_EQ(with_zeros({0, 1, 7}, {2}), "") << "three of eight do not show";
+}
+
+TEST(Depth, OfTermsIsMeasuredWhereNothingIsExplained) {
+  // Rows and columns that fail, of which some are settled and some are no numbers.
+  const Call call = forward_call({24}, 24, 32);
+  const Product p = *product_of(call);
+  const Tensor wrong = sums_so(call, but(32, {5, 6}, 0));
+  Tensor actual = sums_of(p);
+  for (Index i = 0; i < 24 * 24; ++i) {
+    if (i / 24 % 2 == 0 && i % 24 >= 8) actual.as<float>()[i] = wrong.as<float>()[i];
+  }
+  const std::string words = "k.missing: the products of k = 5 to 6 are left out";
+  EXPECT_EQ(phrases(terms(call, actual)), words);
+  actual.as<float>()[8] = std::numeric_limits<float>::quiet_NaN();
+  actual.as<float>()[9] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(phrases(terms(call, actual)), words);
+  actual.as<float>()[10] = 1e6f;
+  EXPECT_EQ(phrases(terms(call, actual)), "");
+  Came came(sums_of(p), actual);
+  came.output.settle(10);
+  std::vector<Hypothesis> list;
+  add_measured_terms(p, came.output, list);
+  EXPECT_EQ(phrases(list), words);
+}
+
+TEST(Depth, IsAppendedWithScalesThatFit) {
+  const auto alters = [](std::vector<Index> of_x, std::vector<Index> of_w, Multiples multiple) {
+    Call call = forward_call({1, 4}, 3, 96);
     call.replace("x.scales", some_scales(std::move(of_x), 5));
     call.replace("w.scales", some_scales(std::move(of_w), 6));
-    return call;
+    const auto list = blocks(forward_call({1, 4}, 3, 96), {line(multiple)});
+    Call altered = call;
+    if (!list.at(0).alter(altered)) return false;
+    expect_gives(call, list[0], sums_so(call, but(96, range_of(32), 2)));
+    return true;
   };
-  // One scale for a line, as the last axis or without it, stays.
-  for (const bool kept : {true, false}) {
-    Call call = with_scales(kept ? std::vector<Index>{4, 1} : std::vector<Index>{4},
-                            kept ? std::vector<Index>{2, 3, 1} : std::vector<Index>{2, 3});
-    const Tensor x = call.input("x.scales");
-    ASSERT_TRUE(append_blocks(call, {1}, 32));
-    EXPECT_TRUE(same_bytes(call.input("x.scales"), x));
-    EXPECT_EQ(call.input("x.codes").extent(1), 128);
-    EXPECT_EQ(call.input("w.codes").extent(2), 128);
-  }
-  // Two scales for a block.
-  Call call = with_scales({4, 6}, {2, 3, 6});
-  const Tensor before = call.input("w.scales");
-  ASSERT_TRUE(append_blocks(call, {1}, 32));
-  const Tensor& after = call.input("w.scales");
-  ASSERT_EQ(after.extent(2), 8);
-  for (Index row = 0; row < 6; ++row) {
-    for (Index s = 0; s < 8; ++s) {
-      EXPECT_EQ(after.as<std::uint8_t>()[row * 8 + s],
-                before.as<std::uint8_t>()[row * 6 + (s < 6 ? s : s - 4)]);
-    }
-  }
-  Call without = forward();
-  without.inputs.erase("x.scales");
-  without.inputs.erase("w.scales");
-  ASSERT_TRUE(append_blocks(without, {2}, 32));
-  EXPECT_EQ(product_of(without)->k, 128);
+  EXPECT_TRUE(alters({4, 1}, {2, 3, 1}, {2, 1, 1})) << "one scale for a line";
+  EXPECT_TRUE(alters({4}, {2, 3}, {2, 1, 1}));
+  EXPECT_TRUE(alters({4, 3}, {2, 3, 6}, {2, 1, 1})) << "two scales of w for a block";
+  EXPECT_FALSE(alters({4, 3}, {2, 3, 2}, {2, 1, 1})) << "48 of K each";
 }
 
-TEST(Depth, BlocksAreNotAppendedWhereScalesCoverMore) {
-  Call call = forward();
-  call.replace("x.scales", some_scales({4, 2}, 5));  // 48 of K each
-  EXPECT_FALSE(append_blocks(call, {1}, 32));
-  Call other{"quantize", {}, {}};
-  EXPECT_FALSE(append_blocks(other, {1}, 32));
-  Call gradient = gradient_call({32, 64}, 3, 2);
-  EXPECT_FALSE(append_blocks(gradient, {0}, 32));
-}
-
-TEST(Depth, RowsOfAGradientAreLeftOutByGroup) {
-  Call call = gradient_call({64, 64, 150}, 3, 2);
-  const Effective first = line({1, 0}, 0.01, 0);
-  const Effective second = line({1, 1, 0}, 0.01, 2);
-  EXPECT_EQ(phrases(call, {line({1, 1}), line({1, 1, 1}, 0.01, 2)}), "");
-  EXPECT_EQ(phrases(call, {first}),
-            "k.missing: the products of rows 32 to 63 of dy and x are left out\n");
-  EXPECT_EQ(phrases(call, {first, second}),
-            "k.missing: the products of rows 32 to 63 and 128 to 149 of dy and x are left out\n");
-  EXPECT_EQ(phrases(call, {line({0, 0}), line({0, 0, 0}, 0.01, 2)}), "") << "all of them";
-  EXPECT_EQ(phrases(call, {line({0}, 0.01, 2)}),
-            "k.missing: the products of rows 64 to 95 of dy and x are left out\n");
-  const auto list = found(call, {first, second});
-  ASSERT_EQ(list.size(), 1u);
-  const Tensor given = call.input("dy.codes");
-  ASSERT_TRUE(list[0].alter(call));
-  for (Index i = 0; i < given.elements(); ++i) {
-    const Index row = i / 3;
-    const bool gone = (row >= 32 && row < 64) || row >= 128;
-    EXPECT_EQ(call.input("dy.codes").as<std::uint8_t>()[i], gone ? 0 : given.as<std::uint8_t>()[i]);
-  }
-}
-
-TEST(Depth, MostLinesOfAGroupHaveToAgree) {
-  const Call call = gradient_call({64, 128}, 3, 2);
-  const std::string words = "k.missing: the products of rows 96 to 127 of dy and x are left out\n";
-  const Effective plain = line({1, 1}, 0.01, 1);
-  const Effective odd = line({1, 0}, 0.01, 1);
-  EXPECT_EQ(phrases(call, {plain, odd, odd, odd}), "");
-  EXPECT_EQ(phrases(call, {plain, odd, odd, odd, odd}), words);
-  EXPECT_EQ(phrases(call, {line({1, 1}), odd}), words) << "of the other group";
-  EXPECT_EQ(phrases(call, {line({1, 1}, 0.11, 1), odd}), words);
-  EXPECT_EQ(phrases(call, {line({1, 1}, 0.1, 1), odd}), "");
-  EXPECT_EQ(phrases(call, {line({1, 0}, 0.11, 1)}), "");
-  EXPECT_EQ(phrases(call, {line({1, 0.1}, 0.01, 1)}), "");
-  EXPECT_EQ(phrases(call, {line({1, -0.05}, 0.01, 1)}), words);
+TEST(Depth, IsNotSaidOfOtherCalls) {
+  const Call call = forward_call({12}, 16, 64);
+  const auto negative = terms(call, sums_so(call, but(64, {40}, -1)));
+  const auto twice = terms(call, sums_so(call, but(64, {40}, 2)));
+  ASSERT_EQ(negative.size() + twice.size(), 2u);
+  Call shorter = forward_call({12}, 16, 40);
+  EXPECT_FALSE(negative[0].alter(shorter));
+  Call other = call;
+  other.inputs.erase("group_ends");
+  EXPECT_FALSE(twice[0].alter(other));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 
 namespace mxo {
 namespace {

@@ -2,12 +2,65 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tests/golden/rows_made.h"
+#include "golden/explain/find/product/finders.h"
+#include "tests/golden/came.h"
+#include "tests/golden/small_products.h"
 
 namespace mxo {
 namespace {
+
+/// What a row of the output is made of.
+struct Made {
+  Index source;  ///< row of x
+  Index expert;
+};
+
+Index group_with(const Product& p, Index row) {
+  Index g = 0;
+  while (row >= p.end(g)) ++g;
+  return g;
+}
+
+/// y of `call` where row r is made as made(r, its group) says.
+template <typename From>
+Tensor made_of(const Call& call, const From& made) {
+  const Product p = *product_of(call);
+  Tensor y(Dtype::f32, {p.a_lines, p.n});
+  for (Index r = 0; r < p.a_lines; ++r) {
+    const Made m = made(r, group_with(p, r));
+    const std::vector<double> x = p.line_a(0, m.source);
+    for (Index j = 0; j < p.n; ++j) {
+      const std::vector<double> w = p.line_b(m.expert, j);
+      double sum = 0.0;
+      for (std::size_t d = 0; d < x.size(); ++d) sum += x[d] * w[d];
+      y.as<float>()[r * p.n + j] = static_cast<float>(sum);
+    }
+  }
+  return y;
+}
+
+std::vector<Hypothesis> measured_rows(const Call& call, Tensor actual,
+                                      const std::string& name = "y") {
+  Came came(sums_of(*product_of(call)), std::move(actual), call, name);
+  std::vector<Hypothesis> list;
+  add_measured_rows(call, came.output, list);
+  return list;
+}
+
+std::string in_lines(const std::vector<Hypothesis>& list) {
+  std::string text;
+  for (const Hypothesis& h : list) {
+    EXPECT_EQ(h.stage, Stage::input);
+    text += h.name + ": " + h.phrase + "\n";
+  }
+  return text;
+}
 
 using List = std::vector<Hypothesis>;
 
@@ -139,11 +192,6 @@ TEST(Ends, AreFoundToTheRowWhereManyFail) {
   EXPECT_EQ(list[0].phrase, "group 0 ends at row 38 rather than 100");
 }
 
-TEST(Ends, OfTwoGroupsAreToldByRow) {
-  EXPECT_EQ(ends([](Index r, Index g) { return r == 5 ? 1 : g; }, forward_call({6, 12}, 12, 32)),
-            (Ends{"group 0 ends at row 5 rather than 6", {5, 12}}));
-}
-
 TEST(Ends, AreNotMovedOverWholeGroups) {
   EXPECT_EQ(ends([](Index r, Index g) { return r == 4 || r == 5 ? 2 : g; }).first, "");
   EXPECT_EQ(ends([](Index, Index g) { return g == 0 ? 1 : g; }).first, "");
@@ -188,48 +236,6 @@ TEST(RowsOfX, AreThoseBeforeOrAfter) {
   EXPECT_EQ(shifted(call, 10, 12, 2).size(), 1u);
 }
 
-TEST(RowsOfX, AreSoughtInTheFirstEightThatFail) {
-  const Call call = forward_call({40}, 6, 32);
-  const auto from = [&](Index right) {
-    // The first rows that fail are made of nothing known.
-    Tensor y = made_of(call, [&](Index r, Index g) { return Made{r >= right ? r - 1 : r, g}; });
-    for (Index i = 6; i < right * 6; ++i) y.as<float>()[i] += 1000.0f;
-    return measured_rows(call, y).size();
-  };
-  EXPECT_EQ(from(7), 1u) << "the seventh and eighth that fail";
-  EXPECT_EQ(from(8), 0u);
-  EXPECT_EQ(from(9), 0u);
-  // Rows that fail in their first element alone are of the eight.
-  Tensor y = made_of(call, [](Index r, Index g) { return Made{r >= 9 ? r - 1 : r, g}; });
-  for (Index r = 1; r < 9; ++r) y.as<float>()[r * 6] += 1000.0f;
-  EXPECT_EQ(measured_rows(call, y).size(), 0u);
-}
-
-TEST(RowsOfX, OfPlainOperandsAreTaken) {
-  Call call = forward_call({12}, 6, 32);
-  call.inputs.erase("x.scales");
-  const List list = shifted(call, 4, 8, 1);
-  ASSERT_EQ(list.size(), 1u);
-  Call altered = call;
-  ASSERT_TRUE(list[0].alter(altered));
-  EXPECT_EQ(altered.input("x.codes").as<std::uint8_t>()[0],
-            call.input("x.codes").as<std::uint8_t>()[32]);
-}
-
-TEST(RowsOfX, NeedFourElementsThatDiffer) {
-  const Call call = forward_call({12}, 6, 32);
-  const Tensor right = sums_of(*product_of(call));
-  const auto columns = [&](Index n) {
-    Tensor y = made_of(call, [](Index r, Index g) { return Made{r < 8 ? r + 1 : r, g}; });
-    for (Index i = 0; i < 72; ++i) {
-      if (i % 6 >= n) y.as<float>()[i] = right.as<float>()[i];
-    }
-    return measured_rows(call, y).size();
-  };
-  EXPECT_EQ(columns(3), 0u);
-  EXPECT_EQ(columns(4), 1u);
-}
-
 TEST(RowsOfX, AreNumbersThatFit) {
   const Call call = forward_call({12}, 6, 32);
   const auto with = [&](float odd, bool add) {
@@ -267,16 +273,6 @@ TEST(RowsOfX, AreNotToldByZeros) {
   EXPECT_EQ(measured_rows(call, y).size(), 0u);
 }
 
-TEST(Experts, AreLookedForInRowsSpreadOverTheOutput) {
-  // 100 rows of group 0 are made of nothing known; the first three of group 1 of expert 0.
-  const Call call = forward_call({100, 110}, 6, 32);
-  Tensor y = made_of(call, [](Index r, Index g) { return Made{r, g == 1 && r < 103 ? 0 : g}; });
-  for (Index i = 0; i < 600; ++i) y.as<float>()[i] += 1000.0f;
-  const std::string text = in_lines(measured_rows(call, y));
-  EXPECT_EQ(text.substr(0, text.find('\n')),
-            "group_ends=moved: group 0 ends at row 103 rather than 100");
-}
-
 TEST(Experts, AreOfForwardProducts) {
   const Call call = three();
   const Tensor y = made_of(call, [](Index r, Index g) { return Made{r, (g + 1) % 3}; });
@@ -284,6 +280,111 @@ TEST(Experts, AreOfForwardProducts) {
   EXPECT_EQ(measured_rows(call, y, "z").size(), 0u);
   const Call gradient = gradient_call({32, 64}, 8, 8);
   EXPECT_EQ(measured_rows(gradient, Tensor(Dtype::f32, {2, 8, 8}), "y").size(), 0u);
+}
+
+std::string first_phrase(const List& list) { return list.empty() ? "none" : list[0].phrase; }
+
+/// y of which rows [4, 8) are made of the row after.
+Tensor four_late(const Call& call) {
+  return made_of(call, [](Index r, Index) { return Made{r >= 4 && r < 8 ? r + 1 : r, 0}; });
+}
+
+TEST(Experts, AreNoNegativesNorErrorsThatCancel) {
+  const Call call = forward_call({12}, 6, 32);
+  const Tensor right = sums_of(*product_of(call));
+  const Tensor late = four_late(call);
+  Tensor negative = late;
+  Tensor cancelling = late;
+  for (Index r = 4; r < 8; ++r) {
+    double square = 0.0;
+    for (Index c = 0; c < 6; ++c) {
+      const auto v = static_cast<double>(late.as<float>()[r * 6 + c]);
+      square += v * v / 6.0;
+    }
+    const auto off = static_cast<float>(std::sqrt(square) / 4.0);
+    for (Index c = 0; c < 6; ++c) {
+      negative.as<float>()[r * 6 + c] *= -1.0f;
+      cancelling.as<float>()[r * 6 + c] += c == 0 ? 1.0001f * off : c % 2 == 0 ? off : -off;
+    }
+  }
+  EXPECT_EQ(measured_rows(call, late).size(), 1u);
+  EXPECT_EQ(measured_rows(call, negative).size(), 0u);
+  EXPECT_EQ(measured_rows(call, cancelling).size(), 0u);
+}
+
+/// What is said where rows of the second group (1 to n) fail: of the first's weights where first(i)
+/// says, of nothing known elsewhere.
+template <typename First>
+std::string of_second(Index n, const First& first) {
+  const Call call = forward_call({1, n + 1}, 6, 32);
+  Tensor y = made_of(call, [&](Index r, Index g) {
+    return Made{r, r > 0 && first(r - 1) ? 0 : g};
+  });
+  for (Index r = 1; r <= n; ++r) {
+    if (first(r - 1)) continue;
+    for (Index c = 0; c < 6; ++c) y.as<float>()[r * 6 + c] += 1000.0f;
+  }
+  return first_phrase(measured_rows(call, y));
+}
+
+std::string ends_at_row(Index row) {
+  return "group 0 ends at row " + std::to_string(row) + " rather than 1";
+}
+
+TEST(Experts, AreLookedForBesideThoseSeen) {
+  // Of 192 that fail every fourth is looked at.
+  EXPECT_EQ(of_second(192, [](Index i) { return i < 3; }), ends_at_row(4));
+  EXPECT_EQ(of_second(192, [](Index i) { return i < 51; }), ends_at_row(52));
+  EXPECT_EQ(of_second(192, [](Index i) { return i < 51 && i != 5 && i != 45; }), ends_at_row(52))
+      << "those between do not stop it";
+  EXPECT_EQ(of_second(192, [](Index i) { return i < 51 && i != 50; }), ends_at_row(51));
+  EXPECT_EQ(of_second(96, [](Index i) { return i % 2 == 1; }), "none") << "none of them seen";
+}
+
+TEST(Experts, ShowTheFirstOfTwoAndOneOfSome) {
+  const Call call = forward_call({6, 12, 18}, 12, 32);
+  const auto last = [&](const auto& expert) {
+    const List list = measured_rows(call, made_of(call, [&](Index r, Index g) {
+                                      return Made{r, expert(r, g)};
+                                    }));
+    return list.empty() ? "none" : list.back().phrase;
+  };
+  EXPECT_EQ(last([](Index r, Index g) { return g != 1  ? g
+                                               : r < 9 ? 2
+                                                       : Index{0}; }),
+            "group 1 is multiplied by the weights of expert 0");
+  EXPECT_EQ(last([](Index, Index) { return 2; }),
+            "groups are multiplied by the weights of expert 2");
+}
+
+TEST(Experts, OfOtherOperatorsAreMeasuredToo) {
+  Call sum{"column_sum", {}, {}};
+  const auto at = [](Index i) { return 1 << i; };
+  sum.replace("x", filled<float>(Dtype::f32, {4, 3}, at));
+  const auto without = [&](Index row) {
+    return filled<float>(Dtype::f32, {3}, [&](Index c) {
+      int all = 0;
+      for (Index r = 0; r < 4; ++r) all += r == row ? 0 : at(r * 3 + c);
+      return all;
+    });
+  };
+  Came came(without(-1), without(2), sum, "sum");
+  List list;
+  add_measured_rows(sum, came.output, list);
+  ASSERT_FALSE(list.empty());
+  EXPECT_EQ(list[0].phrase, "row 2 is left out of the sum");
+
+  Call bias{"bias", {}, {}};
+  bias.replace("group_ends", ends_at({4, 8}));
+  Came moved(
+      counted({8, 2}),
+      filled<std::int32_t>(Dtype::i32, {8, 2}, [](Index i) { return i / 4 == 1 ? 100 + i : i; }),
+      bias);
+  moved.output.group = "group";
+  moved.output.ends = {4, 8};
+  list.clear();
+  add_measured_rows(bias, moved.output, list);
+  EXPECT_EQ(first_phrase(list), "group 0 ends at row 2 rather than 4");
 }
 
 }  // namespace

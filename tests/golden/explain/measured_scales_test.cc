@@ -34,19 +34,6 @@ TEST(MeasuredScales, ThatNothingNamesAreOthers) {
   }
 }
 
-TEST(MeasuredScales, OfColumnsAreOthersThere) {
-  const Call call = bytes_call(40, 10);
-  const Call taken = shifted(call, "w.scales", [](Index i) {
-    return i / 4 == 6 || i / 4 == 3 ? static_cast<int>(i * 5 % 7) - 9 : 0;
-  });
-  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
-  const Hypothesis* other = find(list, "w.scales=other");
-  ASSERT_NE(other, nullptr);
-  EXPECT_EQ(other->only.columns, (std::vector<Index>{3, 6}));
-  EXPECT_TRUE(other->only.rows.empty());
-  EXPECT_EQ(find(list, "x.scales=other"), nullptr);
-}
-
 TEST(MeasuredScales, OfNumbersAreNotNamedAlone) {
   const Call call = product_call({10}, 40, 4);
   const Call taken = edited<float>(call, "x.scales", [](float* s) {
@@ -92,17 +79,6 @@ TEST(MeasuredScales, OfLinesAreLookedForElsewhere) {
   });
   const Names elsewhere = names(rows, later);
   EXPECT_EQ(std::count(elsewhere.begin(), elsewhere.end(), "x.scales=source"), 1);
-}
-
-TEST(MeasuredScales, OfAWholeLineAreThoseOfOtherLines) {
-  Call call = product_call({10}, 40, 4);
-  call.replace("x.scales", mixed_scales({10, 1}, 2));
-  const Call taken = edited<float>(call, "x.scales", [](float* s) {
-    for (Index i = 0; i < 9; ++i) s[i] = s[i + 1];
-  });
-  const std::vector<Hypothesis> list = shown(call, came_of(call, taken));
-  ASSERT_EQ(names(list).front(), "x.scales=source");
-  EXPECT_EQ(find(list, "x.scales=source")->phrase, "the scales of x are those of 1 row after");
 }
 
 TEST(MeasuredScales, OfNoneAreOfTheDepthAlone) {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <map>
 
-#include "golden/explain/recover/scales.h"
+#include "golden/explain/find/product/finders.h"
 #include "tests/golden/came.h"
 #include "tests/golden/tensors.h"
 

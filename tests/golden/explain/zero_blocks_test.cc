@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "tests/golden/came.h"
 

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/indices.h"
 #include "golden/explain/least_squares.h"
 #include "golden/explain/name/places.h"
-#include "golden/explain/recover/scales.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

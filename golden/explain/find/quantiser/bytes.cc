@@ -7,12 +7,12 @@
 #include <limits>
 #include <set>
 
+#include "golden/explain/alter/host_product.h"
+#include "golden/explain/find/product/sides.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/host_product.h"
 #include "golden/explain/least_squares.h"
-#include "golden/explain/recover/sides.h"
 
 namespace mxo {
 namespace {

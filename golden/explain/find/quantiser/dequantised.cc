@@ -5,10 +5,10 @@
 #include <limits>
 #include <optional>
 
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/explain/name/places.h"
 #include "golden/explain/product.h"
-#include "golden/explain/recover/scales.h"
 
 namespace mxo {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "formats/scale_rules.h"
 #include "golden/explain/claim.h"
+#include "golden/explain/find/product/blocks.h"
 #include "golden/explain/output.h"
-#include "golden/explain/recover/blocks.h"
 #include "golden/judge/scale_map.h"
 
 namespace mxo {

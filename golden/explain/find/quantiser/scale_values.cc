@@ -3,9 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/seen.h"
-#include "golden/explain/recover/scales.h"
-#include "golden/explain/recover/sides.h"
 
 namespace mxo {
 

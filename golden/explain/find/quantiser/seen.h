@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "golden/explain/recover/effective.h"
+#include "golden/explain/find/product/measured.h"
 
 namespace mxo {
 

@@ -1,5 +1,5 @@
 // Shapes, groups and layouts to blocks.
-#include "golden/explain/recover/blocks.h"
+#include "golden/explain/find/product/blocks.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,14 +1,12 @@
-// The scales that a product was taken with, measured from its output.
+// The scales that a product was taken with, measured from its output by least squares.
 #pragma once
 
 #include <vector>
 
-#include "golden/explain/output.h"
-#include "golden/explain/product.h"
+#include "golden/explain/find/product/sides.h"
+#include "golden/explain/least_squares.h"
 
 namespace mxo {
-
-enum class Side : std::uint8_t { a, b };
 
 /// What each block of depth of one line was multiplied by, as a multiple of what it should have
 /// been: the least-squares solution of y[i, j] = sum over blocks of c[block] P[block, i, j] with

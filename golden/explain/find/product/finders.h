@@ -1,0 +1,62 @@
+// What a product's output says about its operands: each finder adds hypotheses to a list.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "golden/explain/find/product/measured.h"
+#include "golden/explain/hypotheses.h"
+
+namespace mxo {
+
+struct Seen;
+
+/// All that follows from the sums of a product, but for the two below.
+void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Which expert's weights and which row of x each row shows.
+void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Parts of the depth of some lines that were read from elsewhere, or without their signs, scales
+/// or values: dear, and last.
+void add_misread_parts(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+
+/// Blocks of the depth that all measured lines miss, or sum twice.
+void add_measured_depth(const Product& p, const std::vector<Effective>& lines,
+                        std::vector<Hypothesis>& list);
+/// Single terms along the depth that are missing, doubled or negated in every sum that fails.
+void add_measured_terms(const Product& p, const Output& y, std::vector<Hypothesis>& list);
+/// Which block of x met which block of w, where some of the lines measured are no sum over blocks
+/// that meet their own.
+void add_measured_pairing(const Product& p, const Output& y, const std::vector<Effective>& lines,
+                          std::vector<Hypothesis>& list);
+/// One side whose codes were read early or late along the depth.
+void add_depth_shifts(const Product& p, const Output& y, std::vector<Hypothesis>& list);
+/// Lines that took the codes, the scales or both of other lines: at one distance, or in an order
+/// that comes again every few.
+void add_measured_lines(const Product& p, const Output& output, std::vector<Hypothesis>& list);
+
+/// The map from blocks to the blocks whose scales they took, the same on all measured lines: stuck,
+/// restarted, first of every few, exchanged, or block by block.
+void add_block_map(const Seen& seen, std::vector<Hypothesis>& list);
+/// Which of the given scales each line took, blocks and lines at one stride: those of another row,
+/// block, expert, axis or stride.
+void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list);
+/// The lines whose scales were taken, where one scale covers the whole depth of a line.
+void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list);
+
+/// Codes of one side in another order along K, the same in every run of up to 128, where one lane
+/// each was taken: an order of fragments, lanes or bytes.
+void add_measured_lanes(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+/// Of a dequantised tensor: the scale that every block shows.
+void add_measured_blocks(const Call& call, const Output& output, std::vector<Hypothesis>& list);
+
+/// "k = 32 to 63".
+std::string k_in_words(const std::vector<Index>& depths);
+/// "the scales of x".
+std::string side_words(const ProductSide& factor);
+/// What may have been made of every scale of a factor: squared, left out, rounded.
+void add_scale_values(const ProductSide& factor, std::vector<Hypothesis>& list);
+/// Every scale `name` replaced by value(scale), on the grid of its type.
+bool map_scales(Call& call, const std::string& name, const std::function<double(double)>& value);
+
+}  // namespace mxo

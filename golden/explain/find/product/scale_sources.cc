@@ -1,0 +1,326 @@
+// Which of the given scales each line took: a map of lines and blocks, or of lines with one scale.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "golden/explain/find/product/finders.h"
+#include "golden/explain/find/quantiser/seen.h"
+#include "golden/explain/name/places.h"
+
+namespace mxo {
+namespace {
+
+constexpr std::size_t kMostOffsets = 256;
+constexpr std::size_t kLeastLines = 3;  ///< with one scale each, that agree
+
+Index modulo(Index i, Index n) { return (i % n + n) % n; }
+
+/// "those of 3 rows before".
+std::string distance_words(Index by, const std::string& noun) {
+  return "those of " + std::to_string(std::abs(by)) + " " + noun +
+         (std::abs(by) == 1 ? " " : "s ") + (by < 0 ? "before" : "after");
+}
+
+/// The hypothesis that each scale of a factor is that of source(i).
+Hypothesis from_elsewhere(const ProductSide& f, const std::string& phrase,
+                          std::function<Index(Index)> source) {
+  return read_elsewhere(f.scales_name + "=source", phrase,
+                        {read_elements(f.scales_name, std::move(source))});
+}
+
+/// Distances, and how many lines say so.
+using Votes = std::map<Index, std::size_t>;
+
+/// Of distances that as many lines say the nearest, and of two of these the one before.
+std::pair<Index, std::size_t> most_voted(const Votes& votes) {
+  return *std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.second, -std::abs(a.first)) < std::pair(b.second, -std::abs(b.first));
+  });
+}
+
+/// The same of all groups: whole rows or blocks before distances that are neither.
+std::pair<Index, std::size_t> most_voted(const Votes& votes, Index whole) {
+  Votes of_whole;
+  Votes of_others;
+  for (const auto& vote : votes) (vote.first % whole == 0 ? of_whole : of_others).insert(vote);
+  if (of_whole.empty() || of_others.empty()) return most_voted(votes);
+  const auto plain = most_voted(of_whole);
+  const auto other = most_voted(of_others);
+  return plain.second * 5 >= other.second * 4 ? plain : other;
+}
+
+/// Distances between the scales of neighbouring lines, blocks and experts, in elements.
+struct Strides {
+  Index line;
+  Index block;
+  Index expert;  ///< 0: none
+  bool lines_are_columns;
+};
+
+/// seen = slope * line + shift[group] + step * block, in elements of the tensor of scales.
+struct Affine {
+  Index slope;
+  Index step;
+  std::map<Index, Index> shift;
+  std::size_t lines;  ///< that agree
+
+  bool all_shifts(Index by) const {
+    return std::all_of(shift.begin(), shift.end(), [by](const auto& s) { return s.second == by; });
+  }
+};
+
+/// Words about the shift of each group: groups that agree are said together, and those of which
+/// there is nothing to say are not.
+template <typename Words>
+std::string by_groups(const Affine& map, const std::string& start, const Words& words) {
+  std::map<Index, std::vector<Index>> groups;
+  for (const auto& [g, by] : map.shift) groups[by].push_back(g);
+  if (groups.size() == 1) return start + words(groups.begin()->first);
+  std::string text;
+  for (const auto& [by, list] : groups) {
+    if (words(by).empty()) continue;
+    text += (text.empty() ? start : ", ") + words(by) + " in " + ranges_in_words("group", list);
+  }
+  return text;
+}
+
+/// "expert 1 takes the scales of expert 0 (w)"; empty where experts took no other's.
+std::string experts_in_words(const Affine& map, Index expert, const std::string& side) {
+  std::string text;
+  std::set<Index> sources;
+  for (const auto& [g, s] : map.shift) {
+    if (s % expert != 0) return {};
+    sources.insert(g + s / expert);
+    if (s == 0) continue;
+    text += (text.empty() ? "" : " and ") + std::string("expert ") + std::to_string(g) +
+            " takes the scales of expert " + std::to_string(g + s / expert);
+  }
+  if (sources.size() > 1 || map.shift.size() == 1)
+    return text.empty() ? text : text + " (" + side + ")";
+  return "every expert takes the scales of " + side + " of expert " +
+         std::to_string(*sources.begin());
+}
+
+std::string words_of(const Affine& map, const Strides& own, const ProductSide& f) {
+  if (map.step == 0) {
+    const Index shift = map.shift.begin()->second;
+    return map.all_shifts(shift)
+               ? "every K block of " + f.name + " takes the scale of block " +
+                     std::to_string(shift / own.block)
+               : "all of " + f.name + " takes one scale for every K block of a line";
+  }
+  if (map.step != own.block) {
+    return side_words(f) + " are read along the wrong axis (blocks " + std::to_string(map.step) +
+           " apart rather than " + std::to_string(own.block) + ")";
+  }
+  if (map.slope == 0) {
+    return by_groups(map, "every line of " + f.name + " takes the scales of line ",
+                     [&](Index s) { return std::to_string(s / own.line); });
+  }
+  if (map.slope != own.line) {
+    return side_words(f) + " are read " + std::to_string(map.slope) + " apart rather than " +
+           std::to_string(own.line);
+  }
+  const std::string of_experts = own.expert == 0 ? "" : experts_in_words(map, own.expert, f.name);
+  if (!of_experts.empty()) return of_experts;
+  return by_groups(map, side_words(f) + " are ", [&](Index s) -> std::string {
+    if (s == 0) return "";
+    const bool by_blocks = own.lines_are_columns ? s % own.block == 0 : s % own.line != 0;
+    return distance_words(s / (by_blocks ? own.block : own.line), by_blocks               ? "block"
+                                                                  : own.lines_are_columns ? "column"
+                                                                                          : "row");
+  });
+}
+
+/// A line that was measured: where its own scales begin, and where those that it took may.
+struct Line {
+  Index own;
+  Index group;
+  std::vector<Index> offsets;
+};
+
+/// Lines whose scales lie `step` apart from somewhere, not from too many places.
+std::vector<Line> lines_at(const Seen& seen, Index step, const std::vector<double>& given) {
+  std::vector<Line> lines;
+  for (const Effective& e : seen.lines) {
+    std::vector<std::pair<Index, Seen::Range>> known;  // where, from the offset on
+    for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
+      if (const auto range = seen.range(e, b)) known.emplace_back(step * b, *range);
+    }
+    if (known.size() < 2) continue;
+    Line line{seen.at(e, 0), e.group, {}};
+    for (Index o = 0; o + known.back().first < static_cast<Index>(given.size()); ++o) {
+      const bool fits = std::all_of(known.begin(), known.end(), [&](const auto& k) {
+        return k.second.holds(given[static_cast<std::size_t>(o + k.first)]);
+      });
+      if (fits) line.offsets.push_back(o);
+    }
+    if (!line.offsets.empty() && line.offsets.size() <= kMostOffsets) lines.push_back(line);
+  }
+  return lines;
+}
+
+/// The map that most lines agree on, of those that are not the lines' own.
+std::optional<Affine> map_of(const std::vector<Line>& lines, const Strides& own, Index step) {
+  // The line's own slope first: of slopes that say the same it is kept.
+  std::vector<Index> slopes{
+      own.line,    0, 1, round_up(own.line, 4), round_up(own.line, 8), round_up(own.line, 16),
+      own.line + 1};
+  // One line alone says nothing of slopes: it must have one source, or its own slope.
+  if (lines.size() == 1 || step == 0) slopes = {own.line};
+  std::optional<Affine> best;
+  for (const Index slope : slopes) {
+    std::map<Index, Votes> votes;
+    Votes of_all;
+    for (const Line& line : lines) {
+      for (const Index o : line.offsets) {
+        // The number of a line is its own offset over its own stride.
+        const Index shift = o - slope * (line.own / own.line);
+        ++votes[line.group][shift];
+        ++of_all[shift];
+      }
+    }
+    // One distance for all groups is said before one for each of them.
+    const auto [common, most] = most_voted(of_all, std::max(own.line, own.block));
+    const bool one = most * 10 >= lines.size() * 7;
+    // Few blocks of a group of a gradient fit by chance: there one distance is that of all.
+    if (own.lines_are_columns && !one) continue;
+    Affine map{slope, step, {}, one ? most : 0};
+    for (const auto& [g, shifts] : votes) {
+      const auto [shift, count] = most_voted(shifts);
+      map.shift[g] = one ? common : shift;
+      map.lines += one ? 0 : count;
+    }
+    const bool identity = slope == own.line && step == own.block && map.all_shifts(0);
+    if (!identity && (!best || map.lines > best->lines)) best = map;
+  }
+  return best;
+}
+
+/// A source beyond the ends of the tensor, of a row or of an expert comes round, or the line keeps
+/// its own.
+enum class Beyond : std::uint8_t { wraps, wraps_in_row, wraps_in_expert, keeps };
+
+/// What the map of a factor's lines means for each of its scales.
+struct ScaleMap {
+  Affine map;
+  Strides own;
+  Index n;                    ///< scales
+  Index columns;              ///< of a row of the tensor
+  std::vector<Index> begins;  ///< rows of scales of each group
+  Beyond beyond;
+
+  Index source(Index i) const {
+    const Index g = own.expert != 0 ? i / own.expert
+                                    : std::upper_bound(begins.begin(), begins.end(), i / columns) -
+                                          begins.begin() - 1;
+    const auto of_group = map.shift.find(g);
+    const Index s = of_group == map.shift.end() ? map.shift.begin()->second : of_group->second;
+    const Index begin = own.lines_are_columns ? begins[static_cast<std::size_t>(g)] : 0;
+    const Index line = own.lines_are_columns ? begin * own.block + i % own.block : i / own.line;
+    const Index block = own.lines_are_columns ? i / own.block - begin : i % own.line;
+    const Index to = map.slope * line + s + map.step * block;
+    const Index extent = own.expert != 0 && beyond != Beyond::wraps ? own.expert : n;
+    const Index first = i / extent * extent;
+    if (beyond == Beyond::keeps) {
+      const bool inside = to >= first && to < first + extent;
+      return to >= 0 && to < n && (inside || s % extent == 0) ? to : i;
+    }
+    if (beyond == Beyond::wraps_in_row && map.step == own.block) {
+      return i / columns * columns + modulo(i % columns + s, columns);
+    }
+    return beyond == Beyond::wraps_in_expert ? first + modulo(to - first, extent) : modulo(to, n);
+  }
+};
+
+/// What a whole line was multiplied by, as a multiple of what it should have been.
+struct Ratio {
+  double value;
+  double sigma;
+};
+
+Ratio ratio_of(const Effective& e) {
+  double weights = 0.0;
+  double sum = 0.0;
+  for (std::size_t b = 0; b < e.ratio.size(); ++b) {
+    const double w = 1.0 / (e.sigma[b] * e.sigma[b] + 1e-16);
+    weights += w;
+    sum += w * e.ratio[b];
+  }
+  return {sum / weights, 1.0 / std::sqrt(weights)};
+}
+
+}  // namespace
+
+void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+  const Tensor& tensor = *seen.factor().scales;
+  const Product& p = seen.product;
+  std::vector<double> given;
+  for (Index i = 0; i < tensor.elements(); ++i) given.push_back(scale_value(tensor, i));
+  const Index columns = tensor.extent(tensor.rank() - 1);
+  const Index rows = tensor.extent(tensor.rank() - 2);
+  Strides own{p.wgrad ? 1 : columns, p.wgrad ? columns : 1, 0, p.wgrad};
+  if (!p.wgrad && tensor.rank() == 3) own.expert = rows * columns;
+  for (const Index step : {own.block, Index{0}, p.wgrad ? Index{1} : rows, own.block + 1}) {
+    const std::vector<Line> lines = lines_at(seen, step, given);
+    if (lines.empty() || lines.size() * 3 < seen.lines.size()) continue;
+    const std::optional<Affine> map = map_of(lines, own, step);
+    if (!map) continue;
+    // One scale for all blocks of a line is one of its own blocks, or no source at all.
+    const Index taken = map->shift.begin()->second;
+    const auto blocks = static_cast<Index>(seen.lines.front().ratio.size());
+    if (step == 0 && (taken < 0 || taken >= own.block * blocks)) continue;
+    if (map->lines < std::min<std::size_t>(2, lines.size()) || map->lines * 2 < lines.size()) {
+      continue;
+    }
+    ScaleMap scales{*map, own, tensor.elements(), columns, {}, Beyond::wraps};
+    for (Index g = 0; g < p.groups(); ++g) {
+      scales.begins.push_back(p.wgrad ? seen.at(g, 0, 0) / columns : p.begin(g));
+    }
+    for (const Beyond beyond :
+         {Beyond::wraps, Beyond::wraps_in_row, Beyond::wraps_in_expert, Beyond::keeps}) {
+      if (beyond == Beyond::wraps_in_row && !own.lines_are_columns) continue;
+      if (beyond == Beyond::wraps_in_expert && own.expert == 0) continue;
+      scales.beyond = beyond;
+      list.push_back(from_elsewhere(seen.factor(), words_of(*map, own, seen.factor()),
+                                    [scales](Index i) { return scales.source(i); }));
+    }
+    return;
+  }
+}
+
+void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+  const ProductSide& f = seen.factor();
+  const Index n = f.scales->elements();
+  Votes votes;
+  for (const Effective& e : seen.lines) {
+    const Ratio ratio = ratio_of(e);
+    const Index own = seen.at(e, 0);
+    const double measured = scale_value(*f.scales, own) * ratio.value;
+    const double within = std::abs(measured) * (5.0 * ratio.sigma / std::abs(ratio.value) + 2e-5);
+    for (Index i = 0; i < n; ++i) {
+      if (std::abs(scale_value(*f.scales, i) - measured) <= within) ++votes[i - own];
+    }
+  }
+  if (votes.empty()) return;
+  const auto [shift, most] = most_voted(votes);
+  if (shift == 0 || most < kLeastLines || most * 5 < seen.lines.size() * 3) return;
+  const bool rows_of_x = seen.side == Side::a && !seen.product.wgrad;
+  const Index lines = rows_of_x ? 1 : f.scales->extent(1);
+  const bool of_experts = !rows_of_x && shift % lines == 0;
+  const std::string words =
+      side_words(f) + " are " +
+      (of_experts ? distance_words(shift / lines, "expert") : distance_words(shift, "row"));
+  for (const bool wraps : {false, true}) {
+    list.push_back(from_elsewhere(f, words, [n, by = shift, wraps](Index i) {
+      const Index from = wraps ? modulo(i + by, n) : i + by;
+      return from < 0 || from >= n ? i : from;
+    }));
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,108 @@
+// One side of a product: its lines, those of the other side that they meet, and what came of both.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "golden/explain/output.h"
+#include "golden/explain/product.h"
+
+namespace mxo {
+
+enum class Side : std::uint8_t { a, b };
+inline constexpr Side kSides[] = {Side::a, Side::b};
+
+struct Sides {
+  using Line = std::vector<double>;
+
+  const Product& p;
+  Side side;
+  const ProductSide& factor() const { return side == Side::a ? p.a : p.b; }
+  Sides other() const { return {p, side == Side::a ? Side::b : Side::a}; }
+  /// Lines of the whole operand, and the axis of its tensors along which they lie.
+  Index lines() const { return side == Side::a ? p.a_lines : p.n; }
+  int axis() const { return p.wgrad || side == Side::b ? 1 : 0; }
+  /// Whether each line belongs to one group: rows of x do.
+  bool by_groups() const { return side == Side::a && !p.wgrad; }
+  /// Lines of group g: [first, last).
+  Index first(Index g) const { return side == Side::a ? p.first_line(g) : 0; }
+  Index last(Index g) const { return side == Side::a ? p.last_line(g) : p.n; }
+
+  /// The values of line i of group g.
+  Line line(Index g, Index i) const { return side == Side::a ? p.line_a(g, i) : p.line_b(g, i); }
+  /// Where code d of a line lies, and its scale; -1: none.
+  Index code(Index g, Index i, Index d) const {
+    if (p.wgrad) return (p.begin(g) + d) * lines() + i;
+    return (side == Side::a ? i : g * p.n + i) * p.k + d;
+  }
+  Index scale(Index g, Index i, Index d) const {
+    return side == Side::a ? p.scale_a(g, i, d) : p.scale_b(g, i, d);
+  }
+
+  /// The element of the output that line i of this side and line j of the other make.
+  Index element(const Output& y, Index g, Index i, Index j) const {
+    return side == Side::a ? p.output_row(g, i) * y.columns + j
+                           : p.output_row(g, j) * y.columns + i;
+  }
+  Mark mark(const Output& y, Index g, Index i, Index j) const {
+    return y.marks[static_cast<std::size_t>(element(y, g, i, j))];
+  }
+  /// Lines of the other side with which line i made elements that differ, at most `most`.
+  std::vector<Index> differing(const Output& y, Index g, Index i, Index most) const;
+  std::vector<Index> differing(const Output& y, Index g, Index i) const {
+    return differing(y, g, i, other().lines());
+  }
+  /// Lines of group g in which elements differ.
+  std::vector<Index> failing(const Output& y, Index g) const;
+};
+
+/// The group that a row of x belongs to; the last one for rows of none.
+Index group_of_row(const Product& p, Index row);
+
+/// Lines of a side, decoded once.
+class DecodedLines {
+ public:
+  explicit DecodedLines(const Sides& s) : s_(s) {}
+  const Sides::Line& operator()(Index g, Index i) {
+    const auto [at, fresh] = kept_.try_emplace({g, i});
+    if (fresh) at->second = s_.line(g, i);
+    return at->second;
+  }
+  void forget() { kept_.clear(); }
+
+ private:
+  Sides s_;
+  std::map<std::pair<Index, Index>, Sides::Line> kept_;
+};
+
+/// How far a model of some elements is from what came of them.
+class Misfit {
+ public:
+  void add(double came, double model) {
+    noise_ += (came - model) * (came - model);
+    signal_ += came * came;
+  }
+  /// False where something is no number, or nothing came but zeros.
+  bool within(double share) const { return noise_ < share * share * signal_; }
+
+ private:
+  double noise_ = 0.0;
+  double signal_ = 0.0;
+};
+
+/// Begins of the groups, and the last end.
+std::vector<Index> bounds_of(const Product& p);
+
+/// An operand whose lines along an axis, from 0, are read from source(line); beyond it are zeros.
+Reading read_axis(const std::string& operand, const Tensor& given, int axis,
+                  std::function<Index(Index)> source);
+/// The same along the depth: columns of a forward product or rows of a gradient.
+inline Reading read_depth(const Product& p, const std::string& operand, const Tensor& given,
+                          std::function<Index(Index)> source) {
+  return read_axis(operand, given, p.wgrad ? 0 : given.rank() - 1, std::move(source));
+}
+
+}  // namespace mxo
