@@ -111,7 +111,7 @@ TEST(AlteredOperands, OfScalesAreReadElsewhere) {
 }
 
 TEST(AlteredOperands, OfManyTilesKnowWhereScalesLie) {
-  const Call call = scales(64, 12);
+  const Call call = scales(160, 12);
   const Numbers given = plain_numbers(call.input("x.scales"));
   Numbers rows(given.size());
   Numbers tiles(given.size());
