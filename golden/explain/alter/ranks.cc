@@ -10,7 +10,6 @@ namespace mxo {
 namespace {
 
 /// "rank0." of "rank0.experts".
-std::string rank_of(const std::string& name) { return name.substr(0, name.find('.') + 1); }
 
 /// Operands or outputs of ranks whose names end so.
 template <typename Tensors>

@@ -121,7 +121,7 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
   const std::optional<Product> p = product_of(call);
   if (!p || out.count(p->output) == 0) return false;
   const Sides own{*p, side_of(*p, scales)};
-  const Sides other{*p, other_than(own.side)};
+  const Sides other = own.other();
   const Tensor* other_scales = other.factor().scales;
   if (other_scales != nullptr && size_of(other_scales->dtype()) != 1) return false;
   if (!has_nan_byte(own.factor())) return false;
@@ -135,12 +135,12 @@ bool write_infinities(const Call& call, NamedTensors& out, const std::string& sc
     for (Index line = own.first(g); line < own.last(g); ++line) {
       const std::vector<Index> blocks = nan_blocks(own, g, line);
       if (blocks.empty()) continue;
-      const std::vector<double> values = codes.own(g, line);
-      for (Index o = own.first_other(g); o < own.last_other(g); ++o) {
+      const std::vector<double> values = codes.line(g, line);
+      for (Index o = other.first(g); o < other.last(g); ++o) {
         if (!nan_blocks(other, g, o).empty()) continue;
-        const double sum = infinite_sum(values, codes.other(g, o), blocks, p->block);
+        const double sum = infinite_sum(values, codes.other().line(g, o), blocks, p->block);
         if (std::isnan(sum)) continue;
-        const Index at = own.output(place, g, line, o);
+        const Index at = own.element(place, g, line, o);
         if (size_of(y.dtype()) == 2) {
           y.as<BF16>()[at] = encode<kBF16>(static_cast<float>(sum));
         } else {
