@@ -215,6 +215,10 @@ TEST(Pairing, IsOfTheGroupWithMostRowsThatFail) {
   Tensor y = met_so(call, {0, 2, 1, 3}, 0);
   for (Index i = 240; i < 400; ++i) y.as<float>()[i] += static_cast<float>(i % 7) - 3;
   EXPECT_EQ(found(call, y).size(), 4u);
+  const Call late = forward_call({4, 10}, 40, 128);
+  Tensor last = met_so(late, {0, 2, 1, 3}, 1);
+  for (Index i = 0; i < 160; ++i) last.as<float>()[i] += static_cast<float>(i % 7) - 3.5f;
+  EXPECT_EQ(found(late, last).size(), 4u);
   Tensor other = met_so(call, {0, 2, 1, 3}, 1);
   for (Index i = 0; i < 240; ++i) other.as<float>()[i] += static_cast<float>(i % 7) - 3;
   EXPECT_EQ(found(call, other).size(), 0u);

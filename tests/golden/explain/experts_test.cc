@@ -192,6 +192,15 @@ TEST(Ends, AreFoundToTheRowWhereManyFail) {
   EXPECT_EQ(list[0].phrase, "group 0 ends at row 38 rather than 100");
 }
 
+TEST(Ends, OfTheLastGroupIsWhereZerosBegin) {
+  Tensor y = made_of(three(), [](Index r, Index g) { return Made{r, r == 5 ? 1 : g}; });
+  std::fill_n(y.as<float>() + 16 * 12, 2 * 12, 0.0f);
+  const List list = measured_rows(three(), y);
+  ASSERT_FALSE(list.empty());
+  EXPECT_EQ(list[0].phrase,
+            "group 0 ends at row 5 rather than 6 and group 2 ends at row 16 rather than 18");
+}
+
 TEST(Ends, AreNotMovedOverWholeGroups) {
   EXPECT_EQ(ends([](Index r, Index g) { return r == 4 || r == 5 ? 2 : g; }).first, "");
   EXPECT_EQ(ends([](Index, Index g) { return g == 0 ? 1 : g; }).first, "");
