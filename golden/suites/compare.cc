@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
 #include "golden/suites/other_results.h"

@@ -10,7 +10,7 @@
 #include "golden/files/read_tensors.h"
 #include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/judge/step_order.h"
 #include "golden/suites/other_tensors.h"
 #include "ops/catalogue/ranks.h"
@@ -160,13 +160,6 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
 }
 
 }  // namespace
-
-void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
-  for (TensorVerdict& output : outputs) {
-    verdict.outcome = graver(verdict.outcome, output.outcome);
-    verdict.outputs.push_back(std::move(output));
-  }
-}
 
 CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_path,
                           const CompareOptions& options, const CallGiven& given) {

@@ -7,8 +7,7 @@
 
 #include "formats/error.h"
 #include "golden/files/manifest.h"
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/suites/shapes/actual_outputs.h"
 
 namespace mxo {
@@ -127,7 +126,6 @@ class CaseJudge {
     const NamedTensors expected = runner_.run(inputs);
     check_digests(slice, number, expected);
     NamedTensors actual;
-    std::vector<OutputInQuestion> questions;
     bool failed = false;
     for (const ShapedOutput& output : item_.outputs) {
       const std::string& name = output.whole.name;
@@ -137,14 +135,10 @@ class CaseJudge {
       for (const Place& place : differing) {
         if (&item_.outputs[place.output] == &output) failed |= !patch(place, mine);
       }
-      Owed owed;
-      owed.expected = &at->second;
-      owed.format = output.whole.format;
-      owed.groups = groups_of(item_.call.op, name, inputs, item_.call.set, at->second);
-      questions.push_back({name, owed, &mine});
     }
-    for (const TensorVerdict& found :
-         judge_outputs({item_.call.op, inputs, item_.call.set}, questions, options_)) {
+    const CaseVerdict judged = judge_call({item_.call.op, inputs, item_.call.set}, expected, actual,
+                                          options_, WhichOutputs::given);
+    for (const TensorVerdict& found : judged.outputs) {
       for (const Place& place : differing) {
         if (verdicts_[place.output].name != found.name) continue;
         take(found, place, actual.at(found.name).shape());
