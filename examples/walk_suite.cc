@@ -4,9 +4,9 @@
 #include <exception>
 #include <filesystem>
 
-#include <mxoracle/emu/backends.h>
-#include <mxoracle/golden/files/safetensors.h>
-#include <mxoracle/golden/suites/shapes/compare_shapes.h>
+#include <mxoracle/backends.h>
+#include <mxoracle/safetensors.h>
+#include <mxoracle/compare_shapes.h>
 
 namespace {
 

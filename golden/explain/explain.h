@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "golden/explain/call.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/where.h"
 #include "golden/judge/progress.h"
 
 namespace mxo {

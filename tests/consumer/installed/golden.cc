@@ -1,7 +1,7 @@
 // Writes a file with the installed library, reads it back and judges it.
 #include <cstdio>
 
-#include <mxoracle/golden/files/safetensors.h>
+#include <mxoracle/safetensors.h>
 #include <mxoracle/mxoracle.h>
 
 int main() {
