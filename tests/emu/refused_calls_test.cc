@@ -44,7 +44,7 @@ NamedTensors operands_of(const std::string& text) {
       for (std::string number; std::getline(in, number, ',');) all.push_back(std::stoll(number));
       return all;
     };
-    Tensor tensor(*dtype_named(kind), numbers(shape));
+    Tensor tensor(dtype_named(kind), numbers(shape));
     std::byte* to = tensor.data();
     for (const Index value : numbers(values)) {
       const auto word32 = static_cast<std::int32_t>(value);

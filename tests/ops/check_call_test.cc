@@ -4,19 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "ops/catalogue.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
 std::string word(std::string_view op, const NamedViews& views, const Parameters& set = {}) {
-  try {
-    check_call(op, views, set);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return refusal([&] { check_call(op, views, set); });
 }
 
 TEST(CheckCall, GivesTheOutputsAsZeros) {

@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "tests/ops/machine.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -19,7 +19,7 @@ constexpr Index kMost32 = std::numeric_limits<std::int32_t>::max();
 struct Plans : testing::Test {
   Tensor chosen{Dtype::i32, {3, 2}};
   ToldCommunicator ranks;
-  Machine machine{true};
+  Bare machine{true};
 
   Plans() {
     choose({3, 0, 2, 3, 0, 2});
@@ -39,12 +39,7 @@ struct Plans : testing::Test {
                         rows);
   }
   std::string refusal(const Operand& choice, Index experts = 4, Index alignment = 1) {
-    try {
-      plan_experts(machine, ranks, choice, experts, alignment, DispatchLayout::rank_major);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return refusal([&] { plan_experts(machine, ranks, choice, experts, alignment, DispatchLayout::rank_major); });
   }
 };
 

@@ -25,11 +25,6 @@ struct ProductEntry : testing::Test {
   void blocks_of_128() { coded(Dtype::f32, {64, 2}, Dtype::i32, {2, 2, 2}); }
 };
 
-TEST_F(ProductEntry, ListsWhatItTakes) {
-  EXPECT_EQ(call.listed(),
-            "x? x.codes? x.scales? w? w.codes? w.scales? group_ends y? -> y splits?");
-}
-
 TEST_F(ProductEntry, PlainOperandsReachTheBackend) {
   plain();
   const GroupedMatmul& op = call.op();
@@ -142,12 +137,6 @@ struct GradientEntry : testing::Test {
     call.add("x.scales", Dtype::u8, {2, 200});
   }
 };
-
-TEST_F(GradientEntry, ListsWhatItTakes) {
-  EXPECT_EQ(
-      call.listed(),
-      "dy? dy.codes? dy.scales? x? x.codes? x.scales? group_ends main_grad? y? -> dw splits?");
-}
 
 TEST_F(GradientEntry, SidesReachTheBackend) {
   call.add("dy", Dtype::bf16, {64, 130});

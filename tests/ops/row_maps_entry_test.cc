@@ -9,17 +9,6 @@
 namespace mxo {
 namespace {
 
-TEST(RowMapEntries, ListWhatTheyTake) {
-  const auto listed = [](std::string_view op) { return EntryCalls<RowsToGroups>(op).listed(); };
-  EXPECT_EQ(listed("rows_to_groups"), "m_indices -> group_ends");
-  EXPECT_EQ(listed("groups_to_rows"), "group_ends counts? -> m_indices");
-  EXPECT_EQ(listed("groups_to_masked"), "x group_ends -> y counts");
-  EXPECT_EQ(listed("masked_to_groups"), "y counts -> x group_ends");
-  EXPECT_EQ(listed("map_experts"), "experts expert_map? weights? -> local tokens_per_expert");
-  EXPECT_EQ(listed("mask_to_experts"), "mask probs? -> experts weights?");
-  EXPECT_EQ(listed("experts_to_mask"), "experts weights? -> mask probs?");
-}
-
 TEST(RowMapEntries, RowsHaveGroups) {
   EntryCalls<RowsToGroups> call{"rows_to_groups"};
   call.numbers("m_indices", {0, 0, 2});

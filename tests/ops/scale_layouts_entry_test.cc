@@ -7,12 +7,6 @@
 namespace mxo {
 namespace {
 
-TEST(SwizzleEntry, ListsWhatItTakes) {
-  EXPECT_EQ(EntryCalls<SwizzleScales>("swizzle_scales").listed(), "scales group_ends? -> blocked");
-  EXPECT_EQ(EntryCalls<UnswizzleScales>("unswizzle_scales").listed(),
-            "blocked group_ends? -> scales");
-}
-
 TEST(SwizzleEntry, LayoutsReachTheBackend) {
   EntryCalls<SwizzleScales> call{"swizzle_scales"};
   call.add("scales", Dtype::u8, {40, 6});
