@@ -211,8 +211,8 @@ TEST(RefusedCalls, LayersOfExperts) {
        "router: found 8 experts, needs a multiple of the 3 ranks"},
       {"moe_layer", good + "-rank1.dy", two,
        "rank1.dy: missing, needs to be there for all ranks or none"},
-      {"moe_layer", good + "w2=bf16[8,32,96]", two,
-       "...w2: found bf16 [8, 32, 96], needs [8, 96, 64]"},
+      {"moe_layer", good + "w2=bf16[8,32,64]", two,
+       "...w2: found bf16 [8, 32, 64], needs [8, 96, 64]"},
       {"moe_layer", good + "shared.w1=bf16[64,96]", two,
        "...shared.w2: needs to be given exactly when shared.w1 is"},
       {"moe_layer", good, "top_k=9", "...top_k: found 9, needs 1 to 8"},
@@ -249,7 +249,7 @@ TEST(RefusedCalls, MovesBetweenRanks) {
   const std::string good =
       "rank0.x=bf16[2,160] rank1.x=bf16[2,160] rank0.experts=i32[2,2]:0,1,2,3 "
       "rank1.experts=i32[2,2]:0,1,2,3 ";
-  const char* four = "experts=4 output=rank_major wire=bf16";
+  const char* four = "experts=4 layout=rank_major precision=bf16";
   expect_refused({
       {"dispatch", good + "rank1.experts=i32[2,2]:0,1,2,4", four,
        "...experts: entry (1, 1) is 4, needs -1 or one of 4 experts"},
