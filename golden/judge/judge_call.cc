@@ -20,7 +20,7 @@ const Tensor& expected_of(std::string_view op, const NamedTensors& expected,
 
 }  // namespace
 
-Owed owed_of(const CallInQuestion& call, std::string_view name, const Tensor& expected) {
+Owed owed_of(const JudgedCall& call, std::string_view name, const Tensor& expected) {
   Owed owed;
   owed.expected = &expected;
   owed.format = expected.dtype();
@@ -28,10 +28,10 @@ Owed owed_of(const CallInQuestion& call, std::string_view name, const Tensor& ex
   return owed;
 }
 
-CaseVerdict judge_call(const CallInQuestion& call, const NamedTensors& expected,
+CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
                        const NamedTensors& actual, const CompareOptions& options,
                        WhichOutputs which) {
-  std::vector<OutputInQuestion> outputs;
+  std::vector<JudgedOutput> outputs;
   for (const auto& [name, tensor] : which == WhichOutputs::given ? actual : expected) {
     const Tensor& want = expected_of(call.op, expected, name);
     const auto at = actual.find(name);

@@ -22,11 +22,11 @@ enum class WhichOutputs {
 };
 
 /// What is expected of output `name`: its bits, and the groups that the operator gives it.
-Owed owed_of(const CallInQuestion& call, std::string_view name, const Tensor& expected);
+Owed owed_of(const JudgedCall& call, std::string_view name, const Tensor& expected);
 
 /// The verdict on a call whose outputs are at hand; `id` of the case is the operator's name, or
 /// "compare" where no operator is known.
-CaseVerdict judge_call(const CallInQuestion& call, const NamedTensors& expected,
+CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
                        const NamedTensors& actual, const CompareOptions& options = {},
                        WhichOutputs which = WhichOutputs::expected);
 

@@ -5,9 +5,9 @@
 
 #include "formats/error.h"
 #include "golden/files/sha256.h"
-#include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
+#include "golden/judge/validate_call.h"
 
 namespace mxo {
 namespace {
@@ -188,7 +188,7 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
     }
   }
   if (expected.empty()) throw Error(Fault::file, path.string() + ": nothing is expected of it");
-  check_question(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
+  validate_call(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
 }
 

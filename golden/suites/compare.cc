@@ -34,7 +34,7 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       return verdict;
     }
     const TensorFile outputs = as_declared(read_safetensors(actual));
-    std::vector<OutputInQuestion> questions;
+    std::vector<JudgedOutput> questions;
     std::set<std::string> expected;
     std::set<std::string> operands;
     for (const ManifestOperand& operand : item.operands) {

@@ -24,7 +24,7 @@ struct Failure {
 };
 
 /// The first element that the gate refuses; one that differs where the gate refuses no single one.
-Index failing_element(const OutputInQuestion& output, const TensorVerdict& verdict,
+Index failing_element(const JudgedOutput& output, const TensorVerdict& verdict,
                       const CompareOptions& options) {
   if (verdict.first.empty()) return -1;
   const Judge judge(output.owed, *output.actual, options);
@@ -41,7 +41,7 @@ Index failing_element(const OutputInQuestion& output, const TensorVerdict& verdi
 }
 
 std::optional<Failure> failure_of(const AnsweredCall& slice, const CompareOptions& options) {
-  const CallInQuestion call{slice.op, slice.inputs, slice.parameters};
+  const JudgedCall call{slice.op, slice.inputs, slice.parameters};
   for (const TensorVerdict& verdict :
        judge_call(call, slice.expected, slice.actual, options).outputs) {
     if (verdict.outcome != Outcome::fail) continue;

@@ -126,10 +126,6 @@ TEST(RefusedCalls, MapsOfRowsAndExperts) {
        "...group_ends: entry 1 is 3, below its predecessor 5"},
       {"unpad_groups", "y=bf16[16,4] group_ends=4,8 padded_starts=0,13", "rows=8",
        "...padded_starts: entry 1 is 13, needs room for 4"},
-      {"permute", "x=f32[4,2] indices=0,1,4", "",
-       "indices: entry 2 is 4, needs -1 or a row below 4"},
-      {"unpermute", "y=f32[3,2] indices=1,0,1", "rows=4",
-       "...indices: entry 2 is 1, a row named before"},
   });
 }
 

@@ -14,17 +14,6 @@ std::string word(std::string_view op, const NamedViews& views, const Parameters&
   return refusal([&] { check_call(op, views, set); });
 }
 
-TEST(CheckCall, GivesTheOutputsAsZeros) {
-  Tensor x(Dtype::f32, {2, 3});
-  std::fill_n(x.as<float>(), 6, 1.0f);
-  Parameters set;
-  set.set("out", "F32");  // read in any case
-  const NamedTensors out = check_call("cast", {{"x", x}}, set);
-  ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(describe(out.at("y").operand()), "f32 [2, 3]");
-  for (Index i = 0; i < 6; ++i) EXPECT_EQ(out.at("y").as<float>()[i], 0.0f);
-}
-
 TEST(CheckCall, SaysWhatACallWouldSay) {
   const Tensor x(Dtype::f32, {2, 3}), codes(Dtype::u8, {2, 3}), ends(Dtype::i32, {1});
   EXPECT_TRUE(word("cst", {{"x", x}}).starts_with("unknown operator 'cst'"));

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "ops/permute.h"
-#include "tests/support/refusal.h"
 #include "tests/ops/recorder.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {

@@ -31,15 +31,6 @@ TEST_F(FusedDotEntry, OperandsReachTheBackend) {
   EXPECT_EQ(call.told(call.op({{"sum", "h200_mma_sync"}}).a), "a f16 [2, 3, 64]");
 }
 
-TEST_F(FusedDotEntry, CodesAreOfTheFormatThatIsNamed) {
-  operands(Dtype::u8, Dtype::u8);
-  const FusedDot& op = call.op({{"sum", "ada_mma"}, {"format_a", "e5m2"}});
-  EXPECT_EQ(call.told(op.a), "a e5m2 [2, 3, 64]");
-  EXPECT_EQ(call.told(op.b), "b e4m3 [2, 5, 64]");
-  EXPECT_EQ(op.sum, sum_named("ada_mma", OperandKind::fp8));
-  EXPECT_EQ(call.told(call.op({{"sum", "ada_mma"}, {"format_b", "e5m2"}}).b), "b e5m2 [2, 5, 64]");
-}
-
 TEST_F(FusedDotEntry, ScalesMakeItOfBlocks) {
   operands(Dtype::u8, Dtype::u8);
   call.add("a.scales", Dtype::u8, {2, 3, 2});

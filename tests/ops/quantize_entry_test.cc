@@ -151,18 +151,6 @@ TEST_F(LaidOutEntry, ExponentsAloneNeedPowersOfTwo) {
   EXPECT_EQ(packs("1x128", "none"), floats) << "the caller knows what he gives";
 }
 
-TEST_F(LaidOutEntry, NoCallersMemoryTakesThem) {
-  call.homes.emplace("scales", Tensor(Dtype::u8, {512}));
-  EXPECT_EQ(laid({{"scale_layout", "tiles_8x4"}}),
-            "quantize: scales: found memory to write to, needs row-major or blocked scales for "
-            "that");
-  call.homes.clear();
-  call.homes.emplace("codes", Tensor(Dtype::u8, {64, 256}));
-  EXPECT_EQ(laid({{"scale_layout", "tiles_8x4"}}),
-            packed(PackedLayout::tiles_8x4) + ": e8m0 [64, 8]");
-  EXPECT_EQ(call.made(), "scales e8m0 [512]");
-}
-
 TEST(DelayedScaleEntry, OperandsReachTheBackend) {
   EntryCalls<DelayedScale> call{"delayed_scale"};
   call.add("history", Dtype::i32, {4});

@@ -197,12 +197,6 @@ TEST(Ranges, OfScoresAreThree) {
   EXPECT_EQ(router_score_named("sqrtsoftplus"), RouterScore::sqrtsoftplus);
 }
 
-TEST(Ranges, OfStepsOfCombineAreThree) {
-  EXPECT_EQ(combine_steps_named("fused"), CombineSteps::fused);
-  EXPECT_EQ(combine_steps_named("bf16"), CombineSteps::bf16);
-  EXPECT_EQ(combine_steps_named("f32"), CombineSteps::f32);
-}
-
 /// Groups of 2, 0 and 3 rows of y [8, 4], which begin where `starts` say.
 std::string unpadded_from(std::initializer_list<std::int32_t> starts) {
   Tensor y(Dtype::bf16, {8, 4}), ends(Dtype::i32, {3}), begins(Dtype::i32, {3});

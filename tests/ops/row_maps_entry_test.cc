@@ -24,18 +24,6 @@ TEST(RowMapEntries, RowsHaveGroups) {
   EXPECT_EQ(call.op({{"experts", "0"}}).group_ends.extent[0], 0);
 }
 
-TEST(RowMapEntries, GroupsHaveRows) {
-  EntryCalls<GroupsToRows> call{"groups_to_rows"};
-  call.numbers("group_ends", {2, 3});
-  const GroupsToRows& op = call.op({{"rows", "5"}});
-  EXPECT_EQ(call.told(op.group_ends), "group_ends i32 [2]");
-  EXPECT_FALSE(op.counts.given());
-  EXPECT_EQ(call.told(op.m_indices), "m_indices i32 [5]");
-  call.numbers("counts", {1, 1});
-  EXPECT_EQ(call.told(call.op({{"rows", "5"}}).counts), "counts i32 [2]");
-  EXPECT_EQ(call.said({{"rows", "-1"}}), "groups_to_rows: rows: found -1, needs 0 to 2147483647");
-}
-
 TEST(RowMapEntries, GroupsBecomeMatrices) {
   EntryCalls<GroupsToMasked> call{"groups_to_masked"};
   call.add("x", Dtype::f16, {5, 6});

@@ -88,15 +88,6 @@ TEST_F(UnswizzleEntry, LayoutsReachTheBackend) {
   EXPECT_EQ(call.made(), "scales u8 [3, 40, 6]");
 }
 
-TEST_F(UnswizzleEntry, BytesNamedScalesGiveScales) {
-  call.add("blocked", Dtype::e8m0, {1024});
-  EXPECT_EQ(call.told(call.op(asked("blocked")).blocked), "blocked u8 [1024]");
-  EXPECT_EQ(call.made(), "scales e8m0 [40, 6]");
-  call.add("blocked", Dtype::e4m3, {1024});
-  EXPECT_EQ(call.said(asked("blocked")),
-            "unswizzle_scales: blocked: found e4m3, needs u8 holding e8m0");
-}
-
 TEST_F(UnswizzleEntry, MatricesOfBytesAreTakenFlat) {
   call.add("blocked", Dtype::u8, {128, 8});
   EXPECT_EQ(call.told(call.op(asked("blocked")).blocked), "blocked u8 [1024]");

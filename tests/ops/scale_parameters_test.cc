@@ -43,28 +43,12 @@ TEST(ScaleParameters, RulesHaveTheirNamesInAnyCase) {
   const std::string unknown = refusal([] { rule_named("q", "torchoa"); });
   EXPECT_TRUE(unknown.starts_with("q: rule: found torchoa, did you mean torchao? Needs one of "))
       << unknown;
-  EXPECT_EQ(refusal([] { rule_named("q", "rowwise"); }), "q: rule: found rowwise, a block: block=1xK");
+  EXPECT_EQ(refusal([] { rule_named("q", "rowwise"); }),
+            "q: rule: found rowwise, a block: block=1xK");
   const std::string all(rule_names());
   EXPECT_TRUE(all.starts_with("torchao|torchao_multiplier|torchao_tensor|te|ocp|"));
   EXPECT_TRUE(all.ends_with("|microxcaling"));
   EXPECT_EQ(all.find("|te|"), all.rfind("|te|")) << "once, of three rows";
-}
-
-TEST(ScaleParameters, RowsAreFoundByTypeAndBlock) {
-  EXPECT_EQ(scale_rule("q", "te", Dtype::e8m0, kMxColumns).scale, ScaleType::e8m0);
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kRowBlock).blocks, "1x128|128x1|128x128");
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kSquareBlock).blocks, "1x128|128x1|128x128");
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kWholeTensor).blocks, "RxK");
-  EXPECT_EQ(scale_rule("q", "torchao", Dtype::f32, {1, 7}).blocks, "");
-  EXPECT_EQ(refusal([] {
-              scale_rule("q", "te", Dtype::f32, {1, 64});
-            }),
-            "q: rule=te: found f32 scales of block 1x64, needs e8m0 scales of any block, or f32 "
-            "scales of 1x128|128x1|128x128, or f32 scales of RxK");
-  EXPECT_EQ(refusal([] {
-              scale_rule("q", "jax", Dtype::f32, {1, 32});
-            }),
-            "q: rule=jax: found f32 scales of block 1x32, needs e8m0 scales of 1x32");
 }
 
 TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {

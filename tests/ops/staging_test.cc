@@ -209,7 +209,8 @@ TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
   NamedViews views;
   views.write_to("z", wrong);
   views.write_to("y", turned(home.result()));
-  EXPECT_EQ(refusal([&] { deliver("q", views, outputs); }), "q: z: found f32 to write to, needs i16");
+  EXPECT_EQ(refusal([&] { deliver("q", views, outputs); }),
+            "q: z: found f32 to write to, needs i16");
   views.write_to("z", PlacedResult(wrong.result(), Memory::backend));
   outputs.insert_or_assign("z", Tensor(Dtype::f32, {2, 3}));
   EXPECT_EQ(refusal([&] { deliver("q", views, outputs); }),
