@@ -4,10 +4,13 @@
 #include <exception>
 #include <filesystem>
 
+#include <mxoracle/backends.h>
+#include <mxoracle/compare_shapes.h>
 #include <mxoracle/emu/backends.h>
 #include <mxoracle/emu/communicators.h>
 #include <mxoracle/golden/files/safetensors.h>
 #include <mxoracle/golden/suites/shapes/compare_shapes.h>
+#include <mxoracle/safetensors.h>
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include <cuda_runtime.h>
 
-#include <mxoracle/golden/files/safetensors.h>
-#include <mxoracle/golden/suites/shapes/compare_shapes.h>
+#include <mxoracle/safetensors.h>
+#include <mxoracle/compare_shapes.h>
 #include <mxoracle/inputs.h>
 
 namespace {

@@ -1,14 +1,11 @@
 // One call through the catalogue, the judge and explain.
 #include "golden/oracle.h"
 
-#include <cmath>
 #include <ostream>
 #include <vector>
 
 #include "formats/error.h"
 #include "golden/explain/call.h"
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
@@ -22,16 +19,6 @@ NamedTensors copies_of(const NamedViews& views) {
     tensors.emplace(name, std::move(copy));
   }
   return tensors;
-}
-
-const Tensor& expected_of(std::string_view op, const NamedTensors& expected,
-                          const std::string& name) {
-  const auto at = expected.find(name);
-  if (at != expected.end()) return at->second;
-  std::string known;
-  for (const auto& [key, tensor] : expected) known += (known.empty() ? "" : ", ") + key;
-  throw Error(Fault::argument,
-              std::string(op) + ": " + name + ": found no such output, needs one of " + known);
 }
 
 std::string slice_line(const char* kind, const std::vector<Slice>& slices) {
@@ -79,9 +66,9 @@ std::string CheckResult::report() const {
 }
 
 Explanation CheckResult::explain() const {
-  Call call = make_call(op_, inputs_, parameters_);
-  call.world = world_;
-  return mxo::explain(*backend_, call, expected, actual_);
+  Call asked = make_call(call.op, call.inputs, call.parameters);
+  asked.world = world_;
+  return mxo::explain(*backend_, asked, call.expected, call.actual);
 }
 
 std::ostream& operator<<(std::ostream& out, const CheckResult& result) {
@@ -98,30 +85,16 @@ CheckResult Oracle::check(std::string_view op, const NamedViews& inputs, const N
                 std::string(op) + ": outputs: found none, needs at least one to judge");
   }
   CheckResult result;
-  for (const auto& [key, value] : settings) result.parameters_.set(key, value);
   result.backend_ = backend_;
   result.world_ = world_;
-  result.op_ = op;
-  result.inputs_ = copies_of(inputs);
-  result.actual_ = copies_of(actual);
-  result.expected =
-      call_operator(*backend_, op, NamedViews(result.inputs_), result.parameters_, world_);
-
-  std::vector<OutputInQuestion> outputs;
-  for (const auto& [name, tensor] : result.actual_) {
-    const Tensor& expected = expected_of(op, result.expected, name);
-    OutputInQuestion output{name, {}, &tensor};
-    output.owed.expected = &expected;
-    output.owed.format = expected.dtype();
-    output.owed.groups = groups_of(op, name, result.inputs_, result.parameters_, expected);
-    outputs.push_back(std::move(output));
-  }
-  result.verdict = {std::string(op), std::string(op), Outcome::not_owed, {}, {}};
-  result.verdict.outputs =
-      judge_outputs({result.op_, result.inputs_, result.parameters_}, std::move(outputs), options);
-  for (const TensorVerdict& tensor : result.verdict.outputs) {
-    result.verdict.outcome = graver(result.verdict.outcome, tensor.outcome);
-  }
+  AnsweredCall& call = result.call;
+  call.id = call.op = op;
+  for (const auto& [key, value] : settings) call.parameters.set(key, value);
+  call.inputs = copies_of(inputs);
+  call.actual = copies_of(actual);
+  call.expected = call_operator(*backend_, op, NamedViews(call.inputs), call.parameters, world_);
+  result.verdict = judge_call({call.op, call.inputs, call.parameters}, call.expected, call.actual,
+                              options, WhichOutputs::given);
   result.outcome = Report{{}, {}, {result.verdict}}.outcome();
   return result;
 }

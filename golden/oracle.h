@@ -12,8 +12,7 @@
 #include <utility>
 
 #include "golden/explain/explain.h"
-#include "golden/judge/comparator.h"
-#include "ops/catalogue.h"
+#include "golden/judge/judge_call.h"
 
 namespace mxo {
 
@@ -36,15 +35,12 @@ class CheckResult {
 
   Outcome outcome = Outcome::invalid;  ///< of all; INVALID where no element was compared
   CaseVerdict verdict;                 ///< of each output: figures, groups, the first differences
-  NamedTensors expected;               ///< what the operator gives
+  AnsweredCall call;                   ///< with what the operator gives
 
  private:
   friend class Oracle;
   std::shared_ptr<Backend> backend_;
   World* world_ = nullptr;
-  std::string op_;
-  NamedTensors inputs_, actual_;
-  Parameters parameters_;
 };
 std::ostream& operator<<(std::ostream& out, const CheckResult& result);
 

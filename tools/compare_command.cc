@@ -14,7 +14,7 @@
 #include "golden/explain/explain.h"
 #include "golden/files/output_file.h"
 #include "golden/files/read_tensors.h"
-#include "golden/suites/reduce.h"
+#include "golden/suites/case_file.h"
 #include "golden/suites/repeat.h"
 #include "ops/sums.h"
 #include "tools/commands.h"
@@ -104,8 +104,8 @@ void explain_failures(Report& report, const CompareArguments& options, const Set
     if (explained++ == kMostExplained) return;
     const fs::path actual = fs::path(options.actual) / (verdict.id + ".safetensors");
     try {
-      const WholeCase whole = read_whole_case(case_file(options.expected, verdict.id));
-      Call call = make_call(whole.item.op, whole.inputs, Parameters(whole.item.parameters));
+      AnsweredCall whole = read_call(case_file(options.expected, verdict.id));
+      Call call = make_call(whole.op, std::move(whole.inputs), whole.parameters);
       call.world = world.get();
       verdict.explanation =
           explain(*backend, call, whole.expected, read_tensors(actual).tensors).sentence();

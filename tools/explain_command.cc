@@ -24,47 +24,14 @@ struct ExplainArguments {
   bool json = false;
 };
 
-/// The question and the answer that is owed.
-struct Known {
-  Call call;
-  NamedTensors expected;
-};
-
-/// SUITE/cases/<id>.safetensors, with the manifest in SUITE.
-Known known_case(const std::filesystem::path& path) {
-  const std::filesystem::path suite = path.parent_path().parent_path();
-  const std::string id = path.stem().string();
-  const Manifest manifest = read_manifest(suite.empty() ? "." : suite);
-  for (const ManifestCase& item : manifest.cases) {
-    if (item.id != id) continue;
-    StoredCase stored = read_case(suite.empty() ? "." : suite, item);
-    Known known;
-    for (const ManifestOperand& operand : item.operands) {
-      if (operand.role != Role::expected) continue;
-      const auto at = stored.file.tensors.find(operand.stored_name());
-      if (at == stored.file.tensors.end()) continue;
-      Tensor tensor = at->second;
-      if (size_of(tensor.dtype()) == size_of(operand.format)) tensor.reinterpret_as(operand.format);
-      known.expected.emplace(operand.name, std::move(tensor));
-    }
-    known.call = make_call(item.op, std::move(stored.inputs), Parameters(item.parameters));
-    return known;
-  }
-  throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
-}
-
 /// --op OP on the operands of a file.
-Known known_call(const ExplainArguments& options, Backend& backend, World& world) {
-  Known known;
-  Parameters set;
-  for (const std::string& assignment : options.settings) set.set(assignment);
-  const std::string_view op = operator_named(options.op).name;
-  NamedTensors operands = read_tensors(options.expected).tensors;
-  check_call(op, operands, set);
-  known.call = make_call(op, std::move(operands), set);
-  known.call.world = &world;
-  known.expected = run_call(backend, known.call);
-  return known;
+AnsweredCall given_call(const ExplainArguments& options) {
+  AnsweredCall given;
+  for (const std::string& assignment : options.settings) given.parameters.set(assignment);
+  given.op = operator_named(options.op).name;
+  given.inputs = read_tensors(options.expected).tensors;
+  check_call(given.op, given.inputs, given.parameters);
+  return given;
 }
 
 void print(const Explanation& e) {
@@ -82,21 +49,22 @@ int explain_file(const ExplainArguments& options, const Settings& settings) {
     throw Error(Fault::argument, "--set: needs --op; a case brings its own parameters");
   }
   const std::unique_ptr<World> world = make_world("in_process");
-  Known known =
-      options.op.empty() ? known_case(options.expected) : known_call(options, *backend, *world);
-  known.call.world = world.get();
+  AnsweredCall known = options.op.empty() ? read_call(options.expected) : given_call(options);
+  Call call = make_call(known.op, std::move(known.inputs), known.parameters);
+  call.world = world.get();
   // A case is what `run` would take, or it is refused as there: before anything looks at it.
-  if (options.op.empty()) run_call(*backend, known.call);
-  const NamedTensors actual = read_tensors(options.actual).tensors;
+  NamedTensors made = run_call(*backend, call);
+  if (!options.op.empty()) known.expected = std::move(made);
+  known.actual = read_tensors(options.actual).tensors;
   bool any = false;
-  for (const auto& [name, tensor] : known.expected) any = any || actual.count(name) > 0;
+  for (const auto& [name, tensor] : known.expected) any = any || known.actual.count(name) > 0;
   if (!any) {
-    throw Error(Fault::file, options.actual + ": holds no output of " + known.call.op);
+    throw Error(Fault::file, options.actual + ": holds no output of " + known.op);
   }
   Explanation e;
   {
     ProgressBar bar(settings.quiet);
-    e = explain(*backend, known.call, known.expected, actual, bar.callback());
+    e = explain(*backend, call, known.expected, known.actual, bar.callback());
   }
   if (options.json) {
     fmt::print("{}\n", to_json(e));

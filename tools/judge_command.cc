@@ -7,8 +7,7 @@
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/files/trace.h"
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "tools/commands.h"
 #include "tools/log_probability_share.h"
 #include "tools/operators.h"
@@ -37,26 +36,6 @@ std::string_view word(Distance distance) {
   return kWords[static_cast<int>(distance)];
 }
 
-CaseVerdict judged(const TraceRecord& record, const KeptRows& rows, const NamedTensors& expected,
-                   std::string_view gate) {
-  const auto at = expected.find(record.output);
-  if (at == expected.end()) {
-    throw Error(Fault::file, record.place() + ": " + record.op + " has no output " + record.output);
-  }
-  OutputInQuestion output{record.output, {}, &rows.actual.begin()->second};
-  output.owed.expected = &at->second;
-  output.owed.format = at->second.dtype();
-  output.owed.groups =
-      groups_of(record.op, record.output, rows.inputs, record.parameters, at->second);
-  CompareOptions options;
-  options.gate = parse_gate(gate);
-  CaseVerdict verdict{record.place(), record.op, Outcome::pass, {}, {}};
-  verdict.outputs =
-      judge_outputs({record.op, rows.inputs, record.parameters}, {std::move(output)}, options);
-  verdict.outcome = verdict.outputs.front().outcome;
-  return verdict;
-}
-
 /// Every kept part of one record.
 Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecord& record) {
   Finding finding;
@@ -64,11 +43,17 @@ Finding judge_parts(Backend& backend, const std::string& trace, const TraceRecor
     const KeptRows rows = read_kept_rows(trace, record, file);
     const Call call = make_call(record.op, rows.inputs, record.parameters);
     const NamedTensors expected = run_call(backend, call);
-    const CaseVerdict bits = judged(record, rows, expected, "bits");
+    const auto judged = [&](std::string_view gate) {
+      CompareOptions options;
+      options.gate = parse_gate(gate);
+      return judge_call({record.op, rows.inputs, record.parameters}, expected, rows.actual, options,
+                        WhichOutputs::given);
+    };
+    const CaseVerdict bits = judged("bits");
     finding.elements += bits.outputs.front().all.elements;
     finding.differing += bits.outputs.front().all.differing;
     if (bits.outcome != Outcome::fail) continue;
-    if (judged(record, rows, expected, "bound").outcome != Outcome::fail) {
+    if (judged("bound").outcome != Outcome::fail) {
       finding.distance = std::max(finding.distance, Distance::bound);
       continue;
     }

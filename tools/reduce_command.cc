@@ -25,11 +25,11 @@ struct ReduceArguments {
 };
 
 /// The kernel of --command: a case file in, outputs under their names out.
-std::optional<NamedTensors> run_kernel(const std::string& command, const WholeCase& slice) {
+std::optional<NamedTensors> run_kernel(const std::string& command, const AnsweredCall& slice) {
   const ScratchDirectory scratch;
-  const std::filesystem::path in = scratch.path() / (slice.item.id + ".safetensors");
+  const std::filesystem::path in = scratch.path() / (slice.id + ".safetensors");
   const std::filesystem::path out = scratch.path() / "out.safetensors";
-  write_case(in, slice.item, slice.inputs, slice.expected, Spelling::portable);
+  write_case(in, suite_case_of(slice), slice.inputs, slice.expected, Spelling::portable);
   const int code = run_user_command(command, {{"{in}", in}, {"{out}", out}});
   std::error_code error;
   if (code != 0 || !std::filesystem::exists(out, error)) return std::nullopt;
@@ -44,21 +44,20 @@ std::optional<NamedTensors> run_kernel(const std::string& command, const WholeCa
 class Causes {
  public:
   explicit Causes(Backend& backend) : backend_(backend) {}
-  Explanation of(const WholeCase& one, const NamedTensors& actual) const {
-    const Call call = make_call(one.item.op, one.inputs, Parameters(one.item.parameters));
-    return explain(backend_, call, one.expected, actual);
+  Explanation of(const AnsweredCall& one) const {
+    return explain(backend_, make_call(one.op, one.inputs, one.parameters), one.expected,
+                   one.actual);
   }
   /// Takes slices of a case that has a cause only where it is found again.
-  void keep(const WholeCase& whole, const NamedTensors& actual, ReduceOptions& how) const {
+  void keep(const AnsweredCall& whole, ReduceOptions& how) const {
     constexpr Index kLargest = Index{1} << 22;
     Index elements = 0;
     for (const auto& [name, tensor] : whole.expected) elements += tensor.elements();
-    if (elements > kLargest || catalogue_entry(whole.item.op).call_ranks != nullptr) return;
-    const Explanation known = of(whole, actual);
+    if (elements > kLargest || catalogue_entry(whole.op).call_ranks != nullptr) return;
+    const Explanation known = of(whole);
     if (known.causes.empty()) return;
-    how.alike = [this, id = known.causes.front().id](const WholeCase& small,
-                                                     const NamedTensors& outputs) {
-      const Explanation found = of(small, outputs);
+    how.alike = [this, id = known.causes.front().id](const AnsweredCall& small) {
+      const Explanation found = of(small);
       return !found.causes.empty() && found.causes.front().id == id;
     };
   }
@@ -71,7 +70,7 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   if (options.actual.empty() && options.command.empty()) {
     throw Error(Fault::argument, "needs ACTUAL, or --command that makes it");
   }
-  const WholeCase whole = read_whole_case(options.whole);
+  AnsweredCall whole = read_call(options.whole);
   const std::unique_ptr<Backend> backend = chosen_backend(settings, "cpu");
   ReduceOptions how;
   how.gate.gate = parse_gate(options.gate);
@@ -79,21 +78,22 @@ int reduce(const ReduceArguments& options, const Settings& settings) {
   Kernel kernel;
   if (!options.command.empty()) {
     check_places("--command", options.command, {"{in}", "{out}"});
-    kernel = [&options](const WholeCase& slice) { return run_kernel(options.command, slice); };
+    kernel = [&options](const AnsweredCall& slice) { return run_kernel(options.command, slice); };
   }
-  std::optional<NamedTensors> actual;
-  if (!options.actual.empty()) actual = read_tensors(options.actual).tensors;
   const Causes causes(*backend);
-  if (actual) causes.keep(whole, *actual, how);
-  const Reduction reduction = reduce_case(*backend, whole, actual, kernel, how);
+  if (!options.actual.empty()) {
+    whole.actual = read_tensors(options.actual).tensors;
+    causes.keep(whole, how);
+  }
+  const Reduction reduction = reduce_case(*backend, whole, kernel, how);
   write_reduction(options.output, reduction, [&] {
     if (settings.quiet) return;
-    fmt::print("{}: {}", whole.item.id, reduction.words);
+    fmt::print("{}: {}", whole.id, reduction.words);
     if (!options.command.empty()) fmt::print("; {} runs", reduction.runs);
     fmt::print("\nmxo compare {} {}\n", options.output,
                (std::filesystem::path(options.output) / "actual").string());
     if (how.alike) {
-      fmt::print("as the whole, {}\n", causes.of(reduction.small, reduction.actual).sentence());
+      fmt::print("as the whole, {}\n", causes.of(reduction.small).sentence());
     }
     bring_out_stdout();
   });

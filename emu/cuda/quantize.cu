@@ -214,10 +214,10 @@ void DeviceBackend::run(const Quantize& op) {
   const BlockExtents& block = op.to.block;
   if (wide && in_lines(op.x, op.to.scales.dtype, block, op.group_ends) && is_regular(op.rule)) {
     const LineBlocks lines = lines_of(op);
-    if (quantize_columns(stream(), lines) || quantize_rows(stream(), lines)) return;
+    if (quantize_rows_32(stream(), lines) || quantize_columns_32(stream(), lines)) return;
     // Weights for the gradient come as a transposed view, blocks along what lies a row apart.
     const bool turns = lines.storage == ScaleStorage::row_major && lines.axis == BlockAxis::columns;
-    if (turns && quantize_rows(stream(), through_transposed(lines))) return;
+    if (turns && quantize_columns_32(stream(), through_transposed(lines))) return;
     if (lines.storage == ScaleStorage::blocked) {  // padding is 0
       fill_zero(static_cast<std::byte*>(lines.scales.data),
                 static_cast<std::size_t>(lines.scales.elements()));
@@ -227,19 +227,20 @@ void DeviceBackend::run(const Quantize& op) {
   if (wide && multiplies && !op.given.given()) {
     const bool grouped = op.group_ends.given();
     const bool whole_columns = block == kWholeColumn && grouped;
-    if (block == kWholeRow || whole_columns) return quantize_lines(*this, op);
-    if (quantize_row_blocks(stream(), op)) return;
-    if (has_tiles(block) && (!grouped || block == kColumnBlock)) return quantize_tiles(*this, op);
+    if (block == kWholeRow || whole_columns) return quantize_whole_lines(*this, op);
+    if (quantize_rows_128(stream(), op)) return;
+    if (has_tiles(block) && (!grouped || block == kColumnBlock))
+      return quantize_tiles_128(*this, op);
   }
   if (op.to.storage == ScaleStorage::blocked) return quantize_and_swizzle(*this, op);
-  quantize_blocks(*this, op);
+  quantize_any_blocks(*this, op);
 }
 
 void DeviceBackend::run(const Dequantize& op) {
   if (op.x.elements() == 0) return;
   const BlockExtents& block = op.from.block;
   if (!in_lines(op.x, op.from.scales.dtype, block, op.group_ends)) {
-    return dequantize_blocks(*this, op);
+    return dequantize_any_blocks(*this, op);
   }
   const bool packs = block == kMxColumns && op.from.codes.contiguous() &&
                      op.from.scales.contiguous() && op.x.contiguous() &&

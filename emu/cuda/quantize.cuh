@@ -36,22 +36,22 @@ void visit_f32_or_bf16(Dtype x, Dtype codes, Fn&& run) {
 }
 
 /// Contiguous tensors along the last axis, scales in order or in 128x4 tiles.
-bool quantize_columns(cudaStream_t stream, const LineBlocks& op);
+bool quantize_rows_32(cudaStream_t stream, const LineBlocks& op);
 /// Contiguous x along axis -2; codes in place or transposed.
-bool quantize_rows(cudaStream_t stream, const LineBlocks& op);
+bool quantize_columns_32(cudaStream_t stream, const LineBlocks& op);
 /// Any strides: one thread a block.
 void quantize_any(cudaStream_t stream, const LineBlocks& op);
 
 // f32 scales of x in f32 or bf16, by a rule that multiplies.
 /// A whole row a scale, or a whole column of a group.
-void quantize_lines(DeviceBackend& backend, const Quantize& op);
+void quantize_whole_lines(DeviceBackend& backend, const Quantize& op);
 /// Blocks of 1x128 in rows of whole words; says whether it took the call.
-bool quantize_row_blocks(cudaStream_t stream, const Quantize& op);
+bool quantize_rows_128(cudaStream_t stream, const Quantize& op);
 /// Blocks of 1x128, 128x1 and 128x128.
-void quantize_tiles(DeviceBackend& backend, const Quantize& op);
+void quantize_tiles_128(DeviceBackend& backend, const Quantize& op);
 
 /// Blocks of any extents by any rule: a block of threads each.
-void quantize_blocks(DeviceBackend& backend, const Quantize& op);
-void dequantize_blocks(DeviceBackend& backend, const Dequantize& op);
+void quantize_any_blocks(DeviceBackend& backend, const Quantize& op);
+void dequantize_any_blocks(DeviceBackend& backend, const Dequantize& op);
 
 }  // namespace mxo::cuda

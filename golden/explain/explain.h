@@ -7,6 +7,7 @@
 
 #include "golden/explain/call.h"
 #include "golden/explain/claim.h"
+#include "golden/explain/where.h"
 #include "golden/judge/progress.h"
 
 namespace mxo {

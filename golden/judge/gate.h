@@ -1,4 +1,5 @@
 // What a tensor must reach to pass.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

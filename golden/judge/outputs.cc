@@ -23,12 +23,12 @@ std::string joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + "; " + b;
 }
 
-bool comparable(const OutputInQuestion& output) {
+bool comparable(const JudgedOutput& output) {
   return output.actual != nullptr && output.actual->shape() == output.owed.expected->shape() &&
          other_type(output.owed, *output.actual).empty();
 }
 
-TensorVerdict missing(const OutputInQuestion& output) {
+TensorVerdict missing(const JudgedOutput& output) {
   TensorVerdict verdict;
   verdict.name = output.name;
   verdict.outcome = Outcome::fail;
@@ -50,8 +50,8 @@ Dtype scale_format(Dtype format) {
 
 /// One tensor in two parts, and what its parts have to say of each other.
 struct Pair {
-  OutputInQuestion& codes;
-  OutputInQuestion& scales;
+  JudgedOutput& codes;
+  JudgedOutput& scales;
   std::optional<QuantizedPair> values;
   std::vector<bool> used;  ///< scales that owed codes are multiplied by
   std::string obstacle;    ///< why there are no values
@@ -92,13 +92,13 @@ void dequantise(Pair& pair, const ScaleHints& hints) {
   if (pair.obstacle.empty()) pair.obstacle = "the shapes of codes and scales do not fit";
 }
 
-std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
+std::vector<Pair> find_pairs(std::vector<JudgedOutput>& outputs) {
   std::vector<Pair> pairs;
-  for (OutputInQuestion& codes : outputs) {
+  for (JudgedOutput& codes : outputs) {
     const std::string wanted = scales_name(codes.name);
     if (wanted.empty()) continue;
     const auto scales = std::find_if(outputs.begin(), outputs.end(),
-                                     [&](const OutputInQuestion& o) { return o.name == wanted; });
+                                     [&](const JudgedOutput& o) { return o.name == wanted; });
     if (scales != outputs.end()) pairs.push_back({codes, *scales, {}, {}, {}});
   }
   return pairs;
@@ -106,7 +106,7 @@ std::vector<Pair> find_pairs(std::vector<OutputInQuestion>& outputs) {
 
 /// What the call says its codes are, where the file of what is expected holds bytes and ACTUAL says
 /// what its own are.
-void name_codes(const CallInQuestion& call, OutputInQuestion& output) {
+void name_codes(const JudgedCall& call, JudgedOutput& output) {
   const bool told = output.actual != nullptr && is_minifloat8(output.actual->dtype());
   if (call.op.empty() || !told || output.owed.format != Dtype::u8) return;
   for (const ParameterSpec& spec : catalogue_entry(call.op).parameters) {
@@ -117,7 +117,7 @@ void name_codes(const CallInQuestion& call, OutputInQuestion& output) {
 }
 
 /// The bound of one output, or nothing where it is held to bits.
-std::optional<ErrorBound> bound_of(const CallInQuestion& call, const OutputInQuestion& output,
+std::optional<ErrorBound> bound_of(const JudgedCall& call, const JudgedOutput& output,
                                    const Owed& owed, std::string_view sum,
                                    Roundings roundings = Roundings::worst) {
   const bool codes = call.op == "quantize" && output.name == "codes";
@@ -129,7 +129,7 @@ std::optional<ErrorBound> bound_of(const CallInQuestion& call, const OutputInQue
 }
 
 /// How far a right kernel may be off: any order of f32, or the sum that the call names, and layers.
-std::optional<ErrorBound> right_kernel(const CallInQuestion& call, const OutputInQuestion& output,
+std::optional<ErrorBound> right_kernel(const JudgedCall& call, const JudgedOutput& output,
                                        const Owed& owed, std::string_view sum) {
   if (call.op == "grouped_linear") {
     return linear_bound(output.name, call.inputs, call.parameters, *owed.expected);
@@ -159,7 +159,7 @@ bool same_bytes(const Owed& owed, const Tensor& actual) {
 }
 
 /// What the user may want to know of a failure: the least gate with a reason that lets it pass.
-std::string suggestion(const CallInQuestion& call, const OutputInQuestion& output,
+std::string suggestion(const JudgedCall& call, const JudgedOutput& output,
                        const CompareOptions& options, const TensorVerdict& failed) {
   if (options.gate.kind != Gate::Kind::bits || failed.all.violating == 0) return {};
   if (failed.all.nan_one_sided + failed.all.inf_one_sided > 0) return {};
@@ -187,7 +187,7 @@ std::string suggestion(const CallInQuestion& call, const OutputInQuestion& outpu
              : "";
 }
 
-TensorVerdict judge_one(const CallInQuestion& call, const OutputInQuestion& output,
+TensorVerdict judge_one(const JudgedCall& call, const JudgedOutput& output,
                         const CompareOptions& options, bool to_bits) {
   if (output.actual == nullptr) return missing(output);
   Owed owed = output.owed;
@@ -225,11 +225,10 @@ void share_figures(const TensorVerdict& codes, TensorVerdict& scales) {
 
 }  // namespace
 
-std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
-                                         std::vector<OutputInQuestion> outputs,
+std::vector<TensorVerdict> judge_outputs(const JudgedCall& call, std::vector<JudgedOutput> outputs,
                                          const CompareOptions& options) {
   const ScaleHints hints = scale_hints(call.op, call.inputs, call.parameters);
-  for (OutputInQuestion& output : outputs) name_codes(call, output);
+  for (JudgedOutput& output : outputs) name_codes(call, output);
   std::vector<Pair> pairs = find_pairs(outputs);
   for (Pair& pair : pairs) {
     pair.scales.owed.format = scale_format(pair.scales.owed.format);
@@ -238,14 +237,14 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
     pair.codes.owed.pair = &*pair.values;
     pair.scales.owed.by_values = &pair.used;
   }
-  const auto pair_of = [&](const OutputInQuestion& output) {
+  const auto pair_of = [&](const JudgedOutput& output) {
     return std::find_if(pairs.begin(), pairs.end(), [&](const Pair& pair) {
       return &pair.codes == &output || &pair.scales == &output;
     });
   };
   std::vector<TensorVerdict> verdicts;
   const std::string table = split_table_note(call.parameters);
-  for (const OutputInQuestion& output : outputs) {
+  for (const JudgedOutput& output : outputs) {
     const auto pair = pair_of(output);
     const bool to_bits = pair != pairs.end() && !pair->values;
     verdicts.push_back(judge_one(call, output, options, to_bits));
@@ -256,7 +255,7 @@ std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
   }
   for (const Pair& pair : pairs) {
     if (!pair.values) continue;
-    const auto at = [&](const OutputInQuestion& o) -> TensorVerdict& {
+    const auto at = [&](const JudgedOutput& o) -> TensorVerdict& {
       return verdicts[static_cast<std::size_t>(&o - outputs.data())];
     };
     share_figures(at(pair.codes), at(pair.scales));

@@ -11,13 +11,13 @@
 namespace mxo {
 
 /// The call whose outputs are judged; an empty `op` says that nothing is known of it.
-struct CallInQuestion {
+struct JudgedCall {
   std::string_view op;
   const NamedTensors& inputs;
   const Parameters& parameters;
 };
 
-struct OutputInQuestion {
+struct JudgedOutput {
   std::string name;
   Owed owed;
   const Tensor* actual = nullptr;  ///< null: missing, which is FAIL
@@ -30,8 +30,7 @@ struct OutputInQuestion {
 /// is a sum gets its certified bound.  Where bits fail and another gate with a reason would pass,
 /// the note names it.
 /// Throws Error(argument) for a sum without a bound.
-std::vector<TensorVerdict> judge_outputs(const CallInQuestion& call,
-                                         std::vector<OutputInQuestion> outputs,
+std::vector<TensorVerdict> judge_outputs(const JudgedCall& call, std::vector<JudgedOutput> outputs,
                                          const CompareOptions& options);
 
 }  // namespace mxo

@@ -1,4 +1,5 @@
 // What a comparison found.
+// Thread safety: functions of their arguments and values; any threads at once.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/reports/text.h"
 
 namespace mxo {
@@ -13,17 +12,9 @@ namespace mxo {
 std::vector<TensorVerdict> judged(const Planted& planted, const CompareOptions& options) {
   NamedTensors inputs;
   for (const auto& [name, tensor] : planted.call.inputs) inputs.emplace(name, *tensor);
-  std::vector<OutputInQuestion> outputs;
-  for (const auto& [name, tensor] : planted.expected) {
-    OutputInQuestion output{name, {}, nullptr};
-    output.owed.expected = &tensor;
-    output.owed.format = tensor.dtype();
-    output.owed.groups = groups_of(planted.call.op, name, inputs, planted.call.set, tensor);
-    const auto at = planted.actual.find(name);
-    if (at != planted.actual.end()) output.actual = &at->second;
-    outputs.push_back(std::move(output));
-  }
-  return judge_outputs({planted.call.op, inputs, planted.call.set}, std::move(outputs), options);
+  return judge_call({planted.call.op, inputs, planted.call.set}, planted.expected, planted.actual,
+                    options)
+      .outputs;
 }
 
 bool all_pass(const std::vector<TensorVerdict>& verdicts) {

@@ -33,8 +33,7 @@ class CaseAxes {
   Index units(std::string_view letter) const;
   /// The group of a unit of the rows that group_ends sorts; -1 past the last end.
   Index group_of(Index unit) const;
-  /// The letter of the rows that group_ends sorts, and of the groups; empty if there are none.
-  const std::string& row_letter() const { return row_letter_; }
+  /// The letter of the groups; empty if there are none.
   const std::string& group_letter() const { return group_letter_; }
 
   /// True if each axis of the tensor is a letter or a block of one, so that it can be cut.

@@ -5,9 +5,9 @@
 
 #include "formats/error.h"
 #include "golden/files/sha256.h"
-#include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
+#include "golden/judge/validate_call.h"
 
 namespace mxo {
 namespace {
@@ -188,8 +188,31 @@ StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& ite
     }
   }
   if (expected.empty()) throw Error(Fault::file, path.string() + ": nothing is expected of it");
-  check_question(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
+  validate_call(path.string(), item.op, stored_case.inputs, Parameters(item.parameters), expected);
   return stored_case;
+}
+
+SuiteCase suite_case_of(const AnsweredCall& call) {
+  return {call.id, call.op, call.parameters.all(), {}, {}, {}, {}, {}};
+}
+
+AnsweredCall read_call(const std::filesystem::path& path) {
+  const std::filesystem::path above = path.parent_path().parent_path();
+  const std::filesystem::path suite = above.empty() ? "." : above;
+  const std::string id = path.stem().string();
+  for (const ManifestCase& item : read_manifest(suite).cases) {
+    if (item.id != id) continue;
+    StoredCase stored = read_case(suite, item);
+    AnsweredCall call{id, item.op, Parameters(item.parameters), {}, {}, {}};
+    for (const ManifestOperand& operand : item.operands) {
+      Tensor tensor = stored.file.tensors.at(operand.stored_name());
+      if (size_of(tensor.dtype()) == size_of(operand.format)) tensor.reinterpret_as(operand.format);
+      (operand.role == Role::input ? call.inputs : call.expected)
+          .emplace(operand.name, std::move(tensor));
+    }
+    return call;
+  }
+  throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
 }
 
 }  // namespace mxo

@@ -6,7 +6,7 @@
 
 #include "golden/files/manifest.h"
 #include "golden/files/safetensors.h"
-#include "golden/judge/comparator.h"
+#include "golden/judge/judge_call.h"
 #include "golden/suites/suites.h"
 
 namespace mxo {
@@ -28,5 +28,12 @@ struct StoredCase {
 /// operator takes and gives.
 /// Throws Error(file) where anything does not hold.
 StoredCase read_case(const std::filesystem::path& suite, const ManifestCase& item);
+
+/// The call as a case of a suite, without flags.
+SuiteCase suite_case_of(const AnsweredCall& call);
+
+/// The call of SUITE/cases/<id>.safetensors and what is expected of it; the manifest is in SUITE.
+/// Throws Error(file).
+AnsweredCall read_call(const std::filesystem::path& path);
 
 }  // namespace mxo

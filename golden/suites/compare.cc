@@ -5,7 +5,7 @@
 
 #include "formats/error.h"
 #include "golden/files/safetensors.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/suites/case_file.h"
 #include "golden/suites/compare_files.h"
 #include "golden/suites/other_results.h"
@@ -34,7 +34,7 @@ CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const Ma
       return verdict;
     }
     const TensorFile outputs = as_declared(read_safetensors(actual));
-    std::vector<OutputInQuestion> questions;
+    std::vector<JudgedOutput> questions;
     std::set<std::string> expected;
     std::set<std::string> operands;
     for (const ManifestOperand& operand : item.operands) {

@@ -8,10 +8,10 @@
 
 #include "formats/error.h"
 #include "golden/files/read_tensors.h"
-#include "golden/judge/door.h"
 #include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/judge/step_order.h"
+#include "golden/judge/validate_call.h"
 #include "golden/suites/other_tensors.h"
 #include "ops/catalogue/ranks.h"
 
@@ -140,7 +140,7 @@ std::set<std::string> operands_in(const TensorFile& file, const CallInFile& call
 }
 
 void check(const fs::path& path, const CallInFile& call, const CompareOptions& options,
-           const std::vector<OutputInQuestion>& questions) {
+           const std::vector<JudgedOutput>& questions) {
   const bool bound = options.gate.needs_operands();
   const std::string gate = options.gate.kind == Gate::Kind::bound ? "gate bound" : "gate sqnr=auto";
   if (bound && call.op.empty()) {
@@ -153,20 +153,13 @@ void check(const fs::path& path, const CallInFile& call, const CompareOptions& o
                                      ": a case file holds them, or --input");
   }
   std::map<std::string, const Tensor*> expected;
-  for (const OutputInQuestion& question : questions) {
+  for (const JudgedOutput& question : questions) {
     expected.emplace(question.name, question.owed.expected);
   }
-  check_question(path.string(), call.op, call.inputs, call.parameters, expected);
+  validate_call(path.string(), call.op, call.inputs, call.parameters, expected);
 }
 
 }  // namespace
-
-void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
-  for (TensorVerdict& output : outputs) {
-    verdict.outcome = graver(verdict.outcome, output.outcome);
-    verdict.outputs.push_back(std::move(output));
-  }
-}
 
 CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_path,
                           const CompareOptions& options, const CallGiven& given) {
@@ -176,7 +169,7 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
   const CallInFile call = call_in(expected, expected_path, given);
   const bool single_arrays =
       expected_path.extension() == ".npy" && actual_path.extension() == ".npy";
-  std::vector<OutputInQuestion> questions;
+  std::vector<JudgedOutput> questions;
   std::set<std::string> outputs;
   for (const auto& [name, tensor] : expected.tensors) {
     const auto at = single_arrays ? actual.tensors.begin() : actual.tensors.find(name);

@@ -26,7 +26,4 @@ CaseVerdict compare_files(const std::filesystem::path& expected,
                           const std::filesystem::path& actual, const CompareOptions& options,
                           const CallGiven& given = {});
 
-/// Adds the verdicts of a case's outputs.
-void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs);
-
 }  // namespace mxo

@@ -54,7 +54,8 @@ Manifest generate_from(const std::filesystem::path& directory, const std::filesy
   NamedTensors outputs = call_operator(backend, op, inputs, set, &world);
   PartialDirectory partial(directory);
   std::filesystem::create_directory(partial.path() / kCasesFolder);
-  const SuiteCase item{"from." + std::string(op), std::string(op), set.all(), {}, {}, {}, {}, {}};
+  const SuiteCase item =
+      suite_case_of({"from." + std::string(op), std::string(op), set, {}, {}, {}});
   Manifest manifest{
       .suite = "from", .level = 0, .seed = 0, .generator = std::string(kGenerator), .cases = {}};
   manifest.cases.push_back(write_case(case_file(partial.path(), item.id), item, std::move(inputs),

@@ -8,9 +8,7 @@
 #include "golden/files/output_file.h"
 #include "golden/files/partial_directory.h"
 #include "golden/files/safetensors.h"
-#include "golden/judge/group_rows.h"
 #include "golden/judge/judge.h"
-#include "golden/judge/outputs.h"
 #include "golden/suites/case_axes.h"
 #include "golden/suites/case_file.h"
 
@@ -26,7 +24,7 @@ struct Failure {
 };
 
 /// The first element that the gate refuses; one that differs where the gate refuses no single one.
-Index failing_element(const OutputInQuestion& output, const TensorVerdict& verdict,
+Index failing_element(const JudgedOutput& output, const TensorVerdict& verdict,
                       const CompareOptions& options) {
   if (verdict.first.empty()) return -1;
   const Judge judge(output.owed, *output.actual, options);
@@ -42,25 +40,16 @@ Index failing_element(const OutputInQuestion& output, const TensorVerdict& verdi
   return differs;
 }
 
-std::optional<Failure> failure_of(const WholeCase& slice, const NamedTensors& actual,
-                                  const CompareOptions& options) {
-  const Parameters set(slice.item.parameters);
-  std::vector<OutputInQuestion> outputs;
-  for (const auto& [name, tensor] : slice.expected) {
-    OutputInQuestion output{name, {}, nullptr};
-    output.owed.expected = &tensor;
-    output.owed.format = tensor.dtype();
-    output.owed.groups = groups_of(slice.item.op, name, slice.inputs, set, tensor);
-    const auto at = actual.find(name);
-    if (at != actual.end()) output.actual = &at->second;
-    outputs.push_back(std::move(output));
-  }
-  const auto verdicts = judge_outputs({slice.item.op, slice.inputs, set}, outputs, options);
-  for (std::size_t i = 0; i < verdicts.size(); ++i) {
-    if (verdicts[i].outcome != Outcome::fail) continue;
-    const bool compared = outputs[i].actual != nullptr && verdicts[i].all.elements > 0;
-    return Failure{outputs[i].name,
-                   compared ? failing_element(outputs[i], verdicts[i], options) : -1};
+std::optional<Failure> failure_of(const AnsweredCall& slice, const CompareOptions& options) {
+  const JudgedCall call{slice.op, slice.inputs, slice.parameters};
+  for (const TensorVerdict& verdict :
+       judge_call(call, slice.expected, slice.actual, options).outputs) {
+    if (verdict.outcome != Outcome::fail) continue;
+    const auto at = slice.actual.find(verdict.name);
+    if (at == slice.actual.end() || verdict.all.elements == 0) return Failure{verdict.name, -1};
+    const Owed owed = owed_of(call, verdict.name, slice.expected.at(verdict.name));
+    return Failure{verdict.name,
+                   failing_element({verdict.name, owed, &at->second}, verdict, options)};
   }
   return std::nullopt;
 }
@@ -68,48 +57,38 @@ std::optional<Failure> failure_of(const WholeCase& slice, const NamedTensors& ac
 /// The search, with its count of runs.
 class Reducer {
  public:
-  Reducer(Backend& reference, const WholeCase& whole, const Kernel& kernel,
+  Reducer(Backend& reference, const AnsweredCall& whole, const Kernel& kernel,
           const ReduceOptions& options)
       : reference_(reference),
         whole_(whole),
         kernel_(kernel),
         options_(options),
-        axes_(whole.item.op, Parameters(whole.item.parameters), whole.inputs, whole.expected) {}
+        axes_(whole.op, whole.parameters, whole.inputs, whole.expected) {}
 
-  Reduction reduce(const std::optional<NamedTensors>& given) {
-    NamedTensors actual;
-    if (given) {
-      actual = *given;
-    } else if (!run(whole_, actual)) {
+  Reduction reduce() {
+    best_ = whole_;
+    if (kernel_ && best_.actual.empty() && !run(best_)) {
       throw Error(Fault::file, "the command gave no outputs of the whole case");
     }
-    const auto failure = failure_of(whole_, actual, options_.gate);
+    const auto failure = failure_of(best_, options_.gate);
     if (!failure) throw Error(Fault::file, "every output passes, nothing to reduce");
-    best_ = {whole_, std::move(actual)};
     failure_ = *failure;
     const KeptUnits one = one_element();
     if (!kernel_) {
-      whole_actual_ = best_.actual;
       grow(one);
     } else {
       if (!one.empty()) attempt(one);
       for (const std::string& letter : order()) halve(letter);
     }
-    return {std::move(best_.slice), std::move(best_.actual), runs_, words()};
+    return {std::move(best_), runs_, words()};
   }
 
  private:
-  struct Tried {
-    WholeCase slice;
-    NamedTensors actual;
-  };
-
-  bool run(const WholeCase& slice, NamedTensors& actual) {
+  bool run(AnsweredCall& slice) {
     ++runs_;
     auto outputs = kernel_(slice);
-    if (!outputs) return false;
-    actual = std::move(*outputs);
-    return true;
+    if (outputs) slice.actual = std::move(*outputs);
+    return outputs.has_value();
   }
 
   /// The units that the failing element stands for; its group and no other expert.
@@ -121,56 +100,46 @@ class Reducer {
     return one;
   }
 
-  WholeCase slice(const KeptUnits& kept) const {
-    WholeCase small;
-    small.item = whole_.item;
+  AnsweredCall slice(const KeptUnits& kept) const {
+    AnsweredCall small{whole_.id, whole_.op, whole_.parameters, {}, {}, {}};
     for (const auto& [name, tensor] : whole_.inputs) {
       small.inputs.emplace(name, axes_.cut(TensorRole::input, name, tensor, kept));
     }
-    small.expected =
-        call_operator(reference_, small.item.op, small.inputs, Parameters(small.item.parameters));
+    small.expected = call_operator(reference_, small.op, small.inputs, small.parameters);
     return small;
   }
 
-  /// Without a kernel: the outputs that were given, cut like the expected ones.  Nothing where the
+  /// Without a kernel: the outputs that were given, cut like the expected ones.  False where the
   /// answer of the slice is no slice of the answer.
-  std::optional<NamedTensors> cut_actual(const WholeCase& small, const KeptUnits& kept) const {
-    NamedTensors actual;
-    for (const auto& [name, tensor] : whole_actual_) {
+  bool cut_actual(AnsweredCall& small, const KeptUnits& kept) const {
+    for (const auto& [name, tensor] : whole_.actual) {
       const auto owed = small.expected.find(name);
       const auto before = whole_.expected.find(name);
       if (owed == small.expected.end() || before->second.shape() != tensor.shape()) continue;
       const Tensor answer = axes_.cut(TensorRole::output, name, before->second, kept);
       if (answer.shape() != owed->second.shape() || answer.bytes() != owed->second.bytes() ||
           !std::equal(answer.data(), answer.data() + answer.bytes(), owed->second.data())) {
-        return std::nullopt;
+        return false;
       }
-      actual.emplace(name, axes_.cut(TensorRole::output, name, tensor, kept));
+      small.actual.emplace(name, axes_.cut(TensorRole::output, name, tensor, kept));
     }
-    return actual;
+    return true;
   }
 
   /// True, and the best so far, if the operator takes the slice and it still fails, as the whole
   /// does.
   bool attempt(const KeptUnits& kept) {
     if (kernel_ && runs_ >= options_.runs) return false;
-    WholeCase small;
-    NamedTensors actual;
+    AnsweredCall small;
     try {
       small = slice(kept);
-      if (!kernel_) {
-        auto cut = cut_actual(small, kept);
-        if (!cut) return false;
-        actual = std::move(*cut);
-      } else if (!run(small, actual)) {
-        return false;
-      }
-      if (!failure_of(small, actual, options_.gate)) return false;
-      if (options_.alike && !options_.alike(small, actual)) return false;
+      if (kernel_ ? !run(small) : !cut_actual(small, kept)) return false;
+      if (!failure_of(small, options_.gate)) return false;
+      if (options_.alike && !options_.alike(small)) return false;
     } catch (const Error&) {
       return false;  // the operator does not take it: blocks, alignments, experts of a token
     }
-    best_ = {std::move(small), std::move(actual)};
+    best_ = std::move(small);
     kept_ = kept;
     return true;
   }
@@ -278,12 +247,11 @@ class Reducer {
   }
 
   Backend& reference_;
-  const WholeCase& whole_;
+  const AnsweredCall& whole_;
   const Kernel& kernel_;
   const ReduceOptions& options_;
   CaseAxes axes_;
-  NamedTensors whole_actual_;
-  Tried best_;
+  AnsweredCall best_;
   Failure failure_;
   KeptUnits kept_;
   int runs_ = 0;
@@ -291,32 +259,9 @@ class Reducer {
 
 }  // namespace
 
-WholeCase read_whole_case(const fs::path& path) {
-  const fs::path suite = path.parent_path().parent_path();
-  const std::string id = path.stem().string();
-  const Manifest manifest = read_manifest(suite.empty() ? "." : suite);
-  for (const ManifestCase& item : manifest.cases) {
-    if (item.id != id) continue;
-    StoredCase stored = read_case(suite.empty() ? "." : suite, item);
-    WholeCase whole;
-    whole.item.id = item.id;
-    whole.item.op = item.op;
-    whole.item.parameters = item.parameters;
-    for (const ManifestOperand& operand : item.operands) {
-      Tensor tensor = stored.file.tensors.at(operand.stored_name());
-      if (size_of(tensor.dtype()) == size_of(operand.format)) tensor.reinterpret_as(operand.format);
-      (operand.role == Role::input ? whole.inputs : whole.expected)
-          .emplace(operand.name, std::move(tensor));
-    }
-    return whole;
-  }
-  throw Error(Fault::file, path.string() + ": the manifest beside it has no case '" + id + "'");
-}
-
-Reduction reduce_case(Backend& reference, const WholeCase& whole,
-                      const std::optional<NamedTensors>& actual, const Kernel& kernel,
+Reduction reduce_case(Backend& reference, const AnsweredCall& whole, const Kernel& kernel,
                       const ReduceOptions& options) {
-  return Reducer(reference, whole, kernel, options).reduce(actual);
+  return Reducer(reference, whole, kernel, options).reduce();
 }
 
 void write_reduction(const fs::path& final_name, const Reduction& reduction,
@@ -325,15 +270,15 @@ void write_reduction(const fs::path& final_name, const Reduction& reduction,
   const fs::path& directory = partial.path();
   fs::create_directory(directory / kCasesFolder);
   fs::create_directory(directory / "actual");
-  const SuiteCase& item = reduction.small.item;
+  const AnsweredCall& small = reduction.small;
   Manifest manifest{
       .suite = "reduced", .level = 0, .seed = 0, .generator = std::string(kGenerator), .cases = {}};
   TensorFile actual;
-  actual.metadata = {{"mxo.case", item.id}, {"mxo.op", item.op}};
-  for (const auto& [name, tensor] : reduction.actual) actual.tensors.emplace(name, tensor);
-  write_safetensors(directory / "actual" / (item.id + ".safetensors"), actual);
-  manifest.cases.push_back(write_case(case_file(directory, item.id), item, reduction.small.inputs,
-                                      reduction.small.expected, Spelling::portable));
+  actual.metadata = {{"mxo.case", small.id}, {"mxo.op", small.op}};
+  actual.tensors = {small.actual.begin(), small.actual.end()};
+  write_safetensors(directory / "actual" / (small.id + ".safetensors"), actual);
+  manifest.cases.push_back(write_case(case_file(directory, small.id), suite_case_of(small),
+                                      small.inputs, small.expected, Spelling::portable));
   write_text_file(directory / kManifestName, to_json(manifest));
   if (before_publishing) before_publishing();
   partial.publish();

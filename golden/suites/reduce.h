@@ -6,40 +6,29 @@
 #include <optional>
 #include <string>
 
-#include "golden/judge/comparator.h"
-#include "golden/suites/suites.h"
+#include "golden/judge/judge_call.h"
 #include "ops/backend.h"
 
 namespace mxo {
 
-/// A call and what it owes, whatever file it came from.
-struct WholeCase {
-  SuiteCase item;  ///< id, op and parameters; its inputs are below
-  NamedTensors inputs;
-  NamedTensors expected;
-};
-/// SUITE/cases/<id>.safetensors, with the manifest in SUITE.  Throws Error(file).
-WholeCase read_whole_case(const std::filesystem::path& path);
-
 /// What a kernel makes of the operands of a case; nothing where it gave no outputs.
-using Kernel = std::function<std::optional<NamedTensors>(const WholeCase&)>;
+using Kernel = std::function<std::optional<NamedTensors>(const AnsweredCall&)>;
 
 struct ReduceOptions {
   CompareOptions gate;
   int runs = 30;  ///< of the kernel, at most
   /// What a slice and its outputs must show of the fault, apart from failing; may be empty.
-  std::function<bool(const WholeCase&, const NamedTensors& actual)> alike;
+  std::function<bool(const AnsweredCall&)> alike;
 };
 
 struct Reduction {
-  WholeCase small;
-  NamedTensors actual;  ///< the wrong outputs of `small`
-  int runs = 0;         ///< of the kernel
-  std::string words;    ///< "R 4096 to 1, N 2048 to 1, K 512 stays"
+  AnsweredCall small;  ///< with the wrong outputs
+  int runs = 0;        ///< of the kernel
+  std::string words;   ///< "R 4096 to 1, N 2048 to 1, K 512 stays"
 };
 
 /// The smallest case found that fails the gate.  Outputs of the kernel are needed of the whole
-/// case: `actual`, or `kernel` is run once.
+/// case: `whole.actual`, or where it is empty `kernel` is run once.
 ///
 /// Without a kernel the case is cut to one element that fails: its row, its column, its block, and
 /// all of what is summed; and to twice, four times, ... as much of each axis where the operator
@@ -48,8 +37,7 @@ struct Reduction {
 /// one half still fails.  Expectations are derived again from `reference` for every slice.
 ///
 /// Throws Error(file) where nothing fails, Error(unsupported) for an operator on ranks.
-Reduction reduce_case(Backend& reference, const WholeCase& whole,
-                      const std::optional<NamedTensors>& actual, const Kernel& kernel,
+Reduction reduce_case(Backend& reference, const AnsweredCall& whole, const Kernel& kernel,
                       const ReduceOptions& options);
 
 /// Writes DIR/manifest.json, DIR/cases/<id>.safetensors and DIR/actual/<id>.safetensors: a suite of

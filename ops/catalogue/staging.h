@@ -67,10 +67,4 @@ class Staging {
 /// Throws Error before anything is written if one is not there, or does not fit.
 void deliver(std::string_view op, const NamedViews& views, NamedTensors& outputs);
 
-/// Shape of `tensor` with the last axis replaced; helpers of the entries.
-inline std::vector<Index> with_axis(std::vector<Index> shape, int from_end, Index extent) {
-  shape[shape.size() - static_cast<std::size_t>(from_end)] = extent;
-  return shape;
-}
-
 }  // namespace mxo

@@ -1,6 +1,6 @@
 """Inputs that need no file: an element is a function of seed, name and index.
 
-The same bits as `<mxoracle/formats/inputs.h>` gives in C++ and CUDA, made by numpy or by torch on any device.
+The same bits as `<mxoracle/inputs.h>` gives in C++ and CUDA, made by numpy or by torch on any device.
 """
 from __future__ import annotations
 

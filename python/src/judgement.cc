@@ -4,12 +4,9 @@
 #include <cstddef>
 
 #include "emu/communicators.h"
-#include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/judge/bound.h"
-#include "golden/judge/comparator.h"
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/reports/reports.h"
 #include "golden/reports/text.h"
 #include "python/src/bridge.h"
@@ -22,36 +19,6 @@ namespace mxo::python {
 namespace {
 
 namespace nb = nanobind;
-
-/// The expected output of that name.  Throws Error(argument) naming those there are.
-const Tensor& expected_of(const NamedTensors& expected, const std::string& name) {
-  const auto at = expected.find(name);
-  if (at != expected.end()) return at->second;
-  std::string known;
-  for (const auto& [key, tensor] : expected) known += (known.empty() ? "" : ", ") + key;
-  throw Error(Fault::argument, name + ": found no such output, needs one of " + known);
-}
-
-/// Every tensor of `actual`; an empty `op` says that nothing is known of the call.
-CaseVerdict judged(const CallInQuestion& call, const NamedTensors& expected,
-                   const NamedTensors& actual, const CompareOptions& options) {
-  const std::string op(call.op);
-  CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_owed, {}, {}};
-  std::vector<OutputInQuestion> outputs;
-  for (const auto& [name, tensor] : actual) {
-    const Tensor& want = expected_of(expected, name);
-    OutputInQuestion output{name, {}, &tensor};
-    output.owed.expected = &want;
-    output.owed.format = want.dtype();
-    output.owed.groups = groups_of(call.op, name, call.inputs, call.parameters, want);
-    outputs.push_back(std::move(output));
-  }
-  verdict.outputs = judge_outputs(call, std::move(outputs), options);
-  for (const TensorVerdict& tensor : verdict.outputs) {
-    verdict.outcome = graver(verdict.outcome, tensor.outcome);
-  }
-  return verdict;
-}
 
 CompareOptions options_of(const std::string& gate, const std::string& sum) {
   CompareOptions options;
@@ -70,8 +37,8 @@ Judgement* judge(Engine& engine, const std::string& op, const std::vector<ArrayI
   const NamedTensors operands = tensors_from(inputs);
   auto judgement = std::make_unique<Judgement>();
   judgement->expected = engine.call(op, operands, parameters);
-  judgement->verdict =
-      judged({op, operands, parameters}, judgement->expected, tensors_from(actual), options);
+  judgement->verdict = judge_call({op, operands, parameters}, judgement->expected,
+                                  tensors_from(actual), options, WhichOutputs::given);
   return judgement.release();
 }
 
@@ -93,7 +60,8 @@ Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<Array
   const FloatState ieee(1);
   auto judgement = std::make_unique<Judgement>();
   judgement->expected = tensors_from(expected);
-  judgement->verdict = judged({{}, {}, {}}, judgement->expected, tensors_from(actual), options);
+  judgement->verdict = judge_call({{}, {}, {}}, judgement->expected, tensors_from(actual), options,
+                                  WhichOutputs::given);
   return judgement.release();
 }
 

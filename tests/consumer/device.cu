@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <vector>
 
-#include <mxoracle/formats/exp.h>
-#include <mxoracle/formats/mx_block.h>
-#include <mxoracle/formats/scale_rules.h>
+#include <mxoracle/exp.h>
+#include <mxoracle/mx_block.h>
+#include <mxoracle/scale_rules.h>
 
 namespace {
 

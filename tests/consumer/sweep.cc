@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include <mxoracle/emu/backends.h>
+#include <mxoracle/backends.h>
 #include <mxoracle/mxoracle.h>
 
 namespace {
@@ -114,12 +114,11 @@ void sweep_functions() {
 void sweep_operator(const char* name) {
   const auto backend = make_backend(name);
   Tensor x(Dtype::f32, {64, 2048});
-  Tensor y(Dtype::bf16, {64, 1024});
   for (Index i = 0; i < x.elements(); ++i) {
     const auto word = static_cast<std::uint32_t>(i) * 2654435761u;
     x.as<float>()[i] = static_cast<float>(static_cast<std::int32_t>(word)) * 0x1p-26f;
   }
-  swiglu(*backend, {.x = x.operand(), .probs = {}, .y = y.result()});
+  const Tensor y = call_operator(*backend, "swiglu", NamedTensors{{"x", x}}, {}).at("y");
   Digest digest;
   for (Index i = 0; i < y.elements(); ++i) {
     digest.add(static_cast<std::uint32_t>(y.as<BF16>()[i].bits));

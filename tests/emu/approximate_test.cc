@@ -7,7 +7,6 @@
 
 #include "formats/approximate.h"
 #include "formats/approximate_lg2_tanh.h"
-#include "formats/error.h"
 #include "ops/catalogue.h"
 #include "tests/support/captures.h"
 #include "tests/support/contestants.h"
@@ -138,39 +137,6 @@ TEST(Approximate, FlushedDivisionsAreAsAnH100Gives) {
   EXPECT_EQ(of(0x5D1C2E33, 0x7F218843), 0x1D7784B2u);
   EXPECT_EQ(of(0x00400000, 0x3F800000), 0u);
   EXPECT_EQ(of(0x3F800000, 0x80400000), 0xFF800000u);
-}
-
-std::string refusal(NamedTensors in, const std::vector<std::string>& set, Fault fault) {
-  try {
-    call_operator(*make_reference_backend(), "approximate", in, settings(set));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    return error.what();
-  }
-  return "it ran";
-}
-
-NamedTensors pair_of(Dtype x, std::vector<Index> b) {
-  NamedTensors in;
-  in.emplace("x", Tensor(x, {2, 3}));
-  if (!b.empty()) in.emplace("b", Tensor(Dtype::f32, std::move(b)));
-  return in;
-}
-
-TEST(Approximate, WhatItLacksIsNamedInOneLine) {
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"function=div_full"}, Fault::shape),
-            "approximate: b: missing, needed by div_full");
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {2, 3}), {}, Fault::shape),
-            "approximate: b: div_full alone takes it");
-  EXPECT_EQ(refusal(pair_of(Dtype::bf16, {}), {}, Fault::dtype),
-            "approximate: x: found bf16, needs f32");
-  EXPECT_NE(refusal(pair_of(Dtype::f32, {3, 2}), {"function=div_full"}, Fault::shape)
-                .find("b: found f32 [3, 2], needs the shape of"),
-            std::string::npos);
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"machine=sm80"}, Fault::argument),
-            "approximate: machine: found sm80, needs sm90");
-  EXPECT_EQ(refusal(pair_of(Dtype::f32, {}), {"ftz=2"}, Fault::argument),
-            "approximate: ftz: found 2, needs one of true, false");
 }
 
 }  // namespace

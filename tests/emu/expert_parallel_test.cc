@@ -222,37 +222,5 @@ TEST_P(ExpertParallel, CombineOfDispatchIsEachTokenTimesItsWeights) {
   }
 }
 
-TEST(ExpertParallelErrors, NameTheRankTheOperandAndWhatIsNeeded) {
-  const auto cpu = make_backend("cpu", 1);
-  const auto world = make_in_process_world();
-  const DispatchCase c = dispatch_cases()[1];
-  const auto refused = [&](const NamedTensors& in, const Parameters& set, const std::string& says) {
-    try {
-      call_operator(*cpu, "dispatch", in, set, world.get());
-      ADD_FAILURE() << "no error: " << says;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
-    }
-  };
-  const Parameters set = parameters(c, "rank_major", "bf16", "fused");
-  NamedTensors in = inputs_of(c, 1);
-  in["rank1.experts"].as<std::int32_t>()[3] = 4;
-  refused(in, set, "experts: entry (1, 1) is 4, needs -1 or one of 4 experts");
-  in["rank1.experts"].as<std::int32_t>()[3] = -2;
-  refused(in, set, "experts: entry (1, 1) is -2, needs -1 or one of 4 experts");
-  in = inputs_of(c, 1);
-  Parameters odd = set;
-  odd.set("experts", "3");
-  refused(in, odd, "3 experts on 2 ranks");
-  in.erase("rank0.experts");
-  refused(in, set, "rank0.experts: missing");
-  in = inputs_of(c, 1);
-  in["rank7.x"] = in["rank0.x"];
-  refused(in, set, "there is rank7.x");
-  in = inputs_of(c, 1);
-  in["rank1.x"] = Tensor(Dtype::bf16, {3, 64});
-  refused(in, set, "x: found bf16 [3, 64]");
-}
-
 }  // namespace
 }  // namespace mxo::test

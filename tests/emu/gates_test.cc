@@ -305,43 +305,5 @@ TEST(Gates, QuantisedInOnePassAreTheTwoSteps) {
   }
 }
 
-std::string refusal(const Settings& settings) {
-  NamedTensors in;
-  in.emplace("x", random({2, 4}, 12, 1.0f));
-  try {
-    call("cpu", "swiglu", in, settings);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it ran";
-}
-
-TEST(Gates, ConstantsThatAGateLacksAreRefused) {
-  EXPECT_EQ(refusal({{"alpha", "2"}, {"activation", "gelu"}}),
-            "swiglu: alpha: found with an activation that has none, needs silu");
-  EXPECT_EQ(refusal({{"limit", "0"}}), "swiglu: limit: found no positive number, needs one");
-  EXPECT_EQ(refusal({{"limit", "nan"}}), "swiglu: limit: found no positive number, needs one");
-  EXPECT_EQ(refusal({{"up_offset", "inf"}}),
-            "swiglu: up_offset: found no finite number, needs one");
-  EXPECT_EQ(refusal({{"up_offset", "1"}, {"halves", "gate_only"}}),
-            "swiglu: up_offset: found with halves=gate_only, needs two halves");
-  EXPECT_EQ(refusal({{"arithmetic", "triton_sm90"}, {"activation", "gelu"}}),
-            "swiglu: arithmetic: found Triton's with an activation other than silu, needs silu");
-  EXPECT_EQ(refusal({{"arithmetic", "triton"}}),
-            "swiglu: arithmetic: found triton, needs one of rounded, triton_sm90, "
-            "triton_sm90_quotient");
-}
-
-TEST(Gates, GradientsHaveNoMachinesArithmetic) {
-  const Tensor x = random({2, 4}, 12, 1.0f);
-  const Tensor dy = random({2, 2}, 13, 1.0f);
-  Tensor dx(Dtype::f32, {2, 4});
-  GateRule gate;
-  gate.arithmetic = GateArithmetic::triton_sm90;
-  const auto backend = make_backend("cpu");
-  EXPECT_THROW(swiglu_backward(*backend, {x.operand(), {}, dy.operand(), dx.result(), {}, gate}),
-               Error);
-}
-
 }  // namespace
 }  // namespace mxo

@@ -94,28 +94,5 @@ TEST(MainGrad, MayBeWrittenInPlace) {
   EXPECT_EQ(differing(want, main), 0);
 }
 
-TEST(MainGrad, OfAnotherTypeOrShapeIsRefused) {
-  const auto backend = make_backend("cpu", 2);
-  const auto refused = [&](const Tensor& main, const std::string& set) {
-    NamedTensors with = operands();
-    with["main_grad"] = main;
-    try {
-      call_operator(*backend, "grouped_matmul_wgrad", with, settings({set}));
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("taken");
-  };
-  const auto holds = [](const std::string& said, const char* part) {
-    return said.find(part) != std::string::npos;
-  };
-  const Tensor wrong_shape(Dtype::f32, {kGroups, kN, kK + 1});
-  EXPECT_TRUE(holds(refused(wrong_shape, "product=f32"), "main_grad: found f32 [3, 24, 41]"));
-  const Tensor narrow(Dtype::bf16, {kGroups, kN, kK});
-  EXPECT_TRUE(holds(refused(narrow, "product=f32"), "main_grad: found bf16"));
-  const Tensor main(Dtype::f32, {kGroups, kN, kK});
-  EXPECT_TRUE(holds(refused(main, "out=bf16"), "dw: found bf16, needs f32 with main_grad"));
-}
-
 }  // namespace
 }  // namespace mxo::test

@@ -4,7 +4,6 @@
 #include <memory>
 #include <numeric>
 
-#include "formats/error.h"
 #include "ops/catalogue.h"
 #include "ops/pad_groups.h"
 #include "ops/permute.h"
@@ -199,55 +198,6 @@ TEST_P(Movement, AnEmptyExpertTakesOneAlignment) {
 }
 
 /// Runs `call`, which must throw `fault` with `text` in its message.
-template <typename Call>
-void expect_error(Fault fault, const std::string& text, Call&& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << text;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.fault(), fault) << error.what();
-    EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-  }
-}
-
-TEST_P(Movement, RefusesBadPaddingAndWritesNothing) {
-  Guarded x(Dtype::bf16, {8, 4});
-  Guarded group_ends(Dtype::i32, {2}, 0);
-  Guarded y(Dtype::bf16, {16, 4});
-  Guarded starts(Dtype::i32, {2}, 0);
-  Guarded past(Dtype::i32, {2}, 0);
-  const auto pad = [&](std::vector<std::int32_t> ends, Index alignment) {
-    group_ends.fill(ends);
-    return PadGroups{x.operand(),     group_ends.operand(), y.result(),
-                     starts.result(), past.result(),        alignment};
-  };
-  const auto refused = [&](Fault fault, const std::string& text, const PadGroups& op) {
-    expect_error(fault, text, [&] { pad_groups(*backend_, op); });
-  };
-  refused(Fault::argument, "pad_groups: alignment: found 0, needs a positive", pad({4, 8}, 0));
-  refused(Fault::argument, "pad_groups: alignment: found -4", pad({4, 8}, -4));
-  refused(Fault::shape, "needs padded ends that fit 32 bits", pad({4, 8}, Index{1} << 60));
-  refused(Fault::shape, "group_ends: entry 1 is 3, below its predecessor 5", pad({5, 3}, 4));
-  refused(Fault::shape, "group_ends: entry 1 is 9, beyond the 8 rows", pad({5, 9}, 4));
-  refused(Fault::shape, "group_ends: entry 0 is -1", pad({-1, 8}, 4));
-  refused(Fault::shape, "pad_groups: y: found bf16 [16, 4], needs [24, 4]", pad({4, 8}, 8));
-  PadGroups wrong = pad({4, 8}, 4);
-  wrong.y.dtype = Dtype::f16;
-  refused(Fault::dtype, "pad_groups: y: found f16, needs bf16", wrong);
-  wrong = pad({4, 8}, 4);
-  wrong.y.data = const_cast<void*>(x.operand().data);
-  refused(Fault::shape, "y: shares memory with x", wrong);
-  EXPECT_TRUE(y.unchanged() && starts.unchanged() && past.unchanged());
-
-  Guarded back(Dtype::bf16, {8, 4});
-  group_ends.fill(std::vector<std::int32_t>{4, 8});
-  starts.fill(std::vector<std::int32_t>{0, 13});
-  expect_error(Fault::shape, "unpad_groups: padded_starts: entry 1 is 13, needs room for 4", [&] {
-    unpad_groups(*backend_, {y.operand(), group_ends.operand(), starts.operand(), back.result()});
-  });
-  EXPECT_TRUE(back.unchanged());
-}
-
 TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
   Guarded x(Dtype::f32, {4, 2});
   Guarded indices(Dtype::i32, {0}, 0);
@@ -257,42 +207,6 @@ TEST_P(Movement, TakesAnEmptyOperandWhoseAddressLiesInTheResult) {
   unpermute(*backend_, {y, indices.operand(), x.result()});
   EXPECT_EQ(x.contents(), std::vector<std::uint8_t>(32));
   EXPECT_TRUE(x.untouched());
-}
-
-TEST_P(Movement, RefusesBadIndicesAndWritesNothing) {
-  Guarded x(Dtype::f32, {4, 2});
-  Guarded indices(Dtype::i32, {3}, 0);
-  Guarded y(Dtype::f32, {3, 2});
-  const auto refused = [&](const std::string& text, std::vector<std::int32_t> order, auto run) {
-    indices.fill(order);
-    expect_error(Fault::shape, text, run);
-    EXPECT_TRUE(x.unchanged() && y.unchanged());
-  };
-  const auto gather = [&] { permute(*backend_, {x.operand(), indices.operand(), y.result()}); };
-  const auto scatter = [&] { unpermute(*backend_, {y.operand(), indices.operand(), x.result()}); };
-  refused("permute: indices: entry 2 is 4, needs -1 or a row below 4", {0, 1, 4}, gather);
-  refused("permute: indices: entry 1 is -2", {0, -2, 1}, gather);
-  refused("unpermute: indices: entry 0 is 7", {7, 1, 2}, scatter);
-  refused("unpermute: indices: entry 2 is 1, a row named before", {1, 0, 1}, scatter);
-
-  Guarded counts(Dtype::i32, {4}, 0);
-  Guarded order(Dtype::i32, {16}, 0);
-  Guarded sizes(Dtype::i32, {2}, 0);
-  Guarded ends(Dtype::i32, {2}, 0);
-  const auto list = [&](std::vector<std::int32_t> values, Index alignment) {
-    counts.fill(values);
-    permute_indices(*backend_, {counts.operand(), order.result(), sizes.result(), ends.result(), 2,
-                                2, alignment});
-  };
-  expect_error(Fault::shape, "tokens_per_expert: entry 2 is -1", [&] { list({1, 1, -1, 1}, 4); });
-  expect_error(Fault::shape, "max_len: found 16, needs at least 20", [&] {
-    list({9, 1, 4, 1}, 4);
-  });
-  expect_error(Fault::shape, "max_len: found 16, needs at least 18", [&] {
-    list({0, 1, 0, 1}, 9);
-  });
-  expect_error(Fault::argument, "alignment: found 0", [&] { list({1, 1, 1, 1}, 0); });
-  EXPECT_TRUE(order.unchanged() && sizes.unchanged() && ends.unchanged());
 }
 
 }  // namespace

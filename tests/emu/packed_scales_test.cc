@@ -183,33 +183,5 @@ TEST(PackedScales, QuantizeLaysThemOutInOneCall) {
   }
 }
 
-std::string refusal(const char* op, const NamedTensors& in, const Settings& settings) {
-  try {
-    call(op, in, settings);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it ran";
-}
-
-TEST(PackedScales, HostileInputIsRefusedInALine) {
-  EXPECT_EQ(refusal("swizzle_scales", {{"scales", Tensor(Dtype::u8, {4, 4})}},
-                    {{"layout", "mn_major_tma"}}),
-            "swizzle_scales: scales: found u8, needs f32");
-  EXPECT_EQ(
-      refusal("swizzle_scales", {{"scales", Tensor(Dtype::u8, {4})}}, {{"layout", "tiles_8x4"}}),
-      "swizzle_scales: scales: found u8 [4], needs rank 2 to 3");
-  EXPECT_EQ(refusal("unswizzle_scales", {{"blocked", Tensor(Dtype::i32, {1, 4})}},
-                    unpacked("packed_ue8m0", 4, 5)),
-            "unswizzle_scales: blocked: found i32 [1, 4], needs [2, 4]");
-  EXPECT_EQ(refusal("unswizzle_scales", {{"blocked", Tensor(Dtype::i32, {1, 4})}},
-                    unpacked("packed_ue8m0", -4, 5)),
-            "unswizzle_scales: rows, columns: found -4, needs 0 to 2147483647");
-  EXPECT_EQ(refusal("quantize", {{"x", Tensor(Dtype::f32, {4, 128})}},
-                    {{"rule", "deepgemm"}, {"scale_layout", "packed_ue8m0"}}),
-            "quantize: scale_layout: packed_ue8m0 keeps exponents alone, needs e8m0 scales or "
-            "power_of_2=up");
-}
-
 }  // namespace
 }  // namespace mxo

@@ -160,35 +160,5 @@ TEST(F32Scales, EveryBackendGivesTheReferencesBytes) {
   }
 }
 
-TEST(F32Scales, WrongOperandsAreNamedAndNothingIsWritten) {
-  const auto backend = make_cpu_backend();
-  Tensor x(Dtype::f32, {4, 8});
-  Tensor codes(Dtype::e4m3, {4, 8});
-  Tensor scales(Dtype::f32, {3});
-  Tensor ends(Dtype::i32, {1});
-  const auto says = [&](auto&& call, std::string_view words) {
-    try {
-      call();
-      ADD_FAILURE() << "no error: " << words;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string_view(error.what()).find(words), std::string_view::npos) << error.what();
-    }
-  };
-  Quantize op{x.operand(), {}, {codes.result(), scales.result(), kWholeRow}};
-  says([&] { quantize(*backend, op); }, "scales: found f32 [3], needs [4, 1]");
-  op.rule.f32.epsilon = -1.0;
-  op.to.block = {1, 3};
-  says([&] { quantize(*backend, op); }, "scales: found");
-  Tensor rows(Dtype::f32, {4, 1});
-  op.to = {codes.result(), rows.result(), kWholeRow};
-  says([&] { quantize(*backend, op); }, "epsilon");
-  op.rule = {};
-  op.group_ends = ends.operand();
-  says([&] { quantize(*backend, op); }, "needs blocks of more than one row");
-  op.to.block = {-1, 1};
-  says([&] { quantize(*backend, op); }, "needs positive numbers");
-  for (Index i = 0; i < 32; ++i) EXPECT_EQ(codes.as<std::uint8_t>()[i], 0);
-}
-
 }  // namespace
 }  // namespace mxo

@@ -42,15 +42,6 @@ Ints values_of(const Tensor& t) {
   return {t.as<std::int32_t>(), t.as<std::int32_t>() + t.elements()};
 }
 
-std::string refusal(const char* op, const NamedTensors& in, const Settings& settings) {
-  try {
-    call(op, in, settings);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "it ran";
-}
-
 /// DeepGEMM's test of the contiguous layout: groups aligned, m_indices[start:actual] = e and
 /// m_indices[actual:aligned] = -1.
 TEST(RowMaps, AlignedGroupsOfDeepGemmGoBothWays) {
@@ -261,65 +252,6 @@ TEST(ExpertMaps, MasksAndSlotsAreEachOthersInverse) {
   const NamedTensors back = call("experts_to_mask", slots, {{"experts", "4"}});
   EXPECT_EQ(std::memcmp(back.at("mask").data(), kMask, sizeof kMask), 0);
   EXPECT_EQ(std::memcmp(back.at("probs").data(), probs.data(), probs.bytes()), 0);
-}
-
-TEST(RowMaps, HostileInputIsRefusedInALine) {
-  const Tensor counts = ints({1, 2});
-  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({0, 2, 1})}}, {{"experts", "3"}}),
-            "rows_to_groups: m_indices: entry 2 is 1, needs -1 or a group from 2 to 2");
-  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({-2})}}, {{"experts", "3"}}),
-            "rows_to_groups: m_indices: entry 0 is -2, needs -1 or a group from 0 to 2");
-  EXPECT_EQ(refusal("rows_to_groups", {{"m_indices", ints({0})}}, {}),
-            "rows_to_groups: experts: missing, needs 0 to 1048576");
-  EXPECT_EQ(refusal("groups_to_rows", {{"group_ends", ints({1, 2})}, {"counts", counts}},
-                    {{"rows", "4"}}),
-            "groups_to_rows: counts: entry 1 is 2, needs 0 to 1");
-  EXPECT_EQ(
-      refusal("masked_to_groups", {{"y", Tensor(Dtype::u8, {2, 1, 4})}, {"counts", counts}}, {}),
-      "masked_to_groups: counts: entry 1 is 2, needs 0 to 1");
-  EXPECT_EQ(refusal("masked_to_groups", {{"y", Tensor(Dtype::u8, {2, 2, 4})}, {"counts", counts}},
-                    {{"rows", "2"}}),
-            "masked_to_groups: rows: found 2, needs at least the 3 that are counted");
-  EXPECT_EQ(
-      refusal("groups_to_masked", {{"x", Tensor(Dtype::u8, {9, 4})}, {"group_ends", ints({2, 9})}},
-              {{"max_rows", "6"}}),
-      "groups_to_masked: max_rows: found 6, needs the 7 rows of group 1");
-}
-
-TEST(ExpertMaps, HostileInputIsRefusedInALine) {
-  const Tensor experts = ints({0, 4}, {1, 2});
-  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "4"}}),
-            "map_experts: experts: entry (0, 1) is 4, needs -1 or an expert below 4");
-  EXPECT_EQ(refusal("map_experts", {{"experts", experts}, {"expert_map", ints({0, 1, 2, 3, 9})}},
-                    {{"experts", "4"}}),
-            "map_experts: expert_map: entry 4 is 9, needs -1 or an expert below 4");
-  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "5"}, {"capacity", "-1"}}),
-            "map_experts: capacity: found -1, needs no negative number");
-  EXPECT_EQ(refusal("map_experts", {{"experts", experts}}, {{"experts", "5"}, {"drop", "weight"}}),
-            "map_experts: weights: needs to be given exactly when drop is weight");
-  Tensor mask(Dtype::u8, {1, 2});
-  mask.as<std::uint8_t>()[1] = 2;
-  EXPECT_EQ(refusal("mask_to_experts", {{"mask", mask}}, {{"top_k", "2"}}),
-            "mask_to_experts: mask: entry (0, 1) is 2, needs 0 or 1");
-  EXPECT_EQ(
-      refusal("experts_to_mask", {{"experts", ints({1, 1}, {1, 2})}}, {{"experts", "2"}}),
-      "experts_to_mask: experts: entry (0, 1) is 1, named before; needs distinct experts of a "
-      "token");
-  EXPECT_EQ(
-      refusal("moe_align_block_size", {{"experts", experts}}, {{"experts", "5"}, {"block", "0"}}),
-      "moe_align_block_size: block: found 0, needs 1 to 2147483647");
-  EXPECT_EQ(refusal("mask_to_experts", {{"mask", Tensor(Dtype::i32, {1, 2})}}, {{"top_k", "2"}}),
-            "mask_to_experts: mask: found i32, needs u8 or bool");
-  EXPECT_EQ(refusal("moe_align_block_size", {{"experts", experts}},
-                    {{"experts", "5"}, {"block", "4"}, {"length", "7"}}),
-            "moe_align_block_size: length: found 7, needs at least 8, in 32 bits");
-  const NamedTensors blocks{{"sorted_token_ids", ints({0, 0, 2, 2})},
-                            {"expert_ids", ints({1})},
-                            {"num_tokens_post_pad", ints({4})}};
-  EXPECT_EQ(
-      refusal("blocks_to_experts", blocks, {{"block", "4"}, {"tokens", "2"}}),
-      "blocks_to_experts: sorted_token_ids: entry 1 is 0, a slot named before; needs distinct "
-      "slots");
 }
 
 }  // namespace

@@ -1,23 +1,17 @@
 // What the machine cannot hold is refused before it is asked for.
 #include "formats/memory_room.h"
+#include "tests/support/refusal.h"
 
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-
 namespace mxo {
 namespace {
 
 std::string said_of(Dtype dtype, const std::vector<Index>& shape) {
-  try {
-    require_room("q: y", dtype, shape);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return refusal([&] { require_room("q: y", dtype, shape); });
 }
 
 TEST(MemoryRoom, WhatFitsPasses) {

@@ -8,7 +8,7 @@
 #include "golden/explain/explain.h"
 #include "golden/files/input_file.h"
 #include "golden/files/safetensors.h"
-#include "golden/judge/door.h"
+#include "golden/judge/validate_call.h"
 #include "golden/suites/compare_files.h"
 #include "tests/fuzz/bytes_file.h"
 #include "tests/golden/scratch.h"
@@ -62,7 +62,7 @@ void look_at(const BytesFile& file, const TensorFile& read) {
       continue;
     }
   }
-  check_question("case", item.op, item.inputs, item.set, expected);
+  validate_call("case", item.op, item.inputs, item.set, expected);
   if (catalogue_entry(item.op).call_ranks != nullptr) return;
   const Call call = make_call(item.op, item.inputs, item.set);
   const NamedTensors owed = run_call(*backend, call);

@@ -8,6 +8,7 @@
 
 #include "formats/error.h"
 #include "tests/golden/bound_formula.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -256,12 +257,7 @@ TEST(BoundOperands, RefusesClaimsOfOtherOperands) {
   const auto backend = make_cpu_backend();
   const Multiplied product(*backend, 128, false);
   const auto said = [&](const char* claim) -> std::string {
-    try {
-      certified_bound("grouped_matmul", "y", product.in, product.set, claim);
-      return {};
-    } catch (const Error& error) {
-      return error.what();
-    }
+    return refusal([&] { certified_bound("grouped_matmul", "y", product.in, product.set, claim); });
   };
   EXPECT_EQ(said("h200_wgmma_fast"), "");
   EXPECT_NE(said("b200_mxf8f6f4").find("b200_mxf8f6f4"), std::string::npos);

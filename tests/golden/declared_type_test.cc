@@ -63,10 +63,10 @@ TEST(DeclaredType, OfScalesBesideCodesIsJudged) {
   for (const Dtype owed : {Dtype::e8m0, Dtype::u8, Dtype::e4m3, Dtype::i8, Dtype::boolean}) {
     const Tensor expected(owed, {2, 1});
     const Tensor actual(Dtype::e8m0, {2, 1});
-    OutputInQuestion of_codes{"codes", {}, &codes};
+    JudgedOutput of_codes{"codes", {}, &codes};
     of_codes.owed.expected = &codes;
     of_codes.owed.format = Dtype::e4m3;
-    OutputInQuestion of_scales{"scales", {}, &actual};
+    JudgedOutput of_scales{"scales", {}, &actual};
     of_scales.owed.expected = &expected;
     of_scales.owed.format = owed;
     const auto verdicts = judge_outputs({"", {}, {}}, {of_codes, of_scales}, {});
@@ -146,7 +146,7 @@ TEST(DeclaredType, ACallNamesItsCodes) {
     Parameters set;
     set.set("format", "e5m2");
     Tensor actual(found, {1, 32});
-    std::vector<OutputInQuestion> outputs(2);
+    std::vector<JudgedOutput> outputs(2);
     outputs[0].name = "codes";
     outputs[0].owed.expected = &bytes;
     outputs[0].actual = &actual;

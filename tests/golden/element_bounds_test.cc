@@ -21,9 +21,9 @@ namespace {
 
 Outcome judged(std::string_view op, const NamedTensors& inputs, const Parameters& set,
                const NamedTensors& expected, const NamedTensors& actual) {
-  std::vector<OutputInQuestion> outputs;
+  std::vector<JudgedOutput> outputs;
   for (const auto& [name, tensor] : expected) {
-    OutputInQuestion output{name, {}, &actual.at(name)};
+    JudgedOutput output{name, {}, &actual.at(name)};
     output.owed.expected = &tensor;
     output.owed.format = tensor.dtype();
     outputs.push_back(std::move(output));

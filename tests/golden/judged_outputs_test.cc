@@ -18,17 +18,17 @@ CompareOptions gated(std::string_view gate) {
   return options;
 }
 
-OutputInQuestion question(std::string name, const Tensor& expected, const Tensor* actual) {
-  OutputInQuestion q{std::move(name), {}, actual};
+JudgedOutput question(std::string name, const Tensor& expected, const Tensor* actual) {
+  JudgedOutput q{std::move(name), {}, actual};
   q.owed.expected = &expected;
   q.owed.format = expected.dtype();
   return q;
 }
 
 /// All of `expected` against `actual`, by the names of `expected`.
-std::vector<TensorVerdict> judged(const CallInQuestion& call, const NamedTensors& expected,
+std::vector<TensorVerdict> judged(const JudgedCall& call, const NamedTensors& expected,
                                   const NamedTensors& actual, std::string_view gate = "bits") {
-  std::vector<OutputInQuestion> outputs;
+  std::vector<JudgedOutput> outputs;
   for (const auto& [name, tensor] : expected) {
     const auto at = actual.find(name);
     outputs.push_back(question(name, tensor, at == actual.end() ? nullptr : &at->second));
@@ -208,7 +208,7 @@ TEST(JudgedOutputs, SayWhichBoundWouldPass) {
 
 TEST(JudgedOutputs, SayOneStepWhereThatIsAll) {
   const auto note = [](const Tensor& expected, const Tensor& actual, const Tensor* ends = nullptr) {
-    OutputInQuestion q = question("y", expected, &actual);
+    JudgedOutput q = question("y", expected, &actual);
     if (ends != nullptr) {
       q.owed.expectation.kind = Expectation::Kind::interval;
       q.owed.lo = q.owed.hi = ends;

@@ -42,7 +42,7 @@ struct Quantised {
   const Tensor& scales() const { return outputs.at("scales"); }
 
   std::vector<TensorVerdict> against(const NamedTensors& actual, std::string_view gate) const {
-    std::vector<OutputInQuestion> questions;
+    std::vector<JudgedOutput> questions;
     for (const auto& [name, tensor] : outputs) {
       Owed owed;
       owed.expected = &tensor;

@@ -11,6 +11,7 @@
 #include "golden/museum/audit.h"
 #include "golden/museum/operands.h"
 #include "golden/suites/case_axes.h"
+#include "golden/suites/case_file.h"
 #include "golden/suites/compare.h"
 #include "golden/suites/generate.h"
 #include "tests/golden/ranks.h"
@@ -19,13 +20,10 @@
 namespace mxo {
 namespace {
 
-WholeCase whole_of(Backend& backend, const std::string& op, NamedTensors inputs,
-                   std::map<std::string, std::string, std::less<>> set = {}) {
-  WholeCase whole;
-  whole.item.id = "whole";
-  whole.item.op = op;
-  whole.item.parameters = std::move(set);
-  whole.expected = call_operator(backend, op, inputs, Parameters(whole.item.parameters));
+AnsweredCall whole_of(Backend& backend, const std::string& op, NamedTensors inputs,
+                      std::map<std::string, std::string, std::less<>> set = {}) {
+  AnsweredCall whole{"whole", op, Parameters(std::move(set)), {}, {}, {}};
+  whole.expected = call_operator(backend, op, inputs, whole.parameters);
   whole.inputs = std::move(inputs);
   return whole;
 }
@@ -42,10 +40,9 @@ NamedTensors product_operands(Index rows, Index n, Index k) {
 
 /// Runs right, then spoils what `spoil` wants.
 Kernel kernel_of(Backend& backend,
-                 const std::function<void(const WholeCase&, NamedTensors&)>& spoil) {
-  return [&backend, spoil](const WholeCase& slice) {
-    NamedTensors out =
-        call_operator(backend, slice.item.op, slice.inputs, Parameters(slice.item.parameters));
+                 const std::function<void(const AnsweredCall&, NamedTensors&)>& spoil) {
+  return [&backend, spoil](const AnsweredCall& slice) {
+    NamedTensors out = call_operator(backend, slice.op, slice.inputs, slice.parameters);
     spoil(slice, out);
     return std::optional(std::move(out));
   };
@@ -53,38 +50,38 @@ Kernel kernel_of(Backend& backend,
 
 TEST(Reduce, FindsAOneElementFaultOfALargeProductInFewRuns) {
   const auto backend = make_cpu_backend({"best", 1});
-  const WholeCase whole = whole_of(*backend, "quantize", [] {
+  AnsweredCall whole = whole_of(*backend, "quantize", [] {
     NamedTensors in;
     in.emplace("x", random_bf16({4096, 2048}, 3));
     return in;
   }());
   // One code is wrong wherever this value stands: a fault of the data.
   const std::uint16_t value = whole.inputs.at("x").as<std::uint16_t>()[3000 * 2048 + 1234];
-  const Kernel of_data = kernel_of(*backend, [value](const WholeCase& slice, NamedTensors& out) {
+  const Kernel of_data = kernel_of(*backend, [value](const AnsweredCall& slice, NamedTensors& out) {
     const Tensor& x = slice.inputs.at("x");
     for (Index i = 0; i < x.elements(); ++i) {
       if (x.as<std::uint16_t>()[i] == value) out.at("codes").as<std::uint8_t>()[i] ^= 1;
     }
   });
-  const Reduction small = reduce_case(*backend, whole, std::nullopt, of_data, {});
+  const Reduction small = reduce_case(*backend, whole, of_data, {});
   EXPECT_LE(small.runs, 30);
   EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 32}));
   // A fault of place: one position of large tensors, gone in a slice that lacks its row number.
-  const Kernel of_place = kernel_of(*backend, [](const WholeCase&, NamedTensors& out) {
+  const Kernel of_place = kernel_of(*backend, [](const AnsweredCall&, NamedTensors& out) {
     Tensor& codes = out.at("codes");
     if (codes.extent(0) > 100) codes.as<std::uint8_t>()[100 * codes.extent(1)] ^= 1;
   });
-  const Reduction placed = reduce_case(*backend, whole, std::nullopt, of_place, {});
+  const Reduction placed = reduce_case(*backend, whole, of_place, {});
   EXPECT_LE(placed.runs, 30);
   EXPECT_EQ(placed.small.inputs.at("x").shape(), (std::vector<Index>{128, 32}));
 }
 
 TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
   const auto backend = make_cpu_backend({"best", 1});
-  const WholeCase whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
+  AnsweredCall whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
   // Wrong where the weight of (expert 2, column 17, k = 40) takes part.
   const std::uint16_t weight = whole.inputs.at("w").as<std::uint16_t>()[(2 * 48 + 17) * 96 + 40];
-  const Kernel kernel = kernel_of(*backend, [weight](const WholeCase& slice, NamedTensors& out) {
+  const Kernel kernel = kernel_of(*backend, [weight](const AnsweredCall& slice, NamedTensors& out) {
     const Tensor& w = slice.inputs.at("w");
     const std::int32_t* ends = slice.inputs.at("group_ends").as<std::int32_t>();
     Tensor& y = out.at("y");
@@ -98,7 +95,7 @@ TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
       }
     }
   });
-  const Reduction small = reduce_case(*backend, whole, std::nullopt, kernel, {});
+  const Reduction small = reduce_case(*backend, whole, kernel, {});
   EXPECT_LE(small.runs, 30);
   EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 1}));
   EXPECT_EQ(small.small.inputs.at("w").shape(), (std::vector<Index>{1, 1, 1}));
@@ -108,15 +105,17 @@ TEST(Reduce, CutsRowsColumnsExpertsAndWhatIsSummed) {
 
 TEST(Reduce, CutsWithoutAKernelToTheElementAndAllItSums) {
   const auto backend = make_cpu_backend({"best", 1});
-  const WholeCase whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
+  AnsweredCall whole = whole_of(*backend, "grouped_matmul", product_operands(64, 48, 96));
   NamedTensors actual = whole.expected;
   actual.at("y").as<std::uint16_t>()[20 * 48 + 5] ^= 4;
-  const Reduction small = reduce_case(*backend, whole, actual, {}, {});
+  whole.actual = actual;
+  const Reduction small = reduce_case(*backend, whole, {}, {});
   EXPECT_EQ(small.small.inputs.at("x").shape(), (std::vector<Index>{1, 96}));
   EXPECT_EQ(small.small.inputs.at("w").shape(), (std::vector<Index>{1, 1, 96}));
-  EXPECT_EQ(small.actual.at("y").as<std::uint16_t>()[0],
+  EXPECT_EQ(small.small.actual.at("y").as<std::uint16_t>()[0],
             actual.at("y").as<std::uint16_t>()[20 * 48 + 5]);
-  EXPECT_THROW(reduce_case(*backend, whole, whole.expected, {}, {}), Error);
+  whole.actual = whole.expected;
+  EXPECT_THROW(reduce_case(*backend, whole, {}, {}), Error);
 }
 
 TEST(Reduce, WritesASuiteOfOneCaseThatFails) {
@@ -127,14 +126,14 @@ TEST(Reduce, WritesASuiteOfOneCaseThatFails) {
   int reduced = 0;
   for (const ManifestCase& item : read_manifest(scratch / "suite").cases) {
     if (catalogue_entry(item.op).call_ranks != nullptr || reduced >= 40) continue;
-    const WholeCase whole = read_whole_case(case_file(scratch / "suite", item.id));
-    NamedTensors actual = whole.expected;
-    Tensor& wrong = actual.begin()->second;
+    AnsweredCall whole = read_call(case_file(scratch / "suite", item.id));
+    whole.actual = whole.expected;
+    Tensor& wrong = whole.actual.begin()->second;
     if (wrong.elements() == 0) continue;
     wrong.data()[wrong.bytes() / 2] ^= std::byte{1};
     Reduction small;
     try {
-      small = reduce_case(*backend, whole, actual, {}, {});
+      small = reduce_case(*backend, whole, {}, {});
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::file) << item.id << error.what();  // not owed
       continue;
@@ -156,16 +155,15 @@ TEST(CaseAxes, CutTransposedBlocksAndBothHalves) {
   const auto backend = make_reference_backend();
   NamedTensors in;
   in.emplace("x", random_bf16({64, 96}, 5));
-  const WholeCase turned =
+  const AnsweredCall turned =
       whole_of(*backend, "quantize", in, {{"block", "32x1"}, {"transpose", "true"}});
-  const CaseAxes axes("quantize", Parameters(turned.item.parameters), turned.inputs,
-                      turned.expected);
+  const CaseAxes axes("quantize", turned.parameters, turned.inputs, turned.expected);
   const KeptUnits kept = axes.units_of("codes", turned.expected.at("codes"), 7 * 64 + 40);
   EXPECT_EQ(kept.at("K"), std::vector<Index>{7});
   EXPECT_EQ(kept.at("R"), std::vector<Index>{1});  // rows 32 to 63 share a scale
   EXPECT_EQ(axes.cut(TensorRole::output, "codes", turned.expected.at("codes"), kept).shape(),
             (std::vector<Index>{1, 32}));
-  const WholeCase gated = whole_of(*backend, "swiglu", in);
+  const AnsweredCall gated = whole_of(*backend, "swiglu", in);
   const CaseAxes halves("swiglu", {}, gated.inputs, gated.expected);
   const Tensor cut = halves.cut(TensorRole::input, "x", in.at("x"), {{"F", {3, 5}}});
   EXPECT_EQ(cut.shape(), (std::vector<Index>{64, 4}));

@@ -145,7 +145,7 @@ struct Layer {
   TensorVerdict judged(const Tensor& actual) const {
     CompareOptions options;
     options.gate = parse_gate("sqnr=auto");
-    OutputInQuestion question{"y", {}, &actual};
+    JudgedOutput question{"y", {}, &actual};
     question.owed.expected = &y;
     question.owed.format = out;
     question.owed.groups = {{5, 5, 11}, 11, -1};
@@ -362,7 +362,7 @@ TEST(RightKernel, OfProductsIsHeldToTheBoundOfEachElement) {
     const auto judged = [&](const Tensor& actual) {
       CompareOptions options;
       options.gate = parse_gate("sqnr=auto");
-      OutputInQuestion question{"y", {}, &actual};
+      JudgedOutput question{"y", {}, &actual};
       question.owed.expected = &y;
       question.owed.format = y.dtype();
       return judge_outputs({call.op, in, call.set}, {question}, options).front();
@@ -386,7 +386,7 @@ TEST(RightKernel, OfWhatHasNoFigureIsHeldToBits) {
   const Tensor y = floats({2, 2}, {1, 2, 3, 4.5});
   CompareOptions options;
   options.gate = parse_gate("sqnr=auto");
-  OutputInQuestion question{"x", {}, &y};
+  JudgedOutput question{"x", {}, &y};
   question.owed.expected = &x;
   question.owed.format = Dtype::f32;
   const TensorVerdict verdict = judge_outputs({"permute", {}, {}}, {question}, options).front();

@@ -12,6 +12,7 @@
 #include "formats/minifloat.h"
 #include "formats/philox.h"
 #include "tests/golden/tensors.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -277,12 +278,7 @@ TEST(SlotsBound, NamesTheParameterThatIsOutOfRange) {
 TEST(SlotsBound, NamesTheRankThatIsNotThere) {
   NamedTensors in = slots("y", true);
   const auto said_of = [&](std::string_view output) -> std::string {
-    try {
-      slots_bound("combine", output, in, of_experts());
-      return {};
-    } catch (const Error& error) {
-      return error.what();
-    }
+    return refusal([&] { slots_bound("combine", output, in, of_experts()); });
   };
   EXPECT_EQ(said_of("rank1.out"), "");
   EXPECT_EQ(said_of("rank2.out"), "combine: rank2.out: no such rank");

@@ -20,8 +20,6 @@ struct AlignEntry : testing::Test {
 };
 
 TEST_F(AlignEntry, OperandsReachTheBackend) {
-  EXPECT_EQ(call.listed(),
-            "experts expert_map? -> sorted_token_ids expert_ids num_tokens_post_pad group_ends");
   const MoeAlignBlockSize& op = call.op({{"experts", "3"}});
   EXPECT_EQ(call.told(op.experts), "experts i32 [3, 2]");
   EXPECT_FALSE(op.expert_map.given());
@@ -57,7 +55,6 @@ TEST_F(AlignEntry, LengthsFollowFromTheBlock) {
 
 TEST(BlocksToExpertsEntry, OperandsReachTheBackend) {
   EntryCalls<BlocksToExperts> call{"blocks_to_experts"};
-  EXPECT_EQ(call.listed(), "sorted_token_ids expert_ids num_tokens_post_pad -> experts");
   call.add("sorted_token_ids", Dtype::i32, {128});
   call.add("expert_ids", Dtype::i32, {2});
   call.add("num_tokens_post_pad", Dtype::i32, {1});

@@ -4,30 +4,14 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "ops/catalogue.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
 std::string word(std::string_view op, const NamedViews& views, const Parameters& set = {}) {
-  try {
-    check_call(op, views, set);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-TEST(CheckCall, GivesTheOutputsAsZeros) {
-  Tensor x(Dtype::f32, {2, 3});
-  std::fill_n(x.as<float>(), 6, 1.0f);
-  Parameters set;
-  set.set("out", "F32");  // read in any case
-  const NamedTensors out = check_call("cast", {{"x", x}}, set);
-  ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(describe(out.at("y").operand()), "f32 [2, 3]");
-  for (Index i = 0; i < 6; ++i) EXPECT_EQ(out.at("y").as<float>()[i], 0.0f);
+  return refusal([&] { check_call(op, views, set); });
 }
 
 TEST(CheckCall, SaysWhatACallWouldSay) {

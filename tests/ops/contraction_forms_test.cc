@@ -41,18 +41,6 @@ Accumulation machine(std::string_view name, Fold fold, int block,
   return sum;
 }
 
-TEST(ScaleForms, OfBf16AreNone) {
-  const Side plain{Dtype::bf16}, f32{Dtype::f32}, codes{Dtype::e4m3};
-  const Side with{Dtype::bf16, Dtype::f32, kWholeRow};
-  EXPECT_EQ(form(plain, plain), ScaleForm::none);
-  EXPECT_EQ(form(plain, plain, machine("fma_chain", Fold::term, 128)), ScaleForm::other);
-  EXPECT_EQ(form(plain, f32), ScaleForm::other);
-  EXPECT_EQ(form(f32, plain), ScaleForm::other);
-  EXPECT_EQ(form(codes, codes), ScaleForm::other);
-  EXPECT_EQ(form(with, plain), ScaleForm::other);
-  EXPECT_EQ(form(with, with), ScaleForm::other);
-}
-
 TEST(ScaleForms, OfE8m0AreBlocksOf32InTheTerm) {
   const Side mx{Dtype::e4m3, Dtype::e8m0, kMxColumns}, wide{Dtype::e4m3, Dtype::e8m0, {1, 64}};
   const Side tile{Dtype::e4m3, Dtype::e8m0, {32, 32}}, f32{Dtype::e4m3, Dtype::f32, kMxColumns};
@@ -108,34 +96,6 @@ TEST(ScaleForms, OfTilesRestartEvery128) {
   EXPECT_EQ(form(row, square, machine(fast, Fold::by_scales, 0)), ScaleForm::blockwise);
   EXPECT_EQ(form(row, square, machine(fast, Fold::x_then_w, 64)), ScaleForm::other);
   EXPECT_EQ(form(row, square, machine(fast, Fold::joint, 128)), ScaleForm::other);
-}
-
-TEST(ScaleForms, OfTwoTypesOfScalesAreOther) {
-  for (const BlockExtents& block : {kWholeRow, kRowBlock}) {
-    const Side f32{Dtype::e4m3, Dtype::f32, block}, e8m0{Dtype::e4m3, Dtype::e8m0, block};
-    EXPECT_EQ(form(f32, e8m0), ScaleForm::other);
-    EXPECT_EQ(form(e8m0, f32), ScaleForm::other);
-  }
-}
-
-TEST(ScaleForms, SettleTheSumByWhatScalesShare) {
-  const Side row{Dtype::e4m3, Dtype::f32, kRowBlock}, mx{Dtype::e4m3, Dtype::e8m0, kMxColumns};
-  const Side plain{Dtype::e4m3}, whole{Dtype::e4m3, Dtype::f32, kWholeRow};
-  const auto settled = [](const Side& x, const Side& w) {
-    const Accumulation sum = view_of_sides(x, w, kFmaChain).sum;
-    return std::string(name_of(sum.fold)) + " " + std::to_string(sum.block);
-  };
-  EXPECT_EQ(settled(row, row), "x_then_w 128");
-  EXPECT_EQ(settled(whole, plain), "after 0");
-  EXPECT_EQ(settled(plain, whole), "after 0");
-  EXPECT_EQ(settled(mx, mx), "term 0");
-  EXPECT_EQ(settled(plain, plain), "term 0");
-  EXPECT_EQ(settled(mx, row), "x_then_w 32");
-  const Accumulation fast = sum_named("h200_wgmma_fast", OperandKind::fp8);
-  for (const auto& [x, w] : {std::pair(mx, plain), std::pair(plain, mx)}) {
-    EXPECT_THROW(view_of_sides(x, w, fast), Error) << "it takes scales after its sums only";
-  }
-  EXPECT_NO_THROW(view_of_sides(plain, plain, fast));
 }
 
 TEST(SharedBlocks, AreWhatBothHaveOrOne) {

@@ -16,38 +16,6 @@ struct DequantizeEntry : testing::Test {
   }
 };
 
-TEST_F(DequantizeEntry, OperandsReachTheBackend) {
-  EXPECT_EQ(call.listed(), "codes scales group_ends? -> x");
-  scales(Dtype::u8, {64, 8});
-  const Dequantize& op = call.op();
-  EXPECT_EQ(call.told(op.from.codes), "codes e4m3 [64, 256]");
-  EXPECT_EQ(call.told(op.from.scales), "scales e8m0 [64, 8]");
-  EXPECT_EQ(op.from.block, kMxColumns);
-  EXPECT_FALSE(op.group_ends.given());
-  EXPECT_EQ(call.told(op.x), "x bf16 [64, 256]");
-  const Dequantize& other = call.op({{"format", "e5m2"}, {"out", "f32"}});
-  EXPECT_EQ(call.told(other.from.codes), "codes e5m2 [64, 256]");
-  EXPECT_EQ(call.told(other.x), "x f32 [64, 256]");
-}
-
-TEST_F(DequantizeEntry, ScalesAreOfTheTypeOfTheirBytes) {
-  const auto type = [&](Dtype held, const Settings& settings = {}) {
-    scales(held, {64, 8});
-    const std::string said = call.said(settings);
-    return said.empty() ? std::string(name_of(call.backend.kept[0].from.scales.dtype)) : said;
-  };
-  EXPECT_EQ(type(Dtype::u8), "e8m0");
-  EXPECT_EQ(type(Dtype::e8m0), "e8m0");
-  EXPECT_EQ(type(Dtype::f32), "f32");
-  EXPECT_EQ(type(Dtype::i32), "f32");
-  EXPECT_EQ(type(Dtype::u8, {{"scale", "e8m0"}}), "e8m0");
-  EXPECT_EQ(type(Dtype::i32, {{"scale", "f32"}}), "f32");
-  EXPECT_EQ(type(Dtype::u8, {{"scale", "ue8m0"}}), "e8m0") << "as others call it";
-  EXPECT_EQ(type(Dtype::f32, {{"scale", "e8m0"}}),
-            "dequantize: scales: found f32, needs u8 holding e8m0");
-  EXPECT_EQ(type(Dtype::u8, {{"scale", "e4m3"}}), "dequantize: scale=e4m3: needs one of e8m0|f32");
-}
-
 TEST_F(DequantizeEntry, BlocksAreThoseOfTheShape) {
   scales(Dtype::f32, {64, 2});
   EXPECT_EQ(call.op().from.block, kRowBlock);

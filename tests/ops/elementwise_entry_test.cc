@@ -8,16 +8,6 @@
 namespace mxo {
 namespace {
 
-TEST(ElementwiseEntries, ListWhatTheyTake) {
-  const auto listed = [](std::string_view op) { return EntryCalls<Cast>(op).listed(); };
-  EXPECT_EQ(listed("cast"), "x -> y");
-  EXPECT_EQ(listed("add_bias"), "y bias group_ends? -> out");
-  EXPECT_EQ(listed("column_sum"), "x group_ends? -> sum");
-  EXPECT_EQ(listed("approximate"), "x b? -> y");
-  EXPECT_EQ(listed("encode"), "x -> codes");
-  EXPECT_EQ(listed("decode"), "codes -> x");
-}
-
 TEST(ElementwiseEntries, FloatsAreCast) {
   EntryCalls<Cast> call{"cast"};
   call.add("x", Dtype::i32, {2, 3});

@@ -11,9 +11,9 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "formats/tensor.h"
 #include "ops/catalogue.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 
@@ -47,14 +47,11 @@ struct EntryCalls {
   std::string said(const Settings& settings = {}) {
     backend.kept.clear();
     out.clear();
-    try {
+    return refusal([&] {
       NamedViews views = in;
       for (auto& [name, home] : homes) views.write_to(name, home);
       out = call_operator(backend, entry, views, Parameters(settings));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
   /// What it says where an operand has another type or shape, which it keeps for this call alone.
   std::string said_of(const std::string& name, Dtype dtype, std::vector<Index> shape,
@@ -89,19 +86,6 @@ struct EntryCalls {
       text += (text.empty() ? "" : ", ") + name + " " + describe(tensor.operand());
     }
     return text;
-  }
-
-  /// Its operands by name, with a question mark where they may be absent, " -> " and its outputs.
-  std::string listed() const {
-    const auto names = [](std::span<const OperandSpec> specs) {
-      std::string text;
-      for (const OperandSpec& spec : specs) {
-        text += (text.empty() ? "" : " ") + std::string(spec.name) + (spec.optional ? "?" : "");
-      }
-      return text;
-    };
-    const CatalogueEntry& found = catalogue_entry(entry);
-    return names(found.inputs) + " -> " + names(found.outputs);
   }
 
   std::string_view entry;

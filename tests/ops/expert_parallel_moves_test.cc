@@ -7,17 +7,17 @@
 #include <numeric>
 
 #include "ops/permute.h"
-#include "tests/ops/machine.h"
 #include "tests/ops/recorder.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
 /// Memory that seems not the host's, and permute.
-class FarPermuter : public Machine {
+class FarPermuter : public Bare {
  public:
-  FarPermuter() : Machine(false) {}
+  FarPermuter() : Bare(false) {}
 
   int permutations = 0;
 

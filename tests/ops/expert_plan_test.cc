@@ -7,19 +7,17 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "tests/ops/machine.h"
 #include "tests/ops/told_communicator.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
-
-constexpr Index kMost32 = std::numeric_limits<std::int32_t>::max();
 
 /// Four experts, two a rank; three tokens of this rank, rank 1, choose two each.
 struct Plans : testing::Test {
   Tensor chosen{Dtype::i32, {3, 2}};
   ToldCommunicator ranks;
-  Machine machine{true};
+  Bare machine{true};
 
   Plans() {
     choose({3, 0, 2, 3, 0, 2});
@@ -39,12 +37,9 @@ struct Plans : testing::Test {
                         rows);
   }
   std::string refusal(const Operand& choice, Index experts = 4, Index alignment = 1) {
-    try {
+    return mxo::refusal([&] {
       plan_experts(machine, ranks, choice, experts, alignment, DispatchLayout::rank_major);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
 };
 
@@ -121,41 +116,6 @@ TEST_F(Plans, RefuseExpertsThatRanksCannotShare) {
   AloneCommunicator alone;
   EXPECT_EQ(plan_experts(machine, alone, none.operand(), 1, 1, DispatchLayout::rank_major).local,
             1);
-}
-
-TEST_F(Plans, TakeAPositiveAlignmentOf32Bits) {
-  EXPECT_EQ(refusal(chosen.operand(), 4, 1), "");
-  EXPECT_EQ(refusal(chosen.operand(), 4, kMost32), "");
-  for (const Index alignment : {Index{0}, Index{-1}, kMost32 + 1}) {
-    EXPECT_EQ(refusal(chosen.operand(), 4, alignment), "dispatch: alignment: found " +
-                                                           std::to_string(alignment) +
-                                                           ", needs a positive number of 32 bits");
-  }
-}
-
-TEST_F(Plans, RefuseRanksThatDisagree) {
-  other_says({4, 3, 1, 0, 5, 2});
-  EXPECT_EQ(refusal(chosen.operand()),
-            "dispatch: rank 0 has 4 experts and top_k 3, rank 1 has 4 and 2");
-  other_says({6, 2, 1, 0, 5, 2, 0, 0});
-  EXPECT_EQ(refusal(chosen.operand()),
-            "dispatch: rank 0 has 6 experts and top_k 2, rank 1 has 4 and 2");
-}
-
-TEST_F(Plans, RefuseRowsThat32BitsDoNotCount) {
-  other_says({4, 2, 0, 0, kMost32 - 4, 1});
-  EXPECT_EQ(refusal(chosen.operand()),
-            "dispatch: rank 1 receives 2147483648 rows, needs a number of 32 bits");
-  other_says({4, 2, kMost32 - 5, 0, 0, 0});
-  try {
-    plan(DispatchRows::worst_case);
-    ADD_FAILURE() << "it has room for them";
-  } catch (const Error& error) {
-    EXPECT_EQ(
-        std::string(error.what()),
-        "dispatch: experts: found 2147483648 selections on all ranks, needs rows that 32 bits "
-        "can count");
-  }
 }
 
 }  // namespace

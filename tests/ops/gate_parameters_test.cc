@@ -12,23 +12,11 @@ GateRule gate(std::string_view key, std::string_view value) {
   return gate_of(set);
 }
 
-TEST(GateParameters, NoneAreSiluOfTwoHalves) {
-  EXPECT_EQ(gate_of({}), GateRule{});
-  EXPECT_EQ(gate("activation", "of another operator"), GateRule{});
-}
-
 TEST(GateParameters, ActivationsHaveNames) {
   EXPECT_EQ(gate("activation", "silu").activation, Activation::silu);
   EXPECT_EQ(gate("activation", "gelu").activation, Activation::gelu);
   EXPECT_EQ(gate("activation", "gelu_tanh").activation, Activation::gelu_tanh);
   EXPECT_EQ(gate("activation", "relu_squared").activation, Activation::relu_squared);
-}
-
-TEST(GateParameters, HalvesHaveNames) {
-  EXPECT_EQ(gate("halves", "gate_first").halves, Halves::gate_first);
-  EXPECT_EQ(gate("halves", "up_first").halves, Halves::up_first);
-  EXPECT_EQ(gate("halves", "interleaved").halves, Halves::interleaved);
-  EXPECT_EQ(gate("halves", "gate_only").halves, Halves::gate_only);
 }
 
 TEST(GateParameters, StepsAndMachinesHaveNames) {

@@ -10,6 +10,7 @@
 
 #include "ops/catalogue.h"
 #include "tests/ops/recorder.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -42,15 +43,12 @@ struct LinearEntry : testing::Test {
     for (const auto& [name, tensor] : in) recorder.names[tensor.data()] = name;
     NamedViews views = in;
     for (auto& [name, home] : homes) views.write_to(name, home);
-    try {
+    return refusal([&] {
       for (const auto& [name, out] :
            call_operator(recorder, "grouped_linear", views, Parameters(values))) {
         made.push_back(name + " " + describe(out.operand()));
       }
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
   Lines outputs(const Values& values = {}) {
     EXPECT_EQ(said(values), "");

@@ -25,24 +25,6 @@ struct ProductEntry : testing::Test {
   void blocks_of_128() { coded(Dtype::f32, {64, 2}, Dtype::i32, {2, 2, 2}); }
 };
 
-TEST_F(ProductEntry, ListsWhatItTakes) {
-  EXPECT_EQ(call.listed(),
-            "x? x.codes? x.scales? w? w.codes? w.scales? group_ends y? -> y splits?");
-}
-
-TEST_F(ProductEntry, PlainOperandsReachTheBackend) {
-  plain();
-  const GroupedMatmul& op = call.op();
-  EXPECT_EQ(call.told(op.x.codes), "x bf16 [64, 256]");
-  EXPECT_EQ(call.told(op.w.codes), "w f16 [2, 130, 256]");
-  EXPECT_FALSE(op.x.scaled());
-  EXPECT_EQ(call.told(op.group_ends), "group_ends i32 [2]");
-  EXPECT_EQ(call.told(op.y), "y bf16 [64, 130]");
-  EXPECT_EQ(op.sum, kExact);
-  EXPECT_EQ(call.made(), "y bf16 [64, 130]");
-  EXPECT_EQ(call.told(call.op({{"out", "f32"}}).y), "y f32 [64, 130]");
-}
-
 TEST_F(ProductEntry, CodesComeWithTheirScales) {
   blocks_of_32();
   const GroupedMatmul& op = call.op({{"format_x", "e5m2"}});
@@ -61,24 +43,6 @@ TEST_F(ProductEntry, CodesComeWithTheirScales) {
   EXPECT_EQ(call.said({{"block_w", "1x64"}}),
             "grouped_matmul: w.scales: found f32 [2, 2, 2], needs [2, 130, 4], one for each block "
             "1x64 of e4m3 [2, 130, 256]");
-}
-
-TEST_F(ProductEntry, SidesAreGivenOnce) {
-  blocks_of_32();
-  call.in.erase("x.scales");
-  EXPECT_EQ(call.said(), "grouped_matmul: x.scales: missing, this operand is needed");
-  call.add("x", Dtype::bf16, {64, 256});
-  const std::string both =
-      "grouped_matmul: x: found it and codes or scales, needs x, or x.codes and x.scales";
-  EXPECT_EQ(call.said(), both);
-  call.in.erase("x.codes");
-  EXPECT_EQ(call.said(), "") << "one side may be plain";
-  call.add("x.scales", Dtype::u8, {64, 8});
-  EXPECT_EQ(call.said(), both);
-  call.in.erase("x");
-  EXPECT_EQ(call.said(), "grouped_matmul: x.codes: missing, this operand is needed");
-  call.in.erase("x.scales");
-  EXPECT_EQ(call.said(), "grouped_matmul: x: found nothing, needs x, or x.codes and x.scales");
 }
 
 TEST_F(ProductEntry, RanksAreRefusedBeforeShapesRestOnThem) {
@@ -143,12 +107,6 @@ struct GradientEntry : testing::Test {
   }
 };
 
-TEST_F(GradientEntry, ListsWhatItTakes) {
-  EXPECT_EQ(
-      call.listed(),
-      "dy? dy.codes? dy.scales? x? x.codes? x.scales? group_ends main_grad? y? -> dw splits?");
-}
-
 TEST_F(GradientEntry, SidesReachTheBackend) {
   call.add("dy", Dtype::bf16, {64, 130});
   call.add("x", Dtype::f32, {64, 200});
@@ -178,14 +136,6 @@ TEST_F(GradientEntry, BlocksBeginAnewAtEveryGroup) {
   EXPECT_EQ(call.op({{"format_x", "e5m2"}}).x.codes.dtype, Dtype::e5m2);
   EXPECT_EQ(call.op({{"block_x", "Rx1"}}).x.block, kWholeColumn) << "one for each group";
   EXPECT_EQ(call.op({{"block_dy", "Rx1"}}).dy.block, kWholeColumn);
-}
-
-TEST_F(GradientEntry, NoTableHasItsParts) {
-  coded();
-  EXPECT_EQ(call.said({{"sum", "h200_wgmma_fast"}, {"sum.split", "table"}}),
-            "grouped_matmul_wgrad: sum.split: found table, which has no weight gradients");
-  EXPECT_EQ(call.said({{"sum.split", "auto"}}),
-            "grouped_matmul_wgrad: y: missing; sum.split=auto needs the output to explain");
 }
 
 TEST_F(GradientEntry, SplitsAreFoundForAnOutput) {

@@ -194,38 +194,5 @@ TEST(GroupedMatmulFields, CountRowsOfScalesByTypeAndHeight) {
       << "rows of no group have scales, too";
 }
 
-TEST(GroupedMatmulFields, OneScaleIsOfAWholeTensorAlone) {
-  Tensor x(Dtype::e4m3, {64, 256}), w(Dtype::e4m3, {2, 130, 256}), y(Dtype::f32, {64, 130});
-  Tensor one(Dtype::f32, {1});
-  const Tensor group_ends = ends({32, 64});
-  GroupedMatmul op;
-  op.x = {x.operand(), one.operand(), kWholeTensor, ScaleStorage::row_major};
-  op.w = {w.operand(), one.operand(), kWholeTensor, ScaleStorage::row_major};
-  op.group_ends = group_ends.operand();
-  op.y = y.result();
-  EXPECT_EQ(complaint_of(op, grouped_matmul), "no complaint");
-  op.w.block = {128, 128};
-  EXPECT_EQ(complaint_of(op, grouped_matmul).find("grouped_matmul: w.scales: found f32 [1]"), 0u);
-}
-
-TEST(GroupedMatmulFields, SumsTakeTheirKindsAndFolds) {
-  Tensor x(Dtype::bf16, {64, 256}), w(Dtype::f16, {2, 130, 256}), y(Dtype::f32, {64, 130});
-  const Tensor group_ends = ends({32, 64});
-  GroupedMatmul op;
-  op.x.codes = x.operand();
-  op.w.codes = w.operand();
-  op.group_ends = group_ends.operand();
-  op.y = y.result();
-  op.sum = sum_named("ada_mma", OperandKind::bf16);
-  EXPECT_EQ(complaint_of(op, grouped_matmul),
-            "grouped_matmul: sum: ada_mma does not take operands of kind mixed");
-  op.sum = kFmaChain;
-  EXPECT_EQ(complaint_of(op, grouped_matmul), "no complaint");
-  Tensor codes(Dtype::e4m3, {64, 256}), scales(Dtype::f32, {64, 2});
-  op.x = {codes.operand(), scales.operand(), {1, 128}, ScaleStorage::row_major};
-  op.sum.fold = Fold::after;
-  EXPECT_NE(complaint_of(op, grouped_matmul).find("sum.fold: found after"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace mxo

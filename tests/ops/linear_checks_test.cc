@@ -84,12 +84,6 @@ TEST_F(LinearChecks, NamesTheRankThatIsWrong) {
             "grouped_linear: dy: found bf16 [2, 32, 64], needs rank 2");
 }
 
-TEST_F(LinearChecks, TakesXOnce) {
-  L op = call_of_codes();
-  op.x = x.operand();
-  EXPECT_EQ(said(op), "grouped_linear: x: found both x and x.codes, needs one of them");
-}
-
 TEST_F(LinearChecks, TakesCodesWhereBlocksAreOfARow) {
   for (const std::string_view recipe : {"fp8_rowwise", "bf16"}) {
     L op = call_of_codes();
@@ -205,19 +199,6 @@ TEST_F(LinearChecks, SumsAsTheBackendHonours) {
   EXPECT_TRUE(said(op).starts_with("unsupported: grouped_linear: sum: ")) << said(op);
   op.recipe = linear_recipe_named("fp8_rowwise");
   EXPECT_EQ(said(op), "");
-}
-
-TEST_F(LinearChecks, NamesWhatItsProductsAreSumsOver) {
-  EXPECT_EQ(product_kind(linear_recipe_named("bf16"), Dtype::e4m3), OperandKind::bf16);
-  EXPECT_EQ(product_kind(linear_recipe_named("mxfp8_floor"), Dtype::e4m3), OperandKind::mx);
-  EXPECT_EQ(product_kind(linear_recipe_named("fp8_rowwise"), Dtype::e5m2), OperandKind::fp8);
-  L op = call("mxfp8_rceil");
-  EXPECT_EQ(wgrad_kind(op), OperandKind::mx);
-  EXPECT_EQ(wgrad_kind(call("mxfp8_rceil_wgrad_with_hp")), OperandKind::bf16);
-  EXPECT_EQ(wgrad_kind(call_of_codes()), OperandKind::bf16);
-  EXPECT_EQ(linear_recipe_named("vllm_up").name, "vllm_up");
-  EXPECT_EQ(word([] { linear_recipe_named("vlm"); }).substr(0, 32),
-            "unknown recipe 'vlm', did you me");
 }
 
 }  // namespace

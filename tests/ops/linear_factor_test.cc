@@ -43,40 +43,6 @@ TEST_F(Factors, OfBf16AreBorrowedOrRounded) {
   EXPECT_EQ(recorder.said(rounded.view()), "#1 bf16 [96, 256]");
 }
 
-TEST_F(Factors, OfTokensHaveTheirBlocks) {
-  const OwnedScaledTensor q = scaled_along_columns(recorder, linear_recipe_named("vllm"),
-                                                   Dtype::e4m3, x.operand(), LinearSide::tokens);
-  EXPECT_EQ(step(), "quantize x bf16 [96, 256] -> #1 e4m3 [96, 256] * #2 f32 [96, 2] of 1x128");
-  EXPECT_EQ(recorder.said(q.view()), "#1 e4m3 [96, 256] * #2 f32 [96, 2] of 1x128");
-  EXPECT_EQ(recorder.rules.at(0),
-            rule_for(linear_recipe_named("vllm").rule, Dtype::bf16, Dtype::e4m3));
-}
-
-TEST_F(Factors, OfWeightsHaveTheirBlocksAndRule) {
-  const LinearRecipe& recipe = linear_recipe_named("vllm");
-  const OwnedScaledTensor q =
-      scaled_along_rows_transposed(recorder, recipe, Dtype::e4m3, w.operand());
-  EXPECT_EQ(step(),
-            "quantize w bf16 [2, 256, 128] by steps -> #1 e4m3 [2, 256, 128] * #2 f32 [2, 2, 1] "
-            "of 128x128");
-  EXPECT_EQ(recorder.rules.at(0), rule_for(*recipe.weight_rule, Dtype::bf16, Dtype::e4m3));
-  EXPECT_NE(recorder.rules.at(0), rule_for(recipe.rule, Dtype::bf16, Dtype::e4m3));
-}
-
-TEST_F(Factors, AlongTokensBeginAgainWithGroups) {
-  const OwnedScaledTensor q = scaled_along_tokens(recorder, linear_recipe_named("fp8_rowwise"),
-                                                  Dtype::e4m3, x.operand(), ends.operand());
-  EXPECT_EQ(step(),
-            "quantize x bf16 [96, 256] by ends i32 [2] -> #1 e4m3 [96, 256] * #2 f32 [2, 256] "
-            "of Rx1");
-}
-
-TEST_F(Factors, AlongTokensOfE8m0AreOfTheWholeTensor) {
-  const OwnedScaledTensor q = scaled_along_tokens(recorder, linear_recipe_named("mxfp8_rceil"),
-                                                  Dtype::e5m2, x.operand(), ends.operand());
-  EXPECT_EQ(step(), "quantize x bf16 [96, 256] -> #1 e5m2 [96, 256] * #2 e8m0 [3, 256] of 32x1");
-}
-
 TEST_F(Factors, MakeRoomForAllBlocksADeviceMayCut) {
   Recorder device(false);
   device.names = recorder.names;

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/error.h"
 #include "formats/tensor.h"
-#include "tests/ops/machine.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 
@@ -22,13 +21,8 @@ inline Tensor numbers(std::vector<Index> shape, const std::vector<std::int32_t>&
 /// What a call is refused with; nothing where it comes to the backend.
 template <typename Op>
 std::string refusal_of(void (*call)(Backend&, const Op&), const Op& op, bool host = true) {
-  Machine machine(host);
-  try {
-    call(machine, op);
-  } catch (const Error& error) {
-    return error.fault() == Fault::unsupported ? "" : error.what();
-  }
-  return "it ran nothing";
+  Bare bare(host);
+  return check_refusal([&] { call(bare, op); });
 }
 
 }  // namespace mxo

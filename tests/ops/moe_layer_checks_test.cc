@@ -218,24 +218,6 @@ TEST_F(MoeChecks, SayWhatIsWrong) {
   EXPECT_EQ(said(op).substr(0, 42), "moe_layer: scores: found those of a produc");
 }
 
-TEST_F(MoeChecks, TakeGatesThatThereAre) {
-  M op = call();
-  op.gate.limit = 0.0f;
-  EXPECT_EQ(said(op), "moe_layer: limit: found no positive number, needs one");
-  G gradient = gradients();
-  gradient.gate.arithmetic = GateArithmetic::triton_sm90;
-  EXPECT_EQ(said(gradient).substr(0, 42), "moe_layer: arithmetic: found Triton's, nee");
-  op = call();
-  Tensor odd_w1(Dtype::bf16, {4, 33, 64}), odd_w2(Dtype::bf16, {4, 64, 33});
-  Tensor odd_s1(Dtype::bf16, {97, 64}), odd_s2(Dtype::bf16, {64, 97});
-  op.gate.halves = Halves::gate_only;
-  op.w1 = odd_w1.operand();
-  op.w2 = odd_w2.operand();
-  op.shared_w1 = odd_s1.operand();
-  op.shared_w2 = odd_s2.operand();
-  EXPECT_EQ(said(op), "");
-}
-
 TEST_F(MoeChecks, AskEachRankForItsExperts) {
   ToldCommunicator one_of_two;
   Bare bare;
@@ -251,41 +233,6 @@ TEST_F(MoeChecks, AskEachRankForItsExperts) {
   EXPECT_EQ(heard(op), "moe_layer: w1: found bf16 [4, 64, 64], needs [2, 64, 64]");
   op.w1.extent[0] = op.w2.extent[0] = 2;
   EXPECT_TRUE(heard(op).starts_with("bare: ")) << heard(op);
-}
-
-TEST_F(MoeChecks, TakeRecipesAndNumbersOfThePipeline) {
-  M op = call();
-  op.recipe = linear_recipe_named("fp8_blockwise");
-  EXPECT_EQ(
-      said(op),
-      "moe_layer: recipe: found fp8_blockwise, pipeline mxfp8 needs one of the mxfp8 recipes");
-  op.pipeline = MoePipeline::fp8_blockwise;
-  EXPECT_EQ(said(op), "");
-  op.recipe = linear_recipe_named("fp8_rowwise");
-  EXPECT_EQ(said(op),
-            "moe_layer: recipe: found fp8_rowwise, pipeline fp8_blockwise needs fp8_blockwise, "
-            "vllm or vllm_up");
-  op.pipeline = MoePipeline::quantize_after;
-  EXPECT_EQ(said(op), "");
-  op = call();
-  op.alignment = 1;
-  EXPECT_EQ(said(op), "");
-  op.alignment = 0;
-  EXPECT_EQ(said(op), "moe_layer: alignment: found 0, needs a positive number");
-  for (const Index top_k : {1, 4}) {
-    op = call();
-    op.top_k = top_k;
-    EXPECT_EQ(said(op), "");
-  }
-  for (const Index top_k : {0, 5}) {
-    op.top_k = top_k;
-    EXPECT_EQ(said(op), "moe_layer: top_k: found " + std::to_string(top_k) + ", needs 1 to 4");
-  }
-  op = call();
-  op.pipeline = MoePipeline::quantize_after;
-  op.recipe = linear_recipe_named("vllm");
-  op.format = Dtype::e4m3fnuz;
-  EXPECT_EQ(said(op), "moe_layer: format: found e4m3fnuz, recipe vllm needs e4m3");
 }
 
 }  // namespace

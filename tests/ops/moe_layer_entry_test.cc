@@ -6,6 +6,7 @@
 
 #include "ops/catalogue.h"
 #include "tests/ops/moe_layer_calls.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -31,12 +32,7 @@ struct MoeEntry : testing::Test {
     recorder.restart();
     recorder.rules.clear();
     for (const auto& [name, tensor] : in) recorder.know(tensor.operand(), name);
-    try {
-      out = call_operator(recorder, "moe_layer", in, Parameters(values), on);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return refusal([&] { out = call_operator(recorder, "moe_layer", in, Parameters(values), on); });
   }
   /// The first step of that name.
   std::string step(const std::string& name, const Values& values) {

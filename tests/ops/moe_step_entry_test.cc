@@ -14,7 +14,6 @@ struct RouteEntry : testing::Test {
 };
 
 TEST_F(RouteEntry, IsOfTheBestExpertUnlessTold) {
-  EXPECT_EQ(call.listed(), "logits bias? -> experts weights tokens_per_expert");
   const Route& op = call.op();
   EXPECT_EQ(call.told(op.logits), "logits bf16 [5, 8]");
   EXPECT_FALSE(op.bias.given());
@@ -63,7 +62,6 @@ TEST_F(RouteEntry, TokensHaveOneToAllExperts) {
 
 TEST(SwigluEntry, RoundsAsTold) {
   EntryCalls<Swiglu> call{"swiglu"};
-  EXPECT_EQ(call.listed(), "x probs? -> y");
   call.add("x", Dtype::u16, {4, 12});
   const Swiglu& op = call.op();
   EXPECT_EQ(call.told(op.x), "x bf16 [4, 12]");
@@ -81,7 +79,6 @@ TEST(SwigluEntry, RoundsAsTold) {
 
 TEST(SwigluEntry, GradientsAreOfAllThatIsGiven) {
   EntryCalls<SwigluBackward> call{"swiglu_backward"};
-  EXPECT_EQ(call.listed(), "x dy probs? -> dx dprobs?");
   call.add("x", Dtype::u16, {4, 12});
   call.add("dy", Dtype::i32, {4, 6});
   const SwigluBackward& op = call.op({{"halves", "interleaved"}});
@@ -101,7 +98,6 @@ TEST(SwigluEntry, GradientsAreOfAllThatIsGiven) {
 
 TEST(TransposeEntry, ScalesAreThoseOfTheGroups) {
   EntryCalls<ScalingAwareTranspose> call{"scaling_aware_transpose"};
-  EXPECT_EQ(call.listed(), "codes scales group_ends -> codes scales");
   call.add("codes", Dtype::u8, {512, 384});
   call.add("scales", Dtype::i32, {512, 3});
   call.numbers("group_ends", {128, 512});

@@ -73,40 +73,6 @@ TEST(MoeViews, GradientsOfWeightsAreOfTheKindOfTheirRows) {
   EXPECT_EQ(moe_wgrad_kind(op), OperandKind::fp8_fnuz);
 }
 
-TEST(MoeViews, WiresFollowThePipeline) {
-  MoeLayer op;
-  op.format = Dtype::e4m3fnuz;
-  op.placement = Placement::unfused;
-  LinearRecipe recipe = linear_recipe_named("mxfp8_floor");
-  const auto wires = [&](MoePipeline pipeline) {
-    op.pipeline = pipeline;
-    return std::pair{wire_of(op, recipe).precision, gradient_wire_of(op, recipe).precision};
-  };
-  using P = WirePrecision;
-  EXPECT_EQ(wires(MoePipeline::mxfp8), std::pair(P::mxfp8, P::mxfp8));
-  EXPECT_EQ(wires(MoePipeline::bf16), std::pair(P::bf16, P::bf16));
-  EXPECT_EQ(wires(MoePipeline::quantize_after), std::pair(P::bf16, P::bf16));
-  EXPECT_EQ(wires(MoePipeline::flow), std::pair(P::fp8_blockwise, P::fp8_blockwise));
-  EXPECT_EQ(wires(MoePipeline::fp8_blockwise), std::pair(P::fp8_blockwise, P::bf16));
-  const Wire wire = wire_of(op, recipe);
-  EXPECT_EQ(wire.format, Dtype::e4m3fnuz);
-  EXPECT_EQ(wire.placement, Placement::unfused);
-  EXPECT_EQ(wire.rule.mode, ScaleMode::floor);
-}
-
-TEST(MoeViews, ScoresOfAProductAreTwo) {
-  MoeLayer op;
-  for (const MoeScores scores :
-       {MoeScores::combine, MoeScores::swiglu, MoeScores::input, MoeScores::input_bf16}) {
-    op.scores = scores;
-    EXPECT_FALSE(weighs_product(op));
-  }
-  for (const MoeScores scores : {MoeScores::first_product, MoeScores::second_product}) {
-    op.scores = scores;
-    EXPECT_TRUE(weighs_product(op));
-  }
-}
-
 TEST(MoeViews, MatricesAreAddedRowByRow) {
   MoeRecorder recorder;
   Tensor stacked(Dtype::f32, {6, 4}), out(Dtype::f32, {2, 4});

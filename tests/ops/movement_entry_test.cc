@@ -6,15 +6,6 @@
 namespace mxo {
 namespace {
 
-TEST(MovementEntries, ListWhatTheyTake) {
-  const auto listed = [](std::string_view op) { return EntryCalls<Permute>(op).listed(); };
-  EXPECT_EQ(listed("pad_groups"), "x group_ends -> y padded_starts padded_ends");
-  EXPECT_EQ(listed("unpad_groups"), "y group_ends padded_starts -> x");
-  EXPECT_EQ(listed("permute_indices"), "tokens_per_expert -> indices sizes ends");
-  EXPECT_EQ(listed("permute"), "x indices -> y");
-  EXPECT_EQ(listed("unpermute"), "y indices -> x");
-}
-
 TEST(MovementEntries, GroupsArePadded) {
   EntryCalls<PadGroups> call{"pad_groups"};
   call.add("x", Dtype::e5m2, {5, 40});

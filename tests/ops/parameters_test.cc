@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -30,16 +31,6 @@ std::string said(const char* key, const char* value) {
     given(key, value).check("op", kSpecs);
   } catch (const Error& error) {
     EXPECT_EQ(error.fault(), Fault::argument);
-    return error.what();
-  }
-  return "";
-}
-
-template <typename Read>
-std::string refusal(const Read& read) {
-  try {
-    read();
-  } catch (const Error& error) {
     return error.what();
   }
   return "";

@@ -21,24 +21,6 @@ std::string guessed(Dtype type, std::vector<Index> scales, std::vector<Index> co
   }
 }
 
-TEST(ProductBlocks, OfE8m0AreOf32FirstOfAll) {
-  const auto block = [](std::vector<Index> scales) {
-    return guessed(Dtype::e8m0, std::move(scales), {64, 256});
-  };
-  EXPECT_EQ(block({64, 8}), "1x32");
-  EXPECT_EQ(block({2, 8}), "32x32");
-  EXPECT_EQ(block({64, 1}), "1xK");
-  EXPECT_EQ(block({64}), "1xK");
-  EXPECT_EQ(block({1}), "RxK");
-  EXPECT_EQ(block({64, 16}), "1x16");
-  EXPECT_EQ(block({64, 4}), "1x64");
-  EXPECT_EQ(block({64, 2}), "1x128");
-  EXPECT_EQ(block({64, 3}),
-            "q: x.scales: found e8m0 [64, 3], needs [64, 8] for 1x32, [2, 8] for 32x32, [64, 1] "
-            "for 1xK, [1, 1] for RxK, [64, 16] for 1x16, [64, 4] for 1x64, [64, 2] for 1x128, or "
-            "block_x");
-}
-
 TEST(ProductBlocks, OfF32AreOf128FirstOfAll) {
   const auto block = [](std::vector<Index> scales) {
     return guessed(Dtype::f32, std::move(scales), {300, 1024});
@@ -57,14 +39,6 @@ TEST(ProductBlocks, OfF32AreOf128FirstOfAll) {
   EXPECT_EQ(guessed(Dtype::f32, {300, 1}, {300, 100}), "1x128");
   EXPECT_TRUE(guessed(Dtype::f32, {7}, {300, 1024}, {}, {}, "")
                   .starts_with("q: scales: found f32 [7], needs [300, 8] for 1x128, "));
-}
-
-TEST(ProductBlocks, AreThoseThatTheCallNames) {
-  Parameters set;
-  set.set("block_x", "1x64");
-  EXPECT_EQ(guessed(Dtype::f32, {7}, {300, 1024}, {}, set), "1x64");
-  set.set("block_x", "many");
-  EXPECT_TRUE(guessed(Dtype::f32, {7}, {300, 1024}, {}, set).starts_with("q: block_x=many: "));
 }
 
 struct ContractedRows : testing::Test {

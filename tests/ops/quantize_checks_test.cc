@@ -9,6 +9,7 @@
 #include "ops/backend.h"
 #include "ops/quantize.h"
 #include "ops/swiglu_quantize.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -52,7 +53,7 @@ struct Asked {
     std::copy(ends.begin(), ends.end(), groups.as<std::int32_t>());
     const Operand group_ends = ends.empty() ? Operand{} : groups.operand();
     Noting noting(host);
-    try {
+    return refusal([&] {
       if (back) {
         dequantize(noting,
                    {{codes.operand(), to.operand(), block, storage}, group_ends, held.result()});
@@ -69,10 +70,7 @@ struct Asked {
           EXPECT_EQ(noting.quantized.at(0).x.rank, static_cast<int>(x.size()));
         }
       }
-      return {};
-    } catch (const Error& error) {
-      return error.what();
-    }
+    });
   }
   /// Of both, which say the same.
   std::string both() const {
@@ -266,7 +264,7 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
   const auto said = [&](const GateRule& gate, bool back, bool blocked = false) -> std::string {
     Noting noting;
     const auto storage = blocked ? ScaleStorage::blocked : ScaleStorage::row_major;
-    try {
+    return refusal([&] {
       if (back) {
         swiglu_quantize_backward(noting, {x.operand(),
                                           {},
@@ -286,10 +284,7 @@ TEST(QuantizeChecks, RefuseGatesThatNoRuleHas) {
                                  {},
                                  gate});
       }
-      return {};
-    } catch (const Error& error) {
-      return error.what();
-    }
+    });
   };
   for (const bool back : {false, true}) {
     const std::string op = back ? "swiglu_quantize_backward: " : "swiglu_quantize: ";

@@ -103,17 +103,6 @@ void expect_outputs_of(const NamedTensors& all, const std::string& rank) {
   EXPECT_EQ(all.at(rank + ".y.scales").data()[0], std::byte{9});
 }
 
-TEST(RankOutputs, OfOneProcessAreKeptAsTheyCome) {
-  Mirror rank;
-  Job here(true, true);
-  RankOutputs collected;
-  collected.add(here, rank, outputs());
-  const NamedTensors all = collected.take();
-  EXPECT_EQ(all.size(), 3u);
-  expect_outputs_of(all, "rank1");
-  EXPECT_EQ(rank.gathers, 0);
-}
-
 TEST(RankOutputs, OfProcessesTravelToTheOneThatWrites) {
   Mirror rank;
   Job job(false, true);

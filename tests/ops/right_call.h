@@ -8,17 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
-#include "ops/backend.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
-
-/// Has no operator: what passes the checks is refused as unsupported, and nothing else is.
-class Bare : public Backend {
- public:
-  std::string_view name() const override { return "bare"; }
-  bool honours(const Accumulation&) const override { return true; }
-};
 
 /// One call that is right, under the names of its operands and results.
 template <typename Op>
@@ -32,12 +24,7 @@ struct RightCall {
 
   std::string complaint(const Op& changed) const {
     Bare bare;
-    try {
-      call(bare, changed);
-    } catch (const Error& error) {
-      return error.fault() == Fault::unsupported ? "" : error.what();
-    }
-    return "it ran nothing";
+    return check_refusal([&] { call(bare, changed); });
   }
 
   void expect_refused(const Op& changed, const std::string& what) const {

@@ -9,17 +9,6 @@
 namespace mxo {
 namespace {
 
-TEST(RowMapEntries, ListWhatTheyTake) {
-  const auto listed = [](std::string_view op) { return EntryCalls<RowsToGroups>(op).listed(); };
-  EXPECT_EQ(listed("rows_to_groups"), "m_indices -> group_ends");
-  EXPECT_EQ(listed("groups_to_rows"), "group_ends counts? -> m_indices");
-  EXPECT_EQ(listed("groups_to_masked"), "x group_ends -> y counts");
-  EXPECT_EQ(listed("masked_to_groups"), "y counts -> x group_ends");
-  EXPECT_EQ(listed("map_experts"), "experts expert_map? weights? -> local tokens_per_expert");
-  EXPECT_EQ(listed("mask_to_experts"), "mask probs? -> experts weights?");
-  EXPECT_EQ(listed("experts_to_mask"), "experts weights? -> mask probs?");
-}
-
 TEST(RowMapEntries, RowsHaveGroups) {
   EntryCalls<RowsToGroups> call{"rows_to_groups"};
   call.numbers("m_indices", {0, 0, 2});
@@ -33,18 +22,6 @@ TEST(RowMapEntries, RowsHaveGroups) {
   EXPECT_EQ(call.said(), "rows_to_groups: experts: missing, needs 0 to 1048576");
   call.numbers("m_indices", {-1});
   EXPECT_EQ(call.op({{"experts", "0"}}).group_ends.extent[0], 0);
-}
-
-TEST(RowMapEntries, GroupsHaveRows) {
-  EntryCalls<GroupsToRows> call{"groups_to_rows"};
-  call.numbers("group_ends", {2, 3});
-  const GroupsToRows& op = call.op({{"rows", "5"}});
-  EXPECT_EQ(call.told(op.group_ends), "group_ends i32 [2]");
-  EXPECT_FALSE(op.counts.given());
-  EXPECT_EQ(call.told(op.m_indices), "m_indices i32 [5]");
-  call.numbers("counts", {1, 1});
-  EXPECT_EQ(call.told(call.op({{"rows", "5"}}).counts), "counts i32 [2]");
-  EXPECT_EQ(call.said({{"rows", "-1"}}), "groups_to_rows: rows: found -1, needs 0 to 2147483647");
 }
 
 TEST(RowMapEntries, GroupsBecomeMatrices) {

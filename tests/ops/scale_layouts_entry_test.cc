@@ -7,12 +7,6 @@
 namespace mxo {
 namespace {
 
-TEST(SwizzleEntry, ListsWhatItTakes) {
-  EXPECT_EQ(EntryCalls<SwizzleScales>("swizzle_scales").listed(), "scales group_ends? -> blocked");
-  EXPECT_EQ(EntryCalls<UnswizzleScales>("unswizzle_scales").listed(),
-            "blocked group_ends? -> scales");
-}
-
 TEST(SwizzleEntry, LayoutsReachTheBackend) {
   EntryCalls<SwizzleScales> call{"swizzle_scales"};
   call.add("scales", Dtype::u8, {40, 6});
@@ -92,15 +86,6 @@ TEST_F(UnswizzleEntry, LayoutsReachTheBackend) {
   call.add("blocked", Dtype::u8, {3, 1024});
   EXPECT_EQ(call.op(asked("per_group_3d")).layout, ScaleLayout::per_group_3d);
   EXPECT_EQ(call.made(), "scales u8 [3, 40, 6]");
-}
-
-TEST_F(UnswizzleEntry, BytesNamedScalesGiveScales) {
-  call.add("blocked", Dtype::e8m0, {1024});
-  EXPECT_EQ(call.told(call.op(asked("blocked")).blocked), "blocked u8 [1024]");
-  EXPECT_EQ(call.made(), "scales e8m0 [40, 6]");
-  call.add("blocked", Dtype::e4m3, {1024});
-  EXPECT_EQ(call.said(asked("blocked")),
-            "unswizzle_scales: blocked: found e4m3, needs u8 holding e8m0");
 }
 
 TEST_F(UnswizzleEntry, MatricesOfBytesAreTakenFlat) {

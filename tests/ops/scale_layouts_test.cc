@@ -10,7 +10,6 @@
 namespace mxo {
 namespace {
 
-using Shape = std::vector<Index>;
 using S = SwizzleScales;
 using U = UnswizzleScales;
 const std::vector<std::pair<std::string, Operand S::*>> kSwizzled = {{"scales", &S::scales}};
@@ -71,13 +70,6 @@ TEST(ScaleLayoutChecks, RefuseWrongFields) {
   EXPECT_NE(past.complaint(past.op).find("group_ends"), std::string::npos) << "columns end at 6";
 }
 
-TEST(ScaleLayoutChecks, ShapesAreThoseOfTheirTiles) {
-  EXPECT_EQ(blocked_shape(ScaleLayout::blocked, {129, 5}, 0), (Shape{256 * 8}));
-  EXPECT_EQ(blocked_shape(ScaleLayout::per_group_3d, {7, 129, 5}, 0), (Shape{7, 256 * 8}));
-  EXPECT_EQ(blocked_shape(ScaleLayout::m_groups, {129, 5}, 3), (Shape{129 + 384, 8}));
-  EXPECT_EQ(blocked_shape(ScaleLayout::k_groups, {129, 5}, 3), (Shape{256, 5 + 12}));
-}
-
 using P = PackScales;
 using Q = UnpackScales;
 
@@ -108,17 +100,6 @@ TEST(PackedScaleChecks, RefuseWrongFields) {
   Tensor bytes(Dtype::e8m0, {6, 3}), words(Dtype::i32, {1, 8}), tiles(Dtype::u8, {32});
   both_refuse(PackedLayout::packed_ue8m0, bytes, words, {"scales.0", "scales.1"});
   both_refuse(PackedLayout::tiles_8x4, bytes, tiles, {"scales.0", "scales.1"});
-}
-
-TEST(PackedScaleChecks, ShapesAndTypesAreThoseOfTheirLayout) {
-  EXPECT_EQ(packed_shape(PackedLayout::mn_major_tma, {2, 6, 3}), (Shape{2, 3, 8}));
-  EXPECT_EQ(packed_shape(PackedLayout::cublas_1x128, {6, 3}), (Shape{3, 8}));
-  EXPECT_EQ(packed_shape(PackedLayout::packed_ue8m0, {2, 6, 5}), (Shape{2, 2, 8}));
-  EXPECT_EQ(packed_shape(PackedLayout::tiles_8x4, {9, 5}), (Shape{16 * 8}));
-  EXPECT_EQ(packed_dtype(PackedLayout::mn_major_tma), Dtype::f32);
-  EXPECT_EQ(packed_dtype(PackedLayout::cublas_1x128), Dtype::f32);
-  EXPECT_EQ(packed_dtype(PackedLayout::packed_ue8m0), Dtype::i32);
-  EXPECT_EQ(packed_dtype(PackedLayout::tiles_8x4), Dtype::u8);
 }
 
 TEST(PackedScaleChecks, FloatsArePackedButNeverUnpacked) {

@@ -6,22 +6,12 @@
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
-#include "tests/ops/machine.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
 using Values = std::map<std::string, std::string, std::less<>>;
-
-template <typename Fn>
-std::string word(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(ScaleParameters, BlocksAreReadAsPeopleTypeThem) {
   const std::pair<const char*, BlockExtents> read[] = {
@@ -33,12 +23,12 @@ TEST(ScaleParameters, BlocksAreReadAsPeopleTypeThem) {
   for (const auto& [typed, block] : read) EXPECT_EQ(block_named("q", typed), block) << typed;
   for (const char* typed :
        {"", "x", "1x", "x1", "1", "1x0", "0x1", "1x-2", "1x2x3", "1x12a", "Kx1", "1xR", "1xKK"}) {
-    const std::string said = word([&] { block_named("q", typed, "block_x"); });
+    const std::string said = refusal([&] { block_named("q", typed, "block_x"); });
     const std::string begin = "q: block_x=" + std::string(typed) + ": needs rows x columns";
     EXPECT_TRUE(said.starts_with(begin)) << typed << ": " << said;
   }
   EXPECT_EQ(
-      word([] { block_named("q", "128"); }),
+      refusal([] { block_named("q", "128"); }),
       "q: block=128: needs rows x columns: 1x128 for 128 along a row, 128x128 for a square of "
       "a weight");
 }
@@ -50,31 +40,15 @@ TEST(ScaleParameters, RulesHaveTheirNamesInAnyCase) {
                                                       {"transformer_engine", "te"},
                                                       {"deep_gemm", "deepgemm"}};
   for (const auto& [typed, name] : read) EXPECT_EQ(rule_named("q", typed), name);
-  const std::string unknown = word([] { rule_named("q", "torchoa"); });
+  const std::string unknown = refusal([] { rule_named("q", "torchoa"); });
   EXPECT_TRUE(unknown.starts_with("q: rule: found torchoa, did you mean torchao? Needs one of "))
       << unknown;
-  EXPECT_EQ(word([] { rule_named("q", "rowwise"); }), "q: rule: found rowwise, a block: block=1xK");
+  EXPECT_EQ(refusal([] { rule_named("q", "rowwise"); }),
+            "q: rule: found rowwise, a block: block=1xK");
   const std::string all(rule_names());
   EXPECT_TRUE(all.starts_with("torchao|torchao_multiplier|torchao_tensor|te|ocp|"));
   EXPECT_TRUE(all.ends_with("|microxcaling"));
   EXPECT_EQ(all.find("|te|"), all.rfind("|te|")) << "once, of three rows";
-}
-
-TEST(ScaleParameters, RowsAreFoundByTypeAndBlock) {
-  EXPECT_EQ(scale_rule("q", "te", Dtype::e8m0, kMxColumns).scale, ScaleType::e8m0);
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kRowBlock).blocks, "1x128|128x1|128x128");
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kSquareBlock).blocks, "1x128|128x1|128x128");
-  EXPECT_EQ(scale_rule("q", "te", Dtype::f32, kWholeTensor).blocks, "RxK");
-  EXPECT_EQ(scale_rule("q", "torchao", Dtype::f32, {1, 7}).blocks, "");
-  EXPECT_EQ(word([] {
-              scale_rule("q", "te", Dtype::f32, {1, 64});
-            }),
-            "q: rule=te: found f32 scales of block 1x64, needs e8m0 scales of any block, or f32 "
-            "scales of 1x128|128x1|128x128, or f32 scales of RxK");
-  EXPECT_EQ(word([] {
-              scale_rule("q", "jax", Dtype::f32, {1, 32});
-            }),
-            "q: rule=jax: found f32 scales of block 1x32, needs e8m0 scales of 1x32");
 }
 
 TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
@@ -97,7 +71,7 @@ TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
   EXPECT_EQ(chosen({{"rule", "deepgemm"}, {"block", "1x32"}}), "1x32 f32");
   EXPECT_EQ(chosen({{"rule", "microxcaling"}, {"block", "1x64"}}), "1x64 e8m0");
   const auto refused = [](Values values) {
-    return word([&] { scale_choice("q", Parameters(std::move(values))); });
+    return refusal([&] { scale_choice("q", Parameters(std::move(values))); });
   };
   EXPECT_EQ(refused({{"rule", "jax"}, {"block", "1x128"}}),
             "q: rule=jax: found f32 scales of block 1x128, needs e8m0 scales of 1x32");
@@ -111,7 +85,7 @@ TEST(ScaleParameters, TypesAndBlocksFollowFromEachOther) {
 
 TEST(ScaleParameters, ConstantsAreThoseOfTheType) {
   const auto refused = [](Values values) {
-    return word([&] { scale_choice("q", Parameters(std::move(values))); });
+    return refusal([&] { scale_choice("q", Parameters(std::move(values))); });
   };
   for (const char* key : {"power_of_2", "epsilon", "scale_max"}) {
     EXPECT_EQ(refused({{key, "1"}}),
@@ -168,7 +142,7 @@ TEST(ScaleParameters, RoundingsAreNamedInAnyCase) {
   EXPECT_EQ(rounding("UP"), Rounding::up);
   EXPECT_EQ(rounding("ZERO"), Rounding::zero);
   EXPECT_EQ(rounding("odd"), Rounding::odd);
-  EXPECT_EQ(word([&] { rounding("evn"); }),
+  EXPECT_EQ(refusal([&] { rounding("evn"); }),
             "q: rounding: found evn, did you mean even? Needs one of even, ties_away, ties_zero, "
             "zero, away, down, up, odd");
 }
@@ -198,7 +172,7 @@ TEST(ScaleParameters, RowsOfScalesAreCountedByGroup) {
 }
 
 struct ScaledOutputs : testing::Test {
-  Machine machine{true};
+  Bare machine{true};
   Tensor ends{Dtype::i32, {2}};
   NamedViews views;
 

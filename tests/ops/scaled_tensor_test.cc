@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/backend.h"
-#include "tests/ops/machine.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -50,10 +50,10 @@ TEST(ScaledTensor, ScalesHaveOneEntryForEachBlock) {
 TEST(ScaledTensor, BlocksOfGroupsOnADeviceAreBounded) {
   const std::int32_t ends[] = {30, 30, 70};
   const Operand groups = view_of(static_cast<const void*>(ends), Dtype::i32, {3});
-  EXPECT_EQ(most_row_blocks(Machine(true), groups, 32, 80), 3);
-  EXPECT_EQ(most_row_blocks(Machine(false), groups, 32, 80), 2 + 3);
+  EXPECT_EQ(most_row_blocks(Bare(true), groups, 32, 80), 3);
+  EXPECT_EQ(most_row_blocks(Bare(false), groups, 32, 80), 2 + 3);
   for (const bool host : {false, true}) {
-    EXPECT_EQ(most_row_blocks(Machine(host), groups, kWhole, 80), 3);
+    EXPECT_EQ(most_row_blocks(Bare(host), groups, kWhole, 80), 3);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "formats/error.h"
-#include "tests/ops/machine.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
@@ -46,7 +46,7 @@ NamedTensors nans(Backend&, std::string_view, const NamedViews&, const Parameter
 struct SplitSearch : testing::Test {
   using Product = NamedTensors (*)(Backend&, std::string_view, const NamedViews&,
                                    const Parameters&);
-  Machine machine{true};
+  Bare machine{true};
   Tensor y{Dtype::f32, {3, 2}}, x{Dtype::f32, {1}}, ends{Dtype::i32, {2}}, wide{Dtype::i64, {2}};
   NamedViews in;
 

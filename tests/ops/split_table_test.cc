@@ -169,14 +169,5 @@ TEST(SplitTableWish, LeavesNothingForTheSum) {
   EXPECT_THROW(wants_split_table(set), Error) << "nothing would read sum.machine";
 }
 
-TEST(SplitTableWish, IsOneWord) {
-  Parameters set;
-  EXPECT_FALSE(wants_split_table(set));
-  set.set("sum.split", "4");
-  EXPECT_FALSE(wants_split_table(set));
-  set.set("sum.split", "table");
-  EXPECT_TRUE(wants_split_table(set));
-}
-
 }  // namespace
 }  // namespace mxo

@@ -6,23 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/error.h"
 #include "tests/ops/noting.h"
+#include "tests/support/refusal.h"
 
 namespace mxo {
 namespace {
 
 using Seen = std::vector<std::string>;
-
-template <typename Fn>
-std::string word(Fn fn) {
-  try {
-    fn();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// Counts up from 1.
 Tensor counted(std::vector<Index> shape) {
@@ -55,7 +45,7 @@ struct StagingOf : testing::Test {
     views.set("x", t);
     Staging stage = on(host);
     std::string type;
-    const std::string said = word([&] {
+    const std::string said = refusal([&] {
       const Operand view = read(stage);
       EXPECT_EQ(view.data, t.data());
       type = name_of(view.dtype);
@@ -95,7 +85,7 @@ TEST_F(StagingOf, WideIndicesAreNarrowedWhereTheyFit) {
     wide.as<std::int64_t>()[1] = value;
     views.set("x", wide);
     Staging stage = on(host);
-    return word([&] {
+    return refusal([&] {
       const Operand view = stage.indices("x");
       ASSERT_EQ(describe(view), "i32 [2]");
       EXPECT_EQ(static_cast<const std::int32_t*>(view.data)[0], 5);
@@ -138,7 +128,7 @@ TEST_F(StagingOf, OperandsOfADeviceStayThere) {
   Staging here = on(host);
   EXPECT_EQ(here.on_host("x").data, x.data());
   views.set("x", PlacedOperand(turned(x.operand()), Memory::backend));
-  EXPECT_EQ(word([&] { stage.on_host("x"); }),
+  EXPECT_EQ(refusal([&] { stage.on_host("x"); }),
             "q: x: found strides, needs contiguous memory of the backend");
 }
 
@@ -160,7 +150,7 @@ TEST_F(StagingOf, OutputsAreMadeOrPutWhereTheCallerSays) {
   EXPECT_EQ(host.seen, Seen{"synchronize"});
 
   Staging other = on(host);
-  EXPECT_EQ(word([&] { other.ready(); }),
+  EXPECT_EQ(refusal([&] { other.ready(); }),
             "q: y: found memory for an output that this call does not have");
 }
 
@@ -169,7 +159,7 @@ TEST_F(StagingOf, OutputsFitByTypeAndShape) {
     Tensor home(held, {3});
     views.write_to("y", home);
     Staging stage = on(host);
-    return word([&] { stage.output("y", wanted, {3}); });
+    return refusal([&] { stage.output("y", wanted, {3}); });
   };
   EXPECT_EQ(fits(Dtype::bf16, Dtype::bf16), "");
   for (const Dtype held : {Dtype::u16, Dtype::i16}) EXPECT_EQ(fits(held, Dtype::bf16), "");
@@ -183,7 +173,7 @@ TEST_F(StagingOf, OutputsFitByTypeAndShape) {
   Tensor home(Dtype::f32, {3});
   views.write_to("y", home);
   Staging stage = on(host);
-  EXPECT_EQ(word([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
+  EXPECT_EQ(refusal([&] { stage.output("y", Dtype::f32, {4}); }), "q: y: found f32 [3], needs [4]");
 }
 
 TEST_F(StagingOf, OutputsOfADeviceComeHome) {
@@ -219,10 +209,11 @@ TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
   NamedViews views;
   views.write_to("z", wrong);
   views.write_to("y", turned(home.result()));
-  EXPECT_EQ(word([&] { deliver("q", views, outputs); }), "q: z: found f32 to write to, needs i16");
+  EXPECT_EQ(refusal([&] { deliver("q", views, outputs); }),
+            "q: z: found f32 to write to, needs i16");
   views.write_to("z", PlacedResult(wrong.result(), Memory::backend));
   outputs.insert_or_assign("z", Tensor(Dtype::f32, {2, 3}));
-  EXPECT_EQ(word([&] { deliver("q", views, outputs); }),
+  EXPECT_EQ(refusal([&] { deliver("q", views, outputs); }),
             "q: z: found memory of a backend, needs the host's: this operator works on ranks");
   EXPECT_EQ(outputs.size(), 2u);
   EXPECT_EQ(home.as<std::int16_t>()[3], 4) << "nothing was written";
@@ -233,7 +224,7 @@ TEST(Delivery, PutsOutputsWhereTheyAreWanted) {
   EXPECT_EQ(elements(home.data(), 6), (std::vector<int>{1, 3, 5, 2, 4, 6}));
   EXPECT_EQ(outputs.size(), 1u);
   EXPECT_TRUE(outputs.contains("z"));
-  EXPECT_EQ(word([&] { deliver("q", right, outputs); }),
+  EXPECT_EQ(refusal([&] { deliver("q", right, outputs); }),
             "q: y: found memory for an output that this call does not have");
 }
 

@@ -3,6 +3,7 @@
 
 #include "formats/error.h"
 #include "ops/sums.h"
+#include "tests/support/refusal.h"
 
 namespace mxo::test {
 namespace {
@@ -203,12 +204,7 @@ TEST(SumsTable, BlocksOfScalesMakeAnotherKind) {
 
 TEST(SumsTable, UnknownKindsAreToldWhatThereIs) {
   const auto said = [](const char* name, OperandKind kind) -> std::string {
-    try {
-      sum_named(name, kind);
-      return {};
-    } catch (const Error& error) {
-      return error.what();
-    }
+    return refusal([&] { sum_named(name, kind); });
   };
   EXPECT_EQ(said("ada_mma", OperandKind::other),
             "sum: ada_mma: found operands of kind mixed, needs one of fp8, bf16, f16, mx");

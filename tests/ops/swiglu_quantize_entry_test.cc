@@ -8,7 +8,6 @@ namespace {
 
 TEST(SwigluQuantizeEntry, OperandsReachTheBackend) {
   EntryCalls<SwigluQuantize> call{"swiglu_quantize"};
-  EXPECT_EQ(call.listed(), "x probs? group_ends? -> codes scales");
   call.add("x", Dtype::u16, {64, 256});
   const SwigluQuantize& op = call.op();
   EXPECT_EQ(call.told(op.x), "x bf16 [64, 256]");
@@ -50,7 +49,6 @@ TEST(SwigluQuantizeEntry, RoundsBeforeAsTold) {
 
 TEST(SwigluQuantizeEntry, GradientsAreAsWideAsX) {
   EntryCalls<SwigluQuantizeBackward> call{"swiglu_quantize_backward"};
-  EXPECT_EQ(call.listed(), "x dy probs? group_ends? -> codes scales dprobs?");
   call.add("x", Dtype::u16, {64, 256});
   call.add("dy", Dtype::i32, {64, 128});
   const SwigluQuantizeBackward& op = call.op({{"rounding", "bf16"}, {"halves", "up_first"}});

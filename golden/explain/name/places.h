@@ -5,17 +5,9 @@
 #include <vector>
 
 #include "golden/explain/output.h"
+#include "golden/explain/where.h"
 
 namespace mxo {
-
-/// A place in an output.  Ranges are written "0-3, 7"; an empty one says nothing.
-struct Where {
-  std::string tensor;
-  std::string groups;
-  std::string rows;
-  std::string columns;
-  std::string blocks;
-};
 
 /// "28-31, 60"; "r mod 128 in 96-127" where that is shorter; the first and last of many.
 std::string ranges(const std::vector<Index>& sorted);

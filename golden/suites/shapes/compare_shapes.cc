@@ -7,8 +7,7 @@
 
 #include "formats/error.h"
 #include "golden/files/manifest.h"
-#include "golden/judge/group_rows.h"
-#include "golden/judge/outputs.h"
+#include "golden/judge/judge_call.h"
 #include "golden/suites/shapes/actual_outputs.h"
 
 namespace mxo {
@@ -128,8 +127,9 @@ class CaseJudge {
     const NamedTensors inputs = runner_.inputs(slice);
     const NamedTensors expected = runner_.run(inputs);
     check_digests(slice, number, expected);
+    const JudgedCall call{item_.call.op, inputs, item_.call.set};
     NamedTensors actual;
-    std::vector<OutputInQuestion> questions;
+    std::vector<JudgedOutput> questions;
     bool failed = false;
     for (const ShapedOutput& output : item_.outputs) {
       const std::string& name = output.whole.name;
@@ -139,15 +139,11 @@ class CaseJudge {
       for (const Place& place : differing) {
         if (&item_.outputs[place.output] == &output) failed |= !patch(slice, place, mine);
       }
-      Owed owed;
-      owed.expected = &at->second;
-      owed.format = output.whole.format;
-      owed.groups = groups_of(item_.call.op, name, inputs, item_.call.set, at->second);
+      Owed owed = owed_of(call, name, at->second);
       number_group(slice, at->second, owed.groups.ends);
       questions.push_back({name, owed, &mine});
     }
-    for (const TensorVerdict& found :
-         judge_outputs({item_.call.op, inputs, item_.call.set}, questions, options_)) {
+    for (const TensorVerdict& found : judge_outputs(call, questions, options_)) {
       for (const Place& place : differing) {
         if (verdicts_[place.output].name != found.name) continue;
         take(found, slice, differing, place.output, actual.at(found.name).shape());

@@ -2,8 +2,8 @@
 #include <cstdio>
 #include <string_view>
 
-#include <mxoracle/emu/backends.h>
-#include <mxoracle/emu/communicators.h>
+#include <mxoracle/backends.h>
+#include <mxoracle/communicators.h>
 
 int main(int, char** argv) {
   const bool wanted = std::string_view(argv[1]) == "with";

@@ -1,6 +1,6 @@
 // The codecs alone.
-#include <mxoracle/formats/dtype.h>
-#include <mxoracle/formats/mx_block.h>
+#include <mxoracle/dtype.h>
+#include <mxoracle/mx_block.h>
 #include <mxoracle/version.h>
 
 int main() {

@@ -1,8 +1,8 @@
 // Writes a file with the installed library, reads it back and judges it.
 #include <cstdio>
 
-#include <mxoracle/golden/files/safetensors.h>
 #include <mxoracle/mxoracle.h>
+#include <mxoracle/safetensors.h>
 
 int main() {
   mxo::Tensor codes(mxo::Dtype::e4m3, {1, 32});

@@ -85,8 +85,8 @@ __device__ void find_amax(const BlockwisePlan& plan, const Share<X>& share, int 
 
 template <bool Packs, typename X, typename Code>
 __global__ void __launch_bounds__(kThreads)
-    quantize_tiles_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
-                          TensorView<float, 3> scales, BlockwisePlan plan) {
+    quantize_tiles_128_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
+                              TensorView<float, 3> scales, BlockwisePlan plan) {
   __shared__ std::uint32_t amax[kTile];
   __shared__ float multiplier[kTile];
   const int thread = static_cast<int>(threadIdx.x);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void quantize_tiles(DeviceBackend& backend, const Quantize& op) {
+void quantize_tiles_128(DeviceBackend& backend, const Quantize& op) {
   const bool grouped = op.group_ends.given();
   const Index height = op.x.extent[op.x.rank - 2];
   const Index groups = grouped ? op.group_ends.extent[0] : 0;
@@ -173,8 +173,8 @@ void quantize_tiles(DeviceBackend& backend, const Quantize& op) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     plan.input_max = largest_finite<X>();
-    const auto launch =
-        packs ? quantize_tiles_kernel<true, X, Code> : quantize_tiles_kernel<false, X, Code>;
+    const auto launch = packs ? quantize_tiles_128_kernel<true, X, Code>
+                              : quantize_tiles_128_kernel<false, X, Code>;
     launch<<<static_cast<unsigned>(blocks), kThreads, 0, backend.stream()>>>(
         batched<const X>(op.x), batched<Code>(op.to.codes), batched<float>(op.to.scales), plan);
   });

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-bool quantize_columns(cudaStream_t stream, const LineBlocks& op) {
+bool quantize_rows_32(cudaStream_t stream, const LineBlocks& op) {
   const bool fits = op.axis == BlockAxis::columns && op.block == kMxBlock && op.x.contiguous() &&
                     op.codes.contiguous() && op.scales.contiguous() && aligned(op.x, 16) &&
                     aligned(op.codes, kPerLane);

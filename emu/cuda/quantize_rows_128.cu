@@ -57,7 +57,7 @@ struct ByRows {
 
 template <typename X, typename Code, typename Places>
 __global__ void __launch_bounds__(kThreads)
-    quantize_row_blocks_kernel(Places places, F32ScaleRule rule, float input_max, unsigned blocks) {
+    quantize_rows_128_kernel(Places places, F32ScaleRule rule, float input_max, unsigned blocks) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int half = lane / kBlockLanes;
   const int within = lane % kBlockLanes;
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-bool quantize_row_blocks(cudaStream_t stream, const Quantize& op) {
+bool quantize_rows_128(cudaStream_t stream, const Quantize& op) {
   if (op.to.block != kRowBlock || op.group_ends.given()) return false;
   if (!rows_aligned(op.x, 16) || !rows_aligned(op.to.codes, kNeighbours)) return false;
   const Index width = op.x.extent[op.x.rank - 1];
@@ -116,7 +116,7 @@ bool quantize_row_blocks(cudaStream_t stream, const Quantize& op) {
     using X = typename decltype(wide)::type;
     using Code = typename decltype(code)::type;
     const auto launch = [&](auto places) {
-      quantize_row_blocks_kernel<X, Code><<<grid, kThreads, 0, stream>>>(
+      quantize_rows_128_kernel<X, Code><<<grid, kThreads, 0, stream>>>(
           places, op.rule.f32, largest_finite<X>(), static_cast<unsigned>(blocks));
     };
     if (in_order) {

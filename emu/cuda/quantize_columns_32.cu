@@ -91,8 +91,8 @@ struct Place {
 /// codes [R, K], scales [R/32, K].
 template <typename Code, typename X, typename Rule>
 __global__ void __launch_bounds__(kWarps * 32)
-    quantize_rows_kernel(const X* x, std::uint8_t* codes, std::uint8_t* scales, Shape shape,
-                         Rule rule) {
+    quantize_columns_32_kernel(const X* x, std::uint8_t* codes, std::uint8_t* scales, Shape shape,
+                               Rule rule) {
   constexpr int own = kOwn<X>;
   const Place at(shape, own * 32);
   const Index row = at.row0 + at.warp * 32;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kWarps * 32)
 
 }  // namespace
 
-bool quantize_rows(cudaStream_t stream, const LineBlocks& op) {
+bool quantize_columns_32(cudaStream_t stream, const LineBlocks& op) {
   if (op.axis != BlockAxis::rows || op.block != kMxBlock || !op.x.contiguous() ||
       !aligned(op.x, 16) || !aligned(op.codes, 16)) {
     return false;
@@ -224,7 +224,7 @@ bool quantize_rows(cudaStream_t stream, const LineBlocks& op) {
       shape.column_tiles = ceil_div(shape.columns, kOwn<X> * 32);
       const Index matrices = op.x.rank == 3 ? op.x.extent[0] : 1;
       const auto blocks = static_cast<unsigned>(matrices * shape.row_tiles * shape.column_tiles);
-      const auto kernel = plain ? quantize_rows_kernel<Code, X, decltype(rule)>
+      const auto kernel = plain ? quantize_columns_32_kernel<Code, X, decltype(rule)>
                                 : quantize_turned_kernel<Code, X, decltype(rule)>;
       kernel<<<blocks, kWarps * 32, 0, stream>>>(x, static_cast<std::uint8_t*>(op.codes.data),
                                                  static_cast<std::uint8_t*>(op.scales.data), shape,

@@ -53,10 +53,10 @@ __device__ float choose(float& stored, std::uint32_t amax, const float* given,
 }
 
 template <typename X, typename Code, typename Scale>
-__global__ void quantize_blocks_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
-                                       TensorView<Scale, 3> scales,
-                                       TensorView<const float, 3> given, BlockGrid grid,
-                                       ScaleRule rule, NanRule nan, CodeScaling how) {
+__global__ void quantize_any_blocks_kernel(TensorView<const X, 3> x, TensorView<Code, 3> codes,
+                                           TensorView<Scale, 3> scales,
+                                           TensorView<const float, 3> given, BlockGrid grid,
+                                           ScaleRule rule, NanRule nan, CodeScaling how) {
   __shared__ std::uint32_t top;
   __shared__ float factor;
   const Index j = static_cast<Index>(blockIdx.x) % grid.across;
@@ -89,9 +89,9 @@ __global__ void quantize_blocks_kernel(TensorView<const X, 3> x, TensorView<Code
 }
 
 template <typename X, typename Code, typename Scale>
-__global__ void dequantize_blocks_kernel(TensorView<const Code, 3> codes,
-                                         TensorView<const Scale, 3> scales, TensorView<X, 3> x,
-                                         BlockGrid grid) {
+__global__ void dequantize_any_blocks_kernel(TensorView<const Code, 3> codes,
+                                             TensorView<const Scale, 3> scales, TensorView<X, 3> x,
+                                             BlockGrid grid) {
   const Index j = static_cast<Index>(blockIdx.x) % grid.across;
   const Index i = static_cast<Index>(blockIdx.x) / grid.across % grid.down;
   const Index e = static_cast<Index>(blockIdx.x) / grid.across / grid.down;
@@ -149,7 +149,7 @@ void visit_scale(Dtype scale, Fn&& run) {
 
 }  // namespace
 
-void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
+void quantize_any_blocks(DeviceBackend& backend, const Quantize& op) {
   const bool mx = op.to.scales.dtype == Dtype::e8m0;
   const NanRule nan = mx ? op.rule.e8m0.nan : op.rule.f32.nan;
   const CodeScaling how = mx ? CodeScaling::multiply : op.rule.f32.code;
@@ -163,7 +163,7 @@ void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
                   using X = typename decltype(wide)::type;
                   using Code = typename decltype(code)::type;
                   using Scale = typename decltype(scale)::type;
-                  quantize_blocks_kernel<X, Code, Scale><<<blocks, kThreads, 0, stream>>>(
+                  quantize_any_blocks_kernel<X, Code, Scale><<<blocks, kThreads, 0, stream>>>(
                       batched<const X>(op.x), batched<Code>(op.to.codes),
                       batched<Scale>(op.to.scales), given, grid, op.rule, nan, how);
                 });
@@ -172,7 +172,7 @@ void quantize_blocks(DeviceBackend& backend, const Quantize& op) {
   check_launch("quantize");
 }
 
-void dequantize_blocks(DeviceBackend& backend, const Dequantize& op) {
+void dequantize_any_blocks(DeviceBackend& backend, const Dequantize& op) {
   const Index scale_rows = op.from.scales.extent[op.from.scales.rank - 2];
   with_grid(backend, op.x, op.from.block, op.group_ends, scale_rows,
             [&](const BlockGrid& grid, unsigned blocks, cudaStream_t stream) {
@@ -181,7 +181,7 @@ void dequantize_blocks(DeviceBackend& backend, const Dequantize& op) {
                   using X = typename decltype(wide)::type;
                   using Code = typename decltype(code)::type;
                   using Scale = typename decltype(scale)::type;
-                  dequantize_blocks_kernel<X, Code, Scale><<<blocks, kThreads, 0, stream>>>(
+                  dequantize_any_blocks_kernel<X, Code, Scale><<<blocks, kThreads, 0, stream>>>(
                       batched<const Code>(op.from.codes), batched<const Scale>(op.from.scales),
                       batched<X>(op.x), grid);
                 });

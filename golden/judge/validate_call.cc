@@ -1,13 +1,13 @@
 // Operands, parameters and expected outputs against the operator's own checks.
-#include "golden/judge/door.h"
+#include "golden/judge/validate_call.h"
 
 #include "formats/error.h"
 
 namespace mxo {
 
-void check_question(std::string_view where, std::string_view op, const NamedTensors& inputs,
-                    const Parameters& parameters,
-                    const std::map<std::string, const Tensor*>& expected) {
+void validate_call(std::string_view where, std::string_view op, const NamedTensors& inputs,
+                   const Parameters& parameters,
+                   const std::map<std::string, const Tensor*>& expected) {
   const std::string prefix = std::string(where) + ": ";
   NamedTensors outputs;
   try {

@@ -175,7 +175,7 @@ void quantize_groups(DeviceBackend& backend, cudaStream_t stream, const Quantize
 
 }  // namespace
 
-void quantize_lines(DeviceBackend& backend, const Quantize& op) {
+void quantize_whole_lines(DeviceBackend& backend, const Quantize& op) {
   cudaStream_t stream = backend.stream();
   const Index rows = op.to.scales.elements();
   const Index width = op.x.extent[op.x.rank - 1];

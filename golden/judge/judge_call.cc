@@ -1,0 +1,54 @@
+// From named outputs to questions for the judge.
+#include "golden/judge/judge_call.h"
+
+#include "formats/error.h"
+#include "golden/judge/group_rows.h"
+
+namespace mxo {
+namespace {
+
+/// Throws Error(argument) naming the outputs there are.
+const Tensor& expected_of(std::string_view op, const NamedTensors& expected,
+                          const std::string& name) {
+  const auto at = expected.find(name);
+  if (at != expected.end()) return at->second;
+  std::string known;
+  for (const auto& [key, tensor] : expected) known += (known.empty() ? "" : ", ") + key;
+  throw Error(Fault::argument, (op.empty() ? "" : std::string(op) + ": ") + name +
+                                   ": found no such output, needs one of " + known);
+}
+
+}  // namespace
+
+Owed owed_of(const JudgedCall& call, std::string_view name, const Tensor& expected) {
+  Owed owed;
+  owed.expected = &expected;
+  owed.format = expected.dtype();
+  owed.groups = groups_of(call.op, name, call.inputs, call.parameters, expected);
+  return owed;
+}
+
+CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
+                       const NamedTensors& actual, const CompareOptions& options,
+                       WhichOutputs which) {
+  std::vector<JudgedOutput> outputs;
+  for (const auto& [name, tensor] : which == WhichOutputs::given ? actual : expected) {
+    const Tensor& want = expected_of(call.op, expected, name);
+    const auto at = actual.find(name);
+    outputs.push_back(
+        {name, owed_of(call, name, want), at == actual.end() ? nullptr : &at->second});
+  }
+  const std::string op(call.op);
+  CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_owed, {}, {}};
+  take(verdict, judge_outputs(call, std::move(outputs), options));
+  return verdict;
+}
+
+void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
+  for (TensorVerdict& output : outputs) {
+    verdict.outcome = graver(verdict.outcome, output.outcome);
+    verdict.outputs.push_back(std::move(output));
+  }
+}
+
+}  // namespace mxo

@@ -1,0 +1,317 @@
+// Calls that are refused: operator, operands, parameters, and the one sentence that says why.
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "emu/backends.h"
+#include "emu/communicators.h"
+#include "formats/error.h"
+#include "ops/catalogue.h"
+
+namespace mxo {
+namespace {
+
+/// "x=bf16[4,64] mask=u8[1,2]:0,2 group_ends=2,9": zeros, these values, an i32 vector of these.
+/// Of a name given twice the last counts; "-x" takes x away.
+NamedTensors operands_of(const std::string& text) {
+  NamedTensors operands;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (word[0] == '-') {
+      operands.erase(word.substr(1));
+      continue;
+    }
+    const std::size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    std::string kind = word.substr(equals + 1);
+    const std::size_t bracket = kind.find('[');
+    std::string values = kind;
+    std::string shape;
+    if (bracket != std::string::npos) {
+      const std::size_t end = kind.find(']');
+      shape = kind.substr(bracket + 1, end - bracket - 1);
+      values = kind.substr(std::min(end + 2, kind.size()));
+      kind.resize(bracket);
+    } else {
+      kind = "i32";
+      shape = std::to_string(std::count(values.begin(), values.end(), ',') + 1);
+    }
+    const auto numbers = [](const std::string& list) {
+      std::vector<Index> all;
+      std::istringstream in(list);
+      for (std::string number; std::getline(in, number, ',');) all.push_back(std::stoll(number));
+      return all;
+    };
+    Tensor tensor(dtype_named(kind), numbers(shape));
+    std::byte* to = tensor.data();
+    for (const Index value : numbers(values)) {
+      const auto word32 = static_cast<std::int32_t>(value);
+      std::memcpy(to, &word32, size_of(tensor.dtype()));
+      to += size_of(tensor.dtype());
+    }
+    operands.insert_or_assign(name, std::move(tensor));
+  }
+  return operands;
+}
+
+struct Row {
+  const char* op;
+  std::string operands;
+  const char* parameters;
+  std::string says;  ///< behind the operator's name; from "..." on: part of it
+};
+
+void expect_refused(const std::vector<Row>& rows) {
+  const auto cpu = make_backend("cpu", 1);
+  const auto world = make_in_process_world();
+  for (const Row& row : rows) {
+    SCOPED_TRACE(std::string(row.op) + " " + row.operands + " " + row.parameters);
+    try {
+      Parameters set;
+      std::istringstream words(row.parameters);
+      for (std::string word; words >> word;) set.set(word);
+      call_operator(*cpu, row.op, operands_of(row.operands), set, world.get());
+      ADD_FAILURE() << "is taken, and should say " << row.says;
+    } catch (const Error& error) {
+      const std::string said = error.what();
+      EXPECT_EQ(said.find('\n'), std::string::npos);
+      if (row.says.starts_with("...")) {
+        EXPECT_NE(said.find(row.says.substr(3)), std::string::npos) << said;
+      } else {
+        EXPECT_EQ(said, std::string(row.op) + ": " + row.says);
+      }
+    }
+  }
+}
+
+TEST(RefusedCalls, MapsOfRowsAndExperts) {
+  const std::string chosen = "experts=i32[1,2]:0,4", again = "experts=i32[1,2]:1,1";
+  const std::string blocks = "sorted_token_ids=0,0,2,2 expert_ids=1 num_tokens_post_pad=4";
+  expect_refused({
+      {"rows_to_groups", "m_indices=0,2,1", "experts=3",
+       "m_indices: entry 2 is 1, needs -1 or a group from 2 to 2"},
+      {"rows_to_groups", "m_indices=-2", "experts=3",
+       "m_indices: entry 0 is -2, needs -1 or a group from 0 to 2"},
+      {"rows_to_groups", "m_indices=0", "", "experts: missing, needs 0 to 1048576"},
+      {"groups_to_rows", "group_ends=1,2 counts=1,2", "rows=4",
+       "counts: entry 1 is 2, needs 0 to 1"},
+      {"masked_to_groups", "y=u8[2,1,4] counts=1,2", "", "counts: entry 1 is 2, needs 0 to 1"},
+      {"masked_to_groups", "y=u8[2,2,4] counts=1,2", "rows=2",
+       "rows: found 2, needs at least the 3 that are counted"},
+      {"groups_to_masked", "x=u8[9,4] group_ends=2,9", "max_rows=6",
+       "max_rows: found 6, needs the 7 rows of group 1"},
+      {"map_experts", chosen, "experts=4",
+       "experts: entry (0, 1) is 4, needs -1 or an expert below 4"},
+      {"map_experts", chosen + " expert_map=0,1,2,3,9", "experts=4",
+       "expert_map: entry 4 is 9, needs -1 or an expert below 4"},
+      {"map_experts", chosen, "experts=5 capacity=-1",
+       "capacity: found -1, needs no negative number"},
+      {"map_experts", chosen, "experts=5 drop=weight",
+       "weights: needs to be given exactly when drop is weight"},
+      {"mask_to_experts", "mask=u8[1,2]:0,2", "top_k=2", "mask: entry (0, 1) is 2, needs 0 or 1"},
+      {"mask_to_experts", "mask=i32[1,2]", "top_k=2", "mask: found i32, needs u8 or bool"},
+      {"experts_to_mask", again, "experts=2",
+       "experts: entry (0, 1) is 1, named before; needs distinct experts of a token"},
+      {"moe_align_block_size", chosen, "experts=5 block=0",
+       "block: found 0, needs 1 to 2147483647"},
+      {"moe_align_block_size", chosen, "experts=5 block=4 length=7",
+       "length: found 7, needs at least 8, in 32 bits"},
+      {"blocks_to_experts", blocks, "block=4 tokens=2",
+       "sorted_token_ids: entry 1 is 0, a slot named before; needs distinct slots"},
+      {"pad_groups", "x=bf16[8,4] group_ends=4,8", "alignment=1152921504606846976",
+       "...needs padded ends that fit 32 bits"},
+      {"pad_groups", "x=bf16[8,4] group_ends=5,3", "alignment=4",
+       "...group_ends: entry 1 is 3, below its predecessor 5"},
+      {"unpad_groups", "y=bf16[16,4] group_ends=4,8 padded_starts=0,13", "rows=8",
+       "...padded_starts: entry 1 is 13, needs room for 4"},
+  });
+}
+
+TEST(RefusedCalls, ScalesAndTheirLayouts) {
+  expect_refused({
+      {"swizzle_scales", "scales=u8[4,4]", "layout=mn_major_tma", "scales: found u8, needs f32"},
+      {"swizzle_scales", "scales=u8[4]", "layout=tiles_8x4",
+       "scales: found u8 [4], needs rank 2 to 3"},
+      {"unswizzle_scales", "blocked=i32[1,4]", "layout=packed_ue8m0 rows=4 columns=5",
+       "blocked: found i32 [1, 4], needs [2, 4]"},
+      {"unswizzle_scales", "blocked=i32[1,4]", "layout=packed_ue8m0 rows=-4 columns=5",
+       "rows, columns: found -4, needs 0 to 2147483647"},
+      {"quantize", "x=f32[4,128]", "rule=deepgemm scale_layout=packed_ue8m0",
+       "scale_layout: packed_ue8m0 keeps exponents alone, needs e8m0 scales or power_of_2=up"},
+  });
+}
+
+TEST(RefusedCalls, FunctionsAndGates) {
+  const std::string x = "x=f32[2,3]", gate = "x=f32[2,8]";
+  expect_refused({
+      {"approximate", x, "function=div_full", "b: missing, needed by div_full"},
+      {"approximate", x + " b=f32[2,3]", "", "b: div_full alone takes it"},
+      {"approximate", "x=bf16[2,3]", "", "x: found bf16, needs f32"},
+      {"approximate", x + " b=f32[3,2]", "function=div_full",
+       "...b: found f32 [3, 2], needs the shape of"},
+      {"approximate", x, "machine=sm80", "machine: found sm80, needs sm90"},
+      {"approximate", x, "ftz=2", "ftz: found 2, needs one of true, false"},
+      {"swiglu", gate, "alpha=2 activation=gelu",
+       "alpha: found with an activation that has none, needs silu"},
+      {"swiglu", gate, "limit=0", "limit: found no positive number, needs one"},
+      {"swiglu", gate, "limit=nan", "limit: found no positive number, needs one"},
+      {"swiglu", gate, "up_offset=inf", "up_offset: found no finite number, needs one"},
+      {"swiglu", gate, "up_offset=1 halves=gate_only",
+       "up_offset: found with halves=gate_only, needs two halves"},
+      {"swiglu", gate, "arithmetic=triton_sm90 activation=gelu",
+       "arithmetic: found Triton's with an activation other than silu, needs silu"},
+      {"swiglu", gate, "arithmetic=triton",
+       "arithmetic: found triton, needs one of rounded, triton_sm90, triton_sm90_quotient"},
+  });
+}
+
+TEST(RefusedCalls, LinearLayers) {
+  const std::string good = "x=bf16[128,64] w=bf16[3,32,64] dy=bf16[128,32] group_ends=32,32,96";
+  const std::string codes = " x.codes=u8[128,64] x.scales=u8[128,2]";
+  expect_refused({
+      {"grouped_linear", good + " x=bf16[128,48] w=bf16[3,32,48]", "",
+       "x: K is 48, not a multiple of 32"},
+      {"grouped_linear", good + " w=bf16[3,32,96]", "",
+       "w: found bf16 [3, 32, 96], needs [3, 32, 64]"},
+      {"grouped_linear", good + " group_ends=32,64", "", "group_ends: found i32 [2], needs [3]"},
+      {"grouped_linear", good + " group_ends=32,16,96", "",
+       "...group_ends: entry 1 is 16, below its predecessor 32"},
+      {"grouped_linear", good + " group_ends=30,64,96", "",
+       "...group_ends: entry 0 is 30, not a multiple of 32"},
+      {"grouped_linear", good + " dy=bf16[128,64]", "",
+       "dy: found bf16 [128, 64], needs [128, 32]"},
+      {"grouped_linear", good + " bias=f32[64]", "", "bias: found f32 [64], needs [32]"},
+      {"grouped_linear", good + " w=f16[3,32,64]", "", "w: found f16, needs bf16 or f32"},
+      {"grouped_linear", good, "pad=true alignment=16",
+       "alignment: found 16, needs a positive multiple of 32"},
+      {"grouped_linear", good, "pad=true alignment=0", "...alignment: found 0"},
+      {"grouped_linear", good, "recipe=mxfp4", "...needs one of mxfp8_rceil, "},
+      {"grouped_linear", good, "format=e5m2", "...needs one of e4m3, e4m3fnuz"},
+      {"grouped_linear", good, "recipe=vllm format=e4m3fnuz",
+       "...format: found e4m3fnuz, recipe vllm needs e4m3"},
+      {"grouped_linear", good + codes, "", "...x: found both x and x.codes"},
+      {"grouped_linear", good + codes + " -x", "recipe=fp8_rowwise",
+       "...x.codes: found recipe fp8_rowwise, needs one that scales blocks of a row"},
+  });
+}
+
+TEST(RefusedCalls, LayersOfExperts) {
+  const std::string good =
+      "rank0.x=bf16[5,96] rank1.x=bf16[4,96] rank0.dy=bf16[5,96] rank1.dy=bf16[4,96] "
+      "router=bf16[8,96] w1=bf16[8,128,96] w2=bf16[8,96,64] ";
+  const char* two = "top_k=2";
+  expect_refused({
+      {"moe_layer", good + "rank2.x=bf16[5,96] rank2.dy=bf16[5,96]", two,
+       "router: found 8 experts, needs a multiple of the 3 ranks"},
+      {"moe_layer", good + "-rank1.dy", two,
+       "rank1.dy: missing, needs to be there for all ranks or none"},
+      {"moe_layer", good + "w2=bf16[8,32,64]", two,
+       "...w2: found bf16 [8, 32, 64], needs [8, 96, 64]"},
+      {"moe_layer", good + "shared.w1=bf16[64,96]", two,
+       "...shared.w2: needs to be given exactly when shared.w1 is"},
+      {"moe_layer", good, "top_k=9", "...top_k: found 9, needs 1 to 8"},
+      {"moe_layer", good, "top_k=2 recipe=fp8_rowwise",
+       "...recipe: found fp8_rowwise, pipeline mxfp8 needs one of the mxfp8 recipes"},
+      {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise",
+       "...recipe: found mxfp8_rceil, pipeline fp8_blockwise needs fp8_blockwise, vllm or vllm_up"},
+      {"moe_layer", good, "top_k=2 pipeline=fp8_blockwise recipe=vllm format=e4m3fnuz",
+       "...format: found e4m3fnuz, recipe vllm needs e4m3"},
+      {"moe_layer", good, "top_k=2 alignment=-1",
+       "...alignment: found -1, needs a positive number"},
+      {"moe_layer", good, "top_k=2 scale=nan", "...route: scale: found no finite number"},
+      {"moe_layer", good, "top_k=2 activation=gelu alpha=2",
+       "...alpha: found with an activation that has none"},
+      {"moe_layer", good, "top_k=2 halves=gate_only",
+       "...w2: found bf16 [4, 96, 64], needs [4, 96, 128]"},
+      {"moe_layer", good, "top_k=2 arithmetic=triton_sm90", "...moe_layer: arithmetic"},
+      {"moe_layer", good + "router.bias=f32[7]", two, "...route: bias: found f32 [7], needs [8]"},
+      {"moe_layer", good + "logits.bias=bf16[7]", two, "...logits.bias: found bf16 [7], needs [8]"},
+      {"moe_layer", good + "logits.bias=f16[8]", two,
+       "...logits.bias: found f16, needs bf16 or f32"},
+      {"moe_layer", good + "w2.bias=bf16[4,96]", two,
+       "...w2.bias: found bf16 [4, 96], needs [8, 96]"},
+      {"moe_layer", good + "w1.bias=bf16[8,128]", "top_k=2 pipeline=flow",
+       "...w1.bias: found with pipeline flow, which has none"},
+      {"moe_layer", good + "w1.bias=bf16[8,128]", "top_k=2 pipeline=quantize_after",
+       "...recipe: found mxfp8_rceil, gradients with w1.bias or w2.bias need one whose"},
+      {"moe_layer", good, "top_k=2 sum.fold=jont", "...did you mean joint?"},
+      {"moe_layer", good, "top_k=2 pipeline=int4", "...pipeline"},
+  });
+}
+
+TEST(RefusedCalls, MovesBetweenRanks) {
+  const std::string good =
+      "rank0.x=bf16[2,160] rank1.x=bf16[2,160] rank0.experts=i32[2,2]:0,1,2,3 "
+      "rank1.experts=i32[2,2]:0,1,2,3 ";
+  const char* four = "experts=4 layout=rank_major precision=bf16";
+  expect_refused({
+      {"dispatch", good + "rank1.experts=i32[2,2]:0,1,2,4", four,
+       "...experts: entry (1, 1) is 4, needs -1 or one of 4 experts"},
+      {"dispatch", good + "rank1.experts=i32[2,2]:0,1,2,-2", four,
+       "...experts: entry (1, 1) is -2, needs -1 or one of 4 experts"},
+      {"dispatch", good, "experts=3", "...3 experts on 2 ranks"},
+      {"dispatch", good + "-rank0.experts", four, "...rank0.experts: missing"},
+      {"dispatch", good + "rank7.x=bf16[2,160]", four, "...there is rank7.x"},
+      {"dispatch", good + "rank1.x=bf16[3,64]", four, "...x: found bf16 [3, 64]"},
+  });
+}
+
+TEST(RefusedCalls, GroupedProducts) {
+  const std::string plain = "x=bf16[64,256] w=bf16[2,130,256] group_ends=32,64 ";
+  const std::string codes = "x.codes=u8[64,256] w.codes=u8[2,130,256] group_ends=32,64 ";
+  const std::string mx = codes + "x.scales=u8[64,8] w.scales=u8[2,130,8] ";
+  const std::string blocks = codes + "x.scales=f32[64,2] w.scales=f32[2,2,2] ";
+  const std::string gradient = "dy=bf16[64,130] x=bf16[64,256] group_ends=32,64 ";
+  const std::string turned = "dy.codes=u8[64,130] x.codes=u8[64,256] group_ends=32,64 ";
+  const std::string mx_gradient = turned + "dy.scales=u8[2,130] x.scales=u8[2,256] ";
+  const std::string f32_gradient = turned + "dy.scales=f32[2,130] x.scales=f32[2,256] ";
+  std::vector<Row> rows = {
+      {"grouped_matmul_wgrad", mx_gradient + "group_ends=33,64", "",
+       "group_ends: entry 0 is 33, not a multiple of 32"},
+      {"grouped_matmul",
+       "x.codes=u8[64,40] w.codes=u8[2,130,40] x.scales=u8[64,2] w.scales=u8[2,130,2] "
+       "group_ends=64,64",
+       "", "x.codes: K is 40, not a multiple of 32"},
+      {"grouped_matmul_wgrad", f32_gradient + "dy.scales=f32[1,130]", "block_dy=64x1 block_x=128x1",
+       "dy.scales: found f32 [1, 130], needs [2, 130], one for each block 64x1 of e4m3 [64, 130]"},
+      {"grouped_matmul", blocks + "w.scales=f32[2,7,2]", "",
+       "w.scales: found f32 [2, 7, 2], needs [2, 130, 2] for 1x128, [2, 2, 2] for 128x128, "
+       "[2, 130, 1] for 1xK, [2, 1, 1] for RxK, [2, 130, 4] for 1x64, [2, 130, 8] for 1x32, "
+       "[2, 130, 1] for 1x256, [2, 130, 1] for 1x512, or block_w"},
+      // Two blocks of 128 rows in one group, and two groups.
+      {"grouped_matmul_wgrad",
+       "dy.codes=u8[160,130] x.codes=u8[160,256] dy.scales=f32[2,130] x.scales=f32[2,256] "
+       "group_ends=0,160",
+       "", "dy.scales: found f32 [2, 130], which fits blocks 128x1 and Rx1; needs block_dy"},
+      {"grouped_matmul", mx + "x=bf16[64,256]", "",
+       "x: found it and codes or scales, needs x, or x.codes and x.scales"},
+      {"grouped_matmul", mx + "-x.codes", "", "x.codes: missing, this operand is needed"},
+      {"grouped_matmul_wgrad", gradient + "main_grad=f32[2,130,257]", "product=f32 out=f32",
+       "...main_grad: found f32 [2, 130, 257]"},
+      {"grouped_matmul_wgrad", gradient + "main_grad=bf16[2,130,256]", "product=f32 out=f32",
+       "...main_grad: found bf16"},
+      {"grouped_matmul_wgrad", gradient + "main_grad=f32[2,130,256]", "out=bf16",
+       "...dw: found bf16, needs f32 with main_grad"},
+  };
+  for (const auto& [op, good, set] :
+       {std::tuple{"grouped_matmul", plain, ""},
+        {"grouped_matmul", mx, ""},
+        {"grouped_matmul", blocks, ""},
+        {"grouped_matmul_wgrad", gradient, ""},
+        {"grouped_matmul_wgrad", mx_gradient, ""},
+        {"grouped_matmul_wgrad", f32_gradient, "block_dy=Rx1 block_x=Rx1"},
+        {"grouped_matmul_wgrad", f32_gradient, "block_dy=128x1 block_x=128x1"}}) {
+    rows.push_back({op, good + "group_ends=32,0", set,
+                    "group_ends: entry 1 is 0, below its predecessor 32; cumulative ends cannot "
+                    "decrease"});
+    rows.push_back({op, good + "group_ends=32,96", set,
+                    "group_ends: entry 1 is 96, beyond the 64 rows given"});
+    rows.push_back({op, good + "group_ends=-32,64", set, "..."});
+  }
+  expect_refused(rows);
+}
+
+}  // namespace
+}  // namespace mxo
