@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "golden/explain/recover/chance.h"
+#include "golden/explain/score.h"
 #include "golden/explain/recover/pieces.h"
 #include "golden/explain/recover/recover.h"
 

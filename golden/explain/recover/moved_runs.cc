@@ -3,7 +3,7 @@
 #include <cstring>
 #include <map>
 
-#include "golden/explain/recover/chance.h"
+#include "golden/explain/score.h"
 #include "golden/explain/recover/pieces.h"
 #include "golden/explain/recover/recover.h"
 
