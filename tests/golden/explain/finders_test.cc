@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
@@ -163,6 +164,22 @@ std::string told(Planted p) {
 TEST(Finders, AreAskedEachInItsTurn) {
   const auto backend = make_cpu_backend();
   for (const Row& row : kRows) EXPECT_EQ(told(row.plant(*backend)), row.told);
+}
+
+/// Two codes of a block whose scale differs, too, are one bit away.
+TEST(Finders, CodesOfOtherScalesLookLikeNothing) {
+  const auto backend = make_cpu_backend();
+  for (const std::uint8_t step : {std::uint8_t{0}, std::uint8_t{3}}) {
+    const Planted p = spoiled(*backend, quantize_call("1x32"), [&](NamedTensors& out) {
+      out.at("scales").as<std::uint8_t>()[77] += step;
+      for (const Index i : {77 * 32 + 3, 77 * 32 + 9})
+        out.at("codes").as<std::uint8_t>()[i] ^= 0x10;
+    });
+    const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+    const bool flipped = std::any_of(e.causes.begin(), e.causes.end(),
+                                     [](const Cause& c) { return c.id == "bit.flipped"; });
+    EXPECT_EQ(flipped, step == 0) << e.sentence();
+  }
 }
 
 TEST(Finders, AreNamedOnceAndInOrder) {
