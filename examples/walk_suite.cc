@@ -5,11 +5,8 @@
 #include <filesystem>
 
 #include <mxoracle/backends.h>
+#include <mxoracle/communicators.h>
 #include <mxoracle/compare_shapes.h>
-#include <mxoracle/emu/backends.h>
-#include <mxoracle/emu/communicators.h>
-#include <mxoracle/golden/files/safetensors.h>
-#include <mxoracle/golden/suites/shapes/compare_shapes.h>
 #include <mxoracle/safetensors.h>
 
 namespace {

@@ -107,8 +107,8 @@ void explain_failures(Report& report, const CompareArguments& options, const Set
       AnsweredCall whole = read_call(case_file(options.expected, verdict.id));
       Call call = make_call(whole.op, std::move(whole.inputs), whole.parameters);
       call.world = world.get();
-      verdict.explanation =
-          explain(*backend, call, whole.expected, read_tensors(actual).tensors).sentence();
+      verdict.explanation = explain(*backend, call, whole.expected, read_tensors(actual).tensors)
+                                .sentence_with_kinds();
     } catch (const Error& refused) {
       verdict.explanation = std::string("not explained: ") + refused.what();
     }

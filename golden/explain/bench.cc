@@ -7,9 +7,13 @@
 #include <set>
 
 #include "formats/error.h"
+#include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
+
+constexpr Index kLeastMended = 8;     ///< elements, for another arithmetic to be told
+constexpr std::uint64_t kFar = 4096;  ///< units in the last place by which they were off
 
 /// Part of the failing indices spread over their range, and some that do not fail.
 std::vector<Index> spread(const std::vector<Index>& failing, Index extent, Index most) {
@@ -65,6 +69,35 @@ std::vector<std::uint8_t> idle_rows(const Output& output, const Patch& patch) {
   return idle;
 }
 
+/// Adds how near a patch comes to what came, but for the last bits of f32.
+void hold_last_bits(const Output& output, const Patch& patch, LastBits& sum) {
+  const ElementReader read(output.expected->dtype());
+  const bool is_f32 = output.expected->dtype() == Dtype::f32;
+  Index at = 0;
+  for (const Index row : patch.rows) {
+    for (const Index column : patch.columns) {
+      const Index i = row * output.columns + column;
+      const std::uint64_t came = output.came(i);
+      const std::uint64_t model = bits_at(patch.model, at++);
+      if (!is_f32) {
+        sum.beyond += model != came;
+        sum.mended += model == came && came != output.wanted(i);
+        continue;
+      }
+      const Element of_came = read(came);
+      const Element of_model = read(model);
+      const Element owed = read(output.wanted(i));
+      const std::uint64_t off = of_came.nan || of_model.nan
+                                    ? (of_came.nan == of_model.nan ? 0 : kFar)
+                                    : ulp_distance(of_came.order, of_model.order);
+      sum.beyond += off > kLastBits;
+      if (off > kLastBits) continue;
+      sum.units = std::max(sum.units, off);
+      sum.mended += of_came.nan != owed.nan || ulp_distance(of_came.order, owed.order) > kFar;
+    }
+  }
+}
+
 /// Rows that an altered call does not have are zeros, those it has too many are cut.
 void resize_rows(Tensor& t, const Tensor& like) {
   if (t.rank() != 2 || like.rank() != 2 || t.extent(1) != like.extent(1) ||
@@ -77,6 +110,8 @@ void resize_rows(Tensor& t, const Tensor& like) {
 }
 
 }  // namespace
+
+bool LastBits::all() const { return beyond == 0 && mended >= kLeastMended; }
 
 Bench::Bench(Backend& backend, const Call& call, std::vector<Output>& outputs)
     : backend_(backend), call_(call), outputs_(outputs) {

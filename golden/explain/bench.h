@@ -4,11 +4,22 @@
 #include <optional>
 
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/last_bits.h"
 #include "golden/explain/output.h"
 #include "golden/explain/product.h"
 
 namespace mxo {
+
+inline constexpr std::uint64_t kLastBits = 64;  ///< units in the last place of an f32
+
+/// How near a model comes to what came.
+struct LastBits {
+  Index beyond = 0;         ///< elements of no f32 that differ, and f32 farther off than kLastBits
+  Index mended = 0;         ///< elements within that, of which far more was owed
+  std::uint64_t units = 0;  ///< the most by which an f32 is off
+
+  /// Whether a model is what was computed, another arithmetic apart.
+  bool all() const;
+};
 
 /// What an altered call explains of the elements that are left where it was run.
 struct Trial {

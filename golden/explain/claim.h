@@ -32,4 +32,8 @@ struct Claim {
   double judged() const { return confirmed < 0 ? elements : confirmed; }
 };
 
+inline void append(std::vector<Claim>& to, std::vector<Claim> more) {
+  for (Claim& c : more) to.push_back(std::move(c));
+}
+
 }  // namespace mxo

@@ -98,10 +98,4 @@ double sqnr_of(const std::vector<Output>& outputs) {
   return signal == 0.0 ? -kInfinity : 10.0 * std::log10(signal / noise);
 }
 
-Index left_of(const std::vector<Output>& outputs) {
-  Index left = 0;
-  for (const Output& o : outputs) left += o.left;
-  return left;
-}
-
 }  // namespace mxo

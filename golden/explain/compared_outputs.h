@@ -24,7 +24,4 @@ void keep_first_step(const Call& call, Outputs& outputs);
 /// Signal to noise of all outputs, in dB; -infinity where one has a NaN or an infinity of its own.
 double sqnr_of(const std::vector<Output>& outputs);
 
-/// Elements that differ and are not explained yet.
-Index left_of(const std::vector<Output>& outputs);
-
 }  // namespace mxo

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "golden/explain/compared_outputs.h"
+#include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/finders.h"
 #include "golden/explain/name/pattern.h"
 #include "golden/explain/product.h"
-#include "golden/explain/find/output/recover.h"
 #include "golden/explain/score.h"
-#include "golden/explain/settled.h"
+#include "golden/explain/search.h"
 #include "golden/explain/shown.h"
 #include "golden/explain/steps.h"
 
@@ -20,83 +23,115 @@ namespace {
 constexpr double kSameDb = 200.0;  ///< beyond what any rounding leaves
 constexpr double kNearDb = 30.0;   ///< from here on a cause that gives other bits is worth a word
 
-/// A product no scale of which is a factor of a whole line of its output: a factor of all of it is
-/// no misread scale, and needs no altered call.
-bool sums_many_scales(const Call& call) {
-  const std::optional<Product> p = product_of(call);
-  if (!p) return false;
-  const auto many = [&](const ProductSide& f) {
-    if (f.scales == nullptr) return true;
-    if (p->wgrad) return p->block < p->k;
-    // Of scales that lie flat, more than one a line.
-    const bool shaped = f.scales->rank() == f.codes->rank();
-    return p->block < p->k && (shaped ? f.scales->shape().back() > 1
-                                      : f.scales->elements() * p->k > f.codes->elements());
-  };
-  return many(p->a) && many(p->b);
-}
-
-/// Whether codes are said to follow from scales that have no cause, or another.
-bool follows(const Claim& claim) { return claim.kind == Kind::follows; }
-
 std::string percent(double share) {
   const double hundredths = std::floor(share * 1000.0 + 0.5) / 10.0;
   std::string text = std::to_string(share < 1.0 && hundredths >= 100.0 ? 99.9 : hundredths);
   return text.substr(0, text.find('.') + 2) + " %";
 }
 
-/// What outputs and altered calls say of the operator as a whole.
-Shown shown_by_measuring(Backend& backend, const Call& call, std::vector<Output> outputs,
-                         const NamedTensors& expected, const Progress& progress) {
-  Shown shown{{}, std::move(outputs), {}, {}};
-  std::vector<Claim>& claims = shown.claims;
-  if (only_moves(call)) {
-    claims = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest, Extent::all);
-    if (left_of(shown.outputs) == 0 && claims.size() == 1) return shown;
-    Settled::forget(shown.outputs);
-    claims.clear();
+std::string said(const Explanation& e, bool kinds) {
+  if (e.verdict == ExplainVerdict::same) return "bit-identical as it is";
+  if (e.verdict == ExplainVerdict::unknown) return "no known cause: " + e.pattern;
+  std::string text(name_of(e.verdict));
+  for (std::size_t i = 0; i < e.causes.size() && i < 3; ++i) {
+    const Cause& cause = e.causes[i];
+    text += i == 0 ? ": " : "; ";
+    if (kinds) text += cause.is_symptom() ? "(symptom) " : "(cause) ";
+    if (e.causes.size() > 1 || e.verdict == ExplainVerdict::partly)
+      text += percent(cause.share) + ": ";
+    text += cause.sentence;
   }
-  claims = shown_by_outputs(call, shown.outputs, expected);
-  if (sums_many_scales(call)) {
-    for (Output& o : shown.outputs)
-      append(claims, named_by(shown.outputs, [&] { return recover_one_factor(o); }));
-  }
-  if (left_of(shown.outputs) > 0)
-    append(claims, shown_by_runs(backend, call, shown.outputs, progress, shown.nearest));
-  for (Output& o : shown.outputs) {
-    for (const auto& recovered :
-         {recover_order, recover_axes, recover_column_order, recover_tiles, recover_exchanged})
-      append(claims, named_by(shown.outputs, [&] { return recovered(o); }));
-  }
-  show_looks(call, shown.outputs, claims);
-  if (is_patchwork(claims, left_of(shown.outputs))) {
-    // One cause that gives every bit says more than what several parts look like.
-    const Settled settled(shown.outputs);
-    Settled::forget(shown.outputs);
-    std::vector<Claim> whole = shown_as_one_order(shown.outputs);
-    if (whole.empty()) {
-      whole = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest, Extent::all);
-    }
-    if (left_of(shown.outputs) == 0 && whole.size() == 1) {
-      claims = std::move(whole);
-    } else {
-      settled.restore(shown.outputs);
-    }
-  }
-  if (std::any_of(claims.begin(), claims.end(), follows) &&
-      (claims.size() > 1 || left_of(shown.outputs) > 0)) {
-    // Codes that follow from scales say nothing where altered calls give both, each its part.
-    const Settled settled(shown.outputs);
-    Settled::forget(shown.outputs);
-    std::vector<Claim> runs = shown_by_runs(backend, call, shown.outputs, progress, shown.nearest);
-    if (left_of(shown.outputs) == 0) {
-      claims = std::move(runs);
-    } else {
-      settled.restore(shown.outputs);
-    }
-  }
-  return shown;
+  return text;
 }
+
+/// What the finders say of an operator as a whole.
+class Measuring {
+ public:
+  Measuring(const Case& c, const Progress& progress) : c_{c}, progress_(progress) {}
+
+  std::vector<Claim> claims() {
+    // What an altered call gives of rows that are only moved says more than what they look like.
+    if (only_moves(c_.call)) {
+      std::vector<Claim> one = by_runs(Extent::all);
+      if (gives_all(one)) return one;
+      forget_settled(c_.outputs);
+    }
+    std::vector<Claim> claims;
+    for (const Turn turn : {Turn::rule, Turn::seen}) append(claims, found(c_, turn));
+    append(claims, by_runs(Extent::part));
+    for (const Turn turn : {Turn::order, Turn::look}) append(claims, found(c_, turn));
+    const bool several = claims.size() > 1 || left_of(c_.outputs) > 0;
+    // One cause that gives every bit says more than several, or than what it looks like.
+    if (!claims.empty() && (several || claims.front().yields))
+      try_instead(claims, [&] { return one_cause(); });
+    // Codes that follow from scales say nothing where altered calls give both, each its part.
+    const auto follows = [](const Claim& claim) { return claim.kind == Kind::follows; };
+    if (std::any_of(claims.begin(), claims.end(), follows) &&
+        (claims.size() > 1 || left_of(c_.outputs) > 0))
+      try_instead(claims, [&] { return by_runs(Extent::part); });
+    return claims;
+  }
+
+  const Nearest& nearest() const { return nearest_; }
+
+ private:
+  bool gives_all(const std::vector<Claim>& claims) const {
+    return claims.size() == 1 && left_of(c_.outputs) == 0;
+  }
+
+  /// Puts what `find` claims of all that differs in the place of `claims`, if it explains all.
+  template <typename Find>
+  void try_instead(std::vector<Claim>& claims, Find find) {
+    const Snapshot before(c_.outputs);
+    forget_settled(c_.outputs);
+    std::vector<Claim> others = find();
+    if (left_of(c_.outputs) == 0) {
+      claims = std::move(others);
+    } else {
+      before.restore(c_.outputs);
+    }
+  }
+
+  /// The order or function of values, or else the altered call, that gives every bit.
+  std::vector<Claim> one_cause() {
+    for (const Finder& finder : finders()) {
+      if (!finder.of_all) continue;
+      std::vector<Claim> one = finder.find(c_);
+      if (gives_all(one) && one.front().kind == Kind::cause) return one;
+      forget_settled(c_.outputs);
+    }
+    std::vector<Claim> one = by_runs(Extent::all);
+    if (!gives_all(one)) forget_settled(c_.outputs);
+    return one;
+  }
+
+  /// What altered calls give, measured ones first.
+  std::vector<Claim> by_runs(Extent extent) {
+    if (left_of(c_.outputs) == 0) return {};
+    const auto searched = [&](std::vector<Hypothesis> list) {
+      if (left_of(c_.outputs) == 0 || list.empty()) return std::vector<Claim>{};
+      return search(c_.backend, c_.call, c_.outputs, std::move(list), progress_, nearest_, extent);
+    };
+    std::vector<Hypothesis> list = proposed(c_, Turn::measured);
+    std::ranges::move(proposed(c_, Turn::listed), std::back_inserter(list));
+    // What is known of some lines only is said where nothing is known of all of them.
+    std::vector<Hypothesis> of_lines;
+    const auto is_of_lines = [](const Hypothesis& h) {
+      return !h.only.rows.empty() || !h.only.columns.empty();
+    };
+    std::copy_if(list.begin(), list.end(), std::back_inserter(of_lines), is_of_lines);
+    std::erase_if(list, is_of_lines);
+    std::vector<Claim> claims = searched(std::move(list));
+    if (extent == Extent::all || left_of(c_.outputs) == 0) return claims;
+    append(claims, searched(proposed(c_, Turn::costly)));
+    append(claims, searched(std::move(of_lines)));
+    return claims;
+  }
+
+  const Case c_;
+  const Progress& progress_;
+  Nearest nearest_;
+};
 
 }  // namespace
 
@@ -110,19 +145,8 @@ std::string_view name_of(ExplainVerdict verdict) {
   return "unknown";
 }
 
-std::string Explanation::sentence() const {
-  if (verdict == ExplainVerdict::same) return "bit-identical as it is";
-  std::string text(name_of(verdict));
-  if (verdict == ExplainVerdict::unknown) return "no known cause: " + pattern;
-  text += ": ";
-  for (std::size_t i = 0; i < causes.size() && i < 3; ++i) {
-    text += (i > 0 ? "; " : "");
-    if (causes.size() > 1 || verdict == ExplainVerdict::partly)
-      text += percent(causes[i].share) + ": ";
-    text += causes[i].sentence;
-  }
-  return text;
-}
+std::string Explanation::sentence() const { return said(*this, false); }
+std::string Explanation::sentence_with_kinds() const { return said(*this, true); }
 
 Explanation explain(Backend& backend, const Call& call, const NamedTensors& expected,
                     const NamedTensors& actual, const Progress& progress) {
@@ -154,7 +178,10 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
     shown = shown_by_steps(backend, call, outputs.list, expected, progress);
   }
   if (shown.claims.empty() || left_of(shown.outputs) > 0 || !shown.pattern.empty()) {
-    Shown measured = shown_by_measuring(backend, call, std::move(outputs.list), expected, progress);
+    Shown measured{{}, std::move(outputs.list), {}, {}};
+    Measuring measuring({backend, call, expected, measured.outputs}, progress);
+    measured.claims = measuring.claims();
+    measured.nearest = measuring.nearest();
     if (shown.claims.empty() || measured.judged() > shown.judged()) shown = std::move(measured);
   }
   std::vector<Claim>& claims = shown.claims;
@@ -189,6 +216,33 @@ Explanation explain(Backend& backend, const Call& call, const NamedTensors& expe
          ", but not these bits, if " + shown.nearest.phrase);
   }
   return e;
+}
+
+std::string to_json(const Explanation& explanation) {
+  using Json = nlohmann::ordered_json;
+  Json json{{"schema", "mxo-explain/1"},
+            {"verdict", name_of(explanation.verdict)},
+            {"elements", explanation.elements},
+            {"differing", explanation.differing}};
+  json["causes"] = Json::array();
+  for (const Cause& cause : explanation.causes) {
+    Json where = Json::object();
+    const auto put = [&where](const char* key, const std::string& text) {
+      if (!text.empty()) where[key] = text;
+    };
+    put("tensor", cause.where.tensor);
+    put("groups", cause.where.groups);
+    put("rows", cause.where.rows);
+    put("columns", cause.where.columns);
+    put("blocks", cause.where.blocks);
+    json["causes"].push_back({{"id", cause.id},
+                              {"kind", cause.is_symptom() ? "symptom" : "cause"},
+                              {"sentence", cause.sentence},
+                              {"share", cause.share},
+                              {"where", where}});
+  }
+  json["pattern"] = explanation.pattern;
+  return json.dump(2);
 }
 
 }  // namespace mxo

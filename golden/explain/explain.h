@@ -38,6 +38,8 @@ struct Explanation {
   std::vector<Cause> causes;  ///< best first
   std::string pattern;        ///< the differences that no cause explains, in words
   std::string sentence() const;
+  /// The same with "(cause)" or "(symptom)" before each.
+  std::string sentence_with_kinds() const;
 };
 
 /// Holds `actual` against `expected`, the outputs of `call` under their names, and where they

@@ -7,12 +7,15 @@
 #include <limits>
 
 #include "formats/error.h"
+#include "golden/explain/name/places.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 
 namespace mxo {
 namespace {
 
+constexpr Index kLeastLive = 64;       ///< elements that are left, for a place
+constexpr Index kLeastLiveShare = 20;  ///< of the place, one in so many: sparse ones lie anywhere
 constexpr std::size_t kSegment = 32;
 constexpr Index kLeastAltered = 4;  ///< elements of a unit, where other units are not given
 constexpr Index kEnoughFixed = 16;  ///< of a patch, all that differ in it, for units of fewer
@@ -89,6 +92,64 @@ Tile tile_of(const Call& call, const Output& x) {
 bool Output::differs_in(Index first, Index n) const {
   return std::memchr(marks.data() + first, static_cast<int>(Mark::differs),
                      static_cast<std::size_t>(n)) != nullptr;
+}
+
+Index left_of(const std::vector<Output>& outputs) {
+  Index left = 0;
+  for (const Output& o : outputs) left += o.left;
+  return left;
+}
+
+Snapshot::Snapshot(const std::vector<Output>& outputs) {
+  for (const Output& o : outputs) {
+    marks_.push_back(o.marks);
+    left_.push_back(o.left);
+  }
+}
+
+void Snapshot::restore(std::vector<Output>& outputs) const {
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    outputs[n].marks = marks_[n];
+    outputs[n].left = left_[n];
+  }
+}
+
+std::vector<Index> Snapshot::settled_since(const std::vector<Output>& outputs,
+                                           std::size_t n) const {
+  std::vector<Index> found;
+  for (std::size_t i = 0; i < marks_[n].size(); ++i) {
+    if (marks_[n][i] == Mark::differs && outputs[n].marks[i] == Mark::settled)
+      found.push_back(static_cast<Index>(i));
+  }
+  return found;
+}
+
+void forget_settled(std::vector<Output>& outputs) {
+  for (Output& o : outputs) {
+    std::replace(o.marks.begin(), o.marks.end(), Mark::settled, Mark::differs);
+    o.left = o.differing;
+  }
+}
+
+void find_live(Output& output) {
+  output.live = {};
+  if (output.left < kLeastLive) return;
+  std::vector<std::uint8_t> rows(static_cast<std::size_t>(output.rows));
+  std::vector<std::uint8_t> columns(static_cast<std::size_t>(output.columns));
+  for (Index r = 0; r < output.owed; ++r) {
+    if (!output.differs_in(r * output.columns, output.columns)) continue;
+    rows[static_cast<std::size_t>(r)] = 1;
+    for (Index c = 0; c < output.columns; ++c)
+      columns[static_cast<std::size_t>(c)] |= output.mark(r, c) == Mark::differs;
+  }
+  const std::vector<Index> of_rows = marked(rows);
+  const std::vector<Index> of_columns = marked(columns);
+  const auto high = static_cast<Index>(of_rows.size());
+  const auto wide = static_cast<Index>(of_columns.size());
+  if (high == output.owed && wide == output.columns) return;
+  if (output.left * kLeastLiveShare < high * wide) return;
+  if (!is_pattern(of_rows) || !is_pattern(of_columns)) return;
+  output.live = {std::move(rows), std::move(columns)};
 }
 
 Output make_output(const Call& call, const std::string& name, const Tensor& expected,

@@ -63,6 +63,10 @@ struct Output {
   }
   /// Whether one of `n` neighbours differs and is not explained.
   bool differs_in(Index first, Index n) const;
+  bool differs(Index i) const { return marks[static_cast<std::size_t>(i)] == Mark::differs; }
+  void settle_all() {
+    for (std::size_t i = 0; i < marks.size(); ++i) settle(static_cast<Index>(i));
+  }
   std::uint64_t wanted(Index i) const { return bits_at(*expected, i); }
   std::uint64_t came(Index i) const { return bits_at(*actual, i); }
 };
@@ -70,6 +74,26 @@ struct Output {
 /// Output `name`.  Throws Error(shape) if the tensors cannot be held against each other.
 Output make_output(const Call& call, const std::string& name, const Tensor& expected,
                    const Tensor& actual);
+
+/// Elements that differ and are not explained yet.
+Index left_of(const std::vector<Output>& outputs);
+
+/// The marks of outputs, to come back to.
+class Snapshot {
+ public:
+  explicit Snapshot(const std::vector<Output>& outputs);
+  void restore(std::vector<Output>& outputs) const;
+  /// Elements of output `n` that differed then.
+  Index left(std::size_t n) const { return left_[n]; }
+  /// Those of them that are settled now.
+  std::vector<Index> settled_since(const std::vector<Output>& outputs, std::size_t n) const;
+
+ private:
+  std::vector<std::vector<Mark>> marks_;
+  std::vector<Index> left_;
+};
+/// As if nothing had been explained yet.
+void forget_settled(std::vector<Output>& outputs);
 
 /// Looks where something is left.
 void find_live(Output& output);

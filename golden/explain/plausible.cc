@@ -98,9 +98,7 @@ bool falls_short(const Output& output, const Patch& patch, const Credit& c) {
 }  // namespace
 
 bool promising(const Trial& trial) {
-  const Index least = std::min(kLeastExplained, trial.seen);
-  return trial.fixed > 0 && (trial.fixed >= least) && trial.fixed * 50 >= trial.seen &&
-         is_a_place(trial);
+  return trial.fixed > 0 && trial.fixed * 50 >= trial.seen && is_a_place(trial);
 }
 
 /// A tensor has one format, a call one alignment, and ranks exchange all rows or none: what gives

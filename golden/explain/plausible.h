@@ -7,9 +7,7 @@
 
 namespace mxo {
 
-inline constexpr Index kLeastExplained = 8;  ///< elements that a cause must explain
-
-/// Whether a trial gives enough, and gives it in a place.
+/// Whether a trial gives something worth a closer look, in a place; the score decides.
 bool promising(const Trial& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.
 bool cannot_be(const Hypothesis& hypothesis, const Trial& trial,

@@ -4,23 +4,21 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <unordered_map>
 
-#include "golden/explain/recover/chance.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
 
-constexpr Index kSampled = 4096;  ///< elements, of what was settled, that are weighed
+constexpr Index kSampled = 4096;    ///< elements, of what was settled, that are weighed
+constexpr Index kValues = 1 << 15;  ///< of a tensor, whose shares are counted
 
-/// Elements that differed then and are settled now.
-std::vector<Index> settled_since(const Output& output, const std::vector<Mark>& before) {
-  std::vector<Index> found;
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    if (before[i] == Mark::differs && output.marks[i] == Mark::settled)
-      found.push_back(static_cast<Index>(i));
-  }
-  return found;
+std::unordered_map<std::uint64_t, Index> counts_of(const Tensor& t) {
+  std::unordered_map<std::uint64_t, Index> counts;
+  const Index step = t.elements() / kValues + 1;
+  for (Index i = 0; i < t.elements(); i += step) ++counts[bits_at(t, i)];
+  return counts;
 }
 
 /// Of elements that one scale made, the one that differs most.
@@ -76,11 +74,37 @@ double bits_of_runs(const std::string& ranges, Index lines) {
 
 }  // namespace
 
-Weighing::Weighing(const std::vector<Output>& outputs) {
-  for (const Output& o : outputs) {
-    marks_.push_back(o.marks);
-    left_.push_back(o.left);
+Chance::Chance(const Output& output) : output_(output) {
+  const Index elements = output.expected->elements();
+  const Index step = elements / kValues + 1;
+  const auto seen = static_cast<double>((elements + step - 1) / step);
+  unseen_ = std::log2(seen + 1.0);
+  for (const Tensor* t : {output.expected, output.actual}) {
+    for (const auto& [value, count] : counts_of(*t)) {
+      const double bits = unseen_ - std::log2(static_cast<double>(count));
+      const auto [at, first] = bits_.emplace(value, bits);
+      if (!first) at->second = std::min(at->second, bits);
+    }
   }
+}
+
+double Chance::bits(Index at, Index elements) const {
+  double sum = 0.0;
+  for (Index i = at; i < at + elements; ++i) {
+    const auto found = bits_.find(bits_at(*output_.actual, i));
+    sum += found == bits_.end() ? unseen_ : found->second;
+  }
+  return sum;
+}
+
+bool Chance::tells(const std::vector<Index>& pieces, Index width, std::size_t failing,
+                   std::size_t places) const {
+  double news = 0.0;
+  for (const Index at : pieces) news += bits(at, width);
+  const auto k = static_cast<double>(pieces.size());
+  // log2 of failing over k, from above.
+  const double which = k * std::log2(std::exp(1.0) * static_cast<double>(failing) / k);
+  return news > which + std::log2(static_cast<double>(places)) + kCertain;
 }
 
 double Weighing::gain(const std::vector<Output>& outputs) const {
@@ -88,7 +112,7 @@ double Weighing::gain(const std::vector<Output>& outputs) const {
   double others = 0.0;
   for (std::size_t n = 0; n < outputs.size(); ++n) {
     const Output& o = outputs[n];
-    (o.follows ? following : others) += bits_of(o, settled_since(o, marks_[n]));
+    (o.follows ? following : others) += bits_of(o, before_.settled_since(outputs, n));
   }
   return others > 0.0 ? others : following;
 }
@@ -100,7 +124,7 @@ bool Weighing::names_call(const std::vector<Output>& outputs) const {
     const Output& o = outputs[n];
     if (o.left > 0) return false;
     (o.follows ? following : others) +=
-        static_cast<double>(one_a_scale(o, settled_since(o, marks_[n])).size());
+        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
   }
   return (others > 0.0 ? others : following) >= kWitnesses;
 }
@@ -112,7 +136,8 @@ double Weighing::place_told(const std::vector<Output>& outputs) const {
     if (o.follows) continue;  // as the scales do
     const double tile = static_cast<double>(o.tile.rows * o.tile.columns);
     const double all = std::floor(static_cast<double>(o.owed * o.columns) / tile);
-    const double some = static_cast<double>(one_a_scale(o, settled_since(o, marks_[n])).size());
+    const double some =
+        static_cast<double>(one_a_scale(o, before_.settled_since(outputs, n)).size());
     if (some < 1.0 || some >= all) continue;
     bits += (std::lgamma(all + 1.0) - std::lgamma(some + 1.0) - std::lgamma(all - some + 1.0)) /
             std::log(2.0);
@@ -131,18 +156,11 @@ bool Weighing::names(const std::vector<Claim>& claims, const std::vector<Output>
     for (std::size_t n = 0; n < outputs.size(); ++n) {
       const Output& o = outputs[n];
       const bool own = c.where.tensor.find(o.name) != std::string::npos;
-      if (!own || c.elements >= static_cast<double>(left_[n])) continue;
+      if (!own || c.elements >= static_cast<double>(before_.left(n))) continue;
       cost += bits_of_runs(c.where.rows, o.rows) + bits_of_runs(c.where.columns, o.columns);
     }
   }
   return !any || gain(outputs) - cost >= kCertain;
-}
-
-void Weighing::restore(std::vector<Output>& outputs) const {
-  for (std::size_t n = 0; n < outputs.size(); ++n) {
-    outputs[n].marks = marks_[n];
-    outputs[n].left = left_[n];
-  }
 }
 
 }  // namespace mxo

@@ -2,6 +2,8 @@
 // Thread safety: any threads at once; an object is used by one.
 #pragma once
 
+#include <cstdint>
+#include <unordered_map>
 #include <vector>
 
 #include "golden/explain/claim.h"
@@ -13,10 +15,31 @@ inline constexpr double kCertain = 20.0;   ///< bits that a cause needs: one cha
 inline constexpr double kFamily = 9.0;     ///< log2 of the causes that are tried together
 inline constexpr double kWitnesses = 4.0;  ///< that a call needs which gives every bit
 
-/// The marks of outputs before something is claimed of them.
+/// How many bits of news it is that some elements of an output come as they do: by the shares of
+/// values among what is expected and among what came, whichever is larger.  Rows of scales of three
+/// values are alike by chance, rows of floats never.
+class Chance {
+ public:
+  explicit Chance(const Output& output);
+
+  /// -log2 of the chance that `elements` elements of what came are those from `at` on.
+  double bits(Index at, Index elements) const;
+
+  /// Whether `pieces` of `failing` are told by more than chance to come from one of `places`
+  /// places: bits of all of them, less those that name which of the failing ones and which place.
+  bool tells(const std::vector<Index>& pieces, Index width, std::size_t failing,
+             std::size_t places) const;
+
+ private:
+  const Output& output_;
+  std::unordered_map<std::uint64_t, double> bits_;  ///< of values that were seen
+  double unseen_;
+};
+
+/// Weighs what is settled after it was made.
 class Weighing {
  public:
-  explicit Weighing(const std::vector<Output>& outputs);
+  explicit Weighing(const std::vector<Output>& outputs) : before_(outputs) {}
 
   /// Bits by which the elements that were settled since could have been otherwise, codes left out
   /// where their scales were, too: they follow.
@@ -36,11 +59,10 @@ class Weighing {
   bool names(const std::vector<Claim>& claims, const std::vector<Output>& outputs,
              double family = kFamily) const;
   /// Marks as they were before.
-  void restore(std::vector<Output>& outputs) const;
+  void restore(std::vector<Output>& outputs) const { before_.restore(outputs); }
 
  private:
-  std::vector<std::vector<Mark>> marks_;
-  std::vector<Index> left_;
+  Snapshot before_;
 };
 
 /// What `find` claims of `outputs`, if that is enough to be named.
@@ -48,7 +70,7 @@ template <typename Find>
 std::vector<Claim> named_by(std::vector<Output>& outputs, Find find, double family = kFamily) {
   const Weighing before(outputs);
   std::vector<Claim> claims = find();
-  if (claims.empty() || before.names(claims, outputs, family)) return claims;
+  if (!claims.empty() && before.names(claims, outputs, family)) return claims;
   before.restore(outputs);
   return {};
 }

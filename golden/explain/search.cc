@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "golden/explain/compared_outputs.h"
 #include "golden/explain/plausible.h"
 #include "golden/explain/score.h"
 #include "golden/explain/settling.h"
@@ -12,9 +11,12 @@
 namespace mxo {
 namespace {
 
-constexpr int kRounds = 4;         ///< causes that take hold of different elements
-constexpr double kNear = 3.0;      ///< dB nearer that make a hypothesis part of a pair
-constexpr std::size_t kBases = 4;  ///< of pairs
+constexpr int kRounds = 4;            ///< causes that take hold of different elements
+constexpr double kNear = 3.0;         ///< dB nearer that make a hypothesis part of a pair
+constexpr std::size_t kBases = 4;     ///< of pairs
+constexpr std::size_t kLookedAt = 6;  ///< candidates that are run on a wider window
+constexpr int kMostAlike = 3;         ///< further causes that share a sentence
+constexpr Index kLeastSampled = 8;    ///< elements that a cause of some lines gives
 
 bool better(const Candidate& a, const Candidate& b) {
   if (a.trial.all() != b.trial.all()) return a.trial.all();
@@ -49,101 +51,7 @@ bool both_matter(Bench& bench, const Candidate& pair) {
   });
 }
 
-/// The best of those that still fit on a wider window.
-std::vector<Claim> settle_best(Bench& bench, std::vector<Candidate>& found) {
-  std::stable_sort(found.begin(), found.end(), better);
-  if (found.size() > 6) found.resize(6);
-  if (bench.windowed()) {
-    bench.choose(64, 256);
-    std::vector<Candidate> kept;
-    for (Candidate& c : found) {
-      auto trial = bench.run(c.hypotheses);
-      if (!trial || !promising(*trial)) continue;
-      kept.push_back({c.hypotheses, std::move(*trial)});
-    }
-    std::stable_sort(kept.begin(), kept.end(), better);
-    found = std::move(kept);
-  }
-  if (found.empty()) return {};
-  // What cannot be told apart on the data shares a sentence.
-  std::vector<Claim> claims = settle(bench, found.front());
-  if (claims.empty()) return claims;
-  int alike = 0;
-  for (std::size_t i = 1; i < found.size() && alike < 3; ++i) {
-    if (found[i].trial.fixed != found.front().trial.fixed || !found[i].trial.all()) break;
-    const Hypothesis& first = *found.front().hypotheses.front();
-    if (!is_another_cause(*found[i].hypotheses.front(), first)) continue;
-    const std::string phrase = phrase_of(found[i].hypotheses);
-    if (claims.front().sentence.find(phrase) != std::string::npos) continue;
-    claims.front().sentence += "; as well if " + phrase;
-    ++alike;
-  }
-  return claims;
-}
-
-/// Causes known on some lines only: what they explain there stands for the rest.
-std::vector<Claim> settle_sampled(Bench& bench, const std::vector<Hypothesis>& list) {
-  if (!bench.windowed()) return {};
-  for (const Hypothesis& h : list) {
-    if (h.only.rows.empty() && h.only.columns.empty()) continue;
-    Window window = bench.failing();
-    window.rows = evenly_spread(window.rows, 24);
-    window.columns = evenly_spread(window.columns, 96);
-    if (!h.only.rows.empty()) window.rows = h.only.rows;
-    if (!h.only.columns.empty()) window.columns = h.only.columns;
-    bench.choose(window);
-    const auto trial = bench.run({&h});
-    if (!trial || trial->fixed < kLeastExplained || trial->fixed * 10 < trial->seen * 8) continue;
-    Output& output = bench.outputs().front();
-    const Place place = place_of(output, [&](Index i) {
-      return output.marks[static_cast<std::size_t>(i)] == Mark::differs;
-    });
-    Claim claim;
-    claim.id = h.name;
-    claim.sentence = h.phrase + ", in " + place.words + judged_on(trial->seen, output.left);
-    claim.where = place.where;
-    claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
-                     static_cast<double>(trial->seen);
-    claim.confirmed = static_cast<double>(trial->fixed);
-    if (trial->fixed == trial->seen) {
-      for (Index i = 0; i < output.rows * output.columns; ++i) output.settle(i);
-    }
-    return {claim};
-  }
-  return {};
-}
-
-/// What gives everything but for the last bits of f32 outputs: what is left is another arithmetic.
-std::vector<Claim> settle_last_bits(Bench& bench, const std::vector<const Hypothesis*>& list) {
-  if (bench.windowed()) return {};
-  bench.choose_whole();
-  Claim claim;
-  std::uint64_t units = 0;
-  int alike = 0;
-  for (const Hypothesis* h : list) {
-    const auto trial = bench.run({h});
-    if (!trial || !trial->last_bits.all() || alike == 3) continue;
-    if (claim.sentence.find(h->phrase) != std::string::npos) continue;
-    if (claim.id.empty()) {
-      claim.id = h->name;
-      units = trial->last_bits.units;
-    }
-    claim.sentence += (alike++ > 0 ? "; as well if " : "") + h->phrase;
-  }
-  if (claim.id.empty()) return {};
-  std::string names;
-  for (Output& o : bench.outputs()) {
-    if (o.left == 0) continue;
-    claim.elements += static_cast<double>(o.left);
-    if (o.expected->dtype() == Dtype::f32) names += (names.empty() ? "" : " and ") + o.name;
-    claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
-    for (std::size_t i = 0; i < o.marks.size(); ++i) o.settle(static_cast<Index>(i));
-  }
-  claim.sentence += ", but for the last bits of " + names + ": at most " + std::to_string(units) +
-                    (units == 1 ? " unit" : " units") + " in the last place";
-  return {claim};
-}
-
+/// What alters whole operands comes last, and not at all where something else gives every bit.
 /// Tables of groups are small, and what can be altered in part is.
 bool alters_whole_operands(const Hypothesis& h) {
   return h.stage == Stage::input && !h.local && !h.measured && h.target != Target::group_ends;
@@ -152,10 +60,7 @@ bool alters_whole_operands(const Hypothesis& h) {
 /// Another sum or rounding is that of every element: not of those that another cause leaves.
 bool is_of_all(const Hypothesis& h) { return h.stage == Stage::sum || h.stage == Stage::output; }
 
-/// A tensor has one format: another one that gives the NaN of some rows only is not all there is.
-bool is_format_of_a_part(const Hypothesis& h, const Claim& claim, Extent extent) {
-  return extent == Extent::all && h.target == Target::format && !claim.where.rows.empty();
-}
+bool is_of_lines(const Hypothesis& h) { return !h.only.rows.empty() || !h.only.columns.empty(); }
 
 /// Whether the call that was altered gives every bit of every output, as far as all of it was run.
 bool gives_call(const Bench& bench, const Candidate& c) {
@@ -193,104 +98,230 @@ class Windows {
   Window some_;
 };
 
+class Search {
+ public:
+  Search(Bench bench, std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
+         Extent extent)
+      : bench_(std::move(bench)),
+        list_(std::move(list)),
+        progress_(progress),
+        nearest_(nearest),
+        extent_(extent) {}
+
+  std::vector<Claim> claims() {
+    for (round_ = 0; round_ < kRounds && left_of(outputs()) > 0; ++round_) {
+      const Index before = left_of(outputs());
+      near_.clear();
+      for (Output& o : outputs()) find_live(o);
+      std::vector<Claim> settled = singles();
+      if (settled.empty()) settled = pairs();
+      if (settled.empty()) settled = on_sampled_lines();
+      append(claims_, std::move(settled));
+      if (left_of(outputs()) == before) break;
+    }
+    return std::move(claims_);
+  }
+
+ private:
+  std::vector<Output>& outputs() { return bench_.outputs(); }
+
+  /// The only judge: what is settled of the outputs, where the bits that it explains are worth more
+  /// than those that it takes to say it.
+  template <typename Settle>
+  std::vector<Claim> named(int causes, Settle settle) {
+    const Index before = left_of(outputs());
+    const Weighing evidence(outputs());
+    bool gives_all_of_call = false;
+    std::vector<Claim> claims = settle(gives_all_of_call);
+    if (!claims.empty()) {
+      double cost = causes * std::log2(static_cast<double>(list_.size()) + 1.0);
+      const Claim& first = claims.front();
+      const bool all = left_of(outputs()) == 0 && first.judged() >= static_cast<double>(before);
+      if (all && !first.measured) {
+        if (gives_all_of_call && evidence.names_call(outputs())) return claims;
+        cost -= evidence.place_told(outputs());
+      }
+      if (evidence.names(claims, outputs(), cost)) return claims;
+    }
+    evidence.restore(outputs());
+    return {};
+  }
+
+  std::vector<Claim> singles() {
+    Windows windows(bench_, extent_);
+    std::vector<Candidate> found;
+    std::vector<const Hypothesis*> but_for_last_bits;
+    for (const bool whole_operands : {false, true}) {
+      for (const Hypothesis& h : list_) {
+        if (progress_) progress_(part_of(h), h.name);
+        if (is_of_lines(h) || alters_whole_operands(h) != whole_operands) continue;
+        if (round_ > 0 && is_of_all(h)) continue;
+        auto trial = windows.run(h);
+        if (!trial) continue;
+        near_.emplace_back(trial->gain_db, &h);
+        // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
+        if (claims_.empty() && !trial->all() && trial->gain_db > nearest_.gain_db)
+          nearest_ = {h.phrase, trial->gain_db};
+        if (round_ == 0 && trial->last_bits.all()) but_for_last_bits.push_back(&h);
+        if (promising(*trial) && !cannot_be(h, *trial, outputs()))
+          found.push_back({{&h}, std::move(*trial)});
+      }
+      const bool all =
+          std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
+      std::vector<Claim> claims;
+      if (!all && !but_for_last_bits.empty())
+        claims = named(1, [&](bool&) { return settle_last_bits(but_for_last_bits); });
+      if (claims.empty() && (all || whole_operands || !bench_.windowed()))
+        claims = named(1, [&](bool& whole) { return settle_best(found, whole); });
+      if (!claims.empty()) return claims;
+    }
+    return {};
+  }
+
+  double part_of(const Hypothesis& h) const {
+    return static_cast<double>(&h - list_.data()) / static_cast<double>(list_.size());
+  }
+
+  /// Whatever came nearest, with everything else.
+  std::vector<Claim> pairs() {
+    std::stable_sort(near_.begin(), near_.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    bench_.choose(6, 32);
+    std::vector<Candidate> found;
+    for (std::size_t b = 0; b < std::min(kBases, near_.size()) && found.empty(); ++b) {
+      if (near_[b].first < kNear) break;
+      for (const auto& [gain, other] : near_) {
+        const Hypothesis* first = near_[b].second;
+        const Hypothesis* second = other;
+        if (first == second || !combine(*first, *second)) continue;
+        if (second->stage < first->stage) std::swap(first, second);
+        auto trial = bench_.run({first, second});
+        if (!trial || !promising(*trial) || cannot_be(*first, *trial, outputs()) ||
+            cannot_be(*second, *trial, outputs()))
+          continue;
+        Candidate pair{{first, second}, std::move(*trial)};
+        if (both_matter(bench_, pair)) found.push_back(std::move(pair));
+      }
+    }
+    return named(2, [&](bool&) {
+      bool whole = false;
+      return settle_best(found, whole);
+    });
+  }
+
+  /// The best of those that still fit on a wider window; what cannot be told apart on the data
+  /// shares a sentence.
+  std::vector<Claim> settle_best(std::vector<Candidate> found, bool& gives_all_of_call) {
+    std::stable_sort(found.begin(), found.end(), better);
+    if (found.size() > kLookedAt) found.resize(kLookedAt);
+    if (bench_.windowed()) {
+      bench_.choose(64, 256);
+      std::vector<Candidate> kept;
+      for (Candidate& c : found) {
+        auto trial = bench_.run(c.hypotheses);
+        if (trial && promising(*trial)) kept.push_back({c.hypotheses, std::move(*trial)});
+      }
+      std::stable_sort(kept.begin(), kept.end(), better);
+      found = std::move(kept);
+    }
+    if (found.empty()) return {};
+    const Candidate& best = found.front();
+    const Hypothesis& first = *best.hypotheses.front();
+    std::vector<Claim> claims = settle(bench_, best);
+    if (claims.empty()) return claims;
+    Claim& claim = claims.front();
+    // A tensor has one format: another one that gives the NaN of some rows only is not all there
+    // is.
+    if (extent_ == Extent::all && first.target == Target::format && !claim.where.rows.empty())
+      return {};
+    gives_all_of_call = gives_call(bench_, best);
+    int alike = 0;
+    for (std::size_t i = 1; i < found.size() && alike < kMostAlike; ++i) {
+      if (found[i].trial.fixed != best.trial.fixed || !found[i].trial.all()) break;
+      const std::string phrase = phrase_of(found[i].hypotheses);
+      if (!is_another_cause(*found[i].hypotheses.front(), first) ||
+          claim.sentence.find(phrase) != std::string::npos)
+        continue;
+      claim.sentence += "; as well if " + phrase;
+      ++alike;
+    }
+    return claims;
+  }
+
+  /// Causes known on some lines only: what they explain there stands for the rest.
+  std::vector<Claim> on_sampled_lines() {
+    if (!bench_.windowed()) return {};
+    for (const Hypothesis& h : list_) {
+      if (!is_of_lines(h)) continue;
+      Window window = bench_.failing();
+      window.rows = h.only.rows.empty() ? evenly_spread(window.rows, 24) : h.only.rows;
+      window.columns = h.only.columns.empty() ? evenly_spread(window.columns, 96) : h.only.columns;
+      bench_.choose(window);
+      const auto trial = bench_.run({&h});
+      if (!trial || trial->fixed < kLeastSampled || trial->fixed * 10 < trial->seen * 8) continue;
+      Output& output = outputs().front();
+      const Place place = place_of(output, [&](Index i) { return output.differs(i); });
+      Claim claim;
+      claim.id = h.name;
+      claim.sentence = h.phrase + ", in " + place.words + judged_on(trial->seen, output.left);
+      claim.where = place.where;
+      claim.elements = static_cast<double>(output.left) * static_cast<double>(trial->fixed) /
+                       static_cast<double>(trial->seen);
+      claim.confirmed = static_cast<double>(trial->fixed);
+      if (trial->fixed == trial->seen) output.settle_all();
+      return {claim};
+    }
+    return {};
+  }
+
+  /// What gives everything but for the last bits of f32 outputs: what is left is another
+  /// arithmetic.
+  std::vector<Claim> settle_last_bits(const std::vector<const Hypothesis*>& list) {
+    if (bench_.windowed()) return {};
+    bench_.choose_whole();
+    Claim claim;
+    std::uint64_t units = 0;
+    int alike = 0;
+    for (const Hypothesis* h : list) {
+      const auto trial = bench_.run({h});
+      if (!trial || !trial->last_bits.all() || alike > kMostAlike - 1) continue;
+      if (claim.sentence.find(h->phrase) != std::string::npos) continue;
+      if (claim.id.empty()) {
+        claim.id = h->name;
+        units = trial->last_bits.units;
+      }
+      claim.sentence += (alike++ > 0 ? "; as well if " : "") + h->phrase;
+    }
+    if (claim.id.empty()) return {};
+    std::string names;
+    for (Output& o : outputs()) {
+      if (o.left == 0) continue;
+      claim.elements += static_cast<double>(o.left);
+      if (o.expected->dtype() == Dtype::f32) names += (names.empty() ? "" : " and ") + o.name;
+      claim.where.tensor += (claim.where.tensor.empty() ? "" : ", ") + o.name;
+      o.settle_all();
+    }
+    claim.sentence += ", but for the last bits of " + names + ": at most " + std::to_string(units) +
+                      (units == 1 ? " unit" : " units") + " in the last place";
+    return {claim};
+  }
+
+  Bench bench_;
+  std::vector<Hypothesis> list_;
+  const Progress& progress_;
+  Nearest& nearest_;
+  Extent extent_;
+  int round_ = 0;
+  std::vector<Claim> claims_;
+  std::vector<std::pair<double, const Hypothesis*>> near_;  ///< of this round
+};
+
 }  // namespace
 
 std::vector<Claim> search(Backend& backend, const Call& call, std::vector<Output>& outputs,
                           std::vector<Hypothesis> list, const Progress& progress, Nearest& nearest,
                           Extent extent) {
-  std::vector<Claim> claims;
-  Bench bench(backend, call, outputs);
-  for (int round = 0; round < kRounds && left_of(outputs) > 0; ++round) {
-    const Index before = left_of(outputs);
-    const Weighing evidence(outputs);
-    const double family = std::log2(static_cast<double>(list.size()) + 1.0);
-    const auto keep = [&](const std::vector<Claim>& named, int causes, bool whole) {
-      double cost = causes * family;
-      const bool all =
-          left_of(outputs) == 0 && named.front().judged() >= static_cast<double>(before);
-      if (all && !named.front().measured) {
-        if (whole && evidence.names_call(outputs)) return true;
-        cost -= evidence.place_told(outputs);
-      }
-      if (evidence.names(named, outputs, cost)) return true;
-      evidence.restore(outputs);
-      return false;
-    };
-    for (Output& o : outputs) find_live(o);
-    Windows windows(bench, extent);
-    std::vector<Candidate> found;
-    std::vector<std::pair<double, const Hypothesis*>> near;
-    std::vector<Claim> settled;
-    std::vector<const Hypothesis*> but_for_last_bits;
-    // What alters whole operands comes last, and not at all where something else gives every bit.
-    for (const bool whole_operands : {false, true}) {
-      for (std::size_t i = 0; i < list.size(); ++i) {
-        const Hypothesis& h = list[i];
-        if (progress) progress(static_cast<double>(i) / static_cast<double>(list.size()), h.name);
-        if (!h.only.rows.empty() || !h.only.columns.empty()) continue;
-        if (alters_whole_operands(h) != whole_operands) continue;
-        if (round > 0 && is_of_all(h)) continue;
-        auto trial = windows.run(h);
-        if (!trial) continue;
-        near.emplace_back(trial->gain_db, &h);
-        // What gives every bit of a window is no nearer: it is named, or it fails elsewhere.
-        if (claims.empty() && !trial->all() && trial->gain_db > nearest.gain_db)
-          nearest = {h.phrase, trial->gain_db};
-        if (round == 0 && trial->last_bits.all()) but_for_last_bits.push_back(&h);
-        if (promising(*trial) && !cannot_be(h, *trial, outputs))
-          found.push_back({{&h}, std::move(*trial)});
-      }
-      const bool all =
-          std::any_of(found.begin(), found.end(), [](const Candidate& c) { return c.trial.all(); });
-      if (!all && !but_for_last_bits.empty()) {
-        settled = settle_last_bits(bench, but_for_last_bits);
-        if (!settled.empty() && !keep(settled, 1, false)) settled.clear();
-        if (!settled.empty()) break;
-      }
-      if (!all && !whole_operands && bench.windowed()) continue;
-      std::vector<Candidate> now = found;
-      settled = settle_best(bench, now);
-      if (!settled.empty() &&
-          (is_format_of_a_part(*now.front().hypotheses.front(), settled.front(), extent) ||
-           !keep(settled, 1, gives_call(bench, now.front())))) {
-        evidence.restore(outputs);
-        settled.clear();
-      }
-      if (!settled.empty()) break;
-    }
-    if (settled.empty()) {
-      // Pairs: whatever came nearest, with everything else.
-      std::stable_sort(near.begin(), near.end(),
-                       [](const auto& a, const auto& b) { return a.first > b.first; });
-      bench.choose(6, 32);
-      std::vector<Candidate> pairs;
-      for (std::size_t b = 0; b < std::min(kBases, near.size()); ++b) {
-        if (near[b].first < kNear) break;
-        for (const auto& [gain, other] : near) {
-          const Hypothesis* first = near[b].second;
-          const Hypothesis* second = other;
-          if (first == second || !combine(*first, *second)) continue;
-          if (second->stage < first->stage) std::swap(first, second);
-          auto trial = bench.run({first, second});
-          // Two causes at once need more than what is left of others by chance.
-          const bool enough = trial && (round == 0 || trial->fixed >= kLeastExplained);
-          if (!enough || !promising(*trial) || cannot_be(*first, *trial, outputs) ||
-              cannot_be(*second, *trial, outputs)) {
-            continue;
-          }
-          Candidate pair{{first, second}, std::move(*trial)};
-          if (both_matter(bench, pair)) pairs.push_back(std::move(pair));
-        }
-        if (!pairs.empty()) break;
-      }
-      settled = settle_best(bench, pairs);
-      if (!settled.empty() && !keep(settled, 2, false)) settled.clear();
-    }
-    if (settled.empty()) settled = settle_sampled(bench, list);
-    claims.insert(claims.end(), settled.begin(), settled.end());
-    if (left_of(outputs) == before) break;
-  }
-  return claims;
+  return Search(Bench(backend, call, outputs), std::move(list), progress, nearest, extent).claims();
 }
 
 }  // namespace mxo

@@ -54,9 +54,7 @@ void show_step(Backend& backend, const StepCall& step, Output& output, Shown& sh
   if (inner.verdict != ExplainVerdict::explained) {
     shown.pattern += (shown.pattern.empty() ? "" : "; ") + prefix + inner.pattern;
   }
-  for (Output* o : own) {
-    for (std::size_t i = 0; i < o->marks.size(); ++i) o->settle(static_cast<Index>(i));
-  }
+  for (Output* o : own) o->settle_all();
 }
 
 /// An output that is bit for bit what other casts of the operands give.
@@ -69,7 +67,7 @@ bool show_other_casts(Backend& backend, const Call& call, Output& output, Shown&
       Claim claim{other.id, output.name + ": " + other.phrase, {}};
       claim.where.tensor = output.name;
       claim.elements = static_cast<double>(output.left);
-      for (std::size_t i = 0; i < output.marks.size(); ++i) output.settle(static_cast<Index>(i));
+      output.settle_all();
       shown.claims.push_back(std::move(claim));
       return true;
     }

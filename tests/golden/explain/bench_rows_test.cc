@@ -52,34 +52,6 @@ TEST(BenchRows, InBlocksDoNotStandAlone) {
   EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
 }
 
-TEST(BenchRows, AreNotOneElementForEach) {
-  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}), {256}));
-  EXPECT_FALSE(alone(rows_of("quantize", {1, 65536}), {1}));
-  EXPECT_TRUE(alone(rows_of("quantize", {1, 65536}), {1, 1}));
-  EXPECT_TRUE(alone(rows_of("quantize", {1, 65536}), {2048}));
-}
-
-TEST(BenchRows, AreSpreadOverWhatFails) {
-  const Call call = rows_of("quantize", {256, 256});
-  const Tensor codes(Dtype::f32, {256, 4});
-  const Tensor others = with_other(codes, {40, 41}, {3});
-  const Tensor scales(Dtype::f32, {256, 2});
-  const Tensor wrong = with_other(scales, {41, 200}, {0});
-  std::vector<Output> outputs;
-  outputs.push_back(make_output(call, "codes", codes, others));
-  outputs.push_back(make_output(call, "scales", scales, wrong));
-  const auto backend = make_reference_backend();
-  Bench bench(*backend, call, outputs);
-  ASSERT_TRUE(bench.by_rows());
-  bench.choose(8, 8);
-  EXPECT_EQ(bench.window().rows, (Indices{0, 40, 41, 200, 255}));
-  const Tensor tens = with_other(codes, {0, 10, 20, 30, 40}, {3});
-  outputs = {};
-  outputs.push_back(make_output(call, "codes", codes, tens));
-  bench.choose(4, 4);
-  EXPECT_EQ(bench.window().rows, (Indices{0, 20, 40, 255})) << "row 0 is one that fails";
-}
-
 /// Rows of a large cast, of which only some are run until the whole is asked for.
 TEST(BenchRows, AreRunAloneAtFirst) {
   Call call{"cast", {}, {}};

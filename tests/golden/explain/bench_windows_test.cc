@@ -44,18 +44,6 @@ TEST(BenchWindows, AreOfProductsWithOneOutput) {
   EXPECT_FALSE(Bench(*one.backend, one.call, one.outputs).windowed());
 }
 
-TEST(BenchWindows, WorkIsMultiplyAdds) {
-  const Tensor y(Dtype::f32, {4, 6});
-  SmallBench product{coded_product(4, 6, 6, 10), y, y};
-  EXPECT_EQ(product.bench->work(3, 5), 150);
-  EXPECT_TRUE(product.bench->narrow());
-  SmallBench wide = product_of_lines(4, 6, {}, {});
-  EXPECT_FALSE(wide.bench->narrow());
-  SmallBench other{Call{"cast", {}, {}}, y, y};
-  EXPECT_EQ(other.bench->work(3, 5), 0);
-  EXPECT_FALSE(other.bench->narrow());
-}
-
 TEST(BenchWindows, FailingLinesAreThoseThatDiffer) {
   SmallBench b = product_of_lines(5, 6, {1, 4}, {2, 3});
   b.output().settle(1 * 6 + 2);
@@ -87,29 +75,6 @@ TEST(BenchWindows, RowsOfGradientsAreOfAllGroups) {
   b.bench->choose(8, 8);
   EXPECT_EQ(b.bench->window().rows, (Indices{0, 1, 2}));
   EXPECT_EQ(b.bench->window().columns, (Indices{0, 3}));
-}
-
-TEST(BenchWindows, AreSpreadOverWhatFailsAndTheRest) {
-  // Of 20 that fail three quarters of 8, at 19/5 of a step; of all a quarter, at the ends.
-  SmallBench b = product_of_lines(40, 64, from_to(10, 29), from_to(20, 27));
-  b.bench->choose(8, 16);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 10, 13, 17, 21, 25, 29, 39}));
-  // All of 8 that fail, fewer than 12; four of 64.
-  EXPECT_EQ(b.bench->window().columns, (Indices{0, 20, 21, 22, 23, 24, 25, 26, 27, 42, 63}));
-  b.bench->choose(1, 1);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 10, 29, 39})) << "two of each at least";
-  EXPECT_EQ(b.bench->window().columns, (Indices{0, 20, 27, 63}));
-}
-
-TEST(BenchWindows, OneLineThatFailsIsTaken) {
-  SmallBench b = product_of_lines(9, 7, {4}, {3});
-  b.bench->choose(2, 2);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 4, 8}));
-  EXPECT_EQ(b.bench->window().columns, (Indices{0, 3, 6}));
-  SmallBench one = product_of_lines(1, 1, {0}, {0});
-  one.bench->choose(8, 8);
-  EXPECT_EQ(one.bench->window().rows, (Indices{0}));
-  EXPECT_EQ(one.bench->window().columns, (Indices{0}));
 }
 
 TEST(BenchWindows, RowsThatNobodyOwnsAreLeftOut) {
@@ -145,25 +110,6 @@ TEST(BenchWindows, ColumnsOfOneScaleStayTogether) {
   room.bench->choose(4, 80);
   EXPECT_EQ(room.bench->window().columns, from_to(0, 383))
       << "runs until there are twice as many, and one that fails";
-}
-
-TEST(BenchWindows, GivenOnesAreWidenedToTwiceTheirColumns) {
-  SmallBench b = coded(3, 1024, 16, {}, {});
-  b.bench->choose({{2}, {0, 17, 40, 50, 70, 90}});
-  EXPECT_EQ(b.bench->window().columns, from_to(0, 63)) << "64 at least";
-  EXPECT_EQ(b.bench->window().rows, (Indices{2}));
-  Indices many;
-  for (Index i = 0; i < 40; ++i) many.push_back(16 * i);
-  b.bench->choose({{2}, many});
-  EXPECT_EQ(b.bench->window().columns, from_to(0, 79));
-  b.bench->take({{1}, {7, 9}});
-  EXPECT_EQ(b.bench->window().columns, (Indices{7, 9}));
-  EXPECT_EQ(b.bench->window().rows, (Indices{1}));
-  const Tensor y(Dtype::f32, {4, 6});
-  SmallBench other{Call{"cast", {}, {}}, y, y};
-  other.bench->choose({{3}, {4}});
-  EXPECT_EQ(other.bench->window().columns, (Indices{4}));
-  EXPECT_EQ(other.bench->widened({{3}, {5}}).columns, (Indices{5}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Bits of news in what came: by the share of each value, and against the places it may be from.
-#include "golden/explain/recover/chance.h"
+#include "golden/explain/score.h"
 
 #include <gtest/gtest.h>
 
@@ -28,22 +28,6 @@ TEST(Chance, CountsBitsByTheLargerShare) {
   EXPECT_DOUBLE_EQ(chance.bits(7, 1), all);
   EXPECT_DOUBLE_EQ(chance.bits(5, 3), 3.0 * all - std::log2(3.0));
   EXPECT_EQ(chance.bits(2, 0), 0.0);
-}
-
-TEST(Chance, SamplesLargeOutputs) {
-  // Of 65535 elements every second is looked at: one half is zero, of the rest no two are alike.
-  std::vector<float> values((1 << 16) - 1);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = i % 4 == 0 ? 0.0f : static_cast<float>(i);
-  }
-  const Tensor expected = row_of(values);
-  values[3] = 0.5f;
-  const Tensor actual = row_of(values);
-  const Output y = make_output(Call{"op", {}, {}}, "y", expected, actual);
-  const Chance chance(y);
-  EXPECT_DOUBLE_EQ(chance.bits(3, 1), std::log2(32769.0)) << "seen by nobody";
-  EXPECT_DOUBLE_EQ(chance.bits(2, 1), std::log2(32769.0));
-  EXPECT_DOUBLE_EQ(chance.bits(4, 1), std::log2(32769.0) - 14.0);
 }
 
 TEST(Chance, TellsWhereNewsExceedsChoices) {

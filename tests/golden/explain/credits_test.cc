@@ -285,27 +285,6 @@ TEST(Credits, WhatIsLeftMayBeAPlace) {
   EXPECT_FALSE(left_in(odd, odd, 16).is_part());
 }
 
-TEST(Credits, SparseElementsAreNoPlace) {
-  const auto place = [](Index each) {
-    Held held(80, 128);
-    for (Index r = 0; r < 40; ++r) {
-      for (Index c = 0; c < each; ++c) held.came(r, (r * each + c) % 40) = 2;
-    }
-    Output y = held.output();
-    find_live(y);
-    return y.live.is_part();
-  };
-  EXPECT_TRUE(place(2)) << "80 of 40 x 40: one in 20";
-  Held held(80, 128);
-  for (Index r = 0; r < 40; ++r) held.came(r, r) = held.came(r, (r + 1) % 40) = 2;
-  held.came(0, 0) = held.came(0, 39) = held.came(0, 1) = 1;
-  held.came(0, 5) = 2;
-  Output y = held.output();
-  find_live(y);
-  EXPECT_LT(y.left, 80);
-  EXPECT_FALSE(y.live.is_part());
-}
-
 TEST(Credits, DistancesAreOfWhatIsOwed) {
   const auto sqnr = [](const Held& held) {
     std::vector<Output> list;

@@ -140,27 +140,6 @@ TEST(ExplainedOutputs, OfOneFunctionHaveOneCause) {
             "value.relu");
 }
 
-/// A fourth of what differs looks alike, or less.
-TEST(ExplainedOutputs, NeedAFourthThatLooksAlike) {
-  const Tensor owed = floats_of({16, 16});
-  const auto of = [&owed](Index noisy) {
-    return explained(
-        owed, with_values(owed, [=](Index i, float v) {
-          if (i / 16 == 4) return 4 * v;
-          return i >= 128 && i < 128 + noisy ? v + static_cast<float>(i * 29 % 53 + 1) / 7 : v;
-        }));
-  };
-  const Explanation some = of(48);
-  EXPECT_EQ(some.verdict, ExplainVerdict::partly);
-  ASSERT_EQ(some.causes.size(), 1u) << some.sentence();
-  EXPECT_EQ(some.causes[0].id, "value.power_of_2");
-  EXPECT_EQ(some.causes[0].share, 0.25);
-  EXPECT_EQ(some.pattern.find("48 elements differ"), 0u) << some.pattern;
-  const Explanation few = of(49);
-  EXPECT_EQ(few.verdict, ExplainVerdict::unknown);
-  EXPECT_EQ(few.pattern.find("65 elements differ"), 0u) << few.pattern;
-}
-
 TEST(ExplainedOutputs, BeginWithTheirDifferences) {
   const auto backend = make_reference_backend();
   const Tensor owed = with_values(floats_of({4, 16}), [](Index, float) { return 1.0f; });

@@ -35,6 +35,18 @@ TEST(Explanation, IsOneSentence) {
             "partly: 40.0 %: it is a; 30.0 %: it is b; 20.0 %: it is c");
 }
 
+TEST(Explanation, SaysCausesAndSymptomsApart) {
+  Explanation e = of_causes(ExplainVerdict::explained, {0.75, 0.25});
+  e.causes[1].kind = Kind::symptom;
+  EXPECT_EQ(e.sentence_with_kinds(),
+            "explained: (cause) 75.0 %: it is a; (symptom) 25.0 %: it is b");
+  e = of_causes(ExplainVerdict::explained, {1});
+  e.causes[0].kind = Kind::follows;
+  EXPECT_EQ(e.sentence_with_kinds(), "explained: (symptom) it is a");
+  EXPECT_EQ(of_causes(ExplainVerdict::unknown, {}).sentence_with_kinds(),
+            "no known cause: rows differ");
+}
+
 TEST(Explanation, SharesAreRoundedBelowTheWhole) {
   const auto said = [](double share) {
     const std::string text = of_causes(ExplainVerdict::partly, {share}).sentence();

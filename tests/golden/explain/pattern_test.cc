@@ -73,18 +73,6 @@ TEST(Pattern, CountsElementsAndTheirShareOfThePlace) {
       "101 elements differ in all of y; less than 1 % of the elements there; -3.3 dB among them");
 }
 
-TEST(Pattern, NamesAShareBelowNineTenths) {
-  EXPECT_EQ(words(2, {1, 1, 1, 1}, {2, 1, 1, 2}),
-            "2 elements differ in all of y; 50 % of the elements there; 0.0 dB among them");
-  EXPECT_EQ(words(2, std::vector<float>(10, 1.0f), {2, 2, 2, 2, 2, 2, 2, 2, 2, 1}),
-            "9 elements differ in all of y; all are larger in magnitude; 0.0 dB among them");
-  std::vector<float> expected(100 * 100, 1.0f);
-  std::vector<float> came = expected;
-  for (std::size_t i = 0; i < 100; ++i) came[i * 101] = i % 2 == 0 ? 3.0f : 0.5f;
-  EXPECT_EQ(words(100, expected, came),
-            "100 elements differ in all of y; 1 % of the elements there; -3.2 dB among them");
-}
-
 TEST(Pattern, NamesNaNsAndInfinities) {
   EXPECT_EQ(of_eight({kInf}), "1 element differs in element 0 of y; all are infinite");
   EXPECT_EQ(of_eight({kNaN, kNaN, 0, 0}),
@@ -119,18 +107,6 @@ TEST(Pattern, NamesZerosAndSigns) {
             "5 elements differ in elements 0 to 4 of y; all are zero; 0.0 dB among them");
 }
 
-TEST(Pattern, NamesNoSizeWhereSignsAloneDiffer) {
-  EXPECT_EQ(of_eight({-3, -4, -5, -6, -7}),
-            "5 elements differ in elements 0 to 4 of y; all have the other sign; only bit 31; -6.0 "
-            "dB among them");
-}
-
-TEST(Pattern, NamesNoRatioToNothing) {
-  EXPECT_EQ(words(1, {0, 0}, {1, 2}), "2 elements differ in all of y");
-  EXPECT_EQ(words(1, {0.25f, 0.5f}, {0.75f, 0.75f}),
-            "2 elements differ in all of y; 0.0 dB among them");
-}
-
 TEST(Pattern, NamesNeighbours) {
   const auto up = [](float x) { return std::nextafter(x, kInf); };
   const auto down = [](float x) { return std::nextafter(x, 0.0f); };
@@ -150,18 +126,6 @@ TEST(Pattern, NamesNeighbours) {
   EXPECT_EQ(of_many([&](float x) { return x < 4 ? 2 * x : up(x); }),
             "24 elements differ in all of y; all are larger in magnitude; 25.4 dB among them")
       << "21 of 24 are too few";
-}
-
-TEST(Pattern, NineOfTenNeighboursAreEnough) {
-  std::vector<float> expected;
-  std::vector<float> came;
-  for (int i = 1; i <= 10; ++i) {
-    expected.push_back(static_cast<float>(i));
-    came.push_back(i == 1 ? 7.0f : std::nextafter(static_cast<float>(i), kInf));
-  }
-  EXPECT_EQ(words(1, expected, came),
-            "10 elements differ in all of y; 9 of 10 are neighbours of what is expected, all "
-            "larger in magnitude; 10.2 dB among them");
 }
 
 TEST(Pattern, NamesTheSideThatAllLieOn) {

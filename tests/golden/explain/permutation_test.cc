@@ -62,47 +62,6 @@ TEST(Permutation, KnownOrdersHaveTheirNames) {
   EXPECT_TRUE((Permutation{{0, 2, 1, 3}}).has_name());
 }
 
-TEST(Permutation, OthersAreListedUpToSixteen) {
-  EXPECT_EQ(words({1, 0, 2, 3}), "in runs of 4 in the order 1, 0, 2, 3");
-  EXPECT_FALSE((Permutation{{1, 0, 2, 3}}).has_name());
-  EXPECT_FALSE((Permutation{{0, 1, 2, 3}}).has_name());
-  std::vector<Index> sixteen(16);
-  std::iota(sixteen.begin(), sixteen.end(), Index{0});
-  std::swap(sixteen[3], sixteen[9]);
-  EXPECT_EQ(words(sixteen),
-            "in runs of 16 in the order 0, 1, 2, 9, 4, 5, 6, 7, 8, 3, 10, 11, 12, 13, 14, 15");
-  EXPECT_EQ(
-      by(32, [](Index i) { return 31 - i; }).words(),
-      "in runs of 32 in the order 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, "
-      "16, ... (reversed)");
-}
-
-TEST(Permutation, KnownOrdersAreAllThereAreOfAName) {
-  for (const Index n : {2, 4, 8, 16}) {
-    std::set<std::vector<Index>> known;
-    for (const Permutation& p : known_permutations(n)) {
-      EXPECT_TRUE(p.has_name()) << p.words();
-      EXPECT_FALSE(p.identity());
-      known.insert(p.source);
-    }
-    const auto holds = [&](const std::function<Index(Index)>& source) {
-      return known.count(by(n, source).source) == 1;
-    };
-    EXPECT_TRUE(holds([n](Index i) { return n - 1 - i; }));
-    EXPECT_TRUE(holds([](Index) { return Index{0}; }));
-    EXPECT_TRUE(holds([n](Index) { return n - 1; }));
-    for (Index roll = 1; roll < n; ++roll) {
-      EXPECT_TRUE(holds([n, roll](Index i) { return (i + roll) % n; }));
-    }
-    for (Index away = 1; away < n; away *= 2) {
-      EXPECT_TRUE(holds([away](Index i) { return i ^ away; }));
-    }
-    for (Index rows = 2; rows < n; rows *= 2) {
-      EXPECT_TRUE(holds([n, rows](Index i) { return i % rows * (n / rows) + i / rows; }));
-    }
-  }
-}
-
 TEST(Permutation, TheLeastPeriodThatFitsIsFound) {
   for (const Index n : kPermutationPeriods) {
     const Permutation reversed = by(n, [n](Index i) { return n - 1 - i; });
@@ -116,12 +75,6 @@ TEST(Permutation, OrdersWithoutANameAreFound) {
   const std::vector<Permutation> list = found(Permutation{{1, 0, 2, 3}});
   ASSERT_EQ(list.size(), 1u);
   EXPECT_EQ(list.front().source, (std::vector<Index>{1, 0, 2, 3}));
-}
-
-TEST(Permutation, ThreeKnownOrdersAtMostAreKept) {
-  const auto list = permutations_of([](Index, Index, Index) { return true; });
-  ASSERT_EQ(list.size(), 3u) << "all rows are alike: of two, exchanged, the first and the last";
-  EXPECT_EQ(list[0].source, (std::vector<Index>{1, 0}));
 }
 
 TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {
@@ -139,25 +92,6 @@ TEST(Permutation, AlikePlacesStayOrAreTakenOnce) {
       [](Index period, Index i, Index j) { return period == 4 && (i < 2 ? j == 1 - i : j >= 2); });
   ASSERT_EQ(known.size(), 1u);
   EXPECT_EQ(known.front().source, (std::vector<Index>{1, 0, 3, 2}));
-}
-
-TEST(Permutation, PlacesThatMayStayDoStay) {
-  // Places in runs of eight and where each may come from; the others from their own.
-  const auto chosen = [](const std::map<Index, std::set<Index>>& may) {
-    const auto list = permutations_of([&](Index period, Index i, Index j) {
-      const auto at = may.find(i);
-      return period == 8 && (at == may.end() ? i == j : at->second.count(j) == 1);
-    });
-    return list.size() == 1 ? list.front().source : std::vector<Index>{};
-  };
-  EXPECT_EQ(chosen({{3, {5}}, {5, {3, 5}}}), (std::vector<Index>{0, 1, 2, 5, 4, 3, 6, 7}))
-      << "place 5 is taken";
-  EXPECT_EQ(chosen({{0, {3}}, {2, {0, 2}}, {3, {0, 3}}}),
-            (std::vector<Index>{3, 1, 2, 0, 4, 5, 6, 7}));
-  EXPECT_EQ(chosen({{0, {1}}, {1, {0}}, {4, {4, 7}}}),
-            (std::vector<Index>{1, 0, 2, 3, 4, 5, 6, 7}));
-  EXPECT_EQ(chosen({{3, {4}}, {4, {3, 5}}}), (std::vector<Index>{0, 1, 2, 4, 3, 5, 6, 7}))
-      << "of two as near the first";
 }
 
 TEST(Permutation, NothingIsFoundWhereAPlaceFitsNowhere) {

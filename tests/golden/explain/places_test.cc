@@ -55,20 +55,6 @@ TEST(Places, ThingsThatComeBackAreWrittenAsAPeriod) {
   EXPECT_EQ(ranges_in_words("row", halves), "rows 8 to 10 of every 16");
 }
 
-TEST(Places, APeriodLacksNoMoreThanItsEnds) {
-  // Of every fourth, six times: one or two may lack, and three quarters must be there.
-  std::vector<Index> list = from_to(2, 42, 4);  // eleven periods
-  list.erase(list.begin() + 3);
-  EXPECT_EQ(ranges(list), "2 mod 4");
-  list.erase(list.begin() + 5);
-  EXPECT_EQ(ranges(list), "2 mod 4");
-  list.erase(list.begin() + 7);
-  EXPECT_EQ(ranges(list), "8 of 2-42") << "three lack";
-  EXPECT_EQ(ranges({0, 2, 4, 6, 8}), "0 mod 2");
-  EXPECT_EQ(ranges({0, 3, 6, 9, 12}), "5 of 0-12") << "threes are no period of a kernel";
-  EXPECT_EQ(ranges({0, 5, 64, 69, 71}), "5 of 0-71") << "two periods are too few";
-}
-
 TEST(Places, APeriodIsSeenThreeTimesAndMostlyWhole) {
   EXPECT_EQ(ranges({0, 2, 5, 8, 10, 13, 16, 18, 21}), "0, 2, 5 mod 8") << "three times";
   EXPECT_EQ(ranges({0, 3, 8, 16, 19, 24}), "6 of 0-24") << "of 3 mod 8 half lacks";
@@ -77,22 +63,6 @@ TEST(Places, APeriodIsSeenThreeTimesAndMostlyWhole) {
   std::vector<Index> twenty = from_to(2, 78, 4);
   for (const int at : {12, 8, 4}) twenty.erase(twenty.begin() + at);
   EXPECT_EQ(ranges(twenty), "17 of 2-78") << "three lack, though few of twenty";
-}
-
-TEST(Places, APeriodMayHaveFourRuns) {
-  std::vector<Index> four;
-  std::vector<Index> five;
-  for (Index i = 0; i < 96; ++i) {
-    const Index k = i % 32;
-    if (k == 0 || k == 5 || k == 11 || k == 13) four.push_back(i);
-    if (k == 0 || k == 5 || k == 11 || k == 13 || k == 22) five.push_back(i);
-  }
-  EXPECT_TRUE(is_pattern(four));
-  EXPECT_EQ(ranges(four), "0, 5, 11, 13 mod 32");
-  EXPECT_EQ(ranges_in_words("row", four), "rows 0, 5, 11 and 13 of every 32");
-  EXPECT_FALSE(is_pattern(five));
-  EXPECT_EQ(ranges(five), "15 of 0-86");
-  EXPECT_EQ(ranges_in_words("row", five), "15 rows between 0 and 86");
 }
 
 TEST(Places, PatternsAreFewRunsOrAPeriod) {

@@ -46,24 +46,6 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-TEST(Plausible, EnoughIsEightElementsOrAll) {
-  EXPECT_TRUE(promises("gg"));
-  EXPECT_TRUE(promises("g")) << "four, and no more differ";
-  EXPECT_FALSE(promises("gm")) << "four of eight";
-  EXPECT_TRUE(promises("ggm")) << "eight of twelve";
-  EXPECT_FALSE(promises("m"));
-  EXPECT_FALSE(promises("..")) << "nothing differs";
-  Made one("g");
-  one.trial.seen = one.trial.fixed = 1;
-  EXPECT_TRUE(promising(one.trial));
-}
-
-TEST(Plausible, EnoughIsATwentyFifthOfAll) {
-  // Every second row was looked at: rows here and there are no scatter then.
-  EXPECT_TRUE(promises("gg" + std::string(98, 'm'), 2)) << "8 of 400";
-  EXPECT_FALSE(promises("gg" + std::string(99, 'm'), 2)) << "8 of 404";
-}
-
 TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_FALSE(promises("gmmmgmm")) << "two runs of one row among more that are missed";
   EXPECT_FALSE(promising(Made("gmmmgmm", 5).trial)) << "further down";
@@ -75,23 +57,6 @@ TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_TRUE(promises("gmggm")) << "more is given than missed";
   EXPECT_TRUE(promises("gmmgm.", 2)) << "not every row was looked at";
   EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
-}
-
-TEST(Plausible, ManyTurnsAreNoPlaceUnlessNearlyAllIsGiven) {
-  // Every second row was looked at; each g between m's is two turns.
-  EXPECT_TRUE(promises(repeated("gm", 6), 2)) << "twelve turns";
-  EXPECT_FALSE(promises(repeated("gm", 7), 2)) << "fourteen";
-  EXPECT_FALSE(promises(repeated("gm", 6) + "g", 2)) << "thirteen";
-  EXPECT_TRUE(promises(repeated("gggggggggm", 7), 2)) << "nine of ten are given";
-  EXPECT_FALSE(promises(repeated("ggggggggm", 7), 2)) << "eight of nine";
-  EXPECT_TRUE(promises(repeated("g.", 20), 2)) << "nothing is broken";
-}
-
-TEST(Plausible, EveryOutputHasToBeAPlace) {
-  Made two("gggg");
-  const Made other("gmmmgmm");
-  two.add(other.trial.patches.front(), other.trial.credits.front());
-  EXPECT_FALSE(promising(two.trial));
 }
 
 bool impossible(Target target, const Trial& trial, std::vector<Index> ends = {}, Index rows = 20) {

@@ -81,49 +81,6 @@ TEST(SearchPairs, CausesOfOneKindExcludeEachOther) {
   EXPECT_EQ(together("b=1", Stage::rule, "rule=te", Stage::rule), "it is rule=te and it is b=1");
 }
 
-TEST(SearchPairs, BasesComeThreeDecibelsNearer) {
-  // 2.9 of 10 is 2.97 dB nearer, 2.95 of 10 is 3.04.
-  for (const float by : {2.9f, 2.95f}) {
-    Pairs p(10);
-    p.add("a", by, Stage::rule);
-    p.add("b", 10 - by, Stage::sum).alter = [](Call&) { return false; };
-    p.altered.clear();
-    EXPECT_TRUE(p.s.claims().empty());
-  }
-  Pairs far(10);
-  far.add("a", 2.5f);
-  far.add("b", -1, Stage::sum);
-  far.altered.clear();
-  EXPECT_TRUE(far.s.claims().empty());
-  EXPECT_EQ(far.altered, (Names{"a", "b"})) << "no base, no pair";
-  Pairs near(10);
-  near.add("a", 5);
-  near.add("b", -1, Stage::sum);
-  near.altered.clear();
-  EXPECT_TRUE(near.s.claims().empty());
-  EXPECT_EQ(near.altered, (Names{"a", "b", "a", "b"})) << "one base and what is left";
-}
-
-TEST(SearchPairs, FourBasesAreTried) {
-  // Six causes near, of which none fit together: each of four is tried with five.
-  Pairs p(100);
-  const char* const names[] = {"a=1", "b=1", "c=1", "d=1", "e=1", "f=1"};
-  float by = 51;
-  for (const char* name : names) p.add(name, by++);
-  EXPECT_TRUE(p.s.claims().empty());
-  EXPECT_EQ(p.altered.size(), 6u + 2 * 4 * 5);
-}
-
-TEST(SearchPairs, LaterBasesAreNotTriedWhereOneFits) {
-  Pairs p(8);
-  p.add("a=1", 5);
-  p.add("b=1", 4);
-  p.add("c=1", 3);
-  EXPECT_EQ(p.s.sentence(), "it is a=1 and it is c=1");
-  // Three alone; a with b and with c; c and a each alone once more.
-  EXPECT_EQ(p.altered.size(), 3u + 4 + 2);
-}
-
 /// A format is that of all: row 7 is right, and would not be.
 TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
   for (const int format : {0, 1, 2}) {
@@ -132,21 +89,6 @@ TEST(SearchPairs, ACauseThatCannotBeIsInNone) {
     p.add("b=1", 3).target = format == 1 ? Target::format : Target::any;
     EXPECT_EQ(p.s.sentence(),
               format == 2 ? "it is b=1 and it is a=1, in rows 0 to 6 of y" : "0 claims");
-  }
-}
-
-/// In a later round pairs explain eight elements at least, and are of no sums.
-TEST(SearchPairs, OfWhatIsLeftNeedEightElements) {
-  for (const Index columns : {7, 8}) {
-    for (const Stage stage : {Stage::rule, Stage::sum, Stage::output}) {
-      Pairs p([](Index r, Index) { return r < 12 ? 50.0f : 4.0f; }, 13, columns);
-      p.add("a=1", 1);
-      p.add("b=1", 3, stage);
-      p.s.add("c=1", [](Index r, Index) { return r < 12 ? 50.0f : 0.0f; });
-      const auto claims = p.s.claims();
-      ASSERT_EQ(claims.size(), columns == 8 && stage == Stage::rule ? 2u : 1u);
-      EXPECT_EQ(claims[0].id, "c=1");
-    }
   }
 }
 

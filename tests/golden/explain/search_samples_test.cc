@@ -35,23 +35,6 @@ TEST(SearchSamples, StandForTheRest) {
   EXPECT_EQ(both.sentence(), "it is a, in all of y (judged on 8 of the 5000 elements that differ)");
 }
 
-TEST(SearchSamples, NeedEightElementsAndMost) {
-  Windowed seven(50, 100, one);
-  seven.add("a", one).only = {{1}, range_of(7)};
-  EXPECT_TRUE(seven.claims().empty());
-  const auto of_ten = [](Index rows) {
-    Windowed w(50, 100, one);
-    w.add("a", [rows](Index r, Index) { return r < rows ? 1.0f : 0.0f; }).only = {range_of(10),
-                                                                                  range_of(20)};
-    return w.claims();
-  };
-  EXPECT_TRUE(of_ten(7).empty());
-  const auto claims = of_ten(8);
-  ASSERT_EQ(claims.size(), 1u) << "and once, as nothing is settled";
-  EXPECT_EQ(claims[0].elements, 4000);
-  EXPECT_EQ(claims[0].confirmed, 160);
-}
-
 TEST(SearchSamples, AreTriedInTurn) {
   Windowed w(50, 100, one);
   w.add("full", none);

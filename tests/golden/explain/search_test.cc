@@ -158,29 +158,6 @@ TEST(Search, OperandsMisreadAlikeAreOneCause) {
   }
 }
 
-TEST(Search, OnlyTheBestSixAreLookedAt) {
-  Searched s(3, 8, one);
-  s.add("a", one);
-  for (const char* name : {"x=1", "x=2", "x=3", "x=4", "x=5"}) {
-    s.add(name, one, Stage::input).measured = true;
-  }
-  s.add("b", one);
-  EXPECT_EQ(s.sentence(), "it is a");
-}
-
-TEST(Search, FourCausesExplainPartsOfOneOutput) {
-  Searched s(5, 16, [](Index r, Index) { return static_cast<float>(r + 1); });
-  for (Index r = 0; r < 5; ++r) {
-    s.add(std::string(1, static_cast<char>('a' + r)), in_row(r, static_cast<float>(r + 1)));
-  }
-  const auto claims = s.claims();
-  ASSERT_EQ(claims.size(), 4u);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(claims[i].elements, 16);
-  EXPECT_EQ(claims[0].sentence, "it is a, in row 0 of y");
-  EXPECT_EQ(claims[3].sentence, "it is d, in row 3 of y");
-  EXPECT_EQ(s.b.output().left, 16);
-}
-
 /// Another sum is that of every element: not of those that another cause leaves.
 TEST(Search, SumsExplainNoRest) {
   for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {

@@ -10,68 +10,6 @@ namespace {
 float one(Index, Index) { return 1; }
 float none(Index, Index) { return 0; }
 
-TEST(SearchWindows, GrowWhereACauseFits) {
-  Windowed w(200, 300, one);
-  w.add("a", one);
-  EXPECT_EQ(w.sentence(), "it is a");
-  ASSERT_EQ(w.ran.size(), 3u);
-  // Six and two rows of which the ends are the same, 48 and 16 columns likewise.
-  EXPECT_EQ(w.ran[0].rows, 6u);
-  EXPECT_GE(w.ran[0].columns, 48u);
-  EXPECT_LT(w.ran[0].columns, 64u);
-  EXPECT_GE(w.ran[1].rows, 48u);
-  EXPECT_LT(w.ran[1].rows, 64u);
-  EXPECT_EQ(w.ran[2], (WindowSize{200, 300})) << "every element";
-}
-
-TEST(SearchWindows, SumsAreLookedAtInAFew) {
-  for (const Stage stage : {Stage::sum, Stage::output, Stage::rule}) {
-    Windowed w(200, 300, one);
-    w.add("a", none, stage);
-    EXPECT_TRUE(w.claims().empty());
-    ASSERT_EQ(w.ran.size(), 1u);
-    EXPECT_EQ(w.ran[0].rows, stage == Stage::rule ? 6u : 2u);
-    Windowed right(200, 300, one);
-    right.add("a", one, stage);
-    EXPECT_EQ(right.sentence(), "it is a");
-    EXPECT_EQ(right.ran.size(), stage == Stage::rule ? 3u : 4u);
-  }
-}
-
-TEST(SearchWindows, CausesOfAllAreLookedAtInAFew) {
-  Windowed w(200, 300, one);
-  w.add("a", none);
-  EXPECT_TRUE(w.claims(Extent::all).empty());
-  ASSERT_EQ(w.ran.size(), 1u);
-  EXPECT_EQ(w.ran[0].rows, 2u);
-  EXPECT_EQ(w.nearest.phrase, "");
-  w.list.clear();
-  w.add("b", one);
-  EXPECT_EQ(w.sentence(Extent::all), "it is b");
-  // What fits in a few elements only is none of all.
-  Windowed few(200, 300, one);
-  few.add("c", [](Index r, Index) { return r == 0 || r == 199 ? 1.0f : 0.5f; });
-  EXPECT_TRUE(few.claims(Extent::all).empty());
-  EXPECT_EQ(few.ran.size(), 2u);
-  EXPECT_EQ(few.nearest.phrase, "");
-}
-
-/// Row 0 is looked at with the few, row 39 with more of them.
-TEST(SearchWindows, OneElementThatFailsIsEnough) {
-  const auto all_but = [](Index row) {
-    return [=](Index r, Index c) { return r == row && c == 0 ? 0.5f : 1.0f; };
-  };
-  Windowed sum(200, 300, one);
-  sum.add("a", all_but(0), Stage::sum);
-  EXPECT_TRUE(sum.claims().empty());
-  EXPECT_EQ(sum.ran.size(), 1u);
-  Windowed all(200, 300, one);
-  all.add("a", all_but(39));
-  EXPECT_TRUE(all.claims(Extent::all).empty());
-  EXPECT_EQ(all.ran.size(), 2u);
-  EXPECT_EQ(all.nearest.phrase, "");
-}
-
 TEST(SearchWindows, WhatFitsInAWindowAloneIsNoCause) {
   Windowed w(200, 300, one);
   w.add("a", one);
@@ -121,25 +59,6 @@ TEST(SearchWindows, WholeOperandsComeLast) {
   all.add("x=late", one, Stage::input);
   all.add("a", one);
   EXPECT_EQ(all.sentence(), "it is a");
-}
-
-TEST(SearchWindows, PairsAreRunInTheirOwn) {
-  Windowed w(200, 300, one);
-  w.add("a", [](Index, Index) { return 0.5f; });
-  w.add("b", none, Stage::sum).run = {};
-  w.list[1].alter = [](Call&) { return false; };
-  w.ran.clear();
-  EXPECT_TRUE(w.claims().empty());
-  w.list[1].alter = [](Call&) { return true; };
-  w.list[1].run = w.list[0].run;
-  w.ran.clear();
-  EXPECT_TRUE(w.claims().empty());
-  ASSERT_EQ(w.ran.size(), 4u) << "each alone, and both in either order";
-  EXPECT_EQ(w.ran[0].rows, 6u);
-  EXPECT_EQ(w.ran[1].rows, 2u);
-  EXPECT_EQ(w.ran[2].rows, 4u) << "two rows of each kind";
-  EXPECT_GE(w.ran[2].columns, 24u);
-  EXPECT_LT(w.ran[2].columns, 32u);
 }
 
 /// A cause that is no call where it is looked at again, but with another is one.

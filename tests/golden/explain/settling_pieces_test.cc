@@ -152,53 +152,6 @@ TEST(SettlingPieces, OfFewElementsAreLookedAtInAllGroups) {
   EXPECT_EQ(rows[1], range_of(20));
 }
 
-/// Half of 200 rows are within 2e8.
-TEST(SettlingPieces, OfDeepSumsAreLookedAtInSomeRows) {
-  const Value came = [](Index r, Index c) { return r == 3 && c == 5 ? 1.0f : 0.0f; };
-  SmallBench b = of_zeros(200, 100, came, 20000);
-  Hypothesis h = that_gives("a", came);
-  h.stage = Stage::sum;
-  h.local = true;
-  std::vector<Indices> rows;
-  h.alter = [&](Call& call) {
-    rows.push_back(numbers_of(call.input("x")));
-    return true;
-  };
-  ASSERT_EQ(settle(*b.bench, {{&h}, {}}).size(), 1u);
-  ASSERT_EQ(rows.size(), 2u);
-  ASSERT_EQ(rows[1].size(), 100u);
-  for (Index i = 0; i < 100; ++i) EXPECT_EQ(rows[1][static_cast<std::size_t>(i)], 2 * i);
-}
-
-TEST(SettlingPieces, Of64ElementsMayAlterOthers) {
-  const Value came = [](Index r, Index c) { return r < 8 && c < 8 ? 1.0f : 0.0f; };
-  const Value more = [](Index r, Index c) { return r < 8 && c < 10 ? 1.0f : 0.0f; };
-  EXPECT_FALSE(Pieces(20, 16, came, more, Stage::sum).claims.empty());
-}
-
-TEST(SettlingPieces, AreTallWhereElementsAreDense) {
-  Pieces dense(1500, 8, from(0, 0), from(0, 0));
-  ASSERT_EQ(dense.windows.size(), 2u);
-  EXPECT_EQ(dense.windows[0].rows, range_of(1024));
-  EXPECT_EQ(dense.windows[1].rows.front(), 1024);
-  EXPECT_EQ(dense.windows[1].rows.back(), 1499);
-  EXPECT_EQ(dense.claims[0].elements, 12000);
-}
-
-TEST(SettlingPieces, AreLowWhereElementsAreSparse) {
-  // One column in each of 24 rows, and 24 columns: one element in 24.
-  const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
-  Pieces p(24, 30, diagonal, diagonal);
-  ASSERT_EQ(p.windows.size(), 3u);
-  EXPECT_EQ(p.windows[1].rows, (Indices{8, 9, 10, 11, 12, 13, 14, 15}));
-  EXPECT_EQ(p.windows[1].columns, p.windows[1].rows);
-  EXPECT_EQ(p.claims[0].elements, 24);
-  Pieces twenty(20, 30, diagonal, diagonal);
-  EXPECT_EQ(twenty.windows.size(), 3u) << "a twentieth is sparse";
-  Pieces nineteen(19, 30, diagonal, diagonal);
-  EXPECT_EQ(nineteen.windows.size(), 1u);
-}
-
 TEST(SettlingPieces, ThatCannotBeRunAreNoClaims) {
   SmallBench b = of_zeros(2, 4, from(0, 0));
   Hypothesis h = that_gives("a", from(0, 0));

@@ -59,19 +59,6 @@ TEST(SettlingWindows, AreTallAndThenWide) {
   EXPECT_EQ(d.b.output().left, 0);
 }
 
-TEST(SettlingWindows, ProductsThatAreLessDeepAreComputed) {
-  Deep d(64, 64, one, one, 48000);  // 1.97e8, and 1e6 for the piece: within 2e8
-  ASSERT_EQ(d.settled().size(), 1u);
-  ASSERT_EQ(d.windows.size(), 1u);
-  EXPECT_EQ(d.windows[0].columns, range_of(64));
-  Deep even(100, 199, one, one, 10000);  // 2e8 with the piece
-  ASSERT_EQ(even.settled().size(), 1u);
-  EXPECT_EQ(even.windows.size(), 1u);
-  Deep more(64, 64, one, one, 48700);  // with what the piece costs it is too much
-  ASSERT_EQ(more.settled().size(), 1u);
-  EXPECT_EQ(more.windows.size(), 2u);
-}
-
 /// Rows from 60 on hold something else, and columns from `last` on but every fourth.
 Value but_for(Index last) {
   return [=](Index r, Index c) { return r < 60 && (c < last || c % 4 == 0) ? 1.0f : 2.0f; };
@@ -180,57 +167,6 @@ TEST(SettlingWindows, LinesOfGradientsAreRunOnce) {
   ASSERT_EQ(claims.size(), 1u);
   EXPECT_EQ(claims[0].elements, 30 * kColumns);
   EXPECT_EQ(claims[0].where.rows, "0-9, 40-59");
-}
-
-TEST(SettlingWindows, DeeperSumsAreOfFewerColumns) {
-  Deep d(50, 20, one, one, 2'000'000);  // 50 rows by 32 columns are 3.2e9
-  ASSERT_EQ(d.settled().size(), 1u);
-  ASSERT_EQ(d.windows.size(), 2u);
-  EXPECT_EQ(d.windows[0].columns.size(), 16u);
-  EXPECT_EQ(d.windows[0].rows.size(), 50u);
-  Deep even(50, 20, one, one, 1'875'000);  // by 32 columns they are 3e9
-  ASSERT_EQ(even.settled().size(), 1u);
-  EXPECT_EQ(even.windows[0].columns.size(), 20u);
-  EXPECT_EQ(even.windows[0].rows.size(), 50u);
-}
-
-/// 256 columns of 800,000: 14 rows of them are within 3e9, and no row is within 2e8.
-TEST(SettlingWindows, DeeperSumsAreOfFewerRows) {
-  Deep d(16, 256, one, one, 800'000);
-  ASSERT_EQ(d.settled().size(), 1u);
-  ASSERT_EQ(d.windows.size(), 2u);
-  EXPECT_EQ(d.windows[1].rows.size(), 14u);
-  const Value few = [](Index r, Index c) { return r == 3 && c == 5 ? 1.0f : 0.0f; };
-  Tensor owed(Dtype::f32, {16, 256});
-  Deep sum(d.b.call, owed, with_other(owed, {3}, {5}, 1), few);
-  sum.h.stage = Stage::sum;
-  ASSERT_EQ(sum.settled().size(), 1u);
-  ASSERT_EQ(sum.windows.size(), 2u);
-  EXPECT_EQ(sum.windows[1].rows, (Indices{0})) << "one row at least";
-}
-
-/// The least part of a product that is computed in full with another sum, without one that is here.
-std::vector<std::size_t> columns_run(const char* sum, Index k) {
-  SmallBench b = of_zeros(1024, 1024, one, k);
-  b.call.op = "grouped_matmul_of_no_backend";
-  b.call.set.set("sum", sum);
-  std::vector<std::size_t> columns;
-  Hypothesis h;
-  h.name = "a";
-  h.local = true;
-  h.alter = [&](Call& call) {
-    columns.push_back(static_cast<std::size_t>(call.input("w").extent(1)));
-    return true;
-  };
-  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
-  return columns;
-}
-
-TEST(SettlingWindows, ModelsOfMachinesAreComputedLess) {
-  using Sizes = std::vector<std::size_t>;
-  EXPECT_EQ(columns_run("h200_wgmma_fast", 2500), (Sizes{1024, 32})) << "2.6e9";
-  EXPECT_EQ(columns_run("h200_wgmma_fast", 3000), (Sizes{32})) << "3.1e9";
-  EXPECT_EQ(columns_run("exact", 3000), (Sizes{1024, 32}));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/recover/chance.h"
+#include "golden/explain/score.h"
 
 namespace mxo {
 namespace {

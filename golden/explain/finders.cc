@@ -1,0 +1,217 @@
+// A row for every finder.  A new cause is one row here, or one in a list of hypotheses.
+#include "golden/explain/finders.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "golden/explain/find/output/recover.h"
+#include "golden/explain/find/output/slots.h"
+#include "golden/explain/find/product/blocks.h"
+#include "golden/explain/find/product/finders.h"
+#include "golden/explain/find/quantiser/quantiser.h"
+#include "golden/explain/score.h"
+
+namespace mxo {
+namespace {
+
+using Claims = std::vector<Claim>;
+using List = std::vector<Hypothesis>;
+
+/// Of each output by itself.
+template <auto kFind>
+Claims each(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs) append(claims, named_by(c.outputs, [&] { return kFind(o); }));
+  return claims;
+}
+
+template <auto kFind>
+Claims whole(const Case& c) {
+  return named_by(c.outputs, [&] { return kFind(c.call, c.outputs); });
+}
+
+template <auto kAdd>
+void listed(const Case& c, List& list) {
+  kAdd(c.call, list);
+}
+
+template <auto kAdd>
+void measured(const Case& c, List& list) {
+  const std::size_t first = list.size();
+  for (const Output& o : c.outputs) kAdd(c.call, o, list);
+  for (std::size_t i = first; i < list.size(); ++i) list[i].measured = true;
+}
+
+template <auto kAdd>
+void measured_of_slots(const Case& c, List& list) {
+  const std::size_t first = list.size();
+  kAdd(c.backend, c.call, c.outputs, list);
+  for (std::size_t i = first; i < list.size(); ++i) list[i].measured = true;
+}
+
+bool codes_are_right(const Case& c) {
+  return std::any_of(c.outputs.begin(), c.outputs.end(),
+                     [](const Output& o) { return o.name == "codes" && o.differing == 0; });
+}
+
+/// One cause of the scales, codes and all.  Scales that moved beside codes that are right were made
+/// of no other amax.
+Claims quantiser_of_all(const Case& c) {
+  mark_what_follows(c.call, c.outputs);
+  // Where blocks of zeros have a cause, the others have another.
+  const auto begun = [](const Output& o) { return o.left != o.differing; };
+  if (std::any_of(c.outputs.begin(), c.outputs.end(), begun)) return {};
+  return named_by(c.outputs, [&] {
+    Claims claims = recover_quantiser(c.call, c.outputs);
+    const bool one =
+        claims.size() == 1 && claims.front().kind == Kind::cause && left_of(c.outputs) == 0;
+    const bool moved = one && codes_are_right(c) && claims.front().id == "scale.amax";
+    return one && !moved ? claims : Claims{};
+  });
+}
+
+Claims by_value(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs) {
+    const Weighing before(c.outputs);
+    Claims more = recover_by_value(c.call, o);
+    if (before.names(more, c.outputs, kFamily - before.place_told(c.outputs))) {
+      append(claims, std::move(more));
+    } else {
+      before.restore(c.outputs);
+    }
+  }
+  return claims;
+}
+
+Claims padding(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs) append(claims, recover_padding(c.call, o, c.expected));
+  return claims;
+}
+
+Claims scales_exchanged(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs) {
+    if (o.name == "scales" && codes_are_right(c))
+      append(claims, named_by(c.outputs, [&] { return recover_exchanged(o); }));
+  }
+  return claims;
+}
+
+/// A factor of all of a product is no misread scale where no scale is a factor of a whole line, and
+/// needs no altered call.
+Claims one_factor(const Case& c) {
+  const std::optional<Product> p = product_of(c.call);
+  if (!p) return {};
+  const auto many = [&](const ProductSide& f) {
+    if (f.scales == nullptr) return true;
+    if (p->wgrad) return p->block < p->k;
+    // Of scales that lie flat, more than one a line.
+    const bool shaped = f.scales->rank() == f.codes->rank();
+    return p->block < p->k && (shaped ? f.scales->shape().back() > 1
+                                      : f.scales->elements() * p->k > f.codes->elements());
+  };
+  return many(p->a) && many(p->b) ? each<recover_one_factor>(c) : Claims{};
+}
+
+/// Codes that differ in blocks whose scale differs, too: they follow from it, and look like nothing
+/// of their own.
+std::vector<Index> codes_of_other_scales(const Case& c, const Output& codes) {
+  std::vector<Index> found;
+  for (const Output& scales : c.outputs) {
+    if (codes.name != "codes" || scales.name != "scales" || scales.differing == 0) continue;
+    const std::optional<Blocks> blocks = blocks_of(c.call, codes, *scales.expected);
+    for (Index i = 0; blocks && i < codes.owed * codes.columns; ++i) {
+      const Index s = blocks->scale_of(i);
+      if (codes.differs(i) && s >= 0 && scales.marks[static_cast<std::size_t>(s)] != Mark::same)
+        found.push_back(i);
+    }
+  }
+  return found;
+}
+
+/// What an output looks like, codes that follow set aside.
+template <auto kFind>
+Claims looks(const Case& c) {
+  Claims claims;
+  for (Output& o : c.outputs) {
+    const std::vector<Index> aside = codes_of_other_scales(c, o);
+    for (const Index i : aside) o.settle(i);
+    append(claims, named_by(c.outputs, [&] { return kFind(o); }));
+    for (const Index i : aside) o.marks[static_cast<std::size_t>(i)] = Mark::differs;
+    o.left += static_cast<Index>(aside.size());
+  }
+  return claims;
+}
+
+constexpr Finder kFinders[] = {
+    {"zero_blocks", Turn::rule, whole<recover_zero_blocks>},
+    {"quantiser_of_all", Turn::rule, quantiser_of_all},
+
+    {"by_value", Turn::seen, by_value},
+    {"stride", Turn::seen, each<recover_stride>},
+    {"running", Turn::seen, each<recover_running>},
+    {"late", Turn::seen, each<recover_late>},
+    {"padding", Turn::seen, padding},
+    {"unwritten", Turn::seen, each<recover_unwritten>},
+    {"row_order", Turn::seen, each<recover_row_order>},
+    {"moved", Turn::seen, each<recover_moved>},
+    {"moved_runs", Turn::seen, each<recover_moved_runs>},
+    {"added", Turn::seen, each<recover_added>},
+    {"scales_exchanged", Turn::seen, scales_exchanged},
+    {"quantiser", Turn::seen, whole<recover_quantiser>},
+    {"one_factor", Turn::seen, one_factor},
+
+    {"bytes_as_nan", Turn::measured, nullptr, measured<add_bytes_as_nan>},
+    {"rows", Turn::measured, nullptr, measured<add_measured_rows>},
+    {"scales", Turn::measured, nullptr, measured<add_measured_scales>},
+    {"blocks", Turn::measured, nullptr, measured<add_measured_blocks>},
+    {"slots", Turn::measured, nullptr, measured_of_slots<add_measured_slots>},
+    {"slot_rows", Turn::measured, nullptr, measured_of_slots<add_measured_slot_rows>},
+
+    {"known", Turn::listed, nullptr,
+     [](const Case& c, List& list) {
+       std::ranges::move(hypotheses_about(c.call), std::back_inserter(list));
+     }},
+    {"quantised_operands", Turn::listed, nullptr,
+     [](const Case& c, List& list) { add_quantised_operands(c.backend, c.call, list); }},
+
+    {"decoded_codes", Turn::costly, nullptr, measured<add_decoded_codes>},
+    {"misread_parts", Turn::costly, nullptr, measured<add_misread_parts>},
+    {"lanes", Turn::costly, nullptr, measured<add_measured_lanes>},
+    {"stale_stages", Turn::costly, nullptr, listed<add_stale_stages>},
+
+    {"order", Turn::order, each<recover_order>, nullptr, true},
+    {"axes", Turn::order, each<recover_axes>, nullptr, true},
+    {"column_order", Turn::order, each<recover_column_order>},
+    {"tiles", Turn::order, each<recover_tiles>},
+    {"exchanged", Turn::order, each<recover_exchanged>},
+
+    {"factors", Turn::look, looks<recover_factors>},
+    {"mapped", Turn::look, looks<recover_mapped>, nullptr, true},
+    {"scaled", Turn::look, looks<recover_scaled>},
+};
+
+}  // namespace
+
+std::span<const Finder> finders() { return kFinders; }
+
+std::vector<Claim> found(const Case& c, Turn turn) {
+  Claims claims;
+  for (const Finder& finder : kFinders) {
+    if (finder.turn == turn && finder.find != nullptr && left_of(c.outputs) > 0)
+      append(claims, finder.find(c));
+  }
+  return claims;
+}
+
+std::vector<Hypothesis> proposed(const Case& c, Turn turn) {
+  List list;
+  for (const Finder& finder : kFinders) {
+    if (finder.turn == turn && finder.propose != nullptr) finder.propose(c, list);
+  }
+  return list;
+}
+
+}  // namespace mxo
