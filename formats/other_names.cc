@@ -241,7 +241,7 @@ constexpr auto kFormatAdvice = std::to_array<Name>({
     {"fp8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
     {"float8", "e4m3 (torch.float8_e4m3fn) or e5m2"},
     {"float8_e4m3",
-     "e4m3 for float8_e4m3fn; float8_e4m3 of ml_dtypes has infinities and is not here"},
+     "e4m3 for float8_e4m3fn; float8_e4m3 of ml_dtypes has infinities and is not supported"},
     {"nvfp4", kOfFourBits},
     {"mxfp4", kOfFourBits},
     {"fp4", kOfFourBits},
@@ -296,7 +296,7 @@ bool all_digits(std::string_view text) {
 
 }  // namespace
 
-std::string_view name_here(Word kind, std::string_view typed) {
+std::string_view canonical_name(Word kind, std::string_view typed) {
   return found_in(names_of(kind), kind, typed);
 }
 
@@ -308,10 +308,10 @@ std::string advice_on(Word kind, std::string_view typed) {
     return "1x" + n + " for " + n + " along a row, " + n + "x" + n + " for a square of a weight";
   }
   if (kind != Word::rule) return {};
-  if (const std::string_view block = name_here(Word::block, typed); !block.empty()) {
+  if (const std::string_view block = canonical_name(Word::block, typed); !block.empty()) {
     return "a block: block=" + std::string(block);
   }
-  if (const std::string_view format = name_here(Word::format, typed); !format.empty()) {
+  if (const std::string_view format = canonical_name(Word::format, typed); !format.empty()) {
     const char* key = format == "e8m0" ? "a type of scales: scale=" : "a format: format=";
     return key + std::string(format);
   }

@@ -13,7 +13,7 @@ enum class Word { operation, parameter, format, scale_layout, block, sum, rule, 
 /// Formats, layouts, blocks and recipes are the same thing under another name and may be taken for
 /// it; operators, parameters and sums are a hint: they take other operands, and one library adds in
 /// several ways.
-std::string_view name_here(Word kind, std::string_view typed);
+std::string_view canonical_name(Word kind, std::string_view typed);
 
 /// What to type instead of a word that means several things here, or another kind of thing; empty
 /// if nothing is known of it.

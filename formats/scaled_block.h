@@ -44,7 +44,7 @@ enum class AmaxFloor : std::uint8_t {
 };
 
 /// What is stored for an amax that has no quotient.
-enum class OddAmax : std::uint8_t {
+enum class SpecialAmax : std::uint8_t {
   as_computed,
   one,        ///< scale 1; also where a divisor comes out 0
   no_factor,  ///< a divisor of 0 is stored, and x multiplied by 0
@@ -105,8 +105,8 @@ struct F32ScaleRule {
   double epsilon = 1e-12;  ///< floor of amax; from 0 to the largest float
   AmaxFloor floor = AmaxFloor::after_widening;
   NanRule nan = NanRule::propagate;
-  OddAmax zero = OddAmax::as_computed;
-  OddAmax infinity = OddAmax::as_computed;
+  SpecialAmax zero = SpecialAmax::as_computed;
+  SpecialAmax infinity = SpecialAmax::as_computed;
   TooLarge too_large = TooLarge::infinite;
   CodeScaling code = CodeScaling::multiply;
   double amax_max = 0;  ///< amax is lowered to it; 0: no bound
@@ -181,8 +181,8 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
   const auto cap = static_cast<float>(rule.amax_max);
   const float a = cap > 0.0f && raised > cap ? cap : raised;
   const auto word = bit_cast<std::uint32_t>(a);
-  const bool odd = (word == 0 && rule.zero == OddAmax::one) ||
-                   (word == infinity && rule.infinity == OddAmax::one);
+  const bool odd = (word == 0 && rule.zero == SpecialAmax::one) ||
+                   (word == infinity && rule.infinity == SpecialAmax::one);
 
   float scale = 1.0f;
   if (!odd) {
@@ -215,7 +215,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
     scale = rule.too_large == TooLarge::input_max ? input_max : bit_cast<float>(0x7F7FFFFFu);
   }
   const bool divisor = !gives_multiplier(rule.quotient);
-  if (divisor && scale == 0.0f && rule.zero == OddAmax::one) scale = 1.0f;
+  if (divisor && scale == 0.0f && rule.zero == SpecialAmax::one) scale = 1.0f;
   const float least = div_rn(1.0f, 512.0f * max);
   if (rule.least == LeastScale::before_power) scale = scale < least ? least : scale;
   const bool power = rule.power_of_2 != PowerOfTwo::none;
@@ -228,7 +228,7 @@ MXO_HD constexpr F32Scale f32_scale(float amax, const F32ScaleRule& rule, float 
   if (rule.quotient == Quotient::max_div_full_amax) return {scale, div_full(1.0f, scale)};
   if (rule.stores == StoredScale::multiplier) return {scale, scale};
   if (!divisor) return {scale, reciprocal_of(scale)};
-  if (scale == 0.0f && rule.zero == OddAmax::no_factor) return {0.0f, scale};
+  if (scale == 0.0f && rule.zero == SpecialAmax::no_factor) return {0.0f, scale};
   switch (rule.code) {
     case CodeScaling::divide: return {scale, scale};
     case CodeScaling::multiply:

@@ -26,8 +26,8 @@ inline constexpr F32ScaleRule kTeBlockwise{.quotient = Quotient::max_over_amax,
                                            .epsilon = 0.0,
                                            .floor = AmaxFloor::in_f32,
                                            .nan = NanRule::ignore,
-                                           .zero = OddAmax::one,
-                                           .infinity = OddAmax::one,
+                                           .zero = SpecialAmax::one,
+                                           .infinity = SpecialAmax::one,
                                            .too_large = TooLarge::input_max};
 /// FP8-Flow-MoE: TransformerEngine's kernel with amax raised to 1e-10.
 inline constexpr F32ScaleRule kFlowBlockwise{.quotient = Quotient::max_over_amax,
@@ -35,16 +35,16 @@ inline constexpr F32ScaleRule kFlowBlockwise{.quotient = Quotient::max_over_amax
                                              .epsilon = 1e-10,
                                              .floor = AmaxFloor::in_f32,
                                              .nan = NanRule::ignore,
-                                             .zero = OddAmax::one,
-                                             .infinity = OddAmax::one,
+                                             .zero = SpecialAmax::one,
+                                             .infinity = SpecialAmax::one,
                                              .too_large = TooLarge::input_max};
 /// TransformerEngine, one scale a tensor, from its own amax.
 inline constexpr F32ScaleRule kTeTensor{.quotient = Quotient::max_over_amax,
                                         .epsilon = 0.0,
                                         .floor = AmaxFloor::in_f32,
                                         .nan = NanRule::ignore,
-                                        .zero = OddAmax::one,
-                                        .infinity = OddAmax::one,
+                                        .zero = SpecialAmax::one,
+                                        .infinity = SpecialAmax::one,
                                         .too_large = TooLarge::float_max};
 
 /// torch casts without a clamp: what overflows becomes NaN.
@@ -126,7 +126,7 @@ inline constexpr F32ScaleRule kSglangCudaToken{.quotient = Quotient::amax_over_m
                                                .epsilon = 0.0,
                                                .floor = AmaxFloor::in_f32,
                                                .nan = NanRule::ignore,
-                                               .zero = OddAmax::no_factor};
+                                               .zero = SpecialAmax::no_factor};
 /// The group quantiser of vLLM and SGLang in Triton: amax / 448 compiles to amax * fl(1 / 448).
 inline constexpr F32ScaleRule kTritonGroup{.quotient = Quotient::amax_times_reciprocal,
                                            .epsilon = 1e-10,
@@ -138,7 +138,7 @@ inline constexpr F32ScaleRule kTritonGroup{.quotient = Quotient::amax_times_reci
 inline constexpr F32ScaleRule kFbgemm{.quotient = Quotient::max_times_reciprocal,
                                       .epsilon = 1e-12,
                                       .floor = AmaxFloor::in_x,
-                                      .zero = OddAmax::one};
+                                      .zero = SpecialAmax::one};
 /// Its Triton kernels, whose divisions are div.full.
 inline constexpr F32ScaleRule kFbgemmTriton{.quotient = Quotient::max_div_full_amax,
                                             .epsilon = 1e-12,
@@ -165,7 +165,7 @@ inline constexpr F32ScaleRule kDeepEpTorch{.quotient = Quotient::amax_over_max,
 inline constexpr F32ScaleRule kAiter{.quotient = Quotient::amax_over_max,
                                      .epsilon = 0.0,
                                      .floor = AmaxFloor::in_f32,
-                                     .zero = OddAmax::one,
+                                     .zero = SpecialAmax::one,
                                      .code = CodeScaling::divide};
 /// aiter's HIP kernel of groups.
 inline constexpr F32ScaleRule kAiterHip{.quotient = Quotient::amax_times_reciprocal,

@@ -86,7 +86,7 @@ class Tensor {
 
   template <typename Void>
   AnyView<Void> view(Void* data) const {
-    if (rank() > kMaxRank) throw Error(Fault::shape, "a tensor of rank above 4 is no operand");
+    if (rank() > kMaxRank) throw Error(Fault::shape, "operands have at most 4 dimensions");
     AnyView<Void> v;
     v.data = data;
     v.dtype = dtype_;

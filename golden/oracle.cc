@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "formats/error.h"
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 #include "golden/reports/text.h"
 
 namespace mxo {

@@ -49,7 +49,7 @@ const CatalogueEntry& catalogue_entry(std::string_view name) {
     if (entry.name == name) return entry;
     known.push_back(entry.name);
   }
-  const std::string_view here = name_here(Word::operation, name);
+  const std::string_view here = canonical_name(Word::operation, name);
   throw Error(Fault::argument, with_nearest("unknown operator '" + std::string(name) + "'",
                                             here.empty() ? name : here, known, "there are"));
 }

@@ -211,7 +211,7 @@ void require_recipe_takes(std::string_view op, const LinearRecipe& recipe, Dtype
 
 const LinearRecipe& linear_recipe_named(std::string_view name) {
   std::vector<std::string_view> known;
-  const std::string_view other = name_here(Word::recipe, name);
+  const std::string_view other = canonical_name(Word::recipe, name);
   for (const LinearRecipe& recipe : kLinearRecipes) {
     if (recipe.name == (other.empty() ? name : other)) return recipe;
     known.push_back(recipe.name);

@@ -43,10 +43,10 @@ std::string_view listed(const ParameterSpec& spec, std::string_view value) {
   const bool layout = spec.key.ends_with("layout");
   const bool recipe = spec.key == "recipe";
   if (!format && !layout && !recipe) return {};
-  const std::string_view name = name_here(format   ? Word::format
-                                          : layout ? Word::scale_layout
-                                                   : Word::recipe,
-                                          value);
+  const std::string_view name = canonical_name(format   ? Word::format
+                                               : layout ? Word::scale_layout
+                                                        : Word::recipe,
+                                               value);
   return std::find(list.begin(), list.end(), name) != list.end() ? name : std::string_view{};
 }
 
@@ -63,7 +63,7 @@ const ParameterSpec* find(std::span<const ParameterSpec> specs, std::string_view
                                std::span<const ParameterSpec> specs) {
   std::vector<std::string_view> keys;
   for (const ParameterSpec& spec : specs) keys.push_back(spec.key);
-  const std::string_view here = name_here(Word::parameter, key);
+  const std::string_view here = canonical_name(Word::parameter, key);
   const bool taken = std::find(keys.begin(), keys.end(), here) != keys.end();
   fail(with_nearest(std::string(op) + ": unknown parameter '" + std::string(key) + "'",
                     taken ? here : key, keys, "it takes"));

@@ -99,7 +99,7 @@ void in_matrices(const AnyView<X>& x, Run run) {
 
 }  // namespace
 
-Operand matrix_to_come(Dtype dtype, Index rows, Index columns) {
+Operand placeholder_matrix(Dtype dtype, Index rows, Index columns) {
   return view_of(static_cast<const void*>(nullptr), dtype, {rows, columns});
 }
 

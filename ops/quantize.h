@@ -73,6 +73,6 @@ void dequantize(Backend& backend, const Dequantize& op);
 void check_quantize(const Check& check, const Backend& backend, const Quantize& op);
 
 /// A matrix of this type and shape that is not there yet, for check_quantize.
-Operand matrix_to_come(Dtype dtype, Index rows, Index columns);
+Operand placeholder_matrix(Dtype dtype, Index rows, Index columns);
 
 }  // namespace mxo

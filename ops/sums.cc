@@ -234,7 +234,7 @@ Accumulation sum_named(std::string_view name, OperandKind kind) {
                                         std::string(kKindNames[static_cast<int>(kind)]) +
                                         ", needs one of " + taken);
   }
-  const std::string_view here = name_here(Word::sum, name);
+  const std::string_view here = canonical_name(Word::sum, name);
   throw Error(Fault::argument, with_nearest("sum: found '" + std::string(name) + "'",
                                             here.empty() ? name : here, known, "needs one of"));
 }

@@ -29,7 +29,7 @@ void check_second_step(const Check& check, const Backend& backend, const Op& op,
   check.that(op.to.storage == ScaleStorage::row_major, "scales: found blocked, needs row-major");
   check_quantize(
       check, backend,
-      {matrix_to_come(op.rounding, op.x.extent[0], columns), op.group_ends, op.to, op.rule});
+      {placeholder_matrix(op.rounding, op.x.extent[0], columns), op.group_ends, op.to, op.rule});
 }
 
 /// No result shares bytes with what is read.

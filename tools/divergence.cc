@@ -87,8 +87,8 @@ std::vector<Divergence> divergences() {
   return found;
 }
 
-OddBlock odd_block(float odd) {
-  OddBlock block;
+SpecialBlock odd_block(float odd) {
+  SpecialBlock block;
   for (const ScaleRuleRow& row : e8m0_rules()) {
     const ScaleProfile& profile = row.rule.e8m0;
     const std::uint32_t amax = join_amax(join_amax(0, 1.0f, profile.nan), odd, profile.nan);

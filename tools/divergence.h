@@ -33,10 +33,10 @@ std::vector<ScaleRuleRow> e8m0_rules();
 std::vector<Divergence> divergences();
 
 /// What the rules make of a block of 1.0 with one `odd` element: bytes of `odd`, and of a 1.0.
-struct OddBlock {
+struct SpecialBlock {
   std::vector<ScaleAndCode> odd;
   std::vector<ScaleAndCode> one;
 };
-OddBlock odd_block(float odd);  ///< rceil, e4m3
+SpecialBlock odd_block(float odd);  ///< rceil, e4m3
 
 }  // namespace mxo::tools

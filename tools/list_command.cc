@@ -153,7 +153,7 @@ void list_divergences() {
   fmt::print("\nBlocks of 31 times 1.0 and one odd element (rceil, e4m3):\n");
   for (const float odd :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    const OddBlock block = odd_block(odd);
+    const SpecialBlock block = odd_block(odd);
     fmt::print("{:<47}", fmt::format("one {}: scale, code of it", odd));
     print_bytes(block.odd);
     fmt::print("{:<47}", fmt::format("one {}: scale, code of a 1.0", odd));

@@ -201,7 +201,7 @@ bool is_code(const std::string& text) {
 /// Throws Error(argument) naming the formats and the functions there are.
 const Codec& codec_named(const std::string& name) {
   std::vector<std::string_view> names;
-  const std::string_view here = name_here(Word::format, name);
+  const std::string_view here = canonical_name(Word::format, name);
   for (const Codec& codec : codecs()) {
     if (codec.name == (here.empty() ? name : here)) return codec;
     names.emplace_back(codec.name);

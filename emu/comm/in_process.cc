@@ -18,7 +18,7 @@ namespace mxo {
 namespace {
 
 /// What a rank offers to the others during a call.
-struct Offer {
+struct PostedBuffers {
   const char* call = nullptr;  ///< all ranks must be in the same
   std::span<const std::byte> bytes;
   std::span<const std::size_t> byte_counts;
@@ -27,12 +27,12 @@ struct Offer {
 };
 
 /// What the ranks share.
-class Meeting {
+class Rendezvous {
  public:
-  explicit Meeting(int ranks) : offers_(static_cast<std::size_t>(ranks)) {}
+  explicit Rendezvous(int ranks) : offers_(static_cast<std::size_t>(ranks)) {}
 
   int size() const { return static_cast<int>(offers_.size()); }
-  Offer& offer(int rank) { return offers_[static_cast<std::size_t>(rank)]; }
+  PostedBuffers& offer(int rank) { return offers_[static_cast<std::size_t>(rank)]; }
 
   /// Waits until all ranks are here.  Throws once a rank has failed.
   void wait() {
@@ -86,7 +86,7 @@ class Meeting {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Offer> offers_;
+  std::vector<PostedBuffers> offers_;
   std::uint64_t generation_ = 0;
   int waiting_ = 0;
   int failed_ = -1;
@@ -99,7 +99,7 @@ class InProcessCommunicator : public Communicator {
  public:
   using Communicator::all_gather;
   using Communicator::all_to_all;
-  InProcessCommunicator(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  InProcessCommunicator(Rendezvous& meeting, int rank) : meeting_(meeting), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return meeting_.size(); }
 
@@ -108,7 +108,7 @@ class InProcessCommunicator : public Communicator {
                   std::span<const std::size_t> receive_bytes) override {
     check_counts("all_to_all", send_bytes, send.size(), "send");
     check_counts("all_to_all", receive_bytes, receive.size(), "receive");
-    Offer mine;
+    PostedBuffers mine;
     mine.call = "all_to_all";
     mine.bytes = send;
     mine.byte_counts = send_bytes;
@@ -116,7 +116,7 @@ class InProcessCommunicator : public Communicator {
     while_all_stay([&] {
       std::size_t at = 0;
       for (int p = 0; p < size(); ++p) {
-        const Offer& from = meeting_.offer(p);
+        const PostedBuffers& from = meeting_.offer(p);
         const auto me = static_cast<std::size_t>(rank_);
         std::size_t start = 0;
         for (std::size_t q = 0; q < me; ++q) start += from.byte_counts[q];
@@ -129,7 +129,7 @@ class InProcessCommunicator : public Communicator {
   }
 
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
-    Offer offer;
+    PostedBuffers offer;
     offer.call = "all_gather";
     offer.bytes = mine;
     meet(offer);
@@ -144,7 +144,7 @@ class InProcessCommunicator : public Communicator {
   }
 
   void barrier() override {
-    Offer offer;
+    PostedBuffers offer;
     offer.call = "barrier";
     meet(offer);
     meeting_.wait();
@@ -153,7 +153,7 @@ class InProcessCommunicator : public Communicator {
   void exchange_rows(const RowsOut& out, const RowsIn& in, std::size_t row_bytes) override {
     check_rows(out.counts, out.order.size(), "send");
     check_rows(in.counts, in.place.size(), "receive");
-    Offer offer;
+    PostedBuffers offer;
     offer.call = "exchange_rows";
     offer.rows = out;
     offer.row_bytes = row_bytes;
@@ -163,7 +163,7 @@ class InProcessCommunicator : public Communicator {
 
  private:
   /// Lays the offer out and waits for everybody's.
-  void meet(const Offer& mine) {
+  void meet(const PostedBuffers& mine) {
     meeting_.offer(rank_) = mine;
     meeting_.wait();
     for (int p = 0; p < size(); ++p) {
@@ -194,7 +194,7 @@ class InProcessCommunicator : public Communicator {
     const auto all = static_cast<Index>(in.place.size()) * width;
     std::size_t at = 0;
     for (int p = 0; p < size(); ++p) {
-      const Offer& from = meeting_.offer(p);
+      const PostedBuffers& from = meeting_.offer(p);
       const auto me = static_cast<std::size_t>(rank_);
       agree("exchange_rows", p, from.row_bytes, row_bytes, "bytes a row");
       Index start = 0;
@@ -242,7 +242,7 @@ class InProcessCommunicator : public Communicator {
                                   std::to_string(expected));
   }
 
-  Meeting& meeting_;
+  Rendezvous& meeting_;
   int rank_;
 };
 
@@ -254,7 +254,7 @@ class InProcessWorld : public World {
     if (ranks < 1) {
       throw Error(Fault::argument, "ranks: found " + std::to_string(ranks) + ", needs 1 or more");
     }
-    Meeting meeting(ranks);
+    Rendezvous meeting(ranks);
     const auto guarded = [&](int rank) {
       InProcessCommunicator communicator(meeting, rank);
       try {

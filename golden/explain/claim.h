@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 

@@ -6,16 +6,16 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "golden/explain/compared_outputs.h"
+#include "golden/explain/case/compared_outputs.h"
+#include "golden/explain/case/product.h"
+#include "golden/explain/confirm/score.h"
+#include "golden/explain/confirm/search.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/finders.h"
-#include "golden/explain/name/pattern.h"
-#include "golden/explain/product.h"
-#include "golden/explain/score.h"
-#include "golden/explain/search.h"
 #include "golden/explain/shown.h"
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
+#include "golden/explain/words/pattern.h"
 
 namespace mxo {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 #include "golden/explain/claim.h"
 #include "golden/explain/where.h"
 #include "golden/judge/progress.h"

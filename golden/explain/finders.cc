@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <iterator>
 
+#include "golden/explain/confirm/score.h"
 #include "golden/explain/find/output/recover.h"
 #include "golden/explain/find/output/slots.h"
 #include "golden/explain/find/product/blocks.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser.h"
-#include "golden/explain/score.h"
 
 namespace mxo {
 namespace {
@@ -152,7 +152,7 @@ constexpr Finder kFinders[] = {
     {"by_value", Turn::seen, by_value},
     {"stride", Turn::seen, each<recover_stride>},
     {"running", Turn::seen, each<recover_running>},
-    {"late", Turn::seen, each<recover_late>},
+    {"late", Turn::seen, each<shifted_output>},
     {"padding", Turn::seen, padding},
     {"unwritten", Turn::seen, each<recover_unwritten>},
     {"row_order", Turn::seen, each<recover_row_order>},

@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "golden/explain/case/output.h"
 #include "golden/explain/claim.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/output.h"
 
 namespace mxo {
 

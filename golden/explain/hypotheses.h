@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
-#include "golden/explain/output.h"
-#include "golden/explain/product.h"
-#include "golden/explain/reading.h"
+#include "golden/explain/case/call.h"
+#include "golden/explain/case/output.h"
+#include "golden/explain/case/product.h"
+#include "golden/explain/case/reading.h"
 
 namespace mxo {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "golden/explain/case/output.h"
+#include "golden/explain/confirm/search.h"
 #include "golden/explain/explain.h"
-#include "golden/explain/output.h"
-#include "golden/explain/search.h"
 
 namespace mxo {
 

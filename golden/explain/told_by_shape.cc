@@ -65,7 +65,7 @@ std::optional<Explanation> told_by_shape(Backend& backend, const Call& call,
         e.causes.push_back({h.name, h.phrase, 1.0, {}});
         e.causes.back().where.tensor = tensor;
       } else if (*n == 0 && alike++ < kMostAlike) {
-        e.causes.front().sentence += "; as well if " + h.phrase;
+        e.causes.front().sentence += "; equivalently, " + h.phrase;
       } else if (h.subject == "block") {
         shaped += (shaped.empty() ? "" : ", or ") + h.phrase;
       }

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "formats/error.h"
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 #include "golden/fingerprint/grid.h"
 #include "golden/fingerprint/match.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 #include "golden/judge/progress.h"
 #include "ops/sums.h"
 

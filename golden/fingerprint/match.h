@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 
 namespace mxo {
 

@@ -274,8 +274,8 @@ std::string below_right(const TensorVerdict& verdict) {
 void decide(TensorVerdict& verdict, const Owed& owed, const CompareOptions& options) {
   const Gate& gate = options.gate;
   const Measures& all = verdict.all;
-  if (all.elements == 0 && all.not_owed > 0) {
-    verdict.outcome = Outcome::not_owed;
+  if (all.elements == 0 && all.not_compared > 0) {
+    verdict.outcome = Outcome::not_compared;
     verdict.reason = "no position is compared";
     return;
   }

@@ -39,14 +39,14 @@ CaseVerdict judge_call(const JudgedCall& call, const NamedTensors& expected,
         {name, owed_of(call, name, want), at == actual.end() ? nullptr : &at->second});
   }
   const std::string op(call.op);
-  CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_owed, {}, {}};
+  CaseVerdict verdict{op.empty() ? "compare" : op, op, Outcome::not_compared, {}, {}};
   take(verdict, judge_outputs(call, std::move(outputs), options));
   return verdict;
 }
 
 void take(CaseVerdict& verdict, std::vector<TensorVerdict> outputs) {
   for (TensorVerdict& output : outputs) {
-    verdict.outcome = graver(verdict.outcome, output.outcome);
+    verdict.outcome = worse_of(verdict.outcome, output.outcome);
     verdict.outputs.push_back(std::move(output));
   }
 }

@@ -47,7 +47,7 @@ void MeasureSums::add(const Judge::Finding& found) {
 
 void MeasureSums::add(const MeasureSums& other) {
   counts_.elements += other.counts_.elements;
-  counts_.not_owed += other.counts_.not_owed;
+  counts_.not_compared += other.counts_.not_compared;
   counts_.differing += other.counts_.differing;
   counts_.violating += other.counts_.violating;
   counts_.not_bounded += other.counts_.not_bounded;

@@ -9,7 +9,7 @@ namespace mxo {
 /// What one position contributes; sums of disjoint slices add up.
 class MeasureSums {
  public:
-  void skip() { ++counts_.not_owed; }
+  void skip() { ++counts_.not_compared; }
   void add(const Judge::Finding& found);
   /// `count` elements of which none differs, whose squares add up to `squares`.
   void add_equal(Index count, double squares) {

@@ -19,7 +19,8 @@ void validate_call(std::string_view where, std::string_view op, const NamedTenso
   for (const auto& [name, tensor] : expected) {
     const auto at = outputs.find(name);
     if (at == outputs.end()) {
-      throw Error(Fault::file, prefix + std::string(op) + ": " + name + ": is none of its outputs");
+      throw Error(Fault::file,
+                  prefix + std::string(op) + ": " + name + ": not an output of this operator");
     }
     if (at->second.shape() != tensor->shape() ||
         size_of(at->second.dtype()) != size_of(tensor->dtype())) {

@@ -14,8 +14,10 @@ struct OutcomeRow {
 };
 
 constexpr OutcomeRow kOutcomes[] = {
-    {Outcome::pass, "PASS", 1, 0},         {Outcome::fail, "FAIL", 3, 1},
-    {Outcome::not_owed, "NOT_OWED", 0, 0}, {Outcome::not_run, "NOT_RUN", 2, 5},
+    {Outcome::pass, "PASS", 1, 0},
+    {Outcome::fail, "FAIL", 3, 1},
+    {Outcome::not_compared, "NOT_COMPARED", 0, 0},
+    {Outcome::not_run, "NOT_RUN", 2, 5},
     {Outcome::invalid, "INVALID", 4, 3},
 };
 
@@ -25,18 +27,18 @@ const OutcomeRow& row_of(Outcome outcome) { return kOutcomes[static_cast<std::si
 
 std::string_view name_of(Outcome outcome) { return row_of(outcome).name; }
 
-Outcome graver(Outcome a, Outcome b) { return row_of(a).gravity < row_of(b).gravity ? b : a; }
+Outcome worse_of(Outcome a, Outcome b) { return row_of(a).gravity < row_of(b).gravity ? b : a; }
 
 int exit_code(Outcome gravest) { return row_of(gravest).exit_code; }
 
 Outcome Report::outcome() const {
-  Outcome gravest = Outcome::not_owed;
+  Outcome gravest = Outcome::not_compared;
   Index elements = 0;
   for (const CaseVerdict& verdict : cases) {
-    gravest = graver(gravest, verdict.outcome);
+    gravest = worse_of(gravest, verdict.outcome);
     for (const TensorVerdict& output : verdict.outputs) elements += output.all.elements;
   }
-  const bool failed = graver(gravest, Outcome::pass) != Outcome::pass;
+  const bool failed = worse_of(gravest, Outcome::pass) != Outcome::pass;
   return elements == 0 && !failed ? Outcome::invalid : gravest;
 }
 

@@ -17,24 +17,24 @@ namespace mxo {
 enum class Outcome : std::uint8_t {
   pass,
   fail,
-  not_owed,  ///< no position of the output is owed
-  not_run,   ///< an output file is missing
-  invalid,   ///< a checksum or the schema does not hold
+  not_compared,  ///< no position of the output is owed
+  not_run,       ///< an output file is missing
+  invalid,       ///< a checksum or the schema does not hold
 };
 
-/// "PASS", "FAIL", "NOT_OWED", "NOT_RUN", "INVALID".
+/// "PASS", "FAIL", "NOT_COMPARED", "NOT_RUN", "INVALID".
 std::string_view name_of(Outcome outcome);
-/// The graver of two: INVALID, FAIL, NOT_RUN, PASS, NOT_OWED.
-Outcome graver(Outcome a, Outcome b);
+/// The worse_of of two: INVALID, FAIL, NOT_RUN, PASS, NOT_COMPARED.
+Outcome worse_of(Outcome a, Outcome b);
 /// 0 all pass, 3 where one is INVALID, else 1 where one is FAIL, else 5 where one is NOT_RUN.
 int exit_code(Outcome gravest);
 
-/// Figures over some positions of one tensor.  Positions that are not owed count in `not_owed`
+/// Figures over some positions of one tensor.  Positions that are not owed count in `not_compared`
 /// only.  Where expected and actual are NaN both, or the same infinity, the position is left out
 /// of the sums and maxima.
 struct Measures {
   Index elements = 0;  ///< owed
-  Index not_owed = 0;
+  Index not_compared = 0;
   Index differing = 0;    ///< owed, and not what is expected; NaN counts as one value
   Index violating = 0;    ///< owed, and refused by the gate
   Index not_bounded = 0;  ///< owed, and nothing is promised of it under gate bound

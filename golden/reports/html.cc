@@ -36,7 +36,7 @@ std::string attributes(const CaseVerdict& verdict) {
 }
 
 bool is_bad(const CaseVerdict& verdict) {
-  return verdict.outcome != Outcome::pass && verdict.outcome != Outcome::not_owed;
+  return verdict.outcome != Outcome::pass && verdict.outcome != Outcome::not_compared;
 }
 
 /// The gravest first, else as they came.
@@ -44,7 +44,7 @@ Cases in_order(const Report& report) {
   Cases cases;
   for (const CaseVerdict& verdict : report.cases) cases.push_back(&verdict);
   std::stable_sort(cases.begin(), cases.end(), [](const CaseVerdict* a, const CaseVerdict* b) {
-    return a->outcome != b->outcome && graver(a->outcome, b->outcome) == a->outcome;
+    return a->outcome != b->outcome && worse_of(a->outcome, b->outcome) == a->outcome;
   });
   return cases;
 }
@@ -52,7 +52,7 @@ Cases in_order(const Report& report) {
 std::string totals(const Report& report) {
   std::string text = "<div class=\"totals\">";
   for (const Outcome outcome :
-       {Outcome::fail, Outcome::invalid, Outcome::not_run, Outcome::pass, Outcome::not_owed}) {
+       {Outcome::fail, Outcome::invalid, Outcome::not_run, Outcome::pass, Outcome::not_compared}) {
     const std::string name(name_of(outcome));
     text += "<label class=\"" + name + "\"><b>" + std::to_string(report.count(outcome)) + "</b>" +
             name + " <input type=\"checkbox\" value=\"" + name + "\" checked></label>";

@@ -29,7 +29,7 @@ pre{background:var(--card);padding:.6rem .8rem;overflow-x:auto;border-radius:4px
 padding:.45rem .8rem;cursor:pointer}
 .totals b{font-size:1.25rem;margin-right:.35rem}
 .PASS{color:var(--good)}.FAIL,.INVALID{color:var(--bad);font-weight:600}.NOT_RUN{color:var(--warn)}
-.NOT_OWED{color:var(--info)}
+.NOT_COMPARED{color:var(--info)}
 input[type=search]{font:inherit;padding:.4rem .6rem;width:min(28rem,100%);background:var(--bg);
 color:var(--ink);border:1px solid var(--line);border-radius:6px}
 .wide{overflow-x:auto}

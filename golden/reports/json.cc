@@ -23,7 +23,7 @@ Json number(double value) {
 
 Json measures(const Measures& m) {
   return {{"elements", m.elements},
-          {"not_owed", m.not_owed},
+          {"not_compared", m.not_compared},
           {"differing", m.differing},
           {"violating", m.violating},
           {"not_bounded", m.not_bounded},
@@ -80,7 +80,7 @@ Json tensor_json(const TensorVerdict& tensor) {
 std::string reasons(const CaseVerdict& verdict) {
   std::string text = verdict.reason;
   for (const TensorVerdict& tensor : verdict.outputs) {
-    if (tensor.reason.empty() || tensor.outcome == Outcome::not_owed) continue;
+    if (tensor.reason.empty() || tensor.outcome == Outcome::not_compared) continue;
     text += (text.empty() ? "" : "; ") + tensor.name + ": " + tensor.reason;
   }
   return text;
@@ -98,7 +98,7 @@ std::string json_report(const Report& report) {
             {"verdict", name_of(report.outcome())},
             {"exit_code", report.exit_code()}};
   for (const Outcome outcome :
-       {Outcome::pass, Outcome::fail, Outcome::not_owed, Outcome::not_run, Outcome::invalid}) {
+       {Outcome::pass, Outcome::fail, Outcome::not_compared, Outcome::not_run, Outcome::invalid}) {
     json["counts"][std::string(name_of(outcome))] = report.count(outcome);
   }
   json["cases"] = Json::array();

@@ -17,10 +17,10 @@ std::string painted(Outcome outcome, Colour colour) {
   std::string text(name_of(outcome));
   text.resize(8, ' ');
   if (colour == Colour::off) return text;
-  const char* code = outcome == Outcome::pass       ? "32"
-                     : outcome == Outcome::not_owed ? "36"
-                     : outcome == Outcome::not_run  ? "33"
-                                                    : "31";
+  const char* code = outcome == Outcome::pass           ? "32"
+                     : outcome == Outcome::not_compared ? "36"
+                     : outcome == Outcome::not_run      ? "33"
+                                                        : "31";
   return std::string("\x1b[") + code + "m" + text + "\x1b[0m";
 }
 
@@ -77,7 +77,7 @@ std::string figures(const TensorVerdict& tensor) {
   if (text.empty()) {
     text = std::to_string(m.elements) + " elements";
     if (m.differing > 0) text += ", " + std::to_string(m.differing) + " differ";
-    if (m.not_owed > 0) text += ", " + std::to_string(m.not_owed) + " not compared";
+    if (m.not_compared > 0) text += ", " + std::to_string(m.not_compared) + " not compared";
   }
   text += sqnr_text(tensor) + not_bounded_text("; ", m);
   return tensor.note.empty() ? text : text + "; " + tensor.note;
@@ -161,7 +161,7 @@ std::string suite_lines(const Report& report, Colour colour, GroupLines groups) 
       if (verdict.outcome == Outcome::pass) text += case_lines(verdict, colour, groups);
     }
   }
-  for (const Outcome outcome : {Outcome::not_run, Outcome::not_owed, Outcome::pass}) {
+  for (const Outcome outcome : {Outcome::not_run, Outcome::not_compared, Outcome::pass}) {
     if (outcome == Outcome::pass && groups == GroupLines::all) continue;
     text += counted(report, outcome, 0, colour);
   }
@@ -180,7 +180,7 @@ std::string table_report(const Report& report, Colour colour, GroupLines groups)
   const bool nothing = report.outcome() == Outcome::invalid && report.count(Outcome::invalid) == 0;
   if (nothing) text += line(Outcome::invalid, colour, "nothing was compared", "");
   for (const Outcome outcome :
-       {Outcome::pass, Outcome::fail, Outcome::not_owed, Outcome::not_run, Outcome::invalid}) {
+       {Outcome::pass, Outcome::fail, Outcome::not_compared, Outcome::not_run, Outcome::invalid}) {
     text += std::to_string(report.count(outcome)) + " " + std::string(name_of(outcome)) +
             (outcome == Outcome::invalid ? "\n" : "  ");
   }

@@ -24,7 +24,7 @@ const Tensor* tensor_or_null(const TensorFile& file, const std::string& name) {
 
 CaseVerdict compare_case(const fs::path& suite, const fs::path& actual, const ManifestCase& item,
                          const OtherResults& others, const CompareOptions& options) {
-  CaseVerdict verdict{item.id, item.op, Outcome::not_owed, {}, {}};
+  CaseVerdict verdict{item.id, item.op, Outcome::not_compared, {}, {}};
   try {
     const StoredCase stored = read_case(suite, item);
     std::error_code error;

@@ -14,7 +14,7 @@ namespace mxo {
 
 /// `expected` is a suite (a directory with manifest.json): `actual` is a directory of
 /// `<case id>.safetensors` with the outputs under their operand names.
-/// Cases in pairs that differ only in bytes nobody owns fail where their outputs differ.
+/// Cases in pairs that differ only in padding and unused bytes fail where their outputs differ.
 /// Otherwise both are files, safetensors or .npy: every tensor of `expected` must be in `actual`.
 /// If `expected` holds `group_ends`, it says the groups and which rows are owed.  Two .npy files
 /// are compared whatever their names; `given` is what the caller says of the call.  Of a suite, the

@@ -186,7 +186,7 @@ CaseVerdict compare_files(const fs::path& expected_path, const fs::path& actual_
     throw Error(Fault::file, expected_path.string() + ": holds no tensor to compare");
   }
   check(expected_path, call, options, questions);
-  CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_owed, {}, {}};
+  CaseVerdict verdict{expected_path.filename().string(), call.op, Outcome::not_compared, {}, {}};
   take(verdict,
        judge_outputs({call.op, call.inputs, call.parameters}, std::move(questions), options));
   order_by_step(call.op, verdict);

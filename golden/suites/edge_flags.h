@@ -7,7 +7,7 @@
 
 namespace mxo {
 
-/// The two versions of a case that differ only in bytes that nobody owns.
+/// The two versions of a case that differ only in padding and unused bytes.
 inline constexpr std::string_view kPoisonNan = "poison_nan";
 inline constexpr std::string_view kPoisonFinite = "poison_finite";
 
@@ -25,7 +25,7 @@ inline constexpr std::string_view kEdgeFlags[] = {
     "cancellation", "one_giant_term", "k_tail", "alternating_sign", "promotion_interval",
     // Ranks.
     "nothing_to_send", "self_only", "duplicate_experts", "dropped_by_capacity",
-    // Bytes that nobody owns.
+    // Padding and unused bytes.
     kPoisonNan, kPoisonFinite,
     // Shapes.
     "empty", "ragged", "random", "beyond_32_bits"};

@@ -1,4 +1,4 @@
-// Cases in pairs that differ only in bytes nobody owns: NaN in one, numbers in the other.
+// Cases in pairs that differ only in padding and unused bytes: NaN in one, numbers in the other.
 #include <algorithm>
 #include <cstring>
 

@@ -50,7 +50,7 @@ std::string differences(const ManifestCase& item, const StoredCase& stored, cons
 
 void blame(CaseVerdict& verdict, const std::string& other, const std::string& what) {
   verdict.outcome = Outcome::fail;
-  verdict.reason = "reads what nobody owns: " + what + " differ from those of " + other +
+  verdict.reason = "reads padding or unused bytes: " + what + " differ from those of " + other +
                    ", whose operands differ only there";
 }
 

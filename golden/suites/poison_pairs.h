@@ -1,4 +1,4 @@
-// Cases that differ only in bytes nobody owns must have outputs that do not differ at all.
+// Cases that differ only in padding and unused bytes must have outputs that do not differ at all.
 #pragma once
 
 #include <filesystem>

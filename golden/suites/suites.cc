@@ -31,7 +31,7 @@ constexpr Suite kSuites[] = {
      approximate_cases},
     {"transpose", "row-wise FP8 to column-wise, exponents moved", transpose_cases},
     {"moe_layer", "a layer across ranks, every step of it, forward and backward", moe_layer_cases},
-    {"poison", "bytes that nobody owns, once NaN and once numbers: no result may tell them apart",
+    {"poison", "padding and unused bytes, once NaN and once numbers: no result may depend on them",
      poison_cases},
     {"huge", "tensors beyond 2^31 elements: some rows of them, the rest from the generator",
      huge_cases},

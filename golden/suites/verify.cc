@@ -21,7 +21,7 @@ void rederive(const ManifestCase& item, const StoredCase& stored, Backend& refer
       throw Error(Fault::file, operand.name + ": " + item.op + " has no such output");
     }
     verdict.outputs.push_back(compare_tensor(operand.name, stored.owed(item, operand), at->second));
-    verdict.outcome = graver(verdict.outcome, verdict.outputs.back().outcome);
+    verdict.outcome = worse_of(verdict.outcome, verdict.outputs.back().outcome);
   }
   if (expected != outputs.size()) {
     throw Error(Fault::file, item.op + " has " + std::to_string(outputs.size()) +
@@ -31,7 +31,7 @@ void rederive(const ManifestCase& item, const StoredCase& stored, Backend& refer
 
 CaseVerdict verify_case(const std::filesystem::path& directory, const ManifestCase& item,
                         Backend& reference, World& world) {
-  CaseVerdict verdict{item.id, item.op, Outcome::not_owed, {}, {}};
+  CaseVerdict verdict{item.id, item.op, Outcome::not_compared, {}, {}};
   try {
     const StoredCase stored = read_case(directory, item);
     rederive(item, stored, reference, world, verdict);

@@ -62,7 +62,7 @@ Operand scales_of(Staging& stage, const Parameters& set) {
   const Dtype held = stage.given("scales").dtype();
   const bool bytes = held == Dtype::u8 || held == Dtype::e8m0;
   std::string_view type = set.text("scale", bytes ? "e8m0" : "f32");
-  if (const std::string_view here = name_here(Word::format, type); !here.empty()) type = here;
+  if (const std::string_view here = canonical_name(Word::format, type); !here.empty()) type = here;
   if (type != "e8m0" && type != "f32") {
     throw Error(Fault::argument,
                 "dequantize: scale=" + std::string(type) + ": needs one of e8m0|f32");

@@ -62,7 +62,7 @@ std::string_view canonical(std::string_view text) {
   for (const ScaleRuleRow& row : kScaleRules) {
     if (same_letters(row.name, text)) return row.name;
   }
-  const std::string_view here = name_here(Word::rule, text);
+  const std::string_view here = canonical_name(Word::rule, text);
   return here.empty() ? text : here;
 }
 
@@ -156,7 +156,7 @@ std::string as_product(std::string_view text) {
 
 BlockExtents block_named(std::string_view op, std::string_view typed, std::string_view key) {
   const std::string text = as_product(typed);
-  const std::string_view here = name_here(Word::block, text);
+  const std::string_view here = canonical_name(Word::block, text);
   if (!here.empty()) return block_named(op, here, key);
   const std::size_t by = text.find('x');
   BlockExtents block;
@@ -194,7 +194,7 @@ const ScaleRuleRow& scale_rule(std::string_view op, std::string_view typed, Dtyp
 ScaleChoice scale_choice(std::string_view op, const Parameters& set) {
   const std::string_view name = canonical(set.text("rule", "torchao"));
   std::string_view type = set.text("scale", "");
-  if (const std::string_view here = name_here(Word::format, type); !here.empty()) type = here;
+  if (const std::string_view here = canonical_name(Word::format, type); !here.empty()) type = here;
   if (!type.empty() && type != "e8m0" && type != "f32") {
     refuse(op, "scale=" + std::string(type) + ": needs one of e8m0|f32");
   }

@@ -68,7 +68,7 @@ Judgement* compare(const std::vector<ArrayIn>& expected, const std::vector<Array
 nb::dict figures(const Measures& m) {
   nb::dict row;
   row["elements"] = m.elements;
-  row["not_owed"] = m.not_owed;
+  row["not_compared"] = m.not_compared;
   row["differing"] = m.differing;
   row["violating"] = m.violating;
   row["not_bounded"] = m.not_bounded;

@@ -30,7 +30,7 @@ Index departures(const Tensor& want, const Tensor& got, unsigned top) {
   return count;
 }
 
-/// The rows of x whose elements are all finite, the first `rows` of them, coming round.
+/// The rows of x whose elements are all finite, the first `rows` of them, wrapping around.
 Tensor finite_rows(const Tensor& x, Index rows) {
   const Index columns = x.extent(1);
   const std::size_t width = x.bytes() / static_cast<std::size_t>(x.extent(0));

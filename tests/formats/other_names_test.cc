@@ -7,24 +7,25 @@ namespace mxo {
 namespace {
 
 TEST(OtherNames, AreReadWhateverTheirCaseAndModule) {
-  EXPECT_EQ(name_here(Word::format, "torch.float8_e4m3fn"), "e4m3");
-  EXPECT_EQ(name_here(Word::format, "jnp.float8_e5m2"), "e5m2");
-  EXPECT_EQ(name_here(Word::format, "UE8M0"), "e8m0");
-  EXPECT_EQ(name_here(Word::scale_layout, "SWIZZLE_32_4_4"), "blocked");
-  EXPECT_EQ(name_here(Word::block, "per_token"), "1xK");
-  EXPECT_EQ(name_here(Word::operation, "silu_and_mul"), "swiglu");
-  EXPECT_EQ(name_here(Word::parameter, "renormalize"), "normalize");
-  EXPECT_EQ(name_here(Word::operation, "SILU_AND_MUL"), "swiglu");
-  EXPECT_EQ(name_here(Word::sum, "DeepGEMM"), "deepgemm_sm90");
-  EXPECT_EQ(name_here(Word::recipe, "MXFP8_EMULATED_RCEIL"), "mxfp8_rceil");
+  EXPECT_EQ(canonical_name(Word::format, "torch.float8_e4m3fn"), "e4m3");
+  EXPECT_EQ(canonical_name(Word::format, "jnp.float8_e5m2"), "e5m2");
+  EXPECT_EQ(canonical_name(Word::format, "UE8M0"), "e8m0");
+  EXPECT_EQ(canonical_name(Word::scale_layout, "SWIZZLE_32_4_4"), "blocked");
+  EXPECT_EQ(canonical_name(Word::block, "per_token"), "1xK");
+  EXPECT_EQ(canonical_name(Word::operation, "silu_and_mul"), "swiglu");
+  EXPECT_EQ(canonical_name(Word::parameter, "renormalize"), "normalize");
+  EXPECT_EQ(canonical_name(Word::operation, "SILU_AND_MUL"), "swiglu");
+  EXPECT_EQ(canonical_name(Word::sum, "DeepGEMM"), "deepgemm_sm90");
+  EXPECT_EQ(canonical_name(Word::recipe, "MXFP8_EMULATED_RCEIL"), "mxfp8_rceil");
 }
 
 TEST(OtherNames, OfOneKindAreNotOfAnother) {
-  EXPECT_EQ(name_here(Word::format, "swizzled"), "");
-  EXPECT_EQ(name_here(Word::scale_layout, "float8_e5m2"), "");
-  EXPECT_EQ(name_here(Word::block, ""), "");
-  EXPECT_EQ(name_here(Word::format, "float8_e4m3"), "");  // of JAX: another format, with infinities
-  EXPECT_EQ(name_here(Word::format, "e4m3."), "");
+  EXPECT_EQ(canonical_name(Word::format, "swizzled"), "");
+  EXPECT_EQ(canonical_name(Word::scale_layout, "float8_e5m2"), "");
+  EXPECT_EQ(canonical_name(Word::block, ""), "");
+  EXPECT_EQ(canonical_name(Word::format, "float8_e4m3"),
+            "");  // of JAX: another format, with infinities
+  EXPECT_EQ(canonical_name(Word::format, "e4m3."), "");
 }
 
 TEST(OtherNames, ThatMeanSeveralThingsAreAnswered) {

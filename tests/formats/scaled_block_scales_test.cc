@@ -117,11 +117,11 @@ TEST(F32Scale, ZerosAndInfinitiesHaveScaleOneWhereAsked) {
     F32ScaleRule rule = plain(quotient);
     expect(0.0f, rule, INFINITY, 0.0f);
     expect(INFINITY, rule, 0.0f, INFINITY);
-    rule.zero = OddAmax::one;
+    rule.zero = SpecialAmax::one;
     expect(0.0f, rule, 1.0f, 1.0f);
     expect(INFINITY, rule, 0.0f, INFINITY);
     rule = plain(quotient);
-    rule.infinity = OddAmax::one;
+    rule.infinity = SpecialAmax::one;
     expect(INFINITY, rule, 1.0f, 1.0f);
     expect(0.0f, rule, INFINITY, 0.0f);
     expect(7.0f, rule, 64.0f, 1.0f / 64.0f);
@@ -132,18 +132,18 @@ TEST(F32Scale, DivisorsThatVanishAreOneOrNoFactor) {
   constexpr float kTiny = 0x1p-149f;  // over 448 it is zero
   F32ScaleRule rule = plain(Quotient::amax_over_max);
   expect(kTiny, rule, INFINITY, 0.0f);
-  rule.zero = OddAmax::one;
+  rule.zero = SpecialAmax::one;
   expect(kTiny, rule, 1.0f, 1.0f);
   expect(448.0f, rule, 1.0f, 1.0f);
   expect(896.0f, rule, 0.5f, 2.0f);
-  rule.zero = OddAmax::no_factor;
+  rule.zero = SpecialAmax::no_factor;
   expect(kTiny, rule, 0.0f, 0.0f);
   expect(896.0f, rule, 0.5f, 2.0f);
   // A multiplier that comes out zero stays.
   rule = plain(Quotient::max_over_amax);
-  rule.zero = OddAmax::one;
+  rule.zero = SpecialAmax::one;
   expect(INFINITY, rule, 0.0f, INFINITY);
-  rule.zero = OddAmax::no_factor;
+  rule.zero = SpecialAmax::no_factor;
   expect(INFINITY, rule, 0.0f, INFINITY);
 }
 

@@ -1,5 +1,5 @@
 // Calls of explain from operands of any integers, and what files say of their tensors.
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 

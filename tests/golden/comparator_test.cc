@@ -176,18 +176,18 @@ TEST(Comparator, SkipsAndCountsWhatIsNotOwed) {
   TensorVerdict v = compare_tensor("y", owed, y);
   EXPECT_EQ(v.outcome, Outcome::pass);
   EXPECT_EQ(v.all.elements, 4);
-  EXPECT_EQ(v.all.not_owed, 2);
+  EXPECT_EQ(v.all.not_compared, 2);
   EXPECT_EQ(v.note, "row 2 belongs to no group and holds NaN: not compared");
   owed.groups.owed_rows = 0;
   owed.groups.ends = {0, 0};
-  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_owed);
+  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_compared);
   Owed masked = owe(x);
   const Tensor mask = tensor_from<std::uint8_t>(Dtype::u8, {3, 2}, {0, 0, 0, 0, 1, 0});
   masked.mask = &mask;
   v = compare_tensor("y", masked, y);
   EXPECT_EQ(v.outcome, Outcome::fail);
   EXPECT_EQ(v.all.differing, 1);
-  EXPECT_EQ(v.all.not_owed, 1);
+  EXPECT_EQ(v.all.not_compared, 1);
 }
 
 TEST(Comparator, SkipsColumnsThatBelongToNoGroup) {

@@ -220,14 +220,14 @@ TEST(ComparatorWalk, SaysWhatNobodyOwes) {
   }();
   owed.mask = &all;
   const TensorVerdict v = compare_tensor("y", owed, with_zeros({3, 2}, {0}));
-  EXPECT_EQ(v.outcome, Outcome::not_owed);
+  EXPECT_EQ(v.outcome, Outcome::not_compared);
   EXPECT_EQ(v.reason, "no position is compared");
-  EXPECT_EQ(v.all.not_owed, 6);
+  EXPECT_EQ(v.all.not_compared, 6);
   const Tensor one = floats({1}, {1});
   const Tensor hidden = tensor_from<std::uint8_t>(Dtype::u8, {1}, {1});
   Owed masked = owe(one);
   masked.mask = &hidden;
-  EXPECT_EQ(compare_tensor("y", masked, floats({1}, {2})).outcome, Outcome::not_owed);
+  EXPECT_EQ(compare_tensor("y", masked, floats({1}, {2})).outcome, Outcome::not_compared);
 }
 
 TEST(ComparatorWalk, NamesTheShapeThatItNeeds) {

@@ -174,7 +174,7 @@ TEST(Compare, JudgesFilesByEveryTensorOfExpected) {
   Report report = compare(scratch / "e", scratch / "a");
   EXPECT_EQ(report.exit_code(), 0);
   EXPECT_EQ(report.cases[0].outputs[0].groups.size(), 2u);
-  EXPECT_EQ(report.cases[0].outputs[0].all.not_owed, 1);
+  EXPECT_EQ(report.cases[0].outputs[0].all.not_compared, 1);
   actual.tensors.at("y").as<float>()[2] = 0;
   write_safetensors(scratch / "a", actual);
   report = compare(scratch / "e", scratch / "a");

@@ -32,7 +32,7 @@ Outcome judged(std::string_view op, const NamedTensors& inputs, const Parameters
   options.gate = parse_gate("bound");
   Outcome outcome = Outcome::pass;
   for (const TensorVerdict& verdict : judge_outputs({op, inputs, set}, outputs, options)) {
-    outcome = graver(outcome, verdict.outcome);
+    outcome = worse_of(outcome, verdict.outcome);
   }
   return outcome;
 }

@@ -60,7 +60,7 @@ TEST(JudgeEdges, NoColumnsOwedIsNothingOwed) {
   const Tensor y = floats({2, 2}, {5, 6, 7, 8});
   Owed owed = owe(x);
   owed.groups.owed_columns = 0;
-  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_owed);
+  EXPECT_EQ(compare_tensor("y", owed, y).outcome, Outcome::not_compared);
   owed.groups.owed_columns = 1;
   EXPECT_EQ(compare_tensor("y", owed, y).all.elements, 2);
 }

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/product/finders.h"
 #include "tests/golden/came.h"
 #include "tests/golden/multiplied.h"

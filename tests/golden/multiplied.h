@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "formats/minifloat.h"
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 #include "tests/golden/came.h"
 #include "tests/golden/tensors.h"
 

@@ -330,7 +330,7 @@ class MutatedCases {
   }
 
   static bool holds(Outcome outcome) {
-    return outcome == Outcome::pass || outcome == Outcome::not_owed;
+    return outcome == Outcome::pass || outcome == Outcome::not_compared;
   }
 
   Outcome counted(Outcome outcome) {

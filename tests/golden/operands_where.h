@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/causes_listed.h"
 
 namespace mxo {

@@ -1,4 +1,4 @@
-// Bytes that nobody owns: operators neither read them nor leave owed ones unwritten.
+// Padding and unused bytes: operators neither read them nor leave owed ones unwritten.
 #include <cstring>
 #include <map>
 

@@ -84,10 +84,10 @@ TEST(Outcome, RanksInvalidBeforeFailBeforeNotRun) {
   };
   using enum Outcome;
   EXPECT_EQ(code({}), 3);
-  EXPECT_EQ(exit_code(not_owed), 0);
-  EXPECT_EQ(code({pass, not_owed}), 0);
-  EXPECT_EQ(code({not_owed, pass, not_owed, not_owed}), 0);
-  EXPECT_EQ(code({not_owed, not_owed}), 3) << "nothing was compared";
+  EXPECT_EQ(exit_code(not_compared), 0);
+  EXPECT_EQ(code({pass, not_compared}), 0);
+  EXPECT_EQ(code({not_compared, pass, not_compared, not_compared}), 0);
+  EXPECT_EQ(code({not_compared, not_compared}), 3) << "nothing was compared";
   EXPECT_EQ(code({pass, not_run}), 5);
   EXPECT_EQ(code({not_run, fail, pass}), 1);
   EXPECT_EQ(code({not_run, fail, invalid}), 3);

@@ -56,8 +56,8 @@ struct Quantised {
     return judge_outputs({op, inputs, set}, questions, options);
   }
   Outcome outcome(const NamedTensors& actual, std::string_view gate) const {
-    Outcome worst = Outcome::not_owed;
-    for (const auto& v : against(actual, gate)) worst = graver(worst, v.outcome);
+    Outcome worst = Outcome::not_compared;
+    for (const auto& v : against(actual, gate)) worst = worse_of(worst, v.outcome);
     return worst;
   }
 };

@@ -18,7 +18,7 @@ TEST(Report, OfNothingIsInvalid) {
   Report report{.title = "t", .gate = "bits", .cases = {}};
   EXPECT_EQ(report.exit_code(), 3);
   EXPECT_NE(table_report(report).find("nothing was compared"), std::string::npos);
-  report.cases.push_back({"a", "op", Outcome::not_owed, "", {}});
+  report.cases.push_back({"a", "op", Outcome::not_compared, "", {}});
   EXPECT_EQ(report.exit_code(), 3);
   report.cases.push_back({"b", "op", Outcome::pass, "", {}});
   EXPECT_EQ(report.exit_code(), 3) << "a pass of no element";

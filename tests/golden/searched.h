@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/search.h"
+#include "golden/explain/confirm/search.h"
 #include "tests/golden/small_bench.h"
 
 namespace mxo {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "emu/backends.h"
-#include "golden/explain/bench.h"
+#include "golden/explain/confirm/bench.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

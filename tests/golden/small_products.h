@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {

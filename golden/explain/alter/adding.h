@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/wide_values.h"
 
 namespace mxo {
 

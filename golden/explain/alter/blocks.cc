@@ -251,8 +251,8 @@ void add_shape_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
                     return true;
                   }});
   if (call.has("group_ends")) {
-    list.push_back({"group_ends=ignored", "blocks do not begin anew where a group does",
-                    Stage::rule, [](Call& c) { return c.inputs.erase("group_ends") > 0; }});
+    list.push_back({"group_ends=ignored", "blocks do not restart at each group", Stage::rule,
+                    [](Call& c) { return c.inputs.erase("group_ends") > 0; }});
   }
   const std::string layout(call.set.text("scale_layout", "row_major"));
   for (const char* value :

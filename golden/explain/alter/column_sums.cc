@@ -4,7 +4,7 @@
 #include <set>
 
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 
 namespace mxo {
 namespace {

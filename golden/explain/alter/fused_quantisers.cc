@@ -8,7 +8,7 @@
 #include "formats/exp.h"
 #include "formats/mx_block.h"
 #include "golden/explain/alter/adding.h"
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
 #include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {

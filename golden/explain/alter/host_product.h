@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 
 namespace mxo {
 

@@ -8,7 +8,7 @@
 
 #include "golden/explain/alter/makers.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {

@@ -96,11 +96,11 @@ void add_ends(const Call& call, const std::optional<Product>& product,
   if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return;
   const auto groups = static_cast<std::size_t>(call.input("group_ends").elements());
   if (call.op.starts_with("quantize") && groups > 1) {
-    list.push_back(edited_ends("group_ends=ignored", "blocks do not begin anew where a group does",
-                               [](Ends ends) {
-                                 std::fill(ends.begin(), ends.end(), ends.back());
-                                 return true;
-                               }));
+    list.push_back(
+        edited_ends("group_ends=ignored", "blocks do not restart at each group", [](Ends ends) {
+          std::fill(ends.begin(), ends.end(), ends.back());
+          return true;
+        }));
   }
   for (const Index by : {-1, 1, -32, 32, -128, 128}) {
     const std::string words =

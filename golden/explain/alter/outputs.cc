@@ -7,7 +7,7 @@
 #include "formats/approximate.h"
 #include "formats/exp.h"
 #include "golden/explain/alter/makers.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "ops/catalogue/scale_parameters.h"
 
 namespace mxo {

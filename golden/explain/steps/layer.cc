@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "formats/error.h"
-#include "golden/explain/steps.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/steps/made.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {

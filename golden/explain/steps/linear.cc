@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "formats/error.h"
-#include "golden/explain/steps.h"
 #include "golden/explain/steps/made.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 
 namespace mxo {
 

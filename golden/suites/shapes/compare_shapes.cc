@@ -113,7 +113,7 @@ class CaseJudge {
       return verdict;
     }
     verdict.all.elements = elements_of(output.whole);
-    if (verdict.all.elements == 0) verdict.outcome = Outcome::not_owed;
+    if (verdict.all.elements == 0) verdict.outcome = Outcome::not_compared;
     for (std::size_t i = 0; i < output.regions.size(); ++i) {
       if (actual_.digest(output, i) == output.regions[i].digest) continue;
       const auto number = static_cast<std::size_t>(&output - item_.outputs.data());
@@ -291,12 +291,12 @@ Report each_case(std::vector<ShapedCase> cases, const fs::path& suite, const Pro
       progress(static_cast<double>(report.cases.size()) / static_cast<double>(cases.size()),
                item.id);
     }
-    CaseVerdict verdict{item.id, item.call.op, Outcome::not_owed, {}, {}};
+    CaseVerdict verdict{item.id, item.call.op, Outcome::not_compared, {}, {}};
     try {
       read_digests(case_file(suite, item.id), item);
       judge(item, verdict);
       for (const TensorVerdict& output : verdict.outputs) {
-        verdict.outcome = graver(verdict.outcome, output.outcome);
+        verdict.outcome = worse_of(verdict.outcome, output.outcome);
       }
     } catch (const Error& error) {
       if (error.fault() == Fault::argument) throw;

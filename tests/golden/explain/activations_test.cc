@@ -7,7 +7,7 @@
 #include "formats/approximate_lg2_tanh.h"
 #include "formats/erf.h"
 #include "formats/exp.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

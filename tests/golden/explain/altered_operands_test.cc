@@ -182,7 +182,7 @@ TEST(AlteredOperands, OfScaleByte0AreZeros) {
 
 TEST(AlteredOperands, OfEndsStayWithinTheRows) {
   const auto adds = add_input_hypotheses;
-  const char* ignored = "blocks do not begin anew where a group does";
+  const char* ignored = "blocks do not restart at each group";
   const char* buffer =
       "the last group runs to the end of the buffer: rows that belong to nobody are summed";
   const Call buffered = but(gradient_call({32, 96}, 2, 2), {{"group_ends", ends_at({32, 64})}});

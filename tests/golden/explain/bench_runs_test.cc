@@ -64,7 +64,7 @@ TEST(BenchRuns, WhatIsBrokenIsNotAll) {
   EXPECT_FALSE(trial->all());
   EXPECT_EQ(trial->broken, 4);
   EXPECT_EQ(trial->fixed, 4) << "row 1 is a unit of its own";
-  Trial t;
+  RunResult t;
   EXPECT_FALSE(t.all()) << "nothing seen";
   t.seen = 2;
   t.fixed = 1;

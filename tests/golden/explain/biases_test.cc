@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 

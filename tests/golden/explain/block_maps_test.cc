@@ -23,7 +23,7 @@ constexpr double kUnknown = 1e300;
 struct Rows {
   Tensor scales;
   Product p;
-  Seen seen;
+  Observation seen;
   Rows(Index rows, Index blocks) : Rows(mixed_scales({rows, blocks}, 9)) {}
   explicit Rows(Tensor given) : scales(std::move(given)), seen{p, Side::a, {}} {
     p.a.name = "f";
@@ -184,7 +184,7 @@ TEST(BlockMap, LeavesOutBlocksThatNobodyKnows) {
 
 /// What measure() says of a line whose blocks took those of map(b).
 template <typename Map>
-Effective took(const Seen& seen, Index group, Index line, Index blocks, const Map& map) {
+Effective took(const Observation& seen, Index group, Index line, Index blocks, const Map& map) {
   const Tensor& scales = *seen.factor().scales;
   Effective e{group, line, {}, {}, 0.0};
   for (Index b = 0; b < blocks; ++b) {
@@ -195,7 +195,7 @@ Effective took(const Seen& seen, Index group, Index line, Index blocks, const Ma
   return e;
 }
 
-std::vector<Hypothesis> found(const Seen& seen) {
+std::vector<Hypothesis> found(const Observation& seen) {
   std::vector<Hypothesis> list;
   add_block_map(seen, list);
   return list;
@@ -214,7 +214,7 @@ Tensor with_scales(const Tensor& given, const Source& source) {
 TEST(BlockMap, RowsOfXAreAltered) {
   const Call call = forward_call({10, 4, 160, {2, 9}});
   const Product p = *product_of(call);
-  Seen seen{p, Side::a, {}};
+  Observation seen{p, Side::a, {}};
   const auto reversed = [](Index b) { return 4 - b; };
   for (const Index line : {0, 3, 8}) seen.lines.push_back(took(seen, line > 1, line, 5, reversed));
   const std::vector<Hypothesis> list = found(seen);
@@ -235,7 +235,7 @@ TEST(BlockMap, LinesOfEveryExpertAreAltered) {
   Call call = forward_call({6, 200, 160, {3, 6}});
   call.replace("w.scales", mixed_scales({2, 2, 5}, 4));  // 128 lines share one
   const Product p = *product_of(call);
-  Seen seen{p, Side::b, {}};
+  Observation seen{p, Side::b, {}};
   const auto before = [](Index b) { return b == 0 ? 0 : b - 1; };
   for (const Index line : {3, 150}) seen.lines.push_back(took(seen, 1, line, 5, before));
   const std::vector<Hypothesis> list = found(seen);
@@ -260,7 +260,7 @@ TEST(BlockMap, GroupsOfGradientsHaveTheirOwnBlocks) {
   const Call call = gradient();
   const Product p = *product_of(call);
   for (const Side side : {Side::a, Side::b}) {
-    Seen seen{p, side, {}};
+    Observation seen{p, side, {}};
     // After: 0, 1 <- 1, 2 in the first group; 0, 1, 2 <- 1, 2, 3 in the last.
     for (const Index line : {0, 3}) {
       seen.lines.push_back(took(seen, 0, line, 3, [](Index b) { return b < 2 ? b + 1 : b; }));
@@ -281,7 +281,7 @@ TEST(BlockMap, GroupsOfGradientsHaveTheirOwnBlocks) {
 TEST(BlockMap, LinesOfFewerBlocksSayNothingOfOthers) {
   const Call call = gradient();
   const Product p = *product_of(call);
-  Seen seen{p, Side::a, {}};
+  Observation seen{p, Side::a, {}};
   // Block 1 takes the scale of block 3 where there is one.
   for (const Index line : {0, 1, 2}) {
     seen.lines.push_back(took(seen, 2, line, 4, [](Index b) { return b == 1 ? 3 : b; }));
@@ -302,7 +302,7 @@ TEST(BlockMap, LinesOfFewerBlocksSayNothingOfOthers) {
 TEST(BlockMap, BlocksBeyondThoseMeasuredKeepTheirs) {
   const Call call = gradient();
   const Product p = *product_of(call);
-  Seen seen{p, Side::b, {}};
+  Observation seen{p, Side::b, {}};
   // Of the group of three blocks, 0 and 2 change places: no map of runs.
   for (const Index line : {0, 1, 2}) {
     seen.lines.push_back(took(seen, 0, line, 3, [](Index b) { return b == 2 ? 0 : b; }));

@@ -1,5 +1,5 @@
 // Bits of news in what came: by the share of each value, and against the places it may be from.
-#include "golden/explain/score.h"
+#include "golden/explain/confirm/score.h"
 
 #include <gtest/gtest.h>
 

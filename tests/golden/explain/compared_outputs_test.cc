@@ -1,5 +1,5 @@
 // Outputs beside those that were expected: single elements, types that are not bytes, zeros.
-#include "golden/explain/compared_outputs.h"
+#include "golden/explain/case/compared_outputs.h"
 
 #include <gtest/gtest.h>
 

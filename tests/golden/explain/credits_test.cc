@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/explain/compared_outputs.h"
-#include "golden/explain/output.h"
+#include "golden/explain/case/compared_outputs.h"
+#include "golden/explain/case/output.h"
 #include "tests/golden/tensors.h"
 
 namespace mxo {
@@ -27,12 +27,14 @@ struct Held {
   Held(Index rows, Index columns)
       : expected(filled({rows, columns}, 1)), actual(filled({rows, columns}, 1)) {}
   Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
-  Patch all() const { return {range_of(expected.extent(0)), range_of(expected.extent(1)), actual}; }
+  Variant all() const {
+    return {range_of(expected.extent(0)), range_of(expected.extent(1)), actual};
+  }
   float& came(Index r, Index c) { return actual.as<float>()[r * expected.extent(1) + c]; }
   Tensor expected, actual;
 };
 
-float& model_at(Patch& patch, Index r, Index c) {
+float& model_at(Variant& patch, Index r, Index c) {
   return patch.model.as<float>()[r * static_cast<Index>(patch.columns.size()) + c];
 }
 
@@ -104,20 +106,20 @@ TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
   held.came(0, 1) = held.came(1, 3) = 2;
   const Output y = held.output();
   for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
-    const Credit c = credit(y, held.all(), unit);
+    const Match c = credit(y, held.all(), unit);
     EXPECT_EQ(c.seen, 2);
     EXPECT_EQ(c.fixed, 2);
     EXPECT_EQ(c.broken, 0);
     EXPECT_TRUE(c.whole());
     EXPECT_EQ(c.mask, (std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0, 0, 1}));
-    Patch wrong = held.all();
+    Variant wrong = held.all();
     model_at(wrong, 1, 3) = 1;  // as owed, not as it came
-    const Credit w = credit(y, wrong, unit);
+    const Match w = credit(y, wrong, unit);
     EXPECT_EQ(w.seen, 2);
     EXPECT_EQ(w.fixed, 0);
     EXPECT_EQ(w.broken, 1);
     EXPECT_EQ(w.mask, std::vector<std::uint8_t>(8, 0));
-    Patch more = held.all();
+    Variant more = held.all();
     model_at(more, 0, 0) = 2;  // alters what came right
     EXPECT_EQ(credit(y, more, unit).broken, 1);
     EXPECT_EQ(credit(y, more, unit).seen, 2);
@@ -130,11 +132,11 @@ TEST(Credits, UnitsCountThatAreAlteredEnough) {
       Held held(2, columns);
       for (Index c = 0; c < altered; ++c) held.came(0, c) = 2;
       held.came(1, 0) = 3;
-      Patch patch = held.all();
+      Variant patch = held.all();
       model_at(patch, 1, 0) = 4;
       const Output y = held.output();
       const bool enough = altered >= std::min<Index>(4, columns);
-      const Credit c = credit(y, patch, Unit::row);
+      const Match c = credit(y, patch, Unit::row);
       EXPECT_EQ(c.fixed, enough ? altered : 0);
       EXPECT_EQ(c.seen, altered + 1);
       EXPECT_EQ(c.broken, 1);
@@ -149,12 +151,12 @@ TEST(Credits, SegmentsAreOfColumnsThatDiffer) {
   Held held(1, 80);
   for (Index c = 0; c < 80; c += 2) held.came(0, c) = 2;  // 40 of them: 32 and 8
   const Output y = held.output();
-  Patch patch = held.all();
+  Variant patch = held.all();
   model_at(patch, 0, 1) = 5;
   EXPECT_EQ(credit(y, patch, Unit::segment).fixed, 40);
   EXPECT_EQ(credit(y, patch, Unit::row).fixed, 0);
   model_at(patch, 0, 78) = 5;
-  const Credit c = credit(y, patch, Unit::segment);
+  const Match c = credit(y, patch, Unit::segment);
   EXPECT_EQ(c.fixed, 32);
   EXPECT_EQ(c.broken, 2);
   EXPECT_EQ(c.mask[62], 1);
@@ -171,9 +173,9 @@ TEST(Credits, RowsAndColumnsOfAPatchAreThoseOfTheOutput) {
   held.came(3, 4) = 7;
   held.came(4, 1) = 8;
   const Output y = held.output();
-  Patch patch{{1, 3}, {2, 4, 5}, filled({2, 3}, 1)};
+  Variant patch{{1, 3}, {2, 4, 5}, filled({2, 3}, 1)};
   model_at(patch, 1, 1) = 7;
-  const Credit c = credit(y, patch, Unit::whole);
+  const Match c = credit(y, patch, Unit::whole);
   EXPECT_EQ(c.seen, 1);
   EXPECT_EQ(c.fixed, 1);
   EXPECT_EQ(c.broken, 0);
@@ -185,17 +187,17 @@ TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
   Held held(2, 4);
   held.came(0, 0) = held.came(1, 1) = 2;
   Output y = held.output();
-  Patch patch = held.all();
+  Variant patch = held.all();
   model_at(patch, 0, 0) = 9;
   y.settle(0);
   EXPECT_EQ(y.left, 1);
-  const Credit c = credit(y, patch, Unit::whole);
+  const Match c = credit(y, patch, Unit::whole);
   EXPECT_EQ(c.seen, 1);
   EXPECT_EQ(c.fixed, 1);
   EXPECT_EQ(c.broken, 0);
   Output part = held.output();
   part.live = {{0, 1}, {1, 1, 0, 0}};
-  const Credit live = credit(part, patch, Unit::whole);
+  const Match live = credit(part, patch, Unit::whole);
   EXPECT_EQ(live.seen, 1);
   EXPECT_EQ(live.fixed, 1);
   EXPECT_EQ(live.broken, 0);
@@ -207,9 +209,9 @@ TEST(Credits, NanIsOneValue) {
   held.came(0, 0) = kNaN;
   held.came(0, 1) = kNaN;
   held.came(0, 2) = 2;
-  Patch patch = held.all();
+  Variant patch = held.all();
   model_at(patch, 0, 0) = -kNaN;
-  const Credit c = credit(held.output(), patch, Unit::whole);
+  const Match c = credit(held.output(), patch, Unit::whole);
   EXPECT_EQ(c.fixed, 3);
   model_at(patch, 0, 1) = 1;
   EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
@@ -221,9 +223,9 @@ TEST(Credits, NanIsOneValue) {
   for (Index i = 0; i < 4; ++i) owed.expected.as<float>()[i] = owed.actual.as<float>()[i] = kNaN;
   owed.came(1, 0) = 3;
   owed.came(0, 0) = 2;
-  Patch rows = owed.all();
+  Variant rows = owed.all();
   for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
-  const Credit both = credit(owed.output(), rows, Unit::row);
+  const Match both = credit(owed.output(), rows, Unit::row);
   EXPECT_EQ(both.fixed, 2);
   EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
   model_at(rows, 1, 0) = 4;
@@ -235,7 +237,7 @@ TEST(Credits, GainsAreOfNumbersAlone) {
     Held held(1, 2);
     held.expected.as<float>()[0] = owed;
     held.came(0, 0) = came;
-    Patch patch = held.all();
+    Variant patch = held.all();
     model_at(patch, 0, 0) = model;
     return credit(held.output(), patch, Unit::whole).gain_db;
   };
@@ -252,8 +254,8 @@ TEST(Credits, GainsAreOfNumbersAlone) {
 }
 
 /// What is left of rows by columns of an output of `size` lines of each.
-LivePart left_in(const std::vector<Index>& rows, const std::vector<Index>& columns, Index size,
-                 Index without = 0) {
+UnexplainedRegion left_in(const std::vector<Index>& rows, const std::vector<Index>& columns,
+                          Index size, Index without = 0) {
   Held held(size, size);
   Index count = 0;
   for (const Index r : rows) {
@@ -269,7 +271,7 @@ LivePart left_in(const std::vector<Index>& rows, const std::vector<Index>& colum
 
 TEST(Credits, WhatIsLeftMayBeAPlace) {
   const std::vector<Index> first{0, 1, 2, 3, 4, 5, 6, 7};
-  const LivePart tile = left_in(first, first, 16);
+  const UnexplainedRegion tile = left_in(first, first, 16);
   ASSERT_TRUE(tile.is_part());
   for (Index i = 0; i < 16; ++i) {
     for (Index j = 0; j < 16; ++j) EXPECT_EQ(tile.holds(i, j), i < 8 && j < 8);

@@ -73,8 +73,8 @@ Call with(const Call& call, const std::string& name, Tensor t) {
   return wrong;
 }
 
-constexpr const char* kBeyond[] = {"", ", coming round at the end of the tensor",
-                                   ", zeros beyond the end", ", coming round at the end"};
+constexpr const char* kBeyond[] = {"", ", wrapping around at the end of the tensor",
+                                   ", zeros beyond the end", ", wrapping around"};
 
 TEST(DepthShift, OfEachSideIsFoundBothWays) {
   const Call call = forward_call({2, 4}, 12, 256);

@@ -107,7 +107,7 @@ struct Taken {
 };
 
 using S = const Scales&;
-/// The scale at a distance, coming round at the ends.
+/// The scale at a distance, wrapping around.
 std::function<double(S, Index, Index)> moved(Index by_row, Index by_column) {
   return [=](S s, Index r, Index c) {
     const auto rows = static_cast<Index>(s.size());

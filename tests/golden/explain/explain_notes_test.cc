@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "emu/backends.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/explain.h"
-#include "golden/explain/output.h"
 #include "golden/museum/operands.h"
 
 namespace mxo {

@@ -74,7 +74,7 @@ TEST(ExplainedWholes, AreMoreThanOneElement) {
   other.replace("x", std::move(halves));
   const Planted p = planted(*backend, call, other);
   EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
-            "explained: gate and up are exchanged; as well if halves is up_first rather than "
+            "explained: gate and up are exchanged; equivalently, halves is up_first rather than "
             "gate_first");
 }
 

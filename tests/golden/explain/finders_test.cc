@@ -7,7 +7,7 @@
 #include <cstring>
 #include <set>
 
-#include "golden/explain/search.h"
+#include "golden/explain/confirm/search.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/slots_weighed.h"

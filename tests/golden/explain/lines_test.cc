@@ -20,7 +20,7 @@ From later(Index by) {
 
 /// Both hypotheses of one distance.
 Words shifted(const std::string& id, const std::string& words) {
-  return {id + "=lines: " + words, id + "=lines: " + words + ", coming round at the end"};
+  return {id + "=lines: " + words, id + "=lines: " + words + ", wrapping around"};
 }
 
 TEST(TakenLines, RowsAreThoseSoFarAway) {

@@ -196,17 +196,17 @@ TEST(OutputPlaces, LateOrEarlyAreNamed) {
     return "elements.shifted: all of y is written " + how + ", across rows and tiles";
   };
   expect_said({
-      {recover_late, {5, 9}, by(-2, 45), words("2 elements late (8 bytes)")},
-      {recover_late, {5, 9}, by(1, 45), words("1 element early (4 bytes)")},
-      {recover_late, {3, 100}, by(64, 300), words("64 elements early (256 bytes)")},
-      {recover_late, {3, 100}, by(65, 300), ""},
-      {recover_late, {6, 9}, by(-18, 54), ""},  // whole rows
-      {recover_late, {1, 25}, by(1, 25), words("1 element early (4 bytes)")},
-      {recover_late, {1, 24}, by(1, 24), ""},
-      {recover_late, {4, 11}, [](Index i) { return i == 20  ? -1
-                                                   : i < 42 ? i + 2
-                                                            : -1; }, ""},
-      {recover_late,
+      {shifted_output, {5, 9}, by(-2, 45), words("2 elements late (8 bytes)")},
+      {shifted_output, {5, 9}, by(1, 45), words("1 element early (4 bytes)")},
+      {shifted_output, {3, 100}, by(64, 300), words("64 elements early (256 bytes)")},
+      {shifted_output, {3, 100}, by(65, 300), ""},
+      {shifted_output, {6, 9}, by(-18, 54), ""},  // whole rows
+      {shifted_output, {1, 25}, by(1, 25), words("1 element early (4 bytes)")},
+      {shifted_output, {1, 24}, by(1, 24), ""},
+      {shifted_output, {4, 11}, [](Index i) { return i == 20  ? -1
+                                                     : i < 42 ? i + 2
+                                                              : -1; }, ""},
+      {shifted_output,
        {4, 11},
        [](Index i) { return i < 3 ? i : i - 3; },
        words("3 elements late (12 bytes)")},
@@ -635,7 +635,7 @@ TEST(OutputPlaces, AreNotSoughtWhereSomethingIsExplained) {
     return said(came.output, find);
   };
   EXPECT_EQ(settled(
-                recover_late, {5, 9}, [](Index i) { return i < 2 ? -1 : i - 2; }, 3),
+                shifted_output, {5, 9}, [](Index i) { return i < 2 ? -1 : i - 2; }, 3),
             "");
   EXPECT_EQ(settled(recover_row_order, {8, 8}, of_rows(8, [](Index r) { return r ^ 1; }), 9), "");
   EXPECT_EQ(settled(recover_exchanged, {5, 8}, pair(8, 2, 6), 2), "");
@@ -651,7 +651,7 @@ TEST(OutputPlaces, EndWithTheRowsOfGroups) {
         {8, 9}, [&](Index i) { return i < 54 ? from(i) : -1; }, call);
     return said(came.output, find) != "";
   };
-  EXPECT_TRUE(within(recover_late, [](Index i) { return i < 52 ? i + 2 : -1; }));
+  EXPECT_TRUE(within(shifted_output, [](Index i) { return i < 52 ? i + 2 : -1; }));
   EXPECT_TRUE(within(recover_row_order, of_rows(9, [](Index r) { return r ^ 1; })));
   EXPECT_TRUE(within(recover_moved, of_rows(9, [](Index r) { return r < 3 ? r + 3 : r; })));
   EXPECT_FALSE(within(recover_moved, of_rows(9, [](Index r) { return r < 2 ? r + 6 : r; })));

@@ -1,5 +1,5 @@
 // Orders of neighbours: what they are called, and which of them fit.
-#include "golden/explain/name/permutation.h"
+#include "golden/explain/words/permutation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Where elements lie, in words: runs, periods, groups.
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 
 #include <gtest/gtest.h>
 

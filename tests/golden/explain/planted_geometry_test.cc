@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

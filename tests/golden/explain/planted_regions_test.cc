@@ -105,7 +105,7 @@ TEST(PlantedScaleMode, HoldsWhereNothingDiffersToo) {
   wrong.set.set("scale_mode", "floor");
   const Planted p = planted(*backend, call, wrong);
   EXPECT_EQ(explain(*backend, p.call, p.expected, p.actual).sentence(),
-            "explained: the scales are FLOOR rather than RCEIL; as well if the scales are EVEN "
+            "explained: the scales are FLOOR rather than RCEIL; equivalently, the scales are EVEN "
             "rather than RCEIL");
 }
 

@@ -1,5 +1,5 @@
 // What a trial gives: enough, in a place, and by a cause of its kind.
-#include "golden/explain/plausible.h"
+#include "golden/explain/confirm/plausible.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace {
 /// and is given, 'm' differs and is missed, 'b' the model alters though it came right.
 struct Made {
   explicit Made(const std::string& rows, Index first = 0, Index step = 1) {
-    Credit c;
-    Patch patch;
+    Match c;
+    Variant patch;
     Index row = first;
     for (const char kind : rows) {
       patch.rows.push_back(row);
@@ -26,18 +26,18 @@ struct Made {
     patch.columns = {0, 1, 2, 3};
     add(std::move(patch), std::move(c));
   }
-  void add(Patch patch, Credit c) {
+  void add(Variant patch, Match c) {
     trial.seen += c.seen;
     trial.fixed += c.fixed;
     trial.broken += c.broken;
     trial.patches.push_back(std::move(patch));
     trial.credits.push_back(std::move(c));
   }
-  Trial trial;
+  RunResult trial;
 };
 
 bool promises(const std::string& rows, Index step = 1) {
-  return promising(Made(rows, 0, step).trial);
+  return worth_running(Made(rows, 0, step).trial);
 }
 
 std::string repeated(const std::string& text, int times) {
@@ -48,7 +48,7 @@ std::string repeated(const std::string& text, int times) {
 
 TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_FALSE(promises("gmmmgmm")) << "two runs of one row among more that are missed";
-  EXPECT_FALSE(promising(Made("gmmmgmm", 5).trial)) << "further down";
+  EXPECT_FALSE(worth_running(Made("gmmmgmm", 5).trial)) << "further down";
   EXPECT_TRUE(promises("gmgmgm")) << "as much is given as is missed";
   EXPECT_TRUE(promises("ggggmmmmmm")) << "a run of four";
   EXPECT_FALSE(promises("gggmmmmmm")) << "a run of three";
@@ -59,7 +59,8 @@ TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
 }
 
-bool impossible(Target target, const Trial& trial, std::vector<Index> ends = {}, Index rows = 20) {
+bool impossible(Target target, const RunResult& trial, std::vector<Index> ends = {},
+                Index rows = 20) {
   Output y;
   y.name = "y";
   y.rows = rows;
@@ -67,8 +68,8 @@ bool impossible(Target target, const Trial& trial, std::vector<Index> ends = {},
   y.owed = rows;
   y.ends = std::move(ends);
   y.marks.assign(static_cast<std::size_t>(rows * 4), Mark::same);
-  const Patch& patch = trial.patches.front();
-  const Credit& c = trial.credits.front();
+  const Variant& patch = trial.patches.front();
+  const Match& c = trial.credits.front();
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
     // Of this file's trials a row that differs is given or counts as missed.
     const bool given = c.mask[r * 4] != 0;
@@ -78,7 +79,7 @@ bool impossible(Target target, const Trial& trial, std::vector<Index> ends = {},
   std::vector<Output> outputs(trial.credits.size(), y);
   Hypothesis h{"id", "", Stage::rule};
   h.target = target;
-  return cannot_be(h, trial, outputs);
+  return contradicts(h, trial, outputs);
 }
 
 TEST(Plausible, AFormatAndRanksAreOfAllOrNone) {

@@ -1,5 +1,5 @@
 // The operands of a product as explain reads them: lines, scales, groups and slices.
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 
 #include <gtest/gtest.h>
 

@@ -87,7 +87,8 @@ TEST(QuantiserScales, OfOneMayBeThatOfTheWholeTensor) {
   x.as<float>()[7] = 448.0f;
   Quantised q(x, 32);
   const std::string words =
-      "every scale is 1 (byte 127), whatever amax is; as well if amax is that of the whole tensor";
+      "every scale is 1 (byte 127), whatever amax is; equivalently, amax is that of the whole "
+      "tensor";
   q.scales_come([](Index) { return 1.0f; });
   EXPECT_EQ(q.words(), "scale.one " + words);
   q.scales_come([&](Index s) { return s < 128 ? own(q, s) : 1.0f; });

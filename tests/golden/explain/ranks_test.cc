@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "formats/philox.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"
 

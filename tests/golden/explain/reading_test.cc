@@ -1,5 +1,5 @@
 // Operands whose elements are read from elsewhere: all of them, or some lines.
-#include "golden/explain/reading.h"
+#include "golden/explain/case/reading.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "golden/explain/wide_values.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/judge/elements.h"
 #include "tests/golden/planted.h"
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/wide_values.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

@@ -20,7 +20,7 @@ struct TakenScales {
   Call call;
   Product p;
   Side side;
-  Seen seen;
+  Observation seen;
 
   TakenScales(Call c, Side s, const std::vector<Index>& lines,
               const std::function<Index(Index)>& from)
@@ -327,7 +327,7 @@ Tensor floats_of(std::vector<Index> shape, const std::vector<float>& values) {
 struct Measured {
   Tensor scales;
   Product p;
-  Seen seen;
+  Observation seen;
   Measured(Side side, Tensor s) : scales(std::move(s)), seen{p, side, {}} {
     ProductSide& f = side == Side::a ? p.a : p.b;
     f.name = "f";

@@ -1,5 +1,5 @@
 // What has to be known before something is named: chance has no cause.
-#include "golden/explain/score.h"
+#include "golden/explain/confirm/score.h"
 
 #include <map>
 

@@ -1,5 +1,5 @@
 // Single causes: the best is settled, those alike share its sentence, others explain the rest.
-#include "golden/explain/search.h"
+#include "golden/explain/confirm/search.h"
 
 #include <gtest/gtest.h>
 
@@ -108,10 +108,12 @@ TEST(Search, CausesThatGiveTheSameShareASentence) {
   Searched s(3, 8, one);
   for (const char* name : {"a", "b", "c", "d", "e"}) s.add(name, one);
   s.list[2].phrase = "is b";  // part of what was said
-  EXPECT_EQ(s.sentence(), "it is a; as well if it is b; as well if it is d; as well if it is e");
+  EXPECT_EQ(s.sentence(),
+            "it is a; equivalently, it is b; equivalently, it is d; equivalently, it is e");
   Searched five(3, 8, one);
   for (const char* name : {"a", "b", "c", "d", "e"}) five.add(name, one);
-  EXPECT_EQ(five.sentence(), "it is a; as well if it is b; as well if it is c; as well if it is d");
+  EXPECT_EQ(five.sentence(),
+            "it is a; equivalently, it is b; equivalently, it is c; equivalently, it is d");
 }
 
 TEST(Search, CausesThatGiveLessAreNotAlike) {
@@ -119,7 +121,7 @@ TEST(Search, CausesThatGiveLessAreNotAlike) {
   s.add("a", one);
   s.add("b", [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; });
   s.add("c", one);
-  EXPECT_EQ(s.sentence(), "it is a; as well if it is c");
+  EXPECT_EQ(s.sentence(), "it is a; equivalently, it is c");
   // Row 2 is right: a and b alter it.
   const auto two = [](Index r, Index) { return r < 2 ? 1.0f : 0.0f; };
   Searched broken(3, 32, two);
@@ -140,13 +142,13 @@ TEST(Search, OperandsMisreadAlikeAreOneCause) {
     s.add(second, one, Stage::input).local = local;
     return s.sentence();
   };
-  EXPECT_EQ(said("x=late", Stage::input, "w=late"), "it is x=late; as well if it is w=late");
+  EXPECT_EQ(said("x=late", Stage::input, "w=late"), "it is x=late; equivalently, it is w=late");
   EXPECT_EQ(said("x=late", Stage::input, "x=early"), "it is x=late");
   EXPECT_EQ(said("rule=late", Stage::rule, "w=late"), "it is rule=late");
   Searched rule(3, 8, one);
   rule.add("x=late", one, Stage::input).local = true;
   rule.add("rule=late", one);
-  EXPECT_EQ(rule.sentence(), "it is x=late; as well if it is rule=late");
+  EXPECT_EQ(rule.sentence(), "it is x=late; equivalently, it is rule=late");
   for (const bool first : {false, true}) {
     Searched whole(3, 8, one);
     for (const char* name : {"x=late", "w=late"}) {

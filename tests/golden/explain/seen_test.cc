@@ -41,11 +41,11 @@ Effective measured(std::vector<double> ratio, std::vector<double> sigma) {
 TEST(SeenScales, AreTheGivenTimesTheRatio) {
   const Scaled s(Dtype::f32);
   const Effective e = measured({1.0, 2.0, -0.25}, {0.0, 0.0, 0.0});
-  const Seen x{s.p, Side::a, {}};
+  const Observation x{s.p, Side::a, {}};
   EXPECT_EQ(x.at(e, 1), 7);
   EXPECT_EQ(x.value(e, 1), 32.0);
   EXPECT_EQ(x.value(e, 2), -8.0) << "as measured";
-  const Seen w{s.p, Side::b, {}};
+  const Observation w{s.p, Side::b, {}};
   EXPECT_EQ(w.at(0, 2, 2), 8);
   EXPECT_EQ(w.at(e, 1), 19);
   EXPECT_EQ(w.value(e, 1), 0x1p17);
@@ -53,7 +53,7 @@ TEST(SeenScales, AreTheGivenTimesTheRatio) {
 
 TEST(SeenScales, OfBytesArePowersOfTwo) {
   const Scaled s(Dtype::e8m0);
-  const Seen x{s.p, Side::a, {}};
+  const Observation x{s.p, Side::a, {}};
   const auto value = [&](double ratio) { return x.value(measured({ratio}, {0.0}), 0); };
   EXPECT_EQ(value(1.05), 8.0);
   EXPECT_EQ(value(1.42), 16.0) << "nearer in its logarithm";
@@ -66,7 +66,7 @@ TEST(SeenScales, OfBytesArePowersOfTwo) {
 
 TEST(SeenScales, AreKnownWithinFiveErrors) {
   Scaled s(Dtype::f32);
-  const Seen x{s.p, Side::a, {}};
+  const Observation x{s.p, Side::a, {}};
   // 8 * -2 = -16, with an error of 0.01 of 2: 16 * (5 * 0.005 + 1e-4).
   const Effective e = measured({-2.0, 1.0}, {0.01, 0.5});
   const auto range = x.range(e, 0);

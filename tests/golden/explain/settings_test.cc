@@ -5,8 +5,8 @@
 #include <map>
 
 #include "formats/scale_rules.h"
+#include "golden/explain/case/wide_values.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/wide_values.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

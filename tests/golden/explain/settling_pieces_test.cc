@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "golden/explain/settling.h"
+#include "golden/explain/confirm/settling.h"
 #include "tests/golden/numbered_product.h"
 
 namespace mxo {

@@ -1,5 +1,5 @@
 // Causes confirmed by a run of the whole, and the words for them.
-#include "golden/explain/settling.h"
+#include "golden/explain/confirm/settling.h"
 
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ struct WholeRun {
     bench = std::make_unique<Bench>(*backend, call, outputs);
   }
   /// Settles a cause that is credited so.
-  std::vector<Claim> settled(std::vector<Credit> credits) {
-    Trial trial;
+  std::vector<Claim> settled(std::vector<Match> credits) {
+    RunResult trial;
     trial.credits = std::move(credits);
     return settle(*bench, {{&first, &second}, std::move(trial)});
   }
@@ -50,8 +50,8 @@ struct WholeRun {
   std::unique_ptr<Bench> bench;
 };
 
-Credit of(std::vector<std::uint8_t> mask) {
-  Credit c;
+Match of(std::vector<std::uint8_t> mask) {
+  Match c;
   for (const std::uint8_t m : mask) c.fixed += m;
   c.mask = std::move(mask);
   return c;
@@ -77,9 +77,9 @@ TEST(Settling, PartsOfAWholeRunHavePlaces) {
   EXPECT_EQ(claims[0].where.rows, "1");
   EXPECT_EQ(part.outputs[0].left, 1);
   EXPECT_EQ(part.outputs[0].mark(0, 0), Mark::differs);
-  for (Index Credit::*beside : {&Credit::broken, &Credit::astray}) {
+  for (Index Match::*beside : {&Match::broken, &Match::astray}) {
     WholeRun run({floats({2, 2}, {0, 0, 2, 3})});
-    Credit c = of({0, 0, 1, 1});
+    Match c = of({0, 0, 1, 1});
     c.*beside = 1;
     EXPECT_EQ(run.settled({c})[0].sentence, "it is a and it is b, in row 1 of a");
   }
@@ -112,7 +112,7 @@ TEST(Settling, RowsThatNobodyOwnsAreNoPlace) {
   SmallBench b{call, y, came, "x"};
   ASSERT_EQ(b.output().owed, 1);
   const Hypothesis h = named("a");
-  Trial trial;
+  RunResult trial;
   trial.credits = {of({1, 0})};
   const auto claims = settle(*b.bench, {{&h}, std::move(trial)});
   ASSERT_EQ(claims.size(), 1u);

@@ -1,7 +1,7 @@
 // Products too deep to be computed where they fail: some rows and columns stand for the rest.
 #include <gtest/gtest.h>
 
-#include "golden/explain/settling.h"
+#include "golden/explain/confirm/settling.h"
 #include "tests/golden/numbered_product.h"
 
 namespace mxo {

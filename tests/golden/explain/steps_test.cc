@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
 #include "tests/golden/came.h"
 #include "tests/golden/planted.h"
 #include "tests/golden/ranks.h"

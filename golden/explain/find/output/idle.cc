@@ -4,9 +4,9 @@
 #include <functional>
 
 #include "formats/scale_layout.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/product.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 #include "ops/catalogue/scale_parameters.h"

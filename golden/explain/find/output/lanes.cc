@@ -3,10 +3,10 @@
 #include <cmath>
 #include <optional>
 
+#include "golden/explain/case/indices.h"
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/indices.h"
-#include "golden/explain/least_squares.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

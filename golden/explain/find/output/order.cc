@@ -4,7 +4,7 @@
 #include "formats/scale_layout.h"
 #include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/output/recover.h"
-#include "golden/explain/name/permutation.h"
+#include "golden/explain/words/permutation.h"
 
 namespace mxo {
 namespace {
@@ -254,7 +254,7 @@ Claims recover_row_order(Output& output) { return claim_line_order(output, true)
 
 Claims recover_column_order(Output& output) { return claim_line_order(output, false); }
 
-Claims recover_late(Output& output) {
+Claims shifted_output(Output& output) {
   if (!is_unexplained(output, kLeastLate)) return {};
   const Index n = output.owed * output.columns;
   // Whether every element came as what is expected `by` elements after it, the ends apart.

@@ -4,8 +4,8 @@
 
 #include <vector>
 
+#include "golden/explain/case/output.h"
 #include "golden/explain/claim.h"
-#include "golden/explain/output.h"
 
 namespace mxo {
 
@@ -22,7 +22,7 @@ std::vector<Claim> recover_added(Output& output);
 /// Running totals: each row, or expert, holds its own sum and what came before it.
 std::vector<Claim> recover_running(Output& output);
 /// All of it written some elements late or early.
-std::vector<Claim> recover_late(Output& output);
+std::vector<Claim> shifted_output(Output& output);
 /// Rows written at another stride than the output has.
 std::vector<Claim> recover_stride(Output& output);
 /// The right values in another order: transposed, tiled, lanes or bytes or halves exchanged.

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "golden/explain/find/output/slots.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

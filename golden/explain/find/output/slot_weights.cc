@@ -7,10 +7,10 @@
 #include <optional>
 #include <set>
 
+#include "golden/explain/case/wide_values.h"
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/output/slots.h"
-#include "golden/explain/least_squares.h"
-#include "golden/explain/name/places.h"
-#include "golden/explain/wide_values.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -33,7 +33,7 @@ struct Token {
   std::vector<double> sigma;
 
   /// Whether slot s may have weighed that, as far as anyone can tell.
-  bool may_be(std::size_t s, double weight) const {
+  bool is_candidate(std::size_t s, double weight) const {
     double most = 0.0;
     for (const double g : given) most = std::max(most, std::abs(g));
     return std::abs(weight - seen[s]) <= kAlike * most + kSigmas * sigma[s];
@@ -122,7 +122,7 @@ class SlotWeights {
 bool SlotWeights::add(const std::string& id, const std::string& words, const Weights& weights) {
   for (const Token& t : tokens_) {
     for (std::size_t s = 0; s < slots_; ++s) {
-      if (!t.may_be(s, weights(t, s))) return false;
+      if (!t.is_candidate(s, weights(t, s))) return false;
     }
   }
   std::map<std::string, Tensor> made;
@@ -223,7 +223,7 @@ void SlotWeights::add_fraction() {
   double certainty = 0.0;
   for (const Token& t : tokens_) {
     for (std::size_t s = 0; s < slots_; ++s) {
-      if (t.may_be(s, t.given[s]) || t.given[s] == 0.0) continue;
+      if (t.is_candidate(s, t.given[s]) || t.given[s] == 0.0) continue;
       const double certain = t.given[s] / (t.sigma[s] + 1e-9);
       sum += certain * certain * t.seen[s] / t.given[s];
       certainty += certain * certain;

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "golden/explain/case/output.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/output.h"
 
 namespace mxo {
 

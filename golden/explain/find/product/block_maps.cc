@@ -5,7 +5,7 @@
 
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/seen.h"
-#include "golden/explain/name/permutation.h"
+#include "golden/explain/words/permutation.h"
 
 namespace mxo {
 namespace {
@@ -24,16 +24,16 @@ struct NamedMap {
 /// The blocks of one line: what each was given, and what it may have been taken with.
 struct Line {
   std::vector<double> given;
-  std::vector<std::optional<Seen::Range>> taken;
+  std::vector<std::optional<Observation::Range>> taken;
   /// Whether block b may have been taken with the scale of block `from`.
-  bool may_be(Index b, Index from) const {
+  bool is_candidate(Index b, Index from) const {
     const auto own = static_cast<std::size_t>(b);
     const auto other = static_cast<std::size_t>(from);
     return std::max(own, other) >= given.size() || !taken[own] || taken[own]->holds(given[other]);
   }
 };
 
-std::vector<Line> lines_of(const Seen& seen) {
+std::vector<Line> lines_of(const Observation& seen) {
   std::vector<Line> lines;
   for (const Effective& e : seen.lines) {
     Line& line = lines.emplace_back();
@@ -54,9 +54,9 @@ bool tells(const std::vector<Line>& lines, const Map& map) {
     const auto blocks = static_cast<Index>(line.given.size());
     for (Index b = 0; b < blocks; ++b) {
       const Index to = map(b);
-      if (!line.may_be(b, to >= 0 && to < blocks ? to : b)) {
+      if (!line.is_candidate(b, to >= 0 && to < blocks ? to : b)) {
         ++wrong;
-      } else if (!line.may_be(b, b)) {
+      } else if (!line.is_candidate(b, b)) {
         ++telling;
       }
     }
@@ -134,8 +134,9 @@ std::vector<NamedMap> periodic_maps(const std::vector<Line>& lines, const std::s
   const auto fits = [&](Index period, Index i, Index j) {
     if (period > blocks) return false;
     for (Index b = i; b < blocks; b += period) {
-      const bool all = std::all_of(lines.begin(), lines.end(),
-                                   [&](const Line& line) { return line.may_be(b, b - i + j); });
+      const bool all = std::all_of(lines.begin(), lines.end(), [&](const Line& line) {
+        return line.is_candidate(b, b - i + j);
+      });
       if (!all) return false;
     }
     return true;
@@ -159,7 +160,7 @@ std::optional<NamedMap> free_map(const std::vector<Line>& lines, const std::stri
     std::vector<Index> fits;
     for (Index from = 0; from < blocks; ++from) {
       const bool all = std::all_of(lines.begin(), lines.end(),
-                                   [&](const Line& line) { return line.may_be(b, from); });
+                                   [&](const Line& line) { return line.is_candidate(b, from); });
       if (all) fits.push_back(from);
     }
     const bool stays = std::find(fits.begin(), fits.end(), b) != fits.end();
@@ -196,7 +197,7 @@ Reading read_blocks(const Sides& s, const Map& map) {
 
 }  // namespace
 
-void add_block_map(const Seen& seen, std::vector<Hypothesis>& list) {
+void add_block_map(const Observation& seen, std::vector<Hypothesis>& list) {
   const std::vector<Line> lines = lines_of(seen);
   std::size_t most = 0;
   for (const Line& line : lines) most = std::max(most, line.given.size());

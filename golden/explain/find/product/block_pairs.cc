@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

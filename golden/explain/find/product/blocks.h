@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 

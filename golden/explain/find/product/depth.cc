@@ -5,17 +5,17 @@
 #include <cstring>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
 namespace {
 
-constexpr Index kSamples = 8192;   ///< of the output, at least
-constexpr Index kTerms = 1 << 24;  ///< of all samples, where the depth leaves more
-constexpr Index kColumns = 128;    ///< that each sampled row meets
-constexpr double kHazy = 0.25;     ///< standard error from which on nothing is said of a term
-constexpr double kClear = 0.35;    ///< distance from a whole number that is noise
+constexpr Index kSamples = 8192;       ///< of the output, at least
+constexpr Index kTerms = 1 << 24;      ///< of all samples, where the depth leaves more
+constexpr Index kColumns = 128;        ///< that each sampled row meets
+constexpr double kMaxStdError = 0.25;  ///< standard error from which on nothing is said of a term
+constexpr double kClear = 0.35;        ///< distance from a whole number that is noise
 constexpr std::size_t kLeastSamples = 64;
 constexpr int kUnknown = 3;
 constexpr Index kLong = 2048;
@@ -236,7 +236,7 @@ std::vector<int> multiples_of(const std::vector<Sample>& samples, Index depth) {
     const bool few = round == 0 && depth > kLong;
     const std::vector<Estimate> seen = estimated(samples, believed, few ? 8 : 1);
     for (std::size_t d = 0; d < n; ++d) {
-      if (seen[d].error > kHazy) continue;
+      if (seen[d].error > kMaxStdError) continue;
       ++known;
       nearest[d] = static_cast<int>(std::lround(std::clamp(seen[d].multiple, -1.0, 2.0)));
       if (std::abs(seen[d].multiple - nearest[d]) < kClear) clear[d] = nearest[d];
@@ -249,7 +249,7 @@ std::vector<int> multiples_of(const std::vector<Sample>& samples, Index depth) {
     }
     if (known * 4 < n * 3 || few) return {};
     for (std::size_t d = 0; d < n; ++d) {
-      if (seen[d].error > kHazy) believed[d] = kUnknown;
+      if (seen[d].error > kMaxStdError) believed[d] = kUnknown;
     }
     fill_unknown(believed);
     return believed;

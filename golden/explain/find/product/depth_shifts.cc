@@ -103,9 +103,9 @@ struct BeyondWords {
 };
 constexpr BeyondWords kBeyond[] = {
     {Beyond::neighbour, ""},
-    {Beyond::round, ", coming round at the end of the tensor"},
+    {Beyond::round, ", wrapping around at the end of the tensor"},
     {Beyond::zero, ", zeros beyond the end"},
-    {Beyond::wraps, ", coming round at the end"},
+    {Beyond::wraps, ", wrapping around"},
 };
 
 Index modulo(Index i, Index n) { return (i % n + n) % n; }

@@ -10,14 +10,14 @@
 
 namespace mxo {
 
-struct Seen;
+struct Observation;
 
 /// All that follows from the sums of a product, but for the two below.
 void add_measured_scales(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Which expert's weights and which row of x each row shows.
 void add_measured_rows(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 /// Parts of the depth of some lines that were read from elsewhere, or without their signs, scales
-/// or values: dear, and last.
+/// or values: expensive, so tried last.
 void add_misread_parts(const Call& call, const Output& output, std::vector<Hypothesis>& list);
 
 /// Blocks of the depth that all measured lines miss, or sum twice.
@@ -37,12 +37,12 @@ void add_measured_lines(const Product& p, const Output& output, std::vector<Hypo
 
 /// The map from blocks to the blocks whose scales they took, the same on all measured lines: stuck,
 /// restarted, first of every few, exchanged, or block by block.
-void add_block_map(const Seen& seen, std::vector<Hypothesis>& list);
+void add_block_map(const Observation& seen, std::vector<Hypothesis>& list);
 /// Which of the given scales each line took, blocks and lines at one stride: those of another row,
 /// block, expert, axis or stride.
-void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list);
+void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list);
 /// The lines whose scales were taken, where one scale covers the whole depth of a line.
-void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list);
+void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list);
 
 /// Codes of one side in another order along K, the same in every run of up to 128, where one lane
 /// each was taken: an order of fragments, lanes or bytes.

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/name/permutation.h"
+#include "golden/explain/words/permutation.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -180,7 +180,7 @@ void add_shift(const Sides& s, LineRun& run, Part part, std::vector<Hypothesis>&
         s, part, [by](Index line) { return line + by; }, words, list);
     add(
         s, part, [by, lines](Index line) { return ((line + by) % lines + lines) % lines; },
-        words + ", coming round at the end", list);
+        words + ", wrapping around", list);
     return;
   }
 }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/sides.h"
-#include "golden/explain/least_squares.h"
 
 namespace mxo {
 

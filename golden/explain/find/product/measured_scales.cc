@@ -14,7 +14,7 @@ constexpr Index kLines = 12;
 
 /// fn(line, scale as measured, where it lies) for each that is known.
 template <typename Fn>
-void each_known(const Seen& seen, const Fn& fn) {
+void each_known(const Observation& seen, const Fn& fn) {
   for (const Effective& e : seen.lines) {
     for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
       const double value = seen.value(e, b);
@@ -26,7 +26,7 @@ void each_known(const Seen& seen, const Fn& fn) {
 /// Over which of the measured blocks factors of what was given differ.
 enum class Spread : std::uint8_t { nowhere, between_lines, along_k };
 
-Spread spread_of(const Seen& seen) {
+Spread spread_of(const Observation& seen) {
   const auto apart = [](double a, double b) { return std::abs(a / b - 1.0) > 0.01; };
   Spread spread = Spread::nowhere;
   const Effective* line = nullptr;
@@ -43,7 +43,7 @@ Spread spread_of(const Seen& seen) {
 }
 
 /// The scales themselves, on the lines that were measured: last, if nothing names them.
-void add_other_scales(const Seen& seen, std::vector<Hypothesis>& list) {
+void add_other_scales(const Observation& seen, std::vector<Hypothesis>& list) {
   const ProductSide& f = seen.factor();
   if (size_of(f.scales->dtype()) != 1) return;
   std::map<Index, double> values;
@@ -76,7 +76,7 @@ void add_measured_scales(const Call& call, const Output& output, std::vector<Hyp
   const std::optional<Product> p = product_of(call);
   if (!p || output.name != p->output || output.left == 0) return;
   for (const Side side : kSides) {
-    Seen seen{*p, side, measure(*p, output, side, kLines)};
+    Observation seen{*p, side, measure(*p, output, side, kLines)};
     if (side == Side::a) add_measured_pairing(*p, output, seen.lines, list);
     std::erase_if(seen.lines, [](const Effective& e) { return !e.fits(); });
     if (seen.lines.empty()) continue;

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "golden/explain/find/product/finders.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -29,7 +29,7 @@ struct At {
 };
 
 /// What is taken in place of an element: codes, scales or both, from elsewhere or altered.
-struct Taking {
+struct Misread {
   std::string id;
   std::string words;  ///< after "k = ... of w", or before it of codes that are altered
   At by = {0, 0, 0};  ///< from so many experts, lines and places of the depth on
@@ -68,8 +68,8 @@ std::string by_words(Index by, const std::string& noun) {
 }
 
 /// Everything that is tried for a side.
-std::vector<Taking> takings_of(const Sides& s) {
-  std::vector<Taking> list;
+std::vector<Misread> misreads_of(const Sides& s) {
+  std::vector<Misread> list;
   const ProductSide& f = s.factor();
   const bool scaled = f.scales != nullptr;
   struct What {
@@ -175,7 +175,7 @@ class SampledOutputs {
   }
 
   /// Runs of the depth in which what is taken gives what came; empty if it does not.
-  std::vector<Index> runs_of(const Taking& taking) const {
+  std::vector<Index> runs_of(const Misread& taking) const {
     if (!finite_) return {};
     const ElementReader read(s_.factor().format);
     std::vector<double> features(outputs_.size() * runs_);
@@ -266,7 +266,7 @@ class SampledOutputs {
 using Copies = std::vector<std::pair<Index, Index>>;
 
 /// What `taking` replaces in runs of the depth of failing lines, of codes and of scales.
-std::pair<Copies, Copies> copies_of(const Sides& s, const Taking& t,
+std::pair<Copies, Copies> copies_of(const Sides& s, const Misread& t,
                                     const std::vector<FailingLines>& failing,
                                     const std::vector<Index>& runs, Index run) {
   std::pair<Copies, Copies> copies;
@@ -302,7 +302,7 @@ void edit_elements(Call& call, const std::string& name, const Copies& list, cons
   call.replace(name, std::move(edited));
 }
 
-void alter(Call& call, const ProductSide& f, const Taking& t,
+void alter(Call& call, const ProductSide& f, const Misread& t,
            const std::pair<Copies, Copies>& copies) {
   const auto copy_of = [&call](const std::string& name) {
     return [&given = call.input(name)](Tensor& to, Index at, Index from) {
@@ -345,7 +345,7 @@ std::vector<FailingLines> with_gaps_filled(std::vector<FailingLines> failing) {
 }
 
 /// Where scales alone are misread, all that shares one.
-std::vector<Index> whole_blocks(const Sides& s, const Taking& t, const std::vector<Index>& runs,
+std::vector<Index> whole_blocks(const Sides& s, const Misread& t, const std::vector<Index>& runs,
                                 Index run) {
   if (t.codes && !t.unscaled) return runs;
   std::vector<Index> wide;
@@ -380,7 +380,7 @@ void add_misread_parts(const Call& call, const Output& y, std::vector<Hypothesis
     if (failing.empty()) continue;
     const SampledOutputs outputs(s, y, failing);
     const Index run = outputs.run();
-    for (const Taking& t : takings_of(s)) {
+    for (const Misread& t : misreads_of(s)) {
       std::vector<Index> runs = outputs.runs_of(t);
       if (runs.empty()) continue;
       runs = whole_blocks(s, t, runs, run);

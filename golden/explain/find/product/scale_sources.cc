@@ -9,7 +9,7 @@
 
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/seen.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -144,10 +144,10 @@ struct Line {
 };
 
 /// Lines whose scales lie `step` apart from somewhere, not from too many places.
-std::vector<Line> lines_at(const Seen& seen, Index step, const std::vector<double>& given) {
+std::vector<Line> lines_at(const Observation& seen, Index step, const std::vector<double>& given) {
   std::vector<Line> lines;
   for (const Effective& e : seen.lines) {
-    std::vector<std::pair<Index, Seen::Range>> known;  // where, from the offset on
+    std::vector<std::pair<Index, Observation::Range>> known;  // where, from the offset on
     for (Index b = 0; b < static_cast<Index>(e.ratio.size()); ++b) {
       if (const auto range = seen.range(e, b)) known.emplace_back(step * b, *range);
     }
@@ -256,7 +256,7 @@ Ratio ratio_of(const Effective& e) {
 
 }  // namespace
 
-void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+void add_scale_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const Tensor& tensor = *seen.factor().scales;
   const Product& p = seen.product;
   std::vector<double> given;
@@ -293,7 +293,7 @@ void add_scale_sources(const Seen& seen, std::vector<Hypothesis>& list) {
   }
 }
 
-void add_line_sources(const Seen& seen, std::vector<Hypothesis>& list) {
+void add_line_sources(const Observation& seen, std::vector<Hypothesis>& list) {
   const ProductSide& f = seen.factor();
   const Index n = f.scales->elements();
   Votes votes;

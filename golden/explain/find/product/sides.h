@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "golden/explain/output.h"
-#include "golden/explain/product.h"
+#include "golden/explain/case/output.h"
+#include "golden/explain/case/product.h"
 
 namespace mxo {
 

@@ -8,11 +8,11 @@
 #include <set>
 
 #include "golden/explain/alter/host_product.h"
+#include "golden/explain/find/least_squares.h"
 #include "golden/explain/find/product/sides.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/least_squares.h"
 
 namespace mxo {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "golden/explain/case/product.h"
+#include "golden/explain/find/output/claims.h"
 #include "golden/explain/find/quantiser/code_rule.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/product.h"
-#include "golden/explain/find/output/claims.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -214,8 +214,8 @@ CodeRule rule_asked(const QuantiserCall& q, const Grid& grid) {
   return rule;
 }
 
-/// "; as well if x is multiplied by one unit in the last place more than 1 / scale": whether that
-/// does what another rounding does, as it may where all that differ are ties.
+/// "; equivalently, x is multiplied by one unit in the last place more than 1 / scale": whether
+/// that does what another rounding does, as it may where all that differ are ties.
 std::string step_that_does_the_same(const QuantiserCall& q, const std::vector<Index>& sample,
                                     const Grid& grid, const CodeRule& asked) {
   const Tensor& scales = *q.scales.actual;
@@ -229,7 +229,7 @@ std::string step_that_does_the_same(const QuantiserCall& q, const std::vector<In
       return asked.gives(grid, static_cast<double>(q.own->value(x, factor)), q.codes.came(i));
     });
     if (all) {
-      return std::string("; as well if x is multiplied by one unit in the last place ") + words +
+      return std::string("; equivalently, x is multiplied by one unit in the last place ") + words +
              " than 1 / scale";
     }
   }

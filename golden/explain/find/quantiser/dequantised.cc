@@ -5,10 +5,10 @@
 #include <limits>
 #include <optional>
 
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/product/finders.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/name/places.h"
-#include "golden/explain/product.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -42,7 +42,7 @@ class Shown {
 
   Index at(Place2 p) const { return p.row * all_columns + p.column; }
   double given(Place2 p) const { return scale_value(*scales_, at(p)); }
-  bool may_be(Place2 p, double scale) const {
+  bool is_candidate(Place2 p, double scale) const {
     const double seen = seen_[static_cast<std::size_t>(at(p))];
     return std::isnan(seen) || std::abs(seen - scale) <= within_ * std::abs(scale);
   }
@@ -52,7 +52,7 @@ class Shown {
              const Scale& scale) const {
     for (const Index r : in_rows) {
       for (const Index c : in_columns) {
-        if (!may_be({r, c}, scale(Place2{r, c}))) return false;
+        if (!is_candidate({r, c}, scale(Place2{r, c}))) return false;
       }
     }
     return true;
@@ -208,7 +208,7 @@ SourceRule in_memory(const Shown& s, Index by) {
           }};
 }
 
-/// Scales that lie at one distance, coming round at the ends.
+/// Scales that lie at one distance, wrapping around.
 std::optional<SourceRule> move_of(const Shown& s) {
   const Index rows = s.all_rows;
   const Index columns = s.all_columns;

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/product.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

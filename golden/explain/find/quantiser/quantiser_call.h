@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "formats/scale_rules.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/claim.h"
 #include "golden/explain/find/product/blocks.h"
-#include "golden/explain/output.h"
 #include "golden/judge/scale_map.h"
 
 namespace mxo {

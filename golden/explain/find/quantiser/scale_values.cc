@@ -8,11 +8,11 @@
 
 namespace mxo {
 
-Index Seen::at(Index group, Index line, Index block) const {
+Index Observation::at(Index group, Index line, Index block) const {
   return Sides{product, side}.scale(group, line, block * product.block);
 }
 
-double Seen::value(const Effective& e, Index block) const {
+double Observation::value(const Effective& e, Index block) const {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const Index i = at(e, block);
   if (i < 0 || !e.known(block)) return kUnknown;
@@ -22,7 +22,7 @@ double Seen::value(const Effective& e, Index block) const {
   return std::exp2(std::round(std::log2(s)));
 }
 
-std::optional<Seen::Range> Seen::range(const Effective& e, Index block) const {
+std::optional<Observation::Range> Observation::range(const Effective& e, Index block) const {
   const double measured = value(e, block);
   if (std::isnan(measured)) return std::nullopt;
   if (size_of(factor().scales->dtype()) == 1) return Range{measured, measured};

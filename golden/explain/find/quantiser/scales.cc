@@ -3,9 +3,9 @@
 #include <cmath>
 #include <span>
 
-#include "golden/explain/find/quantiser/quantiser_call.h"
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/find/output/claims.h"
+#include "golden/explain/find/quantiser/quantiser_call.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -53,7 +53,7 @@ std::optional<OneScale> one_scale(const Output& scales, const std::vector<float>
     found.of_all = found.of_all && (unused || scales.came(static_cast<Index>(s)) == found.bits);
   }
   found.words = "every scale is " + scale_in_words(*scales.actual, at) + ", whatever amax is" +
-                (found.of_whole ? "; as well if amax is that of the whole tensor" : "");
+                (found.of_whole ? "; equivalently, amax is that of the whole tensor" : "");
   return found;
 }
 

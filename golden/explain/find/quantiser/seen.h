@@ -8,7 +8,7 @@
 namespace mxo {
 
 /// The scales of one factor, as they were measured on some lines.
-struct Seen {
+struct Observation {
   const Product& product;
   Side side;
   std::vector<Effective> lines;

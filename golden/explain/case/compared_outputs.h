@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 

@@ -1,5 +1,5 @@
 // Calls from operands, and outputs from calls.
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 
 #include "formats/error.h"
 

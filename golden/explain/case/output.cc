@@ -1,5 +1,5 @@
 // Marks, and what a model gets right.
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "formats/error.h"
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 #include "golden/judge/group_rows.h"
 
@@ -52,7 +52,7 @@ struct Units {
 
 /// Segments are made of columns in which something differs, and of others: what a cause does to a
 /// tile, or to the columns of one fragment, it need not do to those between.
-Units units_of(const Output& output, const Patch& patch, Unit least) {
+Units units_of(const Output& output, const Variant& patch, Unit least) {
   Units units;
   units.of.assign(patch.columns.size(), 0);
   if (least != Unit::segment) {
@@ -193,10 +193,10 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
   return out;
 }
 
-Credit credit(const Output& output, const Patch& patch, Unit least) {
+Match credit(const Output& output, const Variant& patch, Unit least) {
   const auto rows = static_cast<Index>(patch.rows.size());
   const auto columns = static_cast<Index>(patch.columns.size());
-  Credit credit;
+  Match credit;
   credit.mask.assign(static_cast<std::size_t>(rows * columns), 0);
   const ElementReader read(output.expected->dtype());
   const Units units = units_of(output, patch, least);

@@ -1,5 +1,5 @@
 // Normal equations, scaled to a diagonal of ones, and their Cholesky factor.
-#include "golden/explain/least_squares.h"
+#include "golden/explain/find/least_squares.h"
 
 #include <algorithm>
 #include <cmath>

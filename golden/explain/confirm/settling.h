@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/bench.h"
 #include "golden/explain/claim.h"
+#include "golden/explain/confirm/bench.h"
 
 namespace mxo {
 
@@ -13,7 +13,7 @@ using Hypotheses = std::vector<const Hypothesis*>;
 
 struct Candidate {
   Hypotheses hypotheses;
-  Trial trial;
+  RunResult trial;
 };
 
 std::string phrase_of(const Hypotheses& hypotheses);

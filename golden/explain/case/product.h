@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
-#include "golden/explain/reading.h"
+#include "golden/explain/case/call.h"
+#include "golden/explain/case/reading.h"
 
 namespace mxo {
 

@@ -1,7 +1,7 @@
 // What differences look like where no cause is known.
 #pragma once
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 
 namespace mxo {
 

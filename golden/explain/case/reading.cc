@@ -1,9 +1,9 @@
 // Rows of matrices through their sources.
-#include "golden/explain/reading.h"
+#include "golden/explain/case/reading.h"
 
 #include <algorithm>
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 
 namespace mxo {
 

@@ -1,5 +1,5 @@
 // Bits of elements, bits of places.
-#include "golden/explain/score.h"
+#include "golden/explain/confirm/score.h"
 
 #include <algorithm>
 #include <cmath>

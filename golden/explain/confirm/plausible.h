@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "golden/explain/bench.h"
+#include "golden/explain/confirm/bench.h"
 
 namespace mxo {
 
 /// Whether a trial gives something worth a closer look, in a place; the score decides.
-bool promising(const Trial& trial);
+bool worth_running(const RunResult& trial);
 /// Whether a hypothesis is of a kind that cannot give what it gives and no more.
-bool cannot_be(const Hypothesis& hypothesis, const Trial& trial,
-               const std::vector<Output>& outputs);
+bool contradicts(const Hypothesis& hypothesis, const RunResult& trial,
+                 const std::vector<Output>& outputs);
 
 }  // namespace mxo

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
+#include "golden/explain/case/call.h"
 #include "ops/linear_factor.h"
 
 namespace mxo {

@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "golden/explain/case/output.h"
 #include "golden/explain/claim.h"
-#include "golden/explain/output.h"
 
 namespace mxo {
 

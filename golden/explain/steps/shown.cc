@@ -4,7 +4,7 @@
 #include "formats/error.h"
 #include "golden/explain/explain.h"
 #include "golden/explain/shown.h"
-#include "golden/explain/steps.h"
+#include "golden/explain/steps/steps.h"
 
 namespace mxo {
 namespace {

@@ -1,9 +1,9 @@
 // Places, scattered rows, contradictions.
-#include "golden/explain/plausible.h"
+#include "golden/explain/confirm/plausible.h"
 
 #include <algorithm>
 
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 
 namespace mxo {
 namespace {
@@ -18,7 +18,7 @@ bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
 
 /// Whether what a model gives is here and there among more that it alters and does not give, as
 /// rows are to which two causes do the same.
-bool is_scattered(const Patch& patch, const Credit& c, const std::vector<std::uint8_t>& idle) {
+bool is_scattered(const Variant& patch, const Match& c, const std::vector<std::uint8_t>& idle) {
   const auto height = static_cast<Index>(patch.rows.size());
   if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
     return false;
@@ -36,11 +36,11 @@ bool is_scattered(const Patch& patch, const Credit& c, const std::vector<std::ui
 }
 
 /// Turns from rows that a model explains to rows that it does not.
-bool is_a_place(const Trial& trial) {
+bool is_a_place(const RunResult& trial) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-    const Patch& patch = trial.patches[o];
-    const Credit& c = trial.credits[o];
+    const Variant& patch = trial.patches[o];
+    const Match& c = trial.credits[o];
     const std::vector<std::uint8_t> idle =
         o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
     if (is_scattered(patch, c, idle)) return false;
@@ -61,12 +61,12 @@ bool is_a_place(const Trial& trial) {
 }
 
 /// A rule of scales that gives some codes by chance, and other scales than those that came right.
-bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
+bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
   if (h.target != Target::scale_rule) return false;
   Index fixed = 0;
   Index seen = 0;
   bool wrong = false;
-  for (const Credit& c : trial.credits) {
+  for (const Match& c : trial.credits) {
     fixed += c.fixed;
     seen += c.seen;
     wrong = wrong || (c.seen == 0 && c.broken > 0);
@@ -75,7 +75,7 @@ bool contradicts_scales(const Hypothesis& h, const Trial& trial) {
 }
 
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
-bool falls_short(const Output& output, const Patch& patch, const Credit& c) {
+bool below_threshold(const Output& output, const Variant& patch, const Match& c) {
   const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
   std::vector<std::uint8_t> given(seen.size());
@@ -97,21 +97,21 @@ bool falls_short(const Output& output, const Patch& patch, const Credit& c) {
 
 }  // namespace
 
-bool promising(const Trial& trial) {
+bool worth_running(const RunResult& trial) {
   return trial.fixed > 0 && trial.fixed * 50 >= trial.seen && is_a_place(trial);
 }
 
 /// A tensor has one format, a call one alignment, and ranks exchange all rows or none: what gives
 /// some rows only is none of these.  An end that is moved too far alters more rows than came so, or
 /// not all that did.
-bool cannot_be(const Hypothesis& h, const Trial& trial, const std::vector<Output>& outputs) {
+bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<Output>& outputs) {
   if (h.target == Target::group_ends) {
     Index gives = 0;
     bool short_of = false;
     for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-      const Credit& c = trial.credits[o];
+      const Match& c = trial.credits[o];
       gives += c.hits - c.misses;
-      short_of = short_of || falls_short(outputs[o], trial.patches[o], c);
+      short_of = short_of || below_threshold(outputs[o], trial.patches[o], c);
     }
     if (gives < 0 || short_of) return true;
   }

@@ -1,5 +1,5 @@
 // Lines, scales and slices.
-#include "golden/explain/product.h"
+#include "golden/explain/case/product.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,12 +1,12 @@
 // Places, distances, kinds.
-#include "golden/explain/name/pattern.h"
+#include "golden/explain/words/pattern.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdio>
 
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/call.h"
-#include "golden/explain/indices.h"
+#include "golden/explain/case/call.h"
+#include "golden/explain/case/indices.h"
 #include "golden/judge/elements.h"
 
 namespace mxo {
@@ -20,7 +20,7 @@ enum class Mark : std::uint8_t {
 
 /// Rows and columns of an output in which something differs that nothing explains, where they are a
 /// place: whole tiles, every second column.  What is done there need not be done elsewhere.
-struct LivePart {
+struct UnexplainedRegion {
   std::vector<std::uint8_t> rows;  ///< empty: they are all of the output, or no place
   std::vector<std::uint8_t> columns;
   bool is_part() const { return !rows.empty(); }
@@ -50,7 +50,7 @@ struct Output {
   std::vector<Mark> marks;           ///< of each element
   Index differing = 0;               ///< not the same, settled or not
   Index left = 0;                    ///< not the same and not settled
-  LivePart live;                     ///< as it was when find_live() was called
+  UnexplainedRegion live;            ///< as it was when find_live() was called
   Tile tile;
   bool follows = false;  ///< codes that are right for the scales that came
 
@@ -99,14 +99,14 @@ void forget_settled(std::vector<Output>& outputs);
 void find_live(Output& output);
 
 /// A model of part of an output: element (i, j) is that of rows[i], columns[j].
-struct Patch {
+struct Variant {
   std::vector<Index> rows;
   std::vector<Index> columns;
   Tensor model;  ///< the type of the output; of a trial that was judged, nothing
 };
 
 /// What a model gets right of the elements that still differ.
-struct Credit {
+struct Match {
   Index seen = 0;    ///< elements of the patch that differ from what is owed, not settled
   Index fixed = 0;   ///< of these, those that the model gives, in units it gives altogether
   Index broken = 0;  ///< elements of the patch, outside of those units too, that it does not give
@@ -123,6 +123,6 @@ enum class Unit : std::uint8_t { whole, row, segment };
 
 /// Holds `patch` against what came.  Where it fails somewhere, it is credited with the units
 /// (rows, or 32 columns of a row) in which every element fits and that it alters at all.
-Credit credit(const Output& output, const Patch& patch, Unit least);
+Match credit(const Output& output, const Variant& patch, Unit least);
 
 }  // namespace mxo

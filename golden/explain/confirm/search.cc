@@ -1,12 +1,12 @@
 // Singles, confirmation, places, pairs.
-#include "golden/explain/search.h"
+#include "golden/explain/confirm/search.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "golden/explain/plausible.h"
-#include "golden/explain/score.h"
-#include "golden/explain/settling.h"
+#include "golden/explain/confirm/plausible.h"
+#include "golden/explain/confirm/score.h"
+#include "golden/explain/confirm/settling.h"
 
 namespace mxo {
 namespace {
@@ -66,7 +66,7 @@ bool is_of_lines(const Hypothesis& h) { return !h.only.rows.empty() || !h.only.c
 bool gives_call(const Bench& bench, const Candidate& c) {
   return !bench.windowed() && !bench.by_rows() && c.trial.all() &&
          std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
-                     [](const Credit& credit) { return credit.astray == 0; });
+                     [](const Match& credit) { return credit.astray == 0; });
 }
 
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model
@@ -79,7 +79,7 @@ class Windows {
     bench.choose(8, 64);
     some_ = bench.window();
   }
-  std::optional<Trial> run(const Hypothesis& h) {
+  std::optional<RunResult> run(const Hypothesis& h) {
     if (bench_.windowed() && (all_ || is_of_all(h))) {
       bench_.take(few_);
       auto trial = bench_.run({&h});
@@ -163,7 +163,7 @@ class Search {
         if (claims_.empty() && !trial->all() && trial->gain_db > nearest_.gain_db)
           nearest_ = {h.phrase, trial->gain_db};
         if (round_ == 0 && trial->last_bits.all()) but_for_last_bits.push_back(&h);
-        if (promising(*trial) && !cannot_be(h, *trial, outputs()))
+        if (worth_running(*trial) && !contradicts(h, *trial, outputs()))
           found.push_back({{&h}, std::move(*trial)});
       }
       const bool all =
@@ -196,8 +196,8 @@ class Search {
         if (first == second || !combine(*first, *second)) continue;
         if (second->stage < first->stage) std::swap(first, second);
         auto trial = bench_.run({first, second});
-        if (!trial || !promising(*trial) || cannot_be(*first, *trial, outputs()) ||
-            cannot_be(*second, *trial, outputs()))
+        if (!trial || !worth_running(*trial) || contradicts(*first, *trial, outputs()) ||
+            contradicts(*second, *trial, outputs()))
           continue;
         Candidate pair{{first, second}, std::move(*trial)};
         if (both_matter(bench_, pair)) found.push_back(std::move(pair));
@@ -219,7 +219,7 @@ class Search {
       std::vector<Candidate> kept;
       for (Candidate& c : found) {
         auto trial = bench_.run(c.hypotheses);
-        if (trial && promising(*trial)) kept.push_back({c.hypotheses, std::move(*trial)});
+        if (trial && worth_running(*trial)) kept.push_back({c.hypotheses, std::move(*trial)});
       }
       std::stable_sort(kept.begin(), kept.end(), better);
       found = std::move(kept);
@@ -242,7 +242,7 @@ class Search {
       if (!is_another_cause(*found[i].hypotheses.front(), first) ||
           claim.sentence.find(phrase) != std::string::npos)
         continue;
-      claim.sentence += "; as well if " + phrase;
+      claim.sentence += "; equivalently, " + phrase;
       ++alike;
     }
     return claims;
@@ -290,7 +290,7 @@ class Search {
         claim.id = h->name;
         units = trial->last_bits.units;
       }
-      claim.sentence += (alike++ > 0 ? "; as well if " : "") + h->phrase;
+      claim.sentence += (alike++ > 0 ? "; equivalently, " : "") + h->phrase;
     }
     if (claim.id.empty()) return {};
     std::string names;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "golden/explain/output.h"
+#include "golden/explain/case/output.h"
 #include "golden/explain/where.h"
 
 namespace mxo {

@@ -1,5 +1,5 @@
 // Ranges, periods, groups.
-#include "golden/explain/name/places.h"
+#include "golden/explain/words/places.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // Whole runs, pieces, and windows that stand for the rest.
-#include "golden/explain/settling.h"
+#include "golden/explain/confirm/settling.h"
 
 #include <algorithm>
 
@@ -19,9 +19,9 @@ std::string name_of(const Hypotheses& hypotheses) {
 }
 
 /// Rows and columns of a patch that are credited.
-Window credited(const Trial& trial, std::size_t output) {
-  const Patch& patch = trial.patches[output];
-  const Credit& c = trial.credits[output];
+Window credited(const RunResult& trial, std::size_t output) {
+  const Variant& patch = trial.patches[output];
+  const Match& c = trial.credits[output];
   Window window;
   std::vector<std::uint8_t> column(patch.columns.size());
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
@@ -76,7 +76,7 @@ class Settling {
   /// The whole was run: its credit is what is explained.
   void settle_run(std::size_t o) {
     Output& output = bench_.outputs()[o];
-    const Credit& c = candidate_->trial.credits[o];
+    const Match& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
     const bool rest = c.fixed < output.left || c.broken > 0 || c.astray > 0;
     const Place place = place_of(output, [&](Index i) {
@@ -142,10 +142,10 @@ class Settling {
     bool all = true;
     for (const Window& piece : list) {
       bench_.take(piece);
-      const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, *altered);
+      const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
-      const Patch& patch = trial->patches.front();
-      const Credit& c = trial->credits.front();
+      const Variant& patch = trial->patches.front();
+      const Match& c = trial->credits.front();
       all = all && trial->broken == 0;
       for (std::size_t i = 0; i < c.mask.size(); ++i) {
         if (!c.mask[i]) continue;
@@ -181,7 +181,7 @@ class Settling {
         wide.rows, static_cast<Index>(kHostWork / std::max(1.0, bench_.work(1, output.columns))));
     if (wide.rows.empty()) wide.rows = {0};
     bench_.take(wide);
-    const std::optional<Trial> trial = bench_.run(candidate_->hypotheses, altered);
+    const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, altered);
     return trial && trial->broken == 0;
   }
 
@@ -201,7 +201,7 @@ class Settling {
     tall.columns = evenly_spread(tall.columns, width);
     tall.rows = evenly_spread(tall.rows,
                               static_cast<Index>(kTallWork / std::max(1.0, bench_.work(1, width))));
-    const std::optional<Trial> down = run(tall);
+    const std::optional<RunResult> down = run(tall);
     if (!down) return;
     const Window rows = credited(*down, 0);
     for (const Index r : rows.rows) row[static_cast<std::size_t>(r)] = 1;
@@ -216,7 +216,7 @@ class Settling {
     wide.rows = evenly_spread(
         wide.rows,
         std::clamp<Index>(static_cast<Index>(kTallWork / std::max(1.0, row_work)), 1, 16));
-    const std::optional<Trial> across = run(wide);
+    const std::optional<RunResult> across = run(wide);
     if (!across) return;
     const bool all = down->all() && across->all();
     for (const Index c : credited(*across, 0).columns) column[static_cast<std::size_t>(c)] = 1;
@@ -240,11 +240,11 @@ class Settling {
 
   /// Those of the elements found that one of the runs gave.
   static Index computed(const Output& output, const std::vector<Index>& found,
-                        std::initializer_list<const Trial*> runs) {
+                        std::initializer_list<const RunResult*> runs) {
     std::vector<std::uint8_t> given(output.marks.size());
-    for (const Trial* run : runs) {
-      const Patch& patch = run->patches.front();
-      const Credit& c = run->credits.front();
+    for (const RunResult* run : runs) {
+      const Variant& patch = run->patches.front();
+      const Match& c = run->credits.front();
       for (std::size_t i = 0; i < c.mask.size(); ++i) {
         const Index row = patch.rows[i / patch.columns.size()];
         const Index column = patch.columns[i % patch.columns.size()];
@@ -259,7 +259,7 @@ class Settling {
     return output.group == "expert" && !output.ends.empty() ? output.ends.front() : output.rows;
   }
 
-  std::optional<Trial> run(const Window& window) {
+  std::optional<RunResult> run(const Window& window) {
     bench_.choose(window);
     return bench_.run(candidate_->hypotheses);
   }

@@ -1,5 +1,5 @@
 // Windows, and altered calls run in them.
-#include "golden/explain/bench.h"
+#include "golden/explain/confirm/bench.h"
 
 #include <algorithm>
 #include <cstring>
@@ -54,7 +54,7 @@ bool rows_stand_alone(const Call& call, const std::vector<Output>& outputs) {
 }
 
 /// Rows of a patch in which a model is what is owed.
-std::vector<std::uint8_t> idle_rows(const Output& output, const Patch& patch) {
+std::vector<std::uint8_t> idle_rows(const Output& output, const Variant& patch) {
   std::vector<std::uint8_t> idle(patch.rows.size());
   Index at = 0;
   for (std::size_t r = 0; r < idle.size(); ++r) {
@@ -70,7 +70,7 @@ std::vector<std::uint8_t> idle_rows(const Output& output, const Patch& patch) {
 }
 
 /// Adds how near a patch comes to what came, but for the last bits of f32.
-void hold_last_bits(const Output& output, const Patch& patch, LastBits& sum) {
+void hold_last_bits(const Output& output, const Variant& patch, LastBits& sum) {
   const ElementReader read(output.expected->dtype());
   const bool is_f32 = output.expected->dtype() == Dtype::f32;
   Index at = 0;
@@ -213,7 +213,7 @@ std::optional<Call> Bench::altered(const std::vector<const Hypothesis*>& hypothe
   return altered;
 }
 
-std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
+std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypotheses) {
   // What is only read elsewhere is read as the slice needs it.
   std::vector<const Hypothesis*> rest;
   std::vector<const Reading*> readings;
@@ -232,8 +232,8 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
   return run(hypotheses, std::move(*call), readings);
 }
 
-std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
-                                const std::vector<const Reading*>& readings) {
+std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
+                                    const std::vector<const Reading*>& readings) {
   NamedTensors out;
   try {
     if (product_) {
@@ -258,12 +258,12 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
   } catch (const Error&) {
     return std::nullopt;  // the alternative is no valid call: it cannot be what happened
   }
-  Trial trial;
+  RunResult trial;
   const Unit least = least_unit(hypotheses);
   for (const Output& output : outputs_) {
     const auto at = out.find(output.name);
     if (at == out.end()) return std::nullopt;
-    Patch patch;
+    Variant patch;
     if (product_) {
       patch.rows = output_rows(*product_, window_);
       patch.columns = window_.columns;
@@ -279,7 +279,7 @@ std::optional<Trial> Bench::run(const std::vector<const Hypothesis*>& hypotheses
       return std::nullopt;
     }
     patch.model = std::move(at->second);
-    Credit c = credit(output, patch, least);
+    Match c = credit(output, patch, least);
     trial.seen += c.seen;
     trial.fixed += c.fixed;
     trial.broken += c.broken;

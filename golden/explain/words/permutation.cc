@@ -1,5 +1,5 @@
 // Known orders, and any other.
-#include "golden/explain/name/permutation.h"
+#include "golden/explain/words/permutation.h"
 
 #include <algorithm>
 #include <numeric>

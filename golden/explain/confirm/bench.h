@@ -3,9 +3,9 @@
 
 #include <optional>
 
+#include "golden/explain/case/output.h"
+#include "golden/explain/case/product.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/output.h"
-#include "golden/explain/product.h"
 
 namespace mxo {
 
@@ -22,14 +22,14 @@ struct LastBits {
 };
 
 /// What an altered call explains of the elements that are left where it was run.
-struct Trial {
+struct RunResult {
   Index seen = 0;
   Index fixed = 0;
   Index broken = 0;
   double gain_db = 0;
   LastBits last_bits;
-  std::vector<Patch> patches;   ///< one for each output, as run
-  std::vector<Credit> credits;  ///< of the patches
+  std::vector<Variant> patches;  ///< one for each output, as run
+  std::vector<Match> credits;    ///< of the patches
   /// Of the rows of every patch: 1 where the model alters nothing.
   std::vector<std::vector<std::uint8_t>> idle;
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }
@@ -66,10 +66,10 @@ class Bench {
   /// None where a hypothesis does not apply.
   std::optional<Call> altered(const std::vector<const Hypothesis*>& hypotheses) const;
   /// None where a hypothesis does not apply, or gives no valid call.
-  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses);
+  std::optional<RunResult> run(const std::vector<const Hypothesis*>& hypotheses);
   /// The same of a call that is altered already.
-  std::optional<Trial> run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
-                           const std::vector<const Reading*>& readings = {});
+  std::optional<RunResult> run(const std::vector<const Hypothesis*>& hypotheses, Call altered,
+                               const std::vector<const Reading*>& readings = {});
   /// Multiply-adds of one-byte codes, or of wider operands.
   bool narrow() const { return product_ && size_of(product_->a.codes->dtype()) == 1; }
 

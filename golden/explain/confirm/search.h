@@ -1,9 +1,9 @@
 // Altered calls, run where the output fails: what fits is confirmed, placed and settled.
 #pragma once
 
+#include "golden/explain/case/output.h"
 #include "golden/explain/claim.h"
 #include "golden/explain/hypotheses.h"
-#include "golden/explain/output.h"
 #include "golden/judge/progress.h"
 
 namespace mxo {
