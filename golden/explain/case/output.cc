@@ -193,10 +193,10 @@ Output make_output(const Call& call, const std::string& name, const Tensor& expe
   return out;
 }
 
-Match credit(const Output& output, const Variant& patch, Unit least) {
+VariantMatch credit(const Output& output, const Variant& patch, Unit least) {
   const auto rows = static_cast<Index>(patch.rows.size());
   const auto columns = static_cast<Index>(patch.columns.size());
-  Match credit;
+  VariantMatch credit;
   credit.mask.assign(static_cast<std::size_t>(rows * columns), 0);
   const ElementReader read(output.expected->dtype());
   const Units units = units_of(output, patch, least);

@@ -106,7 +106,7 @@ struct Variant {
 };
 
 /// What a model gets right of the elements that still differ.
-struct Match {
+struct VariantMatch {
   Index seen = 0;    ///< elements of the patch that differ from what is owed, not settled
   Index fixed = 0;   ///< of these, those that the model gives, in units it gives altogether
   Index broken = 0;  ///< elements of the patch, outside of those units too, that it does not give
@@ -123,6 +123,6 @@ enum class Unit : std::uint8_t { whole, row, segment };
 
 /// Holds `patch` against what came.  Where it fails somewhere, it is credited with the units
 /// (rows, or 32 columns of a row) in which every element fits and that it alters at all.
-Match credit(const Output& output, const Variant& patch, Unit least);
+VariantMatch credit(const Output& output, const Variant& patch, Unit least);
 
 }  // namespace mxo

@@ -279,7 +279,7 @@ std::optional<RunResult> Bench::run(const std::vector<const Hypothesis*>& hypoth
       return std::nullopt;
     }
     patch.model = std::move(at->second);
-    Match c = credit(output, patch, least);
+    VariantMatch c = credit(output, patch, least);
     trial.seen += c.seen;
     trial.fixed += c.fixed;
     trial.broken += c.broken;

@@ -28,8 +28,8 @@ struct RunResult {
   Index broken = 0;
   double gain_db = 0;
   LastBits last_bits;
-  std::vector<Variant> patches;  ///< one for each output, as run
-  std::vector<Match> credits;    ///< of the patches
+  std::vector<Variant> patches;       ///< one for each output, as run
+  std::vector<VariantMatch> credits;  ///< of the patches
   /// Of the rows of every patch: 1 where the model alters nothing.
   std::vector<std::vector<std::uint8_t>> idle;
   bool all() const { return broken == 0 && fixed == seen && seen > 0; }

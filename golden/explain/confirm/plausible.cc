@@ -18,7 +18,8 @@ bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
 
 /// Whether what a model gives is here and there among more that it alters and does not give, as
 /// rows are to which two causes do the same.
-bool is_scattered(const Variant& patch, const Match& c, const std::vector<std::uint8_t>& idle) {
+bool is_scattered(const Variant& patch, const VariantMatch& c,
+                  const std::vector<std::uint8_t>& idle) {
   const auto height = static_cast<Index>(patch.rows.size());
   if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
     return false;
@@ -40,7 +41,7 @@ bool is_a_place(const RunResult& trial) {
   if (trial.broken == 0) return true;
   for (std::size_t o = 0; o < trial.credits.size(); ++o) {
     const Variant& patch = trial.patches[o];
-    const Match& c = trial.credits[o];
+    const VariantMatch& c = trial.credits[o];
     const std::vector<std::uint8_t> idle =
         o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
     if (is_scattered(patch, c, idle)) return false;
@@ -66,7 +67,7 @@ bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
   Index fixed = 0;
   Index seen = 0;
   bool wrong = false;
-  for (const Match& c : trial.credits) {
+  for (const VariantMatch& c : trial.credits) {
     fixed += c.fixed;
     seen += c.seen;
     wrong = wrong || (c.seen == 0 && c.broken > 0);
@@ -75,7 +76,7 @@ bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
 }
 
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
-bool below_threshold(const Output& output, const Variant& patch, const Match& c) {
+bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
   const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
   std::vector<std::uint8_t> given(seen.size());
@@ -109,7 +110,7 @@ bool contradicts(const Hypothesis& h, const RunResult& trial, const std::vector<
     Index gives = 0;
     bool short_of = false;
     for (std::size_t o = 0; o < trial.credits.size(); ++o) {
-      const Match& c = trial.credits[o];
+      const VariantMatch& c = trial.credits[o];
       gives += c.hits - c.misses;
       short_of = short_of || below_threshold(outputs[o], trial.patches[o], c);
     }

@@ -66,7 +66,7 @@ bool is_of_lines(const Hypothesis& h) { return !h.only.rows.empty() || !h.only.c
 bool gives_call(const Bench& bench, const Candidate& c) {
   return !bench.windowed() && !bench.by_rows() && c.trial.all() &&
          std::all_of(c.trial.credits.begin(), c.trial.credits.end(),
-                     [](const Match& credit) { return credit.astray == 0; });
+                     [](const VariantMatch& credit) { return credit.astray == 0; });
 }
 
 /// Where hypotheses are tried first.  What is of all elements or of none is tried on a few: a model

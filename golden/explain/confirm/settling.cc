@@ -21,7 +21,7 @@ std::string name_of(const Hypotheses& hypotheses) {
 /// Rows and columns of a patch that are credited.
 Window credited(const RunResult& trial, std::size_t output) {
   const Variant& patch = trial.patches[output];
-  const Match& c = trial.credits[output];
+  const VariantMatch& c = trial.credits[output];
   Window window;
   std::vector<std::uint8_t> column(patch.columns.size());
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
@@ -76,7 +76,7 @@ class Settling {
   /// The whole was run: its credit is what is explained.
   void settle_run(std::size_t o) {
     Output& output = bench_.outputs()[o];
-    const Match& c = candidate_->trial.credits[o];
+    const VariantMatch& c = candidate_->trial.credits[o];
     if (c.fixed == 0) return;
     const bool rest = c.fixed < output.left || c.broken > 0 || c.astray > 0;
     const Place place = place_of(output, [&](Index i) {
@@ -145,7 +145,7 @@ class Settling {
       const std::optional<RunResult> trial = bench_.run(candidate_->hypotheses, *altered);
       if (!trial) return false;
       const Variant& patch = trial->patches.front();
-      const Match& c = trial->credits.front();
+      const VariantMatch& c = trial->credits.front();
       all = all && trial->broken == 0;
       for (std::size_t i = 0; i < c.mask.size(); ++i) {
         if (!c.mask[i]) continue;
@@ -244,7 +244,7 @@ class Settling {
     std::vector<std::uint8_t> given(output.marks.size());
     for (const RunResult* run : runs) {
       const Variant& patch = run->patches.front();
-      const Match& c = run->credits.front();
+      const VariantMatch& c = run->credits.front();
       for (std::size_t i = 0; i < c.mask.size(); ++i) {
         const Index row = patch.rows[i / patch.columns.size()];
         const Index column = patch.columns[i % patch.columns.size()];

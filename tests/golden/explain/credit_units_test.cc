@@ -22,7 +22,7 @@ struct Modelled {
   /// The model gives another value there than came.
   void wrong(Index r, Index c, float value = 9) { others.push_back({r * columns + c, value}); }
   Output output() const { return make_output(Call{"op", {}, {}}, "y", expected, actual); }
-  Match credited(Unit least, const UnexplainedRegion& live = {}) const {
+  VariantMatch credited(Unit least, const UnexplainedRegion& live = {}) const {
     Output y = output();
     y.live = live;
     Variant patch{range_of(y.rows), range_of(columns), actual};
@@ -44,7 +44,7 @@ TEST(CreditUnits, AreHitsOrMissesWhereTheModelAltersThem) {
   t.wrong(2, 6);    // what came right is altered
   t.came(3, 5, 4);  // not altered: the model is what is owed
   t.wrong(3, 5, 1);
-  const Match rows = t.credited(Unit::row);
+  const VariantMatch rows = t.credited(Unit::row);
   EXPECT_EQ(rows.hits, 1) << "row 0";
   EXPECT_EQ(rows.misses, 2) << "rows 1 and 2; row 3 is not altered, row 4 right";
   EXPECT_EQ(rows.broken, 3);
@@ -76,7 +76,7 @@ TEST(CreditUnits, OfColumnsThatAreRightAreSegmentsToo) {
   for (Index c = 0; c < 40; ++c) t.came(0, c, 2);
   t.wrong(0, 41);
   t.wrong(0, 120);
-  const Match c = t.credited(Unit::segment);
+  const VariantMatch c = t.credited(Unit::segment);
   EXPECT_EQ(c.misses, 2) << "columns 40 to 71, and 104 to 127";
   EXPECT_EQ(c.hits, 2);
 }
@@ -90,7 +90,7 @@ TEST(CreditUnits, BesideTheLivePartMayGoAstray) {
   t.wrong(1, 2);
   t.wrong(1, 3);
   t.wrong(1, 4);
-  const Match c = t.credited(Unit::whole, {{1, 0}, {1, 1, 1, 1, 1, 1}});
+  const VariantMatch c = t.credited(Unit::whole, {{1, 0}, {1, 1, 1, 1, 1, 1}});
   EXPECT_EQ(c.astray, 3);
   EXPECT_EQ(c.seen, 1);
   EXPECT_EQ(c.fixed, 1);
@@ -107,7 +107,7 @@ TEST(CreditUnits, AreAlteredByNumbersForNan) {
     }
     t.came(1, 0, 2);
     t.wrong(1, 0);
-    const Match c = t.credited(Unit::row);
+    const VariantMatch c = t.credited(Unit::row);
     EXPECT_EQ(c.fixed, 4) << owed;
     EXPECT_EQ(c.hits, 1) << owed;
   }
@@ -117,7 +117,7 @@ TEST(CreditUnits, AreNoneWithoutColumns) {
   Modelled t(2, 4);
   t.came(0, 0, 2);
   for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
-    const Match c = credit(t.output(), {{0, 1}, {}, Tensor(Dtype::f32, {2, 0})}, unit);
+    const VariantMatch c = credit(t.output(), {{0, 1}, {}, Tensor(Dtype::f32, {2, 0})}, unit);
     EXPECT_EQ(c.hits + c.misses + c.seen + c.broken, 0);
     EXPECT_TRUE(c.mask.empty());
   }

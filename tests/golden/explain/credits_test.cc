@@ -106,7 +106,7 @@ TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
   held.came(0, 1) = held.came(1, 3) = 2;
   const Output y = held.output();
   for (const Unit unit : {Unit::whole, Unit::row, Unit::segment}) {
-    const Match c = credit(y, held.all(), unit);
+    const VariantMatch c = credit(y, held.all(), unit);
     EXPECT_EQ(c.seen, 2);
     EXPECT_EQ(c.fixed, 2);
     EXPECT_EQ(c.broken, 0);
@@ -114,7 +114,7 @@ TEST(Credits, AModelOfTheWholeGivesEveryElementOrNothing) {
     EXPECT_EQ(c.mask, (std::vector<std::uint8_t>{0, 1, 0, 0, 0, 0, 0, 1}));
     Variant wrong = held.all();
     model_at(wrong, 1, 3) = 1;  // as owed, not as it came
-    const Match w = credit(y, wrong, unit);
+    const VariantMatch w = credit(y, wrong, unit);
     EXPECT_EQ(w.seen, 2);
     EXPECT_EQ(w.fixed, 0);
     EXPECT_EQ(w.broken, 1);
@@ -136,7 +136,7 @@ TEST(Credits, UnitsCountThatAreAlteredEnough) {
       model_at(patch, 1, 0) = 4;
       const Output y = held.output();
       const bool enough = altered >= std::min<Index>(4, columns);
-      const Match c = credit(y, patch, Unit::row);
+      const VariantMatch c = credit(y, patch, Unit::row);
       EXPECT_EQ(c.fixed, enough ? altered : 0);
       EXPECT_EQ(c.seen, altered + 1);
       EXPECT_EQ(c.broken, 1);
@@ -156,7 +156,7 @@ TEST(Credits, SegmentsAreOfColumnsThatDiffer) {
   EXPECT_EQ(credit(y, patch, Unit::segment).fixed, 40);
   EXPECT_EQ(credit(y, patch, Unit::row).fixed, 0);
   model_at(patch, 0, 78) = 5;
-  const Match c = credit(y, patch, Unit::segment);
+  const VariantMatch c = credit(y, patch, Unit::segment);
   EXPECT_EQ(c.fixed, 32);
   EXPECT_EQ(c.broken, 2);
   EXPECT_EQ(c.mask[62], 1);
@@ -175,7 +175,7 @@ TEST(Credits, RowsAndColumnsOfAPatchAreThoseOfTheOutput) {
   const Output y = held.output();
   Variant patch{{1, 3}, {2, 4, 5}, filled({2, 3}, 1)};
   model_at(patch, 1, 1) = 7;
-  const Match c = credit(y, patch, Unit::whole);
+  const VariantMatch c = credit(y, patch, Unit::whole);
   EXPECT_EQ(c.seen, 1);
   EXPECT_EQ(c.fixed, 1);
   EXPECT_EQ(c.broken, 0);
@@ -191,13 +191,13 @@ TEST(Credits, SettledElementsAndOtherPlacesTakeNoPart) {
   model_at(patch, 0, 0) = 9;
   y.settle(0);
   EXPECT_EQ(y.left, 1);
-  const Match c = credit(y, patch, Unit::whole);
+  const VariantMatch c = credit(y, patch, Unit::whole);
   EXPECT_EQ(c.seen, 1);
   EXPECT_EQ(c.fixed, 1);
   EXPECT_EQ(c.broken, 0);
   Output part = held.output();
   part.live = {{0, 1}, {1, 1, 0, 0}};
-  const Match live = credit(part, patch, Unit::whole);
+  const VariantMatch live = credit(part, patch, Unit::whole);
   EXPECT_EQ(live.seen, 1);
   EXPECT_EQ(live.fixed, 1);
   EXPECT_EQ(live.broken, 0);
@@ -211,7 +211,7 @@ TEST(Credits, NanIsOneValue) {
   held.came(0, 2) = 2;
   Variant patch = held.all();
   model_at(patch, 0, 0) = -kNaN;
-  const Match c = credit(held.output(), patch, Unit::whole);
+  const VariantMatch c = credit(held.output(), patch, Unit::whole);
   EXPECT_EQ(c.fixed, 3);
   model_at(patch, 0, 1) = 1;
   EXPECT_EQ(credit(held.output(), patch, Unit::whole).broken, 1);
@@ -225,7 +225,7 @@ TEST(Credits, NanIsOneValue) {
   owed.came(0, 0) = 2;
   Variant rows = owed.all();
   for (Index i = 1; i < 4; ++i) model_at(rows, 0, i) = -kNaN;
-  const Match both = credit(owed.output(), rows, Unit::row);
+  const VariantMatch both = credit(owed.output(), rows, Unit::row);
   EXPECT_EQ(both.fixed, 2);
   EXPECT_EQ(std::count(both.mask.begin(), both.mask.end(), 1), 2) << "NaN as owed is not fixed";
   model_at(rows, 1, 0) = 4;

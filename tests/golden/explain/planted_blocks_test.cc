@@ -167,7 +167,7 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
-    {"column blocks do not restart at a group", "group_ends=ignored", "do not begin anew",
+    {"column blocks do not restart at a group", "group_ends=ignored", "do not restart",
      [](Backend& b) {
        const Call call = in_groups(false);
        NamedTensors joined = run_call(b, in_groups(true));

@@ -165,7 +165,7 @@ const PlantedFault kFaults[] = {
        const Call call = make_call("dequantize", parts, {});
        return with_setting(b, call, "format", "e4m3fnuz");
      }},
-    {"halved values say the same as fnuz codes", "scales=halved", "as well if every value",
+    {"halved values say the same as fnuz codes", "scales=halved", "equivalently, every value",
      [](Backend& b) {
        NamedTensors parts = run_call(b, quantize_call("1x32"));
        Tensor& codes = parts.at("codes");

@@ -82,7 +82,7 @@ const PlantedFault kFaults[] = {
                 return i - k + k % 256 * 256 + k / 256;
               })},
     {"neighbours of w exchanged say the same of x", "x.codes=reversed_2",
-     "as well if w is reversed", elements(mx, {"w.codes"}, [](Index i) { return i ^ 1; })},
+     "equivalently, w is reversed", elements(mx, {"w.codes"}, [](Index i) { return i ^ 1; })},
     {"subnormal codes of x are read as zero", "x.codes=flushed", "subnormal",
      [](Backend& b) {
        return altered(b, mx_product(b, 7), {"x.codes"}, [](Tensor& t, const Tensor&) {

@@ -48,7 +48,7 @@ const Amax kAmaxes[] = {
      [](const Call& call, Index s) { return largest_of(call, (s % 16 > 0 ? s - 1 : s) * 32, 32); }},
     {"scale.amax", "whole row",
      [](const Call& call, Index s) { return largest_of(call, s / 16 * 512, 512); }},
-    {"scale.one", "as well if amax is that of the whole tensor",
+    {"scale.one", "equivalently, amax is that of the whole tensor",
      [](const Call& call, Index) { return largest_of(call, 0, 96 * 512); }},
     {"scale.amax", "all before it in the row, not begun anew",
      [](const Call& call, Index s) { return largest_of(call, s / 16 * 512, (s % 16 + 1) * 32); }},

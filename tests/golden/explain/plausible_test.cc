@@ -10,7 +10,7 @@ namespace {
 /// and is given, 'm' differs and is missed, 'b' the model alters though it came right.
 struct Made {
   explicit Made(const std::string& rows, Index first = 0, Index step = 1) {
-    Match c;
+    VariantMatch c;
     Variant patch;
     Index row = first;
     for (const char kind : rows) {
@@ -26,7 +26,7 @@ struct Made {
     patch.columns = {0, 1, 2, 3};
     add(std::move(patch), std::move(c));
   }
-  void add(Variant patch, Match c) {
+  void add(Variant patch, VariantMatch c) {
     trial.seen += c.seen;
     trial.fixed += c.fixed;
     trial.broken += c.broken;
@@ -69,7 +69,7 @@ bool impossible(Target target, const RunResult& trial, std::vector<Index> ends =
   y.ends = std::move(ends);
   y.marks.assign(static_cast<std::size_t>(rows * 4), Mark::same);
   const Variant& patch = trial.patches.front();
-  const Match& c = trial.credits.front();
+  const VariantMatch& c = trial.credits.front();
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
     // Of this file's trials a row that differs is given or counts as missed.
     const bool given = c.mask[r * 4] != 0;

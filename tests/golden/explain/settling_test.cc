@@ -35,7 +35,7 @@ struct WholeRun {
     bench = std::make_unique<Bench>(*backend, call, outputs);
   }
   /// Settles a cause that is credited so.
-  std::vector<Claim> settled(std::vector<Match> credits) {
+  std::vector<Claim> settled(std::vector<VariantMatch> credits) {
     RunResult trial;
     trial.credits = std::move(credits);
     return settle(*bench, {{&first, &second}, std::move(trial)});
@@ -50,8 +50,8 @@ struct WholeRun {
   std::unique_ptr<Bench> bench;
 };
 
-Match of(std::vector<std::uint8_t> mask) {
-  Match c;
+VariantMatch of(std::vector<std::uint8_t> mask) {
+  VariantMatch c;
   for (const std::uint8_t m : mask) c.fixed += m;
   c.mask = std::move(mask);
   return c;
@@ -77,9 +77,9 @@ TEST(Settling, PartsOfAWholeRunHavePlaces) {
   EXPECT_EQ(claims[0].where.rows, "1");
   EXPECT_EQ(part.outputs[0].left, 1);
   EXPECT_EQ(part.outputs[0].mark(0, 0), Mark::differs);
-  for (Index Match::*beside : {&Match::broken, &Match::astray}) {
+  for (Index VariantMatch::*beside : {&VariantMatch::broken, &VariantMatch::astray}) {
     WholeRun run({floats({2, 2}, {0, 0, 2, 3})});
-    Match c = of({0, 0, 1, 1});
+    VariantMatch c = of({0, 0, 1, 1});
     c.*beside = 1;
     EXPECT_EQ(run.settled({c})[0].sentence, "it is a and it is b, in row 1 of a");
   }
