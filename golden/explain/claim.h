@@ -1,20 +1,13 @@
 // What one cause is claimed to explain, before causes are ranked.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "golden/explain/where.h"
 #include "golden/explain/words/places.h"
 
 namespace mxo {
-
-/// What a claim says.
-enum class Kind : std::uint8_t {
-  cause,    ///< what the kernel did
-  symptom,  ///< only what is seen (a bit of one element, rows of zeros or NaN): true as it stands
-  follows,  ///< a symptom of something else that is wrong: codes of other scales
-};
 
 /// A cause, and the part of the differing elements that it explains.
 struct Claim {
@@ -24,7 +17,7 @@ struct Claim {
   double elements = 0;  ///< differing elements that the cause accounts for
   /// Those of them that were computed with the cause and hold what it gives; negative: all.
   double confirmed = -1;
-  Kind kind = Kind::cause;
+  FindingKind kind = FindingKind::cause;
   /// One altered call that gives every bit says more, and is looked for.
   bool yields = false;
   /// Was made from what came: it tells no place that it was not told.

@@ -65,7 +65,7 @@ class Measuring {
     if (!claims.empty() && (several || claims.front().yields))
       try_instead(claims, [&] { return one_cause(); });
     // Codes that follow from scales say nothing where altered calls give both, each its part.
-    const auto follows = [](const Claim& claim) { return claim.kind == Kind::follows; };
+    const auto follows = [](const Claim& claim) { return claim.kind == FindingKind::follows; };
     if (std::any_of(claims.begin(), claims.end(), follows) &&
         (claims.size() > 1 || left_of(c_.outputs) > 0))
       try_instead(claims, [&] { return by_runs(Extent::part); });
@@ -97,7 +97,7 @@ class Measuring {
     for (const Finder& finder : finders()) {
       if (!finder.of_all) continue;
       std::vector<Claim> one = finder.find(c_);
-      if (gives_all(one) && one.front().kind == Kind::cause) return one;
+      if (gives_all(one) && one.front().kind == FindingKind::cause) return one;
       forget_settled(c_.outputs);
     }
     std::vector<Claim> one = by_runs(Extent::all);

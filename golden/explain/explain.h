@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "golden/explain/case/call.h"
-#include "golden/explain/claim.h"
 #include "golden/explain/where.h"
 #include "golden/judge/progress.h"
 
@@ -26,8 +25,8 @@ struct Cause {
   std::string sentence;  ///< what happened and where
   double share = 0;      ///< of the differing elements: those that were computed and hold it
   Where where;
-  Kind kind = Kind::cause;
-  bool is_symptom() const { return kind != Kind::cause; }
+  FindingKind kind = FindingKind::cause;
+  bool is_symptom() const { return kind != FindingKind::cause; }
 };
 
 struct Explanation {

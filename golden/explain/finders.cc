@@ -64,7 +64,7 @@ Claims quantiser_of_all(const Case& c) {
   return named_by(c.outputs, [&] {
     Claims claims = recover_quantiser(c.call, c.outputs);
     const bool one =
-        claims.size() == 1 && claims.front().kind == Kind::cause && left_of(c.outputs) == 0;
+        claims.size() == 1 && claims.front().kind == FindingKind::cause && left_of(c.outputs) == 0;
     const bool moved = one && codes_are_right(c) && claims.front().id == "scale.amax";
     return one && !moved ? claims : Claims{};
   });

@@ -1,9 +1,17 @@
-// A place in an output, in words.
+// What is said of a place in an output: of which kind it is, and where.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace mxo {
+
+/// What explain says.
+enum class FindingKind : std::uint8_t {
+  cause,    ///< what the kernel did
+  symptom,  ///< only what is seen (a bit of one element, rows of zeros or NaN): true as it stands
+  follows,  ///< a symptom of something else that is wrong: codes of other scales
+};
 
 /// A place in an output.  Ranges are written "0-3, 7"; an empty one says nothing.
 struct Where {

@@ -37,11 +37,11 @@ TEST(Explanation, IsOneSentence) {
 
 TEST(Explanation, SaysCausesAndSymptomsApart) {
   Explanation e = of_causes(ExplainVerdict::explained, {0.75, 0.25});
-  e.causes[1].kind = Kind::symptom;
+  e.causes[1].kind = FindingKind::symptom;
   EXPECT_EQ(e.sentence_with_kinds(),
             "explained: (cause) 75.0 %: it is a; (symptom) 25.0 %: it is b");
   e = of_causes(ExplainVerdict::explained, {1});
-  e.causes[0].kind = Kind::follows;
+  e.causes[0].kind = FindingKind::follows;
   EXPECT_EQ(e.sentence_with_kinds(), "explained: (symptom) it is a");
   EXPECT_EQ(of_causes(ExplainVerdict::unknown, {}).sentence_with_kinds(),
             "no known cause: rows differ");
@@ -66,7 +66,7 @@ TEST(Explanation, AsJsonHasWhatIsKnown) {
   e.differing = 16;
   e.causes[0].where = {"y", "0-1", "2", "3-4", "5"};
   e.causes[1].where.tensor = "y";
-  e.causes[1].kind = Kind::symptom;
+  e.causes[1].kind = FindingKind::symptom;
   EXPECT_EQ(to_json(e), R"({
   "schema": "mxo-explain/1",
   "verdict": "partly",

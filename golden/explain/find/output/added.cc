@@ -85,7 +85,7 @@ Claims recover_running(Output& output) {
   const bool experts = output.group == "expert";
   if (!runs_on(output, (experts ? output.ends.front() : 1) * output.columns)) return {};
   const std::string each = experts ? "expert" : "row";
-  return claim_all(output, {"rows.running", Kind::cause, true},
+  return claim_all(output, {"rows.running", FindingKind::cause, true},
                    "every " + each + " of " + output.name +
                        " holds its own sum and what came in the " + each +
                        " before: running totals, sums that are not begun anew");
@@ -130,7 +130,7 @@ Claims recover_added(Output& output) {
     const std::string source = std::to_string(apart) + (experts ? " expert" : " row") +
                                (apart == 1 ? "" : "s") + (by < 0 ? " before" : " after");
     for (Claim& c : claim_where(
-             output, {"rows.added", Kind::cause, true},
+             output, {"rows.added", FindingKind::cause, true},
              [&](Index i) {
                return std::binary_search(rows.begin(), rows.end(), i / output.columns);
              },

@@ -17,7 +17,7 @@ using Claims = std::vector<Claim>;
 /// What a claim is for programs.
 struct ClaimId {
   std::string id;
-  Kind kind = Kind::cause;
+  FindingKind kind = FindingKind::cause;
   bool yields = false;  ///< to one altered call that gives every bit
 };
 

@@ -219,7 +219,7 @@ Claims claim_flipped_bit(Output& output, const Words& f) {
   // says what it means rather than which bits it has.
   const Dtype dtype = output.expected->dtype();
   if (std::countr_zero(mask) == 0 || dtype == Dtype::i32 || dtype == Dtype::i64) return {};
-  ClaimId id{"bit.flipped", Kind::symptom};
+  ClaimId id{"bit.flipped", FindingKind::symptom};
   std::string words = "bit " + std::to_string(std::countr_zero(mask)) + " is flipped in ";
   if (is_reordered_in_rows(output)) {  // two numbers that happen to be one bit apart
     id.id = "row.reordered";

@@ -290,7 +290,7 @@ Claims recover_stride(Output& output) {
     }
   }
   // What lies between the rows, and the rows that found no room, follow from the stride.
-  return claim_all(output, {"rows.stride", Kind::cause, true},
+  return claim_all(output, {"rows.stride", FindingKind::cause, true},
                    "rows of " + output.name + " are written " + std::to_string(stride) +
                        " elements apart rather than " + std::to_string(columns));
 }

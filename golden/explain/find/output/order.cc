@@ -290,12 +290,12 @@ Claims recover_exchanged(Output& output) {
     return claim_place(output, id, [&](const Place&) { return sentence; });
   };
   if (const std::string text = pairs_in_words(output, wrong); !text.empty())
-    return claim({"columns.exchanged", Kind::symptom}, text);
+    return claim({"columns.exchanged", FindingKind::symptom}, text);
   if (const std::string text = shift_in_words(output, wrong); !text.empty())
     return claim({"columns.shifted"}, text);
   // Tokens that hold their own slots in another order, each in its own.
   if (!slots || wrong.rows.size() < kLeastTokens || !is_reordered_in_rows(output)) return {};
-  return claim({"row.reordered", Kind::symptom},
+  return claim({"row.reordered", FindingKind::symptom},
                "values change places within their rows in " + place.words);
 }
 

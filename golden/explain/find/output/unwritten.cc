@@ -128,7 +128,7 @@ Claims recover_unwritten(Output& output) {
     if (!is_plain(fill) && output.name.ends_with("scales")) continue;
     const Fill said = described(dtype, fill);
     for (Claim& c : claim_where(
-             output, {said.id, Kind::symptom, is_plain(fill)},
+             output, {said.id, FindingKind::symptom, is_plain(fill)},
              [&all = elements](Index i) { return std::binary_search(all.begin(), all.end(), i); },
              [&](const Place& place) {
                return place.words + std::string(place.hold()) + said.words;

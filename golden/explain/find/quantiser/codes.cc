@@ -257,7 +257,7 @@ std::optional<Claim> claim_codes(Output& codes, const QuantiserCall& q) {
                               Index least = 2) { return claim_fits(codes, fit, id, words, least); };
   const auto claim_follows = [&](const auto& fit) {
     auto found = claim(fit, "codes.follow", "codes follow from the scales");
-    if (found) found->kind = Kind::follows;
+    if (found) found->kind = FindingKind::follows;
     return found;
   };
   const bool scales_differ = q.scales.differing > 0;

@@ -19,7 +19,7 @@ std::optional<Claim> claim_seen(Output& scales, const QuantiserCall& q) {
     return scales.marks[static_cast<std::size_t>(i)] == Mark::differs;
   };
   Claim claim{"scale.seen", words, place_of(scales, differs).where};
-  claim.kind = Kind::symptom;
+  claim.kind = FindingKind::symptom;
   claim.elements = static_cast<double>(scales.left);
   for (Index i = 0; i < scales.rows * scales.columns; ++i) scales.settle(i);
   return claim;
@@ -127,7 +127,7 @@ std::vector<Claim> recover_quantiser(const Call& call, std::vector<Output>& outp
   if (codes.left == 0) return claims;
   std::optional<Claim> claim = claim_codes(codes, *q);
   if (!claim) return claims;
-  if (claim->kind != Kind::follows) {
+  if (claim->kind != FindingKind::follows) {
     claims.push_back(std::move(*claim));
   } else if (claims.empty()) {
     // Codes that follow from scales nobody can explain: the scales are what is wrong.
@@ -150,7 +150,7 @@ std::vector<Claim> recover_zero_blocks(const Call& call, std::vector<Output>& ou
   if (scale < 0 && !nan) return {};
   const bool nan_scale = scale >= 0 && std::isnan(scale_value(*q->scales.actual, scale));
   Claim claim;
-  claim.kind = Kind::symptom;
+  claim.kind = FindingKind::symptom;
   claim.id = nan || nan_scale ? "zero_blocks.nan" : "zero_blocks.scale";
   claim.sentence = "blocks of x that are all zero, and no others, have ";
   if (nan) claim.sentence += std::string("codes that are NaN") + (scale >= 0 ? " and " : "");
