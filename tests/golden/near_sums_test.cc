@@ -29,9 +29,9 @@ Tensor drawn(std::mt19937& random, std::vector<Index> shape, int spread) {
   Tensor t(Dtype::f32, std::move(shape));
   std::normal_distribution<float> draw;
   for (Index i = 0; i < t.elements(); ++i) {
-    const int e =
-        spread == 0 ? 0
-                    : static_cast<int>(random() % (2u * spread)) - spread - (spread == 30 ? 40 : 0);
+    const int e = spread == 0 ? 0
+                              : static_cast<int>(random() % static_cast<unsigned>(2 * spread)) -
+                                    spread - (spread == 30 ? 40 : 0);
     t.as<float>()[i] = std::ldexp(draw(random), e);
   }
   return t;

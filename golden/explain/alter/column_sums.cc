@@ -168,7 +168,7 @@ void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>&
   for (const ColumnOrder& order : kOrders) {
     if (!order.numbered) add(order, 0);
   }
-  for (const std::size_t n : {2, 4, 8, 16, 32, 64, 128, 256, 512}) {
+  for (const std::size_t n : {2u, 4u, 8u, 16u, 32u, 64u, 128u, 256u, 512u}) {
     for (const ColumnOrder& order : kOrders) {
       if (order.numbered) add(order, n);
     }

@@ -270,7 +270,8 @@ std::pair<Copies, Copies> copies_of(const Sides& s, const Misread& t,
                                     const std::vector<FailingLines>& failing,
                                     const std::vector<Index>& runs, Index run) {
   std::pair<Copies, Copies> copies;
-  auto& [codes, scales] = copies;
+  Copies& codes = copies.first;
+  Copies& scales = copies.second;
   const auto note = [&](const At& to) {
     const auto from = t.source(s, to);
     if (!from) return;
