@@ -57,7 +57,7 @@ Effective measure_line(const Sides& s, const Output& y, Index g, Index line,
     square += element.value * element.value;
   }
   const std::size_t m = came.size();
-  if (m < n + 4 || square == 0.0) return e;
+  if (n == 0 || m < n + 4 || square == 0.0) return e;
   const double rms = std::sqrt(square / static_cast<double>(m));
   LeastSquares equations(n);
   for (std::size_t i = 0; i < m; ++i) {
