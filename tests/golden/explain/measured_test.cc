@@ -33,32 +33,6 @@ void expect_ratios(const Effective& e, const Numbers& ratios, double within = 1e
   }
 }
 
-TEST(Equations, AreSolvedWithTheirInverse) {
-  // The upper triangle is not read.
-  Numbers matrix{4, 99, 99, 2, 10, 99, -2, 5, 6};
-  Numbers x{-6, -3, 6};  // of 1, -2, 3
-  Numbers inverse;
-  ASSERT_TRUE(solve(matrix, x, inverse));
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_NEAR(x[i], (Numbers{1, -2, 3}[i]), 1e-12);
-    EXPECT_NEAR(inverse[i], (Numbers{35.0 / 36, 20.0 / 36, 1}[i]), 1e-12);
-  }
-  Numbers one{4};
-  Numbers right{2};
-  ASSERT_TRUE(solve(one, right, inverse));
-  EXPECT_EQ(right, Numbers{0.5});
-  EXPECT_EQ(inverse, Numbers{0.25});
-}
-
-TEST(Equations, OfSingularMatricesHaveNoSolution) {
-  const double nan = std::numeric_limits<double>::quiet_NaN();
-  for (Numbers matrix : {Numbers{1, 1, 1, 1}, {0, 0, 0, 1}, {-1, 0, 0, 1}, {1, 0, 0, nan}}) {
-    Numbers x{1, 1};
-    Numbers inverse;
-    EXPECT_FALSE(solve(matrix, x, inverse));
-  }
-}
-
 TEST(Measured, AreTheBlocksOfARow) {
   const Call call = product_call({3, 8}, 40, 3);
   const Came came = came_of(call, x_tripled(call, {5 * 3 + 1}));

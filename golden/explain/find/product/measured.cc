@@ -87,43 +87,6 @@ bool Effective::known(Index block) const {
   return b < ratio.size() && sigma[b] < std::max(0.08 * std::abs(ratio[b]), 0.02);
 }
 
-bool solve(std::vector<double>& matrix, std::vector<double>& x,
-           std::vector<double>& inverse_diagonal) {
-  const std::size_t n = x.size();
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j <= i; ++j) {
-      double sum = matrix[i * n + j];
-      for (std::size_t k = 0; k < j; ++k) sum -= matrix[i * n + k] * matrix[j * n + k];
-      if (i == j) {
-        if (!(sum > 0.0)) return false;
-        matrix[i * n + i] = std::sqrt(sum);
-      } else {
-        matrix[i * n + j] = sum / matrix[j * n + j];
-      }
-    }
-  }
-  for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t k = 0; k < i; ++k) x[i] -= matrix[i * n + k] * x[k];
-    x[i] /= matrix[i * n + i];
-  }
-  for (std::size_t i = n; i-- > 0;) {
-    for (std::size_t k = i + 1; k < n; ++k) x[i] -= matrix[k * n + i] * x[k];
-    x[i] /= matrix[i * n + i];
-  }
-  // Columns of the inverse of the factor; their squares add up to the diagonal wanted.
-  inverse_diagonal.assign(n, 0.0);
-  std::vector<double> column(n);
-  for (std::size_t j = 0; j < n; ++j) {
-    for (std::size_t i = j; i < n; ++i) {
-      double sum = i == j ? 1.0 : 0.0;
-      for (std::size_t k = j; k < i; ++k) sum -= matrix[i * n + k] * column[k];
-      column[i] = sum / matrix[i * n + i];
-      inverse_diagonal[j] += column[i] * column[i];
-    }
-  }
-  return true;
-}
-
 std::vector<Effective> measure(const Product& product, const Output& output, Side side,
                                Index most) {
   const Sides s{product, side};

@@ -26,9 +26,4 @@ struct Effective {
 /// Lines of `side` in which elements are left, spread over the output, at most `most`.
 std::vector<Effective> measure(const Product& product, const Output& output, Side side, Index most);
 
-/// x of the symmetric positive definite system; also the diagonal of the inverse.
-/// False if it is singular.
-bool solve(std::vector<double>& matrix, std::vector<double>& x,
-           std::vector<double>& inverse_diagonal);
-
 }  // namespace mxo
