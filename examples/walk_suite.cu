@@ -6,9 +6,9 @@
 
 #include <cuda_runtime.h>
 
-#include <mxoracle/safetensors.h>
 #include <mxoracle/compare_shapes.h>
 #include <mxoracle/inputs.h>
+#include <mxoracle/safetensors.h>
 
 namespace {
 

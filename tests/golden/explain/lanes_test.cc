@@ -1,10 +1,10 @@
 // Codes of one side that lie in another order along K, the same in every run of so many.
 
-#include "golden/explain/find/product/finders.h"
-#include "tests/golden/lines_taken.h"
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
+#include "golden/explain/find/product/finders.h"
+#include "tests/golden/lines_taken.h"
 #include "tests/golden/planted.h"
 
 namespace mxo {

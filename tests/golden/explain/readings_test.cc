@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "golden/explain/hypotheses.h"
 #include "golden/explain/find/quantiser/code_rule.h"
+#include "golden/explain/hypotheses.h"
 #include "golden/judge/elements.h"
 #include "golden/museum/operands.h"
 #include "tests/golden/planted.h"
