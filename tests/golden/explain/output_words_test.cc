@@ -1,0 +1,195 @@
+// Values that are a known function of what is expected, by their words of bits.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "golden/explain/find/output/recover.h"
+#include "tests/golden/claims_said.h"
+#include "tests/golden/of_bits.h"
+
+namespace mxo {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+/// "id: sentence" where words of bits came as others, in rows of so many.
+std::string of_words(Dtype dtype, const Bits& wanted, const Bits& actual, Index columns = 0) {
+  const auto n = static_cast<Index>(wanted.size());
+  const std::vector<Index> shape{columns == 0 ? 1 : n / columns, columns == 0 ? n : columns};
+  Came came(of_bits(dtype, shape, wanted), of_bits(dtype, shape, actual));
+  return said(came.output, recover_mapped);
+}
+
+std::string of_floats(const std::vector<float>& wanted, const std::function<double(double)>& f) {
+  Bits from;
+  Bits to;
+  for (const float v : wanted) from.push_back(std::bit_cast<std::uint32_t>(v));
+  for (const float v : each_of(wanted, f)) to.push_back(std::bit_cast<std::uint32_t>(v));
+  return of_words(Dtype::f32, from, to);
+}
+
+std::vector<float> with(std::vector<float> values, const std::vector<float>& more) {
+  values.insert(values.end(), more.begin(), more.end());
+  return values;
+}
+
+TEST(OutputWords, AreAKnownFunction) {
+  const auto nan = static_cast<float>(kNan);
+  const auto cut = [](int bits) {
+    return [=](double v) { return std::ldexp(std::trunc(std::ldexp(v, bits)), -bits); };
+  };
+  const auto rounded = [](double v) { return std::ldexp(std::nearbyint(std::ldexp(v, 7)), -7); };
+  const auto clamp = [](double v) { return v > 4.5 ? 4.5 : v < -4.5 ? -4.5 : v; };
+  const auto above = [](double v) { return v > 4.5 ? 4.5 : v; };
+  const std::vector<float> far{10, 11, 12, 13, 14, 15, 16, 17, 1, -1};
+  const std::vector<float> negative{-1, -2, -3, -4, -5, -6, -7, -8};
+  const std::string clamped = "value.clamped: y: values are clamped ";
+  struct Function {
+    std::vector<float> wanted;
+    std::function<double(double)> f;
+    std::string said;
+  };
+  for (const Function& row : std::vector<Function>{
+           {{-0.0f, 1.0f, -1.0f, -0.0f},
+            [](double v) { return v == 0.0 ? 0.0 : v; },
+            "value.minus_zero: y: negative zeros lose their sign"},
+           {{nan, 1.0f, -2.0f, nan},
+            [](double v) { return std::isnan(v) ? 0.0 : v; },
+            "value.nan_zero: y: NaN is written as zero"},
+           {with(negative, {1, 3, -nan}), [](double v) { return v < 0.0 ? 0.0 : v; },
+            "value.relu: y: negative values are written as zero (ReLU)"},
+           {some_numbers(8), [](double v) { return 1.0f / static_cast<float>(v); },
+            "value.reciprocal: y: values are 1 over what is expected"},
+           {some_numbers(7), [](double v) { return 1.0f / static_cast<float>(v); }, ""},
+           {{-1.1f, 2.3f, -3.3f},
+            [](double v) { return std::abs(v); },
+            "value.sign_lost: y: signs are lost"},
+           {some_numbers(8), [](double v) { return -v; },
+            "value.negated: y: every value is negated"},
+           {with(far, {-20, 2}), clamp, clamped + "at 4.5"},
+           {with(far, {-20, nan}), above, clamped + "above at 4.5, and not on the other side"},
+           {each_of(with(far, {-20, 2}), [](double v) { return -v; }),
+            [](double v) { return v < -4.5 ? -4.5 : v; },
+            clamped + "below at -4.5, and not on the other side"},
+           {{1.5f, 2.5f}, [](double) { return 0.0; }, ""},
+           {with(some_numbers(8), {nan, 0.0f, -0.0f, 0x1p-125f}), [](double v) { return v / 2; },
+            "value.power_of_2: y: every value is multiplied by 2^-1"},
+           {with(some_numbers(8), {0x1p-126f}), [](double v) { return v / 2; }, ""},  // subnormal
+           {{1.3f, 2.7f, 5.1f, 10.3f, 20.7f, 40.9f, 90.1f, 170.3f, 0x1p-126f},
+            [](double v) { return v == 0x1p-126 ? 0.0 : v / 2; },
+            ""},  // flushed
+           {{1.3f, 2.7f, 5.1f, 10.3f, 20.7f, 40.9f, 90.1f, 170.3f, 300.7f},
+            [](double v) { return std::exp2(std::ilogb(v)); },
+            ""},  // no fraction is left
+           {with(far, {-2, -nan}),
+            [](double v) { return std::isnan(v) ? -4.5
+                                  : v > 4.5     ? 4.5
+                                                : v; }, clamped + "at 4.5"},
+           {some_numbers(8), [](double v) { return v * 0x1p20; },
+            "value.power_of_2: y: every value is multiplied by 2^20"},
+           {some_numbers(7), [](double v) { return v * 2; }, ""},
+           {some_numbers(9), [](double v) { return v * 3; }, ""},
+           {some_numbers(10), [](double v) { return v < 0 ? 2 * v : 4 * v; }, ""},
+           {some_numbers(24), cut(7), "value.truncated: y: values are cut to 7 fraction bits"},
+           {some_numbers(24), cut(22), "value.truncated: y: values are cut to 22 fraction bits"},
+           {with(some_numbers(24), {1.00390625f, 1.01171875f}), rounded,
+            "value.rounded: y: values are rounded to 7 fraction bits on the way"},
+           {some_numbers(7), cut(7), ""}}) {
+    EXPECT_EQ(of_floats(row.wanted, row.f), row.said);
+  }
+  const std::string flushed = "value.subnormals_flushed: y: subnormal values are flushed to zero";
+  const std::string zero = "value.subnormals_zero: y: subnormal values are flushed to +0";
+  for (const auto& [dtype, fraction] : {std::pair{Dtype::f64, 52},
+                                        {Dtype::f32, 23},
+                                        {Dtype::bf16, 7},
+                                        {Dtype::f16, 10},
+                                        {Dtype::e4m3, 3},
+                                        {Dtype::e5m2, 2},
+                                        {Dtype::e4m3fnuz, 3},
+                                        {Dtype::e5m2fnuz, 2}}) {
+    const std::uint64_t one = std::uint64_t{1} << fraction;
+    const std::uint64_t sign = std::uint64_t{1} << (8 * size_of(dtype) - 1);
+    EXPECT_EQ(of_words(dtype, {one, 1, one - 1, one + 1}, {one, 0, 0, one + 1}), flushed);
+    EXPECT_EQ(of_words(dtype, {sign | 1, 1, sign | one}, {0, 0, sign | one}), zero);
+  }
+  EXPECT_EQ(of_words(Dtype::f32, {0xBF812345, 0xC0012345, 0x7FC00000},
+                     {0x3F812345, 0x40012345, 0xFFC00001}),
+            "value.sign_lost: y: signs are lost")
+      << "beside any NaN";
+  EXPECT_EQ(of_words(Dtype::f32, {0x80000001, 1, 0x3F800000}, {0x80000000, 0, 0x3F800000}),
+            flushed);
+}
+
+TEST(OutputWords, AreTheSameWordsWithOtherBits) {
+  const Bits bytes{0x12, 0x34, 0xF0, 0x07, 0x9A, 0x5C, 0x61, 0x2E};
+  const auto each = [](Bits words, const std::function<std::uint64_t(std::uint64_t)>& f) {
+    for (std::uint64_t& w : words) w = f(w);
+    return words;
+  };
+  const auto flip = [](std::uint64_t mask) { return [=](std::uint64_t w) { return w ^ mask; }; };
+  const auto nibbles = [](std::uint64_t w) { return w % 16 * 16 + w / 16; };
+  const Bits seven(bytes.begin(), bytes.end() - 1);
+  EXPECT_EQ(of_words(Dtype::e4m3, bytes, each(bytes, nibbles)),
+            "value.nibbles: y: the nibbles of every byte are exchanged");
+  EXPECT_EQ(of_words(Dtype::u8, seven, each(seven, nibbles)), "");
+  for (const Dtype dtype : {Dtype::u16, Dtype::bf16, Dtype::i32, Dtype::f32, Dtype::i64}) {
+    Bits words;
+    Bits turned;
+    for (std::uint64_t w = 1; w < 9; ++w) {
+      words.push_back(w * 0x9E3779B97F4A7C15);
+      std::uint64_t& to = turned.emplace_back();
+      for (std::size_t b = 0; b < size_of(dtype); ++b)
+        to = to << 8 | (words.back() >> (8 * b) & 255);
+    }
+    EXPECT_EQ(of_words(dtype, words, turned),
+              "value.bytes: y: the bytes of every element are exchanged");
+  }
+  EXPECT_EQ(of_words(Dtype::u16, bytes, each(bytes, flip(0x24))),
+            "bits.flipped: y: the same bits are flipped everywhere");
+  EXPECT_EQ(of_words(Dtype::u16, seven, each(seven, flip(0x24))), "");
+  const std::string high = "value.offset: y: every number is 3 too high";
+  EXPECT_EQ(of_words(Dtype::i32, {5, 9, 12}, {8, 12, 15}), high);
+  EXPECT_EQ(
+      of_words(Dtype::i32, {5, 6, 17, 18, 70, 81, 92, 113}, {8, 9, 20, 21, 73, 97, 220, 520}, 4),
+      "value.offset: row 0 of y: every number is 3 too high");
+  EXPECT_EQ(
+      of_words(Dtype::i32, {5, 6, 17, 18, 70, 81, 92, 113}, {8, 9, 20, 21, 777, 97, 220, 520}, 4),
+      "")
+      << "half agree";
+  EXPECT_EQ(of_words(Dtype::e8m0, {120, 130, 127, 99}, {118, 128, 125, 97}),
+            "scale.exponent: y: every scale byte is 2 too low");
+}
+
+TEST(OutputWords, WithOneBitFlippedMaySayMore) {
+  const Bits codes{0xB1, 0xB2, 0xB3, 0x34, 0xB5, 0xB6, 0x37, 0x38, 0xB9, 0xBA, 0x3B, 0x3C};
+  const auto turned = [&](const std::vector<std::size_t>& at) {
+    Bits actual = codes;
+    for (const std::size_t i : at) actual[i] ^= 0x80;
+    return of_words(Dtype::e4m3, codes, actual, 4);
+  };
+  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33, 8}, {5, 1, 24, 33, 0}),
+            "bit.flipped: bit 3 is flipped in elements 1 to 2 and 4 of y");
+  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33}, {5, 1, 26, 33}), "") << "two bits";
+  EXPECT_EQ(of_words(Dtype::u8, {5, 9, 16, 33}, {5, 1, 18, 33}), "") << "others";
+  EXPECT_EQ(of_words(Dtype::f32, {0x3F800001, 0x40000002}, {0x3F800000, 0x40000002}), "")
+      << "a rounding";
+  EXPECT_EQ(of_words(Dtype::i32, {5, 9, 16}, {5, 9, 24}), "") << "a number";
+  EXPECT_EQ(of_words(Dtype::u8, {5, 13, 21, 40}, {13, 5, 21, 40}),
+            "row.reordered: values change places within their rows in elements 0 to 1 of y");
+  EXPECT_EQ(of_words(Dtype::u8, {5, 2, 3, 4, 13, 9, 21, 40}, {13, 2, 3, 4, 5, 9, 21, 40}, 4),
+            "bit.flipped: bit 3 is flipped in column 0 of y");
+  EXPECT_EQ(turned({0, 1, 4, 8}), "value.sign_lost: signs are lost in columns 0 to 1 of y");
+  EXPECT_EQ(turned({0, 3, 4, 8}), "value.negated: signs are turned in columns 0 and 3 of y");
+  EXPECT_EQ(turned({0, 1, 4}),
+            "bit.flipped: bit 7 is flipped in columns 0 to 1 of rows 0 to 1 of y");
+  Came came(of_bits(Dtype::u8, {1, 4}, {5, 9, 16, 33}), of_bits(Dtype::u8, {1, 4}, {6, 1, 24, 33}));
+  came.output.settle(0);
+  EXPECT_EQ(said(came.output, recover_mapped),
+            "bit.flipped: bit 3 is flipped in elements 1 to 2 of y");
+  EXPECT_EQ(said(came.output, recover_mapped), "") << "nothing is left";
+}
+
+}  // namespace
+}  // namespace mxo
