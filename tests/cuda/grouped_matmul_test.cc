@@ -41,6 +41,21 @@ class CudaProducts : public testing::Test {
   std::unique_ptr<Backend> cpu;
 };
 
+/// Code c of line i of every group: a(i, c) and b(i, c).
+template <typename A, typename B>
+void fill(GemmCase& gemm, const A& a, const B& b) {
+  for (Index g = 0; g < static_cast<Index>(gemm.spec().groups.size()); ++g) {
+    for (Index c = 0; c < gemm.length(g); ++c) {
+      for (Index i = 0; i < gemm.lines_a(g); ++i) {
+        gemm.a.set_bits(gemm.place_a(g, i, c).code, a(i, c));
+      }
+      for (Index j = 0; j < gemm.lines_b(); ++j) {
+        gemm.b.set_bits(gemm.place_b(g, j, c).code, b(j, c));
+      }
+    }
+  }
+}
+
 /// What the operands of `spec` are to a sum.
 OperandKind kind_of(const GemmSpec& spec) {
   const bool none = spec.scales == Scales::none;
@@ -250,16 +265,7 @@ TEST_F(CudaProducts, OfManyResidualsHaveTheBytesOfCpu) {
       if (c % 2 == 0) return sign | (0x70u + (bits >> 8) % 15);
       return c / 2 < line % 97 ? sign | (1u + 2 * ((bits >> 8) % 4)) : 0u;
     };
-    for (Index g = 0; g < 2; ++g) {
-      for (Index c = 0; c < spec.k; ++c) {
-        for (Index i = 0; i < gemm.lines_a(g); ++i) {
-          gemm.a.set_bits(gemm.place_a(g, i, c).code, code_of(i, c));
-        }
-        for (Index j = 0; j < gemm.lines_b(); ++j) {
-          gemm.b.set_bits(gemm.place_b(g, j, c).code, code_of(j, c));
-        }
-      }
-    }
+    fill(gemm, code_of, code_of);
     EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
   }
 }
@@ -274,17 +280,10 @@ TEST_F(CudaProducts, OfOneSignAndLongLinesHaveTheBytesOfCpu) {
     spec.n = 3;
     spec.k = 163840;
     GemmCase gemm(spec);
-    for (Index g = 0; g < 2; ++g) {
-      for (Index c = 0; c < spec.k; ++c) {
-        // 120 and 0, by 8 and -128 but for one element: slices of 240, and of 15 beside 240.
-        for (Index i = 0; i < gemm.lines_a(g); ++i) {
-          gemm.a.set_bits(gemm.place_a(g, i, c).code, 0x77);
-        }
-        for (Index j = 0; j < gemm.lines_b(); ++j) {
-          gemm.b.set_bits(gemm.place_b(g, j, c).code, c == 0 ? 0x77 : 0x57);
-        }
-      }
-    }
+    // 120 and 0, by 8 and -128 but for one element: slices of 240, and of 15 beside 240.
+    fill(
+        gemm, [](Index, Index) { return 0x77u; },
+        [](Index, Index c) { return c == 0 ? 0x77u : 0x57u; });
     EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
   }
 }

@@ -34,7 +34,7 @@ inline Tensor numbers(Dtype dtype, std::vector<Index> shape, const Value& value)
 inline double as_it_is(Index, Index, double v) { return v; }
 
 /// Numbers, each rounded on its own, that came as value(row, column, number).
-struct Values {
+struct ValueRow {
   Find find;
   Dtype dtype;
   std::vector<Index> shape;
@@ -43,9 +43,9 @@ struct Values {
   Value wanted = as_it_is;
 };
 
-inline void expect_said(const std::vector<Values>& table) {
+inline void expect_said(const std::vector<ValueRow>& table) {
   for (std::size_t n = 0; n < table.size(); ++n) {
-    const Values& v = table[n];
+    const ValueRow& v = table[n];
     Came came(numbers(v.dtype, v.shape, v.wanted), numbers(v.dtype, v.shape, v.value));
     EXPECT_EQ(said(came.output, v.find), v.said) << "row " << n;
   }

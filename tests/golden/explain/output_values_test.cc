@@ -1,5 +1,5 @@
-// Values times numbers, all of them or by lines, and numbers added: what is said of each, and which
-// are too small, too irregular or too likely by chance for a name.
+// Values times numbers, all of them or by lines, and numbers added: what is said of each, and
+// which are too small, too irregular or too likely by chance for a name.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -43,7 +43,7 @@ std::string by_number(const std::string& place, const std::string& text) {
 }
 
 TEST(OutputValues, TimesOneNumberAreNamedByTheShortest) {
-  std::vector<Values> table;
+  std::vector<ValueRow> table;
   for (const auto& [by, text] : {std::pair<double, const char*>{3.0, "3"},
                                  {0.75, "0.75"},
                                  {0.025, "0.025"},
@@ -57,7 +57,7 @@ TEST(OutputValues, TimesOneNumberAreNamedByTheShortest) {
     table.push_back({recover_one_factor, Dtype::f32, {8, 16}, times(by), by_number("all", text)});
   }
   const Value small = times(0x1p-18);
-  for (const Values& v : std::vector<Values>{
+  for (const ValueRow& v : std::vector<ValueRow>{
            {recover_one_factor, Dtype::bf16, {64, 64}, times(-0.7), by_number("all", "-0.7")},
            {recover_one_factor, Dtype::bf16, {64, 64}, times(1.0 / 7), by_number("all", "1/7")},
            {recover_one_factor, Dtype::f16, {64, 64}, times(0x3p-18), by_number("all", "3"), small},
@@ -178,7 +178,7 @@ TEST(OutputValues, OfLinesAreTimesPowersOfTwo) {
     const auto with = [](double one, double factor) -> Value {
       return [=](Index r, Index c, double v) { return r != 1 ? v : c == 0 ? one : factor * v; };
     };
-    return Values{recover_factors, Dtype::f32, {3, 9}, with(came, 4), words, with(wanted, 1)};
+    return ValueRow{recover_factors, Dtype::f32, {3, 9}, with(came, 4), words, with(wanted, 1)};
   };
   const std::string rest = by("columns 1 to 8 of row 1", 2);
   expect_said({
