@@ -109,6 +109,7 @@ class Search {
         extent_(extent) {}
 
   std::vector<Claim> claims() {
+    const Snapshot start(outputs());
     for (round_ = 0; round_ < kRounds && left_of(outputs()) > 0; ++round_) {
       const Index before = left_of(outputs());
       near_.clear();
@@ -116,9 +117,11 @@ class Search {
       std::vector<Claim> settled = singles();
       if (settled.empty()) settled = pairs();
       if (settled.empty()) settled = on_sampled_lines();
+      if (!settled.empty()) named_.push_back(best_);
       append(claims_, std::move(settled));
       if (left_of(outputs()) == before) break;
     }
+    if (named_.size() > 1 && left_of(outputs()) == 0) keep_one_that_gives_all(start);
     return std::move(claims_);
   }
 
@@ -145,6 +148,24 @@ class Search {
     }
     evidence.restore(outputs());
     return {};
+  }
+
+  /// A pair is named after what gives one of its outputs alone, but may give that one, too.
+  void keep_one_that_gives_all(const Snapshot& start) {
+    if (bench_.windowed()) return;
+    const Snapshot now(outputs());
+    for (const auto& hypotheses : named_) {
+      start.restore(outputs());
+      for (Output& o : outputs()) find_live(o);
+      bench_.choose_whole();
+      auto trial = bench_.run(hypotheses);
+      if (!trial || !trial->all()) continue;
+      std::vector<Claim> one = settle(bench_, {hypotheses, std::move(*trial)});
+      if (one.size() != 1 || left_of(outputs()) > 0) continue;
+      claims_ = std::move(one);
+      return;
+    }
+    now.restore(outputs());
   }
 
   std::vector<Claim> singles() {
@@ -226,6 +247,7 @@ class Search {
     }
     if (found.empty()) return {};
     const Candidate& best = found.front();
+    best_ = best.hypotheses;
     const Hypothesis& first = *best.hypotheses.front();
     std::vector<Claim> claims = settle(bench_, best);
     if (claims.empty()) return claims;
@@ -313,6 +335,8 @@ class Search {
   Extent extent_;
   int round_ = 0;
   std::vector<Claim> claims_;
+  Hypotheses best_;                                         ///< of those that were weighed last
+  std::vector<Hypotheses> named_;                           ///< of every round
   std::vector<std::pair<double, const Hypothesis*>> near_;  ///< of this round
 };
 

@@ -78,5 +78,27 @@ TEST(ExplainedWholes, AreMoreThanOneElement) {
             "gate_first");
 }
 
+/// Router weights left out and a gate rounded to bf16: amax before the weights gives the scales
+/// alone, and is no cause beside what gives the codes and them.
+TEST(ExplainedWholes, OfAPairAreNoCauseOfEachOutput) {
+  const auto backend = make_cpu_backend();
+  NamedTensors in;
+  in.emplace("x", random_floats({128, 320}, 3));
+  in.emplace("probs", filled<float>(Dtype::f32, {128}, [](Index i) {
+               return 0.05f + static_cast<float>(i * 37 % 128) / 140.0f;
+             }));
+  const Call call = make_call("swiglu_quantize", in, {});
+  Call wrong = call;
+  wrong.inputs.erase("probs");
+  wrong.set.set("rounding", "bf16");
+  const Planted p = planted(*backend, call, wrong);
+  const Explanation e = explain(*backend, p.call, p.expected, p.actual);
+  EXPECT_EQ(e.verdict, ExplainVerdict::explained) << e.sentence();
+  ASSERT_EQ(e.causes.size(), 1u) << e.sentence();
+  EXPECT_NE(e.causes[0].sentence.find("router weights are left out"), std::string::npos)
+      << e.sentence();
+  EXPECT_EQ(e.causes[0].where.tensor, "codes, scales");
+}
+
 }  // namespace
 }  // namespace mxo
