@@ -9,8 +9,12 @@ import mxoracle  # noqa: E402
 from mxoracle.torch import ep, exchange, expert_products  # noqa: E402
 
 EXPERTS, TOKENS, D, F = 8, 40, 256, 128
-PIPELINES = {"bf16": {}, "quantize_after": {"recipe": "mxfp8_floor"}, "mxfp8": {"recipe": "mxfp8_rceil"},
-             "flow": {}}  # fmt: skip
+PIPELINES = {"bf16": ("bf16", {}), "quantize_after": ("quantize_after", {"recipe": "mxfp8_floor"}),
+             "mxfp8": ("mxfp8", {"recipe": "mxfp8_rceil"}), "flow": ("flow", {}),
+             "fp8_blockwise": ("fp8_blockwise", {"recipe": "fp8_blockwise"}),
+             "vllm": ("fp8_blockwise", {"recipe": "vllm"}),
+             "vllm_up": ("fp8_blockwise", {"recipe": "vllm_up"})}  # fmt: skip
+WIDE = ("flow", "fp8_blockwise", "vllm", "vllm_up")  # blocks of 128
 
 
 def operands():
@@ -25,8 +29,8 @@ def layer(pipeline, top_k, ranks):
     given = operands()
     for name in ("x", "dy"):
         given[name] = list(given[name].chunk(ranks))
-    return mxoracle.run("moe_layer", given, top_k=top_k, pipeline=pipeline, keep_stages=True,
-                        **PIPELINES[pipeline])  # fmt: skip
+    name, settings = PIPELINES[pipeline]
+    return mxoracle.run("moe_layer", given, top_k=top_k, pipeline=name, keep_stages=True, **settings)
 
 
 def step(rank, ranks, pipeline, top_k, run):
@@ -34,8 +38,9 @@ def step(rank, ranks, pipeline, top_k, run):
     given, routed = operands(), layer(pipeline, top_k, 1)
     mine = lambda t: t.chunk(ranks)[rank].clone()  # noqa: E731
     leaves = [mine(t).requires_grad_() for t in (given["x"], routed["weights"], given["w1"], given["w2"])]
-    plan = ep.plan(mine(routed["experts"]), EXPERTS, alignment=128 if pipeline == "flow" else 32)
-    y = run(*leaves, plan, pipeline, **PIPELINES[pipeline])
+    plan = ep.plan(mine(routed["experts"]), EXPERTS, alignment=128 if pipeline in WIDE else 32)
+    name, settings = PIPELINES[pipeline]
+    y = run(*leaves, plan, name, **settings)
     y.backward(mine(given["dy"]))
     return [y.detach(), *(leaf.grad for leaf in leaves)]
 
@@ -128,8 +133,9 @@ def test_slots_of_no_expert_send_nothing(alone):
 
 @pytest.mark.parametrize("call, words", [
     (lambda plan: ep.plan(plan.experts, 4), "needs less than 4"),
-    (lambda plan: ep.experts(*[torch.ones(1)] * 4, plan, "fast"), "needs bf16, quantize_after"),
+    (lambda plan: ep.experts(*[torch.ones(1)] * 4, plan, "fast"), "needs bf16, quantize_after, mxfp8, fp8_blockwise or flow"),
     (lambda plan: ep.experts(*[torch.ones(1)] * 4, plan, "mxfp8", "fp8_rowwise"), "needs one of mxfp8"),
+    (lambda plan: ep.experts(*[torch.ones(1)] * 4, plan, "fp8_blockwise", "vllm_mxfp8"), "needs one of fp8_"),
 ])  # fmt: skip
 def test_what_is_not_there_is_refused(alone, call, words):
     plan = ep.plan(layer("bf16", 1, 1)["experts"], EXPERTS)

@@ -15,12 +15,14 @@ from mxoracle._arrays import parts_of
 from mxoracle._errors import Error, Unsupported
 from mxoracle.torch import exchange, expert_products
 from mxoracle.torch.exchange import all_to_all
+from mxoracle.torch.linear import scaled_linear
 from mxoracle.torch.operators import (
     grouped_linear,
     grouped_linear_codes,
     grouped_linear_codes_backward,
     quantize,
 )
+from mxoracle.torch.recipes import recipe_named
 from mxoracle.torch.rows import _up, permute, permute_indices, unpermute
 
 
@@ -164,7 +166,7 @@ class Plan(NamedTuple):
 
 def plan(experts: Tensor, count: int, group: str | None = None, alignment: int = 32) -> Plan:
     """The plan of tokens whose experts are experts [T, k] of `count`, expert e on rank
-    e / (count / ranks); 128 is the alignment of pipeline flow."""
+    e / (count / ranks); 128 is the alignment of pipelines flow and fp8_blockwise."""
     group = _group(group)
     ranks = dist.get_world_size(dist.distributed_c10d._resolve_process_group(group))
     if count % ranks:
@@ -202,15 +204,24 @@ def combine(rows: Tensor, weights: Tensor, plan: Plan) -> Tensor:
     return exchange.combine(_back(rows, plan), plan.experts, weights, plan.count)
 
 
+def _sent(x: Tensor, plan: Plan, recipe: str, format: str) -> tuple[Tensor, ...]:
+    """Codes and scales of the rows that travel, in their order."""
+    slots = sum(plan.sent)
+    if recipe.startswith("mxfp8"):
+        mode = recipe.split("_")[1]
+        return exchange.quantized_by_expert(x, plan.experts, plan.count, slots, "mxfp8", format, mode)
+    parts = quantize(x, format, block="1x128", **recipe_named(recipe).settings)
+    chosen = plan.experts.flatten()
+    order = chosen.argsort(stable=True)[chosen.numel() - slots :]  # -1 comes first, and stays
+    return tuple(permute(part, (order // plan.experts.shape[1]).to(torch.int32)) for part in parts)
+
+
 class _FirstOfCodes(torch.autograd.Function):
     """h = x w1^T, x quantised before it travels; its gradient comes back in bf16."""
 
     @staticmethod
     def forward(ctx, x, w1, plan, recipe, format):
-        mode = recipe.split("_")[1]
-        sent = exchange.quantized_by_expert(x, plan.experts, plan.count, sum(plan.sent), "mxfp8", format,
-                                            mode)  # fmt: skip
-        parts = [_there(part, plan) for part in sent]
+        parts = [_there(part, plan) for part in _sent(x, plan, recipe, format)]
         ctx.save_for_backward(*parts, w1)
         ctx.plan, ctx.settings = plan, (recipe, format, "bf16", False)
         return grouped_linear_codes(*parts, w1, plan.ends, *ctx.settings)
@@ -276,22 +287,38 @@ class _Flow(torch.autograd.Function):
 
 def experts(
     x: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, plan: Plan, pipeline: str = "mxfp8",
-    recipe: str = "mxfp8_rceil", format: str = "e4m3",
+    recipe: str = "", format: str = "e4m3",
 ) -> Tensor:  # fmt: skip
     """A layer of SwiGLU experts across ranks, as `mxo run moe_layer` has its pipelines bf16,
-    quantize_after, mxfp8 and flow, from the experts and weights of every token on: x [T, D] bf16,
-    weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16."""
+    quantize_after, mxfp8, flow and fp8_blockwise, from the experts and weights of every token on:
+    x [T, D] bf16, weights [T, k] f32, and of this rank's experts w1 [E, 2F, D], w2 [E, D, F], bf16.
+    recipe: mxfp8_rceil unless given, and of fp8_blockwise that, vllm or vllm_up."""
+    if pipeline == "flow":
+        return _Flow.apply(x, weights, w1, w2, plan)
+    if pipeline not in _PIPELINES:
+        raise Unsupported(f"experts: pipeline: found {pipeline}, needs {', '.join(_PIPELINES)} or flow")
+    default, takes = _PIPELINES[pipeline]
+    recipe = recipe or default
+    if takes and recipe not in takes:
+        raise Error(f"experts: recipe: found {recipe}, needs one of {', '.join(takes)} where rows travel so")
     if pipeline in ("bf16", "quantize_after"):
-        recipe = "bf16" if pipeline == "bf16" else recipe
         h = grouped_linear(dispatch(x, plan), w1, plan.ends, None, recipe, format)
         act = expert_products.swiglu(h)
         return combine(grouped_linear(act, w2, plan.ends, None, recipe, format), weights, plan)
-    if pipeline == "flow":
-        return _Flow.apply(x, weights, w1, w2, plan)
-    if pipeline != "mxfp8":
-        raise Unsupported(f"experts: pipeline: found {pipeline}, needs bf16, quantize_after, mxfp8 or flow")
-    if not recipe.startswith("mxfp8"):
-        raise Error(f"experts: recipe: found {recipe}, needs one of mxfp8 where rows travel so")
+    if pipeline == "fp8_blockwise":
+        act = expert_products.swiglu(_FirstOfCodes.apply(x, w1, plan, recipe, format))
+        high = recipe if recipe_named(recipe).wgrad_high else f"{recipe}_wgrad_with_hp"
+        return combine(scaled_linear(act, w2, plan.ends, None, high, format), weights, plan)
     recipe = recipe.removesuffix("_wgrad_with_hp") + "_wgrad_with_hp"
     act = expert_products.swiglu(_FirstOfCodes.apply(x, w1, plan, recipe, format))
     return _SecondOfCodes.apply(act, w2, weights, plan, recipe, format)
+
+
+_MX = tuple(f"mxfp8_{mode}{end}" for mode in ("rceil", "floor") for end in ("", "_wgrad_with_hp"))
+# The recipe unless one is given, and those that it may be; empty: any.
+_PIPELINES = {
+    "bf16": ("bf16", ("bf16",)),
+    "quantize_after": ("mxfp8_rceil", ()),
+    "mxfp8": ("mxfp8_rceil", _MX),
+    "fp8_blockwise": ("fp8_blockwise", ("fp8_blockwise", "vllm", "vllm_up")),
+}
