@@ -30,27 +30,27 @@ class Experts(nn.Module):
 
 
 class Mixture(nn.Module):
-    def __init__(self, count, width, inner):
+    def __init__(self, count, width, inner, top_k):
         super().__init__()
-        self.router = nn.Linear(width, count, bias=False)
+        self.top_k, self.router = top_k, nn.Linear(width, count, bias=False)
         self.experts = Experts(count, width, inner)
 
     def forward(self, x):
         rows = x.flatten(0, 1)
-        weights, chosen = self.router(rows).float().softmax(-1).topk(TOP_K)
+        weights, chosen = self.router(rows).float().softmax(-1).topk(self.top_k)
         order = chosen.flatten().argsort(stable=True)
         counts = chosen.flatten().bincount(minlength=self.router.out_features)
-        y = self.experts(rows[order // TOP_K], counts.cumsum(0).to(torch.int32))
+        y = self.experts(rows[order // self.top_k], counts.cumsum(0).to(torch.int32))
         y = y * weights.flatten()[order, None].to(y.dtype)
-        return torch.zeros_like(rows).index_add(0, order // TOP_K, y).view_as(x)
+        return torch.zeros_like(rows).index_add(0, order // self.top_k, y).view_as(x)
 
 
 class Layer(nn.Module):
-    def __init__(self, count, width, inner, heads=4):
+    def __init__(self, count, width, inner, heads, top_k):
         super().__init__()
         self.heads, self.norms = heads, nn.ModuleList(nn.RMSNorm(width) for _ in range(2))
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mixture = Mixture(count, width, inner)
+        self.mixture = Mixture(count, width, inner, top_k)
 
     def forward(self, x):
         q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
@@ -60,11 +60,13 @@ class Layer(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, layers=2, width=128, experts=8):
+    def __init__(self, layers=2, width=128, experts=8, inner=None, top_k=TOP_K, context=CONTEXT, heads=4,
+                 vocabulary=VOCABULARY):  # fmt: skip
         super().__init__()
-        self.embed, self.place = nn.Embedding(VOCABULARY, width), nn.Embedding(CONTEXT, width)
-        self.layers = nn.Sequential(*(Layer(experts, width, width) for _ in range(layers)))
-        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, VOCABULARY, bias=False)
+        self.embed, self.place = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+        self.layers = nn.Sequential(*(Layer(experts, width, inner or width, heads, top_k)
+                                      for _ in range(layers)))  # fmt: skip
+        self.norm, self.head = nn.RMSNorm(width), nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens):
         x = self.embed(tokens) + self.place.weight[: tokens.shape[1]]
