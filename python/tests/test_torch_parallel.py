@@ -180,6 +180,65 @@ def replicated(rank):
         assert apart(ours.grad.full_tensor(), theirs.grad) < 0.05
 
 
+class Named(nn.Module):
+    """Experts as transformers keeps them; their own forward is not called."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate_up_proj = nn.Parameter(torch.randn(E, 2 * D, D) / 8)
+        self.down_proj = nn.Parameter(torch.randn(E, D, D) / 8)
+        self.down_proj_bias = nn.Parameter(torch.randn(E, D))
+        self.act_fn = nn.SiLU()
+
+
+def layer_step(layer, x):
+    chosen = torch.stack([torch.arange(T) % E, (torch.arange(T) // 3 + 1) % E + (torch.arange(T) % 5 == 0)], 1)
+    leaves = [x.requires_grad_(), torch.linspace(0.1, 0.9, 2 * T).view(T, 2).bfloat16().requires_grad_()]
+    y = layer(leaves[0], chosen, leaves[1]) if isinstance(layer, mxt.Experts) else layer(leaves[0])
+    y.backward(like(rows(5), y))
+    grads = [leaf.grad for leaf in (*leaves, *layer.parameters())]
+    return [plain_of(t).detach() for t in (y, *grads) if t is not None]
+
+
+def like(t, y):
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    return distribute_tensor(t, y.device_mesh, y.placements) if isinstance(y, DTensor) else t
+
+
+def plain_of(t):
+    return t.full_tensor() if hasattr(t, "full_tensor") else t
+
+
+def experts_cut(rank):
+    """By experts each rank has its own and the results are added; cut otherwise the layer is whole."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import Replicate, Shard, distribute_module, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (2,))
+    for layer in (mxt.convert(Named().bfloat16(), check=False), made().experts):
+        for parameter in layer.parameters():
+            dist.broadcast(parameter.data, 0)
+        want = layer_step(layer, rows())
+        for how in (Shard(0), Shard(1), Replicate()):
+            def cut(name, module, mesh):
+                for key, value in list(module._parameters.items()):
+                    module.register_parameter(key, nn.Parameter(distribute_tensor(value, mesh, [how])))
+
+            placed = distribute_module(copy.deepcopy(layer), mesh, cut)
+            assert all(parameter.placements == (how,) for parameter in placed.parameters())
+            local = layer_step(copy.deepcopy(placed), rows())
+            global_ = layer_step(placed, distribute_tensor(rows(), mesh, [Shard(0)]))
+            for found in (local, global_):
+                added = 2 if how == Shard(0) and isinstance(layer, mxt.Experts) else 0  # y and dx
+                assert all(apart(a, b) < 2**-7 for a, b in zip(found[:added], want))
+                assert [torch.equal(a, b) for a, b in zip(found[added:], want[added:])] == [True] * (
+                    len(want) - added), (how, added)
+        sharded_layer = fully_shard(copy.deepcopy(layer), mesh=mesh)
+        assert all(map(torch.equal, layer_step(sharded_layer, rows()), want))
+
+
 def apart(have, want):
     return float((have.float() - want.float()).norm() / want.float().norm())
 
@@ -190,6 +249,6 @@ def _pair():
 
 
 @pytest.mark.skipif(not dist.is_available(), reason="this torch has no distributed")
-@pytest.mark.parametrize("work", [sharded, sharded_tensors, tensor_parallel, replicated])
+@pytest.mark.parametrize("work", [sharded, sharded_tensors, tensor_parallel, replicated, experts_cut])
 def test_two_ranks_give_what_one_gives(work, tmp_path):
     in_two_ranks(work, tmp_path)

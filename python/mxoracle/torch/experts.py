@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mxoracle._errors import Error, Unsupported
+from mxoracle.torch import shards
 from mxoracle.torch.linear import scaled_linear
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
@@ -28,13 +29,20 @@ class Layout:
     transposed: bool  # weights are [E, K, N]
     activation: Callable[[nn.Module, Tensor], Tensor]  # of the module and the first product
 
+    def names(self) -> list[str]:
+        """Of all parameters."""
+        return [*self.first, self.down, *self.first_bias, *([self.down_bias] if self.down_bias else [])]
+
 
 def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_states: Tensor,
-                 top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:  # fmt: skip
-    """y[t] = sum over j of weights[t, j] down[e] activation(first[e] x[t]), e = experts[t, j]."""
+                 top_k_index: Tensor, top_k_weights: Tensor,
+                 part: Callable[[str], Tensor] | None = None) -> Tensor:  # fmt: skip
+    """y[t] = sum over j of weights[t, j] down[e] activation(first[e] x[t]), e = experts[t, j].
+    part: a parameter by its name, where that is not the module's own."""
+    part = part or (lambda name: getattr(theirs, name))
 
     def weight(name: str) -> Tensor:
-        stored = getattr(theirs, name)
+        stored = part(name)
         return stored.transpose(-2, -1) if layout.transposed else stored
 
     tokens, top_k = top_k_index.shape
@@ -43,10 +51,10 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
     ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
     x = hidden_states[order // top_k]
-    biases = [getattr(theirs, name) for name in layout.first_bias] or [None] * len(layout.first)
+    biases = [part(name) for name in layout.first_bias] or [None] * len(layout.first)
     parts = [product(x, weight(name), ends, bias) for name, bias in zip(layout.first, biases)]
     inner = layout.activation(theirs, torch.cat(parts, -1) if len(parts) > 1 else parts[0])
-    bias = getattr(theirs, layout.down_bias) if layout.down_bias else None
+    bias = part(layout.down_bias) if layout.down_bias else None
     y = product(inner, down, ends, bias)
     y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
     back = torch.empty_like(order)
@@ -80,7 +88,12 @@ class _Converted(nn.Module):
         return super().train(mode)
 
     def _linear(self, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
-        return scaled_linear(x, w, ends, bias, self.recipe, self.format, self.sum)
+        def linear(x, w, ends, bias):
+            return scaled_linear(x, w, ends, bias, self.recipe, self.format, self.sum)
+
+        if shards.is_cut(x, w):
+            return shards.product(linear, x, w, ends, bias)
+        return linear(x, w, ends, bias)
 
     def _words(self) -> str:
         return f"recipe={self.recipe}, format={self.format}, sum={self.sum}"
@@ -103,8 +116,15 @@ class Experts(_Converted):
         return f"{self.num_experts} experts, {self._words()}"
 
     def forward(self, hidden_states: Tensor, top_k_index: Tensor, top_k_weights: Tensor) -> Tensor:
-        return expert_layer(self.theirs, self.layout, self._linear, hidden_states, top_k_index,
-                            top_k_weights)  # fmt: skip
+        def layer(part, x, chosen, weights):
+            return expert_layer(self.theirs, self.layout, self._linear, x, chosen, weights, part)
+
+        def own(name):
+            return getattr(self.theirs, name)
+
+        if shards.is_cut(own(self.layout.down)):
+            return shards.experts(own, self.layout.names(), layer, hidden_states, top_k_index, top_k_weights)
+        return layer(own, hidden_states, top_k_index, top_k_weights)
 
 
 GROUPED = tuple(
