@@ -39,10 +39,12 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
                  part: Callable[[str], Tensor] | None = None) -> Tensor:  # fmt: skip
     """y[t] = sum over j of weights[t, j] down[e] activation(first[e] x[t]), e = experts[t, j].
     part: a parameter by its name, where that is not the module's own."""
-    part = part or (lambda name: getattr(theirs, name))
+
+    def own(name: str) -> Tensor:
+        return getattr(theirs, name) if part is None else part(name)
 
     def weight(name: str) -> Tensor:
-        stored = part(name)
+        stored = own(name)
         return stored.transpose(-2, -1) if layout.transposed else stored
 
     tokens, top_k = top_k_index.shape
@@ -51,10 +53,10 @@ def expert_layer(theirs: nn.Module, layout: Layout, product: ProductOf, hidden_s
     numbers = torch.arange(down.shape[0], device=experts.device, dtype=experts.dtype)
     ends = torch.searchsorted(experts, numbers, right=True).to(torch.int32)
     x = hidden_states[order // top_k]
-    biases = [part(name) for name in layout.first_bias] or [None] * len(layout.first)
+    biases = [own(name) for name in layout.first_bias] or [None] * len(layout.first)
     parts = [product(x, weight(name), ends, bias) for name, bias in zip(layout.first, biases)]
     inner = layout.activation(theirs, torch.cat(parts, -1) if len(parts) > 1 else parts[0])
-    bias = part(layout.down_bias) if layout.down_bias else None
+    bias = own(layout.down_bias) if layout.down_bias else None
     y = product(inner, down, ends, bias)
     y = y * top_k_weights.reshape(-1)[order].unsqueeze(-1)
     back = torch.empty_like(order)
