@@ -22,11 +22,12 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 import train_torch  # noqa: E402
 
+# Of the model, unless said otherwise.
 SHAPE = {"layers": 12, "width": 512, "experts": 32, "inner": 1024, "top_k": 4, "context": 512, "heads": 8,
          "vocabulary": 8192}  # fmt: skip
 
 
-def emulated(model):
+def emulated(model, linears=True):
     """torchao's modules where the recipe's would be."""
     import torchao.prototype.moe_training as training
     from torchao.prototype.moe_training.mxfp8_linear import MXFP8Linear
@@ -45,7 +46,7 @@ def emulated(model):
 
     for layer in model.layers:
         layer.mixture.experts.forward = experts.__get__(layer.mixture.experts)
-        for name in ("qkv", "out"):
+        for name in ("qkv", "out") if linears else ():
             plain = getattr(layer, name)
             theirs = MXFP8Linear(plain.in_features, plain.out_features, **how)
             theirs.weight, theirs.bias = plain.weight, plain.bias
