@@ -87,6 +87,18 @@ def run(
     return call.by_rank({name: write(*rest) for name, *rest in outputs})
 
 
+def run_into(
+    op: str, tensors: Mapping[str, Any], results: Mapping[str, Any], *, backend: str = "cpu", **params: Any
+) -> None:
+    """`run` of an operator whose every output is written to a tensor that is given, where it lies."""
+    call = call_of(op, tensors, None, params)
+    given = call.operands
+    homes = [_arrays.read(name, tensor)[0] for name, tensor in results.items()]
+    for device in given.devices:
+        _arrays.finished(device)
+    engine(backend).run(op, given.views, call.params, homes)
+
+
 def _run_on_gpu(
     op: str, given: Operands, backend: str, threads: int | None, params: dict[str, str]
 ) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from torch import nn  # noqa: E402
 import mxoracle  # noqa: E402
 import mxoracle.torch as mxt  # noqa: E402
 from mxoracle.torch import linear as operator  # noqa: E402
+from mxoracle.torch import main_grads  # noqa: E402
+from mxoracle.torch.recipes import Layer  # noqa: E402
 
 E, D, F, T = 4, 128, 64, 96
 ENDS = torch.tensor([17, 17, 60, T], dtype=torch.int32)
@@ -318,6 +320,39 @@ class Looped(Stacked):
             parts.append(h @ self.w2[e].t())
             start = end
         return torch.cat(parts)
+
+
+PLACES = {"an nn.Linear's": (lambda w: w[0], lambda p: p[None]), "[E, N, K]": (lambda w: w, lambda p: p),
+          "[E, K, N]": (lambda w: w.transpose(1, 2).contiguous(), lambda p: p.transpose(1, 2))}  # fmt: skip
+
+
+@pytest.mark.parametrize("recipe", ["mxfp8_rceil", "te_blockwise"])
+@pytest.mark.parametrize("place", PLACES)
+def test_main_grads_are_added_to_in_place(recipe, place):
+    stored, seen = PLACES[place]
+    w = nn.Parameter(stored(torch.randn(E, F, D).bfloat16()))
+    w.main_grad = start = torch.rand(w.shape)
+    want, ends = seen(start.clone()), ENDS if w.dim() == 3 else torch.tensor([T], dtype=torch.int32)
+    for _ in range(2):
+        x, dy = torch.randn(T, D).bfloat16().requires_grad_(), torch.randn(T, F).bfloat16()
+        main_grads.product(x, seen(w), ends, None, (recipe, "e4m3", "exact")).backward(dy)
+        layer = Layer(recipe, "e4m3", "exact", "cpu")
+        want = want + layer.weight_gradient(dy, x.detach(), ends, want)
+        assert torch.equal(x.grad, layer.input_gradient(dy, seen(w.detach()), ends, dy))
+    assert w.grad is None and w.main_grad is start and torch.equal(seen(start), want)
+
+
+@pytest.mark.parametrize("make", [Perceptron, Stacked])
+def test_layers_know_their_main_grads(make):
+    model = mxt.convert(make().bfloat16(), "mxfp8_rceil", linears=True)
+    weights = [parameter for parameter in model.parameters() if parameter.dim() > 1]
+    for weight in weights:
+        weight.main_grad = torch.zeros(weight.shape)
+    model(torch.randn(T, D).bfloat16()).float().square().mean().backward()
+    assert all(weight.grad is None and weight.main_grad.any() for weight in weights)
+    weights[0].main_grad = torch.zeros(1)
+    with pytest.raises(mxoracle.Error, match="needs f32 of its shape"):
+        model(torch.randn(T, D).bfloat16())
 
 
 @pytest.mark.parametrize("recipe", ["mxfp8_rceil", "deepgemm_blockwise"])

@@ -5,14 +5,14 @@ import torch
 from torch import Tensor, nn
 
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch.linear import scaled_linear
+from mxoracle.torch import main_grads
 
 
 def rows_by_one(x: Tensor, w: Tensor, bias: Tensor | None, settings: tuple[str, str, str]) -> Tensor:
     """y [.., N] of x [.., K] and w [N, K]: one group of all rows."""
     rows = x.reshape(-1, x.shape[-1])
     ends = torch.full((1,), rows.shape[0], dtype=torch.int32, device=x.device)
-    y = scaled_linear(rows, w.unsqueeze(0), ends, bias, *settings)
+    y = main_grads.product(rows, w.unsqueeze(0), ends, bias, settings)
     return y.view(*x.shape[:-1], w.shape[0])
 
 

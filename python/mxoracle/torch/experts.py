@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from mxoracle._errors import Error, Unsupported
-from mxoracle.torch import shards
-from mxoracle.torch.linear import scaled_linear
+from mxoracle.torch import main_grads, shards
 
 # product(x [S, K], w [E, N, K], ends [E], bias [E, N] or None) gives [S, N]
 ProductOf = Callable[[Tensor, Tensor, Tensor, "Tensor | None"], Tensor]
@@ -91,7 +90,7 @@ class _Converted(nn.Module):
 
     def _linear(self, x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None) -> Tensor:
         def linear(x, w, ends, bias):
-            return scaled_linear(x, w, ends, bias, self.recipe, self.format, self.sum)
+            return main_grads.product(x, w, ends, bias, (self.recipe, self.format, self.sum))
 
         if shards.is_cut(x, w):
             return shards.product(linear, x, w, ends, bias)

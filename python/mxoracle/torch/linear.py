@@ -15,12 +15,17 @@ def backend_of(x: Tensor) -> str:
     return str(x.device) if x.device.type == "cuda" else "cpu"
 
 
+def pads(recipe: str, ends: Tensor, rows: int) -> bool:
+    """True if a weight gradient needs groups padded."""
+    return not aligned(ends, rows, recipe_named(recipe).alignment)
+
+
 def _in_library(x: Tensor, w: Tensor, ends: Tensor, bias: Tensor | None, recipe: str, format: str,
                 sum: str, dy: Tensor | None = None, only: str = "y") -> dict:  # fmt: skip
     """One call of grouped_linear."""
     tensors = {"x": x, "w": w, "group_ends": ends, "bias": bias, "dy": dy}
     tensors = {name: tensor for name, tensor in tensors.items() if tensor is not None}
-    pad = not aligned(ends, len(x), recipe_named(recipe).alignment)
+    pad = pads(recipe, ends, len(x))
     return run("grouped_linear", tensors, backend=backend_of(x), recipe=recipe, format=format, sum=sum,
                out=name_of(x.dtype), pad=pad, only=only)  # fmt: skip
 
