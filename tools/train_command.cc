@@ -1,4 +1,6 @@
 // mxo train: training in emulated precision.
+#include <malloc.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -122,7 +124,14 @@ std::string question_of(const TrainJob& job, const std::vector<std::string>& rec
   return question;
 }
 
+/// Every step asks for the same blocks: without this the pages of large ones come and go each time.
+void keep_freed_memory() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, -1);  // never
+}
+
 int run_training(TrainArguments options, const Settings& settings) {
+  keep_freed_memory();
   TrainJob& job = options.job;
   job.backend = settings.backend.empty() ? "cpu" : settings.backend;
   job.threads = settings.threads;
