@@ -4,7 +4,8 @@
 Usage: torch_training.py [--names bf16,mxfp8_rceil,..] [--device cpu|cuda] [--layers N] [--width D] ..
 Each name is a process of its own, one after another: bf16 is torch's, torchao its emulated MXFP8, all else
 a recipe of `mxoracle.torch.recipes()`; linear layers and experts are converted.  A step is forward,
-backward and fused AdamW of tokens drawn at random; the first is left out.  --curve FILE writes losses.
+backward and fused AdamW of tokens drawn at random, or of --text FILE, cut into tokens by a BPE of the
+package tokenizers that learns from that text; the first is left out.  --curve FILE writes losses.
 """
 import argparse
 import csv
@@ -75,15 +76,32 @@ def used(device):
     return (total - free) / 2**30
 
 
+def batches(asked):
+    """Tokens [rows, context + 1], the same for every name."""
+    random = torch.Generator().manual_seed(1)
+    shape = asked.rows, asked.context + 1
+    if not asked.text:
+        while True:
+            yield torch.randint(asked.vocabulary, shape, generator=random)
+    from tokenizers import ByteLevelBPETokenizer
+
+    bpe = ByteLevelBPETokenizer()
+    bpe.train(asked.text, vocab_size=asked.vocabulary, show_progress=False)
+    tokens = torch.tensor(bpe.encode(Path(asked.text).read_text()).ids)
+    while True:
+        starts = torch.randint(len(tokens) - asked.context, (asked.rows, 1), generator=random)
+        yield tokens[starts + torch.arange(asked.context + 1)]
+
+
 def trained(name, asked):
     """One process' own: what it took, as a dict."""
     model = made(name, asked)
     before = used(asked.device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=asked.rate, fused=True)
-    random = torch.Generator().manual_seed(1)
     losses, walls, processors = [], [], []
-    while len(losses) <= asked.steps and not (len(losses) > 1 and sum(walls) > asked.seconds):
-        text = torch.randint(asked.vocabulary, (asked.rows, asked.context + 1), generator=random)
+    for text in batches(asked):
+        if len(losses) > asked.steps or (len(losses) > 1 and sum(walls) > asked.seconds):
+            break
         text = text.to(asked.device)
         start = time.perf_counter(), time.process_time()
         logits = model(text[:, :-1])
@@ -109,6 +127,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1e9, help="of steps, after which none begins")
     parser.add_argument("--rate", type=float, default=3e-4)
+    parser.add_argument("--text", help="file to learn from")
     parser.add_argument("--curve", help="CSV of losses")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     for key, value in SHAPE.items():
