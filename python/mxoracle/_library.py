@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 from mxoracle import _checks
@@ -24,12 +25,18 @@ def core():
     return _core
 
 
+def _threads() -> int:
+    """Those of torch where it is there, whose teams are also ours; 0: as many as OpenMP says."""
+    count = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    return 0 if count is None else count()
+
+
 def engine(backend: str = "cpu", threads: int | None = None):
     """The backend of that name; made once for each number of threads."""
     _checks.text("backend", backend, "the name of a backend")
     if threads is not None:
         threads = _checks.whole_between("threads", threads, 0, 2**31 - 1)
-    key = backend, 1 if _one_thread else threads or 0
+    key = backend, 1 if _one_thread else _threads() if threads is None else threads
     found = _engines.get(key)
     if found is None:
         with _lock:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mxoracle
-from mxoracle import _arrays
+from mxoracle import _arrays, _library
 
 torch = pytest.importorskip("torch")
 
@@ -161,3 +161,14 @@ def test_forked_child_of_a_torch_process_answers():
             os._exit(0 if ask() == want else 1)
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     """) == "0"
+
+
+def test_threads_are_those_that_torch_has_now():
+    before = torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            assert _library.engine().threads == count
+            assert _library.engine(threads=3).threads == 3
+    finally:
+        torch.set_num_threads(before)
