@@ -119,14 +119,16 @@ def alone(tmp_path_factory):
     dist.destroy_process_group()
 
 
-def test_slots_of_no_expert_send_nothing(alone):
-    given, routed = operands(), layer("mxfp8", 2, 1)
+@pytest.mark.parametrize("pipeline", ["mxfp8", "fp8_blockwise"])
+def test_slots_of_no_expert_send_nothing(alone, pipeline):
+    given, routed = operands(), layer(pipeline, 2, 1)
     experts = routed["experts"].clone()
     experts[::3, 1] = -1
     weights = routed["weights"].clone().requires_grad_()
-    plan = ep.plan(experts, EXPERTS)
+    plan = ep.plan(experts, EXPERTS, alignment=128)
     assert plan.sent == [int((experts >= 0).sum())]
-    y = ep.experts(given["x"], weights, given["w1"], given["w2"], plan)
+    y = ep.experts(given["x"], weights, given["w1"], given["w2"], plan, pipeline)
+    assert torch.equal(y[1::3], routed["combined"][1::3].to(y.dtype))
     y.backward(given["dy"])
     assert (weights.grad[::3, 1] == 0).all() and (weights.grad[:, 0] != 0).any()
 
