@@ -44,6 +44,7 @@ RunScales lay_run_scales(DeviceBackend& backend, const Problem& p, const Factor&
   const Index runs = ceil_div(p.depth, kSide) + (p.contracts_rows() ? p.groups : 0);
   const Index line = tiles * kSide;
   scratch.emplace(backend, runs * line);
+  if (runs * line == 0) return {scratch->data(), line};
   const dim3 blocks(static_cast<unsigned>(tiles), static_cast<unsigned>(runs));
   const auto run = [&](auto* kernel) {
     kernel<<<blocks, kSide, 0, backend.stream()>>>(p, f, scratch->data(), line);
