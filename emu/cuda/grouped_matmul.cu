@@ -62,7 +62,8 @@ void multiply_easy_tiles(DeviceBackend& backend, const Problem& p, const Laid& l
   Scratch<unsigned long long> count(backend, 1);
   backend.fill_zero(reinterpret_cast<std::byte*>(count.data()), sizeof(unsigned long long));
   const Doubts doubts{list.data(), static_cast<unsigned long long>(capacity), count.data()};
-  multiply_two_slices(backend, p, a, b, corrections, doubts, hard);
+  (p.form == ScaleForm::blockwise ? multiply_scaled_runs : multiply_two_slices)(
+      backend, p, a, b, corrections, doubts, hard);
   settle_doubts(backend, p, a, b, doubts);
 }
 

@@ -1,6 +1,8 @@
 // The products of the cuda backend against those of cpu: every byte of the result's memory.
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cmath>
 #include <random>
 
 #include "emu/backends.h"
@@ -267,6 +269,47 @@ TEST_F(CudaProducts, OfManyResidualsHaveTheBytesOfCpu) {
     };
     fill(gemm, code_of, code_of);
     EXPECT_EQ(differing(gemm, kExact), 0) << describe(spec);
+  }
+}
+
+/// Blocks of 128 with a scale: lines of zeros, scales of zero, below zero, far away and NaN,
+/// residuals at one place, results that add up to all that norms allow.
+TEST_F(CudaProducts, OfScaledRunsHaveTheBytesOfCpu) {
+  std::mt19937_64 random(11);
+  for (const Dtype out : {Dtype::bf16, Dtype::f32}) {
+    for (const Pass pass : {Pass::forward, Pass::wgrad}) {
+      for (const bool one_sign : {false, true}) {
+        GemmSpec spec;
+        spec.scales = Scales::blockwise;
+        spec.pass = pass;
+        spec.out = out;
+        spec.groups = {416, 0, 1184};
+        spec.n = 300;
+        spec.k = 1680;
+        GemmCase gemm(spec);
+        const auto code_of = [&](Index line, Index c) -> std::uint32_t {
+          if (one_sign) return 0x7Eu;
+          const auto bits = static_cast<std::uint32_t>(random());
+          if (line == 5) return 0;
+          if (c % 97 == 3) return bits % 8;  // a residual
+          return (bits & 0x80u) | (0x40u + (bits >> 8) % 63);
+        };
+        fill(gemm, code_of, code_of);
+        for (Index g = 0; g < 3; ++g) {
+          for (Index c = 0; c < gemm.length(g); ++c) {
+            for (const Index line : {7, 130, 131, 132, 133}) {
+              const float scales[] = {0.0f, -0.03f, 0x1p40f, NAN, 0x1p-20f};
+              const float scale = scales[(line - 4) % 5];
+              const auto bits = std::bit_cast<std::uint32_t>(scale);
+              if (line < gemm.lines_a(g))
+                gemm.a_scales.set_bits(gemm.place_a(g, line, c).scale, bits);
+              if (c / 128 == 1) gemm.b_scales.set_bits(gemm.place_b(g, line, c).scale, bits);
+            }
+          }
+        }
+        EXPECT_EQ(differing(gemm, kExact), 0) << one_sign << ", " << describe(spec);
+      }
+    }
   }
 }
 

@@ -1,9 +1,11 @@
 // What the residuals of both K-vectors add to each output: by the high slices for bf16, by the
-// integers, exactly or not at all, for f32.  K-vectors lie side by side, so that one
-// residual meets 128 of them in a line of memory.
+// integers for f32 and where runs have scales.  K-vectors lie side by side, so that one residual
+// meets 128 of them in a line of memory.
 #include <type_traits>
 
 #include "emu/cuda/cuda_check.cuh"
+#include "emu/cuda/gemm/correction_sums.cuh"
+#include "emu/cuda/gemm/side_by_side.cuh"
 #include "emu/cuda/gemm/tile_pipeline.cuh"
 #include "emu/cuda/gemm/two_slices.cuh"
 
@@ -11,109 +13,6 @@ namespace mxo::cuda {
 namespace {
 
 constexpr int kTurnThreads = 256;
-constexpr int kSide = 128;  ///< of a tile
-
-/// What residuals are multiplied by, a byte an element, and how the sums are kept.
-struct HighSlices {
-  using Sum = __half;
-  using Two = __half2;
-  static constexpr int kThreads = 256;
-  static constexpr float kUnit = 1.0f;
-  __device__ static std::uint32_t four(std::uint32_t, std::uint32_t high) { return high; }
-  __device__ static void values(std::uint32_t four, float (&v)[4]) {
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      v[n] = static_cast<float>(static_cast<std::int8_t>(four >> 8 * n));
-    }
-  }
-  __device__ static float add(float sum, float residual, float v) { return fmaf(residual, v, sum); }
-  __device__ static float join(float a, float b) { return a + b; }
-  __device__ static float widened(__half sum) { return __half2float(sum); }
-  __device__ static __half kept(float sum) { return __float2half_rn(sum); }
-};
-/// An integer has four significant bits and is below 2^15: 2^-9 times it is a number of e4m3.  Sums
-/// are exact, or NaN.
-struct Integers {
-  using Sum = float;
-  using Two = float2;
-  static constexpr int kThreads = 512;
-  static constexpr float kUnit = 0x1p9f;
-  __device__ static std::uint32_t four(std::uint32_t low, std::uint32_t high) {
-    std::uint16_t two[2];
-#pragma unroll
-    for (int n = 0; n < 4; n += 2) {
-      const auto element = [&](int i) {
-        const int v =
-            256 * static_cast<std::int8_t>(high >> 8 * i) + static_cast<std::int8_t>(low >> 8 * i);
-        return static_cast<float>(v) * 0x1p-9f;
-      };
-      asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;"
-          : "=h"(two[n / 2])
-          : "f"(element(n + 1)), "f"(element(n)));
-    }
-    return two[0] | static_cast<std::uint32_t>(two[1]) << 16;
-  }
-  __device__ static void values(std::uint32_t four, float (&v)[4]) {
-#pragma unroll
-    for (int n = 0; n < 4; n += 2) {
-      std::uint32_t halves;
-      asm("cvt.rn.f16x2.e4m3x2 %0, %1;"
-          : "=r"(halves)
-          : "h"(static_cast<std::uint16_t>(four >> 8 * n)));
-      asm("{\n.reg .b16 a, b;\nmov.b32 {a, b}, %2;\ncvt.f32.f16 %0, a;\ncvt.f32.f16 %1, b;\n}"
-          : "=f"(v[n]), "=f"(v[n + 1])
-          : "r"(halves));
-    }
-  }
-  __device__ static float add(float sum, float residual, float v) {
-    return join(sum, residual * v);  // of four bits each
-  }
-  __device__ static float join(float a, float b) {
-    const float sum = a + b;  // Knuth: what it lacks
-    const float of_b = sum - a;
-    const float lost = (a - (sum - of_b)) + (b - of_b);
-    return lost == 0.0f ? sum : NAN;
-  }
-  __device__ static float widened(float sum) { return sum; }
-  __device__ static float kept(float sum) { return sum; }
-};
-
-/// Those bytes of one place along k in a line: tiles of 128 K-vectors one after the other, which
-/// start anew in each group.
-struct SideBySide {
-  std::uint8_t* data;
-  Index line_bytes;
-};
-/// Where a tile is: its number, its first K-vector in memory, how many there are.
-struct Side {
-  Index number;
-  Index first;
-  int count;
-};
-/// K-vectors from `at` of a group on, of the factor whose K-vectors are rows of x or dy.
-__device__ Side side_a(const Problem& p, Index group, Index at) {
-  const auto count = static_cast<int>(min(Index{kSide}, p.rows_of(group) - at));
-  if (p.contracts_rows()) return {at / kSide, at, count};
-  const GroupSpan& span = p.span[group];
-  return {span.row_tile + at / kSide, span.start + at, count};
-}
-__device__ Side side_b(const Problem& p, Index group, Index at) {
-  const auto count = static_cast<int>(min(Index{kSide}, p.b.rows - at));
-  const Index across = (p.b.rows + kSide - 1) / kSide;
-  if (p.contracts_rows()) return {at / kSide, at, count};
-  return {group * across + at / kSide, group * p.b.rows + at, count};
-}
-/// The tile of that number.
-template <bool OfA>
-__device__ Side side_number(const Problem& p, Index number) {
-  if (OfA && !p.contracts_rows()) {
-    const Index group = group_at(p, number, &GroupSpan::row_tile);
-    return side_a(p, group, (number - p.span[group].row_tile) * kSide);
-  }
-  if (OfA) return side_a(p, 0, number * kSide);
-  const Index across = (p.b.rows + kSide - 1) / kSide;
-  return side_b(p, number / across, number % across * kSide);
-}
 
 /// A block turns 128 places of 128 K-vectors.
 template <typename Of, bool OfA>
@@ -224,41 +123,86 @@ __device__ bool load_list(const Lists& of, int lines) {
   return hard;
 }
 
-/// Calls put(line, sums) for this warp's share of 128 lists: the list's residuals times the
-/// elements of the other side's K-vectors 4 lane + n, which are in `other`.
+/// A tile's K-vectors from their first place on: their bytes, and the scales of their runs.
+struct Lines {
+  const std::uint8_t* bytes;
+  Index line_bytes;
+  const float* scales;
+  Index line_scales;
+
+  __device__ float scale(int k_vector, std::uint32_t place) const {
+    return __ldg(scales + (place >> 7) * line_scales + k_vector);
+  }
+  __device__ float4 four_scales(int lane, std::uint32_t place) const {
+    return __ldg(reinterpret_cast<const float4*>(scales + (place >> 7) * line_scales) + lane);
+  }
+};
+
+/// Some items of a list on their way, and the elements they are multiplied by.
+template <typename Of>
+struct Flight {
+  std::uint32_t words[Lists::kStep];
+  std::uint32_t four[Lists::kStep];
+
+  __device__ void load(const Lists& lists, int line, int first, int count, const Lines& other) {
+    if (first >= count) return;
+    const uint4 items = lists.items(line, first);
+    words[0] = items.x;
+    words[1] = items.y;
+    words[2] = items.z;
+    words[3] = items.w;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int n = 0; n < Lists::kStep; ++n) {
+      if (first + n >= count) break;
+      const std::uint8_t* at = other.bytes + (words[n] & 0xFFFF) * other.line_bytes;
+      four[n] = __ldg(reinterpret_cast<const std::uint32_t*>(at) + lane);
+    }
+  }
+  __device__ void add(int line, int first, int count, const Lines& own, const Lines& other,
+                      float (&sum)[4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int n = 0; n < Lists::kStep; ++n) {
+      if (first + n >= count) break;
+      float residual = __uint_as_float(words[n] & 0xFFFF0000u);
+      float v[4];
+      Of::values(four[n], v);
+      if constexpr (Of::kScaled) {
+        const std::uint32_t place = words[n] & 0xFFFF;
+        const float4 scale = other.four_scales(lane, place);
+        residual *= own.scale(line, place);
+        v[0] *= scale.x;
+        v[1] *= scale.y;
+        v[2] *= scale.z;
+        v[3] *= scale.w;
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) sum[i] = Of::add(sum[i], residual, v[i]);
+    }
+  }
+};
+
+/// Calls put(line, sums) for this warp's share of 128 lists, two at a time: the residuals of `own`
+/// times the elements of K-vectors 4 lane + n of `other`.
 template <typename Of, typename Put>
-__device__ void each_list(const Lists& lists, const std::uint8_t* other, Index line_bytes,
-                          Put put) {
-  constexpr int kStep = Lists::kStep;
+__device__ void each_list(const Lists& lists, const Lines& own, const Lines& other, Put put) {
   constexpr int kShare = kSide * 32 / Of::kThreads;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int begin = static_cast<int>(threadIdx.x) / 32 * kShare;
 #pragma unroll 1
-  for (int line = begin; line < begin + kShare; ++line) {
-    const int count = lists.count[line];
-    float sum[4] = {};
+  for (int line = begin; line < begin + kShare; line += 2) {
+    const int counts[2] = {lists.count[line], lists.count[line + 1]};
+    float sums[2][4] = {};
 #pragma unroll 1
-    for (int first = 0; first < count; first += kStep) {
-      const uint4 items = lists.items(line, first);
-      const std::uint32_t words[kStep] = {items.x, items.y, items.z, items.w};
-      std::uint32_t four[kStep];
-#pragma unroll
-      for (int n = 0; n < kStep; ++n) {
-        if (first + n >= count) break;
-        const std::uint8_t* at = other + (words[n] & 0xFFFF) * line_bytes;
-        four[n] = __ldg(reinterpret_cast<const std::uint32_t*>(at) + lane);
-      }
-#pragma unroll
-      for (int n = 0; n < kStep; ++n) {
-        if (first + n >= count) break;
-        const float residual = __uint_as_float(words[n] & 0xFFFF0000u);
-        float v[4];
-        Of::values(four[n], v);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sum[i] = Of::add(sum[i], residual, v[i]);
-      }
+    for (int first = 0; first < max(counts[0], counts[1]); first += Lists::kStep) {
+      Flight<Of> flights[2];
+      flights[0].load(lists, line, first, counts[0], other);
+      flights[1].load(lists, line + 1, first, counts[1], other);
+      flights[0].add(line, first, counts[0], own, other, sums[0]);
+      flights[1].add(line + 1, first, counts[1], own, other, sums[1]);
     }
-    put(line, sum);
+    put(line, sums[0]);
+    put(line + 1, sums[1]);
   }
 }
 
@@ -271,26 +215,26 @@ __device__ void each_item(const Lists& lists, Put put) {
   }
 }
 
-/// NaN for the sums of K-vectors of which both leave a residual at one place.
-__device__ void drop_common(const Lists& a, const Lists& b, Shared<Integers>& shared,
-                            Places& places) {
-  for (int i = static_cast<int>(threadIdx.x); i < Places::kHeads; i += Integers::kThreads) {
+/// Calls put(row, column, word of a, word of b) where both K-vectors leave a residual at one place.
+template <typename Of, typename Put>
+__device__ void each_common(const Lists& a, const Lists& b, Places& places, Put put) {
+  for (int i = static_cast<int>(threadIdx.x); i < Places::kHeads; i += Of::kThreads) {
     places.head[i] = Places::kNone;
   }
   __syncthreads();
-  each_item<Integers>(b, [&](int line, int n, std::uint32_t word) {
+  each_item<Of>(b, [&](int line, int n, std::uint32_t word) {
     const auto entry = static_cast<std::uint32_t>(line * Places::kMost + n);
     const std::uint32_t before = atomicExch(&places.head[word % Places::kHeads], entry);
     places.next[entry] = static_cast<std::uint16_t>(before);
   });
   __syncthreads();
-  each_item<Integers>(a, [&](int row, int, std::uint32_t word) {
+  each_item<Of>(a, [&](int row, int, std::uint32_t word) {
     for (std::uint32_t entry = places.head[word % Places::kHeads]; entry != Places::kNone;
          entry = places.next[entry]) {
       const int column = static_cast<int>(entry) / Places::kMost;
       const std::uint32_t other = b.item(column, static_cast<int>(entry) % Places::kMost);
       if (((word ^ other) & 0xFFFF) != 0) continue;
-      shared.sums[place_of_sum<Integers>(row, column)] = NAN;
+      put(row, column, word, other);
     }
   });
 }
@@ -320,27 +264,39 @@ __global__ void __launch_bounds__(Of::kThreads, 1024 / Of::kThreads)
     }
     if (__syncthreads_or(hard) != 0) continue;
     const Index place = along_rows ? Index{p.span[t.group].packed} * 128 : 0;
-    const auto line_of = [&](const SideBySide& bytes, const Side& side) {
-      return bytes.data + place * bytes.line_bytes + side.number * kSide;
+    const auto lines_of = [&](const SideBySide& bytes, const RunScales& scales, const Side& side) {
+      return Lines{bytes.data + place * bytes.line_bytes + side.number * kSide, bytes.line_bytes,
+                   scales.data + place / 128 * scales.line + side.number * kSide, scales.line};
     };
-    each_list<Of>(lists_a, line_of(side_by_side_b, of_b), side_by_side_b.line_bytes,
-                  [&](int row, const float(&sum)[4]) {
+    const Lines lines_a = lines_of(side_by_side_a, a.scales, of_a);
+    const Lines lines_b = lines_of(side_by_side_b, b.scales, of_b);
+    each_list<Of>(lists_a, lines_a, lines_b, [&](int row, const float(&sum)[4]) {
 #pragma unroll
-                    for (int n = 0; n < 4; ++n) {
-                      shared.sums[place_of_sum<Of>(row, 4 * lane + n)] = Of::kept(sum[n]);
-                    }
-                  });
+      for (int n = 0; n < 4; ++n) {
+        shared.sums[place_of_sum<Of>(row, 4 * lane + n)] = Of::kept(sum[n]);
+      }
+    });
     __syncthreads();
-    each_list<Of>(lists_b, line_of(side_by_side_a, of_a), side_by_side_a.line_bytes,
-                  [&](int column, const float(&sum)[4]) {
+    each_list<Of>(lists_b, lines_b, lines_a, [&](int column, const float(&sum)[4]) {
 #pragma unroll
-                    for (int n = 0; n < 4; ++n) {
-                      auto& to = shared.sums[place_of_sum<Of>(4 * lane + n, column)];
-                      to = Of::kept(Of::join(Of::widened(to), sum[n]));
-                    }
-                  });
-    if constexpr (std::is_same_v<Of, Integers>) {
-      drop_common(lists_a, lists_b, shared, *reinterpret_cast<Places*>(&shared + 1));
+      for (int n = 0; n < 4; ++n) {
+        auto& to = shared.sums[place_of_sum<Of>(4 * lane + n, column)];
+        to = Of::kept(Of::join(Of::widened(to), sum[n]));
+      }
+    });
+    if constexpr (Of::kCommon) {
+      const auto put = [&](int row, int column, std::uint32_t of_row, std::uint32_t of_column) {
+        auto* sum = shared.sums + place_of_sum<Of>(row, column);
+        if constexpr (Of::kScaled) {
+          const std::uint32_t at = of_row & 0xFFFF;
+          const float residuals = __uint_as_float(of_row & 0xFFFF0000u) *
+                                  __uint_as_float(of_column & 0xFFFF0000u) * (1.0f / Of::kUnit);
+          atomicAdd(sum, residuals * (lines_a.scale(row, at) * lines_b.scale(column, at)));
+        } else {
+          *sum = NAN;
+        }
+      };
+      each_common<Of>(lists_a, lists_b, *reinterpret_cast<Places*>(&shared + 1), put);
     }
     __syncthreads();
     auto* to = out + Corrections::place(p, t.group, t.row, t.column) * Corrections::kTile;
@@ -364,16 +320,14 @@ const typename Of::Sum* correct(DeviceBackend& backend, const Problem& p, const 
                                 const TwoSlices& b, std::optional<Scratch<std::uint8_t>>& scratch) {
   std::optional<Scratch<std::uint8_t>> turned[2];
   const bool along_rows = p.contracts_rows();
-  const Index down = ceil_div(p.a.rows, kSide) + (along_rows ? 0 : p.groups);
-  const Index across = ceil_div(p.b.rows, kSide);
+  const Index down = sides_a(p);
   const SideBySide of_a = turn<Of, true>(backend, p, a, down, turned[0]);
-  const SideBySide of_b =
-      turn<Of, false>(backend, p, b, along_rows ? across : across * p.groups, turned[1]);
-  const Index sums = (along_rows ? p.groups : 1) * down * across * Corrections::kTile;
+  const SideBySide of_b = turn<Of, false>(backend, p, b, sides_b(p), turned[1]);
+  const Index sums =
+      (along_rows ? p.groups : 1) * down * ceil_div(p.b.rows, kSide) * Corrections::kTile;
   scratch.emplace(backend, sums * static_cast<Index>(sizeof(typename Of::Sum)));
   auto* out = reinterpret_cast<typename Of::Sum*>(scratch->data());
-  constexpr bool whole = std::is_same_v<Of, Integers>;
-  constexpr int kBytes = static_cast<int>(sizeof(Shared<Of>) + (whole ? sizeof(Places) : 0));
+  constexpr int kBytes = static_cast<int>(sizeof(Shared<Of>) + (Of::kCommon ? sizeof(Places) : 0));
   check(cudaFuncSetAttribute(corrections_kernel<Of>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              kBytes),
         "cudaFuncSetAttribute");
@@ -393,6 +347,11 @@ bool has_room_for_corrections(const Problem& p) {
 
 Corrections make_corrections(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
                              const TwoSlices& b, std::optional<Scratch<std::uint8_t>>& scratch) {
+  if (p.form == ScaleForm::blockwise) {
+    return {nullptr, p.out.dtype == Dtype::f32
+                         ? correct<ScaledIntegers<true>>(backend, p, a, b, scratch)
+                         : correct<ScaledIntegers<false>>(backend, p, a, b, scratch)};
+  }
   if (p.out.dtype == Dtype::f32) return {nullptr, correct<Integers>(backend, p, a, b, scratch)};
   return {correct<HighSlices>(backend, p, a, b, scratch), nullptr};
 }

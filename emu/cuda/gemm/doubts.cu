@@ -175,20 +175,37 @@ __global__ void __launch_bounds__(kThreads, 4)
   }
 }
 
-/// What is left on the list, an output to a warp.
-__global__ void __launch_bounds__(kThreads)
-    left_doubts_kernel(Problem p, Sides sides, Doubts doubts) {
+/// Calls each(doubt on the list, where it is) for what is left there, an output to a warp.
+template <typename Each>
+__device__ void each_left(const Problem& p, const Doubts& doubts, Each each) {
   const auto count = static_cast<Index>(min(*doubts.count, doubts.capacity));
   const Index lane = threadIdx.x % 32;
   for (Index first = blockIdx.x * Index{kThreads} + threadIdx.x - lane; first < count;
        first += gridDim.x * Index{kThreads}) {
     const bool there = first + lane < count && doubts.list[first + lane].a != kNoDoubt;
     for (unsigned found = __ballot_sync(~0u, there); found != 0; found &= found - 1) {
-      const Doubt doubt = doubts.list[first + __ffs(static_cast<int>(found)) - 1];
-      const Place place = place_of(p, doubt);
-      failed_outputs(p, sides, doubt.a, place.at, {place.column}, 1);
+      Doubt& doubt = doubts.list[first + __ffs(static_cast<int>(found)) - 1];
+      each(doubt, place_of(p, doubt));
     }
   }
+}
+
+/// In binary64; what that decides is taken off the list.
+__global__ void __launch_bounds__(kThreads, 4)
+    settle_in_binary64_kernel(Problem p, Sides sides, Doubts doubts) {
+  each_left(p, doubts, [&](Doubt& doubt, const Place& place) {
+    const Index columns[1] = {place.column};
+    if (float64_outputs(p, sides, doubt.a, place.at, columns, 1) == 0) return;
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) doubt.a = kNoDoubt;
+  });
+}
+
+/// In fixed point.
+__global__ void __launch_bounds__(kThreads) settle_in_fixed_point_kernel(Problem p, Doubts doubts) {
+  each_left(p, doubts, [&](const Doubt&, const Place& place) {
+    exact_output(p, place.at.group, place.at.k_vector, place.column);
+  });
 }
 
 }  // namespace
@@ -196,11 +213,14 @@ __global__ void __launch_bounds__(kThreads)
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
                    const Doubts& doubts) {
   const auto blocks = static_cast<unsigned>(backend.multiprocessors() * 8);
-  settle_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
-  check_launch("settle_kernel");
+  if (p.form != ScaleForm::blockwise) {  // the integers hold the scales
+    settle_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, a, b, doubts);
+    check_launch("settle_kernel");
+  }
   const Sides sides{a.slices.codes, b.slices.codes, a.slices.window, b.slices.window};
-  left_doubts_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);
-  check_launch("left_doubts_kernel");
+  settle_in_binary64_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, sides, doubts);
+  settle_in_fixed_point_kernel<<<blocks, kThreads, 0, backend.stream()>>>(p, doubts);
+  check_launch("settle_in_fixed_point_kernel");
 }
 
 }  // namespace mxo::cuda

@@ -9,7 +9,7 @@
 
 namespace mxo::cuda {
 
-/// Sixteen elements as they lie in memory, and the scale of their block.
+/// Sixteen elements as they lie in memory, and the scale of their block, a number.
 struct Step {
   uint4 words[2];
   double scale;
@@ -20,10 +20,13 @@ __device__ inline Step load_step(const Problem& p, const Factor& f, const KVecto
   const auto* from = reinterpret_cast<const uint4*>(at.codes + c * (wide ? 2 : 1));
   step.words[0] = from[0];
   if (wide) step.words[1] = from[1];
-  const Parts s = block_scale(p, f, at, c);
-  const double magnitude = static_cast<double>(s.significand) *
-                           __longlong_as_double(static_cast<long long>(s.exponent + 1023) << 52);
-  step.scale = s.negative ? -magnitude : magnitude;
+  step.scale = 1;
+  if (p.form == ScaleForm::mx) {
+    const int byte = static_cast<const std::uint8_t*>(f.scales.data)[scale_offset(p, f, at, c)];
+    step.scale = __hiloint2double((byte - 127 + 1023) << 20, 0);
+  } else if (p.form == ScaleForm::blockwise) {
+    step.scale = static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, c)];
+  }
   return step;
 }
 
@@ -47,6 +50,15 @@ __device__ inline void decode_step(Dtype dtype, const Step& step, float (&v)[kSt
   }
 }
 
+/// v 2^-896, exactly: a normal number or zero, of at most 21 significant bits.
+__device__ inline double scaled_down(float v) {
+  return __hiloint2double(__float_as_int(v) >> 3 & static_cast<int>(0x8FFFFFFF), 0);
+}
+
+__device__ inline bool is_e4m3(Dtype dtype) {
+  return dtype == Dtype::e4m3 || dtype == Dtype::e4m3fnuz;
+}
+
 /// The factors of a problem as a warp reads them.
 struct Sides {
   KVectorMemory codes_a;
@@ -57,10 +69,13 @@ struct Sides {
 
 /// Outputs j[0..count) of K-vector (g, i) of a by a whole warp, which brings that K-vector to
 /// binary64 once for all of them: a bit for each whose rounding binary64 decided, and which is
-/// written.  Every product is exact in the fused step.  A lane rounds 16 sums and one scaled of
-/// each step's, `length` / 512 of them rounded up; none is off by more than half an ulp of the
-/// product of what the lane has of both K-vectors, whose norms' products add up to at most that of
-/// the whole K-vectors' norms.  Then five sums of lanes.
+/// written.  Every product is exact, of codes in binary32, else in the fused step.  A lane adds 16
+/// of them a step: exactly where codes are e4m3, whose sum has 40 bits; else none of the roundings
+/// is more than half an ulp of the product of what the lane has of both K-vectors, whose norms'
+/// products add up to at most that of the whole K-vectors' norms, N.  The steps' sums, scaled, and
+/// lanes' sums are added with what each operation lacks kept: `lost`, 2 numbers of at most 2^-53 N
+/// for each of n = length / 512 + 6 operations, is itself off by less than (2 n) (2 n) 2^-106 N,
+/// and exact where nothing is lacking.
 template <int kCount>
 __device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index k_vector_a,
                                     const KVectorOfGroup& of, const Index (&j)[kCount], int count) {
@@ -70,10 +85,19 @@ __device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index 
   const KVectorAt at_a = k_vector_at(p, p.a, sides.codes_a, k_vector_a);
   KVectorAt at_b[kCount];
   double sum[kCount] = {};
+  double lost[kCount] = {};  ///< that `sum` lacks
+  unsigned inexact = 0;      ///< a bit for each that lacks something
+  const auto add = [&](int n, double value, double lacking) {
+    const TwoSum both = two_sum(sum[n], value);
+    sum[n] = both.sum;
+    lost[n] += both.lost + lacking;
+    if (both.lost != 0 || lacking != 0) inexact |= 1u << n;
+  };
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
     if (n < count) at_b[n] = k_vector_at(p, p.b, sides.codes_b, g * p.b.rows + j[n]);
   }
+  const bool coded = p.a.codes.dtype != Dtype::bf16 && p.b.codes.dtype != Dtype::bf16;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (Index c = lane * kStep; c < at_a.length; c += 32 * kStep) {
     const Step of_a = load_step(p, p.a, at_a, c);
@@ -82,27 +106,42 @@ __device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index 
     for (int n = 0; n < kCount; ++n) {
       if (n < count) of_b[n] = load_step(p, p.b, at_b[n], c);
     }
-    float v[kStep];
-    decode_step(p.a.codes.dtype, of_a, v);
-    double x[kStep];
-#pragma unroll
-    for (int k = 0; k < kStep; ++k) x[k] = static_cast<double>(v[k]);
+    float x[kStep];
+    decode_step(p.a.codes.dtype, of_a, x);
 #pragma unroll
     for (int n = 0; n < kCount; ++n) {
       if (n >= count) continue;
-      decode_step(p.b.codes.dtype, of_b[n], v);
+      float y[kStep];
+      decode_step(p.b.codes.dtype, of_b[n], y);
       double step = 0;
+      if (coded) {
 #pragma unroll
-      for (int k = 0; k < kStep; ++k) step = fma(x[k], static_cast<double>(v[k]), step);
-      sum[n] = fma(step, of_a.scale * of_b[n].scale, sum[n]);
+        for (int k = 0; k < kStep; ++k) step += scaled_down(x[k] * y[k]);
+        step *= 0x1p896;
+      } else {
+#pragma unroll
+        for (int k = 0; k < kStep; ++k) {
+          step = fma(static_cast<double>(x[k]), static_cast<double>(y[k]), step);
+        }
+      }
+      const double scale = of_a.scale * of_b[n].scale;
+      const double scaled = step * scale;
+      add(n, scaled, fma(step, scale, -scaled));
     }
   }
-  const auto steps = static_cast<double>(at_a.length / 32 + at_a.length / 512 + kStep + 9);
+  const bool exact = is_e4m3(p.a.codes.dtype) && is_e4m3(p.b.codes.dtype);
+  const auto steps = static_cast<double>(at_a.length / 512 + 6);
+  const double of_steps = exact ? 0.0 : static_cast<double>(at_a.length / 32 + kStep) * 0x1p-53;
   unsigned decided = 0;
 #pragma unroll
   for (int n = 0; n < kCount; ++n) {
     if (n >= count) continue;
-    for (int apart = 16; apart > 0; apart /= 2) sum[n] += __shfl_xor_sync(~0u, sum[n], apart);
+    for (int apart = 16; apart > 0; apart /= 2) {
+      const double of_other = __shfl_xor_sync(~0u, sum[n], apart);
+      add(n, of_other, __shfl_xor_sync(~0u, lost[n], apart));
+    }
+    const bool any = __any_sync(~0u, (inexact >> n & 1u) != 0) != 0;
+    const double roundings = of_steps + (any ? steps * steps * 0x1p-102 : 0.0);
     const KVectorWindow b = sides.window_b[g * p.b.rows + j[n]];
     if (b.slices >= kBeyond) continue;
     const double norms =
@@ -114,7 +153,9 @@ __device__ unsigned float64_outputs(const Problem& p, const Sides& sides, Index 
               static_cast<double>(scale_value(p, p.b, g, j[n], 0));
     }
     const int mantissa = p.out.dtype == Dtype::f32 ? 23 : 7;
-    const RoundingTest rounded = test_rounding(sum[n], steps * 0x1p-53 * norms, scale, 0, mantissa);
+    const TwoSum all = two_sum(sum[n], lost[n]);
+    const RoundingTest rounded =
+        test_rounding(all.sum, fabs(all.lost) + roundings * norms, scale, 0, mantissa);
     if (!rounded.passed) continue;
     decided |= 1u << n;
     if (lane != 0) continue;

@@ -83,6 +83,100 @@ class PairPipeline {
     if (previous >= 0) release(previous);
   }
 
+  /// The products of the next `chunks` chunks, each by itself: of high slices times 256 and the
+  /// mixed ones in one set of registers, of low slices in another, below 2^29 and 2^21.  Calls
+  /// take.next() before a chunk, take.prepare() while it is multiplied, then take(upper, lower).
+  template <typename Take>
+  __device__ void multiply_each(int chunks, int group, Take& take) {
+    std::uint32_t upper[kPairWords];
+    std::uint32_t lower[kPairWords];
+    if (group == 1 && chunks > 0) wait_for_other();
+#pragma unroll 1
+    for (int i = 0; i < chunks; ++i) {
+      take.next();
+      barrier_wait(full_ + ring_.stage, ring_.phase);
+      const Descriptors at = descriptors(group);
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(upper, at.a1 + 2 * step, at.b1 + 2 * step, step > 0 ? 1 : 0);
+      }
+      wgmma_commit();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(lower, at.a0 + 2 * step, at.b0 + 2 * step, step > 0 ? 1 : 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();
+#pragma unroll
+      for (int n = 0; n < kPairWords; ++n) upper[n] *= 256;
+      if (group == 0 && i == 0) let_other_start();
+      wgmma_fence();
+#pragma unroll
+      for (int step = 0; step < 4; ++step) {
+        wgmma<Unit::s8>(upper, at.a1 + 2 * step, at.b0 + 2 * step, 1);
+        wgmma<Unit::s8>(upper, at.a0 + 2 * step, at.b1 + 2 * step, 1);
+      }
+      wgmma_commit();
+      take.prepare();
+      wgmma_wait<0>();
+      release(ring_.stage);
+      ring_.advance();
+      take(upper, lower);
+    }
+  }
+  /// The same in one set of registers, for sums of two words: take.upper(part), then
+  /// take.lower(part).
+  template <typename Take>
+  __device__ void multiply_apart(int chunks, int group, Take& take) {
+    std::uint32_t part[kPairWords];
+    if (group == 1 && chunks > 0) wait_for_other();
+#pragma unroll 1
+    for (int i = 0; i < chunks; ++i) {
+      take.next();
+      barrier_wait(full_ + ring_.stage, ring_.phase);
+      const Descriptors at = descriptors(group);
+      // A loop: what is taken is out of its registers before they are multiplied into again.
+#pragma unroll 1
+      for (int low = 0; low < 2; ++low) {
+        if (low == 0) {
+          wgmma_fence();
+#pragma unroll
+          for (int step = 0; step < 4; ++step) {
+            wgmma<Unit::s8>(part, at.a1 + 2 * step, at.b1 + 2 * step, step > 0 ? 1 : 0);
+          }
+          wgmma_commit();
+          wgmma_wait<0>();
+        }
+#pragma unroll
+        for (int n = 0; n < kPairWords; ++n) part[n] *= low == 0 ? 256 : 0;
+        wgmma_fence();
+        if (low == 0) {
+#pragma unroll
+          for (int step = 0; step < 4; ++step) {
+            wgmma<Unit::s8>(part, at.a1 + 2 * step, at.b0 + 2 * step, 1);
+            wgmma<Unit::s8>(part, at.a0 + 2 * step, at.b1 + 2 * step, 1);
+          }
+        } else {
+#pragma unroll
+          for (int step = 0; step < 4; ++step) {
+            wgmma<Unit::s8>(part, at.a0 + 2 * step, at.b0 + 2 * step, 1);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<0>();
+        if (low == 0) {
+          if (group == 0 && i == 0) let_other_start();
+          take.upper(part);
+        } else {
+          release(ring_.stage);
+          take.lower(part);
+        }
+      }
+      ring_.advance();
+    }
+  }
+
   /// That stage, as it comes, and its return.
   __device__ const void* wait_for_stage() const {
     barrier_wait(full_ + ring_.stage, ring_.phase);
@@ -95,20 +189,30 @@ class PairPipeline {
   }
 
  private:
+  /// Warpgroup 1 starts half a chunk later, so that one multiplies while the other takes.
+  __device__ static void wait_for_other() { asm volatile("bar.sync 2, 256;" ::: "memory"); }
+  __device__ static void let_other_start() { asm volatile("bar.arrive 2, 256;" ::: "memory"); }
+
+  /// Of the slices in a stage; 32 bytes are two units.
+  struct Descriptors {
+    std::uint64_t a0, a1, b0, b1;
+  };
+  __device__ Descriptors descriptors(int group) const {
+    const std::uint32_t tiles = shared_address(tiles_ + ring_.stage * kPairStageBytes);
+    return {tile_descriptor(tiles + group * 64 * kChunkBytes),
+            tile_descriptor(tiles + kBoxBytes + group * 64 * kChunkBytes),
+            tile_descriptor(tiles + 2 * kBoxBytes), tile_descriptor(tiles + 3 * kBoxBytes)};
+  }
   __device__ int start(PairSums& sums, int group) {
     barrier_wait(full_ + ring_.stage, ring_.phase);
-    const std::uint32_t tiles = shared_address(tiles_ + ring_.stage * kPairStageBytes);
-    const std::uint64_t a0 = tile_descriptor(tiles + group * 64 * kChunkBytes);
-    const std::uint64_t a1 = tile_descriptor(tiles + kBoxBytes + group * 64 * kChunkBytes);
-    const std::uint64_t b0 = tile_descriptor(tiles + 2 * kBoxBytes);
-    const std::uint64_t b1 = tile_descriptor(tiles + 3 * kBoxBytes);
+    const Descriptors at = descriptors(group);
     wgmma_fence();
 #pragma unroll
-    for (int step = 0; step < 4; ++step) {  // 32 bytes are two units of a descriptor
-      wgmma<Unit::s8>(sums.w2, a1 + 2 * step, b1 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w1, a1 + 2 * step, b0 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w0, a0 + 2 * step, b0 + 2 * step, 1);
-      wgmma<Unit::s8>(sums.w1, a0 + 2 * step, b1 + 2 * step, 1);
+    for (int step = 0; step < 4; ++step) {
+      wgmma<Unit::s8>(sums.w2, at.a1 + 2 * step, at.b1 + 2 * step, 1);
+      wgmma<Unit::s8>(sums.w1, at.a1 + 2 * step, at.b0 + 2 * step, 1);
+      wgmma<Unit::s8>(sums.w0, at.a0 + 2 * step, at.b0 + 2 * step, 1);
+      wgmma<Unit::s8>(sums.w1, at.a0 + 2 * step, at.b1 + 2 * step, 1);
     }
     wgmma_commit();
     const int stage = ring_.stage;

@@ -16,12 +16,21 @@ constexpr int kNoBit = -(1 << 20);
 constexpr int kCodeBits = 4;
 /// Elements so small are not counted exactly: their K-vector has too many residuals.
 constexpr int kLeastShift = -60;
+/// Scales of runs whose products with each other and with residuals are normal numbers of binary32.
+constexpr float kLeastScale = 0x1p-30f;
+constexpr float kGreatestScale = 0x1p30f;
 
 /// Added to a binary32 below 2^16, rounds it to an integer, whose low bytes with 128 added to each
 /// end the sum's bits.
 constexpr float kToInteger = 0x1.8p23f + 0x8080;
 
-/// The greatest magnitude, scales of blocks included: its bit, and its four significant ones.
+/// The power of two that the integers of the elements from place c on hold.
+__device__ Parts held_scale(const Problem& p, const Factor& f, const KVectorAt& at, Index c) {
+  const Parts scale = block_scale(p, f, at, c);
+  return p.form == ScaleForm::blockwise ? Parts{1, 0, false, scale.finite} : scale;
+}
+
+/// The greatest magnitude, such scales included: its bit, and its four significant ones.
 struct Top {
   int bit;  ///< kNoBit for zeros
   int significand;
@@ -33,7 +42,7 @@ __device__ Top top_of(const Problem& p, const Factor& f, const KVectorAt& at) {
   bool beyond = bad_row_scale(p, f, at) || at.length > kMaxK;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (Index c = beyond ? at.length : Index{lane} * kStep; c < at.length; c += 32 * kStep) {
-    const Parts scale = block_scale(p, f, at, c);
+    const Parts scale = held_scale(p, f, at, c);
     const uint4 loaded = *reinterpret_cast<const uint4*>(at.codes + c);
     const std::uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
     std::uint32_t four = 0;
@@ -67,7 +76,20 @@ __device__ void take_bytes(const std::uint32_t (&v)[kStep], int first, std::uint
   high = __byte_perm(two, others, 0x7632) ^ 0x80808080u;
 }
 
-template <typename Code>
+/// What lanes add up of a K-vector.
+struct Totals {
+  float left = 0;     ///< of residuals' magnitudes
+  float squares = 0;  ///< of integers, and kRunFloor of each run
+  float norm = 0;     ///< the same, scaled
+  float scale = 0;    ///< the greatest
+  bool far = false;   ///< an element or a scale is too far from the others
+};
+/// Of a run's squares 16 elements' share of 2^22: twice the product of two runs' low slices stays
+/// below that, whatever their norms.
+constexpr float kRunFloor = 0x1p19f;
+
+/// `Scaled`: runs of 128 have scales, which the integers do not hold.
+template <typename Code, bool Scaled>
 __global__ void __launch_bounds__(32 * kWarps)
     two_slices_kernel(Problem p, Factor f, KVectorMemory memory, Index k_vectors,
                       KVectorMemory slices, KVectorWindow* window, Residuals* residuals,
@@ -85,23 +107,36 @@ __global__ void __launch_bounds__(32 * kWarps)
     if (lane == 0) found[warp] = 0;
     __syncwarp();
     std::uint8_t* to = out + (f.k_is_rows ? at.k_vector : index) * slices.k_vector_bytes + at.place;
-    float left = 0;
-    bool far = false;
+    Totals total;
     for (Index c = Index{lane} * kStep; c < (at.length + 127) / 128 * 128; c += 32 * kStep) {
       const bool some = given && c < at.length;
-      const int shift = some ? block_scale(p, f, at, c).exponent - quantum : 0;
+      const int shift = some ? held_scale(p, f, at, c).exponent - quantum : 0;
+      float scale = 1.0f;
+      if constexpr (Scaled) {
+        scale = some ? fabsf(static_cast<const float*>(f.scales.data)[scale_offset(p, f, at, c)])
+                     : 0.0f;
+        total.scale = fmaxf(total.scale, scale);
+        total.far =
+            total.far || (scale != 0.0f && !(scale >= kLeastScale && scale <= kGreatestScale));
+      }
       // Above 40 all codes are zeros.
       const float unit = __int_as_float((min(max(shift, kLeastShift), 40) + 127) << 23);
       float x[kStep];
       decode_codes<Code>(some ? *reinterpret_cast<const uint4*>(at.codes + c) : uint4{}, x);
       std::uint32_t v[kStep];
       bool any_left = false;
+      float squares = kRunFloor;
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
         x[i] *= unit;
         const float rounded = x[i] + kToInteger;
         v[i] = __float_as_uint(rounded);
         any_left = any_left || rounded - kToInteger != x[i];
+        if constexpr (Scaled) squares = fmaf(rounded - kToInteger, rounded - kToInteger, squares);
+      }
+      if constexpr (Scaled) {
+        total.squares += squares;
+        total.norm = fmaf(squares, scale * scale, total.norm);
       }
       std::uint32_t low[4];
       std::uint32_t high[4];
@@ -110,12 +145,12 @@ __global__ void __launch_bounds__(32 * kWarps)
       *reinterpret_cast<uint4*>(to + c) = {low[0], low[1], low[2], low[3]};
       *reinterpret_cast<uint4*>(to + slices.group_bytes + c) = {high[0], high[1], high[2], high[3]};
       if (!any_left) continue;
-      far = far || shift < kLeastShift;
+      total.far = total.far || shift < kLeastShift;
 #pragma unroll
       for (int i = 0; i < kStep; ++i) {
         const float value = x[i] - (__uint_as_float(v[i]) - kToInteger);
         if (value == 0.0f) continue;
-        left += fabsf(value);
+        total.left = fmaf(fabsf(value), scale, total.left);
         const std::int32_t slot = atomicAdd(found + warp, 1);
         if (slot < kMaxResiduals) {
           residuals[index].item[slot] = {static_cast<std::uint16_t>(c + i),
@@ -125,15 +160,25 @@ __global__ void __launch_bounds__(32 * kWarps)
     }
     __syncwarp();
     const std::int32_t count = found[warp];
-    const bool many = __any_sync(~0u, far) != 0 || count > kMaxResiduals;
+    const bool many = __any_sync(~0u, total.far) != 0 || count > kMaxResiduals;
     // A lane has added 2^15 numbers at most, so that it is off by less than 2^-9 of its sum.
-    const auto sum = static_cast<float>(sum_of_warp(static_cast<double>(left)) * 1.003);
+    const auto sum = static_cast<float>(sum_of_warp(static_cast<double>(total.left)) * 1.003);
+    const double squares = sum_of_warp(static_cast<double>(total.squares));
+    const double scaled = sum_of_warp(static_cast<double>(total.norm));
+    const float scale = __uint_as_float(__reduce_max_sync(~0u, __float_as_uint(total.scale)));
     if (lane != 0) continue;
-    const float peak =
+    const float element =
         given ? static_cast<float>(top.significand << (kTopBit - kCodeBits + 1)) + 0.5f : 0.5f;
+    const float peak = Scaled ? element * scale * 1.001f : element;
+    const float norm = Scaled ? static_cast<float>(sqrt(scaled)) * 1.003f
+                              : peak * sqrtf(static_cast<float>(at.length)) * 1.001f;
     const std::int32_t number = top.beyond ? kBeyond : many ? kManyResiduals : given ? 2 : 0;
-    window[index] = {quantum, number, peak * sqrtf(static_cast<float>(at.length)) * 1.001f,
-                     peak,    sum,    sum};
+    window[index] = {quantum,
+                     number,
+                     norm,
+                     peak,
+                     Scaled ? scale : sum,
+                     Scaled ? static_cast<float>(sqrt(squares)) * 1.003f : sum};
     residuals[index].quantum = quantum;
     residuals[index].slices = number;
     residuals[index].sum = sum;
@@ -145,8 +190,9 @@ __global__ void __launch_bounds__(32 * kWarps)
 
 bool takes_two_slices(const Problem& p) {
   const auto coded = [](const Factor& f) { return size_of(f.codes.dtype) == 1; };
-  return coded(p.a) && coded(p.b) && (p.form == ScaleForm::mx || p.form == ScaleForm::rowwise) &&
-         has_room_for_corrections(p);
+  const bool known =
+      p.form == ScaleForm::mx || p.form == ScaleForm::rowwise || p.form == ScaleForm::blockwise;
+  return coded(p.a) && coded(p.b) && known && has_room_for_corrections(p);
 }
 
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
@@ -156,13 +202,18 @@ TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor
       make_slice_memory(backend, p, f, codes, k_vectors, 2, made.slices, scratch.slices);
   scratch.residuals.emplace(backend, windows);
   made.residuals = scratch.residuals->data();
+  if (p.form == ScaleForm::blockwise) made.scales = lay_run_scales(backend, p, f, scratch.scales);
   const auto blocks = static_cast<unsigned>(
       std::min<Index>(std::max<Index>(ceil_div(windows, kWarps), 1), Index{1} << 20));
   visit_minifloat8(f.codes.dtype, [&](auto tag) {
     using Code = typename decltype(tag)::type;
-    two_slices_kernel<Code><<<blocks, 32 * kWarps, 0, backend.stream()>>>(
-        p, f, codes, windows, made.slices.memory, scratch.slices.window->data(),
-        scratch.residuals->data(), scratch.slices.slices->data());
+    const auto run = [&](auto* kernel) {
+      kernel<<<blocks, 32 * kWarps, 0, backend.stream()>>>(
+          p, f, codes, windows, made.slices.memory, scratch.slices.window->data(),
+          scratch.residuals->data(), scratch.slices.slices->data());
+    };
+    run(p.form == ScaleForm::blockwise ? two_slices_kernel<Code, true>
+                                       : two_slices_kernel<Code, false>);
   });
   check_launch("two_slices_kernel");
   return made;

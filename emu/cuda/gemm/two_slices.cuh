@@ -1,5 +1,6 @@
 // K-vectors of 8-bit codes as integers of two slices, and lists of what the integers leave: all
-// that most products need.  docs/exact_product.md, Products on a device, Two slices.
+// that most products need.  Scales of blocks of 128 stay apart: each run's product is scaled.
+// docs/exact_product.md, Products on a device, Two slices.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -17,7 +18,8 @@ struct Residual {
   std::uint16_t place;
   BF16 value;
 };
-/// A K-vector's residuals: how many, the sum of their magnitudes or more, and what its window says.
+/// A K-vector's residuals: how many, the sum of their magnitudes or more, scales of runs included,
+/// and what its window says.
 struct ResidualsHead {
   std::int32_t quantum;
   std::int32_t slices;
@@ -32,24 +34,39 @@ __device__ inline ResidualsHead head_of(const Residuals& of) {
   return {head.x, head.y, __int_as_float(head.z), head.w};
 }
 
+/// Scales of runs of 128 side by side: the run's line, tiles of 128 K-vectors one after the other;
+/// zeros of K-vectors there are not.  None: the integers hold the scales, or the results get them.
+struct RunScales {
+  const float* data = nullptr;
+  Index line = 0;
+};
+
 /// Two slices of every K-vector.  Their windows have kManyResiduals in place of a number of slices
-/// where the list was too short.
+/// where the list was too short.  Where runs have scales, norm and peak are those of scaled
+/// elements, and in place of the residuals' norm and sum stand the greatest scale and the integers'
+/// own norm.
 struct TwoSlices {
   Slices slices;
   const Residuals* residuals = nullptr;  ///< of each window
+  RunScales scales;
 };
 struct TwoSliceScratch {
   SliceScratch slices;
   std::optional<Scratch<Residuals>> residuals;
+  std::optional<Scratch<float>> scales;
 };
 
 /// True if a product may be tried with two slices.
 bool takes_two_slices(const Problem& p);
-/// Takes `f` apart, whose K-vectors are laid in `codes`.
+/// The scales of `f`, p.a or p.b itself, which are of runs.
+RunScales lay_run_scales(DeviceBackend& backend, const Problem& p, const Factor& f,
+                         std::optional<Scratch<float>>& scratch);
+/// Takes `f` apart, p.a or p.b itself, whose K-vectors are laid in `codes`.
 TwoSlices make_two_slices(DeviceBackend& backend, const Problem& p, const Factor& f,
                           const KVectorMemory& codes, Index k_vectors, TwoSliceScratch& scratch);
 
-/// An output whose rounding the corrections do not decide: the product of its K-vectors' integers.
+/// An output whose rounding the corrections do not decide: the product of its K-vectors' integers,
+/// if these hold the scales.
 struct Doubt {
   std::uint32_t a;  ///< window of its K-vector of a; kNoDoubt: there is none
   std::uint32_t b;
@@ -67,7 +84,8 @@ struct Doubts {
 struct Corrections {
   static constexpr Index kTile = 128 * 128;
   const __half* by_high_slices;  ///< of outputs in bf16, in 256 quanta
-  const float* by_integers;      ///< of outputs in f32, in quanta: exact, or NaN
+  const float* by_integers;      ///< of outputs in f32, in quanta: exact, or NaN; if runs have
+                                 ///< scales of all outputs, those included: rounded, or NaN
   /// Number of the tile, and where an output of it is: neighbouring rows in other banks of shared
   /// memory, as the threads of a warp read them.
   __device__ static Index place(const Problem& p, Index group, Index row, Index column) {
@@ -86,6 +104,10 @@ Corrections make_corrections(DeviceBackend& backend, const Problem& p, const Two
 void multiply_two_slices(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
                          const TwoSlices& b, const Corrections& corrections, const Doubts& doubts,
                          const HardTiles& hard);
+/// The same where runs have scales.
+void multiply_scaled_runs(DeviceBackend& backend, const Problem& p, const TwoSlices& a,
+                          const TwoSlices& b, const Corrections& corrections, const Doubts& doubts,
+                          const HardTiles& hard);
 /// The outputs of `doubts`: with all that residuals add, and where that does not decide, by
 /// failed_outputs.
 void settle_doubts(DeviceBackend& backend, const Problem& p, const TwoSlices& a, const TwoSlices& b,
