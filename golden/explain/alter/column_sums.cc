@@ -1,10 +1,8 @@
 // Column sums added up in another order or type, or not reset, from some columns of the sum.
-#include <algorithm>
 #include <numeric>
 #include <set>
 
-#include "golden/explain/alter/makers.h"
-#include "golden/explain/case/wide_values.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -101,27 +99,27 @@ float folded(const Tensor& x, const Run& run, Index column, const Fold& fold) {
   return fold(rows);
 }
 
-/// The hypothesis that sums are fold(values) of other rows or in another order.
+/// Sums are fold(values) of other rows or in another order.
 template <typename Fold>
-Hypothesis other_sum(const std::string& id, std::string phrase, std::vector<Run> runs, Fold fold) {
-  Hypothesis h = rewritten("sum=" + id, std::move(phrase), [=](const Call& c, NamedTensors& out) {
-    const auto sum = out.find("sum");
-    if (sum == out.end()) return false;
-    const Tensor& x = c.input("x");
-    for (Index i = 0; i < sum->second.elements(); ++i) {
-      const Run& run = runs[static_cast<std::size_t>(i / x.extent(1))];
-      store_wide(sum->second, i, folded(x, run, i % x.extent(1), fold));
-    }
-    return true;
-  });
-  h.stage = Stage::sum;
-  return h;
+void add_sum(List& list, const std::string& id, std::string phrase, std::vector<Run> runs,
+             Fold fold) {
+  add_rewritten(
+      list, "sum=" + id, std::move(phrase),
+      [=](const Call& c, NamedTensors& out) {
+        const auto sum = out.find("sum");
+        if (sum == out.end()) return false;
+        const Tensor& x = c.input("x");
+        sum->second = with_values(std::move(sum->second), [&](Index i) {
+          return folded(x, runs[static_cast<std::size_t>(i / x.extent(1))], i % x.extent(1), fold);
+        });
+        return true;
+      },
+      Stage::sum);
 }
 
 /// A sum that begins with that of the group before, in the groups that differ; in all of them it is
 /// a running total, which the output shows by itself.
-void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs,
-                        std::vector<Hypothesis>& list) {
+void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs, List& list) {
   std::set<Index> groups;
   for (Index i = 0; i < o.expected->elements(); ++i) {
     if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) groups.insert(i / columns);
@@ -133,16 +131,16 @@ void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs,
     runs[at].first = runs[at - 1].first;
     words += (words.empty() ? "" : ", ") + std::to_string(g);
   }
-  list.push_back(other_sum("not_reset",
-                           filled("the sum is not set to zero before group {}: it begins with that "
-                                  "of the group before",
-                                  words),
-                           std::move(runs), [](const Values& v) { return chain(v); }));
+  add_sum(list, "not_reset",
+          filled("the sum is not set to zero before group {}: it begins with that "
+                 "of the group before",
+                 words),
+          std::move(runs), [](const Values& v) { return chain(v); });
 }
 
 }  // namespace
 
-void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+void add_column_sums(const Call& call, const Output& o, List& list) {
   if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
   const Tensor& x = call.input("x");
   const Index columns = x.extent(1);
@@ -163,7 +161,7 @@ void add_column_sums(const Call& call, const Output& o, std::vector<Hypothesis>&
       store_wide(one, 0, folded(x, runs[static_cast<std::size_t>(i / columns)], i % columns, fold));
       if (bits_at(one, 0) != o.came(i)) return;
     }
-    list.push_back(other_sum(order.id, filled(order.phrase, n), runs, fold));
+    add_sum(list, order.id, filled(order.phrase, n), runs, fold);
   };
   for (const ColumnOrder& order : kOrders) {
     if (!order.numbered) add(order, 0);

@@ -1,5 +1,4 @@
 // Routers that score, choose or weigh in another way, from the scores of the operator itself.
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -7,7 +6,7 @@
 #include <set>
 
 #include "formats/exp.h"
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -191,30 +190,28 @@ class OtherRouter {
   std::vector<float> scores_;
 };
 
-void add_router(std::vector<Hypothesis>& list, std::string name, std::string phrase,
-                const Router& rule) {
-  add(list, std::move(name), std::move(phrase), Stage::rule).run =
-      [rule](Backend& b, const Call& c) { return OtherRouter(b, c, rule).outputs(); };
+void add_router(List& list, std::string name, std::string phrase, const Router& rule) {
+  add_run(list, std::move(name), std::move(phrase),
+          [rule](Backend& b, const Call& c) { return OtherRouter(b, c, rule).outputs(); });
 }
 
-void add_groups(const Call& call, Index groups, std::vector<Hypothesis>& list) {
+void add_groups(const Call& call, Index groups, List& list) {
   const bool best = best_of_groups(call);
-  add_setting(list, best ? "groups=two_best" : "groups=best",
-              std::string("a group of experts scores ") +
-                  (best ? "its two largest choices rather than its largest"
-                        : "its largest choice rather than its two largest"),
-              "group_score", best ? "two_best" : "best");
+  add_set(list, "group_score", best ? "two_best" : "best",
+          filled("a group of experts scores {}",
+                 best ? "its two largest choices rather than its largest"
+                      : "its largest choice rather than its two largest"),
+          best ? "groups=two_best" : "groups=best");
   add_router(list, "groups=sum", "a group of experts scores the sum of all its choices",
              {.sum_of_groups = true});
-  add_setting(list, "groups=unlimited", "experts are chosen from all groups", "limited_groups",
-              std::to_string(groups));
+  add_set(list, "limited_groups", std::to_string(groups), "experts are chosen from all groups",
+          "groups=unlimited");
   const Index limited = call.set.integer("limited_groups", groups);
   for (const Index other : {limited - 1, limited + 1}) {
     if (other < 1 || other >= groups) continue;
-    add_setting(list, "groups=another_limit",
-                "experts are chosen from " + std::to_string(other) + " groups rather than " +
-                    std::to_string(limited),
-                "limited_groups", std::to_string(other));
+    add_set(list, "limited_groups", std::to_string(other),
+            filled("experts are chosen from {} groups rather than {}", other, limited),
+            "groups=another_limit");
   }
   add_router(list, "groups=strided",
              "expert e is taken for one of group e modulo " + std::to_string(groups),
@@ -272,7 +269,7 @@ bool read_as_f32(Call& call) {
 
 }  // namespace
 
-void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_route_hypotheses(const Call& call, List& list) {
   if (call.op != "route" || !call.has("logits") || call.input("logits").rank() != 2) return;
   const Index experts = call.input("logits").extent(1);
   const Index groups = call.set.integer("groups", 1);
@@ -284,12 +281,16 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
   }
   for (const auto& row : kBiases) {
     if (!call.has("bias")) break;
-    add(list, row.name, row.phrase, Stage::rule).alter = [of = row.of](Call& c) {
-      const Tensor& given = c.input("bias");
-      const Index n = given.elements();
-      c.replace("bias", with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
-      return n > 1;
-    };
+    add_altered(
+        list, row.name, row.phrase,
+        [of = row.of](Call& c) {
+          const Tensor& given = c.input("bias");
+          const Index n = given.elements();
+          c.replace("bias",
+                    with_values(given, [&](Index e) { return of(given.as<float>(), e, n); }));
+          return n > 1;
+        },
+        Stage::rule);
   }
   const Index k = call.set.integer("top_k", 1);
   add_router(list, "top_k=next",
@@ -300,9 +301,8 @@ void add_route_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
     if (!row.of_bias || call.has("bias")) add_router(list, row.name, row.phrase, row.rule);
   }
   if (call.input("logits").dtype() == Dtype::bf16) {
-    add(list, "logits=as_f32", "the bytes of bf16 logits are read as f32, two logits as one",
-        Stage::input)
-        .alter = read_as_f32;
+    add_altered(list, "logits=as_f32",
+                "the bytes of bf16 logits are read as f32, two logits as one", read_as_f32);
   }
 }
 

@@ -1,11 +1,9 @@
 // Rows that are moved, left out of a sum, or found by another's number: numbers that are not
 // translated, markers that are taken for numbers, orders that are taken for their inverse.
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
-#include "golden/explain/alter/adding.h"
+#include "golden/explain/alter/alterations.h"
 
 namespace mxo {
 namespace {
@@ -49,16 +47,17 @@ bool renumber(const Call& call, NamedTensors& out, const LocalNumber& row, bool 
   return true;
 }
 
-void add_maps(const Call& call, std::vector<Hypothesis>& list) {
+void add_maps(const Call& call, List& list) {
   const bool mapped = call.has("expert_map") && call.input("expert_map").dtype() == Dtype::i32;
   for (const LocalNumber& row : kLocalNumbers) {
     if (row.of_map && !mapped) continue;
     for (const bool counted : {true, false}) {
-      add(list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
-          Stage::rule)
-          .rewrite = [&row, counted](const Call& c, NamedTensors& out) {
-        return renumber(c, out, row, counted);
-      };
+      add_rewritten(
+          list, row.name, std::string(row.phrase) + (counted ? ", and counted so" : ""),
+          [&row, counted](const Call& c, NamedTensors& out) {
+            return renumber(c, out, row, counted);
+          },
+          Stage::rule);
     }
   }
 }
@@ -201,7 +200,7 @@ bool only_moves(const Call& call) {
          call.op == "permute_indices" || call.op == "moe_align_block_size";
 }
 
-void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>& list) {
+void add_missing_rows(const Call& call, const Output& o, List& list) {
   if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
   const Tensor& x = call.input("x");
   const Index columns = x.extent(1);
@@ -223,7 +222,7 @@ void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>
   }
   if (lost.empty()) return;
   const std::string rows = lost.size() == 1 ? "row " + words + " is" : "rows " + words + " are";
-  add(list, "rows.missing", rows + " left out of the sum", Stage::input).alter = [lost](Call& c) {
+  add_altered(list, "rows.missing", rows + " left out of the sum", [lost](Call& c) {
     const Tensor& given = c.input("x");
     c.replace("x", with_values(given, [&](Index i) {
                 const Index row = i / given.extent(1);
@@ -231,25 +230,24 @@ void add_missing_rows(const Call& call, const Output& o, std::vector<Hypothesis>
                 return left_out ? 0.0f : wide_value(given, i);
               }));
     return true;
-  };
+  });
 }
 
-void add_index_hypotheses(const Call& call, std::vector<Hypothesis>& list) {
+void add_index_hypotheses(const Call& call, List& list) {
   if (call.op == "map_experts" && !call.set.has("capacity")) add_maps(call, list);
   for (const MovedRows& row : kMovedRows) {
-    if (call.op == row.op) add(list, row.name, row.phrase, Stage::rule).rewrite = row.rewrite;
+    if (call.op == row.op) add_rewritten(list, row.name, row.phrase, row.rewrite, Stage::rule);
   }
   if ((call.op != "dequantize" && call.op != "decode") || !call.has("codes")) return;
   for (const Index run : {16, 32, 64, 128}) {
-    list.push_back(
-        read_elsewhere("codes=first_run",
-                       "every run of " + std::to_string(run) +
-                           " columns holds the codes of columns 0 to " + std::to_string(run - 1),
-                       {make_reading(
-                           "codes", [run](const Matrices& m) { return m.columns > run; },
-                           [run](const Matrices& m, Index matrix, Index row, Index column) {
-                             return (matrix * m.rows + row) * m.columns + column % run;
-                           })}));
+    add_read(list, "codes=first_run",
+             "every run of " + std::to_string(run) + " columns holds the codes of columns 0 to " +
+                 std::to_string(run - 1),
+             {make_reading(
+                 "codes", [run](const Matrices& m) { return m.columns > run; },
+                 [run](const Matrices& m, Index matrix, Index row, Index column) {
+                   return (matrix * m.rows + row) * m.columns + column % run;
+                 })});
   }
 }
 
