@@ -74,10 +74,8 @@ void add_chunks(const Product& p, List& list) {
         list, p.a.scales_name + "=chunks",
         filled("blocks of {} rows take the scales of {} of chunks of {} rows: block i those from "
                "row {} i on{}",
-               rows, p.a.name, chunk, chunk,
-               chunk > rows
-                   ? ", and zeros beyond the last row"
-                   : ""),  // Rows whose scales would lie beyond the last have none: they are zeros.
+               rows, p.a.name, chunk, chunk, chunk > rows ? ", and zeros beyond the last row" : ""),
+        // Rows whose scales would lie beyond the last have none: they are zeros.
         {read_lines(p.a.codes_name, 0, [=](Index r) { return from(r) < lines ? r : lines; }),
          read_lines(p.a.scales_name, 0, [=](Index r) { return from(r) < lines ? from(r) : r; })});
   }

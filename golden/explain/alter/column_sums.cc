@@ -1,4 +1,6 @@
-// Column sums added up in another order or type, or not reset, from some columns of the sum.
+// Column sums that miss rows, are added up in another order or type, or are not reset.
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -75,20 +77,31 @@ struct Run {
   Index end;
 };
 
-/// The rows of each of `sums` rows of a sum.
-std::vector<Run> runs_of(const Call& call, Index sums) {
-  Run all{0, call.input("x").extent(0)};
-  std::vector<Run> runs(static_cast<std::size_t>(sums), all);
-  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return runs;
+/// The sums of a call, as rows of an output: x, and the rows of x that each is of.
+struct ColumnSums {
+  const Tensor& x;
+  std::vector<Run> runs;
+  bool of_groups;
+  Index columns() const { return x.extent(1); }
+};
+
+std::optional<ColumnSums> sums_of(const Call& call, const Output& o) {
+  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return std::nullopt;
+  const Tensor& x = call.input("x");
+  if (x.extent(1) == 0 || o.expected->elements() % x.extent(1) != 0) return std::nullopt;
+  const Index sums = o.expected->elements() / x.extent(1);
+  const Run all{0, x.extent(0)};
+  ColumnSums found{x, std::vector<Run>(static_cast<std::size_t>(sums), all), false};
+  if (!call.has("group_ends") || call.input("group_ends").elements() == 0) return found;
   const Tensor& ends = call.input("group_ends");
-  const bool of_groups = ends.elements() == sums;
+  found.of_groups = ends.elements() == sums;
   Index begin = 0;
   for (Index s = 0; s < sums; ++s) {
-    const Index end = ends.as<std::int32_t>()[of_groups ? s : ends.elements() - 1];
-    runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
-    if (of_groups) begin = end;
+    const Index end = ends.as<std::int32_t>()[found.of_groups ? s : ends.elements() - 1];
+    found.runs[static_cast<std::size_t>(s)] = {begin, std::min(end, all.end)};
+    if (found.of_groups) begin = end;
   }
-  return runs;
+  return found;
 }
 
 template <typename Fold>
@@ -138,17 +151,68 @@ void add_sums_not_reset(const Output& o, Index columns, std::vector<Run> runs, L
           std::move(runs), [](const Values& v) { return chain(v); });
 }
 
+/// The row of a run of x nearest to what row `s` of a sum came short of; -1: none is near.
+Index missing_row(const Tensor& x, const Output& sum, Index s, const Run& run) {
+  const Index columns = x.extent(1);
+  std::vector<double> lost;
+  double all = 0.0;
+  for (Index c = 0; c < columns; ++c) {
+    const Index i = s * columns + c;
+    lost.push_back(static_cast<double>(wide_value(*sum.expected, i)) - wide_value(*sum.actual, i));
+    all += std::fabs(lost.back());
+  }
+  Index best = -1;
+  double least = std::numeric_limits<double>::infinity();
+  for (Index r = run.first; r < run.end; ++r) {
+    double away = 0.0;
+    for (Index c = 0; c < columns; ++c) {
+      away += std::fabs(lost[static_cast<std::size_t>(c)] - wide_value(x, r * columns + c));
+    }
+    if (away >= least) continue;
+    least = away;
+    best = r;
+  }
+  return least < all / 4 ? best : -1;
+}
+
 }  // namespace
 
+void add_missing_rows(const Call& call, const Output& o, List& list) {
+  const std::optional<ColumnSums> sums = sums_of(call, o);
+  if (!sums) return;
+  std::vector<Index> lost;
+  std::string words;
+  for (std::size_t s = 0; s < sums->runs.size(); ++s) {
+    const auto sum = static_cast<Index>(s);
+    if (!o.differs_in(sum * sums->columns(), sums->columns())) continue;
+    const Index r = missing_row(sums->x, o, sum, sums->runs[s]);
+    if (r < 0) continue;
+    words += (lost.empty() ? "" : ", ") + std::to_string(r);
+    lost.push_back(r);
+  }
+  if (lost.empty()) return;
+  add_altered(
+      list, "rows.missing",
+      filled(lost.size() == 1 ? "row {} is left out of the sum" : "rows {} are left out of the sum",
+             words),
+      [lost](Call& c) {
+        const Tensor& given = c.input("x");
+        c.replace("x", with_values(given, [&](Index i) {
+                    const Index row = i / given.extent(1);
+                    const bool left_out = std::find(lost.begin(), lost.end(), row) != lost.end();
+                    return left_out ? 0.0f : wide_value(given, i);
+                  }));
+        return true;
+      });
+}
+
 void add_column_sums(const Call& call, const Output& o, List& list) {
-  if (call.op != "column_sum" || !call.has("x") || call.input("x").rank() != 2) return;
-  const Tensor& x = call.input("x");
-  const Index columns = x.extent(1);
-  if (columns == 0 || o.expected->elements() % columns != 0) return;
-  const std::vector<Run> runs = runs_of(call, o.expected->elements() / columns);
-  const bool of_groups = call.has("group_ends") &&
-                         call.input("group_ends").elements() == static_cast<Index>(runs.size());
-  if (of_groups) add_sums_not_reset(o, columns, runs, list);
+  const std::optional<ColumnSums> sums = sums_of(call, o);
+  if (!sums) return;
+  const Tensor& x = sums->x;
+  const std::vector<Run>& runs = sums->runs;
+  const Index columns = sums->columns();
+  if (sums->of_groups) add_sums_not_reset(o, columns, runs, list);
   std::vector<Index> first;  // of those that differ
   for (Index i = 0; i < o.expected->elements() && std::ssize(first) < kColumns; ++i) {
     if (o.marks[static_cast<std::size_t>(i)] == Mark::differs) first.push_back(i);

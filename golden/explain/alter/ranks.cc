@@ -18,6 +18,16 @@ std::vector<std::string> names_ending(const Tensors& tensors, std::string_view e
   return names;
 }
 
+/// A gradient of rows that came back as the sum that it is.
+Call as_combine(Call call) {
+  call.op = "combine";
+  for (const std::string& name : names_ending(call.inputs, ".dy")) {
+    call.inputs[rank_of(name) + "y"] = call.inputs.at(name);
+    call.inputs.erase(name);
+  }
+  return call;
+}
+
 /// How slots are added up.
 struct Sum {
   const char* name;
@@ -208,30 +218,20 @@ Index slots_of(const Call& call) {
 
 NamedTensors combined(Backend& backend, Call call) {
   if (call.op != "dispatch_backward") return run_call(backend, call);
-  call.op = "combine";
-  for (const std::string& name : names_ending(call.inputs, ".dy")) {
-    call.replace(rank_of(name) + "y", call.input(name));
-    call.inputs.erase(name);
-  }
   NamedTensors out;
-  for (auto& [name, tensor] : run_call(backend, call)) {
+  for (auto& [name, tensor] : run_call(backend, as_combine(std::move(call)))) {
     out.emplace(rank_of(name) + "dx", std::move(tensor));
   }
   return out;
 }
 
 NamedTensors rows_of_slot(Backend& backend, const Call& call, Index slot) {
-  Call one = call;
-  one.op = "combine";
-  for (const auto& [name, tensor] : call.inputs) {
-    if (name.ends_with(".dy")) {
-      one.inputs.erase(name);
-      one.inputs.insert_or_assign(rank_of(name) + "y", tensor);
-    }
-    if (!name.ends_with(".experts")) continue;
-    const Index slots = tensor->extent(1);
+  Call one = as_combine(call);
+  for (const std::string& name : names_ending(call.inputs, ".experts")) {
+    const Tensor& experts = call.input(name);
+    const Index slots = experts.extent(1);
     one.replace(rank_of(name) + "weights",
-                with_values(Tensor(Dtype::f32, tensor->shape()),
+                with_values(Tensor(Dtype::f32, experts.shape()),
                             [&](Index i) { return i % slots == slot ? 1.0f : 0.0f; }));
   }
   return run_call(backend, one);

@@ -1,5 +1,5 @@
 // Places, scattered rows, contradictions.
-#include "golden/explain/confirm/plausible.h"
+#include "golden/explain/confirm/settling.h"
 
 #include <algorithm>
 
@@ -16,6 +16,13 @@ bool is_idle(const std::vector<std::uint8_t>& idle, std::size_t r) {
   return r < idle.size() && idle[r] != 0;
 }
 
+/// Whether a model gives something in row `r` of a patch.
+bool gives_in(const Variant& patch, const VariantMatch& c, std::size_t r) {
+  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
+  const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r) * columns;
+  return std::find(begin, begin + columns, 1) != begin + columns;
+}
+
 /// Whether what a model gives is here and there among more that it alters and does not give, as
 /// rows are to which two causes do the same.
 bool is_scattered(const Variant& patch, const VariantMatch& c,
@@ -24,12 +31,10 @@ bool is_scattered(const Variant& patch, const VariantMatch& c,
   if (c.misses <= c.hits || height < 2 || patch.rows.back() - patch.rows.front() + 1 != height)
     return false;
   std::vector<Index> given;  // numbers of rows that it alters
-  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
   Index number = 0;
-  for (Index r = 0; r < height; ++r) {
-    if (is_idle(idle, static_cast<std::size_t>(r))) continue;
-    const auto begin = c.mask.begin() + r * columns;
-    if (std::find(begin, begin + columns, 1) != begin + columns) given.push_back(number);
+  for (std::size_t r = 0; r < patch.rows.size(); ++r) {
+    if (is_idle(idle, r)) continue;
+    if (gives_in(patch, c, r)) given.push_back(number);
     ++number;
   }
   return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
@@ -45,14 +50,11 @@ bool is_a_place(const RunResult& trial) {
     const std::vector<std::uint8_t> idle =
         o < trial.idle.size() ? trial.idle[o] : std::vector<std::uint8_t>{};
     if (is_scattered(patch, c, idle)) return false;
-    const std::size_t columns = patch.columns.size();
     Index turns = 0;
     bool before = false;
     for (std::size_t r = 0; r < patch.rows.size(); ++r) {
       if (is_idle(idle, r)) continue;
-      const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r * columns);
-      const bool now = std::find(begin, begin + static_cast<std::ptrdiff_t>(columns), 1) !=
-                       begin + static_cast<std::ptrdiff_t>(columns);
+      const bool now = gives_in(patch, c, r);
       turns += now != before;
       before = now;
     }
@@ -77,14 +79,11 @@ bool contradicts_scales(const Hypothesis& h, const RunResult& trial) {
 
 /// Whether rows that an end's move gives stop amid others that differ: it lies further on.
 bool below_threshold(const Output& output, const Variant& patch, const VariantMatch& c) {
-  const auto columns = static_cast<std::ptrdiff_t>(patch.columns.size());
   std::vector<std::uint8_t> seen(static_cast<std::size_t>(output.rows));
   std::vector<std::uint8_t> given(seen.size());
   for (std::size_t r = 0; r < patch.rows.size(); ++r) {
     seen[static_cast<std::size_t>(patch.rows[r])] = 1;
-    const auto begin = c.mask.begin() + static_cast<std::ptrdiff_t>(r) * columns;
-    given[static_cast<std::size_t>(patch.rows[r])] =
-        std::find(begin, begin + columns, 1) != begin + columns;
+    given[static_cast<std::size_t>(patch.rows[r])] = gives_in(patch, c, r);
   }
   const auto stops_amid = [&](Index row, Index step) {
     const Index first = row;

@@ -5,7 +5,6 @@
 
 #include "formats/error.h"
 #include "golden/explain/case/wide_values.h"
-#include "golden/explain/steps/made.h"
 #include "golden/explain/steps/steps.h"
 
 namespace mxo {

@@ -1,4 +1,5 @@
-// Where hypotheses are run: rows and columns that fail, some of the others, whole runs of scales.
+// Where hypotheses are run: rows and columns that fail, whole runs of scales, rows that stand
+// alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,60 +22,9 @@ Indices joined(Indices a, const Indices& b) {
   return a;
 }
 
-/// A product of rows by n of which these rows and columns came as others.
-SmallBench product_of_lines(Index rows, Index n, const Indices& bad_rows, const Indices& bad) {
-  Tensor y(Dtype::f32, {rows, n});
-  return {lines_by_lines({static_cast<std::int32_t>(rows)}, rows, n), y,
-          with_other(y, bad_rows, bad)};
-}
-
 SmallBench coded(Index rows, Index n, Index run, const Indices& bad_rows, const Indices& bad) {
   Tensor y(Dtype::f32, {rows, n});
   return {coded_product(rows, n, run), y, with_other(y, bad_rows, bad)};
-}
-
-TEST(BenchWindows, AreOfProductsWithOneOutput) {
-  SmallBench one = product_of_lines(4, 6, {}, {});
-  EXPECT_TRUE(one.bench->windowed());
-  EXPECT_FALSE(one.bench->by_rows());
-  one.outputs.push_back(one.outputs.front());
-  EXPECT_FALSE(Bench(*one.backend, one.call, one.outputs).windowed());
-  one.outputs.pop_back();
-  one.outputs.front().name = "z";
-  EXPECT_FALSE(Bench(*one.backend, one.call, one.outputs).windowed());
-}
-
-TEST(BenchWindows, FailingLinesAreThoseThatDiffer) {
-  SmallBench b = product_of_lines(5, 6, {1, 4}, {2, 3});
-  b.output().settle(1 * 6 + 2);
-  b.output().settle(4 * 6 + 2);
-  EXPECT_EQ(b.bench->failing().rows, (Indices{1, 4}));
-  EXPECT_EQ(b.bench->failing().columns, (Indices{3}));
-  b.output().settle(4 * 6 + 3);
-  EXPECT_EQ(b.bench->failing().rows, (Indices{1}));
-  EXPECT_EQ(b.bench->failing_columns({0, 4}), Indices{});
-  EXPECT_EQ(b.bench->failing_columns({0, 1}), (Indices{3}));
-  SmallBench ends = product_of_lines(5, 6, {0}, {0, 5});
-  EXPECT_EQ(ends.bench->failing().rows, (Indices{0}));
-  EXPECT_EQ(ends.bench->failing().columns, (Indices{0, 5}));
-}
-
-/// A weight gradient, whose rows of every group are the columns of dy.
-TEST(BenchWindows, RowsOfGradientsAreOfAllGroups) {
-  Call call{"grouped_matmul_wgrad", {}, {}};
-  call.replace("dy", Tensor(Dtype::f32, {8, 3}));
-  call.replace("x", Tensor(Dtype::f32, {8, 4}));
-  call.replace("group_ends", ends_at({4, 8}));
-  const Tensor y(Dtype::f32, {2, 3, 4});
-  SmallBench b{call, y, with_other(with_other(y, {1}, {0}), {5}, {3}), "dw"};
-  ASSERT_TRUE(b.bench->windowed());
-  EXPECT_EQ(b.bench->failing().rows, (Indices{1, 2}));
-  EXPECT_EQ(b.bench->failing().columns, (Indices{0, 3}));
-  EXPECT_EQ(b.bench->failing_columns({1}), (Indices{0}));
-  EXPECT_EQ(b.bench->failing_columns({2}), (Indices{3}));
-  b.bench->choose(8, 8);
-  EXPECT_EQ(b.bench->window().rows, (Indices{0, 1, 2}));
-  EXPECT_EQ(b.bench->window().columns, (Indices{0, 3}));
 }
 
 TEST(BenchWindows, RowsThatNobodyOwnsAreLeftOut) {
@@ -110,6 +60,83 @@ TEST(BenchWindows, ColumnsOfOneScaleStayTogether) {
   room.bench->choose(4, 80);
   EXPECT_EQ(room.bench->window().columns, from_to(0, 383))
       << "runs until there are twice as many, and one that fails";
+}
+
+/// Whether rows of an output of this shape are run on their own.
+bool alone(const Call& call, std::vector<Index> shape) {
+  const Tensor y(Dtype::u8, std::move(shape));
+  std::vector<Output> outputs;
+  outputs.push_back(make_output(call, "out", y, y));
+  const auto backend = make_reference_backend();
+  return Bench(*backend, call, outputs).by_rows();
+}
+
+Call rows_of(const char* op, std::vector<Index> shape, const Parameters& set = {}) {
+  Call call{op, {}, set};
+  call.replace("x", Tensor(Dtype::f32, std::move(shape)));
+  return call;
+}
+
+TEST(BenchRows, OfLargeOperandsStandAlone) {
+  for (const char* op : {"cast", "swiglu", "quantize"}) {
+    EXPECT_TRUE(alone(rows_of(op, {256, 256}), {256, 8})) << op;
+    EXPECT_FALSE(alone(rows_of(op, {256, 255}), {256, 8})) << op << " of fewer than 65536";
+    EXPECT_FALSE(alone(rows_of(op, {256, 256}), {128, 8})) << op << " with other rows";
+    EXPECT_FALSE(alone(rows_of(op, {65536}), {256, 8})) << op << " of one axis";
+    for (const char* more : {"group_ends", "probs"}) {
+      Call call = rows_of(op, {256, 256});
+      call.replace(more, ends_at({256}));
+      EXPECT_FALSE(alone(call, {256, 8})) << op << " with " << more;
+    }
+  }
+  EXPECT_FALSE(alone(rows_of("column_sum", {256, 256}), {256, 8}));
+  EXPECT_FALSE(alone(Call{"cast", {}, {}}, {256, 8}));
+}
+
+TEST(BenchRows, InBlocksDoNotStandAlone) {
+  Parameters set;
+  set.set("block", "32x32");
+  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+  EXPECT_TRUE(alone(rows_of("cast", {256, 256}, set), {256, 8}));
+  set.set("block", "1x128");
+  EXPECT_TRUE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+  set.set("scale_layout", "blocked");
+  EXPECT_FALSE(alone(rows_of("quantize", {256, 256}, set), {256, 8}));
+}
+
+TEST(BenchRows, AreReadAlone) {
+  Call call{"cast", {}, {}};
+  call.replace("x", steps({256, 256}, 1));
+  const Tensor& x = call.input("x");
+  Tensor came = x;
+  std::copy_n(x.as<float>() + 8 * 256, 256, came.as<float>() + 7 * 256);
+  SmallBench b{call, x, came};
+  Hypothesis h;
+  h.readings = {make_reading(
+      "x", [](const Matrices&) { return true; },
+      [](const Matrices& m, Index, Index row, Index column) {
+        return (row == 7 ? 8 : row) * m.columns + column;
+      })};
+  int altered = 0;
+  h.alter = [&](Call& c) {
+    ++altered;
+    return read_whole(c, h.readings.front());
+  };
+  h.run = [](Backend&, const Call& c) {
+    NamedTensors out;
+    out.emplace("y", c.input("x"));
+    return out;
+  };
+  b.bench->choose(4, 4);
+  auto trial = b.bench->run({&h});
+  ASSERT_TRUE(trial);
+  EXPECT_TRUE(trial->all());
+  EXPECT_EQ(altered, 0);
+  b.bench->choose_whole();
+  trial = b.bench->run({&h});
+  ASSERT_TRUE(trial);
+  EXPECT_TRUE(trial->all());
+  EXPECT_EQ(altered, 1);
 }
 
 }  // namespace

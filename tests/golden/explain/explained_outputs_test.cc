@@ -140,18 +140,6 @@ TEST(ExplainedOutputs, OfOneFunctionHaveOneCause) {
             "value.relu");
 }
 
-TEST(ExplainedOutputs, BeginWithTheirDifferences) {
-  const auto backend = make_reference_backend();
-  const Tensor owed = with_values(floats_of({4, 16}), [](Index, float) { return 1.0f; });
-  const Tensor came = with_values(owed, [](Index, float) { return 1.5f; });
-  std::vector<std::string> said;
-  const Explanation e = explain(*backend, of_another_size(), named("y", owed), named("y", came),
-                                [&](double, std::string_view what) { said.emplace_back(what); });
-  ASSERT_FALSE(said.empty());
-  EXPECT_EQ(said.front(), "differences");
-  EXPECT_NEAR(e.sqnr_db, 6.0206, 1e-4);
-}
-
 TEST(ExplainedOutputs, OfSeveralCausesAreSorted) {
   const Tensor owed = floats_of({16, 32});
   for (const Index nans : {2, 3, 4}) {

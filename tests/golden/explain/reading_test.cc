@@ -51,13 +51,6 @@ void expect_lines(const Tensor& given, int axis, const std::vector<Index>& kept)
   }
 }
 
-TEST(Reading, MatricesAreOfTheLastTwoAxes) {
-  const Matrices m = matrices_of(Tensor(Dtype::u8, {5, 3, 4}));
-  EXPECT_EQ(m.rows, 3);
-  EXPECT_EQ(m.columns, 4);
-  EXPECT_EQ(m.elements, 60);
-}
-
 TEST(Reading, LinesOfEveryAxisAreReadAlone) {
   for (const Dtype dtype : {Dtype::u8, Dtype::bf16, Dtype::f32, Dtype::i64}) {
     const Tensor given = counted(dtype, {2, 3, 4, 5});
@@ -86,22 +79,6 @@ TEST(Reading, AppliesToOperandsThatAreMatrices) {
   const Reading never = make_reading(
       "x", [](const Matrices&) { return false; }, late_and_backwards);
   EXPECT_FALSE(applies(never, call));
-}
-
-TEST(Reading, ReplacesTheOperandWhereItApplies) {
-  Call call;
-  call.replace("x", counted(Dtype::u16, {2, 3}));
-  const auto before = call.inputs.at("x");
-  EXPECT_FALSE(read_whole(call, backwards("w")));
-  const Reading never = make_reading(
-      "x", [](const Matrices&) { return false; }, late_and_backwards);
-  EXPECT_FALSE(read_whole(call, never));
-  EXPECT_EQ(call.inputs.at("x"), before);
-  ASSERT_TRUE(read_whole(call, backwards("x")));
-  const Tensor& read = call.input("x");
-  ASSERT_EQ(read.shape(), (std::vector<Index>{2, 3}));
-  const Index from[] = {5, 4, 3, 2, 1, 0};
-  for (Index i = 0; i < 6; ++i) EXPECT_EQ(element(read, i), element(*before, from[i])) << i;
 }
 
 TEST(Reading, ElementsBeyondATensorAreZero) {
@@ -140,21 +117,6 @@ TEST(Reading, LinesAlongAnyAxisComeFromOthers) {
   call.replace("scales", counted(Dtype::u8, {4}));
   EXPECT_FALSE(read_whole(call, read_lines("scales", 1, [](Index i) { return i; })));
   EXPECT_TRUE(read_whole(call, read_lines("scales", 0, [](Index i) { return 3 - i; })));
-}
-
-TEST(Reading, TransposedIsTheOtherOrderOfTwoAxes) {
-  Call call;
-  call.replace("x", counted(Dtype::f32, {2, 2, 3}));
-  call.replace("line", counted(Dtype::f32, {2, 1, 3}));
-  call.replace("column", counted(Dtype::f32, {2, 3, 1}));
-  call.replace("square", counted(Dtype::f32, {2, 2}));
-  const Tensor given = call.input("x");
-  ASSERT_TRUE(read_whole(call, read_transposed("x")));
-  const Index from[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11};
-  for (Index i = 0; i < 12; ++i) EXPECT_EQ(element(call.input("x"), i), element(given, from[i]));
-  EXPECT_FALSE(applies(read_transposed("line"), call));
-  EXPECT_FALSE(applies(read_transposed("column"), call));
-  EXPECT_TRUE(applies(read_transposed("square"), call));
 }
 
 }  // namespace

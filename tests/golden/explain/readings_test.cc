@@ -51,16 +51,6 @@ TEST(Readings, LinesAreThoseOfTheWholeTensor) {
   EXPECT_GT(seen, 60);
 }
 
-TEST(Readings, WholeIsWhatAlteringGives) {
-  Call call;
-  call.replace("x", counted({5, 7}));
-  Call altered = call;
-  ASSERT_TRUE(read_elsewhere("x=transposed", "", {read_transposed("x")}).alter(altered));
-  const auto* from = call.input("x").as<std::uint16_t>();
-  const auto* to = altered.input("x").as<std::uint16_t>();
-  for (Index i = 0; i < 35; ++i) EXPECT_EQ(to[i], from[i % 7 * 5 + i / 7]);
-}
-
 TEST(CodeRules, CodesAreFoundAmongAllOfThem) {
   for (const Dtype format : {Dtype::e4m3, Dtype::e5m2, Dtype::e4m3fnuz, Dtype::e5m2fnuz}) {
     const Grid grid(format);

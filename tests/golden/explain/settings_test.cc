@@ -208,32 +208,11 @@ Planted held(Backend& b, const char* op, float (*hold)(bool gate, float v)) {
 }
 
 const PlantedFault kFaults[] = {
-    {"no limit", "limit=left_out", "the limit of gate and up is left out",
-     [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return v; }); }},
-    {"of the gate", "limit=gate", "the gate is held below the limit, and up is not",
-     [](Backend& b) {
-       return held(b, "swiglu", [](bool gate, float v) { return gate ? std::min(v, 0.5f) : v; });
-     }},
-    {"of up", "limit=up", "up is held between the limits, and the gate is not",
-     [](Backend& b) {
-       return held(b, "swiglu",
-                   [](bool gate, float v) { return gate ? v : std::clamp(v, -0.5f, 0.5f); });
-     }},
     {"above", "limit=top", "up is held below the limit, and not above its negative",
      [](Backend& b) { return held(b, "swiglu", [](bool, float v) { return std::min(v, 0.5f); }); }},
-    {"of gradients", "limit=gradient", "are those at the limit rather than zero",
-     [](Backend& b) {
-       return held(b, "swiglu_backward", [](bool gate, float v) {
-         return gate ? std::min(v, 0.5f) : std::clamp(v, -0.5f, 0.5f);
-       });
-     }},
     {"no alpha", "alpha=left_out", "alpha is 1: the gate is a sigma(a)",
      [](Backend& b) {
        return with_setting(b, gated("swiglu", {{"alpha", "1.702"}}), "alpha", "1");
-     }},
-    {"gpt-oss's alpha", "alpha=1.702", "the gate is a sigma(1.702 a)",
-     [](Backend& b) {
-       return with_setting(b, gated("swiglu", {{"alpha", "2"}}), "alpha", "1.702");
      }},
     {"up is raised", "up_offset=1", "up is raised by 1",
      [](Backend& b) {

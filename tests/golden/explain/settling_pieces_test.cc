@@ -63,35 +63,6 @@ TEST(SettlingPieces, LeaveWhatDoesNotFit) {
   EXPECT_EQ(none.windows.size(), 1u) << "each was computed: nothing is extended";
 }
 
-TEST(SettlingPieces, HoldNothingThatIsExplained) {
-  SmallBench b = of_zeros(2, 4, from(0, 0));
-  for (Index i = 0; i < 4; ++i) b.output().settle(2 * i);
-  const Hypothesis h = that_gives("a", from(0, 0));
-  const auto claims = settle(*b.bench, {{&h}, {}});
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].elements, 4);
-  EXPECT_EQ(claims[0].sentence, "it is a, in columns 1 and 3 of y");
-}
-
-TEST(SettlingPieces, OfALivePartAreNamed) {
-  SmallBench b = of_zeros(2, 4, from(0, 0));
-  b.output().live = {{1, 1}, {1, 1, 1, 1}};
-  const Hypothesis h = that_gives("a", from(0, 0));
-  EXPECT_EQ(settle(*b.bench, {{&h}, {}})[0].sentence, "it is a, in all of y");
-}
-
-TEST(SettlingPieces, OfSumsFitAllOrNone) {
-  const Value came = [](Index r, Index c) { return r == 1 && c == 1 ? 2.0f : 1.0f; };
-  for (const Stage stage : {Stage::sum, Stage::output}) {
-    Pieces p(30, 4, came, from(0, 0), stage);
-    EXPECT_TRUE(p.claims.empty()) << "one of 120 does not fit";
-    EXPECT_EQ(p.b.output().left, 120);
-    EXPECT_EQ(p.windows.size(), 1u) << "and there is no other look";
-    Pieces all(30, 4, from(0, 0), from(0, 0), stage);
-    EXPECT_EQ(all.sentence(), "it is a");
-  }
-}
-
 TEST(SettlingPieces, OfSumsFitAllOrNoneTogether) {
   const Value diagonal = [](Index r, Index c) { return r == c ? 1.0f : 0.0f; };
   const Value came = [](Index r, Index c) { return r != c ? 0.0f : r == 70 ? 2.0f : 1.0f; };
@@ -127,42 +98,6 @@ TEST(SettlingPieces, OfFewElementsAreLookedAtBeside) {
       }
     }
   }
-}
-
-TEST(SettlingPieces, OfFewElementsAreLookedAtInAllGroups) {
-  Call call = numbered_product(20, 16);
-  const Tensor w = call.input("w");
-  Tensor both(Dtype::u8, {2, 16, 2});
-  for (const Index at : {0, 32})
-    std::copy_n(w.as<std::uint8_t>(), 32, both.as<std::uint8_t>() + at);
-  call.replace("w", both);
-  call.replace("group_ends", ends_at({5, 20}));
-  const Tensor owed(Dtype::f32, {20, 16});
-  SmallBench b{call, owed, with_other(owed, {3}, {5}, 1)};
-  Hypothesis h = that_gives("a", [](Index r, Index c) { return r == 3 && c == 5 ? 1.0f : 0.0f; });
-  h.stage = Stage::sum;
-  h.local = true;
-  std::vector<Indices> rows;
-  h.alter = [&](Call& part) {
-    rows.push_back(numbers_of(part.input("x")));
-    return true;
-  };
-  ASSERT_EQ(settle(*b.bench, {{&h}, {}}).size(), 1u);
-  ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(rows[1], range_of(20));
-}
-
-TEST(SettlingPieces, ThatCannotBeRunAreNoClaims) {
-  SmallBench b = of_zeros(2, 4, from(0, 0));
-  Hypothesis h = that_gives("a", from(0, 0));
-  h.rewrite = [](const Call&, NamedTensors&) { return false; };
-  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
-  h.rewrite = {};
-  h.alter = [](Call&) { return false; };
-  EXPECT_TRUE(settle(*b.bench, {{&h}, {}}).empty());
-  SmallBench right = of_zeros(2, 4, from(5, 5));
-  h.alter = [](Call&) { return true; };
-  EXPECT_TRUE(settle(*right.bench, {{&h}, {}}).empty()) << "nothing is left";
 }
 
 }  // namespace

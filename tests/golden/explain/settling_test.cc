@@ -16,14 +16,6 @@ Hypothesis named(std::string name) {
   return h;
 }
 
-TEST(Settling, CausesTogetherAreOnePhrase) {
-  const Hypothesis a = named("a");
-  const Hypothesis b = named("b");
-  EXPECT_EQ(phrase_of({&a}), "it is a");
-  EXPECT_EQ(phrase_of({&a, &b}), "it is a and it is b");
-  EXPECT_EQ(judged_on(3, 20), " (judged on 3 of the 20 elements that differ)");
-}
-
 /// A call that is run whole: zeros are owed, and `came` is an output for each.
 struct WholeRun {
   explicit WholeRun(std::vector<Tensor> c) : came(std::move(c)) {
@@ -57,18 +49,6 @@ VariantMatch of(std::vector<std::uint8_t> mask) {
   return c;
 }
 
-TEST(Settling, AllOfAWholeRunNeedsNoPlace) {
-  WholeRun run({floats({2, 2}, {1, 0, 2, 3})});
-  const auto claims = run.settled({of({1, 0, 1, 1})});
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].id, "a+b");
-  EXPECT_EQ(claims[0].sentence, "it is a and it is b");
-  EXPECT_EQ(claims[0].where.tensor, "a");
-  EXPECT_EQ(claims[0].elements, 3);
-  EXPECT_EQ(claims[0].judged(), 3);
-  EXPECT_EQ(run.outputs[0].left, 0);
-}
-
 TEST(Settling, PartsOfAWholeRunHavePlaces) {
   WholeRun part({floats({2, 2}, {1, 0, 2, 3})});
   const auto claims = part.settled({of({0, 0, 1, 1})});
@@ -96,12 +76,6 @@ TEST(Settling, OutputsOfAWholeRunAreNamedTogether) {
   WholeRun two({floats({2, 2}, {1, 1, 1, 1}), floats({2, 2}, {1, 1, 1, 1})});
   EXPECT_EQ(two.settled({of({1, 1, 0, 0}), of({1, 0, 1, 0})})[0].sentence,
             "it is a and it is b, in row 0 of a and column 0 of b");
-}
-
-TEST(Settling, NothingExplainedIsNoClaim) {
-  WholeRun run({floats({2, 2}, {1, 0, 2, 3})});
-  EXPECT_TRUE(run.settled({of({0, 0, 0, 0})}).empty());
-  EXPECT_EQ(run.outputs[0].left, 3);
 }
 
 TEST(Settling, RowsThatNobodyOwnsAreNoPlace) {

@@ -92,16 +92,6 @@ TEST(SettlingWindows, NoMoreIsConfirmedThanClaimed) {
   EXPECT_EQ(claims[0].confirmed, 60 * 8 + 16 * 24);
 }
 
-TEST(SettlingWindows, ElementsThatDoNotDifferAreNotClaimed) {
-  const Value came = [](Index r, Index c) { return r < 50 && (r + c) % 8 != 1 ? 1.0f : 0.0f; };
-  Deep d(64, 128, came, came, kDeep / 2);
-  const auto claims = d.settled();
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].elements, 50 * 112);
-  EXPECT_EQ(claims[0].sentence.find("it is a, in rows 0 to 49 of y (judged on "), 0u)
-      << claims[0].sentence;
-}
-
 TEST(SettlingWindows, WhatFitsNowhereInFullIsNoClaim) {
   const Value odd = [](Index, Index c) { return c % 4 == 1 ? 2.0f : 1.0f; };
   Deep d(64, 128, odd, one, kDeep / 2);
@@ -115,58 +105,6 @@ TEST(SettlingWindows, WhatFitsNowhereInFullIsNoClaim) {
     EXPECT_EQ(static_cast<int>(cut.windows.size()), runs + 1);
     EXPECT_EQ(cut.b.output().left, 4096);
   }
-}
-
-TEST(SettlingWindows, WholeOutputsNeedNoPlace) {
-  Deep live(64, 64, one, one);
-  live.b.output().live = {std::vector<std::uint8_t>(64, 1), std::vector<std::uint8_t>(64, 1)};
-  EXPECT_EQ(live.settled()[0].sentence.find("it is a, in all of y (judged"), 0u);
-  Deep some(70, 64, one, one);
-  for (Index r = 0; r < 70; ++r) some.b.output().settle(r * 64 + 63);
-  EXPECT_EQ(some.settled()[0].sentence.find("it is a, in columns 0 to 62 of y (judged"), 0u);
-}
-
-/// Rows of a gradient are lines of dy in every group: each is run once.
-TEST(SettlingWindows, LinesOfGradientsAreRunOnce) {
-  constexpr Index kRows = 82000;
-  constexpr Index kLines = 40;
-  constexpr Index kColumns = 64;
-  const auto numbered = [](Index lines) {
-    Tensor t(Dtype::u8, {kRows, lines});
-    for (Index i = 0; i < lines; ++i) t.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(i);
-    return t;
-  };
-  Call call{"grouped_matmul_wgrad", {}, {}};
-  call.replace("dy", numbered(kLines));
-  call.replace("x", numbered(kColumns));
-  call.replace("group_ends", ends_at({kRows / 2, kRows}));
-  // Lines up to 9 of the first group fit, and up to 19 of the second.
-  const Tensor owed(Dtype::f32, {2, kLines, kColumns});
-  Tensor came = owed;
-  for (Index i = 0; i < came.elements(); ++i) {
-    const Index row = i / kColumns;
-    came.as<float>()[i] = row < 10 || (row >= kLines && row < kLines + 20) ? 1 : 2;
-  }
-  SmallBench b{call, owed, came, "dw"};
-  Hypothesis h;
-  h.name = h.phrase = "a";
-  std::vector<Indices> lines;
-  h.run = [&](Backend&, const Call& part) {
-    const Tensor& dy = part.input("dy");
-    lines.emplace_back(dy.as<std::uint8_t>(), dy.as<std::uint8_t>() + dy.extent(1));
-    Tensor dw(Dtype::f32, {2, dy.extent(1), part.input("x").extent(1)});
-    std::fill_n(dw.as<float>(), dw.elements(), 1.0f);
-    NamedTensors out;
-    out.emplace("dw", std::move(dw));
-    return out;
-  };
-  const auto claims = settle(*b.bench, {{&h}, {}});
-  ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0], range_of(kLines));
-  EXPECT_EQ(lines[1], (Indices{0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 18}));
-  ASSERT_EQ(claims.size(), 1u);
-  EXPECT_EQ(claims[0].elements, 30 * kColumns);
-  EXPECT_EQ(claims[0].where.rows, "0-9, 40-59");
 }
 
 }  // namespace
