@@ -82,12 +82,7 @@ void add_chunks(const Product& p, List& list) {
 }
 
 /// Codes or scales of w of another expert than the rest of it.
-struct OtherExpert {
-  const char* id;
-  const char* words;
-  Index (*of)(Index expert, Index experts);
-};
-constexpr OtherExpert kOtherExperts[] = {
+constexpr Row<Index (*)(Index expert, Index experts)> kOtherExperts[] = {
     {"expert_0", "expert 0", [](Index, Index) { return Index{0}; }},
     {"expert_before", "the expert before", [](Index e, Index n) { return (e + n - 1) % n; }},
     {"expert_after", "the expert after", [](Index e, Index n) { return (e + 1) % n; }},
@@ -95,10 +90,10 @@ constexpr OtherExpert kOtherExperts[] = {
 
 void add_experts(const Product& p, List& list) {
   if (p.groups() < 2 || p.b.scales == nullptr) return;
-  for (const OtherExpert& other : kOtherExperts) {
+  for (const auto& other : kOtherExperts) {
     const auto add = [&](const std::string& operand, const char* phrase) {
       add_read(
-          list, filled("{}={}", operand, other.id), filled(phrase, other.words, p.b.name),
+          list, filled("{}={}", operand, other.name), filled(phrase, other.phrase, p.b.name),
           {read_lines(operand, 0, [n = p.groups(), of = other.of](Index e) { return of(e, n); })});
     };
     add(p.b.codes_name, "every expert takes the codes of {} ({}), and its own scales");

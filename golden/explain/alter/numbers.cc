@@ -17,12 +17,7 @@ float power(float v, double (*rounded)(double)) {
   return v > 0.0f ? static_cast<float>(std::exp2(rounded(std::log2(static_cast<double>(v))))) : v;
 }
 
-struct Narrowed {
-  const char* id;
-  const char* words;
-  float (*to)(float);
-};
-constexpr Narrowed kNarrowed[] = {
+constexpr Row<float (*)(float)> kNarrowed[] = {
     {"bf16", "rounded to bf16 first", by_bf16},
     {"bf16_cut", "cut to bf16 first, toward zero",
      [](float v) { return bit_cast<float>(bit_cast<std::uint32_t>(v) & 0xFFFF0000u); }},
@@ -50,7 +45,7 @@ void add_operands(const Call& call, List& list) {
       continue;
     const Dtype type = call.input(name).dtype();
     if (type == Dtype::f16 && call.op == "quantize") {
-      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].words),
+      add_altered(list, filled("{}=bf16", name), filled("{} {}", subject, kNarrowed[0].phrase),
                   [name = name](Call& c) {
                     const Tensor& x = c.input(name);
                     c.replace(name, with_values(Tensor(Dtype::f32, x.shape()), [&](Index i) {
@@ -60,9 +55,9 @@ void add_operands(const Call& call, List& list) {
                   });
     }
     if (type != Dtype::f32) continue;
-    for (const Narrowed& n : std::span(kNarrowed).first(roundings)) {
-      add_altered(list, filled("{}={}", name, n.id), filled("{} {}", subject, n.words),
-                  [name = name, to = n.to](Call& c) { return map_floats(c, name, to); });
+    for (const auto& n : std::span(kNarrowed).first(roundings)) {
+      add_altered(list, filled("{}={}", name, n.name), filled("{} {}", subject, n.phrase),
+                  [name = name, to = n.of](Call& c) { return map_floats(c, name, to); });
     }
   }
 }
@@ -78,11 +73,11 @@ bool keeps(const Tensor& t, float (*rounded)(float)) {
 }
 
 void add_scales_of_products(const Product& p, List& list) {
-  for (const Narrowed& n : {kNarrowed[0], kNarrowed[2]}) {
+  for (const auto& n : {kNarrowed[0], kNarrowed[2]}) {
     const auto add = [&](const std::string& operand, const std::string& whose,
                          const std::vector<std::string>& names) {
-      add_altered_locally(list, filled("{}={}", operand, n.id), filled("{} are {}", whose, n.words),
-                          [names, to = n.to](Call& c) {
+      add_altered_locally(list, filled("{}={}", operand, n.name),
+                          filled("{} are {}", whose, n.phrase), [names, to = n.of](Call& c) {
                             return std::all_of(
                                 names.begin(), names.end(),
                                 [&](const std::string& name) { return map_floats(c, name, to); });
@@ -91,7 +86,7 @@ void add_scales_of_products(const Product& p, List& list) {
     std::vector<std::string> both;
     for (const ProductSide* side : {&p.a, &p.b}) {
       if (side->scales == nullptr || side->scales->dtype() != Dtype::f32) continue;
-      if (!keeps(*side->scales, n.to)) continue;
+      if (!keeps(*side->scales, n.of)) continue;
       add(side->scales_name, side_words(*side), {side->scales_name});
       both.push_back(side->scales_name);
     }

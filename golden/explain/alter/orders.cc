@@ -29,12 +29,7 @@ bool flush_subnormals(Call& call, const std::string& name, Dtype format, bool ke
 }
 
 /// What a kernel may take a byte of codes for.
-struct Misread {
-  const char* id;
-  const char* phrase;
-  std::uint8_t (*of)(std::uint8_t code);
-};
-constexpr Misread kMisread[] = {
+constexpr Row<std::uint8_t (*)(std::uint8_t code)> kMisread[] = {
     {"nibbles", "the nibbles of every code of {} are exchanged",
      [](std::uint8_t c) { return static_cast<std::uint8_t>(c << 4 | c >> 4); }},
     {"bits_reversed", "the bits of every code of {} are reversed",
@@ -51,7 +46,7 @@ void add_bytes(const ProductSide& side, List& list) {
       list, name + "=flushed", filled("subnormal codes of {} are read as zero", side.name),
       [name, format = side.format](Call& c) { return flush_subnormals(c, name, format, true); });
   if (!is_minifloat8(side.format)) return;
-  for (const Misread& how : kMisread) {
+  for (const auto& how : kMisread) {
     const auto misread = [name, of = how.of](Call& c) {
       Tensor codes = c.input(name);
       auto* bytes = codes.as<std::uint8_t>();
@@ -59,7 +54,7 @@ void add_bytes(const ProductSide& side, List& list) {
       c.replace(name, std::move(codes));
       return true;
     };
-    add_altered_locally(list, name + "=" + how.id, filled(how.phrase, side.name), misread);
+    add_altered_locally(list, name + "=" + how.name, filled(how.phrase, side.name), misread);
   }
 }
 

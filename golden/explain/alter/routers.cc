@@ -37,22 +37,20 @@ std::vector<float> scores_of(Backend& backend, const Call& call, Index experts) 
   const Tensor& logits = call.input("logits");
   std::vector<float> scores(static_cast<std::size_t>(logits.elements()));
   if (weighs_chosen_logits(call)) {
-    for (Index i = 0; i < logits.elements(); ++i)
-      scores[static_cast<std::size_t>(i)] = wide_value(logits, i);
+    for (std::size_t i = 0; i < scores.size(); ++i)
+      scores[i] = wide_value(logits, static_cast<Index>(i));
     return scores;
   }
-  Call all = call;
+  Call all{call.op, call.inputs,
+           Parameters({{"score", std::string(call.set.text("score", "softmax"))},
+                       {"top_k", std::to_string(experts)},
+                       {"normalize", "false"}}),
+           call.world, call.work};
   all.inputs.erase("bias");
-  all.set = {};
-  all.set.set("score", std::string(call.set.text("score", "softmax")));
-  all.set.set("top_k", std::to_string(experts));
-  all.set.set("normalize", "false");
   const NamedTensors out = run_call(backend, all);
   const auto* order = out.at("experts").as<std::int32_t>();
-  for (Index i = 0; i < logits.elements(); ++i) {
-    const Index at = i / experts * experts + order[i];
-    scores[static_cast<std::size_t>(at)] = out.at("weights").as<float>()[i];
-  }
+  for (Index i = 0; i < logits.elements(); ++i)
+    scores.data()[i / experts * experts + order[i]] = out.at("weights").as<float>()[i];
   return scores;
 }
 

@@ -56,17 +56,6 @@ const PlantedFault kFaults[] = {
          }
        });
      }},
-    {"the bias is left out", "bias=left_out", "",
-     [](Backend& b) {
-       const Call call = route(7, true);
-       Call wrong = call;
-       wrong.inputs.erase("bias");
-       return planted(b, call, wrong);
-     }},
-    {"weights are not divided by their sum", "normalize=false", "",
-     [](Backend& b) { return with_setting(b, route(7, false), "normalize", "false"); }},
-    {"softmax for sigmoid", "score=softmax", "",
-     [](Backend& b) { return with_setting(b, route(7, false), "score", "softmax"); }},
     {"softmax of the chosen, divided once", "score=softmax_of_chosen", "",
      [](Backend& b) {
        return with_setting(b, route(7, false, "true", "softmax"), "score", "softmax_of_chosen");
@@ -85,23 +74,6 @@ const PlantedFault kFaults[] = {
            for (Index s = 0; s < 4; ++s) slots.emplace_back(e[s], w[s]);
            std::sort(slots.begin(), slots.end());
            for (Index s = 0; s < 4; ++s) std::tie(e[s], w[s]) = slots[static_cast<std::size_t>(s)];
-         }
-       });
-     }},
-    {"choices begin with the second best", "top_k=skips", "",
-     [](Backend& b) {
-       const Call call = route(7, false, "false");
-       Call five = call;
-       five.set.set("top_k", "5");
-       return spoiled(b, call, [&](NamedTensors& out) {
-         const NamedTensors more = run_call(b, five);
-         std::memset(out.at("tokens_per_expert").data(), 0, out.at("tokens_per_expert").bytes());
-         for (Index i = 0; i < 64 * 4; ++i) {
-           const Index from = i / 4 * 5 + 1 + i % 4;
-           const std::int32_t e = more.at("experts").as<std::int32_t>()[from];
-           out.at("experts").as<std::int32_t>()[i] = e;
-           out.at("weights").as<float>()[i] = more.at("weights").as<float>()[from];
-           ++out.at("tokens_per_expert").as<std::int32_t>()[e];
          }
        });
      }},

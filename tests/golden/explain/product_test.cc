@@ -315,5 +315,19 @@ TEST(Product, IsSlicedWithWholeTilesOfScales) {
   EXPECT_EQ(whole_columns(*product_of(lines), {1, 3}, 1), (std::vector<Index>{1, 3}));
 }
 
+TEST(Product, OfAGradientIsSlicedByColumns) {
+  const Call call = call_of(
+      {bytes({64, 6}, 0x30), bytes({2, 6}, 120), bytes({64, 4}, 0x28), bytes({1}, 120), {32, 64}},
+      true);
+  const Product p = *product_of(call);
+  const Call cut = sliced(call, p, {{1, 5}, {3}});
+  const Product q = *product_of(cut);
+  EXPECT_EQ(q.a_lines, 2);
+  EXPECT_EQ(q.line_a(1, 1), p.line_a(1, 5));
+  EXPECT_EQ(q.line_b(1, 0), p.line_b(1, 3));
+  EXPECT_EQ(q.ends, p.ends);
+  EXPECT_EQ(whole_columns(p, {1, 3}, 1), (std::vector<Index>{1, 3}));
+}
+
 }  // namespace
 }  // namespace mxo
