@@ -1,6 +1,7 @@
 // Codes to numbers, numbers to parts, parts to sums.
 #include "golden/explain/alter/host_product.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "golden/judge/elements.h"
