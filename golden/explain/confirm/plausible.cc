@@ -9,6 +9,7 @@ namespace mxo {
 namespace {
 
 constexpr Index kMostRuns = 6;  ///< of window rows, for a part to be a place
+constexpr Index kFewRuns = 4;   ///< that are a pattern without a period
 constexpr Index kLeastRun = 4;  ///< rows of such a run, where more are missed than given
 
 /// Whether row `r` of a patch says nothing of a place: the model alters nothing there.
@@ -37,8 +38,8 @@ bool is_scattered(const Variant& patch, const VariantMatch& c,
     if (gives_in(patch, c, r)) given.push_back(number);
     ++number;
   }
-  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) &&
-         ranges(given).find("mod") == std::string::npos;
+  const bool periodic = runs(given) > kFewRuns && is_pattern(given);
+  return !given.empty() && static_cast<Index>(given.size()) < kLeastRun * runs(given) && !periodic;
 }
 
 /// Turns from rows that a model explains to rows that it does not.

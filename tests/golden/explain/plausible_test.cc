@@ -59,6 +59,12 @@ TEST(Plausible, RowsHereAndThereAreNoPlace) {
   EXPECT_TRUE(promises(repeated("gmmmmmmm", 5))) << "a row in eight: 0 mod 8";
 }
 
+TEST(Plausible, ManyTurnsAreNoPlace) {
+  EXPECT_TRUE(promises(repeated("ggggm", 6)));
+  EXPECT_FALSE(promises(repeated("ggggm", 7))) << "fourteen turns, and a fifth is missed";
+  EXPECT_TRUE(promises(repeated("gggggggggm", 8))) << "nine of ten are given";
+}
+
 bool impossible(Target target, const RunResult& trial, std::vector<Index> ends = {},
                 Index rows = 20) {
   Output y;
