@@ -108,8 +108,7 @@ class OtherRouter {
  private:
   Index group_of(Index e) const { return rule_.strided ? e % groups_ : e / (experts_ / groups_); }
 
-  float score_of_group(std::vector<float> choices) const {
-    std::sort(choices.begin(), choices.end(), std::greater<>());
+  float score_of_group(const std::vector<float>& choices) const {
     if (rule_.sum_of_groups) return std::accumulate(choices.begin(), choices.end(), 0.0f);
     if (best_of_groups(call_) || choices.size() == 1) return choices.front();
     return choices[0] + choices[1];
@@ -118,9 +117,11 @@ class OtherRouter {
   /// The groups that a token's experts are chosen from.
   std::set<Index> chosen_groups(const float* choice) const {
     std::vector<std::vector<float>> members(static_cast<std::size_t>(groups_));
-    for (Index e = 0; e < experts_; ++e) members.data()[group_of(e)].push_back(choice[e]);
+    for (const Index e : sorted_by(choice, range_of(experts_)))
+      members.data()[group_of(e)].push_back(choice[e]);
     std::vector<float> scores;
-    for (std::vector<float>& m : members) scores.push_back(score_of_group(std::move(m)));
+    for (const std::vector<float>& best_first : members)
+      scores.push_back(score_of_group(best_first));
     const std::vector<Index> best = sorted_by(scores.data(), range_of(groups_));
     return {best.begin(), best.begin() + limited_};
   }
